@@ -1,0 +1,18 @@
+//! Arrays that a jaxpr carries with it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::aval::DType;
+
+/// An array of known contents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constant {
+    pub dtype: DType,
+    pub shape: Arc<[i64]>,
+    /// Little-endian, row-major, one byte an element for the types narrower than a byte.
+    pub data: Bytes,
+    /// The path of the array in the user's model, where one was found.
+    pub name: Option<Arc<str>>,
+}

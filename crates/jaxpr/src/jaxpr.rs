@@ -1,0 +1,91 @@
+//! Jaxprs, equations, variables.
+
+use std::sync::Arc;
+
+use provenance::{ScopeId, StackId, Table};
+
+use crate::aval::Aval;
+use crate::constant::Constant;
+use crate::param::Params;
+
+/// A jaxpr with the table that its places refer to.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub table: Table,
+    pub main: Arc<Jaxpr>,
+}
+
+/// A function: equations in order, from inputs to outputs.
+///
+/// Constants are part of it, so that a jaxpr stands alone (JAX calls that a closed jaxpr).
+#[derive(Clone, Debug, Default)]
+pub struct Jaxpr {
+    /// The name of the Python function.
+    pub name: Arc<str>,
+    /// Every variable; a [`VarId`] is an index into this.
+    pub vars: Vec<Var>,
+    pub constants: Vec<(VarId, Constant)>,
+    pub inputs: Vec<VarId>,
+    /// The names of the arguments that the inputs belong to, where JAX knows them.
+    pub input_names: Vec<Arc<str>>,
+    pub eqns: Vec<Eqn>,
+    pub outputs: Vec<Atom>,
+    /// Where the function is defined.
+    pub place: Place,
+}
+
+/// A variable of one jaxpr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VarId(pub u32);
+
+impl VarId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Var {
+    pub aval: Aval,
+}
+
+/// What an equation reads.
+#[derive(Clone, Debug)]
+pub enum Atom {
+    Var(VarId),
+    Literal(Constant),
+}
+
+/// `outputs = primitive[params] inputs`
+#[derive(Clone, Debug)]
+pub struct Eqn {
+    pub primitive: Arc<str>,
+    pub inputs: Vec<Atom>,
+    pub outputs: Vec<VarId>,
+    pub params: Params,
+    pub place: Place,
+}
+
+/// Where an equation was written, relative to the jaxpr that holds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub stack: Option<StackId>,
+    pub scope: Option<ScopeId>,
+}
+
+impl Jaxpr {
+    pub fn aval(&self, var: VarId) -> &Aval {
+        &self.vars[var.index()].aval
+    }
+
+    /// The type of what an equation reads; a literal has the type of its array.
+    pub fn atom_aval(&self, atom: &Atom) -> Aval {
+        match atom {
+            Atom::Var(var) => self.aval(*var).clone(),
+            Atom::Literal(literal) => {
+                let shape: Vec<_> = literal.shape.iter().map(|&size| size.into()).collect();
+                Aval::array(literal.dtype.clone(), shape)
+            }
+        }
+    }
+}

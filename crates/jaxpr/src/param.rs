@@ -1,0 +1,257 @@
+//! Parameters of an equation, read by name and type; what was not read is remembered.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::aval::{Aval, DType};
+use crate::constant::Constant;
+use crate::dim::Dim;
+use crate::jaxpr::Jaxpr;
+
+/// A parameter's value.
+#[derive(Clone, Debug)]
+pub enum Param {
+    None,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Str(Arc<str>),
+    DType(DType),
+    /// A size that depends on symbols; a plain number is an [`Param::Int`].
+    Dim(Dim),
+    Aval(Aval),
+    /// A tuple, a list, or a set in a fixed order.
+    Seq(Arc<[Param]>),
+    /// A named tuple, a dataclass, a mapping: the name of its type, and the fields in order.
+    Record(Arc<str>, Arc<[(Arc<str>, Param)]>),
+    /// A member of an enumeration: the name of the type, and of the member.
+    Enum(Arc<str>, Arc<str>),
+    Jaxpr(Arc<Jaxpr>),
+    Array(Constant),
+    /// Anything else (a callable, a mesh, a sharding): the name of its type, and no contents.
+    Opaque(Arc<str>),
+}
+
+/// The parameters of one equation, in the order JAX has them.
+#[derive(Clone, Debug, Default)]
+pub struct Params {
+    entries: Arc<[(Arc<str>, Param)]>,
+    /// One bit an entry: read or ignored.
+    seen: Cell<u64>,
+}
+
+/// Why a parameter could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParamError {
+    #[error("`{primitive}` has no parameter `{name}`")]
+    Missing { primitive: Arc<str>, name: String },
+    #[error("`{name}={found}` of `{primitive}` is not {wanted}")]
+    Kind {
+        primitive: Arc<str>,
+        name: String,
+        found: String,
+        wanted: &'static str,
+    },
+}
+
+impl Params {
+    /// JAX has at most a few dozen parameters a primitive; those past 64 count as never read.
+    pub fn new(entries: impl Into<Arc<[(Arc<str>, Param)]>>) -> Params {
+        Params {
+            entries: entries.into(),
+            seen: Cell::new(0),
+        }
+    }
+
+    /// The parameter `name`, which counts as read.
+    pub fn get(&self, name: &str) -> Option<&Param> {
+        let index = self.entries.iter().position(|(key, _)| &**key == name)?;
+        self.seen.set(self.seen.get() | 1u64.checked_shl(index as u32).unwrap_or(0));
+        Some(&self.entries[index].1)
+    }
+
+    /// The first parameter that was neither read nor ignored.
+    pub fn unread(&self) -> Option<&str> {
+        let is_unread =
+            |&index: &usize| self.seen.get() & 1u64.checked_shl(index as u32).unwrap_or(0) == 0;
+        let index = (0..self.entries.len()).find(is_unread)?;
+        Some(&self.entries[index].0)
+    }
+
+    /// Every parameter in order, without counting as read.
+    pub fn entries(&self) -> &[(Arc<str>, Param)] {
+        &self.entries
+    }
+
+    /// Forgets what was read, for an equation that is lowered again.
+    pub fn reset(&self) {
+        self.seen.set(0);
+    }
+}
+
+/// A Rust type that a parameter can be read as.
+pub trait FromParam: Sized {
+    /// What the message says was wanted: "a list of integers".
+    const WANTED: &'static str;
+
+    fn from_param(param: &Param) -> Option<Self>;
+}
+
+/// Each kind that a parameter is read as directly.
+macro_rules! from_param {
+    ($($type:ty, $wanted:literal, $pattern:pat => $value:expr;)*) => {$(
+        impl FromParam for $type {
+            const WANTED: &'static str = $wanted;
+
+            fn from_param(param: &Param) -> Option<Self> {
+                match param {
+                    $pattern => Some($value),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+from_param! {
+    bool, "a flag", Param::Bool(flag) => *flag;
+    i64, "an integer", Param::Int(value) => *value;
+    Arc<str>, "a text", Param::Str(text) => text.clone();
+    DType, "an element type", Param::DType(dtype) => dtype.clone();
+    Arc<Jaxpr>, "a jaxpr", Param::Jaxpr(jaxpr) => jaxpr.clone();
+    Constant, "an array", Param::Array(array) => array.clone();
+}
+
+impl FromParam for Param {
+    const WANTED: &'static str = "anything";
+
+    fn from_param(param: &Param) -> Option<Self> {
+        Some(param.clone())
+    }
+}
+
+impl FromParam for f64 {
+    const WANTED: &'static str = "a number";
+
+    fn from_param(param: &Param) -> Option<Self> {
+        match param {
+            Param::Float(value) => Some(*value),
+            Param::Int(value) => Some(*value as f64),
+            _ => None,
+        }
+    }
+}
+
+impl FromParam for usize {
+    const WANTED: &'static str = "an index";
+
+    fn from_param(param: &Param) -> Option<Self> {
+        i64::from_param(param)?.try_into().ok()
+    }
+}
+
+impl FromParam for Dim {
+    const WANTED: &'static str = "a size";
+
+    fn from_param(param: &Param) -> Option<Self> {
+        match param {
+            Param::Int(size) => Some(Dim::Known(*size)),
+            Param::Dim(dim) => Some(dim.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl<T: FromParam> FromParam for Vec<T> {
+    const WANTED: &'static str = "a list";
+
+    fn from_param(param: &Param) -> Option<Self> {
+        match param {
+            Param::Seq(items) => items.iter().map(T::from_param).collect(),
+            _ => None,
+        }
+    }
+}
+
+impl<T: FromParam> FromParam for Option<T> {
+    const WANTED: &'static str = T::WANTED;
+
+    fn from_param(param: &Param) -> Option<Self> {
+        match param {
+            Param::None => Some(None),
+            other => T::from_param(other).map(Some),
+        }
+    }
+}
+
+impl<A: FromParam, B: FromParam> FromParam for (A, B) {
+    const WANTED: &'static str = "a pair";
+
+    fn from_param(param: &Param) -> Option<Self> {
+        match param {
+            Param::Seq(items) => match &**items {
+                [a, b] => Some((A::from_param(a)?, B::from_param(b)?)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl<A: FromParam, B: FromParam, C: FromParam> FromParam for (A, B, C) {
+    const WANTED: &'static str = "a triple";
+
+    fn from_param(param: &Param) -> Option<Self> {
+        match param {
+            Param::Seq(items) => match &**items {
+                [a, b, c] => Some((A::from_param(a)?, B::from_param(b)?, C::from_param(c)?)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl Param {
+    /// The field `name` of a record.
+    pub fn field(&self, name: &str) -> Option<&Param> {
+        match self {
+            Param::Record(_, fields) => {
+                fields.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// As short as a message needs it; the complete form is in [`crate::text`].
+impl fmt::Display for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Param::None => f.write_str("None"),
+            Param::Bool(true) => f.write_str("True"),
+            Param::Bool(false) => f.write_str("False"),
+            Param::Int(value) => value.fmt(f),
+            Param::Float(value) => write!(f, "{value:?}"),
+            Param::Str(text) => write!(f, "{text:?}"),
+            Param::DType(dtype) => dtype.fmt(f),
+            Param::Dim(dim) => dim.fmt(f),
+            Param::Aval(aval) => aval.fmt(f),
+            Param::Seq(items) => {
+                f.write_str("(")?;
+                for (i, item) in items.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}{item}")?;
+                }
+                f.write_str(")")
+            }
+            Param::Record(name, _) => write!(f, "{name}(…)"),
+            Param::Enum(_, member) => f.write_str(member),
+            Param::Jaxpr(jaxpr) => write!(f, "jaxpr {}", jaxpr.name),
+            Param::Array(array) => write!(f, "{}{:?}", array.dtype, array.shape),
+            Param::Opaque(name) => write!(f, "{name}(…)"),
+        }
+    }
+}

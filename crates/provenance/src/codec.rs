@@ -1,0 +1,1 @@
+//! The table as one versioned text, for the `indexed` level.

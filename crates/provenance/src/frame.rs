@@ -1,0 +1,60 @@
+//! The pieces of a call path.
+
+use crate::table::{EmitterId, FileId, FunctionId, ScopeId};
+
+/// A place in a Python file: a line of a function, and the expression on it where known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Location {
+    pub file: FileId,
+    pub function: FunctionId,
+    /// 1-based; 0 where unknown.
+    pub line: u32,
+    pub span: Option<Span>,
+}
+
+/// The extent of an expression that starts on [`Location::line`].
+///
+/// Columns are 0-based UTF-8 byte offsets and `end_column` is exclusive, as Python has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    pub column: u32,
+    pub end_line: u32,
+    pub end_column: u32,
+}
+
+/// One entry of a name stack, inside the entry that encloses it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    pub kind: ScopeKind,
+    pub name: Box<str>,
+    pub parent: Option<ScopeId>,
+}
+
+/// What an entry of a name stack is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScopeKind {
+    /// A `jax.named_scope`, or a module that opened one.
+    Name,
+    /// A transformation of JAX: `jit(f)`, `vmap`, `scan`.
+    Transform,
+}
+
+/// A line of the lowering, and the line that called it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Emitter {
+    pub kind: EmitterKind,
+    /// The primitive of a plugin, or the name of a helper.
+    pub name: Box<str>,
+    pub file: Box<str>,
+    pub line: u32,
+    pub parent: Option<EmitterId>,
+}
+
+/// What a frame of the lowering is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EmitterKind {
+    /// The `lower` of the plugin for a primitive.
+    Plugin,
+    /// A function that several plugins share.
+    Helper,
+}

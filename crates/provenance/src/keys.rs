@@ -1,0 +1,12 @@
+//! The metadata keys that are written, and their only spelling.
+
+pub const CALLSITE: &str = "pkg.jax2onnx.callsite";
+pub const PLUGIN: &str = "pkg.jax2onnx.plugin";
+pub const STACKTRACE: &str = "pkg.jax2onnx.stacktrace";
+pub const JAX_TRACEBACK: &str = "pkg.jax2onnx.jax_traceback";
+pub const FUSED_FROM: &str = "pkg.jax2onnx.fused_from";
+pub const ORIGIN: &str = "pkg.jax2onnx.origin";
+/// On the model: the table that [`ORIGIN`] points into.
+pub const PROVENANCE: &str = "pkg.jax2onnx.provenance";
+/// What every key of ours starts with.
+pub const PREFIX: &str = "pkg.jax2onnx.";

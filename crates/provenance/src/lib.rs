@@ -1,0 +1,23 @@
+//! Where a node came from: frames, call paths, origins, and how they are shown.
+//!
+//! Origins are always captured, as 32-bit ids into a [`Table`]; a [`Level`] only decides what
+//! [`render`] writes at the end. This crate knows neither JAX nor ONNX.
+
+pub mod codec;
+pub mod frame;
+pub mod keys;
+pub mod level;
+pub mod origin;
+pub mod paths;
+pub mod render;
+pub mod table;
+pub mod tier;
+
+pub use frame::{Emitter, EmitterKind, Location, Scope, ScopeKind, Span};
+pub use level::{Level, PathPolicy};
+pub use origin::{Origin, Site};
+pub use paths::Paths;
+pub use table::{
+    EmitterId, FileId, FunctionId, LocationId, OriginId, ScopeId, SiteId, StackId, Table,
+};
+pub use tier::{Tier, Tiers};

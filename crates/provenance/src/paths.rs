@@ -1,0 +1,141 @@
+//! How a file is named in the model.
+
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+
+use crate::level::PathPolicy;
+
+/// Names files by a policy, and remembers each.
+///
+/// The disk is asked through `is_there`, once per folder, so that the policy can be tested without
+/// one and nothing else of this crate touches it.
+pub struct Paths<'a> {
+    policy: PathPolicy,
+    is_there: &'a dyn Fn(&Path) -> bool,
+    roots: FxHashMap<PathBuf, PathBuf>,
+}
+
+/// A folder with one of these is the root of a project.
+const ROOT_MARKERS: &[&str] = &[".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg"];
+
+impl<'a> Paths<'a> {
+    pub fn new(policy: PathPolicy, is_there: &'a dyn Fn(&Path) -> bool) -> Paths<'a> {
+        Paths {
+            policy,
+            is_there,
+            roots: FxHashMap::default(),
+        }
+    }
+
+    /// The name to write for `file`, with forward slashes. Code without a file keeps its name.
+    pub fn shown(&mut self, file: &str) -> String {
+        if file.starts_with('<') {
+            return file.to_owned();
+        }
+        let path = match self.policy {
+            PathPolicy::Absolute => file,
+            PathPolicy::Basename => basename(file),
+            PathPolicy::Relative => match below_packages(file) {
+                Some(package) => package,
+                None => return self.below_root(file),
+            },
+        };
+        path.replace('\\', "/")
+    }
+
+    fn below_root(&mut self, file: &str) -> String {
+        let path = Path::new(file);
+        let Some(folder) = path.parent().filter(|_| path.is_absolute()) else {
+            return file.replace('\\', "/");
+        };
+        let root = self.root(folder);
+        path.strip_prefix(&root)
+            .map_or_else(|_| basename(file).into(), |below| below.to_string_lossy().into_owned())
+            .replace('\\', "/")
+    }
+
+    /// The nearest folder that looks like a project's, else the one that holds the top package.
+    fn root(&mut self, folder: &Path) -> PathBuf {
+        if let Some(root) = self.roots.get(folder) {
+            return root.clone();
+        }
+        let has_marker =
+            |folder: &&Path| ROOT_MARKERS.iter().any(|marker| (self.is_there)(&folder.join(marker)));
+        let is_package = |folder: &&Path| (self.is_there)(&folder.join("__init__.py"));
+        let root = folder
+            .ancestors()
+            .find(has_marker)
+            .or_else(|| folder.ancestors().find(|folder| !is_package(folder)))
+            .unwrap_or(folder)
+            .to_path_buf();
+        self.roots.insert(folder.to_path_buf(), root.clone());
+        root
+    }
+}
+
+fn basename(file: &str) -> &str {
+    file.rsplit(['/', '\\']).next().unwrap_or(file)
+}
+
+/// `…/site-packages/flax/nnx/nn.py` is `flax/nnx/nn.py`; `…/lib/python3.11/runpy.py` is `runpy.py`.
+fn below_packages(file: &str) -> Option<&str> {
+    let is_python = |part: &str| {
+        part.strip_prefix("python")
+            .is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let parts: Vec<&str> = file.split(['/', '\\']).collect();
+    let packages = |&i: &usize| parts[i] == "site-packages" || parts[i] == "dist-packages";
+    let library = |&i: &usize| i > 0 && is_python(parts[i]) && parts[i - 1] == "lib";
+    let folder = (0..parts.len())
+        .rev()
+        .find(packages)
+        .or_else(|| (0..parts.len()).rev().find(library))?;
+    let start: usize = parts[..=folder].iter().map(|part| part.len() + 1).sum();
+    file.get(start..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(policy: PathPolicy, there: &[&str], file: &str) -> String {
+        Paths::new(policy, &|path| there.iter().any(|known| path == Path::new(known))).shown(file)
+    }
+
+    #[test]
+    fn a_file_of_a_project_is_named_below_its_root() {
+        let there = ["/home/me/net/pyproject.toml"];
+        let name = shown(PathPolicy::Relative, &there, "/home/me/net/src/net/model.py");
+        assert_eq!(name, "src/net/model.py");
+    }
+
+    #[test]
+    fn without_a_project_a_file_is_named_from_its_top_package() {
+        let there = ["/tmp/x/net/__init__.py", "/tmp/x/net/nn/__init__.py"];
+        let name = shown(PathPolicy::Relative, &there, "/tmp/x/net/nn/model.py");
+        assert_eq!(name, "net/nn/model.py");
+        let name = shown(PathPolicy::Relative, &there, "/tmp/x/script.py");
+        assert_eq!(name, "script.py");
+    }
+
+    #[test]
+    fn an_installed_file_is_named_from_its_package() {
+        let file = "/venv/lib/python3.11/site-packages/flax/nnx/nn.py";
+        assert_eq!(shown(PathPolicy::Relative, &[], file), "flax/nnx/nn.py");
+        let file = "/usr/lib/python3.11/runpy.py";
+        assert_eq!(shown(PathPolicy::Relative, &[], file), "runpy.py");
+    }
+
+    #[test]
+    fn the_other_policies_are_what_they_say() {
+        let file = "/home/me/net/model.py";
+        assert_eq!(shown(PathPolicy::Absolute, &[], file), file);
+        assert_eq!(shown(PathPolicy::Basename, &[], file), "model.py");
+    }
+
+    #[test]
+    fn code_without_a_file_keeps_its_name() {
+        assert_eq!(shown(PathPolicy::Basename, &[], "<stdin>"), "<stdin>");
+    }
+}
