@@ -10,4 +10,4 @@ pub use aval::{Aval, DType};
 pub use constant::Constant;
 pub use dim::{Dim, DimExpr};
 pub use jaxpr::{Atom, Eqn, Jaxpr, Place, Program, Var, VarId};
-pub use param::{FromParam, Param, ParamError, Params};
+pub use param::{FromParam, Param, ParamError, Params, Reading};

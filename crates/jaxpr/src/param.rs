@@ -37,6 +37,12 @@ pub enum Param {
 #[derive(Clone, Debug, Default)]
 pub struct Params {
     entries: Arc<[(Arc<str>, Param)]>,
+}
+
+/// One reading of [`Params`], which remembers what was looked at.
+#[derive(Debug)]
+pub struct Reading<'a> {
+    params: &'a Params,
     /// One bit an entry: read or ignored.
     seen: Cell<u64>,
 }
@@ -57,38 +63,51 @@ pub enum ParamError {
 }
 
 impl Params {
-    /// JAX has at most a few dozen parameters a primitive; those past 64 count as never read.
     pub fn new(entries: impl Into<Arc<[(Arc<str>, Param)]>>) -> Params {
         Params {
             entries: entries.into(),
-            seen: Cell::new(0),
         }
     }
 
-    /// The parameter `name`, which counts as read.
-    pub fn get(&self, name: &str) -> Option<&Param> {
-        let index = self.entries.iter().position(|(key, _)| &**key == name)?;
-        self.seen.set(self.seen.get() | 1u64.checked_shl(index as u32).unwrap_or(0));
-        Some(&self.entries[index].1)
-    }
-
-    /// The first parameter that was neither read nor ignored.
-    pub fn unread(&self) -> Option<&str> {
-        let is_unread =
-            |&index: &usize| self.seen.get() & 1u64.checked_shl(index as u32).unwrap_or(0) == 0;
-        let index = (0..self.entries.len()).find(is_unread)?;
-        Some(&self.entries[index].0)
-    }
-
-    /// Every parameter in order, without counting as read.
+    /// Every parameter in order.
     pub fn entries(&self) -> &[(Arc<str>, Param)] {
         &self.entries
     }
 
-    /// Forgets what was read, for an equation that is lowered again.
-    pub fn reset(&self) {
-        self.seen.set(0);
+    /// The parameter `name`.
+    pub fn get(&self, name: &str) -> Option<&Param> {
+        self.entries.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)
     }
+
+    /// Starts a reading in which nothing has been looked at.
+    pub fn reading(&self) -> Reading<'_> {
+        Reading {
+            params: self,
+            seen: Cell::new(0),
+        }
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// The parameter `name`, which counts as read.
+    ///
+    /// No primitive has more than 64 parameters; what stood beyond would count as never read.
+    pub fn get(&self, name: &str) -> Option<&'a Param> {
+        let index = self.params.entries.iter().position(|(key, _)| &**key == name)?;
+        self.seen.set(self.seen.get() | bit(index));
+        Some(&self.params.entries[index].1)
+    }
+
+    /// The first parameter that was neither read nor ignored.
+    pub fn unread(&self) -> Option<&'a str> {
+        let entries = self.params.entries.iter().enumerate();
+        let mut unread = entries.filter(|(index, _)| self.seen.get() & bit(*index) == 0);
+        unread.next().map(|(_, (name, _))| &**name)
+    }
+}
+
+fn bit(index: usize) -> u64 {
+    1u64.checked_shl(index as u32).unwrap_or(0)
 }
 
 /// A Rust type that a parameter can be read as.

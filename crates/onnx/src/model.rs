@@ -1,0 +1,105 @@
+//! Models, graphs, nodes.
+
+use std::sync::Arc;
+
+use provenance::{OriginId, Table};
+use smallvec::SmallVec;
+
+use crate::attr::Attr;
+use crate::value::{ValueId, Values};
+
+/// A model: one graph, and everything that its ids refer to.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub graph: Graph,
+    pub functions: Vec<Function>,
+    pub values: Values,
+    pub provenance: Table,
+    pub ir_version: i64,
+    /// Domain and version; the domain of ONNX itself is the empty text.
+    pub opsets: Vec<(Arc<str>, i64)>,
+    pub producer_name: String,
+    pub producer_version: String,
+    pub metadata: Vec<(String, String)>,
+}
+
+/// Nodes in an order in which each comes after what it reads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    pub name: Arc<str>,
+    pub inputs: Vec<ValueId>,
+    pub outputs: Vec<ValueId>,
+    pub nodes: Vec<Node>,
+}
+
+/// A function of the model, called as an operator of its domain.
+#[derive(Clone, Debug)]
+pub struct Function {
+    pub domain: Arc<str>,
+    pub name: Arc<str>,
+    pub body: Graph,
+}
+
+/// An operator with its operands and results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Given when the model is finished, or read from the file.
+    pub name: Option<Arc<str>>,
+    pub domain: Arc<str>,
+    pub op: Arc<str>,
+    /// `None` is an optional operand that is left out.
+    pub inputs: SmallVec<[Option<ValueId>; 3]>,
+    pub outputs: SmallVec<[ValueId; 1]>,
+    pub attrs: Vec<(Arc<str>, Attr)>,
+    /// Set by [`crate::edit`] and [`crate::build`] alone, and read by what renders.
+    pub(crate) origin: OriginId,
+    /// Metadata of a node that was read from a file; what we build has none until it is rendered.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl Node {
+    pub fn attr(&self, name: &str) -> Option<&Attr> {
+        self.attrs.iter().find(|(key, _)| &**key == name).map(|(_, attr)| attr)
+    }
+
+    /// The bodies that the node holds.
+    pub fn bodies(&self) -> impl Iterator<Item = &Graph> {
+        self.attrs.iter().filter_map(|(_, attr)| match attr {
+            Attr::Graph(graph) => Some(&**graph),
+            _ => None,
+        })
+    }
+
+    /// The bodies that the node holds, to change them.
+    pub fn bodies_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
+        self.attrs.iter_mut().filter_map(|(_, attr)| match attr {
+            Attr::Graph(graph) => Some(&mut **graph),
+            _ => None,
+        })
+    }
+}
+
+impl Model {
+    /// The origin of a node of this model.
+    pub fn origin_of(&self, node: &Node) -> OriginId {
+        node.origin
+    }
+
+    /// The origin of an initializer that stands for folded equations.
+    pub fn origin_of_value(&self, value: ValueId) -> Option<OriginId> {
+        self.values[value].origin
+    }
+
+    /// Every graph: the main one, those of functions, and all bodies, outer before inner.
+    pub fn graphs(&self) -> Vec<&Graph> {
+        let mut graphs: Vec<&Graph> = vec![&self.graph];
+        graphs.extend(self.functions.iter().map(|function| &function.body));
+        let mut next = 0;
+        while next < graphs.len() {
+            let graph = graphs[next];
+            graphs.extend(graph.nodes.iter().flat_map(Node::bodies));
+            next += 1;
+        }
+        graphs
+    }
+}

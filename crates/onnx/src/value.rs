@@ -1,0 +1,139 @@
+//! Values: what flows between nodes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use provenance::OriginId;
+
+use crate::dtype::DType;
+use crate::tensor::Tensor;
+
+/// A value of a model. Ids are unique over the whole model, bodies and functions included, so a body
+/// refers to a value of its surroundings as to one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(pub u32);
+
+impl ValueId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The size of an axis: a number, or a name (`B`, `2*B + 1`) that means the same size everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Dim {
+    Known(i64),
+    Named(Arc<str>),
+}
+
+impl Dim {
+    pub fn known(&self) -> Option<i64> {
+        match self {
+            Dim::Known(size) => Some(*size),
+            Dim::Named(_) => None,
+        }
+    }
+
+    pub fn is(&self, size: i64) -> bool {
+        *self == Dim::Known(size)
+    }
+}
+
+impl From<i64> for Dim {
+    fn from(size: i64) -> Dim {
+        Dim::Known(size)
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dim::Known(size) => size.fmt(f),
+            Dim::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The type of a tensor. Every axis of what we build is known or named; a model that was read may
+/// say less.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Type {
+    pub dtype: DType,
+    pub shape: Arc<[Dim]>,
+}
+
+impl Type {
+    pub fn new(dtype: DType, shape: impl Into<Arc<[Dim]>>) -> Type {
+        Type {
+            dtype,
+            shape: shape.into(),
+        }
+    }
+
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+}
+
+/// `f32[2,B]`
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.dtype)?;
+        for (i, dim) in self.shape.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{dim}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug, Default)]
+pub struct Value {
+    /// Set for inputs, outputs and weights, and for everything in a model that was read; the rest is
+    /// named when the model is finished.
+    pub name: Option<Arc<str>>,
+    pub ty: Option<Type>,
+    /// The contents of an initializer. A value with contents has no node and needs no listing: what
+    /// is used is written, what is not used is gone.
+    pub tensor: Option<Arc<Tensor>>,
+    /// Which equations a folded initializer stands for.
+    pub(crate) origin: Option<OriginId>,
+}
+
+/// Every value of a model.
+#[derive(Clone, Debug, Default)]
+pub struct Values(Vec<Value>);
+
+impl Values {
+    pub fn add(&mut self, value: Value) -> ValueId {
+        self.0.push(value);
+        ValueId(self.0.len() as u32 - 1)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = ValueId> + use<> {
+        (0..self.0.len() as u32).map(ValueId)
+    }
+}
+
+impl std::ops::Index<ValueId> for Values {
+    type Output = Value;
+
+    fn index(&self, id: ValueId) -> &Value {
+        &self.0[id.index()]
+    }
+}
+
+impl std::ops::IndexMut<ValueId> for Values {
+    fn index_mut(&mut self, id: ValueId) -> &mut Value {
+        &mut self.0[id.index()]
+    }
+}
