@@ -1,1 +1,2 @@
-
+pub mod error;
+pub use error::{LoweringError, Refused};

@@ -1,0 +1,62 @@
+//! Why an equation was refused, and where.
+
+use std::sync::Arc;
+
+use provenance::SiteId;
+
+/// Why an equation was refused. The wording is part of the interface: tests hold it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    #[error("no plugin for `{primitive}`")]
+    NoPlugin { primitive: Arc<str> },
+    #[error("parameter `{param}={value}` of `{primitive}` would be dropped: the plugin does not read it")]
+    UnreadParam {
+        primitive: Arc<str>,
+        param: String,
+        value: String,
+    },
+    #[error("`{what}` has no ONNX counterpart")]
+    NoCounterpart { what: String },
+    #[error("`{op}` cannot be computed in `{dtype}` by the runtime")]
+    NoKernel { op: String, dtype: String },
+    #[error("`{dtype}` has no ONNX element type")]
+    NoType { dtype: String },
+    #[error("`{op}` needs opset {needed}, and the model is for opset {opset}")]
+    NeedsOpset { op: String, needed: i64, opset: i64 },
+    #[error(transparent)]
+    Param(#[from] jaxpr::ParamError),
+    /// A broken invariant of ours, not a limit.
+    #[error("the plugin for `{primitive}` broke an invariant: {what}")]
+    Internal { primitive: Arc<str>, what: String },
+}
+
+impl Refused {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Refused::NoPlugin { .. } => Some(
+                "move the operation out of the exported function, or write it in terms of operations that have a plugin",
+            ),
+            Refused::UnreadParam { .. } | Refused::NoCounterpart { .. } => {
+                Some("leave the argument at its default, or compute the same with other operations")
+            }
+            Refused::NoKernel { .. } => Some("convert the operands to `float32` or `int32` before it"),
+            Refused::NoType { .. } => Some("convert the array to a type that ONNX has"),
+            Refused::NeedsOpset { .. } => Some("pass a higher `opset` to `to_onnx`"),
+            Refused::Param(_) | Refused::Internal { .. } => {
+                Some("this is a bug of jax2onnx: please report it with the lines above")
+            }
+        }
+    }
+}
+
+/// A refusal, and the equation it is about.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct LoweringError {
+    #[source]
+    pub why: Refused,
+    /// In the table of the program that was lowered.
+    pub site: SiteId,
+}
