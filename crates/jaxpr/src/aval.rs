@@ -38,7 +38,7 @@ pub enum DType {
     Other(Arc<str>),
 }
 
-/// Each type with the short name of the text form and the name NumPy and ml_dtypes have for it.
+/// Each type with the short name of the text form and the name NumPy and `ml_dtypes` have for it.
 const NAMES: &[(DType, &str, &str)] = &[
     (DType::Bool, "bool", "bool"),
     (DType::I2, "i2", "int2"),

@@ -16,3 +16,12 @@ pub struct Constant {
     /// The path of the array in the user's model, where one was found.
     pub name: Option<Arc<str>>,
 }
+
+impl Constant {
+    /// How many elements the shape has room for; `None` where that is no number.
+    pub fn elements(&self) -> Option<usize> {
+        self.shape.iter().try_fold(1usize, |count, &size| {
+            count.checked_mul(size.try_into().ok()?)
+        })
+    }
+}

@@ -1,13 +1,21 @@
 //! A jaxpr as plain data, with its text form. This crate knows no Python.
 
 pub mod aval;
+pub mod check;
 pub mod constant;
+mod cursor;
 pub mod dim;
+mod element;
 pub mod jaxpr;
 pub mod param;
+pub mod parse;
+pub mod text;
+pub mod walk;
 
 pub use aval::{Aval, DType};
+pub use check::{Broken, CheckError, check};
 pub use constant::Constant;
-pub use dim::{Dim, DimExpr};
+pub use dim::{Dim, DimError, DimExpr};
 pub use jaxpr::{Atom, Eqn, Jaxpr, Place, Program, Var, VarId};
 pub use param::{FromParam, Param, ParamError, Params, Reading};
+pub use parse::{ParseError, parse};

@@ -266,11 +266,10 @@ impl fmt::Display for Param {
                 }
                 f.write_str(")")
             }
-            Param::Record(name, _) => write!(f, "{name}(…)"),
+            Param::Record(name, _) | Param::Opaque(name) => write!(f, "{name}(…)"),
             Param::Enum(_, member) => f.write_str(member),
             Param::Jaxpr(jaxpr) => write!(f, "jaxpr {}", jaxpr.name),
             Param::Array(array) => write!(f, "{}{:?}", array.dtype, array.shape),
-            Param::Opaque(name) => write!(f, "{name}(…)"),
         }
     }
 }

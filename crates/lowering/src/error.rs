@@ -22,6 +22,8 @@ pub enum Refused {
     NoKernel { op: String, dtype: String },
     #[error("`{dtype}` has no ONNX element type")]
     NoType { dtype: String },
+    #[error("the size `{name}` cannot be computed from the shapes of the inputs")]
+    NoSize { name: String },
     #[error("`{op}` needs opset {needed}, and the model is for opset {opset}")]
     NeedsOpset { op: String, needed: i64, opset: i64 },
     #[error(transparent)]
@@ -43,6 +45,7 @@ impl Refused {
             }
             Refused::NoKernel { .. } => Some("convert the operands to `float32` or `int32` before it"),
             Refused::NoType { .. } => Some("convert the array to a type that ONNX has"),
+            Refused::NoSize { .. } => Some("make the symbol the size of an axis of some input"),
             Refused::NeedsOpset { .. } => Some("pass a higher `opset` to `to_onnx`"),
             Refused::Param(_) | Refused::Internal { .. } => {
                 Some("this is a bug of jax2onnx: please report it with the lines above")
@@ -59,4 +62,33 @@ pub struct LoweringError {
     pub why: Refused,
     /// In the table of the program that was lowered.
     pub site: SiteId,
+}
+
+/// What a plugin returns when it cannot go on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The equation itself is refused.
+    Here(Refused),
+    /// An equation of a body was refused, and knows its place.
+    Inside(LoweringError),
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Stop>;
+
+impl From<Refused> for Stop {
+    fn from(why: Refused) -> Stop {
+        Stop::Here(why)
+    }
+}
+
+impl From<jaxpr::ParamError> for Stop {
+    fn from(why: jaxpr::ParamError) -> Stop {
+        Stop::Here(why.into())
+    }
+}
+
+impl From<LoweringError> for Stop {
+    fn from(error: LoweringError) -> Stop {
+        Stop::Inside(error)
+    }
 }

@@ -1,2 +1,24 @@
-pub mod error;
+//! One plugin per primitive: an equation becomes ONNX nodes, each with its origin.
+//!
+//! [`PLUGINS`] is the table; everything else is what its lines refer to.
+
+mod call;
+mod convert;
+mod cumulative;
+mod ctx;
+mod dot_general;
+mod elementwise;
+mod error;
+mod lower;
+mod plugin;
+mod plugins;
+mod reduce;
+mod shape;
+#[cfg(test)]
+mod testing;
+
+pub use ctx::{Ctx, Eqn};
 pub use error::{LoweringError, Refused};
+pub use lower::{Failure, Options, lower};
+pub use plugin::Plugin;
+pub use plugins::PLUGINS;

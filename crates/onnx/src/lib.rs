@@ -3,13 +3,23 @@
 //! Only [`proto`] knows protobuf. A node cannot be made without an origin.
 
 pub mod attr;
+pub mod build;
+pub mod check;
 pub mod dtype;
+pub mod expr;
+pub mod external_data;
+mod kernels;
 pub mod model;
+pub mod names;
+pub mod proto;
 pub mod tensor;
+pub mod text;
 pub mod value;
 
 pub use attr::Attr;
+pub use build::{Builder, Problem, Size, SizeOp};
 pub use dtype::DType;
+pub use expr::{Expr, Operand, Range};
 pub use model::{Graph, Model, Node};
 pub use tensor::Tensor;
 pub use value::{Dim, Type, Value, ValueId, Values};

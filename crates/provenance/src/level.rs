@@ -73,3 +73,35 @@ impl FromStr for PathPolicy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_a_word_of_its_type() {
+        let levels = Level::NAMES.iter().map(|name| name.parse::<Level>().unwrap());
+        let expected = [Level::Off, Level::Minimal, Level::Full, Level::Indexed];
+        assert!(levels.eq(expected));
+        let policies = PathPolicy::NAMES.iter().map(|name| name.parse::<PathPolicy>().unwrap());
+        let expected = [PathPolicy::Relative, PathPolicy::Absolute, PathPolicy::Basename];
+        assert!(policies.eq(expected));
+    }
+
+    #[test]
+    fn another_word_is_refused_with_the_allowed_ones() {
+        assert_eq!(
+            "Full".parse::<Level>().unwrap_err().to_string(),
+            "`Full` is not a provenance level: use off, minimal, full, indexed"
+        );
+        assert_eq!(
+            "".parse::<PathPolicy>().unwrap_err().to_string(),
+            "`` is not a path policy: use relative, absolute, basename"
+        );
+    }
+
+    #[test]
+    fn nothing_is_written_unless_asked_for() {
+        assert_eq!(Level::default(), Level::Off);
+    }
+}

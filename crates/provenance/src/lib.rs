@@ -10,13 +10,17 @@ pub mod level;
 pub mod origin;
 pub mod paths;
 pub mod render;
+pub mod report;
 pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod tier;
 
 pub use frame::{Emitter, EmitterKind, Location, Scope, ScopeKind, Span};
 pub use level::{Level, PathPolicy};
 pub use origin::{Origin, Site};
 pub use paths::Paths;
+pub use report::report;
 pub use table::{
     EmitterId, FileId, FunctionId, LocationId, OriginId, ScopeId, SiteId, StackId, Table,
 };

@@ -49,3 +49,43 @@ impl Origin {
         std::iter::once(self.primary).chain(self.absorbed.iter().copied())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::seeded;
+
+    fn origins() -> impl Strategy<Value = Origin> {
+        let sites = prop::collection::vec((0..8u32).prop_map(|id| Origin::of(SiteId(id))), 1..6);
+        sites.prop_map(|sites| sites[1..].iter().fold(sites[0].clone(), |all, site| all.absorb(site)))
+    }
+
+    proptest! {
+        #![proptest_config(seeded())]
+
+        #[test]
+        fn absorb_is_associative(a in origins(), b in origins(), c in origins()) {
+            prop_assert_eq!(a.absorb(&b).absorb(&c), a.absorb(&b.absorb(&c)));
+        }
+
+        #[test]
+        fn absorb_is_idempotent(a in origins(), b in origins()) {
+            prop_assert_eq!(a.absorb(&a), a.clone());
+            prop_assert_eq!(a.absorb(&b).absorb(&b), a.absorb(&b));
+        }
+
+        #[test]
+        fn absorb_keeps_the_left_primary_and_every_place(a in origins(), b in origins()) {
+            let joined = a.absorb(&b);
+            prop_assert_eq!(joined.primary, a.primary);
+            let mut places: Vec<_> = a.sites().chain(b.sites()).collect();
+            let mut kept: Vec<_> = joined.sites().collect();
+            places.sort_unstable();
+            places.dedup();
+            kept.sort_unstable();
+            prop_assert_eq!(kept, places);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::codec::Encoder;
 use crate::frame::{Emitter, EmitterKind};
 use crate::keys;
 use crate::level::Level;
@@ -23,6 +24,8 @@ pub struct Renderer<'a> {
     paths: Paths<'a>,
     /// The stack that called the export, outermost first, already as text.
     export_stack: String,
+    /// The origins that nodes refer to by number.
+    encoder: Encoder<'a>,
 }
 
 impl<'a> Renderer<'a> {
@@ -46,6 +49,7 @@ impl<'a> Renderer<'a> {
             level,
             paths,
             export_stack: text,
+            encoder: Encoder::new(table),
         }
     }
 
@@ -71,12 +75,18 @@ impl<'a> Renderer<'a> {
             props.push((keys::FUSED_FROM, fused));
         }
         if self.level == Level::Indexed {
-            props.push((keys::ORIGIN, origin.0.to_string()));
+            let number = self.encoder.number(origin, &mut self.paths);
+            props.push((keys::ORIGIN, number.to_string()));
         }
         if let Some(callsite) = callsite {
             props.insert(0, (keys::CALLSITE, callsite));
         }
         props
+    }
+
+    /// The metadata of the model: at `indexed`, the table that the nodes rendered so far refer to.
+    pub fn model(&self) -> Option<(&'static str, String)> {
+        (self.level == Level::Indexed).then(|| (keys::PROVENANCE, self.encoder.text()))
     }
 
     fn stacktrace(&self, emitter: Option<EmitterId>) -> String {
@@ -154,4 +164,172 @@ fn push_line(text: &mut String, line: std::fmt::Arguments<'_>) {
     }
     // Writing into a string cannot fail.
     let _ = text.write_fmt(line);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::codec;
+    use crate::frame::ScopeKind;
+    use crate::level::PathPolicy;
+    use crate::origin::{Origin, Site};
+    use crate::testing::{Frame, frame, stack};
+    use crate::tier::Tier;
+
+    /// A helper that the plugin for `reduce_sum` called.
+    fn helper(table: &mut Table) -> EmitterId {
+        let plugin = table.emitter(Emitter {
+            kind: EmitterKind::Plugin,
+            name: "reduce_sum".into(),
+            file: "lowering/reduce.rs".into(),
+            line: 42,
+            parent: None,
+        });
+        table.emitter(Emitter {
+            kind: EmitterKind::Helper,
+            name: "broadcast".into(),
+            file: "lowering/shape.rs".into(),
+            line: 7,
+            parent: Some(plugin),
+        })
+    }
+
+    fn site(table: &mut Table, frames: &[Frame<'_>]) -> SiteId {
+        let stack = Some(stack(table, frames));
+        let scope = Some(table.scope(None, ScopeKind::Transform, "jit(f)"));
+        let emitter = Some(helper(table));
+        table.site(Site { stack, scope, emitter })
+    }
+
+    /// A node of the user's line 12, which absorbed line 13, line 12 again, and line 13 again.
+    fn fused(table: &mut Table) -> OriginId {
+        let jax = frame("/venv/site-packages/jax/numpy.py", Tier::Internal, "sum", 900);
+        let main = frame("main.py", Tier::User, "<module>", 3);
+        let line = |line| frame("model.py", Tier::User, "Net.__call__", line);
+        let sites = [
+            site(table, &[jax, line(12), main]),
+            site(table, &[line(13), main]),
+            site(table, &[line(12), main]),
+            site(table, &[jax, line(13), main]),
+        ];
+        let [primary, absorbed @ ..] = sites.map(Origin::of);
+        table.origin(absorbed.iter().fold(primary, |joined, other| joined.absorb(other)))
+    }
+
+    fn internal_only(table: &mut Table) -> OriginId {
+        let frames = [5, 6].map(|line| frame("/venv/site-packages/jax/core.py", Tier::Internal, "bind", line));
+        let stack = Some(stack(table, &frames));
+        let site = table.site(Site { stack, scope: None, emitter: None });
+        table.origin(Origin::of(site))
+    }
+
+    fn without_frames(table: &mut Table) -> OriginId {
+        let emitter = Some(helper(table));
+        let site = table.site(Site { stack: None, scope: None, emitter });
+        table.origin(Origin::of(site))
+    }
+
+    #[track_caller]
+    fn check(level: Level, origin: impl FnOnce(&mut Table) -> OriginId, expect: &Expect) {
+        let mut table = Table::default();
+        let origin = origin(&mut table);
+        let nothing_there = |_: &Path| false;
+        let paths = Paths::new(PathPolicy::Relative, &nothing_there);
+        let export = [ExportFrame { file: "/home/me/export.py".into(), line: 9, function: "<module>".into() }];
+        let mut text = String::new();
+        for (key, value) in Renderer::new(&table, level, paths, &export).node(origin) {
+            let key = key.strip_prefix(keys::PREFIX).unwrap();
+            push_line(&mut text, format_args!("{key}: {value:?}"));
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        expect.assert_eq(&text);
+    }
+
+    #[test]
+    fn off_is_nothing() {
+        check(Level::Off, fused, &expect![[""]]);
+    }
+
+    #[test]
+    fn minimal_is_the_line_the_plugin_and_the_lines_that_were_joined() {
+        check(Level::Minimal, fused, &expect![[r#"
+            callsite: "Net.__call__:12"
+            plugin: "ReduceSumPlugin.lower:42"
+            fused_from: "Net.__call__:13"
+        "#]]);
+    }
+
+    #[test]
+    fn full_adds_both_stacks() {
+        check(Level::Full, fused, &expect![[r#"
+            callsite: "Net.__call__:12"
+            plugin: "ReduceSumPlugin.lower:42"
+            stacktrace: "export.py:9 in <module>\nlowering/reduce.rs:42 in ReduceSumPlugin.lower\nlowering/shape.rs:7 in broadcast"
+            jax_traceback: "jax/numpy.py:900 (sum)\nmodel.py:12 (Net.__call__)\nmain.py:3 (<module>)"
+            fused_from: "Net.__call__:13"
+        "#]]);
+    }
+
+    #[test]
+    fn indexed_adds_a_number() {
+        check(Level::Indexed, fused, &expect![[r#"
+            callsite: "Net.__call__:12"
+            plugin: "ReduceSumPlugin.lower:42"
+            fused_from: "Net.__call__:13"
+            origin: "0"
+        "#]]);
+    }
+
+    #[test]
+    fn without_a_user_the_outermost_frame_is_shown() {
+        check(Level::Full, internal_only, &expect![[r#"
+            callsite: "bind:6"
+            stacktrace: "export.py:9 in <module>"
+            jax_traceback: "jax/core.py:5 (bind)\njax/core.py:6 (bind)"
+        "#]]);
+    }
+
+    #[test]
+    fn without_frames_there_is_no_callsite() {
+        check(Level::Full, without_frames, &expect![[r#"
+            plugin: "ReduceSumPlugin.lower:42"
+            stacktrace: "export.py:9 in <module>\nlowering/reduce.rs:42 in ReduceSumPlugin.lower\nlowering/shape.rs:7 in broadcast"
+            jax_traceback: ""
+        "#]]);
+    }
+
+    #[test]
+    fn the_numbers_of_the_nodes_are_entries_of_the_models_table() {
+        let mut table = Table::default();
+        let unused = internal_only(&mut table);
+        let origin = fused(&mut table);
+        let nothing_there = |_: &Path| false;
+        let paths = || Paths::new(PathPolicy::Relative, &nothing_there);
+        let mut renderer = Renderer::new(&table, Level::Indexed, paths(), &[]);
+        assert!(origin > unused);
+        for _ in 0..2 {
+            let props = renderer.node(origin);
+            assert_eq!(props.last(), Some(&(keys::ORIGIN, "0".to_owned())));
+        }
+        let (key, text) = renderer.model().unwrap();
+        assert_eq!(key, keys::PROVENANCE);
+        let decoded = codec::decode(&text).unwrap();
+        assert_eq!(decoded.origins.len(), 1);
+        let primary = decoded.table.get_origin(decoded.origins[0]).primary;
+        assert_eq!(callsite(&decoded.table, primary).as_deref(), Some("Net.__call__:12"));
+        assert_eq!(Renderer::new(&table, Level::Full, paths(), &[]).model(), None);
+    }
+
+    #[test]
+    fn a_plugin_is_called_after_its_primitive() {
+        assert_eq!(plugin_name("sin"), "SinPlugin");
+        assert_eq!(plugin_name("reduce_sum"), "ReduceSumPlugin");
+        assert_eq!(plugin_name("random-bits"), "RandomBitsPlugin");
+    }
 }

@@ -304,3 +304,94 @@ impl<T: Hash + Eq> Interned<T> {
         self.0.iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{Draw, frame, seeded, stack};
+
+    #[track_caller]
+    fn check(tiers: &[Tier], line: u32) {
+        let mut table = Table::default();
+        let lines = (1..).zip(tiers);
+        let frames: Vec<_> = lines.map(|(line, &tier)| frame("a.py", tier, "f", line)).collect();
+        let stack = stack(&mut table, &frames);
+        let callsite = table.callsite(stack).map(|id| table.get_location(id).line);
+        assert_eq!(callsite, Some(line));
+    }
+
+    #[test]
+    fn the_callsite_is_the_innermost_frame_of_the_user() {
+        use Tier::{Internal, Library, User};
+        check(&[Internal, Library, User, Library, User], 3);
+        check(&[User], 1);
+    }
+
+    #[test]
+    fn without_a_user_it_is_the_innermost_frame_of_a_library() {
+        use Tier::{Internal, Library};
+        check(&[Internal, Library, Internal, Library], 2);
+    }
+
+    #[test]
+    fn without_either_it_is_the_outermost_frame() {
+        check(&[Tier::Internal; 3], 3);
+    }
+
+    #[test]
+    fn the_plugin_is_the_innermost_frame_that_is_one() {
+        let mut table = Table::default();
+        let mut emitter = |kind, name: &str, parent| {
+            let (name, file) = (name.into(), "f.rs".into());
+            table.emitter(Emitter { kind, name, file, line: 1, parent })
+        };
+        let outer = emitter(EmitterKind::Plugin, "scan", None);
+        let inner = emitter(EmitterKind::Plugin, "sin", Some(outer));
+        let helper = emitter(EmitterKind::Helper, "broadcast", Some(inner));
+        let alone = emitter(EmitterKind::Helper, "broadcast", None);
+        assert_eq!(table.plugin_of(helper), Some(inner));
+        assert_eq!(table.plugin_of(alone), None);
+    }
+
+    proptest! {
+        #![proptest_config(seeded())]
+
+        #[test]
+        fn called_from_is_associative(choices in Draw::choices()) {
+            let (mut table, origins) = Draw::new(&choices).table();
+            let [inner, middle, outer] = origins;
+            let middle_site = table.get_origin(middle).primary;
+            let outer_site = table.get_origin(outer).primary;
+            let once = table.called_from(inner, middle_site);
+            let left = table.called_from(once, outer_site);
+            let middle_alone = table.origin(Origin::of(middle_site));
+            let enclosing = table.called_from(middle_alone, outer_site);
+            let right = table.called_from(inner, table.get_origin(enclosing).primary);
+            prop_assert_eq!(left, right);
+        }
+
+        #[test]
+        fn called_from_distributes_over_absorb(choices in Draw::choices()) {
+            let (mut table, [a, b, outer]) = Draw::new(&choices).table();
+            let site = table.get_origin(outer).primary;
+            let joined = table.absorb(a, b);
+            let left = table.called_from(joined, site);
+            let (a, b) = (table.called_from(a, site), table.called_from(b, site));
+            prop_assert_eq!(left, table.absorb(a, b));
+        }
+
+        #[test]
+        fn stacks_and_scopes_compose_associatively(choices in Draw::choices()) {
+            let (mut table, origins) = Draw::new(&choices).table();
+            let sites = origins.map(|id| table.get_site(table.get_origin(id).primary));
+            let [a, b, c] = sites.map(|site| site.stack);
+            let (inner, outer) = (table.stack_called_from(a, b), table.stack_called_from(b, c));
+            prop_assert_eq!(table.stack_called_from(inner, c), table.stack_called_from(a, outer));
+            let [a, b, c] = sites.map(|site| site.scope);
+            let (inner, outer) = (table.scope_inside(a, b), table.scope_inside(b, c));
+            prop_assert_eq!(table.scope_inside(inner, c), table.scope_inside(a, outer));
+        }
+    }
+}

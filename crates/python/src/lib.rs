@@ -1,1 +1,20 @@
+//! The only crate that knows Python: reads a jaxpr, calls the façade, raises what went wrong.
 
+mod compat;
+mod error;
+mod export;
+mod read;
+
+/// The Rust side of `jax2onnx`.
+#[pyo3::pymodule]
+mod _core {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::export::{export, jaxpr_text};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

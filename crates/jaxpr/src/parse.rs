@@ -1,0 +1,294 @@
+//! Reading the text of [`crate::text`], and a short form of one equation.
+
+mod constant;
+mod place;
+mod value;
+
+use std::sync::Arc;
+
+use provenance::Table;
+use rustc_hash::FxHashMap;
+
+use crate::aval::{Aval, DType};
+use crate::cursor::Cursor;
+pub use crate::cursor::ParseError;
+use crate::dim::Dim;
+use crate::jaxpr::{Atom, Eqn, Jaxpr, Program, Var, VarId};
+use crate::param::Params;
+
+/// The program that a text stands for.
+///
+/// Either the complete form that [`crate::text::print`] writes, or one equation after its inputs:
+/// `x:f32[3] y:f32[3] -> z:f32[3] = add x y`, whose outputs are then those of the program.
+pub fn parse(text: &str) -> Result<Program, ParseError> {
+    let mut parser = Parser {
+        cursor: Cursor::new(text),
+        table: Table::default(),
+    };
+    parser.cursor.space();
+    let main = if parser.at_jaxpr() {
+        parser.jaxpr()?
+    } else {
+        parser.one_equation()?
+    };
+    parser.cursor.space();
+    if parser.cursor.peek().is_some() {
+        return Err(parser.cursor.error("expected the end"));
+    }
+    Ok(Program {
+        table: parser.table,
+        main: Arc::new(main),
+    })
+}
+
+struct Parser<'a> {
+    cursor: Cursor<'a>,
+    table: Table,
+}
+
+/// A jaxpr as far as it has been read, and what its variables are called.
+#[derive(Default)]
+struct Body<'a> {
+    jaxpr: Jaxpr,
+    names: FxHashMap<&'a str, VarId>,
+}
+
+impl<'a> Parser<'a> {
+    /// `jaxpr` and the name of a function, rather than a variable that is called so.
+    fn at_jaxpr(&self) -> bool {
+        let rest = self.cursor.rest().strip_prefix("jaxpr");
+        rest.is_some_and(|rest| rest.starts_with([' ', '\n', '"']))
+    }
+
+    fn one_equation(&mut self) -> Result<Jaxpr, ParseError> {
+        let mut body = Body::default();
+        body.jaxpr.name = "main".into();
+        while !self.cursor.eat("->") {
+            let var = self.definition(&mut body)?;
+            body.jaxpr.inputs.push(var);
+        }
+        self.equation(&mut body)?;
+        body.jaxpr.outputs = body.jaxpr.eqns[0]
+            .outputs
+            .iter()
+            .copied()
+            .map(Atom::Var)
+            .collect();
+        Ok(body.jaxpr)
+    }
+
+    fn jaxpr(&mut self) -> Result<Jaxpr, ParseError> {
+        self.cursor.enter()?;
+        let mut body = Body::default();
+        self.cursor.expect("jaxpr")?;
+        body.jaxpr.name = self.cursor.name("the name of a function")?.into();
+        self.cursor.expect("(")?;
+        body.jaxpr.inputs = self.list(")", |parser| parser.definition(&mut body))?;
+        if self.cursor.eat("names(") {
+            body.jaxpr.input_names = self.list(")", |parser| Ok(parser.cursor.string()?.into()))?;
+        }
+        self.cursor.space();
+        body.jaxpr.place = self.place()?;
+        self.cursor.expect("{")?;
+        while !self.statement(&mut body)? {}
+        self.cursor.expect("}")?;
+        self.cursor.leave();
+        Ok(body.jaxpr)
+    }
+
+    /// A constant, an equation, or the outputs, after which nothing may come: then it is `true`.
+    fn statement(&mut self, body: &mut Body<'a>) -> Result<bool, ParseError> {
+        self.cursor.space();
+        let start = self.cursor.position();
+        let word = self.cursor.word();
+        self.cursor.blanks();
+        match word {
+            Some("const") if self.cursor.peek() != Some(':') => {
+                let var = self.definition(body)?;
+                self.cursor.expect("=")?;
+                let aval = body.jaxpr.aval(var).clone();
+                let constant = self.constant(Some(&aval))?;
+                body.jaxpr.constants.push((var, constant));
+            }
+            Some("return") if self.cursor.peek() != Some(':') => {
+                if !self.at_end_of_equation() {
+                    body.jaxpr.outputs.push(self.atom(body)?);
+                    while self.cursor.eat(",") {
+                        self.cursor.space();
+                        body.jaxpr.outputs.push(self.atom(body)?);
+                    }
+                }
+                return Ok(true);
+            }
+            Some(_) => {
+                self.cursor.go_to(start);
+                self.equation(body)?;
+            }
+            None if self.cursor.peek() == Some('=') => self.equation(body)?,
+            None => return Err(self.cursor.error("expected an equation or `return`")),
+        }
+        Ok(false)
+    }
+
+    /// `outputs = primitive{params} inputs`, and where it was written.
+    fn equation(&mut self, body: &mut Body<'a>) -> Result<(), ParseError> {
+        // An equation may not read what it defines, so the outputs get their names at its end.
+        let mut outputs = Vec::new();
+        while !self.cursor.eat("=") {
+            outputs.push(self.typed_name()?);
+        }
+        let primitive = self.cursor.name("a primitive")?.into();
+        let params = if self.cursor.rest().starts_with('{') {
+            self.cursor.advance(1);
+            self.params()?
+        } else {
+            Params::default()
+        };
+        let mut inputs = Vec::new();
+        while !self.at_end_of_equation() {
+            inputs.push(self.atom(body)?);
+        }
+        let place = self.place()?;
+        let outputs = outputs.into_iter().map(|output| self.define(body, output));
+        let outputs = outputs.collect::<Result<_, _>>()?;
+        body.jaxpr.eqns.push(Eqn {
+            primitive,
+            inputs,
+            outputs,
+            params,
+            place,
+        });
+        Ok(())
+    }
+
+    fn at_end_of_equation(&mut self) -> bool {
+        self.cursor.blanks();
+        matches!(
+            self.cursor.peek(),
+            None | Some('\n' | '\r' | '@' | '#' | '}')
+        )
+    }
+
+    fn params(&mut self) -> Result<Params, ParseError> {
+        let mut entries = Vec::new();
+        while !self.cursor.eat("}") {
+            let key = self.cursor.name("the name of a parameter")?.into();
+            self.cursor.expect("=")?;
+            entries.push((key, self.value()?));
+            self.cursor.space();
+            if self.cursor.peek() != Some('}') {
+                self.cursor.expect(";")?;
+            }
+        }
+        Ok(Params::new(entries))
+    }
+
+    /// A variable, or a literal, which always has a type after it.
+    fn atom(&mut self, body: &Body<'a>) -> Result<Atom, ParseError> {
+        let start = self.cursor.position();
+        if let Some(word) = self.cursor.word()
+            && !self.cursor.rest().starts_with([':', '"'])
+        {
+            let var = body.names.get(word).copied().map(Atom::Var);
+            return var.ok_or_else(|| {
+                self.cursor
+                    .error_at(start, format!("`{word}` is not defined"))
+            });
+        }
+        self.cursor.go_to(start);
+        self.constant(None).map(Atom::Literal)
+    }
+
+    fn definition(&mut self, body: &mut Body<'a>) -> Result<VarId, ParseError> {
+        let typed_name = self.typed_name()?;
+        self.define(body, typed_name)
+    }
+
+    /// `x:f32[3]`, and the place where it stands.
+    fn typed_name(&mut self) -> Result<(usize, &'a str, Aval), ParseError> {
+        self.cursor.space();
+        let start = self.cursor.position();
+        let name = self
+            .cursor
+            .word()
+            .ok_or_else(|| self.cursor.error("expected a variable"))?;
+        self.cursor.expect(":")?;
+        Ok((start, name, self.aval()?))
+    }
+
+    /// A new variable. `_` names one that nothing reads, so there may be many.
+    fn define(
+        &self,
+        body: &mut Body<'a>,
+        (start, name, aval): (usize, &'a str, Aval),
+    ) -> Result<VarId, ParseError> {
+        let var = VarId(body.jaxpr.vars.len() as u32);
+        body.jaxpr.vars.push(Var { aval });
+        if name != "_" && body.names.insert(name, var).is_some() {
+            return Err(self
+                .cursor
+                .error_at(start, format!("`{name}` is defined twice")));
+        }
+        Ok(var)
+    }
+
+    fn aval(&mut self) -> Result<Aval, ParseError> {
+        if self.cursor.eat("<") {
+            let text = self.cursor.name("a type")?.into();
+            self.cursor.expect(">")?;
+            return Ok(Aval::Other(text));
+        }
+        let dtype = self.dtype()?;
+        self.cursor.expect("[")?;
+        let shape = self.list("]", Parser::dim)?;
+        Ok(Aval::array(dtype, shape))
+    }
+
+    fn dtype(&mut self) -> Result<DType, ParseError> {
+        self.cursor.space();
+        if self.cursor.peek() == Some('"') {
+            return Ok(DType::Other(self.cursor.string()?.into()));
+        }
+        let word = self
+            .cursor
+            .word()
+            .ok_or_else(|| self.cursor.error("expected an element type"))?;
+        if word == "key" && self.cursor.rest().starts_with('<') {
+            self.cursor.advance(1);
+            let implementation = self.cursor.name("the kind of a key")?.into();
+            self.cursor.expect(">")?;
+            return Ok(DType::Key(implementation));
+        }
+        Ok(DType::from_short(word))
+    }
+
+    fn dim(&mut self) -> Result<Dim, ParseError> {
+        match Dim::prefix(self.cursor.rest()) {
+            Ok((dim, length)) => {
+                self.cursor.advance(length);
+                Ok(dim)
+            }
+            Err(error) => {
+                self.cursor.advance(error.at);
+                Err(self.cursor.error(format!("expected {}", error.wanted)))
+            }
+        }
+    }
+
+    /// What stands between commas up to `end`; a comma may come before it.
+    fn list<T>(
+        &mut self,
+        end: &str,
+        mut item: impl FnMut(&mut Parser<'a>) -> Result<T, ParseError>,
+    ) -> Result<Vec<T>, ParseError> {
+        let mut items = Vec::new();
+        while !self.cursor.eat(end) {
+            items.push(item(self)?);
+            if !self.cursor.eat(",") {
+                self.cursor.expect(end)?;
+                break;
+            }
+        }
+        Ok(items)
+    }
+}

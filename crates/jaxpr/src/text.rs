@@ -1,0 +1,379 @@
+//! A jaxpr as text, complete: [`crate::parse`] reads back what is written here.
+//!
+//! ```text
+//! jaxpr predict(a:f32[2,B]) names("x") @ "model.py":3 in predict {
+//!   const b:f32[2] = [1.0, 2.0] "blocks.0.bias"
+//!   c:f32[2,B] = mul a 2.0:f32[] @ "model.py":12:4-12:20 in f < "main.py":30 in main #~jit(f)/attn
+//!   return c, 1.0:f32[]
+//! }
+//! ```
+//!
+//! Variables have no names of their own; they are lettered in the order of their definition.
+//! Frames stand innermost first, name scopes outermost first with a `~` before a transformation. An
+//! array is a number, a list of its elements in a row, or the bytes of it in hexadecimal.
+
+use std::sync::Arc;
+
+use provenance::{ScopeId, ScopeKind, StackId, Table, Tier};
+use rustc_hash::FxHashMap;
+
+use crate::aval::{Aval, DType};
+use crate::constant::Constant;
+use crate::cursor::{is_word, name, quoted};
+use crate::dim::Dim;
+use crate::element;
+use crate::jaxpr::{Atom, Eqn, Jaxpr, Place, Program, VarId};
+use crate::param::Param;
+
+/// Arrays with more elements than this are written as bytes.
+const LONGEST_LIST: usize = 16;
+
+/// The complete text of a program.
+pub fn print(program: &Program) -> String {
+    print_jaxpr(&program.main, &program.table)
+}
+
+/// The complete text of a jaxpr whose places are in `table`.
+pub fn print_jaxpr(jaxpr: &Jaxpr, table: &Table) -> String {
+    Printer::new(jaxpr, table, 0).jaxpr() + "\n"
+}
+
+/// Writes one jaxpr; a jaxpr inside it has a printer of its own.
+struct Printer<'a> {
+    jaxpr: &'a Jaxpr,
+    table: &'a Table,
+    names: FxHashMap<VarId, String>,
+    indent: usize,
+}
+
+impl<'a> Printer<'a> {
+    fn new(jaxpr: &'a Jaxpr, table: &'a Table, indent: usize) -> Printer<'a> {
+        let constants = jaxpr.constants.iter().map(|(var, _)| *var);
+        let results = jaxpr
+            .eqns
+            .iter()
+            .flat_map(|eqn| eqn.outputs.iter().copied());
+        let mut names = FxHashMap::default();
+        for var in jaxpr.inputs.iter().copied().chain(constants).chain(results) {
+            let next = letters(names.len());
+            names.entry(var).or_insert(next);
+        }
+        Printer {
+            jaxpr,
+            table,
+            names,
+            indent,
+        }
+    }
+
+    fn jaxpr(&self) -> String {
+        let inputs: Vec<_> = self
+            .jaxpr
+            .inputs
+            .iter()
+            .map(|&var| self.definition(var))
+            .collect();
+        let mut lines = vec![format!(
+            "jaxpr {}({}){}{} {{",
+            name(&self.jaxpr.name),
+            inputs.join(", "),
+            self.input_names(),
+            self.place(self.jaxpr.place),
+        )];
+        for (var, constant) in &self.jaxpr.constants {
+            let aval = self.jaxpr.vars.get(var.index()).map(|var| &var.aval);
+            let content = constant_text(constant, aval);
+            lines.push(format!("  const {} = {content}", self.definition(*var)));
+        }
+        for eqn in &self.jaxpr.eqns {
+            lines.push(format!("  {}", self.eqn(eqn)));
+        }
+        let outputs: Vec<_> = self
+            .jaxpr
+            .outputs
+            .iter()
+            .map(|atom| self.atom(atom))
+            .collect();
+        lines.push(
+            format!("  return {}", outputs.join(", "))
+                .trim_end()
+                .to_owned(),
+        );
+        lines.push("}".to_owned());
+        lines.join(&format!("\n{}", " ".repeat(self.indent)))
+    }
+
+    fn input_names(&self) -> String {
+        let names: Vec<_> = self
+            .jaxpr
+            .input_names
+            .iter()
+            .map(|name| quoted(name))
+            .collect();
+        if names.is_empty() {
+            String::new()
+        } else {
+            format!(" names({})", names.join(", "))
+        }
+    }
+
+    fn eqn(&self, eqn: &Eqn) -> String {
+        let outputs = eqn
+            .outputs
+            .iter()
+            .map(|&var| self.definition(var) + " ")
+            .collect::<String>();
+        let primitive = name(&eqn.primitive);
+        let params = match eqn.params.entries() {
+            [] => String::new(),
+            entries => format!("{{{}}}", self.entries(entries, "; ")),
+        };
+        let inputs: String = eqn
+            .inputs
+            .iter()
+            .flat_map(|atom| [" ".to_owned(), self.atom(atom)])
+            .collect();
+        format!(
+            "{outputs}= {primitive}{params}{inputs}{}",
+            self.place(eqn.place)
+        )
+    }
+
+    fn atom(&self, atom: &Atom) -> String {
+        match atom {
+            Atom::Var(var) => self.var(*var),
+            Atom::Literal(literal) => constant_text(literal, None),
+        }
+    }
+
+    /// The name of a variable; what nothing defines has a name that cannot be read back.
+    fn var(&self, var: VarId) -> String {
+        self.names
+            .get(&var)
+            .cloned()
+            .unwrap_or_else(|| format!("?{}", var.0))
+    }
+
+    fn definition(&self, var: VarId) -> String {
+        let aval = self
+            .jaxpr
+            .vars
+            .get(var.index())
+            .map(|var| aval_text(&var.aval));
+        format!("{}:{}", self.var(var), aval.as_deref().unwrap_or("?"))
+    }
+
+    fn entries(&self, entries: &[(Arc<str>, Param)], separator: &str) -> String {
+        let entries = entries.iter();
+        let texts = entries.map(|(key, value)| format!("{}={}", name(key), self.param(value)));
+        texts.collect::<Vec<_>>().join(separator)
+    }
+
+    fn param(&self, param: &Param) -> String {
+        match param {
+            Param::Float(value) => element::write(&DType::F64, &value.to_le_bytes()),
+            Param::Str(text) => quoted(text),
+            Param::DType(DType::Other(text)) => format!("dtype {}", quoted(text)),
+            Param::DType(dtype) => dtype_text(dtype),
+            Param::Dim(dim) => dim_text(dim),
+            Param::Aval(aval @ Aval::Other(_)) => format!("aval {}", aval_text(aval)),
+            Param::Aval(aval) => aval_text(aval),
+            Param::Seq(items) => {
+                let items: Vec<_> = items.iter().map(|item| self.param(item)).collect();
+                format!("({})", items.join(", "))
+            }
+            Param::Record(kind, fields) => {
+                format!("{}({})", kind_text(kind), self.entries(fields, ", "))
+            }
+            Param::Enum(kind, member) => {
+                let member = if is_word(member) {
+                    member.to_string()
+                } else {
+                    quoted(member)
+                };
+                format!("{}.{member}", name(kind))
+            }
+            Param::Jaxpr(jaxpr) => Printer::new(jaxpr, self.table, self.indent + 4).jaxpr(),
+            Param::Array(array) => format!("array {}", constant_text(array, None)),
+            Param::Opaque(kind) => format!("{}(...)", kind_text(kind)),
+            Param::None | Param::Bool(_) | Param::Int(_) => param.to_string(),
+        }
+    }
+
+    fn place(&self, place: Place) -> String {
+        let stack = place.stack.map(|stack| self.stack(stack));
+        let scope = place.scope.map(|scope| self.scope(scope));
+        stack.unwrap_or_default() + &scope.unwrap_or_default()
+    }
+
+    fn stack(&self, stack: StackId) -> String {
+        let frames = self.table.frames(stack).map(|id| {
+            let location = self.table.get_location(id);
+            let file = self.table.get_file(location.file);
+            let tier = match file.tier {
+                Tier::User => "",
+                Tier::Library => "library ",
+                Tier::Internal => "internal ",
+            };
+            let span = location.span.map_or_else(String::new, |span| {
+                format!(":{}-{}:{}", span.column, span.end_line, span.end_column)
+            });
+            let function = name(self.table.get_function(location.function));
+            format!(
+                "{tier}{}:{}{span} in {function}",
+                quoted(&file.path),
+                location.line
+            )
+        });
+        format!(" @ {}", frames.collect::<Vec<_>>().join(" < "))
+    }
+
+    fn scope(&self, scope: ScopeId) -> String {
+        let path = self.table.scope_path(scope).into_iter().rev();
+        let entries = path.map(|id| {
+            let entry = self.table.get_scope(id);
+            let mark = match entry.kind {
+                ScopeKind::Name => "",
+                ScopeKind::Transform => "~",
+            };
+            let plain = !entry.name.is_empty() && entry.name.chars().all(is_plain_in_scope);
+            format!(
+                "{mark}{}",
+                if plain {
+                    entry.name.to_string()
+                } else {
+                    quoted(&entry.name)
+                }
+            )
+        });
+        format!(" #{}", entries.collect::<Vec<_>>().join("/"))
+    }
+}
+
+/// Whether a name scope may contain a character without quotes.
+pub(crate) fn is_plain_in_scope(c: char) -> bool {
+    c.is_alphanumeric() || "_.()-".contains(c)
+}
+
+/// `a`, `b`, …, `z`, `aa`, `ab`, …, as JAX names variables.
+fn letters(index: usize) -> String {
+    let last = char::from(b'a' + (index % 26) as u8);
+    match index / 26 {
+        0 => last.to_string(),
+        more => letters(more - 1) + &last.to_string(),
+    }
+}
+
+/// Contents, type and name of an array; the type is left out where it is `known`.
+fn constant_text(constant: &Constant, known: Option<&Aval>) -> String {
+    let shape: Vec<Dim> = constant.shape.iter().map(|&size| size.into()).collect();
+    let aval = Aval::array(constant.dtype.clone(), shape);
+    let contents = contents(constant).unwrap_or_else(|| format!("hex\"{}\"", hex(&constant.data)));
+    let is_known = known == Some(&aval);
+    let aval = if is_known {
+        String::new()
+    } else {
+        format!(":{}", aval_text(&aval))
+    };
+    let name = constant
+        .name
+        .as_ref()
+        .map(|name| format!(" {}", quoted(name)));
+    contents + &aval + &name.unwrap_or_default()
+}
+
+/// The elements one by one, where they are few and their number is the one that the shape says.
+fn contents(constant: &Constant) -> Option<String> {
+    let count = constant.elements()?;
+    let size = element::size(&constant.dtype)?;
+    let (part, parts) = element::parts(&constant.dtype)?;
+    if count > LONGEST_LIST || constant.data.len() != count * size {
+        return None;
+    }
+    let elements: Vec<_> = constant
+        .data
+        .chunks(size)
+        .map(|bytes| {
+            let numbers = bytes
+                .chunks(size / parts)
+                .map(|bytes| element::write(&part, bytes));
+            let numbers: Vec<_> = numbers.collect();
+            if parts == 1 {
+                numbers.concat()
+            } else {
+                format!("({})", numbers.join(", "))
+            }
+        })
+        .collect();
+    Some(if constant.shape.is_empty() {
+        elements.concat()
+    } else {
+        format!("[{}]", elements.join(", "))
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
+fn aval_text(aval: &Aval) -> String {
+    match aval {
+        Aval::Array { dtype, shape } => {
+            let sizes: Vec<_> = shape.iter().map(Dim::to_string).collect();
+            format!("{}[{}]", dtype_text(dtype), sizes.join(","))
+        }
+        Aval::Other(text) if is_word(text) => format!("<{text}>"),
+        Aval::Other(text) => format!("<{}>", quoted(text)),
+    }
+}
+
+fn dtype_text(dtype: &DType) -> String {
+    match dtype {
+        DType::Key(implementation) => format!("key<{}>", name(implementation)),
+        DType::Other(text) if !is_word(text) || DType::from_short(text) != *dtype => quoted(text),
+        known => known.to_string(),
+    }
+}
+
+/// A size as a parameter: it must not look like a number, a flag or an element type.
+fn dim_text(dim: &Dim) -> String {
+    let text = dim.to_string();
+    let word = text.trim_start_matches('-');
+    let other = word.starts_with(|c: char| c.is_ascii_digit()) && dim.known().is_some();
+    if other || text.starts_with('(') || is_reserved(word) {
+        format!("dim({text})")
+    } else {
+        text
+    }
+}
+
+/// Whether a word alone is a parameter of another kind than a size.
+pub(crate) fn is_reserved(word: &str) -> bool {
+    matches!(word, "None" | "True" | "False" | "nan" | "inf")
+        || !matches!(DType::from_short(word), DType::Other(_))
+}
+
+/// The name of a type in front of a bracket.
+fn kind_text(kind: &str) -> String {
+    if kind == "dim" {
+        quoted(kind)
+    } else {
+        name(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_lettered_as_jax_does() {
+        let names: Vec<_> = [0, 25, 26, 27, 701, 702].map(letters).into();
+        assert_eq!(names, ["a", "z", "aa", "ab", "zz", "aaa"]);
+    }
+}

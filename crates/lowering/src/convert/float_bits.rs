@@ -1,0 +1,114 @@
+//! The bits of a float, and back, by arithmetic.
+
+use onnx::{DType, Expr};
+
+/// How a type stores its numbers.
+struct Layout {
+    /// The type that arithmetic is exact in.
+    compute: DType,
+    integer: DType,
+    mantissa: i32,
+    bias: i32,
+}
+
+fn layout(dtype: DType) -> Layout {
+    let (compute, integer, mantissa, bias) = match dtype {
+        DType::F64 => (DType::F64, DType::I64, 52, 1023),
+        DType::F16 => (DType::F32, DType::I16, 10, 15),
+        DType::Bf16 => (DType::F64, DType::I16, 7, 127),
+        _ => (DType::F64, DType::I32, 23, 127),
+    };
+    Layout {
+        compute,
+        integer,
+        mantissa,
+        bias,
+    }
+}
+
+/// The bits of a float as a signed integer of its width; NaN is the quiet one without a payload
+///
+/// With `e = ⌊log₂|x|⌋`, the fields are `e + bias` and `(|x| / 2ᵉ − 1) · 2ᵐ`; below the smallest
+/// normal number, `0` and `|x| / 2^(1 − bias − m)`. The logarithm may be off by one next to a power of
+/// two, so `e` is corrected by comparison.
+pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
+    let Layout {
+        compute,
+        integer,
+        mantissa,
+        bias,
+    } = layout(x.dtype());
+    let size = x.cast(compute).abs();
+    let smallest = f64::powi(2.0, 1 - bias);
+    let normal = size.max(smallest);
+    let is_special = x.is_nan().or(x.is_inf());
+    let normal = is_special.select(size.constant(1.0), normal);
+
+    let two = size.constant(2.0);
+    let guess = (normal.log() * std::f64::consts::LOG2_E).round();
+    let guess = guess.max(f64::from(1 - bias)).min(f64::from(bias));
+    let too_large = two.pow(guess).greater(normal);
+    let exponent = too_large.select(guess - 1.0, guess);
+    let exponent = (normal / two.pow(exponent)).greater_equal(2.0).select(exponent + 1.0, exponent);
+    let fraction = normal / two.pow(exponent) - 1.0;
+    let is_tiny = size.less(smallest);
+    let unit = f64::powi(2.0, mantissa);
+    // Dividing in two steps keeps the divisor a normal number.
+    let tiny_field = size / smallest * unit;
+    let normal_field = (exponent + f64::from(bias) + fraction) * unit;
+
+    let exact = if mantissa == 52 { DType::I64 } else { DType::I32 };
+    let field = if mantissa == 52 {
+        // The sum needs 63 bits: the two fields are joined as integers.
+        let high = (exponent + f64::from(bias)).cast(DType::I64) * unit;
+        is_tiny.select(tiny_field.cast(DType::I64), high + (fraction * unit).cast(DType::I64))
+    } else {
+        is_tiny.select(tiny_field, normal_field).cast(exact)
+    };
+    let constant = |bits: i64| field.builder.constant_ints(exact, &[], &[bits]);
+    let exponent_ones = (2 * i64::from(bias) + 1) << mantissa;
+    let special = x.is_nan().select(constant(exponent_ones | 1 << (mantissa - 1)), constant(exponent_ones));
+    let unsigned = is_special.select(special, field);
+    // The sign of zero is that of its reciprocal.
+    let is_zero = size.equal(0.0);
+    let signed = is_zero.select(x.cast(compute).recip(), x.cast(compute)).less(0.0);
+    let top = field.builder.constant_ints(exact, &[], &[sign_bit(integer, exact)]);
+    signed.select(unsigned + top, unsigned).cast(integer)
+}
+
+/// The float with these bits
+pub(crate) fn float_of_bits(bits: Expr<'_>, dtype: DType) -> Expr<'_> {
+    let Layout {
+        compute,
+        integer,
+        mantissa,
+        bias,
+    } = layout(dtype);
+    let exact = if mantissa == 52 { DType::I64 } else { DType::I32 };
+    let bits = bits.cast(integer);
+    let is_negative = bits.less(0.0);
+    let top = bits.builder.constant_ints(integer, &[], &[sign_bit(integer, integer)]);
+    let field = is_negative.select(bits.bitwise_xor(top), bits).cast(exact);
+    let unit = field.builder.constant_ints(exact, &[], &[1 << mantissa]);
+    let exponent = field / unit;
+    let fraction = field - exponent * unit;
+
+    let exponent = exponent.cast(compute);
+    let fraction = fraction.cast(compute);
+    let is_tiny = exponent.equal(0.0);
+    let is_special = exponent.equal(f64::from(2 * bias + 1));
+    let two = exponent.constant(2.0);
+    let scale = f64::powi(2.0, mantissa);
+    let power = is_special.select(exponent.constant(0.0), exponent.max(1.0) - f64::from(bias));
+    let lead = is_tiny.select(exponent.constant(0.0), 1.0);
+    let size = (lead + fraction / scale) * two.pow(power);
+    let infinite = exponent.constant(f64::INFINITY);
+    let special = fraction.equal(0.0).select(infinite, f64::NAN);
+    let size = is_special.select(special, size);
+    is_negative.select(-size, size).cast(dtype)
+}
+
+/// The top bit of `integer`, as a number of type `exact`.
+fn sign_bit(integer: DType, exact: DType) -> i64 {
+    if integer == DType::I16 && exact != DType::I16 { 1 << 15 } else { i64::MIN >> (64 - integer.bits()) }
+}

@@ -1,0 +1,380 @@
+//! What a plugin is given: the equation, and the means to build.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use jaxpr::{Atom, Aval, FromParam, Jaxpr, ParamError, Reading};
+use onnx::build::Place;
+use onnx::{Builder, DType, Dim, Expr, Problem, Size, SizeOp, Tensor, Type};
+use provenance::ScopeKind;
+use rustc_hash::FxHashMap;
+
+use crate::error::{LoweringError, Refused, Result, Stop};
+use crate::plugin::{Lower, Plugin};
+
+/// The lowering of one program.
+pub struct Ctx<'g> {
+    pub builder: &'g Builder,
+    plugins: FxHashMap<&'static str, &'static Plugin>,
+    /// The axis of an input that each symbol is the size of.
+    symbols: RefCell<FxHashMap<Arc<str>, Size>>,
+}
+
+/// An equation with its operands already lowered.
+pub struct Eqn<'g, 'a> {
+    pub primitive: &'a Arc<str>,
+    pub inputs: Vec<Expr<'g>>,
+    /// The types that JAX says the results have.
+    pub outputs: Vec<Type>,
+    params: Reading<'a>,
+}
+
+impl<'g> Eqn<'g, '_> {
+    /// The operands of a primitive that has `N`.
+    pub fn operands<const N: usize>(&self) -> std::result::Result<[Expr<'g>; N], Refused> {
+        self.inputs.as_slice().try_into().map_err(|_| Refused::Internal {
+            primitive: self.primitive.clone(),
+            what: format!("{} operands where {N} were expected", self.inputs.len()),
+        })
+    }
+
+    /// The parameter `name`, which must be there.
+    pub fn param<T: FromParam>(&self, name: &str) -> std::result::Result<T, ParamError> {
+        self.optional(name)?.ok_or_else(|| ParamError::Missing {
+            primitive: self.primitive.clone(),
+            name: name.into(),
+        })
+    }
+
+    /// The parameter `name`, which some versions of JAX leave out.
+    pub fn optional<T: FromParam>(&self, name: &str) -> std::result::Result<Option<T>, ParamError> {
+        let Some(param) = self.params.get(name) else {
+            return Ok(None);
+        };
+        let value = T::from_param(param).ok_or_else(|| ParamError::Kind {
+            primitive: self.primitive.clone(),
+            name: name.into(),
+            found: param.to_string(),
+            wanted: T::WANTED,
+        })?;
+        Ok(Some(value))
+    }
+
+    /// Parameters that do not change the numbers.
+    pub fn ignore(&self, names: &[&str]) {
+        for name in names {
+            let _ = self.params.get(name);
+        }
+    }
+
+    /// Parameters that the plugin handles only where they are left out.
+    pub fn refuse(&self, names: &[&str]) -> std::result::Result<(), Refused> {
+        for name in names {
+            match self.params.get(name) {
+                None | Some(jaxpr::Param::None | jaxpr::Param::Bool(false)) => {}
+                Some(given) => {
+                    return Err(Refused::NoCounterpart {
+                        what: format!("{name}={given}"),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A refusal because the equation is not what its primitive should be.
+    pub fn broken(&self, what: &str) -> Refused {
+        Refused::Internal {
+            primitive: self.primitive.clone(),
+            what: what.into(),
+        }
+    }
+
+    /// The type of the one result.
+    pub fn output(&self) -> std::result::Result<&Type, Refused> {
+        self.outputs.first().ok_or_else(|| self.broken("no result"))
+    }
+}
+
+impl<'g> Ctx<'g> {
+    pub(crate) fn new(builder: &'g Builder, plugins: &'static [Plugin]) -> Ctx<'g> {
+        Ctx {
+            builder,
+            plugins: plugins.iter().map(|plugin| (plugin.primitive, plugin)).collect(),
+            symbols: RefCell::default(),
+        }
+    }
+
+    /// Says that a symbol is the size of an axis of an input.
+    pub(crate) fn bind_symbol(&self, name: &Arc<str>, size: Size) {
+        self.symbols.borrow_mut().entry(name.clone()).or_insert(size);
+    }
+
+    /// The ONNX type of a value; its sizes can be computed from then on.
+    pub fn ty(&self, aval: &Aval) -> std::result::Result<Type, Refused> {
+        match aval {
+            Aval::Array { dtype, shape } => Ok(Type::new(dtype_of(dtype)?, self.dims(shape)?)),
+            Aval::Other(text) => Err(Refused::NoType {
+                dtype: text.to_string(),
+            }),
+        }
+    }
+
+    /// Sizes as ONNX has them.
+    pub fn dims(&self, dims: &[jaxpr::Dim]) -> std::result::Result<Vec<Dim>, Refused> {
+        dims.iter().map(|dim| self.dim(dim)).collect()
+    }
+
+    pub fn dim(&self, dim: &jaxpr::Dim) -> std::result::Result<Dim, Refused> {
+        match dim {
+            jaxpr::Dim::Known(size) => Ok(Dim::Known(*size)),
+            jaxpr::Dim::Symbolic(expr) => {
+                let name: Arc<str> = expr.to_string().into();
+                self.builder.declare_size(&name, self.size(expr)?);
+                Ok(Dim::Named(name))
+            }
+        }
+    }
+
+    fn size(&self, expr: &jaxpr::DimExpr) -> std::result::Result<Size, Refused> {
+        use jaxpr::DimExpr as D;
+        let (op, a, b) = match expr {
+            D::Const(value) => return Ok(Size::Known(*value)),
+            D::Symbol(name) => {
+                return self.symbols.borrow().get(name).cloned().ok_or_else(|| Refused::NoSize {
+                    name: name.to_string(),
+                });
+            }
+            D::Neg(a) => {
+                let zero = Box::new(Size::Known(0));
+                return Ok(Size::Op(SizeOp::Sub, zero, Box::new(self.size(a)?)));
+            }
+            D::Add(a, b) => (SizeOp::Add, a, b),
+            D::Sub(a, b) => (SizeOp::Sub, a, b),
+            D::Mul(a, b) => (SizeOp::Mul, a, b),
+            D::FloorDiv(a, b) => (SizeOp::FloorDiv, a, b),
+            D::Mod(a, b) => (SizeOp::Mod, a, b),
+            D::Max(a, b) => (SizeOp::Max, a, b),
+            D::Min(a, b) => (SizeOp::Min, a, b),
+        };
+        Ok(Size::Op(op, Box::new(self.size(a)?), Box::new(self.size(b)?)))
+    }
+
+    /// A constant of the jaxpr as an initializer.
+    pub fn constant(&self, constant: &jaxpr::Constant) -> std::result::Result<Expr<'g>, Refused> {
+        let dtype = dtype_of(&constant.dtype)?;
+        let data = match dtype.bits() {
+            bits @ (2 | 4) => pack(&constant.data, bits),
+            _ => constant.data.clone(),
+        };
+        let tensor = Tensor {
+            dtype,
+            shape: constant.shape.to_vec(),
+            data,
+        };
+        Ok(self.builder.tensor(tensor, constant.name.clone()))
+    }
+
+    /// Lowers the equations of a body in place: its results, given its arguments.
+    ///
+    /// `label` names the construct in the path of transformations: `jit(f)`, `cond`.
+    #[track_caller]
+    pub fn inline(&self, label: &str, jaxpr: &Jaxpr, arguments: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
+        let entered = self.builder.enter_call();
+        let Place { stack, scope } = self.builder.place();
+        let scope = self.builder.table(|table| table.scope(scope, ScopeKind::Transform, label));
+        let enclosing = Place {
+            stack,
+            scope: Some(scope),
+        };
+        let results = self.jaxpr(jaxpr, arguments, enclosing);
+        self.builder.leave(entered);
+        results
+    }
+
+    /// Lowers the equations of a jaxpr, each called from `enclosing`.
+    pub(crate) fn jaxpr(
+        &self,
+        jaxpr: &Jaxpr,
+        arguments: &[Expr<'g>],
+        enclosing: Place,
+    ) -> Result<Vec<Expr<'g>>> {
+        if arguments.len() != jaxpr.inputs.len() {
+            let what = format!("{} arguments for {} inputs", arguments.len(), jaxpr.inputs.len());
+            let primitive = jaxpr.name.clone();
+            return Err(Refused::Internal { primitive, what }.into());
+        }
+        let mut values: Vec<Option<Expr<'g>>> = vec![None; jaxpr.vars.len()];
+        for (&var, &argument) in jaxpr.inputs.iter().zip(arguments) {
+            values[var.index()] = Some(argument);
+        }
+        for (var, constant) in &jaxpr.constants {
+            values[var.index()] = Some(self.constant(constant)?);
+        }
+        for eqn in &jaxpr.eqns {
+            let place = self.builder.table(|table| Place {
+                stack: table.stack_called_from(eqn.place.stack, enclosing.stack),
+                scope: table.scope_inside(eqn.place.scope, enclosing.scope),
+            });
+            let entered = self.builder.enter_plugin(place, &eqn.primitive);
+            let site = self.builder.site();
+            let results = self.eqn(jaxpr, eqn, &values);
+            self.builder.leave(entered);
+            let results = results.map_err(|stop| match stop {
+                Stop::Here(why) => Stop::Inside(LoweringError { why, site }),
+                inside @ Stop::Inside(_) => inside,
+            })?;
+            for (&var, result) in eqn.outputs.iter().zip(results) {
+                values[var.index()] = Some(result);
+            }
+        }
+        jaxpr.outputs.iter().map(|atom| self.atom(atom, &values)).collect()
+    }
+
+    fn atom(&self, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {
+        match atom {
+            Atom::Literal(literal) => Ok(self.constant(literal)?),
+            Atom::Var(var) => values[var.index()].ok_or_else(|| {
+                let what = format!("variable {} is used before it is defined", var.0);
+                let primitive = "jaxpr".into();
+                Refused::Internal { primitive, what }.into()
+            }),
+        }
+    }
+
+    fn eqn(
+        &self,
+        jaxpr: &Jaxpr,
+        data: &jaxpr::Eqn,
+        values: &[Option<Expr<'g>>],
+    ) -> Result<Vec<Expr<'g>>> {
+        let primitive = &data.primitive;
+        let Some(plugin) = self.plugins.get(&**primitive) else {
+            let primitive = primitive.clone();
+            return Err(Refused::NoPlugin { primitive }.into());
+        };
+        let inputs = data.inputs.iter().map(|atom| self.atom(atom, values)).collect::<Result<_>>()?;
+        let outputs = data.outputs.iter().map(|&var| self.ty(jaxpr.aval(var)));
+        let eqn = Eqn {
+            primitive,
+            inputs,
+            outputs: outputs.collect::<std::result::Result<_, _>>()?,
+            params: data.params.reading(),
+        };
+        let results = self.run(plugin, &eqn)?;
+        if let Some(problem) = self.builder.take_problem() {
+            return Err(refusal(problem, primitive, self.builder.opset()).into());
+        }
+        if let Some(param) = eqn.params.unread() {
+            let value = data.params.get(param).map(ToString::to_string);
+            return Err(Refused::UnreadParam {
+                primitive: primitive.clone(),
+                param: param.into(),
+                value: value.unwrap_or_default(),
+            }
+            .into());
+        }
+        check_results(&eqn, &results)?;
+        Ok(results)
+    }
+
+    fn run(&self, plugin: &Plugin, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
+        if let Lower::Unary(_) | Lower::Binary(_) = plugin.lower {
+            // `accuracy` is a hint; the others would change the result.
+            eqn.ignore(&["accuracy"]);
+            eqn.refuse(&["out_dtype", "out_sharding"])?;
+        }
+        match plugin.lower {
+            Lower::Unary(formula) => {
+                let [x] = eqn.operands()?;
+                Ok(vec![formula(x)])
+            }
+            Lower::Binary(formula) => {
+                let [x, y] = eqn.operands()?;
+                Ok(vec![formula(x, y)])
+            }
+            Lower::One(lower) => Ok(vec![lower(self, eqn)?]),
+            Lower::Many(lower) => lower(self, eqn),
+        }
+    }
+}
+
+/// What a plugin built must have the types that JAX says; so a wrong shape is found here and not by
+/// a runtime.
+fn check_results(eqn: &Eqn<'_, '_>, results: &[Expr<'_>]) -> std::result::Result<(), Refused> {
+    let broken = |what: String| {
+        let primitive = eqn.primitive.clone();
+        Err(Refused::Internal { primitive, what })
+    };
+    if results.len() != eqn.outputs.len() {
+        return broken(format!("{} results where {} are due", results.len(), eqn.outputs.len()));
+    }
+    for (result, expected) in results.iter().zip(&eqn.outputs) {
+        let found = result.ty();
+        if found != *expected {
+            return broken(format!("a result of type `{found}` where `{expected}` is due"));
+        }
+    }
+    Ok(())
+}
+
+fn refusal(problem: Problem, primitive: &Arc<str>, opset: i64) -> Refused {
+    match problem {
+        Problem::NoKernel { op, dtype } => Refused::NoKernel {
+            op,
+            dtype: dtype.to_string(),
+        },
+        Problem::NeedsOpset { op, needed } => Refused::NeedsOpset { op, needed, opset },
+        Problem::Internal(what) => Refused::Internal {
+            primitive: primitive.clone(),
+            what,
+        },
+        other => Refused::Internal {
+            primitive: primitive.clone(),
+            what: format!("{other:?}"),
+        },
+    }
+}
+
+/// The ONNX type with the same elements.
+pub(crate) fn dtype_of(dtype: &jaxpr::DType) -> std::result::Result<DType, Refused> {
+    use jaxpr::DType as J;
+    Ok(match dtype {
+        J::Bool => DType::Bool,
+        J::I2 => DType::I2,
+        J::I4 => DType::I4,
+        J::I8 => DType::I8,
+        J::I16 => DType::I16,
+        J::I32 => DType::I32,
+        J::I64 => DType::I64,
+        J::U2 => DType::U2,
+        J::U4 => DType::U4,
+        J::U8 => DType::U8,
+        J::U16 => DType::U16,
+        J::U32 => DType::U32,
+        J::U64 => DType::U64,
+        J::F8E4M3Fn => DType::F8E4M3Fn,
+        J::F8E4M3FnUz => DType::F8E4M3FnUz,
+        J::F8E5M2 => DType::F8E5M2,
+        J::F8E5M2FnUz => DType::F8E5M2FnUz,
+        J::F8E8M0 => DType::F8E8M0,
+        J::F16 => DType::F16,
+        J::Bf16 => DType::Bf16,
+        J::F32 => DType::F32,
+        J::F64 => DType::F64,
+        J::C64 => DType::C64,
+        J::C128 => DType::C128,
+        J::Key(_) | J::Other(_) => {
+            return Err(Refused::NoType {
+                dtype: dtype.to_string(),
+            });
+        }
+    })
+}
+
+/// Packs elements that came a byte each, the first in the lowest bits.
+fn pack(data: &[u8], bits: usize) -> bytes::Bytes {
+    let mask = (1u8 << bits) - 1;
+    let join = |byte: u8, (i, &element): (usize, &u8)| byte | (element & mask) << (i * bits);
+    data.chunks(8 / bits).map(|chunk| chunk.iter().enumerate().fold(0, join)).collect()
+}

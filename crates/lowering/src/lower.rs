@@ -1,0 +1,133 @@
+//! A program becomes a model.
+
+use jaxpr::{Aval, Dim, DimExpr, Program};
+use onnx::build::Place;
+use onnx::{Builder, Expr, Model, Size};
+use provenance::{Site, Table};
+
+use crate::ctx::Ctx;
+use crate::error::{LoweringError, Refused, Stop};
+use crate::plugins::PLUGINS;
+
+/// What the model should be like.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub model_name: String,
+    pub opset: i64,
+}
+
+/// A refusal, with the table that its site refers to.
+#[derive(Debug)]
+pub struct Failure {
+    pub error: LoweringError,
+    pub table: Box<Table>,
+}
+
+/// Lowers a program to a model that is correct and not yet optimised.
+pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> {
+    let builder = Builder::new(options.opset, std::mem::take(&mut program.table));
+    match lower_main(&builder, &program) {
+        Ok((inputs, outputs)) => {
+            let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
+            let (inputs, outputs) = (ids(inputs), ids(outputs));
+            let (graph, values, provenance) = builder.finish(&options.model_name, inputs, outputs);
+            Ok(Model {
+                graph,
+                functions: Vec::new(),
+                values,
+                provenance,
+                ir_version: ir_version(options.opset),
+                opsets: vec![("".into(), options.opset)],
+                producer_name: "jax2onnx".into(),
+                producer_version: env!("CARGO_PKG_VERSION").into(),
+                metadata: Vec::new(),
+            })
+        }
+        Err(error) => {
+            let (.., table) = builder.finish("", Vec::new(), Vec::new());
+            Err(Failure {
+                error,
+                table: Box::new(table),
+            })
+        }
+    }
+}
+
+type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>);
+
+fn lower_main<'g>(builder: &'g Builder, program: &Program) -> Result<Ends<'g>, LoweringError> {
+    let main = &program.main;
+    let place = Place {
+        stack: main.place.stack,
+        scope: None,
+    };
+    let at_definition = |stop: Stop| match stop {
+        Stop::Here(why) => {
+            let site = Site {
+                stack: place.stack,
+                scope: None,
+                emitter: None,
+            };
+            let site = builder.table(|table| table.site(site));
+            LoweringError { why, site }
+        }
+        Stop::Inside(error) => error,
+    };
+    let ctx = Ctx::new(builder, PLUGINS);
+    let inputs = inputs(&ctx, program).map_err(|why| at_definition(why.into()))?;
+    let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(at_definition)?;
+
+    // The nodes that only name an output belong to the function as a whole.
+    let entered = builder.enter_plugin(place, &"output".into());
+    let outputs = outputs(builder, &inputs, results);
+    builder.leave(entered);
+    Ok((inputs, outputs))
+}
+
+fn inputs<'g>(ctx: &Ctx<'g>, program: &Program) -> Result<Vec<Expr<'g>>, Refused> {
+    let main = &program.main;
+    let names = (0..main.inputs.len()).map(|i| match main.input_names.get(i) {
+        Some(name) if !name.is_empty() => name.to_string(),
+        _ => format!("in_{i}"),
+    });
+    // An axis that is a symbol by itself says what the symbol is; so all inputs are looked at before
+    // the first expression of symbols is needed. The ids of inputs are those of a new builder.
+    for (i, &var) in main.inputs.iter().enumerate() {
+        if let Aval::Array { shape, .. } = main.aval(var) {
+            for (axis, dim) in shape.iter().enumerate() {
+                if let Dim::Symbolic(expr) = dim
+                    && let DimExpr::Symbol(name) = &**expr
+                {
+                    ctx.bind_symbol(name, Size::Axis(onnx::ValueId(i as u32), axis));
+                }
+            }
+        }
+    }
+    names.zip(&main.inputs).map(|(name, &var)| Ok(ctx.builder.input(&name, ctx.ty(main.aval(var))?))).collect()
+}
+
+/// An output must be a value of its own: what is an input, a constant or already an output is
+/// copied.
+fn outputs<'g>(builder: &'g Builder, inputs: &[Expr<'g>], results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
+    let mut taken: Vec<onnx::ValueId> = inputs.iter().map(|input| input.id).collect();
+    let mut outputs = Vec::new();
+    for (i, result) in results.into_iter().enumerate() {
+        let is_taken = taken.contains(&result.id) || result.tensor().is_some();
+        let output = if is_taken { result.identity() } else { result };
+        taken.push(output.id);
+        builder.set_name(output.id, &format!("out_{i}"));
+        outputs.push(output);
+    }
+    outputs
+}
+
+/// The version of the file format: the one that came with the opset, and at least the one that has
+/// metadata on nodes.
+fn ir_version(opset: i64) -> i64 {
+    match opset {
+        ..=22 => 10,
+        23 => 11,
+        24 => 12,
+        _ => 13,
+    }
+}

@@ -1,0 +1,80 @@
+//! A line of the table.
+
+use std::panic::Location;
+
+use onnx::Expr;
+
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+
+/// How one primitive is lowered.
+#[derive(Clone, Copy)]
+pub struct Plugin {
+    pub primitive: &'static str,
+    /// What it does not do, in words for the documentation.
+    pub limits: &'static [&'static str],
+    /// Where its line of the table is.
+    pub line: &'static Location<'static>,
+    pub(crate) lower: Lower,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Lower {
+    Unary(for<'g> fn(Expr<'g>) -> Expr<'g>),
+    Binary(for<'g> fn(Expr<'g>, Expr<'g>) -> Expr<'g>),
+    One(for<'g> fn(&Ctx<'g>, &Eqn<'g, '_>) -> Result<Expr<'g>>),
+    Many(for<'g> fn(&Ctx<'g>, &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>),
+}
+
+impl Plugin {
+    #[track_caller]
+    const fn new(primitive: &'static str, lower: Lower) -> Plugin {
+        Plugin {
+            primitive,
+            limits: &[],
+            line: Location::caller(),
+            lower,
+        }
+    }
+
+    /// Says what the plugin does not do.
+    pub(crate) const fn limits(self, limits: &'static [&'static str]) -> Plugin {
+        Plugin { limits, ..self }
+    }
+}
+
+/// A primitive that is a formula of its one operand.
+#[track_caller]
+pub(crate) const fn unary(
+    primitive: &'static str,
+    formula: for<'g> fn(Expr<'g>) -> Expr<'g>,
+) -> Plugin {
+    Plugin::new(primitive, Lower::Unary(formula))
+}
+
+/// A primitive that is a formula of its two operands, which broadcast.
+#[track_caller]
+pub(crate) const fn binary(
+    primitive: &'static str,
+    formula: for<'g> fn(Expr<'g>, Expr<'g>) -> Expr<'g>,
+) -> Plugin {
+    Plugin::new(primitive, Lower::Binary(formula))
+}
+
+/// A primitive with parameters or with a number of operands of its own, and one result.
+#[track_caller]
+pub(crate) const fn eqn(
+    primitive: &'static str,
+    lower: for<'g> fn(&Ctx<'g>, &Eqn<'g, '_>) -> Result<Expr<'g>>,
+) -> Plugin {
+    Plugin::new(primitive, Lower::One(lower))
+}
+
+/// A primitive with any number of results.
+#[track_caller]
+pub(crate) const fn many(
+    primitive: &'static str,
+    lower: for<'g> fn(&Ctx<'g>, &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>,
+) -> Plugin {
+    Plugin::new(primitive, Lower::Many(lower))
+}

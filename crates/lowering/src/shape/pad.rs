@@ -1,0 +1,92 @@
+//! Padding: around, between, and negative.
+
+use onnx::{Dim, Expr, Range};
+
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+
+/// `low` elements before, `high` behind and `interior` between each two; a negative `low` or `high`
+/// takes elements away
+pub(crate) fn pad<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let config: Vec<(i64, i64, i64)> = eqn.param("padding_config")?;
+    let [x, value] = eqn.operands()?;
+    let shape = &eqn.output()?.shape;
+
+    let mut padded = x;
+    for (axis, &(_, _, interior)) in config.iter().enumerate() {
+        if interior > 0 {
+            padded = pad_between(ctx, eqn, padded, axis, interior, value)?;
+        }
+    }
+    let around = |of: fn(&(i64, i64, i64)) -> i64| config.iter().map(move |axis| of(axis).max(0));
+    let amounts: Vec<i64> = around(|axis| axis.0).chain(around(|axis| axis.1)).collect();
+    let cut = config.iter().any(|axis| axis.0 < 0 || axis.1 < 0);
+    if amounts.iter().any(|&amount| amount > 0) {
+        let shape = if cut { grown(&padded.shape(), &config)? } else { shape.to_vec() };
+        padded = pad_by(padded, &amounts, value, &shape);
+    }
+    if !cut {
+        return Ok(padded);
+    }
+    let ranges: Vec<Range> = config
+        .iter()
+        .map(|&(low, high, _)| Range {
+            start: Dim::Known((-low).max(0)),
+            end: Dim::Known(if high < 0 { high } else { i64::MAX }),
+            step: 1,
+        })
+        .collect();
+    Ok(padded.slice(&ranges, shape))
+}
+
+/// Each element gets `interior` elements behind it, along an axis of its own that is then joined;
+/// those behind the last are cut off.
+fn pad_between<'g>(
+    ctx: &Ctx<'g>,
+    eqn: &Eqn<'g, '_>,
+    x: Expr<'g>,
+    axis: usize,
+    interior: i64,
+    value: Expr<'g>,
+) -> Result<Expr<'g>> {
+    let Some(size) = x.shape()[axis].known() else {
+        let what = format!("interior padding of {} along an axis of unknown size", eqn.primitive);
+        return Err(crate::Refused::NoCounterpart { what }.into());
+    };
+    if size < 2 {
+        return Ok(x);
+    }
+    let apart = x.unsqueeze(&[axis + 1]);
+    let mut shape = apart.shape().to_vec();
+    shape[axis + 1] = Dim::Known(1 + interior);
+    let mut amounts = vec![0; 2 * shape.len()];
+    amounts[shape.len() + axis + 1] = interior;
+    let spread = pad_by(apart, &amounts, value, &shape);
+    let mut joined = x.shape().to_vec();
+    joined[axis] = ctx.builder.product(&shape[axis..=axis + 1]);
+    let joined = spread.reshape(&joined);
+    Ok(joined.slice_axis(axis, 0, size + (size - 1) * interior))
+}
+
+fn pad_by<'g>(x: Expr<'g>, amounts: &[i64], value: Expr<'g>, shape: &[Dim]) -> Expr<'g> {
+    let amounts = x.builder.ints(amounts);
+    let ty = onnx::Type::new(x.dtype(), shape);
+    x.builder.node("Pad", &[x, amounts, value], Vec::new(), ty)
+}
+
+/// The shape after what is positive was added, before what is negative is cut.
+fn grown(shape: &[Dim], config: &[(i64, i64, i64)]) -> Result<Vec<Dim>> {
+    let mut sizes = Vec::new();
+    for (dim, &(low, high, _)) in shape.iter().zip(config) {
+        let added = low.max(0) + high.max(0);
+        sizes.push(match dim.known() {
+            Some(size) => Dim::Known(size + added),
+            None if added == 0 => dim.clone(),
+            None => {
+                let what = "padding that both adds to and cuts an axis of unknown size".into();
+                return Err(crate::Refused::NoCounterpart { what }.into());
+            }
+        });
+    }
+    Ok(sizes)
+}

@@ -1,0 +1,20 @@
+//! How plugins are tested: jaxpr text in, graph text out.
+
+use expect_test::Expect;
+
+use crate::lower::{Options, lower};
+
+/// Lowers the jaxpr and compares the graph, or the refusal, with what is expected.
+#[track_caller]
+pub(crate) fn check(jaxpr: &str, expect: Expect) {
+    let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
+    let options = Options {
+        model_name: "test".into(),
+        opset: 23,
+    };
+    let text = match lower(program, &options) {
+        Ok(model) => onnx::text::print(&model),
+        Err(failure) => format!("refused: {}\n", failure.error),
+    };
+    expect.assert_eq(&text);
+}

@@ -1,0 +1,377 @@
+//! Building a graph. A [`Builder`] holds what is being built; an [`crate::Expr`] is one value of it.
+//!
+//! Every node gets the origin of the equation that is being lowered and the line of Rust that asked
+//! for it, by `#[track_caller]`; nobody who builds mentions either.
+
+mod emit;
+
+pub use emit::Attrs;
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+use provenance::{
+    Emitter, EmitterId, EmitterKind, Origin, OriginId, ScopeId, Site, SiteId, StackId, Table,
+};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::dtype::DType;
+use crate::expr::Expr;
+use crate::model::{Graph, Node};
+use crate::tensor::Tensor;
+use crate::value::{Dim, Type, Value, ValueId, Values};
+
+/// A graph under construction.
+pub struct Builder {
+    opset: i64,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    table: Table,
+    values: Values,
+    /// The nodes of the main graph, then of each body that is open.
+    open: Vec<Vec<Node>>,
+    place: Place,
+    emitting: Emitting,
+    /// The names of plugins and helpers, so that a function of the lowering is a number.
+    names: IndexSet<Arc<str>, FxBuildHasher>,
+    origins: FxHashMap<(Place, Emitting, usize), OriginId>,
+    constants: FxHashMap<Tensor, ValueId>,
+    sizes: FxHashMap<Arc<str>, Size>,
+    size_values: FxHashMap<Arc<str>, ValueId>,
+    problem: Option<Problem>,
+}
+
+/// Whose line is being lowered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Place {
+    pub stack: Option<StackId>,
+    pub scope: Option<ScopeId>,
+}
+
+/// Which function of the lowering is running.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct Emitting {
+    /// What it is, and where its name is; nothing runs before the first plugin.
+    function: Option<(EmitterKind, usize)>,
+    parent: Option<EmitterId>,
+}
+
+/// How a named size is computed when the model runs.
+#[derive(Clone, Debug)]
+pub enum Size {
+    Known(i64),
+    /// An axis of an input.
+    Axis(ValueId, usize),
+    Op(SizeOp, Box<Size>, Box<Size>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeOp {
+    Add,
+    Sub,
+    Mul,
+    FloorDiv,
+    Mod,
+    Max,
+    Min,
+}
+
+/// Why what was asked for cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The runtime has no kernel for the type, nor for a wider one.
+    NoKernel { op: String, dtype: DType },
+    NeedsOpset { op: String, needed: i64 },
+    /// The plugin asked for something that makes no sense.
+    Internal(String),
+}
+
+impl Builder {
+    /// Starts a graph for models of this opset; places refer to `table`.
+    pub fn new(opset: i64, table: Table) -> Builder {
+        let state = State {
+            table,
+            open: vec![Vec::new()],
+            ..State::default()
+        };
+        Builder {
+            opset,
+            state: RefCell::new(state),
+        }
+    }
+
+    pub fn opset(&self) -> i64 {
+        self.opset
+    }
+
+    /// Runs `f` on the provenance table.
+    pub fn table<T>(&self, f: impl FnOnce(&mut Table) -> T) -> T {
+        f(&mut self.state.borrow_mut().table)
+    }
+
+    /// An input of the graph.
+    pub fn input(&self, name: &str, ty: Type) -> Expr<'_> {
+        self.value(Value {
+            name: Some(name.into()),
+            ty: Some(ty),
+            ..Value::default()
+        })
+    }
+
+    /// An initializer. Small ones of equal contents are one value.
+    pub fn tensor(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
+        let mut state = self.state.borrow_mut();
+        let is_small = tensor.data.len() <= 256 && name.is_none();
+        if is_small && let Some(&id) = state.constants.get(&tensor) {
+            return Expr { builder: self, id };
+        }
+        let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
+        let id = state.values.add(Value {
+            name,
+            ty: Some(Type::new(tensor.dtype, shape)),
+            tensor: Some(Arc::new(tensor.clone())),
+            origin: None,
+        });
+        if is_small {
+            state.constants.insert(tensor, id);
+        }
+        Expr { builder: self, id }
+    }
+
+    /// A constant of the given type.
+    pub fn constant(&self, dtype: DType, shape: &[i64], values: &[f64]) -> Expr<'_> {
+        match Tensor::of_floats(dtype, shape.to_vec(), values) {
+            Some(tensor) => self.tensor(tensor, None),
+            None => self.broken(format!("a constant of `{dtype}`"), Type::new(dtype, [])),
+        }
+    }
+
+    /// A constant of integers, which wrap to the type.
+    pub fn constant_ints(&self, dtype: DType, shape: &[i64], values: &[i64]) -> Expr<'_> {
+        match Tensor::of_ints(dtype, shape.to_vec(), values) {
+            Some(tensor) => self.tensor(tensor, None),
+            None => self.broken(format!("a constant of `{dtype}`"), Type::new(dtype, [])),
+        }
+    }
+
+    pub fn scalar(&self, dtype: DType, value: f64) -> Expr<'_> {
+        self.constant(dtype, &[], &[value])
+    }
+
+    /// A list of 64-bit integers, as axes and shapes are given.
+    pub fn ints(&self, values: &[i64]) -> Expr<'_> {
+        self.constant_ints(DType::I64, &[values.len() as i64], values)
+    }
+
+    /// Says how the size called `name` is computed.
+    pub fn declare_size(&self, name: &Arc<str>, size: Size) {
+        self.state.borrow_mut().sizes.entry(name.clone()).or_insert(size);
+    }
+
+    /// Runs `f` as a body, whose nodes and results become a graph of their own.
+    pub fn body<'g, E>(
+        &'g self,
+        name: &str,
+        inputs: &[Type],
+        f: impl FnOnce(&[Expr<'g>]) -> Result<Vec<Expr<'g>>, E>,
+    ) -> Result<Graph, E> {
+        self.state.borrow_mut().open.push(Vec::new());
+        let inputs: Vec<Expr<'g>> = inputs
+            .iter()
+            .map(|ty| {
+                self.value(Value {
+                    ty: Some(ty.clone()),
+                    ..Value::default()
+                })
+            })
+            .collect();
+        let outputs = f(&inputs);
+        let nodes = self.state.borrow_mut().open.pop().unwrap_or_default();
+        Ok(Graph {
+            name: name.into(),
+            inputs: inputs.iter().map(|input| input.id).collect(),
+            outputs: outputs?.iter().map(|output| output.id).collect(),
+            nodes,
+        })
+    }
+
+    /// Everything from here on is for an equation at `place`, lowered by the plugin for `primitive`.
+    /// Returns what was before, for [`Builder::leave`].
+    pub fn enter_plugin(&self, place: Place, primitive: &Arc<str>) -> Entered {
+        let mut state = self.state.borrow_mut();
+        let emitting = Emitting {
+            function: Some((EmitterKind::Plugin, state.name(primitive))),
+            parent: state.emitting.parent,
+        };
+        Entered {
+            place: std::mem::replace(&mut state.place, place),
+            emitting: std::mem::replace(&mut state.emitting, emitting),
+        }
+    }
+
+    /// Everything from here on is done by what the current plugin calls on the line of the caller.
+    #[track_caller]
+    pub fn enter_call(&self) -> Entered {
+        let caller = Location::caller();
+        let mut state = self.state.borrow_mut();
+        let parent = state.emitter_at(caller);
+        let emitting = Emitting {
+            parent,
+            ..state.emitting
+        };
+        Entered {
+            place: state.place,
+            emitting: std::mem::replace(&mut state.emitting, emitting),
+        }
+    }
+
+    pub fn leave(&self, entered: Entered) {
+        let mut state = self.state.borrow_mut();
+        state.place = entered.place;
+        state.emitting = entered.emitting;
+    }
+
+    /// Runs a function that several plugins share, so that its nodes show its lines and the line
+    /// of the plugin that called it.
+    #[track_caller]
+    pub fn helper<T>(&self, name: &str, f: impl FnOnce() -> T) -> T {
+        let entered = self.enter_call();
+        {
+            let mut state = self.state.borrow_mut();
+            state.emitting.function = Some((EmitterKind::Helper, state.name(&name.into())));
+        }
+        let result = f();
+        self.leave(entered);
+        result
+    }
+
+    /// The place of the equation that is being lowered.
+    pub fn place(&self) -> Place {
+        self.state.borrow().place
+    }
+
+    /// The site of the equation that is being lowered, as of the line of the caller.
+    #[track_caller]
+    pub fn site(&self) -> SiteId {
+        let caller = Location::caller();
+        let mut state = self.state.borrow_mut();
+        let emitter = state.emitter_at(caller);
+        let Place { stack, scope } = state.place;
+        state.table.site(Site {
+            stack,
+            scope,
+            emitter,
+        })
+    }
+
+    /// The first thing that could not be built since the last call.
+    pub fn take_problem(&self) -> Option<Problem> {
+        self.state.borrow_mut().problem.take()
+    }
+
+    /// Notes that the plugin asked for something that makes no sense, and gives a value of the type
+    /// it wanted, so that building goes on until the problem is asked for.
+    pub fn broken(&self, what: String, ty: Type) -> Expr<'_> {
+        self.note(Problem::Internal(what));
+        self.value(Value {
+            ty: Some(ty),
+            ..Value::default()
+        })
+    }
+
+    /// Ends the building: the main graph, with every value and the table.
+    pub fn finish(
+        self,
+        name: &str,
+        inputs: Vec<ValueId>,
+        outputs: Vec<ValueId>,
+    ) -> (Graph, Values, Table) {
+        let mut state = self.state.into_inner();
+        let graph = Graph {
+            name: name.into(),
+            inputs,
+            outputs,
+            nodes: state.open.pop().unwrap_or_default(),
+        };
+        (graph, state.values, state.table)
+    }
+
+    pub(crate) fn type_of(&self, id: ValueId) -> Type {
+        let state = self.state.borrow();
+        state.values[id].ty.clone().unwrap_or_else(|| Type::new(DType::F32, []))
+    }
+
+    /// The contents of a value, where it is a constant.
+    pub fn tensor_of(&self, id: ValueId) -> Option<Arc<Tensor>> {
+        self.state.borrow().values[id].tensor.clone()
+    }
+
+    /// Names a value, for the outputs of the graph.
+    pub fn set_name(&self, id: ValueId, name: &str) {
+        self.state.borrow_mut().values[id].name = Some(name.into());
+    }
+
+    fn value(&self, value: Value) -> Expr<'_> {
+        let id = self.state.borrow_mut().values.add(value);
+        Expr { builder: self, id }
+    }
+
+    fn note(&self, problem: Problem) {
+        self.state.borrow_mut().problem.get_or_insert(problem);
+    }
+}
+
+/// What was being lowered before, to be handed back to [`Builder::leave`].
+#[must_use]
+pub struct Entered {
+    place: Place,
+    emitting: Emitting,
+}
+
+impl State {
+    fn name(&mut self, name: &Arc<str>) -> usize {
+        match self.names.get_index_of(name) {
+            Some(known) => known,
+            None => self.names.insert_full(name.clone()).0,
+        }
+    }
+
+    /// The frame of the running function on this line.
+    fn emitter_at(&mut self, line: &'static Location<'static>) -> Option<EmitterId> {
+        let (kind, name) = self.emitting.function?;
+        Some(self.table.emitter(Emitter {
+            kind,
+            name: (&*self.names[name]).into(),
+            file: line.file().into(),
+            line: line.line(),
+            parent: self.emitting.parent,
+        }))
+    }
+
+    /// The origin of a node that the running function makes on this line.
+    ///
+    /// Asked for every node, so it is remembered by the address of the line.
+    fn origin_at(&mut self, line: &'static Location<'static>) -> OriginId {
+        let address = std::ptr::from_ref(line).addr();
+        let key = (self.place, self.emitting, address);
+        if let Some(&known) = self.origins.get(&key) {
+            return known;
+        }
+        let emitter = self.emitter_at(line);
+        let Place { stack, scope } = self.place;
+        let site = self.table.site(Site {
+            stack,
+            scope,
+            emitter,
+        });
+        let origin = self.table.origin(Origin::of(site));
+        self.origins.insert(key, origin);
+        origin
+    }
+}

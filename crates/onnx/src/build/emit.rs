@@ -1,0 +1,273 @@
+//! Making nodes, with casts around what the runtime cannot compute.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Builder, Problem, Size, SizeOp};
+use crate::attr::Attr;
+use crate::dtype::DType;
+use crate::expr::Expr;
+use crate::kernels::{self, Kernel, Lookup};
+use crate::model::Node;
+use crate::value::{Dim, Type, Value, ValueId};
+
+/// The attributes of a node, by name.
+pub type Attrs<'a> = Vec<(&'a str, Attr)>;
+
+impl Builder {
+    /// A node with one result.
+    #[track_caller]
+    pub fn node<'g>(
+        &'g self,
+        op: &str,
+        inputs: &[Expr<'g>],
+        attrs: Attrs<'_>,
+        result: Type,
+    ) -> Expr<'g> {
+        let inputs: SmallVec<[Option<Expr<'g>>; 4]> = inputs.iter().copied().map(Some).collect();
+        let outputs = self.nodes(op, &inputs, attrs, std::slice::from_ref(&result));
+        outputs.into_iter().next().unwrap_or_else(|| self.broken(format!("`{op}` without a result"), result))
+    }
+
+    /// A node with optional operands and any number of results.
+    #[track_caller]
+    pub fn nodes<'g>(
+        &'g self,
+        op: &str,
+        inputs: &[Option<Expr<'g>>],
+        attrs: Attrs<'_>,
+        results: &[Type],
+    ) -> Vec<Expr<'g>> {
+        let line = Location::caller();
+        let kernel = match kernels::lookup(op, self.opset()) {
+            Lookup::Kernel(kernel) => kernel,
+            Lookup::Later(needed) => {
+                self.note(Problem::NeedsOpset {
+                    op: op.into(),
+                    needed,
+                });
+                return self.push(line, op, inputs, attrs, results);
+            }
+            Lookup::Unlisted => return self.push(line, op, inputs, attrs, results),
+        };
+        let types = self.compute_types(op, kernel, inputs);
+        if types.iter().all(|(_, from, to)| from == to) {
+            return self.push(line, op, inputs, attrs, results);
+        }
+        let compute = |variable: Option<usize>| {
+            types.iter().find(|(known, ..)| Some(*known) == variable).map(|&(_, from, to)| (from, to))
+        };
+        let cast_inputs: Vec<Option<Expr<'g>>> = inputs
+            .iter()
+            .enumerate()
+            .map(|(index, input)| {
+                let input = (*input)?;
+                match compute(kernel.variable_of_input(index)) {
+                    Some((_, to)) => Some(self.cast_at(line, input, to)),
+                    None => Some(input),
+                }
+            })
+            .collect();
+        let computed: Vec<Type> = results
+            .iter()
+            .enumerate()
+            .map(|(index, result)| match compute(kernel.variable_of_output(index)) {
+                Some((from, to)) if from == result.dtype => Type::new(to, result.shape.clone()),
+                _ => result.clone(),
+            })
+            .collect();
+        let outputs = self.push(line, op, &cast_inputs, attrs, &computed);
+        let wanted = results.iter().map(|result| result.dtype);
+        outputs.into_iter().zip(wanted).map(|(output, dtype)| self.cast_at(line, output, dtype)).collect()
+    }
+
+    /// For each type variable of the operator: the type of its operands, and the one to compute in.
+    fn compute_types(
+        &self,
+        op: &str,
+        kernel: &Kernel,
+        inputs: &[Option<Expr<'_>>],
+    ) -> SmallVec<[(usize, DType, DType); 3]> {
+        let mut types: SmallVec<[(usize, DType, DType); 3]> = SmallVec::new();
+        // A cast is what makes up for missing kernels, so it is never cast around itself; bodies of
+        // control flow have one variable for operands of several types.
+        if matches!(op, "Cast" | "Loop" | "If" | "Scan") {
+            return types;
+        }
+        for (index, input) in inputs.iter().enumerate() {
+            let (Some(input), Some(variable)) = (input, kernel.variable_of_input(index)) else {
+                continue;
+            };
+            let dtype = input.dtype();
+            if types.iter().any(|(known, ..)| *known == variable) {
+                continue;
+            }
+            match kernel.compute_type(variable, dtype) {
+                Some(compute) => types.push((variable, dtype, compute)),
+                None => self.note(Problem::NoKernel {
+                    op: op.into(),
+                    dtype,
+                }),
+            }
+        }
+        types
+    }
+
+    fn cast_at<'g>(
+        &'g self,
+        line: &'static Location<'static>,
+        value: Expr<'g>,
+        dtype: DType,
+    ) -> Expr<'g> {
+        if value.dtype() == dtype {
+            return value;
+        }
+        let attrs = vec![("to", Attr::Int(dtype.code().into()))];
+        let result = Type::new(dtype, value.shape());
+        let outputs = self.push(line, "Cast", &[Some(value)], attrs, &[result]);
+        outputs.into_iter().next().unwrap_or(value)
+    }
+
+    fn push<'g>(
+        &'g self,
+        line: &'static Location<'static>,
+        op: &str,
+        inputs: &[Option<Expr<'g>>],
+        attrs: Attrs<'_>,
+        results: &[Type],
+    ) -> Vec<Expr<'g>> {
+        let mut state = self.state.borrow_mut();
+        let origin = state.origin_at(line);
+        let outputs: SmallVec<[ValueId; 1]> = results
+            .iter()
+            .map(|ty| {
+                state.values.add(Value {
+                    ty: Some(ty.clone()),
+                    ..Value::default()
+                })
+            })
+            .collect();
+        let node = Node {
+            name: None,
+            domain: "".into(),
+            op: op.into(),
+            inputs: inputs.iter().map(|input| input.map(|expr| expr.id)).collect(),
+            outputs: outputs.clone(),
+            attrs: attrs.into_iter().map(|(name, attr)| (Arc::from(name), attr)).collect(),
+            origin,
+            metadata: Vec::new(),
+        };
+        if let Some(nodes) = state.open.last_mut() {
+            nodes.push(node);
+        }
+        outputs.into_iter().map(|id| Expr { builder: self, id }).collect()
+    }
+
+    /// The size of an axis, as a scalar of 64-bit integers.
+    ///
+    /// A named size is computed once, in the main graph, where every body can see it.
+    #[track_caller]
+    pub fn size(&self, dim: &Dim) -> Expr<'_> {
+        let name = match dim {
+            Dim::Known(size) => return self.constant_ints(DType::I64, &[], &[*size]),
+            Dim::Named(name) => name,
+        };
+        let (known, recipe) = {
+            let state = self.state.borrow();
+            (state.size_values.get(name).copied(), state.sizes.get(name).cloned())
+        };
+        if let Some(id) = known {
+            return Expr { builder: self, id };
+        }
+        let Some(recipe) = recipe else {
+            return self.broken(format!("the size `{name}` is not known"), Type::new(DType::I64, []));
+        };
+        let bodies = self.state.borrow_mut().open.split_off(1);
+        let value = self.compute_size(&recipe);
+        let mut state = self.state.borrow_mut();
+        state.open.extend(bodies);
+        state.size_values.insert(name.clone(), value.id);
+        value
+    }
+
+    #[track_caller]
+    fn compute_size(&self, size: &Size) -> Expr<'_> {
+        match size {
+            Size::Known(size) => self.constant_ints(DType::I64, &[], &[*size]),
+            Size::Axis(id, axis) => {
+                let input = Expr {
+                    builder: self,
+                    id: *id,
+                };
+                let one = Type::new(DType::I64, [Dim::Known(1)]);
+                let range = vec![
+                    ("start", Attr::Int(*axis as i64)),
+                    ("end", Attr::Int(*axis as i64 + 1)),
+                ];
+                self.node("Shape", &[input], range, one).squeeze(&[0])
+            }
+            Size::Op(op, a, b) => {
+                let (a, b) = (self.compute_size(a), self.compute_size(b));
+                match op {
+                    SizeOp::Add => a + b,
+                    SizeOp::Sub => a - b,
+                    SizeOp::Mul => a * b,
+                    // Floor division: the quotient without the remainder of the divisor's sign.
+                    SizeOp::FloorDiv => (a - a.modulo(b)) / b,
+                    SizeOp::Mod => a.modulo(b),
+                    SizeOp::Max => a.max(b),
+                    SizeOp::Min => a.min(b),
+                }
+            }
+        }
+    }
+
+    /// The size of several axes joined into one.
+    pub fn product(&self, dims: &[Dim]) -> Dim {
+        if let Some(known) = dims.iter().map(Dim::known).product::<Option<i64>>() {
+            return Dim::Known(known);
+        }
+        let factors: Vec<&Dim> = dims.iter().filter(|dim| !dim.is(1)).collect();
+        if let [single] = factors[..] {
+            return single.clone();
+        }
+        let name: Vec<String> = factors.iter().map(|dim| format!("({dim})")).collect();
+        let name: Arc<str> = name.join("*").into();
+        let recipe = {
+            let state = self.state.borrow();
+            let recipe = |dim: &&Dim| match dim {
+                Dim::Known(size) => Some(Size::Known(*size)),
+                Dim::Named(name) => state.sizes.get(name).cloned(),
+            };
+            let recipes: Option<Vec<Size>> = factors.iter().map(recipe).collect();
+            recipes.and_then(|all| {
+                all.into_iter().reduce(|a, b| Size::Op(SizeOp::Mul, Box::new(a), Box::new(b)))
+            })
+        };
+        if let Some(recipe) = recipe {
+            self.declare_size(&name, recipe);
+        }
+        Dim::Named(name)
+    }
+
+    /// Several sizes, as the list that `Reshape` and `Expand` take.
+    #[track_caller]
+    pub fn sizes(&self, dims: &[Dim]) -> Expr<'_> {
+        if let Some(known) = dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>() {
+            return self.ints(&known);
+        }
+        let parts: Vec<Expr<'_>> = dims
+            .chunk_by(|a, b| a.known().is_some() && b.known().is_some())
+            .map(|run| match run.iter().map(Dim::known).collect::<Option<Vec<i64>>>() {
+                Some(known) => self.ints(&known),
+                None => self.size(&run[0]).unsqueeze(&[0]),
+            })
+            .collect();
+        match parts[..] {
+            [single] => single,
+            _ => Expr::concat(&parts, 0),
+        }
+    }
+}

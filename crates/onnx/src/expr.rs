@@ -1,0 +1,98 @@
+//! One value of a graph under construction, with operators.
+//!
+//! Every method that makes a node is `#[track_caller]`, so that the node knows the line that wrote
+//! the formula.
+
+mod arith;
+mod shape;
+
+use std::sync::Arc;
+
+use crate::build::{Attrs, Builder};
+use crate::dtype::DType;
+use crate::tensor::Tensor;
+use crate::value::{Dim, Type, ValueId};
+
+pub use shape::{Range, broadcast_shapes, reduced_shape};
+
+/// A value being built, and the builder that holds it.
+#[derive(Clone, Copy)]
+pub struct Expr<'g> {
+    pub builder: &'g Builder,
+    pub id: ValueId,
+}
+
+/// What stands beside an expression in a formula: another one, or a number of the same type.
+pub trait Operand<'g> {
+    fn operand(self, beside: Expr<'g>) -> Expr<'g>;
+}
+
+impl<'g> Operand<'g> for Expr<'g> {
+    fn operand(self, _: Expr<'g>) -> Expr<'g> {
+        self
+    }
+}
+
+impl<'g> Operand<'g> for f64 {
+    fn operand(self, beside: Expr<'g>) -> Expr<'g> {
+        beside.builder.scalar(beside.dtype(), self)
+    }
+}
+
+impl<'g> Expr<'g> {
+    pub fn ty(self) -> Type {
+        self.builder.type_of(self.id)
+    }
+
+    pub fn dtype(self) -> DType {
+        self.ty().dtype
+    }
+
+    pub fn shape(self) -> Arc<[Dim]> {
+        self.ty().shape
+    }
+
+    pub fn rank(self) -> usize {
+        self.ty().rank()
+    }
+
+    /// The contents, where the value is a constant.
+    pub fn tensor(self) -> Option<Arc<Tensor>> {
+        self.builder.tensor_of(self.id)
+    }
+
+    /// A constant of the same type.
+    pub fn constant(self, value: f64) -> Expr<'g> {
+        self.builder.scalar(self.dtype(), value)
+    }
+
+    /// An operator on this value alone that keeps its type.
+    #[track_caller]
+    pub fn unary(self, op: &str) -> Expr<'g> {
+        self.builder.node(op, &[self], Attrs::new(), self.ty())
+    }
+
+    /// An operator on two values of one type, which broadcast.
+    #[track_caller]
+    pub fn binary(self, op: &str, other: impl Operand<'g>) -> Expr<'g> {
+        let other = other.operand(self);
+        let shape = self.broadcast_with(other, op);
+        self.builder.node(op, &[self, other], Attrs::new(), Type::new(self.dtype(), shape))
+    }
+
+    /// A comparison of two values of one type, which broadcast.
+    #[track_caller]
+    pub fn compare(self, op: &str, other: impl Operand<'g>) -> Expr<'g> {
+        let other = other.operand(self);
+        let shape = self.broadcast_with(other, op);
+        self.builder.node(op, &[self, other], Attrs::new(), Type::new(DType::Bool, shape))
+    }
+
+    fn broadcast_with(self, other: Expr<'g>, op: &str) -> Vec<Dim> {
+        let (a, b) = (self.ty(), other.ty());
+        broadcast_shapes(&a.shape, &b.shape).unwrap_or_else(|| {
+            let _ = self.builder.broken(format!("`{op}` of {a} and {b}"), a.clone());
+            a.shape.to_vec()
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! Operators on shapes: moving, joining, reducing.
+
+use super::Expr;
+use crate::attr::Attr;
+use crate::build::Attrs;
+use crate::dtype::DType;
+use crate::value::{Dim, Type};
+
+/// The shape that two broadcast to, by the rule of NumPy; `None` where they do not.
+pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
+    let rank = a.len().max(b.len());
+    let size = |dims: &[Dim], axis: usize| match (axis + dims.len()).checked_sub(rank) {
+        Some(index) => dims[index].clone(),
+        None => Dim::Known(1),
+    };
+    (0..rank)
+        .map(|axis| match (size(a, axis), size(b, axis)) {
+            (a, b) if a == b => Some(a),
+            (a, b) if b.is(1) => Some(a),
+            (a, b) if a.is(1) => Some(b),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The shape that is left when `axes` are reduced.
+pub fn reduced_shape(shape: &[Dim], axes: &[usize], keep: bool) -> Vec<Dim> {
+    let kept = shape.iter().enumerate().filter_map(|(axis, dim)| match axes.contains(&axis) {
+        true if keep => Some(Dim::Known(1)),
+        true => None,
+        false => Some(dim.clone()),
+    });
+    kept.collect()
+}
+
+impl<'g> Expr<'g> {
+    /// The same elements in another shape. The axes may be named.
+    #[track_caller]
+    pub fn reshape(self, shape: &[Dim]) -> Expr<'g> {
+        if *self.shape() == *shape {
+            return self;
+        }
+        let ty = Type::new(self.dtype(), shape);
+        let named = shape.iter().filter(|dim| dim.known().is_none()).count();
+        let has_empty_axis = shape.iter().any(|dim| dim.is(0));
+        // One unknown size is what is left over, unless an empty axis makes any size fit.
+        let sizes = if named == 1 && !has_empty_axis {
+            let sizes: Vec<i64> = shape.iter().map(|dim| dim.known().unwrap_or(-1)).collect();
+            self.builder.ints(&sizes)
+        } else {
+            self.builder.sizes(shape)
+        };
+        // A zero means "as before" unless it is said to mean zero.
+        let attrs = if has_empty_axis || named > 1 { vec![("allowzero", Attr::Int(1))] } else { Attrs::new() };
+        self.builder.node("Reshape", &[self, sizes], attrs, ty)
+    }
+
+    /// Repeats axes of size one until the shape is reached.
+    #[track_caller]
+    pub fn expand(self, shape: &[Dim]) -> Expr<'g> {
+        if *self.shape() == *shape {
+            return self;
+        }
+        let ty = Type::new(self.dtype(), shape);
+        let sizes = self.builder.sizes(shape);
+        self.builder.node("Expand", &[self, sizes], Attrs::new(), ty)
+    }
+
+    /// Axis `i` of the result is axis `order[i]` of this.
+    #[track_caller]
+    pub fn transpose(self, order: &[usize]) -> Expr<'g> {
+        if order.iter().enumerate().all(|(i, &axis)| i == axis) {
+            return self;
+        }
+        let shape = self.shape();
+        let shape: Vec<Dim> = order.iter().map(|&axis| shape[axis].clone()).collect();
+        let order: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
+        let ty = Type::new(self.dtype(), shape);
+        self.builder.node("Transpose", &[self], vec![("perm", order[..].into())], ty)
+    }
+
+    /// Drops axes of size one.
+    #[track_caller]
+    pub fn squeeze(self, axes: &[usize]) -> Expr<'g> {
+        if axes.is_empty() {
+            return self;
+        }
+        let ty = Type::new(self.dtype(), reduced_shape(&self.shape(), axes, false));
+        let axes = self.builder.ints(&as_ints(axes));
+        self.builder.node("Squeeze", &[self, axes], Attrs::new(), ty)
+    }
+
+    /// Adds axes of size one, which have these positions in the result.
+    #[track_caller]
+    pub fn unsqueeze(self, axes: &[usize]) -> Expr<'g> {
+        if axes.is_empty() {
+            return self;
+        }
+        let shape = self.shape();
+        let mut old = shape.iter().cloned();
+        let shape: Vec<Dim> = (0..shape.len() + axes.len())
+            .filter_map(|axis| if axes.contains(&axis) { Some(Dim::Known(1)) } else { old.next() })
+            .collect();
+        let ty = Type::new(self.dtype(), shape);
+        let axes = self.builder.ints(&as_ints(axes));
+        self.builder.node("Unsqueeze", &[self, axes], Attrs::new(), ty)
+    }
+
+    /// Joins values along an axis. The size of that axis must be known, or given by
+    /// [`Expr::concat_to`].
+    #[track_caller]
+    pub fn concat(parts: &[Expr<'g>], axis: usize) -> Expr<'g> {
+        let sizes = parts.iter().map(|part| part.shape()[axis].known());
+        let size = sizes.sum::<Option<i64>>().unwrap_or(0);
+        Expr::concat_to(parts, axis, size.into())
+    }
+
+    /// Joins values along an axis, which gets the size `size`.
+    #[track_caller]
+    pub fn concat_to(parts: &[Expr<'g>], axis: usize, size: Dim) -> Expr<'g> {
+        let first = parts[0];
+        if parts.len() == 1 {
+            return first;
+        }
+        let mut shape = first.shape().to_vec();
+        shape[axis] = size;
+        let ty = Type::new(first.dtype(), shape);
+        first.builder.node("Concat", parts, vec![("axis", Attr::Int(axis as i64))], ty)
+    }
+
+    /// Elements `start, start + step, …` before `end` of each axis; the result has the shape
+    /// `shape`. Numbers below zero count from the end.
+    #[track_caller]
+    pub fn slice(self, ranges: &[Range], shape: &[Dim]) -> Expr<'g> {
+        let sizes = self.shape();
+        let changed: Vec<(usize, &Range)> =
+            ranges.iter().enumerate().filter(|(axis, range)| !range.takes_all(&sizes[*axis])).collect();
+        if changed.is_empty() {
+            return self;
+        }
+        let bounds = |bound: fn(&Range) -> &Dim| {
+            let bounds: Vec<Dim> = changed.iter().map(|(_, range)| bound(range).clone()).collect();
+            self.builder.sizes(&bounds)
+        };
+        let axes: Vec<i64> = changed.iter().map(|(axis, _)| *axis as i64).collect();
+        let steps: Vec<i64> = changed.iter().map(|(_, range)| range.step).collect();
+        let (starts, ends) = (bounds(|range| &range.start), bounds(|range| &range.end));
+        let mut inputs = vec![self, starts, ends, self.builder.ints(&axes)];
+        if steps.iter().any(|&step| step != 1) {
+            inputs.push(self.builder.ints(&steps));
+        }
+        self.builder.node("Slice", &inputs, Attrs::new(), Type::new(self.dtype(), shape))
+    }
+
+    /// The part of one axis from `start` to `end`.
+    #[track_caller]
+    pub fn slice_axis(self, axis: usize, start: i64, end: i64) -> Expr<'g> {
+        let mut shape = self.shape().to_vec();
+        let mut ranges = vec![Range::whole(); shape.len()];
+        ranges[axis] = Range {
+            start: start.into(),
+            end: end.into(),
+            step: 1,
+        };
+        shape[axis] = Dim::Known(end - start);
+        self.slice(&ranges, &shape)
+    }
+
+    /// `ReduceSum` and its kin over some axes.
+    #[track_caller]
+    pub fn reduce(self, op: &str, axes: &[usize], keep: bool) -> Expr<'g> {
+        if axes.is_empty() {
+            return self;
+        }
+        let ty = Type::new(self.dtype(), reduced_shape(&self.shape(), axes, keep));
+        let mut attrs = vec![("keepdims", Attr::Int(i64::from(keep)))];
+        // The axes became an operand with opset 18; `ReduceSum` had it before.
+        if op == "ReduceSum" || self.builder.opset() >= 18 {
+            let axes = self.builder.ints(&as_ints(axes));
+            return self.builder.node(op, &[self, axes], attrs, ty);
+        }
+        attrs.push(("axes", as_ints(axes)[..].into()));
+        self.builder.node(op, &[self], attrs, ty)
+    }
+
+    /// The sum over some axes.
+    #[track_caller]
+    pub fn reduce_sum(self, axes: &[usize], keep: bool) -> Expr<'g> {
+        self.reduce("ReduceSum", axes, keep)
+    }
+
+    /// The product of matrices, with leading axes that broadcast.
+    #[track_caller]
+    pub fn matmul(self, other: Expr<'g>) -> Expr<'g> {
+        let (a, b) = (self.ty(), other.ty());
+        let shape = matmul_shape(&a.shape, &b.shape).unwrap_or_else(|| {
+            let _ = self.builder.broken(format!("`MatMul` of {a} and {b}"), a.clone());
+            a.shape.to_vec()
+        });
+        self.builder.node("MatMul", &[self, other], Attrs::new(), Type::new(a.dtype, shape))
+    }
+
+    /// The entries along an axis that `indices` name.
+    #[track_caller]
+    pub fn gather(self, indices: Expr<'g>, axis: usize) -> Expr<'g> {
+        let shape = self.shape();
+        let shape: Vec<Dim> =
+            [&shape[..axis], &indices.shape(), &shape[axis + 1..]].concat();
+        let ty = Type::new(self.dtype(), shape);
+        self.builder.node("Gather", &[self, indices], vec![("axis", Attr::Int(axis as i64))], ty)
+    }
+
+    /// `0, 1, … size − 1`, of 64-bit integers.
+    #[track_caller]
+    pub fn range(builder: &'g crate::build::Builder, size: &Dim) -> Expr<'g> {
+        let bound = |value: i64| builder.constant_ints(DType::I64, &[], &[value]);
+        let ty = Type::new(DType::I64, [size.clone()]);
+        let end = builder.size(size);
+        builder.node("Range", &[bound(0), end, bound(1)], Attrs::new(), ty)
+    }
+}
+
+/// What is taken of one axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub start: Dim,
+    /// Exclusive.
+    pub end: Dim,
+    pub step: i64,
+}
+
+impl Range {
+    /// Everything, in order.
+    pub fn whole() -> Range {
+        Range {
+            start: Dim::Known(0),
+            end: Dim::Known(i64::MAX),
+            step: 1,
+        }
+    }
+
+    /// Everything, from the last to the first.
+    pub fn backwards() -> Range {
+        Range {
+            start: Dim::Known(-1),
+            end: Dim::Known(i64::MIN),
+            step: -1,
+        }
+    }
+
+    fn takes_all(&self, dim: &Dim) -> bool {
+        let reaches_the_end = match (&self.end, dim) {
+            (Dim::Known(i64::MAX), _) => true,
+            (Dim::Known(end), Dim::Known(size)) => end >= size,
+            (end, dim) => end == dim,
+        };
+        self.start.is(0) && self.step == 1 && reaches_the_end
+    }
+}
+
+fn as_ints(axes: &[usize]) -> Vec<i64> {
+    axes.iter().map(|&axis| axis as i64).collect()
+}
+
+fn matmul_shape(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
+    let ([batch_a @ .., m, k], [batch_b @ .., l, n]) = (a, b) else {
+        return None;
+    };
+    let mut shape = broadcast_shapes(batch_a, batch_b)?;
+    shape.extend([m.clone(), n.clone()]);
+    (k == l).then_some(shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_broadcast_from_the_right() {
+        let b = || Dim::Named("B".into());
+        let joined = broadcast_shapes(&[b(), 1.into()], &[4.into()]);
+        assert_eq!(joined, Some(vec![b(), 4.into()]));
+        assert_eq!(broadcast_shapes(&[b()], &[4.into()]), None);
+        assert_eq!(broadcast_shapes(&[0.into()], &[1.into()]), Some(vec![0.into()]));
+    }
+}

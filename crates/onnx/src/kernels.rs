@@ -1,0 +1,171 @@
+//! Which types the runtime computes an operator in, and which type to compute in instead.
+//!
+//! A model that uses a type for which ONNX Runtime has no kernel does not load. The builder asks
+//! here, and casts around what is missing: the operands to a wider type, the result back.
+
+mod generated;
+
+use crate::dtype::DType;
+
+/// The operand types of one operator over a range of opsets.
+pub(crate) struct Kernel {
+    pub op: &'static str,
+    pub since: i64,
+    pub until: i64,
+    /// The type variable of each operand; the last one repeats for a variadic operator.
+    pub inputs: &'static [usize],
+    /// The type variable of each result.
+    pub outputs: &'static [usize],
+    /// The types of each variable, one bit each by the number of the type.
+    pub types: &'static [u32],
+}
+
+impl Kernel {
+    pub fn variable_of_input(&self, index: usize) -> Option<usize> {
+        self.inputs.get(index).or(self.inputs.last()).copied()
+    }
+
+    pub fn variable_of_output(&self, index: usize) -> Option<usize> {
+        self.outputs.get(index).or(self.outputs.last()).copied()
+    }
+
+    fn takes(&self, variable: usize, dtype: DType) -> bool {
+        self.types.get(variable).is_some_and(|mask| mask >> dtype.code() & 1 == 1)
+    }
+
+    /// The type to compute in where a type variable is `dtype`.
+    pub fn compute_type(&self, variable: usize, dtype: DType) -> Option<DType> {
+        let candidates = widenings(dtype).iter().chain(reinterpretations(self.op, dtype));
+        std::iter::once(&dtype).chain(candidates).copied().find(|&t| self.takes(variable, t))
+    }
+}
+
+/// What the runtime knows of an operator.
+pub(crate) enum Lookup {
+    Kernel(&'static Kernel),
+    /// The operator came with a later opset.
+    Later(i64),
+    /// No kernel of that name: a function of ONNX, or an operator of another domain.
+    Unlisted,
+}
+
+/// The kernel of `op` for models of this opset.
+pub(crate) fn lookup(op: &str, opset: i64) -> Lookup {
+    let rows = generated::KERNELS;
+    let start = rows.partition_point(|row| row.op < op);
+    let mut later = None;
+    for row in rows[start..].iter().take_while(|row| row.op == op) {
+        if (row.since..=row.until).contains(&opset) {
+            return Lookup::Kernel(row);
+        }
+        if row.since > opset {
+            later = later.or(Some(row.since));
+        }
+    }
+    later.map_or(Lookup::Unlisted, Lookup::Later)
+}
+
+/// Types that hold every value of `dtype`, nearest first. Computing in one and casting back wraps
+/// and rounds as computing in `dtype` does.
+fn widenings(dtype: DType) -> &'static [DType] {
+    use DType::{F16, F32, F64, I8, I16, I32, I64, U8, U32, U64};
+    match dtype {
+        DType::Bool => &[U8, I32, I64, F32],
+        DType::I2 | DType::I4 => &[I8, I32, I64],
+        I8 | I16 => &[I32, I64],
+        DType::U2 | DType::U4 => &[U8, I32, I64],
+        U8 | DType::U16 => &[I32, U32, I64],
+        I32 => &[I64],
+        U32 => &[I64, U64],
+        F16 | DType::Bf16 => &[F32],
+        DType::F8E4M3Fn | DType::F8E4M3FnUz | DType::F8E5M2 | DType::F8E5M2FnUz => &[F32],
+        DType::F8E8M0 | DType::F4E2M1 => &[F32],
+        F32 => &[F64],
+        _ => &[],
+    }
+}
+
+/// Types of the same width that serve as well for operators that only move elements, or that are
+/// the same on signed and unsigned numbers.
+fn reinterpretations(op: &str, dtype: DType) -> &'static [DType] {
+    let ignores_the_sign = matches!(
+        op,
+        "Add"
+            | "Sub"
+            | "Mul"
+            | "MatMul"
+            | "Einsum"
+            | "ReduceSum"
+            | "CumSum"
+            | "Where"
+            | "Concat"
+            | "Gather"
+            | "GatherElements"
+            | "GatherND"
+            | "Reshape"
+            | "Transpose"
+            | "Expand"
+            | "Slice"
+            | "Pad"
+            | "Tile"
+            | "Trilu"
+            | "ScatterElements"
+            | "ScatterND"
+            | "Equal"
+            | "BitwiseAnd"
+            | "BitwiseOr"
+            | "BitwiseXor"
+            | "BitwiseNot"
+    );
+    match dtype {
+        DType::U64 if ignores_the_sign => &[DType::I64],
+        DType::I64 if ignores_the_sign => &[DType::U64],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compute_type(op: &str, dtype: DType) -> Option<DType> {
+        match lookup(op, 23) {
+            Lookup::Kernel(kernel) => kernel.compute_type(kernel.variable_of_output(0)?, dtype),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_type_with_a_kernel_stays() {
+        assert_eq!(compute_type("Add", DType::I8), Some(DType::I8));
+    }
+
+    #[test]
+    fn a_type_without_a_kernel_is_widened() {
+        assert_eq!(compute_type("Sin", DType::Bf16), Some(DType::F32));
+        assert_eq!(compute_type("Where", DType::Bool), Some(DType::U8));
+        assert_eq!(compute_type("ReduceSum", DType::U32), Some(DType::I64));
+    }
+
+    #[test]
+    fn unsigned_64_bits_are_summed_as_signed_but_not_ordered_so() {
+        assert_eq!(compute_type("ReduceSum", DType::U64), Some(DType::I64));
+        assert_eq!(compute_type("ReduceMax", DType::U64), None);
+    }
+
+    #[test]
+    fn there_is_nothing_wider_than_a_double() {
+        assert_eq!(compute_type("Erf", DType::F64), None);
+    }
+
+    #[test]
+    fn an_operator_of_a_later_opset_says_which() {
+        assert!(matches!(lookup("BitwiseAnd", 17), Lookup::Later(18)));
+        assert!(matches!(lookup("NoSuchOperator", 17), Lookup::Unlisted));
+    }
+
+    #[test]
+    fn the_table_is_sorted_for_the_lookup() {
+        assert!(generated::KERNELS.is_sorted_by_key(|row| (row.op, row.since)));
+    }
+}

@@ -1,0 +1,352 @@
+//! The names of nodes and values in a finished model.
+
+use std::sync::Arc;
+
+use provenance::{OriginId, ScopeKind, Table};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::attr::Attr;
+use crate::model::{Graph, Model, Node};
+use crate::proto::OMITTED;
+use crate::value::{ValueId, Values};
+
+/// Gives every node and every value a name that is unique in the whole model, bodies and functions
+/// included, and the same from run to run.
+///
+/// A node is called after the name scope it was asked for in and the primitive it stands for; what
+/// has a unique name keeps it. A value is called after its node, a constant after the first node
+/// that reads it.
+pub fn assign_names(model: &mut Model) {
+    let mut nodes = Unique::default();
+    for graph in graphs_mut(model) {
+        keep_node_names(graph, &mut nodes);
+    }
+    let Model {
+        graph,
+        functions,
+        values,
+        provenance,
+        ..
+    } = model;
+    let mut graphs = vec![("", graph)];
+    graphs.extend(functions.iter_mut().map(|function| (&*function.name, &mut function.body)));
+    for (_, graph) in &mut graphs {
+        name_nodes(graph, provenance, &mut nodes);
+        name_graphs(graph, "graph");
+    }
+    let mut values = ValueNames {
+        values,
+        names: Unique::default(),
+        kept: FxHashSet::default(),
+    };
+    if let Some((_, main)) = graphs.first() {
+        main.inputs.iter().chain(&main.outputs).for_each(|&id| values.keep(id));
+    }
+    for (_, graph) in &graphs {
+        values.keep_all(graph);
+    }
+    for (prefix, graph) in &graphs {
+        values.name_all(graph, prefix);
+    }
+}
+
+fn graphs_mut(model: &mut Model) -> impl Iterator<Item = &mut Graph> {
+    let functions = model.functions.iter_mut().map(|function| &mut function.body);
+    std::iter::once(&mut model.graph).chain(functions)
+}
+
+/// Names that are given once.
+#[derive(Default)]
+struct Unique {
+    taken: FxHashSet<Arc<str>>,
+    /// The number to try next for a name that is taken, so that many of one name stay cheap.
+    next: FxHashMap<Arc<str>, usize>,
+}
+
+impl Unique {
+    /// `name`, or `name_1`, `name_2` … when it is taken.
+    fn claim(&mut self, name: &str) -> Arc<str> {
+        let name: Arc<str> = name.into();
+        if self.taken.insert(name.clone()) {
+            return name;
+        }
+        let next = self.next.entry(name.clone()).or_insert(1);
+        loop {
+            let numbered: Arc<str> = format!("{name}_{next}").into();
+            *next += 1;
+            if self.taken.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
+    }
+}
+
+/// Takes away the names that are empty or taken.
+fn keep_node_names(graph: &mut Graph, names: &mut Unique) {
+    for node in &mut graph.nodes {
+        node.name = node.name.take().filter(|name| !name.is_empty() && names.taken.insert(name.clone()));
+        for body in node.bodies_mut() {
+            keep_node_names(body, names);
+        }
+    }
+}
+
+fn name_nodes(graph: &mut Graph, table: &Table, names: &mut Unique) {
+    for node in &mut graph.nodes {
+        if node.name.is_none() {
+            node.name = Some(names.claim(&speaking_name(table, node.origin, &node.op)));
+        }
+        for body in node.bodies_mut() {
+            name_nodes(body, table, names);
+        }
+    }
+}
+
+/// `Transformer/blocks.3/attn/dot_general`
+fn speaking_name(table: &Table, origin: OriginId, op: &str) -> String {
+    let site = table.get_site(table.get_origin(origin).primary);
+    let scopes = site.scope.map_or_else(Vec::new, |scope| table.scope_path(scope));
+    let scopes = scopes.into_iter().rev().map(|id| table.get_scope(id));
+    let named = scopes.filter(|scope| scope.kind == ScopeKind::Name && !scope.name.is_empty());
+    let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
+    let primitive = plugin.map_or(op, |plugin| &table.get_emitter(plugin).name);
+    let mut parts: Vec<&str> = named.map(|scope| &*scope.name).collect();
+    parts.push(primitive);
+    parts.join("/")
+}
+
+/// ONNX wants every graph to have a name.
+fn name_graphs(graph: &mut Graph, name: &str) {
+    if graph.name.is_empty() {
+        graph.name = name.into();
+    }
+    for node in &mut graph.nodes {
+        for (name, attr) in &mut node.attrs {
+            if let Attr::Graph(body) = attr {
+                name_graphs(body, name);
+            }
+        }
+    }
+}
+
+struct ValueNames<'a> {
+    values: &'a mut Values,
+    names: Unique,
+    /// Values whose name is settled.
+    kept: FxHashSet<ValueId>,
+}
+
+impl ValueNames<'_> {
+    /// Keeps the name of a value that has one, changed if it is taken.
+    fn keep(&mut self, id: ValueId) {
+        let value = &mut self.values[id];
+        if let Some(name) = &value.name
+            && self.kept.insert(id)
+            && **name != *OMITTED
+        {
+            value.name = Some(self.names.claim(name));
+        }
+    }
+
+    fn keep_all(&mut self, graph: &Graph) {
+        graph.inputs.iter().for_each(|&id| self.keep(id));
+        for node in &graph.nodes {
+            node.inputs.iter().flatten().for_each(|&id| self.keep(id));
+            node.outputs.iter().for_each(|&id| self.keep(id));
+            for body in node.bodies() {
+                self.keep_all(body);
+            }
+        }
+        graph.outputs.iter().for_each(|&id| self.keep(id));
+    }
+
+    /// Names what has none; `prefix` is what the inputs of the graph are called after.
+    fn name_all(&mut self, graph: &Graph, prefix: &str) {
+        let dot = if prefix.is_empty() { "" } else { "." };
+        for (i, &id) in graph.inputs.iter().enumerate() {
+            self.name(id, || format!("{prefix}{dot}input_{i}"));
+        }
+        for node in &graph.nodes {
+            self.name_node(node);
+        }
+        for &id in &graph.outputs {
+            self.name(id, || format!("{prefix}{dot}const"));
+        }
+    }
+
+    fn name_node(&mut self, node: &Node) {
+        let name = node.name.as_deref().unwrap_or(&node.op);
+        for &id in node.inputs.iter().flatten() {
+            // Whatever is read and has no name by now is a constant.
+            self.name(id, || format!("{name}.const"));
+        }
+        for (i, &id) in node.outputs.iter().enumerate() {
+            self.name(id, || match node.outputs.len() {
+                1 => name.to_owned(),
+                _ => format!("{name}:{i}"),
+            });
+        }
+        for (attr_name, attr) in &node.attrs {
+            if let Attr::Graph(body) = attr {
+                self.name_all(body, &format!("{name}.{attr_name}"));
+            }
+        }
+    }
+
+    fn name(&mut self, id: ValueId, name: impl FnOnce() -> String) {
+        let value = &mut self.values[id];
+        if value.name.is_none() {
+            value.name = Some(self.names.claim(&name()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use provenance::{Emitter, EmitterKind, Origin, ScopeId, Site};
+
+    use super::*;
+    use crate::text::parse_graph;
+
+    #[track_caller]
+    fn check(model: &mut Model, expect: Expect) {
+        assign_names(model);
+        let mut text = String::new();
+        for graph in model.graphs() {
+            for node in &graph.nodes {
+                text += node.name.as_deref().unwrap_or("?");
+                text += "\n";
+            }
+        }
+        expect.assert_eq(&(text + &model.text().to_string()));
+        crate::check::check(model).unwrap();
+        let before = model.text().to_string();
+        assign_names(model);
+        assert_eq!(model.text().to_string(), before, "naming twice changes nothing");
+    }
+
+    #[test]
+    fn values_are_called_after_their_nodes_and_constants_after_their_readers() {
+        check(
+            &mut parse_graph(
+                "graph f(x:f32[2]) -> (y)
+                 %0 = Mul(x, 2.0)
+                 %1 = Mul(%0, 3.0)
+                 %2, %3 = Split(%1)
+                 y:f32[1] = Add(%2, %3)",
+            )
+            .unwrap(),
+            expect![[r"
+                Mul
+                Mul_1
+                Split
+                Add
+                graph f(x:f32[2]) -> (y)
+                Mul.const = 2.0
+                Mul_1.const = 3.0
+                Mul = Mul(x, Mul.const)
+                Mul_1 = Mul(Mul, Mul_1.const)
+                `Split:0`, `Split:1` = Split(Mul_1)
+                y:f32[1] = Add(`Split:0`, `Split:1`)
+            "]],
+        );
+    }
+
+    #[test]
+    fn names_are_unique_over_bodies_and_functions_and_inputs_keep_theirs() {
+        check(
+            &mut parse_graph(
+                "graph f(c:bool[], Neg:f32[]) -> (y)
+                 y:f32[] = If(c) {else_branch={
+                   graph no() -> (%0)
+                   %0 = Neg(Neg)
+                 }, then_branch={
+                   graph yes() -> (%1)
+                   %1 = Neg(Neg)
+                 }}
+                 function local::g(%0) -> (y)
+                 y = Neg(%0)",
+            )
+            .unwrap(),
+            expect![[r"
+                If
+                Neg_2
+                Neg
+                Neg_1
+                graph f(c:bool[], Neg:f32[]) -> (y)
+                y:f32[] = If(c) {else_branch={
+                  graph no() -> (Neg_1)
+                  Neg_1 = Neg(Neg)
+                }, then_branch={
+                  graph yes() -> (Neg_1_1)
+                  Neg_1_1 = Neg(Neg)
+                }}
+                function local::g(g.input_0) -> (y_1)
+                y_1 = Neg(g.input_0)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_node_is_called_after_its_scope_and_its_primitive() {
+        let mut model = parse_graph("graph f(x:f32[2]) -> (y)\n%0 = Exp(x)\ny:f32[2] = Add(%0, 1.0)").unwrap();
+        let table = &mut model.provenance;
+        let mut scope: Option<ScopeId> = None;
+        for (kind, name) in [
+            (ScopeKind::Name, "Net"),
+            (ScopeKind::Transform, "jit(f)"),
+            (ScopeKind::Name, "blocks.3"),
+        ] {
+            scope = Some(table.scope(scope, kind, name));
+        }
+        let emitter = |kind, name: &str, parent| Emitter {
+            kind,
+            name: name.into(),
+            file: "exponential.rs".into(),
+            line: 1,
+            parent,
+        };
+        let plugin = table.emitter(emitter(EmitterKind::Plugin, "expm1", None));
+        let helper = table.emitter(emitter(EmitterKind::Helper, "scaled", Some(plugin)));
+        let site = table.site(Site {
+            stack: None,
+            scope,
+            emitter: Some(helper),
+        });
+        let origin = table.origin(Origin::of(site));
+        for node in &mut model.graph.nodes {
+            node.origin = origin;
+        }
+        model.graph.nodes[1].name = Some("kept".into());
+        check(
+            &mut model,
+            expect![[r"
+                Net/blocks.3/expm1
+                kept
+                graph f(x:f32[2]) -> (y)
+                kept.const = 1.0
+                Net/blocks.3/expm1 = Exp(x)
+                y:f32[2] = Add(Net/blocks.3/expm1, kept.const)
+            "]],
+        );
+    }
+
+    #[test]
+    fn two_nodes_of_one_name_are_told_apart() {
+        let mut model = parse_graph("graph f(x:f32[]) -> (y)\n%0 = Neg(x)\ny:f32[] = Neg(%0)").unwrap();
+        for node in &mut model.graph.nodes {
+            node.name = Some("n".into());
+        }
+        check(
+            &mut model,
+            expect![[r"
+                n
+                Neg
+                graph f(x:f32[]) -> (y)
+                n = Neg(x)
+                y:f32[] = Neg(n)
+            "]],
+        );
+    }
+}

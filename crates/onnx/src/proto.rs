@@ -1,0 +1,56 @@
+//! Models as protobuf. Nothing outside this module knows the format.
+//!
+//! `proto/generated.rs` is prost-build's output for `onnx.proto` as onnx 1.23 ships it, without
+//! the comments and with `raw_data` as [`Bytes`].
+
+use bytes::Bytes;
+
+#[allow(clippy::all, clippy::pedantic, dead_code, unused_qualifications)]
+pub(crate) mod generated;
+mod read;
+mod write;
+
+pub use read::{External, ReadError, read, read_with};
+pub(crate) use write::{Layout, Placed, encode, model_proto};
+pub use write::{Render, WriteError, no_metadata, to_bytes, write};
+
+/// What an axis of unknown size is called after reading; each gets a number, because two of them
+/// need not be equal. It is written as an axis of which nothing is said.
+pub const UNKNOWN_DIM: char = '?';
+
+/// The name of an output that its node leaves out.
+pub const OMITTED: &str = "";
+
+/// Strings as contents of a tensor: each is its length, as four little-endian bytes, and its bytes.
+pub fn pack_strings<'a>(strings: impl IntoIterator<Item = &'a [u8]>) -> Bytes {
+    let mut data = Vec::new();
+    for string in strings {
+        data.extend_from_slice(&(string.len() as u32).to_le_bytes());
+        data.extend_from_slice(string);
+    }
+    data.into()
+}
+
+/// The strings in the contents of a tensor; `None` if the contents end too early.
+pub fn unpack_strings(mut data: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut strings = Vec::new();
+    while !data.is_empty() {
+        let (length, rest) = data.split_first_chunk::<4>()?;
+        let (string, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        strings.push(string);
+        data = rest;
+    }
+    Some(strings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_packed_with_their_lengths() {
+        let data = pack_strings([&b"ab"[..], b"", b"c"]);
+        assert_eq!(unpack_strings(&data), Some(vec![&b"ab"[..], b"", b"c"]));
+        assert_eq!(unpack_strings(&data[..data.len() - 1]), None);
+    }
+}

@@ -1,0 +1,551 @@
+//! From protobuf to a model.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use provenance::{Origin, OriginId, Site, Table};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::generated::attribute_proto::AttributeType;
+use super::generated::tensor_proto::DataLocation;
+use super::generated::tensor_shape_proto::dimension;
+use super::generated::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto,
+    TensorProto, TypeProto, ValueInfoProto, type_proto,
+};
+use super::{OMITTED, UNKNOWN_DIM, pack_strings};
+use crate::attr::Attr;
+use crate::check::{holds_its_contents, type_of};
+use crate::dtype::DType;
+use crate::model::{Function, Graph, Model, Node};
+use crate::tensor::Tensor;
+use crate::value::{Dim, Type, Value, ValueId, Values};
+
+/// Why a model was not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    #[error("this is not an ONNX model: {0}")]
+    Protobuf(#[from] prost::DecodeError),
+    #[error("this is not an ONNX model: it has no graph")]
+    NoGraph,
+    #[error("`{node}` reads `{value}`, which nothing before it defines")]
+    Undefined { node: String, value: String },
+    #[error("`{graph}` has the output `{value}`, which nothing defines")]
+    UndefinedOutput { graph: String, value: String },
+    #[error("`{value}` is defined twice in `{graph}`")]
+    DefinedTwice { graph: String, value: String },
+    #[error("`{tensor}` has the element type {code}, which is not known")]
+    ElementType { tensor: String, code: i32 },
+    #[error("the contents of `{tensor}` do not have the size that its type asks for")]
+    Contents { tensor: String },
+    #[error("the contents of `{tensor}` are in another file, `{location}`: read the model from its path")]
+    External { tensor: String, location: String },
+    #[error("cannot read the contents of `{tensor}` from `{location}`: {why}")]
+    Data { tensor: String, location: String, #[source] why: io::Error },
+    #[error("{what} in `{place}` cannot be read")]
+    Unsupported { place: String, what: &'static str },
+    #[error("cannot read `{}`: {why}", .path.display())]
+    File { path: PathBuf, #[source] why: io::Error },
+}
+
+/// Where the contents of a tensor are, when they are in another file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct External {
+    pub location: String,
+    pub offset: u64,
+    /// `None` is the rest of the file.
+    pub length: Option<u64>,
+}
+
+type Fetch<'a> = dyn FnMut(&External) -> io::Result<Bytes> + 'a;
+
+/// Reads a model that has its weights inside; they share memory with `bytes`.
+pub fn read(bytes: Bytes) -> Result<Model, ReadError> {
+    Reader::model(bytes, None)
+}
+
+/// Reads a model; `fetch` gives the contents that are in another file. Empty contents stand for
+/// those that nobody asked for.
+pub fn read_with(bytes: Bytes, fetch: &mut Fetch<'_>) -> Result<Model, ReadError> {
+    Reader::model(bytes, Some(fetch))
+}
+
+struct Reader<'a, 'f> {
+    values: Values,
+    fetch: Option<&'a mut Fetch<'f>>,
+    /// The names of each graph around the one that is read, outermost first.
+    scopes: Vec<Names>,
+    /// The origin of everything that was read: nothing is known.
+    origin: OriginId,
+    unknown_dims: usize,
+}
+
+#[derive(Default)]
+struct Names {
+    values: FxHashMap<String, ValueId>,
+    types: FxHashMap<String, Type>,
+}
+
+impl<'a, 'f> Reader<'a, 'f> {
+    fn model(bytes: Bytes, fetch: Option<&'a mut Fetch<'f>>) -> Result<Model, ReadError> {
+        let proto = ModelProto::decode(bytes)?;
+        let mut provenance = Table::default();
+        let nowhere = Site {
+            stack: None,
+            scope: None,
+            emitter: None,
+        };
+        let nowhere = provenance.site(nowhere);
+        let mut reader = Reader {
+            values: Values::default(),
+            fetch,
+            scopes: Vec::new(),
+            origin: provenance.origin(Origin::of(nowhere)),
+            unknown_dims: 0,
+        };
+        let mut graph = proto.graph.ok_or(ReadError::NoGraph)?;
+        let ir_version = proto.ir_version.unwrap_or_default();
+        if ir_version < 4 {
+            drop_weights_from_inputs(&mut graph);
+        }
+        let graph = reader.graph(graph)?;
+        let functions = proto.functions.into_iter().map(|function| reader.function(function));
+        let functions = functions.collect::<Result<_, _>>()?;
+        let opset = |import: super::generated::OperatorSetIdProto| {
+            (domain(import.domain), import.version.unwrap_or_default())
+        };
+        Ok(Model {
+            graph,
+            functions,
+            values: reader.values,
+            provenance,
+            ir_version,
+            opsets: proto.opset_import.into_iter().map(opset).collect(),
+            producer_name: proto.producer_name.unwrap_or_default(),
+            producer_version: proto.producer_version.unwrap_or_default(),
+            metadata: pairs(proto.metadata_props),
+        })
+    }
+
+    fn graph(&mut self, proto: GraphProto) -> Result<Graph, ReadError> {
+        let name = proto.name.unwrap_or_default();
+        if !proto.sparse_initializer.is_empty() {
+            let what = "a sparse initializer";
+            return Err(ReadError::Unsupported { place: name, what });
+        }
+        let mut names = Names::default();
+        self.types(&mut names, &proto.value_info)?;
+        self.types(&mut names, &proto.output)?;
+        self.types(&mut names, &proto.input)?;
+        self.scopes.push(names);
+        let mut inputs = Vec::with_capacity(proto.input.len());
+        for input in proto.input {
+            inputs.push(self.define(&name, input.name.unwrap_or_default())?);
+        }
+        for initializer in proto.initializer {
+            self.initializer(&name, initializer)?;
+        }
+        let nodes = self.nodes(&name, proto.node)?;
+        let outputs = proto.output.into_iter().map(|output| output.name.unwrap_or_default());
+        self.close(name, inputs, nodes, outputs.collect())
+    }
+
+    fn function(&mut self, proto: FunctionProto) -> Result<Function, ReadError> {
+        let name = proto.name.unwrap_or_default();
+        let has_attributes = !(proto.attribute.is_empty() && proto.attribute_proto.is_empty());
+        if has_attributes || proto.overload.is_some_and(|overload| !overload.is_empty()) {
+            let what = "a function with attributes or overloads";
+            return Err(ReadError::Unsupported { place: name, what });
+        }
+        let mut names = Names::default();
+        self.types(&mut names, &proto.value_info)?;
+        self.scopes.push(names);
+        let mut inputs = Vec::with_capacity(proto.input.len());
+        for input in proto.input {
+            inputs.push(self.define(&name, input)?);
+        }
+        let mut nodes = proto.node.into_iter().peekable();
+        while let Some(node) = nodes.next_if(is_constant_of_function) {
+            let tensor = node.attribute.into_iter().next().and_then(|attribute| attribute.t);
+            if let (Some(mut tensor), Some(output)) = (tensor, node.output.into_iter().next()) {
+                tensor.name = Some(output);
+                self.initializer(&name, tensor)?;
+            }
+        }
+        let nodes = self.nodes(&name, nodes.collect())?;
+        Ok(Function {
+            domain: domain(proto.domain),
+            name: name.as_str().into(),
+            body: self.close(name, inputs, nodes, proto.output)?,
+        })
+    }
+
+    /// Leaves the scope of a graph, whose parts are these.
+    fn close(
+        &mut self,
+        name: String,
+        inputs: Vec<ValueId>,
+        nodes: Vec<Node>,
+        output_names: Vec<String>,
+    ) -> Result<Graph, ReadError> {
+        let mut outputs = Vec::with_capacity(output_names.len());
+        for value in output_names {
+            let Some(id) = self.find(&value) else {
+                return Err(ReadError::UndefinedOutput { graph: name, value });
+            };
+            outputs.push(id);
+        }
+        self.scopes.pop();
+        Ok(Graph {
+            name: name.into(),
+            inputs,
+            outputs,
+            nodes,
+        })
+    }
+
+    fn initializer(&mut self, graph: &str, proto: TensorProto) -> Result<(), ReadError> {
+        let name = proto.name.clone().unwrap_or_default();
+        let tensor = self.tensor(proto)?;
+        let scope = self.scopes.last().and_then(|names| names.values.get(&name));
+        let id = match scope {
+            // The default of an input.
+            Some(&id) => id,
+            None => self.define(graph, name)?,
+        };
+        let value = &mut self.values[id];
+        value.ty.get_or_insert_with(|| type_of(&tensor));
+        value.tensor = Some(tensor.into());
+        Ok(())
+    }
+
+    fn nodes(&mut self, graph: &str, protos: Vec<NodeProto>) -> Result<Vec<Node>, ReadError> {
+        protos.into_iter().map(|proto| self.node(graph, proto)).collect()
+    }
+
+    fn node(&mut self, graph: &str, proto: NodeProto) -> Result<Node, ReadError> {
+        let op = proto.op_type.unwrap_or_default();
+        let name = proto.name.filter(|name| !name.is_empty());
+        let place = name.as_ref().unwrap_or(&op);
+        if proto.overload.is_some_and(|overload| !overload.is_empty()) {
+            let what = "an overloaded operator";
+            return Err(ReadError::Unsupported { place: place.clone(), what });
+        }
+        let mut inputs = smallvec::SmallVec::new();
+        for value in proto.input {
+            if value.is_empty() {
+                inputs.push(None);
+                continue;
+            }
+            let Some(id) = self.find(&value) else {
+                let node = place.clone();
+                return Err(ReadError::Undefined { node, value });
+            };
+            inputs.push(Some(id));
+        }
+        let mut attrs = Vec::with_capacity(proto.attribute.len());
+        for attribute in proto.attribute {
+            let key: Arc<str> = attribute.name.as_deref().unwrap_or_default().into();
+            attrs.push((key, self.attribute(place, attribute)?));
+        }
+        let outputs = proto.output.into_iter().map(|output| self.define(graph, output));
+        Ok(Node {
+            outputs: outputs.collect::<Result<_, _>>()?,
+            name: name.map(Into::into),
+            domain: domain(proto.domain),
+            op: op.into(),
+            inputs,
+            attrs,
+            origin: self.origin,
+            metadata: pairs(proto.metadata_props),
+        })
+    }
+
+    fn attribute(&mut self, place: &str, proto: AttributeProto) -> Result<Attr, ReadError> {
+        let unsupported = |what| ReadError::Unsupported { place: place.into(), what };
+        if proto.ref_attr_name.is_some_and(|name| !name.is_empty()) {
+            return Err(unsupported("a reference to an attribute of a function"));
+        }
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes).map_err(|_| unsupported("an attribute that is not UTF-8"))
+        };
+        let missing = || unsupported("an attribute without a value");
+        let kind = proto.r#type.and_then(|code| AttributeType::try_from(code).ok());
+        Ok(match kind.unwrap_or(AttributeType::Undefined) {
+            AttributeType::Int => Attr::Int(proto.i.unwrap_or_default()),
+            AttributeType::Float => Attr::Float(proto.f.unwrap_or_default()),
+            AttributeType::String => Attr::Str(text(proto.s.unwrap_or_default())?.into()),
+            AttributeType::Ints => Attr::Ints(proto.ints.into()),
+            AttributeType::Floats => Attr::Floats(proto.floats.into()),
+            AttributeType::Strings => {
+                let texts = proto.strings.into_iter().map(|bytes| text(bytes).map(Arc::from));
+                Attr::Strs(texts.collect::<Result<_, _>>()?)
+            }
+            AttributeType::Tensor => {
+                Attr::Tensor(self.tensor(proto.t.ok_or_else(missing)?)?.into())
+            }
+            AttributeType::Graph => self.graph(proto.g.ok_or_else(missing)?)?.into(),
+            AttributeType::Undefined => return Err(missing()),
+            AttributeType::SparseTensor | AttributeType::SparseTensors => {
+                return Err(unsupported("a sparse tensor"));
+            }
+            AttributeType::TypeProto | AttributeType::TypeProtos => {
+                return Err(unsupported("a type as an attribute"));
+            }
+            AttributeType::Tensors => return Err(unsupported("a list of tensors")),
+            AttributeType::Graphs => return Err(unsupported("a list of graphs")),
+        })
+    }
+
+    fn tensor(&mut self, proto: TensorProto) -> Result<Tensor, ReadError> {
+        let name = proto.name.clone().unwrap_or_default();
+        let code = proto.data_type.unwrap_or_default();
+        let Some(dtype) = DType::from_code(code) else {
+            return Err(ReadError::ElementType { tensor: name, code });
+        };
+        if proto.segment.is_some() {
+            let what = "a tensor in segments";
+            return Err(ReadError::Unsupported { place: name, what });
+        }
+        let shape = proto.dims.clone();
+        let is_external = proto.data_location == Some(DataLocation::External as i32);
+        let data = if is_external {
+            self.external(&name, proto.external_data)?
+        } else {
+            contents(dtype, proto)
+        };
+        let tensor = Tensor { dtype, shape, data };
+        let is_absent = is_external && tensor.data.is_empty();
+        if !holds_its_contents(&tensor) && !is_absent {
+            return Err(ReadError::Contents { tensor: name });
+        }
+        Ok(tensor)
+    }
+
+    fn external(
+        &mut self,
+        tensor: &str,
+        entries: Vec<StringStringEntryProto>,
+    ) -> Result<Bytes, ReadError> {
+        let mut external = External::default();
+        let malformed = || ReadError::Contents { tensor: tensor.into() };
+        for (key, value) in pairs(entries) {
+            match key.as_str() {
+                "offset" => external.offset = value.parse().map_err(|_| malformed())?,
+                "length" => external.length = Some(value.parse().map_err(|_| malformed())?),
+                "location" => external.location = value,
+                _ => {}
+            }
+        }
+        let tensor = tensor.to_owned();
+        let Some(fetch) = &mut self.fetch else {
+            let location = external.location;
+            return Err(ReadError::External { tensor, location });
+        };
+        fetch(&external).map_err(|why| {
+            let location = external.location;
+            ReadError::Data { tensor, location, why }
+        })
+    }
+
+    fn types(&mut self, names: &mut Names, infos: &[ValueInfoProto]) -> Result<(), ReadError> {
+        for info in infos {
+            if let (Some(name), Some(ty)) = (&info.name, &info.r#type)
+                && let Some(ty) = self.ty(name, ty)?
+            {
+                names.types.insert(name.clone(), ty);
+            }
+        }
+        Ok(())
+    }
+
+    /// The type of a tensor of known rank; of anything else nothing is kept.
+    fn ty(&mut self, name: &str, proto: &TypeProto) -> Result<Option<Type>, ReadError> {
+        let Some(type_proto::Value::TensorType(tensor)) = &proto.value else {
+            return Ok(None);
+        };
+        let code = tensor.elem_type.unwrap_or_default();
+        let Some(dtype) = DType::from_code(code) else {
+            return Err(ReadError::ElementType { tensor: name.into(), code });
+        };
+        let Some(shape) = &tensor.shape else { return Ok(None) };
+        let mut dims = Vec::with_capacity(shape.dim.len());
+        for dim in &shape.dim {
+            dims.push(match &dim.value {
+                Some(dimension::Value::DimValue(size)) if *size >= 0 => Dim::Known(*size),
+                Some(dimension::Value::DimParam(name)) if !name.is_empty() => {
+                    Dim::Named(name.as_str().into())
+                }
+                _ => {
+                    self.unknown_dims += 1;
+                    Dim::Named(format!("{UNKNOWN_DIM}{}", self.unknown_dims - 1).into())
+                }
+            });
+        }
+        Ok(Some(Type::new(dtype, dims)))
+    }
+
+    /// A new value of the graph that is being read.
+    fn define(&mut self, graph: &str, name: String) -> Result<ValueId, ReadError> {
+        let scope = self.scopes.last_mut();
+        let ty = scope.as_ref().and_then(|names| names.types.get(&name).cloned());
+        let id = self.values.add(Value {
+            name: Some(name.as_str().into()),
+            ty,
+            ..Value::default()
+        });
+        if name != OMITTED
+            && let Some(names) = scope
+            && let Some(_) = names.values.insert(name.clone(), id)
+        {
+            return Err(ReadError::DefinedTwice { graph: graph.into(), value: name });
+        }
+        Ok(id)
+    }
+
+    fn find(&self, name: &str) -> Option<ValueId> {
+        self.scopes.iter().rev().find_map(|names| names.values.get(name).copied())
+    }
+}
+
+/// The contents that a tensor holds itself, as bytes.
+fn contents(dtype: DType, proto: TensorProto) -> Bytes {
+    fn each<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Bytes {
+        values.iter().flat_map(|&value| bytes(value)).collect()
+    }
+    if dtype == DType::String {
+        return pack_strings(proto.string_data.iter().map(Vec::as_slice));
+    }
+    if let Some(raw) = proto.raw_data {
+        return raw;
+    }
+    match dtype {
+        DType::F32 | DType::C64 => each(&proto.float_data, f32::to_le_bytes),
+        DType::F64 | DType::C128 => each(&proto.double_data, f64::to_le_bytes),
+        DType::I64 => each(&proto.int64_data, i64::to_le_bytes),
+        DType::U64 => each(&proto.uint64_data, u64::to_le_bytes),
+        DType::U32 => each(&proto.uint64_data, |value| (value as u32).to_le_bytes()),
+        DType::I32 => each(&proto.int32_data, i32::to_le_bytes),
+        _ if dtype.bits() == 16 => each(&proto.int32_data, |value| (value as u16).to_le_bytes()),
+        // A byte, or several narrower elements packed into one.
+        _ => each(&proto.int32_data, |value| [value as u8]),
+    }
+}
+
+/// Before IR version 4 a weight had to be listed as an input.
+fn drop_weights_from_inputs(graph: &mut GraphProto) {
+    let weights: FxHashSet<&Option<String>> =
+        graph.initializer.iter().map(|initializer| &initializer.name).collect();
+    graph.input.retain(|input| !weights.contains(&input.name));
+}
+
+/// Whether a node is how a function holds a tensor.
+fn is_constant_of_function(node: &NodeProto) -> bool {
+    node.op_type.as_deref() == Some("Constant")
+        && node.domain.is_none()
+        && node.name.is_none()
+        && node.metadata_props.is_empty()
+        && node.output.len() == 1
+        && matches!(node.attribute.as_slice(), [value] if value.t.is_some())
+}
+
+fn domain(domain: Option<String>) -> Arc<str> {
+    let domain = domain.unwrap_or_default();
+    if domain == "ai.onnx" { "".into() } else { domain.into() }
+}
+
+fn pairs(entries: Vec<StringStringEntryProto>) -> Vec<(String, String)> {
+    let pair = |entry: StringStringEntryProto| {
+        (entry.key.unwrap_or_default(), entry.value.unwrap_or_default())
+    };
+    entries.into_iter().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::generated::tensor_shape_proto::Dimension;
+    use crate::proto::generated::TensorShapeProto;
+
+    #[track_caller]
+    fn check(proto: TensorProto, expected: &[u8]) {
+        let dtype = DType::from_code(proto.data_type.unwrap()).unwrap();
+        assert_eq!(contents(dtype, proto), expected);
+    }
+
+    fn of_type(dtype: DType) -> TensorProto {
+        TensorProto {
+            data_type: Some(dtype.code()),
+            ..TensorProto::default()
+        }
+    }
+
+    fn model(graph: GraphProto) -> Result<Model, ReadError> {
+        let proto = ModelProto {
+            ir_version: Some(10),
+            graph: Some(graph),
+            ..ModelProto::default()
+        };
+        read(proto.encode_to_vec().into())
+    }
+
+    #[test]
+    fn typed_contents_become_bytes() {
+        let ints = |dtype| TensorProto { int32_data: vec![1, -1], ..of_type(dtype) };
+        check(ints(DType::I32), &[1, 0, 0, 0, 255, 255, 255, 255]);
+        check(ints(DType::F16), &[1, 0, 255, 255]);
+        check(ints(DType::I8), &[1, 255]);
+        check(ints(DType::I4), &[1, 255]);
+        check(TensorProto { float_data: vec![1.0, 0.0], ..of_type(DType::C64) }, &[0, 0, 128, 63, 0, 0, 0, 0]);
+        check(TensorProto { int64_data: vec![-2], ..of_type(DType::I64) }, &(-2_i64).to_le_bytes());
+        check(TensorProto { double_data: vec![0.5], ..of_type(DType::F64) }, &0.5_f64.to_le_bytes());
+        check(TensorProto { uint64_data: vec![7], ..of_type(DType::U32) }, &[7, 0, 0, 0]);
+        check(TensorProto { uint64_data: vec![7], ..of_type(DType::U64) }, &7_u64.to_le_bytes());
+        check(TensorProto { string_data: vec![b"a".to_vec()], ..of_type(DType::String) }, b"\x01\0\0\0a");
+    }
+
+    #[test]
+    fn what_is_not_a_model_is_refused_in_words() {
+        let error = read(Bytes::from_static(b"hello")).unwrap_err().to_string();
+        assert!(error.starts_with("this is not an ONNX model: "), "{error}");
+        assert!(matches!(read(Bytes::new()), Err(ReadError::NoGraph)));
+        let huge = TensorProto {
+            dims: vec![i64::MAX, i64::MAX],
+            name: Some("w".into()),
+            ..of_type(DType::F32)
+        };
+        let graph = GraphProto { initializer: vec![huge], ..GraphProto::default() };
+        assert!(matches!(model(graph), Err(ReadError::Contents { .. })));
+        let node = NodeProto {
+            op_type: Some("Neg".into()),
+            input: vec!["x".into()],
+            ..NodeProto::default()
+        };
+        let graph = GraphProto { node: vec![node], ..GraphProto::default() };
+        assert_eq!(model(graph).unwrap_err().to_string(), "`Neg` reads `x`, which nothing before it defines");
+    }
+
+    #[test]
+    fn axes_of_unknown_size_are_all_different_and_stay_unknown() {
+        let shape = TensorShapeProto { dim: vec![Dimension::default(), Dimension::default()] };
+        let tensor = type_proto::Tensor { elem_type: Some(1), shape: Some(shape) };
+        let ty = TypeProto {
+            value: Some(type_proto::Value::TensorType(tensor)),
+            ..TypeProto::default()
+        };
+        let input = ValueInfoProto {
+            name: Some("x".into()),
+            r#type: Some(ty),
+            ..ValueInfoProto::default()
+        };
+        let graph = GraphProto { input: vec![input], ..GraphProto::default() };
+        let model = model(graph.clone()).unwrap();
+        assert_eq!(model.text().to_string(), "graph ``(x:f32[?0,?1]) -> ()\n");
+        let bytes = crate::proto::to_bytes(&model, &mut crate::proto::no_metadata).unwrap();
+        assert_eq!(ModelProto::decode(&*bytes).unwrap().graph.unwrap().input, graph.input);
+    }
+}

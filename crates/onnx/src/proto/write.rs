@@ -1,0 +1,546 @@
+//! From a model to protobuf.
+
+use std::io;
+use std::path::PathBuf;
+
+use bytes::buf::UninitSlice;
+use bytes::{Buf, BufMut};
+use prost::Message;
+use provenance::OriginId;
+
+use super::generated::attribute_proto::AttributeType;
+use super::generated::tensor_proto::DataLocation;
+use super::generated::tensor_shape_proto::{Dimension, dimension};
+use super::generated::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
+};
+use super::{UNKNOWN_DIM, unpack_strings};
+use crate::attr::Attr;
+use crate::check::{constants_of, holds_its_contents, type_of};
+use crate::dtype::DType;
+use crate::model::{Function, Graph, Model, Node};
+use crate::tensor::Tensor;
+use crate::value::{Dim, Type, ValueId};
+
+/// The metadata to write for an origin.
+pub type Render<'a> = dyn FnMut(OriginId) -> Vec<(&'static str, String)> + 'a;
+
+/// Renders nothing.
+pub fn no_metadata(_: OriginId) -> Vec<(&'static str, String)> {
+    Vec::new()
+}
+
+/// The largest message that protobuf can hold.
+const LIMIT: usize = i32::MAX as usize;
+
+/// Why a model was not written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    #[error(
+        "the model needs {bytes} bytes and a protobuf file holds {LIMIT}: \
+         put the weights into an external data file"
+    )]
+    TooLarge { bytes: usize },
+    #[error("value {} has no name", .0.0)]
+    Unnamed(ValueId),
+    #[error("`{tensor}` has {found} bytes, which is not what its type `{ty}` asks for")]
+    Contents { tensor: String, ty: String, found: usize },
+    #[error("cannot write `{}`: {why}", .path.display())]
+    File { path: PathBuf, #[source] why: io::Error },
+    #[error("cannot write the model: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Writes the model as one protobuf message, weights included, without a copy of any weight.
+pub fn write(
+    model: &Model,
+    render: &mut Render<'_>,
+    out: &mut impl io::Write,
+) -> Result<(), WriteError> {
+    encode(&model_proto(model, render, None)?, out)
+}
+
+/// The model as one protobuf message in memory.
+pub fn to_bytes(model: &Model, render: &mut Render<'_>) -> Result<Vec<u8>, WriteError> {
+    let proto = model_proto(model, render, None)?;
+    let mut bytes = Vec::with_capacity(checked_size(&proto)?);
+    proto.encode_raw(&mut bytes);
+    Ok(bytes)
+}
+
+pub(crate) fn encode(proto: &ModelProto, out: &mut impl io::Write) -> Result<(), WriteError> {
+    checked_size(proto)?;
+    let mut stream = Stream::new(out);
+    proto.encode_raw(&mut stream);
+    Ok(stream.finish()?)
+}
+
+fn checked_size(proto: &ModelProto) -> Result<usize, WriteError> {
+    let bytes = proto.encoded_len();
+    if bytes > LIMIT {
+        return Err(WriteError::TooLarge { bytes });
+    }
+    Ok(bytes)
+}
+
+/// Where the external data file puts an initializer.
+pub(crate) struct Placed {
+    pub location: String,
+    pub offset: u64,
+    pub length: u64,
+}
+
+/// Decides which initializers go into the external data file.
+pub(crate) trait Layout {
+    fn place(&mut self, tensor: &Tensor) -> Option<Placed>;
+}
+
+/// The model as protobuf, its weights shared with `model`.
+pub(crate) fn model_proto(
+    model: &Model,
+    render: &mut Render<'_>,
+    layout: Option<&mut dyn Layout>,
+) -> Result<ModelProto, WriteError> {
+    let mut writer = Writer { model, render };
+    let mut graph = writer.graph(&model.graph)?;
+    graph.initializer = writer.initializers(layout)?;
+    let functions = model.functions.iter().map(|function| writer.function(function));
+    Ok(ModelProto {
+        ir_version: Some(model.ir_version),
+        opset_import: opset_imports(model),
+        producer_name: non_empty(&model.producer_name),
+        producer_version: non_empty(&model.producer_version),
+        functions: functions.collect::<Result<_, _>>()?,
+        graph: Some(graph),
+        metadata_props: properties(&model.metadata),
+        ..ModelProto::default()
+    })
+}
+
+struct Writer<'a, 'r> {
+    model: &'a Model,
+    render: &'a mut Render<'r>,
+}
+
+impl Writer<'_, '_> {
+    /// The weights of the main graph and of all its bodies, in the order of first use.
+    fn initializers(
+        &mut self,
+        mut layout: Option<&mut dyn Layout>,
+    ) -> Result<Vec<TensorProto>, WriteError> {
+        let mut initializers = Vec::new();
+        for id in constants_of(self.model, &self.model.graph) {
+            let value = &self.model.values[id];
+            let Some(tensor) = &value.tensor else { continue };
+            let name = self.name(id)?;
+            let placed = layout.as_mut().and_then(|layout| layout.place(tensor));
+            let mut proto = tensor_proto(tensor, &name, placed)?;
+            proto.name = Some(name);
+            if let Some(origin) = value.origin {
+                proto.metadata_props = rendered((self.render)(origin));
+            }
+            initializers.push(proto);
+        }
+        Ok(initializers)
+    }
+
+    fn graph(&mut self, graph: &Graph) -> Result<GraphProto, WriteError> {
+        let inputs = graph.inputs.iter().map(|&id| self.value_info(id));
+        let outputs = graph.outputs.iter().map(|&id| self.value_info(id));
+        Ok(GraphProto {
+            name: Some(graph.name.to_string()),
+            input: inputs.collect::<Result<_, _>>()?,
+            output: outputs.collect::<Result<_, _>>()?,
+            value_info: self.typed(results(graph).filter(|id| !graph.outputs.contains(id)))?,
+            node: self.nodes(graph)?,
+            ..GraphProto::default()
+        })
+    }
+
+    /// A function has no initializers, so its constants are nodes at its top.
+    fn function(&mut self, function: &Function) -> Result<FunctionProto, WriteError> {
+        let body = &function.body;
+        let mut node = Vec::new();
+        for id in constants_of(self.model, body) {
+            if let Some(tensor) = &self.model.values[id].tensor {
+                let name = self.name(id)?;
+                let value = AttributeProto {
+                    name: Some("value".into()),
+                    r#type: Some(AttributeType::Tensor as i32),
+                    t: Some(tensor_proto(tensor, &name, None)?),
+                    ..AttributeProto::default()
+                };
+                node.push(NodeProto {
+                    op_type: Some("Constant".into()),
+                    output: vec![name],
+                    attribute: vec![value],
+                    ..NodeProto::default()
+                });
+            }
+        }
+        node.extend(self.nodes(body)?);
+        let names = |ids: &[ValueId]| -> Result<_, _> { ids.iter().map(|&id| self.name(id)).collect() };
+        Ok(FunctionProto {
+            name: Some(function.name.to_string()),
+            domain: Some(function.domain.to_string()),
+            input: names(&body.inputs)?,
+            output: names(&body.outputs)?,
+            value_info: self.typed(body.inputs.iter().copied().chain(results(body)))?,
+            opset_import: opset_imports(self.model),
+            node,
+            ..FunctionProto::default()
+        })
+    }
+
+    fn nodes(&mut self, graph: &Graph) -> Result<Vec<NodeProto>, WriteError> {
+        graph.nodes.iter().map(|node| self.node(node)).collect()
+    }
+
+    fn node(&mut self, node: &Node) -> Result<NodeProto, WriteError> {
+        let inputs = node.inputs.iter().map(|&id| id.map_or(Ok(String::new()), |id| self.name(id)));
+        let outputs = node.outputs.iter().map(|&id| self.name(id));
+        let mut proto = NodeProto {
+            input: inputs.collect::<Result<_, _>>()?,
+            output: outputs.collect::<Result<_, _>>()?,
+            name: node.name.as_ref().map(ToString::to_string),
+            op_type: Some(node.op.to_string()),
+            domain: non_empty(&node.domain),
+            ..NodeProto::default()
+        };
+        for (name, attr) in &node.attrs {
+            proto.attribute.push(self.attribute(name, attr)?);
+        }
+        let fresh = rendered((self.render)(node.origin));
+        proto.metadata_props = properties(&node.metadata);
+        proto
+            .metadata_props
+            .retain(|old| !fresh.iter().any(|new| new.key == old.key));
+        proto.metadata_props.extend(fresh);
+        Ok(proto)
+    }
+
+    fn attribute(&mut self, name: &str, attr: &Attr) -> Result<AttributeProto, WriteError> {
+        let mut proto = AttributeProto {
+            name: Some(name.into()),
+            ..AttributeProto::default()
+        };
+        let kind = match attr {
+            Attr::Int(value) => {
+                proto.i = Some(*value);
+                AttributeType::Int
+            }
+            Attr::Float(value) => {
+                proto.f = Some(*value);
+                AttributeType::Float
+            }
+            Attr::Str(value) => {
+                proto.s = Some(value.as_bytes().to_vec());
+                AttributeType::String
+            }
+            Attr::Ints(values) => {
+                proto.ints = values.to_vec();
+                AttributeType::Ints
+            }
+            Attr::Floats(values) => {
+                proto.floats = values.to_vec();
+                AttributeType::Floats
+            }
+            Attr::Strs(values) => {
+                proto.strings = values.iter().map(|value| value.as_bytes().to_vec()).collect();
+                AttributeType::Strings
+            }
+            Attr::Tensor(tensor) => {
+                proto.t = Some(tensor_proto(tensor, name, None)?);
+                AttributeType::Tensor
+            }
+            Attr::Graph(graph) => {
+                proto.g = Some(self.graph(graph)?);
+                AttributeType::Graph
+            }
+        };
+        proto.r#type = Some(kind as i32);
+        Ok(proto)
+    }
+
+    /// The types of those values whose type is known.
+    fn typed(&self, ids: impl Iterator<Item = ValueId>) -> Result<Vec<ValueInfoProto>, WriteError> {
+        ids.filter(|&id| self.model.values[id].ty.is_some())
+            .map(|id| self.value_info(id))
+            .collect()
+    }
+
+    fn value_info(&self, id: ValueId) -> Result<ValueInfoProto, WriteError> {
+        let value = &self.model.values[id];
+        let of_contents = || value.tensor.as_ref().map(|tensor| type_of(tensor));
+        Ok(ValueInfoProto {
+            name: Some(self.name(id)?),
+            r#type: value.ty.clone().or_else(of_contents).map(|ty| type_proto(&ty)),
+            ..ValueInfoProto::default()
+        })
+    }
+
+    fn name(&self, id: ValueId) -> Result<String, WriteError> {
+        let name = self.model.values[id].name.as_ref();
+        name.map(ToString::to_string).ok_or(WriteError::Unnamed(id))
+    }
+}
+
+fn results(graph: &Graph) -> impl Iterator<Item = ValueId> {
+    graph.nodes.iter().flat_map(|node| node.outputs.iter().copied())
+}
+
+fn tensor_proto(
+    tensor: &Tensor,
+    name: &str,
+    placed: Option<Placed>,
+) -> Result<TensorProto, WriteError> {
+    if !holds_its_contents(tensor) {
+        return Err(WriteError::Contents {
+            tensor: name.into(),
+            ty: type_of(tensor).to_string(),
+            found: tensor.data.len(),
+        });
+    }
+    let mut proto = TensorProto {
+        dims: tensor.shape.clone(),
+        data_type: Some(tensor.dtype.code()),
+        ..TensorProto::default()
+    };
+    if tensor.dtype == DType::String {
+        let strings = unpack_strings(&tensor.data).unwrap_or_default();
+        proto.string_data = strings.into_iter().map(<[u8]>::to_vec).collect();
+    } else if let Some(placed) = placed {
+        proto.data_location = Some(DataLocation::External as i32);
+        proto.external_data = vec![
+            property("location", &placed.location),
+            property("offset", &placed.offset.to_string()),
+            property("length", &placed.length.to_string()),
+        ];
+    } else {
+        proto.raw_data = Some(tensor.data.clone());
+    }
+    Ok(proto)
+}
+
+fn type_proto(ty: &Type) -> TypeProto {
+    let dim = ty.shape.iter().map(|dim| Dimension {
+        value: match dim {
+            Dim::Known(size) => Some(dimension::Value::DimValue(*size)),
+            Dim::Named(name) if name.starts_with(UNKNOWN_DIM) => None,
+            Dim::Named(name) => Some(dimension::Value::DimParam(name.to_string())),
+        },
+        ..Dimension::default()
+    });
+    let tensor = type_proto::Tensor {
+        elem_type: Some(ty.dtype.code()),
+        shape: Some(TensorShapeProto { dim: dim.collect() }),
+    };
+    TypeProto {
+        value: Some(type_proto::Value::TensorType(tensor)),
+        ..TypeProto::default()
+    }
+}
+
+fn opset_imports(model: &Model) -> Vec<OperatorSetIdProto> {
+    let import = |(domain, version): &(std::sync::Arc<str>, i64)| OperatorSetIdProto {
+        domain: Some(domain.to_string()),
+        version: Some(*version),
+    };
+    model.opsets.iter().map(import).collect()
+}
+
+fn properties(pairs: &[(String, String)]) -> Vec<StringStringEntryProto> {
+    pairs.iter().map(|(key, value)| property(key, value)).collect()
+}
+
+fn rendered(pairs: Vec<(&'static str, String)>) -> Vec<StringStringEntryProto> {
+    let entry = |(key, value): (&str, String)| StringStringEntryProto {
+        key: Some(key.into()),
+        value: Some(value),
+    };
+    pairs.into_iter().map(entry).collect()
+}
+
+fn property(key: &str, value: &str) -> StringStringEntryProto {
+    StringStringEntryProto {
+        key: Some(key.into()),
+        value: Some(value.into()),
+    }
+}
+
+fn non_empty(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A writer as a buffer for prost: small pieces are collected, large ones go through as they are.
+///
+/// prost cannot fail halfway, so an error is kept until the end.
+struct Stream<'a, W> {
+    out: &'a mut W,
+    collected: Vec<u8>,
+    result: io::Result<()>,
+}
+
+/// Up to this many bytes are collected.
+const COLLECTED: usize = 1 << 16;
+
+impl<'a, W: io::Write> Stream<'a, W> {
+    fn new(out: &'a mut W) -> Stream<'a, W> {
+        Stream {
+            out,
+            collected: Vec::with_capacity(2 * COLLECTED),
+            result: Ok(()),
+        }
+    }
+
+    fn pass_on(&mut self) {
+        if self.result.is_ok() {
+            self.result = self.out.write_all(&self.collected);
+        }
+        self.collected.clear();
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.pass_on();
+        self.result?;
+        self.out.flush()
+    }
+}
+
+#[expect(unsafe_code, reason = "the trait is unsafe to implement")]
+// SAFETY: chunks are those of `collected`, whose own implementation upholds the contract.
+unsafe impl<W: io::Write> BufMut for Stream<'_, W> {
+    fn remaining_mut(&self) -> usize {
+        self.collected.remaining_mut()
+    }
+
+    unsafe fn advance_mut(&mut self, count: usize) {
+        // SAFETY: the caller has initialized `count` bytes of the chunk, which is that of `collected`.
+        unsafe { self.collected.advance_mut(count) };
+        if self.collected.len() >= COLLECTED {
+            self.pass_on();
+        }
+    }
+
+    fn chunk_mut(&mut self) -> &mut UninitSlice {
+        self.collected.chunk_mut()
+    }
+
+    fn put_slice(&mut self, bytes: &[u8]) {
+        if bytes.len() < COLLECTED {
+            self.collected.extend_from_slice(bytes);
+            if self.collected.len() >= COLLECTED {
+                self.pass_on();
+            }
+            return;
+        }
+        self.pass_on();
+        if self.result.is_ok() {
+            self.result = self.out.write_all(bytes);
+        }
+    }
+
+    fn put<T: Buf>(&mut self, mut bytes: T) {
+        while bytes.has_remaining() {
+            let count = bytes.chunk().len();
+            self.put_slice(bytes.chunk());
+            bytes.advance(count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use provenance::{Origin, Site};
+
+    use super::*;
+    use crate::names::assign_names;
+    use crate::text::parse_graph;
+    use crate::value::Value;
+
+    fn model(text: &str) -> Model {
+        let mut model = parse_graph(text).unwrap();
+        assign_names(&mut model);
+        model
+    }
+
+    #[test]
+    fn more_than_protobuf_holds_is_refused_before_anything_is_written() {
+        let mut model = model("graph f(x:f32[]) -> (y)\ny:f32[] = Sum(x)");
+        let data = Bytes::from(vec![0; 1 << 26]);
+        for i in 0..32 {
+            let (dtype, shape, data) = (DType::U8, vec![1 << 26], data.clone());
+            let id = model.values.add(Value {
+                name: Some(format!("w{i}").into()),
+                tensor: Some(Arc::new(Tensor { dtype, shape, data })),
+                ..Value::default()
+            });
+            model.graph.nodes[0].inputs.push(Some(id));
+        }
+        let mut out = Vec::new();
+        let error = write(&model, &mut no_metadata, &mut out).unwrap_err();
+        assert!(matches!(error, WriteError::TooLarge { bytes } if bytes > 1 << 31), "{error}");
+        assert!(out.is_empty());
+        assert!(matches!(to_bytes(&model, &mut no_metadata), Err(WriteError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn weights_are_shared_and_not_copied() {
+        let model = model("graph f(x:f32[16]) -> (y)\ny:f32[16] = Add(x, const f32[16])");
+        let proto = model_proto(&model, &mut no_metadata, None).unwrap();
+        let id = model.graph.nodes[0].inputs[1].unwrap();
+        let data = &model.values[id].tensor.as_ref().unwrap().data;
+        let written = proto.graph.unwrap().initializer[0].raw_data.clone().unwrap();
+        assert_eq!(written.as_ptr(), data.as_ptr());
+    }
+
+    #[test]
+    fn weights_are_listed_once_in_the_order_of_first_use() {
+        let model = model(
+            "graph f(c:bool[]) -> (y)
+             a = 1.0
+             b = 2.0
+             unused = 3.0
+             y:f32[] = If(c) {else_branch={
+               graph no() -> (n)
+               n = Add(b, a)
+             }, then_branch={
+               graph yes() -> (m)
+               m = Neg(b)
+             }}",
+        );
+        let graph = model_proto(&model, &mut no_metadata, None).unwrap().graph.unwrap();
+        let names: Vec<_> = graph.initializer.iter().map(|tensor| tensor.name.as_deref().unwrap()).collect();
+        assert_eq!(names, ["b", "a"]);
+    }
+
+    #[test]
+    fn what_is_rendered_takes_the_place_of_what_was_read() {
+        let mut model = model("graph f(x:f32[]) -> (y)\ny:f32[] = Add(x, 1.0)");
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        model.graph.nodes[0].metadata = vec![pair("pkg.k", "old"), pair("other", "kept")];
+        let site = model.provenance.site(Site { stack: None, scope: None, emitter: None });
+        let folded = model.provenance.origin(Origin::of(site));
+        let constant = model.graph.nodes[0].inputs[1].unwrap();
+        model.values[constant].origin = Some(folded);
+        let mut render = |origin| {
+            vec![("pkg.k", if origin == folded { "folded" } else { "new" }.to_owned())]
+        };
+        let graph = model_proto(&model, &mut render, None).unwrap().graph.unwrap();
+        let expected = [property("other", "kept"), property("pkg.k", "new")];
+        assert_eq!(graph.node[0].metadata_props, expected);
+        assert_eq!(graph.initializer[0].metadata_props, [property("pkg.k", "folded")]);
+    }
+
+    #[test]
+    fn a_value_without_a_name_is_refused() {
+        let model = parse_graph("graph f(x:f32[]) -> (%0)\n%0:f32[] = Neg(x)").unwrap();
+        let error = to_bytes(&model, &mut no_metadata).unwrap_err();
+        assert_eq!(error.to_string(), "value 1 has no name");
+    }
+}

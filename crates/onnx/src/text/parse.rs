@@ -1,0 +1,261 @@
+//! From text to a model.
+
+use std::sync::Arc;
+
+use provenance::{Location, Origin, OriginId, Site, Table, Tier};
+use rustc_hash::FxHashMap;
+
+use super::cursor::{Element, Parser, Result};
+use crate::attr::Attr;
+use crate::check::type_of;
+use crate::model::{Function, Graph, Model, Node};
+use crate::proto::OMITTED;
+use crate::tensor::Tensor;
+use crate::value::{Type, Value, ValueId, Values};
+
+/// Reads a model from its text.
+///
+/// A node's origin is line *n* of function `f` of the user's `test.py`, where *n* is the line of
+/// the text that it starts on. Constants that the text shows by their type alone count up from
+/// zero. The model imports opset 23 and version 1 of every other domain it uses.
+pub fn parse_graph(text: &str) -> Result<Model> {
+    let mut parser = Parser {
+        text,
+        at: 0,
+        values: Values::default(),
+        provenance: Table::default(),
+        names: FxHashMap::default(),
+        domains: vec![Arc::default()],
+    };
+    parser.expect_word("graph")?;
+    let name = parser.name()?;
+    let graph = parser.graph(&name)?;
+    let mut functions = Vec::new();
+    while !parser.is_at_end() {
+        parser.expect_word("function")?;
+        let domain = parser.name()?;
+        parser.expect("::")?;
+        let name = parser.name()?;
+        parser.import(&domain);
+        parser.names.clear();
+        functions.push(Function {
+            body: parser.graph(&name)?,
+            domain: domain.into(),
+            name: name.into(),
+        });
+    }
+    let version = |domain: Arc<str>| {
+        let version = if domain.is_empty() { 23 } else { 1 };
+        (domain, version)
+    };
+    Ok(Model {
+        graph,
+        functions,
+        values: parser.values,
+        provenance: parser.provenance,
+        ir_version: 10,
+        opsets: parser.domains.into_iter().map(version).collect(),
+        producer_name: String::new(),
+        producer_version: String::new(),
+        metadata: Vec::new(),
+    })
+}
+
+/// What is defined: what it is called, and its type where that is said.
+type Definition = (String, Option<Type>);
+
+impl Parser<'_> {
+    /// `(x:f32[3]) -> (y)` and the lines below it.
+    fn graph(&mut self, name: &str) -> Result<Graph> {
+        self.expect("(")?;
+        let inputs = self.list(")", Parser::definition)?;
+        let inputs = inputs.into_iter().map(|input| self.define(input)).collect();
+        self.expect("->")?;
+        self.expect("(")?;
+        // The outputs are defined below, so they are read when everything else has been.
+        let outputs_at = self.at;
+        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        let mut nodes = Vec::new();
+        while !self.is_at_end() && !self.is_next("}") && !self.is_next("function ") {
+            nodes.extend(self.line()?);
+        }
+        let end = std::mem::replace(&mut self.at, outputs_at);
+        let outputs = self.list(")", |parser| {
+            let output = parser.operand()?;
+            output.ok_or_else(|| parser.expected("an output"))
+        })?;
+        self.at = end;
+        Ok(Graph {
+            name: name.into(),
+            inputs,
+            outputs,
+            nodes,
+        })
+    }
+
+    /// A constant with a name, or a node.
+    fn line(&mut self) -> Result<Option<Node>> {
+        let origin = self.origin_here();
+        let mut outputs = vec![self.definition()?];
+        while self.accept(",") {
+            outputs.push(self.definition()?);
+        }
+        self.expect("=")?;
+        if self.is_literal() {
+            let tensor = self.literal()?;
+            for (name, _) in outputs {
+                let id = self.constant(tensor.clone(), shown_name(&name));
+                self.names.insert(name, id);
+            }
+            return Ok(None);
+        }
+        let mut domain = String::new();
+        let mut op = self.name()?;
+        if self.accept("::") {
+            domain = std::mem::replace(&mut op, self.name()?);
+            self.import(&domain);
+        }
+        self.expect("(")?;
+        let inputs = self.list(")", Parser::operand)?;
+        let mut attrs = Vec::new();
+        if self.accept("{") {
+            attrs = self.list("}", Parser::attribute)?;
+        }
+        Ok(Some(Node {
+            name: None,
+            domain: domain.into(),
+            op: op.into(),
+            inputs: inputs.into(),
+            outputs: outputs.into_iter().map(|output| self.define(output)).collect(),
+            attrs,
+            origin,
+            metadata: Vec::new(),
+        }))
+    }
+
+    fn attribute(&mut self) -> Result<(Arc<str>, Attr)> {
+        let name = self.name()?;
+        self.expect("=")?;
+        let attr = if self.accept("{") {
+            let outside = self.names.clone();
+            self.expect_word("graph")?;
+            let name = self.name()?;
+            let graph = self.graph(&name)?;
+            self.expect("}")?;
+            self.names = outside;
+            Attr::from(graph)
+        } else if self.accept_word("tensor") {
+            Attr::Tensor(self.literal()?.into())
+        } else if self.accept("[") {
+            let elements = self.list("]", Parser::element)?;
+            self.list_attr(elements)?
+        } else {
+            match self.element()? {
+                Element::Text(text) => Attr::Str(text.into()),
+                Element::Number(number) => match number.parse() {
+                    Ok(int) => Attr::Int(int),
+                    Err(_) => Attr::Float(self.number(&number)?),
+                },
+                Element::Bool(_) => return Err(self.expected("a number or a text")),
+            }
+        };
+        Ok((name.into(), attr))
+    }
+
+    fn list_attr(&mut self, elements: Vec<Element>) -> Result<Attr> {
+        if self.accept(":floats") {
+            return Ok(Attr::Floats(Arc::default()));
+        }
+        if self.accept(":strings") {
+            return Ok(Attr::Strs(Arc::default()));
+        }
+        let (mut numbers, mut texts) = (Vec::new(), Vec::<Arc<str>>::new());
+        for element in elements {
+            match element {
+                Element::Number(number) => numbers.push(number),
+                Element::Text(text) => texts.push(text.into()),
+                Element::Bool(_) => return Err(self.expected("numbers or texts")),
+            }
+        }
+        if !texts.is_empty() {
+            return Ok(Attr::Strs(texts.into()));
+        }
+        let ints: Option<Arc<[i64]>> = numbers.iter().map(|number| number.parse().ok()).collect();
+        if let Some(ints) = ints {
+            return Ok(Attr::Ints(ints));
+        }
+        let floats = numbers.iter().map(|number| self.number(number));
+        Ok(Attr::Floats(floats.collect::<Result<_>>()?))
+    }
+
+    /// What a node reads: `_`, a constant, or a value that is defined above.
+    fn operand(&mut self) -> Result<Option<ValueId>> {
+        if self.is_literal() {
+            let tensor = self.literal()?;
+            return Ok(Some(self.constant(tensor, None)));
+        }
+        let name = self.reference()?;
+        if name == OMITTED {
+            return Ok(None);
+        }
+        match self.names.get(&name) {
+            Some(&id) => Ok(Some(id)),
+            None => Err(self.expected(&format!("a value that is defined before, not `{name}`"))),
+        }
+    }
+
+    fn definition(&mut self) -> Result<Definition> {
+        let name = self.reference()?;
+        let ty = if self.accept(":") { Some(self.ty()?) } else { None };
+        Ok((name, ty))
+    }
+
+    fn define(&mut self, (name, ty): Definition) -> ValueId {
+        let id = self.values.add(Value {
+            name: shown_name(&name),
+            ty,
+            ..Value::default()
+        });
+        self.names.insert(name, id);
+        id
+    }
+
+    fn constant(&mut self, tensor: Tensor, name: Option<Arc<str>>) -> ValueId {
+        self.values.add(Value {
+            name,
+            ty: Some(type_of(&tensor)),
+            tensor: Some(tensor.into()),
+            ..Value::default()
+        })
+    }
+
+    fn import(&mut self, domain: &str) {
+        if !self.domains.iter().any(|known| **known == *domain) {
+            self.domains.push(domain.into());
+        }
+    }
+
+    fn origin_here(&mut self) -> OriginId {
+        self.skip_space();
+        let line = self.text[..self.at].matches('\n').count() as u32 + 1;
+        let location = Location {
+            file: self.provenance.file("test.py", Tier::User),
+            function: self.provenance.function("f"),
+            line,
+            span: None,
+        };
+        let location = self.provenance.location(location);
+        let site = Site {
+            stack: Some(self.provenance.push(None, location)),
+            scope: None,
+            emitter: None,
+        };
+        let site = self.provenance.site(site);
+        self.provenance.origin(Origin::of(site))
+    }
+}
+
+/// The name of a value that is called so in the text.
+fn shown_name(text: &str) -> Option<Arc<str>> {
+    (!text.starts_with('%')).then(|| text.into())
+}

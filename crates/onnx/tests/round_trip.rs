@@ -1,0 +1,240 @@
+//! What is written can be read, and is then the same.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use onnx::check::check;
+use onnx::names::assign_names;
+use onnx::proto::{no_metadata, read, to_bytes};
+use onnx::text::parse_graph;
+use onnx::{Attr, Model};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A node of a made-up graph, or a body.
+#[derive(Clone, Debug)]
+enum Step {
+    Node {
+        operands: Vec<Operand>,
+        attrs: Vec<usize>,
+        outputs: usize,
+        is_typed: bool,
+    },
+    Branch(Vec<Step>),
+}
+
+#[derive(Clone, Debug)]
+enum Operand {
+    Before(usize),
+    Literal(usize),
+    Omitted,
+}
+
+const LITERALS: &[&str] = &[
+    "2.0",
+    "-1e-5:f64",
+    "[1, 2]:i64",
+    "[[1], [255]]:u8",
+    "0.5:bf16",
+    "true",
+    "[\"a\", \"\"]",
+    "const f32[3,4]",
+    "const i8[0,2]",
+    "const u4[3] 0x2103",
+    "nan:f16",
+    "-9223372036854775808:i64",
+    "18446744073709551615:u64",
+];
+
+const ATTRS: &[&str] = &[
+    "a=1",
+    "b=-0.5",
+    "c=\"text \\\"with\\\" `quotes`\"",
+    "d=[1, -2]",
+    "e=[1.0, inf]",
+    "f=[\"x\", \"\"]",
+    "g=[]",
+    "h=[]:floats",
+    "i=[]:strings",
+    "j=tensor [1, 2]:i32",
+];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let operand = prop_oneof![
+        4 => any::<usize>().prop_map(Operand::Before),
+        2 => (0..LITERALS.len()).prop_map(Operand::Literal),
+        1 => Just(Operand::Omitted),
+    ];
+    let attrs = proptest::sample::subsequence((0..ATTRS.len()).collect::<Vec<_>>(), 0..4);
+    let node = (vec(operand, 0..4), attrs, 1..3_usize, any::<bool>()).prop_map(
+        |(operands, attrs, outputs, is_typed)| Step::Node {
+            operands,
+            attrs,
+            outputs,
+            is_typed,
+        },
+    );
+    let step = node.prop_recursive(3, 16, 4, |inner| vec(inner, 1..4).prop_map(Step::Branch));
+    vec(step, 1..6)
+}
+
+/// Writes the lines of a graph whose surroundings define `visible`; the last one is defined by it.
+fn lines(text: &mut String, steps: &[Step], visible: &mut Vec<String>, count: &mut usize) {
+    for step in steps {
+        let mut fresh = |ty: &str| {
+            *count += 1;
+            (format!("%{count}"), ty.to_owned())
+        };
+        match step {
+            Step::Node {
+                operands,
+                attrs,
+                outputs,
+                is_typed,
+            } => {
+                let ty = if *is_typed { ":f32[2,B]" } else { "" };
+                let defined: Vec<_> = (0..*outputs).map(|_| fresh(ty)).collect();
+                let operands: Vec<&str> = operands
+                    .iter()
+                    .map(|operand| match operand {
+                        Operand::Before(index) => &*visible[index % visible.len()],
+                        Operand::Literal(index) => LITERALS[*index],
+                        Operand::Omitted => "_",
+                    })
+                    .collect();
+                let attrs: Vec<&str> = attrs.iter().map(|&index| ATTRS[index]).collect();
+                let outputs: Vec<String> = defined.iter().map(|(name, ty)| format!("{name}{ty}")).collect();
+                let (outputs, operands) = (outputs.join(", "), operands.join(", "));
+                writeln!(text, "{outputs} = my.domain::Op({operands}) {{{}}}", attrs.join(", ")).unwrap();
+                visible.extend(defined.into_iter().map(|(name, _)| name));
+            }
+            Step::Branch(inner) => {
+                let (name, _) = fresh("");
+                let mut body = String::new();
+                let mut inside = visible.clone();
+                lines(&mut body, inner, &mut inside, count);
+                let last = inside.last().unwrap();
+                writeln!(text, "{name} = If(x) {{body={{\ngraph b() -> ({last})\n{body}}}}}").unwrap();
+                visible.push(name);
+            }
+        }
+    }
+}
+
+fn models() -> impl Strategy<Value = Model> {
+    (steps(), steps()).prop_map(|(main, function)| {
+        let mut text = String::new();
+        let mut visible = vec!["x".to_owned(), "w".to_owned()];
+        let mut count = 0;
+        lines(&mut text, &main, &mut visible, &mut count);
+        let last = visible.pop().unwrap();
+        text = format!(
+            "graph main(x:f32[2,B]) -> ({last})\nw = const f32[16]\n{text}{last}_:f32[] = Neg({last})\n"
+        );
+        text = text.replacen(&format!("-> ({last})"), &format!("-> ({last}_)"), 1);
+        let mut body = String::new();
+        let mut visible = vec!["x".to_owned()];
+        lines(&mut body, &function, &mut visible, &mut count);
+        let last = visible.pop().unwrap();
+        text += &format!("function my.domain::f(x:f32[2,B]) -> ({last})\n{body}");
+        parse_graph(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    })
+}
+
+/// Everything that a model says, ids apart.
+fn described(model: &Model) -> String {
+    let mut text = model.typed_text().to_string();
+    for graph in model.graphs() {
+        for node in &graph.nodes {
+            writeln!(text, "{:?} {:?}", node.name, node.metadata).unwrap();
+            for tensor in node.inputs.iter().flatten().filter_map(|&id| model.values[id].tensor.as_ref()) {
+                writeln!(text, "{tensor:?}").unwrap();
+            }
+            for (name, attr) in &node.attrs {
+                if !matches!(attr, Attr::Graph(_)) {
+                    writeln!(text, "{name}={attr:?}").unwrap();
+                }
+            }
+        }
+    }
+    let Model {
+        ir_version,
+        opsets,
+        producer_name,
+        producer_version,
+        metadata,
+        ..
+    } = model;
+    writeln!(text, "{ir_version} {opsets:?} {producer_name} {producer_version} {metadata:?}").unwrap();
+    text
+}
+
+fn bytes_of(model: &Model) -> Bytes {
+    to_bytes(model, &mut no_metadata).unwrap().into()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
+
+    #[test]
+    fn reading_undoes_writing(mut model in models(), key in "[a-z.]{1,8}") {
+        model.producer_name = "jax2onnx".into();
+        model.metadata = vec![(key.clone(), "v".into())];
+        model.graph.nodes[0].metadata = vec![(key, "two\nlines".into())];
+        assign_names(&mut model);
+        check(&model).unwrap();
+        let bytes = bytes_of(&model);
+        let again = read(bytes.clone()).unwrap();
+        prop_assert_eq!(described(&again), described(&model));
+        prop_assert_eq!(bytes_of(&again), bytes);
+    }
+
+    #[test]
+    fn parsing_undoes_printing(mut model in models(), is_named in any::<bool>()) {
+        if is_named {
+            assign_names(&mut model);
+        }
+        let text = model.typed_text().to_string();
+        let again = parse_graph(&text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+        prop_assert_eq!(again.typed_text().to_string(), text);
+    }
+
+    #[test]
+    fn a_damaged_model_is_refused_or_read_but_never_a_crash(
+        mut model in models(),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        assign_names(&mut model);
+        let mut bytes = bytes_of(&model).to_vec();
+        for (index, byte) in damage {
+            let at = index.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Ok(model) = read(bytes.clone().into()) {
+            let _ = check(&model);
+            let _ = model.typed_text().to_string();
+        }
+        bytes.truncate(cut.index(bytes.len()));
+        let _ = read(bytes.into());
+    }
+}
+
+#[test]
+fn nesting_has_a_bound() {
+    // A graph (7) in a model; then node (1), attribute (5) and graph (6), again and again.
+    let mut bytes = Vec::new();
+    for level in 0..=20_001 {
+        let field = if level == 20_001 { 7 } else { [6, 5, 1][level % 3] };
+        let mut outer = vec![field << 3 | 2];
+        let mut length = bytes.len();
+        while length >= 0x80 {
+            outer.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        outer.push(length as u8);
+        bytes.splice(0..0, outer);
+    }
+    let error = read(bytes.into()).unwrap_err().to_string();
+    assert!(error.contains("recursion limit"), "{error}");
+}

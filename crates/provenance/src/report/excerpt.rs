@@ -1,0 +1,93 @@
+//! A line of source, and the carets under an expression of it.
+
+use crate::frame::{Location, Span};
+
+/// What a tab is shown as.
+const TAB: &str = "    ";
+
+pub(super) struct Excerpt {
+    /// The line as it is shown.
+    pub(super) line: String,
+    /// Where the expression starts, 1-based, in characters.
+    pub(super) column: Option<usize>,
+    pub(super) carets: Option<String>,
+}
+
+/// The line of `text` that a location is about; `None` where there is none, or nothing on it.
+pub(super) fn of(text: &str, location: &Location) -> Option<Excerpt> {
+    let index = (location.line as usize).checked_sub(1)?;
+    let line = text.lines().nth(index)?.trim_end();
+    if line.is_empty() {
+        return None;
+    }
+    let parts = location
+        .span
+        .and_then(|span| split(line, location.line, span));
+    Some(Excerpt {
+        line: shown(line),
+        column: parts.map(|(before, _)| before.chars().count() + 1),
+        carets: parts.map(|(before, expression)| {
+            let carets = "^".repeat(width(&shown(expression)).max(1));
+            let goes_on = location
+                .span
+                .is_some_and(|span| span.end_line > location.line);
+            let more = if goes_on { " ..." } else { "" };
+            " ".repeat(width(&shown(before))) + &carets + more
+        }),
+    })
+}
+
+/// What is before the expression, and the expression as far as it is on this line.
+///
+/// `None` where the span does not fit the line, which then has changed since the export.
+fn split(line: &str, number: u32, span: Span) -> Option<(&str, &str)> {
+    let start = span.column as usize;
+    let end = if span.end_line > number {
+        line.len()
+    } else {
+        span.end_column as usize
+    };
+    let before = line
+        .get(..start)
+        .filter(|before| before.len() < line.len())?;
+    Some((before, line.get(start..end.max(start))?))
+}
+
+/// A line without tabs and without what would move the cursor.
+fn shown(line: &str) -> String {
+    let line = line.replace('\t', TAB);
+    line.chars()
+        .map(|c| {
+            if c.is_control() {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+/// The columns that a text takes in a terminal.
+fn width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
+}
+
+/// Marks that join the letter before them take no column; East Asian letters and emoji take two.
+fn char_width(c: char) -> usize {
+    match c as u32 {
+        0x0300..=0x036f | 0x200b..=0x200f | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f
+        | 0x2e80..=0x303e
+        | 0x3041..=0xa4cf
+        | 0xac00..=0xd7a3
+        | 0xf900..=0xfaff
+        | 0xfe30..=0xfe6f
+        | 0xff00..=0xff60
+        | 0xffe0..=0xffe6
+        | 0x1f300..=0x1f64f
+        | 0x1f680..=0x1f6ff
+        | 0x1f900..=0x1f9ff
+        | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}

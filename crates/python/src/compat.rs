@@ -1,0 +1,136 @@
+//! The types and functions of JAX and NumPy that the reader needs, and the only knowledge of how
+//! JAX's versions differ.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple, PyType};
+
+/// What is looked up in JAX and NumPy, once an export.
+pub(crate) struct Jax<'py> {
+    pub(crate) literal: Bound<'py, PyType>,
+    pub(crate) jaxpr: Bound<'py, PyType>,
+    pub(crate) closed_jaxpr: Bound<'py, PyType>,
+    pub(crate) shaped_array: Bound<'py, PyType>,
+    pub(crate) array: Bound<'py, PyType>,
+    pub(crate) ndarray: Bound<'py, PyType>,
+    pub(crate) dtype: Bound<'py, PyType>,
+    pub(crate) generic: Bound<'py, PyType>,
+    pub(crate) numpy_bool: Bound<'py, PyType>,
+    pub(crate) integer: Bound<'py, PyType>,
+    pub(crate) floating: Bound<'py, PyType>,
+    pub(crate) enumeration: Bound<'py, PyType>,
+    pub(crate) float0: Bound<'py, PyAny>,
+    /// The element type of one byte.
+    pub(crate) byte: Bound<'py, PyAny>,
+    pub(crate) asarray: Bound<'py, PyAny>,
+    pub(crate) ascontiguousarray: Bound<'py, PyAny>,
+    pub(crate) key_data: Bound<'py, PyAny>,
+}
+
+/// A jaxpr, whatever this version of JAX keeps it in.
+pub(crate) struct Body<'py> {
+    /// The object with `eqns`, `invars`, `outvars`, `constvars`, `debug_info`.
+    pub(crate) jaxpr: Bound<'py, PyAny>,
+    /// The values of `constvars`; `None` where the jaxpr is open.
+    pub(crate) consts: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Jax<'py> {
+    pub(crate) fn new(py: Python<'py>) -> PyResult<Jax<'py>> {
+        let core = py.import("jax.extend.core")?;
+        let jax = py.import("jax")?;
+        let numpy = py.import("numpy")?;
+        let class = |module: &Bound<'py, PyModule>, name| -> PyResult<Bound<'py, PyType>> {
+            Ok(module.getattr(name)?.cast_into::<PyType>()?)
+        };
+        Ok(Jax {
+            literal: class(&core, "Literal")?,
+            jaxpr: class(&core, "Jaxpr")?,
+            closed_jaxpr: class(&core, "ClosedJaxpr")?,
+            shaped_array: class(&py.import("jax.core")?, "ShapedArray")?,
+            array: class(&jax, "Array")?,
+            ndarray: class(&numpy, "ndarray")?,
+            dtype: class(&numpy, "dtype")?,
+            generic: class(&numpy, "generic")?,
+            numpy_bool: class(&numpy, "bool_")?,
+            integer: class(&numpy, "integer")?,
+            floating: class(&numpy, "floating")?,
+            enumeration: class(&py.import("enum")?, "Enum")?,
+            float0: py.import("jax.dtypes")?.getattr("float0")?,
+            byte: numpy.getattr("dtype")?.call1(("u1",))?,
+            asarray: numpy.getattr("asarray")?,
+            ascontiguousarray: numpy.getattr("ascontiguousarray")?,
+            key_data: py.import("jax.random")?.getattr("key_data")?,
+        })
+    }
+
+    /// Takes a jaxpr apart. From JAX 0.11.2 on, a closed jaxpr is a jaxpr that has its `consts`.
+    pub(crate) fn body(&self, jaxpr: &Bound<'py, PyAny>) -> PyResult<Body<'py>> {
+        let py = jaxpr.py();
+        let consts = jaxpr.getattr_opt(pyo3::intern!(py, "consts"))?;
+        let inner = match jaxpr.getattr_opt(pyo3::intern!(py, "jaxpr"))? {
+            Some(inner) => inner,
+            None => jaxpr.clone(),
+        };
+        Ok(Body {
+            jaxpr: inner,
+            consts,
+        })
+    }
+
+    /// Whether a type is that of JAX's arrays on the host, which are not NumPy's before 0.10.
+    pub(crate) fn is_array_type(&self, class: &Bound<'py, PyType>) -> PyResult<bool> {
+        Ok(class.is_subclass(&self.ndarray)?
+            || class.is_subclass(&self.array)?
+            || is_from_jax(class, &["TypedNdArray", "LiteralArray"])?)
+    }
+
+    /// Whether a type is that of a size which depends on symbols.
+    pub(crate) fn is_symbolic_size(class: &Bound<'py, PyType>) -> PyResult<bool> {
+        is_from_jax(class, &["_DimExpr"])
+    }
+
+    /// Whether a type is that of an element type which NumPy does not have, such as a random key.
+    pub(crate) fn is_extended_dtype(class: &Bound<'py, PyType>) -> PyResult<bool> {
+        is_from_jax(class, &["KeyTy", "float0"])
+    }
+
+    /// Whether an entry of a name stack is a transformation's.
+    pub(crate) fn is_transform(entry: &Bound<'py, PyAny>) -> PyResult<bool> {
+        Ok(entry.get_type().name()? == "Transform")
+    }
+
+    /// Whether a function of JAX is where it starts to trace another function.
+    ///
+    /// Up to JAX 0.9.0 a traceback goes on past that to whoever was the first to call; from 0.9.1
+    /// on it ends before.
+    pub(crate) fn is_trace_boundary(function: &str) -> bool {
+        function.starts_with("trace_to_jaxpr_dynamic")
+    }
+}
+
+fn is_from_jax(class: &Bound<'_, PyType>, names: &[&str]) -> PyResult<bool> {
+    let name = class.name()?;
+    Ok(names.iter().any(|known| name == *known)
+        && class.module()?.to_str()?.split('.').next() == Some("jax"))
+}
+
+/// The frames of a traceback, innermost first: code objects, and the instruction in each.
+pub(crate) fn raw_frames<'py>(
+    traceback: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, Vec<i64>)> {
+    let frames = traceback.call_method0(pyo3::intern!(traceback.py(), "raw_frames"))?;
+    let frames = frames.cast_into::<PyTuple>()?;
+    Ok((frames.get_item(0)?, frames.get_item(1)?.extract()?))
+}
+
+/// The function that a jaxpr was traced from: its name, and its file and line where known.
+///
+/// JAX writes `fn at /home/me/net.py:7`, or `fn` alone.
+pub(crate) fn function_source(text: &Bound<'_, PyString>) -> PyResult<(String, Option<(String, u32)>)> {
+    let text = text.to_str()?;
+    let Some((name, place)) = text.split_once(" at ") else {
+        return Ok((text.split(' ').next().unwrap_or(text).to_owned(), None));
+    };
+    let place = place.rsplit_once(':').and_then(|(file, line)| Some((file.to_owned(), line.parse().ok()?)));
+    Ok((name.to_owned(), place))
+}

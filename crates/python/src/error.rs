@@ -1,0 +1,73 @@
+//! Errors of the core as the Python exceptions that users catch.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pyo3::prelude::*;
+
+/// The classes, which `_errors.py` defines so that they are plain Python to the user.
+mod classes {
+    pyo3::import_exception!(jax2onnx._errors, ConfigError);
+    pyo3::import_exception!(jax2onnx._errors, InternalError);
+    pyo3::import_exception!(jax2onnx._errors, UnsupportedError);
+    pyo3::import_exception!(jax2onnx._errors, WriteError);
+}
+
+use classes::{ConfigError, InternalError, UnsupportedError, WriteError};
+
+/// What a broken invariant asks of the user.
+const REPORT: &str = "this is a bug of jax2onnx: please report it with the lines above";
+
+/// The exception for an error of the façade.
+pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
+    match error {
+        jax2onnx::Error::Lowering { error, report } => {
+            let hint = error.why.hint();
+            if hint.is_some_and(|hint| hint.starts_with("this is a bug")) {
+                InternalError::new_err(report)
+            } else {
+                UnsupportedError::new_err(report)
+            }
+        }
+        jax2onnx::Error::Write { path, source } => match source.raw_os_error() {
+            Some(number) => WriteError::new_err((number, description(&source), path)),
+            None => WriteError::new_err(format!("{path}: {source}")),
+        },
+        other => InternalError::new_err(format!("{other}\n\n{REPORT}")),
+    }
+}
+
+/// The exception for a word that is not one of the allowed ones.
+pub(crate) fn unknown_word(error: &provenance::level::UnknownWord) -> PyErr {
+    ConfigError::new_err(error.to_string())
+}
+
+/// Runs `body`; a panic becomes an `InternalError` and goes no further.
+pub(crate) fn without_panic<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        let what = panic_message(&*payload);
+        Err(InternalError::new_err(format!("the export broke down: {what}\n\n{REPORT}")))
+    })
+}
+
+/// Adds a line to an exception that says what was being done.
+pub(crate) fn during(py: Python<'_>, error: PyErr, what: &str) -> PyErr {
+    // A note is a help; the error stands without it.
+    let _ = error.value(py).call_method1("add_note", (what,));
+    error
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+/// The system's words for an error, without the number that Python shows itself.
+fn description(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,118 @@
+//! What Python calls.
+
+use std::path::PathBuf;
+
+use jax2onnx::{Options, Rendering};
+use jaxpr::Program;
+use provenance::render::ExportFrame;
+use provenance::{Level, PathPolicy, Tiers};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+use rustc_hash::FxHashMap;
+
+use crate::error;
+use crate::read::Reader;
+
+/// The rules of [`Tiers`], as a dictionary of lists.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct TierRules {
+    added_user: Vec<String>,
+    added_library: Vec<String>,
+    internal: Vec<String>,
+    library: Vec<String>,
+    frozen_library: Vec<String>,
+}
+
+impl From<TierRules> for Tiers {
+    fn from(rules: TierRules) -> Tiers {
+        Tiers {
+            added_user: rules.added_user,
+            added_library: rules.added_library,
+            internal: rules.internal,
+            library: rules.library,
+            frozen_library: rules.frozen_library,
+        }
+    }
+}
+
+/// Converts a closed jaxpr. Gives the model, or writes it to `output_path`.
+///
+/// `export_stack` holds (file, line, function) of each frame, outermost first; `names` gives the
+/// name of an array by its `id`.
+#[pyfunction]
+#[pyo3(signature = (
+    closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
+    output_path = None, external_threshold = 1 << 30, names = None,
+))]
+#[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
+pub(crate) fn export<'py>(
+    closed_jaxpr: &Bound<'py, PyAny>,
+    model_name: String,
+    opset: i64,
+    level: &str,
+    path_policy: &str,
+    export_stack: Vec<(String, u32, String)>,
+    tiers: TierRules,
+    output_path: Option<PathBuf>,
+    external_threshold: usize,
+    names: Option<FxHashMap<usize, String>>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let py = closed_jaxpr.py();
+    let rendering = Rendering {
+        level: level.parse::<Level>().map_err(|error| error::unknown_word(&error))?,
+        paths: path_policy.parse::<PathPolicy>().map_err(|error| error::unknown_word(&error))?,
+        export_stack: export_stack.into_iter().map(export_frame).collect(),
+    };
+    let options = Options { model_name, opset };
+    error::without_panic(|| {
+        let program = read(closed_jaxpr, tiers, names)?;
+        let model = jax2onnx::convert(program, &options, &|file| source_text(py, file))
+            .map_err(error::raise)?;
+        match output_path {
+            Some(path) => {
+                jax2onnx::to_file(&model, &rendering, &path, external_threshold)
+                    .map_err(error::raise)?;
+                Ok(None)
+            }
+            None => {
+                let bytes = jax2onnx::to_bytes(&model, &rendering).map_err(error::raise)?;
+                Ok(Some(PyBytes::new(py, &bytes)))
+            }
+        }
+    })
+}
+
+/// The text form of a closed jaxpr, as the tests of the core write it.
+#[pyfunction]
+#[pyo3(signature = (closed_jaxpr, *, tiers, names = None))]
+pub(crate) fn jaxpr_text(
+    closed_jaxpr: &Bound<'_, PyAny>,
+    tiers: TierRules,
+    names: Option<FxHashMap<usize, String>>,
+) -> PyResult<String> {
+    error::without_panic(|| Ok(jaxpr::text::print(&read(closed_jaxpr, tiers, names)?)))
+}
+
+fn read(
+    closed_jaxpr: &Bound<'_, PyAny>,
+    tiers: TierRules,
+    names: Option<FxHashMap<usize, String>>,
+) -> PyResult<Program> {
+    Reader::new(closed_jaxpr.py(), tiers.into(), names.unwrap_or_default())?.program(closed_jaxpr)
+}
+
+fn export_frame((file, line, function): (String, u32, String)) -> ExportFrame {
+    ExportFrame {
+        file,
+        line,
+        function,
+    }
+}
+
+/// The text of a source file as Python's own tracebacks find it: on disk, in a zip, in a notebook.
+fn source_text(py: Python<'_>, file: &str) -> Option<String> {
+    let lines = py.import("linecache").ok()?.call_method1("getlines", (file,)).ok()?;
+    let text = PyString::new(py, "").call_method1("join", (lines,)).ok()?;
+    text.extract::<String>().ok().filter(|text| !text.is_empty())
+}

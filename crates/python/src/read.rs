@@ -1,0 +1,200 @@
+//! Reads a jaxpr from Python into [`jaxpr::Program`].
+//!
+//! Everything that comes more than once is read once: it is known by its address, and held.
+
+mod arrays;
+mod avals;
+mod eqn;
+mod frames;
+mod held;
+mod params;
+
+use std::sync::Arc;
+
+use jaxpr::{Aval, Constant, DType, Jaxpr, Place, Program, Var, VarId};
+use provenance::{Location, ScopeId, Table, Tiers};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use rustc_hash::FxHashMap;
+
+use crate::compat::{self, Body, Jax};
+use frames::Frames;
+use held::{Held, address};
+use params::Kind;
+
+/// Reads one program.
+pub(crate) struct Reader<'py> {
+    jax: Jax<'py>,
+    table: Table,
+    frames: Frames<'py>,
+    /// The name of an array in the user's model, by its address.
+    names: FxHashMap<usize, String>,
+    avals: Held<'py, Aval>,
+    dtypes: Held<'py, DType>,
+    arrays: Held<'py, Constant>,
+    texts: Held<'py, Arc<str>>,
+    primitives: Held<'py, Arc<str>>,
+    kinds: Held<'py, Kind<'py>>,
+    scopes: Held<'py, Option<ScopeId>>,
+    bodies: Held<'py, Arc<Jaxpr>>,
+}
+
+/// The variables of the jaxpr that is being read.
+#[derive(Default)]
+struct Vars {
+    ids: FxHashMap<usize, VarId>,
+    vars: Vec<Var>,
+}
+
+impl<'py> Reader<'py> {
+    pub(crate) fn new(
+        py: Python<'py>,
+        tiers: Tiers,
+        names: FxHashMap<usize, String>,
+    ) -> PyResult<Reader<'py>> {
+        Ok(Reader {
+            jax: Jax::new(py)?,
+            table: Table::default(),
+            frames: Frames::new(py, tiers),
+            names,
+            avals: Held::default(),
+            dtypes: Held::default(),
+            arrays: Held::default(),
+            texts: Held::default(),
+            primitives: Held::default(),
+            kinds: Held::default(),
+            scopes: Held::default(),
+            bodies: Held::default(),
+        })
+    }
+
+    /// Reads a whole program.
+    pub(crate) fn program(mut self, closed_jaxpr: &Bound<'py, PyAny>) -> PyResult<Program> {
+        let main = self.jaxpr(closed_jaxpr)?;
+        Ok(Program {
+            table: self.table,
+            main,
+        })
+    }
+
+    /// Reads a jaxpr, open or closed; a body that many equations share is one.
+    fn jaxpr(&mut self, jaxpr: &Bound<'py, PyAny>) -> PyResult<Arc<Jaxpr>> {
+        if let Some(known) = self.bodies.get(jaxpr) {
+            return Ok(known);
+        }
+        let body = self.jax.body(jaxpr)?;
+        let has_constants = match &body.consts {
+            Some(consts) => consts.len()? > 0,
+            None => false,
+        };
+        // Two closed jaxprs around one body are the same as long as neither has constants.
+        let shared = (!has_constants).then_some(&body.jaxpr);
+        let known = shared.and_then(|inner| self.bodies.get(inner));
+        let read = match known {
+            Some(known) => known,
+            None => Arc::new(self.body(&body)?),
+        };
+        if let Some(inner) = shared {
+            self.bodies.keep(inner, read.clone());
+        }
+        Ok(self.bodies.keep(jaxpr, read))
+    }
+
+    fn body(&mut self, body: &Body<'py>) -> PyResult<Jaxpr> {
+        let Body { jaxpr, consts } = body;
+        let py = jaxpr.py();
+        let mut vars = Vars::default();
+        let mut constants = Vec::new();
+        let mut inputs = Vec::new();
+        for var in jaxpr.getattr(intern!(py, "constvars"))?.try_iter()? {
+            inputs.push(self.define(&mut vars, &var?)?);
+        }
+        let captured = inputs.len();
+        if let Some(consts) = consts {
+            for (var, value) in std::mem::take(&mut inputs).into_iter().zip(consts.try_iter()?) {
+                constants.push((var, self.constant(&value?)?));
+            }
+        }
+        for var in jaxpr.getattr(intern!(py, "invars"))?.try_iter()? {
+            inputs.push(self.define(&mut vars, &var?)?);
+        }
+        let unnamed = if consts.is_some() { 0 } else { captured };
+        let debug_info = jaxpr.getattr(intern!(py, "debug_info"))?;
+        let (name, place) = self.function(&debug_info)?;
+        let input_names = input_names(&debug_info, unnamed, inputs.len())?;
+        let mut eqns = Vec::new();
+        for eqn in jaxpr.getattr(intern!(py, "eqns"))?.try_iter()? {
+            eqns.push(self.eqn(&mut vars, &eqn?)?);
+        }
+        let mut outputs = Vec::new();
+        for atom in jaxpr.getattr(intern!(py, "outvars"))?.try_iter()? {
+            outputs.push(self.atom(&vars, &atom?)?);
+        }
+        Ok(Jaxpr {
+            name,
+            vars: vars.vars,
+            constants,
+            inputs,
+            input_names,
+            eqns,
+            outputs,
+            place,
+        })
+    }
+
+    /// Gives a variable the next id. One that is dropped may stand for several outputs.
+    fn define(&mut self, vars: &mut Vars, var: &Bound<'py, PyAny>) -> PyResult<VarId> {
+        let aval = self.aval(&var.getattr(intern!(var.py(), "aval"))?)?;
+        let id = VarId(vars.vars.len() as u32);
+        vars.vars.push(Var { aval });
+        vars.ids.insert(address(var), id);
+        Ok(id)
+    }
+
+    /// The name of the function that a jaxpr was traced from, and where it is defined.
+    fn function(&mut self, debug_info: &Bound<'py, PyAny>) -> PyResult<(Arc<str>, Place)> {
+        let source = debug_info.getattr_opt(intern!(debug_info.py(), "func_src_info"))?;
+        let Some(Ok(source)) = source.map(Bound::cast_into::<PyString>) else {
+            return Ok(("".into(), Place::default()));
+        };
+        let (name, definition) = compat::function_source(&source)?;
+        let stack = definition.map(|(file, line)| {
+            let location = Location {
+                file: self.frames.file(&mut self.table, &file),
+                function: self.table.function(&name),
+                line,
+                span: None,
+            };
+            let location = self.table.location(location);
+            self.table.push(None, location)
+        });
+        Ok((name.into(), Place { stack, scope: None }))
+    }
+
+    /// A text, shared by all that have the same Python object.
+    fn text(&mut self, text: &Bound<'py, PyAny>) -> PyResult<Arc<str>> {
+        if let Some(known) = self.texts.get(text) {
+            return Ok(known);
+        }
+        let read = text.cast::<PyString>()?.to_str()?.into();
+        Ok(self.texts.keep(text, read))
+    }
+}
+
+/// The names of the arguments, one an input; none where JAX does not know them all.
+fn input_names(
+    debug_info: &Bound<'_, PyAny>,
+    unnamed: usize,
+    wanted: usize,
+) -> PyResult<Vec<Arc<str>>> {
+    let names = debug_info.getattr_opt(intern!(debug_info.py(), "arg_names"))?;
+    let Some(names) = names.filter(|names| !names.is_none()) else {
+        return Ok(Vec::new());
+    };
+    let mut read: Vec<Arc<str>> = vec!["".into(); unnamed];
+    for name in names.try_iter()? {
+        read.push(name?.str()?.to_str()?.into());
+    }
+    Ok(if read.len() == wanted { read } else { Vec::new() })
+}

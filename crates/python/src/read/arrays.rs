@@ -1,0 +1,108 @@
+//! Arrays, without a copy.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jaxpr::{Aval, Constant, DType};
+use pyo3::buffer::PyBuffer;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::Reader;
+use super::held::address;
+
+/// The memory of an array, kept for as long as Rust has it.
+struct Memory(PyBuffer<u8>);
+
+impl AsRef<[u8]> for Memory {
+    #[expect(unsafe_code, reason = "a buffer of Python can be seen in no other way")]
+    fn as_ref(&self) -> &[u8] {
+        match self.0.as_slice_ptr() {
+            // SAFETY: the buffer keeps the memory where it is until it is dropped. JAX's arrays
+            // are immutable, and an export holds the interpreter's lock, so no Python code can
+            // write to an array of NumPy's meanwhile.
+            Some(memory) => unsafe { memory.as_ref() },
+            None => &[],
+        }
+    }
+}
+
+impl<'py> Reader<'py> {
+    /// An array of NumPy's or JAX's, or a scalar.
+    pub(super) fn constant(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Constant> {
+        if let Some(known) = self.arrays.get(value) {
+            return Ok(known);
+        }
+        let array = match value.getattr_opt(intern!(value.py(), "dtype"))? {
+            Some(_) => value.clone(),
+            None => self.jax.asarray.call1((value,))?,
+        };
+        let dtype = self.dtype(&array.getattr(intern!(array.py(), "dtype"))?)?;
+        let name = self.names.get(&address(value)).map(|name| name.as_str().into());
+        let shape = array.getattr(intern!(array.py(), "shape"))?.extract::<Vec<i64>>()?;
+        let data = self.bytes(&array, &dtype)?;
+        let read = Constant {
+            dtype,
+            shape: shape.into(),
+            data,
+            name,
+        };
+        Ok(self.arrays.keep(value, read))
+    }
+
+    /// A literal, whose value may be a plain number; `aval` has its type.
+    pub(super) fn literal(&mut self, value: &Bound<'py, PyAny>, aval: &Bound<'py, PyAny>) -> PyResult<Constant> {
+        let Aval::Array { dtype, shape } = self.aval(aval)? else {
+            return self.constant(value);
+        };
+        if !shape.is_empty() {
+            return self.constant(value);
+        }
+        let data = match scalar_bytes(value, &dtype) {
+            Some(data) => data,
+            None if matches!(dtype, DType::Key(_)) => return self.constant(value),
+            None => {
+                let numpy_dtype = aval.getattr(intern!(aval.py(), "dtype"))?;
+                let array = self.jax.asarray.call1((value, numpy_dtype))?;
+                self.bytes(&array, &dtype)?
+            }
+        };
+        Ok(Constant {
+            dtype,
+            shape: Arc::default(),
+            data,
+            name: None,
+        })
+    }
+
+    /// The memory of an array in row-major order. A key is what it is made of.
+    ///
+    /// The view as bytes is what makes this work for the types that the buffer protocol lacks.
+    fn bytes(&self, array: &Bound<'py, PyAny>, dtype: &DType) -> PyResult<Bytes> {
+        let py = array.py();
+        let array = match dtype {
+            DType::Key(_) => self.jax.key_data.call1((array,))?,
+            DType::Other(name) if &**name == "float0" => return Ok(Bytes::new()),
+            _ => array.clone(),
+        };
+        let array = self.jax.ascontiguousarray.call1((array,))?;
+        let flat = array.call_method1(intern!(py, "reshape"), (-1,))?;
+        let flat = flat.call_method1(intern!(py, "view"), (&self.jax.byte,))?;
+        Ok(Bytes::from_owner(Memory(PyBuffer::get(&flat)?)))
+    }
+}
+
+/// The bytes of one number of the common types; `None` sends the rest through NumPy.
+fn scalar_bytes(value: &Bound<'_, PyAny>, dtype: &DType) -> Option<Bytes> {
+    let integer = || value.extract::<i64>().ok();
+    let float = || value.extract::<f64>().ok();
+    Some(match dtype {
+        DType::F32 => Bytes::copy_from_slice(&(float()? as f32).to_le_bytes()),
+        DType::F64 => Bytes::copy_from_slice(&float()?.to_le_bytes()),
+        DType::I32 => Bytes::copy_from_slice(&i32::try_from(integer()?).ok()?.to_le_bytes()),
+        DType::I64 => Bytes::copy_from_slice(&integer()?.to_le_bytes()),
+        DType::U32 => Bytes::copy_from_slice(&u32::try_from(integer()?).ok()?.to_le_bytes()),
+        DType::Bool => Bytes::copy_from_slice(&[u8::from(value.is_truthy().ok()?)]),
+        _ => return None,
+    })
+}

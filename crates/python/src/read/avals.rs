@@ -1,0 +1,60 @@
+//! Types of values.
+
+use std::sync::Arc;
+
+use jaxpr::{Aval, DType, Dim};
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyInt;
+
+use super::Reader;
+
+impl<'py> Reader<'py> {
+    pub(super) fn aval(&mut self, aval: &Bound<'py, PyAny>) -> PyResult<Aval> {
+        if let Some(known) = self.avals.get(aval) {
+            return Ok(known);
+        }
+        let read = if aval.is_instance(&self.jax.shaped_array)? {
+            let dtype = self.dtype(&aval.getattr(intern!(aval.py(), "dtype"))?)?;
+            Aval::array(dtype, self.shape(&aval.getattr(intern!(aval.py(), "shape"))?)?)
+        } else {
+            Aval::Other(aval.str()?.to_str()?.into())
+        };
+        Ok(self.avals.keep(aval, read))
+    }
+
+    pub(super) fn dtype(&mut self, dtype: &Bound<'py, PyAny>) -> PyResult<DType> {
+        if let Some(known) = self.dtypes.get(dtype) {
+            return Ok(known);
+        }
+        let read = if dtype.eq(&self.jax.float0)? {
+            DType::Other("float0".into())
+        } else {
+            DType::from_numpy(dtype.getattr(intern!(dtype.py(), "name"))?.str()?.to_str()?)
+        };
+        Ok(self.dtypes.keep(dtype, read))
+    }
+
+    fn shape(&self, shape: &Bound<'py, PyAny>) -> PyResult<Arc<[Dim]>> {
+        shape.try_iter()?.map(|size| size_of(&size?)).collect()
+    }
+}
+
+/// A size: an integer of Python or NumPy, or an expression of symbols.
+pub(super) fn size_of(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
+    if size.is_exact_instance_of::<PyInt>() {
+        return Ok(Dim::Known(size.extract()?));
+    }
+    match size.extract::<i64>() {
+        Ok(known) => Ok(Dim::Known(known)),
+        Err(_) => symbolic_size(size),
+    }
+}
+
+/// A size that depends on symbols, from the text that JAX has for it.
+pub(super) fn symbolic_size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
+    let text = size.str()?;
+    let text = text.to_str()?;
+    text.parse().map_err(|_| PyValueError::new_err(format!("`{text}` is not a size that can be read")))
+}

@@ -1,0 +1,75 @@
+//! Equations and what they read.
+
+use jaxpr::{Atom, Eqn, Params, Place};
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::held::address;
+use super::{Reader, Vars};
+use crate::error;
+
+impl<'py> Reader<'py> {
+    pub(super) fn eqn(&mut self, vars: &mut Vars, eqn: &Bound<'py, PyAny>) -> PyResult<Eqn> {
+        let py = eqn.py();
+        let primitive = eqn.getattr(intern!(py, "primitive"))?;
+        let primitive = match self.primitives.get(&primitive) {
+            Some(known) => known,
+            None => {
+                let name = self.text(&primitive.getattr(intern!(py, "name"))?)?;
+                self.primitives.keep(&primitive, name)
+            }
+        };
+        let mut inputs = Vec::new();
+        for atom in eqn.getattr(intern!(py, "invars"))?.try_iter()? {
+            inputs.push(self.atom(vars, &atom?)?);
+        }
+        let params = self.params(eqn).map_err(|error| {
+            error::during(py, error, &format!("while reading the parameters of `{primitive}`"))
+        })?;
+        let mut outputs = Vec::new();
+        for var in eqn.getattr(intern!(py, "outvars"))?.try_iter()? {
+            outputs.push(self.define(vars, &var?)?);
+        }
+        let place = self.place(&eqn.getattr(intern!(py, "source_info"))?)?;
+        Ok(Eqn {
+            primitive,
+            inputs,
+            outputs,
+            params,
+            place,
+        })
+    }
+
+    pub(super) fn atom(&mut self, vars: &Vars, atom: &Bound<'py, PyAny>) -> PyResult<Atom> {
+        if let Some(&var) = vars.ids.get(&address(atom)) {
+            return Ok(Atom::Var(var));
+        }
+        let py = atom.py();
+        if !atom.is_instance(&self.jax.literal)? {
+            return Err(PyValueError::new_err(format!("{atom} is read before it is computed")));
+        }
+        let value = atom.getattr(intern!(py, "val"))?;
+        let aval = atom.getattr(intern!(py, "aval"))?;
+        Ok(Atom::Literal(self.literal(&value, &aval)?))
+    }
+
+    fn params(&mut self, eqn: &Bound<'py, PyAny>) -> PyResult<Params> {
+        let params = eqn.getattr(intern!(eqn.py(), "params"))?;
+        let params = params.cast::<PyDict>()?;
+        let mut entries = Vec::with_capacity(params.len());
+        for (key, value) in params {
+            entries.push((self.text(&key)?, self.param(&value)?));
+        }
+        Ok(Params::new(entries))
+    }
+
+    fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<Place> {
+        let py = source_info.py();
+        let traceback = source_info.getattr(intern!(py, "traceback"))?;
+        let stack = self.frames.stack(&mut self.table, &traceback)?;
+        let scope = self.scope(&source_info.getattr(intern!(py, "name_stack"))?)?;
+        Ok(Place { stack, scope })
+    }
+}

@@ -1,0 +1,150 @@
+//! Tracebacks and name stacks.
+
+use provenance::{
+    FileId, FunctionId, Location, LocationId, ScopeId, ScopeKind, Span, StackId, Table, Tier, Tiers,
+};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use rustc_hash::FxHashMap;
+
+use super::Reader;
+use super::held::{Held, address};
+use crate::compat::{self, Jax};
+
+/// Turns tracebacks into call paths, each distinct one once.
+pub(super) struct Frames<'py> {
+    tiers: Tiers,
+    /// From a traceback, which compares by content, to the id of its stack, or to none.
+    stacks: Bound<'py, PyDict>,
+    codes: Held<'py, Code>,
+    locations: FxHashMap<(usize, i64), LocationId>,
+}
+
+/// What there is to know about a code object.
+#[derive(Clone, Copy)]
+struct Code {
+    file: FileId,
+    function: FunctionId,
+    /// Whether JAX starts to trace another function here.
+    is_boundary: bool,
+}
+
+impl<'py> Frames<'py> {
+    pub(super) fn new(py: Python<'py>, tiers: Tiers) -> Frames<'py> {
+        Frames {
+            tiers,
+            stacks: PyDict::new(py),
+            codes: Held::default(),
+            locations: FxHashMap::default(),
+        }
+    }
+
+    pub(super) fn file(&self, table: &mut Table, path: &str) -> FileId {
+        table.file(path, self.tiers.of(path))
+    }
+
+    /// The call path of a traceback, out to where JAX began to trace the jaxpr.
+    pub(super) fn stack(
+        &mut self,
+        table: &mut Table,
+        traceback: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<StackId>> {
+        if traceback.is_none() {
+            return Ok(None);
+        }
+        if let Some(known) = self.stacks.get_item(traceback)? {
+            return Ok(known.extract::<Option<u32>>()?.map(StackId));
+        }
+        let mut locations = Vec::new();
+        let (codes, instructions) = compat::raw_frames(traceback)?;
+        for (code, instruction) in codes.try_iter()?.zip(instructions) {
+            let code = code?;
+            let known = self.code(table, &code)?;
+            if known.is_boundary {
+                break;
+            }
+            let key = (address(&code), instruction);
+            let location = match self.locations.get(&key) {
+                Some(&location) => location,
+                None => {
+                    let location = locate(traceback, &code, instruction, known)?;
+                    let location = table.location(location);
+                    self.locations.insert(key, location);
+                    location
+                }
+            };
+            locations.push(location);
+        }
+        let frames = locations.into_iter().rev();
+        let stack = frames.fold(None, |caller, location| Some(table.push(caller, location)));
+        self.stacks.set_item(traceback, stack.map(|stack| stack.0))?;
+        Ok(stack)
+    }
+
+    fn code(&mut self, table: &mut Table, code: &Bound<'py, PyAny>) -> PyResult<Code> {
+        if let Some(known) = self.codes.get(code) {
+            return Ok(known);
+        }
+        let py = code.py();
+        let path = code.getattr(intern!(py, "co_filename"))?.cast_into::<PyString>()?;
+        let name = code.getattr(intern!(py, "co_qualname"))?.cast_into::<PyString>()?;
+        let file = self.file(table, &path.to_string_lossy());
+        let name = name.to_string_lossy();
+        let read = Code {
+            file,
+            function: table.function(&name),
+            is_boundary: table.get_file(file).tier == Tier::Internal && Jax::is_trace_boundary(&name),
+        };
+        Ok(self.codes.keep(code, read))
+    }
+}
+
+/// Where an instruction stands in its file.
+fn locate(
+    traceback: &Bound<'_, PyAny>,
+    code: &Bound<'_, PyAny>,
+    instruction: i64,
+    Code { file, function, .. }: Code,
+) -> PyResult<Location> {
+    let py = code.py();
+    let place = traceback
+        .get_type()
+        .call_method1(intern!(py, "code_addr2location"), (code, instruction))?;
+    let (line, column, end_line, end_column): (i64, i64, i64, i64) = place.extract()?;
+    let known = |number: i64| u32::try_from(number).ok();
+    let span = || {
+        Some(Span {
+            column: known(column)?,
+            end_line: known(end_line)?,
+            end_column: known(end_column)?,
+        })
+    };
+    Ok(Location {
+        file,
+        function,
+        line: known(line).unwrap_or(0),
+        span: span(),
+    })
+}
+
+impl<'py> Reader<'py> {
+    /// The name scope of a name stack.
+    pub(super) fn scope(&mut self, name_stack: &Bound<'py, PyAny>) -> PyResult<Option<ScopeId>> {
+        if let Some(known) = self.scopes.get(name_stack) {
+            return Ok(known);
+        }
+        let py = name_stack.py();
+        let mut scope = None;
+        for entry in name_stack.getattr(intern!(py, "stack"))?.try_iter()? {
+            let entry = entry?;
+            let kind = match Jax::is_transform(&entry)? {
+                true => ScopeKind::Transform,
+                false => ScopeKind::Name,
+            };
+            let name = self.text(&entry.getattr(intern!(py, "name"))?)?;
+            scope = Some(self.table.scope(scope, kind, &name));
+        }
+        Ok(self.scopes.keep(name_stack, scope))
+    }
+}

@@ -1,0 +1,192 @@
+//! Parameters. What a value is, is decided once per type.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use jaxpr::Param;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyNone, PySet, PyString, PyTuple, PyType,
+};
+
+use super::Reader;
+use super::avals::symbolic_size;
+use crate::compat::Jax;
+
+/// What the values of a Python type are read as.
+#[derive(Clone)]
+pub(super) enum Kind<'py> {
+    None,
+    Bool,
+    Int,
+    Float,
+    Text,
+    DType,
+    /// A class, which may be that of NumPy's or JAX's scalars.
+    Class,
+    SymbolicSize,
+    Sequence,
+    Set,
+    Mapping,
+    /// The name of the type, and those of its fields.
+    NamedTuple(Arc<str>, Arc<[Arc<str>]>),
+    Dataclass(Arc<str>, Arc<[Bound<'py, PyString>]>),
+    Enum(Arc<str>),
+    Jaxpr,
+    Aval,
+    Array,
+    Opaque(Arc<str>),
+}
+
+impl<'py> Reader<'py> {
+    pub(super) fn param(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Param> {
+        let class = value.get_type();
+        let kind = match self.kinds.get(&class) {
+            Some(known) => known,
+            None => {
+                let kind = self.kind(&class)?;
+                self.kinds.keep(&class, kind)
+            }
+        };
+        Ok(match kind {
+            Kind::None => Param::None,
+            Kind::Bool => Param::Bool(value.is_truthy()?),
+            Kind::Int => value.extract().map_or_else(|_| Param::Opaque("int".into()), Param::Int),
+            Kind::Float => Param::Float(value.extract()?),
+            Kind::Text => Param::Str(self.text(value)?),
+            Kind::DType => Param::DType(self.dtype(value)?),
+            Kind::Class => self.class(value)?,
+            Kind::SymbolicSize => Param::Dim(symbolic_size(value)?),
+            Kind::Sequence => Param::Seq(self.items(value)?.into()),
+            Kind::Set => {
+                let mut items = self.items(value)?;
+                items.sort_by(in_order);
+                Param::Seq(items.into())
+            }
+            Kind::Mapping => self.mapping(value.cast::<PyDict>()?)?,
+            Kind::NamedTuple(name, fields) => {
+                let values = self.items(value)?;
+                Param::Record(name, fields.iter().cloned().zip(values).collect())
+            }
+            Kind::Dataclass(name, _) if value.is_callable() => Param::Opaque(name),
+            Kind::Dataclass(name, fields) => self.dataclass(value, name, &fields)?,
+            Kind::Enum(name) => {
+                Param::Enum(name, self.text(&value.getattr(intern!(value.py(), "name"))?)?)
+            }
+            Kind::Jaxpr => Param::Jaxpr(self.jaxpr(value)?),
+            Kind::Aval => Param::Aval(self.aval(value)?),
+            Kind::Array => Param::Array(self.constant(value)?),
+            Kind::Opaque(name) => Param::Opaque(name),
+        })
+    }
+
+    /// Decides what the values of a type are. Enumerations and named tuples come before the
+    /// numbers and tuples that they may also be.
+    fn kind(&self, class: &Bound<'py, PyType>) -> PyResult<Kind<'py>> {
+        let py = class.py();
+        let name: Arc<str> = class.name()?.to_str()?.into();
+        let jax = &self.jax;
+        let is = |other: &Bound<'py, PyType>| class.is_subclass(other);
+        Ok(if class.is_subclass_of::<PyNone>()? {
+            Kind::None
+        } else if is(&jax.enumeration)? {
+            Kind::Enum(name)
+        } else if class.is_subclass_of::<PyBool>()? || is(&jax.numpy_bool)? {
+            Kind::Bool
+        } else if class.is_subclass_of::<PyInt>()? || is(&jax.integer)? {
+            Kind::Int
+        } else if class.is_subclass_of::<PyFloat>()? || is(&jax.floating)? {
+            Kind::Float
+        } else if class.is_subclass_of::<PyString>()? {
+            Kind::Text
+        } else if is(&jax.dtype)? || Jax::is_extended_dtype(class)? {
+            Kind::DType
+        } else if class.is_subclass_of::<PyType>()? {
+            Kind::Class
+        } else if Jax::is_symbolic_size(class)? {
+            Kind::SymbolicSize
+        } else if let Some(fields) = named_tuple_fields(class)? {
+            Kind::NamedTuple(name, fields)
+        } else if class.is_subclass_of::<PyTuple>()? || class.is_subclass_of::<PyList>()? {
+            Kind::Sequence
+        } else if class.is_subclass_of::<PyFrozenSet>()? || class.is_subclass_of::<PySet>()? {
+            Kind::Set
+        } else if class.is_subclass_of::<PyDict>()? {
+            Kind::Mapping
+        } else if is(&jax.jaxpr)? || is(&jax.closed_jaxpr)? {
+            Kind::Jaxpr
+        } else if is(&jax.shaped_array)? {
+            Kind::Aval
+        } else if jax.is_array_type(class)? || is(&jax.generic)? || class.is_subclass_of::<PyComplex>()? {
+            Kind::Array
+        } else if class.hasattr(intern!(py, "__dataclass_fields__"))? {
+            Kind::Dataclass(name, dataclass_fields(class)?)
+        } else {
+            Kind::Opaque(name)
+        })
+    }
+
+    fn items(&mut self, values: &Bound<'py, PyAny>) -> PyResult<Vec<Param>> {
+        values.try_iter()?.map(|item| self.param(&item?)).collect()
+    }
+
+    fn mapping(&mut self, values: &Bound<'py, PyDict>) -> PyResult<Param> {
+        let mut entries = Vec::with_capacity(values.len());
+        for (key, value) in values {
+            entries.push((key.str()?.to_str()?.into(), self.param(&value)?));
+        }
+        Ok(Param::Record("dict".into(), entries.into()))
+    }
+
+    fn dataclass(
+        &mut self,
+        value: &Bound<'py, PyAny>,
+        name: Arc<str>,
+        fields: &[Bound<'py, PyString>],
+    ) -> PyResult<Param> {
+        let mut entries = Vec::with_capacity(fields.len());
+        for field in fields {
+            if let Some(member) = value.getattr_opt(field)? {
+                entries.push((self.text(field)?, self.param(&member)?));
+            }
+        }
+        Ok(Param::Record(name, entries.into()))
+    }
+
+    /// A class of scalars is the type of its elements; any other has no contents.
+    fn class(&mut self, class: &Bound<'py, PyAny>) -> PyResult<Param> {
+        let is_scalar = class.cast::<PyType>()?.is_subclass(&self.jax.generic)?;
+        if is_scalar {
+            return Ok(Param::DType(self.dtype(&self.jax.dtype.call1((class,))?)?));
+        }
+        match class.getattr_opt(intern!(class.py(), "dtype"))? {
+            Some(dtype) if dtype.is_instance(&self.jax.dtype)? => Ok(Param::DType(self.dtype(&dtype)?)),
+            _ => Ok(Param::Opaque(class.cast::<PyType>()?.name()?.to_str()?.into())),
+        }
+    }
+}
+
+fn named_tuple_fields(class: &Bound<'_, PyType>) -> PyResult<Option<Arc<[Arc<str>]>>> {
+    if !class.is_subclass_of::<PyTuple>()? {
+        return Ok(None);
+    }
+    let Some(fields) = class.getattr_opt(intern!(class.py(), "_fields"))? else {
+        return Ok(None);
+    };
+    let fields: Vec<String> = fields.extract()?;
+    Ok(Some(fields.into_iter().map(Into::into).collect()))
+}
+
+fn dataclass_fields<'py>(class: &Bound<'py, PyType>) -> PyResult<Arc<[Bound<'py, PyString>]>> {
+    let fields = class.getattr(intern!(class.py(), "__dataclass_fields__"))?;
+    fields.try_iter()?.map(|field| Ok(field?.cast_into::<PyString>()?)).collect()
+}
+
+/// Numbers by value, the rest by their text: a set has no order of its own that would last.
+fn in_order(a: &Param, b: &Param) -> Ordering {
+    match (a, b) {
+        (Param::Int(a), Param::Int(b)) => a.cmp(b),
+        _ => a.to_string().cmp(&b.to_string()),
+    }
+}

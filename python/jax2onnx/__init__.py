@@ -1,0 +1,25 @@
+"""Turn a JAX function into an ONNX model in which every node knows its line of Python."""
+
+from ._api import to_onnx
+from ._config import provenance
+from ._core import __version__
+from ._errors import (
+    ConfigError,
+    InputSpecError,
+    InternalError,
+    Jax2OnnxError,
+    UnsupportedError,
+    WriteError,
+)
+
+__all__ = [
+    "ConfigError",
+    "InputSpecError",
+    "InternalError",
+    "Jax2OnnxError",
+    "UnsupportedError",
+    "WriteError",
+    "__version__",
+    "provenance",
+    "to_onnx",
+]

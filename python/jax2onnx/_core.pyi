@@ -1,0 +1,27 @@
+"""The Rust side."""
+
+from collections.abc import Mapping, Sequence
+
+from ._tiers import TierRules
+
+__version__: str
+
+def export(
+    closed_jaxpr: object,
+    *,
+    model_name: str,
+    opset: int,
+    level: str,
+    path_policy: str,
+    export_stack: Sequence[tuple[str, int, str]],
+    tiers: TierRules,
+    output_path: str | None = None,
+    external_threshold: int = ...,
+    names: Mapping[int, str] | None = None,
+) -> bytes | None: ...
+def jaxpr_text(
+    closed_jaxpr: object,
+    *,
+    tiers: TierRules,
+    names: Mapping[int, str] | None = None,
+) -> str: ...

@@ -1,0 +1,165 @@
+"""The only place that imports JAX: from a function and input specs to a closed jaxpr."""
+
+import contextlib
+import importlib
+import operator
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import tree_util
+
+from ._errors import InputSpecError
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
+
+_HELP = (
+    'a shape such as (2, 3) or ("B", 3), a jax.ShapeDtypeStruct, an array, a number, '
+    "or a container of these"
+)
+
+
+_struct: Any = jax.ShapeDtypeStruct
+
+
+def trace(
+    fn: Callable[..., Any], inputs: Sequence[Any], *, double_precision: bool
+) -> "ClosedJaxpr":
+    """Trace `fn` on inputs that have the given specs."""
+    with _double_precision() if double_precision else contextlib.nullcontext():
+        return jax.make_jaxpr(fn)(*arguments(inputs, double_precision=double_precision))
+
+
+def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[Any]:
+    """Turn input specs into what JAX can trace with."""
+    _check_inputs(inputs)
+    symbols = _Symbols(inputs)
+    dtype = np.dtype("float64" if double_precision else "float32")
+
+    def leaf(where: str, spec: Any) -> Any:
+        if _is_shape(spec):
+            return _struct(_shape(spec, symbols, where), dtype)
+        if isinstance(spec, bool | int | float | complex):
+            return spec
+        shape, element = getattr(spec, "shape", None), getattr(spec, "dtype", None)
+        if isinstance(shape, tuple) and element is not None:
+            weak = bool(getattr(spec, "weak_type", False))
+            return _struct(_shape(shape, symbols, where), element, weak_type=weak)
+        raise InputSpecError(f"{where} is {_shown(spec)}, which is no input spec: use {_HELP}")
+
+    def argument(index: int, spec: Any) -> Any:
+        def named(path: Any, part: Any) -> Any:
+            return leaf(f"inputs[{index}]{tree_util.keystr(path)}", part)
+
+        return tree_util.tree_map_with_path(named, spec, is_leaf=_is_shape)
+
+    return [argument(index, spec) for index, spec in enumerate(inputs)]
+
+
+def folders() -> list[str]:
+    """The folders that hold JAX."""
+    import jaxlib
+
+    return [os.path.dirname(module.__file__) for module in (jax, jaxlib) if module.__file__]
+
+
+def _double_precision() -> contextlib.AbstractContextManager[Any]:
+    """A block in which 64-bit types are kept; JAX 0.6 has it among the experiments."""
+    enable: Any = getattr(jax, "enable_x64", None)
+    if enable is None:
+        enable = importlib.import_module("jax.experimental").enable_x64
+    manager: contextlib.AbstractContextManager[Any] = enable(True)
+    return manager
+
+
+def _check_inputs(inputs: Any) -> None:
+    if not isinstance(inputs, list | tuple):
+        raise InputSpecError(
+            f"`inputs` is {_shown(inputs)}, and should be a list with one spec an argument: {_HELP}"
+        )
+    if isinstance(inputs, tuple) and inputs and _is_shape(inputs):
+        raise InputSpecError(
+            f"`inputs` is the shape {inputs!r}, and should be a list with one spec an argument: "
+            f"use [{inputs!r}]"
+        )
+
+
+def _is_shape(spec: Any) -> bool:
+    """Whether a container is a shape: all its entries are sizes."""
+    return type(spec) in (tuple, list) and all(_is_size(size) for size in spec)
+
+
+def _is_size(size: Any) -> bool:
+    if isinstance(size, bool):
+        return False
+    return isinstance(size, int | str | np.integer) or _is_symbolic(size)
+
+
+def _is_symbolic(size: Any) -> bool:
+    """Whether a size is an expression of symbols that the user made with `jax.export`."""
+    return not isinstance(size, int | str | np.integer) and hasattr(size, "scope")
+
+
+class _Symbols:
+    """Symbolic sizes by name: the same name is the same size in all inputs.
+
+    `jax.export` is imported when a name is met, and not before: it is slow, and JAX 0.6 does not
+    install all that it needs.
+    """
+
+    def __init__(self, inputs: Any) -> None:
+        self._scope: Any = None
+        for spec in tree_util.tree_leaves(inputs, is_leaf=_is_shape):
+            sizes = spec if _is_shape(spec) else getattr(spec, "shape", ())
+            for size in sizes if isinstance(sizes, list | tuple) else ():
+                if _is_symbolic(size):
+                    self._scope = size.scope
+                    return
+
+    def size(self, name: str) -> Any:
+        from jax import export
+
+        if self._scope is None:
+            self._scope = export.SymbolicScope()
+        (size,) = export.symbolic_shape(name, scope=self._scope)
+        return size
+
+
+def _shape(sizes: Sequence[Any], symbols: _Symbols, where: str) -> tuple[Any, ...]:
+    return tuple(_size(size, symbols, f"{where}, {_shown(sizes)},") for size in sizes)
+
+
+def _size(size: Any, symbols: _Symbols, where: str) -> Any:
+    if _is_symbolic(size):
+        return size
+    if isinstance(size, str):
+        try:
+            return symbols.size(size)
+        except ImportError:
+            raise
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise InputSpecError(
+                f"{where} has the size {size!r}, which is no symbolic size: {reason}"
+            ) from error
+    try:
+        known = operator.index(size)
+    except TypeError as error:
+        raise InputSpecError(
+            f"{where} has the size {_shown(size)}: a size is a whole number, or a name"
+        ) from error
+    if known < 0:
+        raise InputSpecError(
+            f"{where} has the size {known}: a size that is not known has a name, such as 'B'"
+        )
+    return known
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    if len(text) > 60 or "\n" in text:
+        return f"of type {type(value).__name__}"
+    return text

@@ -1,0 +1,153 @@
+"""The switches: what each value means, and which of them wins."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import jax2onnx
+from jax2onnx import _config
+from jax2onnx._config import DETAIL, ENABLE, PATHS
+
+
+@pytest.fixture(autouse=True)
+def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (ENABLE, DETAIL, PATHS):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [
+        (None, "off"),
+        ("", "off"),
+        ("0", "off"),
+        ("false", "off"),
+        ("False", "off"),
+        ("OFF", "off"),
+        ("off", "off"),
+        ("no", "off"),
+        ("No", "off"),
+        ("1", "minimal"),
+        ("yes", "minimal"),
+        ("on", "minimal"),
+        ("true", "minimal"),
+        ("2", "minimal"),
+        ("anything", "minimal"),
+    ],
+)
+def test_the_environment_switches_on_unless_it_says_no(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, level: str
+) -> None:
+    if value is not None:
+        monkeypatch.setenv(ENABLE, value)
+    assert _config.settings().level == level
+
+
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [("", "minimal"), ("minimal", "minimal"), ("full", "full"), ("indexed", "indexed")],
+)
+def test_the_detail_is_the_level(monkeypatch: pytest.MonkeyPatch, value: str, level: str) -> None:
+    monkeypatch.setenv(DETAIL, value)
+    assert _config.settings().level == "off"
+    monkeypatch.setenv(ENABLE, "1")
+    assert _config.settings().level == level
+
+
+@pytest.mark.parametrize("value", ["off", "Full", "all", " full"])
+def test_another_detail_is_an_error_that_lists_the_three(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv(ENABLE, "1")
+    monkeypatch.setenv(DETAIL, value)
+    with pytest.raises(jax2onnx.ConfigError, match=r"use minimal, full, indexed$") as error:
+        _config.settings()
+    assert DETAIL in str(error.value)
+    assert isinstance(error.value, ValueError)
+    assert _config.settings("full").level == "full"
+
+
+def test_another_level_is_an_error_that_lists_the_four() -> None:
+    with pytest.raises(
+        jax2onnx.ConfigError,
+        match=r"^`loud` is not a provenance level: use off, minimal, full, indexed$",
+    ):
+        _config.settings("loud")
+    with (
+        pytest.raises(jax2onnx.ConfigError, match="use off, minimal, full, indexed"),
+        jax2onnx.provenance("loud"),  # type: ignore[arg-type]
+    ):
+        pass
+
+
+def test_another_path_policy_is_an_error_that_lists_the_three(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(jax2onnx.ConfigError, match="use relative, absolute, basename"):
+        _config.settings(paths="short")
+    monkeypatch.setenv(PATHS, "short")
+    with pytest.raises(jax2onnx.ConfigError, match="use relative, absolute, basename"):
+        _config.settings()
+
+
+def test_the_argument_comes_before_the_block_and_that_before_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert _config.settings().level == "off"
+    monkeypatch.setenv(ENABLE, "1")
+    monkeypatch.setenv(PATHS, "absolute")
+    assert _config.settings().level == "minimal"
+    assert _config.settings().paths == "absolute"
+    with jax2onnx.provenance("indexed", paths="basename"):
+        assert _config.settings().level == "indexed"
+        assert _config.settings().paths == "basename"
+        assert _config.settings("off", "relative").level == "off"
+        assert _config.settings("off", "relative").paths == "relative"
+    with jax2onnx.provenance("off"):
+        assert _config.settings().level == "off"
+    assert _config.settings().level == "minimal"
+
+
+def test_an_inner_block_keeps_what_it_does_not_say() -> None:
+    with jax2onnx.provenance("full", paths="basename", user_code=["/a"]):
+        with jax2onnx.provenance(library_code=["/b"]):
+            with jax2onnx.provenance("minimal", user_code=["/c", "<cell>"]):
+                inner = _config.settings()
+            assert _config.settings().level == "full"
+        assert inner.level == "minimal"
+        assert inner.paths == "basename"
+        assert inner.user_code == ("/a", "/c", "<cell>")
+        assert inner.library_code == ("/b",)
+    assert _config.settings() == _config.Settings("off", "relative", (), ())
+
+
+def test_a_block_that_fails_is_undone() -> None:
+    with pytest.raises(KeyError), jax2onnx.provenance("full"):
+        raise KeyError
+    assert _config.settings().level == "off"
+
+
+def test_a_single_path_is_no_list_of_paths() -> None:
+    with (
+        pytest.raises(jax2onnx.ConfigError, match="user_code"),
+        jax2onnx.provenance(user_code="/a"),
+    ):
+        pass
+
+
+def test_each_thread_has_its_own_blocks() -> None:
+    barrier = threading.Barrier(4)
+
+    def level(word: _config.Level) -> str:
+        before = _config.settings().level
+        with jax2onnx.provenance(word):
+            barrier.wait()
+            inside = _config.settings().level
+            barrier.wait()
+        return f"{before} {inside} {_config.settings().level}"
+
+    words: list[_config.Level] = ["off", "minimal", "full", "indexed"]
+    with jax2onnx.provenance("full"), ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(level, words))
+    assert found == [f"off {word} off" for word in words]
