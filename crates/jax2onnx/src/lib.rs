@@ -1,16 +1,14 @@
 //! The façade: lower, optimise, check, render, write.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use provenance::render::ExportFrame;
-use provenance::{Level, PathPolicy};
+use provenance::render::{ExportFrame, Renderer};
+use provenance::{Level, OriginId, PathPolicy, Paths, Table};
+use rustc_hash::FxHashMap;
 
-/// What the model should be like.
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub model_name: String,
-    pub opset: i64,
-}
+pub use lowering::{LoweringError, Options, Refused};
+pub use onnx::proto::WriteError;
 
 /// How much provenance is written, and how.
 #[derive(Clone, Debug, Default)]
@@ -27,18 +25,11 @@ pub struct Rendering {
 pub enum Error {
     /// An equation was refused. `report` is the message with the source line, ready to show.
     #[error("{report}")]
-    Lowering {
-        error: lowering::LoweringError,
-        report: String,
-    },
+    Lowering { error: LoweringError, report: String },
     #[error("the finished model is not valid: {0}")]
-    Internal(String),
-    #[error("{path}: {source}")]
-    Write {
-        path: String,
-        #[source]
-        source: std::io::Error,
-    },
+    Internal(#[from] onnx::check::CheckError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
 }
 
 /// Lowers and optimises a program. `source` gives the text of a source file, for error messages.
@@ -47,14 +38,19 @@ pub fn convert(
     options: &Options,
     source: &dyn Fn(&str) -> Option<String>,
 ) -> Result<onnx::Model, Error> {
-    let _ = (program, options, source);
-    Err(Error::Internal("not built yet".into()))
+    let mut model = lowering::lower(program, options).map_err(|failure| {
+        let report = report(&failure.error, &failure.table, source);
+        Error::Lowering { error: failure.error, report }
+    })?;
+    passes::optimize(&mut model);
+    onnx::names::assign_names(&mut model);
+    onnx::check::check(&model)?;
+    Ok(model)
 }
 
 /// The model as one protobuf message.
 pub fn to_bytes(model: &onnx::Model, rendering: &Rendering) -> Result<Vec<u8>, Error> {
-    let _ = (model, rendering);
-    Err(Error::Internal("not built yet".into()))
+    rendered(model, rendering, |model, metadata| Ok(onnx::proto::to_bytes(model, metadata)?))
 }
 
 /// Writes the model beside `path` and renames it when it is whole. Weights go into
@@ -65,6 +61,44 @@ pub fn to_file(
     path: &Path,
     external_threshold: usize,
 ) -> Result<(), Error> {
-    let _ = (model, rendering, path, external_threshold);
-    Err(Error::Internal("not built yet".into()))
+    rendered(model, rendering, |model, metadata| {
+        Ok(onnx::external_data::save(model, metadata, path, external_threshold)?)
+    })
+}
+
+/// Runs `write` on the model with what the level says is written, each origin rendered once.
+fn rendered<T>(
+    model: &onnx::Model,
+    rendering: &Rendering,
+    write: impl FnOnce(&onnx::Model, &mut onnx::proto::Render<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let is_there = |path: &Path| path.exists();
+    let paths = Paths::new(rendering.paths, &is_there);
+    let level = rendering.level;
+    let mut renderer = Renderer::new(&model.provenance, level, paths, &rendering.export_stack);
+    let mut metadata: FxHashMap<OriginId, Vec<(&'static str, String)>> = FxHashMap::default();
+    if level != Level::Off {
+        for node in model.graphs().into_iter().flat_map(|graph| &graph.nodes) {
+            let origin = model.origin_of(node);
+            metadata.entry(origin).or_insert_with(|| renderer.node(origin));
+        }
+    }
+    let mut model = Cow::Borrowed(model);
+    if let Some((key, table)) = renderer.model() {
+        model.to_mut().metadata.push((key.into(), table));
+    }
+    write(&model, &mut |origin| metadata.get(&origin).cloned().unwrap_or_default())
+}
+
+fn report(error: &LoweringError, table: &Table, source: &dyn Fn(&str) -> Option<String>) -> String {
+    let is_there = |path: &Path| path.exists();
+    let mut paths = Paths::new(PathPolicy::Relative, &is_there);
+    provenance::report::report(
+        table,
+        error.site,
+        &error.why.to_string(),
+        error.why.hint(),
+        &mut paths,
+        source,
+    )
 }

@@ -120,17 +120,17 @@ impl fmt::Display for DType {
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Aval {
-    Array { dtype: DType, shape: Arc<[Dim]> },
+    Array {
+        dtype: DType,
+        shape: Arc<[Dim]>,
+    },
     /// What is no array: a token, a reference. The text is JAX's.
     Other(Arc<str>),
 }
 
 impl Aval {
     pub fn array(dtype: DType, shape: impl Into<Arc<[Dim]>>) -> Aval {
-        Aval::Array {
-            dtype,
-            shape: shape.into(),
-        }
+        Aval::Array { dtype, shape: shape.into() }
     }
 }
 

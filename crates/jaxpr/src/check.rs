@@ -28,23 +28,14 @@ pub enum Broken {
     #[error("variable {} is read before it is defined", .0.0)]
     Undefined(VarId),
     #[error("an array `{dtype}{shape:?}` has {found} bytes")]
-    DataSize {
-        dtype: DType,
-        shape: Arc<[i64]>,
-        found: usize,
-    },
+    DataSize { dtype: DType, shape: Arc<[i64]>, found: usize },
 }
 
 /// Whether every variable exists and is defined once, before it is read, and every array has the
 /// bytes that its type asks for; in the jaxprs inside this one too.
 pub fn check(jaxpr: &Jaxpr) -> Result<(), CheckError> {
-    let at = |why| CheckError {
-        jaxpr: jaxpr.name.clone(),
-        why,
-    };
-    let mut scope = Scope {
-        defined: vec![false; jaxpr.vars.len()],
-    };
+    let at = |why| CheckError { jaxpr: jaxpr.name.clone(), why };
+    let mut scope = Scope { defined: vec![false; jaxpr.vars.len()] };
     for &input in &jaxpr.inputs {
         scope.define(input).map_err(at)?;
     }
@@ -66,11 +57,7 @@ pub fn check(jaxpr: &Jaxpr) -> Result<(), CheckError> {
             scope.define(output).map_err(at)?;
         }
     }
-    jaxpr
-        .outputs
-        .iter()
-        .try_for_each(|atom| scope.read(atom))
-        .map_err(at)
+    jaxpr.outputs.iter().try_for_each(|atom| scope.read(atom)).map_err(at)
 }
 
 /// The variables that are defined so far.
@@ -80,10 +67,7 @@ struct Scope {
 
 impl Scope {
     fn define(&mut self, var: VarId) -> Result<(), Broken> {
-        let defined = self
-            .defined
-            .get_mut(var.index())
-            .ok_or(Broken::NoSuchVariable(var))?;
+        let defined = self.defined.get_mut(var.index()).ok_or(Broken::NoSuchVariable(var))?;
         if *defined {
             return Err(Broken::DefinedTwice(var));
         }
@@ -119,18 +103,10 @@ fn data_size(constant: &Constant) -> Result<(), Broken> {
         return Ok(());
     };
     let found = constant.data.len();
-    if constant
-        .elements()
-        .and_then(|count| count.checked_mul(size))
-        == Some(found)
-    {
+    if constant.elements().and_then(|count| count.checked_mul(size)) == Some(found) {
         return Ok(());
     }
-    Err(Broken::DataSize {
-        dtype: constant.dtype.clone(),
-        shape: constant.shape.clone(),
-        found,
-    })
+    Err(Broken::DataSize { dtype: constant.dtype.clone(), shape: constant.shape.clone(), found })
 }
 
 #[cfg(test)]
@@ -150,15 +126,9 @@ mod tests {
     #[test]
     fn a_variable_is_defined_before_it_is_read() {
         let error = broken(ADD, |jaxpr| jaxpr.eqns[0].inputs[0] = Atom::Var(VarId(1)));
-        assert_eq!(
-            error,
-            "jaxpr `main`: variable 1 is read before it is defined"
-        );
+        assert_eq!(error, "jaxpr `main`: variable 1 is read before it is defined");
         let error = broken(ADD, |jaxpr| jaxpr.eqns.clear());
-        assert_eq!(
-            error,
-            "jaxpr `main`: variable 1 is read before it is defined"
-        );
+        assert_eq!(error, "jaxpr `main`: variable 1 is read before it is defined");
     }
 
     #[test]
@@ -176,15 +146,10 @@ mod tests {
     #[test]
     fn an_array_has_the_bytes_of_its_type() {
         let short = |jaxpr: &mut Jaxpr| {
-            let Atom::Literal(literal) = &mut jaxpr.eqns[0].inputs[1] else {
-                unreachable!()
-            };
+            let Atom::Literal(literal) = &mut jaxpr.eqns[0].inputs[1] else { unreachable!() };
             literal.data.truncate(3);
         };
-        assert_eq!(
-            broken(ADD, short),
-            "jaxpr `main`: an array `f32[]` has 3 bytes"
-        );
+        assert_eq!(broken(ADD, short), "jaxpr `main`: an array `f32[]` has 3 bytes");
     }
 
     #[test]

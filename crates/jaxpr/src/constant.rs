@@ -20,8 +20,6 @@ pub struct Constant {
 impl Constant {
     /// How many elements the shape has room for; `None` where that is no number.
     pub fn elements(&self) -> Option<usize> {
-        self.shape.iter().try_fold(1usize, |count, &size| {
-            count.checked_mul(size.try_into().ok()?)
-        })
+        self.shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size.try_into().ok()?))
     }
 }

@@ -25,11 +25,7 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(text: &'a str) -> Cursor<'a> {
-        Cursor {
-            text,
-            at: 0,
-            depth: 0,
-        }
+        Cursor { text, at: 0, depth: 0 }
     }
 
     pub(crate) fn rest(&self) -> &'a str {
@@ -55,11 +51,7 @@ impl<'a> Cursor<'a> {
     /// Enters a nested form; [`Cursor::leave`] ends it.
     pub(crate) fn enter(&mut self) -> Result<(), ParseError> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            Err(self.error("this is nested too deeply"))
-        } else {
-            Ok(())
-        }
+        if self.depth > MAX_DEPTH { Err(self.error("this is nested too deeply")) } else { Ok(()) }
     }
 
     pub(crate) fn leave(&mut self) {
@@ -94,11 +86,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn expect(&mut self, symbol: &str) -> Result<(), ParseError> {
-        if self.eat(symbol) {
-            Ok(())
-        } else {
-            Err(self.error(format!("expected `{symbol}`")))
-        }
+        if self.eat(symbol) { Ok(()) } else { Err(self.error(format!("expected `{symbol}`"))) }
     }
 
     /// A name of letters, digits and underscores, or nothing.
@@ -160,9 +148,7 @@ impl<'a> Cursor<'a> {
         self.expect("{")?;
         let digits = self.take(|c| c.is_ascii_hexdigit());
         self.expect("}")?;
-        let point = u32::from_str_radix(digits, 16)
-            .ok()
-            .and_then(char::from_u32);
+        let point = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32);
         point.ok_or_else(|| self.error("this is no character"))
     }
 
@@ -176,9 +162,7 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, ParseError> {
         let digits = self.take(|c| c.is_ascii_digit());
-        digits
-            .parse()
-            .map_err(|_| self.error(format!("expected {what}")))
+        digits.parse().map_err(|_| self.error(format!("expected {what}")))
     }
 
     pub(crate) fn error(&self, message: impl Into<String>) -> ParseError {
@@ -203,11 +187,7 @@ pub(crate) fn is_word(name: &str) -> bool {
 
 /// A name of words with dots between them, in quotes where it is none.
 pub(crate) fn name(text: &str) -> String {
-    if text.split('.').all(is_word) {
-        text.to_owned()
-    } else {
-        quoted(text)
-    }
+    if text.split('.').all(is_word) { text.to_owned() } else { quoted(text) }
 }
 
 /// A text between quotes, on one line.

@@ -93,11 +93,7 @@ impl fmt::Display for Bracketed<'_> {
             DimExpr::Mul(..) => Strength::Product,
             _ => Strength::Atom,
         };
-        if strength < *wanted {
-            write!(f, "({expr})")
-        } else {
-            write!(f, "{expr}")
-        }
+        if strength < *wanted { write!(f, "({expr})") } else { write!(f, "{expr}") }
     }
 }
 
@@ -117,10 +113,7 @@ impl FromStr for Dim {
     fn from_str(text: &str) -> Result<Dim, DimError> {
         let (dim, length) = Dim::prefix(text)?;
         if length < text.trim_end().len() {
-            return Err(DimError {
-                at: length,
-                wanted: "the end",
-            });
+            return Err(DimError { at: length, wanted: "the end" });
         }
         Ok(dim)
     }
@@ -129,11 +122,7 @@ impl FromStr for Dim {
 impl Dim {
     /// The size that `text` starts with, and how many bytes it takes.
     pub(crate) fn prefix(text: &str) -> Result<(Dim, usize), DimError> {
-        let mut reader = Reader {
-            text,
-            at: 0,
-            depth: 0,
-        };
+        let mut reader = Reader { text, at: 0, depth: 0 };
         let dim = match reader.sum()? {
             DimExpr::Const(size) => Dim::Known(size),
             expr => Dim::Symbolic(Arc::new(expr)),
@@ -202,9 +191,7 @@ impl<'a> Reader<'a> {
             return Err(self.wanted("a small positive power"));
         }
         let factors = std::iter::repeat_n(base.clone(), exponent as usize - 1);
-        Ok(factors.fold(base, |product, factor| {
-            DimExpr::Mul(product.into(), factor.into())
-        }))
+        Ok(factors.fold(base, |product, factor| DimExpr::Mul(product.into(), factor.into())))
     }
 
     fn atom(&mut self) -> Result<DimExpr, DimError> {
@@ -240,9 +227,7 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self, sign: &str) -> Result<i64, DimError> {
         let digits = self.take(|c| c.is_ascii_digit());
-        format!("{sign}{digits}")
-            .parse()
-            .map_err(|_| self.wanted("a number of 64 bits"))
+        format!("{sign}{digits}").parse().map_err(|_| self.wanted("a number of 64 bits"))
     }
 
     fn take(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
@@ -272,18 +257,11 @@ impl<'a> Reader<'a> {
             ',' => "a comma",
             _ => "a closing bracket",
         };
-        if self.eat(symbol) {
-            Ok(())
-        } else {
-            Err(self.wanted(wanted))
-        }
+        if self.eat(symbol) { Ok(()) } else { Err(self.wanted(wanted)) }
     }
 
     fn wanted(&self, wanted: &'static str) -> DimError {
-        DimError {
-            at: self.at,
-            wanted,
-        }
+        DimError { at: self.at, wanted }
     }
 }
 
@@ -327,10 +305,7 @@ mod tests {
         check("-1*a + b", "-1*a + b");
         check("a^2*b", "a*a*b");
         check("a^3 - 2", "a*a*a - 2");
-        check(
-            "floordiv(b, 2) - mod(-1*b, 8)",
-            "floordiv(b, 2) - mod(-1*b, 8)",
-        );
+        check("floordiv(b, 2) - mod(-1*b, 8)", "floordiv(b, 2) - mod(-1*b, 8)");
         check("max(a,min( b , 3 ))", "max(a, min(b, 3))");
     }
 
@@ -349,27 +324,15 @@ mod tests {
     #[test]
     fn what_is_no_size_is_refused_and_says_where() {
         let error = |text: &str| text.parse::<Dim>().unwrap_err().to_string();
-        assert_eq!(
-            error(""),
-            "expected a number or a symbol at byte 0 of a size"
-        );
-        assert_eq!(
-            error("2*"),
-            "expected a number or a symbol at byte 2 of a size"
-        );
+        assert_eq!(error(""), "expected a number or a symbol at byte 0 of a size");
+        assert_eq!(error("2*"), "expected a number or a symbol at byte 2 of a size");
         assert_eq!(error("a b"), "expected the end at byte 2 of a size");
         assert_eq!(error("max(a)"), "expected a comma at byte 5 of a size");
         assert_eq!(
             error("99999999999999999999"),
             "expected a number of 64 bits at byte 20 of a size"
         );
-        assert_eq!(
-            error("((a^99)^99)^99"),
-            "expected a small positive power at byte 10 of a size"
-        );
-        assert_eq!(
-            error(&"(".repeat(9999)),
-            "expected fewer brackets at byte 64 of a size"
-        );
+        assert_eq!(error("((a^99)^99)^99"), "expected a small positive power at byte 10 of a size");
+        assert_eq!(error(&"(".repeat(9999)), "expected fewer brackets at byte 64 of a size");
     }
 }

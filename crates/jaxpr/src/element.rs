@@ -27,10 +27,7 @@ pub(crate) fn write(dtype: &DType, bytes: &[u8]) -> String {
     if read(dtype, &readable).as_deref() == Some(bytes) {
         return readable;
     }
-    bytes
-        .iter()
-        .rev()
-        .fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+    bytes.iter().rev().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// The little-endian bytes of a number.
@@ -83,11 +80,7 @@ fn readable(dtype: &DType, bytes: &[u8]) -> String {
         }
         _ => String::new(),
     };
-    if text == "NaN" {
-        "nan".to_owned()
-    } else {
-        text
-    }
+    if text == "NaN" { "nan".to_owned() } else { text }
 }
 
 fn is_signed(dtype: &DType) -> bool {
@@ -149,15 +142,9 @@ mod tests {
         assert_eq!(shown(DType::F32, &0.1f32.to_le_bytes()), "0.1");
         assert_eq!(shown(DType::F32, &(-0.0f32).to_le_bytes()), "-0.0");
         assert_eq!(shown(DType::F32, &f32::NAN.to_le_bytes()), "nan");
-        assert_eq!(
-            shown(DType::F32, &0x7fc0_0001u32.to_le_bytes()),
-            "0x7fc00001"
-        );
+        assert_eq!(shown(DType::F32, &0x7fc0_0001u32.to_le_bytes()), "0x7fc00001");
         assert_eq!(shown(DType::F64, &f64::NEG_INFINITY.to_le_bytes()), "-inf");
-        assert_eq!(
-            shown(DType::Bf16, &bf16::from_f32(1.5).to_le_bytes()),
-            "1.5"
-        );
+        assert_eq!(shown(DType::Bf16, &bf16::from_f32(1.5).to_le_bytes()), "1.5");
         assert_eq!(shown(DType::Bool, &[1]), "True");
         assert_eq!(shown(DType::Bool, &[2]), "0x02");
         assert_eq!(shown(DType::I4, &[0xff]), "-1");
@@ -173,9 +160,7 @@ mod tests {
     #[test]
     fn every_pattern_of_one_and_two_bytes_reads_back_as_itself() {
         use DType::{Bf16, Bool, F8E4M3Fn, F8E4M3FnUz, F8E5M2, F8E5M2FnUz, F8E8M0, F16, I8, U8};
-        for dtype in [
-            Bool, I8, U8, F8E4M3Fn, F8E4M3FnUz, F8E5M2, F8E5M2FnUz, F8E8M0,
-        ] {
+        for dtype in [Bool, I8, U8, F8E4M3Fn, F8E4M3FnUz, F8E5M2, F8E5M2FnUz, F8E8M0] {
             for byte in 0..=u8::MAX {
                 assert_eq!(
                     read(&dtype, &write(&dtype, &[byte])),

@@ -54,19 +54,12 @@ pub enum ParamError {
     #[error("`{primitive}` has no parameter `{name}`")]
     Missing { primitive: Arc<str>, name: String },
     #[error("`{name}={found}` of `{primitive}` is not {wanted}")]
-    Kind {
-        primitive: Arc<str>,
-        name: String,
-        found: String,
-        wanted: &'static str,
-    },
+    Kind { primitive: Arc<str>, name: String, found: String, wanted: &'static str },
 }
 
 impl Params {
     pub fn new(entries: impl Into<Arc<[(Arc<str>, Param)]>>) -> Params {
-        Params {
-            entries: entries.into(),
-        }
+        Params { entries: entries.into() }
     }
 
     /// Every parameter in order.
@@ -81,10 +74,7 @@ impl Params {
 
     /// Starts a reading in which nothing has been looked at.
     pub fn reading(&self) -> Reading<'_> {
-        Reading {
-            params: self,
-            seen: Cell::new(0),
-        }
+        Reading { params: self, seen: Cell::new(0) }
     }
 }
 

@@ -21,24 +21,14 @@ use crate::param::Params;
 /// Either the complete form that [`crate::text::print`] writes, or one equation after its inputs:
 /// `x:f32[3] y:f32[3] -> z:f32[3] = add x y`, whose outputs are then those of the program.
 pub fn parse(text: &str) -> Result<Program, ParseError> {
-    let mut parser = Parser {
-        cursor: Cursor::new(text),
-        table: Table::default(),
-    };
+    let mut parser = Parser { cursor: Cursor::new(text), table: Table::default() };
     parser.cursor.space();
-    let main = if parser.at_jaxpr() {
-        parser.jaxpr()?
-    } else {
-        parser.one_equation()?
-    };
+    let main = if parser.at_jaxpr() { parser.jaxpr()? } else { parser.one_equation()? };
     parser.cursor.space();
     if parser.cursor.peek().is_some() {
         return Err(parser.cursor.error("expected the end"));
     }
-    Ok(Program {
-        table: parser.table,
-        main: Arc::new(main),
-    })
+    Ok(Program { table: parser.table, main: Arc::new(main) })
 }
 
 struct Parser<'a> {
@@ -68,12 +58,7 @@ impl<'a> Parser<'a> {
             body.jaxpr.inputs.push(var);
         }
         self.equation(&mut body)?;
-        body.jaxpr.outputs = body.jaxpr.eqns[0]
-            .outputs
-            .iter()
-            .copied()
-            .map(Atom::Var)
-            .collect();
+        body.jaxpr.outputs = body.jaxpr.eqns[0].outputs.iter().copied().map(Atom::Var).collect();
         Ok(body.jaxpr)
     }
 
@@ -151,22 +136,13 @@ impl<'a> Parser<'a> {
         let place = self.place()?;
         let outputs = outputs.into_iter().map(|output| self.define(body, output));
         let outputs = outputs.collect::<Result<_, _>>()?;
-        body.jaxpr.eqns.push(Eqn {
-            primitive,
-            inputs,
-            outputs,
-            params,
-            place,
-        });
+        body.jaxpr.eqns.push(Eqn { primitive, inputs, outputs, params, place });
         Ok(())
     }
 
     fn at_end_of_equation(&mut self) -> bool {
         self.cursor.blanks();
-        matches!(
-            self.cursor.peek(),
-            None | Some('\n' | '\r' | '@' | '#' | '}')
-        )
+        matches!(self.cursor.peek(), None | Some('\n' | '\r' | '@' | '#' | '}'))
     }
 
     fn params(&mut self) -> Result<Params, ParseError> {
@@ -190,10 +166,8 @@ impl<'a> Parser<'a> {
             && !self.cursor.rest().starts_with([':', '"'])
         {
             let var = body.names.get(word).copied().map(Atom::Var);
-            return var.ok_or_else(|| {
-                self.cursor
-                    .error_at(start, format!("`{word}` is not defined"))
-            });
+            return var
+                .ok_or_else(|| self.cursor.error_at(start, format!("`{word}` is not defined")));
         }
         self.cursor.go_to(start);
         self.constant(None).map(Atom::Literal)
@@ -208,10 +182,7 @@ impl<'a> Parser<'a> {
     fn typed_name(&mut self) -> Result<(usize, &'a str, Aval), ParseError> {
         self.cursor.space();
         let start = self.cursor.position();
-        let name = self
-            .cursor
-            .word()
-            .ok_or_else(|| self.cursor.error("expected a variable"))?;
+        let name = self.cursor.word().ok_or_else(|| self.cursor.error("expected a variable"))?;
         self.cursor.expect(":")?;
         Ok((start, name, self.aval()?))
     }
@@ -225,9 +196,7 @@ impl<'a> Parser<'a> {
         let var = VarId(body.jaxpr.vars.len() as u32);
         body.jaxpr.vars.push(Var { aval });
         if name != "_" && body.names.insert(name, var).is_some() {
-            return Err(self
-                .cursor
-                .error_at(start, format!("`{name}` is defined twice")));
+            return Err(self.cursor.error_at(start, format!("`{name}` is defined twice")));
         }
         Ok(var)
     }
@@ -249,10 +218,8 @@ impl<'a> Parser<'a> {
         if self.cursor.peek() == Some('"') {
             return Ok(DType::Other(self.cursor.string()?.into()));
         }
-        let word = self
-            .cursor
-            .word()
-            .ok_or_else(|| self.cursor.error("expected an element type"))?;
+        let word =
+            self.cursor.word().ok_or_else(|| self.cursor.error("expected an element type"))?;
         if word == "key" && self.cursor.rest().starts_with('<') {
             self.cursor.advance(1);
             let implementation = self.cursor.name("the kind of a key")?.into();

@@ -49,30 +49,17 @@ struct Printer<'a> {
 impl<'a> Printer<'a> {
     fn new(jaxpr: &'a Jaxpr, table: &'a Table, indent: usize) -> Printer<'a> {
         let constants = jaxpr.constants.iter().map(|(var, _)| *var);
-        let results = jaxpr
-            .eqns
-            .iter()
-            .flat_map(|eqn| eqn.outputs.iter().copied());
+        let results = jaxpr.eqns.iter().flat_map(|eqn| eqn.outputs.iter().copied());
         let mut names = FxHashMap::default();
         for var in jaxpr.inputs.iter().copied().chain(constants).chain(results) {
             let next = letters(names.len());
             names.entry(var).or_insert(next);
         }
-        Printer {
-            jaxpr,
-            table,
-            names,
-            indent,
-        }
+        Printer { jaxpr, table, names, indent }
     }
 
     fn jaxpr(&self) -> String {
-        let inputs: Vec<_> = self
-            .jaxpr
-            .inputs
-            .iter()
-            .map(|&var| self.definition(var))
-            .collect();
+        let inputs: Vec<_> = self.jaxpr.inputs.iter().map(|&var| self.definition(var)).collect();
         let mut lines = vec![format!(
             "jaxpr {}({}){}{} {{",
             name(&self.jaxpr.name),
@@ -88,55 +75,27 @@ impl<'a> Printer<'a> {
         for eqn in &self.jaxpr.eqns {
             lines.push(format!("  {}", self.eqn(eqn)));
         }
-        let outputs: Vec<_> = self
-            .jaxpr
-            .outputs
-            .iter()
-            .map(|atom| self.atom(atom))
-            .collect();
-        lines.push(
-            format!("  return {}", outputs.join(", "))
-                .trim_end()
-                .to_owned(),
-        );
+        let outputs: Vec<_> = self.jaxpr.outputs.iter().map(|atom| self.atom(atom)).collect();
+        lines.push(format!("  return {}", outputs.join(", ")).trim_end().to_owned());
         lines.push("}".to_owned());
         lines.join(&format!("\n{}", " ".repeat(self.indent)))
     }
 
     fn input_names(&self) -> String {
-        let names: Vec<_> = self
-            .jaxpr
-            .input_names
-            .iter()
-            .map(|name| quoted(name))
-            .collect();
-        if names.is_empty() {
-            String::new()
-        } else {
-            format!(" names({})", names.join(", "))
-        }
+        let names: Vec<_> = self.jaxpr.input_names.iter().map(|name| quoted(name)).collect();
+        if names.is_empty() { String::new() } else { format!(" names({})", names.join(", ")) }
     }
 
     fn eqn(&self, eqn: &Eqn) -> String {
-        let outputs = eqn
-            .outputs
-            .iter()
-            .map(|&var| self.definition(var) + " ")
-            .collect::<String>();
+        let outputs = eqn.outputs.iter().map(|&var| self.definition(var) + " ").collect::<String>();
         let primitive = name(&eqn.primitive);
         let params = match eqn.params.entries() {
             [] => String::new(),
             entries => format!("{{{}}}", self.entries(entries, "; ")),
         };
-        let inputs: String = eqn
-            .inputs
-            .iter()
-            .flat_map(|atom| [" ".to_owned(), self.atom(atom)])
-            .collect();
-        format!(
-            "{outputs}= {primitive}{params}{inputs}{}",
-            self.place(eqn.place)
-        )
+        let inputs: String =
+            eqn.inputs.iter().flat_map(|atom| [" ".to_owned(), self.atom(atom)]).collect();
+        format!("{outputs}= {primitive}{params}{inputs}{}", self.place(eqn.place))
     }
 
     fn atom(&self, atom: &Atom) -> String {
@@ -148,18 +107,11 @@ impl<'a> Printer<'a> {
 
     /// The name of a variable; what nothing defines has a name that cannot be read back.
     fn var(&self, var: VarId) -> String {
-        self.names
-            .get(&var)
-            .cloned()
-            .unwrap_or_else(|| format!("?{}", var.0))
+        self.names.get(&var).cloned().unwrap_or_else(|| format!("?{}", var.0))
     }
 
     fn definition(&self, var: VarId) -> String {
-        let aval = self
-            .jaxpr
-            .vars
-            .get(var.index())
-            .map(|var| aval_text(&var.aval));
+        let aval = self.jaxpr.vars.get(var.index()).map(|var| aval_text(&var.aval));
         format!("{}:{}", self.var(var), aval.as_deref().unwrap_or("?"))
     }
 
@@ -186,11 +138,7 @@ impl<'a> Printer<'a> {
                 format!("{}({})", kind_text(kind), self.entries(fields, ", "))
             }
             Param::Enum(kind, member) => {
-                let member = if is_word(member) {
-                    member.to_string()
-                } else {
-                    quoted(member)
-                };
+                let member = if is_word(member) { member.to_string() } else { quoted(member) };
                 format!("{}.{member}", name(kind))
             }
             Param::Jaxpr(jaxpr) => Printer::new(jaxpr, self.table, self.indent + 4).jaxpr(),
@@ -219,11 +167,7 @@ impl<'a> Printer<'a> {
                 format!(":{}-{}:{}", span.column, span.end_line, span.end_column)
             });
             let function = name(self.table.get_function(location.function));
-            format!(
-                "{tier}{}:{}{span} in {function}",
-                quoted(&file.path),
-                location.line
-            )
+            format!("{tier}{}:{}{span} in {function}", quoted(&file.path), location.line)
         });
         format!(" @ {}", frames.collect::<Vec<_>>().join(" < "))
     }
@@ -237,14 +181,7 @@ impl<'a> Printer<'a> {
                 ScopeKind::Transform => "~",
             };
             let plain = !entry.name.is_empty() && entry.name.chars().all(is_plain_in_scope);
-            format!(
-                "{mark}{}",
-                if plain {
-                    entry.name.to_string()
-                } else {
-                    quoted(&entry.name)
-                }
-            )
+            format!("{mark}{}", if plain { entry.name.to_string() } else { quoted(&entry.name) })
         });
         format!(" #{}", entries.collect::<Vec<_>>().join("/"))
     }
@@ -270,15 +207,8 @@ fn constant_text(constant: &Constant, known: Option<&Aval>) -> String {
     let aval = Aval::array(constant.dtype.clone(), shape);
     let contents = contents(constant).unwrap_or_else(|| format!("hex\"{}\"", hex(&constant.data)));
     let is_known = known == Some(&aval);
-    let aval = if is_known {
-        String::new()
-    } else {
-        format!(":{}", aval_text(&aval))
-    };
-    let name = constant
-        .name
-        .as_ref()
-        .map(|name| format!(" {}", quoted(name)));
+    let aval = if is_known { String::new() } else { format!(":{}", aval_text(&aval)) };
+    let name = constant.name.as_ref().map(|name| format!(" {}", quoted(name)));
     contents + &aval + &name.unwrap_or_default()
 }
 
@@ -294,15 +224,9 @@ fn contents(constant: &Constant) -> Option<String> {
         .data
         .chunks(size)
         .map(|bytes| {
-            let numbers = bytes
-                .chunks(size / parts)
-                .map(|bytes| element::write(&part, bytes));
+            let numbers = bytes.chunks(size / parts).map(|bytes| element::write(&part, bytes));
             let numbers: Vec<_> = numbers.collect();
-            if parts == 1 {
-                numbers.concat()
-            } else {
-                format!("({})", numbers.join(", "))
-            }
+            if parts == 1 { numbers.concat() } else { format!("({})", numbers.join(", ")) }
         })
         .collect();
     Some(if constant.shape.is_empty() {
@@ -315,10 +239,7 @@ fn contents(constant: &Constant) -> Option<String> {
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn aval_text(aval: &Aval) -> String {
@@ -345,11 +266,7 @@ fn dim_text(dim: &Dim) -> String {
     let text = dim.to_string();
     let word = text.trim_start_matches('-');
     let other = word.starts_with(|c: char| c.is_ascii_digit()) && dim.known().is_some();
-    if other || text.starts_with('(') || is_reserved(word) {
-        format!("dim({text})")
-    } else {
-        text
-    }
+    if other || text.starts_with('(') || is_reserved(word) { format!("dim({text})") } else { text }
 }
 
 /// Whether a word alone is a parameter of another kind than a size.
@@ -360,11 +277,7 @@ pub(crate) fn is_reserved(word: &str) -> bool {
 
 /// The name of a type in front of a bracket.
 fn kind_text(kind: &str) -> String {
-    if kind == "dim" {
-        quoted(kind)
-    } else {
-        name(kind)
-    }
+    if kind == "dim" { quoted(kind) } else { name(kind) }
 }
 
 #[cfg(test)]

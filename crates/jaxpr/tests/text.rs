@@ -144,44 +144,20 @@ fn a_word_is_what_it_looks_like() {
 #[test]
 fn an_error_says_where() {
     let refused = |text: &str| parse(text).unwrap_err().to_string();
-    assert_eq!(
-        refused("x:f32[3] -> y:f32[3] = neg z"),
-        "line 1, column 28: `z` is not defined"
-    );
-    assert_eq!(
-        refused("x:f32[3] -> x:f32[3] = neg x"),
-        "line 1, column 13: `x` is defined twice"
-    );
+    assert_eq!(refused("x:f32[3] -> y:f32[3] = neg z"), "line 1, column 28: `z` is not defined");
+    assert_eq!(refused("x:f32[3] -> x:f32[3] = neg x"), "line 1, column 13: `x` is defined twice");
     assert_eq!(
         refused("x:f32[3 -> y:f32[3] = neg x"),
         "line 1, column 10: expected a number or a symbol"
     );
-    assert_eq!(
-        refused("x:f32[] -> y:f32[] = mul x 2.0"),
-        "line 1, column 31: expected `:`"
-    );
-    assert_eq!(
-        refused("x:f32[] -> y:f32[] = f{p=} x"),
-        "line 1, column 26: expected a value"
-    );
-    assert_eq!(
-        refused("-> y:u8[] = f 256:u8[]"),
-        "line 1, column 15: `256` is no `u8`"
-    );
+    assert_eq!(refused("x:f32[] -> y:f32[] = mul x 2.0"), "line 1, column 31: expected `:`");
+    assert_eq!(refused("x:f32[] -> y:f32[] = f{p=} x"), "line 1, column 26: expected a value");
+    assert_eq!(refused("-> y:u8[] = f 256:u8[]"), "line 1, column 15: `256` is no `u8`");
     assert_eq!(
         refused("-> y:u8[] = f [1]:u8[2]"),
         "line 1, column 15: 1 elements do not fill the shape [2]"
     );
-    assert_eq!(
-        refused("jaxpr f() {\n  é:f32[] = f \"\n}"),
-        "line 2, column 15: expected a number"
-    );
-    assert_eq!(
-        refused("jaxpr f() {\n}"),
-        "line 2, column 1: expected an equation or `return`"
-    );
-    assert_eq!(
-        refused("jaxpr f() { return } x"),
-        "line 1, column 22: expected the end"
-    );
+    assert_eq!(refused("jaxpr f() {\n  é:f32[] = f \"\n}"), "line 2, column 15: expected a number");
+    assert_eq!(refused("jaxpr f() {\n}"), "line 2, column 1: expected an equation or `return`");
+    assert_eq!(refused("jaxpr f() { return } x"), "line 1, column 22: expected the end");
 }

@@ -13,7 +13,7 @@ use crate::error::{LoweringError, Refused, Result, Stop};
 use crate::plugin::{Lower, Plugin};
 
 /// The lowering of one program.
-pub struct Ctx<'g> {
+pub(crate) struct Ctx<'g> {
     pub builder: &'g Builder,
     plugins: FxHashMap<&'static str, &'static Plugin>,
     /// The axis of an input that each symbol is the size of.
@@ -21,7 +21,7 @@ pub struct Ctx<'g> {
 }
 
 /// An equation with its operands already lowered.
-pub struct Eqn<'g, 'a> {
+pub(crate) struct Eqn<'g, 'a> {
     pub primitive: &'a Arc<str>,
     pub inputs: Vec<Expr<'g>>,
     /// The types that JAX says the results have.
@@ -73,9 +73,7 @@ impl<'g> Eqn<'g, '_> {
             match self.params.get(name) {
                 None | Some(jaxpr::Param::None | jaxpr::Param::Bool(false)) => {}
                 Some(given) => {
-                    return Err(Refused::NoCounterpart {
-                        what: format!("{name}={given}"),
-                    });
+                    return Err(Refused::NoCounterpart { what: format!("{name}={given}") });
                 }
             }
         }
@@ -84,10 +82,7 @@ impl<'g> Eqn<'g, '_> {
 
     /// A refusal because the equation is not what its primitive should be.
     pub fn broken(&self, what: &str) -> Refused {
-        Refused::Internal {
-            primitive: self.primitive.clone(),
-            what: what.into(),
-        }
+        Refused::Internal { primitive: self.primitive.clone(), what: what.into() }
     }
 
     /// The type of the one result.
@@ -114,9 +109,7 @@ impl<'g> Ctx<'g> {
     pub fn ty(&self, aval: &Aval) -> std::result::Result<Type, Refused> {
         match aval {
             Aval::Array { dtype, shape } => Ok(Type::new(dtype_of(dtype)?, self.dims(shape)?)),
-            Aval::Other(text) => Err(Refused::NoType {
-                dtype: text.to_string(),
-            }),
+            Aval::Other(text) => Err(Refused::NoType { dtype: text.to_string() }),
         }
     }
 
@@ -141,9 +134,12 @@ impl<'g> Ctx<'g> {
         let (op, a, b) = match expr {
             D::Const(value) => return Ok(Size::Known(*value)),
             D::Symbol(name) => {
-                return self.symbols.borrow().get(name).cloned().ok_or_else(|| Refused::NoSize {
-                    name: name.to_string(),
-                });
+                return self
+                    .symbols
+                    .borrow()
+                    .get(name)
+                    .cloned()
+                    .ok_or_else(|| Refused::NoSize { name: name.to_string() });
             }
             D::Neg(a) => {
                 let zero = Box::new(Size::Known(0));
@@ -167,11 +163,7 @@ impl<'g> Ctx<'g> {
             bits @ (2 | 4) => pack(&constant.data, bits),
             _ => constant.data.clone(),
         };
-        let tensor = Tensor {
-            dtype,
-            shape: constant.shape.to_vec(),
-            data,
-        };
+        let tensor = Tensor { dtype, shape: constant.shape.to_vec(), data };
         Ok(self.builder.tensor(tensor, constant.name.clone()))
     }
 
@@ -179,14 +171,16 @@ impl<'g> Ctx<'g> {
     ///
     /// `label` names the construct in the path of transformations: `jit(f)`, `cond`.
     #[track_caller]
-    pub fn inline(&self, label: &str, jaxpr: &Jaxpr, arguments: &[Expr<'g>]) -> Result<Vec<Expr<'g>>> {
+    pub fn inline(
+        &self,
+        label: &str,
+        jaxpr: &Jaxpr,
+        arguments: &[Expr<'g>],
+    ) -> Result<Vec<Expr<'g>>> {
         let entered = self.builder.enter_call();
         let Place { stack, scope } = self.builder.place();
         let scope = self.builder.table(|table| table.scope(scope, ScopeKind::Transform, label));
-        let enclosing = Place {
-            stack,
-            scope: Some(scope),
-        };
+        let enclosing = Place { stack, scope: Some(scope) };
         let results = self.jaxpr(jaxpr, arguments, enclosing);
         self.builder.leave(entered);
         results
@@ -253,7 +247,8 @@ impl<'g> Ctx<'g> {
             let primitive = primitive.clone();
             return Err(Refused::NoPlugin { primitive }.into());
         };
-        let inputs = data.inputs.iter().map(|atom| self.atom(atom, values)).collect::<Result<_>>()?;
+        let inputs =
+            data.inputs.iter().map(|atom| self.atom(atom, values)).collect::<Result<_>>()?;
         let outputs = data.outputs.iter().map(|&var| self.ty(jaxpr.aval(var)));
         let eqn = Eqn {
             primitive,
@@ -320,19 +315,10 @@ fn check_results(eqn: &Eqn<'_, '_>, results: &[Expr<'_>]) -> std::result::Result
 
 fn refusal(problem: Problem, primitive: &Arc<str>, opset: i64) -> Refused {
     match problem {
-        Problem::NoKernel { op, dtype } => Refused::NoKernel {
-            op,
-            dtype: dtype.to_string(),
-        },
+        Problem::NoKernel { op, dtype } => Refused::NoKernel { op, dtype: dtype.to_string() },
         Problem::NeedsOpset { op, needed } => Refused::NeedsOpset { op, needed, opset },
-        Problem::Internal(what) => Refused::Internal {
-            primitive: primitive.clone(),
-            what,
-        },
-        other => Refused::Internal {
-            primitive: primitive.clone(),
-            what: format!("{other:?}"),
-        },
+        Problem::Internal(what) => Refused::Internal { primitive: primitive.clone(), what },
+        other => Refused::Internal { primitive: primitive.clone(), what: format!("{other:?}") },
     }
 }
 
@@ -365,9 +351,7 @@ pub(crate) fn dtype_of(dtype: &jaxpr::DType) -> std::result::Result<DType, Refus
         J::C64 => DType::C64,
         J::C128 => DType::C128,
         J::Key(_) | J::Other(_) => {
-            return Err(Refused::NoType {
-                dtype: dtype.to_string(),
-            });
+            return Err(Refused::NoType { dtype: dtype.to_string() });
         }
     })
 }

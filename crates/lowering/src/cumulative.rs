@@ -64,7 +64,8 @@ fn by_doubling<'g>(
     let mut running = x;
     let mut step = 1;
     while step < size {
-        let (first, last) = (running.slice_axis(axis, 0, size - step), running.slice_axis(axis, step, size));
+        let (first, last) =
+            (running.slice_axis(axis, 0, size - step), running.slice_axis(axis, step, size));
         let joined = if reverse { join(last, first) } else { join(first, last) };
         running = if reverse {
             Expr::concat(&[joined, running.slice_axis(axis, size - step, size)], axis)

@@ -59,11 +59,7 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
 impl Axes {
     fn new(x: Expr<'_>, batch: Vec<usize>, contracted: Vec<usize>) -> Axes {
         let is_free = |axis: &usize| !batch.contains(axis) && !contracted.contains(axis);
-        Axes {
-            free: (0..x.rank()).filter(is_free).collect(),
-            batch,
-            contracted,
-        }
+        Axes { free: (0..x.rank()).filter(is_free).collect(), batch, contracted }
     }
 }
 

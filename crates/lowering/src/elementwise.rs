@@ -37,8 +37,9 @@ pub(crate) fn select_n<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         let chosen = others.first().map(|&second| which.select(second, first));
         return Ok(chosen.unwrap_or(first).expand(&shape));
     }
-    let chosen = others.iter().enumerate().fold(first, |chosen, (i, &case)| {
-        which.equal((i + 1) as f64).select(case, chosen)
-    });
+    let chosen = others
+        .iter()
+        .enumerate()
+        .fold(first, |chosen, (i, &case)| which.equal((i + 1) as f64).select(case, chosen));
     Ok(chosen.expand(&shape))
 }

@@ -10,12 +10,10 @@ use provenance::SiteId;
 pub enum Refused {
     #[error("no plugin for `{primitive}`")]
     NoPlugin { primitive: Arc<str> },
-    #[error("parameter `{param}={value}` of `{primitive}` would be dropped: the plugin does not read it")]
-    UnreadParam {
-        primitive: Arc<str>,
-        param: String,
-        value: String,
-    },
+    #[error(
+        "parameter `{param}={value}` of `{primitive}` would be dropped: the plugin does not read it"
+    )]
+    UnreadParam { primitive: Arc<str>, param: String, value: String },
     #[error("`{what}` has no ONNX counterpart")]
     NoCounterpart { what: String },
     #[error("`{op}` cannot be computed in `{dtype}` by the runtime")]
@@ -43,7 +41,9 @@ impl Refused {
             Refused::UnreadParam { .. } | Refused::NoCounterpart { .. } => {
                 Some("leave the argument at its default, or compute the same with other operations")
             }
-            Refused::NoKernel { .. } => Some("convert the operands to `float32` or `int32` before it"),
+            Refused::NoKernel { .. } => {
+                Some("convert the operands to `float32` or `int32` before it")
+            }
             Refused::NoType { .. } => Some("convert the array to a type that ONNX has"),
             Refused::NoSize { .. } => Some("make the symbol the size of an axis of some input"),
             Refused::NeedsOpset { .. } => Some("pass a higher `opset` to `to_onnx`"),

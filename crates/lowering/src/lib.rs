@@ -4,8 +4,8 @@
 
 mod call;
 mod convert;
-mod cumulative;
 mod ctx;
+mod cumulative;
 mod dot_general;
 mod elementwise;
 mod error;
@@ -17,7 +17,6 @@ mod shape;
 #[cfg(test)]
 mod testing;
 
-pub use ctx::{Ctx, Eqn};
 pub use error::{LoweringError, Refused};
 pub use lower::{Failure, Options, lower};
 pub use plugin::Plugin;

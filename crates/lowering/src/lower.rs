@@ -45,10 +45,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
         }
         Err(error) => {
             let (.., table) = builder.finish("", Vec::new(), Vec::new());
-            Err(Failure {
-                error,
-                table: Box::new(table),
-            })
+            Err(Failure { error, table: Box::new(table) })
         }
     }
 }
@@ -57,17 +54,10 @@ type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>);
 
 fn lower_main<'g>(builder: &'g Builder, program: &Program) -> Result<Ends<'g>, LoweringError> {
     let main = &program.main;
-    let place = Place {
-        stack: main.place.stack,
-        scope: None,
-    };
+    let place = Place { stack: main.place.stack, scope: None };
     let at_definition = |stop: Stop| match stop {
         Stop::Here(why) => {
-            let site = Site {
-                stack: place.stack,
-                scope: None,
-                emitter: None,
-            };
+            let site = Site { stack: place.stack, scope: None, emitter: None };
             let site = builder.table(|table| table.site(site));
             LoweringError { why, site }
         }
@@ -103,7 +93,10 @@ fn inputs<'g>(ctx: &Ctx<'g>, program: &Program) -> Result<Vec<Expr<'g>>, Refused
             }
         }
     }
-    names.zip(&main.inputs).map(|(name, &var)| Ok(ctx.builder.input(&name, ctx.ty(main.aval(var))?))).collect()
+    names
+        .zip(&main.inputs)
+        .map(|(name, &var)| Ok(ctx.builder.input(&name, ctx.ty(main.aval(var))?)))
+        .collect()
 }
 
 /// An output must be a value of its own: what is an input, a constant or already an output is

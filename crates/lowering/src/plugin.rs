@@ -29,12 +29,7 @@ pub(crate) enum Lower {
 impl Plugin {
     #[track_caller]
     const fn new(primitive: &'static str, lower: Lower) -> Plugin {
-        Plugin {
-            primitive,
-            limits: &[],
-            line: Location::caller(),
-            lower,
-        }
+        Plugin { primitive, limits: &[], line: Location::caller(), lower }
     }
 
     /// Says what the plugin does not do.

@@ -69,8 +69,9 @@ pub const PLUGINS: &[Plugin] = &[
     unary("expm1", exponential::expm1),
     unary("log", |x| x.log()),
     unary("log1p", exponential::log1p),
-    unary("logistic", |x| x.sigmoid())
-        .limits(&["ONNX Runtime gives 0 below −18 in float32, where the true value is under 2·10⁻⁸"]),
+    unary("logistic", |x| x.sigmoid()).limits(&[
+        "ONNX Runtime gives 0 below −18 in float32, where the true value is under 2·10⁻⁸",
+    ]),
     unary("rsqrt", |x| x.sqrt().recip()),
     unary("sqrt", |x| x.sqrt()),
     // Trigonometric and hyperbolic.

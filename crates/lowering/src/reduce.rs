@@ -59,7 +59,9 @@ pub(crate) fn reduce_xor<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     match x.dtype() {
-        DType::Bool => Ok(x.cast(DType::I32).reduce_sum(&axes, false).modulo(2.0).cast(DType::Bool)),
+        DType::Bool => {
+            Ok(x.cast(DType::I32).reduce_sum(&axes, false).modulo(2.0).cast(DType::Bool))
+        }
         _ => by_halves(eqn, x, &axes, x.constant(0.0), bits::xor),
     }
 }
@@ -142,7 +144,8 @@ fn by_halves<'g>(
         }
         while size > 1 {
             let half = size / 2;
-            let joined = join(rest.slice_axis(axis, 0, half), rest.slice_axis(axis, half, 2 * half));
+            let joined =
+                join(rest.slice_axis(axis, 0, half), rest.slice_axis(axis, half, 2 * half));
             rest = if size % 2 == 1 {
                 Expr::concat(&[joined, rest.slice_axis(axis, size - 1, size)], axis)
             } else {

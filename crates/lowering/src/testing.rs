@@ -8,12 +8,9 @@ use crate::lower::{Options, lower};
 #[track_caller]
 pub(crate) fn check(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
-    let options = Options {
-        model_name: "test".into(),
-        opset: 23,
-    };
+    let options = Options { model_name: "test".into(), opset: 23 };
     let text = match lower(program, &options) {
-        Ok(model) => onnx::text::print(&model),
+        Ok(model) => model.text().to_string(),
         Err(failure) => format!("refused: {}\n", failure.error),
     };
     expect.assert_eq(&text);

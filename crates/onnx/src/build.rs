@@ -86,8 +86,14 @@ pub enum SizeOp {
 #[non_exhaustive]
 pub enum Problem {
     /// The runtime has no kernel for the type, nor for a wider one.
-    NoKernel { op: String, dtype: DType },
-    NeedsOpset { op: String, needed: i64 },
+    NoKernel {
+        op: String,
+        dtype: DType,
+    },
+    NeedsOpset {
+        op: String,
+        needed: i64,
+    },
     /// The plugin asked for something that makes no sense.
     Internal(String),
 }
@@ -95,15 +101,8 @@ pub enum Problem {
 impl Builder {
     /// Starts a graph for models of this opset; places refer to `table`.
     pub fn new(opset: i64, table: Table) -> Builder {
-        let state = State {
-            table,
-            open: vec![Vec::new()],
-            ..State::default()
-        };
-        Builder {
-            opset,
-            state: RefCell::new(state),
-        }
+        let state = State { table, open: vec![Vec::new()], ..State::default() };
+        Builder { opset, state: RefCell::new(state) }
     }
 
     pub fn opset(&self) -> i64 {
@@ -117,11 +116,7 @@ impl Builder {
 
     /// An input of the graph.
     pub fn input(&self, name: &str, ty: Type) -> Expr<'_> {
-        self.value(Value {
-            name: Some(name.into()),
-            ty: Some(ty),
-            ..Value::default()
-        })
+        self.value(Value { name: Some(name.into()), ty: Some(ty), ..Value::default() })
     }
 
     /// An initializer. Small ones of equal contents are one value.
@@ -184,12 +179,7 @@ impl Builder {
         self.state.borrow_mut().open.push(Vec::new());
         let inputs: Vec<Expr<'g>> = inputs
             .iter()
-            .map(|ty| {
-                self.value(Value {
-                    ty: Some(ty.clone()),
-                    ..Value::default()
-                })
-            })
+            .map(|ty| self.value(Value { ty: Some(ty.clone()), ..Value::default() }))
             .collect();
         let outputs = f(&inputs);
         let nodes = self.state.borrow_mut().open.pop().unwrap_or_default();
@@ -221,14 +211,8 @@ impl Builder {
         let caller = Location::caller();
         let mut state = self.state.borrow_mut();
         let parent = state.emitter_at(caller);
-        let emitting = Emitting {
-            parent,
-            ..state.emitting
-        };
-        Entered {
-            place: state.place,
-            emitting: std::mem::replace(&mut state.emitting, emitting),
-        }
+        let emitting = Emitting { parent, ..state.emitting };
+        Entered { place: state.place, emitting: std::mem::replace(&mut state.emitting, emitting) }
     }
 
     pub fn leave(&self, entered: Entered) {
@@ -263,11 +247,7 @@ impl Builder {
         let mut state = self.state.borrow_mut();
         let emitter = state.emitter_at(caller);
         let Place { stack, scope } = state.place;
-        state.table.site(Site {
-            stack,
-            scope,
-            emitter,
-        })
+        state.table.site(Site { stack, scope, emitter })
     }
 
     /// The first thing that could not be built since the last call.
@@ -279,10 +259,7 @@ impl Builder {
     /// it wanted, so that building goes on until the problem is asked for.
     pub fn broken(&self, what: String, ty: Type) -> Expr<'_> {
         self.note(Problem::Internal(what));
-        self.value(Value {
-            ty: Some(ty),
-            ..Value::default()
-        })
+        self.value(Value { ty: Some(ty), ..Value::default() })
     }
 
     /// Ends the building: the main graph, with every value and the table.
@@ -365,11 +342,7 @@ impl State {
         }
         let emitter = self.emitter_at(line);
         let Place { stack, scope } = self.place;
-        let site = self.table.site(Site {
-            stack,
-            scope,
-            emitter,
-        });
+        let site = self.table.site(Site { stack, scope, emitter });
         let origin = self.table.origin(Origin::of(site));
         self.origins.insert(key, origin);
         origin

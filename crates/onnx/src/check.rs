@@ -163,7 +163,8 @@ impl<'a> Checker<'a> {
         let mut listed = FxHashSet::default();
         for &output in &graph.outputs {
             let is_constant = kind != Kind::Body && self.is_constant(output)?;
-            let is_own = self.visible.contains(&output) && (kind != Kind::Body || own.contains(&output));
+            let is_own =
+                self.visible.contains(&output) && (kind != Kind::Body || own.contains(&output));
             let (graph, value) = (graph.name.clone(), self.value(output));
             if !is_own && !is_constant {
                 return Err(CheckError::OutputNotDefined { graph, value });
@@ -273,7 +274,7 @@ mod tests {
 
     /// What is wrong with the model of `text` after `change`.
     #[track_caller]
-    fn wrong(text: &str, change: impl FnOnce(&mut Model), expect: Expect) {
+    fn wrong(text: &str, change: impl FnOnce(&mut Model), expect: &Expect) {
         let mut model = parse_graph(text).unwrap();
         check(&model).unwrap();
         change(&mut model);
@@ -300,7 +301,7 @@ mod tests {
         wrong(
             CHAIN,
             |model| model.graph.nodes[0].outputs[0] = model.graph.inputs[0],
-            expect!["value `x` is defined twice"],
+            &expect!["value `x` is defined twice"],
         );
         wrong(
             CHAIN,
@@ -308,7 +309,7 @@ mod tests {
                 let constant = model.graph.nodes[1].inputs[1].unwrap();
                 model.graph.inputs.push(constant);
             },
-            expect!["value #2 is defined twice"],
+            &expect!["value #2 is defined twice"],
         );
     }
 
@@ -317,7 +318,7 @@ mod tests {
         wrong(
             CHAIN,
             |model| model.graph.nodes.swap(0, 1),
-            expect!["Add without a name reads value #1 before it is defined"],
+            &expect!["Add without a name reads value #1 before it is defined"],
         );
         wrong(
             BRANCH,
@@ -325,7 +326,7 @@ mod tests {
                 let other = body(model, 0).outputs[0];
                 body(model, 1).nodes[0].inputs[0] = Some(other);
             },
-            expect!["Abs without a name reads value `a` before it is defined"],
+            &expect!["Abs without a name reads value `a` before it is defined"],
         );
     }
 
@@ -337,21 +338,23 @@ mod tests {
                 let outer = model.graph.inputs[0];
                 body(model, 0).outputs[0] = outer;
             },
-            expect!["output `x` of graph `no` is not defined in it"],
+            &expect!["output `x` of graph `no` is not defined in it"],
         );
     }
 
     #[test]
     fn names_are_given_once() {
-        let rename = |model: &mut Model| model.graph.nodes.iter_mut().for_each(|node| node.name = Some("n".into()));
-        wrong(CHAIN, rename, expect!["two nodes are called `n`"]);
+        let rename = |model: &mut Model| {
+            model.graph.nodes.iter_mut().for_each(|node| node.name = Some("n".into()));
+        };
+        wrong(CHAIN, rename, &expect!["two nodes are called `n`"]);
         wrong(
             CHAIN,
             |model| {
                 let id = model.graph.nodes[0].outputs[0];
                 model.values[id].name = Some("y".into());
             },
-            expect!["two values are called `y`"],
+            &expect!["two values are called `y`"],
         );
     }
 
@@ -365,7 +368,9 @@ mod tests {
                 let data = bytes::Bytes::from_static(&[0; 3]);
                 model.values[id].tensor = Some(Arc::new(Tensor { dtype: DType::F32, shape, data }));
             },
-            expect!["#2 has 3 bytes, which is not what its type `f32[9223372036854775807,9223372036854775807]` asks for"],
+            &expect![
+                "#2 has 3 bytes, which is not what its type `f32[9223372036854775807,9223372036854775807]` asks for"
+            ],
         );
     }
 
@@ -374,7 +379,7 @@ mod tests {
         wrong(
             CHAIN,
             |model| model.graph.nodes[0].domain = "local".into(),
-            expect!["Neg without a name is of domain `local`, which the model does not import"],
+            &expect!["Neg without a name is of domain `local`, which the model does not import"],
         );
         wrong(
             CHAIN,
@@ -382,7 +387,7 @@ mod tests {
                 let id = model.graph.inputs[0];
                 model.values[id].ty = None;
             },
-            expect!["value `x` of graph `f` has no type"],
+            &expect!["value `x` of graph `f` has no type"],
         );
     }
 }

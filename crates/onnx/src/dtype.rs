@@ -86,7 +86,9 @@ impl DType {
     }
 
     pub fn is_float(self) -> bool {
-        use DType::{Bf16, F4E2M1, F8E4M3Fn, F8E4M3FnUz, F8E5M2, F8E5M2FnUz, F8E8M0, F16, F32, F64};
+        use DType::{
+            Bf16, F4E2M1, F8E4M3Fn, F8E4M3FnUz, F8E5M2, F8E5M2FnUz, F8E8M0, F16, F32, F64,
+        };
         matches!(
             self,
             F16 | F32 | F64 | Bf16 | F8E4M3Fn | F8E4M3FnUz | F8E5M2 | F8E5M2FnUz | F8E8M0 | F4E2M1

@@ -41,11 +41,7 @@ pub fn save(
     }
     let data_path = with_suffix(path, ".data");
     target_name(&data_path)?;
-    let mut data = DataFile {
-        location: format!("{file_name}.data"),
-        end: 0,
-        tensors: Vec::new(),
-    };
+    let mut data = DataFile { location: format!("{file_name}.data"), end: 0, tensors: Vec::new() };
     let proto = model_proto(model, render, Some(&mut data))?;
     let staged_data = Staged::write(&data_path, |out| Ok(data.write(out)?))?;
     let staged_model = Staged::write(path, |out| encode(&proto, out))?;
@@ -153,10 +149,7 @@ impl Staged {
             WriteError::Io(why) => failed(why),
             other => other,
         })?;
-        Ok(Staged {
-            temporary,
-            target: target.into(),
-        })
+        Ok(Staged { temporary, target: target.into() })
     }
 
     fn commit(self) -> Result<(), WriteError> {
@@ -189,13 +182,11 @@ impl Backup {
         let exists = match fs::rename(target, &saved.0) {
             Ok(()) => true,
             Err(why) if why.kind() == io::ErrorKind::NotFound => false,
-            Err(why) => return Err(WriteError::File { path: target.into(), why }),
+            Err(why) => {
+                return Err(WriteError::File { path: target.into(), why });
+            }
         };
-        Ok(Backup {
-            target: target.into(),
-            saved: exists.then_some(saved),
-            is_restored: true,
-        })
+        Ok(Backup { target: target.into(), saved: exists.then_some(saved), is_restored: true })
     }
 
     fn forget(mut self) {
@@ -218,10 +209,8 @@ impl Drop for Backup {
 
 /// The name of the file at `path`, which is not there yet or can be replaced.
 fn target_name(path: &Path) -> Result<String, WriteError> {
-    let refuse = |kind, what: &str| WriteError::File {
-        path: path.into(),
-        why: io::Error::new(kind, what),
-    };
+    let refuse =
+        |kind, what: &str| WriteError::File { path: path.into(), why: io::Error::new(kind, what) };
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
             return Err(refuse(io::ErrorKind::IsADirectory, "it is a directory"));
@@ -352,6 +341,14 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
+    fn a_folder_that_cannot_be_written_to_is_named() {
+        // Nobody can make files here, whatever their rights.
+        let found = refused(&Folder::new("unwritable"), Path::new("/proc/self/m.onnx"), 1 << 20);
+        assert!(found.starts_with("cannot write `/proc/self/m.onnx`: "), "{found}");
+    }
+
+    #[test]
     fn a_directory_is_not_replaced() {
         let folder = Folder::new("directory");
         fs::create_dir(folder.0.join("m.onnx")).unwrap();
@@ -409,10 +406,7 @@ mod tests {
     #[test]
     fn a_model_cannot_reach_out_of_its_folder() {
         for location in ["/etc/passwd", "../secret", "a/../../secret", ""] {
-            let external = External {
-                location: location.into(),
-                ..External::default()
-            };
+            let external = External { location: location.into(), ..External::default() };
             let error = fetch(Path::new("/tmp"), &external).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{location}");
         }

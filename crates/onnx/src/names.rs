@@ -21,24 +21,14 @@ pub fn assign_names(model: &mut Model) {
     for graph in graphs_mut(model) {
         keep_node_names(graph, &mut nodes);
     }
-    let Model {
-        graph,
-        functions,
-        values,
-        provenance,
-        ..
-    } = model;
+    let Model { graph, functions, values, provenance, .. } = model;
     let mut graphs = vec![("", graph)];
     graphs.extend(functions.iter_mut().map(|function| (&*function.name, &mut function.body)));
     for (_, graph) in &mut graphs {
         name_nodes(graph, provenance, &mut nodes);
         name_graphs(graph, "graph");
     }
-    let mut values = ValueNames {
-        values,
-        names: Unique::default(),
-        kept: FxHashSet::default(),
-    };
+    let mut values = ValueNames { values, names: Unique::default(), kept: FxHashSet::default() };
     if let Some((_, main)) = graphs.first() {
         main.inputs.iter().chain(&main.outputs).for_each(|&id| values.keep(id));
     }
@@ -84,7 +74,8 @@ impl Unique {
 /// Takes away the names that are empty or taken.
 fn keep_node_names(graph: &mut Graph, names: &mut Unique) {
     for node in &mut graph.nodes {
-        node.name = node.name.take().filter(|name| !name.is_empty() && names.taken.insert(name.clone()));
+        node.name =
+            node.name.take().filter(|name| !name.is_empty() && names.taken.insert(name.clone()));
         for body in node.bodies_mut() {
             keep_node_names(body, names);
         }
@@ -210,7 +201,7 @@ mod tests {
     use crate::text::parse_graph;
 
     #[track_caller]
-    fn check(model: &mut Model, expect: Expect) {
+    fn check(model: &mut Model, expect: &Expect) {
         assign_names(model);
         let mut text = String::new();
         for graph in model.graphs() {
@@ -237,7 +228,7 @@ mod tests {
                  y:f32[1] = Add(%2, %3)",
             )
             .unwrap(),
-            expect![[r"
+            &expect![[r"
                 Mul
                 Mul_1
                 Split
@@ -269,7 +260,7 @@ mod tests {
                  y = Neg(%0)",
             )
             .unwrap(),
-            expect![[r"
+            &expect![[r"
                 If
                 Neg_2
                 Neg
@@ -290,7 +281,8 @@ mod tests {
 
     #[test]
     fn a_node_is_called_after_its_scope_and_its_primitive() {
-        let mut model = parse_graph("graph f(x:f32[2]) -> (y)\n%0 = Exp(x)\ny:f32[2] = Add(%0, 1.0)").unwrap();
+        let mut model =
+            parse_graph("graph f(x:f32[2]) -> (y)\n%0 = Exp(x)\ny:f32[2] = Add(%0, 1.0)").unwrap();
         let table = &mut model.provenance;
         let mut scope: Option<ScopeId> = None;
         for (kind, name) in [
@@ -309,11 +301,7 @@ mod tests {
         };
         let plugin = table.emitter(emitter(EmitterKind::Plugin, "expm1", None));
         let helper = table.emitter(emitter(EmitterKind::Helper, "scaled", Some(plugin)));
-        let site = table.site(Site {
-            stack: None,
-            scope,
-            emitter: Some(helper),
-        });
+        let site = table.site(Site { stack: None, scope, emitter: Some(helper) });
         let origin = table.origin(Origin::of(site));
         for node in &mut model.graph.nodes {
             node.origin = origin;
@@ -321,7 +309,7 @@ mod tests {
         model.graph.nodes[1].name = Some("kept".into());
         check(
             &mut model,
-            expect![[r"
+            &expect![[r"
                 Net/blocks.3/expm1
                 kept
                 graph f(x:f32[2]) -> (y)
@@ -334,13 +322,14 @@ mod tests {
 
     #[test]
     fn two_nodes_of_one_name_are_told_apart() {
-        let mut model = parse_graph("graph f(x:f32[]) -> (y)\n%0 = Neg(x)\ny:f32[] = Neg(%0)").unwrap();
+        let mut model =
+            parse_graph("graph f(x:f32[]) -> (y)\n%0 = Neg(x)\ny:f32[] = Neg(%0)").unwrap();
         for node in &mut model.graph.nodes {
             node.name = Some("n".into());
         }
         check(
             &mut model,
-            expect![[r"
+            &expect![[r"
                 n
                 Neg
                 graph f(x:f32[]) -> (y)

@@ -8,6 +8,7 @@ use bytes::Bytes;
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_qualifications)]
 pub(crate) mod generated;
 mod read;
+mod stream;
 mod write;
 
 pub use read::{External, ReadError, read, read_with};

@@ -41,7 +41,8 @@ impl Model {
 }
 
 /// Words that mean something of their own where a value can stand.
-const RESERVED: &[&str] = &["_", "const", "inf", "nan", "true", "false", "graph", "function", "tensor"];
+const RESERVED: &[&str] =
+    &["_", "const", "inf", "nan", "true", "false", "graph", "function", "tensor"];
 
 /// Whether a character can be in a name without backticks.
 fn is_plain(character: char) -> bool {

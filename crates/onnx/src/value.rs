@@ -64,10 +64,7 @@ pub struct Type {
 
 impl Type {
     pub fn new(dtype: DType, shape: impl Into<Arc<[Dim]>>) -> Type {
-        Type {
-            dtype,
-            shape: shape.into(),
-        }
+        Type { dtype, shape: shape.into() }
     }
 
     pub fn rank(&self) -> usize {

@@ -1,4 +1,5 @@
 //! What is written can be read, and is then the same.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fmt::Write;
 
@@ -14,12 +15,7 @@ use proptest::prelude::*;
 /// A node of a made-up graph, or a body.
 #[derive(Clone, Debug)]
 enum Step {
-    Node {
-        operands: Vec<Operand>,
-        attrs: Vec<usize>,
-        outputs: usize,
-        is_typed: bool,
-    },
+    Node { operands: Vec<Operand>, attrs: Vec<usize>, outputs: usize, is_typed: bool },
     Branch(Vec<Step>),
 }
 
@@ -67,12 +63,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     ];
     let attrs = proptest::sample::subsequence((0..ATTRS.len()).collect::<Vec<_>>(), 0..4);
     let node = (vec(operand, 0..4), attrs, 1..3_usize, any::<bool>()).prop_map(
-        |(operands, attrs, outputs, is_typed)| Step::Node {
-            operands,
-            attrs,
-            outputs,
-            is_typed,
-        },
+        |(operands, attrs, outputs, is_typed)| Step::Node { operands, attrs, outputs, is_typed },
     );
     let step = node.prop_recursive(3, 16, 4, |inner| vec(inner, 1..4).prop_map(Step::Branch));
     vec(step, 1..6)
@@ -86,12 +77,7 @@ fn lines(text: &mut String, steps: &[Step], visible: &mut Vec<String>, count: &m
             (format!("%{count}"), ty.to_owned())
         };
         match step {
-            Step::Node {
-                operands,
-                attrs,
-                outputs,
-                is_typed,
-            } => {
+            Step::Node { operands, attrs, outputs, is_typed } => {
                 let ty = if *is_typed { ":f32[2,B]" } else { "" };
                 let defined: Vec<_> = (0..*outputs).map(|_| fresh(ty)).collect();
                 let operands: Vec<&str> = operands
@@ -103,9 +89,11 @@ fn lines(text: &mut String, steps: &[Step], visible: &mut Vec<String>, count: &m
                     })
                     .collect();
                 let attrs: Vec<&str> = attrs.iter().map(|&index| ATTRS[index]).collect();
-                let outputs: Vec<String> = defined.iter().map(|(name, ty)| format!("{name}{ty}")).collect();
+                let outputs: Vec<String> =
+                    defined.iter().map(|(name, ty)| format!("{name}{ty}")).collect();
                 let (outputs, operands) = (outputs.join(", "), operands.join(", "));
-                writeln!(text, "{outputs} = my.domain::Op({operands}) {{{}}}", attrs.join(", ")).unwrap();
+                writeln!(text, "{outputs} = my.domain::Op({operands}) {{{}}}", attrs.join(", "))
+                    .unwrap();
                 visible.extend(defined.into_iter().map(|(name, _)| name));
             }
             Step::Branch(inner) => {
@@ -114,7 +102,8 @@ fn lines(text: &mut String, steps: &[Step], visible: &mut Vec<String>, count: &m
                 let mut inside = visible.clone();
                 lines(&mut body, inner, &mut inside, count);
                 let last = inside.last().unwrap();
-                writeln!(text, "{name} = If(x) {{body={{\ngraph b() -> ({last})\n{body}}}}}").unwrap();
+                writeln!(text, "{name} = If(x) {{body={{\ngraph b() -> ({last})\n{body}}}}}")
+                    .unwrap();
                 visible.push(name);
             }
         }
@@ -136,7 +125,7 @@ fn models() -> impl Strategy<Value = Model> {
         let mut visible = vec!["x".to_owned()];
         lines(&mut body, &function, &mut visible, &mut count);
         let last = visible.pop().unwrap();
-        text += &format!("function my.domain::f(x:f32[2,B]) -> ({last})\n{body}");
+        write!(text, "function my.domain::f(x:f32[2,B]) -> ({last})\n{body}").unwrap();
         parse_graph(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     })
 }
@@ -147,7 +136,9 @@ fn described(model: &Model) -> String {
     for graph in model.graphs() {
         for node in &graph.nodes {
             writeln!(text, "{:?} {:?}", node.name, node.metadata).unwrap();
-            for tensor in node.inputs.iter().flatten().filter_map(|&id| model.values[id].tensor.as_ref()) {
+            for tensor in
+                node.inputs.iter().flatten().filter_map(|&id| model.values[id].tensor.as_ref())
+            {
                 writeln!(text, "{tensor:?}").unwrap();
             }
             for (name, attr) in &node.attrs {
@@ -157,15 +148,9 @@ fn described(model: &Model) -> String {
             }
         }
     }
-    let Model {
-        ir_version,
-        opsets,
-        producer_name,
-        producer_version,
-        metadata,
-        ..
-    } = model;
-    writeln!(text, "{ir_version} {opsets:?} {producer_name} {producer_version} {metadata:?}").unwrap();
+    let Model { ir_version, opsets, producer_name, producer_version, metadata, .. } = model;
+    writeln!(text, "{ir_version} {opsets:?} {producer_name} {producer_version} {metadata:?}")
+        .unwrap();
     text
 }
 

@@ -41,11 +41,7 @@ mod tests {
 
     fn encoded(table: &Table, roots: &[OriginId]) -> Encoded {
         let nothing_there = |_: &Path| false;
-        encode(
-            table,
-            roots,
-            &mut Paths::new(PathPolicy::Absolute, &nothing_there),
-        )
+        encode(table, roots, &mut Paths::new(PathPolicy::Absolute, &nothing_there))
     }
 
     /// Every origin with all that its ids stand for, as one text each.
@@ -56,34 +52,20 @@ mod tests {
                 let frame = |location: crate::Location| {
                     let file = table.get_file(location.file);
                     let function = table.get_function(location.function);
-                    format!(
-                        "{file:?} {function:?} {} {:?}",
-                        location.line, location.span
-                    )
+                    format!("{file:?} {function:?} {} {:?}", location.line, location.span)
                 };
                 locations.map(frame).collect::<Vec<_>>()
             });
             let scopes = site.scope.map(|scope| {
-                let entries = table
-                    .scope_path(scope)
-                    .into_iter()
-                    .map(|id| table.get_scope(id));
+                let entries = table.scope_path(scope).into_iter().map(|id| table.get_scope(id));
                 entries
                     .map(|scope| format!("{:?} {:?}", scope.kind, scope.name))
                     .collect::<Vec<_>>()
             });
             let emitters = site.emitter.map(|emitter| {
-                let entries = table
-                    .emitter_path(emitter)
-                    .into_iter()
-                    .map(|id| table.get_emitter(id));
-                let spell = |Emitter {
-                                 kind,
-                                 name,
-                                 file,
-                                 line,
-                                 ..
-                             }: &Emitter| {
+                let entries =
+                    table.emitter_path(emitter).into_iter().map(|id| table.get_emitter(id));
+                let spell = |Emitter { kind, name, file, line, .. }: &Emitter| {
                     format!("{kind:?} {name:?} {file:?} {line}")
                 };
                 entries.map(spell).collect::<Vec<_>>()
@@ -91,10 +73,7 @@ mod tests {
             format!("{frames:?} {scopes:?} {emitters:?}")
         };
         let origins = origins.iter().map(|&id| {
-            let mut sites = table
-                .get_origin(id)
-                .sites()
-                .map(|site| spell(table.get_site(site)));
+            let mut sites = table.get_origin(id).sites().map(|site| spell(table.get_site(site)));
             let primary = sites.next();
             let mut absorbed: Vec<_> = sites.collect();
             absorbed.sort();
@@ -120,16 +99,8 @@ mod tests {
             line: 3,
             parent: None,
         }));
-        let bare = table.site(Site {
-            stack,
-            scope: None,
-            emitter: None,
-        });
-        let full = table.site(Site {
-            stack,
-            scope,
-            emitter,
-        });
+        let bare = table.site(Site { stack, scope: None, emitter: None });
+        let full = table.site(Site { stack, scope, emitter });
         let unused = table.origin(Origin::of(bare));
         let origin = table.origin(Origin::of(full).absorb(&Origin::of(bare)));
         let document = encoded(&table, &[origin, origin]);
@@ -143,31 +114,19 @@ mod tests {
     fn a_wrong_document_says_what_is_wrong() {
         let refused = |text: &str| decode(text).unwrap_err().to_string();
         assert_eq!(refused("[]"), "the provenance table has no `version`");
-        assert_eq!(
-            refused(r#"{"version":2}"#),
-            "version 2 of the provenance table is unknown"
-        );
-        assert_eq!(
-            refused(r#"{"version":1}"#),
-            "the provenance table has no `files`"
-        );
+        assert_eq!(refused(r#"{"version":2}"#), "version 2 of the provenance table is unknown");
+        assert_eq!(refused(r#"{"version":1}"#), "the provenance table has no `files`");
         let (table, origins) = Draw::new(&[]).table();
         let text = encoded(&table, &origins).text;
         let cyclic = text.replace(r#""frames":[]"#, r#""frames":[[0,0]]"#);
-        assert_eq!(
-            refused(&cyclic),
-            "entry 0 of `frames` in the provenance table is malformed"
-        );
+        assert_eq!(refused(&cyclic), "entry 0 of `frames` in the provenance table is malformed");
         let out_of_range = text.replace(r#""origins":[[0]]"#, r#""origins":[[9]]"#);
         assert_eq!(
             refused(&out_of_range),
             "entry 0 of `origins` in the provenance table is malformed"
         );
         let empty = text.replace(r#""origins":[[0]]"#, r#""origins":[[]]"#);
-        assert_eq!(
-            refused(&empty),
-            "entry 0 of `origins` in the provenance table is malformed"
-        );
+        assert_eq!(refused(&empty), "entry 0 of `origins` in the provenance table is malformed");
     }
 
     proptest! {

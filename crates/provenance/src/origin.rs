@@ -23,10 +23,7 @@ pub struct Origin {
 impl Origin {
     /// The origin of a node that one equation asked for.
     pub fn of(primary: SiteId) -> Origin {
-        Origin {
-            primary,
-            absorbed: Box::default(),
-        }
+        Origin { primary, absorbed: Box::default() }
     }
 
     /// Takes over every place of `other`; the one shown first stays.
@@ -38,10 +35,7 @@ impl Origin {
         absorbed.sort_unstable();
         absorbed.dedup();
         absorbed.retain(|&site| site != self.primary);
-        Origin {
-            primary: self.primary,
-            absorbed: absorbed.into(),
-        }
+        Origin { primary: self.primary, absorbed: absorbed.into() }
     }
 
     /// Every place, the one to show first at the front.
@@ -59,7 +53,9 @@ mod tests {
 
     fn origins() -> impl Strategy<Value = Origin> {
         let sites = prop::collection::vec((0..8u32).prop_map(|id| Origin::of(SiteId(id))), 1..6);
-        sites.prop_map(|sites| sites[1..].iter().fold(sites[0].clone(), |all, site| all.absorb(site)))
+        sites.prop_map(|sites| {
+            sites[1..].iter().fold(sites[0].clone(), |all, site| all.absorb(site))
+        })
     }
 
     proptest! {

@@ -21,11 +21,7 @@ const ROOT_MARKERS: &[&str] = &[".git", ".hg", "pyproject.toml", "setup.py", "se
 
 impl<'a> Paths<'a> {
     pub fn new(policy: PathPolicy, is_there: &'a dyn Fn(&Path) -> bool) -> Paths<'a> {
-        Paths {
-            policy,
-            is_there,
-            roots: FxHashMap::default(),
-        }
+        Paths { policy, is_there, roots: FxHashMap::default() }
     }
 
     /// The name to write for `file`, with forward slashes. Code without a file keeps its name.
@@ -60,8 +56,9 @@ impl<'a> Paths<'a> {
         if let Some(root) = self.roots.get(folder) {
             return root.clone();
         }
-        let has_marker =
-            |folder: &&Path| ROOT_MARKERS.iter().any(|marker| (self.is_there)(&folder.join(marker)));
+        let has_marker = |folder: &&Path| {
+            ROOT_MARKERS.iter().any(|marker| (self.is_there)(&folder.join(marker)))
+        };
         let is_package = |folder: &&Path| (self.is_there)(&folder.join("__init__.py"));
         let root = folder
             .ancestors()
@@ -87,10 +84,8 @@ fn below_packages(file: &str) -> Option<&str> {
     let parts: Vec<&str> = file.split(['/', '\\']).collect();
     let packages = |&i: &usize| parts[i] == "site-packages" || parts[i] == "dist-packages";
     let library = |&i: &usize| i > 0 && is_python(parts[i]) && parts[i - 1] == "lib";
-    let folder = (0..parts.len())
-        .rev()
-        .find(packages)
-        .or_else(|| (0..parts.len()).rev().find(library))?;
+    let folder =
+        (0..parts.len()).rev().find(packages).or_else(|| (0..parts.len()).rev().find(library))?;
     let start: usize = parts[..=folder].iter().map(|part| part.len() + 1).sum();
     file.get(start..)
 }

@@ -40,17 +40,16 @@ impl<'a> Renderer<'a> {
             for frame in export_stack {
                 push_line(
                     &mut text,
-                    format_args!("{}:{} in {}", paths.shown(&frame.file), frame.line, frame.function),
+                    format_args!(
+                        "{}:{} in {}",
+                        paths.shown(&frame.file),
+                        frame.line,
+                        frame.function
+                    ),
                 );
             }
         }
-        Renderer {
-            table,
-            level,
-            paths,
-            export_stack: text,
-            encoder: Encoder::new(table),
-        }
+        Renderer { table, level, paths, export_stack: text, encoder: Encoder::new(table) }
     }
 
     /// The metadata of a node with this origin, in a fixed order.
@@ -221,7 +220,8 @@ mod tests {
     }
 
     fn internal_only(table: &mut Table) -> OriginId {
-        let frames = [5, 6].map(|line| frame("/venv/site-packages/jax/core.py", Tier::Internal, "bind", line));
+        let frames = [5, 6]
+            .map(|line| frame("/venv/site-packages/jax/core.py", Tier::Internal, "bind", line));
         let stack = Some(stack(table, &frames));
         let site = table.site(Site { stack, scope: None, emitter: None });
         table.origin(Origin::of(site))
@@ -239,7 +239,11 @@ mod tests {
         let origin = origin(&mut table);
         let nothing_there = |_: &Path| false;
         let paths = Paths::new(PathPolicy::Relative, &nothing_there);
-        let export = [ExportFrame { file: "/home/me/export.py".into(), line: 9, function: "<module>".into() }];
+        let export = [ExportFrame {
+            file: "/home/me/export.py".into(),
+            line: 9,
+            function: "<module>".into(),
+        }];
         let mut text = String::new();
         for (key, value) in Renderer::new(&table, level, paths, &export).node(origin) {
             let key = key.strip_prefix(keys::PREFIX).unwrap();
@@ -258,50 +262,70 @@ mod tests {
 
     #[test]
     fn minimal_is_the_line_the_plugin_and_the_lines_that_were_joined() {
-        check(Level::Minimal, fused, &expect![[r#"
+        check(
+            Level::Minimal,
+            fused,
+            &expect![[r#"
             callsite: "Net.__call__:12"
             plugin: "ReduceSumPlugin.lower:42"
             fused_from: "Net.__call__:13"
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn full_adds_both_stacks() {
-        check(Level::Full, fused, &expect![[r#"
+        check(
+            Level::Full,
+            fused,
+            &expect![[r#"
             callsite: "Net.__call__:12"
             plugin: "ReduceSumPlugin.lower:42"
             stacktrace: "export.py:9 in <module>\nlowering/reduce.rs:42 in ReduceSumPlugin.lower\nlowering/shape.rs:7 in broadcast"
             jax_traceback: "jax/numpy.py:900 (sum)\nmodel.py:12 (Net.__call__)\nmain.py:3 (<module>)"
             fused_from: "Net.__call__:13"
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn indexed_adds_a_number() {
-        check(Level::Indexed, fused, &expect![[r#"
+        check(
+            Level::Indexed,
+            fused,
+            &expect![[r#"
             callsite: "Net.__call__:12"
             plugin: "ReduceSumPlugin.lower:42"
             fused_from: "Net.__call__:13"
             origin: "0"
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn without_a_user_the_outermost_frame_is_shown() {
-        check(Level::Full, internal_only, &expect![[r#"
+        check(
+            Level::Full,
+            internal_only,
+            &expect![[r#"
             callsite: "bind:6"
             stacktrace: "export.py:9 in <module>"
             jax_traceback: "jax/core.py:5 (bind)\njax/core.py:6 (bind)"
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn without_frames_there_is_no_callsite() {
-        check(Level::Full, without_frames, &expect![[r#"
+        check(
+            Level::Full,
+            without_frames,
+            &expect![[r#"
             plugin: "ReduceSumPlugin.lower:42"
             stacktrace: "export.py:9 in <module>\nlowering/reduce.rs:42 in ReduceSumPlugin.lower\nlowering/shape.rs:7 in broadcast"
             jax_traceback: ""
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -47,10 +47,7 @@ pub fn report(
         let location = table.get_location(caller);
         let file = paths.shown(&table.get_file(location.file).path);
         let function = table.get_function(location.function);
-        lines.push(format!(
-            "{gutter} = called from {file}:{}, in {function}",
-            location.line
-        ));
+        lines.push(format!("{gutter} = called from {file}:{}, in {function}", location.line));
     }
     if let Some(hint) = hint {
         lines.extend([String::new(), format!("hint: {hint}")]);
@@ -104,10 +101,7 @@ fn callers(table: &Table, site: Site, callsite: Option<LocationId>) -> Vec<Locat
         return Vec::new();
     };
     let is_user = |id: &LocationId| table.get_file(table.get_location(*id).file).tier == Tier::User;
-    let outside = table
-        .frames(stack)
-        .skip_while(|&id| Some(id) != callsite)
-        .skip(1);
+    let outside = table.frames(stack).skip_while(|&id| Some(id) != callsite).skip(1);
     outside.filter(is_user).take(MOST_CALLERS).collect()
 }
 
@@ -127,11 +121,7 @@ mod tests {
     fn check(text: &str, frames: &[Frame<'_>], expect: &Expect) {
         let mut table = Table::default();
         let stack = Some(stack(&mut table, frames));
-        let site = table.site(Site {
-            stack,
-            scope: None,
-            emitter: None,
-        });
+        let site = table.site(Site { stack, scope: None, emitter: None });
         expect.assert_eq(&reported(&table, site, text, None));
     }
 
@@ -139,14 +129,7 @@ mod tests {
         let nothing_there = |_: &Path| false;
         let mut paths = Paths::new(PathPolicy::Relative, &nothing_there);
         let source = |path: &str| (path == "model.py").then(|| text.to_owned());
-        report(
-            table,
-            site,
-            "no plugin for `eigh`",
-            hint,
-            &mut paths,
-            &source,
-        )
+        report(table, site, "no plugin for `eigh`", hint, &mut paths, &source)
     }
 
     fn user(line: u32) -> Frame<'static> {
@@ -156,10 +139,8 @@ mod tests {
     #[test]
     fn an_error_shows_the_line_the_scopes_and_the_hint() {
         let mut table = Table::default();
-        let frames = [
-            frame("/opt/jax/eigh.py", Tier::Internal, "eigh", 7),
-            user(42).span(11, 42, 31),
-        ];
+        let frames =
+            [frame("/opt/jax/eigh.py", Tier::Internal, "eigh", 7), user(42).span(11, 42, 31)];
         let stack = Some(stack(&mut table, &frames));
         let scope = table.scope(None, ScopeKind::Transform, "jit(forward)");
         let scope = Some(table.scope(Some(scope), ScopeKind::Name, "scan"));
@@ -170,11 +151,7 @@ mod tests {
             line: 3,
             parent: None,
         }));
-        let site = table.site(Site {
-            stack,
-            scope,
-            emitter,
-        });
+        let site = table.site(Site { stack, scope, emitter });
         let text = "\n".repeat(41) + "    w, v = jnp.linalg.eigh(cov)\n";
         expect![[r"
             error: no plugin for `eigh`
@@ -191,13 +168,10 @@ mod tests {
 
     #[test]
     fn callers_are_the_users_frames_further_out() {
-        let frames: Vec<_> = [
-            user(1).span(0, 1, 1),
-            frame("nn.py", Tier::Library, "apply", 2),
-        ]
-        .into_iter()
-        .chain((3..10).map(user))
-        .collect();
+        let frames: Vec<_> = [user(1).span(0, 1, 1), frame("nn.py", Tier::Library, "apply", 2)]
+            .into_iter()
+            .chain((3..10).map(user))
+            .collect();
         check(
             "x\n",
             &frames,
@@ -304,11 +278,7 @@ mod tests {
     fn without_frames_there_is_only_the_message() {
         let mut table = Table::default();
         let scope = Some(table.scope(None, ScopeKind::Name, "attn"));
-        let site = table.site(Site {
-            stack: None,
-            scope,
-            emitter: None,
-        });
+        let site = table.site(Site { stack: None, scope, emitter: None });
         expect![[r"
             error: no plugin for `eigh`
                = through attn

@@ -81,10 +81,7 @@ pub struct Table {
 
 impl Table {
     pub fn file(&mut self, path: &str, tier: Tier) -> FileId {
-        FileId::at(self.files.intern(File {
-            path: path.into(),
-            tier,
-        }))
+        FileId::at(self.files.intern(File { path: path.into(), tier }))
     }
 
     pub fn function(&mut self, qualified_name: &str) -> FunctionId {
@@ -97,18 +94,11 @@ impl Table {
 
     /// The call path that enters `location` from `caller`.
     pub fn push(&mut self, caller: Option<StackId>, location: LocationId) -> StackId {
-        StackId::at(self.stacks.intern(Frame {
-            location,
-            parent: caller,
-        }))
+        StackId::at(self.stacks.intern(Frame { location, parent: caller }))
     }
 
     pub fn scope(&mut self, parent: Option<ScopeId>, kind: ScopeKind, name: &str) -> ScopeId {
-        ScopeId::at(self.scopes.intern(Scope {
-            kind,
-            name: name.into(),
-            parent,
-        }))
+        ScopeId::at(self.scopes.intern(Scope { kind, name: name.into(), parent }))
     }
 
     pub fn emitter(&mut self, emitter: Emitter) -> EmitterId {
@@ -178,11 +168,7 @@ impl Table {
             let stack = self.stack_called_from(site.stack, enclosing.stack);
             let scope = self.scope_inside(site.scope, enclosing.scope);
             let emitter = site.emitter;
-            Origin::of(self.site(Site {
-                stack,
-                scope,
-                emitter,
-            }))
+            Origin::of(self.site(Site { stack, scope, emitter }))
         });
         let Some(first) = places.next() else {
             return inner;
@@ -201,10 +187,7 @@ impl Table {
         if let Some(&known) = self.absorbed.get(&(kept, dropped)) {
             return known;
         }
-        let joined = self
-            .origins
-            .get(kept.index())
-            .absorb(self.origins.get(dropped.index()));
+        let joined = self.origins.get(kept.index()).absorb(self.origins.get(dropped.index()));
         let origin = self.origin(joined);
         self.absorbed.insert((kept, dropped), origin);
         origin

@@ -28,22 +28,12 @@ pub(crate) struct Frame<'a> {
 }
 
 pub(crate) fn frame<'a>(file: &'a str, tier: Tier, function: &'a str, line: u32) -> Frame<'a> {
-    Frame {
-        file,
-        tier,
-        function,
-        line,
-        span: None,
-    }
+    Frame { file, tier, function, line, span: None }
 }
 
 impl Frame<'_> {
     pub(crate) fn span(mut self, column: u32, end_line: u32, end_column: u32) -> Self {
-        self.span = Some(Span {
-            column,
-            end_line,
-            end_column,
-        });
+        self.span = Some(Span { column, end_line, end_column });
         self
     }
 }
@@ -75,10 +65,7 @@ impl<'a> Draw<'a> {
     }
 
     pub(crate) fn new(choices: &'a [u8]) -> Draw<'a> {
-        Draw {
-            choices: choices.iter(),
-            table: Table::default(),
-        }
+        Draw { choices: choices.iter(), table: Table::default() }
     }
 
     /// A table, and three of the origins in it.
@@ -104,11 +91,7 @@ impl<'a> Draw<'a> {
     }
 
     fn site(&mut self) -> crate::table::SiteId {
-        let site = Site {
-            stack: self.stack(),
-            scope: self.scope(),
-            emitter: self.emitter(),
-        };
+        let site = Site { stack: self.stack(), scope: self.scope(), emitter: self.emitter() };
         self.table.site(site)
     }
 
@@ -118,11 +101,7 @@ impl<'a> Draw<'a> {
             .map(|_| {
                 let tier = tiers[self.below(3)];
                 let frame = frame(self.word(), tier, self.word(), self.below(3) as u32);
-                if self.below(2) == 0 {
-                    frame
-                } else {
-                    frame.span(1, self.below(3) as u32, 9)
-                }
+                if self.below(2) == 0 { frame } else { frame.span(1, self.below(3) as u32, 9) }
             })
             .collect();
         (!frames.is_empty()).then(|| stack(&mut self.table, &frames))

@@ -61,8 +61,7 @@ fn is_below(file: &str, folder: &str) -> bool {
 }
 
 fn is_installed(file: &str) -> bool {
-    file.split(['/', '\\'])
-        .any(|part| part == "site-packages" || part == "dist-packages")
+    file.split(['/', '\\']).any(|part| part == "site-packages" || part == "dist-packages")
 }
 
 #[cfg(test)]

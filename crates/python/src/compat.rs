@@ -34,6 +34,16 @@ pub(crate) struct Body<'py> {
     pub(crate) consts: Option<Bound<'py, PyAny>>,
 }
 
+impl<'py> Body<'py> {
+    /// Takes a jaxpr apart. From JAX 0.11.2 on, a closed jaxpr is a jaxpr that has its `consts`.
+    pub(crate) fn of(jaxpr: &Bound<'py, PyAny>) -> PyResult<Body<'py>> {
+        let py = jaxpr.py();
+        let consts = jaxpr.getattr_opt(pyo3::intern!(py, "consts"))?;
+        let inner = jaxpr.getattr_opt(pyo3::intern!(py, "jaxpr"))?;
+        Ok(Body { jaxpr: inner.unwrap_or_else(|| jaxpr.clone()), consts })
+    }
+}
+
 impl<'py> Jax<'py> {
     pub(crate) fn new(py: Python<'py>) -> PyResult<Jax<'py>> {
         let core = py.import("jax.extend.core")?;
@@ -63,20 +73,6 @@ impl<'py> Jax<'py> {
         })
     }
 
-    /// Takes a jaxpr apart. From JAX 0.11.2 on, a closed jaxpr is a jaxpr that has its `consts`.
-    pub(crate) fn body(&self, jaxpr: &Bound<'py, PyAny>) -> PyResult<Body<'py>> {
-        let py = jaxpr.py();
-        let consts = jaxpr.getattr_opt(pyo3::intern!(py, "consts"))?;
-        let inner = match jaxpr.getattr_opt(pyo3::intern!(py, "jaxpr"))? {
-            Some(inner) => inner,
-            None => jaxpr.clone(),
-        };
-        Ok(Body {
-            jaxpr: inner,
-            consts,
-        })
-    }
-
     /// Whether a type is that of JAX's arrays on the host, which are not NumPy's before 0.10.
     pub(crate) fn is_array_type(&self, class: &Bound<'py, PyType>) -> PyResult<bool> {
         Ok(class.is_subclass(&self.ndarray)?
@@ -102,7 +98,8 @@ impl<'py> Jax<'py> {
     /// Whether a function of JAX is where it starts to trace another function.
     ///
     /// Up to JAX 0.9.0 a traceback goes on past that to whoever was the first to call; from 0.9.1
-    /// on it ends before.
+    /// on it ends before. `trace_to_jaxpr_nounits` is none: what `grad` computes forward below it
+    /// belongs to the jaxpr outside.
     pub(crate) fn is_trace_boundary(function: &str) -> bool {
         function.starts_with("trace_to_jaxpr_dynamic")
     }
@@ -126,11 +123,14 @@ pub(crate) fn raw_frames<'py>(
 /// The function that a jaxpr was traced from: its name, and its file and line where known.
 ///
 /// JAX writes `fn at /home/me/net.py:7`, or `fn` alone.
-pub(crate) fn function_source(text: &Bound<'_, PyString>) -> PyResult<(String, Option<(String, u32)>)> {
+pub(crate) fn function_source(
+    text: &Bound<'_, PyString>,
+) -> PyResult<(String, Option<(String, u32)>)> {
     let text = text.to_str()?;
     let Some((name, place)) = text.split_once(" at ") else {
         return Ok((text.split(' ').next().unwrap_or(text).to_owned(), None));
     };
-    let place = place.rsplit_once(':').and_then(|(file, line)| Some((file.to_owned(), line.parse().ok()?)));
+    let place =
+        place.rsplit_once(':').and_then(|(file, line)| Some((file.to_owned(), line.parse().ok()?)));
     Ok((name.to_owned(), place))
 }

@@ -1,8 +1,13 @@
 //! Errors of the core as the Python exceptions that users catch.
 
 use std::any::Any;
+use std::error::Error;
+use std::io;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
+use jax2onnx::Refused;
 use pyo3::prelude::*;
 
 /// The classes, which `_errors.py` defines so that they are plain Python to the user.
@@ -21,20 +26,29 @@ const REPORT: &str = "this is a bug of jax2onnx: please report it with the lines
 /// The exception for an error of the façade.
 pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
     match error {
-        jax2onnx::Error::Lowering { error, report } => {
-            let hint = error.why.hint();
-            if hint.is_some_and(|hint| hint.starts_with("this is a bug")) {
-                InternalError::new_err(report)
-            } else {
-                UnsupportedError::new_err(report)
-            }
-        }
-        jax2onnx::Error::Write { path, source } => match source.raw_os_error() {
-            Some(number) => WriteError::new_err((number, description(&source), path)),
-            None => WriteError::new_err(format!("{path}: {source}")),
+        jax2onnx::Error::Lowering { error, report } => match error.why {
+            Refused::Internal { .. } | Refused::Param(_) => InternalError::new_err(report),
+            _ => UnsupportedError::new_err(report),
         },
+        jax2onnx::Error::Write(error) => WriteError::new_err(error.to_string()),
         other => InternalError::new_err(format!("{other}\n\n{REPORT}")),
     }
+}
+
+/// The exception for an error while `path` was written; what the system said is kept apart.
+pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
+    let number = system_error(&error).and_then(io::Error::raw_os_error);
+    match (number, system_error(&error)) {
+        (Some(number), Some(reason)) => {
+            WriteError::new_err((number, description(reason), path.to_path_buf()))
+        }
+        _ => raise(error),
+    }
+}
+
+/// The error of the system that is behind one of ours.
+fn system_error(error: &(dyn Error + 'static)) -> Option<&io::Error> {
+    iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
 }
 
 /// The exception for a word that is not one of the allowed ones.
@@ -59,12 +73,11 @@ pub(crate) fn during(py: Python<'_>, error: PyErr, what: &str) -> PyErr {
 
 fn panic_message(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// The system's words for an error, without the number that Python shows itself.
-fn description(error: &std::io::Error) -> String {
+fn description(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),

@@ -69,17 +69,13 @@ pub(crate) fn export<'py>(
         let program = read(closed_jaxpr, tiers, names)?;
         let model = jax2onnx::convert(program, &options, &|file| source_text(py, file))
             .map_err(error::raise)?;
-        match output_path {
-            Some(path) => {
-                jax2onnx::to_file(&model, &rendering, &path, external_threshold)
-                    .map_err(error::raise)?;
-                Ok(None)
-            }
-            None => {
-                let bytes = jax2onnx::to_bytes(&model, &rendering).map_err(error::raise)?;
-                Ok(Some(PyBytes::new(py, &bytes)))
-            }
+        if let Some(path) = output_path {
+            jax2onnx::to_file(&model, &rendering, &path, external_threshold)
+                .map_err(|error| error::raise_for_file(error, &path))?;
+            return Ok(None);
         }
+        let bytes = jax2onnx::to_bytes(&model, &rendering).map_err(error::raise)?;
+        Ok(Some(PyBytes::new(py, &bytes)))
     })
 }
 
@@ -103,11 +99,7 @@ fn read(
 }
 
 fn export_frame((file, line, function): (String, u32, String)) -> ExportFrame {
-    ExportFrame {
-        file,
-        line,
-        function,
-    }
+    ExportFrame { file, line, function }
 }
 
 /// The text of a source file as Python's own tracebacks find it: on disk, in a zip, in a notebook.

@@ -72,10 +72,7 @@ impl<'py> Reader<'py> {
     /// Reads a whole program.
     pub(crate) fn program(mut self, closed_jaxpr: &Bound<'py, PyAny>) -> PyResult<Program> {
         let main = self.jaxpr(closed_jaxpr)?;
-        Ok(Program {
-            table: self.table,
-            main,
-        })
+        Ok(Program { table: self.table, main })
     }
 
     /// Reads a jaxpr, open or closed; a body that many equations share is one.
@@ -83,7 +80,7 @@ impl<'py> Reader<'py> {
         if let Some(known) = self.bodies.get(jaxpr) {
             return Ok(known);
         }
-        let body = self.jax.body(jaxpr)?;
+        let body = Body::of(jaxpr)?;
         let has_constants = match &body.consts {
             Some(consts) => consts.len()? > 0,
             None => false,
@@ -131,16 +128,7 @@ impl<'py> Reader<'py> {
         for atom in jaxpr.getattr(intern!(py, "outvars"))?.try_iter()? {
             outputs.push(self.atom(&vars, &atom?)?);
         }
-        Ok(Jaxpr {
-            name,
-            vars: vars.vars,
-            constants,
-            inputs,
-            input_names,
-            eqns,
-            outputs,
-            place,
-        })
+        Ok(Jaxpr { name, vars: vars.vars, constants, inputs, input_names, eqns, outputs, place })
     }
 
     /// Gives a variable the next id. One that is dropped may stand for several outputs.

@@ -29,28 +29,16 @@ impl<'a> Parser<'a> {
                 self.aval()?
             }
         };
-        let no_array = || {
-            self.cursor
-                .error_at(start, "the type of an array must be one of known sizes")
-        };
+        let no_array =
+            || self.cursor.error_at(start, "the type of an array must be one of known sizes");
         let Aval::Array { dtype, shape } = aval else {
             return Err(no_array());
         };
-        let shape: Vec<i64> = shape
-            .iter()
-            .map(Dim::known)
-            .collect::<Option<_>>()
-            .ok_or_else(no_array)?;
-        let mut constant = Constant {
-            dtype,
-            shape: shape.into(),
-            data: Bytes::new(),
-            name: None,
-        };
+        let shape: Vec<i64> =
+            shape.iter().map(Dim::known).collect::<Option<_>>().ok_or_else(no_array)?;
+        let mut constant = Constant { dtype, shape: shape.into(), data: Bytes::new(), name: None };
         let data = data(&constant, contents);
-        constant.data = data
-            .map_err(|message| self.cursor.error_at(start, message))?
-            .into();
+        constant.data = data.map_err(|message| self.cursor.error_at(start, message))?.into();
         self.cursor.blanks();
         if self.cursor.peek() == Some('"') {
             constant.name = Some(self.cursor.string()?.into());
@@ -82,14 +70,8 @@ impl<'a> Parser<'a> {
 
     fn number(&mut self) -> Result<&'a str, ParseError> {
         self.cursor.space();
-        let number = self
-            .cursor
-            .take(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-        if number.is_empty() {
-            Err(self.cursor.error("expected a number"))
-        } else {
-            Ok(number)
-        }
+        let number = self.cursor.take(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        if number.is_empty() { Err(self.cursor.error("expected a number")) } else { Ok(number) }
     }
 }
 
@@ -128,17 +110,9 @@ fn element_bytes(dtype: &DType, numbers: &[&str]) -> Result<Vec<u8>, String> {
 }
 
 fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let digits = digits
-        .chars()
-        .map(|digit| digit.to_digit(16))
-        .collect::<Option<Vec<_>>>()?;
+    let digits = digits.chars().map(|digit| digit.to_digit(16)).collect::<Option<Vec<_>>>()?;
     let (pairs, []) = digits.as_chunks::<2>() else {
         return None;
     };
-    Some(
-        pairs
-            .iter()
-            .map(|[high, low]| (high * 16 + low) as u8)
-            .collect(),
-    )
+    Some(pairs.iter().map(|[high, low]| (high * 16 + low) as u8).collect())
 }

@@ -71,11 +71,7 @@ impl Parser<'_> {
         let end_line = self.cursor.number("a line")?;
         self.cursor.expect(":")?;
         let end_column = self.cursor.number("a column")?;
-        Ok(Some(Span {
-            column,
-            end_line,
-            end_column,
-        }))
+        Ok(Some(Span { column, end_line, end_column }))
     }
 
     fn scope(&mut self) -> Result<Option<ScopeId>, ParseError> {

@@ -116,9 +116,7 @@ impl Parser<'_> {
 
     fn float(&mut self) -> Result<Param, ParseError> {
         let start = self.cursor.position();
-        let text = self
-            .cursor
-            .take(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        let text = self.cursor.take(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
         let bytes = element::read(&DType::F64, text).and_then(|bytes| bytes.try_into().ok());
         match bytes {
             Some(bytes) => Ok(Param::Float(f64::from_le_bytes(bytes))),

@@ -55,18 +55,12 @@ pub struct Draw<'a> {
 
 impl<'a> Draw<'a> {
     pub fn new(choices: &'a [u8]) -> Draw<'a> {
-        Draw {
-            choices: choices.iter(),
-            table: Table::default(),
-        }
+        Draw { choices: choices.iter(), table: Table::default() }
     }
 
     pub fn program(mut self) -> Program {
         let main = Arc::new(self.jaxpr(3));
-        Program {
-            table: self.table,
-            main,
-        }
+        Program { table: self.table, main }
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -91,11 +85,7 @@ impl<'a> Draw<'a> {
     }
 
     fn jaxpr(&mut self, depth: usize) -> Jaxpr {
-        let mut jaxpr = Jaxpr {
-            name: self.word(),
-            place: self.place(),
-            ..Jaxpr::default()
-        };
+        let mut jaxpr = Jaxpr { name: self.word(), place: self.place(), ..Jaxpr::default() };
         for _ in 0..self.below(4) {
             let input = self.var(&mut jaxpr);
             jaxpr.inputs.push(input);
@@ -105,11 +95,8 @@ impl<'a> Draw<'a> {
             let constant = self.constant();
             let var = VarId(jaxpr.vars.len() as u32);
             let shape: Vec<Dim> = constant.shape.iter().map(|&size| size.into()).collect();
-            let aval = if self.flag() {
-                self.aval()
-            } else {
-                Aval::array(constant.dtype.clone(), shape)
-            };
+            let aval =
+                if self.flag() { self.aval() } else { Aval::array(constant.dtype.clone(), shape) };
             jaxpr.vars.push(Var { aval });
             jaxpr.constants.push((var, constant));
         }
@@ -187,11 +174,7 @@ impl<'a> Draw<'a> {
     }
 
     fn expr(&mut self, depth: usize) -> DimExpr {
-        let kind = if depth == 0 {
-            self.below(2)
-        } else {
-            self.below(12)
-        };
+        let kind = if depth == 0 { self.below(2) } else { self.below(12) };
         let mut operand = || Box::new(self.expr(depth.saturating_sub(1)));
         match kind {
             2 => DimExpr::Add(operand(), operand()),
@@ -212,9 +195,7 @@ impl<'a> Draw<'a> {
         let shape: Vec<i64> = self.many(2, |draw| draw.below(5) as i64);
         let count: i64 = shape.iter().product();
         let size = dtype.bits().map_or(3, |bits| bits.div_ceil(8));
-        let data: Vec<u8> = (0..count as usize * size)
-            .map(|_| self.below(256) as u8)
-            .collect();
+        let data: Vec<u8> = (0..count as usize * size).map(|_| self.below(256) as u8).collect();
         Constant {
             dtype,
             shape: shape.into(),
@@ -224,11 +205,7 @@ impl<'a> Draw<'a> {
     }
 
     fn param(&mut self, depth: usize) -> Param {
-        let kind = if depth == 0 {
-            self.below(11)
-        } else {
-            self.below(14)
-        };
+        let kind = if depth == 0 { self.below(11) } else { self.below(14) };
         match kind {
             0 => Param::None,
             1 => Param::Bool(self.flag()),
@@ -251,10 +228,7 @@ impl<'a> Draw<'a> {
     }
 
     fn place(&mut self) -> Place {
-        Place {
-            stack: self.stack(),
-            scope: self.scope(),
-        }
+        Place { stack: self.stack(), scope: self.scope() }
     }
 
     fn stack(&mut self) -> Option<StackId> {
@@ -264,11 +238,7 @@ impl<'a> Draw<'a> {
             let (path, function) = (self.word(), self.word());
             let mut number = || self.number() as u32;
             let (line, span) = (number(), [number(), number(), number()]);
-            let span = Span {
-                column: span[0],
-                end_line: span[1],
-                end_column: span[2],
-            };
+            let span = Span { column: span[0], end_line: span[1], end_column: span[2] };
             let location = Location {
                 file: self.table.file(&path, tier),
                 function: self.table.function(&function),

@@ -19,12 +19,8 @@ fn jaxprs((left, left_table): In<'_, Jaxpr>, (right, right_table): In<'_, Jaxpr>
         all(a, b, |a, b| define(*a, *b))
     };
     let defined = ids(&left.inputs, &right.inputs, &mut define)
-        && all(&left.constants, &right.constants, |a, b| {
-            define(a.0, b.0) && a.1 == b.1
-        })
-        && all(&left.eqns, &right.eqns, |a, b| {
-            ids(&a.outputs, &b.outputs, &mut define)
-        });
+        && all(&left.constants, &right.constants, |a, b| define(a.0, b.0) && a.1 == b.1)
+        && all(&left.eqns, &right.eqns, |a, b| ids(&a.outputs, &b.outputs, &mut define));
     let atoms = |a: &[Atom], b: &[Atom]| {
         all(a, b, |a, b| match (a, b) {
             (Atom::Var(a), Atom::Var(b)) => pairs.get(a) == Some(b),
@@ -77,23 +73,13 @@ fn places(place: Place, table: &Table) -> impl PartialEq {
         let locations = table.frames(stack).map(|id| table.get_location(id));
         let full = locations.map(|location| {
             let file = table.get_file(location.file).clone();
-            (
-                file,
-                table.get_function(location.function).to_owned(),
-                location.line,
-                location.span,
-            )
+            (file, table.get_function(location.function).to_owned(), location.line, location.span)
         });
         full.collect::<Vec<_>>()
     });
     let scopes = place.scope.map(|scope| {
-        let entries = table
-            .scope_path(scope)
-            .into_iter()
-            .map(|id| table.get_scope(id));
-        entries
-            .map(|entry| (entry.kind, entry.name.clone()))
-            .collect::<Vec<_>>()
+        let entries = table.scope_path(scope).into_iter().map(|id| table.get_scope(id));
+        entries.map(|entry| (entry.kind, entry.name.clone())).collect::<Vec<_>>()
     });
     (frames, scopes)
 }

@@ -18,12 +18,7 @@ fn layout(dtype: DType) -> Layout {
         DType::Bf16 => (DType::F64, DType::I16, 7, 127),
         _ => (DType::F64, DType::I32, 23, 127),
     };
-    Layout {
-        compute,
-        integer,
-        mantissa,
-        bias,
-    }
+    Layout { compute, integer, mantissa, bias }
 }
 
 /// The bits of a float as a signed integer of its width; NaN is the quiet one without a payload
@@ -32,12 +27,7 @@ fn layout(dtype: DType) -> Layout {
 /// normal number, `0` and `|x| / 2^(1 − bias − m)`. The logarithm may be off by one next to a power of
 /// two, so `e` is corrected by comparison.
 pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
-    let Layout {
-        compute,
-        integer,
-        mantissa,
-        bias,
-    } = layout(x.dtype());
+    let Layout { compute, integer, mantissa, bias } = layout(x.dtype());
     let size = x.cast(compute).abs();
     let smallest = f64::powi(2.0, 1 - bias);
     let normal = size.max(smallest);
@@ -67,7 +57,8 @@ pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
     };
     let constant = |bits: i64| field.builder.constant_ints(exact, &[], &[bits]);
     let exponent_ones = (2 * i64::from(bias) + 1) << mantissa;
-    let special = x.is_nan().select(constant(exponent_ones | 1 << (mantissa - 1)), constant(exponent_ones));
+    let special =
+        x.is_nan().select(constant(exponent_ones | 1 << (mantissa - 1)), constant(exponent_ones));
     let unsigned = is_special.select(special, field);
     // The sign of zero is that of its reciprocal.
     let is_zero = size.equal(0.0);
@@ -78,12 +69,7 @@ pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
 
 /// The float with these bits
 pub(crate) fn float_of_bits(bits: Expr<'_>, dtype: DType) -> Expr<'_> {
-    let Layout {
-        compute,
-        integer,
-        mantissa,
-        bias,
-    } = layout(dtype);
+    let Layout { compute, integer, mantissa, bias } = layout(dtype);
     let exact = if mantissa == 52 { DType::I64 } else { DType::I32 };
     let bits = bits.cast(integer);
     let is_negative = bits.less(0.0);
@@ -110,5 +96,9 @@ pub(crate) fn float_of_bits(bits: Expr<'_>, dtype: DType) -> Expr<'_> {
 
 /// The top bit of `integer`, as a number of type `exact`.
 fn sign_bit(integer: DType, exact: DType) -> i64 {
-    if integer == DType::I16 && exact != DType::I16 { 1 << 15 } else { i64::MIN >> (64 - integer.bits()) }
+    if integer == DType::I16 && exact != DType::I16 {
+        1 << 15
+    } else {
+        i64::MIN >> (64 - integer.bits())
+    }
 }

@@ -117,5 +117,6 @@ fn is_within_width<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 fn is_known_within(x: Expr<'_>, y: Expr<'_>) -> bool {
     let width = x.dtype().bits() as i64;
     let distances = y.tensor().and_then(|tensor| tensor.ints());
-    distances.is_some_and(|distances| distances.iter().all(|distance| (0..width).contains(distance)))
+    distances
+        .is_some_and(|distances| distances.iter().all(|distance| (0..width).contains(distance)))
 }

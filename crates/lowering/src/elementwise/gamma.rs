@@ -1,4 +1,8 @@
 //! Placeholder.
 use onnx::Expr;
-pub(crate) fn digamma(x: Expr<'_>) -> Expr<'_> { x.unary("digamma") }
-pub(crate) fn lgamma(x: Expr<'_>) -> Expr<'_> { x.unary("lgamma") }
+pub(crate) fn digamma(x: Expr<'_>) -> Expr<'_> {
+    x.unary("digamma")
+}
+pub(crate) fn lgamma(x: Expr<'_>) -> Expr<'_> {
+    x.unary("lgamma")
+}

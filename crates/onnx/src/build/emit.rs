@@ -28,7 +28,10 @@ impl Builder {
     ) -> Expr<'g> {
         let inputs: SmallVec<[Option<Expr<'g>>; 4]> = inputs.iter().copied().map(Some).collect();
         let outputs = self.nodes(op, &inputs, attrs, std::slice::from_ref(&result));
-        outputs.into_iter().next().unwrap_or_else(|| self.broken(format!("`{op}` without a result"), result))
+        outputs
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| self.broken(format!("`{op}` without a result"), result))
     }
 
     /// A node with optional operands and any number of results.
@@ -44,10 +47,7 @@ impl Builder {
         let kernel = match kernels::lookup(op, self.opset()) {
             Lookup::Kernel(kernel) => kernel,
             Lookup::Later(needed) => {
-                self.note(Problem::NeedsOpset {
-                    op: op.into(),
-                    needed,
-                });
+                self.note(Problem::NeedsOpset { op: op.into(), needed });
                 return self.push(line, op, inputs, attrs, results);
             }
             Lookup::Unlisted => return self.push(line, op, inputs, attrs, results),
@@ -57,7 +57,10 @@ impl Builder {
             return self.push(line, op, inputs, attrs, results);
         }
         let compute = |variable: Option<usize>| {
-            types.iter().find(|(known, ..)| Some(*known) == variable).map(|&(_, from, to)| (from, to))
+            types
+                .iter()
+                .find(|(known, ..)| Some(*known) == variable)
+                .map(|&(_, from, to)| (from, to))
         };
         let cast_inputs: Vec<Option<Expr<'g>>> = inputs
             .iter()
@@ -80,7 +83,11 @@ impl Builder {
             .collect();
         let outputs = self.push(line, op, &cast_inputs, attrs, &computed);
         let wanted = results.iter().map(|result| result.dtype);
-        outputs.into_iter().zip(wanted).map(|(output, dtype)| self.cast_at(line, output, dtype)).collect()
+        outputs
+            .into_iter()
+            .zip(wanted)
+            .map(|(output, dtype)| self.cast_at(line, output, dtype))
+            .collect()
     }
 
     /// For each type variable of the operator: the type of its operands, and the one to compute in.
@@ -106,10 +113,7 @@ impl Builder {
             }
             match kernel.compute_type(variable, dtype) {
                 Some(compute) => types.push((variable, dtype, compute)),
-                None => self.note(Problem::NoKernel {
-                    op: op.into(),
-                    dtype,
-                }),
+                None => self.note(Problem::NoKernel { op: op.into(), dtype }),
             }
         }
         types
@@ -142,12 +146,7 @@ impl Builder {
         let origin = state.origin_at(line);
         let outputs: SmallVec<[ValueId; 1]> = results
             .iter()
-            .map(|ty| {
-                state.values.add(Value {
-                    ty: Some(ty.clone()),
-                    ..Value::default()
-                })
-            })
+            .map(|ty| state.values.add(Value { ty: Some(ty.clone()), ..Value::default() }))
             .collect();
         let node = Node {
             name: None,
@@ -182,7 +181,8 @@ impl Builder {
             return Expr { builder: self, id };
         }
         let Some(recipe) = recipe else {
-            return self.broken(format!("the size `{name}` is not known"), Type::new(DType::I64, []));
+            return self
+                .broken(format!("the size `{name}` is not known"), Type::new(DType::I64, []));
         };
         let bodies = self.state.borrow_mut().open.split_off(1);
         let value = self.compute_size(&recipe);
@@ -197,15 +197,10 @@ impl Builder {
         match size {
             Size::Known(size) => self.constant_ints(DType::I64, &[], &[*size]),
             Size::Axis(id, axis) => {
-                let input = Expr {
-                    builder: self,
-                    id: *id,
-                };
+                let input = Expr { builder: self, id: *id };
                 let one = Type::new(DType::I64, [Dim::Known(1)]);
-                let range = vec![
-                    ("start", Attr::Int(*axis as i64)),
-                    ("end", Attr::Int(*axis as i64 + 1)),
-                ];
+                let range =
+                    vec![("start", Attr::Int(*axis as i64)), ("end", Attr::Int(*axis as i64 + 1))];
                 self.node("Shape", &[input], range, one).squeeze(&[0])
             }
             Size::Op(op, a, b) => {

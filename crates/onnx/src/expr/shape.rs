@@ -51,7 +51,11 @@ impl<'g> Expr<'g> {
             self.builder.sizes(shape)
         };
         // A zero means "as before" unless it is said to mean zero.
-        let attrs = if has_empty_axis || named > 1 { vec![("allowzero", Attr::Int(1))] } else { Attrs::new() };
+        let attrs = if has_empty_axis || named > 1 {
+            vec![("allowzero", Attr::Int(1))]
+        } else {
+            Attrs::new()
+        };
         self.builder.node("Reshape", &[self, sizes], attrs, ty)
     }
 
@@ -133,8 +137,11 @@ impl<'g> Expr<'g> {
     #[track_caller]
     pub fn slice(self, ranges: &[Range], shape: &[Dim]) -> Expr<'g> {
         let sizes = self.shape();
-        let changed: Vec<(usize, &Range)> =
-            ranges.iter().enumerate().filter(|(axis, range)| !range.takes_all(&sizes[*axis])).collect();
+        let changed: Vec<(usize, &Range)> = ranges
+            .iter()
+            .enumerate()
+            .filter(|(axis, range)| !range.takes_all(&sizes[*axis]))
+            .collect();
         if changed.is_empty() {
             return self;
         }
@@ -157,11 +164,7 @@ impl<'g> Expr<'g> {
     pub fn slice_axis(self, axis: usize, start: i64, end: i64) -> Expr<'g> {
         let mut shape = self.shape().to_vec();
         let mut ranges = vec![Range::whole(); shape.len()];
-        ranges[axis] = Range {
-            start: start.into(),
-            end: end.into(),
-            step: 1,
-        };
+        ranges[axis] = Range { start: start.into(), end: end.into(), step: 1 };
         shape[axis] = Dim::Known(end - start);
         self.slice(&ranges, &shape)
     }
@@ -204,8 +207,7 @@ impl<'g> Expr<'g> {
     #[track_caller]
     pub fn gather(self, indices: Expr<'g>, axis: usize) -> Expr<'g> {
         let shape = self.shape();
-        let shape: Vec<Dim> =
-            [&shape[..axis], &indices.shape(), &shape[axis + 1..]].concat();
+        let shape: Vec<Dim> = [&shape[..axis], &indices.shape(), &shape[axis + 1..]].concat();
         let ty = Type::new(self.dtype(), shape);
         self.builder.node("Gather", &[self, indices], vec![("axis", Attr::Int(axis as i64))], ty)
     }
@@ -232,20 +234,12 @@ pub struct Range {
 impl Range {
     /// Everything, in order.
     pub fn whole() -> Range {
-        Range {
-            start: Dim::Known(0),
-            end: Dim::Known(i64::MAX),
-            step: 1,
-        }
+        Range { start: Dim::Known(0), end: Dim::Known(i64::MAX), step: 1 }
     }
 
     /// Everything, from the last to the first.
     pub fn backwards() -> Range {
-        Range {
-            start: Dim::Known(-1),
-            end: Dim::Known(i64::MIN),
-            step: -1,
-        }
+        Range { start: Dim::Known(-1), end: Dim::Known(i64::MIN), step: -1 }
     }
 
     fn takes_all(&self, dim: &Dim) -> bool {

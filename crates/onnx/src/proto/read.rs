@@ -42,14 +42,25 @@ pub enum ReadError {
     ElementType { tensor: String, code: i32 },
     #[error("the contents of `{tensor}` do not have the size that its type asks for")]
     Contents { tensor: String },
-    #[error("the contents of `{tensor}` are in another file, `{location}`: read the model from its path")]
+    #[error(
+        "the contents of `{tensor}` are in another file, `{location}`: read the model from its path"
+    )]
     External { tensor: String, location: String },
     #[error("cannot read the contents of `{tensor}` from `{location}`: {why}")]
-    Data { tensor: String, location: String, #[source] why: io::Error },
+    Data {
+        tensor: String,
+        location: String,
+        #[source]
+        why: io::Error,
+    },
     #[error("{what} in `{place}` cannot be read")]
     Unsupported { place: String, what: &'static str },
     #[error("cannot read `{}`: {why}", .path.display())]
-    File { path: PathBuf, #[source] why: io::Error },
+    File {
+        path: PathBuf,
+        #[source]
+        why: io::Error,
+    },
 }
 
 /// Where the contents of a tensor are, when they are in another file.
@@ -94,11 +105,7 @@ impl<'a, 'f> Reader<'a, 'f> {
     fn model(bytes: Bytes, fetch: Option<&'a mut Fetch<'f>>) -> Result<Model, ReadError> {
         let proto = ModelProto::decode(bytes)?;
         let mut provenance = Table::default();
-        let nowhere = Site {
-            stack: None,
-            scope: None,
-            emitter: None,
-        };
+        let nowhere = Site { stack: None, scope: None, emitter: None };
         let nowhere = provenance.site(nowhere);
         let mut reader = Reader {
             values: Values::default(),
@@ -200,12 +207,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             outputs.push(id);
         }
         self.scopes.pop();
-        Ok(Graph {
-            name: name.into(),
-            inputs,
-            outputs,
-            nodes,
-        })
+        Ok(Graph { name: name.into(), inputs, outputs, nodes })
     }
 
     fn initializer(&mut self, graph: &str, proto: TensorProto) -> Result<(), ReadError> {
@@ -372,7 +374,9 @@ impl<'a, 'f> Reader<'a, 'f> {
         let Some(dtype) = DType::from_code(code) else {
             return Err(ReadError::ElementType { tensor: name.into(), code });
         };
-        let Some(shape) = &tensor.shape else { return Ok(None) };
+        let Some(shape) = &tensor.shape else {
+            return Ok(None);
+        };
         let mut dims = Vec::with_capacity(shape.dim.len());
         for dim in &shape.dim {
             dims.push(match &dim.value {
@@ -393,11 +397,8 @@ impl<'a, 'f> Reader<'a, 'f> {
     fn define(&mut self, graph: &str, name: String) -> Result<ValueId, ReadError> {
         let scope = self.scopes.last_mut();
         let ty = scope.as_ref().and_then(|names| names.types.get(&name).cloned());
-        let id = self.values.add(Value {
-            name: Some(name.as_str().into()),
-            ty,
-            ..Value::default()
-        });
+        let id =
+            self.values.add(Value { name: Some(name.as_str().into()), ty, ..Value::default() });
         if name != OMITTED
             && let Some(names) = scope
             && let Some(_) = names.values.insert(name.clone(), id)
@@ -466,86 +467,4 @@ fn pairs(entries: Vec<StringStringEntryProto>) -> Vec<(String, String)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::proto::generated::tensor_shape_proto::Dimension;
-    use crate::proto::generated::TensorShapeProto;
-
-    #[track_caller]
-    fn check(proto: TensorProto, expected: &[u8]) {
-        let dtype = DType::from_code(proto.data_type.unwrap()).unwrap();
-        assert_eq!(contents(dtype, proto), expected);
-    }
-
-    fn of_type(dtype: DType) -> TensorProto {
-        TensorProto {
-            data_type: Some(dtype.code()),
-            ..TensorProto::default()
-        }
-    }
-
-    fn model(graph: GraphProto) -> Result<Model, ReadError> {
-        let proto = ModelProto {
-            ir_version: Some(10),
-            graph: Some(graph),
-            ..ModelProto::default()
-        };
-        read(proto.encode_to_vec().into())
-    }
-
-    #[test]
-    fn typed_contents_become_bytes() {
-        let ints = |dtype| TensorProto { int32_data: vec![1, -1], ..of_type(dtype) };
-        check(ints(DType::I32), &[1, 0, 0, 0, 255, 255, 255, 255]);
-        check(ints(DType::F16), &[1, 0, 255, 255]);
-        check(ints(DType::I8), &[1, 255]);
-        check(ints(DType::I4), &[1, 255]);
-        check(TensorProto { float_data: vec![1.0, 0.0], ..of_type(DType::C64) }, &[0, 0, 128, 63, 0, 0, 0, 0]);
-        check(TensorProto { int64_data: vec![-2], ..of_type(DType::I64) }, &(-2_i64).to_le_bytes());
-        check(TensorProto { double_data: vec![0.5], ..of_type(DType::F64) }, &0.5_f64.to_le_bytes());
-        check(TensorProto { uint64_data: vec![7], ..of_type(DType::U32) }, &[7, 0, 0, 0]);
-        check(TensorProto { uint64_data: vec![7], ..of_type(DType::U64) }, &7_u64.to_le_bytes());
-        check(TensorProto { string_data: vec![b"a".to_vec()], ..of_type(DType::String) }, b"\x01\0\0\0a");
-    }
-
-    #[test]
-    fn what_is_not_a_model_is_refused_in_words() {
-        let error = read(Bytes::from_static(b"hello")).unwrap_err().to_string();
-        assert!(error.starts_with("this is not an ONNX model: "), "{error}");
-        assert!(matches!(read(Bytes::new()), Err(ReadError::NoGraph)));
-        let huge = TensorProto {
-            dims: vec![i64::MAX, i64::MAX],
-            name: Some("w".into()),
-            ..of_type(DType::F32)
-        };
-        let graph = GraphProto { initializer: vec![huge], ..GraphProto::default() };
-        assert!(matches!(model(graph), Err(ReadError::Contents { .. })));
-        let node = NodeProto {
-            op_type: Some("Neg".into()),
-            input: vec!["x".into()],
-            ..NodeProto::default()
-        };
-        let graph = GraphProto { node: vec![node], ..GraphProto::default() };
-        assert_eq!(model(graph).unwrap_err().to_string(), "`Neg` reads `x`, which nothing before it defines");
-    }
-
-    #[test]
-    fn axes_of_unknown_size_are_all_different_and_stay_unknown() {
-        let shape = TensorShapeProto { dim: vec![Dimension::default(), Dimension::default()] };
-        let tensor = type_proto::Tensor { elem_type: Some(1), shape: Some(shape) };
-        let ty = TypeProto {
-            value: Some(type_proto::Value::TensorType(tensor)),
-            ..TypeProto::default()
-        };
-        let input = ValueInfoProto {
-            name: Some("x".into()),
-            r#type: Some(ty),
-            ..ValueInfoProto::default()
-        };
-        let graph = GraphProto { input: vec![input], ..GraphProto::default() };
-        let model = model(graph.clone()).unwrap();
-        assert_eq!(model.text().to_string(), "graph ``(x:f32[?0,?1]) -> ()\n");
-        let bytes = crate::proto::to_bytes(&model, &mut crate::proto::no_metadata).unwrap();
-        assert_eq!(ModelProto::decode(&*bytes).unwrap().graph.unwrap().input, graph.input);
-    }
-}
+mod tests;

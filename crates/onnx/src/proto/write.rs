@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use bytes::buf::UninitSlice;
-use bytes::{Buf, BufMut};
 use prost::Message;
 use provenance::OriginId;
 
@@ -15,6 +13,7 @@ use super::generated::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
     StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
 };
+use super::stream::Stream;
 use super::{UNKNOWN_DIM, unpack_strings};
 use crate::attr::Attr;
 use crate::check::{constants_of, holds_its_contents, type_of};
@@ -48,7 +47,11 @@ pub enum WriteError {
     #[error("`{tensor}` has {found} bytes, which is not what its type `{ty}` asks for")]
     Contents { tensor: String, ty: String, found: usize },
     #[error("cannot write `{}`: {why}", .path.display())]
-    File { path: PathBuf, #[source] why: io::Error },
+    File {
+        path: PathBuf,
+        #[source]
+        why: io::Error,
+    },
     #[error("cannot write the model: {0}")]
     Io(#[from] io::Error),
 }
@@ -133,7 +136,9 @@ impl Writer<'_, '_> {
         let mut initializers = Vec::new();
         for id in constants_of(self.model, &self.model.graph) {
             let value = &self.model.values[id];
-            let Some(tensor) = &value.tensor else { continue };
+            let Some(tensor) = &value.tensor else {
+                continue;
+            };
             let name = self.name(id)?;
             let placed = layout.as_mut().and_then(|layout| layout.place(tensor));
             let mut proto = tensor_proto(tensor, &name, placed)?;
@@ -181,7 +186,8 @@ impl Writer<'_, '_> {
             }
         }
         node.extend(self.nodes(body)?);
-        let names = |ids: &[ValueId]| -> Result<_, _> { ids.iter().map(|&id| self.name(id)).collect() };
+        let names =
+            |ids: &[ValueId]| -> Result<_, _> { ids.iter().map(|&id| self.name(id)).collect() };
         Ok(FunctionProto {
             name: Some(function.name.to_string()),
             domain: Some(function.domain.to_string()),
@@ -214,18 +220,13 @@ impl Writer<'_, '_> {
         }
         let fresh = rendered((self.render)(node.origin));
         proto.metadata_props = properties(&node.metadata);
-        proto
-            .metadata_props
-            .retain(|old| !fresh.iter().any(|new| new.key == old.key));
+        proto.metadata_props.retain(|old| !fresh.iter().any(|new| new.key == old.key));
         proto.metadata_props.extend(fresh);
         Ok(proto)
     }
 
     fn attribute(&mut self, name: &str, attr: &Attr) -> Result<AttributeProto, WriteError> {
-        let mut proto = AttributeProto {
-            name: Some(name.into()),
-            ..AttributeProto::default()
-        };
+        let mut proto = AttributeProto { name: Some(name.into()), ..AttributeProto::default() };
         let kind = match attr {
             Attr::Int(value) => {
                 proto.i = Some(*value);
@@ -266,9 +267,7 @@ impl Writer<'_, '_> {
 
     /// The types of those values whose type is known.
     fn typed(&self, ids: impl Iterator<Item = ValueId>) -> Result<Vec<ValueInfoProto>, WriteError> {
-        ids.filter(|&id| self.model.values[id].ty.is_some())
-            .map(|id| self.value_info(id))
-            .collect()
+        ids.filter(|&id| self.model.values[id].ty.is_some()).map(|id| self.value_info(id)).collect()
     }
 
     fn value_info(&self, id: ValueId) -> Result<ValueInfoProto, WriteError> {
@@ -337,10 +336,7 @@ fn type_proto(ty: &Type) -> TypeProto {
         elem_type: Some(ty.dtype.code()),
         shape: Some(TensorShapeProto { dim: dim.collect() }),
     };
-    TypeProto {
-        value: Some(type_proto::Value::TensorType(tensor)),
-        ..TypeProto::default()
-    }
+    TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..TypeProto::default() }
 }
 
 fn opset_imports(model: &Model) -> Vec<OperatorSetIdProto> {
@@ -364,183 +360,12 @@ fn rendered(pairs: Vec<(&'static str, String)>) -> Vec<StringStringEntryProto> {
 }
 
 fn property(key: &str, value: &str) -> StringStringEntryProto {
-    StringStringEntryProto {
-        key: Some(key.into()),
-        value: Some(value.into()),
-    }
+    StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) }
 }
 
 fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A writer as a buffer for prost: small pieces are collected, large ones go through as they are.
-///
-/// prost cannot fail halfway, so an error is kept until the end.
-struct Stream<'a, W> {
-    out: &'a mut W,
-    collected: Vec<u8>,
-    result: io::Result<()>,
-}
-
-/// Up to this many bytes are collected.
-const COLLECTED: usize = 1 << 16;
-
-impl<'a, W: io::Write> Stream<'a, W> {
-    fn new(out: &'a mut W) -> Stream<'a, W> {
-        Stream {
-            out,
-            collected: Vec::with_capacity(2 * COLLECTED),
-            result: Ok(()),
-        }
-    }
-
-    fn pass_on(&mut self) {
-        if self.result.is_ok() {
-            self.result = self.out.write_all(&self.collected);
-        }
-        self.collected.clear();
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.pass_on();
-        self.result?;
-        self.out.flush()
-    }
-}
-
-#[expect(unsafe_code, reason = "the trait is unsafe to implement")]
-// SAFETY: chunks are those of `collected`, whose own implementation upholds the contract.
-unsafe impl<W: io::Write> BufMut for Stream<'_, W> {
-    fn remaining_mut(&self) -> usize {
-        self.collected.remaining_mut()
-    }
-
-    unsafe fn advance_mut(&mut self, count: usize) {
-        // SAFETY: the caller has initialized `count` bytes of the chunk, which is that of `collected`.
-        unsafe { self.collected.advance_mut(count) };
-        if self.collected.len() >= COLLECTED {
-            self.pass_on();
-        }
-    }
-
-    fn chunk_mut(&mut self) -> &mut UninitSlice {
-        self.collected.chunk_mut()
-    }
-
-    fn put_slice(&mut self, bytes: &[u8]) {
-        if bytes.len() < COLLECTED {
-            self.collected.extend_from_slice(bytes);
-            if self.collected.len() >= COLLECTED {
-                self.pass_on();
-            }
-            return;
-        }
-        self.pass_on();
-        if self.result.is_ok() {
-            self.result = self.out.write_all(bytes);
-        }
-    }
-
-    fn put<T: Buf>(&mut self, mut bytes: T) {
-        while bytes.has_remaining() {
-            let count = bytes.chunk().len();
-            self.put_slice(bytes.chunk());
-            bytes.advance(count);
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use bytes::Bytes;
-    use provenance::{Origin, Site};
-
-    use super::*;
-    use crate::names::assign_names;
-    use crate::text::parse_graph;
-    use crate::value::Value;
-
-    fn model(text: &str) -> Model {
-        let mut model = parse_graph(text).unwrap();
-        assign_names(&mut model);
-        model
-    }
-
-    #[test]
-    fn more_than_protobuf_holds_is_refused_before_anything_is_written() {
-        let mut model = model("graph f(x:f32[]) -> (y)\ny:f32[] = Sum(x)");
-        let data = Bytes::from(vec![0; 1 << 26]);
-        for i in 0..32 {
-            let (dtype, shape, data) = (DType::U8, vec![1 << 26], data.clone());
-            let id = model.values.add(Value {
-                name: Some(format!("w{i}").into()),
-                tensor: Some(Arc::new(Tensor { dtype, shape, data })),
-                ..Value::default()
-            });
-            model.graph.nodes[0].inputs.push(Some(id));
-        }
-        let mut out = Vec::new();
-        let error = write(&model, &mut no_metadata, &mut out).unwrap_err();
-        assert!(matches!(error, WriteError::TooLarge { bytes } if bytes > 1 << 31), "{error}");
-        assert!(out.is_empty());
-        assert!(matches!(to_bytes(&model, &mut no_metadata), Err(WriteError::TooLarge { .. })));
-    }
-
-    #[test]
-    fn weights_are_shared_and_not_copied() {
-        let model = model("graph f(x:f32[16]) -> (y)\ny:f32[16] = Add(x, const f32[16])");
-        let proto = model_proto(&model, &mut no_metadata, None).unwrap();
-        let id = model.graph.nodes[0].inputs[1].unwrap();
-        let data = &model.values[id].tensor.as_ref().unwrap().data;
-        let written = proto.graph.unwrap().initializer[0].raw_data.clone().unwrap();
-        assert_eq!(written.as_ptr(), data.as_ptr());
-    }
-
-    #[test]
-    fn weights_are_listed_once_in_the_order_of_first_use() {
-        let model = model(
-            "graph f(c:bool[]) -> (y)
-             a = 1.0
-             b = 2.0
-             unused = 3.0
-             y:f32[] = If(c) {else_branch={
-               graph no() -> (n)
-               n = Add(b, a)
-             }, then_branch={
-               graph yes() -> (m)
-               m = Neg(b)
-             }}",
-        );
-        let graph = model_proto(&model, &mut no_metadata, None).unwrap().graph.unwrap();
-        let names: Vec<_> = graph.initializer.iter().map(|tensor| tensor.name.as_deref().unwrap()).collect();
-        assert_eq!(names, ["b", "a"]);
-    }
-
-    #[test]
-    fn what_is_rendered_takes_the_place_of_what_was_read() {
-        let mut model = model("graph f(x:f32[]) -> (y)\ny:f32[] = Add(x, 1.0)");
-        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        model.graph.nodes[0].metadata = vec![pair("pkg.k", "old"), pair("other", "kept")];
-        let site = model.provenance.site(Site { stack: None, scope: None, emitter: None });
-        let folded = model.provenance.origin(Origin::of(site));
-        let constant = model.graph.nodes[0].inputs[1].unwrap();
-        model.values[constant].origin = Some(folded);
-        let mut render = |origin| {
-            vec![("pkg.k", if origin == folded { "folded" } else { "new" }.to_owned())]
-        };
-        let graph = model_proto(&model, &mut render, None).unwrap().graph.unwrap();
-        let expected = [property("other", "kept"), property("pkg.k", "new")];
-        assert_eq!(graph.node[0].metadata_props, expected);
-        assert_eq!(graph.initializer[0].metadata_props, [property("pkg.k", "folded")]);
-    }
-
-    #[test]
-    fn a_value_without_a_name_is_refused() {
-        let model = parse_graph("graph f(x:f32[]) -> (%0)\n%0:f32[] = Neg(x)").unwrap();
-        let error = to_bytes(&model, &mut no_metadata).unwrap_err();
-        assert_eq!(error.to_string(), "value 1 has no name");
-    }
-}
+mod tests;

@@ -224,7 +224,9 @@ impl<'a> Parser<'a> {
     pub fn is_literal(&mut self) -> bool {
         let word = self.peek_word();
         matches!(word, "const" | "inf" | "nan" | "true" | "false")
-            || self.rest().starts_with(|first: char| first.is_ascii_digit() || "-[\"".contains(first))
+            || self
+                .rest()
+                .starts_with(|first: char| first.is_ascii_digit() || "-[\"".contains(first))
     }
 
     /// A number, `true`, or a text.
@@ -279,7 +281,8 @@ impl<'a> Parser<'a> {
         let ty = self.ty()?;
         let sizes = ty.shape.iter().map(|dim| dim.known().filter(|&size| size >= 0));
         let shape: Option<Vec<i64>> = sizes.collect();
-        let count = |shape: &Vec<i64>| shape.iter().try_fold(1_i64, |count, &size| count.checked_mul(size));
+        let count =
+            |shape: &Vec<i64>| shape.iter().try_fold(1_i64, |count, &size| count.checked_mul(size));
         let known = shape.and_then(|shape| Some((count(&shape)?, shape)));
         let Some((count, shape)) = known.filter(|(count, _)| *count <= LARGEST) else {
             return Err(self.expected("a constant of known and reasonable size"));

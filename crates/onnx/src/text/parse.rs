@@ -85,12 +85,7 @@ impl Parser<'_> {
             output.ok_or_else(|| parser.expected("an output"))
         })?;
         self.at = end;
-        Ok(Graph {
-            name: name.into(),
-            inputs,
-            outputs,
-            nodes,
-        })
+        Ok(Graph { name: name.into(), inputs, outputs, nodes })
     }
 
     /// A constant with a name, or a node.
@@ -211,11 +206,7 @@ impl Parser<'_> {
     }
 
     fn define(&mut self, (name, ty): Definition) -> ValueId {
-        let id = self.values.add(Value {
-            name: shown_name(&name),
-            ty,
-            ..Value::default()
-        });
+        let id = self.values.add(Value { name: shown_name(&name), ty, ..Value::default() });
         self.names.insert(name, id);
         id
     }
@@ -245,11 +236,8 @@ impl Parser<'_> {
             span: None,
         };
         let location = self.provenance.location(location);
-        let site = Site {
-            stack: Some(self.provenance.push(None, location)),
-            scope: None,
-            emitter: None,
-        };
+        let site =
+            Site { stack: Some(self.provenance.push(None, location)), scope: None, emitter: None };
         let site = self.provenance.site(site);
         self.provenance.origin(Origin::of(site))
     }

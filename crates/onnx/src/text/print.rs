@@ -28,14 +28,16 @@ const SHOWN_ELEMENTS: usize = 8;
 
 impl<'a> Text<'a> {
     pub(super) fn new(model: &'a Model, is_typed: bool) -> Text<'a> {
-        Text {
-            model,
-            is_typed,
-            numbers: RefCell::default(),
-        }
+        Text { model, is_typed, numbers: RefCell::default() }
     }
 
-    fn graph(&self, f: &mut Formatter<'_>, title: &str, graph: &Graph, depth: usize) -> fmt::Result {
+    fn graph(
+        &self,
+        f: &mut Formatter<'_>,
+        title: &str,
+        graph: &Graph,
+        depth: usize,
+    ) -> fmt::Result {
         write!(f, "{:indent$}{title}(", "", indent = 2 * depth)?;
         separated(f, &graph.inputs, |f, &id| self.definition(f, id, true))?;
         f.write_str(") -> (")?;
@@ -70,9 +72,7 @@ impl<'a> Text<'a> {
     }
 
     fn node(&self, f: &mut Formatter<'_>, graph: &Graph, node: &Node, depth: usize) -> fmt::Result {
-        separated(f, &node.outputs, |f, &id| {
-            self.definition(f, id, graph.outputs.contains(&id))
-        })?;
+        separated(f, &node.outputs, |f, &id| self.definition(f, id, graph.outputs.contains(&id)))?;
         f.write_str(" = ")?;
         if !node.domain.is_empty() {
             write!(f, "{}::", Name(&node.domain))?;
@@ -121,7 +121,9 @@ impl<'a> Text<'a> {
     }
 
     fn operand(&self, f: &mut Formatter<'_>, id: Option<ValueId>) -> fmt::Result {
-        let Some(id) = id else { return f.write_str("_") };
+        let Some(id) = id else {
+            return f.write_str("_");
+        };
         let value = &self.model.values[id];
         match (&value.tensor, &value.name) {
             (Some(tensor), None) => Literal(tensor).fmt(f),
@@ -192,7 +194,8 @@ impl Display for Literal<'_> {
         if is_listed && tensor.len() <= SHOWN_ELEMENTS {
             if let Some(elements) = elements(tensor) {
                 nested(f, &tensor.shape, &elements)?;
-                let says_its_type = matches!(tensor.dtype, DType::F32 | DType::Bool | DType::String);
+                let says_its_type =
+                    matches!(tensor.dtype, DType::F32 | DType::Bool | DType::String);
                 if !says_its_type || elements.is_empty() {
                     write!(f, ":{}", tensor.dtype)?;
                 }
@@ -207,7 +210,10 @@ impl Display for Literal<'_> {
 
 /// The elements of a tensor as text, where the text says all there is.
 fn elements(tensor: &Tensor) -> Option<Vec<String>> {
-    fn each<T: Display, const N: usize>(data: &[u8], element: impl Fn([u8; N]) -> T) -> Vec<String> {
+    fn each<T: Display, const N: usize>(
+        data: &[u8],
+        element: impl Fn([u8; N]) -> T,
+    ) -> Vec<String> {
         data.as_chunks().0.iter().map(|&bytes| element(bytes).to_string()).collect()
     }
     let data = &tensor.data;

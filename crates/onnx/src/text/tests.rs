@@ -4,7 +4,7 @@ use super::*;
 
 /// Reads a text and prints it again.
 #[track_caller]
-fn check(text: &str, expect: Expect) {
+fn check(text: &str, expect: &Expect) {
     match parse_graph(text) {
         Ok(model) => expect.assert_eq(&model.text().to_string()),
         Err(error) => expect.assert_eq(&error.to_string()),
@@ -26,7 +26,7 @@ fn a_graph_is_a_line_for_each_node() {
          %a:f32[3] = Div(x, 2.0)
          %b = Tanh(%a)
          y:f32[3] = Mul(%b, w) {axis=1}",
-        expect![[r"
+        &expect![[r"
             graph f(x:f32[3]) -> (y)
             w = const f32[3,4]
             %0 = Div(x, 2.0)
@@ -78,7 +78,9 @@ b = Neg(a)
 
 #[test]
 fn names_that_are_no_words_are_in_backticks() {
-    unchanged("graph f(`dot:0`:f32[], a/b.c:f32[], `nan`:f32[]) -> (`\\``)\n`\\`` = Sum(`dot:0`, a/b.c, `nan`)\n");
+    unchanged(
+        "graph f(`dot:0`:f32[], a/b.c:f32[], `nan`:f32[]) -> (`\\``)\n`\\`` = Sum(`dot:0`, a/b.c, `nan`)\n",
+    );
 }
 
 #[test]
@@ -95,9 +97,12 @@ fn every_node_has_the_origin_of_its_line() {
 fn what_is_wrong_is_said_with_its_place() {
     check(
         "graph f(x:f32[]) -> (y)\ny = Neg(z)",
-        expect!["line 2, column 10: expected a value that is defined before, not `z`"],
+        &expect!["line 2, column 10: expected a value that is defined before, not `z`"],
     );
-    check("graph f(x:f23[]) -> (y)", expect!["line 1, column 11: expected an element type"]);
-    check("graph f() -> ([[1], [2, 3]]:i64)", expect!["line 1, column 27: expected rows of one length"]);
-    check("graph f() -> (1)", expect!["line 1, column 16: expected `:` and an element type"]);
+    check("graph f(x:f23[]) -> (y)", &expect!["line 1, column 11: expected an element type"]);
+    check(
+        "graph f() -> ([[1], [2, 3]]:i64)",
+        &expect!["line 1, column 27: expected rows of one length"],
+    );
+    check("graph f() -> (1)", &expect!["line 1, column 16: expected `:` and an element type"]);
 }

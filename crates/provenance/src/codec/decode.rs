@@ -44,15 +44,11 @@ pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
         Some(_) => {}
     }
     let mut table = Table::default();
-    let files = read(&document, "files", |entry, _| {
-        match entry.as_array()?.as_slice() {
-            [path, tier] => Some(table.file(path.as_str()?, value(TIERS, tier.as_str()?)?)),
-            _ => None,
-        }
+    let files = read(&document, "files", |entry, _| match entry.as_array()?.as_slice() {
+        [path, tier] => Some(table.file(path.as_str()?, value(TIERS, tier.as_str()?)?)),
+        _ => None,
     })?;
-    let functions = read(&document, "functions", |entry, _| {
-        Some(table.function(entry.as_str()?))
-    })?;
+    let functions = read(&document, "functions", |entry, _| Some(table.function(entry.as_str()?)))?;
     let locations = read(&document, "locations", |entry, _| {
         let (file, function, line, span) = match entry.as_array()?.as_slice() {
             [file, function, line] => (file, function, line, None),
@@ -73,25 +69,22 @@ pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
             span,
         }))
     })?;
-    let stacks: Vec<StackId> = read(&document, "frames", |entry, before| {
-        match entry.as_array()?.as_slice() {
+    let stacks: Vec<StackId> =
+        read(&document, "frames", |entry, before| match entry.as_array()?.as_slice() {
             [location, parent] => {
                 Some(table.push(refer_or_null(before, parent)?, refer(&locations, location)?))
             }
             _ => None,
+        })?;
+    let scopes = read(&document, "scopes", |entry, before| match entry.as_array()?.as_slice() {
+        [kind, name, parent] => {
+            let kind = value(SCOPES, kind.as_str()?)?;
+            Some(table.scope(refer_or_null(before, parent)?, kind, name.as_str()?))
         }
+        _ => None,
     })?;
-    let scopes = read(&document, "scopes", |entry, before| {
-        match entry.as_array()?.as_slice() {
-            [kind, name, parent] => {
-                let kind = value(SCOPES, kind.as_str()?)?;
-                Some(table.scope(refer_or_null(before, parent)?, kind, name.as_str()?))
-            }
-            _ => None,
-        }
-    })?;
-    let emitters = read(&document, "emitters", |entry, before| {
-        match entry.as_array()?.as_slice() {
+    let emitters =
+        read(&document, "emitters", |entry, before| match entry.as_array()?.as_slice() {
             [kind, name, file, line, parent] => Some(table.emitter(Emitter {
                 kind: value(EMITTERS, kind.as_str()?)?,
                 name: name.as_str()?.into(),
@@ -100,17 +93,14 @@ pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
                 parent: refer_or_null(before, parent)?,
             })),
             _ => None,
-        }
-    })?;
-    let sites = read(&document, "sites", |entry, _| {
-        match entry.as_array()?.as_slice() {
-            [stack, scope, emitter] => Some(table.site(Site {
-                stack: refer_or_null(&stacks, stack)?,
-                scope: refer_or_null(&scopes, scope)?,
-                emitter: refer_or_null(&emitters, emitter)?,
-            })),
-            _ => None,
-        }
+        })?;
+    let sites = read(&document, "sites", |entry, _| match entry.as_array()?.as_slice() {
+        [stack, scope, emitter] => Some(table.site(Site {
+            stack: refer_or_null(&stacks, stack)?,
+            scope: refer_or_null(&scopes, scope)?,
+            emitter: refer_or_null(&emitters, emitter)?,
+        })),
+        _ => None,
     })?;
     let origins = read(&document, "origins", |entry, _| {
         let (primary, absorbed) = entry.as_array()?.split_first()?;
@@ -129,10 +119,7 @@ fn read<Id>(
     list: &'static str,
     mut entry: impl FnMut(&Value, &[Id]) -> Option<Id>,
 ) -> Result<Vec<Id>, DecodeError> {
-    let entries = document
-        .get(list)
-        .and_then(Value::as_array)
-        .ok_or(DecodeError::Missing(list))?;
+    let entries = document.get(list).and_then(Value::as_array).ok_or(DecodeError::Missing(list))?;
     let mut ids = Vec::with_capacity(entries.len());
     for (index, value) in entries.iter().enumerate() {
         let id = entry(value, &ids).ok_or(DecodeError::Malformed { list, index })?;
@@ -152,9 +139,5 @@ fn refer<Id: Copy>(ids: &[Id], value: &Value) -> Option<Id> {
 /// What an entry refers to, or that it refers to nothing; `None` where it does neither.
 #[expect(clippy::option_option)]
 fn refer_or_null<Id: Copy>(ids: &[Id], value: &Value) -> Option<Option<Id>> {
-    if value.is_null() {
-        Some(None)
-    } else {
-        refer(ids, value).map(Some)
-    }
+    if value.is_null() { Some(None) } else { refer(ids, value).map(Some) }
 }

@@ -23,10 +23,7 @@ pub fn encode(table: &Table, roots: &[OriginId], paths: &mut Paths<'_>) -> Encod
     for &origin in roots {
         encoder.number(origin, paths);
     }
-    Encoded {
-        text: encoder.text(),
-        numbers: encoder.numbers,
-    }
+    Encoded { text: encoder.text(), numbers: encoder.numbers }
 }
 
 /// Numbers origins one after the other, and writes all that they reach.
@@ -113,14 +110,9 @@ impl<'a> Encoder<'a> {
         }
         let from = self.from;
         let path = std::iter::successors(Some(stack), |&id| from.get_frame(id).parent);
-        let fresh: Vec<_> = path
-            .take_while(|id| !self.stacks.contains_key(id))
-            .collect();
+        let fresh: Vec<_> = path.take_while(|id| !self.stacks.contains_key(id)).collect();
         let outermost = fresh.last().copied().unwrap_or(stack);
-        let caller = from
-            .get_frame(outermost)
-            .parent
-            .and_then(|id| self.stacks.get(&id).copied());
+        let caller = from.get_frame(outermost).parent.and_then(|id| self.stacks.get(&id).copied());
         let copy = fresh.into_iter().rev().fold(caller, |caller, id| {
             let location = self.location(from.get_frame(id).location, paths);
             let copy = self.into.push(caller, location);
@@ -138,9 +130,7 @@ impl<'a> Encoder<'a> {
         let file = self.from.get_file(location.file);
         let copy = Location {
             file: self.into.file(&paths.shown(&file.path), file.tier),
-            function: self
-                .into
-                .function(self.from.get_function(location.function)),
+            function: self.into.function(self.from.get_function(location.function)),
             ..location
         };
         let copy = self.into.location(copy);
@@ -172,14 +162,7 @@ fn list<'a, T: 'a>(entries: impl Iterator<Item = &'a T>, entry: impl Fn(&T) -> V
 fn location_entry(location: &Location) -> Value {
     let (file, function, line) = (location.file.0, location.function.0, location.line);
     match location.span {
-        Some(span) => json!([
-            file,
-            function,
-            line,
-            span.column,
-            span.end_line,
-            span.end_column
-        ]),
+        Some(span) => json!([file, function, line, span.column, span.end_line, span.end_column]),
         None => json!([file, function, line]),
     }
 }

@@ -3,32 +3,19 @@
 use crate::frame::{EmitterKind, ScopeKind};
 use crate::tier::Tier;
 
-pub(super) const TIERS: &[(Tier, &str)] = &[
-    (Tier::User, "user"),
-    (Tier::Library, "library"),
-    (Tier::Internal, "internal"),
-];
+pub(super) const TIERS: &[(Tier, &str)] =
+    &[(Tier::User, "user"), (Tier::Library, "library"), (Tier::Internal, "internal")];
 
-pub(super) const SCOPES: &[(ScopeKind, &str)] = &[
-    (ScopeKind::Name, "name"),
-    (ScopeKind::Transform, "transform"),
-];
+pub(super) const SCOPES: &[(ScopeKind, &str)] =
+    &[(ScopeKind::Name, "name"), (ScopeKind::Transform, "transform")];
 
-pub(super) const EMITTERS: &[(EmitterKind, &str)] = &[
-    (EmitterKind::Plugin, "plugin"),
-    (EmitterKind::Helper, "helper"),
-];
+pub(super) const EMITTERS: &[(EmitterKind, &str)] =
+    &[(EmitterKind::Plugin, "plugin"), (EmitterKind::Helper, "helper")];
 
 pub(super) fn word<T: PartialEq>(words: &[(T, &'static str)], value: &T) -> &'static str {
-    words
-        .iter()
-        .find(|(known, _)| known == value)
-        .map_or("", |(_, word)| word)
+    words.iter().find(|(known, _)| known == value).map_or("", |(_, word)| word)
 }
 
 pub(super) fn value<T: Copy>(words: &[(T, &str)], word: &str) -> Option<T> {
-    words
-        .iter()
-        .find(|(_, known)| *known == word)
-        .map(|(value, _)| *value)
+    words.iter().find(|(_, known)| *known == word).map(|(value, _)| *value)
 }

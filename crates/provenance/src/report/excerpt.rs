@@ -20,17 +20,13 @@ pub(super) fn of(text: &str, location: &Location) -> Option<Excerpt> {
     if line.is_empty() {
         return None;
     }
-    let parts = location
-        .span
-        .and_then(|span| split(line, location.line, span));
+    let parts = location.span.and_then(|span| split(line, location.line, span));
     Some(Excerpt {
         line: shown(line),
         column: parts.map(|(before, _)| before.chars().count() + 1),
         carets: parts.map(|(before, expression)| {
             let carets = "^".repeat(width(&shown(expression)).max(1));
-            let goes_on = location
-                .span
-                .is_some_and(|span| span.end_line > location.line);
+            let goes_on = location.span.is_some_and(|span| span.end_line > location.line);
             let more = if goes_on { " ..." } else { "" };
             " ".repeat(width(&shown(before))) + &carets + more
         }),
@@ -42,29 +38,15 @@ pub(super) fn of(text: &str, location: &Location) -> Option<Excerpt> {
 /// `None` where the span does not fit the line, which then has changed since the export.
 fn split(line: &str, number: u32, span: Span) -> Option<(&str, &str)> {
     let start = span.column as usize;
-    let end = if span.end_line > number {
-        line.len()
-    } else {
-        span.end_column as usize
-    };
-    let before = line
-        .get(..start)
-        .filter(|before| before.len() < line.len())?;
+    let end = if span.end_line > number { line.len() } else { span.end_column as usize };
+    let before = line.get(..start).filter(|before| before.len() < line.len())?;
     Some((before, line.get(start..end.max(start))?))
 }
 
 /// A line without tabs and without what would move the cursor.
 fn shown(line: &str) -> String {
     let line = line.replace('\t', TAB);
-    line.chars()
-        .map(|c| {
-            if c.is_control() {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                c
-            }
-        })
-        .collect()
+    line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// The columns that a text takes in a terminal.

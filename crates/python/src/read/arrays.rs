@@ -41,17 +41,16 @@ impl<'py> Reader<'py> {
         let name = self.names.get(&address(value)).map(|name| name.as_str().into());
         let shape = array.getattr(intern!(array.py(), "shape"))?.extract::<Vec<i64>>()?;
         let data = self.bytes(&array, &dtype)?;
-        let read = Constant {
-            dtype,
-            shape: shape.into(),
-            data,
-            name,
-        };
+        let read = Constant { dtype, shape: shape.into(), data, name };
         Ok(self.arrays.keep(value, read))
     }
 
     /// A literal, whose value may be a plain number; `aval` has its type.
-    pub(super) fn literal(&mut self, value: &Bound<'py, PyAny>, aval: &Bound<'py, PyAny>) -> PyResult<Constant> {
+    pub(super) fn literal(
+        &mut self,
+        value: &Bound<'py, PyAny>,
+        aval: &Bound<'py, PyAny>,
+    ) -> PyResult<Constant> {
         let Aval::Array { dtype, shape } = self.aval(aval)? else {
             return self.constant(value);
         };
@@ -67,12 +66,7 @@ impl<'py> Reader<'py> {
                 self.bytes(&array, &dtype)?
             }
         };
-        Ok(Constant {
-            dtype,
-            shape: Arc::default(),
-            data,
-            name: None,
-        })
+        Ok(Constant { dtype, shape: Arc::default(), data, name: None })
     }
 
     /// The memory of an array in row-major order. A key is what it is made of.

@@ -6,7 +6,6 @@ use jaxpr::{Aval, DType, Dim};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyInt;
 
 use super::Reader;
 
@@ -17,7 +16,7 @@ impl<'py> Reader<'py> {
         }
         let read = if aval.is_instance(&self.jax.shaped_array)? {
             let dtype = self.dtype(&aval.getattr(intern!(aval.py(), "dtype"))?)?;
-            Aval::array(dtype, self.shape(&aval.getattr(intern!(aval.py(), "shape"))?)?)
+            Aval::array(dtype, shape(&aval.getattr(intern!(aval.py(), "shape"))?)?)
         } else {
             Aval::Other(aval.str()?.to_str()?.into())
         };
@@ -35,17 +34,14 @@ impl<'py> Reader<'py> {
         };
         Ok(self.dtypes.keep(dtype, read))
     }
+}
 
-    fn shape(&self, shape: &Bound<'py, PyAny>) -> PyResult<Arc<[Dim]>> {
-        shape.try_iter()?.map(|size| size_of(&size?)).collect()
-    }
+fn shape(sizes: &Bound<'_, PyAny>) -> PyResult<Arc<[Dim]>> {
+    sizes.try_iter()?.map(|entry| size(&entry?)).collect()
 }
 
 /// A size: an integer of Python or NumPy, or an expression of symbols.
-pub(super) fn size_of(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
-    if size.is_exact_instance_of::<PyInt>() {
-        return Ok(Dim::Known(size.extract()?));
-    }
+fn size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
     match size.extract::<i64>() {
         Ok(known) => Ok(Dim::Known(known)),
         Err(_) => symbolic_size(size),
@@ -56,5 +52,6 @@ pub(super) fn size_of(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
 pub(super) fn symbolic_size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
     let text = size.str()?;
     let text = text.to_str()?;
-    text.parse().map_err(|_| PyValueError::new_err(format!("`{text}` is not a size that can be read")))
+    text.parse()
+        .map_err(|_| PyValueError::new_err(format!("`{text}` is not a size that can be read")))
 }

@@ -1,5 +1,7 @@
 //! Equations and what they read.
 
+use std::sync::Arc;
+
 use jaxpr::{Atom, Eqn, Params, Place};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -13,14 +15,7 @@ use crate::error;
 impl<'py> Reader<'py> {
     pub(super) fn eqn(&mut self, vars: &mut Vars, eqn: &Bound<'py, PyAny>) -> PyResult<Eqn> {
         let py = eqn.py();
-        let primitive = eqn.getattr(intern!(py, "primitive"))?;
-        let primitive = match self.primitives.get(&primitive) {
-            Some(known) => known,
-            None => {
-                let name = self.text(&primitive.getattr(intern!(py, "name"))?)?;
-                self.primitives.keep(&primitive, name)
-            }
-        };
+        let primitive = self.primitive(&eqn.getattr(intern!(py, "primitive"))?)?;
         let mut inputs = Vec::new();
         for atom in eqn.getattr(intern!(py, "invars"))?.try_iter()? {
             inputs.push(self.atom(vars, &atom?)?);
@@ -33,13 +28,16 @@ impl<'py> Reader<'py> {
             outputs.push(self.define(vars, &var?)?);
         }
         let place = self.place(&eqn.getattr(intern!(py, "source_info"))?)?;
-        Ok(Eqn {
-            primitive,
-            inputs,
-            outputs,
-            params,
-            place,
-        })
+        Ok(Eqn { primitive, inputs, outputs, params, place })
+    }
+
+    /// The name of a primitive.
+    fn primitive(&mut self, primitive: &Bound<'py, PyAny>) -> PyResult<Arc<str>> {
+        if let Some(known) = self.primitives.get(primitive) {
+            return Ok(known);
+        }
+        let name = self.text(&primitive.getattr(intern!(primitive.py(), "name"))?)?;
+        Ok(self.primitives.keep(primitive, name))
     }
 
     pub(super) fn atom(&mut self, vars: &Vars, atom: &Bound<'py, PyAny>) -> PyResult<Atom> {

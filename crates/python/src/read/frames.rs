@@ -65,15 +65,12 @@ impl<'py> Frames<'py> {
                 break;
             }
             let key = (address(&code), instruction);
-            let location = match self.locations.get(&key) {
-                Some(&location) => location,
-                None => {
-                    let location = locate(traceback, &code, instruction, known)?;
-                    let location = table.location(location);
-                    self.locations.insert(key, location);
-                    location
-                }
-            };
+            if let Some(&location) = self.locations.get(&key) {
+                locations.push(location);
+                continue;
+            }
+            let location = table.location(locate(traceback, &code, instruction, known)?);
+            self.locations.insert(key, location);
             locations.push(location);
         }
         let frames = locations.into_iter().rev();
@@ -94,7 +91,8 @@ impl<'py> Frames<'py> {
         let read = Code {
             file,
             function: table.function(&name),
-            is_boundary: table.get_file(file).tier == Tier::Internal && Jax::is_trace_boundary(&name),
+            is_boundary: table.get_file(file).tier == Tier::Internal
+                && Jax::is_trace_boundary(&name),
         };
         Ok(self.codes.keep(code, read))
     }
@@ -120,12 +118,7 @@ fn locate(
             end_column: known(end_column)?,
         })
     };
-    Ok(Location {
-        file,
-        function,
-        line: known(line).unwrap_or(0),
-        span: span(),
-    })
+    Ok(Location { file, function, line: known(line).unwrap_or(0), span: span() })
 }
 
 impl<'py> Reader<'py> {
@@ -138,10 +131,8 @@ impl<'py> Reader<'py> {
         let mut scope = None;
         for entry in name_stack.getattr(intern!(py, "stack"))?.try_iter()? {
             let entry = entry?;
-            let kind = match Jax::is_transform(&entry)? {
-                true => ScopeKind::Transform,
-                false => ScopeKind::Name,
-            };
+            let is_transform = Jax::is_transform(&entry)?;
+            let kind = if is_transform { ScopeKind::Transform } else { ScopeKind::Name };
             let name = self.text(&entry.getattr(intern!(py, "name"))?)?;
             scope = Some(self.table.scope(scope, kind, &name));
         }

@@ -10,9 +10,7 @@ pub(super) struct Held<'py, T> {
 
 impl<T> Default for Held<'_, T> {
     fn default() -> Self {
-        Held {
-            known: FxHashMap::default(),
-        }
+        Held { known: FxHashMap::default() }
     }
 }
 

@@ -7,7 +7,8 @@ use jaxpr::Param;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyNone, PySet, PyString, PyTuple, PyType,
+    PyBool, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyNone, PySet, PyString,
+    PyTuple, PyType,
 };
 
 use super::Reader;
@@ -41,15 +42,7 @@ pub(super) enum Kind<'py> {
 
 impl<'py> Reader<'py> {
     pub(super) fn param(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Param> {
-        let class = value.get_type();
-        let kind = match self.kinds.get(&class) {
-            Some(known) => known,
-            None => {
-                let kind = self.kind(&class)?;
-                self.kinds.keep(&class, kind)
-            }
-        };
-        Ok(match kind {
+        Ok(match self.kind_of(value)? {
             Kind::None => Param::None,
             Kind::Bool => Param::Bool(value.is_truthy()?),
             Kind::Int => value.extract().map_or_else(|_| Param::Opaque("int".into()), Param::Int),
@@ -79,6 +72,16 @@ impl<'py> Reader<'py> {
             Kind::Array => Param::Array(self.constant(value)?),
             Kind::Opaque(name) => Param::Opaque(name),
         })
+    }
+
+    /// What a value is, by its type.
+    fn kind_of(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Kind<'py>> {
+        let class = value.get_type();
+        if let Some(known) = self.kinds.get(&class) {
+            return Ok(known);
+        }
+        let kind = self.kind(&class)?;
+        Ok(self.kinds.keep(&class, kind))
     }
 
     /// Decides what the values of a type are. Enumerations and named tuples come before the
@@ -118,7 +121,10 @@ impl<'py> Reader<'py> {
             Kind::Jaxpr
         } else if is(&jax.shaped_array)? {
             Kind::Aval
-        } else if jax.is_array_type(class)? || is(&jax.generic)? || class.is_subclass_of::<PyComplex>()? {
+        } else if jax.is_array_type(class)?
+            || is(&jax.generic)?
+            || class.is_subclass_of::<PyComplex>()?
+        {
             Kind::Array
         } else if class.hasattr(intern!(py, "__dataclass_fields__"))? {
             Kind::Dataclass(name, dataclass_fields(class)?)
@@ -161,7 +167,9 @@ impl<'py> Reader<'py> {
             return Ok(Param::DType(self.dtype(&self.jax.dtype.call1((class,))?)?));
         }
         match class.getattr_opt(intern!(class.py(), "dtype"))? {
-            Some(dtype) if dtype.is_instance(&self.jax.dtype)? => Ok(Param::DType(self.dtype(&dtype)?)),
+            Some(dtype) if dtype.is_instance(&self.jax.dtype)? => {
+                Ok(Param::DType(self.dtype(&dtype)?))
+            }
             _ => Ok(Param::Opaque(class.cast::<PyType>()?.name()?.to_str()?.into())),
         }
     }

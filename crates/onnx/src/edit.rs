@@ -1,0 +1,304 @@
+//! Changing a graph. A pass says what becomes of which node; the edit carries the origins.
+//!
+//! Nothing here hands an origin out, so a pass cannot lose or invent one.
+
+use provenance::{OriginId, Table};
+use rustc_hash::FxHashMap;
+
+use crate::model::{Graph, Model, Node};
+use crate::tensor::Tensor;
+use crate::value::{Type, Value, ValueId, Values};
+
+/// An edit of one graph. Nodes keep their indices until it is finished.
+pub struct Edit<'m> {
+    graph: &'m mut Graph,
+    values: &'m mut Values,
+    table: &'m mut Table,
+    /// The node of this graph that makes a value.
+    producers: FxHashMap<ValueId, usize>,
+    dropped: Vec<bool>,
+    /// What stands for the results of dropped nodes.
+    renamed: FxHashMap<ValueId, ValueId>,
+    /// Origins of dropped nodes that no other node of this graph could take over yet: whoever reads
+    /// the value does.
+    waiting: FxHashMap<ValueId, OriginId>,
+}
+
+impl Model {
+    /// Runs `pass` on every graph of the model, bodies after the graph that holds them.
+    /// Returns how many nodes were dropped.
+    pub fn edit(&mut self, pass: &mut dyn FnMut(&mut Edit<'_>)) -> usize {
+        let functions = self.functions.iter_mut().map(|function| &mut function.body);
+        let mut dropped = 0;
+        for graph in std::iter::once(&mut self.graph).chain(functions) {
+            dropped += edit_graph(graph, &mut self.values, &mut self.provenance, pass);
+        }
+        dropped
+    }
+}
+
+fn edit_graph(
+    graph: &mut Graph,
+    values: &mut Values,
+    table: &mut Table,
+    pass: &mut dyn FnMut(&mut Edit<'_>),
+) -> usize {
+    let mut edit = Edit::new(graph, values, table);
+    pass(&mut edit);
+    let mut dropped = edit.finish();
+    for body in graph.nodes.iter_mut().flat_map(Node::bodies_mut) {
+        dropped += edit_graph(body, values, table, pass);
+    }
+    dropped
+}
+
+impl<'m> Edit<'m> {
+    fn new(graph: &'m mut Graph, values: &'m mut Values, table: &'m mut Table) -> Edit<'m> {
+        let producers = graph.nodes.iter().enumerate();
+        let producers = producers.flat_map(|(i, node)| node.outputs.iter().map(move |&id| (id, i)));
+        Edit {
+            producers: producers.collect(),
+            dropped: vec![false; graph.nodes.len()],
+            renamed: FxHashMap::default(),
+            waiting: FxHashMap::default(),
+            graph,
+            values,
+            table,
+        }
+    }
+
+    /// How many nodes the graph had when the edit began.
+    pub fn len(&self) -> usize {
+        self.graph.nodes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.graph.nodes.is_empty()
+    }
+
+    /// The node at an index; what it reads may have been renamed, see [`Edit::input`].
+    pub fn node(&self, index: usize) -> &Node {
+        &self.graph.nodes[index]
+    }
+
+    pub fn outputs(&self) -> &[ValueId] {
+        &self.graph.outputs
+    }
+
+    /// What a node reads now.
+    pub fn input(&self, index: usize, operand: usize) -> Option<ValueId> {
+        let id = (*self.graph.nodes[index].inputs.get(operand)?)?;
+        Some(self.current(id))
+    }
+
+    /// The node that makes a value, where it is one of this graph.
+    pub fn producer(&self, value: ValueId) -> Option<usize> {
+        self.producers.get(&value).copied().filter(|&index| !self.dropped[index])
+    }
+
+    pub fn ty(&self, value: ValueId) -> Option<&Type> {
+        self.values[value].ty.as_ref()
+    }
+
+    pub fn tensor(&self, value: ValueId) -> Option<&Tensor> {
+        self.values[value].tensor.as_deref()
+    }
+
+    /// Drops a node whose result is another value. False where that cannot be, because the result
+    /// is an output of the graph and the other value cannot take its place.
+    pub fn forward(&mut self, index: usize, to: ValueId) -> bool {
+        let result = self.graph.nodes[index].outputs[0];
+        if !self.take_over_output(result, to) {
+            return false;
+        }
+        let origin = self.graph.nodes[index].origin;
+        match self.producer(to) {
+            Some(producer) => self.absorb(producer, origin),
+            None => self.wait(result, origin),
+        }
+        self.renamed.insert(result, to);
+        self.dropped[index] = true;
+        true
+    }
+
+    /// Drops a node that is the same as an earlier one.
+    pub fn share(&mut self, kept: usize, dropped: usize) -> bool {
+        let pairs: Vec<(ValueId, ValueId)> = {
+            let nodes = &self.graph.nodes;
+            nodes[dropped]
+                .outputs
+                .iter()
+                .copied()
+                .zip(nodes[kept].outputs.iter().copied())
+                .collect()
+        };
+        let is_output = |(result, _): &(ValueId, ValueId)| self.graph.outputs.contains(result);
+        if pairs.iter().any(is_output) {
+            return false;
+        }
+        self.absorb(kept, self.graph.nodes[dropped].origin);
+        self.renamed.extend(pairs);
+        self.dropped[dropped] = true;
+        true
+    }
+
+    /// Replaces a node by the constant that it computes.
+    pub fn fold(&mut self, index: usize, tensor: Tensor) -> bool {
+        let node = &self.graph.nodes[index];
+        let result = node.outputs[0];
+        if self.graph.outputs.contains(&result) {
+            return false;
+        }
+        let absorbed: Vec<OriginId> = node
+            .inputs
+            .iter()
+            .flatten()
+            .filter_map(|&id| self.values[self.current(id)].origin)
+            .collect();
+        let origin = absorbed.into_iter().fold(node.origin, |a, b| self.table.absorb(a, b));
+        let value = Value {
+            ty: self.values[result].ty.clone(),
+            tensor: Some(tensor.into()),
+            origin: Some(origin),
+            name: None,
+        };
+        let constant = self.values.add(value);
+        self.renamed.insert(result, constant);
+        self.dropped[index] = true;
+        true
+    }
+
+    /// Makes a node read what the producer of one of its operands reads, and take over that
+    /// producer's part.
+    pub fn bypass(&mut self, index: usize, operand: usize) {
+        let producer = self.input(index, operand).and_then(|value| self.producer(value));
+        let Some(producer) = producer else {
+            return;
+        };
+        let source = self.input(producer, 0);
+        self.absorb(index, self.graph.nodes[producer].origin);
+        self.graph.nodes[index].inputs[operand] = source;
+    }
+
+    /// Makes everyone read `kept` in place of an equal constant.
+    pub fn share_constant(&mut self, kept: ValueId, dropped: ValueId) {
+        let origin = self.values[dropped].origin;
+        let kept_value = &mut self.values[kept];
+        kept_value.origin = match (kept_value.origin, origin) {
+            (Some(a), Some(b)) => Some(self.table.absorb(a, b)),
+            (a, b) => a.or(b),
+        };
+        self.renamed.insert(dropped, kept);
+    }
+
+    /// Drops every node that nothing reads.
+    pub fn drop_unread(&mut self) {
+        let mut read: FxHashMap<ValueId, ()> = FxHashMap::default();
+        let live = |id: ValueId, renamed: &FxHashMap<ValueId, ValueId>| resolve(renamed, id);
+        read.extend(self.graph.outputs.iter().map(|&id| (live(id, &self.renamed), ())));
+        for (index, node) in self.graph.nodes.iter().enumerate().rev() {
+            if self.dropped[index] || !node.outputs.iter().any(|id| read.contains_key(id)) {
+                self.dropped[index] = true;
+                continue;
+            }
+            for_each_read(node, &mut |id| {
+                read.insert(live(id, &self.renamed), ());
+            });
+        }
+    }
+
+    fn current(&self, id: ValueId) -> ValueId {
+        resolve(&self.renamed, id)
+    }
+
+    fn absorb(&mut self, index: usize, origin: OriginId) {
+        let node = &mut self.graph.nodes[index];
+        node.origin = self.table.absorb(node.origin, origin);
+    }
+
+    fn wait(&mut self, value: ValueId, origin: OriginId) {
+        let joined = match self.waiting.get(&value) {
+            Some(&waiting) => self.table.absorb(waiting, origin),
+            None => origin,
+        };
+        self.waiting.insert(value, joined);
+    }
+
+    /// Where `result` is an output of the graph, `to` becomes it, and gets its name.
+    fn take_over_output(&mut self, result: ValueId, to: ValueId) -> bool {
+        let Some(position) = self.graph.outputs.iter().position(|&output| output == result) else {
+            return true;
+        };
+        if self.producer(to).is_none() || self.graph.outputs.contains(&to) {
+            return false;
+        }
+        self.graph.outputs[position] = to;
+        self.values[to].name = self.values[result].name.take();
+        true
+    }
+
+    /// Removes what was dropped and renames what is left.
+    fn finish(self) -> usize {
+        let Edit { graph, table, dropped, renamed, waiting, .. } = self;
+        let before = graph.nodes.len();
+        let mut index = 0;
+        graph.nodes.retain(|_| {
+            index += 1;
+            !dropped[index - 1]
+        });
+        if renamed.is_empty() {
+            return before - graph.nodes.len();
+        }
+        for node in &mut graph.nodes {
+            let mut inherited = Vec::new();
+            for_each_read(node, &mut |id| inherit(&renamed, &waiting, id, &mut inherited));
+            for origin in inherited {
+                node.origin = table.absorb(node.origin, origin);
+            }
+            rename(node, &renamed);
+        }
+        for output in &mut graph.outputs {
+            *output = resolve(&renamed, *output);
+        }
+        before - graph.nodes.len()
+    }
+}
+
+/// Follows the renamings to the value that stands in the end.
+fn resolve(renamed: &FxHashMap<ValueId, ValueId>, mut id: ValueId) -> ValueId {
+    while let Some(&next) = renamed.get(&id) {
+        id = next;
+    }
+    id
+}
+
+fn inherit(
+    renamed: &FxHashMap<ValueId, ValueId>,
+    waiting: &FxHashMap<ValueId, OriginId>,
+    id: ValueId,
+    inherited: &mut Vec<OriginId>,
+) {
+    let path = std::iter::successors(Some(id), |id| renamed.get(id).copied());
+    inherited.extend(path.filter_map(|id| waiting.get(&id).copied()));
+}
+
+/// Every value that a node reads, in its bodies too.
+fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
+    node.inputs.iter().flatten().for_each(|&id| f(id));
+    for body in node.bodies() {
+        body.nodes.iter().for_each(|node| for_each_read(node, f));
+        body.outputs.iter().for_each(|&id| f(id));
+    }
+}
+
+fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
+    for id in node.inputs.iter_mut().flatten() {
+        *id = resolve(renamed, *id);
+    }
+    for body in node.bodies_mut() {
+        body.nodes.iter_mut().for_each(|node| rename(node, renamed));
+        for id in &mut body.outputs {
+            *id = resolve(renamed, *id);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use provenance::{Origin, Site};
+
+use super::*;
+use crate::names::assign_names;
+use crate::text::parse_graph;
+use crate::value::Value;
+
+fn model(text: &str) -> Model {
+    let mut model = parse_graph(text).unwrap();
+    assign_names(&mut model);
+    model
+}
+
+#[test]
+fn more_than_protobuf_holds_is_refused_before_anything_is_written() {
+    let mut model = model("graph f(x:f32[]) -> (y)\ny:f32[] = Sum(x)");
+    let data = Bytes::from(vec![0; 1 << 26]);
+    for i in 0..32 {
+        let (dtype, shape, data) = (DType::U8, vec![1 << 26], data.clone());
+        let id = model.values.add(Value {
+            name: Some(format!("w{i}").into()),
+            tensor: Some(Arc::new(Tensor { dtype, shape, data })),
+            ..Value::default()
+        });
+        model.graph.nodes[0].inputs.push(Some(id));
+    }
+    let mut out = Vec::new();
+    let error = write(&model, &mut no_metadata, &mut out).unwrap_err();
+    assert!(matches!(error, WriteError::TooLarge { bytes } if bytes > 1 << 31), "{error}");
+    assert!(out.is_empty());
+    assert!(matches!(to_bytes(&model, &mut no_metadata), Err(WriteError::TooLarge { .. })));
+}
+
+#[test]
+fn weights_are_shared_and_not_copied() {
+    let model = model("graph f(x:f32[16]) -> (y)\ny:f32[16] = Add(x, const f32[16])");
+    let proto = model_proto(&model, &mut no_metadata, None).unwrap();
+    let id = model.graph.nodes[0].inputs[1].unwrap();
+    let data = &model.values[id].tensor.as_ref().unwrap().data;
+    let written = proto.graph.unwrap().initializer[0].raw_data.clone().unwrap();
+    assert_eq!(written.as_ptr(), data.as_ptr());
+}
+
+#[test]
+fn weights_are_listed_once_in_the_order_of_first_use() {
+    let model = model(
+        "graph f(c:bool[]) -> (y)
+         a = 1.0
+         b = 2.0
+         unused = 3.0
+         y:f32[] = If(c) {else_branch={
+           graph no() -> (n)
+           n = Add(b, a)
+         }, then_branch={
+           graph yes() -> (m)
+           m = Neg(b)
+         }}",
+    );
+    let graph = model_proto(&model, &mut no_metadata, None).unwrap().graph.unwrap();
+    let names: Vec<_> =
+        graph.initializer.iter().map(|tensor| tensor.name.as_deref().unwrap()).collect();
+    assert_eq!(names, ["b", "a"]);
+}
+
+#[test]
+fn what_is_rendered_takes_the_place_of_what_was_read() {
+    let mut model = model("graph f(x:f32[]) -> (y)\ny:f32[] = Add(x, 1.0)");
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    model.graph.nodes[0].metadata = vec![pair("pkg.k", "old"), pair("other", "kept")];
+    let site = model.provenance.site(Site { stack: None, scope: None, emitter: None });
+    let folded = model.provenance.origin(Origin::of(site));
+    let constant = model.graph.nodes[0].inputs[1].unwrap();
+    model.values[constant].origin = Some(folded);
+    let mut render =
+        |origin| vec![("pkg.k", if origin == folded { "folded" } else { "new" }.to_owned())];
+    let graph = model_proto(&model, &mut render, None).unwrap().graph.unwrap();
+    let expected = [property("other", "kept"), property("pkg.k", "new")];
+    assert_eq!(graph.node[0].metadata_props, expected);
+    assert_eq!(graph.initializer[0].metadata_props, [property("pkg.k", "folded")]);
+}
+
+#[test]
+fn a_value_without_a_name_is_refused() {
+    let model = parse_graph("graph f(x:f32[]) -> (%0)\n%0:f32[] = Neg(x)").unwrap();
+    let error = to_bytes(&model, &mut no_metadata).unwrap_err();
+    assert_eq!(error.to_string(), "value 1 has no name");
+}

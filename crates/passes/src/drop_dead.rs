@@ -1,0 +1,56 @@
+//! `drop-dead`: nodes that nothing reads.
+
+use onnx::Edit;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    edit.drop_unread();
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn what_nothing_reads_is_dropped_with_all_that_only_it_read() {
+        check(
+            super::run,
+            "graph g(x:f32[3]) -> (y)
+%0:f32[3] = Sin(x)
+%1:f32[3] = Cos(%0)
+y:f32[3] = Exp(x)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                y:f32[3] = Exp(x)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_only_a_body_reads_stays() {
+        check(
+            super::run,
+            "graph g(x:f32[3], c:bool[]) -> (y)
+%0:f32[3] = Sin(x)
+y:f32[3] = If(c) {else_branch={
+  graph e() -> (z)
+  z:f32[3] = Cos(%0)
+}, then_branch={
+  graph t() -> (w)
+  w:f32[3] = Exp(x)
+}}",
+            expect![[r#"
+                graph g(x:f32[3], c:bool[]) -> (y)
+                %0 = Sin(x)  # 2
+                y:f32[3] = If(c) {else_branch={  # 3
+                  graph e() -> (z)
+                  z:f32[3] = Cos(%0)  # 5
+                }, then_branch={
+                  graph t() -> (w)
+                  w:f32[3] = Exp(x)  # 8
+                }}
+            "#]],
+        );
+    }
+}

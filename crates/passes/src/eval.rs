@@ -1,0 +1,130 @@
+//! The value of a node whose operands are known, bit for bit as the runtime computes it.
+//!
+//! Only operators that every runtime rounds the same way are here: those that move elements, and the
+//! four kinds of arithmetic.
+
+use bytes::Bytes;
+use onnx::{DType, Node, Tensor};
+
+/// The result of `op` on constants, where we know how to compute it.
+pub(crate) fn eval(
+    op: &str,
+    node: &Node,
+    operands: &[&Tensor],
+    dtype: DType,
+    shape: Vec<i64>,
+) -> Option<Tensor> {
+    match (op, operands) {
+        ("Reshape" | "Squeeze" | "Unsqueeze" | "Identity", [x, ..]) => {
+            Some(Tensor { dtype, shape, data: x.data.clone() })
+        }
+        ("Expand", [x, _]) => moved(x, dtype, &shape, &broadcast_indices(&x.shape, &shape)),
+        ("Transpose", [x]) => {
+            let order = match node.attr("perm")? {
+                onnx::Attr::Ints(order) => order.clone(),
+                _ => return None,
+            };
+            moved(x, dtype, &shape, &transposed_indices(&x.shape, &order))
+        }
+        ("Concat", parts) if shape.len() == 1 => {
+            let data: Vec<u8> = parts.iter().flat_map(|part| part.data.iter().copied()).collect();
+            let data = data.into();
+            Some(Tensor { dtype, shape, data })
+        }
+        ("Cast", [x]) => cast(x, dtype, shape),
+        ("Add" | "Sub" | "Mul" | "Div", [x, y]) => arithmetic(op, x, y, dtype, shape),
+        ("Neg", [x]) => {
+            let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
+            // Zero minus zero would lose the sign, so floats are multiplied.
+            let minus_one = Tensor::of_ints(dtype, Vec::new(), &[-1])?;
+            match dtype.is_float() {
+                true => arithmetic("Mul", x, &minus_one, dtype, shape),
+                false => arithmetic("Sub", &zero, x, dtype, shape),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Which element of `from` stands at each place of `to`, by the rule of broadcasting.
+fn broadcast_indices(from: &[i64], to: &[i64]) -> Vec<usize> {
+    let lead = to.len() - from.len();
+    let strides: Vec<i64> = (0..to.len())
+        .map(|axis| match axis.checked_sub(lead) {
+            Some(own) if from[own] != 1 => from[own + 1..].iter().product(),
+            _ => 0,
+        })
+        .collect();
+    strided_indices(to, &strides)
+}
+
+fn transposed_indices(from: &[i64], order: &[i64]) -> Vec<usize> {
+    let stride = |&axis: &i64| from[axis as usize + 1..].iter().product();
+    let strides: Vec<i64> = order.iter().map(stride).collect();
+    let to: Vec<i64> = order.iter().map(|&axis| from[axis as usize]).collect();
+    strided_indices(&to, &strides)
+}
+
+/// The offset of each place of a shape, in row-major order, given the stride of each axis.
+fn strided_indices(shape: &[i64], strides: &[i64]) -> Vec<usize> {
+    let mut offsets: Vec<i64> = vec![0];
+    for (&size, &stride) in shape.iter().zip(strides) {
+        let along = |&offset: &i64| (0..size).map(move |i| offset + i * stride);
+        offsets = offsets.iter().flat_map(along).collect();
+    }
+    offsets.into_iter().map(|offset| offset as usize).collect()
+}
+
+fn moved(x: &Tensor, dtype: DType, shape: &[i64], indices: &[usize]) -> Option<Tensor> {
+    let width = dtype.bits() / 8;
+    if width == 0 {
+        return None;
+    }
+    let mut data = Vec::with_capacity(indices.len() * width);
+    for &index in indices {
+        data.extend_from_slice(x.data.get(index * width..(index + 1) * width)?);
+    }
+    Some(Tensor { dtype, shape: shape.to_vec(), data: Bytes::from(data) })
+}
+
+fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    match (x.ints(), x.floats()) {
+        // A 64-bit integer that a double does not hold would be rounded twice.
+        (Some(values), _) => {
+            let is_exact = |value: &i64| value.unsigned_abs() < 1 << 24;
+            let may = x.dtype != DType::U64 && (!dtype.is_float() || values.iter().all(is_exact));
+            may.then(|| Tensor::of_ints(dtype, shape, &values))?
+        }
+        (_, Some(values)) if dtype.is_float() => {
+            // From double to half, some runtimes go through single precision.
+            let may = x.dtype != DType::F64 || matches!(dtype, DType::F32 | DType::F64);
+            may.then(|| Tensor::of_floats(dtype, shape, &values))?
+        }
+        _ => None,
+    }
+}
+
+fn arithmetic(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    if let (Some(a), Some(b)) = (x.ints(), y.ints()) {
+        let join = |(&i, &j): (&usize, &usize)| match op {
+            "Add" => Some(a[i].wrapping_add(b[j])),
+            "Sub" => Some(a[i].wrapping_sub(b[j])),
+            "Mul" => Some(a[i].wrapping_mul(b[j])),
+            _ => None,
+        };
+        let values: Option<Vec<i64>> = at_x.iter().zip(&at_y).map(join).collect();
+        return Tensor::of_ints(dtype, shape, &values?);
+    }
+    let (a, b) = (x.floats()?, y.floats()?);
+    // In double precision, sums, products and quotients of narrower floats round to what the narrow
+    // operation gives.
+    let join = |(&i, &j): (&usize, &usize)| match op {
+        "Add" => a[i] + b[j],
+        "Sub" => a[i] - b[j],
+        "Mul" => a[i] * b[j],
+        _ => a[i] / b[j],
+    };
+    let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect();
+    Tensor::of_floats(dtype, shape, &values)
+}

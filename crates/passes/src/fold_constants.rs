@@ -1,0 +1,98 @@
+//! `fold-constants`: small nodes whose operands are constants.
+
+use onnx::{Edit, Tensor};
+
+use crate::eval::eval;
+
+/// What is larger is left to the runtime, which folds it when the model is loaded and not in the
+/// file.
+const MOST_ELEMENTS: usize = 1024;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if let Some(tensor) = fold(edit, index) {
+            edit.fold(index, tensor);
+        }
+    }
+}
+
+fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
+    let node = edit.node(index);
+    if !node.domain.is_empty() || node.outputs.len() != 1 {
+        return None;
+    }
+    let operands: Option<Vec<&Tensor>> =
+        (0..node.inputs.len()).map(|operand| edit.tensor(edit.input(index, operand)?)).collect();
+    let operands = operands?;
+    let ty = edit.ty(node.outputs[0])?;
+    let shape: Vec<i64> = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
+    let count: i64 = shape.iter().product();
+    let renames_only = matches!(&*node.op, "Reshape" | "Squeeze" | "Unsqueeze");
+    if count as usize > MOST_ELEMENTS && !renames_only {
+        return None;
+    }
+    eval(&node.op, node, &operands, ty.dtype, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn arithmetic_on_constants_is_done_in_their_type() {
+        check(
+            super::run,
+            "graph g(x:f32[2], n:i8[]) -> (y, m)
+%0:f32[] = Div(1.0, 3.0)
+%1:f32[] = Neg(0.0)
+%2:f32[] = Add(%0, %1)
+y:f32[2] = Mul(x, %2)
+%3:i8[] = Mul(100:i8, 3:i8)
+m:i8[] = Add(n, %3)",
+            expect![[r#"
+                graph g(x:f32[2], n:i8[]) -> (y, m)
+                y:f32[2] = Mul(x, 0.33333334)  # 5
+                m:i8[] = Add(n, 44:i8)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn shapes_are_folded_and_a_broadcast_too() {
+        check(
+            super::run,
+            "graph g(x:f32[2,3]) -> (y)
+%0:i64[2] = Concat([2]:i64, [3]:i64) {axis=0}
+%1:f32[2,1] = Unsqueeze([1.0, 2.0], [1]:i64)
+%2:f32[2,3] = Expand(%1, %0)
+%3:f32[3,2] = Transpose(%2) {perm=[1, 0]}
+%4:f32[2,3] = Transpose(%3) {perm=[1, 0]}
+y:f32[2,3] = Mul(x, %4)",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                y:f32[2,3] = Mul(x, [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_division_of_integers_and_a_large_result_are_left() {
+        check(
+            super::run,
+            "graph g(x:f32[2000], n:i32[]) -> (y, m)
+%0:i32[] = Div(7:i32, 0:i32)
+m:i32[] = Add(n, %0)
+%1:f32[2000] = Expand(2.0, [2000]:i64)
+y:f32[2000] = Mul(x, %1)",
+            expect![[r#"
+                graph g(x:f32[2000], n:i32[]) -> (y, m)
+                %0 = Div(7:i32, 0:i32)  # 2
+                m:i32[] = Add(n, %0)  # 3
+                %1 = Expand(2.0, [2000]:i64)  # 4
+                y:f32[2000] = Mul(x, %1)  # 5
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! How passes are tested: graph text in, graph text out, with the lines that each node stands for.
+
+use std::fmt::Write;
+
+use expect_test::Expect;
+use onnx::{Edit, Model, Node};
+
+/// Runs one pass on the graph. A node of the text has the line it stands on as its origin; behind
+/// each node that is left stand the lines it answers for, the one shown first at the front.
+#[track_caller]
+pub(crate) fn check(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    let mut model = onnx::text::parse_graph(graph).expect("the graph of a test can be parsed");
+    model.edit(&mut |edit| pass(edit));
+    onnx::check::check(&model).expect("a pass leaves a valid model");
+    expect.assert_eq(&text_with_lines(&model));
+}
+
+fn text_with_lines(model: &Model) -> String {
+    let mut nodes = nodes_in_order(&model.graph.nodes).into_iter();
+    let mut text = String::new();
+    for line in model.text().to_string().lines() {
+        text.push_str(line);
+        if line.contains(" = ")
+            && !line.contains(" = const")
+            && let Some(node) = nodes.next()
+        {
+            let _ = write!(text, "  # {}", lines(model, node));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn nodes_in_order(nodes: &[Node]) -> Vec<&Node> {
+    let with_bodies = |node| {
+        let inner = Node::bodies(node).flat_map(|body| nodes_in_order(&body.nodes));
+        std::iter::once(node).chain(inner).collect::<Vec<_>>()
+    };
+    nodes.iter().flat_map(with_bodies).collect()
+}
+
+fn lines(model: &Model, node: &Node) -> String {
+    let table = &model.provenance;
+    let line = |site| {
+        let stack = table.get_site(site).stack.expect("a node of a test has a frame");
+        table.get_location(table.get_frame(stack).location).line.to_string()
+    };
+    let sites = table.get_origin(model.origin_of(node)).sites();
+    sites.map(line).collect::<Vec<_>>().join(" ")
+}
