@@ -25,3 +25,14 @@ def jaxpr_text(
     tiers: TierRules,
     names: Mapping[int, str] | None = None,
 ) -> str: ...
+
+class PluginInfo:
+    """A line of the table of plugins."""
+
+    primitive: str
+    name: str
+    file: str
+    line: int
+    limits: list[str]
+
+def plugins() -> list[PluginInfo]: ...

@@ -146,6 +146,37 @@ def test_the_package_itself_imports_neither_jax_nor_onnx() -> None:
     assert found.stdout == "[]\n"
 
 
+def double(x: jax.Array) -> jax.Array:
+    return x + x
+
+
+def test_a_file_is_written_and_its_path_returned(tmp_path: Path) -> None:
+    path = tmp_path / "double.onnx"
+    found = jax2onnx.to_onnx(double, [(2,)], return_mode="file", output_path=path)
+    assert found == str(path)
+    assert onnx.load(path) == jax2onnx.to_onnx(double, [(2,)])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["double.onnx"]
+
+
+def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "missing" / "double.onnx")
+    with pytest.raises(jax2onnx.WriteError) as error:
+        jax2onnx.to_onnx(double, [(2,)], return_mode="file", output_path=path)
+    assert error.value.filename == path
+    assert str(error.value) == f"[Errno 2] No such file or directory: {path!r}"
+
+
+def test_double_precision_means_double_inputs() -> None:
+    model = jax2onnx.to_onnx(double, [(2,)], enable_double_precision=True)
+    assert "(x: f64[2])" in testing.graph_text(model, signature=True)
+    assert jnp.ones(1).dtype == jnp.float32
+
+
+def test_what_has_no_plugin_is_shown_where_it_stands() -> None:
+    with pytest.raises(jax2onnx.UnsupportedError, match=r"no plugin for `eigh`(?s:.*)\^\^\^"):
+        jax2onnx.to_onnx(jnp.linalg.eigh, [(2, 2)])
+
+
 def model() -> onnx.ModelProto:
     """A model with inputs, small and large constants, attributes, a body and metadata."""
     body = helper.make_graph(

@@ -131,10 +131,10 @@ pub const PLUGINS: &[Plugin] = &[
     // Linear algebra.
     eqn("dot_general", dot_general).limits(&["`precision` is a hint and is ignored"]),
     // Calls and what only concerns transformations.
+    many("call", call),
     many("checkpoint", remat),
     many("closed_call", call),
     many("copy", pass_through),
-    many("copy_p", pass_through),
     many("core_call", call),
     many("custom_jvp_call", custom_jvp_call),
     many("custom_vjp_call", custom_vjp_call),
@@ -143,7 +143,6 @@ pub const PLUGINS: &[Plugin] = &[
     many("name", pass_through),
     many("optimization_barrier", pass_through),
     many("pjit", jit),
-    many("remat", remat),
     many("remat2", remat),
     many("stop_gradient", pass_through),
 ];

@@ -40,15 +40,15 @@ pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
     let number = system_error(&error).and_then(io::Error::raw_os_error);
     match (number, system_error(&error)) {
         (Some(number), Some(reason)) => {
-            WriteError::new_err((number, description(reason), path.to_path_buf()))
+            WriteError::new_err((number, description(reason), path.as_os_str().to_os_string()))
         }
         _ => raise(error),
     }
 }
 
 /// The error of the system that is behind one of ours.
-fn system_error(error: &(dyn Error + 'static)) -> Option<&io::Error> {
-    iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref())
 }
 
 /// The exception for a word that is not one of the allowed ones.

@@ -3,6 +3,7 @@
 mod compat;
 mod error;
 mod export;
+mod plugins;
 mod read;
 
 /// The Rust side of `jax2onnx`.
@@ -12,6 +13,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::export::{export, jaxpr_text};
+    #[pymodule_export]
+    use crate::plugins::{PluginInfo, plugins};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

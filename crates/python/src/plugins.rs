@@ -1,0 +1,28 @@
+//! The table of plugins, for Python.
+
+use provenance::render::plugin_name;
+use pyo3::prelude::*;
+
+/// A line of the table.
+#[pyclass(frozen, get_all, module = "jax2onnx._core")]
+pub(crate) struct PluginInfo {
+    primitive: &'static str,
+    /// The name in `pkg.jax2onnx.plugin`.
+    name: String,
+    file: &'static str,
+    line: u32,
+    limits: Vec<&'static str>,
+}
+
+/// Every plugin, in the order of the table.
+#[pyfunction]
+pub(crate) fn plugins() -> Vec<PluginInfo> {
+    let info = |plugin: &jax2onnx::Plugin| PluginInfo {
+        primitive: plugin.primitive,
+        name: plugin_name(plugin.primitive),
+        file: plugin.line.file(),
+        line: plugin.line.line(),
+        limits: plugin.limits.to_vec(),
+    };
+    jax2onnx::PLUGINS.iter().map(info).collect()
+}

@@ -1,0 +1,81 @@
+"""Every case: the numbers of ONNX Runtime against those of JAX, and one graph at every level."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+import jax2onnx
+from jax2onnx import _core
+
+from . import bench
+from .cases import Case, all_cases
+
+CASES = all_cases()
+LEVELS = ("minimal", "full", "indexed")
+
+#: Primitives that the JAX at hand has under another name or not at all.
+ELSEWHERE = {
+    "checkpoint": "`remat2` in newer versions",
+    "core_call": "`call` in newer versions",
+    "custom_vjp_call_jaxpr": "`custom_vjp_call` in newer versions",
+    "pjit": "`jit` in newer versions",
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_the_runtime_computes_what_jax_computes(case: Case) -> None:
+    want = bench.expected(case.fn, case.inputs, double=case.double)
+    model = bench.convert(case.fn, case.inputs, double=case.double, opset=case.opset)
+    found = bench.run(model, case.inputs)
+    assert len(found) == len(want)
+    for one_found, one_want in zip(found, want, strict=True):
+        bench.assert_same(one_found, one_want, case.rtol, case.atol)
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_the_graph_is_the_same_at_every_level(case: Case) -> None:
+    def export(level: str) -> onnx.ModelProto:
+        return jax2onnx.to_onnx(
+            case.fn,
+            list(case.inputs),
+            enable_double_precision=case.double,
+            opset=case.opset,
+            provenance=level,
+        )
+
+    plain = export("off")
+    assert not any(node.metadata_props for node in plain.graph.node)
+    assert export("off").SerializeToString() == plain.SerializeToString(), "not reproducible"
+    for level in LEVELS:
+        model = export(level)
+        assert all(node.metadata_props for node in model.graph.node), level
+        strip(model)
+        assert model.SerializeToString() == plain.SerializeToString(), level
+
+
+def strip(model: onnx.ModelProto) -> None:
+    """Take away what provenance adds."""
+    del model.metadata_props[:]
+    for tensor in model.graph.initializer:
+        del tensor.metadata_props[:]
+    graphs = [model.graph]
+    while graphs:
+        graph = graphs.pop()
+        for node in graph.node:
+            del node.metadata_props[:]
+            graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.covers], ids=repr)
+def test_a_case_has_the_primitives_it_is_about(case: Case) -> None:
+    found = bench.primitives_of(case.fn, case.inputs, double=case.double)
+    assert set(case.covers) <= found
+
+
+def test_every_primitive_of_the_table_has_a_case() -> None:
+    covered: set[str] = set(ELSEWHERE)
+    for case in CASES:
+        covered |= bench.primitives_of(case.fn, case.inputs, double=case.double)
+    table = {plugin.primitive for plugin in _core.plugins()}
+    assert table - covered == set()
