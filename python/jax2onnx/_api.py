@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from . import _config, _core, _tiers
 from ._config import Level, PathPolicy, StrPath
-from ._errors import ConfigError, UnsupportedError
+from ._errors import ConfigError, UnsupportedError, errors_of_core
 
 if TYPE_CHECKING:
     import onnx
@@ -115,16 +115,17 @@ def to_onnx(
     from . import _trace
 
     closed_jaxpr = _trace.trace(fn, inputs, double_precision=enable_double_precision)
-    data = _core.export(
-        closed_jaxpr,
-        model_name=model_name,
-        opset=opset,
-        level=settings.level,
-        path_policy=settings.paths,
-        export_stack=stack,
-        tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code),
-        output_path=path,
-    )
+    with errors_of_core():
+        data = _core.export(
+            closed_jaxpr,
+            model_name=model_name,
+            opset=opset,
+            level=settings.level,
+            path_policy=settings.paths,
+            export_stack=stack,
+            tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code),
+            output_path=path,
+        )
     if path is not None:
         return path
     return _model(data or b"", return_mode)

@@ -6,6 +6,9 @@ from ._tiers import TierRules
 
 __version__: str
 
+class CoreError(Exception):
+    """The name of a class of `_errors`, and its arguments."""
+
 def export(
     closed_jaxpr: object,
     *,
