@@ -38,7 +38,11 @@ def rows() -> list[tuple[str, int, int, list[int], list[int], list[int]]]:
     kernels = collections.defaultdict(list)
     for kernel in runtime.get_all_opkernel_def():
         first, last = kernel.version_range
-        if kernel.domain == "" and kernel.provider == "CPUExecutionProvider" and last >= OLDEST_OPSET:
+        if (
+            kernel.domain == ""
+            and kernel.provider == "CPUExecutionProvider"
+            and last >= OLDEST_OPSET
+        ):
             kernels[kernel.op_name, first, min(last, 2**31 - 1)].append(kernel.type_constraints)
     table = []
     for (op, first, last), constraints in sorted(kernels.items()):
@@ -71,7 +75,9 @@ def rows() -> list[tuple[str, int, int, list[int], list[int], list[int]]]:
 
 
 def main() -> None:
-    print(f"//! Made by tools/generate_kernels.py from ONNX Runtime {onnxruntime.__version__}; do not edit.")
+    print(
+        f"//! Made by tools/generate_kernels.py from ONNX Runtime {onnxruntime.__version__}; do not edit."
+    )
     print()
     print("use super::Kernel;")
     print()

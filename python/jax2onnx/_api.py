@@ -115,20 +115,43 @@ def to_onnx(
     from . import _trace
 
     closed_jaxpr = _trace.trace(fn, inputs, double_precision=enable_double_precision)
+    data = export_traced(
+        closed_jaxpr,
+        model_name=model_name,
+        opset=opset,
+        settings=settings,
+        export_stack=stack,
+        output_path=path,
+    )
+    if path is not None:
+        return path
+    return _model(data or b"", return_mode)
+
+
+def export_traced(
+    closed_jaxpr: Any,
+    *,
+    model_name: str = "jax_model",
+    opset: int = 23,
+    settings: _config.Settings | None = None,
+    export_stack: Sequence[tuple[str, int, str]] = (),
+    output_path: str | None = None,
+) -> bytes | None:
+    """Convert what was traced: the bytes of the model, or nothing where a file was written."""
+    from . import _trace
+
+    settings = settings or _config.settings(None, None)
     with errors_of_core():
-        data = _core.export(
+        return _core.export(
             closed_jaxpr,
             model_name=model_name,
             opset=opset,
             level=settings.level,
             path_policy=settings.paths,
-            export_stack=stack,
+            export_stack=export_stack,
             tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code),
-            output_path=path,
+            output_path=output_path,
         )
-    if path is not None:
-        return path
-    return _model(data or b"", return_mode)
 
 
 def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:

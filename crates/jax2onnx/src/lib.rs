@@ -8,7 +8,7 @@ use provenance::{Level, OriginId, PathPolicy, Paths, Table};
 use rustc_hash::FxHashMap;
 
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused};
-pub use onnx::proto::WriteError;
+pub use onnx::proto::{Message, WriteError};
 
 /// How much provenance is written, and how.
 #[derive(Clone, Debug, Default)]
@@ -48,9 +48,9 @@ pub fn convert(
     Ok(model)
 }
 
-/// The model as one protobuf message.
-pub fn to_bytes(model: &onnx::Model, rendering: &Rendering) -> Result<Vec<u8>, Error> {
-    rendered(model, rendering, |model, metadata| Ok(onnx::proto::to_bytes(model, metadata)?))
+/// The model as one protobuf message, to be written where it is wanted.
+pub fn to_message(model: &onnx::Model, rendering: &Rendering) -> Result<Message, Error> {
+    rendered(model, rendering, |model, metadata| Ok(Message::new(model, metadata)?))
 }
 
 /// Writes the model beside `path` and renames it when it is whole. Weights go into

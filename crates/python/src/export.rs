@@ -74,8 +74,12 @@ pub(crate) fn export<'py>(
                 .map_err(|error| error::raise_for_file(error, &path))?;
             return Ok(None);
         }
-        let bytes = jax2onnx::to_bytes(&model, &rendering).map_err(error::raise)?;
-        Ok(Some(PyBytes::new(py, &bytes)))
+        let message = jax2onnx::to_message(&model, &rendering).map_err(error::raise)?;
+        let bytes = PyBytes::new_with(py, message.size(), |buffer| {
+            message.write_into(buffer);
+            Ok(())
+        })?;
+        Ok(Some(bytes))
     })
 }
 
