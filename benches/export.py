@@ -121,9 +121,8 @@ def bytes_per_node(layers: int) -> None:
         nodes = sum(node.ByteSize() for node in model.graph.node)
         table = sum(len(entry.value) for entry in model.metadata_props)
         count = len(model.graph.node)
-        print(
-            f"{level:8} {(nodes + table) / count:7.0f} bytes a node, {nodes + table} in {count} nodes"
-        )
+        total = nodes + table
+        print(f"{level:8} {total / count:7.0f} bytes a node, {total} in {count} nodes")
 
 
 def child(layers: int) -> int:
@@ -167,7 +166,7 @@ def imports(results: Results, rounds: int) -> None:
 
 
 def memory(results: Results) -> None:
-    """Export 1 GB of weights to a file in a process of its own, and see what it needs beyond them."""
+    """Export 1 GB of weights to a file, in a process of its own, and see what that needs."""
     with tempfile.TemporaryDirectory() as folder:
         script = f"""
 import resource, sys
