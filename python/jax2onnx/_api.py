@@ -123,6 +123,7 @@ def to_onnx(
         path_policy=settings.paths,
         export_stack=stack,
         tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code),
+        definition=_trace.definition(fn),
         output_path=path,
     )
     if path is not None:

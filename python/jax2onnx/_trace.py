@@ -1,10 +1,12 @@
 """The only place that imports JAX: from a function and input specs to a closed jaxpr."""
 
 import contextlib
+import functools
 import importlib
 import operator
 import os
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -21,6 +23,7 @@ _HELP = (
     "or a container of these"
 )
 
+_MOST_WRAPPERS = 100
 
 _struct: Any = jax.ShapeDtypeStruct
 
@@ -57,6 +60,23 @@ def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[
         return tree_util.tree_map_with_path(named, spec, is_leaf=_is_shape)
 
     return [argument(index, spec) for index, spec in enumerate(inputs)]
+
+
+def definition(fn: Any) -> tuple[str, int, str] | None:
+    """The file, line and qualified name of the function behind `fn`, where it is Python's."""
+    for _ in range(_MOST_WRAPPERS):
+        code = getattr(fn, "__code__", None)
+        inner = getattr(fn, "__wrapped__", None) or getattr(fn, "__func__", None)
+        if inner is None and isinstance(fn, functools.partial):
+            inner = fn.func
+        if inner is None and isinstance(code, CodeType):
+            return code.co_filename, code.co_firstlineno, code.co_qualname
+        if inner is None and code is None:
+            inner = getattr(type(fn), "__call__", None)
+        if inner is None:
+            return None
+        fn = inner
+    return None
 
 
 def folders() -> list[str]:

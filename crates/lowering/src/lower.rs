@@ -63,7 +63,7 @@ fn lower_main<'g>(builder: &'g Builder, program: &Program) -> Result<Ends<'g>, L
         }
         Stop::Inside(error) => error,
     };
-    let ctx = Ctx::new(builder, PLUGINS);
+    let ctx = Ctx::new(builder, PLUGINS, place.stack);
     let inputs = inputs(&ctx, program).map_err(|why| at_definition(why.into()))?;
     let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(at_definition)?;
 
