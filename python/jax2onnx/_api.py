@@ -109,7 +109,7 @@ def to_onnx(
     """
     settings = _config.settings(provenance, provenance_paths)
     path = _checked_path(return_mode, output_path)
-    _check(opset, input_params)
+    _check(fn, opset, input_params)
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
     from . import _trace
@@ -149,7 +149,9 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     return None
 
 
-def _check(opset: int, input_params: Mapping[str, Any] | None) -> None:
+def _check(fn: Any, opset: Any, input_params: Mapping[str, Any] | None) -> None:
+    if not callable(fn):
+        raise ConfigError(f"`fn` is {fn!r}, which is not a function")
     if opset not in _OPSETS:
         raise ConfigError(f"opset {opset} is not supported: use {_OPSETS[0]} to {_OPSETS[-1]}")
     if input_params:

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib
+import inspect
 import operator
 import os
 from collections.abc import Callable, Sequence
@@ -33,7 +34,12 @@ def trace(
 ) -> "ClosedJaxpr":
     """Trace `fn` on inputs that have the given specs."""
     with _double_precision() if double_precision else contextlib.nullcontext():
-        return jax.make_jaxpr(fn)(*arguments(inputs, double_precision=double_precision))
+        specs = arguments(inputs, double_precision=double_precision)
+        try:
+            return jax.make_jaxpr(fn)(*specs)
+        except TypeError as error:
+            _check_signature(fn, specs, error)
+            raise
 
 
 def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[Any]:
@@ -71,8 +77,8 @@ def definition(fn: Any) -> tuple[str, int, str] | None:
             inner = fn.func
         if inner is None and isinstance(code, CodeType):
             return code.co_filename, code.co_firstlineno, code.co_qualname
-        if inner is None and code is None:
-            inner = getattr(type(fn), "__call__", None)
+        if inner is None and code is None and callable(fn):
+            inner = type(fn).__call__
         if inner is None:
             return None
         fn = inner
@@ -105,6 +111,22 @@ def _check_inputs(inputs: Any) -> None:
             f"`inputs` is the shape {inputs!r}, and should be a list with one spec an argument: "
             f"use [{inputs!r}]"
         )
+
+
+def _check_signature(fn: Any, specs: Sequence[Any], error: TypeError) -> None:
+    """Say that the inputs are too few or too many, where that is why the call failed."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*specs)
+    except TypeError as reason:
+        name = getattr(fn, "__name__", type(fn).__name__)
+        count = f"{len(specs)} spec" + ("" if len(specs) == 1 else "s")
+        raise InputSpecError(
+            f"`inputs` has {count}, which do not fit `{name}{signature}`: {reason}"
+        ) from error
 
 
 def _is_shape(spec: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Networks of the libraries that run on JAX: their lines are the user's calls, not the library's."""
+"""Networks of the libraries that run on JAX: the lines are those that call the library."""
 
 from __future__ import annotations
 
