@@ -24,6 +24,10 @@ _HELP = (
     "or a container of these"
 )
 
+_NO_NUMBERS = frozenset("OSUMm")
+"""The kinds of NumPy's types whose elements are objects, texts and times."""
+
+_LARGEST = 2**63 - 1
 _MOST_WRAPPERS = 100
 
 _struct: Any = jax.ShapeDtypeStruct
@@ -55,6 +59,10 @@ def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[
             return spec
         shape, element = getattr(spec, "shape", None), getattr(spec, "dtype", None)
         if isinstance(shape, tuple) and element is not None:
+            if getattr(element, "kind", None) in _NO_NUMBERS:
+                raise InputSpecError(
+                    f"{where} has elements of type {element}, which are no numbers"
+                )
             weak = bool(getattr(spec, "weak_type", False))
             return _struct(_shape(shape, symbols, where), element, weak_type=weak)
         raise InputSpecError(f"{where} is {_shown(spec)}, which is no input spec: use {_HELP}")
@@ -123,15 +131,22 @@ def _check_signature(fn: Any, specs: Sequence[Any], error: TypeError) -> None:
         signature.bind(*specs)
     except TypeError as reason:
         name = getattr(fn, "__name__", type(fn).__name__)
-        count = f"{len(specs)} spec" + ("" if len(specs) == 1 else "s")
+        count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
         raise InputSpecError(
-            f"`inputs` has {count}, which do not fit `{name}{signature}`: {reason}"
+            f"`{name}{signature}` cannot be called with {count}: {reason}"
         ) from error
 
 
 def _is_shape(spec: Any) -> bool:
-    """Whether a container is a shape: all its entries are sizes."""
-    return type(spec) in (tuple, list) and all(_is_size(size) for size in spec)
+    """Whether a container is a shape: its entries are sizes.
+
+    A number among sizes was meant to be one, and is refused as such.
+    """
+    if type(spec) not in (tuple, list):
+        return False
+    sizes = [_is_size(size) for size in spec]
+    numbers = [isinstance(size, float | complex | bool) for size in spec]
+    return all(sizes) or (any(sizes) and all(map(operator.or_, sizes, numbers)))
 
 
 def _is_size(size: Any) -> bool:
@@ -187,12 +202,13 @@ def _size(size: Any, symbols: _Symbols, where: str) -> Any:
             raise InputSpecError(
                 f"{where} has the size {size!r}, which is no symbolic size: {reason}"
             ) from error
-    try:
-        known = operator.index(size)
-    except TypeError as error:
+    if not _is_size(size):
         raise InputSpecError(
             f"{where} has the size {_shown(size)}: a size is a whole number, or a name"
-        ) from error
+        )
+    known = operator.index(size)
+    if known > _LARGEST:
+        raise InputSpecError(f"{where} has the size {known}: ONNX has none above {_LARGEST}")
     if known < 0:
         raise InputSpecError(
             f"{where} has the size {known}: a size that is not known has a name, such as 'B'"

@@ -8,17 +8,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use jax2onnx::Refused;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 /// The classes, which `_errors.py` defines so that they are plain Python to the user.
 mod classes {
     pyo3::import_exception!(jax2onnx._errors, ConfigError);
     pyo3::import_exception!(jax2onnx._errors, InternalError);
+    pyo3::import_exception!(jax2onnx._errors, Jax2OnnxError);
     pyo3::import_exception!(jax2onnx._errors, UnsupportedError);
     pyo3::import_exception!(jax2onnx._errors, WriteError);
 }
 
-use classes::{ConfigError, InternalError, UnsupportedError, WriteError};
+use classes::{ConfigError, InternalError, Jax2OnnxError, UnsupportedError, WriteError};
 
 /// What a broken invariant asks of the user.
 const REPORT: &str = "this is a bug of jax2onnx: please report it with the lines above";
@@ -62,6 +64,18 @@ pub(crate) fn without_panic<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T
         let what = panic_message(&*payload);
         Err(InternalError::new_err(format!("the export broke down: {what}\n\n{REPORT}")))
     })
+}
+
+/// The exception for an error while a jaxpr was read: ours stay as they are, and another one means
+/// that the reader did not understand JAX.
+pub(crate) fn reading(py: Python<'_>, error: PyErr) -> PyErr {
+    let is_ours = error.is_instance_of::<Jax2OnnxError>(py);
+    if is_ours || !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let raised = InternalError::new_err(format!("the jaxpr cannot be read: {error}\n\n{REPORT}"));
+    raised.set_cause(py, Some(error));
+    raised
 }
 
 /// Adds a line to an exception that says what was being done.

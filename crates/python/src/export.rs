@@ -99,8 +99,10 @@ fn read(
     names: Option<FxHashMap<usize, String>>,
     definition: Option<(String, u32, String)>,
 ) -> PyResult<Program> {
-    Reader::new(closed_jaxpr.py(), tiers.into(), names.unwrap_or_default())?
-        .program(closed_jaxpr, definition)
+    let py = closed_jaxpr.py();
+    Reader::new(py, tiers.into(), names.unwrap_or_default())
+        .and_then(|reader| reader.program(closed_jaxpr, definition))
+        .map_err(|error| error::reading(py, error))
 }
 
 fn export_frame((file, line, function): (String, u32, String)) -> ExportFrame {
