@@ -236,8 +236,8 @@ impl<'g> Ctx<'g> {
     fn place(&self, inner: jaxpr::Place, enclosing: Place) -> Place {
         self.builder.table(|table| {
             let mut stack = table.stack_called_from(inner.stack, enclosing.stack);
-            let is_users = stack.is_some_and(|stack| table.user_frame(stack).is_some());
-            if enclosing.stack.is_none() && !is_users {
+            let is_users = |stack| table.user_frame(stack).is_some();
+            if enclosing.stack.is_none() && !stack.is_some_and(is_users) {
                 stack = table.stack_called_from(stack, self.definition);
             }
             Place { stack, scope: table.scope_inside(inner.scope, enclosing.scope) }
