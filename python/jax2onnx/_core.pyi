@@ -18,6 +18,7 @@ def export(
     path_policy: str,
     export_stack: Sequence[tuple[str, int, str]],
     tiers: TierRules,
+    definition: tuple[str, int, str] | None = None,
     output_path: str | None = None,
     external_threshold: int = ...,
     names: Mapping[int, str] | None = None,

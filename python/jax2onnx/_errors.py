@@ -56,4 +56,4 @@ def errors_of_core() -> Iterator[None]:
         raised = wanted(*arguments)
         for note in getattr(error, "__notes__", ()):
             raised.add_note(note)
-        raise raised from None
+        raise raised from error.__cause__

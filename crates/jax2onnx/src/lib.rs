@@ -17,6 +17,8 @@ pub struct Rendering {
     pub paths: PathPolicy,
     /// The Python stack that called the export, outermost first.
     pub export_stack: Vec<ExportFrame>,
+    /// Folders of packages whose files are named from the package.
+    pub packages: Vec<String>,
 }
 
 /// Why there is no model.
@@ -73,7 +75,7 @@ fn rendered<T>(
     write: impl FnOnce(&onnx::Model, &mut onnx::proto::Render<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let is_there = |path: &Path| path.exists();
-    let paths = Paths::new(rendering.paths, &is_there);
+    let paths = Paths::new(rendering.paths, &is_there).with_packages(&rendering.packages);
     let level = rendering.level;
     let mut renderer = Renderer::new(&model.provenance, level, paths, &rendering.export_stack);
     let mut metadata: FxHashMap<OriginId, Vec<(&'static str, String)>> = FxHashMap::default();

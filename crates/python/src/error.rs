@@ -87,6 +87,18 @@ pub(crate) fn without_panic<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T
     })
 }
 
+/// The exception for an error while a jaxpr was read: ours stay as they are, and another one means
+/// that the reader did not understand JAX.
+pub(crate) fn reading(py: Python<'_>, error: PyErr) -> PyErr {
+    let is_ours = error.is_instance_of::<CoreError>(py);
+    if is_ours || !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let raised = Kind::Internal.error(format!("the jaxpr cannot be read: {error}\n\n{REPORT}"));
+    raised.set_cause(py, Some(error));
+    raised
+}
+
 /// Adds a line to an exception that says what was being done.
 pub(crate) fn during(py: Python<'_>, error: PyErr, what: &str) -> PyErr {
     // A note is a help; the error stands without it.

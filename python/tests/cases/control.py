@@ -74,6 +74,10 @@ def counted(n: jax.Array, x: jax.Array) -> jax.Array:
     return lax.fori_loop(0, n, lambda i, c: c + i * 0.5, x)
 
 
+def squared_thrice(x: jax.Array) -> jax.Array:
+    return lax.fori_loop(0, 3, lambda _, c: c * c, x).sum()
+
+
 CASES = [
     Case("scan.forward", running_sum(False), (X,), covers=("scan",), **CLOSE),
     Case("scan.reverse", running_sum(True), (X,), **CLOSE),
@@ -90,5 +94,5 @@ CASES = [
     *(Case(f"cond.switch_{i}", choice, (np.int32(i), X), **CLOSE) for i in (-1, 0, 1, 2, 3, 9)),
     Case("cond.true", cond_that_returns_what_it_got, (-X,)),
     Case("cond.false", cond_that_returns_what_it_got, (X,)),
-    Case("fori.grad", jax.grad(lambda x: lax.fori_loop(0, 3, lambda _, c: c * c, x).sum()), (X,), **CLOSE),
+    Case("fori.grad", jax.grad(squared_thrice), (X,), **CLOSE),
 ]
