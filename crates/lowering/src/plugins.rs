@@ -129,6 +129,11 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("tile", tile),
     eqn("transpose", transpose),
     many("unstack", unstack),
+    // Indexing.
+    // Convolutions and windows.
+    // Sorting.
+    // Random numbers.
+    // Complex numbers and Fourier transforms.
     // Linear algebra.
     eqn("dot_general", dot_general).limits(&["`precision` is a hint and is ignored"]),
     // Branches and loops.
