@@ -61,7 +61,7 @@ def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[np.ndarray]:
     binding = session.io_binding()
     for value, leaf in zip(model.graph.input, leaves, strict=True):
         code = value.type.tensor_type.elem_type
-        bits = np.ascontiguousarray(leaf).view(_AS_BITS.get(leaf.dtype, leaf.dtype))
+        bits = np.asarray(leaf, order="C").view(_AS_BITS.get(leaf.dtype, leaf.dtype))
         ortvalue = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, code)
         binding.bind_ortvalue_input(value.name, ortvalue)
     for value in model.graph.output:
@@ -92,11 +92,19 @@ def assert_same(found: np.ndarray, want: np.ndarray, rtol: float = 0.0, atol: fl
     """Fail unless type, shape and every element are what JAX has."""
     assert found.dtype == want.dtype, f"type {found.dtype} where JAX has {want.dtype}"
     assert found.shape == want.shape, f"shape {found.shape} where JAX has {want.shape}"
-    if found.dtype.kind in "biu" or (rtol == 0 and atol == 0):
+    if found.dtype.kind in "biu":
         np.testing.assert_array_equal(found, want)
         return
     wide = np.complex128 if found.dtype.kind == "c" else np.float64
-    np.testing.assert_allclose(found.astype(wide), want.astype(wide), rtol=rtol, atol=atol)
+    found, want = found.astype(wide), want.astype(wide)
+    if rtol or atol:
+        np.testing.assert_allclose(found, want, rtol=rtol, atol=atol)
+        return
+    np.testing.assert_array_equal(found, want)
+    if wide is np.float64:
+        zeros = want == 0
+        signs = np.signbit(found[zeros]), np.signbit(want[zeros])
+        np.testing.assert_array_equal(*signs, "the sign of a zero")
 
 
 def primitives_of(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> set[str]:
