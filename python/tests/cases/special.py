@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from .case import Case
-from .values import F16, F32, FLOATS, ULPS, array, case, decades, limits, pairs, spread
+from .values import F16, F32, FLOATS, ULPS, array, case, decades, flushed, limits, pairs, spread
 
 #: The function, the range of it to look at, and whether it is zero at zero with a slope.
 CURVES: dict[str, tuple[Callable[..., Any], float, float, bool]] = {
@@ -59,7 +59,9 @@ def large() -> Iterator[Case]:
         for name in ("asinh", "atan", "tanh", "erf"):
             yield case(name, dtype, CURVES[name][0], sizes, about="large", rtol=rtol)
         for name in ("acosh", "lgamma", "digamma"):
-            yield case(name, dtype, CURVES[name][0], np.abs(sizes), about="large", rtol=rtol)
+            atol = rtol if name in CROSSES_ZERO else 0.0
+            x = np.abs(sizes)
+            yield case(name, dtype, CURVES[name][0], x, about="large", rtol=rtol, atol=atol)
     for name in ("lgamma", "digamma"):
         negative = spread(F32, -7.3, -0.2, 37)
         # Between its poles the function crosses zero.
@@ -78,8 +80,9 @@ def angles() -> Iterator[Case]:
     for dtype in FLOATS:
         values = [0.0, -0.0, 1.0, -1.0, 0.5, -3.0, np.inf, -np.inf, np.nan, limits(dtype)[2]]
         values += [-limits(dtype)[2], 1e-3, -1e-3]
-        x = array(values, dtype)
-        yield case("atan2", dtype, lax.atan2, *pairs(x, x), rtol=4 * ULPS[dtype])
+        y, x = pairs(array(values, dtype), array(values, dtype))
+        kept = ~flushed(np.arctan2(y, x))
+        yield case("atan2", dtype, lax.atan2, y[kept], x[kept], rtol=4 * ULPS[dtype])
     yield case("atan2", F32, lax.atan2, np.float32(-1), np.float32(-1), about="scalar", rtol=4e-6)
 
 
