@@ -34,54 +34,64 @@ def mask(types: set[str]) -> int:
     return sum(1 << CODES[name] for name in types if name in CODES)
 
 
-def rows() -> list[tuple[str, int, int, list[int], list[int], list[int]]]:
+class Variables:
+    """The type variables of one operator, numbered as its operands and results name them."""
+
+    def __init__(self, schema: onnx.defs.OpSchema, kernels: list[dict[str, list[str]]]) -> None:
+        self.declared = {
+            c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints
+        }
+        self.kernels = kernels
+        self.numbers: dict[str, int] = {}
+        self.masks: list[int] = []
+        self.inputs = [self.number(parameter) for parameter in schema.inputs]
+        self.outputs = [self.number(parameter) for parameter in schema.outputs]
+
+    def number(self, parameter: onnx.defs.OpSchema.FormalParameter) -> int:
+        variable = parameter.type_str
+        if variable not in self.numbers:
+            allowed = self.declared.get(variable, {variable})
+            types: set[str] = set()
+            for kernel in self.kernels:
+                # The runtime names a variable by its letter, or by the operand.
+                found = kernel.get(variable) or kernel.get(parameter.name)
+                types |= set(found) if found else allowed
+            self.numbers[variable] = len(self.masks)
+            self.masks.append(mask(types & allowed))
+        return self.numbers[variable]
+
+
+def rows() -> list[tuple[str, int, int, Variables]]:
     kernels = collections.defaultdict(list)
     for kernel in runtime.get_all_opkernel_def():
         first, last = kernel.version_range
-        if kernel.domain == "" and kernel.provider == "CPUExecutionProvider" and last >= OLDEST_OPSET:
+        if (kernel.domain, kernel.provider) == (
+            "",
+            "CPUExecutionProvider",
+        ) and last >= OLDEST_OPSET:
             kernels[kernel.op_name, first, min(last, 2**31 - 1)].append(kernel.type_constraints)
     table = []
     for (op, first, last), constraints in sorted(kernels.items()):
-        if first > NEWEST_OPSET:
-            continue
         opset = min(max(first, OLDEST_OPSET), last, NEWEST_OPSET)
-        if not onnx.defs.has(op, opset, ""):
-            continue
-        schema = onnx.defs.get_schema(op, opset, "")
-        declared = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
-        groups: dict[str, int] = {}
-        masks: list[int] = []
-
-        def group(parameter: onnx.defs.OpSchema.FormalParameter) -> int:
-            variable = parameter.type_str
-            if variable not in groups:
-                allowed = declared.get(variable, {variable})
-                kernel_types: set[str] = set()
-                for types in constraints:
-                    found = types.get(variable) or types.get(parameter.name)
-                    kernel_types |= set(found) if found else allowed
-                groups[variable] = len(masks)
-                masks.append(mask(kernel_types & allowed))
-            return groups[variable]
-
-        inputs = [group(parameter) for parameter in schema.inputs]
-        outputs = [group(parameter) for parameter in schema.outputs]
-        table.append((op, first, last, inputs, outputs, masks))
+        if first <= NEWEST_OPSET and onnx.defs.has(op, opset, ""):
+            schema = onnx.defs.get_schema(op, opset, "")
+            table.append((op, first, last, Variables(schema, constraints)))
     return table
 
 
 def main() -> None:
-    print(f"//! Made by tools/generate_kernels.py from ONNX Runtime {onnxruntime.__version__}; do not edit.")
+    version = onnxruntime.__version__
+    print(f"//! Made by tools/generate_kernels.py from ONNX Runtime {version}; do not edit.")
     print()
     print("use super::Kernel;")
     print()
     print("#[rustfmt::skip]")
     print("pub(super) const KERNELS: &[Kernel] = &[")
-    for op, first, last, inputs, outputs, masks in rows():
-        hexes = ", ".join(f"{m:#x}" for m in masks)
+    for op, first, last, variables in rows():
+        masks = ", ".join(f"{mask:#x}" for mask in variables.masks)
         print(
             f'    Kernel {{ op: "{op}", since: {first}, until: {last}, '
-            f"inputs: &{inputs}, outputs: &{outputs}, types: &[{hexes}] }},"
+            f"inputs: &{variables.inputs}, outputs: &{variables.outputs}, types: &[{masks}] }},"
         )
     print("];")
 

@@ -2,7 +2,7 @@
 
 from ._api import to_onnx
 from ._config import provenance
-from ._core import __version__
+from ._core import PluginInfo, __version__, plugins
 from ._errors import (
     ConfigError,
     InputSpecError,
@@ -17,9 +17,11 @@ __all__ = [
     "InputSpecError",
     "InternalError",
     "Jax2OnnxError",
+    "PluginInfo",
     "UnsupportedError",
     "WriteError",
     "__version__",
+    "plugins",
     "provenance",
     "to_onnx",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from . import _config, _core, _tiers
 from ._config import Level, PathPolicy, StrPath
-from ._errors import ConfigError, UnsupportedError
+from ._errors import ConfigError, UnsupportedError, errors_of_core
 
 if TYPE_CHECKING:
     import onnx
@@ -109,25 +109,52 @@ def to_onnx(
     """
     settings = _config.settings(provenance, provenance_paths)
     path = _checked_path(return_mode, output_path)
-    _check(opset, input_params)
+    _check(fn, model_name, opset, input_params)
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
     from . import _trace
 
     closed_jaxpr = _trace.trace(fn, inputs, double_precision=enable_double_precision)
-    data = _core.export(
+    data = export_traced(
         closed_jaxpr,
         model_name=model_name,
         opset=opset,
-        level=settings.level,
-        path_policy=settings.paths,
+        settings=settings,
         export_stack=stack,
-        tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code),
+        definition=_trace.definition(fn),
         output_path=path,
     )
     if path is not None:
         return path
     return _model(data or b"", return_mode)
+
+
+def export_traced(
+    closed_jaxpr: Any,
+    *,
+    model_name: str = "jax_model",
+    opset: int = 23,
+    settings: _config.Settings | None = None,
+    export_stack: Sequence[tuple[str, int, str]] = (),
+    definition: tuple[str, int, str] | None = None,
+    output_path: str | None = None,
+) -> bytes | None:
+    """Convert what was traced: the bytes of the model, or nothing where a file was written."""
+    from . import _trace
+
+    settings = settings or _config.settings(None, None)
+    with errors_of_core():
+        return _core.export(
+            closed_jaxpr,
+            model_name=model_name,
+            opset=opset,
+            level=settings.level,
+            path_policy=settings.paths,
+            export_stack=export_stack,
+            tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code),
+            definition=definition,
+            output_path=output_path,
+        )
 
 
 def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
@@ -138,7 +165,10 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     if return_mode == "file":
         if output_path is None:
             raise ConfigError("`return_mode='file'` needs an `output_path`")
-        return os.fspath(output_path)
+        try:
+            return os.fsdecode(output_path)
+        except TypeError as error:
+            raise ConfigError(f"`output_path` is {output_path!r}, which is not a path") from error
     if output_path is not None:
         raise ConfigError(
             f"`output_path` is written by `return_mode='file'`, and not by '{return_mode}'"
@@ -148,9 +178,13 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     return None
 
 
-def _check(opset: int, input_params: Mapping[str, Any] | None) -> None:
-    if opset not in _OPSETS:
-        raise ConfigError(f"opset {opset} is not supported: use {_OPSETS[0]} to {_OPSETS[-1]}")
+def _check(fn: Any, model_name: Any, opset: Any, input_params: Mapping[str, Any] | None) -> None:
+    if not callable(fn):
+        raise ConfigError(f"`fn` is {fn!r}, which is not a function")
+    if not isinstance(model_name, str):
+        raise ConfigError(f"`model_name` is {model_name!r}, which is not a text")
+    if type(opset) is not int or opset not in _OPSETS:
+        raise ConfigError(f"opset {opset!r} is not supported: use {_OPSETS[0]} to {_OPSETS[-1]}")
     if input_params:
         names = ", ".join(f"`{name}`" for name in input_params)
         raise UnsupportedError(

@@ -6,6 +6,9 @@ from ._tiers import TierRules
 
 __version__: str
 
+class CoreError(Exception):
+    """The name of a class of `_errors`, and its arguments."""
+
 def export(
     closed_jaxpr: object,
     *,
@@ -15,6 +18,7 @@ def export(
     path_policy: str,
     export_stack: Sequence[tuple[str, int, str]],
     tiers: TierRules,
+    definition: tuple[str, int, str] | None = None,
     output_path: str | None = None,
     external_threshold: int = ...,
     names: Mapping[int, str] | None = None,

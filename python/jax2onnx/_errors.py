@@ -1,5 +1,10 @@
 """What can go wrong, one class per kind."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from . import _core
+
 
 class Jax2OnnxError(Exception):
     """Anything that this package raises on purpose."""
@@ -35,3 +40,20 @@ class InternalError(Jax2OnnxError):
     """An invariant of this package is broken. Please report it."""
 
     __module__ = "jax2onnx"
+
+
+_KINDS = (UnsupportedError, InputSpecError, ConfigError, WriteError, InternalError)
+
+
+@contextmanager
+def errors_of_core() -> Iterator[None]:
+    """Raises what the core says went wrong, as the class it names."""
+    try:
+        yield
+    except _core.CoreError as error:
+        kind, *arguments = error.args
+        (wanted,) = (known for known in _KINDS if known.__name__ == kind)
+        raised = wanted(*arguments)
+        for note in getattr(error, "__notes__", ()):
+            raised.add_note(note)
+        raise raised from error.__cause__

@@ -1,10 +1,13 @@
 """The only place that imports JAX: from a function and input specs to a closed jaxpr."""
 
 import contextlib
+import functools
 import importlib
+import inspect
 import operator
 import os
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -21,6 +24,11 @@ _HELP = (
     "or a container of these"
 )
 
+_NO_NUMBERS = frozenset("OSUMm")
+"""The kinds of NumPy's types whose elements are objects, texts and times."""
+
+_LARGEST = 2**63 - 1
+_MOST_WRAPPERS = 100
 
 _struct: Any = jax.ShapeDtypeStruct
 
@@ -30,7 +38,12 @@ def trace(
 ) -> "ClosedJaxpr":
     """Trace `fn` on inputs that have the given specs."""
     with _double_precision() if double_precision else contextlib.nullcontext():
-        return jax.make_jaxpr(fn)(*arguments(inputs, double_precision=double_precision))
+        specs = arguments(inputs, double_precision=double_precision)
+        try:
+            return jax.make_jaxpr(fn)(*specs)
+        except TypeError as error:
+            _check_signature(fn, specs, error)
+            raise
 
 
 def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[Any]:
@@ -46,6 +59,10 @@ def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[
             return spec
         shape, element = getattr(spec, "shape", None), getattr(spec, "dtype", None)
         if isinstance(shape, tuple) and element is not None:
+            if getattr(element, "kind", None) in _NO_NUMBERS:
+                raise InputSpecError(
+                    f"{where} has elements of type {element}, which are no numbers"
+                )
             weak = bool(getattr(spec, "weak_type", False))
             return _struct(_shape(shape, symbols, where), element, weak_type=weak)
         raise InputSpecError(f"{where} is {_shown(spec)}, which is no input spec: use {_HELP}")
@@ -57,6 +74,23 @@ def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[
         return tree_util.tree_map_with_path(named, spec, is_leaf=_is_shape)
 
     return [argument(index, spec) for index, spec in enumerate(inputs)]
+
+
+def definition(fn: Any) -> tuple[str, int, str] | None:
+    """The file, line and qualified name of the function behind `fn`, where it is Python's."""
+    for _ in range(_MOST_WRAPPERS):
+        code = getattr(fn, "__code__", None)
+        inner = getattr(fn, "__wrapped__", None) or getattr(fn, "__func__", None)
+        if inner is None and isinstance(fn, functools.partial):
+            inner = fn.func
+        if inner is None and isinstance(code, CodeType):
+            return code.co_filename, code.co_firstlineno, code.co_qualname
+        if inner is None and code is None and callable(fn):
+            inner = type(fn).__call__
+        if inner is None:
+            return None
+        fn = inner
+    return None
 
 
 def folders() -> list[str]:
@@ -87,9 +121,32 @@ def _check_inputs(inputs: Any) -> None:
         )
 
 
+def _check_signature(fn: Any, specs: Sequence[Any], error: TypeError) -> None:
+    """Say that the inputs are too few or too many, where that is why the call failed."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*specs)
+    except TypeError as reason:
+        name = getattr(fn, "__name__", type(fn).__name__)
+        count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
+        raise InputSpecError(
+            f"`{name}{signature}` cannot be called with {count}: {reason}"
+        ) from error
+
+
 def _is_shape(spec: Any) -> bool:
-    """Whether a container is a shape: all its entries are sizes."""
-    return type(spec) in (tuple, list) and all(_is_size(size) for size in spec)
+    """Whether a container is a shape: its entries are sizes.
+
+    A number among sizes was meant to be one, and is refused as such.
+    """
+    if type(spec) not in (tuple, list):
+        return False
+    sizes = [_is_size(size) for size in spec]
+    numbers = [isinstance(size, float | complex | bool) for size in spec]
+    return all(sizes) or (any(sizes) and all(map(operator.or_, sizes, numbers)))
 
 
 def _is_size(size: Any) -> bool:
@@ -145,12 +202,13 @@ def _size(size: Any, symbols: _Symbols, where: str) -> Any:
             raise InputSpecError(
                 f"{where} has the size {size!r}, which is no symbolic size: {reason}"
             ) from error
-    try:
-        known = operator.index(size)
-    except TypeError as error:
+    if not _is_size(size):
         raise InputSpecError(
             f"{where} has the size {_shown(size)}: a size is a whole number, or a name"
-        ) from error
+        )
+    known = operator.index(size)
+    if known > _LARGEST:
+        raise InputSpecError(f"{where} has the size {known}: ONNX has none above {_LARGEST}")
     if known < 0:
         raise InputSpecError(
             f"{where} has the size {known}: a size that is not known has a name, such as 'B'"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.extend
 import ml_dtypes
 import numpy as np
 import onnx
@@ -61,7 +62,7 @@ def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[np.ndarray]:
     binding = session.io_binding()
     for value, leaf in zip(model.graph.input, leaves, strict=True):
         code = value.type.tensor_type.elem_type
-        bits = np.asarray(leaf, order="C").view(_AS_BITS.get(leaf.dtype, leaf.dtype))
+        bits = np.require(leaf, requirements="C").view(_AS_BITS.get(leaf.dtype, leaf.dtype))
         ortvalue = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, code)
         binding.bind_ortvalue_input(value.name, ortvalue)
     for value in model.graph.output:

@@ -174,7 +174,7 @@ def test_double_precision_means_double_inputs() -> None:
 
 def test_what_has_no_plugin_is_shown_where_it_stands() -> None:
     with pytest.raises(jax2onnx.UnsupportedError, match=r"no plugin for `eigh`(?s:.*)\^\^\^"):
-        jax2onnx.to_onnx(jnp.linalg.eigh, [(2, 2)])
+        jax2onnx.to_onnx(lambda x: jnp.linalg.eigh(x), [(2, 2)])
 
 
 def model() -> onnx.ModelProto:

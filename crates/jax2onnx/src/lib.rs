@@ -8,7 +8,7 @@ use provenance::{Level, OriginId, PathPolicy, Paths, Table};
 use rustc_hash::FxHashMap;
 
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused};
-pub use onnx::proto::WriteError;
+pub use onnx::proto::{Message, WriteError};
 
 /// How much provenance is written, and how.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,8 @@ pub struct Rendering {
     pub paths: PathPolicy,
     /// The Python stack that called the export, outermost first.
     pub export_stack: Vec<ExportFrame>,
+    /// Folders of packages whose files are named from the package.
+    pub packages: Vec<String>,
 }
 
 /// Why there is no model.
@@ -48,9 +50,9 @@ pub fn convert(
     Ok(model)
 }
 
-/// The model as one protobuf message.
-pub fn to_bytes(model: &onnx::Model, rendering: &Rendering) -> Result<Vec<u8>, Error> {
-    rendered(model, rendering, |model, metadata| Ok(onnx::proto::to_bytes(model, metadata)?))
+/// The model as one protobuf message, to be written where it is wanted.
+pub fn to_message(model: &onnx::Model, rendering: &Rendering) -> Result<Message, Error> {
+    rendered(model, rendering, |model, metadata| Ok(Message::new(model, metadata)?))
 }
 
 /// Writes the model beside `path` and renames it when it is whole. Weights go into
@@ -73,7 +75,7 @@ fn rendered<T>(
     write: impl FnOnce(&onnx::Model, &mut onnx::proto::Render<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let is_there = |path: &Path| path.exists();
-    let paths = Paths::new(rendering.paths, &is_there);
+    let paths = Paths::new(rendering.paths, &is_there).with_packages(&rendering.packages);
     let level = rendering.level;
     let mut renderer = Renderer::new(&model.provenance, level, paths, &rendering.export_stack);
     let mut metadata: FxHashMap<OriginId, Vec<(&'static str, String)>> = FxHashMap::default();

@@ -16,7 +16,7 @@ use crate::error::Result;
 /// The same number in another type: integers wrap, floats round, floats saturate to integers
 pub(crate) fn convert_element_type<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type"]);
-    eqn.refuse(&["sharding"])?;
+    eqn.ignore(&["sharding"]);
     let [x] = eqn.operands()?;
     Ok(convert(x, eqn.output()?.dtype))
 }
@@ -113,16 +113,6 @@ mod tests {
             expect![[r#"
                 graph test(in_0:f32[3]) -> (out_0)
                 out_0:bool[3] = Cast(in_0) {to=9}
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_sharding_is_refused() {
-        check(
-            "x:f32[3] -> y:f16[3] = convert_element_type{new_dtype=float16; weak_type=False; sharding=P} x",
-            expect![[r#"
-                refused: `sharding=P` has no ONNX counterpart
             "#]],
         );
     }

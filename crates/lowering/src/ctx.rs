@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jaxpr::{Atom, Aval, FromParam, Jaxpr, ParamError, Reading};
 use onnx::build::Place;
 use onnx::{Builder, DType, Dim, Expr, Problem, Size, SizeOp, Tensor, Type};
-use provenance::ScopeKind;
+use provenance::{ScopeKind, StackId};
 use rustc_hash::FxHashMap;
 
 use crate::error::{LoweringError, Refused, Result, Stop};
@@ -16,6 +16,8 @@ use crate::plugin::{Lower, Plugin};
 pub(crate) struct Ctx<'g> {
     pub builder: &'g Builder,
     plugins: FxHashMap<&'static str, &'static Plugin>,
+    /// Where the function that is lowered is defined.
+    definition: Option<StackId>,
     /// The axis of an input that each symbol is the size of.
     symbols: RefCell<FxHashMap<Arc<str>, Size>>,
 }
@@ -92,9 +94,14 @@ impl<'g> Eqn<'g, '_> {
 }
 
 impl<'g> Ctx<'g> {
-    pub(crate) fn new(builder: &'g Builder, plugins: &'static [Plugin]) -> Ctx<'g> {
+    pub(crate) fn new(
+        builder: &'g Builder,
+        plugins: &'static [Plugin],
+        definition: Option<StackId>,
+    ) -> Ctx<'g> {
         Ctx {
             builder,
+            definition,
             plugins: plugins.iter().map(|plugin| (plugin.primitive, plugin)).collect(),
             symbols: RefCell::default(),
         }
@@ -206,10 +213,7 @@ impl<'g> Ctx<'g> {
             values[var.index()] = Some(self.constant(constant)?);
         }
         for eqn in &jaxpr.eqns {
-            let place = self.builder.table(|table| Place {
-                stack: table.stack_called_from(eqn.place.stack, enclosing.stack),
-                scope: table.scope_inside(eqn.place.scope, enclosing.scope),
-            });
+            let place = self.place(eqn.place, enclosing);
             let entered = self.builder.enter_plugin(place, &eqn.primitive);
             let site = self.builder.site();
             let results = self.eqn(jaxpr, eqn, &values);
@@ -223,6 +227,21 @@ impl<'g> Ctx<'g> {
             }
         }
         jaxpr.outputs.iter().map(|atom| self.atom(atom, &values)).collect()
+    }
+
+    /// The place of an equation inside the one that encloses it.
+    ///
+    /// What a transformation adds around the function that is exported, such as the last transpose
+    /// of a `vmap`, has frames of JAX alone: it belongs to the function as a whole.
+    fn place(&self, inner: jaxpr::Place, enclosing: Place) -> Place {
+        self.builder.table(|table| {
+            let mut stack = table.stack_called_from(inner.stack, enclosing.stack);
+            let is_users = |stack| table.user_frame(stack).is_some();
+            if enclosing.stack.is_none() && !stack.is_some_and(is_users) {
+                stack = table.stack_called_from(stack, self.definition);
+            }
+            Place { stack, scope: table.scope_inside(inner.scope, enclosing.scope) }
+        })
     }
 
     fn atom(&self, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {

@@ -3,6 +3,7 @@
 //! [`PLUGINS`] is the table; everything else is what its lines refer to.
 
 mod call;
+mod control;
 mod convert;
 mod ctx;
 mod cumulative;

@@ -63,7 +63,7 @@ fn lower_main<'g>(builder: &'g Builder, program: &Program) -> Result<Ends<'g>, L
         }
         Stop::Inside(error) => error,
     };
-    let ctx = Ctx::new(builder, PLUGINS);
+    let ctx = Ctx::new(builder, PLUGINS, place.stack);
     let inputs = inputs(&ctx, program).map_err(|why| at_definition(why.into()))?;
     let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(at_definition)?;
 
@@ -122,5 +122,36 @@ fn ir_version(opset: i64) -> i64 {
         23 => 11,
         24 => 12,
         _ => 13,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provenance::render::callsite;
+
+    use super::*;
+
+    /// The call site of each node.
+    fn callsites(jaxpr: &str) -> Vec<String> {
+        let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
+        let options = Options { model_name: "test".into(), opset: 23 };
+        let model = lower(program, &options).expect("the jaxpr of a test can be lowered");
+        let table = &model.provenance;
+        let nodes = model.graph.nodes.iter();
+        let sites = nodes.map(|node| table.get_origin(model.origin_of(node)).primary);
+        sites.map(|site| callsite(table, site).unwrap_or_default()).collect()
+    }
+
+    #[test]
+    fn what_no_line_of_the_user_asked_for_has_the_line_of_the_function() {
+        let sites = callsites(
+            r#"jaxpr f(a:f32[2]) @ "model.py":3 in f {
+                 b:f32[2] = sin a @ internal "lax.py":9 in sin < "model.py":4 in f
+                 c:f32[2] = neg b @ internal "batching.py":7 in matchaxis
+                 d:f32[2] = exp c
+                 return d
+               }"#,
+        );
+        assert_eq!(sites, ["f:4", "f:3", "f:3"]);
     }
 }

@@ -1,6 +1,7 @@
 //! The table.
 
 use crate::call::{call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat};
+use crate::control::{cond, scan, while_loop};
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{cumlogsumexp, cummax, cummin, cumprod, cumsum};
 use crate::dot_general::dot_general;
@@ -132,6 +133,10 @@ pub const PLUGINS: &[Plugin] = &[
     many("unstack", unstack),
     // Linear algebra.
     eqn("dot_general", dot_general).limits(&["`precision` is a hint and is ignored"]),
+    // Branches and loops.
+    many("cond", cond),
+    many("scan", scan),
+    many("while", while_loop),
     // Calls and what only concerns transformations.
     many("call", call),
     many("checkpoint", remat),

@@ -289,6 +289,13 @@ impl Builder {
         self.state.borrow().values[id].tensor.clone()
     }
 
+    /// Whether a node of the innermost open body makes the value.
+    pub fn makes(&self, id: ValueId) -> bool {
+        let state = self.state.borrow();
+        let mut nodes = state.open.last().into_iter().flatten();
+        nodes.any(|node| node.outputs.contains(&id))
+    }
+
     /// Names a value, for the outputs of the graph.
     pub fn set_name(&self, id: ValueId, name: &str) {
         self.state.borrow_mut().values[id].name = Some(name.into());

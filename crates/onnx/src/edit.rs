@@ -111,7 +111,7 @@ impl<'m> Edit<'m> {
         if !self.take_over_output(result, to) {
             return false;
         }
-        let origin = self.graph.nodes[index].origin;
+        let origin = self.whole_origin(index);
         match self.producer(to) {
             Some(producer) => self.absorb(producer, origin),
             None => self.wait(result, origin),
@@ -136,7 +136,8 @@ impl<'m> Edit<'m> {
         if pairs.iter().any(is_output) {
             return false;
         }
-        self.absorb(kept, self.graph.nodes[dropped].origin);
+        let origin = self.whole_origin(dropped);
+        self.absorb(kept, origin);
         self.renamed.extend(pairs);
         self.dropped[dropped] = true;
         true
@@ -144,18 +145,15 @@ impl<'m> Edit<'m> {
 
     /// Replaces a node by the constant that it computes.
     pub fn fold(&mut self, index: usize, tensor: Tensor) -> bool {
-        let node = &self.graph.nodes[index];
-        let result = node.outputs[0];
+        let result = self.graph.nodes[index].outputs[0];
         if self.graph.outputs.contains(&result) {
             return false;
         }
-        let absorbed: Vec<OriginId> = node
-            .inputs
-            .iter()
-            .flatten()
-            .filter_map(|&id| self.values[self.current(id)].origin)
-            .collect();
-        let origin = absorbed.into_iter().fold(node.origin, |a, b| self.table.absorb(a, b));
+        let operands = self.graph.nodes[index].inputs.iter().flatten();
+        let absorbed: Vec<OriginId> =
+            operands.filter_map(|&id| self.values[self.current(id)].origin).collect();
+        let origin = self.whole_origin(index);
+        let origin = absorbed.into_iter().fold(origin, |a, b| self.table.absorb(a, b));
         let value = Value {
             ty: self.values[result].ty.clone(),
             tensor: Some(tensor.into()),
@@ -176,7 +174,8 @@ impl<'m> Edit<'m> {
             return;
         };
         let source = self.input(producer, 0);
-        self.absorb(index, self.graph.nodes[producer].origin);
+        let origin = self.whole_origin(producer);
+        self.absorb(index, origin);
         self.graph.nodes[index].inputs[operand] = source;
     }
 
@@ -209,6 +208,14 @@ impl<'m> Edit<'m> {
 
     fn current(&self, id: ValueId) -> ValueId {
         resolve(&self.renamed, id)
+    }
+
+    /// The origin of a node, with those that wait on what it reads.
+    fn whole_origin(&mut self, index: usize) -> OriginId {
+        let node = &self.graph.nodes[index];
+        let mut inherited = Vec::new();
+        for_each_read(node, &mut |id| inherit(&self.renamed, &self.waiting, id, &mut inherited));
+        inherited.into_iter().fold(node.origin, |a, b| self.table.absorb(a, b))
     }
 
     fn absorb(&mut self, index: usize, origin: OriginId) {

@@ -1,25 +1,40 @@
 //! `drop-identity`: nodes that give back their operand.
 
-use onnx::Edit;
+use onnx::{Edit, ValueId};
 
 /// Operators that change nothing where the type of the result is that of the operand.
 const NO_OPS: &[&str] = &["Identity", "Cast", "Reshape", "Expand", "Squeeze", "Unsqueeze"];
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
-        let node = edit.node(index);
-        if !node.domain.is_empty() || !NO_OPS.contains(&&*node.op) {
-            continue;
-        }
-        let result = node.outputs[0];
-        let Some(operand) = edit.input(index, 0) else {
+        let Some(operand) = operand_given_back(edit, index) else {
             continue;
         };
-        let is_same = edit.ty(operand).is_some() && edit.ty(operand) == edit.ty(result);
-        if is_same {
+        let result = edit.node(index).outputs[0];
+        if edit.ty(operand).is_some() && edit.ty(operand) == edit.ty(result) {
             edit.forward(index, operand);
         }
     }
+}
+
+/// The operand that a node gives back where the types agree.
+fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
+    let node = edit.node(index);
+    if !node.domain.is_empty() {
+        return None;
+    }
+    if NO_OPS.contains(&&*node.op) {
+        return edit.input(index, 0);
+    }
+    // A choice whose condition is one constant flag is made.
+    if &*node.op == "Where" {
+        let condition = edit.tensor(edit.input(index, 0)?)?;
+        let flags = condition.ints()?;
+        let &first = flags.first()?;
+        let is_one_flag = flags.iter().all(|&flag| flag == first);
+        return if is_one_flag { edit.input(index, if first != 0 { 1 } else { 2 }) } else { None };
+    }
+    None
 }
 
 #[cfg(test)]
@@ -56,6 +71,23 @@ y:f32[3] = Mul(%1, %0)",
                 graph g(x:f32[3]) -> (y)
                 %0 = Cos(x)  # 3 2
                 y:f32[3] = Mul(%0, x)  # 4 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_choice_by_a_constant_is_made() {
+        check(
+            super::run,
+            "graph g(x:f32[3], c:bool[]) -> (y)
+%0:f32[3] = Where(true, x, 1.0)
+%1:f32[3] = Where(false, 1.0, %0)
+%2:f32[3] = Where(c, %1, 1.0)
+y:f32[3] = Where(true, 1.0, %2)",
+            expect![[r#"
+                graph g(x:f32[3], c:bool[]) -> (y)
+                %0 = Where(c, x, 1.0)  # 4 2 3
+                y:f32[3] = Where(true, 1.0, %0)  # 5
             "#]],
         );
     }

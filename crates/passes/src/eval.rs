@@ -1,7 +1,9 @@
 //! The value of a node whose operands are known, bit for bit as the runtime computes it.
 //!
-//! Only operators that every runtime rounds the same way are here: those that move elements, and the
-//! four kinds of arithmetic.
+//! Only operators that every runtime rounds the same way are here: those that move elements, the four
+//! kinds of arithmetic, and comparisons.
+
+use std::cmp::Ordering;
 
 use bytes::Bytes;
 use onnx::{DType, Node, Tensor};
@@ -41,6 +43,9 @@ pub(crate) fn eval(
                 true => arithmetic("Mul", x, &minus_one, dtype, shape),
                 false => arithmetic("Sub", &zero, x, dtype, shape),
             }
+        }
+        ("Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual", [x, y]) => {
+            comparison(op, x, y, shape)
         }
         _ => None,
     }
@@ -127,4 +132,30 @@ fn arithmetic(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -
     };
     let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect();
     Tensor::of_floats(dtype, shape, &values)
+}
+
+fn comparison(op: &str, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
+    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    let pairs = at_x.iter().zip(&at_y);
+    // Every type but the 64-bit integers is exact as a double, and those are compared as integers.
+    let orders: Vec<Option<Ordering>> = match (x.ints(), y.ints()) {
+        (Some(a), Some(b)) if x.dtype != DType::U64 => {
+            pairs.map(|(&i, &j)| Some(a[i].cmp(&b[j]))).collect()
+        }
+        _ => {
+            let (a, b) = (x.floats()?, y.floats()?);
+            pairs.map(|(&i, &j)| a[i].partial_cmp(&b[j])).collect()
+        }
+    };
+    let holds = |order: Option<Ordering>| {
+        order.is_some_and(|order| match op {
+            "Equal" => order.is_eq(),
+            "Greater" => order.is_gt(),
+            "GreaterOrEqual" => order.is_ge(),
+            "Less" => order.is_lt(),
+            _ => order.is_le(),
+        })
+    };
+    let flags: Vec<i64> = orders.into_iter().map(|order| holds(order).into()).collect();
+    Tensor::of_ints(DType::Bool, shape, &flags)
 }

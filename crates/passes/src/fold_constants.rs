@@ -60,6 +60,23 @@ m:i8[] = Add(n, %3)",
     }
 
     #[test]
+    fn comparisons_know_nan_and_unsigned_numbers() {
+        check(
+            super::run,
+            "graph g(a:bool[], b:bool[]) -> (y, z)
+%0:bool[] = LessOrEqual(nan, nan)
+y:bool[] = And(a, %0)
+%1:bool[] = Greater(200:u8, 100:u8)
+z:bool[] = And(b, %1)",
+            expect![[r#"
+                graph g(a:bool[], b:bool[]) -> (y, z)
+                y:bool[] = And(a, false)  # 3
+                z:bool[] = And(b, true)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
     fn shapes_are_folded_and_a_broadcast_too() {
         check(
             super::run,

@@ -22,14 +22,17 @@ pub struct Pass {
 
 /// The passes in the order they run.
 ///
-/// No-ops go first, so that one between an `Expand` and its reader does not hide it. Broadcasts are
-/// looked through before constants are folded, because a folded broadcast is a larger constant.
-/// Sharing comes when equal nodes read equal operands, and the dead go last, for every pass leaves
-/// some behind.
+/// The dead go first, so that no line is answered for that asks for nothing, and last, for every pass
+/// leaves some behind. No-ops go before broadcasts are looked through, so that one between an `Expand`
+/// and its reader does not hide it, and once more after folding, which decides choices. Broadcasts come
+/// before folding, because a folded broadcast is a larger constant. Sharing comes when equal nodes read
+/// equal operands.
 pub const PIPELINE: &[Pass] = &[
+    Pass { name: "drop-dead", run: drop_dead::run },
     Pass { name: "drop-identity", run: drop_identity::run },
     Pass { name: "bypass-expand", run: bypass_expand::run },
     Pass { name: "fold-constants", run: fold_constants::run },
+    Pass { name: "drop-identity", run: drop_identity::run },
     Pass { name: "share-constants", run: share_constants::run },
     Pass { name: "share-nodes", run: share_nodes::run },
     Pass { name: "drop-dead", run: drop_dead::run },

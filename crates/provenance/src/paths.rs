@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use crate::level::PathPolicy;
+use crate::tier::is_below;
 
 /// Names files by a policy, and remembers each.
 ///
@@ -12,6 +13,7 @@ use crate::level::PathPolicy;
 /// one and nothing else of this crate touches it.
 pub struct Paths<'a> {
     policy: PathPolicy,
+    packages: &'a [String],
     is_there: &'a dyn Fn(&Path) -> bool,
     roots: FxHashMap<PathBuf, PathBuf>,
 }
@@ -21,7 +23,14 @@ const ROOT_MARKERS: &[&str] = &[".git", ".hg", "pyproject.toml", "setup.py", "se
 
 impl<'a> Paths<'a> {
     pub fn new(policy: PathPolicy, is_there: &'a dyn Fn(&Path) -> bool) -> Paths<'a> {
-        Paths { policy, is_there, roots: FxHashMap::default() }
+        Paths { policy, packages: &[], is_there, roots: FxHashMap::default() }
+    }
+
+    /// The folders of packages whose files are named from the package wherever it is: installed, or
+    /// in the source tree of its project.
+    #[must_use]
+    pub fn with_packages(self, packages: &'a [String]) -> Paths<'a> {
+        Paths { packages, ..self }
     }
 
     /// The name to write for `file`, with forward slashes. Code without a file keeps its name.
@@ -32,12 +41,19 @@ impl<'a> Paths<'a> {
         let path = match self.policy {
             PathPolicy::Absolute => file,
             PathPolicy::Basename => basename(file),
-            PathPolicy::Relative => match below_packages(file) {
+            PathPolicy::Relative => match self.below_known(file).or_else(|| below_packages(file)) {
                 Some(package) => package,
                 None => return self.below_root(file),
             },
         };
         path.replace('\\', "/")
+    }
+
+    /// `…/src/jax2onnx/_api.py` is `jax2onnx/_api.py` where `…/src/jax2onnx` is a known package.
+    fn below_known<'f>(&self, file: &'f str) -> Option<&'f str> {
+        let package = self.packages.iter().find(|package| is_below(file, package))?;
+        let package = package.trim_end_matches(['/', '\\']);
+        file.get(package.len() - basename(package).len()..)
     }
 
     fn below_root(&mut self, file: &str) -> String {
@@ -120,6 +136,15 @@ mod tests {
         assert_eq!(shown(PathPolicy::Relative, &[], file), "flax/nnx/nn.py");
         let file = "/usr/lib/python3.11/runpy.py";
         assert_eq!(shown(PathPolicy::Relative, &[], file), "runpy.py");
+    }
+
+    #[test]
+    fn a_file_of_a_known_package_is_named_from_it_wherever_it_is() {
+        let packages = ["/home/me/jax2onnx/python/jax2onnx".to_owned()];
+        let there = |path: &Path| path == Path::new("/home/me/jax2onnx/.git");
+        let mut paths = Paths::new(PathPolicy::Relative, &there).with_packages(&packages);
+        assert_eq!(paths.shown("/home/me/jax2onnx/python/jax2onnx/_api.py"), "jax2onnx/_api.py");
+        assert_eq!(paths.shown("/home/me/jax2onnx/python/tests/a.py"), "python/tests/a.py");
     }
 
     #[test]

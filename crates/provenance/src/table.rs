@@ -252,12 +252,18 @@ impl Table {
             .find(|&id| self.get_emitter(id).kind == EmitterKind::Plugin)
     }
 
+    /// The innermost frame of the user.
+    pub fn user_frame(&self, stack: StackId) -> Option<LocationId> {
+        let is_user =
+            |&id: &LocationId| self.get_file(self.get_location(id).file).tier == Tier::User;
+        self.frames(stack).find(is_user)
+    }
+
     /// The place in the user's code that a call path is about: the innermost frame of the user,
     /// else the innermost of a library, else the outermost of all, which is the function exported.
     pub fn callsite(&self, stack: StackId) -> Option<LocationId> {
         let tier = |id: LocationId| self.get_file(self.get_location(id).file).tier;
-        self.frames(stack)
-            .find(|&id| tier(id) == Tier::User)
+        self.user_frame(stack)
             .or_else(|| self.frames(stack).find(|&id| tier(id) == Tier::Library))
             .or_else(|| self.frames(stack).last())
     }

@@ -52,7 +52,8 @@ impl Tiers {
     }
 }
 
-fn is_below(file: &str, folder: &str) -> bool {
+/// Whether `file` is `folder` itself or lies below it.
+pub(crate) fn is_below(file: &str, folder: &str) -> bool {
     let folder = folder.trim_end_matches(['/', '\\']);
     !folder.is_empty()
         && file

@@ -46,7 +46,9 @@ impl<'py> Body<'py> {
 
 impl<'py> Jax<'py> {
     pub(crate) fn new(py: Python<'py>) -> PyResult<Jax<'py>> {
-        let core = py.import("jax.extend.core")?;
+        // The public module of these classes imports much that is not needed; the one they are
+        // defined in is always loaded.
+        let core = py.import("jax._src.core").or_else(|_| py.import("jax.extend.core"))?;
         let jax = py.import("jax")?;
         let numpy = py.import("numpy")?;
         let class = |module: &Bound<'py, PyModule>, name| -> PyResult<Bound<'py, PyType>> {

@@ -8,17 +8,36 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use jax2onnx::Refused;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-/// The classes, which `_errors.py` defines so that they are plain Python to the user.
-mod classes {
-    pyo3::import_exception!(jax2onnx._errors, ConfigError);
-    pyo3::import_exception!(jax2onnx._errors, InternalError);
-    pyo3::import_exception!(jax2onnx._errors, UnsupportedError);
-    pyo3::import_exception!(jax2onnx._errors, WriteError);
+// What went wrong: the name of a class of `_errors.py`, and its arguments. The package may be imported
+// under any name, so the core names the class and Python raises it.
+pyo3::create_exception!(_core, CoreError, PyException);
+
+/// The classes of `_errors.py` that the core asks for.
+#[derive(Clone, Copy)]
+enum Kind {
+    Config,
+    Internal,
+    Unsupported,
+    Write,
 }
 
-use classes::{ConfigError, InternalError, UnsupportedError, WriteError};
+impl Kind {
+    fn error(self, message: String) -> PyErr {
+        CoreError::new_err((self.class(), message))
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Kind::Config => "ConfigError",
+            Kind::Internal => "InternalError",
+            Kind::Unsupported => "UnsupportedError",
+            Kind::Write => "WriteError",
+        }
+    }
+}
 
 /// What a broken invariant asks of the user.
 const REPORT: &str = "this is a bug of jax2onnx: please report it with the lines above";
@@ -27,11 +46,14 @@ const REPORT: &str = "this is a bug of jax2onnx: please report it with the lines
 pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
     match error {
         jax2onnx::Error::Lowering { error, report } => match error.why {
-            Refused::Internal { .. } | Refused::Param(_) => InternalError::new_err(report),
-            _ => UnsupportedError::new_err(report),
+            Refused::Internal { .. } | Refused::Param(_) => Kind::Internal.error(report),
+            _ => Kind::Unsupported.error(report),
         },
-        jax2onnx::Error::Write(error) => WriteError::new_err(error.to_string()),
-        other => InternalError::new_err(format!("{other}\n\n{REPORT}")),
+        jax2onnx::Error::Write(
+            error @ (jax2onnx::WriteError::Unnamed(_) | jax2onnx::WriteError::Contents { .. }),
+        ) => Kind::Internal.error(format!("{error}\n\n{REPORT}")),
+        jax2onnx::Error::Write(error) => Kind::Write.error(error.to_string()),
+        other => Kind::Internal.error(format!("{other}\n\n{REPORT}")),
     }
 }
 
@@ -40,7 +62,8 @@ pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
     let number = system_error(&error).and_then(io::Error::raw_os_error);
     match (number, system_error(&error)) {
         (Some(number), Some(reason)) => {
-            WriteError::new_err((number, description(reason), path.as_os_str().to_os_string()))
+            let path = path.as_os_str().to_os_string();
+            CoreError::new_err((Kind::Write.class(), number, description(reason), path))
         }
         _ => raise(error),
     }
@@ -53,15 +76,27 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
 
 /// The exception for a word that is not one of the allowed ones.
 pub(crate) fn unknown_word(error: &provenance::level::UnknownWord) -> PyErr {
-    ConfigError::new_err(error.to_string())
+    Kind::Config.error(error.to_string())
 }
 
-/// Runs `body`; a panic becomes an `InternalError` and goes no further.
+/// Runs `body`; a panic becomes an error of ours and goes no further.
 pub(crate) fn without_panic<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         let what = panic_message(&*payload);
-        Err(InternalError::new_err(format!("the export broke down: {what}\n\n{REPORT}")))
+        Err(Kind::Internal.error(format!("the export broke down: {what}\n\n{REPORT}")))
     })
+}
+
+/// The exception for an error while a jaxpr was read: ours stay as they are, and another one means
+/// that the reader did not understand JAX.
+pub(crate) fn reading(py: Python<'_>, error: PyErr) -> PyErr {
+    let is_ours = error.is_instance_of::<CoreError>(py);
+    if is_ours || !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let raised = Kind::Internal.error(format!("the jaxpr cannot be read: {error}\n\n{REPORT}"));
+    raised.set_cause(py, Some(error));
+    raised
 }
 
 /// Adds a line to an exception that says what was being done.

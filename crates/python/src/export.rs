@@ -38,12 +38,13 @@ impl From<TierRules> for Tiers {
 
 /// Converts a closed jaxpr. Gives the model, or writes it to `output_path`.
 ///
-/// `export_stack` holds (file, line, function) of each frame, outermost first; `names` gives the
+/// `export_stack` holds (file, line, function) of each frame, outermost first, and `definition` those
+/// of the function that is exported; `names` gives the
 /// name of an array by its `id`.
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
-    output_path = None, external_threshold = 1 << 30, names = None,
+    definition = None, output_path = None, external_threshold = 1 << 30, names = None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
 pub(crate) fn export<'py>(
@@ -54,6 +55,7 @@ pub(crate) fn export<'py>(
     path_policy: &str,
     export_stack: Vec<(String, u32, String)>,
     tiers: TierRules,
+    definition: Option<(String, u32, String)>,
     output_path: Option<PathBuf>,
     external_threshold: usize,
     names: Option<FxHashMap<usize, String>>,
@@ -63,10 +65,11 @@ pub(crate) fn export<'py>(
         level: level.parse::<Level>().map_err(|error| error::unknown_word(&error))?,
         paths: path_policy.parse::<PathPolicy>().map_err(|error| error::unknown_word(&error))?,
         export_stack: export_stack.into_iter().map(export_frame).collect(),
+        packages: tiers.internal.clone(),
     };
     let options = Options { model_name, opset };
     error::without_panic(|| {
-        let program = read(closed_jaxpr, tiers, names)?;
+        let program = read(closed_jaxpr, tiers, names, definition)?;
         let model = jax2onnx::convert(program, &options, &|file| source_text(py, file))
             .map_err(error::raise)?;
         if let Some(path) = output_path {
@@ -74,8 +77,12 @@ pub(crate) fn export<'py>(
                 .map_err(|error| error::raise_for_file(error, &path))?;
             return Ok(None);
         }
-        let bytes = jax2onnx::to_bytes(&model, &rendering).map_err(error::raise)?;
-        Ok(Some(PyBytes::new(py, &bytes)))
+        let message = jax2onnx::to_message(&model, &rendering).map_err(error::raise)?;
+        let bytes = PyBytes::new_with(py, message.size(), |buffer| {
+            message.write_into(buffer);
+            Ok(())
+        })?;
+        Ok(Some(bytes))
     })
 }
 
@@ -87,15 +94,19 @@ pub(crate) fn jaxpr_text(
     tiers: TierRules,
     names: Option<FxHashMap<usize, String>>,
 ) -> PyResult<String> {
-    error::without_panic(|| Ok(jaxpr::text::print(&read(closed_jaxpr, tiers, names)?)))
+    error::without_panic(|| Ok(jaxpr::text::print(&read(closed_jaxpr, tiers, names, None)?)))
 }
 
 fn read(
     closed_jaxpr: &Bound<'_, PyAny>,
     tiers: TierRules,
     names: Option<FxHashMap<usize, String>>,
+    definition: Option<(String, u32, String)>,
 ) -> PyResult<Program> {
-    Reader::new(closed_jaxpr.py(), tiers.into(), names.unwrap_or_default())?.program(closed_jaxpr)
+    let py = closed_jaxpr.py();
+    Reader::new(py, tiers.into(), names.unwrap_or_default())
+        .and_then(|reader| reader.program(closed_jaxpr, definition))
+        .map_err(|error| error::reading(py, error))
 }
 
 fn export_frame((file, line, function): (String, u32, String)) -> ExportFrame {

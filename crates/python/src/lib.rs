@@ -12,6 +12,8 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::error::CoreError;
+    #[pymodule_export]
     use crate::export::{export, jaxpr_text};
     #[pymodule_export]
     use crate::plugins::{PluginInfo, plugins};

@@ -14,6 +14,16 @@ pub(crate) struct PluginInfo {
     limits: Vec<&'static str>,
 }
 
+#[pymethods]
+impl PluginInfo {
+    /// `sin: SinPlugin at crates/lowering/src/plugins.rs:87`
+    fn __str__(&self) -> String {
+        let PluginInfo { primitive, name, file, line, limits } = self;
+        let limits: String = limits.iter().map(|limit| format!("; {limit}")).collect();
+        format!("{primitive}: {name} at {file}:{line}{limits}")
+    }
+}
+
 /// Every plugin, in the order of the table.
 #[pyfunction]
 pub(crate) fn plugins() -> Vec<PluginInfo> {

@@ -12,7 +12,7 @@ mod params;
 use std::sync::Arc;
 
 use jaxpr::{Aval, Constant, DType, Jaxpr, Place, Program, Var, VarId};
-use provenance::{Location, ScopeId, Table, Tiers};
+use provenance::{Location, ScopeId, StackId, Table, Tiers};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -69,10 +69,18 @@ impl<'py> Reader<'py> {
         })
     }
 
-    /// Reads a whole program.
-    pub(crate) fn program(mut self, closed_jaxpr: &Bound<'py, PyAny>) -> PyResult<Program> {
-        let main = self.jaxpr(closed_jaxpr)?;
-        Ok(Program { table: self.table, main })
+    /// Reads a whole program, of the function that is defined at (file, line, qualified name).
+    pub(crate) fn program(
+        mut self,
+        closed_jaxpr: &Bound<'py, PyAny>,
+        definition: Option<(String, u32, String)>,
+    ) -> PyResult<Program> {
+        let mut main = self.body(&Body::of(closed_jaxpr)?)?;
+        if let Some((file, line, function)) = definition {
+            let stack = Some(self.definition(&file, line, &function));
+            main.place = Place { stack, scope: None };
+        }
+        Ok(Program { table: self.table, main: Arc::new(main) })
     }
 
     /// Reads a jaxpr, open or closed; a body that many equations share is one.
@@ -147,17 +155,20 @@ impl<'py> Reader<'py> {
             return Ok(("".into(), Place::default()));
         };
         let (name, definition) = compat::function_source(&source)?;
-        let stack = definition.map(|(file, line)| {
-            let location = Location {
-                file: self.frames.file(&mut self.table, &file),
-                function: self.table.function(&name),
-                line,
-                span: None,
-            };
-            let location = self.table.location(location);
-            self.table.push(None, location)
-        });
+        let stack = definition.map(|(file, line)| self.definition(&file, line, &name));
         Ok((name.into(), Place { stack, scope: None }))
+    }
+
+    /// The call path that is only the line where a function is defined.
+    fn definition(&mut self, file: &str, line: u32, function: &str) -> StackId {
+        let location = Location {
+            file: self.frames.file(&mut self.table, file),
+            function: self.table.function(function),
+            line,
+            span: None,
+        };
+        let location = self.table.location(location);
+        self.table.push(None, location)
     }
 
     /// A text, shared by all that have the same Python object.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use prost::Message;
+use prost::Message as _;
 use provenance::OriginId;
 
 use super::generated::attribute_proto::AttributeType;
@@ -65,11 +65,35 @@ pub fn write(
     encode(&model_proto(model, render, None)?, out)
 }
 
+/// A model as one protobuf message, not yet written, its weights shared with the model.
+pub struct Message {
+    proto: ModelProto,
+    size: usize,
+}
+
+impl Message {
+    pub fn new(model: &Model, render: &mut Render<'_>) -> Result<Message, WriteError> {
+        let proto = model_proto(model, render, None)?;
+        let size = checked_size(&proto)?;
+        Ok(Message { proto, size })
+    }
+
+    /// How many bytes it has.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Writes it into a buffer of that size.
+    pub fn write_into(&self, mut buffer: &mut [u8]) {
+        self.proto.encode_raw(&mut buffer);
+    }
+}
+
 /// The model as one protobuf message in memory.
 pub fn to_bytes(model: &Model, render: &mut Render<'_>) -> Result<Vec<u8>, WriteError> {
-    let proto = model_proto(model, render, None)?;
-    let mut bytes = Vec::with_capacity(checked_size(&proto)?);
-    proto.encode_raw(&mut bytes);
+    let message = Message::new(model, render)?;
+    let mut bytes = vec![0; message.size()];
+    message.write_into(&mut bytes);
     Ok(bytes)
 }
 

@@ -1,0 +1,64 @@
+# `make demo` exports an example and shows where each node came from; `make test` runs every test.
+# Both install what they need into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+
+.PHONY: help demo test check test-rust test-python test-wheel test-jax-versions build bench fixtures clean tools
+
+help:
+	@echo "make demo               build, export an example, print the table of its nodes"
+	@echo "make test               every check and test"
+	@echo "make bench              what an export costs, as ratios"
+	@echo "make fixtures           write the reference models again"
+	@echo "make test-jax-versions  the end-to-end tests on the oldest and the newest JAX"
+	@echo "make clean              remove what was built"
+
+demo: build
+	@$(PY) examples/demo.py
+
+test: check test-rust test-python test-wheel
+
+check: build
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	$(VENV)/bin/ruff format --check --quiet python examples benches tools
+	$(VENV)/bin/ruff check --quiet python examples benches tools
+	$(VENV)/bin/mypy
+
+test-rust: tools
+	cargo test --quiet --workspace
+
+test-python: build
+	$(PY) -m pytest -q -n 2 python/tests
+
+# The wheel alone, in an empty environment, used from an unrelated directory.
+test-wheel: $(VENV)/installed
+	$(PY) tools/test_wheel.py
+
+test-jax-versions: $(VENV)/installed
+	$(PY) tools/test_jax_versions.py
+
+bench: build
+	$(PY) benches/export.py
+
+fixtures: build
+	$(PY) tools/fixtures.py
+
+build: $(VENV)/installed
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+
+$(VENV)/installed: requirements-dev.txt | tools
+	@echo "installing what development needs into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+tools:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.90 or newer, see https://rustup.rs" >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer, or name it with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install Python 3.11 or newer, or name it with PYTHON=..." >&2; exit 1; }
+
+clean:
+	rm -rf target $(VENV) .venvs dist python/jax2onnx/_core*.so

@@ -1,0 +1,198 @@
+"""What an export costs, as ratios taken in one run.
+
+    python benches/export.py [--layers 64] [--rounds 15]
+
+Each figure is a median over interleaved rounds, because the machine has other work too. The limit
+that a figure must keep stands beside it; the exit code is 1 where one does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import models
+import numpy as np
+
+import jax2onnx
+
+LEVELS = ("off", "minimal", "full", "indexed")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--layers", type=int, default=64, help="layers of the transformer")
+    parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds")
+    options = parser.parse_args()
+    if os.environ.get("JAX2ONNX_BENCH_CHILD"):
+        return child(options.layers)
+    results = Results()
+    conversion(results, options.layers, options.rounds)
+    bytes_per_node(options.layers)
+    first_export(results, options.layers)
+    imports(results, options.rounds)
+    memory(results)
+    return results.report()
+
+
+class Results:
+    """Figures with the limit of each."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, float, float, str]] = []
+
+    def add(self, name: str, value: float, limit: float, unit: str = "x") -> None:
+        self.rows.append((name, value, limit, unit))
+
+    def report(self) -> int:
+        width = max(len(row[0]) for row in self.rows)
+        failed = 0
+        for name, value, limit, unit in self.rows:
+            kept = value <= limit
+            failed += not kept
+            verdict = "" if kept else "   over the limit"
+            print(f"{name:{width}}  {value:8.2f} {unit:3} limit {limit:g} {unit}{verdict}")
+        return 1 if failed else 0
+
+
+def interleaved(rounds: int, tasks: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
+    """The CPU time of every task in every round."""
+    times: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(rounds):
+        for name, task in tasks.items():
+            start = time.process_time()
+            task()
+            times[name].append(time.process_time() - start)
+    return times
+
+
+def ratio(times: dict[str, list[float]], one: str, other: str) -> float:
+    pairs = zip(times[one], times[other], strict=True)
+    return statistics.median(a / b for a, b in pairs)
+
+
+def equations(jaxpr: Any) -> int:
+    inner = [
+        param.jaxpr
+        for eqn in jaxpr.eqns
+        for param in eqn.params.values()
+        if hasattr(param, "jaxpr")
+    ]
+    return len(jaxpr.eqns) + sum(equations(body) for body in inner)
+
+
+def conversion(results: Results, layers: int, rounds: int) -> None:
+    forward = models.transformer(layers)
+    spec = jax.ShapeDtypeStruct((16, 64), np.float32)
+
+    def trace() -> Any:
+        # A new function each time, so that JAX traces it again.
+        return jax.make_jaxpr(lambda x: forward(x))(spec)
+
+    def export(level: str) -> Any:
+        return jax2onnx.to_onnx(lambda x: forward(x), [spec], provenance=level)
+
+    print(f"transformer of {layers} layers: {equations(trace().jaxpr)} equations")
+    tasks: dict[str, Callable[[], Any]] = {"make_jaxpr": trace}
+    for level in LEVELS:
+        tasks[level] = lambda level=level: export(level)
+    interleaved(1, tasks)
+    times = interleaved(rounds, tasks)
+    results.add("to_onnx(off) / make_jaxpr", ratio(times, "off", "make_jaxpr"), 1.3)
+    results.add("to_onnx(full) / to_onnx(off)", ratio(times, "full", "off"), 1.1)
+
+
+def bytes_per_node(layers: int) -> None:
+    forward = models.transformer(layers)
+    spec = jax.ShapeDtypeStruct((16, 64), np.float32)
+    for level in LEVELS:
+        model = jax2onnx.to_onnx(forward, [spec], provenance=level)
+        nodes = sum(node.ByteSize() for node in model.graph.node)
+        table = sum(len(entry.value) for entry in model.metadata_props)
+        count = len(model.graph.node)
+        total = nodes + table
+        print(f"{level:8} {total / count:7.0f} bytes a node, {total} in {count} nodes")
+
+
+def child(layers: int) -> int:
+    """In a process of its own: the first export, and a later one of another model."""
+    spec = jax.ShapeDtypeStruct((16, 64), np.float32)
+    from jax2onnx import _api, _trace
+
+    made = [models.transformer(layers) for _ in range(2)]
+    traced = [_trace.trace(forward, [spec], double_precision=False) for forward in made]
+    times = []
+    for closed in traced:
+        start = time.process_time()
+        _api.export_traced(closed)
+        times.append(time.process_time() - start)
+    print(times[0] / times[1])
+    return 0
+
+
+def first_export(results: Results, layers: int) -> None:
+    command = [sys.executable, __file__, "--layers", str(layers)]
+    env = {**os.environ, "JAX2ONNX_BENCH_CHILD": "1"}
+    ratios = [
+        float(subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout)
+        for _ in range(5)
+    ]
+    results.add("first export / a later one", statistics.median(ratios), 1.25)
+
+
+def imports(results: Results, rounds: int) -> None:
+    script = (
+        "import jax, time; start = time.perf_counter(); import jax2onnx;"
+        "print(time.perf_counter() - start)"
+    )
+    times = [
+        float(
+            subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout
+        )
+        for _ in range(min(rounds, 5))
+    ]
+    results.add("import jax2onnx after import jax", statistics.median(times), 0.2, "s")
+
+
+def memory(results: Results) -> None:
+    """Export 1 GB of weights to a file, in a process of its own, and see what that needs."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = f"""
+import resource, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import jax, jax2onnx, numpy as np
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+weights = [np.full((4096, 4096), i, np.float32) for i in range(16)]
+def forward(x):
+    for weight in weights:
+        x = x @ weight
+    return x
+spec = jax.ShapeDtypeStruct((1, 4096), np.float32)
+jax2onnx.to_onnx(lambda x: x + 1, [spec])
+from jax2onnx import _trace
+closed = jax.make_jaxpr(forward)(spec)
+before = peak()
+from jax2onnx import _api
+_api.export_traced(closed, output_path={str(Path(folder) / "model.onnx")!r})
+print(peak() - before)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", script], check=True, capture_output=True, text=True
+        )
+    results.add("peak memory over 1 GB of weights", float(done.stdout), 64, "MB")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+//! Branches and loops. Bodies become graphs of their own, which see the values around them.
+
+mod cond;
+mod scan;
+mod while_loop;
+
+pub(crate) use cond::cond;
+pub(crate) use scan::scan;
+pub(crate) use while_loop::while_loop;
+
+use jaxpr::Jaxpr;
+use onnx::{Builder, Expr, Type};
+
+use crate::Refused;
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+
+/// The types of values, as the inputs of a body.
+fn types(values: &[Expr<'_>]) -> Vec<Type> {
+    values.iter().map(|value| value.ty()).collect()
+}
+
+/// Splits the operands of an equation into groups of the given sizes, and the rest.
+fn groups<'g, const N: usize>(
+    eqn: &Eqn<'g, '_>,
+    sizes: [usize; N],
+) -> std::result::Result<([Vec<Expr<'g>>; N], Vec<Expr<'g>>), Refused> {
+    if sizes.iter().sum::<usize>() > eqn.inputs.len() {
+        return Err(eqn.broken("fewer operands than its parameters say"));
+    }
+    let mut rest = eqn.inputs.clone().into_iter();
+    let groups = sizes.map(|size| rest.by_ref().take(size).collect());
+    Ok((groups, rest.collect()))
+}
+
+/// The results of a body, each a value that the body makes itself: one of its surroundings, a
+/// constant, one of its inputs or a result that stands twice is copied.
+#[track_caller]
+fn own_results<'g>(builder: &'g Builder, results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
+    let mut taken = Vec::new();
+    let own = |result: Expr<'g>| {
+        let own = match builder.makes(result.id) && !taken.contains(&result.id) {
+            true => result,
+            false => result.identity(),
+        };
+        taken.push(own.id);
+        own
+    };
+    results.into_iter().map(own).collect()
+}
+
+/// Lowers a jaxpr as a body of its own, whose inputs stand behind `outside` among its arguments.
+#[track_caller]
+fn inline_body<'g>(
+    ctx: &Ctx<'g>,
+    label: &str,
+    jaxpr: &Jaxpr,
+    outside: &[Expr<'g>],
+    inputs: &[Expr<'g>],
+) -> Result<Vec<Expr<'g>>> {
+    ctx.inline(label, jaxpr, &[outside, inputs].concat())
+}

@@ -1,0 +1,56 @@
+//! `while_loop`, and `fori_loop` where its bounds are not known.
+
+use std::sync::Arc;
+
+use jaxpr::Jaxpr;
+use onnx::{Attr, DType, Expr, Type};
+
+use super::{groups, inline_body, own_results, types};
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+
+/// `while condition(carry): carry = body(carry)`
+///
+/// `Loop` is told before each round whether to run it: before the first by the condition on the
+/// initial carry, then by the condition on what the body made. Under `vmap` the condition has batch
+/// axes: the loop goes on while any of it holds, and only where it holds the carry changes.
+pub(crate) fn while_loop<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
+    let condition: Arc<Jaxpr> = eqn.param("cond_jaxpr")?;
+    let body: Arc<Jaxpr> = eqn.param("body_jaxpr")?;
+    let sizes = [eqn.param("cond_nconsts")?, eqn.param("body_nconsts")?];
+    let ([condition_consts, body_consts], initial) = groups(eqn, sizes)?;
+
+    let builder = ctx.builder;
+    let holds = |carry: &[Expr<'g>]| -> Result<Expr<'g>> {
+        let flags = inline_body(ctx, "while/cond", &condition, &condition_consts, carry)?;
+        Ok(flags.first().copied().ok_or_else(|| eqn.broken("no condition"))?)
+    };
+    let first = holds(&initial)?;
+    let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+    let inputs = [&counter[..], &types(&initial)].concat();
+    let round = builder.body("while/body", &inputs, |inputs| -> Result<_> {
+        let before = &inputs[2..];
+        let mut carry = inline_body(ctx, "while/body", &body, &body_consts, before)?;
+        if first.rank() > 0 {
+            let holds = holds(before)?;
+            let pairs = before.iter().zip(&carry);
+            carry = pairs.map(|(&old, &new)| where_holds(holds, new, old)).collect();
+        }
+        let goes_on = any(holds(&carry)?);
+        Ok(own_results(builder, [&[goes_on], &carry[..]].concat()))
+    })?;
+    let operands: Vec<Option<Expr<'g>>> =
+        [None, Some(any(first))].into_iter().chain(initial.into_iter().map(Some)).collect();
+    Ok(builder.nodes("Loop", &operands, vec![("body", Attr::from(round))], &eqn.outputs))
+}
+
+fn any(flags: Expr<'_>) -> Expr<'_> {
+    let axes: Vec<usize> = (0..flags.rank()).collect();
+    flags.reduce("ReduceMax", &axes, false)
+}
+
+/// A choice by flags that have only the leading axes of the values.
+fn where_holds<'g>(holds: Expr<'g>, new: Expr<'g>, old: Expr<'g>) -> Expr<'g> {
+    let behind: Vec<usize> = (holds.rank()..new.rank()).collect();
+    holds.unsqueeze(&behind).select(new, old)
+}

@@ -1,0 +1,333 @@
+"""What a user reads when an export cannot be done."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import traceback
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+
+import jax2onnx
+from jax2onnx import _trace, to_onnx
+
+HINT = (
+    "hint: move the operation out of the exported function, "
+    "or write it in terms of operations that have a plugin\n"
+)
+
+
+def load(text: str, path: Path) -> Any:
+    """The function `fn` of a file with this text."""
+    path.write_text(text, encoding="utf-8")
+    namespace: dict[str, Any] = {"jax": jax, "jnp": jnp}
+    exec(compile(text, str(path), "exec"), namespace)
+    return namespace["fn"]
+
+
+def refusal(fn: Any, *inputs: Any) -> str:
+    """The message of the refusal to export `fn`."""
+    with pytest.raises(jax2onnx.UnsupportedError) as error:
+        to_onnx(fn, list(inputs) or [(3,)])
+    assert isinstance(error.value, jax2onnx.Jax2OnnxError)
+    return str(error.value)
+
+
+def expect(found: str, text: str) -> None:
+    assert found == textwrap.dedent(text) + "\n" + HINT
+
+
+def test_an_operation_without_a_plugin_is_shown_where_it_stands(tmp_path: Path) -> None:
+    fn = load("def fn(x):\n    y = x + jnp.sort(x)[::-1]\n    return y\n", tmp_path / "net.py")
+    expect(
+        refusal(fn),
+        """\
+        error: no plugin for `sort`
+          --> net.py:2:13, in fn
+           |
+         2 |     y = x + jnp.sort(x)[::-1]
+           |             ^^^^^^^^^^^
+           = through jit(sort) / sort
+        """,
+    )
+
+
+def test_the_path_through_jits_scopes_and_callers_is_shown(tmp_path: Path) -> None:
+    text = """\
+@jax.jit
+def whiten(x):
+    with jax.named_scope("cov"):
+        return jnp.linalg.eigh(x @ x.T)
+
+@jax.jit
+def layer(x):
+    return whiten(x * 2.0)
+
+def fn(x):
+    w, v = layer(x)
+    return v
+"""
+    expect(
+        refusal(load(text, tmp_path / "net.py"), (3, 3)),
+        """\
+        error: no plugin for `eigh`
+          --> net.py:4:16, in whiten
+           |
+         4 |         return jnp.linalg.eigh(x @ x.T)
+           |                ^^^^^^^^^^^^^^^^^^^^^^^^
+           = through jit(layer) / jit(whiten) / cov / jit(eigh) / eigh
+           = called from net.py:8, in layer
+           = called from net.py:11, in fn
+        """,
+    )
+
+
+def test_an_expression_over_several_lines_is_marked_on_its_first(tmp_path: Path) -> None:
+    fn = load("def fn(x):\n    return jnp.sort(\n        x,\n    )\n", tmp_path / "net.py")
+    assert " 2 |     return jnp.sort(\n   |            ^^^^^^^^^ ...\n" in refusal(fn)
+
+
+def test_wide_letters_and_tabs_keep_the_carets_under_the_expression(tmp_path: Path) -> None:
+    fn = load("def fn(x):\n\tψ, 漢 = x, x; return jnp.sort(漢) + ψ\n", tmp_path / "net.py")
+    expect(
+        refusal(fn),
+        """\
+        error: no plugin for `sort`
+          --> net.py:2:22, in fn
+           |
+         2 |     ψ, 漢 = x, x; return jnp.sort(漢) + ψ
+           |                          ^^^^^^^^^^^^
+           = through jit(sort) / sort
+        """,
+    )
+
+
+@pytest.mark.parametrize("file", ["<string>", "<cell 3>", "/nowhere/net.py"])
+def test_code_without_a_file_has_a_place_and_no_excerpt(file: str) -> None:
+    namespace: dict[str, Any] = {"jnp": jnp}
+    exec(compile("def fn(x):\n    return jnp.sort(x)\n", file, "exec"), namespace)
+    shown = "net.py" if file.endswith(".py") else file
+    expect(
+        refusal(namespace["fn"]),
+        f"""\
+        error: no plugin for `sort`
+          --> {shown}:2:12, in fn
+           = through jit(sort) / sort
+        """,
+    )
+
+
+def test_a_file_that_has_changed_since_is_no_reason_to_fail(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    fn = load("def fn(x):\n    return jnp.sort(x)\n", path)
+    path.write_bytes(b"\xff\xfe\x00")
+    assert "  --> net.py:2:12, in fn\n" in refusal(fn)
+
+
+def test_a_function_of_jax_is_shown_where_it_is_defined() -> None:
+    message = refusal(jnp.sort)
+    assert re.search(r"--> jax/_src/numpy/sorting\.py:\d+, in sort\n", message)
+
+
+def test_a_parameter_that_the_plugin_does_not_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fn = load("def fn(x):\n    return jnp.sin(x)\n", tmp_path / "net.py")
+    closed = jax.make_jaxpr(fn)(jnp.ones(3))
+    closed.jaxpr.eqns[0].params["flavour"] = "sweet"
+    monkeypatch.setattr(_trace, "trace", lambda *_, **__: closed)
+    message = refusal(fn)
+    assert message.startswith("error: parameter `flavour=")
+    assert " of `sin` would be dropped: the plugin does not read it\n" in message
+    assert "   |            ^^^^^^^^^^\n" in message
+    assert "hint: leave the argument at its default" in message
+
+
+def test_a_jaxpr_that_cannot_be_read_is_a_bug_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_trace, "trace", lambda *_, **__: object())
+    with pytest.raises(jax2onnx.InternalError, match="please report it") as error:
+        to_onnx(jnp.sin, [(2,)])
+    assert isinstance(error.value.__cause__, AttributeError)
+
+
+def test_an_element_type_that_onnx_lacks_is_named() -> None:
+    message = refusal(lambda key: key, jax.random.key(0))
+    assert message.startswith("error: `key<fry>` has no ONNX element type\n")
+    assert message.endswith("hint: convert the array to a type that ONNX has\n")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([(2,), (2, -1)], r"^inputs\[1\], \(2, -1\), has the size -1: a size that is not known"),
+        ([(3, 1.5)], r"^inputs\[0\], \(3, 1\.5\), has the size 1\.5: a size is a whole number"),
+        ([(3, True)], r"^inputs\[0\], \(3, True\), has the size True: a size is a whole number"),
+        ([("B", 1.0)], r"^inputs\[0\], \('B', 1\.0\), has the size 1\.0: a size is a whole"),
+        ([(2,), ("B*",)], r"^inputs\[1\], \('B\*',\), has the size 'B\*', which is no symbolic"),
+        ([(10**30,)], r"^inputs\[0\], .* has the size 10{30}: ONNX has none above"),
+        ([(2,), "B"], r"^inputs\[1\] is 'B', which is no input spec: use a shape such as"),
+        ([{"x": [(2,), object()]}], r"^inputs\[0\]\['x'\]\[1\] is <object .*, which is no input"),
+        ([np.array(["a"])], r"^inputs\[0\] has elements of type <U1, which are no numbers$"),
+        ([jax.ShapeDtypeStruct((2,), object)], r"^inputs\[0\] has elements of type object"),
+        ((2, 3), r"^`inputs` is the shape \(2, 3\), .*: use \[\(2, 3\)\]$"),
+        (None, r"^`inputs` is None, and should be a list with one spec an argument"),
+        ("abc", r"^`inputs` is 'abc', and should be a list"),
+        (np.ones(3), r"^`inputs` is array\(.*, and should be a list"),
+    ],
+)
+def test_a_spec_that_is_none_says_which_input_and_why(inputs: Any, message: str) -> None:
+    with pytest.raises(jax2onnx.InputSpecError, match=message):
+        to_onnx(lambda *_: jnp.ones(2), inputs)
+
+
+def add(x: jax.Array, y: jax.Array, *, scale: float = 1.0) -> jax.Array:
+    return (x + y) * scale
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "0 inputs: missing a required argument: 'x'"),
+        ([(2,)], "1 input: missing a required argument: 'y'"),
+        ([(2,)] * 3, "3 inputs: too many positional arguments"),
+    ],
+)
+def test_too_few_or_too_many_inputs_are_counted(inputs: Any, message: str) -> None:
+    with pytest.raises(jax2onnx.InputSpecError) as error:
+        to_onnx(add, inputs)
+    found = str(error.value)
+    assert found.startswith("`add(x: ")
+    assert found.endswith(f" cannot be called with {message}")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"provenance": "loud"}, "^`loud` is not a provenance level: use off, minimal, full, inde"),
+        ({"provenance": True}, "^`True` is not a provenance level"),
+        ({"provenance_paths": "short"}, "^`short` is not a path policy: use relative, absolute, b"),
+        ({"opset": 16}, "^opset 16 is not supported: use 17 to 26$"),
+        ({"opset": 27}, "^opset 27 is not supported: use 17 to 26$"),
+        ({"opset": "23"}, "^opset '23' is not supported"),
+        ({"opset": 23.0}, "^opset 23.0 is not supported"),
+        ({"opset": None}, "^opset None is not supported"),
+        ({"model_name": 3}, "^`model_name` is 3, which is not a text$"),
+        ({"return_mode": "bytes"}, "^`bytes` is not a return mode: use proto, ir, file$"),
+        ({"return_mode": "file"}, "^`return_mode='file'` needs an `output_path`$"),
+        (
+            {"return_mode": "file", "output_path": 3},
+            "^`output_path` is 3, which is not a path$",
+        ),
+    ],
+)
+def test_an_option_that_is_wrong_says_what_is_allowed(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(jax2onnx.ConfigError, match=message):
+        to_onnx(jnp.sin, [(2,)], **options)
+
+
+def test_a_level_in_the_environment_is_named_with_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JAX2ONNX_ENABLE_STACKTRACE_METADATA", "1")
+    monkeypatch.setenv("JAX2ONNX_STACKTRACE_DETAIL", "loud")
+    message = "`loud` .*JAX2ONNX_STACKTRACE_DETAIL.*: use minimal, full, indexed$"
+    with pytest.raises(jax2onnx.ConfigError, match=message):
+        to_onnx(jnp.sin, [(2,)])
+
+
+def test_a_level_of_a_block_is_checked_when_it_is_entered() -> None:
+    with (
+        pytest.raises(jax2onnx.ConfigError, match=r"^`loud` is not a provenance level"),
+        jax2onnx.provenance("loud"),  # type: ignore[arg-type]
+    ):
+        pytest.fail("the block was entered")
+
+
+@pytest.mark.parametrize("fn", [3, "sin", None, [jnp.sin]])
+def test_what_is_not_a_function_is_said_to_be_none(fn: Any) -> None:
+    with pytest.raises(jax2onnx.ConfigError) as error:
+        to_onnx(fn, [(2,)])
+    assert str(error.value) == f"`fn` is {fn!r}, which is not a function"
+
+
+def write(path: Any, fn: Any = jnp.sin) -> str:
+    return to_onnx(fn, [(2,)], return_mode="file", output_path=path)
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "net.onnx"
+    with pytest.raises(jax2onnx.WriteError, match="No such file or directory") as error:
+        write(path)
+    assert error.value.filename == str(path)
+    assert isinstance(error.value, OSError)
+
+
+def test_a_target_that_is_a_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(jax2onnx.WriteError, match="directory") as error:
+        write(tmp_path)
+    assert str(tmp_path) in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_a_name_that_no_file_has_is_an_error_of_writing(path: str) -> None:
+    with pytest.raises(jax2onnx.WriteError, match=r"^cannot write"):
+        write(path)
+
+
+def test_an_export_that_fails_leaves_the_old_model(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    write(path)
+    before = path.read_bytes()
+    with pytest.raises(jax2onnx.UnsupportedError):
+        write(path, jnp.sort)
+    with pytest.raises(ZeroDivisionError):
+        write(path, lambda x: x / (1 // 0))
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["net.onnx"]
+    onnx.checker.check_model(path)
+
+
+class OwnError(Exception):
+    pass
+
+
+def test_the_users_own_exception_goes_through_with_its_traceback() -> None:
+    raised = OwnError("mine")
+
+    def inner(x: jax.Array) -> jax.Array:
+        raise raised
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.jit(inner)(x)
+
+    with pytest.raises(OwnError) as error:
+        to_onnx(fn, [(2,)])
+    assert error.value is raised
+    names = [frame.name for frame in traceback.extract_tb(raised.__traceback__)]
+    assert [name for name in names if name in ("fn", "inner")] == ["fn", "inner"]
+
+
+def test_a_type_error_of_the_user_is_not_taken_for_a_wrong_number_of_inputs() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return add(x)  # type: ignore[call-arg]
+
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'") as error:
+        to_onnx(fn, [(2,)])
+    assert not isinstance(error.value, jax2onnx.Jax2OnnxError)
+
+
+def test_what_jax_says_about_the_function_goes_through() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        to_onnx(fn, [(2,)])
