@@ -61,7 +61,7 @@ def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[np.ndarray]:
     binding = session.io_binding()
     for value, leaf in zip(model.graph.input, leaves, strict=True):
         code = value.type.tensor_type.elem_type
-        bits = np.ascontiguousarray(leaf).view(_AS_BITS.get(leaf.dtype, leaf.dtype))
+        bits = np.asarray(leaf, order="C").view(_AS_BITS.get(leaf.dtype, leaf.dtype))
         ortvalue = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, code)
         binding.bind_ortvalue_input(value.name, ortvalue)
     for value in model.graph.output:

@@ -23,11 +23,12 @@ pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     Ok(x.unsqueeze(&added).expand(shape))
 }
 
-/// The same elements in another shape
+/// The same elements in another shape, read with the axes in the order `dimensions`
 pub(crate) fn reshape<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let order: Option<Vec<usize>> = eqn.param("dimensions")?;
     eqn.ignore(&["new_sizes", "sharding"]);
-    eqn.refuse(&["dimensions"])?;
     let [x] = eqn.operands()?;
+    let x = order.map_or(x, |order| x.transpose(&order));
     Ok(x.reshape(&eqn.output()?.shape))
 }
 
