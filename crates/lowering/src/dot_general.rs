@@ -16,9 +16,8 @@ struct Axes {
 pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     type Pair = (Vec<usize>, Vec<usize>);
     let (contracted, batch): (Pair, Pair) = eqn.param("dimension_numbers")?;
-    // The result's type says what is preferred; precision is a hint.
-    eqn.ignore(&["precision", "preferred_element_type"]);
-    eqn.refuse(&["out_sharding"])?;
+    // The result's type says what is preferred; precision and where arrays live are hints.
+    eqn.ignore(&["precision", "preferred_element_type", "out_sharding"]);
     let [lhs, rhs] = eqn.operands()?;
     let result = eqn.output()?;
 
