@@ -81,9 +81,10 @@ pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
 
 /// Each axis repeated
 pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let repeats: Vec<i64> = eqn.param("reps")?;
+    let repeats: Vec<jaxpr::Dim> = eqn.param("reps")?;
+    let repeats = ctx.dims(&repeats)?;
     let [x] = eqn.operands()?;
-    let repeats = ctx.builder.ints(&repeats);
+    let repeats = ctx.builder.sizes(&repeats);
     Ok(ctx.builder.node("Tile", &[x, repeats], Vec::new(), eqn.output()?.clone()))
 }
 
@@ -112,6 +113,13 @@ pub(crate) fn slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         ranges.push(Range { start, end, step });
     }
     Ok(x.slice(&ranges, &eqn.output()?.shape))
+}
+
+/// A symbolic size as a number
+pub(crate) fn dim_as_value<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let dim: jaxpr::Dim = eqn.param("dim")?;
+    let dim = ctx.dim(&dim)?;
+    Ok(ctx.builder.size(&dim).cast(eqn.output()?.dtype))
 }
 
 /// `0, 1, 2, …` along one axis, repeated along the others

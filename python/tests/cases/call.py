@@ -20,7 +20,9 @@ WEIGHTS = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 ROUNDED = 1e-5
 
 
-def case(use: str, fn: Callable[..., Any], *inputs: Any, covers: tuple[str, ...] = (), rtol: float = 0.0) -> Case:
+def case(
+    use: str, fn: Callable[..., Any], *inputs: Any, covers: tuple[str, ...] = (), rtol: float = 0.0
+) -> Case:
     return Case(f"call.{use}", fn, inputs, rtol=rtol, atol=rtol, covers=covers)
 
 
@@ -124,8 +126,15 @@ CALLS = [
     case("jit of a swap", lambda x, y: jax.jit(lambda a, b: (b, a))(x, y), X, Y),
     case("jit of a constant", lambda x: jax.jit(lambda x: (x, jnp.float32(3)))(x), X),
     case("jit inline", lambda x: jax.jit(lambda x: x * 2, inline=True)(x), X),
-    case("jit of a dictionary", jax.jit(lambda t: {"b": t["a"] * 2, "a": t["b"]}), {"a": X, "b": Y}),
-    case("closed_call", bound(core.closed_call_p, lambda x: x * 2 + 1, closed=True), X, covers=("closed_call",)),
+    case(
+        "jit of a dictionary", jax.jit(lambda t: {"b": t["a"] * 2, "a": t["b"]}), {"a": X, "b": Y}
+    ),
+    case(
+        "closed_call",
+        bound(core.closed_call_p, lambda x: x * 2 + 1, closed=True),
+        X,
+        covers=("closed_call",),
+    ),
     case(
         "closed_call over a constant",
         lambda x: bound(core.closed_call_p, lambda x: x @ jnp.asarray(WEIGHTS), closed=True)(x),
@@ -149,7 +158,9 @@ DERIVATIVES = [
     case("jvp", lambda x, y: jax.jvp(loss, (x, y), (y, x)), X, Y, rtol=ROUNDED),
     case("vmap of grad", jax.vmap(jax.grad(loss)), X, Y, rtol=ROUNDED),
     case("hessian", jax.hessian(lambda x: jnp.sum(x**3)), X[0], rtol=ROUNDED),
-    case("checkpoint", jax.checkpoint(lambda x: jnp.sin(x) * 2), X, covers=("remat2",), rtol=ROUNDED),
+    case(
+        "checkpoint", jax.checkpoint(lambda x: jnp.sin(x) * 2), X, covers=("remat2",), rtol=ROUNDED
+    ),
     case(
         "checkpoint differentiated",
         jax.grad(lambda x: jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))(x).sum()),
@@ -168,7 +179,12 @@ DERIVATIVES = [
 PASSED_ON = [
     case("stop_gradient", lambda x: lax.stop_gradient(x) + 1, X, covers=("stop_gradient",)),
     case("stop_gradient differentiated", jax.grad(lambda x: jnp.sum(x * lax.stop_gradient(x))), X),
-    case("optimization_barrier", lambda x: lax.optimization_barrier(x * 2), X, covers=("optimization_barrier",)),
+    case(
+        "optimization_barrier",
+        lambda x: lax.optimization_barrier(x * 2),
+        X,
+        covers=("optimization_barrier",),
+    ),
     case(
         "optimization_barrier of several",
         lambda x, y: lax.optimization_barrier((x, y, x + y)),

@@ -66,33 +66,56 @@ def tolerance(primitive: str, dtype: Any) -> dict[str, float]:
 
 
 SIZES = [
-    case(name, f"{size} elements{way}", small(np.float32, size), reverse=reverse, **tolerance(name, np.float32))
+    case(
+        name,
+        f"{size} elements{way}",
+        small(np.float32, size),
+        reverse=reverse,
+        **tolerance(name, np.float32),
+    )
     for name in RUNNING
     for size in (0, 1, 2, 3, 7, 8, 33)
     for reverse, way in [(False, ""), (True, " backwards")]
 ]
 
 AXES = [
-    case(name, f"axis {axis}{way}", array(np.float32, 2, 3, 5), axis, reverse, **tolerance(name, np.float32))
+    case(
+        name,
+        f"axis {axis}{way}",
+        array(np.float32, 2, 3, 5),
+        axis,
+        reverse,
+        **tolerance(name, np.float32),
+    )
     for name in RUNNING
     for axis in (0, 1, 2)
     for reverse, way in [(False, ""), (True, " backwards")]
-] + [
-    case(name, "beside an empty axis", np.zeros((3, 0), np.float32), 0) for name in RUNNING
-]
+] + [case(name, "beside an empty axis", np.zeros((3, 0), np.float32), 0) for name in RUNNING]
 
-TYPES = [
-    case(name, f"{name_of(dtype)}{way}", array(dtype, 3, 5), 1, reverse)
-    for name in EXTREMES
-    for dtype in NUMBERS
-    for reverse, way in [(False, ""), (True, " backwards")]
-] + [
-    case(name, f"{name_of(dtype)}, which wraps", array(dtype, 3, 9), 1) for name in SUMS for dtype in INTS
-] + [
-    case(name, f"{name_of(dtype)}", small(dtype, 3, 7) / np.array(2, dtype), 1, **tolerance(name, dtype))
-    for name in ("cumsum", "cumprod", "cumlogsumexp")
-    for dtype in FLOATS
-]
+TYPES = (
+    [
+        case(name, f"{name_of(dtype)}{way}", array(dtype, 3, 5), 1, reverse)
+        for name in EXTREMES
+        for dtype in NUMBERS
+        for reverse, way in [(False, ""), (True, " backwards")]
+    ]
+    + [
+        case(name, f"{name_of(dtype)}, which wraps", array(dtype, 3, 9), 1)
+        for name in SUMS
+        for dtype in INTS
+    ]
+    + [
+        case(
+            name,
+            f"{name_of(dtype)}",
+            small(dtype, 3, 7) / np.array(2, dtype),
+            1,
+            **tolerance(name, dtype),
+        )
+        for name in ("cumsum", "cumprod", "cumlogsumexp")
+        for dtype in FLOATS
+    ]
+)
 
 SPECIAL_VALUES = [
     case(name, f"NaN and infinities{way}", SPECIAL, 1, reverse, **tolerance(name, np.float32))

@@ -18,7 +18,9 @@ F16, BF16, F32, F64 = np.float16, ml_dtypes.bfloat16, np.float32, np.float64
 NONE: tuple[Sequence[int], Sequence[int]] = ((), ())
 
 
-def case(use: str, fn: Callable[..., Any], *inputs: Any, rtol: float = 0.0, wide: bool = False) -> Case:
+def case(
+    use: str, fn: Callable[..., Any], *inputs: Any, rtol: float = 0.0, wide: bool = False
+) -> Case:
     wide = wide or any(is_wide(np.asarray(x).dtype) for x in inputs)
     name = f"dot_general.{use}"
     return Case(name, fn, inputs, rtol=rtol, atol=rtol, double=wide, covers=("dot_general",))
@@ -34,7 +36,12 @@ def product(
 
 #: Small whole numbers: every sum is exact, so every order of summing gives the same.
 FORMS = [
-    case(f"{use} {left} x {right}", product(contracting, batch), small(F32, *left), small(F32, *right))
+    case(
+        f"{use} {left} x {right}",
+        product(contracting, batch),
+        small(F32, *left),
+        small(F32, *right),
+    )
     for use, left, right, contracting, batch in [
         ("matrices", (3, 4), (4, 5), ((1,), (0,)), NONE),
         ("right transposed", (3, 4), (5, 4), ((1,), (1,)), NONE),
@@ -104,7 +111,12 @@ TYPES = [
 ]
 
 WRAPPING = [
-    case(f"{name_of(dtype)}, which wraps", product(((1,), (0,))), array(dtype, 3, 5), array(dtype, 5, 4))
+    case(
+        f"{name_of(dtype)}, which wraps",
+        product(((1,), (0,))),
+        array(dtype, 3, 5),
+        array(dtype, 5, 4),
+    )
     for dtype in INTS
 ]
 
@@ -139,7 +151,10 @@ PREFERRED = [
     ]
 ]
 
-X, W = np.linspace(-1, 1, 40, dtype=F32).reshape(5, 8), np.linspace(2, -1, 48, dtype=F32).reshape(8, 6)
+X, W = (
+    np.linspace(-1, 1, 40, dtype=F32).reshape(5, 8),
+    np.linspace(2, -1, 48, dtype=F32).reshape(8, 6),
+)
 ROUNDING = [
     case("f32 with precision", lambda x, w: lax.dot(x, w, precision="highest"), X, W, rtol=2e-6),
     case("f64", lambda x, w: x @ w, X.astype(F64), W.astype(F64), rtol=1e-14),
@@ -147,11 +162,20 @@ ROUNDING = [
     case("bf16", lambda x, w: x @ w, X.astype(BF16), W.astype(BF16), rtol=2e-2),
     case("with a constant", lambda x: x @ jnp.asarray(W), X, rtol=2e-6),
     case("grad", jax.grad(lambda x, w: jnp.sum(jnp.tanh(x @ w))), X, W, rtol=1e-5),
-    case("vmap", jax.vmap(lambda x, w: x @ w, in_axes=(1, 2)), small(F32, 3, 2, 4), small(F32, 4, 5, 2)),
+    case(
+        "vmap",
+        jax.vmap(lambda x, w: x @ w, in_axes=(1, 2)),
+        small(F32, 3, 2, 4),
+        small(F32, 4, 5, 2),
+    ),
 ]
 
 EINSUMS = [
-    case(f"einsum {spec}", lambda *xs, spec=spec: jnp.einsum(spec, *xs), *(small(F32, *s) for s in shapes))
+    case(
+        f"einsum {spec}",
+        lambda *xs, spec=spec: jnp.einsum(spec, *xs),
+        *(small(F32, *s) for s in shapes),
+    )
     for spec, shapes in [
         ("ij,jk->ik", [(2, 3), (3, 4)]),
         ("ij,jk->ki", [(2, 3), (3, 4)]),

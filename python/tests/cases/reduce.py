@@ -34,9 +34,7 @@ TIES = np.array([[2, 5, 5, 2, 5], [1, 1, 1, 1, 1], [3, 0, 3, 0, 0]])
 ULP = {np.dtype(t): float(ml_dtypes.finfo(t).eps) for t in FLOATS}
 
 
-def case(
-    primitive: str, use: str, fn: Callable[..., Any], *inputs: Any, rtol: float = 0.0
-) -> Case:
+def case(primitive: str, use: str, fn: Callable[..., Any], *inputs: Any, rtol: float = 0.0) -> Case:
     wide = any(is_wide(np.asarray(x).dtype) for x in inputs)
     name = f"reduce.{primitive}.{use}"
     return Case(name, fn, inputs, rtol=rtol, double=wide, covers=(primitive,))
@@ -65,7 +63,12 @@ EXTREMES = ("reduce_max", "reduce_min")
 ARGS = {"argmax": lax.argmax, "argmin": lax.argmin}
 
 AXES = [
-    case(name, f"axes {axes}", over(fn, axes), small(np.int32 if name in BITWISE else np.float32, 2, 3, 4))
+    case(
+        name,
+        f"axes {axes}",
+        over(fn, axes),
+        small(np.int32 if name in BITWISE else np.float32, 2, 3, 4),
+    )
     for name, fn in REDUCTIONS.items()
     for axes in [(), (0,), (1,), (2,), (0, 2), (2, 0), (0, 1, 2)]
 ]
@@ -97,89 +100,143 @@ EVERY_TYPE = [
     for axes in [(0,), (1,), (0, 1)]
 ]
 
-SUMS = [
-    case(name, f"{name_of(dtype)}, which wraps", over(REDUCTIONS[name], (1,)), array(dtype, 3, 9))
-    for name in ("reduce_sum", "reduce_prod")
-    for dtype in INTS
-] + [
-    case(
-        name,
-        f"{name_of(dtype)}",
-        over(REDUCTIONS[name], (0, 1)),
-        (np.linspace(0.5, 1.75, 30).reshape(5, 6)).astype(dtype),
-        rtol=4 * ULP[np.dtype(dtype)],
-    )
-    for name in ("reduce_sum", "reduce_prod")
-    for dtype in FLOATS
-] + [
-    case("reduce_sum", "many of bf16", over(REDUCTIONS["reduce_sum"], (0,)),
-         np.ones(1000, ml_dtypes.bfloat16), rtol=0.0),
-    case("reduce_sum", "many of f16", over(REDUCTIONS["reduce_sum"], (0,)),
-         np.ones(3000, np.float16), rtol=0.0),
-    case("reduce_sum", "overflow of f16", over(REDUCTIONS["reduce_sum"], (0,)),
-         np.full(3, 6e4, np.float16)),
-    case("reduce_sum", "flags counted", lambda x: jnp.sum(x, axis=0), small(np.bool_, 5, 3)),
-    case("reduce_sum", "infinities", over(REDUCTIONS["reduce_sum"], (1,)), WITH_INF),
-    case("reduce_sum", "NaN", over(REDUCTIONS["reduce_sum"], (1,)), WITH_NAN),
-    case("reduce_prod", "NaN", over(REDUCTIONS["reduce_prod"], (1,)), WITH_NAN),
-    case("reduce_prod", "negative zero", over(REDUCTIONS["reduce_prod"], (0,)),
-         np.array([-0.0, 2.0], np.float32)),
-]
-
-NANS = [
-    case(name, f"NaN in {name_of(dtype)} over {axes}", over(REDUCTIONS[name], axes), WITH_NAN.astype(dtype))
-    for name in EXTREMES
-    for dtype in FLOATS
-    for axes in [(0,), (1,), (0, 1)]
-] + [
-    case(name, "infinities", over(REDUCTIONS[name], (1,)), WITH_INF) for name in EXTREMES
-] + [
-    case(name, "a scalar", over(REDUCTIONS[name], ()), np.float32(NAN)) for name in EXTREMES
-]
-
-ARGUMENTS = [
-    case(name, use, lambda x, f=fn, a=axis, d=index: f(x, a, d), x)
-    for name, fn in ARGS.items()
-    for use, x, axis, index in [
-        ("first axis", X, 0, np.int32),
-        ("last axis", CUBE, 2, np.int32),
-        ("middle axis", CUBE, 1, np.int32),
-        ("one element", X[:, :1], 1, np.int32),
-        ("beside an empty axis", np.zeros((0, 3), np.float32), 1, np.int32),
-        ("index of 8 bits", X, 1, np.int8),
-        ("index of 8 bits without sign", X, 1, np.uint8),
-        ("index of 16 bits", X, 1, np.int16),
-        ("index of 32 bits without sign", X, 1, np.uint32),
-        ("infinities", WITH_INF, 1, np.int32),
-        ("signed zeros", np.array([[0.0, -0.0], [-0.0, 0.0]], np.float32), 1, np.int32),
+SUMS = (
+    [
+        case(
+            name, f"{name_of(dtype)}, which wraps", over(REDUCTIONS[name], (1,)), array(dtype, 3, 9)
+        )
+        for name in ("reduce_sum", "reduce_prod")
+        for dtype in INTS
     ]
-] + [
-    case(name, f"index of {name_of(index)}", lambda x, f=fn, d=index: f(x, 1, d), X.astype(np.float64))
-    for name, fn in ARGS.items()
-    for index in (np.int64, np.uint64)
-] + [
-    case(name, f"{name_of(dtype)} over {axis}", lambda x, f=fn, a=axis: f(x, a, np.int32), array(dtype, 4, 5))
-    for name, fn in ARGS.items()
-    for dtype in TYPES
-    for axis in (0, 1)
-] + [
-    case(name, f"ties of {name_of(dtype)}", lambda x, f=fn: f(x, 1, np.int32), TIES.astype(dtype))
-    for name, fn in ARGS.items()
-    for dtype in TYPES
-] + [
-    case(name, f"NaN in {name_of(dtype)} over {axis}", lambda x, f=fn, a=axis: f(x, a, np.int32), WITH_NAN.astype(dtype))
-    for name, fn in ARGS.items()
-    for dtype in FLOATS
-    for axis in (0, 1)
-] + [
-    case(name, "bits above 53", lambda x, f=fn: f(x, 0, np.int32), x)
-    for name, fn in ARGS.items()
-    for x in [np.array([2**60, 2**60 + 1, 2**60 - 1], np.int64)]
-] + [
-    case(name, "bits above 31", lambda x, f=fn: f(x, 0, np.int32), x)
-    for name, fn in ARGS.items()
-    for x in [np.array([2**31, 2**24, 2**32 - 1, 2**24 + 1], np.uint32)]
-]
+    + [
+        case(
+            name,
+            f"{name_of(dtype)}",
+            over(REDUCTIONS[name], (0, 1)),
+            (np.linspace(0.5, 1.75, 30).reshape(5, 6)).astype(dtype),
+            rtol=4 * ULP[np.dtype(dtype)],
+        )
+        for name in ("reduce_sum", "reduce_prod")
+        for dtype in FLOATS
+    ]
+    + [
+        case(
+            "reduce_sum",
+            "many of bf16",
+            over(REDUCTIONS["reduce_sum"], (0,)),
+            np.ones(1000, ml_dtypes.bfloat16),
+            rtol=0.0,
+        ),
+        case(
+            "reduce_sum",
+            "many of f16",
+            over(REDUCTIONS["reduce_sum"], (0,)),
+            np.ones(3000, np.float16),
+            rtol=0.0,
+        ),
+        case(
+            "reduce_sum",
+            "overflow of f16",
+            over(REDUCTIONS["reduce_sum"], (0,)),
+            np.full(3, 6e4, np.float16),
+        ),
+        case("reduce_sum", "flags counted", lambda x: jnp.sum(x, axis=0), small(np.bool_, 5, 3)),
+        case("reduce_sum", "infinities", over(REDUCTIONS["reduce_sum"], (1,)), WITH_INF),
+        case("reduce_sum", "NaN", over(REDUCTIONS["reduce_sum"], (1,)), WITH_NAN),
+        case("reduce_prod", "NaN", over(REDUCTIONS["reduce_prod"], (1,)), WITH_NAN),
+        case(
+            "reduce_prod",
+            "negative zero",
+            over(REDUCTIONS["reduce_prod"], (0,)),
+            np.array([-0.0, 2.0], np.float32),
+        ),
+    ]
+)
+
+NANS = (
+    [
+        case(
+            name,
+            f"NaN in {name_of(dtype)} over {axes}",
+            over(REDUCTIONS[name], axes),
+            WITH_NAN.astype(dtype),
+        )
+        for name in EXTREMES
+        for dtype in FLOATS
+        for axes in [(0,), (1,), (0, 1)]
+    ]
+    + [case(name, "infinities", over(REDUCTIONS[name], (1,)), WITH_INF) for name in EXTREMES]
+    + [case(name, "a scalar", over(REDUCTIONS[name], ()), np.float32(NAN)) for name in EXTREMES]
+)
+
+ARGUMENTS = (
+    [
+        case(name, use, lambda x, f=fn, a=axis, d=index: f(x, a, d), x)
+        for name, fn in ARGS.items()
+        for use, x, axis, index in [
+            ("first axis", X, 0, np.int32),
+            ("last axis", CUBE, 2, np.int32),
+            ("middle axis", CUBE, 1, np.int32),
+            ("one element", X[:, :1], 1, np.int32),
+            ("beside an empty axis", np.zeros((0, 3), np.float32), 1, np.int32),
+            ("index of 8 bits", X, 1, np.int8),
+            ("index of 8 bits without sign", X, 1, np.uint8),
+            ("index of 16 bits", X, 1, np.int16),
+            ("index of 32 bits without sign", X, 1, np.uint32),
+            ("infinities", WITH_INF, 1, np.int32),
+            ("signed zeros", np.array([[0.0, -0.0], [-0.0, 0.0]], np.float32), 1, np.int32),
+        ]
+    ]
+    + [
+        case(
+            name,
+            f"index of {name_of(index)}",
+            lambda x, f=fn, d=index: f(x, 1, d),
+            X.astype(np.float64),
+        )
+        for name, fn in ARGS.items()
+        for index in (np.int64, np.uint64)
+    ]
+    + [
+        case(
+            name,
+            f"{name_of(dtype)} over {axis}",
+            lambda x, f=fn, a=axis: f(x, a, np.int32),
+            array(dtype, 4, 5),
+        )
+        for name, fn in ARGS.items()
+        for dtype in TYPES
+        for axis in (0, 1)
+    ]
+    + [
+        case(
+            name, f"ties of {name_of(dtype)}", lambda x, f=fn: f(x, 1, np.int32), TIES.astype(dtype)
+        )
+        for name, fn in ARGS.items()
+        for dtype in TYPES
+    ]
+    + [
+        case(
+            name,
+            f"NaN in {name_of(dtype)} over {axis}",
+            lambda x, f=fn, a=axis: f(x, a, np.int32),
+            WITH_NAN.astype(dtype),
+        )
+        for name, fn in ARGS.items()
+        for dtype in FLOATS
+        for axis in (0, 1)
+    ]
+    + [
+        case(name, "bits above 53", lambda x, f=fn: f(x, 0, np.int32), x)
+        for name, fn in ARGS.items()
+        for x in [np.array([2**60, 2**60 + 1, 2**60 - 1], np.int64)]
+    ]
+    + [
+        case(name, "bits above 31", lambda x, f=fn: f(x, 0, np.int32), x)
+        for name, fn in ARGS.items()
+        for x in [np.array([2**31, 2**24, 2**32 - 1, 2**24 + 1], np.uint32)]
+    ]
+)
 
 WIDE = [
     case(name, f"bits above 53 of {name_of(x.dtype)}", over(REDUCTIONS[name], (0,)), x)

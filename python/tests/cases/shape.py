@@ -190,7 +190,9 @@ COPIES = [
 ]
 
 IN_EVERY_TYPE = [
-    *in_every_type("broadcast_in_dim", lambda x: lax.broadcast_in_dim(x, (2, 3, 4), (0, 2)), (2, 4)),
+    *in_every_type(
+        "broadcast_in_dim", lambda x: lax.broadcast_in_dim(x, (2, 3, 4), (0, 2)), (2, 4)
+    ),
     *in_every_type("concatenate", lambda x, y: lax.concatenate([x, y], 1), (2, 3), (2, 2)),
     *in_every_type("copy", lambda x: jnp.copy(x), (2, 3)),
     *in_every_type("pad", padded((1, -1, 1), (0, 2, 0)), (3, 4), ()),
