@@ -137,3 +137,162 @@ fn compute_type(lhs: DType, rhs: DType, result: DType, depth: &Dim) -> DType {
         widest => widest,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_plain_product_is_one_matmul() {
+        check(
+            "x:f32[2,3] y:f32[3,4] -> z:f32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:f32[2,3], in_1:f32[3,4]) -> (out_0)
+                out_0:f32[2,4] = MatMul(in_0, in_1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn many_rows_stay_apart() {
+        check(
+            "x:f32[5,2,3] y:f32[3,4] -> z:f32[5,2,4] = \
+             dot_general{dimension_numbers=(([2], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:f32[5,2,3], in_1:f32[3,4]) -> (out_0)
+                out_0:f32[5,2,4] = MatMul(in_0, in_1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_batch_is_one_matmul() {
+        check(
+            "x:f32[B,2,3] y:f32[B,3,4] -> z:f32[B,2,4] = \
+             dot_general{dimension_numbers=(([2], [1]), ([0], [0]))} x y",
+            expect![[r#"
+                graph test(in_0:f32[B,2,3], in_1:f32[B,3,4]) -> (out_0)
+                out_0:f32[B,2,4] = MatMul(in_0, in_1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_transposed_right_side_costs_one_transpose() {
+        check(
+            "x:f32[2,3] y:f32[4,3] -> z:f32[2,4] = \
+             dot_general{dimension_numbers=(([1], [1]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:f32[2,3], in_1:f32[4,3]) -> (out_0)
+                %0 = Transpose(in_1) {perm=[1, 0]}
+                out_0:f32[2,4] = MatMul(in_0, %0)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_transposed_right_side_of_a_batch_costs_one_transpose() {
+        check(
+            "x:f32[5,2,3] y:f32[5,4,3] -> z:f32[5,2,4] = \
+             dot_general{dimension_numbers=(([2], [2]), ([0], [0]))} x y",
+            expect![[r#"
+                graph test(in_0:f32[5,2,3], in_1:f32[5,4,3]) -> (out_0)
+                %0 = Transpose(in_1) {perm=[0, 2, 1]}
+                out_0:f32[5,2,4] = MatMul(in_0, %0)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_vector_stays_a_vector() {
+        check(
+            "x:f32[2,3] y:f32[3] -> z:f32[2] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:f32[2,3], in_1:f32[3]) -> (out_0)
+                out_0:f32[2] = MatMul(in_0, in_1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn two_sums_are_listed_in_the_order_that_moves_least() {
+        check(
+            "x:f32[2,3,4] y:f32[3,4,5] -> z:f32[2,5] = \
+             dot_general{dimension_numbers=(([2, 1], [1, 0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:f32[2,3,4], in_1:f32[3,4,5]) -> (out_0)
+                %0 = Reshape(in_0, [2, 12]:i64)
+                %1 = Reshape(in_1, [12, 5]:i64)
+                out_0:f32[2,5] = MatMul(%0, %1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn many_columns_are_joined() {
+        check(
+            "x:f32[2,3] y:f32[3,4,5] -> z:f32[2,4,5] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:f32[2,3], in_1:f32[3,4,5]) -> (out_0)
+                %0 = Reshape(in_1, [3, 20]:i64)
+                %1 = MatMul(in_0, %0)
+                out_0:f32[2,4,5] = Reshape(%1, [2, 4, 5]:i64)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn without_a_sum_it_is_a_product_of_each_with_each() {
+        check(
+            "x:f32[2] y:f32[3] -> z:f32[2,3] = \
+             dot_general{dimension_numbers=(([], []), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:f32[2], in_1:f32[3]) -> (out_0)
+                %0 = Unsqueeze(in_0, [1]:i64)
+                out_0:f32[2,3] = Mul(%0, in_1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_empty_sum_is_zero() {
+        check(
+            "x:f32[2,0] y:f32[0,4] -> z:f32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:f32[2,0], in_1:f32[0,4]) -> (out_0)
+                out_0:f32[2,4] = Expand(0.0, [2, 4]:i64)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_of_bytes_is_taken_in_the_type_of_the_result() {
+        check(
+            "x:i8[2,3] y:i8[3,4] -> z:i32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:i8[2,3], in_1:i8[3,4]) -> (out_0)
+                %0 = Cast(in_0) {to=6}
+                %1 = Cast(in_1) {to=6}
+                out_0:i32[2,4] = MatMul(%0, %1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_parameter_nobody_reads_is_refused() {
+        check(
+            "x:f32[2,3] y:f32[3,4] -> z:f32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], [])); algorithm=7} x y",
+            expect![[r#"
+                refused: parameter `algorithm=7` of `dot_general` would be dropped: the plugin does not read it
+            "#]],
+        );
+    }
+}

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from .case import Case
-from .data import FLOATS, INF, INTS, NAN, NUMBERS, TYPES, array, is_wide, name_of, small
+from .data import FLOATS, INF, INTS, NAN, TYPES, array, is_wide, name_of, small
 
 X = array(np.float32, 3, 4)
 CUBE = array(np.float32, 2, 3, 4)
