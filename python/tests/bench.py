@@ -96,6 +96,7 @@ def assert_same(found: np.ndarray, want: np.ndarray, rtol: float = 0.0, atol: fl
     if found.dtype.kind in "biu":
         np.testing.assert_array_equal(found, want)
         return
+    # NumPy does not know NaN in types that are not its own.
     wide = np.complex128 if found.dtype.kind == "c" else np.float64
     found, want = found.astype(wide), want.astype(wide)
     if rtol or atol:

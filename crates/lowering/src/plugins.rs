@@ -15,8 +15,8 @@ use crate::reduce::{
     reduce_xor,
 };
 use crate::shape::{
-    broadcast_in_dim, concatenate, iota, pad, reshape, rev, slice, split, squeeze, stack, tile,
-    transpose, unstack,
+    broadcast_in_dim, concatenate, dim_as_value, iota, pad, reshape, rev, slice, split, squeeze,
+    stack, tile, transpose, unstack,
 };
 
 /// Every primitive we lower, one line each, alphabetical within its family.
@@ -104,24 +104,25 @@ pub const PLUGINS: &[Plugin] = &[
     // Reductions.
     eqn("argmax", argmax),
     eqn("argmin", argmin),
-    eqn("reduce_and", reduce_and),
-    eqn("reduce_max", reduce_max),
-    eqn("reduce_min", reduce_min),
-    eqn("reduce_or", reduce_or),
-    eqn("reduce_prod", reduce_prod),
+    eqn("reduce_and", reduce_and).limits(KNOWN_SIZE_FOR_INTS),
+    eqn("reduce_max", reduce_max).limits(NOT_EMPTY_OF_64_BITS),
+    eqn("reduce_min", reduce_min).limits(NOT_EMPTY_OF_64_BITS),
+    eqn("reduce_or", reduce_or).limits(KNOWN_SIZE_FOR_INTS),
+    eqn("reduce_prod", reduce_prod).limits(KNOWN_SIZE_FOR_INTS),
     eqn("reduce_sum", reduce_sum),
-    eqn("reduce_xor", reduce_xor),
+    eqn("reduce_xor", reduce_xor).limits(KNOWN_SIZE_FOR_INTS),
     // Cumulative.
-    eqn("cumlogsumexp", cumlogsumexp),
-    eqn("cummax", cummax),
-    eqn("cummin", cummin),
-    eqn("cumprod", cumprod),
+    eqn("cumlogsumexp", cumlogsumexp).limits(KNOWN_SIZE),
+    eqn("cummax", cummax).limits(KNOWN_SIZE),
+    eqn("cummin", cummin).limits(KNOWN_SIZE),
+    eqn("cumprod", cumprod).limits(KNOWN_SIZE),
     eqn("cumsum", cumsum),
     // Shapes.
     eqn("broadcast_in_dim", broadcast_in_dim),
     eqn("concatenate", concatenate),
+    eqn("dim_as_value", dim_as_value),
     eqn("iota", iota),
-    eqn("pad", pad),
+    eqn("pad", pad).limits(&["interior padding needs an axis of known size"]),
     eqn("reshape", reshape),
     eqn("rev", rev),
     eqn("slice", slice),
@@ -158,3 +159,8 @@ pub const PLUGINS: &[Plugin] = &[
     many("remat2", remat),
     many("stop_gradient", pass_through),
 ];
+
+const KNOWN_SIZE: &[&str] = &["the axis must have a known size"];
+const KNOWN_SIZE_FOR_INTS: &[&str] = &["axes of integers must have known sizes"];
+const NOT_EMPTY_OF_64_BITS: &[&str] =
+    &["64-bit integers over an axis whose symbolic size turns out to be zero fail in the runtime"];

@@ -1,6 +1,7 @@
 //! How plugins are tested: jaxpr text in, graph text out.
 
 use expect_test::Expect;
+use provenance::{SiteId, Table};
 
 use crate::lower::{Options, lower};
 
@@ -15,4 +16,40 @@ pub(crate) fn check(jaxpr: &str, expect: Expect) {
         Err(failure) => format!("refused: {}\n", failure.error),
     };
     expect.assert_eq(&text);
+}
+
+/// Lowers the jaxpr and compares the place of each node, or of the refusal, with what is expected:
+/// the functions and lines, innermost first, and the name scopes, outermost first.
+#[track_caller]
+pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
+    let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
+    let options = Options { model_name: "test".into(), opset: 23 };
+    let text = match lower(program, &options) {
+        Ok(model) => {
+            let table = &model.provenance;
+            let place =
+                |node: &onnx::Node| place(table, table.get_origin(model.origin_of(node)).primary);
+            let nodes = model.graph.nodes.iter();
+            nodes.map(|node| format!("{} {}\n", node.op, place(node))).collect()
+        }
+        Err(failure) => {
+            let place = place(&failure.table, failure.error.site);
+            format!("refused {place}: {}\n", failure.error)
+        }
+    };
+    expect.assert_eq(&text);
+}
+
+fn place(table: &Table, site: SiteId) -> String {
+    let site = table.get_site(site);
+    let frames = site.stack.into_iter().flat_map(|stack| table.frames(stack));
+    let frames: Vec<String> = frames
+        .map(|location| {
+            let location = table.get_location(location);
+            format!("{}:{}", table.get_function(location.function), location.line)
+        })
+        .collect();
+    let scopes = site.scope.into_iter().flat_map(|scope| table.scope_path(scope).into_iter().rev());
+    let scopes: Vec<&str> = scopes.map(|scope| &*table.get_scope(scope).name).collect();
+    format!("@ {} #{}", frames.join(" < "), scopes.join("/"))
 }
