@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.extend
+import jax.extend.core
 import ml_dtypes
 import numpy as np
 import onnx

@@ -196,6 +196,8 @@ PRODUCTS = [
         ("B", "S", 2, 4),
         sizes=TWO,
     ),
+    use("symbol of rows and a vector", product(((1,), (0,))), ("B", 4), (4,)),
+    use("a vector and a symbol of columns", product(((0,), (0,))), (4,), (4, "B")),
     use("summed over a symbol", product(((0,), (0,))), ("B", 3), ("B", 5)),
     use("vectors of a symbol", product(((0,), (0,))), ("B",), ("B",)),
     use("vector of a symbol and matrix", product(((0,), (0,))), ("B",), ("B", 4)),

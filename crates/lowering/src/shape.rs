@@ -92,10 +92,8 @@ pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 pub(crate) fn rev<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes: Vec<usize> = eqn.param("dimensions")?;
     let [x] = eqn.operands()?;
-    let range = |axis: usize| match axes.contains(&axis) {
-        true => Range::backwards(),
-        false => Range::whole(),
-    };
+    let range =
+        |axis: usize| if axes.contains(&axis) { Range::backwards() } else { Range::whole() };
     let ranges: Vec<Range> = (0..x.rank()).map(range).collect();
     Ok(x.slice(&ranges, &x.shape()))
 }
@@ -153,10 +151,10 @@ mod tests {
     fn leading_axes_come_by_themselves() {
         check(
             "x:f32[3] -> y:f32[2,3] = broadcast_in_dim{broadcast_dimensions=[1]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[3]) -> (out_0)
                 out_0:f32[2,3] = Expand(in_0, [2, 3]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -164,11 +162,11 @@ mod tests {
     fn axes_between_and_behind_are_put_in() {
         check(
             "x:f32[2,3] -> y:f32[4,2,5,3,6] = broadcast_in_dim{broadcast_dimensions=[1, 3]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[2,3]) -> (out_0)
                 %0 = Unsqueeze(in_0, [1, 3]:i64)
                 out_0:f32[4,2,5,3,6] = Expand(%0, [4, 2, 5, 3, 6]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -176,10 +174,10 @@ mod tests {
     fn only_axes_of_one_need_no_expansion() {
         check(
             "x:f32[3] -> y:f32[3,1] = broadcast_in_dim{broadcast_dimensions=[0]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[3]) -> (out_0)
                 out_0:f32[3,1] = Unsqueeze(in_0, [1]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -187,14 +185,14 @@ mod tests {
     fn a_scalar_is_expanded_to_a_symbolic_size() {
         check(
             "n:i32[B] x:f32[] -> y:f32[B,2] = broadcast_in_dim{broadcast_dimensions=[]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:i32[B], in_1:f32[]) -> (out_0)
                 %0 = Shape(in_0) {end=1, start=0}
                 %1 = Squeeze(%0, [0]:i64)
                 %2 = Unsqueeze(%1, [0]:i64)
                 %3 = Concat(%2, [2]:i64) {axis=0}
                 out_0:f32[B,2] = Expand(in_1, %3)
-            "#]],
+            "]],
         );
     }
 
@@ -202,10 +200,10 @@ mod tests {
     fn a_short_count_is_a_constant() {
         check(
             "-> y:i32[3,2] = iota{dimension=0}",
-            expect![[r#"
+            expect![[r"
                 graph test() -> (out_0)
                 out_0:i32[3,2] = Expand([[0], [1], [2]]:i32, [3, 2]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -213,13 +211,13 @@ mod tests {
     fn a_count_of_a_symbolic_size_is_a_range() {
         check(
             "x:f32[B] -> y:f32[B] = iota{dimension=0}",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[B]) -> (out_0)
                 %0 = Shape(in_0) {end=1, start=0}
                 %1 = Squeeze(%0, [0]:i64)
                 %2 = Range(0:i64, %1, 1:i64)
                 out_0:f32[B] = Cast(%2) {to=1}
-            "#]],
+            "]],
         );
     }
 
@@ -227,11 +225,11 @@ mod tests {
     fn a_reshape_may_read_other_axes_first() {
         check(
             "x:f32[2,3] -> y:f32[6] = reshape{dimensions=[1, 0]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[2,3]) -> (out_0)
                 %0 = Transpose(in_0) {perm=[1, 0]}
                 out_0:f32[6] = Reshape(%0, [6]:i64)
-            "#]],
+            "]],
         );
     }
 }
