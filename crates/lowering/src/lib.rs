@@ -8,6 +8,7 @@ mod convert;
 mod ctx;
 mod cumulative;
 mod dot_general;
+mod element;
 mod elementwise;
 mod error;
 mod lower;
