@@ -16,6 +16,7 @@ mod plugin;
 mod plugins;
 mod reduce;
 mod shape;
+mod sort;
 #[cfg(test)]
 mod testing;
 

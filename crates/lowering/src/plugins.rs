@@ -18,6 +18,7 @@ use crate::shape::{
     broadcast_in_dim, concatenate, iota, pad, reshape, rev, slice, split, squeeze, stack, tile,
     transpose, unstack,
 };
+use crate::sort::{approx_top_k, sort, top_k};
 
 /// Every primitive we lower, one line each, alphabetical within its family.
 pub const PLUGINS: &[Plugin] = &[
@@ -132,6 +133,9 @@ pub const PLUGINS: &[Plugin] = &[
     // Indexing.
     // Convolutions and windows.
     // Sorting.
+    many("approx_top_k", approx_top_k).limits(&["every one of the `k` is found"]),
+    many("sort", sort).parts(),
+    many("top_k", top_k).limits(&["every NaN counts as positive, so it is among the largest"]),
     // Random numbers.
     // Complex numbers and Fourier transforms.
     // Linear algebra.

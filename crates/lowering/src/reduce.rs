@@ -113,7 +113,7 @@ fn extreme<'g>(x: Expr<'g>, op: &str, axes: &[usize]) -> Expr<'g> {
 }
 
 /// Unsigned 64-bit numbers as signed ones in the same order: the top bit the other way round.
-fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
+pub(crate) fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() == DType::U64 { flip_top_bit(x.cast(DType::I64)) } else { x }
 }
 
