@@ -8,6 +8,7 @@ mod convert;
 mod ctx;
 mod cumulative;
 mod dot_general;
+mod element;
 mod elementwise;
 mod error;
 mod lower;
@@ -15,6 +16,7 @@ mod plugin;
 mod plugins;
 mod reduce;
 mod shape;
+mod sort;
 #[cfg(test)]
 mod testing;
 

@@ -18,26 +18,27 @@ use crate::shape::{
     broadcast_in_dim, concatenate, dim_as_value, iota, pad, reshape, rev, slice, split, squeeze,
     stack, tile, transpose, unstack,
 };
+use crate::sort::{approx_top_k, sort, top_k};
 
 /// Every primitive we lower, one line each, alphabetical within its family.
 pub const PLUGINS: &[Plugin] = &[
     // Arithmetic.
     unary("abs", |x| x.abs()),
-    binary("add", |x, y| x + y),
-    binary("add_any", |x, y| x + y),
+    binary("add", |x, y| x + y).parts(),
+    binary("add_any", |x, y| x + y).parts(),
     eqn("clamp", clamp),
     binary("div", arithmetic::div),
     eqn("integer_pow", power::integer_pow),
     binary("max", arithmetic::max).limits(&["of zeros with different signs it may be either"]),
     binary("min", arithmetic::min).limits(&["of zeros with different signs it may be either"]),
     binary("mul", |x, y| x * y),
-    unary("neg", |x| -x),
+    unary("neg", |x| -x).parts(),
     binary("nextafter", bits::nextafter).limits(&["a negative zero may come out positive"]),
     binary("pow", power::pow),
     binary("rem", arithmetic::rem),
     unary("sign", arithmetic::sign),
     unary("square", |x| x * x),
-    binary("sub", |x, y| x - y),
+    binary("sub", |x, y| x - y).parts(),
     // Bits and logic.
     binary("and", bits::and),
     unary("clz", bits::clz),
@@ -58,7 +59,7 @@ pub const PLUGINS: &[Plugin] = &[
     binary("lt", compare::lt),
     binary("lt_to", compare::lt_to).limits(&["every NaN counts as positive"]),
     binary("ne", |x, y| x.not_equal(y)),
-    eqn("select_n", select_n)
+    eqn("select_n", select_n).parts()
         .limits(&["ONNX Runtime makes a negative zero positive, in any case but the first"]),
     // Rounding.
     unary("ceil", |x| x.ceil()),
@@ -118,46 +119,49 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("cumprod", cumprod).limits(KNOWN_SIZE),
     eqn("cumsum", cumsum),
     // Shapes.
-    eqn("broadcast_in_dim", broadcast_in_dim),
-    eqn("concatenate", concatenate),
+    eqn("broadcast_in_dim", broadcast_in_dim).parts(),
+    eqn("concatenate", concatenate).parts(),
     eqn("dim_as_value", dim_as_value),
     eqn("iota", iota),
     eqn("pad", pad).limits(&["interior padding needs an axis of known size"]),
-    eqn("reshape", reshape),
-    eqn("rev", rev),
-    eqn("slice", slice),
-    many("split", split),
-    eqn("squeeze", squeeze),
-    eqn("stack", stack),
-    eqn("tile", tile),
-    eqn("transpose", transpose),
-    many("unstack", unstack),
+    eqn("reshape", reshape).parts(),
+    eqn("rev", rev).parts(),
+    eqn("slice", slice).parts(),
+    many("split", split).parts(),
+    eqn("squeeze", squeeze).parts(),
+    eqn("stack", stack).parts(),
+    eqn("tile", tile).parts(),
+    eqn("transpose", transpose).parts(),
+    many("unstack", unstack).parts(),
     // Indexing.
     // Convolutions and windows.
     // Sorting.
+    many("approx_top_k", approx_top_k).limits(&["every one of the `k` is found"]),
+    many("sort", sort).parts(),
+    many("top_k", top_k).limits(&["every NaN counts as positive, so it is among the largest"]),
     // Random numbers.
     // Complex numbers and Fourier transforms.
     // Linear algebra.
     eqn("dot_general", dot_general).limits(&["`precision` is a hint and is ignored"]),
     // Branches and loops.
-    many("cond", cond),
-    many("scan", scan),
-    many("while", while_loop),
+    many("cond", cond).parts(),
+    many("scan", scan).parts(),
+    many("while", while_loop).parts(),
     // Calls and what only concerns transformations.
-    many("call", call),
-    many("checkpoint", remat),
-    many("closed_call", call),
-    many("copy", pass_through),
-    many("core_call", call),
-    many("custom_jvp_call", custom_jvp_call),
-    many("custom_vjp_call", custom_vjp_call),
-    many("custom_vjp_call_jaxpr", custom_vjp_call),
-    many("jit", jit),
-    many("name", pass_through),
-    many("optimization_barrier", pass_through),
-    many("pjit", jit),
-    many("remat2", remat),
-    many("stop_gradient", pass_through),
+    many("call", call).parts(),
+    many("checkpoint", remat).parts(),
+    many("closed_call", call).parts(),
+    many("copy", pass_through).parts(),
+    many("core_call", call).parts(),
+    many("custom_jvp_call", custom_jvp_call).parts(),
+    many("custom_vjp_call", custom_vjp_call).parts(),
+    many("custom_vjp_call_jaxpr", custom_vjp_call).parts(),
+    many("jit", jit).parts(),
+    many("name", pass_through).parts(),
+    many("optimization_barrier", pass_through).parts(),
+    many("pjit", jit).parts(),
+    many("remat2", remat).parts(),
+    many("stop_gradient", pass_through).parts(),
 ];
 
 const KNOWN_SIZE: &[&str] = &["the axis must have a known size"];
