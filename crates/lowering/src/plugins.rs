@@ -59,7 +59,8 @@ pub const PLUGINS: &[Plugin] = &[
     binary("lt", compare::lt),
     binary("lt_to", compare::lt_to).limits(&["every NaN counts as positive"]),
     binary("ne", |x, y| x.not_equal(y)),
-    eqn("select_n", select_n).parts()
+    eqn("select_n", select_n)
+        .parts()
         .limits(&["ONNX Runtime makes a negative zero positive, in any case but the first"]),
     // Rounding.
     unary("ceil", |x| x.ceil()),
