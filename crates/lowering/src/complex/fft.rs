@@ -62,7 +62,7 @@ fn over<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
 }
 
 /// The transform of real numbers along an axis, without the half that is known by symmetry.
-fn half_spectrum<'g>(x: Expr<'g>, axis: usize, size: Dim) -> Expr<'g> {
+fn half_spectrum(x: Expr<'_>, axis: usize, size: Dim) -> Expr<'_> {
     let single = x.unsqueeze(&[x.rank()]);
     let mut shape = single.shape().to_vec();
     shape[axis] = size;
