@@ -9,6 +9,10 @@ use crate::elementwise::{
     arithmetic, bits, clamp, compare, exponential, gamma, hyperbolic, power, rounding, select_n,
     special, trigonometric,
 };
+use crate::index::{
+    dynamic_slice, dynamic_update_slice, gather, scatter, scatter_add, scatter_max, scatter_min,
+    scatter_mul, scatter_sub,
+};
 use crate::plugin::{Plugin, binary, eqn, many, unary};
 use crate::reduce::{
     argmax, argmin, reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum,
@@ -133,6 +137,15 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("transpose", transpose),
     many("unstack", unstack),
     // Indexing.
+    eqn("dynamic_slice", dynamic_slice),
+    eqn("dynamic_update_slice", dynamic_update_slice),
+    eqn("gather", gather).limits(&["`mode=ONE_HOT` is refused"]),
+    eqn("scatter", scatter).limits(&["`x.at[i].apply(f)` is refused"]),
+    eqn("scatter-add", scatter_add),
+    eqn("scatter-max", scatter_max),
+    eqn("scatter-min", scatter_min),
+    eqn("scatter-mul", scatter_mul),
+    eqn("scatter-sub", scatter_sub),
     // Convolutions and windows.
     // Sorting.
     // Random numbers.
