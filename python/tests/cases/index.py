@@ -88,11 +88,11 @@ READS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "batched_rows": (jax.vmap(lambda x, i: x[i]), (A, (I % 4).reshape(3, 2))),
     "batched_pairs": (jax.vmap(lambda x, i, j: x[i, j]), (A, *[(I % 4).reshape(3, 2)] * 2)),
-    "batched_twice": (jax.vmap(jax.vmap(lambda x, i: x[i])), (A, (np.arange(12) % 5).reshape(3, 4))),
+    "batched_twice": (jax.vmap(jax.vmap(lambda x, i: x[i])), (A, (np.arange(12, dtype=np.int32) % 5).reshape(3, 4))),
     "batched_index": (jax.vmap(lambda x, i: x[i], (None, 0)), (M, I)),
     "batched_operand": (jax.vmap(lambda x, i: x[i], (0, None)), (A, I % 4)),
     "batched_behind": (jax.vmap(lambda x, i: x[i], (2, 0), 1), (A, np.arange(5, dtype=np.int32) % 3)),
-    "batched_last": (jax.vmap(lambda x, i: x[:, i], (1, 1)), (A, (np.arange(8) % 5).reshape(2, 4))),
+    "batched_last": (jax.vmap(lambda x, i: x[:, i], (1, 1)), (A, (np.arange(8, dtype=np.int32) % 5).reshape(2, 4))),
     "diagonal": (lambda x: x[jnp.arange(4), jnp.arange(4)], (M,)),
     "of_scalar": (lambda x, i: x[i], (V, np.int32(3))),
     "key_value": (lambda x, i: x[:, i], ({"a": A}["a"], np.int32(2))),
@@ -269,8 +269,8 @@ SLICES = [
     *(
         Case(
             f"dynamic_update_slice.{name}",
-            lax.dynamic_update_slice,
-            (A, update, starts),
+            lambda x, u, i, j, k: lax.dynamic_update_slice(x, u, (i, j, k)),
+            (A, update, *starts),
             covers=("dynamic_update_slice",),
         )
         for name, update, starts in (
@@ -323,14 +323,15 @@ INDEX_TYPES = [
     for double in (np.dtype(dtype).itemsize == 8,)
     for mode in MODES
     for i in (np.array([0, 5, 6, 100, -1 if np.dtype(dtype).kind == "i" else 7]).astype(dtype),)
+    for i in (np.append(i, np.array([3 * 2**30]).astype(dtype)) if i.itemsize > 2 else i,)
     for case in (
         Case(f"gather.index_{name_of(dtype)}.{mode}", raw_gather({"offset_dims": (1,), "collapsed_slice_dims": (0,), "start_index_map": (0,)}, (1, 4), mode), (M, i[:, None]), double=double),
-        Case(f"scatter.index_{name_of(dtype)}.{mode}", raw_scatter(lax.scatter_add, {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,)}, mode), (M, i[:, None], M[:5]), double=double),
+        Case(f"scatter.index_{name_of(dtype)}.{mode}", raw_scatter(lax.scatter_add, {"update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,)}, mode), (M, i[:, None], M[: len(i)]), double=double),
     )
 ]
 
 NANS = [
-    Case(f"scatter.{method}.nan", write(method, "fill"), (V, WILD % 9, np.concatenate([V, V[:3]])))
+    Case(f"scatter.{method}.nan", write(method, "fill"), (V + 1, WILD % 9, np.concatenate([V, V[:3]]) + 1))
     for method in ("min", "max")
 ]
 

@@ -19,7 +19,7 @@ pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x, indices] = eqn.operands()?;
     let x = x.cast(movable(x.dtype()));
     let fill = match mode {
-        Mode::Fill => Some(fill_value(x, fill.as_ref())?),
+        Mode::Fill => Some(fill_value(ctx, x, fill.as_ref())?),
         Mode::Clamp => None,
     };
     let result = eqn.output()?;
@@ -87,12 +87,11 @@ fn along_one_axis<'g>(
     axis: usize,
     batch: &[Dim],
 ) -> Expr<'g> {
-    // A vector of one entry is that entry, in whatever type it has.
     let is_plain = windows.mapped == [axis] && wide_axes(windows, &[axis]).is_empty();
-    let places = match is_plain {
-        true => starts.indices,
-        false => starts.places(windows, &[axis], batch),
-    };
+    if is_plain {
+        return starts.indices;
+    }
+    let places = starts.places(windows, &[axis], batch);
     places.squeeze(&[places.rank() - 1])
 }
 
@@ -154,7 +153,7 @@ fn anywhere<'g>(
 
 /// The value in place of what is out of bounds: NaN, the smallest signed or the largest unsigned
 /// number unless it is given.
-fn fill_value<'g>(x: Expr<'g>, given: Option<&Param>) -> Result<Expr<'g>> {
+fn fill_value<'g>(ctx: &Ctx<'g>, x: Expr<'g>, given: Option<&Param>) -> Result<Expr<'g>> {
     let (builder, dtype) = (x.builder, x.dtype());
     Ok(match given {
         None | Some(Param::None) if dtype.is_float() => builder.scalar(dtype, f64::NAN),
@@ -165,6 +164,7 @@ fn fill_value<'g>(x: Expr<'g>, given: Option<&Param>) -> Result<Expr<'g>> {
         Some(Param::Float(value)) => builder.scalar(dtype, *value),
         Some(Param::Int(value)) => builder.constant_ints(dtype, &[], &[*value]),
         Some(Param::Bool(flag)) => builder.constant_ints(dtype, &[], &[i64::from(*flag)]),
+        Some(Param::Array(value)) if value.shape.is_empty() => ctx.constant(value)?.cast(dtype),
         Some(other) => {
             return Err(Refused::NoCounterpart { what: format!("fill_value={other}") }.into());
         }

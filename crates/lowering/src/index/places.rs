@@ -7,10 +7,10 @@ use super::numbers::{Axis, Windows};
 /// More entries than this are computed by the model instead of being stored in it.
 const LARGEST_STORED: i64 = 4096;
 
-/// Starts of windows, one vector along the last axis.
+/// Starts of windows.
 #[derive(Clone, Copy)]
 pub(super) struct Starts<'g> {
-    /// In bounds.
+    /// In bounds. Vectors along the last axis, or where each has one entry, the entries.
     pub indices: Expr<'g>,
     /// Which vectors were in bounds before, where that matters.
     pub were_in_bounds: Option<Expr<'g>>,
@@ -20,25 +20,22 @@ impl<'g> Starts<'g> {
     /// Brings every vector of indices to the nearest start at which a window fits.
     #[track_caller]
     pub fn new(indices: Expr<'g>, windows: &Windows, shape: &[Dim], watch: bool) -> Starts<'g> {
-        let builder = indices.builder;
-        builder.helper("start_indices", || {
+        indices.builder.helper("start_indices", || {
             if windows.mapped.is_empty() {
                 return Starts { indices, were_in_bounds: None };
             }
+            let last = indices.rank() - 1;
             let room: Vec<(&Dim, &Dim)> =
                 windows.mapped.iter().map(|&axis| (&shape[axis], &windows.sizes[axis])).collect();
+            let (is_plain, is_narrow) = (room.len() == 1, is_narrow(indices.dtype()));
+            let indices = if is_plain { indices.squeeze(&[last]) } else { indices };
             let indices = as_index(indices, &room);
-            let last = last_start(builder, indices.dtype(), &room);
+            let inside = clamp(indices, &room, watch || is_narrow);
             let were_in_bounds = watch.then(|| {
-                let axis = indices.rank() - 1;
-                let holds =
-                    indices.greater_equal(0.0).binary("And", indices.less_equal(last));
-                match room.len() {
-                    1 => holds.squeeze(&[axis]),
-                    _ => holds.reduce("ReduceMin", &[axis], false),
-                }
+                let same = inside.equal(indices);
+                if is_plain { same } else { same.reduce("ReduceMin", &[last], false) }
             });
-            Starts { indices: clamp(indices, last), were_in_bounds }
+            Starts { indices: inside, were_in_bounds }
         })
     }
 
@@ -74,12 +71,14 @@ impl<'g> Starts<'g> {
 
     /// The starts along `axes` of the operand, whichever way each gets its own.
     fn columns(&self, windows: &Windows, axes: &[usize], batch: &[Dim]) -> Expr<'g> {
+        let builder = self.indices.builder;
+        let last = batch.len();
         let indices = self.indices.cast(DType::I64);
+        let indices =
+            if windows.mapped.len() == 1 { indices.unsqueeze(&[last]) } else { indices };
         if windows.mapped == axes {
             return indices;
         }
-        let builder = indices.builder;
-        let last = batch.len();
         let mut one = batch.to_vec();
         one.push(Dim::Known(1));
         let column = |&axis: &usize| {
@@ -127,14 +126,24 @@ pub(super) fn arrange<'g>(x: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g>
     x.transpose(&order).unsqueeze(&new)
 }
 
-/// `min(max(0, indices), last)`
+/// `min(max(0, indices), size − window)` along each axis
+///
+/// `Clip` of 64-bit integers compares their halves in ONNX Runtime 1.31: what is from 2³¹ to 2³² goes
+/// to the wrong end. It is `enough` where no index is that large, or where only those count that were
+/// in bounds.
 #[track_caller]
-pub(super) fn clamp<'g>(indices: Expr<'g>, last: Expr<'g>) -> Expr<'g> {
-    if last.rank() > 0 {
+pub(super) fn clamp<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)], enough: bool) -> Expr<'g> {
+    let last = last_start(indices.builder, indices.dtype(), room);
+    if last.rank() > 0 || !enough {
         return indices.max(0.0).min(last);
     }
     let zero = indices.constant(0.0);
     indices.builder.node("Clip", &[indices, zero, last], Vec::new(), indices.ty())
+}
+
+/// Whether every number of a type is below 2³¹.
+pub(super) fn is_narrow(dtype: DType) -> bool {
+    dtype.bits() < 32 || dtype == DType::I32
 }
 
 /// Indices in a type that ONNX has for them, which also holds the sizes that they are compared with.
@@ -146,8 +155,9 @@ pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g>
         DType::I32 if room.iter().all(is_small) => indices,
         // What is too large for a signed number must not become negative.
         DType::U64 => {
-            let largest = indices.builder.constant_ints(DType::U64, &[], &[i64::MAX]);
-            indices.min(largest).cast(DType::I64)
+            let signed = indices.cast(DType::I64);
+            let largest = indices.builder.constant_ints(DType::I64, &[], &[i64::MAX]);
+            signed.less(0.0).select(largest, signed)
         }
         _ => indices.cast(DType::I64),
     }
@@ -155,7 +165,7 @@ pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g>
 
 /// The last start at which a window fits along each axis; a scalar where it is the same for all.
 #[track_caller]
-pub(super) fn last_start<'g>(
+fn last_start<'g>(
     builder: &'g Builder,
     dtype: DType,
     room: &[(&Dim, &Dim)],

@@ -3,7 +3,7 @@
 use onnx::{DType, Dim, Expr};
 
 use super::numbers::Windows;
-use super::places::{Starts, as_index, clamp, last_start, wide_axes};
+use super::places::{Starts, as_index, clamp, is_narrow, wide_axes};
 use super::reduction::Reduction;
 use super::scatter::write_nd;
 use crate::ctx::{Ctx, Eqn};
@@ -25,19 +25,17 @@ pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr
     let builder = ctx.builder;
     let room: Vec<(&Dim, &Dim)> =
         axes.iter().map(|&axis| (&shape[axis], &result.shape[axis])).collect();
-    if let ([axis], [(_, window)]) = (&axes[..], &room[..])
-        && window.is(1)
-    {
-        let start = as_index(starts[*axis], &room);
-        let start = clamp(start, last_start(builder, start.dtype(), &room));
-        return Ok(x.gather(start.unsqueeze(&[0]), *axis));
-    }
     if axes.is_empty() {
         return Ok(*x);
     }
-    let start = joined(&axes, starts);
-    let last = last_start(builder, DType::I64, &room);
-    let start = clamp(start, last);
+    let are_narrow = axes.iter().all(|&axis| is_narrow(starts[axis].dtype()));
+    let start = clamp(joined(&axes, starts, &room), &room, are_narrow);
+    if let ([axis], [(_, window)]) = (&axes[..], &room[..])
+        && window.is(1)
+    {
+        return Ok(x.gather(start, *axis));
+    }
+    let start = start.cast(DType::I64);
     let sizes: Vec<Dim> = room.iter().map(|&(_, window)| window.clone()).collect();
     let end = start + builder.sizes(&sizes);
     let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
@@ -66,7 +64,9 @@ pub(crate) fn dynamic_update_slice<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result
         sizes: update.shape().to_vec(),
         mapped: parts.clone(),
     };
-    let starts = Starts::new(joined(&parts, starts), &windows, &shape, false);
+    let room: Vec<(&Dim, &Dim)> =
+        parts.iter().map(|&axis| (&shape[axis], &windows.sizes[axis])).collect();
+    let starts = Starts::new(joined(&parts, starts, &room), &windows, &shape, false);
     let axes: Vec<usize> = (0..=parts.last().copied().unwrap_or(0)).collect();
     let places = starts.places(&windows, &axes, &[]);
     let wide = wide_axes(&windows, &axes);
@@ -75,8 +75,11 @@ pub(crate) fn dynamic_update_slice<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result
 }
 
 /// The starts along some axes, one after the other.
-fn joined<'g>(axes: &[usize], starts: &[Expr<'g>]) -> Expr<'g> {
-    let parts: Vec<Expr<'g>> =
-        axes.iter().map(|&axis| as_index(starts[axis].unsqueeze(&[0]), &[]).cast(DType::I64)).collect();
+fn joined<'g>(axes: &[usize], starts: &[Expr<'g>], room: &[(&Dim, &Dim)]) -> Expr<'g> {
+    let mut parts: Vec<Expr<'g>> =
+        axes.iter().map(|&axis| as_index(starts[axis].unsqueeze(&[0]), room)).collect();
+    if parts.iter().any(|part| part.dtype() != DType::I32) {
+        parts = parts.iter().map(|part| part.cast(DType::I64)).collect();
+    }
     Expr::concat(&parts, 0)
 }
