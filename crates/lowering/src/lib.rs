@@ -3,11 +3,13 @@
 //! [`PLUGINS`] is the table; everything else is what its lines refer to.
 
 mod call;
+mod complex;
 mod control;
 mod convert;
 mod ctx;
 mod cumulative;
 mod dot_general;
+mod element;
 mod elementwise;
 mod error;
 mod index;
@@ -16,6 +18,7 @@ mod plugin;
 mod plugins;
 mod reduce;
 mod shape;
+mod sort;
 #[cfg(test)]
 mod testing;
 

@@ -8,7 +8,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::bits;
 use crate::error::Result;
 
-pub(crate) use extreme::{argmax, argmin, reduce_max, reduce_min};
+pub(crate) use extreme::{argmax, argmin, ordered_as_signed, reduce_max, reduce_min};
 
 /// `Σ x` over the axes
 pub(crate) fn reduce_sum<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {

@@ -1,4 +1,6 @@
 //! Primitives that move elements and change shapes.
+//!
+//! The axes behind those that an equation knows are those of parts, and stay where they are.
 
 use onnx::{Attr, DType, Dim, Expr, Range, Type};
 
@@ -11,10 +13,11 @@ mod pad;
 
 /// Axis `i` of the operand is axis `broadcast_dimensions[i]` of the result
 pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let axes: Vec<usize> = eqn.param("broadcast_dimensions")?;
+    let mut axes: Vec<usize> = eqn.param("broadcast_dimensions")?;
     eqn.ignore(&["shape", "sharding"]);
     let [x] = eqn.operands()?;
     let shape = &eqn.output()?.shape;
+    axes.extend(shape.len() - eqn.part_axes()..shape.len());
     // Leading axes come by themselves; those between and behind the operand's are put in.
     let lead = axes.first().map_or(0, |&first| first);
     let rank = if axes.is_empty() { lead } else { shape.len() };
@@ -41,8 +44,9 @@ pub(crate) fn squeeze<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 
 /// Axis `i` of the result is axis `permutation[i]` of the operand
 pub(crate) fn transpose<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let order: Vec<usize> = eqn.param("permutation")?;
+    let mut order: Vec<usize> = eqn.param("permutation")?;
     let [x] = eqn.operands()?;
+    order.extend(order.len()..x.rank());
     Ok(x.transpose(&order))
 }
 
@@ -82,8 +86,9 @@ pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
 /// Each axis repeated
 pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let repeats: Vec<jaxpr::Dim> = eqn.param("reps")?;
-    let repeats = ctx.dims(&repeats)?;
+    let mut repeats = ctx.dims(&repeats)?;
     let [x] = eqn.operands()?;
+    repeats.resize(x.rank(), Dim::Known(1));
     let repeats = ctx.builder.sizes(&repeats);
     Ok(ctx.builder.node("Tile", &[x, repeats], Vec::new(), eqn.output()?.clone()))
 }

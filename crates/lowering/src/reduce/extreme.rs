@@ -133,7 +133,7 @@ fn of_none(x: Expr<'_>, end: End) -> Expr<'_> {
 
 /// Unsigned numbers of 32 and 64 bits as signed ones in the same order: the top bit the other way
 /// round.
-fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
+pub(crate) fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
     match x.dtype() {
         DType::U32 => flip_top_bit(x.cast(DType::I32)),
         DType::U64 => flip_top_bit(x.cast(DType::I64)),
