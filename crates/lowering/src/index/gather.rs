@@ -12,17 +12,17 @@ use crate::error::{Refused, Result};
 /// replaced by `fill_value`
 pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let sizes: Vec<jaxpr::Dim> = eqn.param("slice_sizes")?;
-    let windows = Windows::of_gather(eqn, ctx.dims(&sizes)?)?;
     let mode = gather_mode(eqn)?;
     let fill: Option<Param> = eqn.optional("fill_value")?;
     eqn.ignore(&["indices_are_sorted", "unique_indices"]);
     let [x, indices] = eqn.operands()?;
+    let result = eqn.output()?;
+    let windows = Windows::of_gather(eqn, ctx.dims(&sizes)?, &x.shape(), result.rank())?;
     let x = x.cast(movable(x.dtype()));
     let fill = match mode {
-        Mode::Fill => Some(fill_value(ctx, x, fill.as_ref())?),
+        Mode::Fill => Some(fill_value(ctx, eqn, x, fill.as_ref())?),
         Mode::Clamp => None,
     };
-    let result = eqn.output()?;
 
     let starts = Starts::new(indices, &windows, &x.shape(), fill.is_some());
     let wanted = windows.result_axes(result.rank());
@@ -153,18 +153,39 @@ fn anywhere<'g>(
 
 /// The value in place of what is out of bounds: NaN, the smallest signed or the largest unsigned
 /// number unless it is given.
-fn fill_value<'g>(ctx: &Ctx<'g>, x: Expr<'g>, given: Option<&Param>) -> Result<Expr<'g>> {
+fn fill_value<'g>(
+    ctx: &Ctx<'g>,
+    eqn: &Eqn<'g, '_>,
+    x: Expr<'g>,
+    given: Option<&Param>,
+) -> Result<Expr<'g>> {
     let (builder, dtype) = (x.builder, x.dtype());
+    let is_complex = eqn.part_axes() > 0 && dtype.is_float();
+    let integer = |value: i64| builder.constant_ints(dtype, &[], &[value]);
     Ok(match given {
-        None | Some(Param::None) if dtype.is_float() => builder.scalar(dtype, f64::NAN),
-        None | Some(Param::None) if dtype.is_signed_int() => {
-            builder.constant_ints(dtype, &[], &[-1 << (dtype.bits() - 1)])
+        Some(Param::Array(value)) if value.shape.is_empty() => {
+            let value = ctx.constant(value)?;
+            // The parts of a real number are that number and zero.
+            match (is_complex, value.rank()) {
+                (true, 0) => Expr::concat(
+                    &[value.cast(dtype).unsqueeze(&[0]), builder.constant(dtype, &[1], &[0.0])],
+                    0,
+                ),
+                _ => value.cast(dtype),
+            }
         }
-        None | Some(Param::None) => builder.constant_ints(dtype, &[], &[-1]),
+        Some(Param::Float(value)) if is_complex => builder.constant(dtype, &[2], &[*value, 0.0]),
+        None | Some(Param::None) if is_complex => builder.constant(dtype, &[2], &[f64::NAN, 0.0]),
+        _ if eqn.part_axes() > 0 => {
+            let what = "gather of random keys with mode=FILL_OR_DROP".into();
+            return Err(Refused::NoCounterpart { what }.into());
+        }
+        None | Some(Param::None) if dtype.is_float() => builder.scalar(dtype, f64::NAN),
+        None | Some(Param::None) if dtype.is_signed_int() => integer(-1 << (dtype.bits() - 1)),
+        None | Some(Param::None) => integer(-1),
         Some(Param::Float(value)) => builder.scalar(dtype, *value),
-        Some(Param::Int(value)) => builder.constant_ints(dtype, &[], &[*value]),
-        Some(Param::Bool(flag)) => builder.constant_ints(dtype, &[], &[i64::from(*flag)]),
-        Some(Param::Array(value)) if value.shape.is_empty() => ctx.constant(value)?.cast(dtype),
+        Some(Param::Int(value)) => integer(*value),
+        Some(Param::Bool(flag)) => integer(i64::from(*flag)),
         Some(other) => {
             return Err(Refused::NoCounterpart { what: format!("fill_value={other}") }.into());
         }

@@ -41,16 +41,28 @@ pub(super) enum Axis {
 }
 
 impl Windows {
-    /// Reads the dimension numbers of a `gather`.
-    pub fn of_gather(eqn: &Eqn<'_, '_>, sizes: Vec<Dim>) -> Result<Windows> {
+    /// Reads the dimension numbers of a `gather` from an array of the shape `shape`.
+    ///
+    /// Parts of elements are a last axis, which is taken whole.
+    pub fn of_gather(
+        eqn: &Eqn<'_, '_>,
+        mut sizes: Vec<Dim>,
+        shape: &[Dim],
+        rank: usize,
+    ) -> Result<Windows> {
         let numbers: Param = eqn.param("dimension_numbers")?;
         let axes = |name| axes(eqn, &numbers, name);
         let batching = axes("operand_batching_dims")?;
+        let mut offsets = axes("offset_dims")?;
+        if eqn.part_axes() > 0 {
+            sizes.extend(shape.last().cloned());
+            offsets.push(rank - 1);
+        }
         Ok(Windows {
             mapped: axes("start_index_map")?,
             collapsed: axes("collapsed_slice_dims")?,
             batching: batching.into_iter().zip(axes("start_indices_batching_dims")?).collect(),
-            offsets: axes("offset_dims")?,
+            offsets,
             sizes,
         })
     }
@@ -67,6 +79,9 @@ impl Windows {
             offsets: axes("update_window_dims")?,
             sizes: vec![Dim::Known(1); rank],
         };
+        if eqn.part_axes() > 0 {
+            windows.offsets.push(updates.len() - 1);
+        }
         for (axis, &offset) in windows.window_axes().into_iter().zip(&windows.offsets) {
             windows.sizes[axis] = updates[offset].clone();
         }

@@ -63,7 +63,8 @@ impl<'g> Starts<'g> {
                 let behind: Vec<usize> = (1..=sizes.len() - i).collect();
                 let mut unit = vec![0; axes.len()];
                 unit[column] = 1;
-                places = places + Expr::range(builder, size).unsqueeze(&behind) * builder.ints(&unit);
+                places =
+                    places + Expr::range(builder, size).unsqueeze(&behind) * builder.ints(&unit);
             }
             places
         })
@@ -74,8 +75,7 @@ impl<'g> Starts<'g> {
         let builder = self.indices.builder;
         let last = batch.len();
         let indices = self.indices.cast(DType::I64);
-        let indices =
-            if windows.mapped.len() == 1 { indices.unsqueeze(&[last]) } else { indices };
+        let indices = if windows.mapped.len() == 1 { indices.unsqueeze(&[last]) } else { indices };
         if windows.mapped == axes {
             return indices;
         }
@@ -165,11 +165,7 @@ pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g>
 
 /// The last start at which a window fits along each axis; a scalar where it is the same for all.
 #[track_caller]
-fn last_start<'g>(
-    builder: &'g Builder,
-    dtype: DType,
-    room: &[(&Dim, &Dim)],
-) -> Expr<'g> {
+fn last_start<'g>(builder: &'g Builder, dtype: DType, room: &[(&Dim, &Dim)]) -> Expr<'g> {
     let difference = |&(size, window): &(&Dim, &Dim)| Some(size.known()? - window.known()?);
     if let Some(known) = room.iter().map(difference).collect::<Option<Vec<i64>>>() {
         return match known[..] {
@@ -227,12 +223,7 @@ pub(super) fn linear<'g>(places: Expr<'g>, sizes: &[Dim]) -> Expr<'g> {
 
 /// Takes the entries that vectors of places name; the first `batch` axes of both go together.
 #[track_caller]
-pub(super) fn gather_nd<'g>(
-    x: Expr<'g>,
-    places: Expr<'g>,
-    width: usize,
-    batch: usize,
-) -> Expr<'g> {
+pub(super) fn gather_nd<'g>(x: Expr<'g>, places: Expr<'g>, width: usize, batch: usize) -> Expr<'g> {
     let (from, at) = (x.shape(), places.shape());
     let shape = [&at[..at.len() - 1], &from[batch + width..]].concat();
     let attrs = match batch {

@@ -71,7 +71,9 @@ impl Reduction {
             Reduction::Min if dtype.is_signed_int() => {
                 builder.constant_ints(dtype, &[], &[top_bit.wrapping_sub(1)])
             }
-            Reduction::Max if dtype.is_signed_int() => builder.constant_ints(dtype, &[], &[top_bit]),
+            Reduction::Max if dtype.is_signed_int() => {
+                builder.constant_ints(dtype, &[], &[top_bit])
+            }
             Reduction::Min => builder.constant_ints(dtype, &[], &[-1]),
             Reduction::Max => builder.constant_ints(dtype, &[], &[0]),
         }

@@ -76,6 +76,9 @@ fn scatter_by<'g>(
     }
 
     let builder = x.builder;
+    if x.shape().iter().any(|dim| dim.is(0)) {
+        return Ok(x);
+    }
     Ok(builder.helper("scatter", || {
         // A single number is an array of one entry.
         let array = if x.rank() == 0 {
@@ -86,7 +89,10 @@ fn scatter_by<'g>(
             x
         };
         let dtype = reduction.compute_type(x.dtype());
+        // An axis that may be empty has no place for an update that changes nothing.
+        let may_be_empty = array.shape().iter().any(|dim| dim.known().is_none());
         let written = Scatter {
+            drops: mode == Mode::Fill && (reduction == Reduction::Overwrite || may_be_empty),
             reduction: if x.dtype() == DType::Bool { reduction.of_flags() } else { reduction },
             starts: Starts::new(indices, &windows, &array.shape(), mode == Mode::Fill),
             windows: &windows,
@@ -109,6 +115,8 @@ struct Scatter<'g, 'a> {
     starts: Starts<'g>,
     windows: &'a Windows,
     batch: &'a [Dim],
+    /// Whether what is out of bounds is written behind the end, and not made to change nothing.
+    drops: bool,
 }
 
 impl<'g> Scatter<'g, '_> {
@@ -157,10 +165,11 @@ impl<'g> Scatter<'g, '_> {
         let rank = x.rank();
         let looked_up = windows.looked_up(&x.shape());
         let have = windows.result_axes(updates.rank());
-        let updates = match (self.starts.were_in_bounds, self.reduction) {
-            (None, _) | (_, Reduction::Overwrite) => updates,
-            (Some(inside), other) => {
-                inside.unsqueeze(&windows.offsets).select(updates, other.identity(updates))
+        let updates = match self.starts.were_in_bounds.filter(|_| !self.drops) {
+            None => updates,
+            Some(inside) => {
+                let nothing = self.reduction.identity(updates);
+                inside.unsqueeze(&windows.offsets).select(updates, nothing)
             }
         };
         if let [axis] = looked_up[..] {
@@ -242,7 +251,7 @@ impl<'g> Scatter<'g, '_> {
     fn one_number_each(&self, axes: &[usize], shape: &[Dim]) -> Expr<'g> {
         let sizes: Vec<Dim> = axes.iter().map(|&axis| shape[axis].clone()).collect();
         let places = linear(self.starts.places(self.windows, axes, self.batch), &sizes);
-        match self.dropped() {
+        match self.starts.were_in_bounds.filter(|_| self.drops) {
             None => places,
             Some(inside) => {
                 let behind: Vec<usize> = (self.batch.len()..places.rank()).collect();
@@ -252,16 +261,11 @@ impl<'g> Scatter<'g, '_> {
         }
     }
 
-    /// Which updates are in bounds, where the others must go somewhere else.
-    fn dropped(&self) -> Option<Expr<'g>> {
-        self.starts.were_in_bounds.filter(|_| self.reduction == Reduction::Overwrite)
-    }
-
     /// Writes one update after the other along an axis; what is dropped goes to an entry behind the
     /// last, which is then cut off.
     fn write(&self, x: Expr<'g>, places: Expr<'g>, updates: Expr<'g>, axis: usize) -> Expr<'g> {
         let places = places.expand(&updates.shape());
-        if self.dropped().is_none() {
+        if !self.drops {
             return write_elements(x, places, updates, axis, self.reduction);
         }
         let mut one = x.shape().to_vec();

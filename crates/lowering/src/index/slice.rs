@@ -18,7 +18,7 @@ pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr
     };
     let (shape, result) = (x.shape(), eqn.output()?);
     let axes: Vec<usize> = (0..shape.len()).filter(|&i| shape[i] != result.shape[i]).collect();
-    if starts.len() != shape.len() {
+    if starts.len() + eqn.part_axes() != shape.len() {
         return Err(eqn.broken("not a start for each axis").into());
     }
 
@@ -49,7 +49,7 @@ pub(crate) fn dynamic_update_slice<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result
         return Err(eqn.broken("no operand and update").into());
     };
     let shape = x.shape();
-    if starts.len() != shape.len() {
+    if starts.len() + eqn.part_axes() != shape.len() {
         return Err(eqn.broken("not a start for each axis").into());
     }
     let parts: Vec<usize> =
