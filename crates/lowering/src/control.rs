@@ -4,7 +4,7 @@ mod cond;
 mod scan;
 mod while_loop;
 
-pub(crate) use cond::cond;
+pub(crate) use cond::{cond, platform_index};
 pub(crate) use scan::scan;
 pub(crate) use while_loop::while_loop;
 

@@ -12,6 +12,7 @@ mod dot_general;
 mod element;
 mod elementwise;
 mod error;
+mod index;
 mod lower;
 mod plugin;
 mod plugins;

@@ -2,13 +2,17 @@
 
 use crate::call::{call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat};
 use crate::complex;
-use crate::control::{cond, scan, while_loop};
+use crate::control::{cond, platform_index, scan, while_loop};
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{cumlogsumexp, cummax, cummin, cumprod, cumsum};
 use crate::dot_general::dot_general;
 use crate::elementwise::{
     arithmetic, bits, clamp, compare, exponential, gamma, hyperbolic, power, rounding, select_n,
     special, trigonometric,
+};
+use crate::index::{
+    dynamic_slice, dynamic_update_slice, gather, scatter, scatter_add, scatter_max, scatter_min,
+    scatter_mul, scatter_sub,
 };
 use crate::plugin::{Plugin, binary, eqn, many, unary};
 use crate::reduce::{
@@ -136,6 +140,18 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("transpose", transpose).parts(),
     many("unstack", unstack).parts(),
     // Indexing.
+    eqn("dynamic_slice", dynamic_slice).parts(),
+    eqn("dynamic_update_slice", dynamic_update_slice).parts(),
+    eqn("gather", gather).parts().limits(&[
+        "`mode=ONE_HOT` is refused",
+        "random keys are not filled in where an index is out of bounds",
+    ]),
+    eqn("scatter", scatter).parts().limits(&["`x.at[i].apply(f)` is refused"]),
+    eqn("scatter-add", scatter_add).parts(),
+    eqn("scatter-max", scatter_max),
+    eqn("scatter-min", scatter_min),
+    eqn("scatter-mul", scatter_mul),
+    eqn("scatter-sub", scatter_sub).parts(),
     // Convolutions and windows.
     // Sorting.
     many("approx_top_k", approx_top_k).limits(&["every one of the `k` is found"]),
@@ -152,6 +168,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("dot_general", dot_general).bilinear().limits(&["`precision` is a hint and is ignored"]),
     // Branches and loops.
     many("cond", cond).parts(),
+    eqn("platform_index", platform_index),
     many("scan", scan).parts(),
     many("while", while_loop).parts(),
     // Calls and what only concerns transformations.

@@ -5,16 +5,31 @@ use onnx::{Edit, ValueId};
 /// Operators that change nothing where the type of the result is that of the operand.
 const NO_OPS: &[&str] = &["Identity", "Cast", "Reshape", "Expand", "Squeeze", "Unsqueeze"];
 
+/// Operators that only change the shape, and not the order of the elements.
+const RENAMING: &[&str] = &["Reshape", "Squeeze", "Unsqueeze"];
+
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let Some(operand) = operand_given_back(edit, index) else {
             continue;
         };
+        let operand = before_renaming(edit, index, operand);
         let result = edit.node(index).outputs[0];
         if edit.ty(operand).is_some() && edit.ty(operand) == edit.ty(result) {
             edit.forward(index, operand);
         }
     }
+}
+
+/// What was there before two changes of the shape alone, of which the second undoes the first.
+fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> ValueId {
+    let renames = |index: usize| RENAMING.contains(&&*edit.node(index).op);
+    let original = || {
+        let first = edit.producer(operand).filter(|&first| renames(first) && renames(index))?;
+        let original = edit.input(first, 0)?;
+        (edit.ty(original)? == edit.ty(edit.node(index).outputs[0])?).then_some(original)
+    };
+    original().unwrap_or(operand)
 }
 
 /// The operand that a node gives back where the types agree.
@@ -71,6 +86,24 @@ y:f32[3] = Mul(%1, %0)",
                 graph g(x:f32[3]) -> (y)
                 %0 = Cos(x)  # 3 2
                 y:f32[3] = Mul(%0, x)  # 4 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_axis_that_comes_and_goes_was_never_there() {
+        check(
+            super::run,
+            "graph g(x:f32[3]) -> (y)
+%0:f32[3] = Sin(x)
+%1:f32[3,1] = Unsqueeze(%0, [1]:i64)
+%2:f32[3] = Squeeze(%1, [1]:i64)
+y:f32[3] = Cos(%2)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = Sin(x)  # 2 4
+                %1 = Unsqueeze(%0, [1]:i64)  # 3
+                y:f32[3] = Cos(%0)  # 5
             "#]],
         );
     }

@@ -35,6 +35,11 @@ pub(crate) fn eval(
         }
         ("Cast", [x]) => cast(x, dtype, shape),
         ("Add" | "Sub" | "Mul" | "Div", [x, y]) => arithmetic(op, x, y, dtype, shape),
+        ("Max" | "Min", [x, y]) => extreme(op, x, y, dtype, shape),
+        ("Clip", [x, low, high]) => {
+            let raised = extreme("Max", x, low, dtype, shape.clone())?;
+            extreme("Min", &raised, high, dtype, shape)
+        }
         ("Neg", [x]) => {
             let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
             // Zero minus zero would lose the sign, so floats are multiplied.
@@ -133,6 +138,19 @@ fn arithmetic(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -
     };
     let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect();
     Tensor::of_floats(dtype, shape, &values)
+}
+
+/// The larger or smaller of integers; of floats, runtimes differ in which zero and which NaN.
+fn extreme(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    let (a, b) = (x.ints()?, y.ints()?);
+    let join = |(&i, &j): (&usize, &usize)| match op {
+        "Max" => a[i].max(b[j]),
+        _ => a[i].min(b[j]),
+    };
+    let values: Vec<i64> = at_x.iter().zip(&at_y).map(join).collect();
+    // The 64-bit ones were read as signed, which has another order.
+    (dtype != DType::U64).then(|| Tensor::of_ints(dtype, shape, &values))?
 }
 
 fn comparison(op: &str, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor> {

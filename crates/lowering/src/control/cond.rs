@@ -7,7 +7,7 @@ use onnx::{Attr, Expr};
 
 use super::own_results;
 use crate::ctx::{Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 
 /// `branches[index](operands…)`
 ///
@@ -15,11 +15,33 @@ use crate::error::Result;
 /// The index is in range: JAX clamps it before.
 pub(crate) fn cond<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let branches: Vec<Arc<Jaxpr>> = eqn.param("branches")?;
-    eqn.ignore(&["linear"]);
+    eqn.ignore(&["branches_platforms", "linear"]);
     let Some((&index, operands)) = eqn.inputs.split_first() else {
         return Err(eqn.broken("no index").into());
     };
+    // A constant index chooses here; so it is with platforms.
+    let known = index.tensor().and_then(|index| index.ints()?.first().copied());
+    if let Some((place, branch)) =
+        known.and_then(|place| Some((place, branches.get(usize::try_from(place).ok()?)?)))
+    {
+        return ctx.inline(&format!("cond/branch_{place}"), branch, operands);
+    }
     choose(ctx, eqn, index, &branches, 0, operands)
+}
+
+/// The place of the first list that has the platform `cpu`, or has all
+///
+/// What JAX computes on it is what the model is compared with.
+pub(crate) fn platform_index<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let platforms: Vec<Option<Vec<Arc<str>>>> = eqn.param("platforms")?;
+    let is_ours = |names: &Option<Vec<Arc<str>>>| {
+        names.as_ref().is_none_or(|names| names.iter().any(|name| &**name == "cpu"))
+    };
+    let Some(place) = platforms.iter().position(is_ours) else {
+        let what = "platform_dependent without a default".into();
+        return Err(Refused::NoCounterpart { what }.into());
+    };
+    Ok(ctx.builder.constant_ints(eqn.output()?.dtype, &[], &[place as i64]))
 }
 
 /// The branch `first + i` where the index is that, for all `branches[i]`.

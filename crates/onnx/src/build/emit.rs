@@ -247,6 +247,21 @@ impl Builder {
         Dim::Named(name)
     }
 
+    /// The size of an axis that is longer by a known number.
+    pub fn plus(&self, dim: &Dim, more: i64) -> Dim {
+        let name = match dim {
+            Dim::Known(size) => return Dim::Known(size + more),
+            Dim::Named(name) => name,
+        };
+        let sum: Arc<str> = format!("({name}) + {more}").into();
+        let recipe = self.state.borrow().sizes.get(name).cloned();
+        if let Some(recipe) = recipe {
+            let more = Box::new(Size::Known(more));
+            self.declare_size(&sum, Size::Op(SizeOp::Add, Box::new(recipe), more));
+        }
+        Dim::Named(sum)
+    }
+
     /// Several sizes, as the list that `Reshape` and `Expand` take.
     #[track_caller]
     pub fn sizes(&self, dims: &[Dim]) -> Expr<'_> {

@@ -45,7 +45,12 @@ impl<'py> Reader<'py> {
         Ok(match self.kind_of(value)? {
             Kind::None => Param::None,
             Kind::Bool => Param::Bool(value.is_truthy()?),
-            Kind::Int => value.extract().map_or_else(|_| Param::Opaque("int".into()), Param::Int),
+            Kind::Int => match value.extract() {
+                Ok(number) => Param::Int(number),
+                // The largest of the 64-bit unsigned numbers.
+                Err(_) if value.extract::<u64>().is_ok() => Param::Array(self.constant(value)?),
+                Err(_) => Param::Opaque("int".into()),
+            },
             Kind::Float => Param::Float(value.extract()?),
             Kind::Text => Param::Str(self.text(value)?),
             Kind::DType => Param::DType(self.dtype(value)?),

@@ -1,0 +1,193 @@
+//! Reading windows at computed places.
+
+use jaxpr::Param;
+use onnx::{Attr, DType, Dim, Expr, Type};
+
+use super::numbers::{Axis, Mode, Windows, gather_mode};
+use super::places::{Starts, arrange, gather_nd, movable, wide_axes};
+use crate::ctx::{Ctx, Eqn};
+use crate::error::{Refused, Result};
+
+/// `out[b…, w…] = x[start(b…) + w…]`, where a window that does not fit is moved until it does, or is
+/// replaced by `fill_value`
+pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let sizes: Vec<jaxpr::Dim> = eqn.param("slice_sizes")?;
+    let mode = gather_mode(eqn)?;
+    let fill: Option<Param> = eqn.optional("fill_value")?;
+    eqn.ignore(&["indices_are_sorted", "unique_indices"]);
+    let [x, indices] = eqn.operands()?;
+    let result = eqn.output()?;
+    let windows = Windows::of_gather(eqn, ctx.dims(&sizes)?, &x.shape(), result.rank())?;
+    let x = x.cast(movable(x.dtype()));
+    let fill = match mode {
+        Mode::Fill => Some(fill_value(ctx, eqn, x, fill.as_ref())?),
+        Mode::Clamp => None,
+    };
+
+    let starts = Starts::new(indices, &windows, &x.shape(), fill.is_some());
+    let wanted = windows.result_axes(result.rank());
+    let (found, axes) = windows_at(x, starts, &windows, &indices.shape());
+    let found = arrange(found, &axes, &wanted);
+    let filled = match (starts.were_in_bounds, fill) {
+        (Some(inside), Some(fill)) => inside.unsqueeze(&windows.offsets).select(found, fill),
+        _ => found,
+    };
+    Ok(filled.cast(result.dtype))
+}
+
+/// The windows, and the axes that they came out with; axes of size one may be missing.
+fn windows_at<'g>(
+    x: Expr<'g>,
+    starts: Starts<'g>,
+    windows: &Windows,
+    indices: &[Dim],
+) -> (Expr<'g>, Vec<Axis>) {
+    let shape = x.shape();
+    let batch = &indices[..indices.len() - 1];
+    let looked_up = windows.looked_up(&shape);
+    let of_windows = |axes: &[usize]| axes.iter().map(|&axis| Axis::Window(axis)).collect();
+    let of_indices: Vec<Axis> = (0..batch.len()).map(Axis::Index).collect();
+
+    if looked_up.is_empty() && batch.iter().all(|dim| dim.is(1)) && windows.batching.is_empty() {
+        let all: Vec<usize> = (0..shape.len()).collect();
+        return (x, of_windows(&all));
+    }
+    let wide = wide_axes(windows, &looked_up);
+    let is_one = windows.batching.is_empty() && batch.iter().all(|dim| dim.is(1));
+    if is_one && !wide.is_empty() && looked_up.iter().all(|axis| windows.mapped.contains(axis)) {
+        return one_window(x, starts, windows, &looked_up);
+    }
+    if let [axis] = looked_up[..]
+        && windows.mapped.contains(&axis)
+    {
+        if windows.batching.is_empty() {
+            let at = along_one_axis(starts, windows, axis, batch);
+            let before: Vec<Axis> = (0..axis).map(Axis::Window).collect();
+            let behind: Vec<Axis> = (axis + 1..shape.len()).map(Axis::Window).collect();
+            return (x.gather(at, axis), [before, of_indices, of_windows(&wide), behind].concat());
+        }
+        let side_by_side = (0..shape.len()).filter(|&own| own != axis).map(|own| (own, own));
+        if wide.is_empty()
+            && batch.len() == shape.len()
+            && windows.batching.iter().copied().eq(side_by_side)
+        {
+            let at = along_one_axis(starts, windows, axis, batch);
+            let attrs = vec![("axis", Attr::Int(axis as i64))];
+            let ty = Type::new(x.dtype(), at.shape());
+            return (x.builder.node("GatherElements", &[x, at], attrs, ty), of_indices);
+        }
+    }
+    anywhere(x, starts, windows, &looked_up, batch)
+}
+
+/// The places along the one axis that is looked up.
+fn along_one_axis<'g>(
+    starts: Starts<'g>,
+    windows: &Windows,
+    axis: usize,
+    batch: &[Dim],
+) -> Expr<'g> {
+    let is_plain = windows.mapped == [axis] && wide_axes(windows, &[axis]).is_empty();
+    if is_plain {
+        return starts.indices;
+    }
+    let places = starts.places(windows, &[axis], batch);
+    places.squeeze(&[places.rank() - 1])
+}
+
+/// The only window there is, as a slice.
+fn one_window<'g>(
+    x: Expr<'g>,
+    starts: Starts<'g>,
+    windows: &Windows,
+    looked_up: &[usize],
+) -> (Expr<'g>, Vec<Axis>) {
+    let builder = x.builder;
+    let count = Dim::Known(windows.mapped.len() as i64);
+    let sizes: Vec<Dim> = windows.mapped.iter().map(|&axis| windows.sizes[axis].clone()).collect();
+    let start = starts.indices.cast(DType::I64).reshape(&[count]);
+    let end = start + builder.sizes(&sizes);
+    let axes: Vec<i64> = windows.mapped.iter().map(|&axis| axis as i64).collect();
+    let axes = builder.ints(&axes);
+    let ty = Type::new(x.dtype(), &windows.sizes[..]);
+    let window = builder.node("Slice", &[x, start, end, axes], Vec::new(), ty);
+    let collapsed: Vec<usize> =
+        looked_up.iter().copied().filter(|axis| windows.collapsed.contains(axis)).collect();
+    (window.squeeze(&collapsed), windows.window_axes().into_iter().map(Axis::Window).collect())
+}
+
+/// Any windows: what goes along first, then what is looked up, then what is taken whole.
+fn anywhere<'g>(
+    x: Expr<'g>,
+    starts: Starts<'g>,
+    windows: &Windows,
+    looked_up: &[usize],
+    batch: &[Dim],
+) -> (Expr<'g>, Vec<Axis>) {
+    let builder = x.builder;
+    // What is looked up comes in the order of the index vectors where that saves taking them apart.
+    let in_order = |axes: &[usize]| axes.iter().all(|axis| looked_up.contains(axis));
+    let looked_up = match in_order(&windows.mapped) && windows.mapped.len() == looked_up.len() {
+        true => &windows.mapped,
+        false => looked_up,
+    };
+    let (own, along): (Vec<usize>, Vec<usize>) = windows.batching.iter().copied().unzip();
+    let is_whole = |axis: &usize| !own.contains(axis) && !looked_up.contains(axis);
+    let whole: Vec<usize> = (0..x.rank()).filter(is_whole).collect();
+    let rest: Vec<usize> = (0..batch.len()).filter(|axis| !along.contains(axis)).collect();
+    let wide = wide_axes(windows, looked_up);
+
+    let x = x.transpose(&[&own[..], looked_up, &whole].concat());
+    let places = match looked_up {
+        // Nothing is looked up: every index names the same, whole.
+        [] => builder.constant_ints(DType::I64, &[0], &[]).expand(&[batch, &[0.into()]].concat()),
+        _ => starts.places(windows, looked_up, batch),
+    };
+    let window_places = batch.len()..places.rank();
+    let order: Vec<usize> = [&along[..], &rest, &window_places.collect::<Vec<_>>()].concat();
+    let found = gather_nd(x, places.transpose(&order), looked_up.len(), own.len());
+    let indices = along.iter().chain(&rest).map(|&axis| Axis::Index(axis));
+    let entries = wide.iter().chain(&whole).map(|&axis| Axis::Window(axis));
+    (found, indices.chain(entries).collect())
+}
+
+/// The value in place of what is out of bounds: NaN, the smallest signed or the largest unsigned
+/// number unless it is given.
+fn fill_value<'g>(
+    ctx: &Ctx<'g>,
+    eqn: &Eqn<'g, '_>,
+    x: Expr<'g>,
+    given: Option<&Param>,
+) -> Result<Expr<'g>> {
+    let (builder, dtype) = (x.builder, x.dtype());
+    let is_complex = eqn.part_axes() > 0 && dtype.is_float();
+    let integer = |value: i64| builder.constant_ints(dtype, &[], &[value]);
+    Ok(match given {
+        Some(Param::Array(value)) if value.shape.is_empty() => {
+            let value = ctx.constant(value)?;
+            // The parts of a real number are that number and zero.
+            match (is_complex, value.rank()) {
+                (true, 0) => Expr::concat(
+                    &[value.cast(dtype).unsqueeze(&[0]), builder.constant(dtype, &[1], &[0.0])],
+                    0,
+                ),
+                _ => value.cast(dtype),
+            }
+        }
+        Some(Param::Float(value)) if is_complex => builder.constant(dtype, &[2], &[*value, 0.0]),
+        None | Some(Param::None) if is_complex => builder.constant(dtype, &[2], &[f64::NAN, 0.0]),
+        _ if eqn.part_axes() > 0 => {
+            let what = "gather of random keys with mode=FILL_OR_DROP".into();
+            return Err(Refused::NoCounterpart { what }.into());
+        }
+        None | Some(Param::None) if dtype.is_float() => builder.scalar(dtype, f64::NAN),
+        None | Some(Param::None) if dtype.is_signed_int() => integer(-1 << (dtype.bits() - 1)),
+        None | Some(Param::None) => integer(-1),
+        Some(Param::Float(value)) => builder.scalar(dtype, *value),
+        Some(Param::Int(value)) => integer(*value),
+        Some(Param::Bool(flag)) => integer(i64::from(*flag)),
+        Some(other) => {
+            return Err(Refused::NoCounterpart { what: format!("fill_value={other}") }.into());
+        }
+    })
+}

@@ -1,0 +1,155 @@
+//! Which axes of an array are indexed, and how: the dimension numbers of `gather` and `scatter`.
+
+use jaxpr::Param;
+use onnx::Dim;
+
+use crate::ctx::Eqn;
+use crate::error::{Refused, Result};
+
+/// What becomes of an index that is out of bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// It is brought to the nearest that is in bounds.
+    Clamp,
+    /// What it would read is filled in, what it would write is dropped.
+    Fill,
+}
+
+/// Windows of an array, each at a start that a vector of indices names.
+///
+/// The axes of the result of a `gather`, and of the updates of a `scatter`, are those of the indices
+/// without the last, and among them those of the windows.
+#[derive(Clone, Debug)]
+pub(super) struct Windows {
+    /// The axis of the operand that each entry of an index vector is for.
+    pub mapped: Vec<usize>,
+    /// Axes of the operand of which a window has one entry, and no axis.
+    pub collapsed: Vec<usize>,
+    /// Axes of the operand that go along with an axis of the indices.
+    pub batching: Vec<(usize, usize)>,
+    /// Where the axes of the windows are in the result.
+    pub offsets: Vec<usize>,
+    /// The size of a window along each axis of the operand.
+    pub sizes: Vec<Dim>,
+}
+
+/// An axis of a result: one of the indices, or of the windows, by its number in the operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Axis {
+    Index(usize),
+    Window(usize),
+}
+
+impl Windows {
+    /// Reads the dimension numbers of a `gather` from an array of the shape `shape`.
+    ///
+    /// Parts of elements are a last axis, which is taken whole.
+    pub fn of_gather(
+        eqn: &Eqn<'_, '_>,
+        mut sizes: Vec<Dim>,
+        shape: &[Dim],
+        rank: usize,
+    ) -> Result<Windows> {
+        let numbers: Param = eqn.param("dimension_numbers")?;
+        let axes = |name| axes(eqn, &numbers, name);
+        let batching = axes("operand_batching_dims")?;
+        let mut offsets = axes("offset_dims")?;
+        if eqn.part_axes() > 0 {
+            sizes.extend(shape.last().cloned());
+            offsets.push(rank - 1);
+        }
+        Ok(Windows {
+            mapped: axes("start_index_map")?,
+            collapsed: axes("collapsed_slice_dims")?,
+            batching: batching.into_iter().zip(axes("start_indices_batching_dims")?).collect(),
+            offsets,
+            sizes,
+        })
+    }
+
+    /// Reads the dimension numbers of a `scatter`, whose updates have the shape `updates`.
+    pub fn of_scatter(eqn: &Eqn<'_, '_>, rank: usize, updates: &[Dim]) -> Result<Windows> {
+        let numbers: Param = eqn.param("dimension_numbers")?;
+        let axes = |name| axes(eqn, &numbers, name);
+        let batching = axes("operand_batching_dims")?;
+        let mut windows = Windows {
+            mapped: axes("scatter_dims_to_operand_dims")?,
+            collapsed: axes("inserted_window_dims")?,
+            batching: batching.into_iter().zip(axes("scatter_indices_batching_dims")?).collect(),
+            offsets: axes("update_window_dims")?,
+            sizes: vec![Dim::Known(1); rank],
+        };
+        if eqn.part_axes() > 0 {
+            windows.offsets.push(updates.len() - 1);
+        }
+        for (axis, &offset) in windows.window_axes().into_iter().zip(&windows.offsets) {
+            windows.sizes[axis] = updates[offset].clone();
+        }
+        Ok(windows)
+    }
+
+    /// The axes of the operand that a window has an axis for, in order.
+    pub fn window_axes(&self) -> Vec<usize> {
+        let has_axis = |axis: &usize| !self.collapsed.contains(axis) && !self.goes_along(*axis);
+        (0..self.sizes.len()).filter(has_axis).collect()
+    }
+
+    /// Whether an axis of the operand goes along with one of the indices.
+    pub fn goes_along(&self, axis: usize) -> bool {
+        self.batching.iter().any(|&(own, _)| own == axis)
+    }
+
+    /// The axes of the operand of which a window has a part that must be looked up.
+    pub fn looked_up(&self, shape: &[Dim]) -> Vec<usize> {
+        let is_part =
+            |axis: &usize| self.collapsed.contains(axis) || self.sizes[*axis] != shape[*axis];
+        (0..shape.len()).filter(|axis| !self.goes_along(*axis) && is_part(axis)).collect()
+    }
+
+    /// The axes of a result of this rank, in order.
+    pub fn result_axes(&self, rank: usize) -> Vec<Axis> {
+        let (mut indices, mut windows) = (0.., self.window_axes().into_iter());
+        let axis = |place: usize| match self.offsets.contains(&place) {
+            true => windows.next().map(Axis::Window),
+            false => indices.next().map(Axis::Index),
+        };
+        (0..rank).filter_map(axis).collect()
+    }
+
+    /// Whether no two windows can meet: there is one, or one for each entry of the batching axes.
+    pub fn never_meet(&self, indices: &[Dim]) -> bool {
+        let is_batch = |axis: usize| self.batching.iter().any(|&(_, along)| along == axis);
+        let batch = &indices[..indices.len() - 1];
+        batch.iter().enumerate().all(|(axis, dim)| dim.is(1) || is_batch(axis))
+    }
+}
+
+/// A field of the dimension numbers; the batching ones came with JAX 0.4.31.
+fn axes(eqn: &Eqn<'_, '_>, numbers: &Param, name: &str) -> Result<Vec<usize>> {
+    match numbers.field(name) {
+        None if name.contains("batching") => Ok(Vec::new()),
+        found => found
+            .and_then(jaxpr::FromParam::from_param)
+            .ok_or_else(|| eqn.broken(&format!("no list of axes `{name}`")).into()),
+    }
+}
+
+/// The mode of a `gather`, where a promise to be in bounds is kept by clamping.
+pub(super) fn gather_mode(eqn: &Eqn<'_, '_>) -> Result<Mode> {
+    mode(eqn, Mode::Clamp)
+}
+
+/// The mode of a `scatter`, where what breaks the promise to be in bounds is dropped.
+pub(super) fn scatter_mode(eqn: &Eqn<'_, '_>) -> Result<Mode> {
+    mode(eqn, Mode::Fill)
+}
+
+fn mode(eqn: &Eqn<'_, '_>, promised: Mode) -> Result<Mode> {
+    let mode: Param = eqn.param("mode")?;
+    match &mode {
+        Param::Enum(_, name) if &**name == "CLIP" => Ok(Mode::Clamp),
+        Param::Enum(_, name) if &**name == "FILL_OR_DROP" => Ok(Mode::Fill),
+        Param::Enum(_, name) if &**name == "PROMISE_IN_BOUNDS" => Ok(promised),
+        other => Err(Refused::NoCounterpart { what: format!("mode={other}") }.into()),
+    }
+}

@@ -1,0 +1,234 @@
+//! Indices in bounds, and the places of whole windows.
+
+use onnx::{Attr, Builder, DType, Dim, Expr, Type};
+
+use super::numbers::{Axis, Windows};
+
+/// More entries than this are computed by the model instead of being stored in it.
+const LARGEST_STORED: i64 = 4096;
+
+/// Starts of windows.
+#[derive(Clone, Copy)]
+pub(super) struct Starts<'g> {
+    /// In bounds. Vectors along the last axis, or where each has one entry, the entries.
+    pub indices: Expr<'g>,
+    /// Which vectors were in bounds before, where that matters.
+    pub were_in_bounds: Option<Expr<'g>>,
+}
+
+impl<'g> Starts<'g> {
+    /// Brings every vector of indices to the nearest start at which a window fits.
+    #[track_caller]
+    pub fn new(indices: Expr<'g>, windows: &Windows, shape: &[Dim], watch: bool) -> Starts<'g> {
+        indices.builder.helper("start_indices", || {
+            if windows.mapped.is_empty() {
+                return Starts { indices, were_in_bounds: None };
+            }
+            let last = indices.rank() - 1;
+            let room: Vec<(&Dim, &Dim)> =
+                windows.mapped.iter().map(|&axis| (&shape[axis], &windows.sizes[axis])).collect();
+            let (is_plain, is_narrow) = (room.len() == 1, is_narrow(indices.dtype()));
+            let indices = if is_plain { indices.squeeze(&[last]) } else { indices };
+            let indices = as_index(indices, &room);
+            let inside = clamp(indices, &room, watch || is_narrow);
+            let were_in_bounds = watch.then(|| {
+                let same = inside.equal(indices);
+                if is_plain { same } else { same.reduce("ReduceMin", &[last], false) }
+            });
+            Starts { indices: inside, were_in_bounds }
+        })
+    }
+
+    /// Where each entry of each window is: an array over the axes of the indices and then the wide
+    /// axes of the windows, with vectors of places along `axes` of the operand.
+    ///
+    /// `batch` is the shape of the indices without the vectors.
+    pub fn places(&self, windows: &Windows, axes: &[usize], batch: &[Dim]) -> Expr<'g> {
+        let builder = self.indices.builder;
+        builder.helper("places", || {
+            let mut places = self.columns(windows, axes, batch);
+            let wide = wide_axes(windows, axes);
+            if wide.is_empty() {
+                return places;
+            }
+            let new: Vec<usize> = (0..wide.len()).map(|i| batch.len() + i).collect();
+            places = places.unsqueeze(&new);
+            let sizes: Vec<Dim> = wide.iter().map(|&axis| windows.sizes[axis].clone()).collect();
+            let column = |axis: usize| axes.iter().position(|&own| own == axis).unwrap_or(0);
+            let columns: Vec<usize> = wide.iter().map(|&axis| column(axis)).collect();
+            if let Some(offsets) = stored_offsets(builder, &sizes, &columns, axes.len()) {
+                return places + offsets;
+            }
+            for (i, (size, &column)) in sizes.iter().zip(&columns).enumerate() {
+                let behind: Vec<usize> = (1..=sizes.len() - i).collect();
+                let mut unit = vec![0; axes.len()];
+                unit[column] = 1;
+                places =
+                    places + Expr::range(builder, size).unsqueeze(&behind) * builder.ints(&unit);
+            }
+            places
+        })
+    }
+
+    /// The starts along `axes` of the operand, whichever way each gets its own.
+    fn columns(&self, windows: &Windows, axes: &[usize], batch: &[Dim]) -> Expr<'g> {
+        let builder = self.indices.builder;
+        let last = batch.len();
+        let indices = self.indices.cast(DType::I64);
+        let indices = if windows.mapped.len() == 1 { indices.unsqueeze(&[last]) } else { indices };
+        if windows.mapped == axes {
+            return indices;
+        }
+        let mut one = batch.to_vec();
+        one.push(Dim::Known(1));
+        let column = |&axis: &usize| {
+            if let Some(at) = windows.mapped.iter().position(|&own| own == axis) {
+                return indices.slice_axis(last, at as i64, at as i64 + 1);
+            }
+            match windows.batching.iter().find(|&&(own, _)| own == axis) {
+                Some(&(_, along)) => {
+                    let behind: Vec<usize> = (1..=batch.len() - along).collect();
+                    Expr::range(builder, &batch[along]).unsqueeze(&behind).expand(&one)
+                }
+                None => builder.constant_ints(DType::I64, &[], &[0]).expand(&one),
+            }
+        };
+        let columns: Vec<Expr<'g>> = axes.iter().map(column).collect();
+        Expr::concat(&columns, last)
+    }
+}
+
+/// A type that holds the values of `dtype` and that the runtime can move.
+pub(super) fn movable(dtype: DType) -> DType {
+    match dtype.bits() {
+        2 | 4 if dtype.is_int() => DType::I32,
+        ..=8 if dtype.is_float() => DType::F32,
+        _ => dtype,
+    }
+}
+
+/// The axes along which a window may have more than one entry.
+pub(super) fn wide_axes(windows: &Windows, axes: &[usize]) -> Vec<usize> {
+    let is_wide = |axis: &usize| {
+        !windows.collapsed.contains(axis)
+            && !windows.goes_along(*axis)
+            && !windows.sizes[*axis].is(1)
+    };
+    axes.iter().copied().filter(is_wide).collect()
+}
+
+/// Brings the axes of a value into the wanted order; those that are missing have size one.
+#[track_caller]
+pub(super) fn arrange<'g>(x: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g> {
+    let place = |axis: &Axis| have.iter().position(|own| own == axis);
+    let order: Vec<usize> = want.iter().filter_map(place).collect();
+    let new: Vec<usize> = (0..want.len()).filter(|&i| place(&want[i]).is_none()).collect();
+    x.transpose(&order).unsqueeze(&new)
+}
+
+/// `min(max(0, indices), size − window)` along each axis
+///
+/// `Clip` of 64-bit integers compares their halves in ONNX Runtime 1.31: what is from 2³¹ to 2³² goes
+/// to the wrong end. It is `enough` where no index is that large, or where only those count that were
+/// in bounds.
+#[track_caller]
+pub(super) fn clamp<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)], enough: bool) -> Expr<'g> {
+    let last = last_start(indices.builder, indices.dtype(), room);
+    if last.rank() > 0 || !enough {
+        return indices.max(0.0).min(last);
+    }
+    let zero = indices.constant(0.0);
+    indices.builder.node("Clip", &[indices, zero, last], Vec::new(), indices.ty())
+}
+
+/// Whether every number of a type is below 2³¹.
+pub(super) fn is_narrow(dtype: DType) -> bool {
+    dtype.bits() < 32 || dtype == DType::I32
+}
+
+/// Indices in a type that ONNX has for them, which also holds the sizes that they are compared with.
+#[track_caller]
+pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g> {
+    let is_small =
+        |&(size, _): &(&Dim, &Dim)| size.known().is_some_and(|size| i32::try_from(size).is_ok());
+    match indices.dtype() {
+        DType::I32 if room.iter().all(is_small) => indices,
+        // What is too large for a signed number must not become negative.
+        DType::U64 => {
+            let signed = indices.cast(DType::I64);
+            let largest = indices.builder.constant_ints(DType::I64, &[], &[i64::MAX]);
+            signed.less(0.0).select(largest, signed)
+        }
+        _ => indices.cast(DType::I64),
+    }
+}
+
+/// The last start at which a window fits along each axis; a scalar where it is the same for all.
+#[track_caller]
+fn last_start<'g>(builder: &'g Builder, dtype: DType, room: &[(&Dim, &Dim)]) -> Expr<'g> {
+    let difference = |&(size, window): &(&Dim, &Dim)| Some(size.known()? - window.known()?);
+    if let Some(known) = room.iter().map(difference).collect::<Option<Vec<i64>>>() {
+        return match known[..] {
+            [first, ..] if known.iter().all(|&last| last == first) => {
+                builder.constant_ints(dtype, &[], &[first])
+            }
+            _ => builder.constant_ints(dtype, &[known.len() as i64], &known),
+        };
+    }
+    let (sizes, windows): (Vec<Dim>, Vec<Dim>) =
+        room.iter().map(|&(size, window)| (size.clone(), window.clone())).unzip();
+    match room {
+        [(size, window)] => builder.size(size) - builder.size(window),
+        _ => builder.sizes(&sizes) - builder.sizes(&windows),
+    }
+}
+
+/// The places in a window, from its start, where they are few enough to be stored.
+fn stored_offsets<'g>(
+    builder: &'g Builder,
+    sizes: &[Dim],
+    columns: &[usize],
+    width: usize,
+) -> Option<Expr<'g>> {
+    let mut shape: Vec<i64> = sizes.iter().map(Dim::known).collect::<Option<_>>()?;
+    let count = shape.iter().try_fold(1i64, |all, &size| all.checked_mul(size))?;
+    if count.checked_mul(width as i64)? > LARGEST_STORED {
+        return None;
+    }
+    let mut offsets = Vec::new();
+    for entry in 0..count {
+        let mut vector = vec![0; width];
+        let mut rest = entry;
+        for (&size, &column) in shape.iter().zip(columns).rev() {
+            vector[column] = rest % size;
+            rest /= size;
+        }
+        offsets.extend(vector);
+    }
+    shape.push(width as i64);
+    Some(builder.constant_ints(DType::I64, &shape, &offsets))
+}
+
+/// One number for each vector of places in an array of the given sizes, row by row.
+#[track_caller]
+pub(super) fn linear<'g>(places: Expr<'g>, sizes: &[Dim]) -> Expr<'g> {
+    let builder = places.builder;
+    let last = places.rank() - 1;
+    if sizes.len() == 1 {
+        return places.squeeze(&[last]);
+    }
+    let strides: Vec<Dim> = (1..=sizes.len()).map(|i| builder.product(&sizes[i..])).collect();
+    (places * builder.sizes(&strides)).reduce_sum(&[last], false)
+}
+
+/// Takes the entries that vectors of places name; the first `batch` axes of both go together.
+#[track_caller]
+pub(super) fn gather_nd<'g>(x: Expr<'g>, places: Expr<'g>, width: usize, batch: usize) -> Expr<'g> {
+    let (from, at) = (x.shape(), places.shape());
+    let shape = [&at[..at.len() - 1], &from[batch + width..]].concat();
+    let attrs = match batch {
+        0 => Vec::new(),
+        _ => vec![("batch_dims", Attr::Int(batch as i64))],
+    };
+    x.builder.node("GatherND", &[x, places], attrs, Type::new(x.dtype(), shape))
+}

@@ -1,0 +1,86 @@
+//! What becomes of an entry that is written to more than once.
+
+use onnx::{Attr, DType, Expr};
+
+use super::places::movable;
+
+/// How updates are joined with what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reduction {
+    /// The last one stays.
+    Overwrite,
+    Add,
+    Multiply,
+    Min,
+    Max,
+}
+
+impl Reduction {
+    /// How ONNX is told; nothing, to overwrite.
+    pub fn attr(self) -> Option<(&'static str, Attr)> {
+        let name = match self {
+            Reduction::Overwrite => return None,
+            Reduction::Add => "add",
+            Reduction::Multiply => "mul",
+            Reduction::Min => "min",
+            Reduction::Max => "max",
+        };
+        Some(("reduction", name.into()))
+    }
+
+    /// The opset that has it.
+    pub fn opset(self) -> i64 {
+        match self {
+            Reduction::Min | Reduction::Max => 18,
+            _ => 16,
+        }
+    }
+
+    /// The reduction that does the same on flags that are numbers.
+    pub fn of_flags(self) -> Reduction {
+        match self {
+            Reduction::Add => Reduction::Max,
+            Reduction::Multiply => Reduction::Min,
+            same => same,
+        }
+    }
+
+    /// The type in which the runtime computes it: it adds and compares neither halves nor flags.
+    pub fn compute_type(self, dtype: DType) -> DType {
+        match dtype {
+            _ if self == Reduction::Overwrite => movable(dtype),
+            DType::Bool => DType::I32,
+            DType::F16 | DType::Bf16 => DType::F32,
+            _ => movable(dtype),
+        }
+    }
+
+    /// The update that changes nothing, of the type of `x`.
+    pub fn identity(self, x: Expr<'_>) -> Expr<'_> {
+        let (builder, dtype) = (x.builder, x.dtype());
+        let top_bit: i64 = match dtype.bits() {
+            0 => 0,
+            bits => 1 << (bits - 1),
+        };
+        match self {
+            // Minus zero: zero would change the sign of a minus zero.
+            Reduction::Overwrite | Reduction::Add => x.constant(-0.0),
+            Reduction::Multiply => x.constant(1.0),
+            Reduction::Min if dtype.is_float() => x.constant(f64::INFINITY),
+            Reduction::Max if dtype.is_float() => x.constant(f64::NEG_INFINITY),
+            Reduction::Min if dtype.is_signed_int() => {
+                builder.constant_ints(dtype, &[], &[top_bit.wrapping_sub(1)])
+            }
+            Reduction::Max if dtype.is_signed_int() => {
+                builder.constant_ints(dtype, &[], &[top_bit])
+            }
+            Reduction::Min => builder.constant_ints(dtype, &[], &[-1]),
+            Reduction::Max => builder.constant_ints(dtype, &[], &[0]),
+        }
+    }
+
+    /// Whether the runtime forgets a NaN that was there when a number comes.
+    pub fn loses_nan(self, dtype: DType) -> bool {
+        dtype.is_float() && matches!(self, Reduction::Min | Reduction::Max)
+    }
+}

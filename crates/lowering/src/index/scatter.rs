@@ -1,0 +1,325 @@
+//! Writing windows at computed places.
+
+use std::sync::Arc;
+
+use jaxpr::{Atom, Jaxpr};
+use onnx::{Attr, DType, Dim, Expr, Range};
+
+use super::numbers::{Axis, Mode, Windows, scatter_mode};
+use super::places::{Starts, gather_nd, linear, wide_axes};
+use super::reduction::Reduction;
+use crate::ctx::{Ctx, Eqn};
+use crate::error::{Refused, Result};
+
+/// `x[start(b…) + w…] = updates[b…, w…]`; a window that does not fit is moved until it does, or dropped
+///
+/// Of windows that meet, the last stays.
+pub(crate) fn scatter<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let body: Option<Arc<Jaxpr>> = eqn.param("update_jaxpr")?;
+    if body.is_some_and(|body| !is_second_argument(&body)) {
+        let what = "scatter with a function of its own".into();
+        return Err(Refused::NoCounterpart { what }.into());
+    }
+    scatter_by(eqn, Reduction::Overwrite, |updates| updates)
+}
+
+/// `x[start(b…) + w…] += updates[b…, w…]`
+pub(crate) fn scatter_add<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    scatter_by(eqn, Reduction::Add, |updates| updates)
+}
+
+/// `x[start(b…) + w…] -= updates[b…, w…]`
+pub(crate) fn scatter_sub<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    scatter_by(eqn, Reduction::Add, |updates| match updates.dtype().is_float() {
+        true => -updates,
+        false => updates.constant(0.0) - updates,
+    })
+}
+
+/// `x[start(b…) + w…] *= updates[b…, w…]`
+pub(crate) fn scatter_mul<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    scatter_by(eqn, Reduction::Multiply, |updates| updates)
+}
+
+/// `x[start(b…) + w…] = min(x[start(b…) + w…], updates[b…, w…])`
+pub(crate) fn scatter_min<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    scatter_by(eqn, Reduction::Min, |updates| updates)
+}
+
+/// `x[start(b…) + w…] = max(x[start(b…) + w…], updates[b…, w…])`
+pub(crate) fn scatter_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    scatter_by(eqn, Reduction::Max, |updates| updates)
+}
+
+/// Whether a function gives back its second argument.
+fn is_second_argument(body: &Jaxpr) -> bool {
+    match (&body.inputs[..], &body.outputs[..]) {
+        ([_, second], [Atom::Var(result)]) => second == result,
+        _ => false,
+    }
+}
+
+fn scatter_by<'g>(
+    eqn: &Eqn<'g, '_>,
+    reduction: Reduction,
+    prepare: fn(Expr<'g>) -> Expr<'g>,
+) -> Result<Expr<'g>> {
+    let [x, indices, updates] = eqn.operands()?;
+    let mut windows = Windows::of_scatter(eqn, x.rank(), &updates.shape())?;
+    let mode = scatter_mode(eqn)?;
+    // The body of the others is known from the name of the primitive.
+    eqn.ignore(&["update_jaxpr", "update_consts", "indices_are_sorted", "unique_indices"]);
+    let opset = x.builder.opset();
+    if reduction.opset() > opset {
+        let op = "ScatterElements with min or max".into();
+        return Err(Refused::NeedsOpset { op, needed: reduction.opset(), opset }.into());
+    }
+
+    let builder = x.builder;
+    if x.shape().iter().any(|dim| dim.is(0)) {
+        return Ok(x);
+    }
+    Ok(builder.helper("scatter", || {
+        // A single number is an array of one entry.
+        let array = if x.rank() == 0 {
+            windows.collapsed.push(0);
+            windows.sizes.push(Dim::Known(1));
+            x.unsqueeze(&[0])
+        } else {
+            x
+        };
+        let dtype = reduction.compute_type(x.dtype());
+        // An axis that may be empty has no place for an update that changes nothing.
+        let may_be_empty = array.shape().iter().any(|dim| dim.known().is_none());
+        let written = Scatter {
+            drops: mode == Mode::Fill && (reduction == Reduction::Overwrite || may_be_empty),
+            reduction: if x.dtype() == DType::Bool { reduction.of_flags() } else { reduction },
+            starts: Starts::new(indices, &windows, &array.shape(), mode == Mode::Fill),
+            windows: &windows,
+            batch: &indices.shape()[..indices.rank() - 1],
+        };
+        let (array, updates) = (array.cast(dtype), prepare(updates).cast(dtype));
+        let result = if windows.never_meet(&indices.shape()) {
+            written.at_once(array, updates)
+        } else {
+            written.in_turn(array, updates)
+        };
+        let result = result.cast(x.dtype());
+        if x.rank() == 0 { result.squeeze(&[0]) } else { result }
+    }))
+}
+
+/// What is written where.
+struct Scatter<'g, 'a> {
+    reduction: Reduction,
+    starts: Starts<'g>,
+    windows: &'a Windows,
+    batch: &'a [Dim],
+    /// Whether what is out of bounds is written behind the end, and not made to change nothing.
+    drops: bool,
+}
+
+impl<'g> Scatter<'g, '_> {
+    /// Windows that never meet, by `ScatterND`, which may write in any order and at once.
+    fn at_once(&self, x: Expr<'g>, updates: Expr<'g>) -> Expr<'g> {
+        let windows = self.windows;
+        let looked_up = windows.looked_up(&x.shape()).into_iter();
+        let last = looked_up.chain(windows.batching.iter().map(|&(own, _)| own)).max();
+        // No axis is moved: what is taken whole before the last that is not counts as looked up.
+        let axes: Vec<usize> = (0..=last.unwrap_or(0)).collect();
+        let places = self.starts.places(windows, &axes, self.batch);
+        let wide = wide_axes(windows, &axes).into_iter();
+        let indices = (0..self.batch.len()).map(Axis::Index);
+        let entries = wide.chain(axes.len()..x.rank()).map(Axis::Window);
+        let want: Vec<Axis> = indices.chain(entries).collect();
+        let mut updates = rearrange(updates, &windows.result_axes(updates.rank()), &want);
+
+        let there = || gather_nd(x, places, axes.len(), 0);
+        let reduction = match self.reduction {
+            Reduction::Min => {
+                updates = there().min(updates);
+                Reduction::Overwrite
+            }
+            Reduction::Max => {
+                updates = there().max(updates);
+                Reduction::Overwrite
+            }
+            other => other,
+        };
+        if let Some(inside) = self.starts.were_in_bounds {
+            // What is dropped writes what is there, or changes nothing.
+            let instead = match reduction {
+                Reduction::Overwrite => there(),
+                other => other.identity(updates),
+            };
+            let behind: Vec<usize> = (self.batch.len()..updates.rank()).collect();
+            updates = inside.unsqueeze(&behind).select(updates, instead);
+        }
+        write_nd(x, places, updates, reduction)
+    }
+
+    /// Windows that may meet, by `ScatterElements`: `ScatterND` of ONNX Runtime writes from several
+    /// threads at once, and loses updates.
+    fn in_turn(&self, x: Expr<'g>, updates: Expr<'g>) -> Expr<'g> {
+        let windows = self.windows;
+        let rank = x.rank();
+        let looked_up = windows.looked_up(&x.shape());
+        let have = windows.result_axes(updates.rank());
+        let updates = match self.starts.were_in_bounds.filter(|_| !self.drops) {
+            None => updates,
+            Some(inside) => {
+                let nothing = self.reduction.identity(updates);
+                inside.unsqueeze(&windows.offsets).select(updates, nothing)
+            }
+        };
+        if let [axis] = looked_up[..] {
+            let side_by_side = (0..rank).filter(|&own| own != axis).map(|own| (own, own));
+            if self.batch.len() == rank
+                && wide_axes(windows, &[axis]).is_empty()
+                && windows.batching.iter().copied().eq(side_by_side)
+            {
+                let want: Vec<Axis> = (0..rank).map(Axis::Index).collect();
+                let places = self.one_number_each(&[axis], &x.shape());
+                return self.write(x, places, rearrange(updates, &have, &want), axis);
+            }
+            if windows.batching.is_empty() {
+                return self.along(x, updates, &have, axis);
+            }
+        }
+        self.anywhere(x, updates, &have, &looked_up)
+    }
+
+    /// Along the one axis that is looked up.
+    fn along(&self, x: Expr<'g>, updates: Expr<'g>, have: &[Axis], axis: usize) -> Expr<'g> {
+        let places = self.one_number_each(&[axis], &x.shape());
+        let count = x.builder.product(&places.shape());
+        let at = (0..self.batch.len()).map(Axis::Index);
+        let wide = wide_axes(self.windows, &[axis]).into_iter().map(Axis::Window);
+        let behind = (axis + 1..x.rank()).map(Axis::Window);
+        let want: Vec<Axis> =
+            (0..axis).map(Axis::Window).chain(at).chain(wide).chain(behind).collect();
+        let mut shape = x.shape().to_vec();
+        shape[axis] = count.clone();
+        let updates = rearrange(updates, have, &want).reshape(&shape);
+        let mut line = vec![Dim::Known(1); x.rank()];
+        line[axis] = count;
+        self.write(x, places.reshape(&line), updates, axis)
+    }
+
+    /// Along any axes: what is looked up becomes one axis, and what is taken whole another.
+    fn anywhere(
+        &self,
+        x: Expr<'g>,
+        updates: Expr<'g>,
+        have: &[Axis],
+        looked_up: &[usize],
+    ) -> Expr<'g> {
+        let (builder, windows, rank) = (x.builder, self.windows, x.rank());
+        let is_placed = |axis: &usize| looked_up.contains(axis) || windows.goes_along(*axis);
+        let mut axes: Vec<usize> = (0..rank).filter(is_placed).collect();
+        if axes.is_empty() {
+            axes.push(0);
+        }
+        let whole: Vec<usize> = (0..rank).filter(|axis| !axes.contains(axis)).collect();
+        let order = [&axes[..], &whole].concat();
+        let moved = x.transpose(&order);
+        let shape = moved.shape();
+        let (placed, rest) = shape.split_at(axes.len());
+        let row = builder.product(rest);
+
+        let places = self.one_number_each(&axes, &x.shape());
+        let count = builder.product(&places.shape());
+        let indices = (0..self.batch.len()).map(Axis::Index);
+        let entries = wide_axes(windows, &axes).into_iter().chain(whole).map(Axis::Window);
+        let want: Vec<Axis> = indices.chain(entries).collect();
+        let updates = rearrange(updates, have, &want).reshape(&[count.clone(), row.clone()]);
+        let written = self.write(
+            moved.reshape(&[builder.product(placed), row]),
+            places.reshape(&[count, Dim::Known(1)]),
+            updates,
+            0,
+        );
+        let mut back = vec![0; rank];
+        for (place, &axis) in order.iter().enumerate() {
+            back[axis] = place;
+        }
+        written.reshape(&shape).transpose(&back)
+    }
+
+    /// The place of each entry as one number over `axes` of an array of this shape; where an update
+    /// is to be dropped, the one behind the last.
+    fn one_number_each(&self, axes: &[usize], shape: &[Dim]) -> Expr<'g> {
+        let sizes: Vec<Dim> = axes.iter().map(|&axis| shape[axis].clone()).collect();
+        let places = linear(self.starts.places(self.windows, axes, self.batch), &sizes);
+        match self.starts.were_in_bounds.filter(|_| self.drops) {
+            None => places,
+            Some(inside) => {
+                let behind: Vec<usize> = (self.batch.len()..places.rank()).collect();
+                let builder = places.builder;
+                inside.unsqueeze(&behind).select(places, builder.size(&builder.product(&sizes)))
+            }
+        }
+    }
+
+    /// Writes one update after the other along an axis; what is dropped goes to an entry behind the
+    /// last, which is then cut off.
+    fn write(&self, x: Expr<'g>, places: Expr<'g>, updates: Expr<'g>, axis: usize) -> Expr<'g> {
+        let places = places.expand(&updates.shape());
+        if !self.drops {
+            return write_elements(x, places, updates, axis, self.reduction);
+        }
+        let mut one = x.shape().to_vec();
+        one[axis] = Dim::Known(1);
+        let spare = x.constant(0.0).expand(&one);
+        let size = x.shape()[axis].clone();
+        let longer = Expr::concat_to(&[x, spare], axis, x.builder.plus(&size, 1));
+        let written = write_elements(longer, places, updates, axis, self.reduction);
+        let mut ranges = vec![Range::whole(); x.rank()];
+        ranges[axis].end = Dim::Known(-1);
+        written.slice(&ranges, &x.shape())
+    }
+}
+
+/// Brings the axes of updates into the wanted order, without those of size one that are not wanted.
+#[track_caller]
+fn rearrange<'g>(updates: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g> {
+    let (kept, narrow): (Vec<usize>, Vec<usize>) =
+        (0..have.len()).partition(|&place| want.contains(&have[place]));
+    let order = want.iter().filter_map(|axis| kept.iter().position(|&i| have[i] == *axis));
+    updates.squeeze(&narrow).transpose(&order.collect::<Vec<_>>())
+}
+
+/// `ScatterElements`, which writes one update after the other.
+#[track_caller]
+fn write_elements<'g>(
+    x: Expr<'g>,
+    places: Expr<'g>,
+    updates: Expr<'g>,
+    axis: usize,
+    reduction: Reduction,
+) -> Expr<'g> {
+    let write = |x: Expr<'g>, updates: Expr<'g>, reduction: Reduction| {
+        let mut attrs = vec![("axis", Attr::Int(axis as i64))];
+        attrs.extend(reduction.attr());
+        x.builder.node("ScatterElements", &[x, places, updates], attrs, x.ty())
+    };
+    let written = write(x, updates, reduction);
+    if !reduction.loses_nan(x.dtype()) {
+        return written;
+    }
+    let flag = |x: Expr<'g>| x.is_nan().cast(DType::I32);
+    let any_nan = write(flag(x), flag(updates), Reduction::Max).cast(DType::Bool);
+    any_nan.select(x.constant(f64::NAN), written)
+}
+
+/// `ScatterND`, for updates of which no two are for one place.
+#[track_caller]
+pub(super) fn write_nd<'g>(
+    x: Expr<'g>,
+    places: Expr<'g>,
+    updates: Expr<'g>,
+    reduction: Reduction,
+) -> Expr<'g> {
+    let attrs = reduction.attr().into_iter().collect();
+    x.builder.node("ScatterND", &[x, places, updates], attrs, x.ty())
+}

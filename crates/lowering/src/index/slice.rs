@@ -1,0 +1,85 @@
+//! One window at a computed place.
+
+use onnx::{DType, Dim, Expr};
+
+use super::numbers::Windows;
+use super::places::{Starts, as_index, clamp, is_narrow, wide_axes};
+use super::reduction::Reduction;
+use super::scatter::write_nd;
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+
+/// The window of the result's shape that starts at the other operands; where it would not fit, it
+/// starts earlier
+pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    eqn.ignore(&["slice_sizes"]);
+    let [x, starts @ ..] = &eqn.inputs[..] else {
+        return Err(eqn.broken("no operand").into());
+    };
+    let (shape, result) = (x.shape(), eqn.output()?);
+    let axes: Vec<usize> = (0..shape.len()).filter(|&i| shape[i] != result.shape[i]).collect();
+    if starts.len() + eqn.part_axes() != shape.len() {
+        return Err(eqn.broken("not a start for each axis").into());
+    }
+
+    let builder = ctx.builder;
+    let room: Vec<(&Dim, &Dim)> =
+        axes.iter().map(|&axis| (&shape[axis], &result.shape[axis])).collect();
+    if axes.is_empty() {
+        return Ok(*x);
+    }
+    let are_narrow = axes.iter().all(|&axis| is_narrow(starts[axis].dtype()));
+    let start = clamp(joined(&axes, starts, &room), &room, are_narrow);
+    if let ([axis], [(_, window)]) = (&axes[..], &room[..])
+        && window.is(1)
+    {
+        return Ok(x.gather(start, *axis));
+    }
+    let start = start.cast(DType::I64);
+    let sizes: Vec<Dim> = room.iter().map(|&(_, window)| window.clone()).collect();
+    let end = start + builder.sizes(&sizes);
+    let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+    let inputs = [*x, start, end, builder.ints(&axes)];
+    Ok(builder.node("Slice", &inputs, Vec::new(), result.clone()))
+}
+
+/// The operand with a window overwritten, which starts earlier where it would not fit
+pub(crate) fn dynamic_update_slice<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let [x, update, starts @ ..] = &eqn.inputs[..] else {
+        return Err(eqn.broken("no operand and update").into());
+    };
+    let shape = x.shape();
+    if starts.len() + eqn.part_axes() != shape.len() {
+        return Err(eqn.broken("not a start for each axis").into());
+    }
+    let parts: Vec<usize> =
+        (0..shape.len()).filter(|&axis| shape[axis] != update.shape()[axis]).collect();
+    if parts.is_empty() {
+        return Ok(*update);
+    }
+    let windows = Windows {
+        collapsed: Vec::new(),
+        batching: Vec::new(),
+        offsets: (0..shape.len()).collect(),
+        sizes: update.shape().to_vec(),
+        mapped: parts.clone(),
+    };
+    let room: Vec<(&Dim, &Dim)> =
+        parts.iter().map(|&axis| (&shape[axis], &windows.sizes[axis])).collect();
+    let starts = Starts::new(joined(&parts, starts, &room), &windows, &shape, false);
+    let axes: Vec<usize> = (0..=parts.last().copied().unwrap_or(0)).collect();
+    let places = starts.places(&windows, &axes, &[]);
+    let wide = wide_axes(&windows, &axes);
+    let narrow: Vec<usize> = axes.iter().copied().filter(|axis| !wide.contains(axis)).collect();
+    Ok(write_nd(*x, places, update.squeeze(&narrow), Reduction::Overwrite))
+}
+
+/// The starts along some axes, one after the other.
+fn joined<'g>(axes: &[usize], starts: &[Expr<'g>], room: &[(&Dim, &Dim)]) -> Expr<'g> {
+    let mut parts: Vec<Expr<'g>> =
+        axes.iter().map(|&axis| as_index(starts[axis].unsqueeze(&[0]), room)).collect();
+    if parts.iter().any(|part| part.dtype() != DType::I32) {
+        parts = parts.iter().map(|part| part.cast(DType::I64)).collect();
+    }
+    Expr::concat(&parts, 0)
+}
