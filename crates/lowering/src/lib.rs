@@ -4,6 +4,7 @@
 
 mod call;
 mod control;
+mod conv;
 mod convert;
 mod ctx;
 mod cumulative;
@@ -17,6 +18,7 @@ mod reduce;
 mod shape;
 #[cfg(test)]
 mod testing;
+mod window;
 
 pub use error::{LoweringError, Refused};
 pub use lower::{Failure, Options, lower};

@@ -2,6 +2,7 @@
 
 use crate::call::{call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat};
 use crate::control::{cond, scan, while_loop};
+use crate::conv::conv_general_dilated;
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{cumlogsumexp, cummax, cummin, cumprod, cumsum};
 use crate::dot_general::dot_general;
@@ -17,6 +18,10 @@ use crate::reduce::{
 use crate::shape::{
     broadcast_in_dim, concatenate, dim_as_value, iota, pad, reshape, rev, slice, split, squeeze,
     stack, tile, transpose, unstack,
+};
+use crate::window::{
+    reduce, reduce_window, reduce_window_max, reduce_window_min, reduce_window_sum,
+    select_and_gather_add, select_and_scatter_add,
 };
 
 /// Every primitive we lower, one line each, alphabetical within its family.
@@ -134,6 +139,29 @@ pub const PLUGINS: &[Plugin] = &[
     many("unstack", unstack),
     // Indexing.
     // Convolutions and windows.
+    eqn("conv_general_dilated", conv_general_dilated).limits(&[
+        "`precision` is a hint and is ignored",
+        "the window's sizes must be known",
+        "complex numbers are refused",
+    ]),
+    many("reduce", reduce).limits(&[
+        "an operation other than one of `add mul max min and or xor` must be on each element alone",
+        "with such an operation the size of the axis must be known",
+    ]),
+    many("reduce_window", reduce_window).limits(&[
+        "an operation other than one of `add mul max min and or xor` must be on each element alone",
+        "with such an operation the initial value must be its identity where windows are padded",
+    ]),
+    eqn("reduce_window_max", reduce_window_max).limits(&[
+        "ONNX Runtime gives −3.4·10³⁸ where all of a window in float32 is negative infinity",
+    ]),
+    eqn("reduce_window_min", reduce_window_min)
+        .limits(&["ONNX Runtime gives 3.4·10³⁸ where all of a window in float32 is infinity"]),
+    eqn("reduce_window_sum", reduce_window_sum),
+    eqn("select_and_gather_add", select_and_gather_add)
+        .limits(&["axes with windows must have known sizes", "NaN is never selected"]),
+    eqn("select_and_scatter_add", select_and_scatter_add)
+        .limits(&["axes with windows must have known sizes", "NaN is never selected"]),
     // Sorting.
     // Random numbers.
     // Complex numbers and Fourier transforms.
