@@ -73,7 +73,7 @@ LAYOUTS = [
 PADDING = [
     case("asymmetric", conv((1, 1), ((0, 2), (3, 1))), X2, W2),
     case("more_than_the_window", conv((2,), ((5, 4),)), X1, W1),
-    case("negative", conv((1, 1), ((-2, 1), (-1, -2))), X2, W2),
+    case("negative", conv((1, 1), ((-2, 2), (-1, -2))), X2, W2),
     case("negative_both", conv((2,), ((-2, -3),)), X1, W1),
     case("nothing_left", conv((1,), ((-4, -4),)), X1, W1),
     case("window_larger", conv((1,), "VALID"), array((2, 3, 2)), W1),
@@ -135,13 +135,13 @@ GROUPS = [
     ),
     case(
         "groups_spread",
-        conv((1, 1), "SAME", feature_group_count=2, lhs_dilation=(2, 2)),
+        conv((1, 1), ((1, 2), (2, 1)), feature_group_count=2, lhs_dilation=(2, 2)),
         array((2, 4, 5, 6)),
         array((6, 2, 3, 3), 1),
     ),
     case(
         "groups_spread_strided",
-        conv((2, 3), "SAME", feature_group_count=2, lhs_dilation=(2, 2)),
+        conv((2, 3), ((1, 2), (2, 1)), feature_group_count=2, lhs_dilation=(2, 2)),
         array((2, 4, 5, 6)),
         array((6, 2, 3, 3), 1),
     ),
@@ -182,7 +182,7 @@ TYPES = [
     ),
     case(
         "f64_spread",
-        conv((1, 1), "SAME", lhs_dilation=(2, 2)),
+        conv((1, 1), ((1, 2), (2, 1)), lhs_dilation=(2, 2)),
         X2.astype(np.float64),
         W2.astype(np.float64),
         **WIDE,
