@@ -50,6 +50,11 @@ def use(
     return Use(name, fn, shapes, sizes, **options)
 
 
+def sums(*cases: Use) -> list[Use]:
+    """Cases that sum: the order decides the last bit and the sign of a zero."""
+    return [dataclasses.replace(case, rtol=1e-6) for case in cases]
+
+
 def product(contracting: Any, batch: Any = ((), ())) -> Callable[..., Any]:
     return lambda x, y: lax.dot_general(x, y, (contracting, batch))
 
@@ -184,7 +189,7 @@ COUNTS = [
     use("an input of B+1", lambda x, y: lax.slice_in_dim(x, 1, None) + y, ("B+1",), ("B",)),
 ]
 
-PRODUCTS = [
+PRODUCTS = sums(
     use("matrices", product(((1,), (0,))), ("B", 4), (4, 5)),
     use("many rows", product(((2,), (0,))), ("B", "S", 4), (4, 5), sizes=TWO),
     use("batch", product(((2,), (1,)), ((0,), (0,))), ("B", 3, 4), ("B", 4, 5)),
@@ -196,6 +201,8 @@ PRODUCTS = [
         ("B", "S", 2, 4),
         sizes=TWO,
     ),
+    use("symbol of rows and a vector", product(((1,), (0,))), ("B", 4), (4,)),
+    use("a vector and a symbol of columns", product(((0,), (0,))), (4,), (4, "B")),
     use("summed over a symbol", product(((0,), (0,))), ("B", 3), ("B", 5)),
     use("vectors of a symbol", product(((0,), (0,))), ("B",), ("B",)),
     use("vector of a symbol and matrix", product(((0,), (0,))), ("B",), ("B", 4)),
@@ -205,7 +212,7 @@ PRODUCTS = [
     use("integers over a symbol", product(((0,), (0,))), ("B", 3), ("B", 5), dtype=np.int32),
     use("outer", product(((), ())), ("B",), ("S",), sizes=TWO),
     use("no columns, batch", product(((1,), (1,)), ((0,), (0,))), ("B", 4), ("B", 4)),
-]
+)
 
 REDUCTIONS = (
     [

@@ -61,6 +61,7 @@ pub(crate) fn remat<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
 }
 
 /// The operands themselves
+#[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn pass_through<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore(&["name"]);
     Ok(eqn.inputs.clone())
@@ -89,11 +90,11 @@ mod tests {
     fn a_call_is_the_nodes_of_its_body() {
         check(
             CALLED_TWICE,
-            expect![[r#"
+            expect![[r"
             graph test(in_0:f32[3]) -> (out_0)
             %0 = Sin(in_0)
             out_0:f32[3] = Sin(%0)
-        "#]],
+        "]],
         );
     }
 
@@ -101,28 +102,28 @@ mod tests {
     fn a_body_called_on_two_lines_has_nodes_of_two_call_paths() {
         check_places(
             CALLED_TWICE,
-            expect![[r#"
+            expect![[r"
             Sin @ f:3 < main:10 #jit(f)
             Sin @ f:3 < main:11 #jit(f)
-        "#]],
+        "]],
         );
     }
 
     #[test]
     fn a_body_may_return_its_argument_and_a_constant() {
         check(
-            r#"jaxpr main(a:f32[3]) {
+            r"jaxpr main(a:f32[3]) {
                 b:f32[3] c:f32[3] d:f32[] = closed_call{call_jaxpr=jaxpr f(a:f32[3]) {
                     return a, a, 1.0:f32[]
                 }} a
                 return b, c, d
-            }"#,
-            expect![[r#"
+            }",
+            expect![[r"
                 graph test(in_0:f32[3]) -> (out_0, out_1, out_2)
                 out_0:f32[3] = Identity(in_0)
                 out_1:f32[3] = Identity(in_0)
                 out_2:f32[] = Identity(1.0)
-            "#]],
+            "]],
         );
     }
 
@@ -139,9 +140,9 @@ mod tests {
                 }} a @ "model.py":10 in main
                 return b
             }"#,
-            expect![[r#"
+            expect![[r"
                 refused @ inner:3 < outer:7 < main:10 #jit(outer)/checkpoint: no plugin for `no_such_primitive`
-            "#]],
+            "]],
         );
     }
 
@@ -154,9 +155,9 @@ mod tests {
                 }} a @ "model.py":10 in main
                 return b
             }"#,
-            expect![[r#"
+            expect![[r"
                 refused @ main:10 #: parameter `surprise=1` of `jit` would be dropped: the plugin does not read it
-            "#]],
+            "]],
         );
     }
 
@@ -170,10 +171,10 @@ mod tests {
                 e:f32[3] = neg d
                 return e
             }"#,
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[3]) -> (out_0)
                 out_0:f32[3] = Neg(in_0)
-            "#]],
+            "]],
         );
     }
 }

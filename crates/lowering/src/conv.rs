@@ -44,9 +44,6 @@ pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Resu
 
     let compute = match compute_type(lhs.dtype(), rhs.dtype(), result.dtype, &Dim::Known(1)) {
         dtype if dtype.is_float() && dtype != DType::F64 => DType::F32,
-        dtype if dtype.is_complex() => {
-            return Err(Refused::NoKernel { op: "Conv".into(), dtype: dtype.to_string() }.into());
-        }
         dtype => dtype,
     };
     let window = window_of(eqn, rhs, &rhs_order[2..])?;
@@ -207,5 +204,60 @@ impl<'g> Input<'g> {
         }
         let amounts = builder.sizes(&amounts);
         builder.node("Pad", &[x, amounts], Vec::new(), Type::new(x.dtype(), shape))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    /// A convolution of the operands with the parameters that the test is about.
+    fn conv(types: &str, specs: &str, params: &str) -> String {
+        let [lhs, rhs, out] = [0, 1, 2].map(|i| types.split(' ').nth(i).unwrap_or_default());
+        format!(
+            "x:{lhs} w:{rhs} -> y:{out} = conv_general_dilated{{{params}; \
+             dimension_numbers=ConvDimensionNumbers({specs}); batch_group_count=1; \
+             precision=None; preferred_element_type=None}} x w"
+        )
+    }
+
+    const NCHW: &str = "lhs_spec=[0, 1, 2], rhs_spec=[0, 1, 2], out_spec=[0, 1, 2]";
+    const NWC: &str = "lhs_spec=[0, 2, 1], rhs_spec=[2, 1, 0], out_spec=[0, 2, 1]";
+
+    #[test]
+    fn in_the_layout_of_onnx_it_is_one_node() {
+        let params = "window_strides=[2]; padding=[(1, 1)]; lhs_dilation=[1]; rhs_dilation=[1]; \
+                      feature_group_count=1";
+        check(&conv("f32[B,3,8] f32[4,3,3] f32[B,4,4]", NCHW, params), expect![[""]]);
+    }
+
+    #[test]
+    fn another_layout_is_transposed_around_it() {
+        let params = "window_strides=[1]; padding=[(0, 0)]; lhs_dilation=[1]; rhs_dilation=[2]; \
+                      feature_group_count=3";
+        check(&conv("f32[2,8,3] f32[3,1,6] f32[2,4,6]", NWC, params), expect![[""]]);
+    }
+
+    #[test]
+    fn negative_padding_is_cut_before() {
+        let params = "window_strides=[1]; padding=[(-1, 2)]; lhs_dilation=[1]; rhs_dilation=[1]; \
+                      feature_group_count=1";
+        check(&conv("f32[2,3,8] f32[4,3,3] f32[2,4,7]", NCHW, params), expect![[""]]);
+    }
+
+    #[test]
+    fn an_array_that_is_spread_out_is_a_transposed_convolution() {
+        let params = "window_strides=[1]; padding=[(2, 1)]; lhs_dilation=[2]; rhs_dilation=[1]; \
+                      feature_group_count=1";
+        check(&conv("f32[2,3,8] f32[4,3,3] f32[2,4,16]", NCHW, params), expect![[""]]);
+    }
+
+    #[test]
+    fn in_double_precision_it_is_a_product() {
+        let params = "window_strides=[1]; padding=[(1, 0)]; lhs_dilation=[1]; rhs_dilation=[1]; \
+                      feature_group_count=1";
+        check(&conv("f64[2,3,4] f64[4,3,2] f64[2,4,4]", NCHW, params), expect![[""]]);
     }
 }

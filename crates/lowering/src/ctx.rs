@@ -1,16 +1,19 @@
 //! What a plugin is given: the equation, and the means to build.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use jaxpr::{Atom, Aval, FromParam, Jaxpr, ParamError, Reading};
 use onnx::build::Place;
-use onnx::{Builder, DType, Dim, Expr, Problem, Size, SizeOp, Tensor, Type};
+use onnx::{Builder, Dim, Expr, Problem, Size, SizeOp, Tensor, Type};
 use provenance::{ScopeKind, StackId};
 use rustc_hash::FxHashMap;
 
+use crate::complex::{Complex, part_type};
+use crate::element::Element;
 use crate::error::{LoweringError, Refused, Result, Stop};
-use crate::plugin::{Lower, Plugin};
+use crate::plugin::{Lower, Parts, Plugin};
 
 /// The lowering of one program.
 pub(crate) struct Ctx<'g> {
@@ -30,10 +33,14 @@ pub(crate) struct Eqn<'g, 'a> {
     pub inputs: Vec<Expr<'g>>,
     /// The types that JAX says the results have.
     pub outputs: Vec<Type>,
-    params: Reading<'a>,
+    /// What JAX calls the elements of the operands.
+    pub input_dtypes: Vec<jaxpr::DType>,
+    /// What JAX calls the elements of the results.
+    pub output_dtypes: Vec<jaxpr::DType>,
+    params: Rc<Reading<'a>>,
 }
 
-impl<'g> Eqn<'g, '_> {
+impl<'g, 'a> Eqn<'g, 'a> {
     /// The operands of a primitive that has `N`.
     pub fn operands<const N: usize>(&self) -> std::result::Result<[Expr<'g>; N], Refused> {
         self.inputs.as_slice().try_into().map_err(|_| Refused::Internal {
@@ -84,6 +91,57 @@ impl<'g> Eqn<'g, '_> {
         Ok(())
     }
 
+    /// The parameters of an elementwise primitive: `accuracy` is a hint, the others would change the
+    /// result.
+    fn ignore_hints(&self) -> std::result::Result<(), Refused> {
+        self.ignore(&["accuracy"]);
+        self.refuse(&["out_dtype", "out_sharding"])
+    }
+
+    /// Whether an operand is complex.
+    pub fn is_complex_operand(&self, index: usize) -> bool {
+        matches!(self.input_dtypes.get(index), Some(jaxpr::DType::C64 | jaxpr::DType::C128))
+    }
+
+    /// The equation on one part of each complex operand; the others stay.
+    fn part(&self, part: &dyn Fn(Complex<'g>) -> Expr<'g>) -> Eqn<'g, 'a> {
+        let operands = self.inputs.iter().enumerate().map(|(index, &input)| {
+            if self.is_complex_operand(index) { part(Complex::of(input)) } else { input }
+        });
+        self.with_operands(operands.collect())
+    }
+
+    /// The equation on real operands in place of complex ones.
+    fn with_operands(&self, inputs: Vec<Expr<'g>>) -> Eqn<'g, 'a> {
+        let real = |dtypes: &[jaxpr::DType]| -> Vec<jaxpr::DType> {
+            let real = |dtype: &jaxpr::DType| match dtype {
+                jaxpr::DType::C64 => jaxpr::DType::F32,
+                jaxpr::DType::C128 => jaxpr::DType::F64,
+                other => other.clone(),
+            };
+            dtypes.iter().map(real).collect()
+        };
+        let outputs = self.outputs.iter().zip(&self.output_dtypes);
+        Eqn {
+            primitive: self.primitive,
+            inputs,
+            outputs: outputs
+                .map(
+                    |(ty, dtype)| {
+                        if Element::has_parts(dtype) { part_type(ty) } else { ty.clone() }
+                    },
+                )
+                .collect(),
+            input_dtypes: real(&self.input_dtypes),
+            output_dtypes: real(&self.output_dtypes),
+            params: self.params.clone(),
+        }
+    }
+
+    fn refused_of(&self, dtype: &jaxpr::DType) -> Refused {
+        Refused::NoCounterpart { what: format!("{} of {dtype}", self.primitive) }
+    }
+
     /// A refusal because the equation is not what its primitive should be.
     pub fn broken(&self, what: &str) -> Refused {
         Refused::Internal { primitive: self.primitive.clone(), what: what.into() }
@@ -92,6 +150,17 @@ impl<'g> Eqn<'g, '_> {
     /// The type of the one result.
     pub fn output(&self) -> std::result::Result<&Type, Refused> {
         self.outputs.first().ok_or_else(|| self.broken("no result"))
+    }
+
+    /// How many axes the first result has behind those that JAX knows: one where its elements are
+    /// carried as parts, else none.
+    pub fn part_axes(&self) -> usize {
+        usize::from(self.output_dtypes.first().is_some_and(Element::has_parts))
+    }
+
+    /// The first element type of the equation that is carried as parts.
+    fn dtype_with_parts(&self) -> Option<&jaxpr::DType> {
+        self.input_dtypes.iter().chain(&self.output_dtypes).find(|dtype| Element::has_parts(dtype))
     }
 }
 
@@ -117,12 +186,18 @@ impl<'g> Ctx<'g> {
 
     /// The ONNX type of a value; its sizes can be computed from then on.
     pub fn ty(&self, aval: &Aval) -> std::result::Result<Type, Refused> {
-        match (aval, &*self.on_each.borrow()) {
-            (Aval::Array { dtype, shape }, Some(each)) if shape.is_empty() => {
-                Ok(Type::new(dtype_of(dtype)?, each.clone()))
+        match aval {
+            Aval::Array { dtype, shape } => {
+                let Element { dtype, parts } = Element::of(dtype)?;
+                let each = self.on_each.borrow().as_ref().filter(|_| shape.is_empty()).cloned();
+                let mut shape = match each {
+                    Some(each) => each.to_vec(),
+                    None => self.dims(shape)?,
+                };
+                shape.extend(parts.map(Dim::Known));
+                Ok(Type::new(dtype, shape))
             }
-            (Aval::Array { dtype, shape }, _) => Ok(Type::new(dtype_of(dtype)?, self.dims(shape)?)),
-            (Aval::Other(text), _) => Err(Refused::NoType { dtype: text.to_string() }),
+            Aval::Other(text) => Err(Refused::NoType { dtype: text.to_string() }),
         }
     }
 
@@ -171,12 +246,13 @@ impl<'g> Ctx<'g> {
 
     /// A constant of the jaxpr as an initializer.
     pub fn constant(&self, constant: &jaxpr::Constant) -> std::result::Result<Expr<'g>, Refused> {
-        let dtype = dtype_of(&constant.dtype)?;
+        let Element { dtype, parts } = Element::of(&constant.dtype)?;
         let data = match dtype.bits() {
             bits @ (2 | 4) => pack(&constant.data, bits),
             _ => constant.data.clone(),
         };
-        let tensor = Tensor { dtype, shape: constant.shape.to_vec(), data };
+        let shape = constant.shape.iter().copied().chain(parts).collect();
+        let tensor = Tensor { dtype, shape, data };
         Ok(self.builder.tensor(tensor, constant.name.clone()))
     }
 
@@ -322,9 +398,14 @@ impl<'g> Ctx<'g> {
             primitive,
             inputs,
             outputs: outputs.collect::<std::result::Result<_, _>>()?,
-            params: data.params.reading(),
+            input_dtypes: data.inputs.iter().filter_map(|atom| jaxpr.atom_dtype(atom)).collect(),
+            output_dtypes: data.outputs.iter().filter_map(|&var| jaxpr.aval(var).dtype()).collect(),
+            params: Rc::new(data.params.reading()),
         };
-        let results = self.run(plugin, &eqn)?;
+        let results = match eqn.dtype_with_parts() {
+            Some(dtype) => self.run_on_parts(plugin, &eqn, dtype)?,
+            None => self.run(plugin, &eqn)?,
+        };
         if let Some(problem) = self.builder.take_problem() {
             return Err(refusal(problem, primitive, self.builder.opset()).into());
         }
@@ -341,11 +422,50 @@ impl<'g> Ctx<'g> {
         Ok(results)
     }
 
+    /// Runs a plugin on elements that are carried as parts, as it says it takes them.
+    fn run_on_parts(
+        &self,
+        plugin: &Plugin,
+        eqn: &Eqn<'g, '_>,
+        dtype: &jaxpr::DType,
+    ) -> Result<Vec<Expr<'g>>> {
+        let is_complex = matches!(dtype, jaxpr::DType::C64 | jaxpr::DType::C128);
+        match plugin.parts {
+            Parts::AsTheyAre => self.run(plugin, eqn),
+            _ if !is_complex => Err(eqn.refused_of(dtype).into()),
+            Parts::Refused => Err(eqn.refused_of(dtype).into()),
+            Parts::Linear => {
+                let re = self.run(plugin, &eqn.part(&|z| z.re))?;
+                let im = self.run(plugin, &eqn.part(&|z| z.im))?;
+                Ok(re.into_iter().zip(im).map(|(re, im)| Complex { re, im }.pairs()).collect())
+            }
+            Parts::Bilinear => {
+                let [z, w] = eqn.operands()?.map(Complex::of);
+                let run = |x: Expr<'g>, y: Expr<'g>| -> Result<Expr<'g>> {
+                    let results = self.run(plugin, &eqn.with_operands(vec![x, y]))?;
+                    Ok(results.first().copied().ok_or_else(|| eqn.broken("no result"))?)
+                };
+                let re = run(z.re, w.re)? - run(z.im, w.im)?;
+                let im = run(z.re, w.im)? + run(z.im, w.re)?;
+                Ok(vec![Complex { re, im }.pairs()])
+            }
+            Parts::Unary(formula) => {
+                eqn.ignore_hints()?;
+                let [z] = eqn.operands()?.map(Complex::of);
+                Ok(vec![formula(z).pairs()])
+            }
+            Parts::Binary(formula) => {
+                eqn.ignore_hints()?;
+                let [z, w] = eqn.operands()?.map(Complex::of);
+                Ok(vec![formula(z, w).pairs()])
+            }
+            Parts::Eqn(lower) => Ok(vec![lower(self, eqn)?]),
+        }
+    }
+
     fn run(&self, plugin: &Plugin, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
         if let Lower::Unary(_) | Lower::Binary(_) = plugin.lower {
-            // `accuracy` is a hint; the others would change the result.
-            eqn.ignore(&["accuracy"]);
-            eqn.refuse(&["out_dtype", "out_sharding"])?;
+            eqn.ignore_hints()?;
         }
         match plugin.lower {
             Lower::Unary(formula) => {
@@ -388,40 +508,6 @@ fn refusal(problem: Problem, primitive: &Arc<str>, opset: i64) -> Refused {
         Problem::Internal(what) => Refused::Internal { primitive: primitive.clone(), what },
         other => Refused::Internal { primitive: primitive.clone(), what: format!("{other:?}") },
     }
-}
-
-/// The ONNX type with the same elements.
-pub(crate) fn dtype_of(dtype: &jaxpr::DType) -> std::result::Result<DType, Refused> {
-    use jaxpr::DType as J;
-    Ok(match dtype {
-        J::Bool => DType::Bool,
-        J::I2 => DType::I2,
-        J::I4 => DType::I4,
-        J::I8 => DType::I8,
-        J::I16 => DType::I16,
-        J::I32 => DType::I32,
-        J::I64 => DType::I64,
-        J::U2 => DType::U2,
-        J::U4 => DType::U4,
-        J::U8 => DType::U8,
-        J::U16 => DType::U16,
-        J::U32 => DType::U32,
-        J::U64 => DType::U64,
-        J::F8E4M3Fn => DType::F8E4M3Fn,
-        J::F8E4M3FnUz => DType::F8E4M3FnUz,
-        J::F8E5M2 => DType::F8E5M2,
-        J::F8E5M2FnUz => DType::F8E5M2FnUz,
-        J::F8E8M0 => DType::F8E8M0,
-        J::F16 => DType::F16,
-        J::Bf16 => DType::Bf16,
-        J::F32 => DType::F32,
-        J::F64 => DType::F64,
-        J::C64 => DType::C64,
-        J::C128 => DType::C128,
-        J::Key(_) | J::Other(_) => {
-            return Err(Refused::NoType { dtype: dtype.to_string() });
-        }
-    })
 }
 
 /// Packs elements that came a byte each, the first in the lowest bits.

@@ -33,6 +33,8 @@ pub(crate) fn select_n<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         _ => return Err(eqn.broken("no cases").into()),
     };
     let (&first, others) = cases.split_first().ok_or_else(|| eqn.broken("no cases"))?;
+    let behind: Vec<usize> = (which.rank()..which.rank() + eqn.part_axes()).collect();
+    let which = which.unsqueeze(&behind);
     if which.dtype() == DType::Bool {
         let chosen = others.first().map(|&second| which.select(second, first));
         return Ok(chosen.unwrap_or(first).expand(&shape));

@@ -3,12 +3,14 @@
 //! [`PLUGINS`] is the table; everything else is what its lines refer to.
 
 mod call;
+mod complex;
 mod control;
 mod conv;
 mod convert;
 mod ctx;
 mod cumulative;
 mod dot_general;
+mod element;
 mod elementwise;
 mod error;
 mod lower;
@@ -16,6 +18,7 @@ mod plugin;
 mod plugins;
 mod reduce;
 mod shape;
+mod sort;
 #[cfg(test)]
 mod testing;
 mod window;

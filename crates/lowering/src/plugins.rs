@@ -1,6 +1,7 @@
 //! The table.
 
 use crate::call::{call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat};
+use crate::complex;
 use crate::control::{cond, scan, while_loop};
 use crate::conv::conv_general_dilated;
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
@@ -19,6 +20,7 @@ use crate::shape::{
     broadcast_in_dim, concatenate, dim_as_value, iota, pad, reshape, rev, slice, split, squeeze,
     stack, tile, transpose, unstack,
 };
+use crate::sort::{approx_top_k, sort, top_k};
 use crate::window::{
     reduce, reduce_window, reduce_window_max, reduce_window_min, reduce_window_sum,
     select_and_gather_add, select_and_scatter_add,
@@ -27,22 +29,22 @@ use crate::window::{
 /// Every primitive we lower, one line each, alphabetical within its family.
 pub const PLUGINS: &[Plugin] = &[
     // Arithmetic.
-    unary("abs", |x| x.abs()),
-    binary("add", |x, y| x + y),
-    binary("add_any", |x, y| x + y),
+    unary("abs", |x| x.abs()).complex_eqn(complex::abs),
+    binary("add", |x, y| x + y).parts(),
+    binary("add_any", |x, y| x + y).parts(),
     eqn("clamp", clamp),
-    binary("div", arithmetic::div),
-    eqn("integer_pow", power::integer_pow),
+    binary("div", arithmetic::div).complex_pair(|z, w| z.div(w)),
+    eqn("integer_pow", power::integer_pow).complex_eqn(complex::integer_pow),
     binary("max", arithmetic::max).limits(&["of zeros with different signs it may be either"]),
     binary("min", arithmetic::min).limits(&["of zeros with different signs it may be either"]),
-    binary("mul", |x, y| x * y),
-    unary("neg", |x| -x),
+    binary("mul", |x, y| x * y).bilinear(),
+    unary("neg", |x| -x).parts(),
     binary("nextafter", bits::nextafter).limits(&["a negative zero may come out positive"]),
-    binary("pow", power::pow),
+    binary("pow", power::pow).complex_pair(|z, w| z.pow(w)),
     binary("rem", arithmetic::rem),
-    unary("sign", arithmetic::sign),
-    unary("square", |x| x * x),
-    binary("sub", |x, y| x - y),
+    unary("sign", arithmetic::sign).complex(|z| z.sign()),
+    unary("square", |x| x * x).complex(|z| z.square()),
+    binary("sub", |x, y| x - y).parts(),
     // Bits and logic.
     binary("and", bits::and),
     unary("clz", bits::clz),
@@ -54,7 +56,7 @@ pub const PLUGINS: &[Plugin] = &[
     binary("shift_right_logical", bits::shift_right_logical),
     binary("xor", bits::xor),
     // Comparison and selection.
-    binary("eq", |x, y| x.equal(y)),
+    binary("eq", |x, y| x.equal(y)).complex_eqn(complex::eq),
     binary("ge", compare::ge),
     binary("gt", compare::gt),
     unary("is_finite", compare::is_finite),
@@ -62,8 +64,9 @@ pub const PLUGINS: &[Plugin] = &[
     binary("le_to", compare::le_to).limits(&["every NaN counts as positive"]),
     binary("lt", compare::lt),
     binary("lt_to", compare::lt_to).limits(&["every NaN counts as positive"]),
-    binary("ne", |x, y| x.not_equal(y)),
+    binary("ne", |x, y| x.not_equal(y)).complex_eqn(complex::ne),
     eqn("select_n", select_n)
+        .parts()
         .limits(&["ONNX Runtime makes a negative zero positive, in any case but the first"]),
     // Rounding.
     unary("ceil", |x| x.ceil()),
@@ -71,16 +74,16 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("round", rounding::round),
     // Powers, exponentials, logarithms.
     unary("cbrt", power::cbrt),
-    unary("exp", |x| x.exp()),
+    unary("exp", |x| x.exp()).complex(|z| z.exp()),
     unary("exp2", exponential::exp2),
-    unary("expm1", exponential::expm1),
-    unary("log", |x| x.log()),
-    unary("log1p", exponential::log1p),
-    unary("logistic", exponential::logistic).limits(&[
+    unary("expm1", exponential::expm1).complex(|z| z.expm1()),
+    unary("log", |x| x.log()).complex(|z| z.log()),
+    unary("log1p", exponential::log1p).complex(|z| z.log1p()),
+    unary("logistic", exponential::logistic).complex(|z| z.logistic()).limits(&[
         "in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18",
     ]),
-    unary("rsqrt", |x| x.sqrt().recip()),
-    unary("sqrt", |x| x.sqrt()),
+    unary("rsqrt", |x| x.sqrt().recip()).complex(|z| z.rsqrt()),
+    unary("sqrt", |x| x.sqrt()).complex(|z| z.sqrt()),
     // Trigonometric and hyperbolic.
     unary("acos", trigonometric::acos),
     unary("acosh", hyperbolic::acosh),
@@ -89,12 +92,12 @@ pub const PLUGINS: &[Plugin] = &[
     unary("atan", trigonometric::atan),
     binary("atan2", trigonometric::atan2),
     unary("atanh", hyperbolic::atanh),
-    unary("cos", |x| x.cos()),
-    unary("cosh", hyperbolic::cosh),
-    unary("sin", |x| x.sin()),
-    unary("sinh", hyperbolic::sinh),
-    unary("tan", trigonometric::tan),
-    unary("tanh", |x| x.tanh()),
+    unary("cos", |x| x.cos()).complex(|z| z.cos()),
+    unary("cosh", hyperbolic::cosh).complex(|z| z.cosh()),
+    unary("sin", |x| x.sin()).complex(|z| z.sin()),
+    unary("sinh", hyperbolic::sinh).complex(|z| z.sinh()),
+    unary("tan", trigonometric::tan).complex(|z| z.tan()),
+    unary("tanh", |x| x.tanh()).complex(|z| z.tanh()),
     // Special functions.
     unary("digamma", gamma::digamma),
     unary("erf", special::erf),
@@ -104,7 +107,7 @@ pub const PLUGINS: &[Plugin] = &[
     // Types.
     eqn("bitcast_convert_type", bitcast)
         .limits(&["before opset 26 a NaN loses its sign and payload"]),
-    eqn("convert_element_type", convert_element_type),
+    eqn("convert_element_type", convert_element_type).complex_eqn(complex::convert),
     eqn("reduce_precision", reduce_precision).limits(&["a mantissa of no bits is refused"]),
     // Reductions.
     eqn("argmax", argmax),
@@ -114,36 +117,34 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("reduce_min", reduce_min).limits(NOT_EMPTY_OF_64_BITS),
     eqn("reduce_or", reduce_or).limits(KNOWN_SIZE_FOR_INTS),
     eqn("reduce_prod", reduce_prod).limits(KNOWN_SIZE_FOR_INTS),
-    eqn("reduce_sum", reduce_sum),
+    eqn("reduce_sum", reduce_sum).linear(),
     eqn("reduce_xor", reduce_xor).limits(KNOWN_SIZE_FOR_INTS),
     // Cumulative.
     eqn("cumlogsumexp", cumlogsumexp).limits(KNOWN_SIZE),
     eqn("cummax", cummax).limits(KNOWN_SIZE),
     eqn("cummin", cummin).limits(KNOWN_SIZE),
     eqn("cumprod", cumprod).limits(KNOWN_SIZE),
-    eqn("cumsum", cumsum),
+    eqn("cumsum", cumsum).linear(),
     // Shapes.
-    eqn("broadcast_in_dim", broadcast_in_dim),
-    eqn("concatenate", concatenate),
+    eqn("broadcast_in_dim", broadcast_in_dim).parts(),
+    eqn("concatenate", concatenate).parts(),
     eqn("dim_as_value", dim_as_value),
     eqn("iota", iota),
-    eqn("pad", pad).limits(&["interior padding needs an axis of known size"]),
-    eqn("reshape", reshape),
-    eqn("rev", rev),
-    eqn("slice", slice),
-    many("split", split),
-    eqn("squeeze", squeeze),
-    eqn("stack", stack),
-    eqn("tile", tile),
-    eqn("transpose", transpose),
-    many("unstack", unstack),
+    eqn("pad", pad).linear().limits(&["interior padding needs an axis of known size"]),
+    eqn("reshape", reshape).parts(),
+    eqn("rev", rev).parts(),
+    eqn("slice", slice).parts(),
+    many("split", split).parts(),
+    eqn("squeeze", squeeze).parts(),
+    eqn("stack", stack).parts(),
+    eqn("tile", tile).parts(),
+    eqn("transpose", transpose).parts(),
+    many("unstack", unstack).parts(),
     // Indexing.
     // Convolutions and windows.
-    eqn("conv_general_dilated", conv_general_dilated).limits(&[
-        "`precision` is a hint and is ignored",
-        "the window's sizes must be known",
-        "complex numbers are refused",
-    ]),
+    eqn("conv_general_dilated", conv_general_dilated)
+        .bilinear()
+        .limits(&["`precision` is a hint and is ignored", "the window's sizes must be known"]),
     many("reduce", reduce).limits(&[
         "an operation other than one of `add mul max min and or xor` must be on each element alone",
         "with such an operation the size of the axis must be known",
@@ -157,35 +158,43 @@ pub const PLUGINS: &[Plugin] = &[
     ]),
     eqn("reduce_window_min", reduce_window_min)
         .limits(&["ONNX Runtime gives 3.4·10³⁸ where all of a window in float32 is infinity"]),
-    eqn("reduce_window_sum", reduce_window_sum),
+    eqn("reduce_window_sum", reduce_window_sum).linear(),
     eqn("select_and_gather_add", select_and_gather_add)
         .limits(&["axes with windows must have known sizes", "NaN is never selected"]),
     eqn("select_and_scatter_add", select_and_scatter_add)
         .limits(&["axes with windows must have known sizes", "NaN is never selected"]),
     // Sorting.
+    many("approx_top_k", approx_top_k).limits(&["every one of the `k` is found"]),
+    many("sort", sort).parts(),
+    many("top_k", top_k).limits(&["every NaN counts as positive, so it is among the largest"]),
     // Random numbers.
     // Complex numbers and Fourier transforms.
+    eqn("complex", complex::complex).parts(),
+    eqn("conj", complex::conj).parts(),
+    eqn("fft", complex::fft).parts(),
+    eqn("imag", complex::imag).parts(),
+    eqn("real", complex::real).parts(),
     // Linear algebra.
-    eqn("dot_general", dot_general).limits(&["`precision` is a hint and is ignored"]),
+    eqn("dot_general", dot_general).bilinear().limits(&["`precision` is a hint and is ignored"]),
     // Branches and loops.
-    many("cond", cond),
-    many("scan", scan),
-    many("while", while_loop),
+    many("cond", cond).parts(),
+    many("scan", scan).parts(),
+    many("while", while_loop).parts(),
     // Calls and what only concerns transformations.
-    many("call", call),
-    many("checkpoint", remat),
-    many("closed_call", call),
-    many("copy", pass_through),
-    many("core_call", call),
-    many("custom_jvp_call", custom_jvp_call),
-    many("custom_vjp_call", custom_vjp_call),
-    many("custom_vjp_call_jaxpr", custom_vjp_call),
-    many("jit", jit),
-    many("name", pass_through),
-    many("optimization_barrier", pass_through),
-    many("pjit", jit),
-    many("remat2", remat),
-    many("stop_gradient", pass_through),
+    many("call", call).parts(),
+    many("checkpoint", remat).parts(),
+    many("closed_call", call).parts(),
+    many("copy", pass_through).parts(),
+    many("core_call", call).parts(),
+    many("custom_jvp_call", custom_jvp_call).parts(),
+    many("custom_vjp_call", custom_vjp_call).parts(),
+    many("custom_vjp_call_jaxpr", custom_vjp_call).parts(),
+    many("jit", jit).parts(),
+    many("name", pass_through).parts(),
+    many("optimization_barrier", pass_through).parts(),
+    many("pjit", jit).parts(),
+    many("remat2", remat).parts(),
+    many("stop_gradient", pass_through).parts(),
 ];
 
 const KNOWN_SIZE: &[&str] = &["the axis must have a known size"];

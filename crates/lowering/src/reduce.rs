@@ -8,7 +8,7 @@ use onnx::{DType, Dim, Expr};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-pub(crate) use extreme::{argmax, argmin, reduce_max, reduce_min};
+pub(crate) use extreme::{argmax, argmin, ordered_as_signed, reduce_max, reduce_min};
 pub(crate) use monoid::Monoid;
 
 /// `Σ x` over the axes
@@ -73,8 +73,9 @@ fn sum_of_ints<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     }
     // Products of unsigned numbers do not run over an empty axis, and wrap as signed ones do.
     let signed = x.cast(if x.dtype().bits() < 64 { DType::I32 } else { DType::I64 });
-    let ones = signed.constant(1.0).expand(&[count]);
-    joined_last(signed, axes).matmul(ones).cast(x.dtype())
+    let ones = signed.constant(1.0).expand(&[count, Dim::Known(1)]);
+    let sums = joined_last(signed, axes).matmul(ones);
+    sums.squeeze(&[sums.rank() - 1]).cast(x.dtype())
 }
 
 /// The axes joined into one, behind the others.
@@ -91,10 +92,10 @@ fn joined_last<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
 ///
 /// The runtime refuses an empty axis of flags, but knows the least and the greatest byte.
 fn of_flags<'g>(x: Expr<'g>, op: &str, axes: &[usize]) -> Expr<'g> {
-    match may_be_empty(x, axes) {
-        true => x.cast(DType::U8).reduce(op, axes, false).cast(DType::Bool),
-        false => x.reduce(op, axes, false),
+    if !may_be_empty(x, axes) {
+        return x.reduce(op, axes, false);
     }
+    x.cast(DType::U8).reduce(op, axes, false).cast(DType::Bool)
 }
 
 /// Whether nothing may be there to reduce.
@@ -149,10 +150,10 @@ mod tests {
     fn a_sum_of_floats_is_one_node() {
         check(
             "x:f32[2,3] -> y:f32[2] = reduce_sum{axes=[1]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[2,3]) -> (out_0)
                 out_0:f32[2] = ReduceSum(in_0, [1]:i64) {keepdims=0}
-            "#]],
+            "]],
         );
     }
 
@@ -160,12 +161,12 @@ mod tests {
     fn a_sum_of_integers_is_wide_enough_to_wrap() {
         check(
             "x:i32[2,3] -> y:i32[2] = reduce_sum{axes=[1]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:i32[2,3]) -> (out_0)
                 %0 = Cast(in_0) {to=7}
                 %1 = ReduceSum(%0, [1]:i64) {keepdims=0}
                 out_0:i32[2] = Cast(%1) {to=6}
-            "#]],
+            "]],
         );
     }
 
@@ -173,12 +174,13 @@ mod tests {
     fn a_sum_of_64_bits_is_a_product_with_ones() {
         check(
             "x:i64[2,3] -> y:i64[3] = reduce_sum{axes=[0]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:i64[2,3]) -> (out_0)
-                %0 = Expand(1:i64, [2]:i64)
+                %0 = Expand(1:i64, [2, 1]:i64)
                 %1 = Transpose(in_0) {perm=[1, 0]}
-                out_0:i64[3] = MatMul(%1, %0)
-            "#]],
+                %2 = MatMul(%1, %0)
+                out_0:i64[3] = Squeeze(%2, [1]:i64)
+            "]],
         );
     }
 
@@ -186,10 +188,10 @@ mod tests {
     fn over_no_axes_nothing_happens() {
         check(
             "x:i32[2,3] -> y:i32[2,3] = reduce_sum{axes=[]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:i32[2,3]) -> (out_0)
                 out_0:i32[2,3] = Identity(in_0)
-            "#]],
+            "]],
         );
     }
 
@@ -197,7 +199,7 @@ mod tests {
     fn a_product_of_integers_is_by_halves() {
         check(
             "x:i32[3] -> y:i32[] = reduce_prod{axes=[0]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:i32[3]) -> (out_0)
                 %0 = Slice(in_0, [0]:i64, [1]:i64, [0]:i64)
                 %1 = Slice(in_0, [1]:i64, [2]:i64, [0]:i64)
@@ -208,7 +210,7 @@ mod tests {
                 %6 = Slice(%4, [1]:i64, [2]:i64, [0]:i64)
                 %7 = Mul(%5, %6)
                 out_0:i32[] = Squeeze(%7, [0]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -216,12 +218,12 @@ mod tests {
     fn flags_are_bytes_where_an_axis_may_be_empty() {
         check(
             "x:bool[B] -> y:bool[] = reduce_and{axes=[0]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:bool[B]) -> (out_0)
                 %0 = Cast(in_0) {to=2}
                 %1 = ReduceMin(%0, [0]:i64) {keepdims=0}
                 out_0:bool[] = Cast(%1) {to=9}
-            "#]],
+            "]],
         );
     }
 
@@ -229,9 +231,9 @@ mod tests {
     fn bits_need_a_known_size() {
         check(
             "x:i32[B] -> y:i32[] = reduce_xor{axes=[0]} x",
-            expect![[r#"
+            expect![[r"
                 refused: `reduce_xor over an axis of unknown size` has no ONNX counterpart
-            "#]],
+            "]],
         );
     }
 }

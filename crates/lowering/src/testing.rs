@@ -7,7 +7,7 @@ use crate::lower::{Options, lower};
 
 /// Lowers the jaxpr and compares the graph, or the refusal, with what is expected.
 #[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "an expectation is written where it is passed")]
+#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
     let options = Options { model_name: "test".into(), opset: 23 };
@@ -21,6 +21,7 @@ pub(crate) fn check(jaxpr: &str, expect: Expect) {
 /// Lowers the jaxpr and compares the place of each node, or of the refusal, with what is expected:
 /// the functions and lines, innermost first, and the name scopes, outermost first.
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
     let options = Options { model_name: "test".into(), opset: 23 };
@@ -30,7 +31,9 @@ pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
             let place =
                 |node: &onnx::Node| place(table, table.get_origin(model.origin_of(node)).primary);
             let nodes = model.graph.nodes.iter();
-            nodes.map(|node| format!("{} {}\n", node.op, place(node))).collect()
+            let lines: Vec<String> =
+                nodes.map(|node| format!("{} {}", node.op, place(node))).collect();
+            lines.join("\n") + "\n"
         }
         Err(failure) => {
             let place = place(&failure.table, failure.error.site);

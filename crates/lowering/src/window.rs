@@ -110,3 +110,63 @@ fn reduced_in<'g>(
     }
     Ok(rest)
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn the_largest_of_windows_is_max_pool_and_nan_put_back() {
+        check(
+            "x:f32[B,8,8,3] -> y:f32[B,4,4,3] = reduce_window_max{\
+             window_dimensions=[1, 2, 2, 1]; window_strides=[1, 2, 2, 1]; \
+             padding=[(0, 0), (0, 0), (0, 0), (0, 0)]; \
+             base_dilation=[1, 1, 1, 1]; window_dilation=[1, 1, 1, 1]} x",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn a_sum_over_a_power_of_two_is_average_pool() {
+        check(
+            "x:f32[2,3,8] -> y:f32[2,3,5] = reduce_window_sum{\
+             window_dimensions=[1, 1, 2]; window_strides=[1, 1, 2]; \
+             padding=[(0, 0), (0, 0), (1, 1)]; base_dilation=[1, 1, 1]; \
+             window_dilation=[1, 1, 1]} x",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn another_sum_is_a_convolution_with_ones() {
+        check(
+            "x:f32[2,3,8] -> y:f32[2,3,6] = reduce_window_sum{\
+             window_dimensions=[1, 1, 3]; window_strides=[1, 1, 1]; \
+             padding=[(0, 0), (0, 0), (0, 0)]; base_dilation=[1, 1, 1]; \
+             window_dilation=[1, 1, 1]} x",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn a_window_of_everything_is_a_plain_reduction() {
+        check(
+            "x:f32[B,8,8,3] -> y:f32[B,1,1,3] = reduce_window_sum{\
+             window_dimensions=[1, 8, 8, 1]; window_strides=[1, 8, 8, 1]; \
+             padding=[(0, 0), (0, 0), (0, 0), (0, 0)]; \
+             base_dilation=[1, 1, 1, 1]; window_dilation=[1, 1, 1, 1]} x",
+            expect![[""]],
+        );
+    }
+
+    #[test]
+    fn what_no_operator_has_gathers_the_windows() {
+        check(
+            "x:i32[4] -> y:i32[3] = reduce_window_sum{window_dimensions=[2]; window_strides=[2]; \
+             padding=[(1, 1)]; base_dilation=[1]; window_dilation=[1]} x",
+            expect![[""]],
+        );
+    }
+}

@@ -90,6 +90,8 @@ FORMS = [
         ("empty sum in a batch", (2, 3, 0), (2, 0, 5), ((2,), (1,)), ((0,), (0,))),
         ("two sums, one empty", (2, 3, 0), (3, 0, 5), ((1, 2), (0, 1)), NONE),
         ("no rows", (0, 4), (4, 5), ((1,), (0,)), NONE),
+        ("no rows and a vector", (0, 4), (4,), ((1,), (0,)), NONE),
+        ("a vector and no columns", (4,), (4, 0), ((0,), (0,)), NONE),
         ("no columns", (3, 4), (4, 0), ((1,), (0,)), NONE),
         ("no columns among many", (3, 4), (4, 0, 2), ((1,), (0,)), NONE),
         ("no batch", (0, 3, 4), (0, 4, 5), ((2,), (1,)), ((0,), (0,))),

@@ -59,7 +59,6 @@ fn nothing<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, initial: &[Expr<'g>]) -> Vec<Ex
 }
 
 /// A scan over nothing: `length` rounds of a `Loop`.
-#[expect(clippy::too_many_arguments, reason = "what `scan` has read of its parameters")]
 fn count<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,

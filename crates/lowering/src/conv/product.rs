@@ -18,26 +18,35 @@ impl<'g> Convolution<'g> {
             let zero = self.lhs.constant(0.0);
             windows = slide.windows(windows, 2 + 2 * i, &self.shape[2 + i], zero);
         }
-        // Batch and channels, the places of the window, then space.
-        let places = (0..spaces).map(|i| 3 + 2 * i);
-        let space = (0..spaces).map(|i| 2 + 2 * i);
-        let order: Vec<usize> = [0, 1].into_iter().chain(places).chain(space).collect();
-        let windows = windows.transpose(&order);
-
         let (batch, space) = (&self.shape[0], builder.product(&self.shape[2..]));
         let depth = builder.product(&self.rhs.shape()[1..]);
-        if self.groups == 1 {
-            let windows = windows.reshape(&[batch.clone(), depth.clone(), space]);
-            let weights = self.rhs.reshape(&[self.shape[1].clone(), depth]);
-            return weights.matmul(windows).reshape(&self.shape);
-        }
         let groups = Dim::Known(self.groups);
         let channels = match self.shape[1].known() {
             Some(channels) => Dim::Known(channels / self.groups),
             None => self.shape[1].clone(),
         };
-        let windows = windows.reshape(&[batch.clone(), groups.clone(), depth.clone(), space]);
-        let weights = self.rhs.reshape(&[groups, channels, depth]);
-        weights.matmul(windows).reshape(&self.shape)
+        let lead = if self.groups == 1 { vec![] } else { vec![groups] };
+        let weights = self.rhs.reshape(&[&lead[..], &[channels, depth.clone()]].concat());
+
+        let places = (0..spaces).map(|i| 3 + 2 * i);
+        let space_axes = (0..spaces).map(|i| 2 + 2 * i);
+        if batch.known().is_some() {
+            // Batch and channels, the places of the window, then space.
+            let order: Vec<usize> = [0, 1].into_iter().chain(places).chain(space_axes).collect();
+            let shape = [&[batch.clone()], &lead[..], &[depth, space]].concat();
+            let windows = windows.transpose(&order).reshape(&shape);
+            return weights.matmul(windows).reshape(&self.shape);
+        }
+        // The runtime fails on a product over a batch that is empty, but not on one without columns.
+        let order: Vec<usize> =
+            [1].into_iter().chain(places).chain([0]).chain(space_axes).collect();
+        let columns = builder.product(&[&[batch.clone()], &self.shape[2..]].concat());
+        let shape = [&lead[..], &[depth, columns]].concat();
+        let windows = windows.transpose(&order).reshape(&shape);
+        let mut shape = self.shape.clone();
+        shape.swap(0, 1);
+        let mut back: Vec<usize> = (0..shape.len()).collect();
+        back.swap(0, 1);
+        weights.matmul(windows).reshape(&shape).transpose(&back)
     }
 }

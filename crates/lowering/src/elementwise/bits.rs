@@ -17,7 +17,7 @@ pub(crate) fn xor<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 }
 
 pub(crate) fn not(x: Expr<'_>) -> Expr<'_> {
-    if x.dtype() == DType::Bool { x.not() } else { x.bitwise_not() }
+    if x.dtype() == DType::Bool { x.logical_not() } else { x.bitwise_not() }
 }
 
 /// `x · 2ʸ`; zero where `y` is not less than the width

@@ -3,11 +3,11 @@
 use onnx::{DType, Expr};
 
 pub(crate) fn ge<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    if x.dtype() == DType::Bool { x.or(y.not()) } else { x.greater_equal(y) }
+    if x.dtype() == DType::Bool { x.or(y.logical_not()) } else { x.greater_equal(y) }
 }
 
 pub(crate) fn gt<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    if x.dtype() == DType::Bool { x.and(y.not()) } else { x.greater(y) }
+    if x.dtype() == DType::Bool { x.and(y.logical_not()) } else { x.greater(y) }
 }
 
 pub(crate) fn le<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
@@ -25,7 +25,7 @@ pub(crate) fn is_finite(x: Expr<'_>) -> Expr<'_> {
 
 /// `x ≤ y` in the total order, where `−NaN < −∞ < … < −0 < 0 < … < ∞ < NaN`
 pub(crate) fn le_to<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    lt_to(y, x).not()
+    lt_to(y, x).logical_not()
 }
 
 /// `x < y` in the total order
@@ -37,7 +37,7 @@ pub(crate) fn lt_to<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
         return lt(x, y);
     }
     let zeros = x.equal(0.0).and(y.equal(0.0)).and(x.recip().less(y.recip()));
-    let nans = y.is_nan().and(x.is_nan().not());
+    let nans = y.is_nan().and(x.is_nan().logical_not());
     x.less(y).or(zeros).or(nans)
 }
 

@@ -133,7 +133,7 @@ pub(super) fn of_none(x: Expr<'_>, end: End) -> Expr<'_> {
 
 /// Unsigned numbers of 32 and 64 bits as signed ones in the same order: the top bit the other way
 /// round.
-fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
+pub(crate) fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
     match x.dtype() {
         DType::U32 => flip_top_bit(x.cast(DType::I32)),
         DType::U64 => flip_top_bit(x.cast(DType::I64)),
@@ -156,13 +156,13 @@ mod tests {
     fn nan_is_put_back() {
         check(
             "x:f32[2,3] -> y:f32[2] = reduce_max{axes=[1]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[2,3]) -> (out_0)
                 %0 = ReduceMax(in_0, [1]:i64) {keepdims=0}
                 %1 = IsNaN(in_0)
                 %2 = ReduceMax(%1, [1]:i64) {keepdims=0}
                 out_0:f32[2] = Where(%2, nan, %0)
-            "#]],
+            "]],
         );
     }
 
@@ -170,10 +170,10 @@ mod tests {
     fn integers_have_no_nan() {
         check(
             "x:i32[2,3] -> y:i32[] = reduce_min{axes=[0, 1]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:i32[2,3]) -> (out_0)
                 out_0:i32[] = ReduceMin(in_0, [0, 1]:i64) {keepdims=0}
-            "#]],
+            "]],
         );
     }
 
@@ -181,10 +181,10 @@ mod tests {
     fn the_largest_of_none_is_the_least() {
         check(
             "x:u8[2,0] -> y:u8[2] = reduce_max{axes=[1]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:u8[2,0]) -> (out_0)
                 out_0:u8[2] = Expand(0:u8, [2]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -192,12 +192,12 @@ mod tests {
     fn the_largest_of_64_bits_is_looked_up() {
         check(
             "x:i64[2,3] -> y:i64[2] = reduce_max{axes=[1]} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:i64[2,3]) -> (out_0)
                 %0 = ArgMax(in_0) {axis=1, keepdims=1}
                 %1 = GatherElements(in_0, %0) {axis=1}
                 out_0:i64[2] = Squeeze(%1, [1]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -205,7 +205,7 @@ mod tests {
     fn the_index_of_nan_comes_first() {
         check(
             "x:f32[2,3] -> y:i32[2] = argmax{axes=[1]; index_dtype=int32} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[2,3]) -> (out_0)
                 %0 = ArgMax(in_0) {axis=1, keepdims=0}
                 %1 = IsNaN(in_0)
@@ -214,7 +214,7 @@ mod tests {
                 %4 = ReduceMax(%1, [1]:i64) {keepdims=0}
                 %5 = Where(%4, %3, %0)
                 out_0:i32[2] = Cast(%5) {to=6}
-            "#]],
+            "]],
         );
     }
 
@@ -222,10 +222,10 @@ mod tests {
     fn an_index_among_integers_is_one_node() {
         check(
             "x:i32[2,3] -> y:i64[2] = argmin{axes=[1]; index_dtype=int64} x",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:i32[2,3]) -> (out_0)
                 out_0:i64[2] = ArgMin(in_0) {axis=1, keepdims=0}
-            "#]],
+            "]],
         );
     }
 }

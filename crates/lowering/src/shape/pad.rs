@@ -101,10 +101,10 @@ mod tests {
     fn around_is_one_pad() {
         check(
             "x:f32[3] v:f32[] -> y:f32[6] = pad{padding_config=[(1, 2, 0)]} x v",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[3], in_1:f32[]) -> (out_0)
                 out_0:f32[6] = Pad(in_0, [1, 2]:i64, in_1)
-            "#]],
+            "]],
         );
     }
 
@@ -112,10 +112,10 @@ mod tests {
     fn negative_is_a_slice() {
         check(
             "x:f32[5] v:f32[] -> y:f32[2] = pad{padding_config=[(-1, -2, 0)]} x v",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[5], in_1:f32[]) -> (out_0)
                 out_0:f32[2] = Slice(in_0, [1]:i64, [-2]:i64, [0]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -123,13 +123,13 @@ mod tests {
     fn between_is_an_axis_of_its_own() {
         check(
             "x:f32[3] v:f32[] -> y:f32[7] = pad{padding_config=[(0, 0, 2)]} x v",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[3], in_1:f32[]) -> (out_0)
                 %0 = Unsqueeze(in_0, [1]:i64)
                 %1 = Pad(%0, [0, 0, 0, 2]:i64, in_1)
                 %2 = Reshape(%1, [9]:i64)
                 out_0:f32[7] = Slice(%2, [0]:i64, [7]:i64, [0]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -137,10 +137,10 @@ mod tests {
     fn one_element_has_nothing_between() {
         check(
             "x:f32[1] v:f32[] -> y:f32[3] = pad{padding_config=[(1, 1, 4)]} x v",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[1], in_1:f32[]) -> (out_0)
                 out_0:f32[3] = Pad(in_0, [1, 1]:i64, in_1)
-            "#]],
+            "]],
         );
     }
 
@@ -148,11 +148,11 @@ mod tests {
     fn negative_and_positive_pads_first() {
         check(
             "x:f32[5] v:f32[] -> y:f32[6] = pad{padding_config=[(-1, 2, 0)]} x v",
-            expect![[r#"
+            expect![[r"
                 graph test(in_0:f32[5], in_1:f32[]) -> (out_0)
                 %0 = Pad(in_0, [0, 2]:i64, in_1)
                 out_0:f32[6] = Slice(%0, [1]:i64, [9223372036854775807]:i64, [0]:i64)
-            "#]],
+            "]],
         );
     }
 
@@ -160,9 +160,9 @@ mod tests {
     fn between_needs_a_known_size() {
         check(
             "x:f32[B] v:f32[] -> y:f32[2*B-1] = pad{padding_config=[(0, 0, 1)]} x v",
-            expect![[r#"
+            expect![[r"
                 refused: `interior padding of pad along an axis of unknown size` has no ONNX counterpart
-            "#]],
+            "]],
         );
     }
 }

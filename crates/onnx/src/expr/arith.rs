@@ -62,7 +62,7 @@ operators! {
         floor = "Floor",
         identity = "Identity",
         log = "Log",
-        not = "Not",
+        logical_not = "Not",
         recip = "Reciprocal",
         relu = "Relu",
         /// Halves go to the even neighbour.
@@ -161,7 +161,7 @@ impl<'g> Expr<'g> {
 
     #[track_caller]
     pub fn not_equal(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.equal(other).not()
+        self.equal(other).logical_not()
     }
 
     /// The larger; NaN where either is.
