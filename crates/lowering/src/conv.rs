@@ -230,34 +230,75 @@ mod tests {
     fn in_the_layout_of_onnx_it_is_one_node() {
         let params = "window_strides=[2]; padding=[(1, 1)]; lhs_dilation=[1]; rhs_dilation=[1]; \
                       feature_group_count=1";
-        check(&conv("f32[B,3,8] f32[4,3,3] f32[B,4,4]", NCHW, params), expect![[""]]);
+        check(
+            &conv("f32[B,3,8] f32[4,3,3] f32[B,4,4]", NCHW, params),
+            expect![[r#"
+            graph test(in_0:f32[B,3,8], in_1:f32[4,3,3]) -> (out_0)
+            out_0:f32[B,4,4] = Conv(in_0, in_1) {kernel_shape=[3], pads=[1, 1], strides=[2]}
+        "#]],
+        );
     }
 
     #[test]
     fn another_layout_is_transposed_around_it() {
         let params = "window_strides=[1]; padding=[(0, 0)]; lhs_dilation=[1]; rhs_dilation=[2]; \
                       feature_group_count=3";
-        check(&conv("f32[2,8,3] f32[3,1,6] f32[2,4,6]", NWC, params), expect![[""]]);
+        check(
+            &conv("f32[2,8,3] f32[3,1,6] f32[2,4,6]", NWC, params),
+            expect![[r#"
+            graph test(in_0:f32[2,8,3], in_1:f32[3,1,6]) -> (out_0)
+            %0 = Transpose(in_0) {perm=[0, 2, 1]}
+            %1 = Transpose(in_1) {perm=[2, 1, 0]}
+            %2 = Conv(%0, %1) {dilations=[2], group=3, kernel_shape=[3]}
+            out_0:f32[2,4,6] = Transpose(%2) {perm=[0, 2, 1]}
+        "#]],
+        );
     }
 
     #[test]
     fn negative_padding_is_cut_before() {
         let params = "window_strides=[1]; padding=[(-1, 2)]; lhs_dilation=[1]; rhs_dilation=[1]; \
                       feature_group_count=1";
-        check(&conv("f32[2,3,8] f32[4,3,3] f32[2,4,7]", NCHW, params), expect![[""]]);
+        check(
+            &conv("f32[2,3,8] f32[4,3,3] f32[2,4,7]", NCHW, params),
+            expect![[r#"
+            graph test(in_0:f32[2,3,8], in_1:f32[4,3,3]) -> (out_0)
+            %0 = Slice(in_0, [1]:i64, [9223372036854775807]:i64, [2]:i64)
+            out_0:f32[2,4,7] = Conv(%0, in_1) {kernel_shape=[3], pads=[0, 2]}
+        "#]],
+        );
     }
 
     #[test]
     fn an_array_that_is_spread_out_is_a_transposed_convolution() {
         let params = "window_strides=[1]; padding=[(2, 1)]; lhs_dilation=[2]; rhs_dilation=[1]; \
                       feature_group_count=1";
-        check(&conv("f32[2,3,8] f32[4,3,3] f32[2,4,16]", NCHW, params), expect![[""]]);
+        check(
+            &conv("f32[2,3,8] f32[4,3,3] f32[2,4,16]", NCHW, params),
+            expect![[r#"
+            graph test(in_0:f32[2,3,8], in_1:f32[4,3,3]) -> (out_0)
+            %0 = Slice(in_1, [-1]:i64, [-9223372036854775808]:i64, [2]:i64, [-1]:i64)
+            %1 = Transpose(%0) {perm=[1, 0, 2]}
+            out_0:f32[2,4,16] = ConvTranspose(in_0, %1) {kernel_shape=[3], pads=[0, 1], strides=[2]}
+        "#]],
+        );
     }
 
     #[test]
     fn in_double_precision_it_is_a_product() {
         let params = "window_strides=[1]; padding=[(1, 0)]; lhs_dilation=[1]; rhs_dilation=[1]; \
                       feature_group_count=1";
-        check(&conv("f64[2,3,4] f64[4,3,2] f64[2,4,4]", NCHW, params), expect![[""]]);
+        check(
+            &conv("f64[2,3,4] f64[4,3,2] f64[2,4,4]", NCHW, params),
+            expect![[r#"
+            graph test(in_0:f64[2,3,4], in_1:f64[4,3,2]) -> (out_0)
+            %0 = Pad(in_0, [0, 0, 0, 0, 0, 1]:i64, 0.0:f64)
+            %1 = Gather(%0, [[4, 0], [0, 1], [1, 2], [2, 3]]:i64) {axis=2}
+            %2 = Reshape(in_1, [4, 6]:i64)
+            %3 = Transpose(%1) {perm=[0, 1, 3, 2]}
+            %4 = Reshape(%3, [2, 6, 4]:i64)
+            out_0:f64[2,4,4] = MatMul(%2, %4)
+        "#]],
+        );
     }
 }

@@ -124,7 +124,17 @@ mod tests {
              window_dimensions=[1, 2, 2, 1]; window_strides=[1, 2, 2, 1]; \
              padding=[(0, 0), (0, 0), (0, 0), (0, 0)]; \
              base_dilation=[1, 1, 1, 1]; window_dilation=[1, 1, 1, 1]} x",
-            expect![[""]],
+            expect![[r#"
+                graph test(in_0:f32[B,8,8,3]) -> (out_0)
+                %0 = Transpose(in_0) {perm=[0, 3, 1, 2]}
+                %1 = MaxPool(%0) {kernel_shape=[2, 2], strides=[2, 2]}
+                %2 = IsNaN(%0)
+                %3 = Cast(%2) {to=2}
+                %4 = MaxPool(%3) {kernel_shape=[2, 2], strides=[2, 2]}
+                %5 = Cast(%4) {to=9}
+                %6 = Where(%5, nan, %1)
+                out_0:f32[B,4,4,3] = Transpose(%6) {perm=[0, 2, 3, 1]}
+            "#]],
         );
     }
 
@@ -135,7 +145,11 @@ mod tests {
              window_dimensions=[1, 1, 2]; window_strides=[1, 1, 2]; \
              padding=[(0, 0), (0, 0), (1, 1)]; base_dilation=[1, 1, 1]; \
              window_dilation=[1, 1, 1]} x",
-            expect![[""]],
+            expect![[r#"
+                graph test(in_0:f32[2,3,8]) -> (out_0)
+                %0 = AveragePool(in_0) {count_include_pad=1, kernel_shape=[2], pads=[1, 1], strides=[2]}
+                out_0:f32[2,3,5] = Mul(%0, 2.0)
+            "#]],
         );
     }
 
@@ -146,7 +160,10 @@ mod tests {
              window_dimensions=[1, 1, 3]; window_strides=[1, 1, 1]; \
              padding=[(0, 0), (0, 0), (0, 0)]; base_dilation=[1, 1, 1]; \
              window_dilation=[1, 1, 1]} x",
-            expect![[""]],
+            expect![[r#"
+                graph test(in_0:f32[2,3,8]) -> (out_0)
+                out_0:f32[2,3,6] = Conv(in_0, const f32[3,1,3]) {group=3, kernel_shape=[3]}
+            "#]],
         );
     }
 
@@ -157,7 +174,11 @@ mod tests {
              window_dimensions=[1, 8, 8, 1]; window_strides=[1, 8, 8, 1]; \
              padding=[(0, 0), (0, 0), (0, 0), (0, 0)]; \
              base_dilation=[1, 1, 1, 1]; window_dilation=[1, 1, 1, 1]} x",
-            expect![[""]],
+            expect![[r#"
+                graph test(in_0:f32[B,8,8,3]) -> (out_0)
+                %0 = ReduceSum(in_0, [1, 2]:i64) {keepdims=0}
+                out_0:f32[B,1,1,3] = Unsqueeze(%0, [1, 2]:i64)
+            "#]],
         );
     }
 
@@ -166,7 +187,14 @@ mod tests {
         check(
             "x:i32[4] -> y:i32[3] = reduce_window_sum{window_dimensions=[2]; window_strides=[2]; \
              padding=[(1, 1)]; base_dilation=[1]; window_dilation=[1]} x",
-            expect![[""]],
+            expect![[r#"
+                graph test(in_0:i32[4]) -> (out_0)
+                %0 = Pad(in_0, [0, 1]:i64, 0:i32)
+                %1 = Gather(%0, [[4, 0], [1, 2], [3, 4]]:i64) {axis=0}
+                %2 = Cast(%1) {to=7}
+                %3 = ReduceSum(%2, [1]:i64) {keepdims=0}
+                out_0:i32[3] = Cast(%3) {to=6}
+            "#]],
         );
     }
 }
