@@ -23,6 +23,8 @@ pub(crate) struct Ctx<'g> {
     definition: Option<StackId>,
     /// The axis of an input that each symbol is the size of.
     symbols: RefCell<FxHashMap<Arc<str>, Size>>,
+    /// The shape of the arrays on whose elements a body of scalars is lowered.
+    on_each: RefCell<Option<Arc<[Dim]>>>,
 }
 
 /// An equation with its operands already lowered.
@@ -173,6 +175,7 @@ impl<'g> Ctx<'g> {
             definition,
             plugins: plugins.iter().map(|plugin| (plugin.primitive, plugin)).collect(),
             symbols: RefCell::default(),
+            on_each: RefCell::default(),
         }
     }
 
@@ -186,7 +189,11 @@ impl<'g> Ctx<'g> {
         match aval {
             Aval::Array { dtype, shape } => {
                 let Element { dtype, parts } = Element::of(dtype)?;
-                let mut shape = self.dims(shape)?;
+                let each = self.on_each.borrow().as_ref().filter(|_| shape.is_empty()).cloned();
+                let mut shape = match each {
+                    Some(each) => each.to_vec(),
+                    None => self.dims(shape)?,
+                };
                 shape.extend(parts.map(Dim::Known));
                 Ok(Type::new(dtype, shape))
             }
@@ -266,6 +273,49 @@ impl<'g> Ctx<'g> {
         let results = self.jaxpr(jaxpr, arguments, enclosing);
         self.builder.leave(entered);
         results
+    }
+
+    /// Lowers a body of scalars on each element of arrays of one shape; [`Ctx::is_elementwise`] says
+    /// whether that can be done.
+    #[track_caller]
+    pub fn inline_on_each(
+        &self,
+        label: &str,
+        jaxpr: &Jaxpr,
+        arguments: &[Expr<'g>],
+        shape: &Arc<[Dim]>,
+    ) -> Result<Vec<Expr<'g>>> {
+        let before = self.on_each.replace(Some(shape.clone()));
+        let results = self.inline(label, jaxpr, arguments);
+        self.on_each.replace(before);
+        results
+    }
+
+    /// Whether a body is of scalars, and every equation is a formula of what it is given.
+    pub fn is_elementwise(&self, jaxpr: &Jaxpr) -> bool {
+        let is_scalar =
+            |var: &jaxpr::Var| matches!(&var.aval, Aval::Array { shape, .. } if shape.is_empty());
+        let is_formula = |eqn: &jaxpr::Eqn| {
+            let body = ["jaxpr", "call_jaxpr"].iter().find_map(|name| eqn.params.get(name));
+            match (&*eqn.primitive, body) {
+                ("jit" | "pjit" | "custom_jvp_call", Some(jaxpr::Param::Jaxpr(body))) => {
+                    self.is_elementwise(body)
+                }
+                ("clamp" | "convert_element_type" | "integer_pow" | "round" | "select_n", _) => {
+                    true
+                }
+                (primitive, _) => self
+                    .plugins
+                    .get(primitive)
+                    .is_some_and(|it| matches!(it.lower, Lower::Unary(_) | Lower::Binary(_))),
+            }
+        };
+        // What depends on no input would stay a scalar.
+        let reads_a_variable =
+            |eqn: &jaxpr::Eqn| eqn.inputs.iter().any(|atom| matches!(atom, Atom::Var(_)));
+        jaxpr.constants.is_empty()
+            && jaxpr.vars.iter().all(is_scalar)
+            && jaxpr.eqns.iter().all(|eqn| reads_a_variable(eqn) && is_formula(eqn))
     }
 
     /// Lowers the equations of a jaxpr, each called from `enclosing`.

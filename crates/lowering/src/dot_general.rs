@@ -120,7 +120,7 @@ fn dims(x: Expr<'_>, axes: &[usize]) -> Vec<Dim> {
 }
 
 /// The type that the sum is taken in: the widest of operands and result.
-fn compute_type(lhs: DType, rhs: DType, result: DType, depth: &Dim) -> DType {
+pub(crate) fn compute_type(lhs: DType, rhs: DType, result: DType, depth: &Dim) -> DType {
     if result == DType::Bool {
         return DType::I32;
     }

@@ -5,6 +5,7 @@
 mod call;
 mod complex;
 mod control;
+mod conv;
 mod convert;
 mod ctx;
 mod cumulative;
@@ -21,6 +22,7 @@ mod shape;
 mod sort;
 #[cfg(test)]
 mod testing;
+mod window;
 
 pub use error::{LoweringError, Refused};
 pub use lower::{Failure, Options, lower};

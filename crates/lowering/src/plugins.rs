@@ -3,6 +3,7 @@
 use crate::call::{call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat};
 use crate::complex;
 use crate::control::{cond, platform_index, scan, while_loop};
+use crate::conv::conv_general_dilated;
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{cumlogsumexp, cummax, cummin, cumprod, cumsum};
 use crate::dot_general::dot_general;
@@ -24,6 +25,10 @@ use crate::shape::{
     stack, tile, transpose, unstack,
 };
 use crate::sort::{approx_top_k, sort, top_k};
+use crate::window::{
+    reduce, reduce_window, reduce_window_max, reduce_window_min, reduce_window_sum,
+    select_and_gather_add, select_and_scatter_add,
+};
 
 /// Every primitive we lower, one line each, alphabetical within its family.
 pub const PLUGINS: &[Plugin] = &[
@@ -153,6 +158,27 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("scatter-mul", scatter_mul),
     eqn("scatter-sub", scatter_sub).parts(),
     // Convolutions and windows.
+    eqn("conv_general_dilated", conv_general_dilated)
+        .bilinear()
+        .limits(&["`precision` is a hint and is ignored", "the window's sizes must be known"]),
+    many("reduce", reduce).limits(&[
+        "an operation other than one of `add mul max min and or xor` must be on each element alone",
+        "with such an operation the size of the axis must be known",
+    ]),
+    many("reduce_window", reduce_window).limits(&[
+        "an operation other than one of `add mul max min and or xor` must be on each element alone",
+        "with such an operation the initial value must be its identity where windows are padded",
+    ]),
+    eqn("reduce_window_max", reduce_window_max).limits(&[
+        "ONNX Runtime gives −3.4·10³⁸ where all of a window in float32 is negative infinity",
+    ]),
+    eqn("reduce_window_min", reduce_window_min)
+        .limits(&["ONNX Runtime gives 3.4·10³⁸ where all of a window in float32 is infinity"]),
+    eqn("reduce_window_sum", reduce_window_sum).linear(),
+    eqn("select_and_gather_add", select_and_gather_add)
+        .limits(&["axes with windows must have known sizes", "NaN is never selected"]),
+    eqn("select_and_scatter_add", select_and_scatter_add)
+        .limits(&["axes with windows must have known sizes", "NaN is never selected"]),
     // Sorting.
     many("approx_top_k", approx_top_k).limits(&["every one of the `k` is found"]),
     many("sort", sort).parts(),

@@ -1,20 +1,21 @@
 //! Reductions over axes.
 
 mod extreme;
+mod monoid;
 
 use onnx::{DType, Dim, Expr};
 
 use crate::ctx::{Ctx, Eqn};
-use crate::elementwise::bits;
 use crate::error::Result;
 
 pub(crate) use extreme::{argmax, argmin, ordered_as_signed, reduce_max, reduce_min};
+pub(crate) use monoid::Monoid;
 
 /// `Σ x` over the axes
 pub(crate) fn reduce_sum<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
-    Ok(if x.dtype().is_int() { sum_of_ints(x, &axes) } else { x.reduce_sum(&axes, false) })
+    Monoid::Add.reduce(eqn, x, &axes)
 }
 
 /// `Π x` over the axes
@@ -23,42 +24,28 @@ pub(crate) fn reduce_sum<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
 pub(crate) fn reduce_prod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
-    if !x.dtype().is_int() {
-        return Ok(x.reduce("ReduceProd", &axes, false));
-    }
-    by_halves(eqn, x, &axes, x.constant(1.0), |x, y| x * y)
+    Monoid::Mul.reduce(eqn, x, &axes)
 }
 
 /// `∧ x` over the axes, bit by bit for integers
 pub(crate) fn reduce_and<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
-    match x.dtype() {
-        DType::Bool => Ok(of_flags(x, "ReduceMin", &axes)),
-        _ => by_halves(eqn, x, &axes, x.constant(0.0).bitwise_not(), bits::and),
-    }
+    Monoid::And.reduce(eqn, x, &axes)
 }
 
 /// `∨ x` over the axes, bit by bit for integers
 pub(crate) fn reduce_or<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
-    match x.dtype() {
-        DType::Bool => Ok(of_flags(x, "ReduceMax", &axes)),
-        _ => by_halves(eqn, x, &axes, x.constant(0.0), bits::or),
-    }
+    Monoid::Or.reduce(eqn, x, &axes)
 }
 
 /// `⊕ x` over the axes, bit by bit for integers; of flags, whether their number is odd
 pub(crate) fn reduce_xor<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
-    match x.dtype() {
-        DType::Bool => {
-            Ok(x.cast(DType::I32).reduce_sum(&axes, false).modulo(2.0).cast(DType::Bool))
-        }
-        _ => by_halves(eqn, x, &axes, x.constant(0.0), bits::xor),
-    }
+    Monoid::Xor.reduce(eqn, x, &axes)
 }
 
 fn axes(eqn: &Eqn<'_, '_>) -> Result<Vec<usize>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::{Atom, Jaxpr};
-use onnx::{Attr, DType, Dim, Expr, Range};
+use onnx::{Attr, DType, Dim, Expr, Range, SizeOp};
 
 use super::numbers::{Axis, Mode, Windows, scatter_mode};
 use super::places::{Starts, gather_nd, linear, wide_axes};
@@ -272,7 +272,11 @@ impl<'g> Scatter<'g, '_> {
         one[axis] = Dim::Known(1);
         let spare = x.constant(0.0).expand(&one);
         let size = x.shape()[axis].clone();
-        let longer = Expr::concat_to(&[x, spare], axis, x.builder.plus(&size, 1));
+        let longer = Expr::concat_to(
+            &[x, spare],
+            axis,
+            x.builder.joined(SizeOp::Add, &size, &Dim::Known(1)),
+        );
         let written = write_elements(longer, places, updates, axis, self.reduction);
         let mut ranges = vec![Range::whole(); x.rank()];
         ranges[axis].end = Dim::Known(-1);

@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// The two ends of an order.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Largest,
     Smallest,
 }
@@ -59,7 +59,7 @@ fn arg<'g>(eqn: &Eqn<'g, '_>, end: End) -> Result<Expr<'g>> {
     Ok(any_nan.select(first_nan, index).cast(result.dtype))
 }
 
-fn index_of(x: Expr<'_>, end: End, axis: usize, keep: bool) -> Expr<'_> {
+pub(super) fn index_of(x: Expr<'_>, end: End, axis: usize, keep: bool) -> Expr<'_> {
     let op = match end {
         End::Largest => "ArgMax",
         End::Smallest => "ArgMin",
@@ -70,7 +70,7 @@ fn index_of(x: Expr<'_>, end: End, axis: usize, keep: bool) -> Expr<'_> {
 }
 
 /// The extreme over the axes; of none, the other end of the type.
-fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
+pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
     if axes.is_empty() {
         return x;
     }
@@ -115,7 +115,7 @@ fn of_64_bits<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
 }
 
 /// What every number is at least as large, or as small, as.
-fn of_none(x: Expr<'_>, end: End) -> Expr<'_> {
+pub(super) fn of_none(x: Expr<'_>, end: End) -> Expr<'_> {
     let dtype = x.dtype();
     if dtype.is_float() {
         return x.constant(if end == End::Largest { f64::NEG_INFINITY } else { f64::INFINITY });

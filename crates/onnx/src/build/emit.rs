@@ -230,36 +230,50 @@ impl Builder {
         }
         let name: Vec<String> = factors.iter().map(|dim| format!("({dim})")).collect();
         let name: Arc<str> = name.join("*").into();
-        let recipe = {
-            let state = self.state.borrow();
-            let recipe = |dim: &&Dim| match dim {
-                Dim::Known(size) => Some(Size::Known(*size)),
-                Dim::Named(name) => state.sizes.get(name).cloned(),
-            };
-            let recipes: Option<Vec<Size>> = factors.iter().map(recipe).collect();
-            recipes.and_then(|all| {
-                all.into_iter().reduce(|a, b| Size::Op(SizeOp::Mul, Box::new(a), Box::new(b)))
-            })
-        };
+        let recipes: Option<Vec<Size>> = factors.iter().map(|dim| self.recipe(dim)).collect();
+        let recipe = recipes.and_then(|all| {
+            all.into_iter().reduce(|a, b| Size::Op(SizeOp::Mul, Box::new(a), Box::new(b)))
+        });
         if let Some(recipe) = recipe {
             self.declare_size(&name, recipe);
         }
         Dim::Named(name)
     }
 
-    /// The size of an axis that is longer by a known number.
-    pub fn plus(&self, dim: &Dim, more: i64) -> Dim {
-        let name = match dim {
-            Dim::Known(size) => return Dim::Known(size + more),
-            Dim::Named(name) => name,
-        };
-        let sum: Arc<str> = format!("({name}) + {more}").into();
-        let recipe = self.state.borrow().sizes.get(name).cloned();
-        if let Some(recipe) = recipe {
-            let more = Box::new(Size::Known(more));
-            self.declare_size(&sum, Size::Op(SizeOp::Add, Box::new(recipe), more));
+    /// The size that two make together, as `SizeOp` has it.
+    pub fn joined(&self, op: SizeOp, a: &Dim, b: &Dim) -> Dim {
+        match (op, a, b) {
+            (SizeOp::Add, Dim::Known(a), Dim::Known(b)) => return Dim::Known(a + b),
+            (SizeOp::Sub, Dim::Known(a), Dim::Known(b)) => return Dim::Known(a - b),
+            (SizeOp::Add, Dim::Known(0), other)
+            | (SizeOp::Add | SizeOp::Sub, other, Dim::Known(0)) => {
+                return other.clone();
+            }
+            _ => {}
         }
-        Dim::Named(sum)
+        let text = match op {
+            SizeOp::Add => "+",
+            SizeOp::Sub => "-",
+            SizeOp::Mul => "*",
+            SizeOp::FloorDiv => "//",
+            SizeOp::Mod => "%",
+            SizeOp::Max => "max",
+            SizeOp::Min => "min",
+        };
+        let name: Arc<str> = format!("({a}) {text} ({b})").into();
+        let recipes = (self.recipe(a), self.recipe(b));
+        if let (Some(a), Some(b)) = recipes {
+            self.declare_size(&name, Size::Op(op, Box::new(a), Box::new(b)));
+        }
+        Dim::Named(name)
+    }
+
+    /// How a size is computed, where that was said.
+    fn recipe(&self, dim: &Dim) -> Option<Size> {
+        match dim {
+            Dim::Known(size) => Some(Size::Known(*size)),
+            Dim::Named(name) => self.state.borrow().sizes.get(name).cloned(),
+        }
     }
 
     /// Several sizes, as the list that `Reshape` and `Expand` take.

@@ -37,6 +37,7 @@ pub(super) enum Kind<'py> {
     Jaxpr,
     Aval,
     Array,
+    Primitive,
     Opaque(Arc<str>),
 }
 
@@ -75,6 +76,7 @@ impl<'py> Reader<'py> {
             Kind::Jaxpr => Param::Jaxpr(self.jaxpr(value)?),
             Kind::Aval => Param::Aval(self.aval(value)?),
             Kind::Array => Param::Array(self.constant(value)?),
+            Kind::Primitive => Param::Str(self.text(&value.getattr(intern!(value.py(), "name"))?)?),
             Kind::Opaque(name) => Param::Opaque(name),
         })
     }
@@ -124,6 +126,8 @@ impl<'py> Reader<'py> {
             Kind::Mapping
         } else if is(&jax.jaxpr)? || is(&jax.closed_jaxpr)? {
             Kind::Jaxpr
+        } else if &*name == "Primitive" {
+            Kind::Primitive
         } else if is(&jax.shaped_array)? {
             Kind::Aval
         } else if jax.is_array_type(class)?

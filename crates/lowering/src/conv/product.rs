@@ -1,0 +1,52 @@
+//! A convolution as a product of matrices.
+
+use onnx::{Dim, Expr};
+
+use super::Convolution;
+
+impl<'g> Convolution<'g> {
+    /// `out[n, g, o, s] = Σ_d rhs[g, o, d] · windows[n, g, d, s]`, where `d` counts the channels of a
+    /// group and the places of the window
+    ///
+    /// For the types that `Conv` has no kernel for, and for arrays that are both spread out and
+    /// strided over.
+    pub(super) fn product(&self) -> Expr<'g> {
+        let builder = self.lhs.builder;
+        let spaces = self.slides.len();
+        let mut windows = self.lhs;
+        for (i, slide) in self.slides.iter().enumerate() {
+            let zero = self.lhs.constant(0.0);
+            windows = slide.windows(windows, 2 + 2 * i, &self.shape[2 + i], zero);
+        }
+        let (batch, space) = (&self.shape[0], builder.product(&self.shape[2..]));
+        let depth = builder.product(&self.rhs.shape()[1..]);
+        let groups = Dim::Known(self.groups);
+        let channels = match self.shape[1].known() {
+            Some(channels) => Dim::Known(channels / self.groups),
+            None => self.shape[1].clone(),
+        };
+        let lead = if self.groups == 1 { vec![] } else { vec![groups] };
+        let weights = self.rhs.reshape(&[&lead[..], &[channels, depth.clone()]].concat());
+
+        let places = (0..spaces).map(|i| 3 + 2 * i);
+        let space_axes = (0..spaces).map(|i| 2 + 2 * i);
+        if batch.known().is_some() {
+            // Batch and channels, the places of the window, then space.
+            let order: Vec<usize> = [0, 1].into_iter().chain(places).chain(space_axes).collect();
+            let shape = [&[batch.clone()], &lead[..], &[depth, space]].concat();
+            let windows = windows.transpose(&order).reshape(&shape);
+            return weights.matmul(windows).reshape(&self.shape);
+        }
+        // The runtime fails on a product over a batch that is empty, but not on one without columns.
+        let order: Vec<usize> =
+            [1].into_iter().chain(places).chain([0]).chain(space_axes).collect();
+        let columns = builder.product(&[&[batch.clone()], &self.shape[2..]].concat());
+        let shape = [&lead[..], &[depth, columns]].concat();
+        let windows = windows.transpose(&order).reshape(&shape);
+        let mut shape = self.shape.clone();
+        shape.swap(0, 1);
+        let mut back: Vec<usize> = (0..shape.len()).collect();
+        back.swap(0, 1);
+        weights.matmul(windows).reshape(&shape).transpose(&back)
+    }
+}

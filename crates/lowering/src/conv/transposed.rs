@@ -1,0 +1,81 @@
+//! A convolution of an array that is spread out.
+
+use onnx::{Dim, Expr, Range, SizeOp, Type};
+
+use super::Convolution;
+
+impl<'g> Convolution<'g> {
+    /// <https://onnx.ai/onnx/operators/onnx__ConvTranspose.html>
+    ///
+    /// Element `i` of an array that is spread by `d` meets place `k` of the window in
+    /// `out[d·i + low − k·e]`, which is `out[d·i + k'·e − ((K − 1)·e − low)]` for the place `k'`
+    /// counted from the end: what `ConvTranspose` computes with stride `d` and that much padding.
+    /// Where the padding is below zero, the result is zero there and is padded.
+    ///
+    /// `None` for what it does not have: a stride of the convolution itself, or padding that depends
+    /// on a size.
+    pub(super) fn transposed(&self) -> Option<Expr<'g>> {
+        if self.slides.len() > 3 || self.slides.iter().any(|slide| slide.stride != 1) {
+            return None;
+        }
+        let builder = self.lhs.builder;
+        let mut cut = Vec::new();
+        for slide in &self.slides {
+            let (low, high) = slide.known_padding()?;
+            let reach = (slide.size - 1) * slide.window_dilation;
+            cut.push((reach - low, reach - high));
+        }
+        let sides = |of: fn(&(i64, i64)) -> i64| cut.iter().map(of);
+        let both = || sides(|cut| cut.0).chain(sides(|cut| cut.1));
+
+        let mut attrs = self.attrs(|slide| slide.base_dilation);
+        let pads: Vec<i64> = both().map(|side| side.max(0)).collect();
+        if pads.iter().any(|&pad| pad != 0) {
+            attrs.push(("pads", pads[..].into()));
+        }
+        let mut shape = self.shape.clone();
+        for (i, &(low, high)) in cut.iter().enumerate() {
+            let missing = Dim::Known((-low).max(0) + (-high).max(0));
+            shape[i + 2] = builder.joined(SizeOp::Sub, &shape[i + 2], &missing);
+        }
+        if shape.iter().any(|dim| dim.known().is_some_and(|size| size < 1)) {
+            return None;
+        }
+        let ty = Type::new(self.lhs.dtype(), shape);
+        let spread = builder.node("ConvTranspose", &[self.lhs, self.flipped()?], attrs, ty);
+        if both().all(|side| side >= 0) {
+            return Some(spread);
+        }
+        let around = |of: fn(&(i64, i64)) -> i64| {
+            [0, 0].into_iter().chain(cut.iter().map(move |cut| (-of(cut)).max(0)))
+        };
+        let amounts: Vec<i64> = around(|cut| cut.0).chain(around(|cut| cut.1)).collect();
+        let amounts = builder.ints(&amounts);
+        let ty = Type::new(self.lhs.dtype(), &self.shape[..]);
+        Some(builder.node("Pad", &[spread, amounts], Vec::new(), ty))
+    }
+
+    /// The window backwards, with the channels of the operand before those of the result.
+    fn flipped(&self) -> Option<Expr<'g>> {
+        let shape = self.rhs.shape();
+        let ranges: Vec<Range> = (0..shape.len())
+            .map(|axis| match axis >= 2 && !shape[axis].is(1) {
+                true => Range::backwards(),
+                false => Range::whole(),
+            })
+            .collect();
+        let flipped = self.rhs.slice(&ranges, &shape);
+        if self.groups == 1 {
+            let order: Vec<usize> = [1, 0].into_iter().chain(2..shape.len()).collect();
+            return Some(flipped.transpose(&order));
+        }
+        let groups = Dim::Known(self.groups);
+        let out = Dim::Known(shape[0].known()? / self.groups);
+        let window = &shape[2..];
+        let apart = [&[groups.clone(), out.clone(), shape[1].clone()], window].concat();
+        let order: Vec<usize> = [0, 2, 1].into_iter().chain(3..apart.len()).collect();
+        let channels = self.rhs.builder.product(&[groups, shape[1].clone()]);
+        let joined = [&[channels, out], window].concat();
+        Some(flipped.reshape(&apart).transpose(&order).reshape(&joined))
+    }
+}

@@ -1,0 +1,90 @@
+//! The operations that reductions and windows are folded with.
+
+use onnx::{DType, Expr};
+
+use super::extreme::{End, extreme, of_none};
+use super::{by_halves, of_flags, sum_of_ints};
+use crate::ctx::Eqn;
+use crate::elementwise::{arithmetic, bits};
+use crate::error::Result;
+
+/// An associative operation with an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Monoid {
+    Add,
+    Mul,
+    Max,
+    Min,
+    And,
+    Or,
+    Xor,
+}
+
+impl Monoid {
+    /// The operation of the primitive.
+    pub(crate) fn of(primitive: &str) -> Option<Monoid> {
+        Some(match primitive {
+            "add" => Monoid::Add,
+            "mul" => Monoid::Mul,
+            "max" => Monoid::Max,
+            "min" => Monoid::Min,
+            "and" => Monoid::And,
+            "or" => Monoid::Or,
+            "xor" => Monoid::Xor,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn join<'g>(self, x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
+        match self {
+            Monoid::Add => x + y,
+            Monoid::Mul => x * y,
+            Monoid::Max => arithmetic::max(x, y),
+            Monoid::Min => arithmetic::min(x, y),
+            Monoid::And => bits::and(x, y),
+            Monoid::Or => bits::or(x, y),
+            Monoid::Xor => bits::xor(x, y),
+        }
+    }
+
+    /// What changes nothing that it is joined with, of the type of `x`.
+    pub(crate) fn identity(self, x: Expr<'_>) -> Expr<'_> {
+        match self {
+            Monoid::Add | Monoid::Or | Monoid::Xor => x.constant(0.0),
+            Monoid::Mul => x.constant(1.0),
+            Monoid::Max => of_none(x, End::Largest),
+            Monoid::Min => of_none(x, End::Smallest),
+            Monoid::And if x.dtype() == DType::Bool => x.constant(1.0),
+            Monoid::And => x.builder.constant_ints(x.dtype(), &[], &[-1]),
+        }
+    }
+
+    /// All elements along the axes joined, which are then gone.
+    ///
+    /// The runtime multiplies integers in double precision and does not wrap, so theirs is by
+    /// halves.
+    pub(crate) fn reduce<'g>(
+        self,
+        eqn: &Eqn<'g, '_>,
+        x: Expr<'g>,
+        axes: &[usize],
+    ) -> Result<Expr<'g>> {
+        let is_flag = x.dtype() == DType::Bool;
+        Ok(match self {
+            Monoid::Add if x.dtype().is_int() => sum_of_ints(x, axes),
+            Monoid::Add => x.reduce_sum(axes, false),
+            Monoid::Mul if !x.dtype().is_int() => x.reduce("ReduceProd", axes, false),
+            Monoid::Max => extreme(x, End::Largest, axes),
+            Monoid::Min => extreme(x, End::Smallest, axes),
+            Monoid::And if is_flag => of_flags(x, "ReduceMin", axes),
+            Monoid::Or if is_flag => of_flags(x, "ReduceMax", axes),
+            Monoid::Xor if is_flag => {
+                x.cast(DType::I32).reduce_sum(axes, false).modulo(2.0).cast(DType::Bool)
+            }
+            Monoid::Mul => by_halves(eqn, x, axes, self.identity(x), |x, y| x * y)?,
+            Monoid::And => by_halves(eqn, x, axes, self.identity(x), bits::and)?,
+            Monoid::Or => by_halves(eqn, x, axes, self.identity(x), bits::or)?,
+            Monoid::Xor => by_halves(eqn, x, axes, self.identity(x), bits::xor)?,
+        })
+    }
+}

@@ -1,0 +1,193 @@
+//! Windows as pooling operators, where those say the same.
+
+use onnx::{Attr, DType, Dim, Expr, Type};
+
+use super::slide::Slide;
+use crate::reduce::Monoid;
+
+/// The largest table of ones that is written for a sum.
+const MOST_ONES: i64 = 4096;
+
+/// An array as pooling takes it: the axes with windows behind two others.
+struct Layout {
+    /// Axis `i` of what is pooled is axis `order[i]` of the array.
+    order: Vec<usize>,
+    /// The sizes of the axes without windows.
+    others: Vec<Dim>,
+}
+
+/// The windows along `axes` by one pooling operator; `None` where there is none for the type, the
+/// padding or the dilation.
+pub(super) fn pool<'g>(
+    x: Expr<'g>,
+    axes: &[usize],
+    slides: &[Slide],
+    monoid: Monoid,
+    shape: &[Dim],
+) -> Option<Expr<'g>> {
+    let is_empty = |dims: &[Dim]| dims.iter().any(|dim| dim.is(0));
+    if axes.is_empty() || axes.len() > 3 || is_empty(shape) || is_empty(&x.shape()) {
+        return None;
+    }
+    let slides: Vec<&Slide> = axes.iter().map(|&axis| &slides[axis]).collect();
+    if slides.iter().any(|slide| slide.base_dilation != 1) {
+        return None;
+    }
+    let pads: Vec<(i64, i64)> =
+        slides.iter().map(|slide| slide.known_padding()).collect::<Option<_>>()?;
+    if pads.iter().any(|&(low, high)| low < 0 || high < 0) {
+        return None;
+    }
+    let counts: Vec<Dim> = axes.iter().map(|&axis| shape[axis].clone()).collect();
+    let layout = Layout::new(x, axes);
+    let pooling = Pooling { slides, pads, counts };
+    let result = match monoid {
+        Monoid::Add if x.dtype() == DType::F32 => pooling.sum(layout.enter(x))?,
+        Monoid::Max if pooling.has_max(x.dtype()) => pooling.max(layout.enter(x)),
+        Monoid::Min if pooling.has_max(x.dtype()) && x.dtype().is_float() => {
+            -pooling.max(-layout.enter(x))
+        }
+        _ => return None,
+    };
+    Some(layout.leave(result))
+}
+
+struct Pooling<'a> {
+    slides: Vec<&'a Slide>,
+    pads: Vec<(i64, i64)>,
+    /// The number of windows along each axis.
+    counts: Vec<Dim>,
+}
+
+impl Pooling<'_> {
+    fn window(&self) -> Vec<i64> {
+        self.slides.iter().map(|slide| slide.size).collect()
+    }
+
+    /// Pooling operators want less padding than the window has places.
+    fn has_little_padding(&self) -> bool {
+        let sides = self.pads.iter().zip(&self.slides);
+        sides.clone().all(|(&(low, high), slide)| low < slide.size && high < slide.size)
+    }
+
+    fn has_dilation(&self) -> bool {
+        self.slides.iter().any(|slide| slide.window_dilation != 1)
+    }
+
+    /// Whether `MaxPool` says the same. With dilation a window may lie in the padding alone.
+    fn has_max(&self, dtype: DType) -> bool {
+        let is_padded = self.pads.iter().any(|&pads| pads != (0, 0));
+        let has_kernel = dtype.is_float() || matches!(dtype, DType::I8 | DType::U8 | DType::Bool);
+        has_kernel && self.has_little_padding() && !(is_padded && self.has_dilation())
+    }
+
+    /// The attributes that all operators on windows share; those at their defaults are left out.
+    fn attrs(&self) -> Vec<(&'static str, Attr)> {
+        let strides: Vec<i64> = self.slides.iter().map(|slide| slide.stride).collect();
+        let dilations: Vec<i64> = self.slides.iter().map(|slide| slide.window_dilation).collect();
+        let lows = self.pads.iter().map(|pads| pads.0);
+        let pads: Vec<i64> = lows.chain(self.pads.iter().map(|pads| pads.1)).collect();
+        let mut attrs = vec![("kernel_shape", self.window()[..].into())];
+        let mut add = |name, values: &[i64], default: i64| {
+            if values.iter().any(|&value| value != default) {
+                attrs.push((name, values.into()));
+            }
+        };
+        add("strides", &strides, 1);
+        add("pads", &pads, 0);
+        add("dilations", &dilations, 1);
+        attrs
+    }
+
+    #[track_caller]
+    fn node<'g>(
+        &self,
+        op: &str,
+        inputs: &[Expr<'g>],
+        attrs: Vec<(&'static str, Attr)>,
+    ) -> Expr<'g> {
+        let x = inputs[0];
+        let shape = [&x.shape()[..2], &self.counts].concat();
+        let attrs = [self.attrs(), attrs].concat();
+        x.builder.node(op, inputs, attrs, Type::new(x.dtype(), shape))
+    }
+
+    /// <https://onnx.ai/onnx/operators/onnx__MaxPool.html>; the runtime loses NaN on the way, so it
+    /// is put back.
+    fn max<'g>(&self, x: Expr<'g>) -> Expr<'g> {
+        let largest = self.node("MaxPool", &[x], Vec::new());
+        if !x.dtype().is_float() {
+            return largest;
+        }
+        let any_nan = self.node("MaxPool", &[x.is_nan()], Vec::new());
+        any_nan.select(x.constant(f64::NAN), largest)
+    }
+
+    /// `Σ x = n · mean(x)` where `n` is a power of two, so that the product is exact; else the
+    /// convolution of each channel with ones.
+    fn sum<'g>(&self, x: Expr<'g>) -> Option<Expr<'g>> {
+        let window = self.window();
+        let places: i64 = window.iter().product();
+        let is_power_of_two = places.count_ones() == 1;
+        if is_power_of_two && self.has_little_padding() && !self.has_dilation() {
+            let attrs = match self.pads.iter().any(|&pads| pads != (0, 0)) {
+                true => vec![("count_include_pad", Attr::Int(1))],
+                false => Vec::new(),
+            };
+            return Some(self.node("AveragePool", &[x], attrs) * places as f64);
+        }
+        let shape = x.shape();
+        let channels = shape[1].known().filter(|channels| channels * places <= MOST_ONES);
+        let ones = |channels: i64| {
+            let shape = [&[channels, 1], &window[..]].concat();
+            let count = usize::try_from(channels * places).unwrap_or(0);
+            x.builder.constant(DType::F32, &shape, &vec![1.0; count])
+        };
+        if let Some(channels) = channels {
+            let attrs = match channels {
+                1 => Vec::new(),
+                _ => vec![("group", Attr::Int(channels))],
+            };
+            return Some(self.node("Conv", &[x, ones(channels)], attrs));
+        }
+        if places > MOST_ONES {
+            return None;
+        }
+        // With many channels, each is an array of its own.
+        let apart = [&[x.builder.product(&shape[..2]), Dim::Known(1)], &shape[2..]].concat();
+        let sums = self.node("Conv", &[x.reshape(&apart), ones(1)], Vec::new());
+        Some(sums.reshape(&[&shape[..2], &self.counts].concat()))
+    }
+}
+
+impl Layout {
+    fn new(x: Expr<'_>, axes: &[usize]) -> Layout {
+        let shape = x.shape();
+        let others: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
+        let sizes = others.iter().map(|&axis| shape[axis].clone()).collect();
+        Layout { order: [&others[..], axes].concat(), others: sizes }
+    }
+
+    /// The array with exactly two axes before those with windows.
+    fn enter<'g>(&self, x: Expr<'g>) -> Expr<'g> {
+        let x = x.transpose(&self.order);
+        let shape = x.shape();
+        let (_, windows) = shape.split_at(self.others.len());
+        let lead = match &self.others[..] {
+            [] => vec![Dim::Known(1), Dim::Known(1)],
+            [one] => vec![Dim::Known(1), one.clone()],
+            [joined @ .., last] => vec![x.builder.product(joined), last.clone()],
+        };
+        x.reshape(&[&lead[..], windows].concat())
+    }
+
+    /// The way back.
+    fn leave<'g>(&self, x: Expr<'g>) -> Expr<'g> {
+        let shape = [&self.others[..], &x.shape()[2..]].concat();
+        let mut back = vec![0; self.order.len()];
+        for (i, &axis) in self.order.iter().enumerate() {
+            back[axis] = i;
+        }
+        x.reshape(&shape).transpose(&back)
+    }
+}

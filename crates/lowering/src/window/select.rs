@@ -1,0 +1,169 @@
+//! What the derivatives of pooling need: the element that a window selects.
+
+use std::sync::Arc;
+
+use onnx::{Attr, DType, Dim, Expr, Type};
+
+use super::slide::Slide;
+use super::slides;
+use crate::Refused;
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+use crate::reduce::Monoid;
+
+/// For each window, the tangent at the element that it selects: the first of the largest (`ge`) or
+/// of the smallest (`le`)
+pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let monoid = selection(eqn)?;
+    let slides = slides(ctx, eqn)?;
+    let [tangents, operand] = eqn.operands()?;
+    let shape = eqn.output()?.shape.clone();
+    let windows = Windows::new(eqn, operand, &slides, &shape)?;
+    let chosen = windows.chosen(operand, monoid);
+    let tangents = windows.of(tangents, tangents.constant(0.0));
+    let ty = Type::new(tangents.dtype(), chosen.shape());
+    let axis = vec![("axis", Attr::Int(2))];
+    let gathered = ctx.builder.node("GatherElements", &[tangents, chosen], axis, ty);
+    Ok(windows.leave(gathered.squeeze(&[2]), &windows.counts))
+}
+
+/// Each element of the source added to where its window selects: the first of the largest (`ge`) or
+/// of the smallest (`le`)
+pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let monoid = selection(eqn)?;
+    let slides = slides(ctx, eqn)?;
+    let [source, operand] = eqn.operands()?;
+    let windows = Windows::new(eqn, operand, &slides, &source.shape())?;
+    let positions = windows.positions(eqn)?;
+    let chosen = windows.chosen(operand, monoid).squeeze(&[2]);
+
+    // Window by window in one list, a window's places in a row.
+    let count: i64 = windows.counts.iter().filter_map(Dim::known).product();
+    let places = positions.len() as i64 / count.max(1);
+    let starts: Vec<i64> = (0..count).map(|window| window * places).collect();
+    let positions = ctx.builder.ints(&positions);
+    let at = positions.gather(chosen + ctx.builder.ints(&starts), 0);
+
+    // One place more, for what is selected in the padding.
+    let total: i64 = windows.sizes.iter().filter_map(Dim::known).product();
+    let rows = ctx.builder.product(&windows.others);
+    let zeros = source.constant(0.0).expand(&[rows.clone(), Dim::Known(total + 1)]);
+    let source = source.transpose(&windows.order).reshape(&[rows, Dim::Known(count)]);
+    let attrs = vec![("axis", Attr::Int(1)), ("reduction", "add".into())];
+    let added = ctx.builder.node("ScatterElements", &[zeros, at, source], attrs, zeros.ty());
+    Ok(windows.leave(added.slice_axis(1, 0, total), &windows.sizes))
+}
+
+fn selection(eqn: &Eqn<'_, '_>) -> Result<Monoid> {
+    let primitive: Arc<str> = eqn.param("select_prim")?;
+    match &*primitive {
+        "ge" => Ok(Monoid::Max),
+        "le" => Ok(Monoid::Min),
+        other => Err(Refused::NoCounterpart { what: format!("select_prim={other}") }.into()),
+    }
+}
+
+/// The windows of an array, with the axes that have some behind the others.
+struct Windows<'a> {
+    slides: Vec<&'a Slide>,
+    /// Axis `i` of what is worked on is axis `order[i]` of the array.
+    order: Vec<usize>,
+    others: Vec<Dim>,
+    /// The sizes of the axes with windows, and the number of windows along each.
+    sizes: Vec<Dim>,
+    counts: Vec<Dim>,
+}
+
+impl<'a> Windows<'a> {
+    fn new(
+        eqn: &Eqn<'_, '_>,
+        x: Expr<'_>,
+        slides: &'a [Slide],
+        counts: &[Dim],
+    ) -> Result<Windows<'a>> {
+        let (axes, others): (Vec<usize>, Vec<usize>) =
+            (0..x.rank()).partition(|&axis| !slides[axis].is_trivial());
+        let shape = x.shape();
+        let dims = |axes: &[usize], of: &[Dim]| axes.iter().map(|&axis| of[axis].clone()).collect();
+        let windows = Windows {
+            slides: axes.iter().map(|&axis| &slides[axis]).collect(),
+            order: [&others[..], &axes].concat(),
+            others: dims(&others, &shape),
+            sizes: dims(&axes, &shape),
+            counts: dims(&axes, counts),
+        };
+        let known = windows.sizes.iter().chain(&windows.counts).all(|dim| dim.known().is_some());
+        if !known {
+            let what = format!("{} along an axis of unknown size", eqn.primitive);
+            return Err(Refused::NoCounterpart { what }.into());
+        }
+        Ok(windows)
+    }
+
+    /// All windows: one axis for what has none, one for the windows, one for their places.
+    fn of<'g>(&self, x: Expr<'g>, fill: Expr<'g>) -> Expr<'g> {
+        let mut windows = x.transpose(&self.order);
+        let first = self.others.len();
+        for (i, slide) in self.slides.iter().enumerate() {
+            windows = slide.windows(windows, first + 2 * i, &self.counts[i], fill);
+        }
+        let pairs = self.slides.len();
+        let others = 0..first;
+        let counts = (0..pairs).map(|i| first + 2 * i);
+        let places = (0..pairs).map(|i| first + 2 * i + 1);
+        let order: Vec<usize> = others.chain(counts).chain(places).collect();
+        let builder = x.builder;
+        let places: i64 = self.slides.iter().map(|slide| slide.size).product();
+        let shape =
+            [builder.product(&self.others), builder.product(&self.counts), Dim::Known(places)];
+        windows.transpose(&order).reshape(&shape)
+    }
+
+    /// The place in its window that each window selects.
+    fn chosen<'g>(&self, x: Expr<'g>, monoid: Monoid) -> Expr<'g> {
+        let windows = self.of(x, monoid.identity(x));
+        let op = if monoid == Monoid::Max { "ArgMax" } else { "ArgMin" };
+        let mut shape = windows.shape().to_vec();
+        shape[2] = Dim::Known(1);
+        let attrs = vec![("axis", Attr::Int(2)), ("keepdims", Attr::Int(1))];
+        x.builder.node(op, &[windows], attrs, Type::new(DType::I64, shape))
+    }
+
+    /// Where each place of each window is in the axes with windows, joined; behind the last where it
+    /// is in the padding.
+    fn positions(&self, eqn: &Eqn<'_, '_>) -> Result<Vec<i64>> {
+        // Window and place of the axes so far, and whether it is an element.
+        let mut so_far = vec![vec![Some(0)]];
+        for (i, slide) in self.slides.iter().enumerate() {
+            let Some((table, _, size)) = slide.table(&self.sizes[i], &self.counts[i]) else {
+                let what = format!("{} with that many windows", eqn.primitive);
+                return Err(Refused::NoCounterpart { what }.into());
+            };
+            let width = usize::try_from(slide.size.max(1)).unwrap_or(1);
+            let mut next = Vec::new();
+            for window in &so_far {
+                for places in table.chunks(width) {
+                    let join = |before: &Option<i64>, place: i64| {
+                        before.filter(|_| place < size).map(|before| before * size + place)
+                    };
+                    let joined = window
+                        .iter()
+                        .flat_map(|at| places.iter().map(move |&place| join(at, place)));
+                    next.push(joined.collect());
+                }
+            }
+            so_far = next;
+        }
+        let behind: i64 = self.sizes.iter().filter_map(Dim::known).product();
+        Ok(so_far.into_iter().flatten().map(|at| at.unwrap_or(behind)).collect())
+    }
+
+    /// The axes as they were, those with windows now of the given sizes.
+    fn leave<'g>(&self, x: Expr<'g>, sizes: &[Dim]) -> Expr<'g> {
+        let mut back = vec![0; self.order.len()];
+        for (i, &axis) in self.order.iter().enumerate() {
+            back[axis] = i;
+        }
+        x.reshape(&[&self.others[..], sizes].concat()).transpose(&back)
+    }
+}
