@@ -62,6 +62,6 @@ pub(crate) fn remat<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
 
 /// The operands themselves
 pub(crate) fn pass_through<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
-    eqn.ignore(&["name"]);
+    eqn.ignore(&["name", "impl"]);
     Ok(eqn.inputs.clone())
 }

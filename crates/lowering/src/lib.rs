@@ -14,6 +14,7 @@ mod error;
 mod lower;
 mod plugin;
 mod plugins;
+mod random;
 mod reduce;
 mod shape;
 mod sort;

@@ -10,6 +10,7 @@ use crate::elementwise::{
     special, trigonometric,
 };
 use crate::plugin::{Plugin, binary, eqn, many, unary};
+use crate::random::{random_bits, random_fold_in, random_seed, random_split, threefry2x32};
 use crate::reduce::{
     argmax, argmin, reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum,
     reduce_xor,
@@ -137,6 +138,14 @@ pub const PLUGINS: &[Plugin] = &[
     many("sort", sort).parts(),
     many("top_k", top_k).limits(&["every NaN counts as positive, so it is among the largest"]),
     // Random numbers.
+    eqn("random_bits", random_bits).limits(&["only of Threefry keys"]).parts(),
+    many("random_clone", pass_through).parts(),
+    eqn("random_fold_in", random_fold_in).limits(&["only of Threefry keys"]).parts(),
+    eqn("random_seed", random_seed).limits(&["only of Threefry keys"]).parts(),
+    eqn("random_split", random_split).limits(&["only of Threefry keys"]).parts(),
+    many("random_unwrap", pass_through).parts(),
+    many("random_wrap", pass_through).parts(),
+    many("threefry2x32", threefry2x32),
     // Complex numbers and Fourier transforms.
     // Linear algebra.
     eqn("dot_general", dot_general).limits(&["`precision` is a hint and is ignored"]),
