@@ -15,7 +15,9 @@ from jax import lax, random
 import jax2onnx
 
 from . import bench
-from .cases import Limit, random as random_cases, sort as sort_cases
+from .cases import Limit
+from .cases import random as random_cases
+from .cases import sort as sort_cases
 
 KEY = random.key(11)
 KEY_SPEC = jax.ShapeDtypeStruct((), KEY.dtype)
