@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.extend
+import jax.extend.core
 import ml_dtypes
 import numpy as np
 import onnx
@@ -103,14 +103,20 @@ def assert_same(found: np.ndarray, want: np.ndarray, rtol: float = 0.0, atol: fl
     """Fail unless type, shape and every element are what JAX has."""
     assert found.dtype == want.dtype, f"type {found.dtype} where JAX has {want.dtype}"
     assert found.shape == want.shape, f"shape {found.shape} where JAX has {want.shape}"
-    if found.dtype.kind == "V":
-        # NumPy does not know that NaN is NaN in the types of ml_dtypes; all fit in a float.
-        found, want = found.astype(np.float32), want.astype(np.float32)
-    if found.dtype.kind in "biu" or (rtol == 0 and atol == 0):
+    if found.dtype.kind in "biu":
         np.testing.assert_array_equal(found, want)
         return
-    wide = np.float64
-    np.testing.assert_allclose(found.astype(wide), want.astype(wide), rtol=rtol, atol=atol)
+    # NumPy does not know NaN in types that are not its own.
+    wide = np.complex128 if found.dtype.kind == "c" else np.float64
+    found, want = found.astype(wide), want.astype(wide)
+    if rtol or atol:
+        np.testing.assert_allclose(found, want, rtol=rtol, atol=atol)
+        return
+    np.testing.assert_array_equal(found, want)
+    if wide is np.float64:
+        zeros = want == 0
+        signs = np.signbit(found[zeros]), np.signbit(want[zeros])
+        np.testing.assert_array_equal(*signs, "the sign of a zero")
 
 
 def primitives_of(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> set[str]:

@@ -32,10 +32,13 @@ pub(crate) fn sort<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
     }
     let inputs = eqn.inputs.iter().zip(&eqn.input_dtypes).take(num_keys);
     let keys: Vec<Expr<'g>> = inputs
-        .flat_map(|(&x, dtype)| match Element::has_parts(dtype) {
-            // A complex number is sorted by its real part, then by its imaginary part.
-            true => [part(x, 0), part(x, 1)].into_iter().flat_map(key::levels).collect(),
-            false => key::levels(x),
+        .flat_map(|(&x, dtype)| {
+            if Element::has_parts(dtype) {
+                // A complex number is sorted by its real part, then by its imaginary part.
+                [part(x, 0), part(x, 1)].into_iter().flat_map(key::levels).collect()
+            } else {
+                key::levels(x)
+            }
         })
         .collect();
     let order = order(eqn, &keys, axis, Ends::Lowest, size)?;

@@ -44,7 +44,7 @@ pub(super) fn total_levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     if x.dtype() == DType::F64 {
         // The reciprocal of the smallest doubles is infinite too; those are no zeros.
         let is_negative_zero = is_negative_zero.and(x.equal(0.0));
-        return levels(x).into_iter().chain([is_negative_zero.not()]).collect();
+        return levels(x).into_iter().chain([is_negative_zero.logical_not()]).collect();
     }
     vec![with_nan_above(x, is_negative_zero.select(wide.constant(-NEAR_ZERO), wide))]
 }
