@@ -33,8 +33,9 @@ pub(crate) fn eval(
             sliced(x, starts, axes, steps.first().copied(), dtype, &shape)
         }
         ("Cast", [x]) => cast(x, dtype, shape),
-        ("Add" | "Sub" | "Mul" | "Div", [x, y]) => arithmetic(op, x, y, dtype, shape),
-        ("BitwiseAnd" | "BitwiseOr" | "BitwiseXor", [x, y]) => arithmetic(op, x, y, dtype, shape),
+        ("Add" | "Sub" | "Mul" | "Div" | "BitwiseAnd" | "BitwiseOr" | "BitwiseXor", [x, y]) => {
+            arithmetic(op, x, y, dtype, shape)
+        }
         ("BitShift", [x, y]) => {
             let is_left = *node.attr("direction")? == onnx::Attr::from("LEFT");
             let op = if is_left { "ShiftLeft" } else { "ShiftRight" };
