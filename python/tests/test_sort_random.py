@@ -90,6 +90,20 @@ def test_the_bits_of_the_other_setting(width: int, shape: tuple[int, ...]) -> No
         bench.assert_same(one_found, one_want)
 
 
+@pytest.mark.parametrize("partitionable", [True, False])
+def test_gamma_numbers_of_either_setting(partitionable: bool) -> None:
+    def fn(key: Any, a: jax.Array) -> Any:
+        return random.gamma(key, a)
+
+    a = np.geomspace(0.2, 9.0, 7, dtype=np.float32)
+    with jax.threefry_partitionable(partitionable):
+        model = jax2onnx.to_onnx(fn, [KEY_SPEC, ("B",) if partitionable else (7,)])
+        for size in SIZES if partitionable else (7,):
+            (want,) = bench.expected(fn, (KEY, a[:size]))
+            (found,) = bench.run(model, (KEY, a[:size]))
+            bench.assert_same(found, want, rtol=1e-6)
+
+
 def test_the_other_setting_needs_known_sizes() -> None:
     with (
         jax.threefry_partitionable(False),

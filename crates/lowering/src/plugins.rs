@@ -10,7 +10,9 @@ use crate::elementwise::{
     special, trigonometric,
 };
 use crate::plugin::{Plugin, binary, eqn, many, unary};
-use crate::random::{random_bits, random_fold_in, random_seed, random_split, threefry2x32};
+use crate::random::{
+    random_bits, random_fold_in, random_gamma, random_seed, random_split, threefry2x32,
+};
 use crate::reduce::{
     argmax, argmin, reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum,
     reduce_xor,
@@ -145,6 +147,10 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("random_bits", random_bits).limits(&["only of Threefry keys"]).parts(),
     many("random_clone", pass_through).parts(),
     eqn("random_fold_in", random_fold_in).limits(&["only of Threefry keys"]).parts(),
+    eqn("random_gamma", random_gamma).parts().limits(&[
+        "only of Threefry keys",
+        "a draw within rounding of where it is rejected may be another than JAX's",
+    ]),
     eqn("random_seed", random_seed).limits(&["only of Threefry keys"]).parts(),
     eqn("random_split", random_split).limits(&["only of Threefry keys"]).parts(),
     many("random_unwrap", pass_through).parts(),

@@ -3,9 +3,11 @@
 //! A key is carried as its words along a last axis, so making one of words and back is nothing.
 
 mod bits;
+mod gamma;
 mod threefry;
 
 pub(crate) use bits::random_bits;
+pub(crate) use gamma::random_gamma;
 
 use onnx::{DType, Dim, Expr};
 
@@ -44,24 +46,29 @@ pub(crate) fn random_fold_in<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
     Ok(stack(hashed))
 }
 
-/// As many new keys of each key as the shape asks for: the hashes of `0, 1, 2, …`
-///
-/// Before `jax_threefry_partitionable` became the default, the numbers went up to twice as many, and
-/// the hashes were laid out one half behind the other.
+/// As many new keys of each key as the shape asks for
 pub(crate) fn random_split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let shape: Vec<jaxpr::Dim> = eqn.param("shape")?;
     let partitionable = is_partitionable(eqn)?;
     let [key] = eqn.operands()?;
     needs_threefry(eqn, eqn.input_dtypes.first())?;
-    let shape = ctx.dims(&shape)?;
+    let keys = split(words(key), &ctx.dims(&shape)?, partitionable);
+    Ok(keys.ok_or_else(|| unknown_size(eqn))?)
+}
+
+/// New keys in a shape, behind the axes of the keys they are of: the hashes of `0, 1, 2, …`
+///
+/// Before `jax_threefry_partitionable` became the default, the numbers went up to twice as many, and
+/// the hashes were laid out one half behind the other; that needs a known size.
+fn split<'g>(key: Pair<'g>, shape: &[Dim], partitionable: bool) -> Option<Expr<'g>> {
+    let builder = key[0].builder;
     if partitionable {
-        let key = words(key).map(|word| beside(word, shape.len()));
-        return Ok(stack(hash(key, counts(ctx.builder, &shape))));
+        let beside = key.map(|word| beside(word, shape.len()));
+        return Some(stack(hash(beside, counts(builder, shape))));
     }
-    let Dim::Known(keys) = ctx.builder.product(&shape) else {
-        return Err(unknown_size(eqn).into());
-    };
-    Ok(halves(words(key), 2 * keys).reshape(&eqn.output()?.shape))
+    let keys = builder.product(shape).known()?;
+    let row = halves(key, 2 * keys);
+    Some(row.reshape(&[&key[0].shape()[..], shape, &[Dim::Known(2)]].concat()))
 }
 
 /// The words of a key
@@ -101,4 +108,57 @@ fn is_partitionable(eqn: &Eqn<'_, '_>) -> Result<bool> {
 fn unknown_size(eqn: &Eqn<'_, '_>) -> Refused {
     let what = format!("{} of an unknown size without threefry_partitionable", eqn.primitive);
     Refused::NoCounterpart { what }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_key_is_its_words() {
+        check(
+            "jaxpr f(a:u32[3,2], b:i64[]) {
+               c:key<fry>[3] = random_wrap{impl=fry} a
+               d:key<fry>[3] = rev{dimensions=(0)} c
+               e:u32[3,2] = random_unwrap d
+               f:key<fry>[] = random_seed{impl=fry} b
+               return e, f
+             }",
+            expect![[r#"
+                graph test(in_0:u32[3,2], in_1:i64[]) -> (out_0, out_1)
+                out_0:u32[3,2] = Slice(in_0, [-1]:i64, [-9223372036854775808]:i64, [0]:i64, [-1]:i64)
+                %0 = Cast(in_1) {to=12}
+                %1 = Cast(in_1) {to=13}
+                %2 = BitShift(%1, 32:u64) {direction="RIGHT"}
+                %3 = Cast(%2) {to=12}
+                %4 = Unsqueeze(%3, [0]:i64)
+                %5 = Unsqueeze(%0, [0]:i64)
+                out_1:u32[2] = Concat(%4, %5) {axis=0}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn keys_of_other_generators_are_refused() {
+        check(
+            "jaxpr f(a:key<rbg>[]) {
+               b:u32[3] = random_bits{bit_width=32; shape=(3)} a
+               return b
+             }",
+            expect![[r#"
+                refused: `random_bits of key<rbg>` has no ONNX counterpart
+            "#]],
+        );
+        check(
+            "jaxpr f(a:key<phx4>[]) {
+               b:u32[3] = random_bits{bit_width=32; shape=(3)} a
+               return b
+             }",
+            expect![[r#"
+                refused: `key<phx4>` has no ONNX element type
+            "#]],
+        );
+    }
 }

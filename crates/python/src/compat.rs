@@ -85,7 +85,7 @@ impl<'py> Jax<'py> {
     /// primitive is compiled.
     pub(crate) fn settings_of(&self, primitive: &str) -> Option<(&'static str, Param)> {
         match primitive {
-            "random_bits" | "random_split" => {
+            "random_bits" | "random_gamma" | "random_split" => {
                 Some(("threefry_partitionable", Param::Bool(self.threefry_partitionable)))
             }
             _ => None,

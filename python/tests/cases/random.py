@@ -17,6 +17,7 @@ KEY = random.key(42)
 KEYS = random.split(random.key(7), 6).reshape(2, 3)
 RAW = np.asarray(random.PRNGKey(2**31 - 5))
 INDICES = np.arange(5, dtype=np.int32)
+SHAPES = np.geomspace(0.1, 20.0, 20, dtype=np.float32).reshape(4, 5)
 X = np.linspace(-2.0, 2.0, 24, dtype=np.float32).reshape(4, 6)
 WORDS = np.arange(12, dtype=np.uint32).reshape(3, 4) * np.uint32(0x9E3779B9)
 CLOSE = {"rtol": 2e-6, "atol": 1e-6}
@@ -43,6 +44,10 @@ def moved(keys: Any) -> Any:
     """Every way of moving keys about."""
     joined = jnp.concatenate([keys, keys[:1]]).T[::-1].reshape(-1)[None, 1:7:2]
     return random.key_data(joined), random.key_data(jnp.stack([joined, joined], 1))
+
+
+def gamma(key: Any, a: Any) -> Any:
+    return random.gamma(key, a, dtype=a.dtype)
 
 
 def dropout(key: Any, x: Any) -> Any:
@@ -117,6 +122,18 @@ CASES = [
     Case("random.laplace", lambda k: random.laplace(k, (50,)), (KEY,), **CLOSE),
     Case("random.cauchy", lambda k: random.cauchy(k, (50,)), (KEY,), rtol=1e-5),
     Case("random.logistic", lambda k: random.logistic(k, (50,)), (KEY,), rtol=2e-5, atol=1e-6),
+    Case("random.gamma", gamma, (KEY, SHAPES), covers=("random_gamma",), **CLOSE),
+    Case("random.gamma.f64", gamma, (KEY, SHAPES.astype(np.float64)), double=True, rtol=1e-9),
+    Case("random.gamma.f16", gamma, (KEY, SHAPES[:2].astype(np.float16)), rtol=2e-2, atol=1e-3),
+    Case("random.gamma.bf16", gamma, (KEY, jnp.asarray(SHAPES[:2], jnp.bfloat16)), rtol=2e-2),
+    Case("random.gamma.empty", gamma, (KEY, SHAPES[:0])),
+    Case("random.gamma.scalar", gamma, (KEY, np.float32(2.5)), **CLOSE),
+    Case("random.gamma.vmap", jax.vmap(gamma), (KEYS[0], SHAPES[:3]), **CLOSE),
+    Case("random.loggamma", random.loggamma, (KEY, SHAPES * 0.1), **CLOSE),
+    Case("random.beta", lambda k: random.beta(k, 2.0, 0.5, (30,)), (KEY,), rtol=1e-5),
+    Case("random.dirichlet", lambda k: random.dirichlet(k, X[0] + 3), (KEY,), rtol=1e-5),
+    Case("random.t", lambda k: random.t(k, 3.0, (30,)), (KEY,), rtol=1e-5, atol=1e-6),
+    Case("random.poisson", lambda k: random.poisson(k, SHAPES * 9, (4, 5)), (KEY,)),
     Case("random.rademacher", lambda k: random.rademacher(k, (50,)), (KEY,)),
 ]
 

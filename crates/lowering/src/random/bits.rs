@@ -1,50 +1,44 @@
 //! Random bits of a width.
 
-use onnx::{Builder, DType, Dim, Expr};
+use onnx::{DType, Dim, Expr};
 
-use super::threefry::{counts, halves, hash};
+use super::threefry::{Pair, counts, halves, hash};
 use super::{beside, is_partitionable, needs_threefry, unknown_size, words};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
 /// Numbers of `bit_width` random bits, as many for each key as the shape asks for
-///
-/// The hashes of `0, 1, 2, …`, each joined to one number.
 pub(crate) fn random_bits<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let width: i64 = eqn.param("bit_width")?;
     let shape: Vec<jaxpr::Dim> = eqn.param("shape")?;
     let partitionable = is_partitionable(eqn)?;
     let [key] = eqn.operands()?;
     needs_threefry(eqn, eqn.input_dtypes.first())?;
-    let result = eqn.output()?;
-    let shape = ctx.dims(&shape)?;
-    let key = words(key);
-    if partitionable {
-        let key = key.map(|word| beside(word, shape.len()));
-        let [high, low] = hash(key, counts(ctx.builder, &shape));
-        return Ok(match width {
-            64 => join(high, low),
-            _ => high.bitwise_xor(low).cast(result.dtype),
-        });
-    }
-    let Dim::Known(size) = ctx.builder.product(&shape) else {
-        return Err(unknown_size(eqn).into());
-    };
-    let bits = halves_of_width(ctx.builder, key, width, size);
-    Ok(bits.cast(result.dtype).reshape(&result.shape))
+    let bits = bits(words(key), width, &ctx.dims(&shape)?, partitionable);
+    Ok(bits.ok_or_else(|| unknown_size(eqn))?.cast(eqn.output()?.dtype))
 }
 
-/// As JAX had it before `jax_threefry_partitionable`: the hashes in a row are cut into numbers, or
-/// joined, the first half with the second
-fn halves_of_width<'g>(
-    builder: &'g Builder,
-    key: [Expr<'g>; 2],
+/// Random bits in a shape behind the axes of the keys, where the width is 8 or 16 as the lowest of 32:
+/// the hashes of `0, 1, 2, …`, the two words of each joined to one number
+///
+/// Before `jax_threefry_partitionable` became the default, the hashes in a row were cut into numbers,
+/// or joined, the first half with the second; that needs a known size.
+pub(super) fn bits<'g>(
+    key: Pair<'g>,
     width: i64,
-    size: i64,
-) -> Expr<'g> {
+    shape: &[Dim],
+    partitionable: bool,
+) -> Option<Expr<'g>> {
+    let builder = key[0].builder;
+    if partitionable {
+        let key = key.map(|word| beside(word, shape.len()));
+        let [high, low] = hash(key, counts(builder, shape));
+        return Some(if width == 64 { join(high, low) } else { high.bitwise_xor(low) });
+    }
+    let size = builder.product(shape).known()?;
     let hashes = halves(key, (width * size + 31) / 32);
     let axis = hashes.rank() - 1;
-    match width {
+    let row = match width {
         64 => join(hashes.slice_axis(axis, 0, size), hashes.slice_axis(axis, size, 2 * size)),
         32 => hashes,
         _ => {
@@ -57,7 +51,8 @@ fn halves_of_width<'g>(
             row[axis] = builder.product(&cut.shape()[axis..]);
             cut.reshape(&row).slice_axis(axis, 0, size)
         }
-    }
+    };
+    Some(row.reshape(&[&key[0].shape()[..], shape].concat()))
 }
 
 fn join<'g>(high: Expr<'g>, low: Expr<'g>) -> Expr<'g> {
