@@ -1,6 +1,7 @@
 //! The table.
 
 use crate::call::{call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat};
+use crate::complex;
 use crate::control::{cond, scan, while_loop};
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{cumlogsumexp, cummax, cummin, cumprod, cumsum};
@@ -26,21 +27,21 @@ use crate::sort::{approx_top_k, sort, top_k};
 /// Every primitive we lower, one line each, alphabetical within its family.
 pub const PLUGINS: &[Plugin] = &[
     // Arithmetic.
-    unary("abs", |x| x.abs()),
+    unary("abs", |x| x.abs()).complex_eqn(complex::abs),
     binary("add", |x, y| x + y).parts(),
     binary("add_any", |x, y| x + y).parts(),
     eqn("clamp", clamp),
-    binary("div", arithmetic::div),
-    eqn("integer_pow", power::integer_pow),
+    binary("div", arithmetic::div).complex_pair(|z, w| z.div(w)),
+    eqn("integer_pow", power::integer_pow).complex_eqn(complex::integer_pow),
     binary("max", arithmetic::max).limits(&["of zeros with different signs it may be either"]),
     binary("min", arithmetic::min).limits(&["of zeros with different signs it may be either"]),
-    binary("mul", |x, y| x * y),
+    binary("mul", |x, y| x * y).bilinear(),
     unary("neg", |x| -x).parts(),
     binary("nextafter", bits::nextafter).limits(&["a negative zero may come out positive"]),
-    binary("pow", power::pow),
+    binary("pow", power::pow).complex_pair(|z, w| z.pow(w)),
     binary("rem", arithmetic::rem),
-    unary("sign", arithmetic::sign),
-    unary("square", |x| x * x),
+    unary("sign", arithmetic::sign).complex(|z| z.sign()),
+    unary("square", |x| x * x).complex(|z| z.square()),
     binary("sub", |x, y| x - y).parts(),
     // Bits and logic.
     binary("and", bits::and),
@@ -53,7 +54,7 @@ pub const PLUGINS: &[Plugin] = &[
     binary("shift_right_logical", bits::shift_right_logical),
     binary("xor", bits::xor),
     // Comparison and selection.
-    binary("eq", |x, y| x.equal(y)),
+    binary("eq", |x, y| x.equal(y)).complex_eqn(complex::eq),
     binary("ge", compare::ge),
     binary("gt", compare::gt),
     unary("is_finite", compare::is_finite),
@@ -61,7 +62,7 @@ pub const PLUGINS: &[Plugin] = &[
     binary("le_to", compare::le_to).limits(&["every NaN counts as positive"]),
     binary("lt", compare::lt),
     binary("lt_to", compare::lt_to).limits(&["every NaN counts as positive"]),
-    binary("ne", |x, y| x.not_equal(y)),
+    binary("ne", |x, y| x.not_equal(y)).complex_eqn(complex::ne),
     eqn("select_n", select_n)
         .parts()
         .limits(&["ONNX Runtime makes a negative zero positive, in any case but the first"]),
@@ -71,16 +72,16 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("round", rounding::round),
     // Powers, exponentials, logarithms.
     unary("cbrt", power::cbrt),
-    unary("exp", |x| x.exp()),
+    unary("exp", |x| x.exp()).complex(|z| z.exp()),
     unary("exp2", exponential::exp2),
-    unary("expm1", exponential::expm1),
-    unary("log", |x| x.log()),
-    unary("log1p", exponential::log1p),
-    unary("logistic", exponential::logistic).limits(&[
+    unary("expm1", exponential::expm1).complex(|z| z.expm1()),
+    unary("log", |x| x.log()).complex(|z| z.log()),
+    unary("log1p", exponential::log1p).complex(|z| z.log1p()),
+    unary("logistic", exponential::logistic).complex(|z| z.logistic()).limits(&[
         "in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18",
     ]),
-    unary("rsqrt", |x| x.sqrt().recip()),
-    unary("sqrt", |x| x.sqrt()),
+    unary("rsqrt", |x| x.sqrt().recip()).complex(|z| z.rsqrt()),
+    unary("sqrt", |x| x.sqrt()).complex(|z| z.sqrt()),
     // Trigonometric and hyperbolic.
     unary("acos", trigonometric::acos),
     unary("acosh", hyperbolic::acosh),
@@ -89,12 +90,12 @@ pub const PLUGINS: &[Plugin] = &[
     unary("atan", trigonometric::atan),
     binary("atan2", trigonometric::atan2),
     unary("atanh", hyperbolic::atanh),
-    unary("cos", |x| x.cos()),
-    unary("cosh", hyperbolic::cosh),
-    unary("sin", |x| x.sin()),
-    unary("sinh", hyperbolic::sinh),
-    unary("tan", trigonometric::tan),
-    unary("tanh", |x| x.tanh()),
+    unary("cos", |x| x.cos()).complex(|z| z.cos()),
+    unary("cosh", hyperbolic::cosh).complex(|z| z.cosh()),
+    unary("sin", |x| x.sin()).complex(|z| z.sin()),
+    unary("sinh", hyperbolic::sinh).complex(|z| z.sinh()),
+    unary("tan", trigonometric::tan).complex(|z| z.tan()),
+    unary("tanh", |x| x.tanh()).complex(|z| z.tanh()),
     // Special functions.
     unary("digamma", gamma::digamma),
     unary("erf", special::erf),
@@ -104,7 +105,7 @@ pub const PLUGINS: &[Plugin] = &[
     // Types.
     eqn("bitcast_convert_type", bitcast)
         .limits(&["before opset 26 a NaN loses its sign and payload"]),
-    eqn("convert_element_type", convert_element_type),
+    eqn("convert_element_type", convert_element_type).complex_eqn(complex::convert),
     eqn("reduce_precision", reduce_precision).limits(&["a mantissa of no bits is refused"]),
     // Reductions.
     eqn("argmax", argmax),
@@ -114,20 +115,20 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("reduce_min", reduce_min).limits(NOT_EMPTY_OF_64_BITS),
     eqn("reduce_or", reduce_or).limits(KNOWN_SIZE_FOR_INTS),
     eqn("reduce_prod", reduce_prod).limits(KNOWN_SIZE_FOR_INTS),
-    eqn("reduce_sum", reduce_sum),
+    eqn("reduce_sum", reduce_sum).linear(),
     eqn("reduce_xor", reduce_xor).limits(KNOWN_SIZE_FOR_INTS),
     // Cumulative.
     eqn("cumlogsumexp", cumlogsumexp).limits(KNOWN_SIZE),
     eqn("cummax", cummax).limits(KNOWN_SIZE),
     eqn("cummin", cummin).limits(KNOWN_SIZE),
     eqn("cumprod", cumprod).limits(KNOWN_SIZE),
-    eqn("cumsum", cumsum),
+    eqn("cumsum", cumsum).linear(),
     // Shapes.
     eqn("broadcast_in_dim", broadcast_in_dim).parts(),
     eqn("concatenate", concatenate).parts(),
     eqn("dim_as_value", dim_as_value),
     eqn("iota", iota),
-    eqn("pad", pad).limits(&["interior padding needs an axis of known size"]),
+    eqn("pad", pad).linear().limits(&["interior padding needs an axis of known size"]),
     eqn("reshape", reshape).parts(),
     eqn("rev", rev).parts(),
     eqn("slice", slice).parts(),
@@ -157,8 +158,13 @@ pub const PLUGINS: &[Plugin] = &[
     many("random_wrap", pass_through).parts(),
     many("threefry2x32", threefry2x32),
     // Complex numbers and Fourier transforms.
+    eqn("complex", complex::complex).parts(),
+    eqn("conj", complex::conj).parts(),
+    eqn("fft", complex::fft).parts(),
+    eqn("imag", complex::imag).parts(),
+    eqn("real", complex::real).parts(),
     // Linear algebra.
-    eqn("dot_general", dot_general).limits(&["`precision` is a hint and is ignored"]),
+    eqn("dot_general", dot_general).bilinear().limits(&["`precision` is a hint and is ignored"]),
     // Branches and loops.
     many("cond", cond).parts(),
     many("scan", scan).parts(),
