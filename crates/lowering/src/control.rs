@@ -36,7 +36,7 @@ fn groups<'g, const N: usize>(
 /// The results of a body, each a value that the body makes itself: one of its surroundings, a
 /// constant, one of its inputs or a result that stands twice is copied.
 #[track_caller]
-fn own_results<'g>(builder: &'g Builder, results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
+pub(crate) fn own_results<'g>(builder: &'g Builder, results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
     let mut taken = Vec::new();
     let own = |result: Expr<'g>| {
         let is_own = builder.makes(result.id) && !taken.contains(&result.id);

@@ -17,6 +17,7 @@ mod index;
 mod lower;
 mod plugin;
 mod plugins;
+mod random;
 mod reduce;
 mod shape;
 mod sort;

@@ -16,6 +16,9 @@ use crate::index::{
     scatter_mul, scatter_sub,
 };
 use crate::plugin::{Plugin, binary, eqn, many, unary};
+use crate::random::{
+    random_bits, random_fold_in, random_gamma, random_seed, random_split, threefry2x32,
+};
 use crate::reduce::{
     argmax, argmin, reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum,
     reduce_xor,
@@ -184,6 +187,18 @@ pub const PLUGINS: &[Plugin] = &[
     many("sort", sort).parts(),
     many("top_k", top_k).limits(&["every NaN counts as positive, so it is among the largest"]),
     // Random numbers.
+    eqn("random_bits", random_bits).limits(&["only of Threefry keys"]).parts(),
+    many("random_clone", pass_through).parts(),
+    eqn("random_fold_in", random_fold_in).limits(&["only of Threefry keys"]).parts(),
+    eqn("random_gamma", random_gamma).parts().limits(&[
+        "only of Threefry keys",
+        "a draw within rounding of where it is rejected may be another than JAX's",
+    ]),
+    eqn("random_seed", random_seed).limits(&["only of Threefry keys"]).parts(),
+    eqn("random_split", random_split).limits(&["only of Threefry keys"]).parts(),
+    many("random_unwrap", pass_through).parts(),
+    many("random_wrap", pass_through).parts(),
+    many("threefry2x32", threefry2x32),
     // Complex numbers and Fourier transforms.
     eqn("complex", complex::complex).parts(),
     eqn("conj", complex::conj).parts(),

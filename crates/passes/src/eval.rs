@@ -1,7 +1,7 @@
 //! The value of a node whose operands are known, bit for bit as the runtime computes it.
 //!
 //! Only operators that every runtime rounds the same way are here: those that move elements, the four
-//! kinds of arithmetic, and comparisons.
+//! kinds of arithmetic, those on bits, and comparisons.
 
 use std::cmp::Ordering;
 
@@ -28,17 +28,25 @@ pub(crate) fn eval(
             };
             moved(x, dtype, &shape, &transposed_indices(&x.shape, &order))
         }
-        ("Concat", parts) if shape.len() == 1 => {
-            let data: Vec<u8> = parts.iter().flat_map(|part| part.data.iter().copied()).collect();
-            let data = data.into();
-            Some(Tensor { dtype, shape, data })
+        ("Concat", parts) => joined(node, parts, dtype, shape),
+        ("Slice", [x, starts, _, axes, steps @ ..]) => {
+            sliced(x, starts, axes, steps.first().copied(), dtype, &shape)
         }
         ("Cast", [x]) => cast(x, dtype, shape),
-        ("Add" | "Sub" | "Mul" | "Div", [x, y]) => arithmetic(op, x, y, dtype, shape),
         ("Max" | "Min", [x, y]) => extreme(op, x, y, dtype, shape),
         ("Clip", [x, low, high]) => {
             let raised = extreme("Max", x, low, dtype, shape.clone())?;
             extreme("Min", &raised, high, dtype, shape)
+        }
+        ("Add" | "Sub" | "Mul" | "Div" | "BitwiseAnd" | "BitwiseOr" | "BitwiseXor", [x, y]) => {
+            arithmetic(op, x, y, dtype, shape)
+        }
+        ("BitShift", [x, y]) => {
+            let is_left = *node.attr("direction")? == onnx::Attr::from("LEFT");
+            let op = if is_left { "ShiftLeft" } else { "ShiftRight" };
+            let bits = dtype.bits() as i64;
+            let may = y.ints()?.iter().all(|distance| (0..bits).contains(distance));
+            may.then(|| arithmetic(op, x, y, dtype, shape))?
         }
         ("Neg", [x]) => {
             let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
@@ -86,6 +94,53 @@ fn strided_indices(shape: &[i64], strides: &[i64]) -> Vec<usize> {
     offsets.into_iter().map(|offset| offset as usize).collect()
 }
 
+fn sliced(
+    x: &Tensor,
+    starts: &Tensor,
+    axes: &Tensor,
+    steps: Option<&Tensor>,
+    dtype: DType,
+    shape: &[i64],
+) -> Option<Tensor> {
+    let (starts, axes) = (starts.ints()?, axes.ints()?);
+    let steps = steps.map_or_else(|| Some(vec![1; axes.len()]), Tensor::ints)?;
+    let stride = |axis: usize| -> i64 { x.shape[axis + 1..].iter().product() };
+    let mut strides: Vec<i64> = (0..x.shape.len()).map(stride).collect();
+    let mut first = 0;
+    for ((&start, &axis), &step) in starts.iter().zip(&axes).zip(&steps) {
+        let axis = usize::try_from(axis).ok()?;
+        let size = *x.shape.get(axis)?;
+        let start = if start < 0 { start + size } else { start };
+        first += start.clamp(0, (size - 1).max(0)) * strides[axis];
+        strides[axis] *= step;
+    }
+    let indices: Vec<usize> = strided_indices(shape, &strides)
+        .into_iter()
+        .map(|offset| offset.wrapping_add_signed(first as isize))
+        .collect();
+    moved(x, dtype, shape, &indices)
+}
+
+fn joined(node: &Node, parts: &[&Tensor], dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let axis = match node.attr("axis")? {
+        onnx::Attr::Int(axis) => usize::try_from(*axis).ok()?,
+        _ => return None,
+    };
+    let rows: i64 = shape.get(..axis)?.iter().product();
+    let width = dtype.bits() / 8;
+    if width == 0 {
+        return None;
+    }
+    let mut data = Vec::new();
+    for row in 0..rows as usize {
+        for part in parts {
+            let length = part.shape.get(axis..)?.iter().product::<i64>() as usize * width;
+            data.extend_from_slice(part.data.get(row * length..(row + 1) * length)?);
+        }
+    }
+    Some(Tensor { dtype, shape, data: data.into() })
+}
+
 fn moved(x: &Tensor, dtype: DType, shape: &[i64], indices: &[usize]) -> Option<Tensor> {
     let width = dtype.bits() / 8;
     if width == 0 {
@@ -122,6 +177,12 @@ fn arithmetic(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -
             "Add" => Some(a[i].wrapping_add(b[j])),
             "Sub" => Some(a[i].wrapping_sub(b[j])),
             "Mul" => Some(a[i].wrapping_mul(b[j])),
+            "BitwiseAnd" => Some(a[i] & b[j]),
+            "BitwiseOr" => Some(a[i] | b[j]),
+            "BitwiseXor" => Some(a[i] ^ b[j]),
+            "ShiftLeft" => Some(a[i].wrapping_shl(b[j] as u32)),
+            // Only unsigned numbers are shifted, so none but those of 64 bits look negative.
+            "ShiftRight" => Some((a[i] as u64).wrapping_shr(b[j] as u32) as i64),
             _ => None,
         };
         let values: Option<Vec<i64>> = at_x.iter().zip(&at_y).map(join).collect();

@@ -60,6 +60,25 @@ m:i8[] = Add(n, %3)",
     }
 
     #[test]
+    fn elements_are_moved_and_bits_are_joined() {
+        check(
+            super::run,
+            "graph g(x:u32[2,2]) -> (y)
+%0:u32[2,1] = Slice([[1, 2], [3, 4]]:u32, [-1]:i64, [-9]:i64, [1]:i64, [-1]:i64)
+%1:u32[1,2] = Slice([[1, 2], [3, 4]]:u32, [1]:i64, [2]:i64, [0]:i64)
+%2:u32[2,2] = Concat(%0, %0) {axis=1}
+%3:u32[2,2] = BitwiseXor(%2, %1)
+%4:u32[2,2] = BitShift(%3, 31:u32) {direction=\"LEFT\"}
+%5:u32[2,2] = BitShift(%4, 30:u32) {direction=\"RIGHT\"}
+y:u32[2,2] = Add(x, %5)",
+            expect![[r#"
+                graph g(x:u32[2,2]) -> (y)
+                y:u32[2,2] = Add(x, [[2, 0], [2, 0]]:u32)  # 8
+            "#]],
+        );
+    }
+
+    #[test]
     fn comparisons_know_nan_and_unsigned_numbers() {
         check(
             super::run,

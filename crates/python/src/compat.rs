@@ -1,6 +1,7 @@
 //! The types and functions of JAX and NumPy that the reader needs, and the only knowledge of how
 //! JAX's versions differ.
 
+use jaxpr::Param;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
@@ -24,6 +25,7 @@ pub(crate) struct Jax<'py> {
     pub(crate) asarray: Bound<'py, PyAny>,
     pub(crate) ascontiguousarray: Bound<'py, PyAny>,
     pub(crate) key_data: Bound<'py, PyAny>,
+    threefry_partitionable: bool,
 }
 
 /// A jaxpr, whatever this version of JAX keeps it in.
@@ -72,7 +74,22 @@ impl<'py> Jax<'py> {
             asarray: numpy.getattr("asarray")?,
             ascontiguousarray: numpy.getattr("ascontiguousarray")?,
             key_data: py.import("jax.random")?.getattr("key_data")?,
+            threefry_partitionable: jax
+                .getattr("config")?
+                .getattr("jax_threefry_partitionable")?
+                .is_truthy()?,
         })
+    }
+
+    /// What a primitive depends on besides its parameters: a setting of JAX that is read when the
+    /// primitive is compiled.
+    pub(crate) fn settings_of(&self, primitive: &str) -> Option<(&'static str, Param)> {
+        match primitive {
+            "random_bits" | "random_gamma" | "random_split" => {
+                Some(("threefry_partitionable", Param::Bool(self.threefry_partitionable)))
+            }
+            _ => None,
+        }
     }
 
     /// Whether a type is that of JAX's arrays on the host, which are not NumPy's before 0.10.

@@ -60,3 +60,36 @@ fn results<'g>(eqn: &Eqn<'g, '_>, values: Expr<'g>, indices: Expr<'g>) -> Result
     };
     Ok(vec![values, indices.cast(index.dtype)])
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn integers_are_one_operator_and_floats_are_put_in_their_total_order() {
+        check(
+            "jaxpr f(a:i32[2,5], b:f32[5]) {
+               c:i32[2,3] d:i32[2,3] = top_k{axis=1; k=3} a
+               e:f32[3] f:i32[3] = top_k{axis=0; k=3} b
+               return c, d, e, f
+             }",
+            expect![[r#"
+                graph test(in_0:i32[2,5], in_1:f32[5]) -> (out_0, out_1, out_2, out_3)
+                out_0:i32[2,3], %0 = TopK(in_0, [3]:i64) {axis=1, largest=1}
+                out_1:i32[2,3] = Cast(%0) {to=6}
+                %1 = Cast(in_1) {to=11}
+                %2 = Reciprocal(%1)
+                %3 = Equal(%2, -inf:f64)
+                %4 = Where(%3, -1e-300:f64, %1)
+                %5 = IsNaN(in_1)
+                %6 = Min(%4, 1e300:f64)
+                %7 = Where(%5, inf:f64, %6)
+                %8, %9 = TopK(%7, [3]:i64) {axis=0, largest=1}
+                out_2:f32[3] = Gather(in_1, %9) {axis=0}
+                out_3:i32[3] = Cast(%9) {to=6}
+            "#]],
+        );
+    }
+}

@@ -20,7 +20,7 @@ impl<'py> Reader<'py> {
         for atom in eqn.getattr(intern!(py, "invars"))?.try_iter()? {
             inputs.push(self.atom(vars, &atom?)?);
         }
-        let params = self.params(eqn).map_err(|error| {
+        let params = self.params(eqn, &primitive).map_err(|error| {
             error::during(py, error, &format!("while reading the parameters of `{primitive}`"))
         })?;
         let mut outputs = Vec::new();
@@ -53,12 +53,16 @@ impl<'py> Reader<'py> {
         Ok(Atom::Literal(self.literal(&value, &aval)?))
     }
 
-    fn params(&mut self, eqn: &Bound<'py, PyAny>) -> PyResult<Params> {
+    /// The parameters, with the settings of JAX that the primitive depends on.
+    fn params(&mut self, eqn: &Bound<'py, PyAny>, primitive: &str) -> PyResult<Params> {
         let params = eqn.getattr(intern!(eqn.py(), "params"))?;
         let params = params.cast::<PyDict>()?;
         let mut entries = Vec::with_capacity(params.len());
         for (key, value) in params {
             entries.push((self.text(&key)?, self.param(&value)?));
+        }
+        if let Some((name, value)) = self.jax.settings_of(primitive) {
+            entries.push((name.into(), value));
         }
         Ok(Params::new(entries))
     }
