@@ -16,7 +16,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
 /// The types of values, as the inputs of a body.
-fn types(values: &[Expr<'_>]) -> Vec<Type> {
+pub(crate) fn types(values: &[Expr<'_>]) -> Vec<Type> {
     values.iter().map(|value| value.ty()).collect()
 }
 
@@ -36,7 +36,7 @@ fn groups<'g, const N: usize>(
 /// The results of a body, each a value that the body makes itself: one of its surroundings, a
 /// constant, one of its inputs or a result that stands twice is copied.
 #[track_caller]
-fn own_results<'g>(builder: &'g Builder, results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
+pub(crate) fn own_results<'g>(builder: &'g Builder, results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
     let mut taken = Vec::new();
     let own = |result: Expr<'g>| {
         let own = match builder.makes(result.id) && !taken.contains(&result.id) {

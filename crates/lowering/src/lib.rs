@@ -10,6 +10,7 @@ mod cumulative;
 mod dot_general;
 mod elementwise;
 mod error;
+mod linalg;
 mod lower;
 mod plugin;
 mod plugins;

@@ -9,6 +9,11 @@ use crate::elementwise::{
     arithmetic, bits, clamp, compare, exponential, gamma, hyperbolic, power, rounding, select_n,
     special, trigonometric,
 };
+use crate::linalg::{
+    cholesky, cholesky_update, custom_linear_solve, eigh, geqp3, geqrf, hessenberg,
+    householder_product, lu, lu_pivots_to_permutation, ormqr, qr, schur, svd, symmetric_product,
+    triangular_solve, tridiagonal, tridiagonal_solve,
+};
 use crate::plugin::{Plugin, binary, eqn, many, unary};
 use crate::reduce::{
     argmax, argmin, reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum,
@@ -135,7 +140,36 @@ pub const PLUGINS: &[Plugin] = &[
     // Random numbers.
     // Complex numbers and Fourier transforms.
     // Linear algebra.
+    eqn("cholesky", cholesky).limits(&["real matrices only"]),
+    eqn("cholesky_update", cholesky_update),
+    many("custom_linear_solve", custom_linear_solve),
     eqn("dot_general", dot_general).limits(&["`precision` is a hint and is ignored"]),
+    many("eigh", eigh).limits(&[
+        "real matrices of a known size only",
+        "the signs of the eigenvectors of more than two rows are not those of LAPACK",
+    ]),
+    many("geqp3", geqp3)
+        .limits(&["real matrices of a known size only", "no column is kept in front"]),
+    many("geqrf", geqrf).limits(&["real matrices of a known size only"]),
+    many("hessenberg", hessenberg).limits(&["real matrices of a known size only"]),
+    eqn("householder_product", householder_product)
+        .limits(&["real matrices of a known size only"]),
+    many("lu", lu).limits(&["real matrices only"]),
+    eqn("lu_pivots_to_permutation", lu_pivots_to_permutation),
+    eqn("ormqr", ormqr).limits(&["real matrices only"]),
+    many("qr", qr).limits(&["real matrices of a known size only"]),
+    many("schur", schur).limits(&["real matrices of one row only"]),
+    many("svd", svd).limits(&[
+        "real matrices of a known size only",
+        "the signs of the singular vectors of more than one column are not those of LAPACK",
+    ]),
+    eqn("symmetric_product", symmetric_product),
+    eqn("triangular_solve", triangular_solve).limits(&["real matrices only"]),
+    many("tridiagonal", tridiagonal).limits(&["real matrices of a known size only"]),
+    eqn("tridiagonal_solve", tridiagonal_solve).limits(&[
+        "real matrices of a known size only",
+        "a singular matrix is not perturbed",
+    ]),
     // Branches and loops.
     many("cond", cond),
     many("scan", scan),
