@@ -260,11 +260,11 @@ fn sorted<'g>(
     })
 }
 
-/// Each matrix as it is, or NaN throughout if it holds NaN or an infinity.
+/// For each matrix zero, or NaN if it holds NaN or an infinity.
 #[track_caller]
-fn finite_or_nan(matrix: Expr<'_>) -> Expr<'_> {
+fn zero_or_nan(matrix: Expr<'_>) -> Expr<'_> {
     let (row_axis, column_axis) = axes(matrix);
-    matrix + (matrix * 0.0).reduce_sum(&[row_axis, column_axis], true)
+    (matrix * 0.0).reduce_sum(&[row_axis, column_axis], true)
 }
 
 /// The largest absolute value in each matrix.

@@ -4,8 +4,9 @@ use onnx::{Expr, Type};
 
 use super::jacobi::{Tournament, tangent};
 use super::{
-    any, axes, batched, column_numbers, diagonal, epsilon, finite_or_nan, identity, is_diagonal,
+    any, axes, batched, column_numbers, diagonal, epsilon, identity, is_diagonal,
     known_sizes, magnitude, operands, row_numbers, rounds, rounds_while, sorted, transposed,
+    zero_or_nan,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -54,7 +55,7 @@ fn by_rotations(a: Expr<'_>, size: i64) -> (Expr<'_>, Expr<'_>) {
     let builder = a.builder;
     let tournament = Tournament::of(size);
     let (row_axis, column_axis) = axes(a);
-    let padded = padded(finite_or_nan(a), size, tournament.size);
+    let padded = padded(a + zero_or_nan(a), size, tournament.size);
     let (half, whole) = (tournament.half(), tournament.size);
     let met = tournament.met(builder);
     let is_on_it = is_diagonal(builder, whole);

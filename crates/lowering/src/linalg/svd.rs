@@ -5,8 +5,8 @@ use onnx::{DType, Expr, Type};
 use super::householder::{factor, orthogonal};
 use super::jacobi::{Tournament, tangent};
 use super::{
-    axes, batched, diagonal, epsilon, finite_or_nan, identity, known_sizes, magnitude, operands,
-    rounds, rounds_while, sorted, transposed,
+    axes, batched, column_numbers, diagonal, epsilon, identity, known_sizes, magnitude, operands,
+    rounds, rounds_while, sorted, transposed, zero_or_nan,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -35,7 +35,15 @@ pub(crate) fn svd<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     let (values, vectors) = of_tall(tall, height.max(width), rank, with_vectors, full);
     let mut results = vec![values];
     if let Some((left, right)) = vectors {
-        let (left, right) = if is_wide { (right, left) } else { (left, right) };
+        let (left, right) = match (is_wide, rank) {
+            (true, _) => (right, left),
+            // The sign of one value is one of the left vector.
+            (false, 1) => {
+                let axis = column_numbers(ctx.builder, &left.shape()[column_axis]);
+                (axis.equal(ctx.builder.ints(&[0])).select(left * right, left), right * right)
+            }
+            (false, _) => (left, right),
+        };
         results.extend([left, transposed(right)]);
     }
     if let Some((start, end)) = subset
@@ -76,7 +84,8 @@ fn of_tall<'g>(
 ) -> (Expr<'g>, Option<(Expr<'g>, Expr<'g>)>) {
     let builder = a.builder;
     let (row_axis, column_axis) = axes(a);
-    let a = finite_or_nan(a);
+    let zero_or_nan = zero_or_nan(a);
+    let a = a + zero_or_nan;
     let scale = magnitude(a);
     let scale = scale.equal(0.0).select(a.constant(1.0), scale);
 
@@ -133,5 +142,5 @@ fn of_tall<'g>(
     let left = orthogonal(&packed, height, if full { height } else { width });
     let right = turned.slice_axis(row_axis, height, height + width);
     let signs = diagonal(packed.matrix, height, width).less(0.0).unsqueeze(&[row_axis]);
-    (values, Some((left, signs.select(-right, right))))
+    (values, Some((left, signs.select(-right, right) + zero_or_nan)))
 }
