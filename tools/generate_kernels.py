@@ -81,7 +81,7 @@ def rows() -> list[tuple[str, int, int, Variables]]:
 
 def main() -> None:
     version = onnxruntime.__version__
-    print(f"//! Made by tools/generate_kernels.py from ONNX Runtime {version}; do not edit.")
+    print(f"//! Made by `tools/generate_kernels.py` from ONNX Runtime {version}; do not edit.")
     print()
     print("use super::Kernel;")
     print()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.extend
+import jax.extend.core
 import ml_dtypes
 import numpy as np
 import onnx
@@ -47,7 +47,17 @@ def expected(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> list[np
     """What JAX computes."""
     with precision(double):
         results = jax.jit(fn)(*inputs)
-        return [np.asarray(result) for result in jax.tree.leaves(results)]
+        return [in_parts(result) for result in jax.tree.leaves(results)]
+
+
+def in_parts(array: Any) -> np.ndarray:
+    """An array as the model has it: random keys and complex numbers have an axis of parts."""
+    if jax.dtypes.issubdtype(getattr(array, "dtype", None), jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(array))
+    array = np.asarray(array)
+    if array.dtype.kind != "c":
+        return array
+    return np.stack([array.real, array.imag], axis=-1)
 
 
 def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[np.ndarray]:
@@ -58,7 +68,7 @@ def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[np.ndarray]:
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tuple(inputs))]
+    leaves = [in_parts(leaf) for leaf in jax.tree.leaves(tuple(inputs))]
     binding = session.io_binding()
     for value, leaf in zip(model.graph.input, leaves, strict=True):
         code = value.type.tensor_type.elem_type
@@ -93,11 +103,20 @@ def assert_same(found: np.ndarray, want: np.ndarray, rtol: float = 0.0, atol: fl
     """Fail unless type, shape and every element are what JAX has."""
     assert found.dtype == want.dtype, f"type {found.dtype} where JAX has {want.dtype}"
     assert found.shape == want.shape, f"shape {found.shape} where JAX has {want.shape}"
-    if found.dtype.kind in "biu" or (rtol == 0 and atol == 0):
+    if found.dtype.kind in "biu":
         np.testing.assert_array_equal(found, want)
         return
+    # NumPy does not know NaN in types that are not its own.
     wide = np.complex128 if found.dtype.kind == "c" else np.float64
-    np.testing.assert_allclose(found.astype(wide), want.astype(wide), rtol=rtol, atol=atol)
+    found, want = found.astype(wide), want.astype(wide)
+    if rtol or atol:
+        np.testing.assert_allclose(found, want, rtol=rtol, atol=atol)
+        return
+    np.testing.assert_array_equal(found, want)
+    if wide is np.float64:
+        zeros = want == 0
+        signs = np.signbit(found[zeros]), np.signbit(want[zeros])
+        np.testing.assert_array_equal(*signs, "the sign of a zero")
 
 
 def primitives_of(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> set[str]:

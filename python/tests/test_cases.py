@@ -14,11 +14,12 @@ from .cases import Case, all_cases
 CASES = all_cases()
 LEVELS = ("minimal", "full", "indexed")
 
-#: Primitives that the JAX at hand has under another name or not at all.
+#: Primitives that the JAX at hand has under another name or not at all, or that no case can have.
 ELSEWHERE = {
     "checkpoint": "`remat2` in newer versions",
     "core_call": "`call` in newer versions",
     "custom_vjp_call_jaxpr": "`custom_vjp_call` in newer versions",
+    "dim_as_value": "of symbolic sizes: see `test_symbolic.py`",
     "pjit": "`jit` in newer versions",
 }
 

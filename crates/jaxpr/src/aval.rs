@@ -132,6 +132,14 @@ impl Aval {
     pub fn array(dtype: DType, shape: impl Into<Arc<[Dim]>>) -> Aval {
         Aval::Array { dtype, shape: shape.into() }
     }
+
+    /// The element type, of an array.
+    pub fn dtype(&self) -> Option<DType> {
+        match self {
+            Aval::Array { dtype, .. } => Some(dtype.clone()),
+            Aval::Other(_) => None,
+        }
+    }
 }
 
 /// `f32[2,B]`

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provenance::{ScopeId, StackId, Table};
 
-use crate::aval::Aval;
+use crate::aval::{Aval, DType};
 use crate::constant::Constant;
 use crate::param::Params;
 
@@ -86,6 +86,14 @@ impl Jaxpr {
                 let shape: Vec<_> = literal.shape.iter().map(|&size| size.into()).collect();
                 Aval::array(literal.dtype.clone(), shape)
             }
+        }
+    }
+
+    /// The element type of what an equation reads, where that is an array.
+    pub fn atom_dtype(&self, atom: &Atom) -> Option<DType> {
+        match atom {
+            Atom::Var(var) => self.aval(*var).dtype(),
+            Atom::Literal(literal) => Some(literal.dtype.clone()),
         }
     }
 }

@@ -61,7 +61,120 @@ pub(crate) fn remat<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
 }
 
 /// The operands themselves
+#[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn pass_through<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore(&["name"]);
     Ok(eqn.inputs.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, check_places};
+
+    /// One body, called on two lines.
+    const CALLED_TWICE: &str = r#"jaxpr main(a:f32[3]) {
+        b:f32[3] = jit{name="f"; jaxpr=jaxpr f(a:f32[3]) {
+            b:f32[3] = sin a @ "model.py":3 in f
+            return b
+        }} a @ "model.py":10 in main
+        c:f32[3] = jit{name="f"; jaxpr=jaxpr f(a:f32[3]) {
+            b:f32[3] = sin a @ "model.py":3 in f
+            return b
+        }} b @ "model.py":11 in main
+        return c
+    }"#;
+
+    #[test]
+    fn a_call_is_the_nodes_of_its_body() {
+        check(
+            CALLED_TWICE,
+            expect![[r"
+            graph test(in_0:f32[3]) -> (out_0)
+            %0 = Sin(in_0)
+            out_0:f32[3] = Sin(%0)
+        "]],
+        );
+    }
+
+    #[test]
+    fn a_body_called_on_two_lines_has_nodes_of_two_call_paths() {
+        check_places(
+            CALLED_TWICE,
+            expect![[r"
+            Sin @ f:3 < main:10 #jit(f)
+            Sin @ f:3 < main:11 #jit(f)
+        "]],
+        );
+    }
+
+    #[test]
+    fn a_body_may_return_its_argument_and_a_constant() {
+        check(
+            r"jaxpr main(a:f32[3]) {
+                b:f32[3] c:f32[3] d:f32[] = closed_call{call_jaxpr=jaxpr f(a:f32[3]) {
+                    return a, a, 1.0:f32[]
+                }} a
+                return b, c, d
+            }",
+            expect![[r"
+                graph test(in_0:f32[3]) -> (out_0, out_1, out_2)
+                out_0:f32[3] = Identity(in_0)
+                out_1:f32[3] = Identity(in_0)
+                out_2:f32[] = Identity(1.0)
+            "]],
+        );
+    }
+
+    #[test]
+    fn an_unknown_primitive_is_refused_at_the_innermost_place() {
+        check_places(
+            r#"jaxpr main(a:f32[3]) {
+                b:f32[3] = jit{name="outer"; jaxpr=jaxpr outer(a:f32[3]) {
+                    b:f32[3] = remat2{jaxpr=jaxpr inner(a:f32[3]) {
+                        b:f32[3] = no_such_primitive a @ "model.py":3 in inner
+                        return b
+                    }; prevent_cse=True; differentiated=False; policy=None} a @ "model.py":7 in outer
+                    return b
+                }} a @ "model.py":10 in main
+                return b
+            }"#,
+            expect![[r"
+                refused @ inner:3 < outer:7 < main:10 #jit(outer)/checkpoint: no plugin for `no_such_primitive`
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_parameter_of_a_call_that_nobody_reads_is_refused() {
+        check_places(
+            r#"jaxpr main(a:f32[3]) {
+                b:f32[3] = jit{name="f"; surprise=1; jaxpr=jaxpr f(a:f32[3]) {
+                    return a
+                }} a @ "model.py":10 in main
+                return b
+            }"#,
+            expect![[r"
+                refused @ main:10 #: parameter `surprise=1` of `jit` would be dropped: the plugin does not read it
+            "]],
+        );
+    }
+
+    #[test]
+    fn what_only_concerns_derivatives_is_passed_on() {
+        check(
+            r#"jaxpr main(a:f32[3]) {
+                b:f32[3] = stop_gradient a
+                c:f32[3] = name{name="kept"} b
+                d:f32[3] = optimization_barrier c
+                e:f32[3] = neg d
+                return e
+            }"#,
+            expect![[r"
+                graph test(in_0:f32[3]) -> (out_0)
+                out_0:f32[3] = Neg(in_0)
+            "]],
+        );
+    }
 }

@@ -39,10 +39,8 @@ fn groups<'g, const N: usize>(
 pub(crate) fn own_results<'g>(builder: &'g Builder, results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
     let mut taken = Vec::new();
     let own = |result: Expr<'g>| {
-        let own = match builder.makes(result.id) && !taken.contains(&result.id) {
-            true => result,
-            false => result.identity(),
-        };
+        let is_own = builder.makes(result.id) && !taken.contains(&result.id);
+        let own = if is_own { result } else { result.identity() };
         taken.push(own.id);
         own
     };

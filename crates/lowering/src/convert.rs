@@ -1,18 +1,22 @@
 //! Conversion between types.
 
+mod bitcast;
 mod float_bits;
+mod precision;
 
 use onnx::{DType, Expr};
 
-pub(crate) use float_bits::{bits_of, float_of_bits};
+pub(crate) use bitcast::bitcast;
+pub(crate) use float_bits::{bits_of, float_of_bits, smallest};
+pub(crate) use precision::reduce_precision;
 
-use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
 /// The same number in another type: integers wrap, floats round, floats saturate to integers
 pub(crate) fn convert_element_type<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type"]);
+    // Where an array lives does not change the numbers.
     eqn.ignore(&["sharding"]);
     let [x] = eqn.operands()?;
     Ok(convert(x, eqn.output()?.dtype))
@@ -26,6 +30,10 @@ pub(crate) fn convert(x: Expr<'_>, dtype: DType) -> Expr<'_> {
     if dtype.is_float() && dtype.bits() == 8 {
         return x.cast_without_saturation(dtype);
     }
+    if (from, dtype) == (DType::F64, DType::F16) {
+        // The runtime goes through single precision, and would round twice.
+        return precision::round_to(x, 10, -14).cast(dtype);
+    }
     x.cast(dtype)
 }
 
@@ -36,10 +44,8 @@ pub(crate) fn convert(x: Expr<'_>, dtype: DType) -> Expr<'_> {
 fn saturate(x: Expr<'_>, dtype: DType) -> Expr<'_> {
     let x = if x.dtype().bits() < 32 { x.cast(DType::F32) } else { x };
     let bits = dtype.bits() as i32;
-    let (low, past) = match dtype.is_signed_int() {
-        true => (-f64::powi(2.0, bits - 1), f64::powi(2.0, bits - 1)),
-        false => (0.0, f64::powi(2.0, bits)),
-    };
+    let past = f64::powi(2.0, if dtype.is_signed_int() { bits - 1 } else { bits });
+    let low = if dtype.is_signed_int() { -past } else { 0.0 };
     let number = x.is_nan().select(x.constant(0.0), x);
     let digits = if x.dtype() == DType::F64 { 53 } else { 24 };
     if bits <= digits {
@@ -52,50 +58,63 @@ fn saturate(x: Expr<'_>, dtype: DType) -> Expr<'_> {
     is_past.select(largest, inside.cast(dtype))
 }
 
-/// The same bits read as another type
-///
-/// ONNX has `BitCast` since opset 26; before, integers of one width are a cast apart and floats are
-/// taken apart by arithmetic.
-pub(crate) fn bitcast<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    eqn.ignore(&["new_dtype"]);
-    let [x] = eqn.operands()?;
-    let result = eqn.output()?;
-    let (from, to) = (x.dtype(), result.dtype);
-    if from.bits() != to.bits() || from.bits() < 8 {
-        let what = format!("bitcast_convert_type from {from} to {to}");
-        return Err(Refused::NoCounterpart { what }.into());
-    }
-    if from == to {
-        return Ok(x);
-    }
-    if ctx.builder.opset() >= 26 && from != DType::Bool && to != DType::Bool {
-        let attrs = vec![("to", onnx::Attr::Int(to.code().into()))];
-        return Ok(ctx.builder.node("BitCast", &[x], attrs, result.clone()));
-    }
-    let bits = if from.is_float() { bits_of(x) } else { x };
-    Ok(if to.is_float() { float_of_bits(bits, to) } else { bits.cast(to) })
-}
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
 
-/// Rounded to fewer bits of exponent and mantissa, in the same type
-pub(crate) fn reduce_precision<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let exponent_bits: i64 = eqn.param("exponent_bits")?;
-    let mantissa_bits: i64 = eqn.param("mantissa_bits")?;
-    let [x] = eqn.operands()?;
-    let (exponent, mantissa) = match x.dtype() {
-        DType::F64 => (11, 52),
-        DType::F32 => (8, 23),
-        DType::Bf16 => (8, 7),
-        _ => (5, 10),
-    };
-    let narrow = match (exponent_bits, mantissa_bits) {
-        (e, m) if e >= exponent && m >= mantissa => return Ok(x),
-        (8, 23) => DType::F32,
-        (8, 7) => DType::Bf16,
-        (5, 10) => DType::F16,
-        (e, m) => {
-            let what = format!("reduce_precision to {e} bits of exponent and {m} of mantissa");
-            return Err(Refused::NoCounterpart { what }.into());
-        }
-    };
-    Ok(x.cast(narrow).cast(x.dtype()))
+    use crate::testing::check;
+
+    #[test]
+    fn integers_wrap_as_the_cast_does() {
+        check(
+            "x:i32[3] -> y:u8[3] = convert_element_type{new_dtype=uint8; weak_type=False} x",
+            expect![[r#"
+                graph test(in_0:i32[3]) -> (out_0)
+                out_0:u8[3] = Cast(in_0) {to=2}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_float_is_kept_in_the_range_of_the_integer() {
+        check(
+            "x:f32[3] -> y:i8[3] = convert_element_type{new_dtype=int8; weak_type=False} x",
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                %0 = IsNaN(in_0)
+                %1 = Where(%0, 0.0, in_0)
+                %2 = Max(%1, -128.0)
+                %3 = Min(%2, 127.0)
+                out_0:i8[3] = Cast(%3) {to=3}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_largest_integer_that_is_no_float_is_put_in() {
+        check(
+            "x:f32[3] -> y:i32[3] = convert_element_type{new_dtype=int32; weak_type=False} x",
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                %0 = IsNaN(in_0)
+                %1 = Where(%0, 0.0, in_0)
+                %2 = GreaterOrEqual(%1, 2147483600.0)
+                %3 = Max(%1, -2147483600.0)
+                %4 = Where(%2, 0.0, %3)
+                %5 = Cast(%4) {to=6}
+                out_0:i32[3] = Where(%2, 2147483647:i32, %5)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_flag_is_whether_there_is_a_number() {
+        check(
+            "x:f32[3] -> y:bool[3] = convert_element_type{new_dtype=bool; weak_type=False} x",
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                out_0:bool[3] = Cast(in_0) {to=9}
+            "#]],
+        );
+    }
 }

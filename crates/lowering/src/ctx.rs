@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use jaxpr::{Atom, Aval, FromParam, Jaxpr, ParamError, Reading};
 use onnx::build::Place;
-use onnx::{Builder, DType, Dim, Expr, Problem, Size, SizeOp, Tensor, Type};
+use onnx::{Builder, Dim, Expr, Problem, Size, SizeOp, Tensor, Type};
 use provenance::{ScopeKind, StackId};
 use rustc_hash::FxHashMap;
 
+use crate::element::Element;
 use crate::error::{LoweringError, Refused, Result, Stop};
 use crate::plugin::{Lower, Plugin};
 
@@ -28,6 +29,10 @@ pub(crate) struct Eqn<'g, 'a> {
     pub inputs: Vec<Expr<'g>>,
     /// The types that JAX says the results have.
     pub outputs: Vec<Type>,
+    /// What JAX calls the elements of the operands.
+    pub input_dtypes: Vec<jaxpr::DType>,
+    /// What JAX calls the elements of the results.
+    pub output_dtypes: Vec<jaxpr::DType>,
     params: Reading<'a>,
 }
 
@@ -91,6 +96,17 @@ impl<'g> Eqn<'g, '_> {
     pub fn output(&self) -> std::result::Result<&Type, Refused> {
         self.outputs.first().ok_or_else(|| self.broken("no result"))
     }
+
+    /// How many axes the first result has behind those that JAX knows: one where its elements are
+    /// carried as parts, else none.
+    pub fn part_axes(&self) -> usize {
+        usize::from(self.output_dtypes.first().is_some_and(Element::has_parts))
+    }
+
+    /// The first element type of the equation that is carried as parts.
+    fn dtype_with_parts(&self) -> Option<&jaxpr::DType> {
+        self.input_dtypes.iter().chain(&self.output_dtypes).find(|dtype| Element::has_parts(dtype))
+    }
 }
 
 impl<'g> Ctx<'g> {
@@ -115,7 +131,12 @@ impl<'g> Ctx<'g> {
     /// The ONNX type of a value; its sizes can be computed from then on.
     pub fn ty(&self, aval: &Aval) -> std::result::Result<Type, Refused> {
         match aval {
-            Aval::Array { dtype, shape } => Ok(Type::new(dtype_of(dtype)?, self.dims(shape)?)),
+            Aval::Array { dtype, shape } => {
+                let Element { dtype, parts } = Element::of(dtype)?;
+                let mut shape = self.dims(shape)?;
+                shape.extend(parts.map(Dim::Known));
+                Ok(Type::new(dtype, shape))
+            }
             Aval::Other(text) => Err(Refused::NoType { dtype: text.to_string() }),
         }
     }
@@ -165,12 +186,13 @@ impl<'g> Ctx<'g> {
 
     /// A constant of the jaxpr as an initializer.
     pub fn constant(&self, constant: &jaxpr::Constant) -> std::result::Result<Expr<'g>, Refused> {
-        let dtype = dtype_of(&constant.dtype)?;
+        let Element { dtype, parts } = Element::of(&constant.dtype)?;
         let data = match dtype.bits() {
             bits @ (2 | 4) => pack(&constant.data, bits),
             _ => constant.data.clone(),
         };
-        let tensor = Tensor { dtype, shape: constant.shape.to_vec(), data };
+        let shape = constant.shape.iter().copied().chain(parts).collect();
+        let tensor = Tensor { dtype, shape, data };
         Ok(self.builder.tensor(tensor, constant.name.clone()))
     }
 
@@ -273,8 +295,16 @@ impl<'g> Ctx<'g> {
             primitive,
             inputs,
             outputs: outputs.collect::<std::result::Result<_, _>>()?,
+            input_dtypes: data.inputs.iter().filter_map(|atom| jaxpr.atom_dtype(atom)).collect(),
+            output_dtypes: data.outputs.iter().filter_map(|&var| jaxpr.aval(var).dtype()).collect(),
             params: data.params.reading(),
         };
+        if !plugin.parts
+            && let Some(dtype) = eqn.dtype_with_parts()
+        {
+            let what = format!("{primitive} of {dtype}");
+            return Err(Refused::NoCounterpart { what }.into());
+        }
         let results = self.run(plugin, &eqn)?;
         if let Some(problem) = self.builder.take_problem() {
             return Err(refusal(problem, primitive, self.builder.opset()).into());
@@ -339,40 +369,6 @@ fn refusal(problem: Problem, primitive: &Arc<str>, opset: i64) -> Refused {
         Problem::Internal(what) => Refused::Internal { primitive: primitive.clone(), what },
         other => Refused::Internal { primitive: primitive.clone(), what: format!("{other:?}") },
     }
-}
-
-/// The ONNX type with the same elements.
-pub(crate) fn dtype_of(dtype: &jaxpr::DType) -> std::result::Result<DType, Refused> {
-    use jaxpr::DType as J;
-    Ok(match dtype {
-        J::Bool => DType::Bool,
-        J::I2 => DType::I2,
-        J::I4 => DType::I4,
-        J::I8 => DType::I8,
-        J::I16 => DType::I16,
-        J::I32 => DType::I32,
-        J::I64 => DType::I64,
-        J::U2 => DType::U2,
-        J::U4 => DType::U4,
-        J::U8 => DType::U8,
-        J::U16 => DType::U16,
-        J::U32 => DType::U32,
-        J::U64 => DType::U64,
-        J::F8E4M3Fn => DType::F8E4M3Fn,
-        J::F8E4M3FnUz => DType::F8E4M3FnUz,
-        J::F8E5M2 => DType::F8E5M2,
-        J::F8E5M2FnUz => DType::F8E5M2FnUz,
-        J::F8E8M0 => DType::F8E8M0,
-        J::F16 => DType::F16,
-        J::Bf16 => DType::Bf16,
-        J::F32 => DType::F32,
-        J::F64 => DType::F64,
-        J::C64 => DType::C64,
-        J::C128 => DType::C128,
-        J::Key(_) | J::Other(_) => {
-            return Err(Refused::NoType { dtype: dtype.to_string() });
-        }
-    })
 }
 
 /// Packs elements that came a byte each, the first in the lowest bits.

@@ -76,3 +76,62 @@ fn by_doubling<'g>(
     }
     Ok(running)
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_running_sum_is_one_node() {
+        check(
+            "x:f32[3] -> y:f32[3] = cumsum{axis=0; reverse=True} x",
+            expect![[r"
+                graph test(in_0:f32[3]) -> (out_0)
+                out_0:f32[3] = CumSum(in_0, 0:i64) {reverse=1}
+            "]],
+        );
+    }
+
+    #[test]
+    fn three_are_joined_in_two_steps() {
+        check(
+            "x:f32[3] -> y:f32[3] = cummax{axis=0; reverse=False} x",
+            expect![[r"
+                graph test(in_0:f32[3]) -> (out_0)
+                %0 = Slice(in_0, [0]:i64, [2]:i64, [0]:i64)
+                %1 = Slice(in_0, [1]:i64, [3]:i64, [0]:i64)
+                %2 = Max(%0, %1)
+                %3 = Slice(in_0, [0]:i64, [1]:i64, [0]:i64)
+                %4 = Concat(%3, %2) {axis=0}
+                %5 = Slice(%4, [0]:i64, [1]:i64, [0]:i64)
+                %6 = Slice(%4, [2]:i64, [3]:i64, [0]:i64)
+                %7 = Max(%5, %6)
+                %8 = Slice(%4, [0]:i64, [2]:i64, [0]:i64)
+                out_0:f32[3] = Concat(%8, %7) {axis=0}
+            "]],
+        );
+    }
+
+    #[test]
+    fn one_is_itself() {
+        check(
+            "x:f32[1] -> y:f32[1] = cumprod{axis=0; reverse=False} x",
+            expect![[r"
+                graph test(in_0:f32[1]) -> (out_0)
+                out_0:f32[1] = Identity(in_0)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_running_product_needs_a_known_size() {
+        check(
+            "x:f32[B] -> y:f32[B] = cumprod{axis=0; reverse=False} x",
+            expect![[r"
+                refused: `cumprod along an axis of unknown size` has no ONNX counterpart
+            "]],
+        );
+    }
+}

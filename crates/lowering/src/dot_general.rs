@@ -13,58 +13,114 @@ struct Axes {
 }
 
 /// `out[b…, m…, n…] = Σ_k lhs[b…, m…, k…] · rhs[b…, n…, k…]`
-///
-/// One `MatMul` of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`, with the axes of a
-/// group joined where `MatMul` has room for one.
 pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     type Pair = (Vec<usize>, Vec<usize>);
     let (contracted, batch): (Pair, Pair) = eqn.param("dimension_numbers")?;
-    // The result's type says what is preferred; precision is a hint.
-    eqn.ignore(&["precision", "preferred_element_type"]);
-    eqn.refuse(&["out_sharding"])?;
+    // The result's type says what is preferred; precision and where arrays live are hints.
+    eqn.ignore(&["precision", "preferred_element_type", "out_sharding"]);
     let [lhs, rhs] = eqn.operands()?;
     let result = eqn.output()?;
 
-    let compute = compute_type(lhs.dtype(), rhs.dtype(), result.dtype);
-    let (lhs, rhs) = (lhs.cast(compute), rhs.cast(compute));
-    let left = Axes::new(lhs, batch.0, contracted.0);
-    let right = Axes::new(rhs, batch.1, contracted.1);
-
-    let dims = |x: Expr<'g>, axes: &[usize]| -> Vec<Dim> {
-        axes.iter().map(|&axis| x.shape()[axis].clone()).collect()
-    };
-    let batch = dims(lhs, &left.batch);
-    let (rows, columns) = (dims(lhs, &left.free), dims(rhs, &right.free));
+    let (left, right) = Axes::of_both(lhs, rhs, batch, contracted);
     let depth = ctx.builder.product(&dims(lhs, &left.contracted));
-
-    // Without batch axes the rows may stay apart, and the columns are one axis of a plain matrix.
-    let keep_rows = batch.is_empty() && !rows.is_empty();
-    let rows_in = if keep_rows { rows.clone() } else { vec![ctx.builder.product(&rows)] };
-    let columns_in = ctx.builder.product(&columns);
-
-    let left_order = [&left.batch[..], &left.free, &left.contracted].concat();
-    let right_order = [&right.batch[..], &right.contracted, &right.free].concat();
-    let left_shape = [&batch[..], &rows_in, &[depth.clone()]].concat();
-    let right_shape = [&batch[..], &[depth, columns_in]].concat();
-    let lhs = lhs.transpose(&left_order).reshape(&left_shape);
-    let rhs = rhs.transpose(&right_order).reshape(&right_shape);
-
-    let product = lhs.matmul(rhs).reshape(&result.shape);
+    let compute = compute_type(lhs.dtype(), rhs.dtype(), result.dtype, &depth);
+    let (lhs, rhs) = (lhs.cast(compute), rhs.cast(compute));
+    let product = if depth.is(0) {
+        lhs.constant(0.0).expand(&result.shape)
+    } else if left.contracted.is_empty() {
+        product_of_each_with_each(lhs, &left, rhs, &right)
+    } else {
+        product_of_matrices(lhs, &left, rhs, &right, depth).reshape(&result.shape)
+    };
     Ok(match result.dtype {
         DType::Bool => product.not_equal(0.0),
         dtype => product.cast(dtype),
     })
 }
 
+/// One `MatMul` of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`, with the axes of a
+/// group joined where `MatMul` has room for one.
+fn product_of_matrices<'g>(
+    lhs: Expr<'g>,
+    left: &Axes,
+    rhs: Expr<'g>,
+    right: &Axes,
+    depth: Dim,
+) -> Expr<'g> {
+    let batch = dims(lhs, &left.batch);
+    let (rows, columns) = (dims(lhs, &left.free), dims(rhs, &right.free));
+    // Without batch axes the rows may stay apart, and either side may be a vector; but the runtime is
+    // wrong about vectors where anything turns out to be empty.
+    let is_there = |dim: &Dim| dim.known().is_some_and(|size| size > 0);
+    let nothing_is_empty = rows.iter().chain(&columns).chain(std::iter::once(&depth)).all(is_there);
+    let may_be_vectors = batch.is_empty() && nothing_is_empty;
+    let keep_rows = batch.is_empty() && (may_be_vectors || !rows.is_empty());
+    let joined = |dims: &[Dim]| vec![lhs.builder.product(dims)];
+    let rows = if keep_rows { rows } else { joined(&rows) };
+    let columns = if may_be_vectors && columns.is_empty() { columns } else { joined(&columns) };
+    let depth = [depth];
+
+    let left_order = [&left.batch[..], &left.free, &left.contracted].concat();
+    let right_order = [&right.batch[..], &right.contracted, &right.free].concat();
+    let lhs = lhs.transpose(&left_order).reshape(&[&batch[..], &rows, &depth].concat());
+    let rhs = rhs.transpose(&right_order).reshape(&[&batch[..], &depth, &columns].concat());
+    lhs.matmul(rhs)
+}
+
+/// `out[b…, m…, n…] = lhs[b…, m…] · rhs[b…, n…]`
+fn product_of_each_with_each<'g>(
+    lhs: Expr<'g>,
+    left: &Axes,
+    rhs: Expr<'g>,
+    right: &Axes,
+) -> Expr<'g> {
+    let lhs = lhs.transpose(&[&left.batch[..], &left.free].concat());
+    let rhs = rhs.transpose(&[&right.batch[..], &right.free].concat());
+    let columns: Vec<usize> = (lhs.rank()..lhs.rank() + right.free.len()).collect();
+    // Leading axes come by themselves.
+    let batch = left.batch.len();
+    let rows: Vec<usize> =
+        if batch == 0 { Vec::new() } else { (batch..batch + left.free.len()).collect() };
+    lhs.unsqueeze(&columns) * rhs.unsqueeze(&rows)
+}
+
 impl Axes {
+    /// The axes of both operands. Those that are summed over may stand in any order, as long as it is
+    /// the same in both: one that leaves an operand as it is.
+    fn of_both(
+        lhs: Expr<'_>,
+        rhs: Expr<'_>,
+        batch: (Vec<usize>, Vec<usize>),
+        contracted: (Vec<usize>, Vec<usize>),
+    ) -> (Axes, Axes) {
+        let mut pairs: Vec<(usize, usize)> = contracted.0.into_iter().zip(contracted.1).collect();
+        pairs.sort_by_key(|pair| pair.1);
+        let right = Axes::new(rhs, batch.1, pairs.iter().map(|pair| pair.1).collect());
+        let right_is_in_order =
+            [&right.batch[..], &right.contracted, &right.free].concat().is_sorted();
+        if right_is_in_order {
+            let left = Axes::new(lhs, batch.0, pairs.iter().map(|pair| pair.0).collect());
+            return (left, right);
+        }
+        pairs.sort_unstable();
+        let left = Axes::new(lhs, batch.0, pairs.iter().map(|pair| pair.0).collect());
+        let right = Axes { contracted: pairs.iter().map(|pair| pair.1).collect(), ..right };
+        (left, right)
+    }
+
     fn new(x: Expr<'_>, batch: Vec<usize>, contracted: Vec<usize>) -> Axes {
         let is_free = |axis: &usize| !batch.contains(axis) && !contracted.contains(axis);
         Axes { free: (0..x.rank()).filter(is_free).collect(), batch, contracted }
     }
 }
 
+fn dims(x: Expr<'_>, axes: &[usize]) -> Vec<Dim> {
+    let shape = x.shape();
+    axes.iter().map(|&axis| shape[axis].clone()).collect()
+}
+
 /// The type that the sum is taken in: the widest of operands and result.
-fn compute_type(lhs: DType, rhs: DType, result: DType) -> DType {
+fn compute_type(lhs: DType, rhs: DType, result: DType, depth: &Dim) -> DType {
     if result == DType::Bool {
         return DType::I32;
     }
@@ -76,5 +132,169 @@ fn compute_type(lhs: DType, rhs: DType, result: DType) -> DType {
         _ if b.bits() > a.bits() => b,
         _ => a,
     };
-    wider(result, wider(lhs, rhs))
+    match wider(result, wider(lhs, rhs)) {
+        // The runtime fails on empty products of unsigned numbers; signed ones wrap the same way.
+        DType::U32 if depth.known().is_none() => DType::I32,
+        DType::U64 if depth.known().is_none() => DType::I64,
+        widest => widest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_plain_product_is_one_matmul() {
+        check(
+            "x:f32[2,3] y:f32[3,4] -> z:f32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r"
+                graph test(in_0:f32[2,3], in_1:f32[3,4]) -> (out_0)
+                out_0:f32[2,4] = MatMul(in_0, in_1)
+            "]],
+        );
+    }
+
+    #[test]
+    fn many_rows_stay_apart() {
+        check(
+            "x:f32[5,2,3] y:f32[3,4] -> z:f32[5,2,4] = \
+             dot_general{dimension_numbers=(([2], [0]), ([], []))} x y",
+            expect![[r"
+                graph test(in_0:f32[5,2,3], in_1:f32[3,4]) -> (out_0)
+                out_0:f32[5,2,4] = MatMul(in_0, in_1)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_batch_is_one_matmul() {
+        check(
+            "x:f32[B,2,3] y:f32[B,3,4] -> z:f32[B,2,4] = \
+             dot_general{dimension_numbers=(([2], [1]), ([0], [0]))} x y",
+            expect![[r"
+                graph test(in_0:f32[B,2,3], in_1:f32[B,3,4]) -> (out_0)
+                out_0:f32[B,2,4] = MatMul(in_0, in_1)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_transposed_right_side_costs_one_transpose() {
+        check(
+            "x:f32[2,3] y:f32[4,3] -> z:f32[2,4] = \
+             dot_general{dimension_numbers=(([1], [1]), ([], []))} x y",
+            expect![[r"
+                graph test(in_0:f32[2,3], in_1:f32[4,3]) -> (out_0)
+                %0 = Transpose(in_1) {perm=[1, 0]}
+                out_0:f32[2,4] = MatMul(in_0, %0)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_transposed_right_side_of_a_batch_costs_one_transpose() {
+        check(
+            "x:f32[5,2,3] y:f32[5,4,3] -> z:f32[5,2,4] = \
+             dot_general{dimension_numbers=(([2], [2]), ([0], [0]))} x y",
+            expect![[r"
+                graph test(in_0:f32[5,2,3], in_1:f32[5,4,3]) -> (out_0)
+                %0 = Transpose(in_1) {perm=[0, 2, 1]}
+                out_0:f32[5,2,4] = MatMul(in_0, %0)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_vector_stays_a_vector() {
+        check(
+            "x:f32[2,3] y:f32[3] -> z:f32[2] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r"
+                graph test(in_0:f32[2,3], in_1:f32[3]) -> (out_0)
+                out_0:f32[2] = MatMul(in_0, in_1)
+            "]],
+        );
+    }
+
+    #[test]
+    fn two_sums_are_listed_in_the_order_that_moves_least() {
+        check(
+            "x:f32[2,3,4] y:f32[3,4,5] -> z:f32[2,5] = \
+             dot_general{dimension_numbers=(([2, 1], [1, 0]), ([], []))} x y",
+            expect![[r"
+                graph test(in_0:f32[2,3,4], in_1:f32[3,4,5]) -> (out_0)
+                %0 = Reshape(in_0, [2, 12]:i64)
+                %1 = Reshape(in_1, [12, 5]:i64)
+                out_0:f32[2,5] = MatMul(%0, %1)
+            "]],
+        );
+    }
+
+    #[test]
+    fn many_columns_are_joined() {
+        check(
+            "x:f32[2,3] y:f32[3,4,5] -> z:f32[2,4,5] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r"
+                graph test(in_0:f32[2,3], in_1:f32[3,4,5]) -> (out_0)
+                %0 = Reshape(in_1, [3, 20]:i64)
+                %1 = MatMul(in_0, %0)
+                out_0:f32[2,4,5] = Reshape(%1, [2, 4, 5]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn without_a_sum_it_is_a_product_of_each_with_each() {
+        check(
+            "x:f32[2] y:f32[3] -> z:f32[2,3] = \
+             dot_general{dimension_numbers=(([], []), ([], []))} x y",
+            expect![[r"
+                graph test(in_0:f32[2], in_1:f32[3]) -> (out_0)
+                %0 = Unsqueeze(in_0, [1]:i64)
+                out_0:f32[2,3] = Mul(%0, in_1)
+            "]],
+        );
+    }
+
+    #[test]
+    fn an_empty_sum_is_zero() {
+        check(
+            "x:f32[2,0] y:f32[0,4] -> z:f32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r"
+                graph test(in_0:f32[2,0], in_1:f32[0,4]) -> (out_0)
+                out_0:f32[2,4] = Expand(0.0, [2, 4]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_sum_of_bytes_is_taken_in_the_type_of_the_result() {
+        check(
+            "x:i8[2,3] y:i8[3,4] -> z:i32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r"
+                graph test(in_0:i8[2,3], in_1:i8[3,4]) -> (out_0)
+                %0 = Cast(in_0) {to=6}
+                %1 = Cast(in_1) {to=6}
+                out_0:i32[2,4] = MatMul(%0, %1)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_parameter_nobody_reads_is_refused() {
+        check(
+            "x:f32[2,3] y:f32[3,4] -> z:f32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], [])); algorithm=7} x y",
+            expect![[r"
+                refused: parameter `algorithm=7` of `dot_general` would be dropped: the plugin does not read it
+            "]],
+        );
+    }
 }

@@ -8,6 +8,7 @@ mod convert;
 mod ctx;
 mod cumulative;
 mod dot_general;
+mod element;
 mod elementwise;
 mod error;
 mod linalg;
@@ -16,6 +17,7 @@ mod plugin;
 mod plugins;
 mod reduce;
 mod shape;
+mod sort;
 #[cfg(test)]
 mod testing;
 

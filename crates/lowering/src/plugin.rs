@@ -16,6 +16,8 @@ pub struct Plugin {
     /// Where its line of the table is.
     pub line: &'static Location<'static>,
     pub(crate) lower: Lower,
+    /// Whether it is right on elements that are carried as parts.
+    pub(crate) parts: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -29,12 +31,18 @@ pub(crate) enum Lower {
 impl Plugin {
     #[track_caller]
     const fn new(primitive: &'static str, lower: Lower) -> Plugin {
-        Plugin { primitive, limits: &[], line: Location::caller(), lower }
+        Plugin { primitive, limits: &[], line: Location::caller(), lower, parts: false }
     }
 
     /// Says what the plugin does not do.
     pub(crate) const fn limits(self, limits: &'static [&'static str]) -> Plugin {
         Plugin { limits, ..self }
+    }
+
+    /// Says that the plugin takes random keys and complex numbers, whose parts are a last axis of
+    /// their own. Every other plugin refuses them.
+    pub(crate) const fn parts(self) -> Plugin {
+        Plugin { parts: true, ..self }
     }
 }
 

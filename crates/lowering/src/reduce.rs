@@ -1,37 +1,32 @@
 //! Reductions over axes.
 
-use onnx::{Attr, DType, Dim, Expr, Type};
+mod extreme;
+
+use onnx::{DType, Dim, Expr};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::bits;
 use crate::error::Result;
 
+pub(crate) use extreme::{argmax, argmin, ordered_as_signed, reduce_max, reduce_min};
+
 /// `Σ x` over the axes
 pub(crate) fn reduce_sum<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
-    Ok(x.reduce_sum(&axes, false))
+    Ok(if x.dtype().is_int() { sum_of_ints(x, &axes) } else { x.reduce_sum(&axes, false) })
 }
 
 /// `Π x` over the axes
+///
+/// The runtime multiplies integers in double precision and does not wrap, so theirs is by halves.
 pub(crate) fn reduce_prod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
-    Ok(x.reduce("ReduceProd", &axes, false))
-}
-
-/// The largest over the axes, NaN where there is one
-pub(crate) fn reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let axes = axes(eqn)?;
-    let [x] = eqn.operands()?;
-    Ok(extreme(x, "ReduceMax", &axes))
-}
-
-/// The smallest over the axes, NaN where there is one
-pub(crate) fn reduce_min<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let axes = axes(eqn)?;
-    let [x] = eqn.operands()?;
-    Ok(extreme(x, "ReduceMin", &axes))
+    if !x.dtype().is_int() {
+        return Ok(x.reduce("ReduceProd", &axes, false));
+    }
+    by_halves(eqn, x, &axes, x.constant(1.0), |x, y| x * y)
 }
 
 /// `∧ x` over the axes, bit by bit for integers
@@ -39,7 +34,7 @@ pub(crate) fn reduce_and<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     match x.dtype() {
-        DType::Bool => Ok(x.reduce("ReduceMin", &axes, false)),
+        DType::Bool => Ok(of_flags(x, "ReduceMin", &axes)),
         _ => by_halves(eqn, x, &axes, x.constant(0.0).bitwise_not(), bits::and),
     }
 }
@@ -49,7 +44,7 @@ pub(crate) fn reduce_or<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     match x.dtype() {
-        DType::Bool => Ok(x.reduce("ReduceMax", &axes, false)),
+        DType::Bool => Ok(of_flags(x, "ReduceMax", &axes)),
         _ => by_halves(eqn, x, &axes, x.constant(0.0), bits::or),
     }
 }
@@ -66,59 +61,60 @@ pub(crate) fn reduce_xor<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
     }
 }
 
-/// The index of the largest along an axis, the first of equals; of NaN if there is one
-pub(crate) fn argmax<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    arg(eqn, "ArgMax")
-}
-
-/// The index of the smallest along an axis, the first of equals; of NaN if there is one
-pub(crate) fn argmin<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    arg(eqn, "ArgMin")
-}
-
-fn arg<'g>(eqn: &Eqn<'g, '_>, op: &str) -> Result<Expr<'g>> {
-    let axes: Vec<usize> = eqn.param("axes")?;
-    eqn.ignore(&["index_dtype"]);
-    let [x] = eqn.operands()?;
-    let result = eqn.output()?;
-    let &[axis] = &axes[..] else {
-        return Err(eqn.broken("not one axis").into());
-    };
-    let x = ordered_as_signed(x);
-    let attrs = vec![("axis", Attr::Int(axis as i64)), ("keepdims", Attr::Int(0))];
-    let index = x.builder.node(op, &[x], attrs, Type::new(DType::I64, result.shape.clone()));
-    Ok(index.cast(result.dtype))
-}
-
 fn axes(eqn: &Eqn<'_, '_>) -> Result<Vec<usize>> {
     let axes = eqn.param("axes")?;
-    eqn.refuse(&["out_sharding"])?;
+    // Where an array lives does not change the numbers.
+    eqn.ignore(&["out_sharding"]);
     Ok(axes)
 }
 
-/// The extreme over the axes. The runtime loses NaN on the way, so it is put back.
-fn extreme<'g>(x: Expr<'g>, op: &str, axes: &[usize]) -> Expr<'g> {
+/// The sum of integers, which wraps
+///
+/// The runtime adds integers in double precision and does not wrap. Where 53 bits hold every sum
+/// that is enough, and the cast back wraps; else it is the product with ones, which is exact.
+fn sum_of_ints<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     if axes.is_empty() {
         return x;
     }
-    if x.dtype() == DType::U64 {
-        return flip_top_bit(ordered_as_signed(x).reduce(op, axes, false)).cast(DType::U64);
+    let shape = x.shape();
+    let reduced: Vec<Dim> = axes.iter().map(|&axis| shape[axis].clone()).collect();
+    let count = x.builder.product(&reduced);
+    let longest = 1i64 << 53usize.saturating_sub(x.dtype().bits());
+    let is_exact = count.known().map_or(x.dtype().bits() <= 16, |count| count <= longest);
+    if is_exact && x.dtype().bits() < 64 {
+        return x.cast(DType::I64).reduce_sum(axes, false).cast(x.dtype());
     }
-    let extreme = x.reduce(op, axes, false);
-    if !x.dtype().is_float() {
-        return extreme;
-    }
-    let any_nan = x.is_nan().reduce("ReduceMax", axes, false);
-    any_nan.select(x.constant(f64::NAN), extreme)
+    // Products of unsigned numbers do not run over an empty axis, and wrap as signed ones do.
+    let signed = x.cast(if x.dtype().bits() < 64 { DType::I32 } else { DType::I64 });
+    let ones = signed.constant(1.0).expand(&[count, Dim::Known(1)]);
+    let sums = joined_last(signed, axes).matmul(ones);
+    sums.squeeze(&[sums.rank() - 1]).cast(x.dtype())
 }
 
-/// Unsigned 64-bit numbers as signed ones in the same order: the top bit the other way round.
-fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
-    if x.dtype() == DType::U64 { flip_top_bit(x.cast(DType::I64)) } else { x }
+/// The axes joined into one, behind the others.
+fn joined_last<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
+    let kept: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
+    let shape = x.shape();
+    let dims = |axes: &[usize]| axes.iter().map(|&axis| shape[axis].clone()).collect::<Vec<Dim>>();
+    let mut joined = dims(&kept);
+    joined.push(x.builder.product(&dims(axes)));
+    x.transpose(&[&kept[..], axes].concat()).reshape(&joined)
 }
 
-fn flip_top_bit(x: Expr<'_>) -> Expr<'_> {
-    x.bitwise_xor(x.builder.constant_ints(x.dtype(), &[], &[i64::MIN]))
+/// Whether all (`ReduceMin`) or any (`ReduceMax`) of the flags are set.
+///
+/// The runtime refuses an empty axis of flags, but knows the least and the greatest byte.
+fn of_flags<'g>(x: Expr<'g>, op: &str, axes: &[usize]) -> Expr<'g> {
+    if !may_be_empty(x, axes) {
+        return x.reduce(op, axes, false);
+    }
+    x.cast(DType::U8).reduce(op, axes, false).cast(DType::Bool)
+}
+
+/// Whether nothing may be there to reduce.
+fn may_be_empty(x: Expr<'_>, axes: &[usize]) -> bool {
+    let shape = x.shape();
+    axes.iter().any(|&axis| shape[axis].known().is_none_or(|size| size == 0))
 }
 
 /// Reduces one axis after the other, its second half joined with its first until one is left.
@@ -155,4 +151,102 @@ fn by_halves<'g>(
         }
     }
     Ok(rest.squeeze(axes))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_sum_of_floats_is_one_node() {
+        check(
+            "x:f32[2,3] -> y:f32[2] = reduce_sum{axes=[1]} x",
+            expect![[r"
+                graph test(in_0:f32[2,3]) -> (out_0)
+                out_0:f32[2] = ReduceSum(in_0, [1]:i64) {keepdims=0}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_sum_of_integers_is_wide_enough_to_wrap() {
+        check(
+            "x:i32[2,3] -> y:i32[2] = reduce_sum{axes=[1]} x",
+            expect![[r"
+                graph test(in_0:i32[2,3]) -> (out_0)
+                %0 = Cast(in_0) {to=7}
+                %1 = ReduceSum(%0, [1]:i64) {keepdims=0}
+                out_0:i32[2] = Cast(%1) {to=6}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_sum_of_64_bits_is_a_product_with_ones() {
+        check(
+            "x:i64[2,3] -> y:i64[3] = reduce_sum{axes=[0]} x",
+            expect![[r"
+                graph test(in_0:i64[2,3]) -> (out_0)
+                %0 = Expand(1:i64, [2, 1]:i64)
+                %1 = Transpose(in_0) {perm=[1, 0]}
+                %2 = MatMul(%1, %0)
+                out_0:i64[3] = Squeeze(%2, [1]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn over_no_axes_nothing_happens() {
+        check(
+            "x:i32[2,3] -> y:i32[2,3] = reduce_sum{axes=[]} x",
+            expect![[r"
+                graph test(in_0:i32[2,3]) -> (out_0)
+                out_0:i32[2,3] = Identity(in_0)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_product_of_integers_is_by_halves() {
+        check(
+            "x:i32[3] -> y:i32[] = reduce_prod{axes=[0]} x",
+            expect![[r"
+                graph test(in_0:i32[3]) -> (out_0)
+                %0 = Slice(in_0, [0]:i64, [1]:i64, [0]:i64)
+                %1 = Slice(in_0, [1]:i64, [2]:i64, [0]:i64)
+                %2 = Mul(%0, %1)
+                %3 = Slice(in_0, [2]:i64, [3]:i64, [0]:i64)
+                %4 = Concat(%2, %3) {axis=0}
+                %5 = Slice(%4, [0]:i64, [1]:i64, [0]:i64)
+                %6 = Slice(%4, [1]:i64, [2]:i64, [0]:i64)
+                %7 = Mul(%5, %6)
+                out_0:i32[] = Squeeze(%7, [0]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn flags_are_bytes_where_an_axis_may_be_empty() {
+        check(
+            "x:bool[B] -> y:bool[] = reduce_and{axes=[0]} x",
+            expect![[r"
+                graph test(in_0:bool[B]) -> (out_0)
+                %0 = Cast(in_0) {to=2}
+                %1 = ReduceMin(%0, [0]:i64) {keepdims=0}
+                out_0:bool[] = Cast(%1) {to=9}
+            "]],
+        );
+    }
+
+    #[test]
+    fn bits_need_a_known_size() {
+        check(
+            "x:i32[B] -> y:i32[] = reduce_xor{axes=[0]} x",
+            expect![[r"
+                refused: `reduce_xor over an axis of unknown size` has no ONNX counterpart
+            "]],
+        );
+    }
 }

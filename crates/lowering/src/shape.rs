@@ -1,4 +1,6 @@
 //! Primitives that move elements and change shapes.
+//!
+//! The axes behind those that an equation knows are those of parts, and stay where they are.
 
 use onnx::{Attr, DType, Dim, Expr, Range, Type};
 
@@ -11,10 +13,11 @@ mod pad;
 
 /// Axis `i` of the operand is axis `broadcast_dimensions[i]` of the result
 pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let axes: Vec<usize> = eqn.param("broadcast_dimensions")?;
+    let mut axes: Vec<usize> = eqn.param("broadcast_dimensions")?;
     eqn.ignore(&["shape", "sharding"]);
     let [x] = eqn.operands()?;
     let shape = &eqn.output()?.shape;
+    axes.extend(shape.len() - eqn.part_axes()..shape.len());
     // Leading axes come by themselves; those between and behind the operand's are put in.
     let lead = axes.first().map_or(0, |&first| first);
     let rank = if axes.is_empty() { lead } else { shape.len() };
@@ -23,11 +26,12 @@ pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     Ok(x.unsqueeze(&added).expand(shape))
 }
 
-/// The same elements in another shape
+/// The same elements in another shape, read with the axes in the order `dimensions`
 pub(crate) fn reshape<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let order: Option<Vec<usize>> = eqn.param("dimensions")?;
     eqn.ignore(&["new_sizes", "sharding"]);
-    eqn.refuse(&["dimensions"])?;
     let [x] = eqn.operands()?;
+    let x = order.map_or(x, |order| x.transpose(&order));
     Ok(x.reshape(&eqn.output()?.shape))
 }
 
@@ -40,8 +44,9 @@ pub(crate) fn squeeze<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 
 /// Axis `i` of the result is axis `permutation[i]` of the operand
 pub(crate) fn transpose<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let order: Vec<usize> = eqn.param("permutation")?;
+    let mut order: Vec<usize> = eqn.param("permutation")?;
     let [x] = eqn.operands()?;
+    order.extend(order.len()..x.rank());
     Ok(x.transpose(&order))
 }
 
@@ -80,9 +85,11 @@ pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
 
 /// Each axis repeated
 pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let repeats: Vec<i64> = eqn.param("reps")?;
+    let repeats: Vec<jaxpr::Dim> = eqn.param("reps")?;
+    let mut repeats = ctx.dims(&repeats)?;
     let [x] = eqn.operands()?;
-    let repeats = ctx.builder.ints(&repeats);
+    repeats.resize(x.rank(), Dim::Known(1));
+    let repeats = ctx.builder.sizes(&repeats);
     Ok(ctx.builder.node("Tile", &[x, repeats], Vec::new(), eqn.output()?.clone()))
 }
 
@@ -90,10 +97,8 @@ pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 pub(crate) fn rev<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes: Vec<usize> = eqn.param("dimensions")?;
     let [x] = eqn.operands()?;
-    let range = |axis: usize| match axes.contains(&axis) {
-        true => Range::backwards(),
-        false => Range::whole(),
-    };
+    let range =
+        |axis: usize| if axes.contains(&axis) { Range::backwards() } else { Range::whole() };
     let ranges: Vec<Range> = (0..x.rank()).map(range).collect();
     Ok(x.slice(&ranges, &x.shape()))
 }
@@ -113,20 +118,123 @@ pub(crate) fn slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(x.slice(&ranges, &eqn.output()?.shape))
 }
 
+/// A symbolic size as a number
+pub(crate) fn dim_as_value<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let dim: jaxpr::Dim = eqn.param("dim")?;
+    let dim = ctx.dim(&dim)?;
+    Ok(ctx.builder.size(&dim).cast(eqn.output()?.dtype))
+}
+
 /// `0, 1, 2, …` along one axis, repeated along the others
 pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axis: usize = eqn.param("dimension")?;
     eqn.ignore(&["dtype", "shape", "sharding"]);
     let Type { dtype, shape } = eqn.output()?;
 
+    let behind = shape.len() - axis - 1;
     let count = match shape[axis].known() {
         // A short list is cheaper than the node that makes it.
         Some(size @ 0..=256) if dtype.bits() >= 8 && *dtype != DType::Bool => {
             let list: Vec<i64> = (0..size).collect();
-            ctx.builder.constant_ints(*dtype, &[size], &list)
+            ctx.builder.constant_ints(*dtype, &[&[size][..], &vec![1; behind]].concat(), &list)
         }
-        _ => Expr::range(ctx.builder, &shape[axis]).cast(*dtype),
+        _ => {
+            let behind: Vec<usize> = (1..=behind).collect();
+            Expr::range(ctx.builder, &shape[axis]).cast(*dtype).unsqueeze(&behind)
+        }
     };
-    let behind: Vec<usize> = (1..shape.len() - axis).collect();
-    Ok(count.unsqueeze(&behind).expand(shape))
+    Ok(count.expand(shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn leading_axes_come_by_themselves() {
+        check(
+            "x:f32[3] -> y:f32[2,3] = broadcast_in_dim{broadcast_dimensions=[1]} x",
+            expect![[r"
+                graph test(in_0:f32[3]) -> (out_0)
+                out_0:f32[2,3] = Expand(in_0, [2, 3]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn axes_between_and_behind_are_put_in() {
+        check(
+            "x:f32[2,3] -> y:f32[4,2,5,3,6] = broadcast_in_dim{broadcast_dimensions=[1, 3]} x",
+            expect![[r"
+                graph test(in_0:f32[2,3]) -> (out_0)
+                %0 = Unsqueeze(in_0, [1, 3]:i64)
+                out_0:f32[4,2,5,3,6] = Expand(%0, [4, 2, 5, 3, 6]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn only_axes_of_one_need_no_expansion() {
+        check(
+            "x:f32[3] -> y:f32[3,1] = broadcast_in_dim{broadcast_dimensions=[0]} x",
+            expect![[r"
+                graph test(in_0:f32[3]) -> (out_0)
+                out_0:f32[3,1] = Unsqueeze(in_0, [1]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_scalar_is_expanded_to_a_symbolic_size() {
+        check(
+            "n:i32[B] x:f32[] -> y:f32[B,2] = broadcast_in_dim{broadcast_dimensions=[]} x",
+            expect![[r"
+                graph test(in_0:i32[B], in_1:f32[]) -> (out_0)
+                %0 = Shape(in_0) {end=1, start=0}
+                %1 = Squeeze(%0, [0]:i64)
+                %2 = Unsqueeze(%1, [0]:i64)
+                %3 = Concat(%2, [2]:i64) {axis=0}
+                out_0:f32[B,2] = Expand(in_1, %3)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_short_count_is_a_constant() {
+        check(
+            "-> y:i32[3,2] = iota{dimension=0}",
+            expect![[r"
+                graph test() -> (out_0)
+                out_0:i32[3,2] = Expand([[0], [1], [2]]:i32, [3, 2]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_count_of_a_symbolic_size_is_a_range() {
+        check(
+            "x:f32[B] -> y:f32[B] = iota{dimension=0}",
+            expect![[r"
+                graph test(in_0:f32[B]) -> (out_0)
+                %0 = Shape(in_0) {end=1, start=0}
+                %1 = Squeeze(%0, [0]:i64)
+                %2 = Range(0:i64, %1, 1:i64)
+                out_0:f32[B] = Cast(%2) {to=1}
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_reshape_may_read_other_axes_first() {
+        check(
+            "x:f32[2,3] -> y:f32[6] = reshape{dimensions=[1, 0]} x",
+            expect![[r"
+                graph test(in_0:f32[2,3]) -> (out_0)
+                %0 = Transpose(in_0) {perm=[1, 0]}
+                out_0:f32[6] = Reshape(%0, [6]:i64)
+            "]],
+        );
+    }
 }

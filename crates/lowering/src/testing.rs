@@ -1,11 +1,13 @@
 //! How plugins are tested: jaxpr text in, graph text out.
 
 use expect_test::Expect;
+use provenance::{SiteId, Table};
 
 use crate::lower::{Options, lower};
 
 /// Lowers the jaxpr and compares the graph, or the refusal, with what is expected.
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
     let options = Options { model_name: "test".into(), opset: 23 };
@@ -14,4 +16,43 @@ pub(crate) fn check(jaxpr: &str, expect: Expect) {
         Err(failure) => format!("refused: {}\n", failure.error),
     };
     expect.assert_eq(&text);
+}
+
+/// Lowers the jaxpr and compares the place of each node, or of the refusal, with what is expected:
+/// the functions and lines, innermost first, and the name scopes, outermost first.
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
+pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
+    let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
+    let options = Options { model_name: "test".into(), opset: 23 };
+    let text = match lower(program, &options) {
+        Ok(model) => {
+            let table = &model.provenance;
+            let place =
+                |node: &onnx::Node| place(table, table.get_origin(model.origin_of(node)).primary);
+            let nodes = model.graph.nodes.iter();
+            let lines: Vec<String> =
+                nodes.map(|node| format!("{} {}", node.op, place(node))).collect();
+            lines.join("\n") + "\n"
+        }
+        Err(failure) => {
+            let place = place(&failure.table, failure.error.site);
+            format!("refused {place}: {}\n", failure.error)
+        }
+    };
+    expect.assert_eq(&text);
+}
+
+fn place(table: &Table, site: SiteId) -> String {
+    let site = table.get_site(site);
+    let frames = site.stack.into_iter().flat_map(|stack| table.frames(stack));
+    let frames: Vec<String> = frames
+        .map(|location| {
+            let location = table.get_location(location);
+            format!("{}:{}", table.get_function(location.function), location.line)
+        })
+        .collect();
+    let scopes = site.scope.into_iter().flat_map(|scope| table.scope_path(scope).into_iter().rev());
+    let scopes: Vec<&str> = scopes.map(|scope| &*table.get_scope(scope).name).collect();
+    format!("@ {} #{}", frames.join(" < "), scopes.join("/"))
 }

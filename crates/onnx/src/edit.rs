@@ -3,7 +3,7 @@
 //! Nothing here hands an origin out, so a pass cannot lose or invent one.
 
 use provenance::{OriginId, Table};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::model::{Graph, Model, Node};
 use crate::tensor::Tensor;
@@ -192,16 +192,16 @@ impl<'m> Edit<'m> {
 
     /// Drops every node that nothing reads.
     pub fn drop_unread(&mut self) {
-        let mut read: FxHashMap<ValueId, ()> = FxHashMap::default();
+        let mut read: FxHashSet<ValueId> = FxHashSet::default();
         let live = |id: ValueId, renamed: &FxHashMap<ValueId, ValueId>| resolve(renamed, id);
-        read.extend(self.graph.outputs.iter().map(|&id| (live(id, &self.renamed), ())));
+        read.extend(self.graph.outputs.iter().map(|&id| live(id, &self.renamed)));
         for (index, node) in self.graph.nodes.iter().enumerate().rev() {
-            if self.dropped[index] || !node.outputs.iter().any(|id| read.contains_key(id)) {
+            if self.dropped[index] || !node.outputs.iter().any(|id| read.contains(id)) {
                 self.dropped[index] = true;
                 continue;
             }
             for_each_read(node, &mut |id| {
-                read.insert(live(id, &self.renamed), ());
+                read.insert(live(id, &self.renamed));
             });
         }
     }

@@ -3,6 +3,7 @@
 //! A model that uses a type for which ONNX Runtime has no kernel does not load. The builder asks
 //! here, and casts around what is missing: the operands to a wider type, the result back.
 
+#[expect(clippy::unreadable_literal, reason = "generated")]
 mod generated;
 
 use crate::dtype::DType;
@@ -77,9 +78,14 @@ fn widenings(dtype: DType) -> &'static [DType] {
         U8 | DType::U16 => &[I32, U32, I64],
         I32 => &[I64],
         U32 => &[I64, U64],
-        F16 | DType::Bf16 => &[F32],
-        DType::F8E4M3Fn | DType::F8E4M3FnUz | DType::F8E5M2 | DType::F8E5M2FnUz => &[F32],
-        DType::F8E8M0 | DType::F4E2M1 => &[F32],
+        F16
+        | DType::Bf16
+        | DType::F8E4M3Fn
+        | DType::F8E4M3FnUz
+        | DType::F8E5M2
+        | DType::F8E5M2FnUz
+        | DType::F8E8M0
+        | DType::F4E2M1 => &[F32],
         F32 => &[F64],
         _ => &[],
     }
@@ -92,6 +98,7 @@ fn reinterpretations(op: &str, dtype: DType) -> &'static [DType] {
         op,
         "Add"
             | "Sub"
+            | "Neg"
             | "Mul"
             | "MatMul"
             | "Einsum"
@@ -151,6 +158,7 @@ mod tests {
     fn unsigned_64_bits_are_summed_as_signed_but_not_ordered_so() {
         assert_eq!(compute_type("ReduceSum", DType::U64), Some(DType::I64));
         assert_eq!(compute_type("ReduceMax", DType::U64), None);
+        assert_eq!(compute_type("Neg", DType::U64), Some(DType::I64));
     }
 
     #[test]

@@ -53,9 +53,8 @@ fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> b
     let Some(narrow) = narrow() else {
         return false;
     };
-    let operands = (0..edit.node(index).inputs.len()).map(|other| match other == operand {
-        true => shape_of(narrow),
-        false => shape_of(edit.input(index, other)?),
+    let operands = (0..edit.node(index).inputs.len()).map(|other| {
+        if other == operand { shape_of(narrow) } else { shape_of(edit.input(index, other)?) }
     });
     let joined = operands
         .into_iter()

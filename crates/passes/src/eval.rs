@@ -39,9 +39,10 @@ pub(crate) fn eval(
             let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
             // Zero minus zero would lose the sign, so floats are multiplied.
             let minus_one = Tensor::of_ints(dtype, Vec::new(), &[-1])?;
-            match dtype.is_float() {
-                true => arithmetic("Mul", x, &minus_one, dtype, shape),
-                false => arithmetic("Sub", &zero, x, dtype, shape),
+            if dtype.is_float() {
+                arithmetic("Mul", x, &minus_one, dtype, shape)
+            } else {
+                arithmetic("Sub", &zero, x, dtype, shape)
             }
         }
         ("Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual", [x, y]) => {

@@ -19,8 +19,8 @@ impl PluginInfo {
     /// `sin: SinPlugin at crates/lowering/src/plugins.rs:87`
     fn __str__(&self) -> String {
         let PluginInfo { primitive, name, file, line, limits } = self;
-        let limits: String = limits.iter().map(|limit| format!("; {limit}")).collect();
-        format!("{primitive}: {name} at {file}:{line}{limits}")
+        let place = format!("{primitive}: {name} at {file}:{line}");
+        [&[place.as_str()], &limits[..]].concat().join("; ")
     }
 }
 

@@ -36,10 +36,8 @@ pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
         let results = inline_body(ctx, "scan", &body, &consts, arguments)?;
         Ok(own_results(builder, results))
     })?;
-    let mut attrs = vec![
-        ("body", Attr::from(round)),
-        ("num_scan_inputs", Attr::Int(inputs.len() as i64)),
-    ];
+    let mut attrs =
+        vec![("body", Attr::from(round)), ("num_scan_inputs", Attr::Int(inputs.len() as i64))];
     if reverse {
         let outputs = eqn.outputs.len() - initial.len();
         attrs.push(("scan_input_directions", vec![1; inputs.len()][..].into()));
@@ -61,7 +59,6 @@ fn nothing<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, initial: &[Expr<'g>]) -> Vec<Ex
 }
 
 /// A scan over nothing: `length` rounds of a `Loop`.
-#[expect(clippy::too_many_arguments, reason = "what `scan` has read of its parameters")]
 fn count<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
@@ -73,14 +70,21 @@ fn count<'g>(
 ) -> Result<Vec<Expr<'g>>> {
     let builder = ctx.builder;
     let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-    let round = builder.body("scan/body", &[&counter[..], &types(initial)].concat(), |inputs| -> Result<_> {
-        let results = inline_body(ctx, "scan", body, consts, &inputs[2..])?;
-        let results = [&[inputs[1]], &results[..]].concat();
-        Ok(own_results(builder, results))
-    })?;
+    let round = builder.body(
+        "scan/body",
+        &[&counter[..], &types(initial)].concat(),
+        |inputs| -> Result<_> {
+            let results = inline_body(ctx, "scan", body, consts, &inputs[2..])?;
+            let results = [&[inputs[1]], &results[..]].concat();
+            Ok(own_results(builder, results))
+        },
+    )?;
     let goes_on = builder.constant_ints(DType::Bool, &[], &[1]);
-    let operands: Vec<Option<Expr<'g>>> =
-        [builder.size(length), goes_on].into_iter().chain(initial.iter().copied()).map(Some).collect();
+    let operands: Vec<Option<Expr<'g>>> = [builder.size(length), goes_on]
+        .into_iter()
+        .chain(initial.iter().copied())
+        .map(Some)
+        .collect();
     let attrs = vec![("body", Attr::from(round))];
     let mut results = builder.nodes("Loop", &operands, attrs, &eqn.outputs);
     if reverse {

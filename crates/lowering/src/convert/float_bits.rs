@@ -23,28 +23,23 @@ fn layout(dtype: DType) -> Layout {
 
 /// The bits of a float as a signed integer of its width; NaN is the quiet one without a payload
 ///
-/// With `e = ⌊log₂|x|⌋`, the fields are `e + bias` and `(|x| / 2ᵉ − 1) · 2ᵐ`; below the smallest
-/// normal number, `0` and `|x| / 2^(1 − bias − m)`. The logarithm may be off by one next to a power of
-/// two, so `e` is corrected by comparison.
+/// With `e = ⌊log₂|x|⌋`, the fields are `e + bias` and `(|x| / 2ᵉ − 1) · 2ᵐ`; below the least normal
+/// number, `0` and `|x| / 2^(1 − bias − m)`.
 pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
     let Layout { compute, integer, mantissa, bias } = layout(x.dtype());
     let size = x.cast(compute).abs();
-    let smallest = f64::powi(2.0, 1 - bias);
-    let normal = size.max(smallest);
+    let least = f64::powi(2.0, 1 - bias);
+    let normal = size.max(least);
     let is_special = x.is_nan().or(x.is_inf());
     let normal = is_special.select(size.constant(1.0), normal);
 
     let two = size.constant(2.0);
-    let guess = (normal.log() * std::f64::consts::LOG2_E).round();
-    let guess = guess.max(f64::from(1 - bias)).min(f64::from(bias));
-    let too_large = two.pow(guess).greater(normal);
-    let exponent = too_large.select(guess - 1.0, guess);
-    let exponent = (normal / two.pow(exponent)).greater_equal(2.0).select(exponent + 1.0, exponent);
+    let exponent = exponent_of(normal, 1 - bias, bias);
     let fraction = normal / two.pow(exponent) - 1.0;
-    let is_tiny = size.less(smallest);
+    let is_tiny = size.less(least);
     let unit = f64::powi(2.0, mantissa);
     // Dividing in two steps keeps the divisor a normal number.
-    let tiny_field = size / smallest * unit;
+    let tiny_field = size / least * unit;
     let normal_field = (exponent + f64::from(bias) + fraction) * unit;
 
     let exact = if mantissa == 52 { DType::I64 } else { DType::I32 };
@@ -91,7 +86,26 @@ pub(crate) fn float_of_bits(bits: Expr<'_>, dtype: DType) -> Expr<'_> {
     let infinite = exponent.constant(f64::INFINITY);
     let special = fraction.equal(0.0).select(infinite, f64::NAN);
     let size = is_special.select(special, size);
-    is_negative.select(-size, size).cast(dtype)
+    // A product keeps the sign of a zero, which `Where` loses.
+    (size * is_negative.select(size.constant(-1.0), 1.0)).cast(dtype)
+}
+
+/// `⌊log₂ x⌋` of a number between `2^least` and `2^(most + 1)`
+///
+/// The logarithm may be off next to a power of two; so it is rounded to the nearest, and is one too
+/// large where the power is larger than the number.
+pub(super) fn exponent_of(x: Expr<'_>, least: i32, most: i32) -> Expr<'_> {
+    let nearest = (x.log() * std::f64::consts::LOG2_E).round();
+    let guess = nearest.max(f64::from(least)).min(f64::from(most));
+    let is_too_large = x.constant(2.0).pow(guess).greater(x);
+    is_too_large.select(guess - 1.0, guess)
+}
+
+/// The smallest positive number of a type.
+pub(crate) fn smallest(dtype: DType) -> f64 {
+    let Layout { mantissa, bias, .. } = layout(dtype);
+    // The exponent is below that of the normal numbers, where `powi` would invert an overflow.
+    f64::powi(2.0, 1 - bias) * f64::powi(2.0, -mantissa)
 }
 
 /// The top bit of `integer`, as a number of type `exact`.

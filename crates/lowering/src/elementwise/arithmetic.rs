@@ -2,11 +2,6 @@
 
 use onnx::{DType, Expr};
 
-/// `|x|`; an unsigned number is its own.
-pub(crate) fn abs(x: Expr<'_>) -> Expr<'_> {
-    if x.dtype().is_unsigned_int() { x } else { x.abs() }
-}
-
 /// `x / y`, for integers towards zero
 ///
 /// XLA defines `x / 0 = −1` and `MIN / −1 = MIN`; the processor traps on both. So the divisor is
@@ -17,7 +12,7 @@ pub(crate) fn div<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     }
     let is_zero = y.equal(0.0);
     if x.dtype().is_unsigned_int() {
-        let all_ones = x.constant(0.0).bitwise_not();
+        let all_ones = x.constant(-1.0);
         return is_zero.select(all_ones, x / is_zero.select(y.constant(1.0), y));
     }
     let is_minus_one = y.equal(-1.0);
@@ -30,6 +25,13 @@ pub(crate) fn div<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 /// `Mod` computes integers in double precision, which is not enough for 64 bits.
 pub(crate) fn rem<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype().is_float() { x.fmod(y) } else { x - div(x, y) * y }
+}
+
+/// `−1`, `0` or `1`; of a float, `x` itself where it is a zero or NaN
+///
+/// `Sign` loses the sign of a zero, and its NaN in the 16-bit types.
+pub(crate) fn sign(x: Expr<'_>) -> Expr<'_> {
+    if x.dtype().is_float() { x.abs().greater(0.0).select(x.sign(), x) } else { x.sign() }
 }
 
 /// The larger; NaN where either is; of flags, `x or y`
@@ -45,4 +47,124 @@ pub(crate) fn min<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 fn is_harmless_divisor(y: Expr<'_>) -> bool {
     let divisors = y.tensor().and_then(|tensor| tensor.ints());
     divisors.is_some_and(|divisors| divisors.iter().all(|&divisor| divisor != 0 && divisor != -1))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_quotient_of_floats_is_one_node() {
+        check(
+            "x:f32[3] y:f32[3] -> z:f32[3] = div x y",
+            expect![[r#"
+                graph test(in_0:f32[3], in_1:f32[3]) -> (out_0)
+                out_0:f32[3] = Div(in_0, in_1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_divisor_that_may_trap_is_guarded() {
+        check(
+            "x:i32[3] y:i32[3] -> z:i32[3] = div x y",
+            expect![[r#"
+                graph test(in_0:i32[3], in_1:i32[3]) -> (out_0)
+                %0 = Equal(in_1, 0:i32)
+                %1 = Equal(in_1, -1:i32)
+                %2 = Or(%0, %1)
+                %3 = Where(%2, 1:i32, in_1)
+                %4 = Neg(in_0)
+                %5 = Div(in_0, %3)
+                %6 = Where(%1, %4, %5)
+                out_0:i32[3] = Where(%0, -1:i32, %6)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_unsigned_divisor_can_only_be_zero() {
+        check(
+            "x:u32[3] y:u32[3] -> z:u32[3] = div x y",
+            expect![[r#"
+                graph test(in_0:u32[3], in_1:u32[3]) -> (out_0)
+                %0 = Equal(in_1, 0:u32)
+                %1 = Where(%0, 1:u32, in_1)
+                %2 = Div(in_0, %1)
+                out_0:u32[3] = Where(%0, 4294967295:u32, %2)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_harmless_constant_needs_no_guard() {
+        check(
+            "x:i32[3] -> z:i32[3] = rem x 7:i32[]",
+            expect![[r#"
+                graph test(in_0:i32[3]) -> (out_0)
+                %0 = Div(in_0, 7:i32)
+                %1 = Mul(%0, 7:i32)
+                out_0:i32[3] = Sub(in_0, %1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_constant_of_minus_one_is_guarded() {
+        check(
+            "x:i8[3] -> z:i8[3] = div x -1:i8[]",
+            expect![[r#"
+                graph test(in_0:i8[3]) -> (out_0)
+                %0 = Equal(-1:i8, 0:i8)
+                %1 = Equal(-1:i8, -1:i8)
+                %2 = Or(%0, %1)
+                %3 = Where(%2, 1:i8, -1:i8)
+                %4 = Neg(in_0)
+                %5 = Div(in_0, %3)
+                %6 = Where(%1, %4, %5)
+                out_0:i8[3] = Where(%0, -1:i8, %6)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_sign_of_a_zero_is_kept() {
+        check(
+            "x:f32[3] -> y:f32[3] = sign x",
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                %0 = Abs(in_0)
+                %1 = Greater(%0, 0.0)
+                %2 = Sign(in_0)
+                out_0:f32[3] = Where(%1, %2, in_0)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn sixteen_bits_are_compared_in_thirty_two() {
+        check(
+            "x:i16[3] y:i16[3] -> z:i16[3] = max x y",
+            expect![[r#"
+                graph test(in_0:i16[3], in_1:i16[3]) -> (out_0)
+                %0 = Cast(in_0) {to=6}
+                %1 = Cast(in_1) {to=6}
+                %2 = Max(%0, %1)
+                out_0:i16[3] = Cast(%2) {to=5}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_larger_of_two_flags_is_either() {
+        check(
+            "x:bool[3] y:bool[3] -> z:bool[3] = max x y",
+            expect![[r#"
+                graph test(in_0:bool[3], in_1:bool[3]) -> (out_0)
+                out_0:bool[3] = Or(in_0, in_1)
+            "#]],
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use onnx::{DType, Expr};
 
-use crate::convert::{bits_of, float_of_bits};
+use crate::convert::{bits_of, float_of_bits, smallest};
 
 pub(crate) fn and<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.and(y) } else { x.bitwise_and(y) }
@@ -17,7 +17,7 @@ pub(crate) fn xor<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 }
 
 pub(crate) fn not(x: Expr<'_>) -> Expr<'_> {
-    if x.dtype() == DType::Bool { x.not() } else { x.bitwise_not() }
+    if x.dtype() == DType::Bool { x.logical_not() } else { x.bitwise_not() }
 }
 
 /// `x · 2ʸ`; zero where `y` is not less than the width
@@ -34,12 +34,10 @@ pub(crate) fn shift_right_logical<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 
 /// The bits of `x` moved down, its sign moved in
 ///
-/// A negative number is the complement of one that is not: `x >> y = ~(~x >> y)`.
+/// A negative number is the complement of one that is not: `x >> y = ~(~x >> y)`. The top bit counts
+/// as the sign of an unsigned number too.
 pub(crate) fn shift_right_arithmetic<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    if x.dtype().is_unsigned_int() {
-        return shift_right_logical(x, y);
-    }
-    let is_negative = x.less(0.0);
+    let is_negative = signed(x).less(0.0);
     let flipped = is_negative.select(x.bitwise_not(), x);
     let shifted = shift_right_logical(flipped, y);
     is_negative.select(shifted.bitwise_not(), shifted)
@@ -77,21 +75,32 @@ pub(crate) fn clz(x: Expr<'_>) -> Expr<'_> {
 }
 
 /// The neighbour of `x` towards `y`: the bits as a number, one more or one less
+///
+/// That of a zero is the smallest number with the sign of `y`.
 pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let bits = bits_of(x);
     let away_from_zero = x.less(y).xor(x.less(0.0));
     let step = away_from_zero.select(bits.constant(1.0), -1.0);
     let neighbour = float_of_bits(bits + step, x.dtype());
-    let smallest = float_of_bits(bits.constant(1.0), x.dtype());
-    let from_zero = y.less(0.0).select(-smallest, smallest);
+    let from_zero = y.sign() * smallest(x.dtype());
     let moved = x.equal(0.0).select(from_zero, neighbour);
-    let is_there = x.equal(y);
+    let is_elsewhere = x.less(y).or(x.greater(y));
     let either_nan = x.is_nan().or(y.is_nan());
-    either_nan.select(x + y, is_there.select(y, moved))
+    either_nan.select(x + y, is_elsewhere.select(moved, y))
+}
+
+/// The same bits as a signed number.
+fn signed(x: Expr<'_>) -> Expr<'_> {
+    x.cast(match x.dtype().bits() {
+        8 => DType::I8,
+        16 => DType::I16,
+        32 => DType::I32,
+        _ => DType::I64,
+    })
 }
 
 /// The same bits as an unsigned number.
-fn unsigned(x: Expr<'_>) -> Expr<'_> {
+pub(crate) fn unsigned(x: Expr<'_>) -> Expr<'_> {
     x.cast(match x.dtype().bits() {
         8 => DType::U8,
         16 => DType::U16,
@@ -119,4 +128,67 @@ fn is_known_within(x: Expr<'_>, y: Expr<'_>) -> bool {
     let distances = y.tensor().and_then(|tensor| tensor.ints());
     distances
         .is_some_and(|distances| distances.iter().all(|distance| (0..width).contains(distance)))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_constant_shift_within_the_width_needs_no_guard() {
+        check(
+            "x:u32[3] -> y:u32[3] = shift_left x 3:u32[]",
+            expect![[r#"
+                graph test(in_0:u32[3]) -> (out_0)
+                out_0:u32[3] = BitShift(in_0, 3:u32) {direction="LEFT"}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_distance_past_the_width_gives_zero() {
+        check(
+            "x:u8[3] y:u8[3] -> z:u8[3] = shift_right_logical x y",
+            expect![[r#"
+                graph test(in_0:u8[3], in_1:u8[3]) -> (out_0)
+                %0 = Less(in_1, 8:u8)
+                %1 = Where(%0, in_1, 0:u8)
+                %2 = BitShift(in_0, %1) {direction="RIGHT"}
+                %3 = Less(in_1, 8:u8)
+                out_0:u8[3] = Where(%3, %2, 0:u8)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_arithmetic_shift_moves_the_complement_of_a_negative_number() {
+        check(
+            "x:i32[3] -> y:i32[3] = shift_right_arithmetic x 1:i32[]",
+            expect![[r#"
+                graph test(in_0:i32[3]) -> (out_0)
+                %0 = Less(in_0, 0:i32)
+                %1 = BitwiseNot(in_0)
+                %2 = Where(%0, %1, in_0)
+                %3 = Cast(%2) {to=12}
+                %4 = Cast(1:i32) {to=12}
+                %5 = BitShift(%3, %4) {direction="RIGHT"}
+                %6 = Cast(%5) {to=6}
+                %7 = BitwiseNot(%6)
+                out_0:i32[3] = Where(%0, %7, %6)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn on_flags_it_is_logic() {
+        check(
+            "x:bool[3] y:bool[3] -> z:bool[3] = xor x y",
+            expect![[r#"
+                graph test(in_0:bool[3], in_1:bool[3]) -> (out_0)
+                out_0:bool[3] = Xor(in_0, in_1)
+            "#]],
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use onnx::Expr;
 
 use crate::ctx::{Ctx, Eqn};
-use crate::elementwise::arithmetic::div;
+use crate::elementwise::in_single;
 use crate::error::Result;
 
 /// `xⁿ` for a fixed integer `n`, by squaring; `1 / x⁻ⁿ` where `n` is negative
@@ -32,38 +32,106 @@ fn power_by_squaring(x: Expr<'_>, n: u64) -> Expr<'_> {
     product.unwrap_or_else(|| x.constant(1.0).expand(&x.shape()))
 }
 
-/// `xʸ`; of integers by squaring, since `Pow` computes them in double precision
+/// `xʸ`; an integer exponent is first made a number of the type of `x`, as JAX does
 pub(crate) fn pow<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    if !x.dtype().is_int() {
-        let fits = y.dtype().is_float() || y.dtype().bits() >= 32;
-        let y = if fits { y } else { y.cast(onnx::DType::I32) };
-        return x.pow(y);
-    }
-    // Bit by bit of the exponent. A negative one leaves 1 / x, which is 0 unless x is ±1.
-    let mut square = x;
-    let mut rest = y;
-    let mut product = x.constant(1.0);
-    for bit in 0..y.dtype().bits() {
-        let half = div(rest, y.constant(2.0));
-        let is_odd = rest.not_equal(half + half);
-        product = is_odd.select(product * square, product);
-        rest = half;
-        if bit + 1 < y.dtype().bits() {
-            square = square * square;
-        }
-    }
-    if y.dtype().is_unsigned_int() {
-        return product;
-    }
-    let is_unit = if x.dtype().is_signed_int() { x.abs().equal(1.0) } else { x.equal(1.0) };
-    y.less(0.0).and(is_unit.not()).select(product.constant(0.0), product)
+    x.pow(y.cast(x.dtype()))
 }
 
 /// `∛x = sign(x) · |x|^⅓`, with one step of Newton for the error of ⅓
+///
+/// The step is `(e − x / e²) / 3`, where no power can overflow. It is not a number only where `x` is
+/// a zero, infinite or NaN, and there the root is `x` itself. NaN is not equal to itself.
 pub(crate) fn cbrt(x: Expr<'_>) -> Expr<'_> {
-    let estimate = x.sign() * x.abs().pow(1.0 / 3.0);
-    let square = estimate * estimate;
-    let step = (estimate * square - x) / (square * 3.0);
-    // Where the estimate is zero or infinite it is exact, and the step is not a number.
-    step.is_nan().select(estimate, estimate - step)
+    in_single(x, |x| {
+        let estimate = x.sign() * x.abs().pow(1.0 / 3.0);
+        let step = (estimate - x / (estimate * estimate)) / 3.0;
+        step.equal(step).select(estimate - step, x)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_power_is_taken_by_squaring() {
+        check(
+            "x:f32[3] -> y:f32[3] = integer_pow{y=7} x",
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                %0 = Mul(in_0, in_0)
+                %1 = Mul(in_0, %0)
+                %2 = Mul(%0, %0)
+                out_0:f32[3] = Mul(%1, %2)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_negative_power_is_a_reciprocal() {
+        check(
+            "x:f32[3] -> y:f32[3] = integer_pow{y=-2} x",
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                %0 = Mul(in_0, in_0)
+                out_0:f32[3] = Div(1.0, %0)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_power_of_zero_has_the_shape_of_its_operand() {
+        check(
+            "x:f32[3] -> y:f32[3] = integer_pow{y=0} x",
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                out_0:f32[3] = Expand(1.0, [3]:i64)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_integer_exponent_is_made_a_float() {
+        check(
+            "x:f32[3] y:i8[3] -> z:f32[3] = pow x y",
+            expect![[r#"
+                graph test(in_0:f32[3], in_1:i8[3]) -> (out_0)
+                %0 = Cast(in_1) {to=1}
+                out_0:f32[3] = Pow(in_0, %0)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_cube_root_of_a_zero_is_that_zero() {
+        check(
+            "x:f32[3] -> y:f32[3] = cbrt x",
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                %0 = Sign(in_0)
+                %1 = Abs(in_0)
+                %2 = Pow(%1, 0.33333334)
+                %3 = Mul(%0, %2)
+                %4 = Mul(%3, %3)
+                %5 = Div(in_0, %4)
+                %6 = Sub(%3, %5)
+                %7 = Div(%6, 3.0)
+                %8 = Equal(%7, %7)
+                %9 = Sub(%3, %7)
+                out_0:f32[3] = Where(%8, %9, in_0)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_parameter_that_nobody_reads_is_refused() {
+        check(
+            "x:f32[3] -> y:f32[3] = integer_pow{y=2; mode=fast} x",
+            expect![[r#"
+                refused: parameter `mode=fast` of `integer_pow` would be dropped: the plugin does not read it
+            "#]],
+        );
+    }
 }

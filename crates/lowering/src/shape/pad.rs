@@ -90,3 +90,79 @@ fn grown(shape: &[Dim], config: &[(i64, i64, i64)]) -> Result<Vec<Dim>> {
     }
     Ok(sizes)
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn around_is_one_pad() {
+        check(
+            "x:f32[3] v:f32[] -> y:f32[6] = pad{padding_config=[(1, 2, 0)]} x v",
+            expect![[r"
+                graph test(in_0:f32[3], in_1:f32[]) -> (out_0)
+                out_0:f32[6] = Pad(in_0, [1, 2]:i64, in_1)
+            "]],
+        );
+    }
+
+    #[test]
+    fn negative_is_a_slice() {
+        check(
+            "x:f32[5] v:f32[] -> y:f32[2] = pad{padding_config=[(-1, -2, 0)]} x v",
+            expect![[r"
+                graph test(in_0:f32[5], in_1:f32[]) -> (out_0)
+                out_0:f32[2] = Slice(in_0, [1]:i64, [-2]:i64, [0]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn between_is_an_axis_of_its_own() {
+        check(
+            "x:f32[3] v:f32[] -> y:f32[7] = pad{padding_config=[(0, 0, 2)]} x v",
+            expect![[r"
+                graph test(in_0:f32[3], in_1:f32[]) -> (out_0)
+                %0 = Unsqueeze(in_0, [1]:i64)
+                %1 = Pad(%0, [0, 0, 0, 2]:i64, in_1)
+                %2 = Reshape(%1, [9]:i64)
+                out_0:f32[7] = Slice(%2, [0]:i64, [7]:i64, [0]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn one_element_has_nothing_between() {
+        check(
+            "x:f32[1] v:f32[] -> y:f32[3] = pad{padding_config=[(1, 1, 4)]} x v",
+            expect![[r"
+                graph test(in_0:f32[1], in_1:f32[]) -> (out_0)
+                out_0:f32[3] = Pad(in_0, [1, 1]:i64, in_1)
+            "]],
+        );
+    }
+
+    #[test]
+    fn negative_and_positive_pads_first() {
+        check(
+            "x:f32[5] v:f32[] -> y:f32[6] = pad{padding_config=[(-1, 2, 0)]} x v",
+            expect![[r"
+                graph test(in_0:f32[5], in_1:f32[]) -> (out_0)
+                %0 = Pad(in_0, [0, 2]:i64, in_1)
+                out_0:f32[6] = Slice(%0, [1]:i64, [9223372036854775807]:i64, [0]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn between_needs_a_known_size() {
+        check(
+            "x:f32[B] v:f32[] -> y:f32[2*B-1] = pad{padding_config=[(0, 0, 1)]} x v",
+            expect![[r"
+                refused: `interior padding of pad along an axis of unknown size` has no ONNX counterpart
+            "]],
+        );
+    }
+}

@@ -62,7 +62,7 @@ operators! {
         floor = "Floor",
         identity = "Identity",
         log = "Log",
-        not = "Not",
+        logical_not = "Not",
         recip = "Reciprocal",
         relu = "Relu",
         /// Halves go to the even neighbour.
@@ -161,19 +161,30 @@ impl<'g> Expr<'g> {
 
     #[track_caller]
     pub fn not_equal(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.equal(other).not()
+        self.equal(other).logical_not()
     }
 
     /// The larger; NaN where either is.
+    ///
+    /// `Max` and `Min` of 64-bit integers compare their halves in ONNX Runtime 1.31; comparisons
+    /// do not.
     #[track_caller]
     pub fn max(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.binary("Max", other)
+        let other = other.operand(self);
+        match self.dtype() {
+            DType::I64 => self.greater(other).select(self, other),
+            _ => self.binary("Max", other),
+        }
     }
 
     /// The smaller; NaN where either is.
     #[track_caller]
     pub fn min(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.binary("Min", other)
+        let other = other.operand(self);
+        match self.dtype() {
+            DType::I64 => self.less(other).select(self, other),
+            _ => self.binary("Min", other),
+        }
     }
 
     /// The remainder with the sign of the divisor, of integers.

@@ -192,7 +192,8 @@ impl<'g> Expr<'g> {
         self.reduce("ReduceSum", axes, keep)
     }
 
-    /// The product of matrices, with leading axes that broadcast.
+    /// The product of matrices, with leading axes that broadcast. A single axis is a row on the
+    /// left and a column on the right, and is not in the result.
     #[track_caller]
     pub fn matmul(self, other: Expr<'g>) -> Expr<'g> {
         let (a, b) = (self.ty(), other.ty());
@@ -257,11 +258,18 @@ fn as_ints(axes: &[usize]) -> Vec<i64> {
 }
 
 fn matmul_shape(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
-    let ([batch_a @ .., m, k], [batch_b @ .., l, n]) = (a, b) else {
-        return None;
+    let (batch_a, m, k) = match a {
+        [k] => (&[][..], None, k),
+        [batch @ .., m, k] => (batch, Some(m), k),
+        [] => return None,
+    };
+    let (batch_b, l, n) = match b {
+        [l] => (&[][..], l, None),
+        [batch @ .., l, n] => (batch, l, Some(n)),
+        [] => return None,
     };
     let mut shape = broadcast_shapes(batch_a, batch_b)?;
-    shape.extend([m.clone(), n.clone()]);
+    shape.extend(m.into_iter().chain(n).cloned());
     (k == l).then_some(shape)
 }
 

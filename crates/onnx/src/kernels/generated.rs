@@ -1,4 +1,4 @@
-//! Made by tools/generate_kernels.py from ONNX Runtime 1.31.1; do not edit.
+//! Made by `tools/generate_kernels.py` from ONNX Runtime 1.31.1; do not edit.
 
 use super::Kernel;
 

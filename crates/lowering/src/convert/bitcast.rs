@@ -1,0 +1,134 @@
+//! The same bits under another type.
+
+use onnx::{Attr, DType, Expr};
+
+use crate::Refused;
+use crate::convert::{bits_of, float_of_bits};
+use crate::ctx::{Ctx, Eqn};
+use crate::elementwise::bits::unsigned;
+use crate::error::Result;
+
+/// The same bits read as another type
+///
+/// A wider element is several narrow ones along a new last axis, the lowest first. ONNX has
+/// [`BitCast`](https://onnx.ai/onnx/operators/onnx__BitCast.html) for one width since opset 26;
+/// before, integers are a cast apart and floats are taken apart by arithmetic.
+pub(crate) fn bitcast<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    eqn.ignore(&["new_dtype"]);
+    let [x] = eqn.operands()?;
+    let result = eqn.output()?;
+    let (from, to) = (x.dtype(), result.dtype);
+    if ![from, to].into_iter().all(has_bits) {
+        let what = format!("bitcast_convert_type from {from} to {to}");
+        return Err(Refused::NoCounterpart { what }.into());
+    }
+    if from == to {
+        return Ok(x);
+    }
+    if from.bits() == to.bits() && ctx.builder.opset() >= 26 {
+        let attrs = vec![("to", Attr::Int(to.code().into()))];
+        return Ok(ctx.builder.node("BitCast", &[x], attrs, result.clone()));
+    }
+    let bits = unsigned(if from.is_float() { bits_of(x) } else { x });
+    let bits = if from.bits() > to.bits() { split(bits, to) } else { join(bits, to) };
+    Ok(if to.is_float() { float_of_bits(bits, to) } else { bits.cast(to) })
+}
+
+/// The types with a whole number of bytes that every bit pattern is a number of.
+fn has_bits(dtype: DType) -> bool {
+    let is_common_float = matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64);
+    is_common_float || (dtype.is_int() && dtype.bits() >= 8)
+}
+
+/// `x >> 0, x >> w, x >> 2w, …`, of which a cast keeps the lowest `w` bits
+fn split(x: Expr<'_>, to: DType) -> Expr<'_> {
+    let parts = distances(x.dtype(), to.bits());
+    let shifted = x.unsqueeze(&[x.rank()]).shift_right(x.builder.constant(
+        x.dtype(),
+        &[parts.len() as i64],
+        &parts,
+    ));
+    shifted.cast(unsigned_of(to))
+}
+
+/// `Σ xᵢ << i w` along the last axis
+fn join(x: Expr<'_>, to: DType) -> Expr<'_> {
+    let width = x.dtype().bits();
+    let wide = x.cast(unsigned_of(to));
+    if width == to.bits() {
+        return wide;
+    }
+    let parts = distances(wide.dtype(), width);
+    let by = x.builder.constant(wide.dtype(), &[parts.len() as i64], &parts);
+    wide.shift_left(by).reduce_sum(&[x.rank() - 1], false)
+}
+
+/// How far each part of `width` bits is from the lowest.
+fn distances(wide: DType, width: usize) -> Vec<f64> {
+    (0..wide.bits() / width).map(|part| (part * width) as f64).collect()
+}
+
+fn unsigned_of(dtype: DType) -> DType {
+    match dtype.bits() {
+        8 => DType::U8,
+        16 => DType::U16,
+        32 => DType::U32,
+        _ => DType::U64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn integers_of_one_width_are_a_cast_apart() {
+        check(
+            "x:i32[3] -> y:u32[3] = bitcast_convert_type{new_dtype=uint32} x",
+            expect![[r#"
+                graph test(in_0:i32[3]) -> (out_0)
+                out_0:u32[3] = Cast(in_0) {to=12}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn narrow_parts_are_shifted_out() {
+        check(
+            "x:u32[3] -> y:u8[3,4] = bitcast_convert_type{new_dtype=uint8} x",
+            expect![[r#"
+                graph test(in_0:u32[3]) -> (out_0)
+                %0 = Unsqueeze(in_0, [1]:i64)
+                %1 = BitShift(%0, [0, 8, 16, 24]:u32) {direction="RIGHT"}
+                out_0:u8[3,4] = Cast(%1) {to=2}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn narrow_parts_are_shifted_in() {
+        check(
+            "x:u8[3,4] -> y:u32[3] = bitcast_convert_type{new_dtype=uint32} x",
+            expect![[r#"
+                graph test(in_0:u8[3,4]) -> (out_0)
+                %0 = Cast(in_0) {to=12}
+                %1 = BitShift(%0, [0, 8, 16, 24]:u32) {direction="LEFT"}
+                %2 = Cast(%1) {to=7}
+                %3 = ReduceSum(%2, [1]:i64) {keepdims=0}
+                out_0:u32[3] = Cast(%3) {to=12}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_flag_has_no_bits() {
+        check(
+            "x:bool[3] -> y:u8[3] = bitcast_convert_type{new_dtype=uint8} x",
+            expect![[r#"
+                refused: `bitcast_convert_type from bool to u8` has no ONNX counterpart
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! How the elements of JAX are carried by ONNX.
+
+use onnx::DType;
+
+use crate::error::Refused;
+
+/// The ONNX type of an element, and of how many numbers it is made where it is not one itself.
+///
+/// A complex number is a pair and a random key is some words: an array of either has one axis more,
+/// the last, for these parts. That is how `key_data` shows keys, and how NumPy stores complex numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub dtype: DType,
+    pub parts: Option<i64>,
+}
+
+impl Element {
+    pub fn of(dtype: &jaxpr::DType) -> Result<Element, Refused> {
+        if let Some(carried) = Element::in_parts(dtype) {
+            return Ok(carried);
+        }
+        let refused = || Refused::NoType { dtype: dtype.to_string() };
+        Ok(Element { dtype: number(dtype).ok_or_else(refused)?, parts: None })
+    }
+
+    /// Whether an array of such elements has an axis of parts.
+    pub fn has_parts(dtype: &jaxpr::DType) -> bool {
+        Element::in_parts(dtype).is_some()
+    }
+
+    fn in_parts(dtype: &jaxpr::DType) -> Option<Element> {
+        let (dtype, parts) = match dtype {
+            jaxpr::DType::C64 => (DType::F32, 2),
+            jaxpr::DType::C128 => (DType::F64, 2),
+            jaxpr::DType::Key(implementation) => match &**implementation {
+                "fry" => (DType::U32, 2),
+                "rbg" | "urbg" => (DType::U32, 4),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Element { dtype, parts: Some(parts) })
+    }
+}
+
+/// The ONNX type with the same elements.
+fn number(dtype: &jaxpr::DType) -> Option<DType> {
+    use jaxpr::DType as J;
+    Some(match dtype {
+        J::Bool => DType::Bool,
+        J::I2 => DType::I2,
+        J::I4 => DType::I4,
+        J::I8 => DType::I8,
+        J::I16 => DType::I16,
+        J::I32 => DType::I32,
+        J::I64 => DType::I64,
+        J::U2 => DType::U2,
+        J::U4 => DType::U4,
+        J::U8 => DType::U8,
+        J::U16 => DType::U16,
+        J::U32 => DType::U32,
+        J::U64 => DType::U64,
+        J::F8E4M3Fn => DType::F8E4M3Fn,
+        J::F8E4M3FnUz => DType::F8E4M3FnUz,
+        J::F8E5M2 => DType::F8E5M2,
+        J::F8E5M2FnUz => DType::F8E5M2FnUz,
+        J::F8E8M0 => DType::F8E8M0,
+        J::F16 => DType::F16,
+        J::Bf16 => DType::Bf16,
+        J::F32 => DType::F32,
+        J::F64 => DType::F64,
+        J::C64 | J::C128 | J::Key(_) | J::Other(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn keys_and_complex_numbers_have_an_axis_of_parts() {
+        check(
+            "jaxpr f(a:key<fry>[4], b:c64[3]) {
+               c:key<fry>[4,2] = broadcast_in_dim{shape=(4, 2); broadcast_dimensions=(0); sharding=None} a
+               d:key<fry>[2,4] = transpose{permutation=(1, 0)} c
+               e:c64[3] = sub b (1.0, 0.0):c64[]
+               return d, e
+             }",
+            expect![[r#"
+                graph test(in_0:u32[4,2], in_1:f32[3,2]) -> (out_0, out_1)
+                %0 = Unsqueeze(in_0, [1]:i64)
+                %1 = Expand(%0, [4, 2, 2]:i64)
+                out_0:u32[2,4,2] = Transpose(%1) {perm=[1, 0, 2]}
+                out_1:f32[3,2] = Sub(in_1, [1.0, 0.0])
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_not_right_on_parts_is_refused() {
+        check(
+            "jaxpr f(a:c64[3]) {
+               b:c64[3] = sin a
+               return b
+             }",
+            expect![[r#"
+                 refused: `sin of c64` has no ONNX counterpart
+             "#]],
+        );
+    }
+}

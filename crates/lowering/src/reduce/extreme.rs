@@ -1,0 +1,231 @@
+//! The largest and the smallest, and where they are.
+
+use onnx::expr::reduced_shape;
+use onnx::{Attr, DType, Expr, Type};
+
+use super::{axes, joined_last, may_be_empty, of_flags};
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+
+/// The two ends of an order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Largest,
+    Smallest,
+}
+
+/// The largest over the axes, NaN where there is one
+pub(crate) fn reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let axes = axes(eqn)?;
+    let [x] = eqn.operands()?;
+    Ok(extreme(x, End::Largest, &axes))
+}
+
+/// The smallest over the axes, NaN where there is one
+pub(crate) fn reduce_min<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let axes = axes(eqn)?;
+    let [x] = eqn.operands()?;
+    Ok(extreme(x, End::Smallest, &axes))
+}
+
+/// The index of the largest along an axis, the first of equals; of NaN if there is one
+pub(crate) fn argmax<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    arg(eqn, End::Largest)
+}
+
+/// The index of the smallest along an axis, the first of equals; of NaN if there is one
+pub(crate) fn argmin<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    arg(eqn, End::Smallest)
+}
+
+fn arg<'g>(eqn: &Eqn<'g, '_>, end: End) -> Result<Expr<'g>> {
+    let axes: Vec<usize> = eqn.param("axes")?;
+    // The result's type says it.
+    eqn.ignore(&["index_dtype"]);
+    let [x] = eqn.operands()?;
+    let result = eqn.output()?;
+    let &[axis] = &axes[..] else {
+        return Err(eqn.broken("not one axis").into());
+    };
+    let comparable = if x.dtype() == DType::U64 { ordered_as_signed(x) } else { x };
+    let index = index_of(comparable, end, axis, false);
+    if !x.dtype().is_float() {
+        return Ok(index.cast(result.dtype));
+    }
+    // To the runtime NaN is neither large nor small.
+    let nans = x.is_nan();
+    let first_nan = index_of(nans.cast(DType::U8), End::Largest, axis, false);
+    let any_nan = of_flags(nans, "ReduceMax", &axes);
+    Ok(any_nan.select(first_nan, index).cast(result.dtype))
+}
+
+fn index_of(x: Expr<'_>, end: End, axis: usize, keep: bool) -> Expr<'_> {
+    let op = match end {
+        End::Largest => "ArgMax",
+        End::Smallest => "ArgMin",
+    };
+    let attrs = vec![("axis", Attr::Int(axis as i64)), ("keepdims", Attr::Int(i64::from(keep)))];
+    let shape = reduced_shape(&x.shape(), &[axis], keep);
+    x.builder.node(op, &[x], attrs, Type::new(DType::I64, shape))
+}
+
+/// The extreme over the axes; of none, the other end of the type.
+fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
+    if axes.is_empty() {
+        return x;
+    }
+    let shape = x.shape();
+    if axes.iter().any(|&axis| shape[axis].is(0)) {
+        return of_none(x, end).expand(&reduced_shape(&shape, axes, false));
+    }
+    let op = match end {
+        End::Largest => "ReduceMax",
+        End::Smallest => "ReduceMin",
+    };
+    match x.dtype() {
+        DType::Bool => of_flags(x, op, axes),
+        DType::U32 => flip_top_bit(ordered_as_signed(x).reduce(op, axes, false)).cast(DType::U32),
+        DType::U64 => flip_top_bit(of_64_bits(ordered_as_signed(x), end, axes)).cast(DType::U64),
+        DType::I64 => of_64_bits(x, end, axes),
+        DType::I16 | DType::U16 if may_be_empty(x, axes) => {
+            // Of none, the runtime gives the end of the wider type.
+            let wide = x.cast(DType::I32).reduce(op, axes, false);
+            let none = of_none(x, end).cast(DType::I32);
+            let wide = if end == End::Largest { wide.max(none) } else { wide.min(none) };
+            wide.cast(x.dtype())
+        }
+        dtype if dtype.is_float() => {
+            // The runtime loses NaN on the way, so it is put back.
+            let extreme = x.reduce(op, axes, false);
+            let any_nan = of_flags(x.is_nan(), "ReduceMax", axes);
+            any_nan.select(x.constant(f64::NAN), extreme)
+        }
+        _ => x.reduce(op, axes, false),
+    }
+}
+
+/// `ReduceMax` of 64-bit integers compares their halves in ONNX Runtime 1.31; `ArgMax` does not.
+fn of_64_bits<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
+    let x = joined_last(x, axes);
+    let axis = x.rank() - 1;
+    let index = index_of(x, end, axis, true);
+    let ty = Type::new(x.dtype(), index.shape());
+    let attrs = vec![("axis", Attr::Int(axis as i64))];
+    x.builder.node("GatherElements", &[x, index], attrs, ty).squeeze(&[axis])
+}
+
+/// What every number is at least as large, or as small, as.
+fn of_none(x: Expr<'_>, end: End) -> Expr<'_> {
+    let dtype = x.dtype();
+    if dtype.is_float() {
+        return x.constant(if end == End::Largest { f64::NEG_INFINITY } else { f64::INFINITY });
+    }
+    if dtype == DType::Bool {
+        return x.constant(if end == End::Largest { 0.0 } else { 1.0 });
+    }
+    let (least, greatest) = match (dtype.is_unsigned_int(), dtype.bits()) {
+        (true, bits) => (0, (u64::MAX >> (64 - bits)).cast_signed()),
+        (false, bits) => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
+    };
+    let value = if end == End::Largest { least } else { greatest };
+    x.builder.constant_ints(dtype, &[], &[value])
+}
+
+/// Unsigned numbers of 32 and 64 bits as signed ones in the same order: the top bit the other way
+/// round.
+pub(crate) fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
+    match x.dtype() {
+        DType::U32 => flip_top_bit(x.cast(DType::I32)),
+        DType::U64 => flip_top_bit(x.cast(DType::I64)),
+        _ => x,
+    }
+}
+
+fn flip_top_bit(x: Expr<'_>) -> Expr<'_> {
+    let top = if x.dtype() == DType::I32 { i64::from(i32::MIN) } else { i64::MIN };
+    x.bitwise_xor(x.builder.constant_ints(x.dtype(), &[], &[top]))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn nan_is_put_back() {
+        check(
+            "x:f32[2,3] -> y:f32[2] = reduce_max{axes=[1]} x",
+            expect![[r"
+                graph test(in_0:f32[2,3]) -> (out_0)
+                %0 = ReduceMax(in_0, [1]:i64) {keepdims=0}
+                %1 = IsNaN(in_0)
+                %2 = ReduceMax(%1, [1]:i64) {keepdims=0}
+                out_0:f32[2] = Where(%2, nan, %0)
+            "]],
+        );
+    }
+
+    #[test]
+    fn integers_have_no_nan() {
+        check(
+            "x:i32[2,3] -> y:i32[] = reduce_min{axes=[0, 1]} x",
+            expect![[r"
+                graph test(in_0:i32[2,3]) -> (out_0)
+                out_0:i32[] = ReduceMin(in_0, [0, 1]:i64) {keepdims=0}
+            "]],
+        );
+    }
+
+    #[test]
+    fn the_largest_of_none_is_the_least() {
+        check(
+            "x:u8[2,0] -> y:u8[2] = reduce_max{axes=[1]} x",
+            expect![[r"
+                graph test(in_0:u8[2,0]) -> (out_0)
+                out_0:u8[2] = Expand(0:u8, [2]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn the_largest_of_64_bits_is_looked_up() {
+        check(
+            "x:i64[2,3] -> y:i64[2] = reduce_max{axes=[1]} x",
+            expect![[r"
+                graph test(in_0:i64[2,3]) -> (out_0)
+                %0 = ArgMax(in_0) {axis=1, keepdims=1}
+                %1 = GatherElements(in_0, %0) {axis=1}
+                out_0:i64[2] = Squeeze(%1, [1]:i64)
+            "]],
+        );
+    }
+
+    #[test]
+    fn the_index_of_nan_comes_first() {
+        check(
+            "x:f32[2,3] -> y:i32[2] = argmax{axes=[1]; index_dtype=int32} x",
+            expect![[r"
+                graph test(in_0:f32[2,3]) -> (out_0)
+                %0 = ArgMax(in_0) {axis=1, keepdims=0}
+                %1 = IsNaN(in_0)
+                %2 = Cast(%1) {to=2}
+                %3 = ArgMax(%2) {axis=1, keepdims=0}
+                %4 = ReduceMax(%1, [1]:i64) {keepdims=0}
+                %5 = Where(%4, %3, %0)
+                out_0:i32[2] = Cast(%5) {to=6}
+            "]],
+        );
+    }
+
+    #[test]
+    fn an_index_among_integers_is_one_node() {
+        check(
+            "x:i32[2,3] -> y:i64[2] = argmin{axes=[1]; index_dtype=int64} x",
+            expect![[r"
+                graph test(in_0:i32[2,3]) -> (out_0)
+                out_0:i64[2] = ArgMin(in_0) {axis=1, keepdims=0}
+            "]],
+        );
+    }
+}
