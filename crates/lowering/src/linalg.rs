@@ -26,12 +26,12 @@ use crate::Refused;
 use crate::control::{own_results, types};
 use crate::ctx::Eqn;
 
-/// The operands, which must be real.
+/// The operands, which must be of a type that JAX factors.
 fn operands<'g, const N: usize>(eqn: &Eqn<'g, '_>) -> Result<[Expr<'g>; N], Refused> {
     let operands = eqn.operands::<N>()?;
-    match operands.iter().all(|x| matches!(x.dtype(), DType::F32 | DType::F64)) {
-        true => Ok(operands),
-        false => Err(refused(eqn, "of complex numbers")),
+    match operands.iter().find(|x| !matches!(x.dtype(), DType::F32 | DType::F64)) {
+        None => Ok(operands),
+        Some(other) => Err(refused(eqn, &format!("of {}", other.dtype()))),
     }
 }
 
@@ -116,6 +116,16 @@ fn check_carried(builder: &Builder, before: &[Expr<'_>], after: &[Expr<'_>]) {
     }
 }
 
+/// The index that has as many behind it as `k` has before it.
+#[track_caller]
+fn from_the_end<'g>(k: Expr<'g>, size: &Dim) -> Expr<'g> {
+    match size.known() {
+        Some(1) => k,
+        Some(size) => k.builder.ints(&[size - 1]) - k,
+        None => k.builder.size(size) - k - k.builder.ints(&[1]),
+    }
+}
+
 /// `0, 1, 2, …` down a column, to compare with an index.
 #[track_caller]
 fn row_numbers<'g>(builder: &'g Builder, size: &Dim) -> Expr<'g> {
@@ -187,7 +197,7 @@ fn triangle(matrix: Expr<'_>, upper: bool) -> Expr<'_> {
 
 /// A batch of matrices with ones on the diagonal and zeros elsewhere.
 #[track_caller]
-fn identity<'g>(like: Expr<'g>, rows: i64, columns: i64) -> Expr<'g> {
+fn identity(like: Expr<'_>, rows: i64, columns: i64) -> Expr<'_> {
     let builder = like.builder;
     let identity = if rows * columns <= 256 {
         let one = |i: i64| if i / columns == i % columns { 1.0 } else { 0.0 };

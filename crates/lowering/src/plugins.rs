@@ -160,8 +160,7 @@ pub const PLUGINS: &[Plugin] = &[
         .limits(&["real matrices of a known size only", "no column is kept in front"]),
     many("geqrf", geqrf).limits(&["real matrices of a known size only"]),
     many("hessenberg", hessenberg).limits(&["real matrices of a known size only"]),
-    eqn("householder_product", householder_product)
-        .limits(&["real matrices of a known size only"]),
+    eqn("householder_product", householder_product).limits(&["real matrices of a known size only"]),
     many("lu", lu).limits(&["real matrices only"]),
     eqn("lu_pivots_to_permutation", lu_pivots_to_permutation),
     eqn("ormqr", ormqr).limits(&["real matrices only"]),
@@ -174,10 +173,8 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("symmetric_product", symmetric_product),
     eqn("triangular_solve", triangular_solve).limits(&["real matrices only"]),
     many("tridiagonal", tridiagonal).limits(&["real matrices of a known size only"]),
-    eqn("tridiagonal_solve", tridiagonal_solve).limits(&[
-        "real matrices of a known size only",
-        "a singular matrix is not perturbed",
-    ]),
+    eqn("tridiagonal_solve", tridiagonal_solve)
+        .limits(&["real matrices of a known size only", "a singular matrix is not perturbed"]),
     // Branches and loops.
     many("cond", cond).parts(),
     many("scan", scan).parts(),

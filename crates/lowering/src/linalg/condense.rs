@@ -5,7 +5,7 @@ use onnx::{Dim, Expr, Range};
 use super::householder::reflection;
 use super::{
     axes, batched, column, column_numbers, diagonal, is_diagonal, known_sizes, operands, refused,
-    row_numbers, rounds, transposed,
+    rounds, row_numbers, transposed,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -52,9 +52,8 @@ pub(crate) fn tridiagonal<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Ex
     let builder = ctx.builder;
     let (row_axis, column_axis) = axes(a);
     let backwards = |x: Expr<'g>, axes: &[usize]| {
-        let range = |axis: usize| match !lower && axes.contains(&axis) {
-            true => Range::backwards(),
-            false => Range::whole(),
+        let range = |axis: usize| {
+            if !lower && axes.contains(&axis) { Range::backwards() } else { Range::whole() }
         };
         let ranges: Vec<Range> = (0..x.rank()).map(range).collect();
         x.slice(&ranges, &x.shape())

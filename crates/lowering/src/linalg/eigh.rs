@@ -4,9 +4,8 @@ use onnx::{Expr, Type};
 
 use super::jacobi::{Tournament, tangent};
 use super::{
-    any, axes, batched, column_numbers, diagonal, epsilon, identity, is_diagonal,
-    known_sizes, magnitude, operands, row_numbers, rounds, rounds_while, sorted, transposed,
-    zero_or_nan,
+    any, axes, batched, column_numbers, diagonal, epsilon, identity, is_diagonal, known_sizes,
+    magnitude, operands, rounds, rounds_while, row_numbers, sorted, transposed, zero_or_nan,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -63,17 +62,18 @@ fn by_rotations(a: Expr<'_>, size: i64) -> (Expr<'_>, Expr<'_>) {
 
     let start = [padded, identity(a, size, whole)];
     let [a, vectors] = rounds_while(builder, SWEEPS, start, |swept| {
-        let [a, vectors] = rounds(builder, &tournament.rounds().into(), swept, |_, [a, vectors]| {
-            let on_it = diagonal(a, whole, whole);
-            let difference =
-                on_it.slice_axis(row_axis, half, whole) - on_it.slice_axis(row_axis, 0, half);
-            let block = a.slice_axis(row_axis, 0, half).slice_axis(column_axis, half, whole);
-            let beside = diagonal(block, half, half);
-            let turn = tournament.turn(tangent(difference, beside, beside.equal(0.0)));
-            let turned = tournament.play(a, row_axis, &turn);
-            let turned = tournament.play(turned, column_axis, &turn);
-            [met.select(zero, turned), tournament.play(vectors, column_axis, &turn)]
-        });
+        let [a, vectors] =
+            rounds(builder, &tournament.rounds().into(), swept, |_, [a, vectors]| {
+                let on_it = diagonal(a, whole, whole);
+                let difference =
+                    on_it.slice_axis(row_axis, half, whole) - on_it.slice_axis(row_axis, 0, half);
+                let block = a.slice_axis(row_axis, 0, half).slice_axis(column_axis, half, whole);
+                let beside = diagonal(block, half, half);
+                let turn = tournament.turn(tangent(difference, beside, beside.equal(0.0)));
+                let turned = tournament.play(a, row_axis, &turn);
+                let turned = tournament.play(turned, column_axis, &turn);
+                [met.select(zero, turned), tournament.play(vectors, column_axis, &turn)]
+            });
         let beside = magnitude(is_on_it.select(zero, a));
         (any(beside.greater(magnitude(a) * epsilon(a.dtype()))), [a, vectors])
     });

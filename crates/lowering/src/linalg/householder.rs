@@ -1,10 +1,10 @@
 //! Orthogonal matrices as products of reflections `H = I − τ · v · vᵀ`.
 
-use onnx::{DType, Dim, Expr, Type};
+use onnx::{Dim, Expr, Type};
 
 use super::{
-    axes, batched, column, column_numbers, identity, known_sizes, operands, position_of_largest,
-    row, row_numbers, rounds, swapped, transposed, triangle,
+    axes, batched, column, column_numbers, from_the_end, identity, known_sizes, operands,
+    position_of_largest, rounds, row, row_numbers, swapped, transposed, triangle,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -75,25 +75,26 @@ pub(super) fn factor(a: Expr<'_>, height: i64, width: i64, pivoting: bool) -> Pa
         let taus = a.constant(0.0).expand(&batched(a, &[1.into(), steps.clone()]));
         let order = columns.expand(&batched(a, &[1.into(), width.into()]));
 
-        let [matrix, taus, order] = rounds(builder, &steps, [a, taus, order], |k, [a, taus, order]| {
-            let (a, order) = if pivoting {
-                let open = rows.less(k).select(a.constant(0.0), a);
-                let squares = (open * open).reduce_sum(&[row_axis], true);
-                let squares = columns.less(k).select(a.constant(-1.0), squares);
-                let longest = position_of_largest(squares, column_axis);
-                let swap = |x| swapped(x, column_axis, columns, k, longest);
-                (swap(a), swap(order))
-            } else {
-                (a, order)
-            };
-            let current = column(a, k);
-            let reflection = reflection(current, rows, k);
-            let above = rows.equal(k).select(reflection.beta, current);
-            let packed = rows.greater(k).select(reflection.vector, above);
-            let rest = columns.greater(k).select(reflection.apply(a), a);
-            let taus = step_numbers.equal(k).select(reflection.tau, taus);
-            [columns.equal(k).select(packed, rest), taus, order]
-        });
+        let [matrix, taus, order] =
+            rounds(builder, &steps, [a, taus, order], |k, [a, taus, order]| {
+                let (a, order) = if pivoting {
+                    let open = rows.less(k).select(a.constant(0.0), a);
+                    let squares = (open * open).reduce_sum(&[row_axis], true);
+                    let squares = columns.less(k).select(a.constant(-1.0), squares);
+                    let longest = position_of_largest(squares, column_axis);
+                    let swap = |x| swapped(x, column_axis, columns, k, longest);
+                    (swap(a), swap(order))
+                } else {
+                    (a, order)
+                };
+                let current = column(a, k);
+                let reflection = reflection(current, rows, k);
+                let above = rows.equal(k).select(reflection.beta, current);
+                let packed = rows.greater(k).select(reflection.vector, above);
+                let rest = columns.greater(k).select(reflection.apply(a), a);
+                let taus = step_numbers.equal(k).select(reflection.tau, taus);
+                [columns.equal(k).select(packed, rest), taus, order]
+            });
         Packed {
             matrix,
             taus: taus.squeeze(&[row_axis]),
@@ -116,9 +117,8 @@ pub(super) fn apply_reflections<'g>(
         let rows = row_numbers(builder, &packed.shape()[row_axis]);
         let steps = taus.shape()[taus.rank() - 1].clone();
         let taus = taus.unsqueeze(&[row_axis]);
-        let last = builder.size(&steps) - builder.constant_ints(DType::I64, &[], &[1]);
         let [c] = rounds(builder, &steps, [c], |k, [c]| {
-            let k = if first_is_inner { k } else { last - k };
+            let k = if first_is_inner { k } else { from_the_end(k, &steps) };
             let at = rows.equal(k).select(c.constant(1.0), 0.0);
             let vector = rows.greater(k).select(column(packed, k), at);
             let reflection = Reflection { vector, tau: column(taus, k), beta: vector };
@@ -173,10 +173,10 @@ pub(crate) fn ormqr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let left: bool = eqn.param("left")?;
     let transpose: bool = eqn.param("transpose")?;
     let [a, taus, c] = operands(eqn)?;
-    Ok(match left {
-        true => apply_reflections(a, taus, c, transpose),
-        false => transposed(apply_reflections(a, taus, transposed(c), !transpose)),
-    })
+    if left {
+        return Ok(apply_reflections(a, taus, c, transpose));
+    }
+    Ok(transposed(apply_reflections(a, taus, transposed(c), !transpose)))
 }
 
 /// `A = Q · R`, or `A[:, order] = Q · R` with pivoting; signs as the reflections leave them
@@ -199,4 +199,55 @@ pub(crate) fn qr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
         results.push(order.cast(*dtype));
     }
     Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_matrix_of_unknown_size_is_refused() {
+        check(
+            "jaxpr f(a:f32[N,3]) {
+               b:f32[N,3] c:f32[3] = geqrf a
+               return b, c
+             }",
+            expect![[r#"
+                refused: `geqrf of a matrix of unknown size` has no ONNX counterpart
+            "#]],
+        );
+    }
+
+    #[test]
+    fn reflections_are_applied_from_the_last() {
+        check(
+            "jaxpr f(a:f32[B,4,2], t:f32[B,2], c:f32[B,4,3]) {
+               d:f32[B,4,3] = ormqr{left=True; transpose=False} a t c
+               return d
+             }",
+            expect![[r#"
+                graph test(in_0:f32[B,4,2], in_1:f32[B,2], in_2:f32[B,4,3]) -> (out_0)
+                %0 = Unsqueeze(in_1, [1]:i64)
+                out_0:f32[B,4,3] = Loop(2:i64, true, in_2) {body={
+                  graph round(%1:i64[], %2:bool[], %3:f32[B,4,3]) -> (%17, %16)
+                  %4 = Unsqueeze(%1, [0]:i64)
+                  %5 = Sub([1]:i64, %4)
+                  %6 = Equal([[0], [1], [2], [3]]:i64, %5)
+                  %7 = Where(%6, 1.0, 0.0)
+                  %8 = Greater([[0], [1], [2], [3]]:i64, %5)
+                  %9 = Gather(in_0, %5) {axis=2}
+                  %10 = Where(%8, %9, %7)
+                  %11 = Gather(%0, %5) {axis=2}
+                  %12 = Mul(%11, %10)
+                  %13 = Transpose(%10) {perm=[0, 2, 1]}
+                  %14 = MatMul(%13, %3)
+                  %15 = Mul(%12, %14)
+                  %16:f32[B,4,3] = Sub(%3, %15)
+                  %17:bool[] = Identity(%2)
+                }}
+            "#]],
+        );
+    }
 }

@@ -58,10 +58,8 @@ impl Tournament {
             let sources = self.sources();
             let partners: Vec<i64> = sources.iter().map(|&place| self.partner(place)).collect();
             let (_, column_axis) = axes(x);
-            let along = |factor: Expr<'g>| match axis == column_axis {
-                true => factor.unsqueeze(&[column_axis - 1]),
-                false => factor.unsqueeze(&[column_axis]),
-            };
+            let other = if axis == column_axis { column_axis - 1 } else { column_axis };
+            let along = |factor: Expr<'g>| factor.unsqueeze(&[other]);
             let own = x.gather(builder.ints(&sources), axis) * along(turn.cosine);
             own + x.gather(builder.ints(&partners), axis) * along(turn.sine)
         })
@@ -107,4 +105,29 @@ pub(super) fn tangent<'g>(difference: Expr<'g>, product: Expr<'g>, is_idle: Expr
         let t = zeta.less(0.0).select(product.constant(-1.0), one) / length;
         is_idle.select(product.constant(0.0), t)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_meets_once_and_all_come_home() {
+        for size in [2, 4, 6, 10] {
+            let tournament = Tournament::of(size);
+            let mut places: Vec<i64> = (0..size).collect();
+            let mut pairs = Vec::new();
+            for _ in 0..tournament.rounds() {
+                let half = usize::try_from(tournament.half()).expect("small");
+                let met = places[..half].iter().zip(&places[half..]);
+                pairs.extend(met.map(|(&a, &b)| (a.min(b), a.max(b))));
+                let at = |&source: &i64| places[usize::try_from(source).expect("small")];
+                places = tournament.sources().iter().map(at).collect();
+            }
+            pairs.sort_unstable();
+            pairs.dedup();
+            assert_eq!(pairs.len() as i64, size * (size - 1) / 2);
+            assert!(places.is_sorted());
+        }
+    }
 }

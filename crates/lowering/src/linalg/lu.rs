@@ -3,7 +3,7 @@
 use onnx::{DType, Expr};
 
 use super::{
-    axes, batched, column, column_numbers, operands, position_of_largest, row, row_numbers, rounds,
+    axes, batched, column, column_numbers, operands, position_of_largest, rounds, row, row_numbers,
     size_of, swapped,
 };
 use crate::ctx::{Ctx, Eqn};
@@ -51,10 +51,7 @@ pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
 }
 
 /// The order that exchanging entry `k` with entry `pivotsₖ`, one `k` after the other, leads to
-pub(crate) fn lu_pivots_to_permutation<'g>(
-    ctx: &Ctx<'g>,
-    eqn: &Eqn<'g, '_>,
-) -> Result<Expr<'g>> {
+pub(crate) fn lu_pivots_to_permutation<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["permutation_size"]);
     let [pivots] = eqn.operands()?;
     let result = eqn.output()?;

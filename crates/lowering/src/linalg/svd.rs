@@ -118,10 +118,10 @@ fn of_tall<'g>(
                 let (alpha, beta) = (product(first, first), product(second, second));
                 let gamma = product(first, second);
                 let limit = alpha.sqrt() * beta.sqrt() * tolerance;
-                let is_idle = gamma.abs().greater(limit).not();
+                let is_idle = gamma.abs().greater(limit).logical_not();
                 let turn = tournament.turn(tangent(beta - alpha, gamma, is_idle));
                 let every: Vec<usize> = (0..is_idle.rank()).collect();
-                let busy = is_idle.not().cast(DType::I32).reduce_sum(&every, false);
+                let busy = is_idle.logical_not().cast(DType::I32).reduce_sum(&every, false);
                 [tournament.play(x, column_axis, &turn), turns + busy]
             });
             (turns.greater(0.0), [x])

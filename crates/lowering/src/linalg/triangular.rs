@@ -3,7 +3,8 @@
 use onnx::{DType, Expr};
 
 use super::{
-    axes, column, column_numbers, operands, row, row_numbers, rounds, size_of, transposed,
+    axes, column, column_numbers, from_the_end, operands, rounds, row, row_numbers, size_of,
+    transposed,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -25,10 +26,9 @@ pub(crate) fn cholesky<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
         let rest = a - done * transposed(done);
         [columns.equal(k).select(done, columns.less(k).select(a, rest))]
     });
-    let is_diagonal = rows.equal(columns);
-    let is_positive = is_diagonal.not().or(factor.greater(0.0));
+    let is_broken = rows.equal(columns).and(factor.greater(0.0).logical_not());
     let (row_axis, column_axis) = axes(a);
-    let failures = is_positive.not().cast(DType::I32).reduce_sum(&[row_axis, column_axis], true);
+    let failures = is_broken.cast(DType::I32).reduce_sum(&[row_axis, column_axis], true);
     Ok(failures.greater(0.0).select(a.constant(f64::NAN), factor))
 }
 
@@ -76,10 +76,9 @@ pub(crate) fn triangular_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<E
     let right = if left { b } else { transposed(b) };
     let (size, _) = size_of(a);
     let rows = row_numbers(ctx.builder, &size);
-    let last = ctx.builder.size(&size) - ctx.builder.constant_ints(DType::I64, &[], &[1]);
 
     let [solution] = rounds(ctx.builder, &size, [right], |k, [x]| {
-        let k = if lower { k } else { last - k };
+        let k = if lower { k } else { from_the_end(k, &size) };
         let current = column(a, k);
         let done = if unit { row(x, k) } else { row(x, k) / row(current, k) };
         let rest = x - current * done;
@@ -88,4 +87,97 @@ pub(crate) fn triangular_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<E
         [is_open.select(rest, others)]
     });
     Ok(if left { solution } else { transposed(solution) })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_system_with_ones_on_the_diagonal_divides_by_nothing() {
+        check(
+            "jaxpr f(a:f32[3,3], b:f32[3,2]) {
+               c:f32[3,2] = triangular_solve{left_side=True; lower=True; transpose_a=False; conjugate_a=False; unit_diagonal=True} a b
+               return c
+             }",
+            expect![[r#"
+                graph test(in_0:f32[3,3], in_1:f32[3,2]) -> (out_0)
+                out_0:f32[3,2] = Loop(3:i64, true, in_1) {body={
+                  graph round(%0:i64[], %1:bool[], %2:f32[3,2]) -> (%10, %9)
+                  %3 = Unsqueeze(%0, [0]:i64)
+                  %4 = Gather(in_0, %3) {axis=1}
+                  %5 = Gather(%2, %3) {axis=0}
+                  %6 = Mul(%4, %5)
+                  %7 = Sub(%2, %6)
+                  %8 = Greater([[0], [1], [2]]:i64, %3)
+                  %9:f32[3,2] = Where(%8, %7, %2)
+                  %10:bool[] = Identity(%1)
+                }}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn one_row_needs_no_loop() {
+        check(
+            "jaxpr f(a:f32[1,1], b:f32[1,2]) {
+               c:f32[1,2] = triangular_solve{left_side=True; lower=False; transpose_a=False; conjugate_a=False; unit_diagonal=False} a b
+               return c
+             }",
+            expect![[r#"
+                graph test(in_0:f32[1,1], in_1:f32[1,2]) -> (out_0)
+                %0 = Gather(in_0, [0]:i64) {axis=1}
+                %1 = Gather(in_1, [0]:i64) {axis=0}
+                %2 = Gather(%0, [0]:i64) {axis=0}
+                %3 = Div(%1, %2)
+                %4 = Mul(%0, %3)
+                %5 = Sub(in_1, %4)
+                %6 = Less([[0]]:i64, [0]:i64)
+                %7 = Equal([[0]]:i64, [0]:i64)
+                %8 = Where(%7, %3, in_1)
+                out_0:f32[1,2] = Where(%6, %5, %8)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_factor_is_a_loop_over_columns() {
+        check(
+            "jaxpr f(a:f32[5,5]) {
+               b:f32[5,5] = cholesky a
+               return b
+             }",
+            expect![[r#"
+                graph test(in_0:f32[5,5]) -> (out_0)
+                %0 = Loop(5:i64, true, in_0) {body={
+                  graph round(%8:i64[], %9:bool[], %10:f32[5,5]) -> (%25, %24)
+                  %11 = Unsqueeze(%8, [0]:i64)
+                  %12 = Gather(%10, %11) {axis=1}
+                  %13 = Gather(%12, %11) {axis=0}
+                  %14 = Sqrt(%13)
+                  %15 = Less([[0], [1], [2], [3], [4]]:i64, %11)
+                  %16 = Div(%12, %14)
+                  %17 = Where(%15, 0.0, %16)
+                  %18 = Transpose(%17) {perm=[1, 0]}
+                  %19 = Mul(%17, %18)
+                  %20 = Sub(%10, %19)
+                  %21 = Equal([0, 1, 2, 3, 4]:i64, %11)
+                  %22 = Less([0, 1, 2, 3, 4]:i64, %11)
+                  %23 = Where(%22, %10, %20)
+                  %24:f32[5,5] = Where(%21, %17, %23)
+                  %25:bool[] = Identity(%9)
+                }}
+                %1 = Equal([[0], [1], [2], [3], [4]]:i64, [0, 1, 2, 3, 4]:i64)
+                %2 = Greater(%0, 0.0)
+                %3 = Not(%2)
+                %4 = And(%1, %3)
+                %5 = Cast(%4) {to=6}
+                %6 = ReduceSum(%5, [0, 1]:i64) {keepdims=1}
+                %7 = Greater(%6, 0:i32)
+                out_0:f32[5,5] = Where(%7, nan, %0)
+            "#]],
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use onnx::{DType, Dim, Expr};
 
-use super::{axes, batched, column, known_sizes, operands, row, row_numbers, rounds};
+use super::{axes, batched, column, from_the_end, known_sizes, operands, rounds, row, row_numbers};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
@@ -47,7 +47,7 @@ pub(crate) fn tridiagonal_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
     let nothing = b.constant(0.0).expand(&batched(b, &[1.into(), count.into()]));
     let start = [right, nothing, nothing];
     let [solution, ..] = rounds(builder, &size.into(), start, |k, [x, after, after_next]| {
-        let k = builder.ints(&[size - 1]) - k;
+        let k = from_the_end(k, &size.into());
         let current = row(table, k);
         let open = row(x, k) - entry(current, 1) * after - entry(current, 2) * after_next;
         let done = open / entry(current, 0);
