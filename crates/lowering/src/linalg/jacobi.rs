@@ -14,7 +14,8 @@ pub(super) struct Tournament {
 
 /// The turn of each pair.
 pub(super) struct Turn<'g> {
-    cosine: Expr<'g>,
+    /// `1 − cos φ = sin² φ / (1 + cos φ)`, which is small with the angle, and so are its roundings.
+    loss: Expr<'g>,
     sine: Expr<'g>,
 }
 
@@ -60,8 +61,9 @@ impl Tournament {
             let (_, column_axis) = axes(x);
             let other = if axis == column_axis { column_axis - 1 } else { column_axis };
             let along = |factor: Expr<'g>| factor.unsqueeze(&[other]);
-            let own = x.gather(builder.ints(&sources), axis) * along(turn.cosine);
-            own + x.gather(builder.ints(&partners), axis) * along(turn.sine)
+            let own = x.gather(builder.ints(&sources), axis);
+            let gain = x.gather(builder.ints(&partners), axis) * along(turn.sine);
+            own + (gain - own * along(turn.loss))
         })
     }
 
@@ -79,7 +81,7 @@ impl Tournament {
             let cosine = (t * t + 1.0).sqrt().recip().gather(builder.ints(&pairs), axis);
             let sine = t.gather(builder.ints(&pairs), axis) * cosine;
             let signs = builder.constant(t.dtype(), &[self.size], &signs);
-            Turn { cosine, sine: sine * signs }
+            Turn { loss: sine * sine / (cosine + 1.0), sine: sine * signs }
         })
     }
 
