@@ -47,7 +47,7 @@ fixtures: build
 	$(PY) tools/fixtures.py
 
 build: $(VENV)/installed
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet >/dev/null
 
 $(VENV)/installed: requirements-dev.txt | tools
 	@echo "installing what development needs into $(VENV)"

@@ -1,6 +1,7 @@
 //! What a plugin is given: the equation, and the means to build.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use jaxpr::{Atom, Aval, FromParam, Jaxpr, ParamError, Reading};
@@ -9,9 +10,10 @@ use onnx::{Builder, Dim, Expr, Problem, Size, SizeOp, Tensor, Type};
 use provenance::{ScopeKind, StackId};
 use rustc_hash::FxHashMap;
 
+use crate::complex::{Complex, part_type};
 use crate::element::Element;
 use crate::error::{LoweringError, Refused, Result, Stop};
-use crate::plugin::{Lower, Plugin};
+use crate::plugin::{Lower, Parts, Plugin};
 
 /// The lowering of one program.
 pub(crate) struct Ctx<'g> {
@@ -33,10 +35,10 @@ pub(crate) struct Eqn<'g, 'a> {
     pub input_dtypes: Vec<jaxpr::DType>,
     /// What JAX calls the elements of the results.
     pub output_dtypes: Vec<jaxpr::DType>,
-    params: Reading<'a>,
+    params: Rc<Reading<'a>>,
 }
 
-impl<'g> Eqn<'g, '_> {
+impl<'g, 'a> Eqn<'g, 'a> {
     /// The operands of a primitive that has `N`.
     pub fn operands<const N: usize>(&self) -> std::result::Result<[Expr<'g>; N], Refused> {
         self.inputs.as_slice().try_into().map_err(|_| Refused::Internal {
@@ -85,6 +87,57 @@ impl<'g> Eqn<'g, '_> {
             }
         }
         Ok(())
+    }
+
+    /// The parameters of an elementwise primitive: `accuracy` is a hint, the others would change the
+    /// result.
+    fn ignore_hints(&self) -> std::result::Result<(), Refused> {
+        self.ignore(&["accuracy"]);
+        self.refuse(&["out_dtype", "out_sharding"])
+    }
+
+    /// Whether an operand is complex.
+    pub fn is_complex_operand(&self, index: usize) -> bool {
+        matches!(self.input_dtypes.get(index), Some(jaxpr::DType::C64 | jaxpr::DType::C128))
+    }
+
+    /// The equation on one part of each complex operand; the others stay.
+    fn part(&self, part: &dyn Fn(Complex<'g>) -> Expr<'g>) -> Eqn<'g, 'a> {
+        let operands = self.inputs.iter().enumerate().map(|(index, &input)| {
+            if self.is_complex_operand(index) { part(Complex::of(input)) } else { input }
+        });
+        self.with_operands(operands.collect())
+    }
+
+    /// The equation on real operands in place of complex ones.
+    fn with_operands(&self, inputs: Vec<Expr<'g>>) -> Eqn<'g, 'a> {
+        let real = |dtypes: &[jaxpr::DType]| -> Vec<jaxpr::DType> {
+            let real = |dtype: &jaxpr::DType| match dtype {
+                jaxpr::DType::C64 => jaxpr::DType::F32,
+                jaxpr::DType::C128 => jaxpr::DType::F64,
+                other => other.clone(),
+            };
+            dtypes.iter().map(real).collect()
+        };
+        let outputs = self.outputs.iter().zip(&self.output_dtypes);
+        Eqn {
+            primitive: self.primitive,
+            inputs,
+            outputs: outputs
+                .map(
+                    |(ty, dtype)| {
+                        if Element::has_parts(dtype) { part_type(ty) } else { ty.clone() }
+                    },
+                )
+                .collect(),
+            input_dtypes: real(&self.input_dtypes),
+            output_dtypes: real(&self.output_dtypes),
+            params: self.params.clone(),
+        }
+    }
+
+    fn refused_of(&self, dtype: &jaxpr::DType) -> Refused {
+        Refused::NoCounterpart { what: format!("{} of {dtype}", self.primitive) }
     }
 
     /// A refusal because the equation is not what its primitive should be.
@@ -297,15 +350,12 @@ impl<'g> Ctx<'g> {
             outputs: outputs.collect::<std::result::Result<_, _>>()?,
             input_dtypes: data.inputs.iter().filter_map(|atom| jaxpr.atom_dtype(atom)).collect(),
             output_dtypes: data.outputs.iter().filter_map(|&var| jaxpr.aval(var).dtype()).collect(),
-            params: data.params.reading(),
+            params: Rc::new(data.params.reading()),
         };
-        if !plugin.parts
-            && let Some(dtype) = eqn.dtype_with_parts()
-        {
-            let what = format!("{primitive} of {dtype}");
-            return Err(Refused::NoCounterpart { what }.into());
-        }
-        let results = self.run(plugin, &eqn)?;
+        let results = match eqn.dtype_with_parts() {
+            Some(dtype) => self.run_on_parts(plugin, &eqn, dtype)?,
+            None => self.run(plugin, &eqn)?,
+        };
         if let Some(problem) = self.builder.take_problem() {
             return Err(refusal(problem, primitive, self.builder.opset()).into());
         }
@@ -322,11 +372,50 @@ impl<'g> Ctx<'g> {
         Ok(results)
     }
 
+    /// Runs a plugin on elements that are carried as parts, as it says it takes them.
+    fn run_on_parts(
+        &self,
+        plugin: &Plugin,
+        eqn: &Eqn<'g, '_>,
+        dtype: &jaxpr::DType,
+    ) -> Result<Vec<Expr<'g>>> {
+        let is_complex = matches!(dtype, jaxpr::DType::C64 | jaxpr::DType::C128);
+        match plugin.parts {
+            Parts::AsTheyAre => self.run(plugin, eqn),
+            _ if !is_complex => Err(eqn.refused_of(dtype).into()),
+            Parts::Refused => Err(eqn.refused_of(dtype).into()),
+            Parts::Linear => {
+                let re = self.run(plugin, &eqn.part(&|z| z.re))?;
+                let im = self.run(plugin, &eqn.part(&|z| z.im))?;
+                Ok(re.into_iter().zip(im).map(|(re, im)| Complex { re, im }.pairs()).collect())
+            }
+            Parts::Bilinear => {
+                let [z, w] = eqn.operands()?.map(Complex::of);
+                let run = |x: Expr<'g>, y: Expr<'g>| -> Result<Expr<'g>> {
+                    let results = self.run(plugin, &eqn.with_operands(vec![x, y]))?;
+                    Ok(results.first().copied().ok_or_else(|| eqn.broken("no result"))?)
+                };
+                let re = run(z.re, w.re)? - run(z.im, w.im)?;
+                let im = run(z.re, w.im)? + run(z.im, w.re)?;
+                Ok(vec![Complex { re, im }.pairs()])
+            }
+            Parts::Unary(formula) => {
+                eqn.ignore_hints()?;
+                let [z] = eqn.operands()?.map(Complex::of);
+                Ok(vec![formula(z).pairs()])
+            }
+            Parts::Binary(formula) => {
+                eqn.ignore_hints()?;
+                let [z, w] = eqn.operands()?.map(Complex::of);
+                Ok(vec![formula(z, w).pairs()])
+            }
+            Parts::Eqn(lower) => Ok(vec![lower(self, eqn)?]),
+        }
+    }
+
     fn run(&self, plugin: &Plugin, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
         if let Lower::Unary(_) | Lower::Binary(_) = plugin.lower {
-            // `accuracy` is a hint; the others would change the result.
-            eqn.ignore(&["accuracy"]);
-            eqn.refuse(&["out_dtype", "out_sharding"])?;
+            eqn.ignore_hints()?;
         }
         match plugin.lower {
             Lower::Unary(formula) => {

@@ -3,6 +3,7 @@
 //! [`PLUGINS`] is the table; everything else is what its lines refer to.
 
 mod call;
+mod complex;
 mod control;
 mod convert;
 mod ctx;

@@ -2,6 +2,7 @@
 //! function here takes matrices in the last two axes, whatever axes lead.
 
 mod condense;
+mod eig;
 mod eigh;
 mod householder;
 mod jacobi;
@@ -12,6 +13,7 @@ mod triangular;
 mod tridiagonal;
 
 pub(crate) use condense::{hessenberg, schur, tridiagonal};
+pub(crate) use eig::eig;
 pub(crate) use eigh::eigh;
 pub(crate) use householder::{geqp3, geqrf, householder_product, ormqr, qr};
 pub(crate) use lu::{lu, lu_pivots_to_permutation};

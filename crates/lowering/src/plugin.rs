@@ -4,6 +4,7 @@ use std::panic::Location;
 
 use onnx::Expr;
 
+use crate::complex::Complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
@@ -16,8 +17,26 @@ pub struct Plugin {
     /// Where its line of the table is.
     pub line: &'static Location<'static>,
     pub(crate) lower: Lower,
-    /// Whether it is right on elements that are carried as parts.
-    pub(crate) parts: bool,
+    pub(crate) parts: Parts,
+}
+
+/// How a plugin takes elements that are carried as parts: complex numbers and random keys.
+#[derive(Clone, Copy)]
+pub(crate) enum Parts {
+    /// It refuses them.
+    Refused,
+    /// Its lowering is right as it is.
+    AsTheyAre,
+    /// `f(a + ib) = f(a) + i f(b)`
+    Linear,
+    /// `f(a + ib, c + id) = f(a, c) − f(b, d) + i (f(a, d) + f(b, c))`
+    Bilinear,
+    /// A formula of its own for a complex number.
+    Unary(for<'g> fn(Complex<'g>) -> Complex<'g>),
+    /// A formula of its own for two complex numbers.
+    Binary(for<'g> fn(Complex<'g>, Complex<'g>) -> Complex<'g>),
+    /// A lowering of its own for complex numbers.
+    Eqn(for<'g> fn(&Ctx<'g>, &Eqn<'g, '_>) -> Result<Expr<'g>>),
 }
 
 #[derive(Clone, Copy)]
@@ -31,7 +50,7 @@ pub(crate) enum Lower {
 impl Plugin {
     #[track_caller]
     const fn new(primitive: &'static str, lower: Lower) -> Plugin {
-        Plugin { primitive, limits: &[], line: Location::caller(), lower, parts: false }
+        Plugin { primitive, limits: &[], line: Location::caller(), lower, parts: Parts::Refused }
     }
 
     /// Says what the plugin does not do.
@@ -42,7 +61,38 @@ impl Plugin {
     /// Says that the plugin takes random keys and complex numbers, whose parts are a last axis of
     /// their own. Every other plugin refuses them.
     pub(crate) const fn parts(self) -> Plugin {
-        Plugin { parts: true, ..self }
+        Plugin { parts: Parts::AsTheyAre, ..self }
+    }
+
+    /// Says that the plugin is linear, so that it takes the parts of complex numbers one by one.
+    pub(crate) const fn linear(self) -> Plugin {
+        Plugin { parts: Parts::Linear, ..self }
+    }
+
+    /// Says that the plugin is linear in each of its two operands.
+    pub(crate) const fn bilinear(self) -> Plugin {
+        Plugin { parts: Parts::Bilinear, ..self }
+    }
+
+    /// Gives the formula for a complex number.
+    pub(crate) const fn complex(self, formula: for<'g> fn(Complex<'g>) -> Complex<'g>) -> Plugin {
+        Plugin { parts: Parts::Unary(formula), ..self }
+    }
+
+    /// Gives the formula for two complex numbers.
+    pub(crate) const fn complex_pair(
+        self,
+        formula: for<'g> fn(Complex<'g>, Complex<'g>) -> Complex<'g>,
+    ) -> Plugin {
+        Plugin { parts: Parts::Binary(formula), ..self }
+    }
+
+    /// Gives the lowering for complex numbers.
+    pub(crate) const fn complex_eqn(
+        self,
+        lower: for<'g> fn(&Ctx<'g>, &Eqn<'g, '_>) -> Result<Expr<'g>>,
+    ) -> Plugin {
+        Plugin { parts: Parts::Eqn(lower), ..self }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table.
 
 use crate::call::{call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat};
+use crate::complex;
 use crate::control::{cond, scan, while_loop};
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{cumlogsumexp, cummax, cummin, cumprod, cumsum};
@@ -10,7 +11,7 @@ use crate::elementwise::{
     special, trigonometric,
 };
 use crate::linalg::{
-    cholesky, cholesky_update, custom_linear_solve, eigh, geqp3, geqrf, hessenberg,
+    cholesky, cholesky_update, custom_linear_solve, eig, eigh, geqp3, geqrf, hessenberg,
     householder_product, lu, lu_pivots_to_permutation, ormqr, qr, schur, svd, symmetric_product,
     triangular_solve, tridiagonal, tridiagonal_solve,
 };
@@ -28,21 +29,21 @@ use crate::sort::{approx_top_k, sort, top_k};
 /// Every primitive we lower, one line each, alphabetical within its family.
 pub const PLUGINS: &[Plugin] = &[
     // Arithmetic.
-    unary("abs", |x| x.abs()),
+    unary("abs", |x| x.abs()).complex_eqn(complex::abs),
     binary("add", |x, y| x + y).parts(),
     binary("add_any", |x, y| x + y).parts(),
     eqn("clamp", clamp),
-    binary("div", arithmetic::div),
-    eqn("integer_pow", power::integer_pow),
+    binary("div", arithmetic::div).complex_pair(|z, w| z.div(w)),
+    eqn("integer_pow", power::integer_pow).complex_eqn(complex::integer_pow),
     binary("max", arithmetic::max).limits(&["of zeros with different signs it may be either"]),
     binary("min", arithmetic::min).limits(&["of zeros with different signs it may be either"]),
-    binary("mul", |x, y| x * y),
+    binary("mul", |x, y| x * y).bilinear(),
     unary("neg", |x| -x).parts(),
     binary("nextafter", bits::nextafter).limits(&["a negative zero may come out positive"]),
-    binary("pow", power::pow),
+    binary("pow", power::pow).complex_pair(|z, w| z.pow(w)),
     binary("rem", arithmetic::rem),
-    unary("sign", arithmetic::sign),
-    unary("square", |x| x * x),
+    unary("sign", arithmetic::sign).complex(|z| z.sign()),
+    unary("square", |x| x * x).complex(|z| z.square()),
     binary("sub", |x, y| x - y).parts(),
     // Bits and logic.
     binary("and", bits::and),
@@ -55,7 +56,7 @@ pub const PLUGINS: &[Plugin] = &[
     binary("shift_right_logical", bits::shift_right_logical),
     binary("xor", bits::xor),
     // Comparison and selection.
-    binary("eq", |x, y| x.equal(y)),
+    binary("eq", |x, y| x.equal(y)).complex_eqn(complex::eq),
     binary("ge", compare::ge),
     binary("gt", compare::gt),
     unary("is_finite", compare::is_finite),
@@ -63,7 +64,7 @@ pub const PLUGINS: &[Plugin] = &[
     binary("le_to", compare::le_to).limits(&["every NaN counts as positive"]),
     binary("lt", compare::lt),
     binary("lt_to", compare::lt_to).limits(&["every NaN counts as positive"]),
-    binary("ne", |x, y| x.not_equal(y)),
+    binary("ne", |x, y| x.not_equal(y)).complex_eqn(complex::ne),
     eqn("select_n", select_n)
         .parts()
         .limits(&["ONNX Runtime makes a negative zero positive, in any case but the first"]),
@@ -73,16 +74,16 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("round", rounding::round),
     // Powers, exponentials, logarithms.
     unary("cbrt", power::cbrt),
-    unary("exp", |x| x.exp()),
+    unary("exp", |x| x.exp()).complex(|z| z.exp()),
     unary("exp2", exponential::exp2),
-    unary("expm1", exponential::expm1),
-    unary("log", |x| x.log()),
-    unary("log1p", exponential::log1p),
-    unary("logistic", exponential::logistic).limits(&[
+    unary("expm1", exponential::expm1).complex(|z| z.expm1()),
+    unary("log", |x| x.log()).complex(|z| z.log()),
+    unary("log1p", exponential::log1p).complex(|z| z.log1p()),
+    unary("logistic", exponential::logistic).complex(|z| z.logistic()).limits(&[
         "in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18",
     ]),
-    unary("rsqrt", |x| x.sqrt().recip()),
-    unary("sqrt", |x| x.sqrt()),
+    unary("rsqrt", |x| x.sqrt().recip()).complex(|z| z.rsqrt()),
+    unary("sqrt", |x| x.sqrt()).complex(|z| z.sqrt()),
     // Trigonometric and hyperbolic.
     unary("acos", trigonometric::acos),
     unary("acosh", hyperbolic::acosh),
@@ -91,12 +92,12 @@ pub const PLUGINS: &[Plugin] = &[
     unary("atan", trigonometric::atan),
     binary("atan2", trigonometric::atan2),
     unary("atanh", hyperbolic::atanh),
-    unary("cos", |x| x.cos()),
-    unary("cosh", hyperbolic::cosh),
-    unary("sin", |x| x.sin()),
-    unary("sinh", hyperbolic::sinh),
-    unary("tan", trigonometric::tan),
-    unary("tanh", |x| x.tanh()),
+    unary("cos", |x| x.cos()).complex(|z| z.cos()),
+    unary("cosh", hyperbolic::cosh).complex(|z| z.cosh()),
+    unary("sin", |x| x.sin()).complex(|z| z.sin()),
+    unary("sinh", hyperbolic::sinh).complex(|z| z.sinh()),
+    unary("tan", trigonometric::tan).complex(|z| z.tan()),
+    unary("tanh", |x| x.tanh()).complex(|z| z.tanh()),
     // Special functions.
     unary("digamma", gamma::digamma),
     unary("erf", special::erf),
@@ -106,7 +107,7 @@ pub const PLUGINS: &[Plugin] = &[
     // Types.
     eqn("bitcast_convert_type", bitcast)
         .limits(&["before opset 26 a NaN loses its sign and payload"]),
-    eqn("convert_element_type", convert_element_type),
+    eqn("convert_element_type", convert_element_type).complex_eqn(complex::convert),
     eqn("reduce_precision", reduce_precision).limits(&["a mantissa of no bits is refused"]),
     // Reductions.
     eqn("argmax", argmax),
@@ -116,20 +117,20 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("reduce_min", reduce_min).limits(NOT_EMPTY_OF_64_BITS),
     eqn("reduce_or", reduce_or).limits(KNOWN_SIZE_FOR_INTS),
     eqn("reduce_prod", reduce_prod).limits(KNOWN_SIZE_FOR_INTS),
-    eqn("reduce_sum", reduce_sum),
+    eqn("reduce_sum", reduce_sum).linear(),
     eqn("reduce_xor", reduce_xor).limits(KNOWN_SIZE_FOR_INTS),
     // Cumulative.
     eqn("cumlogsumexp", cumlogsumexp).limits(KNOWN_SIZE),
     eqn("cummax", cummax).limits(KNOWN_SIZE),
     eqn("cummin", cummin).limits(KNOWN_SIZE),
     eqn("cumprod", cumprod).limits(KNOWN_SIZE),
-    eqn("cumsum", cumsum),
+    eqn("cumsum", cumsum).linear(),
     // Shapes.
     eqn("broadcast_in_dim", broadcast_in_dim).parts(),
     eqn("concatenate", concatenate).parts(),
     eqn("dim_as_value", dim_as_value),
     eqn("iota", iota),
-    eqn("pad", pad).limits(&["interior padding needs an axis of known size"]),
+    eqn("pad", pad).linear().limits(&["interior padding needs an axis of known size"]),
     eqn("reshape", reshape).parts(),
     eqn("rev", rev).parts(),
     eqn("slice", slice).parts(),
@@ -147,11 +148,20 @@ pub const PLUGINS: &[Plugin] = &[
     many("top_k", top_k).limits(&["every NaN counts as positive, so it is among the largest"]),
     // Random numbers.
     // Complex numbers and Fourier transforms.
+    eqn("complex", complex::complex).parts(),
+    eqn("conj", complex::conj).parts(),
+    eqn("fft", complex::fft).parts(),
+    eqn("imag", complex::imag).parts(),
+    eqn("real", complex::real).parts(),
     // Linear algebra.
     eqn("cholesky", cholesky).limits(&["real matrices only"]),
     eqn("cholesky_update", cholesky_update),
-    many("custom_linear_solve", custom_linear_solve),
-    eqn("dot_general", dot_general).limits(&["`precision` is a hint and is ignored"]),
+    many("custom_linear_solve", custom_linear_solve).parts(),
+    eqn("dot_general", dot_general).bilinear().limits(&["`precision` is a hint and is ignored"]),
+    many("eig", eig).parts().limits(&[
+        "vectors of matrices of one row only",
+        "values of real matrices of two rows, or of one",
+    ]),
     many("eigh", eigh).limits(&[
         "real matrices of a known size only",
         "the signs of the eigenvectors of more than two rows are not those of LAPACK",

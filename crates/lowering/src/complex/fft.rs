@@ -1,0 +1,104 @@
+//! Fourier transforms.
+
+use onnx::{Attr, DType, Dim, Expr, Range, Type};
+
+use super::Complex;
+use crate::Refused;
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+
+/// Which way a transform goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Inverse,
+}
+
+/// The discrete Fourier transform over the last axes, one after the other
+///
+/// Of real numbers only half of the spectrum is kept; from such a half the other is made up, as
+/// `X[n − k]` is the conjugate of `X[k]`.
+pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let kind: jaxpr::Param = eqn.param("fft_type")?;
+    let lengths: Vec<jaxpr::Dim> = eqn.param("fft_lengths")?;
+    let [x] = eqn.operands()?;
+    let name = match &kind {
+        jaxpr::Param::Enum(_, name) => name.trim_start_matches("CUFFT_").to_owned(),
+        jaxpr::Param::Int(code @ 0..=3) => ["FFT", "IFFT", "RFFT", "IRFFT"][*code as usize].into(),
+        other => other.to_string(),
+    };
+    let rank = x.rank() - usize::from(eqn.is_complex_operand(0));
+    let axes: Vec<usize> = (rank - lengths.len()..rank).collect();
+    let Some((&last, others)) = axes.split_last() else {
+        return Ok(x);
+    };
+    Ok(match name.as_str() {
+        "FFT" => over(x, &axes, Direction::Forward),
+        "IFFT" => over(x, &axes, Direction::Inverse),
+        "RFFT" => {
+            let size = eqn.output()?.shape[last].clone();
+            over(half_spectrum(x, last, size), others, Direction::Forward)
+        }
+        "IRFFT" => {
+            let Some(length) = eqn.output()?.shape[last].known() else {
+                let what = "irfft to an axis of unknown size".into();
+                return Err(Refused::NoCounterpart { what }.into());
+            };
+            let whole = whole_spectrum(over(x, others, Direction::Inverse), last, length);
+            Complex::of(over(whole, &[last], Direction::Inverse)).re
+        }
+        other => {
+            let what = format!("fft_type={other}");
+            return Err(Refused::NoCounterpart { what }.into());
+        }
+    })
+}
+
+fn over<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
+    axes.iter().fold(pairs, |x, &axis| {
+        let inverse = i64::from(direction == Direction::Inverse);
+        dft(x, axis, vec![("inverse", Attr::Int(inverse))], x.ty())
+    })
+}
+
+/// The transform of real numbers along an axis, without the half that is known by symmetry.
+fn half_spectrum(x: Expr<'_>, axis: usize, size: Dim) -> Expr<'_> {
+    let single = x.unsqueeze(&[x.rank()]);
+    let mut shape = single.shape().to_vec();
+    shape[axis] = size;
+    shape[x.rank()] = Dim::Known(2);
+    dft(single, axis, vec![("onesided", Attr::Int(1))], Type::new(x.dtype(), shape))
+}
+
+/// The `length` entries of a spectrum of which the first `⌊length / 2⌋ + 1` are given.
+fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
+    let known = length / 2 + 1;
+    let half = half.slice_axis(axis, 0, known);
+    if length <= 2 {
+        return half;
+    }
+    let mirrored = half.slice_axis(axis, 1, length - known + 1);
+    let mut ranges = vec![Range::whole(); half.rank()];
+    ranges[axis] = Range::backwards();
+    let mirrored = Complex::of(mirrored.slice(&ranges, &mirrored.shape()));
+    let conjugate = Complex { re: mirrored.re, im: -mirrored.im }.pairs();
+    Expr::concat(&[half, conjugate], axis)
+}
+
+/// ONNX's `DFT`, which takes the axis as an operand since opset 20.
+#[track_caller]
+fn dft<'g>(x: Expr<'g>, axis: usize, mut attrs: Vec<(&str, Attr)>, ty: Type) -> Expr<'g> {
+    let builder = x.builder;
+    let inputs = if builder.opset() >= 20 {
+        let axis = builder.constant_ints(DType::I64, &[], &[axis as i64]);
+        vec![Some(x), None, Some(axis)]
+    } else {
+        attrs.push(("axis", Attr::Int(axis as i64)));
+        vec![Some(x)]
+    };
+    let results = builder.nodes("DFT", &inputs, attrs, std::slice::from_ref(&ty));
+    results
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| builder.broken("`DFT` without a result".into(), ty))
+}

@@ -1,0 +1,107 @@
+"""Complex numbers, which travel as pairs, and Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .case import Case
+
+random = np.random.default_rng(7)
+
+
+def draw(*shape: int, dtype: Any = np.complex64) -> np.ndarray:
+    return (random.normal(size=shape) + 1j * random.normal(size=shape)).astype(dtype)
+
+
+Z, W = draw(3, 4), draw(3, 4)
+REAL = random.normal(size=(3, 8)).astype(np.float32)
+CLOSE = {"rtol": 2e-5, "atol": 1e-5}
+FINE = {"rtol": 1e-12, "atol": 1e-12, "double": True}
+
+UNARY: dict[str, Callable[..., Any]] = {
+    "abs": lax.abs,
+    "conj": lax.conj,
+    "cos": lax.cos,
+    "cosh": lax.cosh,
+    "exp": lax.exp,
+    "expm1": lax.expm1,
+    "imag": lax.imag,
+    "integer_pow": lambda z: lax.integer_pow(z, 5),
+    "log": lax.log,
+    "log1p": lax.log1p,
+    "logistic": lax.logistic,
+    "neg": lax.neg,
+    "real": lax.real,
+    "rsqrt": lax.rsqrt,
+    "sign": lax.sign,
+    "sin": lax.sin,
+    "sinh": lax.sinh,
+    "sqrt": lax.sqrt,
+    "square": lax.square,
+    "tan": lax.tan,
+    "tanh": lax.tanh,
+}
+BINARY: dict[str, Callable[..., Any]] = {
+    "add": lax.add,
+    "div": lax.div,
+    "eq": lambda z, w: lax.eq(z, jnp.where(z.real > 0, z, w)),
+    "mul": lax.mul,
+    "ne": lambda z, w: lax.ne(z, jnp.where(z.real > 0, z, w)),
+    "pow": lax.pow,
+    "sub": lax.sub,
+}
+MOVES: dict[str, Callable[..., Any]] = {
+    "broadcast": lambda z: jnp.broadcast_to(z, (2, 3, 4)),
+    "concatenate": lambda z: jnp.concatenate([z, z * 2], axis=1),
+    "convert": lambda z: z + jnp.arange(4.0),
+    "cumsum": lambda z: jnp.cumsum(z, axis=0),
+    "pad": lambda z: jnp.pad(z, ((1, 0), (0, 2)), constant_values=1 + 2j),
+    "reshape": lambda z: z.reshape(2, 6),
+    "reverse": lambda z: z[::-1],
+    "select": lambda z: jnp.where(z.real > 0, z, 0),
+    "slice": lambda z: z[1:, ::2],
+    "sum": lambda z: z.sum(axis=0),
+    "transpose": lambda z: z.T,
+}
+EDGES = np.array([0, 1, -1, 1j, -1j, 3 - 4j, 1e-20 + 1e-20j, 1e18 - 1e18j], np.complex64)
+
+CASES = [
+    *(Case(f"complex.{name}", fn, (Z,), covers=(name,), **CLOSE) for name, fn in UNARY.items()),
+    *(Case(f"complex.{name}", fn, (Z, W), covers=(name,), **CLOSE) for name, fn in BINARY.items()),
+    *(Case(f"complex.{name}", fn, (Z,), **CLOSE) for name, fn in MOVES.items()),
+    *(
+        Case(f"complex128.{name}", UNARY[name], (Z.astype(np.complex128),), **FINE)
+        for name in ("abs", "exp", "log", "sqrt", "tanh")
+    ),
+    Case("complex.edges.abs", lax.abs, (EDGES,), rtol=1e-6),
+    Case("complex.edges.sqrt", lax.sqrt, (EDGES,), rtol=1e-6, atol=1e-12),
+    Case("complex.edges.div", lax.div, (EDGES, EDGES[1:3].repeat(4)), rtol=1e-6),
+    Case("complex.of_parts", lambda x: lax.complex(x, x * 2), (REAL,), covers=("complex",)),
+    Case("complex.dot", lambda z, w: z @ w.T, (Z, W), **CLOSE),
+    Case("complex.einsum", lambda z, w: jnp.einsum("ij,kj->ik", z, w.conj()), (Z, W), **CLOSE),
+    Case("complex.jit", jax.jit(lambda z: jnp.angle(z) + jnp.abs(z)), (Z,), **CLOSE),
+    Case("complex.scan", lambda z: lax.scan(lambda c, y: (c * y, c), z[0], z), (Z,), **CLOSE),
+    Case("fft.fft", jnp.fft.fft, (Z,), covers=("fft",), **CLOSE),
+    Case("fft.ifft", jnp.fft.ifft, (Z,), **CLOSE),
+    Case("fft.fft2", jnp.fft.fft2, (Z,), **CLOSE),
+    Case("fft.ifftn", jnp.fft.ifftn, (draw(2, 3, 5),), **CLOSE),
+    *(
+        Case(f"fft.rfft_{n}", lambda x, n=n: jnp.fft.rfft(x, n), (REAL,), **CLOSE)
+        for n in (1, 2, 7, 8)
+    ),
+    *(
+        Case(f"fft.irfft_{n}", lambda z, n=n: jnp.fft.irfft(z, n), (Z,), **CLOSE)
+        for n in (1, 2, 6, 7)
+    ),
+    Case("fft.rfft2", jnp.fft.rfft2, (REAL,), **CLOSE),
+    Case("fft.irfft2", lambda z: jnp.fft.irfft2(z, s=(3, 6)), (Z,), **CLOSE),
+    Case("fft.double", jnp.fft.fft, (Z.astype(np.complex128),), **FINE),
+    Case("fft.shifted", lambda x: jnp.fft.fftshift(jnp.fft.fft(x)), (REAL,), **CLOSE),
+    Case("fft.opset_17", jnp.fft.fft, (Z,), opset=17, **CLOSE),
+]
