@@ -16,7 +16,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
 /// The types of values, as the inputs of a body.
-fn types(values: &[Expr<'_>]) -> Vec<Type> {
+pub(crate) fn types(values: &[Expr<'_>]) -> Vec<Type> {
     values.iter().map(|value| value.ty()).collect()
 }
 

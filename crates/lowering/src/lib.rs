@@ -14,6 +14,7 @@ mod element;
 mod elementwise;
 mod error;
 mod index;
+mod linalg;
 mod lower;
 mod plugin;
 mod plugins;

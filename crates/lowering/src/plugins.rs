@@ -15,6 +15,11 @@ use crate::index::{
     dynamic_slice, dynamic_update_slice, gather, scatter, scatter_add, scatter_max, scatter_min,
     scatter_mul, scatter_sub,
 };
+use crate::linalg::{
+    cholesky, cholesky_update, custom_linear_solve, eig, eigh, geqp3, geqrf, hessenberg,
+    householder_product, lu, lu_pivots_to_permutation, ormqr, qr, schur, svd, symmetric_product,
+    triangular_solve, tridiagonal, tridiagonal_solve,
+};
 use crate::plugin::{Plugin, binary, eqn, many, unary};
 use crate::random::{
     random_bits, random_fold_in, random_gamma, random_seed, random_split, threefry2x32,
@@ -206,7 +211,37 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("imag", complex::imag).parts(),
     eqn("real", complex::real).parts(),
     // Linear algebra.
+    eqn("cholesky", cholesky).limits(&["real matrices only"]),
+    eqn("cholesky_update", cholesky_update),
+    many("custom_linear_solve", custom_linear_solve).parts(),
     eqn("dot_general", dot_general).bilinear().limits(&["`precision` is a hint and is ignored"]),
+    many("eig", eig).parts().limits(&[
+        "vectors of matrices of one row only",
+        "values of real matrices of two rows, or of one",
+    ]),
+    many("eigh", eigh).limits(&[
+        "real matrices of a known size only",
+        "the signs of the eigenvectors of more than two rows are not those of LAPACK",
+    ]),
+    many("geqp3", geqp3)
+        .limits(&["real matrices of a known size only", "no column is kept in front"]),
+    many("geqrf", geqrf).limits(&["real matrices of a known size only"]),
+    many("hessenberg", hessenberg).limits(&["real matrices of a known size only"]),
+    eqn("householder_product", householder_product).limits(&["real matrices of a known size only"]),
+    many("lu", lu).limits(&["real matrices only"]),
+    eqn("lu_pivots_to_permutation", lu_pivots_to_permutation),
+    eqn("ormqr", ormqr).limits(&["real matrices only"]),
+    many("qr", qr).limits(&["real matrices of a known size only"]),
+    many("schur", schur).limits(&["real matrices of one row only"]),
+    many("svd", svd).limits(&[
+        "real matrices of a known size only",
+        "the signs of the singular vectors of more than one column are not those of LAPACK",
+    ]),
+    eqn("symmetric_product", symmetric_product),
+    eqn("triangular_solve", triangular_solve).limits(&["real matrices only"]),
+    many("tridiagonal", tridiagonal).limits(&["real matrices of a known size only"]),
+    eqn("tridiagonal_solve", tridiagonal_solve)
+        .limits(&["real matrices of a known size only", "a singular matrix is not perturbed"]),
     // Branches and loops.
     many("cond", cond).parts(),
     eqn("platform_index", platform_index),

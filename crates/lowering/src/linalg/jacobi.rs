@@ -1,0 +1,135 @@
+//! Rotations of pairs of columns, half as many at a time as there are columns.
+
+use onnx::{Builder, DType, Expr};
+
+use super::axes;
+
+/// The order in which pairs meet: entry `i` of the first half with entry `i` of the second, and after
+/// each round all but the first move on by one place, around both halves. After `size − 1` rounds
+/// every pair has met once, and each entry is where it was.
+pub(super) struct Tournament {
+    /// An even number.
+    pub size: i64,
+}
+
+/// The turn of each pair.
+pub(super) struct Turn<'g> {
+    /// `1 − cos φ = sin² φ / (1 + cos φ)`, which is small with the angle, and so are its roundings.
+    loss: Expr<'g>,
+    sine: Expr<'g>,
+}
+
+impl Tournament {
+    /// For as many columns, and one more if their number is odd.
+    pub fn of(columns: i64) -> Tournament {
+        Tournament { size: columns + columns % 2 }
+    }
+
+    pub fn half(&self) -> i64 {
+        self.size / 2
+    }
+
+    pub fn rounds(&self) -> i64 {
+        self.size - 1
+    }
+
+    /// Where the entry that moves to each place was before.
+    pub fn sources(&self) -> Vec<i64> {
+        let half = self.half();
+        let source = |place: i64| match place {
+            _ if half == 1 => place,
+            0 => 0,
+            1 => half,
+            _ if place < half => place - 1,
+            _ if place + 1 < self.size => place + 1,
+            _ => half - 1,
+        };
+        (0..self.size).map(source).collect()
+    }
+
+    fn partner(&self, place: i64) -> i64 {
+        (place + self.half()) % self.size
+    }
+
+    /// Turns each pair along an axis, `(c · x − s · y, s · x + c · y)`, and moves them on.
+    #[track_caller]
+    pub fn play<'g>(&self, x: Expr<'g>, axis: usize, turn: &Turn<'g>) -> Expr<'g> {
+        let builder = x.builder;
+        builder.helper("rotate", || {
+            let sources = self.sources();
+            let partners: Vec<i64> = sources.iter().map(|&place| self.partner(place)).collect();
+            let (_, column_axis) = axes(x);
+            let other = if axis == column_axis { column_axis - 1 } else { column_axis };
+            let along = |factor: Expr<'g>| factor.unsqueeze(&[other]);
+            let own = x.gather(builder.ints(&sources), axis);
+            let gain = x.gather(builder.ints(&partners), axis) * along(turn.sine);
+            own + (gain - own * along(turn.loss))
+        })
+    }
+
+    /// The turn by the angle with tangent `t` for each place after the round; `t` has one for each pair.
+    #[track_caller]
+    pub fn turn<'g>(&self, t: Expr<'g>) -> Turn<'g> {
+        let builder = t.builder;
+        builder.helper("turn", || {
+            let sources = self.sources();
+            let half = self.half();
+            let pairs: Vec<i64> = sources.iter().map(|&place| place % half).collect();
+            let signs: Vec<f64> =
+                sources.iter().map(|&place| if place < half { -1.0 } else { 1.0 }).collect();
+            let axis = t.rank() - 1;
+            let cosine = (t * t + 1.0).sqrt().recip().gather(builder.ints(&pairs), axis);
+            let sine = t.gather(builder.ints(&pairs), axis) * cosine;
+            let signs = builder.constant(t.dtype(), &[self.size], &signs);
+            Turn { loss: sine * sine / (cosine + 1.0), sine: sine * signs }
+        })
+    }
+
+    /// Which entries of a matrix belong to a pair that has just met.
+    #[track_caller]
+    pub fn met<'g>(&self, builder: &'g Builder) -> Expr<'g> {
+        let sources = self.sources();
+        let partners: Vec<i64> = sources.iter().map(|&place| self.partner(place)).collect();
+        let partners = builder.constant_ints(DType::I64, &[self.size, 1], &partners);
+        partners.equal(builder.ints(&sources))
+    }
+}
+
+/// `t = tan φ` with `t² + 2 · ζ · t = 1`, the smaller of the two, where `ζ = difference / (2 · product)`;
+/// zero where `is_idle`
+#[track_caller]
+pub(super) fn tangent<'g>(difference: Expr<'g>, product: Expr<'g>, is_idle: Expr<'g>) -> Expr<'g> {
+    let builder = product.builder;
+    builder.helper("tangent", || {
+        let one = product.constant(1.0);
+        let zeta = difference / (is_idle.select(one, product) * 2.0);
+        let length = zeta.abs() + (zeta * zeta + 1.0).sqrt();
+        let t = zeta.less(0.0).select(product.constant(-1.0), one) / length;
+        is_idle.select(product.constant(0.0), t)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_meets_once_and_all_come_home() {
+        for size in [2, 4, 6, 10] {
+            let tournament = Tournament::of(size);
+            let mut places: Vec<i64> = (0..size).collect();
+            let mut pairs = Vec::new();
+            for _ in 0..tournament.rounds() {
+                let half = usize::try_from(tournament.half()).expect("small");
+                let met = places[..half].iter().zip(&places[half..]);
+                pairs.extend(met.map(|(&a, &b)| (a.min(b), a.max(b))));
+                let at = |&source: &i64| places[usize::try_from(source).expect("small")];
+                places = tournament.sources().iter().map(at).collect();
+            }
+            pairs.sort_unstable();
+            pairs.dedup();
+            assert_eq!(pairs.len() as i64, size * (size - 1) / 2);
+            assert!(places.is_sorted());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Elimination with exchanges of rows.
+
+use onnx::{DType, Expr};
+
+use super::{
+    axes, batched, column, column_numbers, operands, position_of_largest, rounds, row, row_numbers,
+    size_of, swapped,
+};
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+
+/// `A[permutation] = L · U`, both in one matrix, the ones on the diagonal of `L` left out
+///
+/// Round `k` brings the largest entry of column `k` on or below the diagonal into row `k`, the first of
+/// equals, notes the exchange in `pivots`, divides what is below by it and takes row `k` from the rows
+/// below. A column of zeros is left as it is.
+pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
+    let [a] = operands(eqn)?;
+    let [_, pivots_type, permutation_type] = &eqn.outputs[..] else {
+        return Err(eqn.broken("not three results").into());
+    };
+    let builder = ctx.builder;
+    let (height, width) = size_of(a);
+    let steps = pivots_type.shape[pivots_type.rank() - 1].clone();
+    let (row_axis, column_axis) = axes(a);
+    let rows = row_numbers(builder, &height);
+    let columns = column_numbers(builder, &width);
+    let step_numbers = row_numbers(builder, &steps);
+
+    let permutation = rows.expand(&batched(a, &[height, 1.into()]));
+    let pivots = step_numbers.expand(&batched(a, &[steps.clone(), 1.into()]));
+    let [a, pivots, permutation] =
+        rounds(builder, &steps, [a, pivots, permutation], |k, [a, pivots, permutation]| {
+            let open = rows.less(k).select(a.constant(-1.0), column(a, k).abs());
+            let pivot = position_of_largest(open, row_axis);
+            let a = swapped(a, row_axis, rows, k, pivot);
+            let current = row(a, k);
+            let divisor = column(current, k);
+            let divisor = divisor.equal(0.0).select(a.constant(1.0), divisor);
+            let factors = column(a, k) / divisor;
+            let rest = a - factors * current;
+            let below = columns.equal(k).select(factors, columns.less(k).select(a, rest));
+            [
+                rows.greater(k).select(below, a),
+                step_numbers.equal(k).select(pivot, pivots),
+                swapped(permutation, row_axis, rows, k, pivot),
+            ]
+        });
+    let list = |x: Expr<'g>, dtype: DType| x.squeeze(&[column_axis]).cast(dtype);
+    Ok(vec![a, list(pivots, pivots_type.dtype), list(permutation, permutation_type.dtype)])
+}
+
+/// The order that exchanging entry `k` with entry `pivotsₖ`, one `k` after the other, leads to
+pub(crate) fn lu_pivots_to_permutation<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    eqn.ignore(&["permutation_size"]);
+    let [pivots] = eqn.operands()?;
+    let result = eqn.output()?;
+    let axis = result.rank() - 1;
+    let numbers = column_numbers(ctx.builder, &result.shape[axis]);
+    let steps = pivots.shape()[axis].clone();
+    let pivots = pivots.cast(DType::I64);
+
+    let start = numbers.expand(&result.shape);
+    let [permutation] = rounds(ctx.builder, &steps, [start], |k, [permutation]| {
+        [swapped(permutation, axis, numbers, k, pivots.gather(k, axis))]
+    });
+    Ok(permutation.cast(result.dtype))
+}

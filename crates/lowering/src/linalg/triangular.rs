@@ -1,0 +1,183 @@
+//! Triangular matrices: the Cholesky factor, its update, and systems to solve.
+
+use onnx::{DType, Expr};
+
+use super::{
+    axes, column, column_numbers, from_the_end, operands, rounds, row, row_numbers, size_of,
+    transposed,
+};
+use crate::ctx::{Ctx, Eqn};
+use crate::error::Result;
+
+/// `L` with `L · Lᵀ = A`, of the lower triangle of `A`; NaN throughout where `A` is not positive
+///
+/// Round `k` finishes column `k`, `lᵢₖ = aᵢₖ / √aₖₖ`, and takes `lᵢₖ · lⱼₖ` from the columns behind it.
+pub(crate) fn cholesky<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    eqn.ignore(&["symmetrize_input"]);
+    let [a] = operands(eqn)?;
+    let (size, _) = size_of(a);
+    let rows = row_numbers(ctx.builder, &size);
+    let columns = column_numbers(ctx.builder, &size);
+
+    let [factor] = rounds(ctx.builder, &size, [a], |k, [a]| {
+        let current = column(a, k);
+        let root = row(current, k).sqrt();
+        let done = rows.less(k).select(a.constant(0.0), current / root);
+        let rest = a - done * transposed(done);
+        [columns.equal(k).select(done, columns.less(k).select(a, rest))]
+    });
+    let is_broken = rows.equal(columns).and(factor.greater(0.0).logical_not());
+    let (row_axis, column_axis) = axes(a);
+    let failures = is_broken.cast(DType::I32).reduce_sum(&[row_axis, column_axis], true);
+    Ok(failures.greater(0.0).select(a.constant(f64::NAN), factor))
+}
+
+/// `R'` with `R'ᵀ · R' = Rᵀ · R + z · zᵀ`, upper triangular as `R`
+///
+/// Round `k` turns row `k` and `z` in their plane so that `zₖ` becomes zero.
+pub(crate) fn cholesky_update<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let [r, z] = operands(eqn)?;
+    let (size, _) = size_of(r);
+    let rows = row_numbers(ctx.builder, &size);
+
+    let z = z.unsqueeze(&[z.rank() - 1]);
+    let [r, _] = rounds(ctx.builder, &size, [r, z], |k, [r, z]| {
+        let current = row(r, k);
+        let (x, y) = (column(current, k), column(z, k));
+        let is_zero = y.equal(0.0);
+        let larger = is_zero.select(x.constant(1.0), x.abs().max(y.abs()));
+        let (x, y) = (x / larger, y / larger);
+        let length = (x * x + y * y).sqrt();
+        let cosine = is_zero.select(x.constant(1.0), x / length);
+        let sine = is_zero.select(x.constant(0.0), y / length);
+        let turned = cosine * current + sine * z;
+        [rows.equal(k).select(turned, r), cosine * z - sine * current]
+    });
+    Ok(r)
+}
+
+/// `X` with `op(A) · X = B` or `X · op(A) = B`, where only one triangle of `A` is looked at
+///
+/// Any case is that of a matrix on the left: `X · A = B` is `Aᵀ · Xᵀ = Bᵀ`, and the transpose of a
+/// lower triangle is an upper one. Round `k` finishes one row of `X` and takes its share from the rows
+/// that are still open; from the first row on for a lower triangle, from the last for an upper one.
+pub(crate) fn triangular_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let left: bool = eqn.param("left_side")?;
+    let lower: bool = eqn.param("lower")?;
+    let transpose: bool = eqn.param("transpose_a")?;
+    let unit: bool = eqn.param("unit_diagonal")?;
+    // A real matrix is its own conjugate.
+    eqn.ignore(&["conjugate_a"]);
+    let [a, b] = operands(eqn)?;
+
+    let flip = transpose == left;
+    let a = if flip { transposed(a) } else { a };
+    let lower = lower != flip;
+    let right = if left { b } else { transposed(b) };
+    let (size, _) = size_of(a);
+    let rows = row_numbers(ctx.builder, &size);
+
+    let [solution] = rounds(ctx.builder, &size, [right], |k, [x]| {
+        let k = if lower { k } else { from_the_end(k, &size) };
+        let current = column(a, k);
+        let done = if unit { row(x, k) } else { row(x, k) / row(current, k) };
+        let rest = x - current * done;
+        let is_open = if lower { rows.greater(k) } else { rows.less(k) };
+        let others = if unit { x } else { rows.equal(k).select(done, x) };
+        [is_open.select(rest, others)]
+    });
+    Ok(if left { solution } else { transposed(solution) })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_system_with_ones_on_the_diagonal_divides_by_nothing() {
+        check(
+            "jaxpr f(a:f32[3,3], b:f32[3,2]) {
+               c:f32[3,2] = triangular_solve{left_side=True; lower=True; transpose_a=False; conjugate_a=False; unit_diagonal=True} a b
+               return c
+             }",
+            expect![[r#"
+                graph test(in_0:f32[3,3], in_1:f32[3,2]) -> (out_0)
+                out_0:f32[3,2] = Loop(3:i64, true, in_1) {body={
+                  graph round(%0:i64[], %1:bool[], %2:f32[3,2]) -> (%10, %9)
+                  %3 = Unsqueeze(%0, [0]:i64)
+                  %4 = Gather(in_0, %3) {axis=1}
+                  %5 = Gather(%2, %3) {axis=0}
+                  %6 = Mul(%4, %5)
+                  %7 = Sub(%2, %6)
+                  %8 = Greater([[0], [1], [2]]:i64, %3)
+                  %9:f32[3,2] = Where(%8, %7, %2)
+                  %10:bool[] = Identity(%1)
+                }}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn one_row_needs_no_loop() {
+        check(
+            "jaxpr f(a:f32[1,1], b:f32[1,2]) {
+               c:f32[1,2] = triangular_solve{left_side=True; lower=False; transpose_a=False; conjugate_a=False; unit_diagonal=False} a b
+               return c
+             }",
+            expect![[r#"
+                graph test(in_0:f32[1,1], in_1:f32[1,2]) -> (out_0)
+                %0 = Gather(in_0, [0]:i64) {axis=1}
+                %1 = Gather(in_1, [0]:i64) {axis=0}
+                %2 = Gather(%0, [0]:i64) {axis=0}
+                %3 = Div(%1, %2)
+                %4 = Mul(%0, %3)
+                %5 = Sub(in_1, %4)
+                %6 = Less([[0]]:i64, [0]:i64)
+                %7 = Equal([[0]]:i64, [0]:i64)
+                %8 = Where(%7, %3, in_1)
+                out_0:f32[1,2] = Where(%6, %5, %8)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_factor_is_a_loop_over_columns() {
+        check(
+            "jaxpr f(a:f32[5,5]) {
+               b:f32[5,5] = cholesky a
+               return b
+             }",
+            expect![[r#"
+                graph test(in_0:f32[5,5]) -> (out_0)
+                %0 = Loop(5:i64, true, in_0) {body={
+                  graph round(%8:i64[], %9:bool[], %10:f32[5,5]) -> (%25, %24)
+                  %11 = Unsqueeze(%8, [0]:i64)
+                  %12 = Gather(%10, %11) {axis=1}
+                  %13 = Gather(%12, %11) {axis=0}
+                  %14 = Sqrt(%13)
+                  %15 = Less([[0], [1], [2], [3], [4]]:i64, %11)
+                  %16 = Div(%12, %14)
+                  %17 = Where(%15, 0.0, %16)
+                  %18 = Transpose(%17) {perm=[1, 0]}
+                  %19 = Mul(%17, %18)
+                  %20 = Sub(%10, %19)
+                  %21 = Equal([0, 1, 2, 3, 4]:i64, %11)
+                  %22 = Less([0, 1, 2, 3, 4]:i64, %11)
+                  %23 = Where(%22, %10, %20)
+                  %24:f32[5,5] = Where(%21, %17, %23)
+                  %25:bool[] = Identity(%9)
+                }}
+                %1 = Equal([[0], [1], [2], [3], [4]]:i64, [0, 1, 2, 3, 4]:i64)
+                %2 = Greater(%0, 0.0)
+                %3 = Not(%2)
+                %4 = And(%1, %3)
+                %5 = Cast(%4) {to=6}
+                %6 = ReduceSum(%5, [0, 1]:i64) {keepdims=1}
+                %7 = Greater(%6, 0:i32)
+                out_0:f32[5,5] = Where(%7, nan, %0)
+            "#]],
+        );
+    }
+}
