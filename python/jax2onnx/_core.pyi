@@ -38,5 +38,7 @@ class PluginInfo:
     file: str
     line: int
     limits: list[str]
+    ops: list[str]
 
 def plugins() -> list[PluginInfo]: ...
+def main(arguments: Sequence[str]) -> int: ...

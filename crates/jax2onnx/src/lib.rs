@@ -7,7 +7,7 @@ use provenance::render::{ExportFrame, Renderer};
 use provenance::{Level, OriginId, PathPolicy, Paths, Table};
 use rustc_hash::FxHashMap;
 
-pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused};
+pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
 pub use onnx::proto::{Message, WriteError};
 
 /// How much provenance is written, and how.

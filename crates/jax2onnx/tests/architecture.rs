@@ -14,7 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lowering", &["provenance", "jaxpr", "onnx"]),
     ("passes", &["provenance", "onnx"]),
     ("jax2onnx", &["provenance", "jaxpr", "onnx", "lowering", "passes"]),
-    ("python", &["provenance", "jaxpr", "jax2onnx"]),
+    ("cli", &["provenance", "lowering"]),
+    ("python", &["provenance", "jaxpr", "jax2onnx", "cli"]),
 ];
 
 /// Longer files are split; what a tool writes is not read by people.

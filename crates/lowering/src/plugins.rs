@@ -11,6 +11,7 @@ use crate::elementwise::{
     arithmetic, bits, clamp, compare, exponential, gamma, hyperbolic, power, rounding, select_n,
     special, trigonometric,
 };
+use crate::emitted::EMITTED;
 use crate::index::{
     dynamic_slice, dynamic_update_slice, gather, scatter, scatter_add, scatter_max, scatter_min,
     scatter_mul, scatter_sub,
@@ -263,6 +264,11 @@ pub const PLUGINS: &[Plugin] = &[
     many("remat2", remat).parts(),
     many("stop_gradient", pass_through).parts(),
 ];
+
+/// The ONNX operators that a primitive becomes, as its end-to-end cases show them.
+pub fn emitted_ops(primitive: &str) -> &'static [&'static str] {
+    EMITTED.iter().find(|(name, _)| *name == primitive).map_or(&[], |(_, ops)| ops)
+}
 
 const KNOWN_SIZE: &[&str] = &["the axis must have a known size"];
 const KNOWN_SIZE_FOR_INTS: &[&str] = &["axes of integers must have known sizes"];

@@ -16,7 +16,7 @@ mod _core {
     #[pymodule_export]
     use crate::export::{export, jaxpr_text};
     #[pymodule_export]
-    use crate::plugins::{PluginInfo, plugins};
+    use crate::plugins::{PluginInfo, main, plugins};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

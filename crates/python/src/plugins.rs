@@ -1,5 +1,7 @@
 //! The table of plugins, for Python.
 
+use std::ffi::OsString;
+
 use provenance::render::plugin_name;
 use pyo3::prelude::*;
 
@@ -12,13 +14,15 @@ pub(crate) struct PluginInfo {
     file: &'static str,
     line: u32,
     limits: Vec<&'static str>,
+    /// The ONNX operators it emits.
+    ops: Vec<&'static str>,
 }
 
 #[pymethods]
 impl PluginInfo {
     /// `sin: SinPlugin at crates/lowering/src/plugins.rs:87`
     fn __str__(&self) -> String {
-        let PluginInfo { primitive, name, file, line, limits } = self;
+        let PluginInfo { primitive, name, file, line, limits, .. } = self;
         let place = format!("{primitive}: {name} at {file}:{line}");
         [&[place.as_str()], &limits[..]].concat().join("; ")
     }
@@ -33,6 +37,13 @@ pub(crate) fn plugins() -> Vec<PluginInfo> {
         file: plugin.line.file(),
         line: plugin.line.line(),
         limits: plugin.limits.to_vec(),
+        ops: jax2onnx::emitted_ops(plugin.primitive).to_vec(),
     };
     jax2onnx::PLUGINS.iter().map(info).collect()
+}
+
+/// Runs the command line; the arguments include the name of the program.
+#[pyfunction]
+pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
+    py.detach(|| cli::run(arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock()))
 }

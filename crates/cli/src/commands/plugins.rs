@@ -1,0 +1,115 @@
+//! `jax2onnx plugins`: what can be lowered.
+
+use std::io::Write;
+
+use lowering::{PLUGINS, Plugin, emitted_ops};
+use provenance::render::plugin_name;
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::output::{Format, OutputArgs};
+
+/// List the primitives that can be converted
+///
+/// For each: the name in `pkg.jax2onnx.plugin`, the line of the table that lowers it, the ONNX operators
+/// it emits, and what it does not do.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  jax2onnx plugins\n  jax2onnx plugins dot_general conv\n  jax2onnx plugins sin --format json"
+)]
+pub(crate) struct Args {
+    /// Only primitives whose name contains one of these
+    #[arg(value_name = "PRIMITIVE")]
+    names: Vec<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(
+    arguments: &Args,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let wanted = |plugin: &&Plugin| {
+        let names = &arguments.names;
+        names.is_empty() || names.iter().any(|name| plugin.primitive.contains(name.as_str()))
+    };
+    let found: Vec<&Plugin> = PLUGINS.iter().filter(wanted).collect();
+    match arguments.output.format {
+        Format::Text => found.iter().try_for_each(|plugin| print(plugin, out))?,
+        Format::Json => {
+            let plugins: Vec<Value> = found.iter().map(|plugin| describe(plugin)).collect();
+            writeln!(out, "{:#}", json!({ "version": 1, "plugins": plugins }))?;
+        }
+    }
+    if found.is_empty() {
+        writeln!(err, "no plugin for {}", arguments.names.join(", "))?;
+        return Ok(Outcome::Nothing);
+    }
+    Ok(Outcome::Found)
+}
+
+fn print(plugin: &Plugin, out: &mut dyn Write) -> std::io::Result<()> {
+    let (file, line) = (plugin.line.file(), plugin.line.line());
+    writeln!(out, "{}  {}  {file}:{line}", plugin.primitive, plugin_name(plugin.primitive))?;
+    let ops = emitted_ops(plugin.primitive);
+    if !ops.is_empty() {
+        writeln!(out, "    emits {}", ops.join(", "))?;
+    }
+    plugin.limits.iter().try_for_each(|limit| writeln!(out, "    limit: {limit}"))
+}
+
+fn describe(plugin: &Plugin) -> Value {
+    json!({
+        "primitive": plugin.primitive,
+        "plugin": plugin_name(plugin.primitive),
+        "file": plugin.line.file(),
+        "line": plugin.line.line(),
+        "ops": emitted_ops(plugin.primitive),
+        "limits": plugin.limits,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    /// The exit code, what was printed, and what was said beside it.
+    fn check(arguments: &[&str], expect: &Expect) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let program = std::iter::once("jax2onnx").chain(arguments.iter().copied());
+        let code = crate::run(program.map(Into::into).collect(), &mut out, &mut err);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        // The line moves with every line above it.
+        let out = text(out).lines().map(without_line).collect::<Vec<_>>().join("\n");
+        expect.assert_eq(&format!("exit {code}\n{out}\n{}", text(err)));
+    }
+
+    fn without_line(line: &str) -> String {
+        match (line.split_once("plugins.rs:"), line.contains("\"line\"")) {
+            (Some((before, _)), _) => format!("{before}plugins.rs"),
+            (_, true) => "      \"line\": …,".into(),
+            _ => line.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_plugin_is_shown_with_its_place_its_operators_and_its_limits() {
+        check(&["plugins", "logistic"], &expect![[""]]);
+    }
+
+    #[test]
+    fn programs_get_the_same_as_json() {
+        check(&["plugins", "atan2", "--format", "json"], &expect![[""]]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_and_is_no_error() {
+        check(&["plugins", "no_such_primitive"], &expect![[""]]);
+    }
+
+    #[test]
+    fn a_wrong_word_is_an_error() {
+        check(&["plugin"], &expect![[""]]);
+    }
+}
