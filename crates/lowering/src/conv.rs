@@ -131,17 +131,22 @@ impl<'g> Convolution<'g> {
         let sides = |of: fn(&(Dim, Dim)) -> &Dim| {
             self.slides.iter().map(move |slide| of(&slide.padding).known().unwrap_or(0).max(0))
         };
-        let is_named = |slide: &Slide| slide.known_padding().is_none();
-        let pads: Vec<i64> = match self.slides.iter().any(is_named) {
-            true => vec![0; 2 * self.slides.len()],
-            false => sides(|padding| &padding.0).chain(sides(|padding| &padding.1)).collect(),
-        };
+        let mut pads: Vec<i64> =
+            sides(|padding| &padding.0).chain(sides(|padding| &padding.1)).collect();
+        if self.has_named_padding() {
+            pads.fill(0);
+        }
         let mut attrs = self.attrs(|slide| slide.stride);
         if pads.iter().any(|&pad| pad != 0) {
             attrs.push(("pads", pads[..].into()));
         }
         let ty = Type::new(DType::F32, &self.shape[..]);
         x.builder.node("Conv", &[x, self.rhs], attrs, ty)
+    }
+
+    /// Whether the amount of padding depends on a size.
+    fn has_named_padding(&self) -> bool {
+        self.slides.iter().any(|slide| slide.known_padding().is_none())
     }
 
     /// What `Conv` and `ConvTranspose` share; what is at its default is left out.
@@ -184,7 +189,7 @@ impl<'g> Input<'g> {
     /// With zeros around it, where their number depends on a size.
     fn padded_by_name(self, conv: &Convolution<'g>) -> Expr<'g> {
         let x = self.0;
-        if conv.slides.iter().all(|slide| slide.known_padding().is_some()) {
+        if !conv.has_named_padding() {
             return x;
         }
         let builder = x.builder;

@@ -73,7 +73,7 @@ LAYOUTS = [
 PADDING = [
     case("asymmetric", conv((1, 1), ((0, 2), (3, 1))), X2, W2),
     case("more_than_the_window", conv((2,), ((5, 4),)), X1, W1),
-    case("negative", conv((1, 1), ((-2, 2), (-1, -2))), X2, W2),
+    case("negative", conv((1, 1), ((1, -2), (-1, -2))), X2, W2),
     case("negative_both", conv((2,), ((-2, -3),)), X1, W1),
     case("nothing_left", conv((1,), ((-4, -4),)), X1, W1),
     case("window_larger", conv((1,), "VALID"), array((2, 3, 2)), W1),

@@ -1,5 +1,7 @@
 //! A convolution as a product of matrices.
 
+use std::slice::from_ref;
+
 use onnx::{Dim, Expr};
 
 use super::Convolution;
@@ -33,14 +35,14 @@ impl<'g> Convolution<'g> {
         if batch.known().is_some() {
             // Batch and channels, the places of the window, then space.
             let order: Vec<usize> = [0, 1].into_iter().chain(places).chain(space_axes).collect();
-            let shape = [&[batch.clone()], &lead[..], &[depth, space]].concat();
+            let shape = [from_ref(batch), &lead[..], &[depth, space]].concat();
             let windows = windows.transpose(&order).reshape(&shape);
             return weights.matmul(windows).reshape(&self.shape);
         }
         // The runtime fails on a product over a batch that is empty, but not on one without columns.
         let order: Vec<usize> =
             [1].into_iter().chain(places).chain([0]).chain(space_axes).collect();
-        let columns = builder.product(&[&[batch.clone()], &self.shape[2..]].concat());
+        let columns = builder.product(&[from_ref(batch), &self.shape[2..]].concat());
         let shape = [&lead[..], &[depth, columns]].concat();
         let windows = windows.transpose(&order).reshape(&shape);
         let mut shape = self.shape.clone();

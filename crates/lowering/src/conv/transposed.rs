@@ -59,9 +59,9 @@ impl<'g> Convolution<'g> {
     fn flipped(&self) -> Option<Expr<'g>> {
         let shape = self.rhs.shape();
         let ranges: Vec<Range> = (0..shape.len())
-            .map(|axis| match axis >= 2 && !shape[axis].is(1) {
-                true => Range::backwards(),
-                false => Range::whole(),
+            .map(|axis| {
+                let is_window = axis >= 2 && !shape[axis].is(1);
+                if is_window { Range::backwards() } else { Range::whole() }
             })
             .collect();
         let flipped = self.rhs.slice(&ranges, &shape);

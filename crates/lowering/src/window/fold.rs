@@ -121,12 +121,11 @@ fn along_axis<'g>(
             rest.iter().map(|x| every_second(*x, axis, start, pairs)).collect()
         };
         let joined = apply(ctx, eqn, body, &every_second(0), &every_second(1))?;
-        rest = match size % 2 {
-            0 => joined,
-            _ => {
-                let last = rest.iter().map(|x| x.slice_axis(axis, size - 1, size));
-                joined.iter().zip(last).map(|(x, last)| Expr::concat(&[*x, last], axis)).collect()
-            }
+        rest = if size % 2 == 0 {
+            joined
+        } else {
+            let last = rest.iter().map(|x| x.slice_axis(axis, size - 1, size));
+            joined.iter().zip(last).map(|(x, last)| Expr::concat(&[*x, last], axis)).collect()
         };
         size = pairs + size % 2;
     }
@@ -134,7 +133,7 @@ fn along_axis<'g>(
 }
 
 /// Elements `start`, `start + 2`, … of an axis, `count` of them.
-fn every_second<'g>(x: Expr<'g>, axis: usize, start: i64, count: i64) -> Expr<'g> {
+fn every_second(x: Expr<'_>, axis: usize, start: i64, count: i64) -> Expr<'_> {
     let mut shape = x.shape().to_vec();
     shape[axis] = Dim::Known(count);
     let mut ranges = vec![onnx::Range::whole(); shape.len()];

@@ -130,10 +130,10 @@ impl Pooling<'_> {
         let places: i64 = window.iter().product();
         let is_power_of_two = places.count_ones() == 1;
         if is_power_of_two && self.has_little_padding() && !self.has_dilation() {
-            let attrs = match self.pads.iter().any(|&pads| pads != (0, 0)) {
-                true => vec![("count_include_pad", Attr::Int(1))],
-                false => Vec::new(),
-            };
+            let mut attrs = Vec::new();
+            if self.pads.iter().any(|&pads| pads != (0, 0)) {
+                attrs.push(("count_include_pad", Attr::Int(1)));
+            }
             return Some(self.node("AveragePool", &[x], attrs) * places as f64);
         }
         let shape = x.shape();
@@ -144,10 +144,10 @@ impl Pooling<'_> {
             x.builder.constant(DType::F32, &shape, &vec![1.0; count])
         };
         if let Some(channels) = channels {
-            let attrs = match channels {
-                1 => Vec::new(),
-                _ => vec![("group", Attr::Int(channels))],
-            };
+            let mut attrs = Vec::new();
+            if channels != 1 {
+                attrs.push(("group", Attr::Int(channels)));
+            }
             return Some(self.node("Conv", &[x, ones(channels)], attrs));
         }
         if places > MOST_ONES {
