@@ -76,7 +76,8 @@ fn scatter_by<'g>(
     }
 
     let builder = x.builder;
-    if x.shape().iter().any(|dim| dim.is(0)) {
+    let is_empty = |value: Expr<'g>| value.shape().iter().any(|dim| dim.is(0));
+    if is_empty(x) || is_empty(updates) {
         return Ok(x);
     }
     Ok(builder.helper("scatter", || {
