@@ -128,10 +128,8 @@ fn anywhere<'g>(
 ) -> (Expr<'g>, Vec<Axis>) {
     // What is looked up comes in the order of the index vectors where that saves taking them apart.
     let in_order = |axes: &[usize]| axes.iter().all(|axis| looked_up.contains(axis));
-    let looked_up = match in_order(&windows.mapped) && windows.mapped.len() == looked_up.len() {
-        true => &windows.mapped,
-        false => looked_up,
-    };
+    let is_as_given = in_order(&windows.mapped) && windows.mapped.len() == looked_up.len();
+    let looked_up = if is_as_given { &windows.mapped } else { looked_up };
     let (own, along): (Vec<usize>, Vec<usize>) = windows.batching.iter().copied().unzip();
     let is_whole = |axis: &usize| !own.contains(axis) && !looked_up.contains(axis);
     let whole: Vec<usize> = (0..x.rank()).filter(is_whole).collect();
