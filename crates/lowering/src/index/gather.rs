@@ -27,7 +27,7 @@ pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let starts = Starts::new(indices, &windows, &x.shape(), fill.is_some());
     let wanted = windows.result_axes(result.rank());
     let (found, axes) = windows_at(x, starts, &windows, &indices.shape());
-    let found = arrange(found, &axes, &wanted);
+    let found = arrange(found, &axes, &wanted).expand(&result.shape);
     let filled = match (starts.were_in_bounds, fill) {
         (Some(inside), Some(fill)) => inside.unsqueeze(&windows.offsets).select(found, fill),
         _ => found,
@@ -48,9 +48,11 @@ fn windows_at<'g>(
     let of_windows = |axes: &[usize]| axes.iter().map(|&axis| Axis::Window(axis)).collect();
     let of_indices: Vec<Axis> = (0..batch.len()).map(Axis::Index).collect();
 
-    if looked_up.is_empty() && batch.iter().all(|dim| dim.is(1)) && windows.batching.is_empty() {
-        let all: Vec<usize> = (0..shape.len()).collect();
-        return (x, of_windows(&all));
+    if looked_up.is_empty() {
+        // Every index names the same, whole.
+        let along = |axis: usize| windows.batching.iter().find(|&&(own, _)| own == axis);
+        let axis = |axis| along(axis).map_or(Axis::Window(axis), |&(_, along)| Axis::Index(along));
+        return (x, (0..shape.len()).map(axis).collect());
     }
     let wide = wide_axes(windows, &looked_up);
     let is_one = windows.batching.is_empty() && batch.iter().all(|dim| dim.is(1));
@@ -124,13 +126,10 @@ fn anywhere<'g>(
     looked_up: &[usize],
     batch: &[Dim],
 ) -> (Expr<'g>, Vec<Axis>) {
-    let builder = x.builder;
     // What is looked up comes in the order of the index vectors where that saves taking them apart.
     let in_order = |axes: &[usize]| axes.iter().all(|axis| looked_up.contains(axis));
-    let looked_up = match in_order(&windows.mapped) && windows.mapped.len() == looked_up.len() {
-        true => &windows.mapped,
-        false => looked_up,
-    };
+    let is_as_given = in_order(&windows.mapped) && windows.mapped.len() == looked_up.len();
+    let looked_up = if is_as_given { &windows.mapped } else { looked_up };
     let (own, along): (Vec<usize>, Vec<usize>) = windows.batching.iter().copied().unzip();
     let is_whole = |axis: &usize| !own.contains(axis) && !looked_up.contains(axis);
     let whole: Vec<usize> = (0..x.rank()).filter(is_whole).collect();
@@ -138,11 +137,7 @@ fn anywhere<'g>(
     let wide = wide_axes(windows, looked_up);
 
     let x = x.transpose(&[&own[..], looked_up, &whole].concat());
-    let places = match looked_up {
-        // Nothing is looked up: every index names the same, whole.
-        [] => builder.constant_ints(DType::I64, &[0], &[]).expand(&[batch, &[0.into()]].concat()),
-        _ => starts.places(windows, looked_up, batch),
-    };
+    let places = starts.places(windows, looked_up, batch);
     let window_places = batch.len()..places.rank();
     let order: Vec<usize> = [&along[..], &rest, &window_places.collect::<Vec<_>>()].concat();
     let found = gather_nd(x, places.transpose(&order), looked_up.len(), own.len());

@@ -109,9 +109,12 @@ impl Windows {
     /// The axes of a result of this rank, in order.
     pub fn result_axes(&self, rank: usize) -> Vec<Axis> {
         let (mut indices, mut windows) = (0.., self.window_axes().into_iter());
-        let axis = |place: usize| match self.offsets.contains(&place) {
-            true => windows.next().map(Axis::Window),
-            false => indices.next().map(Axis::Index),
+        let axis = |place: usize| {
+            if self.offsets.contains(&place) {
+                windows.next().map(Axis::Window)
+            } else {
+                indices.next().map(Axis::Index)
+            }
         };
         (0..rank).filter_map(axis).collect()
     }

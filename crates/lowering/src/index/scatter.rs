@@ -30,9 +30,8 @@ pub(crate) fn scatter_add<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
 
 /// `x[start(b…) + w…] -= updates[b…, w…]`
 pub(crate) fn scatter_sub<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    scatter_by(eqn, Reduction::Add, |updates| match updates.dtype().is_float() {
-        true => -updates,
-        false => updates.constant(0.0) - updates,
+    scatter_by(eqn, Reduction::Add, |updates| {
+        if updates.dtype().is_float() { -updates } else { updates.constant(0.0) - updates }
     })
 }
 
@@ -76,7 +75,8 @@ fn scatter_by<'g>(
     }
 
     let builder = x.builder;
-    if x.shape().iter().any(|dim| dim.is(0)) {
+    let is_empty = |value: Expr<'g>| value.shape().iter().any(|dim| dim.is(0));
+    if is_empty(x) || is_empty(updates) {
         return Ok(x);
     }
     Ok(builder.helper("scatter", || {

@@ -57,6 +57,9 @@ pub(crate) fn dynamic_update_slice<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result
     if parts.is_empty() {
         return Ok(*update);
     }
+    if update.shape().iter().any(|dim| dim.is(0)) {
+        return Ok(*x);
+    }
     let windows = Windows {
         collapsed: Vec::new(),
         batching: Vec::new(),
