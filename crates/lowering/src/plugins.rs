@@ -219,6 +219,7 @@ pub const PLUGINS: &[Plugin] = &[
     many("eig", eig).parts().limits(&[
         "vectors of matrices of one row only",
         "values of real matrices of two rows, or of one",
+        "two values closer than the rounding of one may be in another order than LAPACK's",
     ]),
     many("eigh", eigh).limits(&[
         "real matrices of a known size only",

@@ -115,6 +115,16 @@ def value_cases() -> list[Case]:
     return cases
 
 
+def eig(vectors: bool) -> Callable[..., Any]:
+    return lambda a: linalg.eig(
+        a, compute_left_eigenvectors=vectors, compute_right_eigenvectors=vectors
+    )
+
+
+def parts_of(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return x.real, x.imag
+
+
 def gradient_of_cholesky(a: jax.Array) -> jax.Array:
     return jax.grad(lambda a: jnp.sum(jnp.tril(jnp.linalg.cholesky(a)) ** 3))(a)
 
@@ -147,6 +157,8 @@ PAIRS = np.array(
     ],
     np.float32,
 )
+#: Every matrix of two rows with entries -1, 0 and 1: triangles, equal values, conjugate pairs.
+FEW = np.array(list(itertools.product((-1, 0, 1), repeat=4)), np.float32).reshape(-1, 2, 2)
 DEFICIENT = np.stack([np.ones((4, 3)), np.zeros((4, 3)), np.outer([1, 2, 3, 4], [0, 1, 1])]).astype(
     np.float32
 )
@@ -263,6 +275,16 @@ CASES = [
     ),
     *both("schur.1x1", linalg.schur, (normal(2, 1, 1),), "schur"),
     *value_cases(),
+    *both("eig.1x1", eig(True), (normal(3, 1, 1),), "eig"),
+    Case("eig.1x1.complex", eig(True), (normal(3, 1, 1) + 1j * normal(3, 1, 1),), **CLOSE),
+    *both("eig.2x2", eig(False), (normal(50, 2, 2),), "eig"),
+    *both("eig.2x2.few", eig(False), (FEW,)),
+    Case(
+        "eig.2x2.small",
+        lambda a: [jnp.sort(x * 1e9) for x in parts_of(eig(False)(a * 1e-9)[0])],
+        (normal(50, 2, 2),),
+        **CLOSE,
+    ),
     *both("eigh.1x1", linalg.eigh, (normal(2, 1, 1),)),
     *both("eigh.2x2.lower", lambda a: linalg.eigh(a, symmetrize_input=False), (normal(9, 2, 2),)),
     *both(
@@ -296,6 +318,8 @@ CASES = [
 ]
 
 LIMITS = [
+    Limit("eig.3x3", eig(False), (normal(3, 3),), "eig of more than two rows"),
+    Limit("eig.2x2.vectors", eig(True), (normal(2, 2),), "eig with the vectors"),
     Limit("schur.2x2", linalg.schur, (normal(2, 2),), "schur of a matrix of more than one row"),
     Limit("lu.complex", linalg.lu, (np.eye(2, dtype=np.complex64),), "lu of c64"),
     Limit(
