@@ -162,8 +162,10 @@ pub const PLUGINS: &[Plugin] = &[
     ]),
     eqn("scatter", scatter).parts().limits(&["`x.at[i].apply(f)` is refused"]),
     eqn("scatter-add", scatter_add).parts(),
-    eqn("scatter-max", scatter_max),
-    eqn("scatter-min", scatter_min),
+    eqn("scatter-max", scatter_max)
+        .limits(&["needs opset 18", "of zeros that differ in their sign, either may stay"]),
+    eqn("scatter-min", scatter_min)
+        .limits(&["needs opset 18", "of zeros that differ in their sign, either may stay"]),
     eqn("scatter-mul", scatter_mul),
     eqn("scatter-sub", scatter_sub).parts(),
     // Convolutions and windows.
