@@ -45,6 +45,7 @@ bench: build
 
 fixtures: build
 	$(PY) tools/fixtures.py
+	$(PY) tools/primitives.py
 
 build: $(VENV)/installed
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet >/dev/null

@@ -95,45 +95,73 @@ mod tests {
 
     #[test]
     fn a_plugin_is_shown_with_its_place_its_operators_and_its_limits() {
-        check(&["plugins", "logistic"], &expect![[r#"
-            exit 0
-            logistic  LogisticPlugin  crates/lowering/src/plugins.rs
-                limit: in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18
-        "#]]);
+        check(
+            &["plugins", "logistic"],
+            &expect![[r#"
+                exit 0
+                logistic  LogisticPlugin  crates/lowering/src/plugins.rs
+                    emits Abs, Add, Cast, Concat, Cos, Div, Exp, Max, Mul, Neg, Reciprocal, Sigmoid, Sin, Slice, Squeeze, Sub, Unsqueeze
+                    limit: in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18
+            "#]],
+        );
     }
 
     #[test]
     fn programs_get_the_same_as_json() {
-        check(&["plugins", "atan2", "--format", "json"], &expect![[r#"
-            exit 0
-            {
-              "version": 1,
-              "plugins": [
+        check(
+            &["plugins", "atan2", "--format", "json"],
+            &expect![[r#"
+                exit 0
                 {
-                  "primitive": "atan2",
-                  "plugin": "Atan2Plugin",
-                  "file": "crates/lowering/src/plugins.rs",
-                  "line": …,
-                  "ops": [],
-                  "limits": []
+                  "version": 1,
+                  "plugins": [
+                    {
+                      "primitive": "atan2",
+                      "plugin": "Atan2Plugin",
+                      "file": "crates/lowering/src/plugins.rs",
+                      "line": …,
+                      "ops": [
+                        "Abs",
+                        "Add",
+                        "Atan",
+                        "Cast",
+                        "Div",
+                        "Equal",
+                        "Greater",
+                        "Less",
+                        "Mul",
+                        "Neg",
+                        "Or",
+                        "Reciprocal",
+                        "Sign",
+                        "Sub",
+                        "Where"
+                      ],
+                      "limits": []
+                    }
+                  ]
                 }
-              ]
-            }
-        "#]]);
+            "#]],
+        );
     }
 
     #[test]
     fn what_is_not_there_is_said_and_is_no_error() {
-        check(&["plugins", "no_such_primitive"], &expect![[r#"
+        check(
+            &["plugins", "no_such_primitive"],
+            &expect![[r#"
             exit 1
 
             no plugin for no_such_primitive
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn a_wrong_word_is_an_error() {
-        check(&["plugin"], &expect![[r#"
+        check(
+            &["plugin"],
+            &expect![[r#"
             exit 2
 
             error: unrecognized subcommand 'plugin'
@@ -143,6 +171,7 @@ mod tests {
             Usage: jax2onnx <COMMAND>
 
             For more information, try '--help'.
-        "#]]);
+        "#]],
+        );
     }
 }
