@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.linalg as jsl
 import numpy as np
 from jax import lax
 from jax._src.lax.linalg import geqp3, geqrf, ormqr
@@ -123,6 +124,32 @@ def eig(vectors: bool) -> Callable[..., Any]:
 
 def parts_of(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return x.real, x.imag
+
+
+def systems(size: int) -> list[Case]:
+    """What stands on top of factorizations, and its derivatives."""
+    a, b = positive(size, size) / size, normal(size)
+    linear = jax.grad(lambda a, b: jnp.sum(jnp.linalg.solve(a, b) ** 2), argnums=(0, 1))
+    functions = {
+        "solve": (jnp.linalg.solve, (a, b)),
+        "solve.gradient": (linear, (a, b)),
+        "inv": (jnp.linalg.inv, (a,)),
+        "det": (jnp.linalg.det, (a,)),
+        "slogdet": (jnp.linalg.slogdet, (-a,)),
+        "slogdet.gradient": (jax.grad(lambda a: jnp.linalg.slogdet(a)[1]), (a,)),
+        "matrix_power": (lambda a: jnp.linalg.matrix_power(a, -3), (a,)),
+        "expm": (jsl.expm, (normal(size, size),)),
+        "cho_solve": (lambda a, b: jsl.cho_solve(jsl.cho_factor(a), b), (a, b)),
+        "lu_solve": (lambda a, b: jsl.lu_solve(jsl.lu_factor(a), b), (a, b)),
+        "cond": (jnp.linalg.cond, (a,)),
+        "qr.gradient": (jax.grad(lambda a: jnp.sum(jnp.linalg.qr(a)[1] ** 3)), (a,)),
+        "eigh.gradient": (jax.grad(lambda a: jnp.sum(jnp.linalg.eigh(a)[0] ** 3)), (a,)),
+    }
+    return [
+        case
+        for name, (fn, inputs) in functions.items()
+        for case in both(f"{name}.{size}x{size}", fn, inputs)
+    ]
 
 
 def gradient_of_cholesky(a: jax.Array) -> jax.Array:
@@ -312,6 +339,13 @@ CASES = [
         **CLOSE,
     ),
     Case("svd.no_columns", linalg.svd, (np.zeros((2, 3, 0), np.float32),)),
+    *(case for size in (1, 2, 4) for case in systems(size)),
+    *both("solve.batch", jnp.linalg.solve, (positive(3, 2, 2), normal(3, 2, 3))),
+    *both(
+        "solve.vmap", jax.vmap(jnp.linalg.solve, in_axes=(None, 0)), (positive(3, 3), normal(4, 3))
+    ),
+    *both("lstsq", jnp.linalg.lstsq, (normal(6, 3), normal(6))),
+    *both("polar", jsl.polar, (positive(3, 3),)),
     *both("pinv", jnp.linalg.pinv, (normal(5, 3),)),
     *both("norms", lambda a: (jnp.linalg.norm(a, 2), jnp.linalg.norm(a, "nuc")), (normal(4, 3),)),
     Case("matrix_rank", jnp.linalg.matrix_rank, (DEFICIENT,)),
