@@ -15,7 +15,7 @@ import onnx.defs
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
-OLDEST_OPSET = 17
+OLDEST_OPSET = 16
 NEWEST_OPSET = 26
 
 CODES = {

@@ -3,21 +3,28 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from . import _config, _core, _tiers
 from ._config import Level, PathPolicy, StrPath
-from ._errors import ConfigError, UnsupportedError, errors_of_core
+from ._errors import ConfigError, WriteError, errors_of_core
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
 
 ReturnMode: TypeAlias = Literal["proto", "ir", "file"]
+ExportMode: TypeAlias = Literal["standard", "web"]
+NormalizationMode: TypeAlias = Literal["auto", "prefer_native", "force_decomposed"]
 
 _RETURN_MODES: Final = ("proto", "ir", "file")
-_OPSETS: Final = range(17, 27)
+_EXPORT_MODES: Final = ("standard", "web")
+_NORMALIZATION_MODES: Final = ("auto", "prefer_native", "force_decomposed")
+_OPSETS: Final = range(16, 27)
+#: Weights past this go into a file beside the model; protobuf holds twice as much.
+_EXTERNAL_THRESHOLD: Final = 1 << 30
 
 
 @overload
@@ -29,8 +36,15 @@ def to_onnx(
     opset: int = 23,
     *,
     enable_double_precision: bool = False,
+    record_primitive_calls_file: StrPath | None = None,
     return_mode: Literal["proto"] = "proto",
     output_path: StrPath | None = None,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    export_mode: ExportMode = "standard",
+    normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
 ) -> "onnx.ModelProto": ...
@@ -45,8 +59,15 @@ def to_onnx(
     opset: int = 23,
     *,
     enable_double_precision: bool = False,
+    record_primitive_calls_file: StrPath | None = None,
     return_mode: Literal["ir"],
     output_path: StrPath | None = None,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    export_mode: ExportMode = "standard",
+    normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
 ) -> "onnx_ir.Model": ...
@@ -61,8 +82,15 @@ def to_onnx(
     opset: int = 23,
     *,
     enable_double_precision: bool = False,
+    record_primitive_calls_file: StrPath | None = None,
     return_mode: Literal["file"],
     output_path: StrPath,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    export_mode: ExportMode = "standard",
+    normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
 ) -> str: ...
@@ -76,8 +104,15 @@ def to_onnx(
     opset: int = 23,
     *,
     enable_double_precision: bool = False,
+    record_primitive_calls_file: StrPath | None = None,
     return_mode: ReturnMode = "proto",
     output_path: StrPath | None = None,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    export_mode: ExportMode = "standard",
+    normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
@@ -87,13 +122,24 @@ def to_onnx(
         fn: The function. It is traced as it is; nothing is patched.
         inputs: One spec an argument: a shape with numbers and names such as `("B", 3)`, a
             `jax.ShapeDtypeStruct`, an array, a number, or a container of these.
-        input_params: Not supported yet.
+        input_params: Keyword arguments of `fn` that become inputs of the model, by name: numbers,
+            arrays, and flags such as `deterministic`. Where Python itself decides by a flag, both
+            ways are traced and the model has a branch.
         model_name: The name of the graph.
-        opset: The ONNX opset, from 17 to 26.
+        opset: The ONNX opset, from 16 to 26.
         enable_double_precision: Keep 64-bit types; a shape then means `float64`.
+        record_primitive_calls_file: Where to write every equation as text, with its types,
+            parameters and source line.
         return_mode: `"proto"` for an `onnx.ModelProto`, `"ir"` for an `onnx_ir.Model`, `"file"`
             to write the model and return its path.
         output_path: Where `"file"` writes.
+        inputs_as_nchw: Positions of images that the model takes as NCHW, and `fn` as NHWC.
+        outputs_as_nchw: Positions of images that the model gives as NCHW, and `fn` as NHWC.
+        input_names: Names of the positional inputs, in place of those of the arguments.
+        output_names: Names of the outputs.
+        export_mode: `"web"` writes one file with all weights in it, for browsers.
+        normalization_mode: Whether operators such as `LayerNormalization` are wanted. None is
+            emitted yet, so every mode gives the same model.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
             `"indexed"`. Comes before `jax2onnx.provenance(...)` and the environment.
         provenance_paths: How files are named: `"relative"`, `"absolute"` or `"basename"`.
@@ -109,12 +155,23 @@ def to_onnx(
     """
     settings = _config.settings(provenance, provenance_paths)
     path = _checked_path(return_mode, output_path)
-    _check(fn, model_name, opset, input_params)
+    _check(fn, model_name, opset)
+    _one_of(export_mode, _EXPORT_MODES, "an export mode")
+    _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
     from . import _trace
 
-    closed_jaxpr = _trace.trace(fn, inputs, double_precision=enable_double_precision)
+    closed_jaxpr = _trace.trace(
+        fn,
+        inputs,
+        input_params or {},
+        double_precision=enable_double_precision,
+        inputs_as_nchw=inputs_as_nchw or (),
+        outputs_as_nchw=outputs_as_nchw or (),
+    )
+    if record_primitive_calls_file is not None:
+        _record(closed_jaxpr, settings, record_primitive_calls_file)
     data = export_traced(
         closed_jaxpr,
         model_name=model_name,
@@ -122,7 +179,10 @@ def to_onnx(
         settings=settings,
         export_stack=stack,
         definition=_trace.definition(fn),
+        input_names=_names(input_names, "input", closed_jaxpr, input_params or {}),
+        output_names=_names(output_names, "output", closed_jaxpr, {}),
         output_path=path,
+        external_threshold=_EXTERNAL_THRESHOLD if export_mode == "standard" else sys.maxsize,
     )
     if path is not None:
         return path
@@ -137,7 +197,10 @@ def export_traced(
     settings: _config.Settings | None = None,
     export_stack: Sequence[tuple[str, int, str]] = (),
     definition: tuple[str, int, str] | None = None,
+    input_names: Sequence[str] = (),
+    output_names: Sequence[str] = (),
     output_path: str | None = None,
+    external_threshold: int = _EXTERNAL_THRESHOLD,
 ) -> bytes | None:
     """Convert what was traced: the bytes of the model, or nothing where a file was written."""
     from . import _trace
@@ -153,15 +216,16 @@ def export_traced(
             export_stack=export_stack,
             tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code),
             definition=definition,
+            input_names=input_names,
+            output_names=output_names,
             output_path=output_path,
+            external_threshold=external_threshold,
         )
 
 
 def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     """The path to write to, where one is needed."""
-    if return_mode not in _RETURN_MODES:
-        allowed = ", ".join(_RETURN_MODES)
-        raise ConfigError(f"`{return_mode}` is not a return mode: use {allowed}")
+    _one_of(return_mode, _RETURN_MODES, "a return mode")
     if return_mode == "file":
         if output_path is None:
             raise ConfigError("`return_mode='file'` needs an `output_path`")
@@ -178,19 +242,53 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     return None
 
 
-def _check(fn: Any, model_name: Any, opset: Any, input_params: Mapping[str, Any] | None) -> None:
+def _names(
+    names: Sequence[str] | None,
+    what: Literal["input", "output"],
+    closed_jaxpr: Any,
+    named_already: Mapping[str, Any],
+) -> list[str]:
+    """The names that were asked for, one each and none twice."""
+    if names is None:
+        return []
+    names = list(names)
+    avals = closed_jaxpr.in_avals if what == "input" else closed_jaxpr.out_avals
+    count = len(avals) - len(named_already)
+    if not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(f"`{what}_names` has an entry that is not a text, or an empty one")
+    if len(names) != count:
+        raise ConfigError(f"`{what}_names` has {len(names)} entries for {count} {what}s")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"`{what}_names` has {', '.join(twice)} more than once")
+    return names
+
+
+def _record(closed_jaxpr: Any, settings: _config.Settings, path: StrPath) -> None:
+    """Write every equation as text."""
+    from . import _trace
+
+    tiers = _tiers.rules(_trace.folders(), settings.user_code, settings.library_code)
+    with errors_of_core():
+        text = _core.jaxpr_text(closed_jaxpr, tiers=tiers)
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WriteError(error.errno, error.strerror, os.fspath(path)) from None
+
+
+def _one_of(word: Any, allowed: Sequence[str], what: str) -> None:
+    if word not in allowed:
+        raise ConfigError(f"`{word}` is not {what}: use {', '.join(allowed)}")
+
+
+def _check(fn: Any, model_name: Any, opset: Any) -> None:
     if not callable(fn):
         raise ConfigError(f"`fn` is {fn!r}, which is not a function")
     if not isinstance(model_name, str):
         raise ConfigError(f"`model_name` is {model_name!r}, which is not a text")
     if type(opset) is not int or opset not in _OPSETS:
         raise ConfigError(f"opset {opset!r} is not supported: use {_OPSETS[0]} to {_OPSETS[-1]}")
-    if input_params:
-        names = ", ".join(f"`{name}`" for name in input_params)
-        raise UnsupportedError(
-            f"`input_params` is not supported yet, and {names} would be lost: bind the values "
-            "with functools.partial, or make them inputs"
-        )
 
 
 def _stack(frame: FrameType | None) -> list[tuple[str, int, str]]:

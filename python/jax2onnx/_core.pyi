@@ -19,6 +19,8 @@ def export(
     export_stack: Sequence[tuple[str, int, str]],
     tiers: TierRules,
     definition: tuple[str, int, str] | None = None,
+    input_names: Sequence[str] = (),
+    output_names: Sequence[str] = (),
     output_path: str | None = None,
     external_threshold: int = ...,
     names: Mapping[int, str] | None = None,

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from ._errors import InputSpecError
+from . import _call
+from ._errors import InputSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
@@ -34,16 +35,45 @@ _struct: Any = jax.ShapeDtypeStruct
 
 
 def trace(
-    fn: Callable[..., Any], inputs: Sequence[Any], *, double_precision: bool
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    *,
+    double_precision: bool,
+    inputs_as_nchw: Sequence[int] = (),
+    outputs_as_nchw: Sequence[int] = (),
 ) -> "ClosedJaxpr":
     """Trace `fn` on inputs that have the given specs."""
+    params = input_params or {}
     with _double_precision() if double_precision else contextlib.nullcontext():
         specs = arguments(inputs, double_precision=double_precision)
+        traced = fn
+        if inputs_as_nchw or outputs_as_nchw:
+            traced, specs = _call.in_other_layout(fn, specs, inputs_as_nchw, outputs_as_nchw)
+        keywords = _call.param_specs(params, double_precision=double_precision)
         try:
-            return jax.make_jaxpr(fn)(*specs)
+            return jax.make_jaxpr(traced)(*specs, **keywords)
         except TypeError as error:
-            _check_signature(fn, specs, error)
+            flags = [name for name, value in params.items() if isinstance(value, bool)]
+            if flags and isinstance(error, jax.errors.ConcretizationTypeError):
+                return _trace_both_ways(traced, specs, keywords, flags)
+            if not params:
+                _check_signature(fn, specs, error)
             raise
+
+
+def _trace_both_ways(
+    fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any], flags: Sequence[str]
+) -> "ClosedJaxpr":
+    """Trace a function that Python steers by flags, once for each value of each."""
+    try:
+        return jax.make_jaxpr(_call.deciding_by_flags(fn, flags))(*specs, **keywords)
+    except Exception as error:
+        names = ", ".join(f"`{name}`" for name in flags)
+        raise UnsupportedError(
+            f"{names} cannot become an input, because the function cannot be traced for every "
+            f"value of it ({type(error).__name__}): bind the value with functools.partial"
+        ) from error
 
 
 def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[Any]:

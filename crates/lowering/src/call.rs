@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::Jaxpr;
-use onnx::Expr;
+use onnx::{DType, Expr};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -60,10 +60,76 @@ pub(crate) fn remat<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
     ctx.inline("checkpoint", &body, &eqn.inputs)
 }
 
+/// `shard_map(f)` over a mesh of one device: the equations of `f`
+pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
+    let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
+    eqn.ignore(&[
+        "mesh",
+        "in_specs",
+        "out_specs",
+        "in_names",
+        "out_names",
+        "auto",
+        "rewrite",
+        "check_rep",
+        "check_vma",
+        "manual_axes",
+        "newly_manual_axes",
+    ]);
+    // On more devices than one a shard is smaller than the array.
+    let types: std::result::Result<Vec<_>, _> =
+        body.inputs.iter().map(|&var| ctx.ty(body.aval(var))).collect();
+    let is_whole = types?.iter().zip(&eqn.inputs).all(|(ty, input)| *ty == input.ty());
+    if !is_whole {
+        let what = "shard_map over more than one device".into();
+        return Err(crate::Refused::NoCounterpart { what }.into());
+    }
+    ctx.inline("shard_map", &body, &eqn.inputs)
+}
+
+/// Whether any flag of the whole array is set
+pub(crate) fn unvmap_any<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let [flags] = eqn.operands()?;
+    Ok(over_all(flags.cast(DType::U8), "ReduceMax").cast(DType::Bool))
+}
+
+/// Whether every flag of the whole array is set
+pub(crate) fn unvmap_all<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let [flags] = eqn.operands()?;
+    Ok(over_all(flags.cast(DType::U8), "ReduceMin").cast(DType::Bool))
+}
+
+/// The largest of the whole array
+pub(crate) fn unvmap_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let [x] = eqn.operands()?;
+    Ok(over_all(x, "ReduceMax"))
+}
+
+/// `x` of `(predicate, x, y)`: the choice is made only under `vmap`, which turns it into `select_n`
+pub(crate) fn select_if_vmap<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let [_, x, _] = eqn.operands()?;
+    Ok(x)
+}
+
+fn over_all<'g>(x: Expr<'g>, op: &str) -> Expr<'g> {
+    let axes: Vec<usize> = (0..x.rank()).collect();
+    x.reduce(op, &axes, false)
+}
+
 /// The operands themselves
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn pass_through<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
-    eqn.ignore(&["name", "impl"]);
+    // What they are called, where they live and what is checked at run time.
+    eqn.ignore(&[
+        "name",
+        "impl",
+        "axes",
+        "msg",
+        "allow_constant_across_batch",
+        "devices",
+        "srcs",
+        "copy_semantics",
+    ]);
     Ok(eqn.inputs.clone())
 }
 

@@ -10,10 +10,14 @@ use crate::error::{LoweringError, Refused, Stop};
 use crate::plugins::PLUGINS;
 
 /// What the model should be like.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     pub model_name: String,
     pub opset: i64,
+    /// The names of the first inputs, in place of those of the arguments.
+    pub input_names: Vec<String>,
+    /// The names of the first outputs, in place of `out_0`, `out_1`, ….
+    pub output_names: Vec<String>,
 }
 
 /// A refusal, with the table that its site refers to.
@@ -26,7 +30,7 @@ pub struct Failure {
 /// Lowers a program to a model that is correct and not yet optimised.
 pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> {
     let builder = Builder::new(options.opset, std::mem::take(&mut program.table));
-    match lower_main(&builder, &program) {
+    match lower_main(&builder, &program, options) {
         Ok((inputs, outputs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
             let (inputs, outputs) = (ids(inputs), ids(outputs));
@@ -52,7 +56,11 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
 
 type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>);
 
-fn lower_main<'g>(builder: &'g Builder, program: &Program) -> Result<Ends<'g>, LoweringError> {
+fn lower_main<'g>(
+    builder: &'g Builder,
+    program: &Program,
+    options: &Options,
+) -> Result<Ends<'g>, LoweringError> {
     let main = &program.main;
     let place = Place { stack: main.place.stack, scope: None };
     let at_definition = |stop: Stop| match stop {
@@ -64,20 +72,26 @@ fn lower_main<'g>(builder: &'g Builder, program: &Program) -> Result<Ends<'g>, L
         Stop::Inside(error) => error,
     };
     let ctx = Ctx::new(builder, PLUGINS, place.stack);
-    let inputs = inputs(&ctx, program).map_err(|why| at_definition(why.into()))?;
+    let inputs =
+        inputs(&ctx, program, &options.input_names).map_err(|why| at_definition(why.into()))?;
     let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(at_definition)?;
 
     // The nodes that only name an output belong to the function as a whole.
     let entered = builder.enter_plugin(place, &"output".into());
-    let outputs = outputs(builder, &inputs, results);
+    let outputs = outputs(builder, &inputs, results, &options.output_names);
     builder.leave(entered);
     Ok((inputs, outputs))
 }
 
-fn inputs<'g>(ctx: &Ctx<'g>, program: &Program) -> Result<Vec<Expr<'g>>, Refused> {
+fn inputs<'g>(
+    ctx: &Ctx<'g>,
+    program: &Program,
+    given: &[String],
+) -> Result<Vec<Expr<'g>>, Refused> {
     let main = &program.main;
-    let names = (0..main.inputs.len()).map(|i| match main.input_names.get(i) {
-        Some(name) if !name.is_empty() => name.to_string(),
+    let names = (0..main.inputs.len()).map(|i| match (given.get(i), main.input_names.get(i)) {
+        (Some(name), _) => name.clone(),
+        (_, Some(name)) if !name.is_empty() => name.to_string(),
         _ => format!("in_{i}"),
     });
     // An axis that is a symbol by itself says what the symbol is; so all inputs are looked at before
@@ -101,14 +115,20 @@ fn inputs<'g>(ctx: &Ctx<'g>, program: &Program) -> Result<Vec<Expr<'g>>, Refused
 
 /// An output must be a value of its own: what is an input, a constant or already an output is
 /// copied.
-fn outputs<'g>(builder: &'g Builder, inputs: &[Expr<'g>], results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
+fn outputs<'g>(
+    builder: &'g Builder,
+    inputs: &[Expr<'g>],
+    results: Vec<Expr<'g>>,
+    names: &[String],
+) -> Vec<Expr<'g>> {
     let mut taken: Vec<onnx::ValueId> = inputs.iter().map(|input| input.id).collect();
     let mut outputs = Vec::new();
     for (i, result) in results.into_iter().enumerate() {
         let is_taken = taken.contains(&result.id) || result.tensor().is_some();
         let output = if is_taken { result.identity() } else { result };
         taken.push(output.id);
-        builder.set_name(output.id, &format!("out_{i}"));
+        let name = names.get(i).cloned().unwrap_or_else(|| format!("out_{i}"));
+        builder.set_name(output.id, &name);
         outputs.push(output);
     }
     outputs
@@ -134,7 +154,7 @@ mod tests {
     /// The call site of each node.
     fn callsites(jaxpr: &str) -> Vec<String> {
         let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
-        let options = Options { model_name: "test".into(), opset: 23 };
+        let options = Options { opset: 23, ..Options::default() };
         let model = lower(program, &options).expect("the jaxpr of a test can be lowered");
         let table = &model.provenance;
         let nodes = model.graph.nodes.iter();

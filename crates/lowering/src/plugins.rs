@@ -1,6 +1,9 @@
 //! The table.
 
-use crate::call::{call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat};
+use crate::call::{
+    call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat, select_if_vmap, shard_map,
+    unvmap_all, unvmap_any, unvmap_max,
+};
 use crate::complex;
 use crate::control::{cond, platform_index, scan, while_loop};
 use crate::conv::conv_general_dilated;
@@ -262,10 +265,17 @@ pub const PLUGINS: &[Plugin] = &[
     many("custom_vjp_call_jaxpr", custom_vjp_call).parts(),
     many("jit", jit).parts(),
     many("name", pass_through).parts(),
+    many("nonbatchable", pass_through).parts(),
     many("optimization_barrier", pass_through).parts(),
     many("pjit", jit).parts(),
+    many("pvary", pass_through).parts(),
     many("remat2", remat).parts(),
+    eqn("select_if_vmap", select_if_vmap),
+    many("shard_map", shard_map).parts().limits(&["the mesh must have one device"]),
     many("stop_gradient", pass_through).parts(),
+    eqn("unvmap_all", unvmap_all),
+    eqn("unvmap_any", unvmap_any),
+    eqn("unvmap_max", unvmap_max),
 ];
 
 /// The ONNX operators that a primitive becomes, as its end-to-end cases show them.

@@ -10,7 +10,7 @@ use crate::lower::{Options, lower};
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
-    let options = Options { model_name: "test".into(), opset: 23 };
+    let options = Options { model_name: "test".into(), opset: 23, ..Options::default() };
     let text = match lower(program, &options) {
         Ok(model) => model.text().to_string(),
         Err(failure) => format!("refused: {}\n", failure.error),
@@ -24,7 +24,7 @@ pub(crate) fn check(jaxpr: &str, expect: Expect) {
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
-    let options = Options { model_name: "test".into(), opset: 23 };
+    let options = Options { model_name: "test".into(), opset: 23, ..Options::default() };
     let text = match lower(program, &options) {
         Ok(model) => {
             let table = &model.provenance;

@@ -44,7 +44,7 @@ impl From<TierRules> for Tiers {
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
-    definition = None, output_path = None, external_threshold = 1 << 30, names = None,
+    definition = None, input_names = Vec::new(), output_names = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
 pub(crate) fn export<'py>(
@@ -56,6 +56,8 @@ pub(crate) fn export<'py>(
     export_stack: Vec<(String, u32, String)>,
     tiers: TierRules,
     definition: Option<(String, u32, String)>,
+    input_names: Vec<String>,
+    output_names: Vec<String>,
     output_path: Option<PathBuf>,
     external_threshold: usize,
     names: Option<FxHashMap<usize, String>>,
@@ -67,7 +69,7 @@ pub(crate) fn export<'py>(
         export_stack: export_stack.into_iter().map(export_frame).collect(),
         packages: tiers.internal.clone(),
     };
-    let options = Options { model_name, opset };
+    let options = Options { model_name, opset, input_names, output_names };
     error::without_panic(|| {
         let program = read(closed_jaxpr, tiers, names, definition)?;
         let model = jax2onnx::convert(program, &options, &|file| source_text(py, file))
