@@ -248,12 +248,16 @@ def _names(
     closed_jaxpr: Any,
     named_already: Mapping[str, Any],
 ) -> list[str]:
-    """The names that were asked for, one each and none twice."""
-    if names is None:
+    """The names that were asked for, one each and none twice; then those of keyword inputs."""
+    if names is None and not named_already:
         return []
-    names = list(names)
     avals = closed_jaxpr.in_avals if what == "input" else closed_jaxpr.out_avals
     count = len(avals) - len(named_already)
+    if names is None:
+        known = closed_jaxpr.jaxpr.debug_info.arg_names or ()
+        names = [name or f"in_{i}" for i, name in enumerate(known[:count])]
+        names += [f"in_{i}" for i in range(len(names), count)]
+    names = list(names)
     if not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"`{what}_names` has an entry that is not a text, or an empty one")
     if len(names) != count:
@@ -261,7 +265,8 @@ def _names(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"`{what}_names` has {', '.join(twice)} more than once")
-    return names
+    # JAX has keyword arguments behind the others, sorted.
+    return names + sorted(named_already)
 
 
 def _record(closed_jaxpr: Any, settings: _config.Settings, path: StrPath) -> None:

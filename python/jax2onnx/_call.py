@@ -39,6 +39,11 @@ def param_specs(params: Mapping[str, Any], *, double_precision: bool) -> dict[st
     return {name: spec(name, value) for name, value in params.items()}
 
 
+def is_flag(spec: Any) -> bool:
+    """Whether an input is one flag, which Python can decide by."""
+    return spec.shape == () and spec.dtype == np.dtype("bool")
+
+
 def deciding_by_flags(fn: Callable[..., Any], flags: Sequence[str]) -> Callable[..., Any]:
     """The function with flags that Python itself decides by: both ways, and a branch between."""
     if not flags:

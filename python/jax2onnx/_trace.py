@@ -54,7 +54,7 @@ def trace(
         try:
             return jax.make_jaxpr(traced)(*specs, **keywords)
         except TypeError as error:
-            flags = [name for name, value in params.items() if isinstance(value, bool)]
+            flags = [name for name, spec in keywords.items() if _call.is_flag(spec)]
             if flags and isinstance(error, jax.errors.ConcretizationTypeError):
                 return _trace_both_ways(traced, specs, keywords, flags)
             if not params:

@@ -43,6 +43,17 @@ def test_a_number_and_a_flag_that_python_decides_by_become_inputs(flip: bool) ->
     np.testing.assert_array_equal(found, scaled(X, scale=3.0, flip=flip))
 
 
+def test_a_keyword_input_has_its_name_in_any_signature() -> None:
+    model = to_onnx(lambda *args, **params: args[0] * params["scale"], [(2, 3)], {"scale": 2.0})
+    assert names(model.graph.input) == ["args[0]", "scale"]
+
+
+def test_a_flag_may_be_of_numpy() -> None:
+    model = to_onnx(scaled, [(2, 3)], {"flip": np.bool_(True)})
+    (found,) = run(model, x=X, flip=True)
+    np.testing.assert_array_equal(found, -X)
+
+
 def test_two_flags_have_four_ways() -> None:
     def fn(x: jax.Array, double: bool, negate: bool) -> jax.Array:
         x = x * 2 if double else x
