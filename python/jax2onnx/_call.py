@@ -41,7 +41,7 @@ def param_specs(params: Mapping[str, Any], *, double_precision: bool) -> dict[st
 
 def is_flag(spec: Any) -> bool:
     """Whether an input is one flag, which Python can decide by."""
-    return spec.shape == () and spec.dtype == np.dtype("bool")
+    return bool(spec.shape == () and spec.dtype == np.dtype("bool"))
 
 
 def deciding_by_flags(fn: Callable[..., Any], flags: Sequence[str]) -> Callable[..., Any]:
