@@ -63,7 +63,7 @@ pub(crate) fn remat<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
 /// The operands themselves
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn pass_through<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
-    eqn.ignore(&["name", "impl"]);
+    eqn.ignore(&["name", "impl", "devices", "srcs", "copy_semantics"]);
     Ok(eqn.inputs.clone())
 }
 

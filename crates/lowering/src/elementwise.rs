@@ -1,6 +1,7 @@
 //! Primitives that act on each element.
 
 pub(crate) mod arithmetic;
+pub(crate) mod bessel;
 pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod exponential;

@@ -8,7 +8,7 @@ use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{cumlogsumexp, cummax, cummin, cumprod, cumsum};
 use crate::dot_general::dot_general;
 use crate::elementwise::{
-    arithmetic, bits, clamp, compare, exponential, gamma, hyperbolic, power, rounding, select_n,
+    arithmetic, bessel, bits, clamp, compare, exponential, gamma, hyperbolic, power, rounding, select_n,
     special, trigonometric,
 };
 use crate::emitted::EMITTED;
@@ -112,6 +112,8 @@ pub const PLUGINS: &[Plugin] = &[
     unary("tan", trigonometric::tan).complex(|z| z.tan()),
     unary("tanh", |x| x.tanh()).complex(|z| z.tanh()),
     // Special functions.
+    unary("bessel_i0e", bessel::bessel_i0e),
+    unary("bessel_i1e", bessel::bessel_i1e),
     unary("digamma", gamma::digamma),
     unary("erf", special::erf),
     unary("erf_inv", special::erf_inv),
@@ -260,6 +262,7 @@ pub const PLUGINS: &[Plugin] = &[
     many("custom_jvp_call", custom_jvp_call).parts(),
     many("custom_vjp_call", custom_vjp_call).parts(),
     many("custom_vjp_call_jaxpr", custom_vjp_call).parts(),
+    many("device_put", pass_through).parts(),
     many("jit", jit).parts(),
     many("name", pass_through).parts(),
     many("optimization_barrier", pass_through).parts(),
