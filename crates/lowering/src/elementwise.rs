@@ -7,11 +7,14 @@ pub(crate) mod compare;
 pub(crate) mod exponential;
 pub(crate) mod gamma;
 pub(crate) mod hyperbolic;
+pub(crate) mod incomplete_beta;
+pub(crate) mod incomplete_gamma;
 pub(crate) mod polynomial;
 pub(crate) mod power;
 pub(crate) mod rounding;
 pub(crate) mod special;
 pub(crate) mod trigonometric;
+pub(crate) mod zeta;
 
 use onnx::{DType, Expr};
 
