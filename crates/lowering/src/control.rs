@@ -2,10 +2,12 @@
 
 mod cond;
 mod scan;
+mod until;
 mod while_loop;
 
 pub(crate) use cond::{cond, platform_index};
 pub(crate) use scan::scan;
+pub(crate) use until::until_all;
 pub(crate) use while_loop::while_loop;
 
 use jaxpr::Jaxpr;

@@ -1,16 +1,20 @@
 //! Primitives that act on each element.
 
 pub(crate) mod arithmetic;
+pub(crate) mod bessel;
 pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod exponential;
 pub(crate) mod gamma;
 pub(crate) mod hyperbolic;
+pub(crate) mod incomplete_beta;
+pub(crate) mod incomplete_gamma;
 pub(crate) mod polynomial;
 pub(crate) mod power;
 pub(crate) mod rounding;
 pub(crate) mod special;
 pub(crate) mod trigonometric;
+pub(crate) mod zeta;
 
 use onnx::{DType, Expr};
 

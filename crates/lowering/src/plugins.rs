@@ -11,8 +11,8 @@ use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{cumlogsumexp, cummax, cummin, cumprod, cumsum};
 use crate::dot_general::dot_general;
 use crate::elementwise::{
-    arithmetic, bits, clamp, compare, exponential, gamma, hyperbolic, power, rounding, select_n,
-    special, trigonometric,
+    arithmetic, bessel, bits, clamp, compare, exponential, gamma, hyperbolic, incomplete_beta,
+    incomplete_gamma, power, rounding, select_n, special, trigonometric, zeta,
 };
 use crate::emitted::EMITTED;
 use crate::index::{
@@ -115,11 +115,20 @@ pub const PLUGINS: &[Plugin] = &[
     unary("tan", trigonometric::tan).complex(|z| z.tan()),
     unary("tanh", |x| x.tanh()).complex(|z| z.tanh()),
     // Special functions.
+    unary("bessel_i0e", bessel::bessel_i0e),
+    unary("bessel_i1e", bessel::bessel_i1e),
     unary("digamma", gamma::digamma),
     unary("erf", special::erf),
     unary("erf_inv", special::erf_inv),
     unary("erfc", special::erfc),
+    eqn("igamma", incomplete_gamma::igamma),
+    eqn("igamma_grad_a", incomplete_gamma::igamma_grad_a),
+    eqn("igammac", incomplete_gamma::igammac),
     unary("lgamma", gamma::lgamma),
+    binary("polygamma", zeta::polygamma),
+    eqn("random_gamma_grad", incomplete_gamma::random_gamma_grad),
+    eqn("regularized_incomplete_beta", incomplete_beta::regularized_incomplete_beta),
+    binary("zeta", zeta::zeta),
     // Types.
     eqn("bitcast_convert_type", bitcast)
         .limits(&["before opset 26 a NaN loses its sign and payload"]),
@@ -263,6 +272,7 @@ pub const PLUGINS: &[Plugin] = &[
     many("custom_jvp_call", custom_jvp_call).parts(),
     many("custom_vjp_call", custom_vjp_call).parts(),
     many("custom_vjp_call_jaxpr", custom_vjp_call).parts(),
+    many("device_put", pass_through).parts(),
     many("jit", jit).parts(),
     many("name", pass_through).parts(),
     many("nonbatchable", pass_through).parts(),

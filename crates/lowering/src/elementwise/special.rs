@@ -85,6 +85,11 @@ pub(crate) fn by_precision<T>(x: Expr<'_>, single: T, double: T) -> T {
     if x.dtype() == DType::F64 { double } else { single }
 }
 
+/// The distance from one to the next number of the type of `x`.
+pub(crate) fn epsilon(x: Expr<'_>) -> f64 {
+    by_precision(x, f64::from(f32::EPSILON), f64::EPSILON)
+}
+
 const ERF: &[f64] = &[
     1.472_586_548_055_674_4e-6,
     -1.484_584_925_970_786_9e-5,

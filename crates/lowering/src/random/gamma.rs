@@ -1,16 +1,16 @@
 //! Numbers of the gamma distribution.
 
-use onnx::{Attr, DType, Dim, Expr, Type};
+use onnx::{DType, Dim, Expr};
 
 use super::bits::bits;
 use super::threefry::Pair;
 use super::{is_partitionable, needs_threefry, split, unknown_size, words};
-use crate::control::own_results;
+use crate::control::until_all;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::exponential::log1p;
 use crate::elementwise::power::pow;
 use crate::elementwise::special::erf_inv;
-use crate::error::{Result, Stop};
+use crate::error::Result;
 
 /// A number of the gamma distribution of each shape parameter `a`, or its logarithm
 ///
@@ -33,7 +33,7 @@ pub(crate) fn random_gamma<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
     let is_large = a.greater_equal(1.0);
     let d = is_large.select(a, a + 1.0) - 1.0 / 3.0;
     let [key, boost_key] = draw.keys(keys);
-    let v = draw.accepted(d, key)?;
+    let v = draw.accepted(d, key);
     if in_logs {
         let exponent = log1p(-draw.uniform(boost_key));
         let boost = exponent * a.recip();
@@ -53,7 +53,7 @@ struct Draw {
 
 impl Draw {
     /// `v³` of the first draw for each element that is accepted.
-    fn accepted<'g>(self, d: Expr<'g>, key: Pair<'g>) -> Result<Expr<'g>> {
+    fn accepted<'g>(self, d: Expr<'g>, key: Pair<'g>) -> Expr<'g> {
         let c = (1.0 / 3.0) / d.sqrt();
         let like = |value: f64| d.constant(value).expand(&d.shape());
         let state = [key[0], key[1], like(0.0), like(1.0), like(2.0)];
@@ -66,18 +66,19 @@ impl Draw {
             let [key, x_key, u_key] = self.keys([key_0, key_1]);
             let normal = [x_key[0], x_key[1], like(0.0), like(-1.0)];
             let [.., x, v] = until_all(
+                "redraw",
                 normal,
                 |[.., v]| v.less_equal(0.0),
                 |[key_0, key_1, ..]| {
                     let [key, x_key] = self.keys([key_0, key_1]);
                     let x = self.normal(x_key);
-                    Ok([key[0], key[1], x, x * c + 1.0])
+                    [key[0], key[1], x, x * c + 1.0]
                 },
-            )?;
-            Ok([key[0], key[1], x * x, v * v * v, self.uniform(u_key)])
+            );
+            [key[0], key[1], x * x, v * v * v, self.uniform(u_key)]
         };
-        let [.., v3, _] = until_all(state, is_rejected, again)?;
-        Ok(v3)
+        let [.., v3, _] = until_all("redraw", state, is_rejected, again);
+        v3
     }
 
     /// The keys that each key is split into.
@@ -120,34 +121,4 @@ impl Draw {
             _ => (32, 23),
         }
     }
-}
-
-/// Runs `again` until the flags hold nowhere; where they do not hold, the state stays.
-fn until_all<'g, const N: usize>(
-    initial: [Expr<'g>; N],
-    holds: impl Fn([Expr<'g>; N]) -> Expr<'g>,
-    again: impl Fn([Expr<'g>; N]) -> Result<[Expr<'g>; N]>,
-) -> Result<[Expr<'g>; N]> {
-    let builder = initial[0].builder;
-    let states = initial.map(Expr::ty);
-    let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-    let round = builder.body("redraw", &[&counter[..], &states[..]].concat(), |inputs| {
-        let before: [Expr<'g>; N] = std::array::from_fn(|i| inputs[i + 2]);
-        let open = holds(before);
-        let drawn = again(before)?;
-        let after: [Expr<'g>; N] = std::array::from_fn(|i| open.select(drawn[i], before[i]));
-        let results = [&[any(holds(after))], &after[..]].concat();
-        Ok::<_, Stop>(own_results(builder, results))
-    })?;
-    let mut operands = vec![None, Some(any(holds(initial)))];
-    operands.extend(initial.map(Some));
-    let attrs = vec![("body", Attr::from(round))];
-    let results = builder.nodes("Loop", &operands, attrs, &states);
-    Ok(std::array::from_fn(|i| results[i]))
-}
-
-/// Whether any flag is set; of none, none is.
-fn any(flags: Expr<'_>) -> Expr<'_> {
-    let axes: Vec<usize> = (0..flags.rank()).collect();
-    flags.cast(DType::I64).reduce_sum(&axes, false).greater(0.0)
 }
