@@ -32,7 +32,9 @@ def bessel() -> Iterator[Case]:
 def zetas() -> Iterator[Case]:
     for dtype in FLOATS:
         rtol = LOOSE[dtype]
-        x, q = pairs(array([1.25, 1.5, 2, 3, 4.5, 7], dtype), array([0.25, 0.5, 1, 3, 9, 40], dtype))
+        x, q = pairs(
+            array([1.25, 1.5, 2, 3, 4.5, 7], dtype), array([0.25, 0.5, 1, 3, 9, 40], dtype)
+        )
         yield case("zeta", dtype, lax.zeta, x, q, rtol=rtol)
         values = [*ENDS, -2.0, -3.0, 3.0, 4.0, 1.5, -1.5]
         x, q = pairs(array(values, dtype), array(values, dtype))
@@ -41,9 +43,7 @@ def zetas() -> Iterator[Case]:
         n, x = pairs(array([0, 1, 2, 3, 5], dtype), array([0.25, 0.5, 1, 1.5, 3, 9, 40], dtype))
         yield case("polygamma", dtype, lax.polygamma, n, x, rtol=rtol, atol=rtol)
         n, x = pairs(array(values, dtype), array(values, dtype))
-        yield case(
-            "polygamma", dtype, lax.polygamma, n, x, about="ends", rtol=rtol, atol=10 * rtol
-        )
+        yield case("polygamma", dtype, lax.polygamma, n, x, about="ends", rtol=rtol, atol=10 * rtol)
     large = array([20, 40, 80, 200], F32), array([0.5, 1, 1, 2], F32)
     yield case("zeta", F32, lax.zeta, *large, about="large", rtol=1e-5)
     trigamma = jax.vmap(jax.grad(lax.digamma))
@@ -98,5 +98,7 @@ def incomplete_beta() -> Iterator[Case]:
 
 CASES = [*bessel(), *zetas(), *incomplete_gamma(), *incomplete_beta()]
 CASES.append(
-    Case("device_put", lambda x: jax.device_put(x) + 1, (spread(F32, -1, 1),), covers=("device_put",))
+    Case(
+        "device_put", lambda x: jax.device_put(x) + 1, (spread(F32, -1, 1),), covers=("device_put",)
+    )
 )

@@ -21,20 +21,24 @@ pub(crate) fn bessel_i1e(x: Expr<'_>) -> Expr<'_> {
 }
 
 /// `exp(−x) · (x / 2)ⁿ · Σ (x² / 4)ᵏ / (k! (k + n)!)` near zero, `P(1 / x) / √x` farther on
+///
+/// The series is one of `(x / limit)²`: ONNX Runtime leaves out the addition of a number that would
+/// be zero in single precision.
 fn scaled<'g>(x: Expr<'g>, order: u32, far: &[f64]) -> Expr<'g> {
-    let (limit, terms) = by_precision(x, (8.0, 16), (16.0, 33));
-    let half = x * 0.5;
-    let series = (-x).exp() * polynomial(half * half, &series_terms(order, terms));
-    let near = if order == 1 { half * series } else { series };
+    let (limit, count) = by_precision(x, (8.0, 16), (16.0, 33));
+    let part = x * (1.0 / limit);
+    let terms = series_terms(order, limit * limit / 4.0, count);
+    let series = (-x).exp() * polynomial(part * part, &terms);
+    let near = if order == 1 { x * 0.5 * series } else { series };
     let far = polynomial(x.recip(), far) / x.sqrt();
     x.less(limit).select(near, far)
 }
 
-/// `1 / (k! (k + n)!)`, the last first.
-fn series_terms(order: u32, count: u32) -> Vec<f64> {
+/// `scaleᵏ / (k! (k + n)!)`, the last first.
+fn series_terms(order: u32, scale: f64, count: u32) -> Vec<f64> {
     let next = |term: &mut f64, k: u32| {
         if k > 0 {
-            *term /= f64::from(k) * f64::from(k + order);
+            *term *= scale / (f64::from(k) * f64::from(k + order));
         }
         Some(*term)
     };
