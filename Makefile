@@ -48,7 +48,8 @@ fixtures: build
 	$(PY) tools/primitives.py
 
 build: $(VENV)/installed
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet >/dev/null
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release >$(VENV)/build.log 2>&1 \
+		|| { cat $(VENV)/build.log >&2; exit 1; }
 
 $(VENV)/installed: requirements-dev.txt | tools
 	@echo "installing what development needs into $(VENV)"
