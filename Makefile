@@ -42,6 +42,7 @@ test-jax-versions: $(VENV)/installed
 
 bench: build
 	$(PY) benches/export.py
+	$(PY) benches/scaling.py
 
 fixtures: build
 	$(PY) tools/fixtures.py
