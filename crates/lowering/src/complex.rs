@@ -9,6 +9,7 @@ pub(crate) use fft::fft;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::exponential;
 use crate::elementwise::hyperbolic::{cosh, sinh};
+use crate::elementwise::power::by_squaring;
 use crate::elementwise::trigonometric::{atan2, tan};
 use crate::error::Result;
 
@@ -234,20 +235,10 @@ pub(crate) fn integer_pow<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     let n: i64 = eqn.param("y")?;
     eqn.ignore(&["accuracy"]);
     let [z] = eqn.operands()?.map(Complex::of);
-    let one = Complex { re: z.re.constant(1.0).expand(&z.re.shape()), im: z.re.constant(0.0) };
-    let mut power: Option<Complex<'g>> = None;
-    let mut square = z;
-    let mut rest = n.unsigned_abs();
-    while rest > 0 {
-        if rest & 1 == 1 {
-            power = Some(power.map_or(square, |power| power.mul(square)));
-        }
-        rest >>= 1;
-        if rest > 0 {
-            square = square.square();
-        }
-    }
-    let power = power.unwrap_or(one);
+    let power = by_squaring(z, n.unsigned_abs(), Complex::mul).unwrap_or_else(|| {
+        let one = z.re.constant(1.0).expand(&z.re.shape());
+        Complex { re: one, im: z.re.constant(0.0) }
+    });
     Ok(if n < 0 { power.recip() } else { power }.pairs())
 }
 

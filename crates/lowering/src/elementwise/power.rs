@@ -12,24 +12,26 @@ pub(crate) fn integer_pow<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     eqn.ignore(&["accuracy"]);
     let [x] = eqn.operands()?;
 
-    let power = power_by_squaring(x, n.unsigned_abs());
+    let power = by_squaring(x, n.unsigned_abs(), |a, b| a * b);
+    let power = power.unwrap_or_else(|| x.constant(1.0).expand(&x.shape()));
     Ok(if n < 0 { x.constant(1.0) / power } else { power })
 }
 
-fn power_by_squaring(x: Expr<'_>, n: u64) -> Expr<'_> {
+/// `xⁿ` of anything that can be multiplied; nothing for `n = 0`
+pub(crate) fn by_squaring<T: Copy>(x: T, n: u64, times: impl Fn(T, T) -> T) -> Option<T> {
     let mut square = x;
-    let mut product: Option<Expr<'_>> = None;
+    let mut product: Option<T> = None;
     let mut rest = n;
     while rest > 0 {
         if rest & 1 == 1 {
-            product = Some(product.map_or(square, |product| product * square));
+            product = Some(product.map_or(square, |product| times(product, square)));
         }
         rest >>= 1;
         if rest > 0 {
-            square = square * square;
+            square = times(square, square);
         }
     }
-    product.unwrap_or_else(|| x.constant(1.0).expand(&x.shape()))
+    product
 }
 
 /// `xʸ`; an integer exponent is first made a number of the type of `x`, as JAX does
