@@ -27,8 +27,9 @@ HEAD = """\
 # Primitives
 
 Every primitive of JAX that can be converted, with the line that lowers it, the ONNX operators it
-becomes in our tests, and what is not done. Everything that is built of these converts: `jnp`, `jax.nn`,
-flax, equinox, haiku, your own. `jax2onnx plugins` prints the same. Made by `tools/primitives.py`.
+becomes in our tests, and what is not done. Everything that is built of these converts: `jnp`,
+`jax.nn`, flax, equinox, haiku, your own. `jax2onnx plugins` prints the same. Made by
+`tools/primitives.py`.
 
 | Primitive | Lowered at | ONNX operators | Limits |
 | --- | --- | --- | --- |
