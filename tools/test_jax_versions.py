@@ -26,11 +26,7 @@ TOOLS = [
     "onnxruntime==1.31.1",
     "pytest==9.2.0",
 ]
-TESTS = [
-    "python/tests/test_cases.py",
-    "python/tests/test_reader.py",
-    "python/tests/test_provenance.py",
-]
+TESTS = [f"python/tests/test_{name}.py" for name in ("versions", "reader", "config")]
 
 
 def main() -> None:
