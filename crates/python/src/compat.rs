@@ -50,16 +50,20 @@ impl<'py> Jax<'py> {
     pub(crate) fn new(py: Python<'py>) -> PyResult<Jax<'py>> {
         // The public module of these classes imports much that is not needed; the one they are
         // defined in is always loaded.
-        let core = py.import("jax._src.core").or_else(|_| py.import("jax.extend.core"))?;
+        let core = |name: &str| -> PyResult<Bound<'py, PyType>> {
+            let defined = py.import("jax._src.core").and_then(|module| module.getattr(name));
+            let class = defined.or_else(|_| py.import("jax.extend.core")?.getattr(name))?;
+            Ok(class.cast_into::<PyType>()?)
+        };
         let jax = py.import("jax")?;
         let numpy = py.import("numpy")?;
         let class = |module: &Bound<'py, PyModule>, name| -> PyResult<Bound<'py, PyType>> {
             Ok(module.getattr(name)?.cast_into::<PyType>()?)
         };
         Ok(Jax {
-            literal: class(&core, "Literal")?,
-            jaxpr: class(&core, "Jaxpr")?,
-            closed_jaxpr: class(&core, "ClosedJaxpr")?,
+            literal: core("Literal")?,
+            jaxpr: core("Jaxpr")?,
+            closed_jaxpr: core("ClosedJaxpr")?,
             shaped_array: class(&py.import("jax.core")?, "ShapedArray")?,
             array: class(&jax, "Array")?,
             ndarray: class(&numpy, "ndarray")?,
