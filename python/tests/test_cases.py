@@ -20,6 +20,7 @@ ELSEWHERE = {
     "core_call": "`call` in newer versions",
     "custom_vjp_call_jaxpr": "`custom_vjp_call` in newer versions",
     "dim_as_value": "of symbolic sizes: see `test_symbolic.py`",
+    "one_minus_square": "in newer versions, for the derivative of `tanh`",
     "pjit": "`jit` in newer versions",
 }
 

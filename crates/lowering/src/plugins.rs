@@ -56,6 +56,7 @@ pub const PLUGINS: &[Plugin] = &[
     binary("mul", |x, y| x * y).bilinear(),
     unary("neg", |x| -x).parts(),
     binary("nextafter", bits::nextafter).limits(&["a negative zero may come out positive"]),
+    unary("one_minus_square", |x| 1.0 - x * x),
     binary("pow", power::pow).complex_pair(|z, w| z.pow(w)),
     binary("rem", arithmetic::rem),
     unary("sign", arithmetic::sign).complex(|z| z.sign()),

@@ -96,6 +96,27 @@ impl<'py> Jax<'py> {
         }
     }
 
+    /// The parameters of a primitive under the names that they have had for longest.
+    ///
+    /// From JAX 0.11.2 on, `scan` has the trees of its operands and results in place of numbers.
+    pub(crate) fn renamed(
+        primitive: &str,
+        name: &str,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Vec<(&'static str, Param)>>> {
+        match (primitive, name) {
+            ("scan", "ft_in") => {
+                let count = |index: usize| -> PyResult<Param> {
+                    let group = value.getattr("elts")?.get_item(index)?;
+                    Ok(Param::Int(group.len()? as i64))
+                };
+                Ok(Some(vec![("num_consts", count(0)?), ("num_carry", count(1)?)]))
+            }
+            ("scan", "ft_out") => Ok(Some(Vec::new())),
+            _ => Ok(None),
+        }
+    }
+
     /// Whether a type is that of JAX's arrays on the host, which are not NumPy's before 0.10.
     pub(crate) fn is_array_type(&self, class: &Bound<'py, PyType>) -> PyResult<bool> {
         Ok(class.is_subclass(&self.ndarray)?

@@ -10,6 +10,7 @@ use pyo3::types::PyDict;
 
 use super::held::address;
 use super::{Reader, Vars};
+use crate::compat::Jax;
 use crate::error;
 
 impl<'py> Reader<'py> {
@@ -59,7 +60,13 @@ impl<'py> Reader<'py> {
         let params = params.cast::<PyDict>()?;
         let mut entries = Vec::with_capacity(params.len());
         for (key, value) in params {
-            entries.push((self.text(&key)?, self.param(&value)?));
+            let name = self.text(&key)?;
+            match Jax::renamed(primitive, &name, &value)? {
+                Some(renamed) => {
+                    entries.extend(renamed.into_iter().map(|(name, value)| (name.into(), value)));
+                }
+                None => entries.push((name, self.param(&value)?)),
+            }
         }
         if let Some((name, value)) = self.jax.settings_of(primitive) {
             entries.push((name.into(), value));
