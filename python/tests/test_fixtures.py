@@ -14,10 +14,18 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "examples" / "stacktrace_sample.onnx"
 
 
-def test_the_reference_models_are_fresh() -> None:
-    command = [sys.executable, ROOT / "tools" / "fixtures.py", "--check"]
+def check(tool: str) -> None:
+    command = [sys.executable, ROOT / "tools" / tool, "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_reference_models_are_fresh() -> None:
+    check("fixtures.py")
+
+
+def test_the_list_of_primitives_is_fresh() -> None:
+    check("primitives.py")
 
 
 def test_the_sample_has_full_metadata_on_every_node() -> None:
