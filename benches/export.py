@@ -9,6 +9,7 @@ that a figure must keep stands beside it; the exit code is 1 where one does not.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import statistics
 import subprocess
@@ -71,6 +72,8 @@ def interleaved(rounds: int, tasks: dict[str, Callable[[], Any]]) -> dict[str, l
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, task in tasks.items():
+            # What one task leaves behind is not the next one's to clear away.
+            gc.collect()
             start = time.process_time()
             task()
             times[name].append(time.process_time() - start)
