@@ -9,7 +9,7 @@ import jax2onnx
 from jax2onnx import _core
 
 from . import bench
-from .cases import Case, all_cases
+from .cases import Case, Limit, all_cases, all_limits
 
 CASES = all_cases()
 LEVELS = ("minimal", "full", "indexed")
@@ -34,6 +34,13 @@ def test_the_runtime_computes_what_jax_computes(case: Case) -> None:
     assert len(found) == len(want)
     for one_found, one_want in zip(found, want, strict=True):
         bench.assert_same(one_found, one_want, case.rtol, case.atol)
+
+
+@pytest.mark.parametrize("limit", all_limits(), ids=repr)
+def test_a_limit_is_said(limit: Limit) -> None:
+    with pytest.raises(jax2onnx.UnsupportedError) as refused:
+        bench.convert(limit.fn, limit.inputs, double=limit.double, opset=limit.opset)
+    assert limit.message in str(refused.value)
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)

@@ -402,6 +402,7 @@ impl<'g> Ctx<'g> {
             output_dtypes: data.outputs.iter().filter_map(|&var| jaxpr.aval(var).dtype()).collect(),
             params: Rc::new(data.params.reading()),
         };
+        eqn.ignore(plugin.ignored);
         let results = match eqn.dtype_with_parts() {
             Some(dtype) => self.run_on_parts(plugin, &eqn, dtype)?,
             None => self.run(plugin, &eqn)?,

@@ -293,7 +293,8 @@ impl Builder {
     /// Whether a node of the innermost open body makes the value.
     pub fn makes(&self, id: ValueId) -> bool {
         let state = self.state.borrow();
-        let mut nodes = state.open.last().into_iter().flatten();
+        // Results are near the end.
+        let mut nodes = state.open.last().into_iter().flatten().rev();
         nodes.any(|node| node.outputs.contains(&id))
     }
 
