@@ -8,19 +8,23 @@ from ._errors import (
     InputSpecError,
     InternalError,
     Jax2OnnxError,
+    PluginError,
     UnsupportedError,
     WriteError,
 )
+from ._plugin import plugin
 
 __all__ = [
     "ConfigError",
     "InputSpecError",
     "InternalError",
     "Jax2OnnxError",
+    "PluginError",
     "PluginInfo",
     "UnsupportedError",
     "WriteError",
     "__version__",
+    "plugin",
     "plugins",
     "provenance",
     "to_onnx",

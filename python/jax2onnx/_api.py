@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _tiers
+from . import _config, _core, _plugin, _tiers
 from ._config import Level, PathPolicy, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 
@@ -149,6 +149,7 @@ def to_onnx(
 
     Raises:
         UnsupportedError: Something in the function has no counterpart in ONNX.
+        PluginError: A plugin written in Python went wrong.
         InputSpecError: An input spec cannot be understood.
         ConfigError: An option has a value that it cannot have.
         WriteError: The file could not be written.
@@ -158,6 +159,7 @@ def to_onnx(
     _check(fn, model_name, opset)
     _one_of(export_mode, _EXPORT_MODES, "an export mode")
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
+    _plugin.load_installed()
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
     from . import _trace
@@ -220,6 +222,7 @@ def export_traced(
             output_names=output_names,
             output_path=output_path,
             external_threshold=external_threshold,
+            plugins=_plugin.for_core(opset),
         )
 
 

@@ -246,14 +246,7 @@ impl<'g> Ctx<'g> {
 
     /// A constant of the jaxpr as an initializer.
     pub fn constant(&self, constant: &jaxpr::Constant) -> std::result::Result<Expr<'g>, Refused> {
-        let Element { dtype, parts } = Element::of(&constant.dtype)?;
-        let data = match dtype.bits() {
-            bits @ (2 | 4) => pack(&constant.data, bits),
-            _ => constant.data.clone(),
-        };
-        let shape = constant.shape.iter().copied().chain(parts).collect();
-        let tensor = Tensor { dtype, shape, data };
-        Ok(self.builder.tensor(tensor, constant.name.clone()))
+        Ok(self.builder.tensor(tensor(constant)?, constant.name.clone()))
     }
 
     /// Lowers the equations of a body in place: its results, given its arguments.
@@ -369,7 +362,7 @@ impl<'g> Ctx<'g> {
         })
     }
 
-    fn atom(&self, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {
+    pub(crate) fn atom(&self, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {
         match atom {
             Atom::Literal(literal) => Ok(self.constant(literal)?),
             Atom::Var(var) => values[var.index()].ok_or_else(|| {
@@ -387,6 +380,9 @@ impl<'g> Ctx<'g> {
         values: &[Option<Expr<'g>>],
     ) -> Result<Vec<Expr<'g>>> {
         let primitive = &data.primitive;
+        if let Some(recipe) = &data.recipe {
+            return self.recipe(jaxpr, data, recipe, values);
+        }
         let Some(plugin) = self.plugins.get(&**primitive) else {
             let primitive = primitive.clone();
             return Err(Refused::NoPlugin { primitive }.into());
@@ -509,6 +505,16 @@ fn refusal(problem: Problem, primitive: &Arc<str>, opset: i64) -> Refused {
         Problem::Internal(what) => Refused::Internal { primitive: primitive.clone(), what },
         other => Refused::Internal { primitive: primitive.clone(), what: format!("{other:?}") },
     }
+}
+
+/// A constant of the jaxpr as ONNX has it.
+pub(crate) fn tensor(constant: &jaxpr::Constant) -> std::result::Result<Tensor, Refused> {
+    let Element { dtype, parts } = Element::of(&constant.dtype)?;
+    let data = match dtype.bits() {
+        bits @ (2 | 4) => pack(&constant.data, bits),
+        _ => constant.data.clone(),
+    };
+    Ok(Tensor { dtype, shape: constant.shape.iter().copied().chain(parts).collect(), data })
 }
 
 /// Packs elements that came a byte each, the first in the lowest bits.

@@ -20,6 +20,7 @@ mod lower;
 mod plugin;
 mod plugins;
 mod random;
+mod recipe;
 mod reduce;
 mod shape;
 mod sort;

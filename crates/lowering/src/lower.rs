@@ -34,6 +34,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
         Ok((inputs, outputs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
             let (inputs, outputs) = (ids(inputs), ids(outputs));
+            let opsets = builder.opsets();
             let (graph, values, provenance) = builder.finish(&options.model_name, inputs, outputs);
             Ok(Model {
                 graph,
@@ -41,7 +42,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
                 values,
                 provenance,
                 ir_version: ir_version(options.opset),
-                opsets: vec![("".into(), options.opset)],
+                opsets,
                 producer_name: "jax2onnx".into(),
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),

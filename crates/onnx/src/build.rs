@@ -8,6 +8,7 @@ mod emit;
 pub use emit::Attrs;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -42,6 +43,8 @@ struct State {
     origins: FxHashMap<(Place, Emitting, usize), OriginId>,
     constants: FxHashMap<Tensor, ValueId>,
     sizes: FxHashMap<Arc<str>, Size>,
+    /// The domains besides ONNX's own that nodes are of, with the version that the model needs.
+    domains: BTreeMap<Arc<str>, i64>,
     size_values: FxHashMap<Arc<str>, ValueId>,
     problem: Option<Problem>,
 }
@@ -215,6 +218,18 @@ impl Builder {
         Entered { place: state.place, emitting: std::mem::replace(&mut state.emitting, emitting) }
     }
 
+    /// The frame of the lowering that is behind the one that runs.
+    pub fn calling(&self) -> Option<EmitterId> {
+        self.state.borrow().emitting.parent
+    }
+
+    /// Everything from here on is done by what Python called on the line that `emitter` is.
+    pub fn enter_foreign_call(&self, emitter: Option<EmitterId>) -> Entered {
+        let mut state = self.state.borrow_mut();
+        let emitting = Emitting { parent: emitter, ..state.emitting };
+        Entered { place: state.place, emitting: std::mem::replace(&mut state.emitting, emitting) }
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "what was entered is left once")]
     pub fn leave(&self, entered: Entered) {
         let mut state = self.state.borrow_mut();
@@ -296,6 +311,23 @@ impl Builder {
         // Results are near the end.
         let mut nodes = state.open.last().into_iter().flatten().rev();
         nodes.any(|node| node.outputs.contains(&id))
+    }
+
+    /// The type of a value, where one was said.
+    pub fn known_type(&self, id: ValueId) -> Option<Type> {
+        self.state.borrow().values[id].ty.clone()
+    }
+
+    /// Says what the type of a value is.
+    pub fn set_type(&self, id: ValueId, ty: Type) {
+        self.state.borrow_mut().values[id].ty = Some(ty);
+    }
+
+    /// The opsets of the model: ONNX's own, then those of the domains that nodes are of.
+    pub fn opsets(&self) -> Vec<(Arc<str>, i64)> {
+        let domains = &self.state.borrow().domains;
+        let own = std::iter::once(("".into(), self.opset));
+        own.chain(domains.iter().map(|(domain, &version)| (domain.clone(), version))).collect()
     }
 
     /// Names a value, for the outputs of the graph.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provenance::{OriginId, ScopeKind, Table};
+use provenance::{Emitter, EmitterKind, OriginId, ScopeKind, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::attr::Attr;
@@ -100,7 +100,10 @@ fn speaking_name(table: &Table, origin: OriginId, op: &str) -> String {
     let scopes = scopes.into_iter().rev().map(|id| table.get_scope(id));
     let named = scopes.filter(|scope| scope.kind == ScopeKind::Name && !scope.name.is_empty());
     let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
-    let primitive = plugin.map_or(op, |plugin| &table.get_emitter(plugin).name);
+    let primitive = plugin.map_or(op, |plugin| match table.get_emitter(plugin) {
+        Emitter { kind: EmitterKind::Plugin, name, .. } => name,
+        _ => op,
+    });
     let mut parts: Vec<&str> = named.map(|scope| &*scope.name).collect();
     parts.push(primitive);
     parts.join("/")
@@ -195,7 +198,7 @@ impl ValueNames<'_> {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use provenance::{Emitter, EmitterKind, Origin, ScopeId, Site};
+    use provenance::{Origin, ScopeId, Site};
 
     use super::*;
     use crate::text::parse_graph;

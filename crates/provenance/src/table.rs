@@ -5,7 +5,7 @@ use std::hash::Hash;
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::frame::{Emitter, EmitterKind, Location, Scope, ScopeKind};
+use crate::frame::{Emitter, Location, Scope, ScopeKind};
 use crate::origin::{Origin, Site};
 use crate::tier::Tier;
 
@@ -247,9 +247,7 @@ impl Table {
 
     /// The innermost frame of the emitter that is a plugin's.
     pub fn plugin_of(&self, emitter: EmitterId) -> Option<EmitterId> {
-        self.emitter_path(emitter)
-            .into_iter()
-            .find(|&id| self.get_emitter(id).kind == EmitterKind::Plugin)
+        self.emitter_path(emitter).into_iter().find(|&id| self.get_emitter(id).kind.is_plugin())
     }
 
     /// The innermost frame of the user.
@@ -299,6 +297,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::frame::EmitterKind;
     use crate::testing::{Draw, frame, seeded, stack};
 
     #[track_caller]

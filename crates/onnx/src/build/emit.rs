@@ -3,9 +3,10 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use provenance::{EmitterId, Origin, OriginId, Site};
 use smallvec::SmallVec;
 
-use super::{Builder, Problem, Size, SizeOp};
+use super::{Builder, Place, Problem, Size, SizeOp};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
@@ -142,15 +143,53 @@ impl Builder {
         attrs: Attrs<'_>,
         results: &[Type],
     ) -> Vec<Expr<'g>> {
+        let results: SmallVec<[Option<Type>; 1]> = results.iter().cloned().map(Some).collect();
+        let origin = self.state.borrow_mut().origin_at(line);
+        self.push_as(origin, "", op, inputs, attrs, results)
+    }
+
+    /// A node that Python asked for, on the line that `emitter` is: any operator of any domain. No
+    /// type is inferred, and nothing is cast around.
+    pub fn foreign_node<'g>(
+        &'g self,
+        emitter: Option<EmitterId>,
+        (domain, version): (&Arc<str>, i64),
+        op: &str,
+        inputs: &[Option<Expr<'g>>],
+        attrs: Attrs<'_>,
+        results: usize,
+    ) -> Vec<Expr<'g>> {
+        let origin = {
+            let mut state = self.state.borrow_mut();
+            if !domain.is_empty() {
+                let known = state.domains.entry(domain.clone()).or_insert(version);
+                *known = version.max(*known);
+            }
+            let Place { stack, scope } = state.place;
+            let site = state.table.site(Site { stack, scope, emitter });
+            state.table.origin(Origin::of(site))
+        };
+        let results = std::iter::repeat_n(None, results).collect();
+        self.push_as(origin, domain, op, inputs, attrs, results)
+    }
+
+    fn push_as<'g>(
+        &'g self,
+        origin: OriginId,
+        domain: &str,
+        op: &str,
+        inputs: &[Option<Expr<'g>>],
+        attrs: Attrs<'_>,
+        results: SmallVec<[Option<Type>; 1]>,
+    ) -> Vec<Expr<'g>> {
         let mut state = self.state.borrow_mut();
-        let origin = state.origin_at(line);
         let outputs: SmallVec<[ValueId; 1]> = results
-            .iter()
-            .map(|ty| state.values.add(Value { ty: Some(ty.clone()), ..Value::default() }))
+            .into_iter()
+            .map(|ty| state.values.add(Value { ty, ..Value::default() }))
             .collect();
         let node = Node {
             name: None,
-            domain: "".into(),
+            domain: domain.into(),
             op: op.into(),
             inputs: inputs.iter().map(|input| input.map(|expr| expr.id)).collect(),
             outputs: outputs.clone(),

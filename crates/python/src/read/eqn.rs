@@ -29,7 +29,8 @@ impl<'py> Reader<'py> {
             outputs.push(self.define(vars, &var?)?);
         }
         let place = self.place(&eqn.getattr(intern!(py, "source_info"))?)?;
-        Ok(Eqn { primitive, inputs, outputs, params, place })
+        let recipe = self.recipe(&primitive, eqn)?;
+        Ok(Eqn { primitive, inputs, outputs, params, place, recipe })
     }
 
     /// The name of a primitive.
