@@ -467,6 +467,11 @@ impl<'g> Ctx<'g> {
         match plugin.lower {
             Lower::Unary(formula) => {
                 let [x] = eqn.operands()?;
+                if plugin.composite && x.tensor().is_none() {
+                    let name = plugin.primitive;
+                    let attrs = Vec::new();
+                    return Ok(vec![self.builder.composite(name, [x], attrs, |[x]| formula(x))]);
+                }
                 Ok(vec![formula(x)])
             }
             Lower::Binary(formula) => {

@@ -46,6 +46,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
                 producer_name: "jax2onnx".into(),
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
+                notes: Vec::new(),
             })
         }
         Err(error) => {

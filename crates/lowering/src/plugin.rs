@@ -20,6 +20,8 @@ pub struct Plugin {
     pub(crate) parts: Parts,
     /// The parameters that change no number.
     pub(crate) ignored: &'static [&'static str],
+    /// Whether passes see the formula as one node.
+    pub(crate) composite: bool,
 }
 
 /// How a plugin takes elements that are carried as parts: complex numbers and random keys.
@@ -59,6 +61,7 @@ impl Plugin {
             lower,
             parts: Parts::Refused,
             ignored: &[],
+            composite: false,
         }
     }
 
@@ -71,6 +74,11 @@ impl Plugin {
     /// primitives.
     pub(crate) const fn ignores(self, ignored: &'static [&'static str]) -> Plugin {
         Plugin { ignored, ..self }
+    }
+
+    /// Says that passes see the formula as one node called as the primitive, because they look for it.
+    pub(crate) const fn composite(self) -> Plugin {
+        Plugin { composite: true, ..self }
     }
 
     /// Says that the plugin takes random keys and complex numbers, whose parts are a last axis of

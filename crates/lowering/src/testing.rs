@@ -12,7 +12,10 @@ pub(crate) fn check(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
     let options = Options { model_name: "test".into(), opset: 23, ..Options::default() };
     let text = match lower(program, &options) {
-        Ok(model) => model.text().to_string(),
+        Ok(mut model) => {
+            inline_composites(&mut model);
+            model.text().to_string()
+        }
         Err(failure) => format!("refused: {}\n", failure.error),
     };
     expect.assert_eq(&text);
@@ -26,7 +29,8 @@ pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
     let options = Options { model_name: "test".into(), opset: 23, ..Options::default() };
     let text = match lower(program, &options) {
-        Ok(model) => {
+        Ok(mut model) => {
+            inline_composites(&mut model);
             let table = &model.provenance;
             let place =
                 |node: &onnx::Node| place(table, table.get_origin(model.origin_of(node)).primary);
@@ -41,6 +45,11 @@ pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
         }
     };
     expect.assert_eq(&text);
+}
+
+/// Shows what a formula is made of.
+fn inline_composites(model: &mut onnx::Model) {
+    model.edit(&mut |edit| (0..edit.len()).for_each(|index| edit.inline_composite(index)));
 }
 
 fn place(table: &Table, site: SiteId) -> String {

@@ -2,12 +2,18 @@
 //!
 //! Nothing here hands an origin out, so a pass cannot lose or invent one.
 
+mod rewrite;
+
+use std::cell::OnceCell;
+
 use provenance::{OriginId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::model::{Graph, Model, Node};
+use crate::model::{Graph, Model, Node, Note};
 use crate::tensor::Tensor;
 use crate::value::{Type, Value, ValueId, Values};
+
+pub use rewrite::Op;
 
 /// An edit of one graph. Nodes keep their indices until it is finished.
 pub struct Edit<'m> {
@@ -22,16 +28,30 @@ pub struct Edit<'m> {
     /// Origins of dropped nodes that no other node of this graph could take over yet: whoever reads
     /// the value does.
     waiting: FxHashMap<ValueId, OriginId>,
+    /// New nodes, each before the node at an index.
+    inserted: FxHashMap<usize, Vec<Node>>,
+    notes: &'m mut Vec<Note>,
+    reads: OnceCell<FxHashMap<ValueId, usize>>,
+    opset: i64,
 }
 
 impl Model {
     /// Runs `pass` on every graph of the model, bodies after the graph that holds them.
     /// Returns how many nodes were dropped.
     pub fn edit(&mut self, pass: &mut dyn FnMut(&mut Edit<'_>)) -> usize {
+        let own = self.opsets.iter().find(|(domain, _)| domain.is_empty());
+        let opset = own.map_or(0, |(_, version)| *version);
         let functions = self.functions.iter_mut().map(|function| &mut function.body);
         let mut dropped = 0;
         for graph in std::iter::once(&mut self.graph).chain(functions) {
-            dropped += edit_graph(graph, &mut self.values, &mut self.provenance, pass);
+            dropped += edit_graph(
+                graph,
+                &mut self.values,
+                &mut self.provenance,
+                &mut self.notes,
+                opset,
+                pass,
+            );
         }
         dropped
     }
@@ -41,19 +61,27 @@ fn edit_graph(
     graph: &mut Graph,
     values: &mut Values,
     table: &mut Table,
+    notes: &mut Vec<Note>,
+    opset: i64,
     pass: &mut dyn FnMut(&mut Edit<'_>),
 ) -> usize {
-    let mut edit = Edit::new(graph, values, table);
+    let mut edit = Edit::new(graph, values, table, notes, opset);
     pass(&mut edit);
     let mut dropped = edit.finish();
     for body in graph.nodes.iter_mut().flat_map(Node::bodies_mut) {
-        dropped += edit_graph(body, values, table, pass);
+        dropped += edit_graph(body, values, table, notes, opset, pass);
     }
     dropped
 }
 
 impl<'m> Edit<'m> {
-    fn new(graph: &'m mut Graph, values: &'m mut Values, table: &'m mut Table) -> Edit<'m> {
+    fn new(
+        graph: &'m mut Graph,
+        values: &'m mut Values,
+        table: &'m mut Table,
+        notes: &'m mut Vec<Note>,
+        opset: i64,
+    ) -> Edit<'m> {
         let producers = graph.nodes.iter().enumerate();
         let producers = producers.flat_map(|(i, node)| node.outputs.iter().map(move |&id| (id, i)));
         Edit {
@@ -61,6 +89,10 @@ impl<'m> Edit<'m> {
             dropped: vec![false; graph.nodes.len()],
             renamed: FxHashMap::default(),
             waiting: FxHashMap::default(),
+            inserted: FxHashMap::default(),
+            notes,
+            reads: OnceCell::new(),
+            opset,
             graph,
             values,
             table,
@@ -246,15 +278,18 @@ impl<'m> Edit<'m> {
 
     /// Removes what was dropped and renames what is left.
     fn finish(self) -> usize {
-        let Edit { graph, table, dropped, renamed, waiting, .. } = self;
-        let before = graph.nodes.len();
-        let mut index = 0;
-        graph.nodes.retain(|_| {
-            index += 1;
-            !dropped[index - 1]
-        });
+        let Edit { graph, table, dropped, renamed, waiting, mut inserted, .. } = self;
+        let mut kept = Vec::with_capacity(graph.nodes.len());
+        for (index, node) in std::mem::take(&mut graph.nodes).into_iter().enumerate() {
+            kept.extend(inserted.remove(&index).into_iter().flatten());
+            if !dropped[index] {
+                kept.push(node);
+            }
+        }
+        let count = dropped.iter().filter(|&&dropped| dropped).count();
+        graph.nodes = kept;
         if renamed.is_empty() {
-            return before - graph.nodes.len();
+            return count;
         }
         for node in &mut graph.nodes {
             let mut inherited = Vec::new();
@@ -267,7 +302,7 @@ impl<'m> Edit<'m> {
         for output in &mut graph.outputs {
             *output = resolve(&renamed, *output);
         }
-        before - graph.nodes.len()
+        count
     }
 }
 

@@ -50,6 +50,27 @@ pub(crate) enum Lookup {
     Unlisted,
 }
 
+/// Whether the runtime computes an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    Yes,
+    /// From a later opset on.
+    From(i64),
+    No,
+}
+
+/// Whether the runtime computes `op` on operands of a type, without a cast.
+pub fn support(op: &str, opset: i64, dtype: DType) -> Support {
+    match lookup(op, opset) {
+        Lookup::Kernel(kernel) => match kernel.variable_of_input(0) {
+            Some(variable) if kernel.takes(variable, dtype) => Support::Yes,
+            _ => Support::No,
+        },
+        Lookup::Later(since) => Support::From(since),
+        Lookup::Unlisted => Support::No,
+    }
+}
+
 /// The kernel of `op` for models of this opset.
 pub(crate) fn lookup(op: &str, opset: i64) -> Lookup {
     let rows = generated::KERNELS;

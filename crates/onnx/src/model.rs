@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provenance::{OriginId, Table};
+use provenance::{OriginId, SiteId, Table};
 use smallvec::SmallVec;
 
 use crate::attr::Attr;
@@ -21,6 +21,18 @@ pub struct Model {
     pub producer_name: String,
     pub producer_version: String,
     pub metadata: Vec<(String, String)>,
+    /// What passes did and did not do, in order. It is not written.
+    pub notes: Vec<Note>,
+}
+
+/// What a pass made of a pattern that it found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub pass: &'static str,
+    /// The place of the last node of the pattern.
+    pub site: SiteId,
+    /// Why it was left as it is; `None` where it was rewritten.
+    pub declined: Option<String>,
 }
 
 /// Nodes in an order in which each comes after what it reads.

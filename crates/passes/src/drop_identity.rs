@@ -2,6 +2,8 @@
 
 use onnx::{Edit, ValueId};
 
+use crate::pattern::uniform;
+
 /// Operators that change nothing where the type of the result is that of the operand.
 const NO_OPS: &[&str] = &["Identity", "Cast", "Reshape", "Expand", "Squeeze", "Unsqueeze"];
 
@@ -41,6 +43,9 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
     if NO_OPS.contains(&&*node.op) {
         return edit.input(index, 0);
     }
+    if let Some(operand) = beside_a_neutral_number(edit, index) {
+        return Some(operand);
+    }
     // A choice whose condition is one constant flag is made.
     if &*node.op == "Where" {
         let condition = edit.tensor(edit.input(index, 0)?)?;
@@ -50,6 +55,46 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
         return if is_one_flag { edit.input(index, if first != 0 { 1 } else { 2 }) } else { None };
     }
     None
+}
+
+/// `x` of `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which are `x` to the bit, NaN and
+/// the sign of a zero included. `x + 0` is not: of −0 it is 0.
+fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
+    let (neutral, either_side) = match &*edit.node(index).op {
+        "Mul" => (1.0, true),
+        "Div" => (1.0, false),
+        "Sub" => (0.0, false),
+        "Max" => (f64::NEG_INFINITY, true),
+        "Min" => (f64::INFINITY, true),
+        _ => return None,
+    };
+    if edit.node(index).inputs.len() != 2 {
+        return None;
+    }
+    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let is_neutral = |id: ValueId| {
+        let number = edit.tensor(before_spreading(edit, id)).and_then(uniform);
+        // −0 is not what is taken away without a trace.
+        number.is_some_and(|number| {
+            number == neutral && number.is_sign_negative() == neutral.is_sign_negative()
+        })
+    };
+    if is_neutral(b) {
+        return Some(a);
+    }
+    (either_side && is_neutral(a)).then_some(b)
+}
+
+/// What broadcasts and changes of the shape alone were made of.
+fn before_spreading(edit: &Edit<'_>, mut value: ValueId) -> ValueId {
+    while let Some(index) = edit.producer(value)
+        && let Some(operand) = edit.input(index, 0)
+        && edit.node(index).domain.is_empty()
+        && (RENAMING.contains(&&*edit.node(index).op) || &*edit.node(index).op == "Expand")
+    {
+        value = operand;
+    }
+    value
 }
 
 #[cfg(test)]

@@ -7,6 +7,10 @@ mod drop_dead;
 mod drop_identity;
 mod eval;
 mod fold_constants;
+mod fuse;
+mod inline_composites;
+mod pattern;
+mod rewrite;
 mod share_constants;
 mod share_nodes;
 #[cfg(test)]
@@ -29,6 +33,18 @@ pub struct Pass {
 /// equal operands.
 pub const PIPELINE: &[Pass] = &[
     Pass { name: "drop-dead", run: drop_dead::run },
+    Pass { name: "drop-identity", run: drop_identity::run },
+    Pass { name: "bypass-expand", run: bypass_expand::run },
+    Pass { name: "fold-constants", run: fold_constants::run },
+    Pass { name: "drop-identity", run: drop_identity::run },
+    Pass { name: "share-constants", run: share_constants::run },
+    Pass { name: "share-nodes", run: share_nodes::run },
+    Pass { name: "fuse-activations", run: fuse::activations },
+    Pass { name: "fuse-softmax", run: fuse::softmax },
+    Pass { name: "fuse-means", run: fuse::means },
+    Pass { name: "fuse-norms", run: fuse::norms },
+    Pass { name: "drop-dead", run: drop_dead::run },
+    Pass { name: "inline-composites", run: inline_composites::run },
     Pass { name: "drop-identity", run: drop_identity::run },
     Pass { name: "bypass-expand", run: bypass_expand::run },
     Pass { name: "fold-constants", run: fold_constants::run },

@@ -95,10 +95,15 @@ pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
             wide.cast(x.dtype())
         }
         dtype if dtype.is_float() => {
-            // The runtime loses NaN on the way, so it is put back.
-            let extreme = x.reduce(op, axes, false);
-            let any_nan = of_flags(x.is_nan(), "ReduceMax", axes);
-            any_nan.select(x.constant(f64::NAN), extreme)
+            let name = if end == End::Largest { "reduce_max" } else { "reduce_min" };
+            let attrs =
+                vec![("axes", Attr::from(&axes.iter().map(|&a| a as i64).collect::<Vec<_>>()[..]))];
+            x.builder.composite(name, [x], attrs, |[x]| {
+                // The runtime loses NaN on the way, so it is put back.
+                let extreme = x.reduce(op, axes, false);
+                let any_nan = of_flags(x.is_nan(), "ReduceMax", axes);
+                any_nan.select(x.constant(f64::NAN), extreme)
+            })
         }
         _ => x.reduce(op, axes, false),
     }

@@ -1,12 +1,13 @@
 //! Making nodes, with casts around what the runtime cannot compute.
 
+use std::convert::Infallible;
 use std::panic::Location;
 use std::sync::Arc;
 
 use provenance::{EmitterId, Origin, OriginId, Site};
 use smallvec::SmallVec;
 
-use super::{Builder, Place, Problem, Size, SizeOp};
+use super::{Builder, COMPOSITE, Place, Problem, Size, SizeOp};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
@@ -146,6 +147,31 @@ impl Builder {
         let results: SmallVec<[Option<Type>; 1]> = results.iter().cloned().map(Some).collect();
         let origin = self.state.borrow_mut().origin_at(line);
         self.push_as(origin, "", op, inputs, attrs, results)
+    }
+
+    /// What `formula` makes of the operands, as one node called `name` until the passes that look for
+    /// it have run. `attrs` is for those passes alone.
+    #[track_caller]
+    pub fn composite<'g, const N: usize>(
+        &'g self,
+        name: &str,
+        inputs: [Expr<'g>; N],
+        attrs: Attrs<'_>,
+        formula: impl FnOnce([Expr<'g>; N]) -> Expr<'g>,
+    ) -> Expr<'g> {
+        let types = inputs.map(Expr::ty);
+        let body = self.body::<Infallible>(name, &types, |formal| {
+            // There are as many as there are types.
+            let formal = <[Expr<'g>; N]>::try_from(formal).unwrap_or(inputs);
+            Ok(vec![formula(formal)])
+        });
+        let Ok(body) = body;
+        let result = body.outputs.first().map(|&id| self.type_of(id));
+        let origin = self.state.borrow_mut().origin_at(Location::caller());
+        let attrs = attrs.into_iter().chain([("body", body.into())]).collect();
+        let inputs: SmallVec<[Option<Expr<'g>>; 4]> = inputs.iter().copied().map(Some).collect();
+        let mut made = self.push_as(origin, COMPOSITE, name, &inputs, attrs, [result].into());
+        made.swap_remove(0)
     }
 
     /// A node that Python asked for, on the line that `emitter` is: any operator of any domain. No

@@ -135,6 +135,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             producer_name: proto.producer_name.unwrap_or_default(),
             producer_version: proto.producer_version.unwrap_or_default(),
             metadata: pairs(proto.metadata_props),
+            notes: Vec::new(),
         })
     }
 

@@ -58,6 +58,7 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         producer_name: String::new(),
         producer_version: String::new(),
         metadata: Vec::new(),
+        notes: Vec::new(),
     })
 }
 

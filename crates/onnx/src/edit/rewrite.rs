@@ -1,0 +1,174 @@
+//! Putting nodes in the place of others.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::{Edit, for_each_read, rename, resolve};
+use crate::attr::Attr;
+use crate::build::COMPOSITE;
+use crate::model::{Graph, Node, Note};
+use crate::tensor::Tensor;
+use crate::value::{Dim, Type, Value, ValueId};
+
+/// An operator with what it reads.
+#[derive(Clone, Debug)]
+pub struct Op<'a> {
+    pub domain: &'a str,
+    pub name: &'a str,
+    pub inputs: Vec<Option<ValueId>>,
+    pub attrs: Vec<(&'a str, Attr)>,
+}
+
+impl<'a> Op<'a> {
+    /// An operator of ONNX.
+    pub fn new(name: &'a str, inputs: &[ValueId]) -> Op<'a> {
+        let inputs = inputs.iter().copied().map(Some).collect();
+        Op { domain: "", name, inputs, attrs: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn attr(mut self, name: &'a str, value: impl Into<Attr>) -> Op<'a> {
+        self.attrs.push((name, value.into()));
+        self
+    }
+}
+
+impl Edit<'_> {
+    /// Makes a node another operator with the same results, which answers for `fused` as well.
+    pub fn rewrite(&mut self, index: usize, fused: &[usize], op: Op<'_>) {
+        self.fuse(index, fused);
+        let node = &mut self.graph.nodes[index];
+        node.domain = op.domain.into();
+        node.op = op.name.into();
+        node.inputs = op.inputs.into();
+        node.attrs = op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect();
+    }
+
+    /// Makes a node answer for others, which it computes.
+    pub fn fuse(&mut self, index: usize, fused: &[usize]) {
+        for &other in fused {
+            let origin = self.whole_origin(other);
+            self.absorb(index, origin);
+        }
+    }
+
+    /// A node that stands before `index`, and answers for `fused` and for the node there.
+    pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>, ty: Type) -> ValueId {
+        let mut origin = self.whole_origin(index);
+        for &other in fused {
+            let also = self.whole_origin(other);
+            origin = self.table.absorb(origin, also);
+        }
+        let output = self.values.add(Value { ty: Some(ty), ..Value::default() });
+        let node = Node {
+            name: None,
+            domain: op.domain.into(),
+            op: op.name.into(),
+            inputs: op.inputs.into(),
+            outputs: SmallVec::from_slice(&[output]),
+            attrs: op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect(),
+            origin,
+            metadata: Vec::new(),
+        };
+        self.inserted.entry(index).or_default().push(node);
+        output
+    }
+
+    /// A constant that a pass computed for the node at `index`, which answers for `fused` too.
+    pub fn constant(&mut self, index: usize, fused: &[usize], tensor: Tensor) -> ValueId {
+        let mut origin = self.whole_origin(index);
+        for &other in fused {
+            let also = self.whole_origin(other);
+            origin = self.table.absorb(origin, also);
+        }
+        let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
+        self.values.add(Value {
+            ty: Some(Type::new(tensor.dtype, shape)),
+            tensor: Some(tensor.into()),
+            origin: Some(origin),
+            name: None,
+        })
+    }
+
+    /// The opset of the model.
+    pub fn opset(&self) -> i64 {
+        self.opset
+    }
+
+    /// How often a value is read in this graph and its bodies, as of when the edit began; being an
+    /// output counts.
+    pub fn reads(&self, value: ValueId) -> usize {
+        let reads = self.reads.get_or_init(|| {
+            let mut reads: FxHashMap<ValueId, usize> = FxHashMap::default();
+            let mut count = |id: ValueId| *reads.entry(id).or_default() += 1;
+            for node in &self.graph.nodes {
+                for_each_read(node, &mut count);
+            }
+            self.graph.outputs.iter().copied().for_each(&mut count);
+            reads
+        });
+        reads.get(&value).copied().unwrap_or(0)
+    }
+
+    /// Notes that a pattern which ends at `index` was rewritten, or why it was not.
+    pub fn note(&mut self, pass: &'static str, index: usize, declined: Option<String>) {
+        let site = self.table.get_origin(self.graph.nodes[index].origin).primary;
+        self.notes.push(Note { pass, site, declined });
+    }
+
+    /// Puts the nodes of a composite in its place. They were made for the same equation; the ones
+    /// that make its results answer for whatever it absorbed since.
+    pub fn inline_composite(&mut self, index: usize) {
+        if &*self.graph.nodes[index].domain != COMPOSITE {
+            return;
+        }
+        let origin = self.whole_origin(index);
+        let outputs = self.graph.nodes[index].outputs.clone();
+        let mut nodes = Vec::new();
+        let results = open(&mut self.graph.nodes[index], &mut nodes);
+        for (&output, result) in outputs.iter().zip(results) {
+            match nodes.iter_mut().find(|node| node.outputs.contains(&result)) {
+                Some(maker) => maker.origin = self.table.absorb(maker.origin, origin),
+                None => self.wait(output, origin),
+            }
+            self.renamed.insert(output, result);
+            self.keep_output(output, result);
+        }
+        self.inserted.entry(index).or_default().extend(nodes);
+        self.dropped[index] = true;
+    }
+
+    /// Where `before` is an output of the graph, `after` has its name and its type from now on.
+    fn keep_output(&mut self, before: ValueId, after: ValueId) {
+        let name = self.values[before].name.take();
+        if name.is_some() {
+            self.values[after].name = name;
+        }
+    }
+}
+
+/// Takes a composite apart: its nodes, those of composites inside it too, on the actual operands.
+/// Gives the values that stand for its results.
+fn open(node: &mut Node, nodes: &mut Vec<Node>) -> Vec<ValueId> {
+    let body = node.attrs.iter_mut().find_map(|(_, attr)| match attr {
+        Attr::Graph(body) => Some(std::mem::take(&mut **body)),
+        _ => None,
+    });
+    let Graph { inputs, outputs, nodes: inner, .. } = body.unwrap_or_default();
+    let operands = node.inputs.iter().copied();
+    let mut renamed: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+    for (formal, actual) in inputs.into_iter().zip(operands) {
+        renamed.extend(actual.map(|actual| (formal, actual)));
+    }
+    for mut node in inner {
+        rename(&mut node, &renamed);
+        if &*node.domain == COMPOSITE {
+            let outputs = node.outputs.clone();
+            let results = open(&mut node, nodes);
+            renamed.extend(outputs.into_iter().zip(results));
+        } else {
+            nodes.push(node);
+        }
+    }
+    outputs.into_iter().map(|output| resolve(&renamed, output)).collect()
+}

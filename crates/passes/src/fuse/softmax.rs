@@ -1,0 +1,130 @@
+//! `Softmax` and `LogSoftmax`.
+
+use onnx::Op;
+
+use crate::pattern::{Pattern, exp, hole, log, reduce_max, reduce_sum, spread};
+use crate::rewrite::{Declined, Found, Rewrite};
+
+pub(super) const REWRITES: &[Rewrite] = &[
+    Rewrite {
+        name: "fuse-softmax",
+        pattern: softmax,
+        replacement: |found| over_one_axis(found, "Softmax"),
+    },
+    Rewrite {
+        name: "fuse-log-softmax",
+        pattern: log_softmax,
+        replacement: |found| over_one_axis(found, "LogSoftmax"),
+    },
+];
+
+/// `exp(x − max x) / Σ exp(x − max x)`
+fn softmax() -> Pattern {
+    let e = exp(&shifted());
+    &e / spread(&reduce_sum(&e).named("sum")).named("spread sum")
+}
+
+/// `(x − max x) − log Σ exp(x − max x)`
+fn log_softmax() -> Pattern {
+    let sum = spread(&reduce_sum(&exp(&shifted())).named("sum"));
+    shifted() - spread(&log(&sum)).named("spread sum")
+}
+
+fn shifted() -> Pattern {
+    let x = hole("x");
+    &x - spread(&reduce_max(&x).named("max")).named("spread max")
+}
+
+fn over_one_axis(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let axes = found.axes("sum")?;
+    let &[axis] = &axes[..] else {
+        return Err("it is over several axes".into());
+    };
+    if found.axes("max")? != axes {
+        return Err("the largest is over other axes than the sum".into());
+    }
+    found.expect_reduced(found.value("spread max")?, x, &axes)?;
+    found.expect_reduced(found.value("spread sum")?, x, &axes)?;
+    Ok(Op::new(op, &[x]).attr("axis", axis as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn an_exponential_over_its_sum_is_a_softmax() {
+        check(
+            crate::fuse::softmax,
+            "graph g(x:f32[2,3]) -> (y)
+m:f32[2] = jax2onnx.composite::reduce_max(x) {axes=[1]}
+%1:f32[2,1] = Unsqueeze(m, [1]:i64)
+%2:f32[2,3] = Sub(x, %1)
+%3:f32[2,3] = Exp(%2)
+%4:f32[2] = ReduceSum(%3, [1]:i64) {keepdims=0}
+%5:f32[2,1] = Unsqueeze(%4, [1]:i64)
+y:f32[2,3] = Div(%3, %5)",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                m = jax2onnx.composite::reduce_max(x) {axes=[1]}  # 2
+                %0 = Unsqueeze(m, [1]:i64)  # 3
+                %1 = Sub(x, %0)  # 4
+                %2 = Exp(%1)  # 5
+                %3 = ReduceSum(%2, [1]:i64) {keepdims=0}  # 6
+                %4 = Unsqueeze(%3, [1]:i64)  # 7
+                y:f32[2,3] = Softmax(x) {axis=1}  # 8 2 3 4 5 6 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_over_another_axis_is_none() {
+        check(
+            crate::fuse::softmax,
+            "graph g(x:f32[3,3]) -> (y)
+m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
+%1:f32[3,1] = Unsqueeze(m, [1]:i64)
+%2:f32[3,3] = Sub(x, %1)
+%3:f32[3,3] = Exp(%2)
+%4:f32[3] = ReduceSum(%3, [0]:i64) {keepdims=0}
+%5:f32[1,3] = Unsqueeze(%4, [0]:i64)
+y:f32[3,3] = Div(%3, %5)",
+            expect![[r#"
+                graph g(x:f32[3,3]) -> (y)
+                m = jax2onnx.composite::reduce_max(x) {axes=[1]}  # 2
+                %0 = Unsqueeze(m, [1]:i64)  # 3
+                %1 = Sub(x, %0)  # 4
+                %2 = Exp(%1)  # 5
+                %3 = ReduceSum(%2, [0]:i64) {keepdims=0}  # 6
+                %4 = Unsqueeze(%3, [0]:i64)  # 7
+                y:f32[3,3] = Div(%2, %4)  # 8
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_that_is_spread_over_another_axis_is_none() {
+        check(
+            crate::fuse::softmax,
+            "graph g(x:f32[3,3]) -> (y)
+m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
+%1:f32[3,1] = Unsqueeze(m, [1]:i64)
+%2:f32[3,3] = Sub(x, %1)
+%3:f32[3,3] = Exp(%2)
+%4:f32[3] = ReduceSum(%3, [1]:i64) {keepdims=0}
+y:f32[3,3] = Div(%3, %4)",
+            expect![[r#"
+                graph g(x:f32[3,3]) -> (y)
+                m = jax2onnx.composite::reduce_max(x) {axes=[1]}  # 2
+                %0 = Unsqueeze(m, [1]:i64)  # 3
+                %1 = Sub(x, %0)  # 4
+                %2 = Exp(%1)  # 5
+                %3 = ReduceSum(%2, [1]:i64) {keepdims=0}  # 6
+                y:f32[3,3] = Div(%2, %3)  # 7
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,194 @@
+//! Shapes of nodes to look for, written as the formulas that they stand for.
+//!
+//! `&x * (erf(&x / SQRT_2) + 1.0)` is a pattern: `x` is a hole, the same value wherever it stands;
+//! numbers are constants, within what the type can tell apart; sums and products are looked for in
+//! either order.
+
+mod matching;
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::rc::Rc;
+
+pub(crate) use matching::{Bindings, find, uniform};
+
+/// A shape of nodes.
+#[derive(Clone)]
+pub(crate) struct Pattern(Rc<Kind>);
+
+enum Kind {
+    /// Any value; the same one wherever the name stands.
+    Hole(&'static str),
+    /// A constant whose elements are all this number.
+    Number(f64),
+    /// A constant whose elements are all one number, whichever.
+    AnyNumber(&'static str),
+    /// A node. Operands that the pattern does not mention may be there.
+    Node { op: &'static str, operands: Vec<Pattern>, commutes: bool },
+    /// A product of these factors and of numbers that make `number` together, in any order and
+    /// association; dividing by a number counts.
+    Product { factors: Vec<Pattern>, number: f64 },
+    /// What is inside, or what `Unsqueeze`, `Reshape`, `Squeeze` and `Expand` make of it.
+    Spread(Pattern),
+    /// The first of these that fits.
+    Either(Vec<Pattern>),
+    /// What is inside, under a name by which the replacement finds the value.
+    Named(&'static str, Pattern),
+}
+
+impl Pattern {
+    fn new(kind: Kind) -> Pattern {
+        Pattern(Rc::new(kind))
+    }
+
+    /// Gives the value a name.
+    pub(crate) fn named(&self, name: &'static str) -> Pattern {
+        Pattern::new(Kind::Named(name, self.clone()))
+    }
+
+    /// The operators that a node may have for the pattern to begin there.
+    pub(crate) fn roots(&self) -> Vec<&'static str> {
+        match &*self.0 {
+            Kind::Node { op, .. } => vec![op],
+            Kind::Product { .. } => vec!["Mul", "Div"],
+            Kind::Either(patterns) => patterns.iter().flat_map(Pattern::roots).collect(),
+            Kind::Named(_, inner) => inner.roots(),
+            Kind::Spread(inner) => inner.roots(),
+            Kind::Hole(_) | Kind::Number(_) | Kind::AnyNumber(_) => Vec::new(),
+        }
+    }
+}
+
+pub(crate) fn hole(name: &'static str) -> Pattern {
+    Pattern::new(Kind::Hole(name))
+}
+
+/// One number, whichever.
+pub(crate) fn number(name: &'static str) -> Pattern {
+    Pattern::new(Kind::AnyNumber(name))
+}
+
+/// A node with these first operands.
+pub(crate) fn node(op: &'static str, operands: &[&Pattern]) -> Pattern {
+    let operands = operands.iter().map(|&operand| operand.clone()).collect();
+    Pattern::new(Kind::Node { op, operands, commutes: false })
+}
+
+/// A node whose two operands may stand in either order.
+pub(crate) fn either_order(op: &'static str, a: &Pattern, b: &Pattern) -> Pattern {
+    Pattern::new(Kind::Node { op, operands: vec![a.clone(), b.clone()], commutes: true })
+}
+
+/// These factors, times a number.
+pub(crate) fn product(factors: &[&Pattern], number: f64) -> Pattern {
+    let factors = factors.iter().map(|&factor| factor.clone()).collect();
+    Pattern::new(Kind::Product { factors, number })
+}
+
+/// The value, or what broadcasts it: axes of size one, and their expansion.
+pub(crate) fn spread(inner: &Pattern) -> Pattern {
+    Pattern::new(Kind::Spread(inner.clone()))
+}
+
+/// The first of these that fits.
+pub(crate) fn either(patterns: &[&Pattern]) -> Pattern {
+    Pattern::new(Kind::Either(patterns.iter().map(|&pattern| pattern.clone()).collect()))
+}
+
+/// Functions of one operand, by their names in formulas.
+macro_rules! functions {
+    ($($name:ident = $op:literal),* $(,)?) => {
+        $(pub(crate) fn $name(x: &Pattern) -> Pattern {
+            node($op, &[x])
+        })*
+    };
+}
+
+functions! {
+    abs = "Abs",
+    erf = "Erf",
+    erfc = "erfc",
+    exp = "Exp",
+    expm1 = "expm1",
+    log = "Log",
+    log1p = "log1p",
+    reciprocal = "Reciprocal",
+    reduce_max = "reduce_max",
+    reduce_mean = "ReduceMean",
+    reduce_sum = "ReduceSum",
+    sqrt = "Sqrt",
+    tanh = "Tanh",
+}
+
+pub(crate) fn maximum(a: &Pattern, b: &Pattern) -> Pattern {
+    either_order("Max", a, b)
+}
+
+pub(crate) fn minimum(a: &Pattern, b: &Pattern) -> Pattern {
+    either_order("Min", a, b)
+}
+
+/// `max(x, 0)`, as one operator or the other.
+pub(crate) fn relu(x: &Pattern) -> Pattern {
+    either(&[&node("Relu", &[x]), &maximum(x, &0.0.into())])
+}
+
+impl From<f64> for Pattern {
+    fn from(number: f64) -> Pattern {
+        Pattern::new(Kind::Number(number))
+    }
+}
+
+/// `a + b` and the like, for patterns, references to them, and numbers.
+macro_rules! operators {
+    ($($trait:ident $method:ident $op:literal $commutes:literal),* $(,)?) => {
+        $(
+            operators!(@ $trait $method $op $commutes; Pattern, Pattern);
+            operators!(@ $trait $method $op $commutes; Pattern, &Pattern);
+            operators!(@ $trait $method $op $commutes; &Pattern, Pattern);
+            operators!(@ $trait $method $op $commutes; &Pattern, &Pattern);
+            operators!(@ $trait $method $op $commutes; Pattern, f64);
+            operators!(@ $trait $method $op $commutes; &Pattern, f64);
+            operators!(@ $trait $method $op $commutes; f64, Pattern);
+            operators!(@ $trait $method $op $commutes; f64, &Pattern);
+        )*
+    };
+    (@ $trait:ident $method:ident $op:literal $commutes:literal; $left:ty, $right:ty) => {
+        impl $trait<$right> for $left {
+            type Output = Pattern;
+
+            fn $method(self, other: $right) -> Pattern {
+                let operands = vec![Pattern::from(self), Pattern::from(other)];
+                Pattern::new(Kind::Node { op: $op, operands, commutes: $commutes })
+            }
+        }
+    };
+}
+
+impl From<&Pattern> for Pattern {
+    fn from(pattern: &Pattern) -> Pattern {
+        pattern.clone()
+    }
+}
+
+operators! {
+    Add add "Add" true,
+    Mul mul "Mul" true,
+    Sub sub "Sub" false,
+    Div div "Div" false,
+}
+
+impl Neg for &Pattern {
+    type Output = Pattern;
+
+    fn neg(self) -> Pattern {
+        node("Neg", &[self])
+    }
+}
+
+impl Neg for Pattern {
+    type Output = Pattern;
+
+    fn neg(self) -> Pattern {
+        -&self
+    }
+}

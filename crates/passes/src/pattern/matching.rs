@@ -1,0 +1,218 @@
+//! Finding a pattern in a graph.
+
+use onnx::build::COMPOSITE;
+use onnx::{DType, Edit, Tensor, ValueId};
+
+use super::{Kind, Pattern};
+
+/// How many shape operators `spread` looks through.
+const MOST_SPREADS: usize = 4;
+
+const SPREADING: &[&str] = &["Unsqueeze", "Reshape", "Squeeze", "Expand", "Identity"];
+
+/// What the names of a pattern stand for, and the nodes that it takes up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bindings {
+    values: Vec<(&'static str, ValueId)>,
+    pub(crate) nodes: Vec<usize>,
+}
+
+impl Bindings {
+    pub(crate) fn value(&self, name: &str) -> Option<ValueId> {
+        self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    /// Binds a name, or compares with what it stands for.
+    fn bind(&mut self, name: &'static str, value: ValueId) -> bool {
+        match self.value(name) {
+            Some(known) => known == value,
+            None => {
+                self.values.push((name, value));
+                true
+            }
+        }
+    }
+}
+
+/// Looks for the pattern with its last node at `index`.
+pub(crate) fn find(edit: &Edit<'_>, pattern: &Pattern, index: usize) -> Option<Bindings> {
+    let mut bindings = Bindings::default();
+    let result = *edit.node(index).outputs.first()?;
+    let mut search = Search { edit, bindings: &mut bindings };
+    search.value(pattern, result).then_some(bindings)
+}
+
+struct Search<'s, 'e> {
+    edit: &'s Edit<'e>,
+    bindings: &'s mut Bindings,
+}
+
+impl Search<'_, '_> {
+    /// Runs an attempt; what it bound is forgotten where it fails.
+    fn attempt(&mut self, attempt: impl FnOnce(&mut Self) -> bool) -> bool {
+        let (values, nodes) = (self.bindings.values.len(), self.bindings.nodes.len());
+        let fits = attempt(self);
+        if !fits {
+            self.bindings.values.truncate(values);
+            self.bindings.nodes.truncate(nodes);
+        }
+        fits
+    }
+
+    fn value(&mut self, pattern: &Pattern, value: ValueId) -> bool {
+        match &*pattern.0 {
+            Kind::Hole(name) => self.bindings.bind(name, value),
+            Kind::Number(number) => {
+                self.number(value).is_some_and(|(found, dtype)| is_near(found, *number, dtype))
+            }
+            Kind::AnyNumber(name) => {
+                self.number(value).is_some() && self.bindings.bind(name, value)
+            }
+            Kind::Named(name, inner) => {
+                self.attempt(|s| s.value(inner, value) && s.bindings.bind(name, value))
+            }
+            Kind::Either(patterns) => {
+                patterns.iter().any(|pattern| self.attempt(|s| s.value(pattern, value)))
+            }
+            Kind::Spread(inner) => {
+                self.attempt(|s| s.value(inner, value))
+                    || self.through(inner, value, SPREADING, MOST_SPREADS)
+            }
+            Kind::Product { factors, number } => {
+                let factors: Vec<&Pattern> = factors.iter().collect();
+                self.attempt(|s| s.product(&[value], &factors, *number, value, 0))
+            }
+            Kind::Node { op, operands, commutes } => {
+                self.attempt(|s| s.node(op, operands, *commutes, value))
+            }
+        }
+    }
+
+    /// Matches behind up to `most` nodes of these operators.
+    fn through(&mut self, inner: &Pattern, value: ValueId, ops: &[&str], most: usize) -> bool {
+        let Some(index) = self.edit.producer(value).filter(|_| most > 0) else {
+            return false;
+        };
+        let node = self.edit.node(index);
+        if !node.domain.is_empty() || !ops.contains(&&*node.op) {
+            return false;
+        }
+        let Some(operand) = self.edit.input(index, 0) else {
+            return false;
+        };
+        self.attempt(|s| {
+            s.bindings.nodes.push(index);
+            s.attempt(|s| s.value(inner, operand)) || s.through(inner, operand, ops, most - 1)
+        })
+    }
+
+    fn node(&mut self, op: &str, operands: &[Pattern], commutes: bool, value: ValueId) -> bool {
+        let Some(index) = self.edit.producer(value) else {
+            return false;
+        };
+        let node = self.edit.node(index);
+        let is_ours = node.domain.is_empty() || &*node.domain == COMPOSITE;
+        if !is_ours || *node.op != *op || node.inputs.len() < operands.len() {
+            return false;
+        }
+        self.bindings.nodes.push(index);
+        let in_order = |s: &mut Self, order: &[usize]| {
+            operands.iter().zip(order).all(|(pattern, &operand)| {
+                s.edit.input(index, operand).is_some_and(|input| s.value(pattern, input))
+            })
+        };
+        let order: Vec<usize> = (0..operands.len()).collect();
+        self.attempt(|s| in_order(s, &order))
+            || (commutes && self.attempt(|s| in_order(s, &[1, 0])))
+    }
+
+    /// Matches the factors that are left with the values that are open; `number` is what the numbers
+    /// among them must still make.
+    fn product(
+        &mut self,
+        open: &[ValueId],
+        factors: &[&Pattern],
+        number: f64,
+        whole: ValueId,
+        depth: usize,
+    ) -> bool {
+        let Some((&value, rest)) = open.split_first() else {
+            let dtype = self.edit.ty(whole).map_or(DType::F32, |ty| ty.dtype);
+            return factors.is_empty() && is_near(1.0, number, dtype);
+        };
+        if let Some((found, _)) = self.number(value) {
+            return found != 0.0 && self.product(rest, factors, number / found, whole, depth);
+        }
+        for (position, factor) in factors.iter().enumerate() {
+            let mut left = factors.to_vec();
+            left.remove(position);
+            if self
+                .attempt(|s| s.value(factor, value) && s.product(rest, &left, number, whole, depth))
+            {
+                return true;
+            }
+        }
+        if depth > 6 {
+            return false;
+        }
+        let Some(index) = self.edit.producer(value) else {
+            return false;
+        };
+        let node = self.edit.node(index);
+        let operands = (self.edit.input(index, 0), self.edit.input(index, 1));
+        let (true, (Some(a), Some(b))) = (node.domain.is_empty(), operands) else {
+            return false;
+        };
+        self.attempt(|s| {
+            s.bindings.nodes.push(index);
+            match &*s.edit.node(index).op {
+                "Mul" => {
+                    let open = [&[a, b], rest].concat();
+                    s.product(&open, factors, number, whole, depth + 1)
+                }
+                "Div" => s.number(b).is_some_and(|(found, _)| {
+                    let open = [&[a], rest].concat();
+                    s.product(&open, factors, number * found, whole, depth + 1)
+                }),
+                _ => false,
+            }
+        })
+    }
+
+    /// The number that all elements of a constant are.
+    fn number(&self, value: ValueId) -> Option<(f64, DType)> {
+        let tensor = self.edit.tensor(value)?;
+        Some((uniform(tensor)?, tensor.dtype))
+    }
+}
+
+/// The number that all elements are; looks at no more than a few bytes of what is not uniform.
+pub(crate) fn uniform(tensor: &Tensor) -> Option<f64> {
+    let width = tensor.dtype.bits() / 8;
+    if width == 0 || tensor.data.is_empty() {
+        return None;
+    }
+    let first = &tensor.data[..width];
+    if tensor.data.chunks_exact(width).any(|element| element != first) {
+        return None;
+    }
+    let (dtype, shape, data) = (tensor.dtype, Vec::new(), tensor.data.slice(..width));
+    let one = Tensor { dtype, shape, data };
+    match one.floats() {
+        Some(floats) => floats.first().copied(),
+        None => one.ints()?.first().map(|&int| int as f64),
+    }
+}
+
+/// Whether a constant of the type is the nearest to the number, give or take the last digits that
+/// the frameworks' own roundings may differ in.
+fn is_near(found: f64, number: f64, dtype: DType) -> bool {
+    let tolerance = match dtype {
+        DType::F64 => 1e-12,
+        DType::F32 => 1e-6,
+        DType::F16 => 2e-3,
+        DType::Bf16 => 2e-2,
+        _ => 0.0,
+    };
+    found == number || (found - number).abs() <= tolerance * number.abs()
+}

@@ -1,0 +1,188 @@
+//! Rewrites: a pattern, and what stands in its place.
+
+use onnx::expr::reduced_shape;
+use onnx::kernels::{Support, support};
+use onnx::{Attr, DType, Dim, Edit, Node, Op, Tensor, Type, ValueId};
+use rustc_hash::FxHashMap;
+
+use crate::pattern::{Bindings, Pattern, find};
+
+/// A pattern with what is put in its place.
+pub(crate) struct Rewrite {
+    pub name: &'static str,
+    pub pattern: fn() -> Pattern,
+    pub replacement: fn(&mut Found<'_, '_>) -> Result<Op<'static>, Declined>,
+}
+
+/// Why a pattern that was found is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Declined(pub String);
+
+impl From<&str> for Declined {
+    fn from(why: &str) -> Declined {
+        Declined(why.into())
+    }
+}
+
+/// Looks for every rewrite at every node, once, in the order of the nodes.
+pub(crate) fn run(edit: &mut Edit<'_>, rewrites: &[Rewrite]) {
+    let patterns: Vec<Pattern> = rewrites.iter().map(|rewrite| (rewrite.pattern)()).collect();
+    let mut by_root: FxHashMap<&'static str, Vec<usize>> = FxHashMap::default();
+    for (number, pattern) in patterns.iter().enumerate() {
+        for root in pattern.roots() {
+            by_root.entry(root).or_default().push(number);
+        }
+    }
+    for index in 0..edit.len() {
+        let candidates = by_root.get(&*edit.node(index).op);
+        for &number in candidates.into_iter().flatten() {
+            if let Some(bindings) = find(edit, &patterns[number], index)
+                && apply(edit, &rewrites[number], index, bindings)
+            {
+                break;
+            }
+        }
+    }
+}
+
+fn apply(edit: &mut Edit<'_>, rewrite: &Rewrite, index: usize, bindings: Bindings) -> bool {
+    let mut fused = bindings.nodes.clone();
+    fused.retain(|&node| node != index);
+    fused.sort_unstable();
+    fused.dedup();
+    let mut found = Found { edit, root: index, bindings, fused };
+    let replacement = (rewrite.replacement)(&mut found);
+    let Found { fused, .. } = found;
+    match replacement {
+        Ok(op) => {
+            edit.note(rewrite.name, index, None);
+            edit.rewrite(index, &fused, op);
+            true
+        }
+        Err(Declined(why)) => {
+            edit.note(rewrite.name, index, Some(why));
+            false
+        }
+    }
+}
+
+/// A place where a pattern was found.
+pub(crate) struct Found<'f, 'e> {
+    pub edit: &'f mut Edit<'e>,
+    root: usize,
+    bindings: Bindings,
+    fused: Vec<usize>,
+}
+
+impl Found<'_, '_> {
+    /// The value that a name of the pattern stands for.
+    pub(crate) fn value(&self, name: &str) -> Result<ValueId, Declined> {
+        self.bindings.value(name).ok_or_else(|| Declined(format!("`{name}` stands for nothing")))
+    }
+
+    /// The value that a name stands for, where the pattern that was found has it.
+    pub(crate) fn maybe(&self, name: &str) -> Option<ValueId> {
+        self.bindings.value(name)
+    }
+
+    /// The result of the whole pattern.
+    pub(crate) fn result(&self) -> ValueId {
+        self.edit.node(self.root).outputs[0]
+    }
+
+    pub(crate) fn ty(&self, value: ValueId) -> Result<Type, Declined> {
+        self.edit.ty(value).cloned().ok_or_else(|| "a type is not known".into())
+    }
+
+    /// The node that makes what a name stands for.
+    pub(crate) fn node(&self, name: &str) -> Result<&Node, Declined> {
+        let value = self.value(name)?;
+        let index = self.edit.producer(value);
+        Ok(self.edit.node(index.ok_or_else(|| Declined(format!("`{name}` is no node")))?))
+    }
+
+    /// The number that a name stands for.
+    pub(crate) fn number(&self, name: &str) -> Result<f64, Declined> {
+        let tensor = self.edit.tensor(self.value(name)?);
+        let number = tensor.and_then(crate::pattern::uniform);
+        number.ok_or_else(|| Declined(format!("`{name}` is no number")))
+    }
+
+    /// The axes of a reduction, counted from the front and sorted.
+    pub(crate) fn axes(&self, name: &str) -> Result<Vec<usize>, Declined> {
+        let index = self.edit.producer(self.value(name)?);
+        let index = index.ok_or_else(|| Declined(format!("`{name}` is no node")))?;
+        let operand = self.edit.input(index, 0).ok_or("a reduction of nothing")?;
+        let rank = self.ty(operand)?.rank() as i64;
+        let given = match self.edit.node(index).attr("axes") {
+            Some(Attr::Ints(axes)) => Some(axes.to_vec()),
+            _ => {
+                let axes = self.edit.input(index, 1).and_then(|axes| self.edit.tensor(axes));
+                axes.and_then(Tensor::ints)
+            }
+        };
+        let given = given.ok_or("the axes are not known")?;
+        let mut axes: Vec<usize> = given
+            .into_iter()
+            .map(|axis| (if axis < 0 { axis + rank } else { axis }) as usize)
+            .collect();
+        axes.sort_unstable();
+        Ok(axes)
+    }
+
+    /// Declines unless `value` has the shape of `x` with these axes of size one, or that shape
+    /// without them, as what broadcasts over them has.
+    pub(crate) fn expect_reduced(
+        &self,
+        value: ValueId,
+        x: ValueId,
+        axes: &[usize],
+    ) -> Result<(), Declined> {
+        let (found, whole) = (self.ty(value)?.shape, self.ty(x)?.shape);
+        let kept: Vec<Dim> = reduced_shape(&whole, axes, true);
+        let is_kept =
+            kept.ends_with(&found) && kept[..kept.len() - found.len()].iter().all(|dim| dim.is(1));
+        if is_kept { Ok(()) } else { Err("what is reduced is spread over other axes".into()) }
+    }
+
+    /// As [`Found::expect_reduced`], where what is named may not be spread yet.
+    pub(crate) fn expect_reduced_somewhere(
+        &self,
+        name: &str,
+        x: ValueId,
+        axes: &[usize],
+    ) -> Result<(), Declined> {
+        let value = self.value(name)?;
+        let unspread = reduced_shape(&self.ty(x)?.shape, axes, false);
+        if self.ty(value)?.shape[..] == unspread[..] {
+            return Ok(());
+        }
+        self.expect_reduced(value, x, axes)
+    }
+
+    /// Declines where the runtime does not compute the operator on what the value is.
+    pub(crate) fn expect_kernel(&self, op: &str, value: ValueId) -> Result<(), Declined> {
+        let dtype = self.ty(value)?.dtype;
+        match support(op, self.edit.opset(), dtype) {
+            Support::Yes => Ok(()),
+            Support::From(since) => Err(Declined(format!("{op} needs opset {since}"))),
+            Support::No => Err(Declined(format!("the runtime has no {op} of {dtype}"))),
+        }
+    }
+
+    /// A node in front of the replacement.
+    pub(crate) fn emit(&mut self, op: Op<'_>, ty: Type) -> ValueId {
+        self.edit.insert(self.root, &self.fused, op, ty)
+    }
+
+    /// A number for the replacement.
+    pub(crate) fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Declined> {
+        let tensor = Tensor::of_floats(dtype, Vec::new(), &[number]);
+        Ok(self.constant(tensor.ok_or_else(|| Declined(format!("no number of {dtype}")))?))
+    }
+
+    /// A constant for the replacement.
+    pub(crate) fn constant(&mut self, tensor: Tensor) -> ValueId {
+        self.edit.constant(self.root, &self.fused, tensor)
+    }
+}
