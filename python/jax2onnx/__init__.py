@@ -11,6 +11,7 @@ from ._errors import (
     UnsupportedError,
     WriteError,
 )
+from ._function import onnx_function
 
 __all__ = [
     "ConfigError",
@@ -21,6 +22,7 @@ __all__ = [
     "UnsupportedError",
     "WriteError",
     "__version__",
+    "onnx_function",
     "plugins",
     "provenance",
     "to_onnx",

@@ -1,8 +1,10 @@
 //! A program becomes a model.
 
+use std::sync::Arc;
+
 use jaxpr::{Aval, Dim, DimExpr, Program};
-use onnx::build::Place;
-use onnx::{Builder, Expr, Model, Size};
+use onnx::build::{Built, Place};
+use onnx::{Builder, Expr, Function, Model, Size};
 use provenance::{Site, Table};
 
 use crate::ctx::Ctx;
@@ -34,21 +36,22 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
         Ok((inputs, outputs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
             let (inputs, outputs) = (ids(inputs), ids(outputs));
-            let (graph, values, provenance) = builder.finish(&options.model_name, inputs, outputs);
+            let Built { graph, functions, values, table } =
+                builder.finish(&options.model_name, inputs, outputs);
             Ok(Model {
-                graph,
-                functions: Vec::new(),
-                values,
-                provenance,
                 ir_version: ir_version(options.opset),
-                opsets: vec![("".into(), options.opset)],
+                opsets: opsets(options.opset, &functions),
+                graph,
+                functions,
+                values,
+                provenance: table,
                 producer_name: "jax2onnx".into(),
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
             })
         }
         Err(error) => {
-            let (.., table) = builder.finish("", Vec::new(), Vec::new());
+            let Built { table, .. } = builder.finish("", Vec::new(), Vec::new());
             Err(Failure { error, table: Box::new(table) })
         }
     }
@@ -132,6 +135,17 @@ fn outputs<'g>(
         outputs.push(output);
     }
     outputs
+}
+
+/// The operators of ONNX, and the domains of the functions in the order of first use.
+fn opsets(opset: i64, functions: &[Function]) -> Vec<(Arc<str>, i64)> {
+    let mut opsets: Vec<(Arc<str>, i64)> = vec![("".into(), opset)];
+    for function in functions {
+        if !opsets.iter().any(|(domain, _)| *domain == function.domain) {
+            opsets.push((function.domain.clone(), 1));
+        }
+    }
+    opsets
 }
 
 /// The version of the file format: the one that came with the opset, and at least the one that has
