@@ -135,11 +135,11 @@ def _decorated_class(target: type[Any], function: OnnxFunction) -> type[Any]:
         raise ConfigError(f"`{target.__name__}` has no `__call__`, so it cannot be a function")
 
     @functools.wraps(method)
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         from . import _mark
 
         return _mark.call(function, method.__get__(self, type(self)), args, kwargs)
 
-    target.__call__ = __call__
+    target.__call__ = call
     setattr(target, _MARK, function)
     return target

@@ -82,8 +82,9 @@ def _differentiated(primals: Sequence[Any], tangents: Sequence[Any], **params: A
 
 
 def _transposed(cotangents: Sequence[Any], *arrays: Any, **_: Any) -> Sequence[Any]:
+    is_linear: Any = ad.is_undefined_primal
     pairs = zip(cotangents, arrays, strict=True)
-    return [cotangent if ad.is_undefined_primal(array) else None for cotangent, array in pairs]
+    return [cotangent if is_linear(array) else None for cotangent, array in pairs]
 
 
 _mark.multiple_results = True

@@ -202,3 +202,153 @@ fn text(eqn: &jaxpr::Eqn, name: &str) -> Arc<str> {
         _ => "".into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, check_places};
+
+    /// `f` on two lines, and a value of its body that is read after it.
+    const TWO_CALLS: &str = r#"jaxpr main(a:f32[3], w:f32[3]) {
+        b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a @ internal "mark.py":1 in mark < "model.py":10 in main
+        c:f32[3] = sin b @ "model.py":3 in f < internal "mark.py":2 in mark < "model.py":10 in main
+        d:f32[3] = mul c w @ "model.py":4 in f < internal "mark.py":2 in mark < "model.py":10 in main
+        e:f32[3] = onnx_function{edge="leave"; id=0; domain="my"; name="f"} d @ internal "mark.py":3 in mark < "model.py":10 in main
+        g:f32[3] = onnx_function{edge="enter"; id=1; domain="my"; name="f"} e @ internal "mark.py":1 in mark < "model.py":11 in main
+        h:f32[3] = sin g @ "model.py":3 in f < internal "mark.py":2 in mark < "model.py":11 in main
+        i:f32[3] = onnx_function{edge="leave"; id=1; domain="my"; name="f"} h @ internal "mark.py":3 in mark < "model.py":11 in main
+        j:f32[3] = add i c @ "model.py":12 in main
+        return j
+    }"#;
+
+    #[test]
+    fn what_is_between_two_markers_is_a_function_of_what_it_reads() {
+        check(
+            TWO_CALLS,
+            expect![[r#"
+                graph test(in_0:f32[3], in_1:f32[3]) -> (out_0)
+                %0, %1 = my::f(in_0, in_1)
+                %2 = my::f_2(%0)
+                out_0:f32[3] = Add(%2, %1)
+                function my::f(%3:f32[3], %4:f32[3]) -> (%6, %5)
+                %5:f32[3] = Sin(%3)
+                %6:f32[3] = Mul(%5, %4)
+                function my::f_2(%7:f32[3]) -> (%8)
+                %8:f32[3] = Sin(%7)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_outer_part_of_a_call_path_goes_to_the_call() {
+        check_places(
+            TWO_CALLS,
+            expect![[r#"
+                f @ main:10 #
+                f_2 @ main:11 #
+                Add @ main:12 #
+                Sin @ f:3 < mark:2 #
+                Mul @ f:4 < mark:2 #
+                Sin @ f:3 < mark:2 #
+            "#]],
+        );
+    }
+
+    #[test]
+    fn functions_are_nested_and_copy_what_they_only_pass_on() {
+        check(
+            r#"jaxpr main(a:f32[3]) {
+                b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a
+                c:f32[3] = onnx_function{edge="enter"; id=1; domain="my"; name="g"} b
+                d:f32[3] = sin c
+                e:f32[3] = mul d a
+                g:f32[3] = onnx_function{edge="leave"; id=1; domain="my"; name="g"} e
+                h:f32[3] i:f32[3] = onnx_function{edge="leave"; id=0; domain="my"; name="f"} g b
+                return h, i
+            }"#,
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0, out_1)
+                out_0:f32[3], out_1:f32[3] = my::f(in_0)
+                function my::g(%0:f32[3], %1:f32[3]) -> (%3)
+                %2 = Sin(%0)
+                %3:f32[3] = Mul(%2, %1)
+                function my::f(%4:f32[3]) -> (%5, %6)
+                %5:f32[3] = my::g(%4, %4)
+                %6:f32[3] = Identity(%4)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_marker_without_its_partner_is_nothing() {
+        check(
+            r#"jaxpr main(a:f32[3]) {
+                b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a
+                c:f32[3] = sin b
+                d:f32[3] = onnx_function{edge="leave"; id=1; domain="my"; name="f"} c
+                return d
+            }"#,
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                out_0:f32[3] = Sin(in_0)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_body_of_a_loop_calls_a_function_on_what_is_around_it() {
+        check(
+            r#"jaxpr main(a:f32[2,3], w:f32[3]) {
+                b:f32[3] = scan{length=2; reverse=False; num_consts=1; num_carry=1; linear=[False, False, False]; unroll=1; _split_transpose=False; jaxpr=jaxpr body(w:f32[3], c:f32[3], x:f32[3]) {
+                    b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} c
+                    d:f32[3] = mul b w
+                    e:f32[3] = onnx_function{edge="leave"; id=0; domain="my"; name="f"} d
+                    return e
+                }} w w a
+                return b
+            }"#,
+            expect![[r#"
+                graph test(in_0:f32[2,3], in_1:f32[3]) -> (out_0)
+                out_0:f32[3] = Scan(in_1, in_0) {body={
+                  graph scan/body(%0:f32[3], %1:f32[3]) -> (%2)
+                  %2:f32[3] = my::f(%0, in_1)
+                }, num_scan_inputs=1}
+                function my::f(%3:f32[3], %4:f32[3]) -> (%5)
+                %5:f32[3] = Mul(%3, %4)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_size_is_computed_from_an_input_of_the_function() {
+        check(
+            r#"jaxpr main(a:f32[B,3], s:f32[]) {
+                b:f32[B,3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a
+                c:f32[3*B] = reshape{new_sizes=[3*B]; dimensions=None; sharding=None} b
+                d:f32[B] = broadcast_in_dim{shape=[B]; broadcast_dimensions=[]; sharding=None} s
+                e:f32[3*B] g:f32[B] = onnx_function{edge="leave"; id=0; domain="my"; name="f"} c d
+                h:f32[] = onnx_function{edge="enter"; id=1; domain="my"; name="g"} s
+                i:f32[B] = broadcast_in_dim{shape=[B]; broadcast_dimensions=[]; sharding=None} h
+                j:f32[B] = onnx_function{edge="leave"; id=1; domain="my"; name="g"} i
+                return e, g, j
+            }"#,
+            expect![[r#"
+                graph test(in_0:f32[B,3], in_1:f32[]) -> (out_0, out_1, out_2)
+                out_0:f32[3*B], out_1:f32[B] = my::f(in_0, in_1)
+                %0 = Shape(in_0) {end=1, start=0}
+                %1 = Squeeze(%0, [0]:i64)
+                out_2:f32[B] = my::g(in_1, %1)
+                function my::f(%2:f32[B,3], %3:f32[]) -> (%4, %8)
+                %4:f32[3*B] = Reshape(%2, [-1]:i64)
+                %5 = Shape(%2) {end=1, start=0}
+                %6 = Squeeze(%5, [0]:i64)
+                %7 = Unsqueeze(%6, [0]:i64)
+                %8:f32[B] = Expand(%3, %7)
+                function my::g(%9:f32[], %10:i64[]) -> (%12)
+                %11 = Unsqueeze(%10, [0]:i64)
+                %12:f32[B] = Expand(%9, %11)
+            "#]],
+        );
+    }
+}

@@ -266,9 +266,9 @@ mod tests {
                  y = Neg(%0)",
             )
             .unwrap(),
-            &expect![[r"
+            &expect![[r#"
                 If
-                Neg_2
+                g/Neg
                 Neg
                 Neg_1
                 graph f(c:bool[], Neg:f32[]) -> (y)
@@ -281,7 +281,7 @@ mod tests {
                 }}
                 function local::g(g.input_0) -> (y_1)
                 y_1 = Neg(g.input_0)
-            "]],
+            "#]],
         );
     }
 

@@ -183,3 +183,100 @@ impl<'a> Form<'a> {
         self.bytes.extend((number as u64).to_le_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_model;
+
+    #[test]
+    fn equal_bodies_are_one_that_answers_for_all_lines() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3]) -> (y)
+%0:f32[3] = my::f(x)
+%1:f32[3] = my::f_2(%0)
+y:f32[3] = my::f_3(%1)
+function my::f(%2:f32[3]) -> (%4)
+%3:f32[3] = Sin(%2)
+%4:f32[3] = Mul(%3, 2.0)
+function my::f_2(%5:f32[3]) -> (%7)
+%6:f32[3] = Sin(%5)
+%7:f32[3] = Mul(%6, 3.0)
+function my::f_3(%8:f32[3]) -> (%10)
+%9:f32[3] = Sin(%8)
+%10:f32[3] = Mul(%9, 2.0)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = my::f(x)  # 2
+                %1 = my::f_2(%0)  # 3
+                y:f32[3] = my::f(%1)  # 4
+                function my::f(%2:f32[3]) -> (%4)
+                %3 = Sin(%2)  # 6 12
+                %4:f32[3] = Mul(%3, 2.0)  # 7 13
+                function my::f_2(%5:f32[3]) -> (%7)
+                %6 = Sin(%5)  # 9
+                %7:f32[3] = Mul(%6, 3.0)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn another_type_or_another_use_of_the_inputs_makes_another_function() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3], z:f32[B]) -> (a, b, c)
+a:f32[3] = my::f(x, x)
+b:f32[B] = my::f_2(z, z)
+c:f32[3] = my::f_3(x, x)
+function my::f(%0:f32[3], %1:f32[3]) -> (%2)
+%2:f32[3] = Sub(%0, %1)
+function my::f_2(%3:f32[B], %4:f32[B]) -> (%5)
+%5:f32[B] = Sub(%3, %4)
+function my::f_3(%6:f32[3], %7:f32[3]) -> (%8)
+%8:f32[3] = Sub(%7, %6)",
+            expect![[r#"
+                graph g(x:f32[3], z:f32[B]) -> (a, b, c)
+                a:f32[3] = my::f(x, x)  # 2
+                b:f32[B] = my::f_2(z, z)  # 3
+                c:f32[3] = my::f_3(x, x)  # 4
+                function my::f(%0:f32[3], %1:f32[3]) -> (%2)
+                %2:f32[3] = Sub(%0, %1)  # 6
+                function my::f_2(%3:f32[B], %4:f32[B]) -> (%5)
+                %5:f32[B] = Sub(%3, %4)  # 8
+                function my::f_3(%6:f32[3], %7:f32[3]) -> (%8)
+                %8:f32[3] = Sub(%7, %6)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn callers_of_equal_functions_are_equal_and_what_nothing_calls_is_gone() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3]) -> (y)
+%0:f32[3] = my::f_3(x)
+y:f32[3] = my::f_4(%0)
+function my::f(%1:f32[3]) -> (%2)
+%2:f32[3] = Sin(%1)
+function my::f_2(%3:f32[3]) -> (%4)
+%4:f32[3] = Sin(%3)
+function my::f_3(%5:f32[3]) -> (%6)
+%6:f32[3] = my::f(%5)
+function my::f_4(%7:f32[3]) -> (%8)
+%8:f32[3] = my::f_2(%7)
+function my::f_5(%9:f32[3]) -> (%10)
+%10:f32[3] = Cos(%9)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = my::f_2(x)  # 2
+                y:f32[3] = my::f_2(%0)  # 3
+                function my::f(%1:f32[3]) -> (%2)
+                %2:f32[3] = Sin(%1)  # 5 7
+                function my::f_2(%3:f32[3]) -> (%4)
+                %4:f32[3] = my::f(%3)  # 9 11
+            "#]],
+        );
+    }
+}

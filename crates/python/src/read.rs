@@ -38,6 +38,8 @@ pub(crate) struct Reader<'py> {
     kinds: Held<'py, Kind<'py>>,
     scopes: Held<'py, Option<ScopeId>>,
     bodies: Held<'py, Arc<Jaxpr>>,
+    /// The calls of ONNX functions, by the number that Python gave them.
+    calls: FxHashMap<i64, i64>,
 }
 
 /// The variables of the jaxpr that is being read.
@@ -66,6 +68,7 @@ impl<'py> Reader<'py> {
             kinds: Held::default(),
             scopes: Held::default(),
             bodies: Held::default(),
+            calls: FxHashMap::default(),
         })
     }
 

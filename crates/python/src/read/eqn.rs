@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jaxpr::{Atom, Eqn, Params, Place};
+use jaxpr::{Atom, Eqn, Param, Params, Place};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -65,13 +65,29 @@ impl<'py> Reader<'py> {
                 Some(renamed) => {
                     entries.extend(renamed.into_iter().map(|(name, value)| (name.into(), value)));
                 }
-                None => entries.push((name, self.param(&value)?)),
+                None => {
+                    let param = self.param(&value)?;
+                    let param = self.without_count(primitive, &name, param);
+                    entries.push((name, param));
+                }
             }
         }
         if let Some((name, value)) = self.jax.settings_of(primitive) {
             entries.push((name.into(), value));
         }
         Ok(Params::new(entries))
+    }
+
+    /// The number of a call of an ONNX function, counted in this program and not in the process, so
+    /// that the same program is read the same.
+    fn without_count(&mut self, primitive: &str, name: &str, param: Param) -> Param {
+        match (primitive, name, param) {
+            ("onnx_function", "id", Param::Int(count)) => {
+                let next = self.calls.len() as i64;
+                Param::Int(*self.calls.entry(count).or_insert(next))
+            }
+            (.., param) => param,
+        }
     }
 
     fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<Place> {
