@@ -56,15 +56,12 @@ impl<'a> Form<'a> {
 
     fn node(&mut self, node: &Node) {
         self.text(&node.domain);
-        match self.same.get(&(node.domain.clone(), node.op.clone())) {
-            Some(&function) => {
-                self.bytes.push(0);
-                self.number(function);
-            }
-            None => {
-                self.bytes.push(1);
-                self.text(&node.op);
-            }
+        if let Some(&function) = self.same.get(&(node.domain.clone(), node.op.clone())) {
+            self.bytes.push(0);
+            self.number(function);
+        } else {
+            self.bytes.push(1);
+            self.text(&node.op);
         }
         self.number(node.inputs.len());
         node.inputs.iter().for_each(|&id| self.read(id));

@@ -129,7 +129,9 @@ impl Builder {
     fn capture(&self, nodes: &mut [Node], outer: &mut Vec<ValueId>, inner: &mut Vec<ValueId>) {
         let mut state = self.state.borrow_mut();
         let mut own: FxHashSet<ValueId> = inner.iter().copied().collect();
-        nodes.iter().for_each(|node| define(node, &mut own));
+        for node in nodes.iter() {
+            define(node, &mut own);
+        }
         let mut renamed: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         for (&outer, &inner) in outer.iter().zip(inner.iter()) {
             renamed.entry(outer).or_insert(inner);
@@ -255,6 +257,8 @@ fn define(node: &Node, own: &mut FxHashSet<ValueId>) {
     own.extend(node.outputs.iter().copied());
     for body in node.bodies() {
         own.extend(body.inputs.iter().copied());
-        body.nodes.iter().for_each(|node| define(node, own));
+        for node in &body.nodes {
+            define(node, own);
+        }
     }
 }

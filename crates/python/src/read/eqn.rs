@@ -65,11 +65,7 @@ impl<'py> Reader<'py> {
                 Some(renamed) => {
                     entries.extend(renamed.into_iter().map(|(name, value)| (name.into(), value)));
                 }
-                None => {
-                    let param = self.param(&value)?;
-                    let param = self.without_count(primitive, &name, param);
-                    entries.push((name, param));
-                }
+                None => entries.push((name, self.counted(primitive, &value)?)),
             }
         }
         if let Some((name, value)) = self.jax.settings_of(primitive) {
@@ -78,16 +74,15 @@ impl<'py> Reader<'py> {
         Ok(Params::new(entries))
     }
 
-    /// The number of a call of an ONNX function, counted in this program and not in the process, so
-    /// that the same program is read the same.
-    fn without_count(&mut self, primitive: &str, name: &str, param: Param) -> Param {
-        match (primitive, name, param) {
-            ("onnx_function", "id", Param::Int(count)) => {
-                let next = self.calls.len() as i64;
-                Param::Int(*self.calls.entry(count).or_insert(next))
-            }
-            (.., param) => param,
+    /// A parameter. The number of a call of an ONNX function, the one number that its markers have, is
+    /// counted in this program and not in the process, so that the same program is read the same.
+    fn counted(&mut self, primitive: &str, value: &Bound<'py, PyAny>) -> PyResult<Param> {
+        let mut param = self.param(value)?;
+        if let ("onnx_function", Param::Int(count)) = (primitive, &mut param) {
+            let next = self.calls.len() as i64;
+            *count = *self.calls.entry(*count).or_insert(next);
         }
+        Ok(param)
     }
 
     fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<Place> {
