@@ -9,7 +9,7 @@ use smallvec::smallvec;
 use crate::attr::Attr;
 use crate::check::constants_of;
 use crate::edit::{for_each_read, rename};
-use crate::model::{Graph, Model, Node};
+use crate::model::{Function, Graph, Model, Node};
 use crate::value::{Value, ValueId};
 
 /// A function as calls refer to it: its domain and its name.
@@ -91,16 +91,15 @@ impl Model {
         visit_nodes(&self.graph, &mut |node| {
             called.insert((node.domain.clone(), node.op.clone()));
         });
-        for index in (0..self.functions.len()).rev() {
-            let function = &self.functions[index];
-            if called.contains(&(function.domain.clone(), function.name.clone())) {
+        let name = |function: &Function| (function.domain.clone(), function.name.clone());
+        for function in self.functions.iter().rev() {
+            if called.contains(&name(function)) {
                 visit_nodes(&function.body, &mut |node| {
                     called.insert((node.domain.clone(), node.op.clone()));
                 });
-            } else {
-                self.functions.remove(index);
             }
         }
+        self.functions.retain(|function| called.contains(&name(function)));
         self.number_functions();
     }
 
