@@ -12,6 +12,7 @@ from ._errors import (
     UnsupportedError,
     WriteError,
 )
+from ._function import onnx_function
 from ._plugin import plugin
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "UnsupportedError",
     "WriteError",
     "__version__",
+    "onnx_function",
     "plugin",
     "plugins",
     "provenance",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx
 import pytest
 
@@ -55,11 +57,11 @@ def test_the_graph_is_the_same_at_every_level(case: Case) -> None:
         )
 
     plain = export("off")
-    assert not any(node.metadata_props for node in plain.graph.node)
+    assert not any(node.metadata_props for node in nodes_of(plain))
     assert export("off").SerializeToString() == plain.SerializeToString(), "not reproducible"
     for level in LEVELS:
         model = export(level)
-        assert all(node.metadata_props for node in model.graph.node), level
+        assert all(node.metadata_props for node in nodes_of(model)), level
         strip(model)
         assert model.SerializeToString() == plain.SerializeToString(), level
 
@@ -69,11 +71,16 @@ def strip(model: onnx.ModelProto) -> None:
     del model.metadata_props[:]
     for tensor in model.graph.initializer:
         del tensor.metadata_props[:]
-    graphs = [model.graph]
+    for node in nodes_of(model):
+        del node.metadata_props[:]
+
+
+def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Every node, of bodies and functions too."""
+    graphs = [model.graph, *model.functions]
     while graphs:
-        graph = graphs.pop()
-        for node in graph.node:
-            del node.metadata_props[:]
+        for node in graphs.pop().node:
+            yield node
             graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
 
 

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::complex::{Complex, part_type};
 use crate::element::Element;
 use crate::error::{LoweringError, Refused, Result, Stop};
+use crate::function::Equations;
 use crate::plugin::{Lower, Parts, Plugin};
 
 /// The lowering of one program.
@@ -246,7 +247,12 @@ impl<'g> Ctx<'g> {
 
     /// A constant of the jaxpr as an initializer.
     pub fn constant(&self, constant: &jaxpr::Constant) -> std::result::Result<Expr<'g>, Refused> {
-        Ok(self.builder.tensor(tensor(constant)?, constant.name.clone()))
+        let tensor = tensor(constant)?;
+        let is_array = tensor.dtype.is_float() && !tensor.shape.is_empty();
+        Ok(match constant.name.is_some() || is_array {
+            true => self.builder.weight(tensor, constant.name.clone()),
+            false => self.builder.tensor(tensor, None),
+        })
     }
 
     /// Lowers the equations of a body in place: its results, given its arguments.
@@ -294,9 +300,15 @@ impl<'g> Ctx<'g> {
                 ("jit" | "pjit" | "custom_jvp_call", Some(jaxpr::Param::Jaxpr(body))) => {
                     self.is_elementwise(body)
                 }
-                ("clamp" | "convert_element_type" | "integer_pow" | "round" | "select_n", _) => {
-                    true
-                }
+                (
+                    "clamp"
+                    | "convert_element_type"
+                    | "integer_pow"
+                    | "onnx_function"
+                    | "round"
+                    | "select_n",
+                    _,
+                ) => true,
                 (primitive, _) => self
                     .plugins
                     .get(primitive)
@@ -330,28 +342,38 @@ impl<'g> Ctx<'g> {
         for (var, constant) in &jaxpr.constants {
             values[var.index()] = Some(self.constant(constant)?);
         }
-        for eqn in &jaxpr.eqns {
-            let place = self.place(eqn.place, enclosing);
-            let entered = self.builder.enter_plugin(place, &eqn.primitive);
-            let site = self.builder.site();
-            let results = self.eqn(jaxpr, eqn, &values);
-            self.builder.leave(entered);
-            let results = results.map_err(|stop| match stop {
-                Stop::Here(why) => Stop::Inside(LoweringError { why, site }),
-                inside @ Stop::Inside(_) => inside,
-            })?;
-            for (&var, result) in eqn.outputs.iter().zip(results) {
-                values[var.index()] = Some(result);
-            }
+        let equations = Equations::new(jaxpr, enclosing);
+        self.equations(&equations, 0..jaxpr.eqns.len(), None, &mut values)?;
+        self.atoms(&jaxpr.outputs, &values)
+    }
+
+    /// Lowers one equation at its place.
+    pub(crate) fn equation(
+        &self,
+        jaxpr: &Jaxpr,
+        eqn: &jaxpr::Eqn,
+        place: Place,
+        values: &mut [Option<Expr<'g>>],
+    ) -> Result<()> {
+        let entered = self.builder.enter_plugin(place, &eqn.primitive);
+        let site = self.builder.site();
+        let results = self.eqn(jaxpr, eqn, values);
+        self.builder.leave(entered);
+        let results = results.map_err(|stop| match stop {
+            Stop::Here(why) => Stop::Inside(LoweringError { why, site }),
+            inside @ Stop::Inside(_) => inside,
+        })?;
+        for (&var, result) in eqn.outputs.iter().zip(results) {
+            values[var.index()] = Some(result);
         }
-        jaxpr.outputs.iter().map(|atom| self.atom(atom, &values)).collect()
+        Ok(())
     }
 
     /// The place of an equation inside the one that encloses it.
     ///
     /// What a transformation adds around the function that is exported, such as the last transpose
     /// of a `vmap`, has frames of JAX alone: it belongs to the function as a whole.
-    fn place(&self, inner: jaxpr::Place, enclosing: Place) -> Place {
+    pub(crate) fn place(&self, inner: jaxpr::Place, enclosing: Place) -> Place {
         self.builder.table(|table| {
             let mut stack = table.stack_called_from(inner.stack, enclosing.stack);
             let is_users = |stack| table.user_frame(stack).is_some();
@@ -362,7 +384,16 @@ impl<'g> Ctx<'g> {
         })
     }
 
-    pub(crate) fn atom(&self, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {
+    /// What is read there.
+    pub(crate) fn atoms(
+        &self,
+        atoms: &[Atom],
+        values: &[Option<Expr<'g>>],
+    ) -> Result<Vec<Expr<'g>>> {
+        atoms.iter().map(|atom| self.atom(atom, values)).collect()
+    }
+
+    fn atom(&self, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {
         match atom {
             Atom::Literal(literal) => Ok(self.constant(literal)?),
             Atom::Var(var) => values[var.index()].ok_or_else(|| {
@@ -387,8 +418,7 @@ impl<'g> Ctx<'g> {
             let primitive = primitive.clone();
             return Err(Refused::NoPlugin { primitive }.into());
         };
-        let inputs =
-            data.inputs.iter().map(|atom| self.atom(atom, values)).collect::<Result<_>>()?;
+        let inputs = self.atoms(&data.inputs, values)?;
         let outputs = data.outputs.iter().map(|&var| self.ty(jaxpr.aval(var)));
         let eqn = Eqn {
             primitive,

@@ -14,6 +14,7 @@ mod element;
 mod elementwise;
 mod emitted;
 mod error;
+mod function;
 mod index;
 mod linalg;
 mod lower;

@@ -1,8 +1,10 @@
 //! A program becomes a model.
 
+use std::sync::Arc;
+
 use jaxpr::{Aval, Dim, DimExpr, Program};
-use onnx::build::Place;
-use onnx::{Builder, Expr, Model, Size};
+use onnx::build::{Built, Place};
+use onnx::{Builder, Expr, Function, Model, Size};
 use provenance::{Site, Table};
 
 use crate::ctx::Ctx;
@@ -34,15 +36,17 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
         Ok((inputs, outputs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
             let (inputs, outputs) = (ids(inputs), ids(outputs));
-            let opsets = builder.opsets();
-            let (graph, values, provenance) = builder.finish(&options.model_name, inputs, outputs);
+            let mut opsets = builder.opsets();
+            let Built { graph, functions, values, table } =
+                builder.finish(&options.model_name, inputs, outputs);
+            add_domains(&mut opsets, &functions);
             Ok(Model {
-                graph,
-                functions: Vec::new(),
-                values,
-                provenance,
                 ir_version: ir_version(options.opset),
                 opsets,
+                graph,
+                functions,
+                values,
+                provenance: table,
                 producer_name: "jax2onnx".into(),
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
@@ -50,7 +54,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
             })
         }
         Err(error) => {
-            let (.., table) = builder.finish("", Vec::new(), Vec::new());
+            let Built { table, .. } = builder.finish("", Vec::new(), Vec::new());
             Err(Failure { error, table: Box::new(table) })
         }
     }
@@ -134,6 +138,15 @@ fn outputs<'g>(
         outputs.push(output);
     }
     outputs
+}
+
+/// Adds the domains of the functions, in the order of first use.
+fn add_domains(opsets: &mut Vec<(Arc<str>, i64)>, functions: &[Function]) {
+    for function in functions {
+        if !opsets.iter().any(|(domain, _)| *domain == function.domain) {
+            opsets.push((function.domain.clone(), 1));
+        }
+    }
 }
 
 /// The version of the file format: the one that came with the opset, and at least the one that has

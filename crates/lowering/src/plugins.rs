@@ -15,6 +15,7 @@ use crate::elementwise::{
     incomplete_gamma, power, rounding, select_n, special, trigonometric, zeta,
 };
 use crate::emitted::EMITTED;
+use crate::function::onnx_function;
 use crate::index::{
     dynamic_slice, dynamic_update_slice, gather, scatter, scatter_add, scatter_max, scatter_min,
     scatter_mul, scatter_sub,
@@ -277,6 +278,7 @@ pub const PLUGINS: &[Plugin] = &[
     many("jit", jit).parts(),
     many("name", pass_through).parts().ignores(&["name"]),
     many("nonbatchable", pass_through).parts().ignores(&["msg", "allow_constant_across_batch"]),
+    many("onnx_function", onnx_function).parts(),
     many("optimization_barrier", pass_through).parts(),
     many("pjit", jit).parts(),
     many("pvary", pass_through).parts().ignores(&["axes", "axis_index_groups"]),

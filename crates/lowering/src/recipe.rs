@@ -42,8 +42,7 @@ impl<'g> Ctx<'g> {
         recipe: &Recipe,
         values: &[Option<Expr<'g>>],
     ) -> Result<Vec<Expr<'g>>> {
-        let operands = eqn.inputs.iter().map(|atom| self.atom(atom, values));
-        let operands = operands.collect::<Result<Vec<_>>>()?;
+        let operands = self.atoms(&eqn.inputs, values)?;
         let mut slots = Slots { primitive: eqn.primitive.clone(), values: FxHashMap::default() };
         slots.fill((0..).map(Slot), &operands);
         let results = self.steps(recipe, &mut slots)?;

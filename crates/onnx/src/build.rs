@@ -4,8 +4,11 @@
 //! for it, by `#[track_caller]`; nobody who builds mentions either.
 
 mod emit;
+mod function;
 
 pub use emit::Attrs;
+use function::Region;
+pub use function::Results;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,11 +21,13 @@ use provenance::{
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::check::type_of;
 use crate::dtype::DType;
 use crate::expr::Expr;
-use crate::model::{Graph, Node};
+use crate::functions::FunctionNames;
+use crate::model::{Function, Graph, Node};
 use crate::tensor::Tensor;
-use crate::value::{Dim, Type, Value, ValueId, Values};
+use crate::value::{Type, Value, ValueId, Values};
 
 /// The domain of composites: several nodes that passes see as one, until they are put in its place.
 pub const COMPOSITE: &str = "jax2onnx.composite";
@@ -37,18 +42,23 @@ pub struct Builder {
 struct State {
     table: Table,
     values: Values,
-    /// The nodes of the main graph, then of each body that is open.
+    /// The nodes of the main graph, then of each body and function that is open.
     open: Vec<Vec<Node>>,
+    /// The main graph, then each function that is open.
+    regions: Vec<Region>,
+    functions: Vec<Function>,
+    function_names: FunctionNames,
     place: Place,
     emitting: Emitting,
     /// The names of plugins and helpers, so that a function of the lowering is a number.
     names: IndexSet<Arc<str>, FxBuildHasher>,
     origins: FxHashMap<(Place, Emitting, usize), OriginId>,
     constants: FxHashMap<Tensor, ValueId>,
+    /// Arrays of the program, by where their contents are.
+    weights: FxHashMap<(usize, Type), ValueId>,
     sizes: FxHashMap<Arc<str>, Size>,
     /// The domains besides ONNX's own that nodes are of, with the version that the model needs.
     domains: BTreeMap<Arc<str>, i64>,
-    size_values: FxHashMap<Arc<str>, ValueId>,
     problem: Option<Problem>,
 }
 
@@ -107,7 +117,8 @@ pub enum Problem {
 impl Builder {
     /// Starts a graph for models of this opset; places refer to `table`.
     pub fn new(opset: i64, table: Table) -> Builder {
-        let state = State { table, open: vec![Vec::new()], ..State::default() };
+        let (open, regions) = (vec![Vec::new()], vec![Region::default()]);
+        let state = State { table, open, regions, ..State::default() };
         Builder { opset, state: RefCell::new(state) }
     }
 
@@ -132,16 +143,30 @@ impl Builder {
         if is_small && let Some(&id) = state.constants.get(&tensor) {
             return Expr { builder: self, id };
         }
-        let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
         let id = state.values.add(Value {
             name,
-            ty: Some(Type::new(tensor.dtype, shape)),
+            ty: Some(type_of(&tensor)),
             tensor: Some(Arc::new(tensor.clone())),
-            origin: None,
+            ..Value::default()
         });
         if is_small {
             state.constants.insert(tensor, id);
         }
+        Expr { builder: self, id }
+    }
+
+    /// An array of the program as an initializer. Where it comes again it is the same value.
+    pub fn weight(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
+        let mut state = self.state.borrow_mut();
+        let ty = type_of(&tensor);
+        let key = (tensor.data.as_ptr().addr(), ty.clone());
+        if let Some(&id) = state.weights.get(&key) {
+            return Expr { builder: self, id };
+        }
+        let value =
+            Value { name, ty: Some(ty), tensor: Some(Arc::new(tensor)), ..Value::default() };
+        let id = state.values.add(Value { is_weight: true, ..value });
+        state.weights.insert(key, id);
         Expr { builder: self, id }
     }
 
@@ -281,13 +306,8 @@ impl Builder {
         self.value(Value { ty: Some(ty), ..Value::default() })
     }
 
-    /// Ends the building: the main graph, with every value and the table.
-    pub fn finish(
-        self,
-        name: &str,
-        inputs: Vec<ValueId>,
-        outputs: Vec<ValueId>,
-    ) -> (Graph, Values, Table) {
+    /// Ends the building: the main graph, with the functions, every value and the table.
+    pub fn finish(self, name: &str, inputs: Vec<ValueId>, outputs: Vec<ValueId>) -> Built {
         let mut state = self.state.into_inner();
         let graph = Graph {
             name: name.into(),
@@ -295,7 +315,8 @@ impl Builder {
             outputs,
             nodes: state.open.pop().unwrap_or_default(),
         };
-        (graph, state.values, state.table)
+        let State { functions, values, table, .. } = state;
+        Built { graph, functions, values, table }
     }
 
     pub(crate) fn type_of(&self, id: ValueId) -> Type {
@@ -346,6 +367,14 @@ impl Builder {
     fn note(&self, problem: Problem) {
         self.state.borrow_mut().problem.get_or_insert(problem);
     }
+}
+
+/// What was built.
+pub struct Built {
+    pub graph: Graph,
+    pub functions: Vec<Function>,
+    pub values: Values,
+    pub table: Table,
 }
 
 /// What was being lowered before, to be handed back to [`Builder::leave`].

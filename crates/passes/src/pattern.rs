@@ -51,8 +51,7 @@ impl Pattern {
             Kind::Node { op, .. } => vec![op],
             Kind::Product { .. } => vec!["Mul", "Div"],
             Kind::Either(patterns) => patterns.iter().flat_map(Pattern::roots).collect(),
-            Kind::Named(_, inner) => inner.roots(),
-            Kind::Spread(inner) => inner.roots(),
+            Kind::Named(_, inner) | Kind::Spread(inner) => inner.roots(),
             Kind::Hole(_) | Kind::Number(_) | Kind::AnyNumber(_) => Vec::new(),
         }
     }

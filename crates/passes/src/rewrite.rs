@@ -114,12 +114,11 @@ impl Found<'_, '_> {
         let index = index.ok_or_else(|| Declined(format!("`{name}` is no node")))?;
         let operand = self.edit.input(index, 0).ok_or("a reduction of nothing")?;
         let rank = self.ty(operand)?.rank() as i64;
-        let given = match self.edit.node(index).attr("axes") {
-            Some(Attr::Ints(axes)) => Some(axes.to_vec()),
-            _ => {
-                let axes = self.edit.input(index, 1).and_then(|axes| self.edit.tensor(axes));
-                axes.and_then(Tensor::ints)
-            }
+        let given = if let Some(Attr::Ints(axes)) = self.edit.node(index).attr("axes") {
+            Some(axes.to_vec())
+        } else {
+            let axes = self.edit.input(index, 1).and_then(|axes| self.edit.tensor(axes));
+            axes.and_then(Tensor::ints)
         };
         let given = given.ok_or("the axes are not known")?;
         let mut axes: Vec<usize> = given
@@ -183,6 +182,11 @@ impl Found<'_, '_> {
 
     /// A constant for the replacement.
     pub(crate) fn constant(&mut self, tensor: Tensor) -> ValueId {
-        self.edit.constant(self.root, &self.fused, tensor)
+        self.computed(tensor, &[])
+    }
+
+    /// A constant that was computed from others.
+    pub(crate) fn computed(&mut self, tensor: Tensor, from: &[ValueId]) -> ValueId {
+        self.edit.constant(self.root, &self.fused, tensor, from)
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Reader<'py> {
     plugins: Option<Plugins<'py>>,
     /// What plugins raised.
     failures: Vec<PyErr>,
+    /// The calls of ONNX functions, by the number that Python gave them.
+    calls: FxHashMap<i64, i64>,
 }
 
 /// The variables of the jaxpr that is being read.
@@ -74,6 +76,7 @@ impl<'py> Reader<'py> {
             bodies: Held::default(),
             plugins,
             failures: Vec::new(),
+            calls: FxHashMap::default(),
         })
     }
 

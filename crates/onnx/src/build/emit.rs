@@ -136,7 +136,7 @@ impl Builder {
         outputs.into_iter().next().unwrap_or(value)
     }
 
-    fn push<'g>(
+    pub(super) fn push<'g>(
         &'g self,
         line: &'static Location<'static>,
         op: &str,
@@ -231,34 +231,18 @@ impl Builder {
 
     /// The size of an axis, as a scalar of 64-bit integers.
     ///
-    /// A named size is computed once, in the main graph, where every body can see it.
+    /// A named size is computed once, in the main graph or in the function around, where every body
+    /// can see it.
     #[track_caller]
     pub fn size(&self, dim: &Dim) -> Expr<'_> {
-        let name = match dim {
-            Dim::Known(size) => return self.constant_ints(DType::I64, &[], &[*size]),
-            Dim::Named(name) => name,
-        };
-        let (known, recipe) = {
-            let state = self.state.borrow();
-            (state.size_values.get(name).copied(), state.sizes.get(name).cloned())
-        };
-        if let Some(id) = known {
-            return Expr { builder: self, id };
+        match dim {
+            Dim::Known(size) => self.constant_ints(DType::I64, &[], &[*size]),
+            Dim::Named(name) => self.size_in(self.innermost_region(), name),
         }
-        let Some(recipe) = recipe else {
-            return self
-                .broken(format!("the size `{name}` is not known"), Type::new(DType::I64, []));
-        };
-        let bodies = self.state.borrow_mut().open.split_off(1);
-        let value = self.compute_size(&recipe);
-        let mut state = self.state.borrow_mut();
-        state.open.extend(bodies);
-        state.size_values.insert(name.clone(), value.id);
-        value
     }
 
     #[track_caller]
-    fn compute_size(&self, size: &Size) -> Expr<'_> {
+    pub(super) fn compute_size(&self, size: &Size) -> Expr<'_> {
         match size {
             Size::Known(size) => self.constant_ints(DType::I64, &[], &[*size]),
             Size::Axis(id, axis) => {

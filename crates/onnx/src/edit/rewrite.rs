@@ -74,19 +74,34 @@ impl Edit<'_> {
         output
     }
 
-    /// A constant that a pass computed for the node at `index`, which answers for `fused` too.
-    pub fn constant(&mut self, index: usize, fused: &[usize], tensor: Tensor) -> ValueId {
+    /// A constant that a pass computed for the node at `index`, which answers for `fused` too. It is
+    /// a weight where one of those it was computed `from` is, and keeps the name of the one whose
+    /// contents it has.
+    pub fn constant(
+        &mut self,
+        index: usize,
+        fused: &[usize],
+        tensor: Tensor,
+        from: &[ValueId],
+    ) -> ValueId {
         let mut origin = self.whole_origin(index);
         for &other in fused {
             let also = self.whole_origin(other);
             origin = self.table.absorb(origin, also);
         }
+        let sources = from.iter().map(|&id| &self.values[id]);
+        let is_weight = sources.clone().any(|source| source.is_weight);
+        let same = |source: &Value| {
+            source.tensor.as_ref().is_some_and(|other| other.data.as_ptr() == tensor.data.as_ptr())
+        };
+        let name = sources.filter(|source| same(source)).find_map(|source| source.name.clone());
         let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
         self.values.add(Value {
             ty: Some(Type::new(tensor.dtype, shape)),
             tensor: Some(tensor.into()),
             origin: Some(origin),
-            name: None,
+            name,
+            is_weight,
         })
     }
 

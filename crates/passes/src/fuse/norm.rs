@@ -176,7 +176,7 @@ fn last_axes_of(
     let target = target.ok_or("the normalized size is not known")?;
     if let Some(tensor) = found.edit.tensor(value) {
         let renamed = Tensor { shape: target, ..tensor.clone() };
-        return Ok(found.constant(renamed));
+        return Ok(found.computed(renamed, &[value]));
     }
     let count = target.len() as i64;
     let shape = Tensor::of_ints(onnx::DType::I64, vec![count], &target).ok_or("no shape")?;

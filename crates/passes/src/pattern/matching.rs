@@ -24,13 +24,11 @@ impl Bindings {
 
     /// Binds a name, or compares with what it stands for.
     fn bind(&mut self, name: &'static str, value: ValueId) -> bool {
-        match self.value(name) {
-            Some(known) => known == value,
-            None => {
-                self.values.push((name, value));
-                true
-            }
+        if let Some(known) = self.value(name) {
+            return known == value;
         }
+        self.values.push((name, value));
+        true
     }
 }
 
