@@ -160,15 +160,15 @@ def to_onnx(
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
-    from . import _trace
+    from . import _call, _trace
 
     closed_jaxpr = _trace.trace(
         fn,
         inputs,
         input_params or {},
         double_precision=enable_double_precision,
-        inputs_as_nchw=inputs_as_nchw or (),
-        outputs_as_nchw=outputs_as_nchw or (),
+        inputs_as_nchw=_call.positions(inputs_as_nchw, "inputs_as_nchw"),
+        outputs_as_nchw=_call.positions(outputs_as_nchw, "outputs_as_nchw"),
     )
     if record_primitive_calls_file is not None:
         _record(closed_jaxpr, settings, record_primitive_calls_file)

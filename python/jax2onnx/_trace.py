@@ -45,21 +45,23 @@ def trace(
 ) -> "ClosedJaxpr":
     """Trace `fn` on inputs that have the given specs."""
     params = input_params or {}
-    with _double_precision() if double_precision else contextlib.nullcontext():
+    with keeping_double_precision(double_precision):
         specs = arguments(inputs, double_precision=double_precision)
         traced = fn
         if inputs_as_nchw or outputs_as_nchw:
             traced, specs = _call.in_other_layout(fn, specs, inputs_as_nchw, outputs_as_nchw)
         keywords = _call.param_specs(params, double_precision=double_precision)
         try:
-            return jax.make_jaxpr(traced)(*specs, **keywords)
+            closed_jaxpr = jax.make_jaxpr(traced)(*specs, **keywords)
         except TypeError as error:
             flags = [name for name, spec in keywords.items() if _call.is_flag(spec)]
             if flags and isinstance(error, jax.errors.ConcretizationTypeError):
-                return _trace_both_ways(traced, specs, keywords, flags)
-            if not params:
-                _check_signature(fn, specs, error)
-            raise
+                closed_jaxpr = _trace_both_ways(traced, specs, keywords, flags)
+            else:
+                _check_signature(fn, specs, keywords, error)
+                raise
+    _call.check_images(closed_jaxpr.out_avals, outputs_as_nchw, "outputs_as_nchw", "output")
+    return closed_jaxpr
 
 
 def _trace_both_ways(
@@ -83,7 +85,7 @@ def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[
     dtype = np.dtype("float64" if double_precision else "float32")
 
     def leaf(where: str, spec: Any) -> Any:
-        if _is_shape(spec):
+        if is_shape(spec):
             return _struct(_shape(spec, symbols, where), dtype)
         if isinstance(spec, bool | int | float | complex):
             return spec
@@ -101,7 +103,7 @@ def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[
         def named(path: Any, part: Any) -> Any:
             return leaf(f"inputs[{index}]{tree_util.keystr(path)}", part)
 
-        return tree_util.tree_map_with_path(named, spec, is_leaf=_is_shape)
+        return tree_util.tree_map_with_path(named, spec, is_leaf=is_shape)
 
     return [argument(index, spec) for index, spec in enumerate(inputs)]
 
@@ -130,8 +132,34 @@ def folders() -> list[str]:
     return [os.path.dirname(module.__file__) for module in (jax, jaxlib) if module.__file__]
 
 
-def _double_precision() -> contextlib.AbstractContextManager[Any]:
-    """A block in which 64-bit types are kept; JAX 0.6 has it among the experiments."""
+def leaves(tree: Any) -> list[Any]:
+    """The arrays of a container, in the order in which they are inputs of the model."""
+    return list(tree_util.tree_leaves(tree))
+
+
+def evaluate(
+    fn: Callable[..., Any], arguments: Sequence[Any], params: Mapping[str, Any]
+) -> list["np.ndarray[Any, Any]"]:
+    """What JAX computes, with products of full precision on every device."""
+    with jax.default_matmul_precision("highest"):
+        results = fn(*arguments, **params)
+    return [in_parts(result, complex_too=False) for result in leaves(results)]
+
+
+def in_parts(array: Any, *, complex_too: bool = True) -> "np.ndarray[Any, Any]":
+    """An array as the model has it: keys, and complex numbers, have an axis of parts."""
+    if jax.numpy.issubdtype(getattr(array, "dtype", np.bool_), jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(array))
+    known = np.asarray(jax.numpy.asarray(array))
+    if complex_too and known.dtype.kind == "c":
+        return np.stack([known.real, known.imag], axis=-1)
+    return known
+
+
+def keeping_double_precision(wanted: bool) -> contextlib.AbstractContextManager[Any]:
+    """A block in which 64-bit types are kept, if wanted; JAX 0.6 has it among the experiments."""
+    if not wanted:
+        return contextlib.nullcontext()
     enable: Any = getattr(jax, "enable_x64", None)
     if enable is None:
         enable = importlib.import_module("jax.experimental").enable_x64
@@ -144,30 +172,34 @@ def _check_inputs(inputs: Any) -> None:
         raise InputSpecError(
             f"`inputs` is {_shown(inputs)}, and should be a list with one spec an argument: {_HELP}"
         )
-    if isinstance(inputs, tuple) and inputs and _is_shape(inputs):
+    if isinstance(inputs, tuple) and inputs and is_shape(inputs):
         raise InputSpecError(
             f"`inputs` is the shape {inputs!r}, and should be a list with one spec an argument: "
             f"use [{inputs!r}]"
         )
 
 
-def _check_signature(fn: Any, specs: Sequence[Any], error: TypeError) -> None:
+def _check_signature(
+    fn: Any, specs: Sequence[Any], keywords: Mapping[str, Any], error: TypeError
+) -> None:
     """Say that the inputs are too few or too many, where that is why the call failed."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
         return
     try:
-        signature.bind(*specs)
+        signature.bind(*specs, **keywords)
     except TypeError as reason:
         name = getattr(fn, "__name__", type(fn).__name__)
         count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
+        if keywords:
+            count += " and " + ", ".join(f"`{name}`" for name in sorted(keywords))
         raise InputSpecError(
             f"`{name}{signature}` cannot be called with {count}: {reason}"
         ) from error
 
 
-def _is_shape(spec: Any) -> bool:
+def is_shape(spec: Any) -> bool:
     """Whether a container is a shape: its entries are sizes.
 
     A number among sizes was meant to be one, and is refused as such.
@@ -199,8 +231,8 @@ class _Symbols:
 
     def __init__(self, inputs: Any) -> None:
         self._scope: Any = None
-        for spec in tree_util.tree_leaves(inputs, is_leaf=_is_shape):
-            sizes = spec if _is_shape(spec) else getattr(spec, "shape", ())
+        for spec in tree_util.tree_leaves(inputs, is_leaf=is_shape):
+            sizes = spec if is_shape(spec) else getattr(spec, "shape", ())
             for size in sizes if isinstance(sizes, list | tuple) else ():
                 if _is_symbolic(size):
                     self._scope = size.scope

@@ -103,7 +103,7 @@ def test_inputs_and_outputs_get_the_names_that_are_asked_for() -> None:
         ({"input_names": [""]}, "not a text, or an empty one"),
         ({"inputs_as_nchw": [0]}, "input 0, which has 2 axes and not 4"),
         ({"inputs_as_nchw": [3]}, "input 3, and there are 1"),
-        ({"outputs_as_nchw": [0]}, "output 0, which is no image of 4 axes"),
+        ({"outputs_as_nchw": [0]}, "output 0, which has 2 axes and not 4$"),
         ({"export_mode": "phone"}, "`phone` is not an export mode: use standard, web"),
         ({"normalization_mode": "x"}, "`x` is not a normalization mode: use auto"),
     ],
