@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _tiers
+from . import _config, _core, _progress, _tiers
 from ._config import Level, PathPolicy, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 
@@ -162,6 +162,7 @@ def to_onnx(
 
     from . import _call, _trace
 
+    _progress.stage("tracing")
     closed_jaxpr = _trace.trace(
         fn,
         inputs,
@@ -172,6 +173,7 @@ def to_onnx(
     )
     if record_primitive_calls_file is not None:
         _record(closed_jaxpr, settings, record_primitive_calls_file)
+    _progress.stage("converting")
     data = export_traced(
         closed_jaxpr,
         model_name=model_name,

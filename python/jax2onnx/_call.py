@@ -16,12 +16,16 @@ TO_NCHW = (0, 3, 1, 2)
 _struct: Any = jax.ShapeDtypeStruct
 
 
-def param_specs(params: Mapping[str, Any], *, double_precision: bool) -> dict[str, Any]:
-    """What JAX traces the keyword inputs with."""
+def param_specs(
+    params: Mapping[str, Any], array: Callable[[str, Any], Any], *, double_precision: bool
+) -> dict[str, Any]:
+    """What JAX traces the keyword inputs with; `array` turns a spec into it."""
     number = np.dtype("float64" if double_precision else "float32")
     whole = np.dtype("int64" if double_precision else "int32")
 
     def spec(name: str, value: Any) -> Any:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"`input_params` has the key {name!r}: a key is the name of an input")
         match value:
             case bool():
                 return _struct((), np.dtype("bool"))
@@ -30,12 +34,14 @@ def param_specs(params: Mapping[str, Any], *, double_precision: bool) -> dict[st
             case float():
                 return _struct((), number)
         if hasattr(value, "shape") and hasattr(value, "dtype"):
-            return _struct(value.shape, value.dtype)
+            return array(f"input_params[{name!r}]", value)
         raise UnsupportedError(
             f"`input_params[{name!r}]` is {value!r}, which no model has as an input: bind it with "
             "functools.partial"
         )
 
+    if not isinstance(params, Mapping):
+        raise ConfigError(f"`input_params` is {params!r}, and should be a dictionary")
     return {name: spec(name, value) for name, value in params.items()}
 
 

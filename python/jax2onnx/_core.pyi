@@ -1,6 +1,6 @@
 """The Rust side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ._tiers import TierRules
 
@@ -43,4 +43,4 @@ class PluginInfo:
     ops: list[str]
 
 def plugins() -> list[PluginInfo]: ...
-def main(arguments: Sequence[str]) -> int: ...
+def main(arguments: Sequence[str], export: Callable[..., int] | None = None) -> int: ...

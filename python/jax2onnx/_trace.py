@@ -46,11 +46,11 @@ def trace(
     """Trace `fn` on inputs that have the given specs."""
     params = input_params or {}
     with keeping_double_precision(double_precision):
-        specs = arguments(inputs, double_precision=double_precision)
+        read = _Specs(inputs, params, double_precision=double_precision)
+        specs, keywords = read.arguments, read.keywords
         traced = fn
         if inputs_as_nchw or outputs_as_nchw:
             traced, specs = _call.in_other_layout(fn, specs, inputs_as_nchw, outputs_as_nchw)
-        keywords = _call.param_specs(params, double_precision=double_precision)
         try:
             closed_jaxpr = jax.make_jaxpr(traced)(*specs, **keywords)
         except TypeError as error:
@@ -80,13 +80,30 @@ def _trace_both_ways(
 
 def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[Any]:
     """Turn input specs into what JAX can trace with."""
-    _check_inputs(inputs)
-    symbols = _Symbols(inputs)
-    dtype = np.dtype("float64" if double_precision else "float32")
+    return _Specs(inputs, {}, double_precision=double_precision).arguments
 
-    def leaf(where: str, spec: Any) -> Any:
+
+class _Specs:
+    """What JAX traces with, for the positional inputs and those by keyword."""
+
+    def __init__(
+        self, inputs: Sequence[Any], params: Mapping[str, Any], *, double_precision: bool
+    ) -> None:
+        _check_inputs(inputs)
+        self._symbols = _Symbols([inputs, list(params.values())])
+        self._dtype = np.dtype("float64" if double_precision else "float32")
+        self.arguments = [self._argument(f"inputs[{i}]", spec) for i, spec in enumerate(inputs)]
+        self.keywords = _call.param_specs(params, self._leaf, double_precision=double_precision)
+
+    def _argument(self, where: str, spec: Any) -> Any:
+        def named(path: Any, part: Any) -> Any:
+            return self._leaf(where + tree_util.keystr(path), part)
+
+        return tree_util.tree_map_with_path(named, spec, is_leaf=is_shape)
+
+    def _leaf(self, where: str, spec: Any) -> Any:
         if is_shape(spec):
-            return _struct(_shape(spec, symbols, where), dtype)
+            return _struct(_shape(spec, self._symbols, where), self._dtype)
         if isinstance(spec, bool | int | float | complex):
             return spec
         shape, element = getattr(spec, "shape", None), getattr(spec, "dtype", None)
@@ -96,16 +113,8 @@ def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[
                     f"{where} has elements of type {element}, which are no numbers"
                 )
             weak = bool(getattr(spec, "weak_type", False))
-            return _struct(_shape(shape, symbols, where), element, weak_type=weak)
+            return _struct(_shape(shape, self._symbols, where), element, weak_type=weak)
         raise InputSpecError(f"{where} is {_shown(spec)}, which is no input spec: use {_HELP}")
-
-    def argument(index: int, spec: Any) -> Any:
-        def named(path: Any, part: Any) -> Any:
-            return leaf(f"inputs[{index}]{tree_util.keystr(path)}", part)
-
-        return tree_util.tree_map_with_path(named, spec, is_leaf=is_shape)
-
-    return [argument(index, spec) for index, spec in enumerate(inputs)]
 
 
 def definition(fn: Any) -> tuple[str, int, str] | None:
