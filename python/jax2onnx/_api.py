@@ -1,5 +1,6 @@
 """The export itself."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _progress, _tiers
+from . import _config, _core, _progress, _tiers, _web
 from ._config import Level, PathPolicy, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 
@@ -137,7 +138,8 @@ def to_onnx(
         outputs_as_nchw: Positions of images that the model gives as NCHW, and `fn` as NHWC.
         input_names: Names of the positional inputs, in place of those of the arguments.
         output_names: Names of the outputs.
-        export_mode: `"web"` writes one file with all weights in it, for browsers.
+        export_mode: `"web"` is for onnxruntime-web: one file with all weights in it, and inputs
+            and outputs of types that JavaScript has.
         normalization_mode: Whether operators such as `LayerNormalization` are wanted. None is
             emitted yet, so every mode gives the same model.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
@@ -171,21 +173,25 @@ def to_onnx(
         inputs_as_nchw=_call.positions(inputs_as_nchw, "inputs_as_nchw"),
         outputs_as_nchw=_call.positions(outputs_as_nchw, "outputs_as_nchw"),
     )
+    in_names, out_names = _names(closed_jaxpr, input_names, output_names, input_params or {})
+    if export_mode == "web":
+        _web.check_types(closed_jaxpr, in_names, out_names)
     if record_primitive_calls_file is not None:
-        _record(closed_jaxpr, settings, record_primitive_calls_file)
+        _record(closed_jaxpr, _trace.definition(fn), settings, record_primitive_calls_file)
     _progress.stage("converting")
-    data = export_traced(
-        closed_jaxpr,
-        model_name=model_name,
-        opset=opset,
-        settings=settings,
-        export_stack=stack,
-        definition=_trace.definition(fn),
-        input_names=_names(input_names, "input", closed_jaxpr, input_params or {}),
-        output_names=_names(output_names, "output", closed_jaxpr, {}),
-        output_path=path,
-        external_threshold=_EXTERNAL_THRESHOLD if export_mode == "standard" else sys.maxsize,
-    )
+    with _web.one_file() if export_mode == "web" else contextlib.nullcontext():
+        data = export_traced(
+            closed_jaxpr,
+            model_name=model_name,
+            opset=opset,
+            settings=settings,
+            export_stack=stack,
+            definition=_trace.definition(fn),
+            input_names=in_names,
+            output_names=out_names,
+            output_path=path,
+            external_threshold=_EXTERNAL_THRESHOLD if export_mode == "standard" else sys.maxsize,
+        )
     if path is not None:
         return path
     return _model(data or b"", return_mode)
@@ -245,20 +251,38 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
 
 
 def _names(
-    names: Sequence[str] | None,
-    what: Literal["input", "output"],
     closed_jaxpr: Any,
-    named_already: Mapping[str, Any],
-) -> list[str]:
-    """The names that were asked for, one each and none twice; then those of keyword inputs."""
-    if names is None and not named_already:
-        return []
-    avals = closed_jaxpr.in_avals if what == "input" else closed_jaxpr.out_avals
-    count = len(avals) - len(named_already)
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+    input_params: Mapping[str, Any],
+) -> tuple[list[str], list[str]]:
+    """The names of all inputs and outputs that were asked for; one name is one value."""
+    # JAX has keyword arguments behind the others, sorted.
+    by_keyword = sorted(input_params)
+    positional = len(closed_jaxpr.in_avals) - len(by_keyword)
+    known = closed_jaxpr.jaxpr.debug_info.arg_names or ()
+    inputs = _given(input_names, "input", positional)
+    if inputs is None:
+        inputs = [known[i] if i < len(known) and known[i] else f"in_{i}" for i in range(positional)]
+    inputs += by_keyword
+    outputs = _given(output_names, "output", len(closed_jaxpr.out_avals)) or []
+    for name in input_names or ():
+        if name in input_params:
+            raise ConfigError(f"`input_names` has {name}, which is a name of `input_params`")
+    for name in outputs:
+        if name in inputs:
+            raise ConfigError(f"`output_names` has {name}, which is the name of an input")
+    return inputs, outputs
+
+
+def _given(
+    names: Sequence[str] | None, what: Literal["input", "output"], count: int
+) -> list[str] | None:
+    """The names that were asked for, one each."""
     if names is None:
-        known = closed_jaxpr.jaxpr.debug_info.arg_names or ()
-        names = [name or f"in_{i}" for i, name in enumerate(known[:count])]
-        names += [f"in_{i}" for i in range(len(names), count)]
+        return None
+    if isinstance(names, str | bytes):
+        raise ConfigError(f"`{what}_names` is {names!r}, and should be a list of names")
     names = list(names)
     if not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"`{what}_names` has an entry that is not a text, or an empty one")
@@ -267,21 +291,31 @@ def _names(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"`{what}_names` has {', '.join(twice)} more than once")
-    # JAX has keyword arguments behind the others, sorted.
-    return names + sorted(named_already)
+    return names
 
 
-def _record(closed_jaxpr: Any, settings: _config.Settings, path: StrPath) -> None:
+def _record(
+    closed_jaxpr: Any,
+    definition: tuple[str, int, str] | None,
+    settings: _config.Settings,
+    path: StrPath,
+) -> None:
     """Write every equation as text."""
     from . import _trace
 
     tiers = _tiers.rules(_trace.folders(), settings.user_code, settings.library_code)
     with errors_of_core():
-        text = _core.jaxpr_text(closed_jaxpr, tiers=tiers)
+        text = _core.recorded_calls(
+            closed_jaxpr, tiers=tiers, path_policy=settings.paths, definition=definition
+        )
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise WriteError(error.errno, error.strerror, os.fspath(path)) from None
+    except TypeError as error:
+        raise ConfigError(
+            f"`record_primitive_calls_file` is {path!r}, which is not a path"
+        ) from error
 
 
 def _one_of(word: Any, allowed: Sequence[str], what: str) -> None:

@@ -16,6 +16,15 @@ TO_NCHW = (0, 3, 1, 2)
 _struct: Any = jax.ShapeDtypeStruct
 
 
+def check_params(params: Any) -> None:
+    """Refuse what is no dictionary of keyword inputs."""
+    if not isinstance(params, Mapping):
+        raise ConfigError(f"`input_params` is {params!r}, and should be a dictionary")
+    for name in params:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"`input_params` has the key {name!r}: a key is the name of an input")
+
+
 def param_specs(
     params: Mapping[str, Any], array: Callable[[str, Any], Any], *, double_precision: bool
 ) -> dict[str, Any]:
@@ -24,8 +33,6 @@ def param_specs(
     whole = np.dtype("int64" if double_precision else "int32")
 
     def spec(name: str, value: Any) -> Any:
-        if not isinstance(name, str) or not name:
-            raise ConfigError(f"`input_params` has the key {name!r}: a key is the name of an input")
         match value:
             case bool():
                 return _struct((), np.dtype("bool"))
@@ -40,8 +47,6 @@ def param_specs(
             "functools.partial"
         )
 
-    if not isinstance(params, Mapping):
-        raise ConfigError(f"`input_params` is {params!r}, and should be a dictionary")
     return {name: spec(name, value) for name, value in params.items()}
 
 

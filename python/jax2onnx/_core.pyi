@@ -31,6 +31,13 @@ def jaxpr_text(
     tiers: TierRules,
     names: Mapping[int, str] | None = None,
 ) -> str: ...
+def recorded_calls(
+    closed_jaxpr: object,
+    *,
+    tiers: TierRules,
+    path_policy: str,
+    definition: tuple[str, int, str] | None = None,
+) -> str: ...
 
 class PluginInfo:
     """A line of the table of plugins."""

@@ -90,6 +90,7 @@ class _Specs:
         self, inputs: Sequence[Any], params: Mapping[str, Any], *, double_precision: bool
     ) -> None:
         _check_inputs(inputs)
+        _call.check_params(params)
         self._symbols = _Symbols([inputs, list(params.values())])
         self._dtype = np.dtype("float64" if double_precision else "float32")
         self.arguments = [self._argument(f"inputs[{i}]", spec) for i, spec in enumerate(inputs)]

@@ -1,11 +1,12 @@
 //! What Python calls.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 
 use jax2onnx::{Options, Rendering};
 use jaxpr::Program;
 use provenance::render::ExportFrame;
-use provenance::{Level, PathPolicy, Tiers};
+use provenance::{Level, PathPolicy, Paths, Tiers};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use rustc_hash::FxHashMap;
@@ -97,6 +98,25 @@ pub(crate) fn jaxpr_text(
     names: Option<FxHashMap<usize, String>>,
 ) -> PyResult<String> {
     error::without_panic(|| Ok(jaxpr::text::print(&read(closed_jaxpr, tiers, names, None)?)))
+}
+
+/// Every equation of a closed jaxpr as text for people, with its call site.
+#[pyfunction]
+#[pyo3(signature = (closed_jaxpr, *, tiers, path_policy, definition = None))]
+pub(crate) fn recorded_calls(
+    closed_jaxpr: &Bound<'_, PyAny>,
+    tiers: TierRules,
+    path_policy: &str,
+    definition: Option<(String, u32, String)>,
+) -> PyResult<String> {
+    let policy = path_policy.parse::<PathPolicy>().map_err(|error| error::unknown_word(&error))?;
+    let packages = tiers.internal.clone();
+    let is_there = |path: &Path| path.exists();
+    let paths = RefCell::new(Paths::new(policy, &is_there).with_packages(&packages));
+    error::without_panic(|| {
+        let program = read(closed_jaxpr, tiers, None, definition)?;
+        Ok(jaxpr::text::record(&program, &|file| paths.borrow_mut().shown(file)))
+    })
 }
 
 fn read(

@@ -17,7 +17,7 @@ mod _core {
     #[pymodule_export]
     use crate::error::CoreError;
     #[pymodule_export]
-    use crate::export::{export, jaxpr_text};
+    use crate::export::{export, jaxpr_text, recorded_calls};
     #[pymodule_export]
     use crate::plugins::{PluginInfo, plugins};
 
