@@ -1,8 +1,20 @@
 """The Rust side."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import final
 
 from ._tiers import TierRules
+
+__all__ = [
+    "CoreError",
+    "PluginInfo",
+    "__version__",
+    "export",
+    "jaxpr_text",
+    "main",
+    "plugins",
+    "recorded_calls",
+]
 
 __version__: str
 
@@ -19,8 +31,8 @@ def export(
     export_stack: Sequence[tuple[str, int, str]],
     tiers: TierRules,
     definition: tuple[str, int, str] | None = None,
-    input_names: Sequence[str] = (),
-    output_names: Sequence[str] = (),
+    input_names: Sequence[str] = ...,
+    output_names: Sequence[str] = ...,
     output_path: str | None = None,
     external_threshold: int = ...,
     names: Mapping[int, str] | None = None,
@@ -39,6 +51,7 @@ def recorded_calls(
     definition: tuple[str, int, str] | None = None,
 ) -> str: ...
 
+@final
 class PluginInfo:
     """A line of the table of plugins."""
 
