@@ -16,15 +16,16 @@ pub(crate) fn main(
     export: Option<Py<PyAny>>,
 ) -> PyResult<i32> {
     let mut raised = None;
+    let failure = &mut raised;
     let code = py.detach(|| {
-        let mut call = export.as_ref().map(|export| {
-            |request: &Request<'_>| {
+        let mut call = export.map(|export| {
+            move |request: &Request<'_>| {
                 Python::attach(|py| {
                     let answer = keywords(py, request)
                         .and_then(|keywords| export.call(py, (), Some(&keywords)))
                         .and_then(|code| code.extract(py));
                     answer.unwrap_or_else(|error| {
-                        raised = Some(error);
+                        *failure = Some(error);
                         2
                     })
                 })

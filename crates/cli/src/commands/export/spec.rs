@@ -168,20 +168,16 @@ impl<'a> Reader<'a> {
         let word: &str =
             self.rest().split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or("");
         let end = self.at + word.len();
-        match TYPES.iter().find(|(_, names)| names.contains(&word)) {
-            Some((dtype, _)) => {
-                self.at = end;
-                Ok(dtype)
-            }
-            None => {
-                let known: Vec<&str> = TYPES.iter().map(|(_, names)| names[0]).collect();
-                let what = match word {
-                    "" => "a type is missing".to_owned(),
-                    _ => format!("`{word}` is no type"),
-                };
-                Err(self.wrong(self.at, end, format!("{what}: use {}", known.join(", "))))
-            }
+        if let Some((dtype, _)) = TYPES.iter().find(|(_, names)| names.contains(&word)) {
+            self.at = end;
+            return Ok(dtype);
         }
+        let known: Vec<&str> = TYPES.iter().map(|(_, names)| names[0]).collect();
+        let what = match word {
+            "" => "a type is missing".to_owned(),
+            _ => format!("`{word}` is no type"),
+        };
+        Err(self.wrong(self.at, end, format!("{what}: use {}", known.join(", "))))
     }
 
     fn shape(&self, inner: &str, start: usize) -> Result<Vec<Size>, SpecError> {
