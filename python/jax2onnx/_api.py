@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _progress, _tiers, _web
+from . import _config, _core, _names, _progress, _tiers, _web
 from ._config import Level, PathPolicy, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 
@@ -137,7 +137,8 @@ def to_onnx(
         inputs_as_nchw: Positions of images that the model takes as NCHW, and `fn` as NHWC.
         outputs_as_nchw: Positions of images that the model gives as NCHW, and `fn` as NHWC.
         input_names: Names of the positional inputs, in place of those of the arguments.
-        output_names: Names of the outputs.
+        output_names: Names of the outputs, in place of those of the keys and fields that lead to
+            them, or `out_0`, `out_1` and so on.
         export_mode: `"web"` is for onnxruntime-web: one file with all weights in it, and inputs
             and outputs of types that JavaScript has.
         normalization_mode: Whether operators such as `LayerNormalization` are wanted. None is
@@ -173,7 +174,9 @@ def to_onnx(
         inputs_as_nchw=_call.positions(inputs_as_nchw, "inputs_as_nchw"),
         outputs_as_nchw=_call.positions(outputs_as_nchw, "outputs_as_nchw"),
     )
-    in_names, out_names = _names(closed_jaxpr, input_names, output_names, input_params or {})
+    in_names, out_names = _names.of_ends(
+        closed_jaxpr, input_names, output_names, input_params or {}
+    )
     if export_mode == "web":
         _web.check_types(closed_jaxpr, in_names, out_names)
     if record_primitive_calls_file is not None:
@@ -248,50 +251,6 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     if return_mode == "ir":
         _onnx_ir()
     return None
-
-
-def _names(
-    closed_jaxpr: Any,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
-    input_params: Mapping[str, Any],
-) -> tuple[list[str], list[str]]:
-    """The names of all inputs and outputs that were asked for; one name is one value."""
-    # JAX has keyword arguments behind the others, sorted.
-    by_keyword = sorted(input_params)
-    positional = len(closed_jaxpr.in_avals) - len(by_keyword)
-    known = closed_jaxpr.jaxpr.debug_info.arg_names or ()
-    inputs = _given(input_names, "input", positional)
-    if inputs is None:
-        inputs = [known[i] if i < len(known) and known[i] else f"in_{i}" for i in range(positional)]
-    inputs += by_keyword
-    outputs = _given(output_names, "output", len(closed_jaxpr.out_avals)) or []
-    for name in input_names or ():
-        if name in input_params:
-            raise ConfigError(f"`input_names` has {name}, which is a name of `input_params`")
-    for name in outputs:
-        if name in inputs:
-            raise ConfigError(f"`output_names` has {name}, which is the name of an input")
-    return inputs, outputs
-
-
-def _given(
-    names: Sequence[str] | None, what: Literal["input", "output"], count: int
-) -> list[str] | None:
-    """The names that were asked for, one each."""
-    if names is None:
-        return None
-    if isinstance(names, str | bytes):
-        raise ConfigError(f"`{what}_names` is {names!r}, and should be a list of names")
-    names = list(names)
-    if not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"`{what}_names` has an entry that is not a text, or an empty one")
-    if len(names) != count:
-        raise ConfigError(f"`{what}_names` has {len(names)} entries for {count} {what}s")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigError(f"`{what}_names` has {', '.join(twice)} more than once")
-    return names
 
 
 def _record(

@@ -27,10 +27,9 @@ def check_types(closed_jaxpr: Any, input_names: Sequence[str], output_names: Seq
         for place, aval in enumerate(avals):
             kind = str(aval.dtype)
             if kind not in _TYPES and not kind.startswith("key<"):
-                name = f"`{names[place]}`" if names else str(place)
                 raise UnsupportedError(
-                    f"{what} {name} is {kind}, and onnxruntime-web has no such tensors: cast it "
-                    "to float32 in the function"
+                    f"{what} `{names[place]}` is {kind}, and onnxruntime-web has no such tensors: "
+                    "cast it to float32 in the function"
                 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,11 @@ from jax2onnx import _api, to_onnx
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 IMAGE = np.arange(2 * 4 * 5 * 3, dtype=np.float32).reshape(2, 4, 5, 3)
+
+
+class Pair(NamedTuple):
+    logits: Any
+    aux: Any
 
 
 def run(model: onnx.ModelProto, **feed: Any) -> list[np.ndarray]:
@@ -141,6 +146,26 @@ def test_images_come_and_go_with_their_channels_second() -> None:
     np.testing.assert_allclose(found, fn(IMAGE).transpose(0, 3, 1, 2), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("fn", "expected"),
+    [
+        (lambda x: x + 1, ["out_0"]),
+        (lambda x: (x + 1, [x + 2]), ["out_0", "out_1"]),
+        (lambda x: {"sum": x + 1, "n": {"k": (x + 2, x + 3)}}, ["n.k.0", "n.k.1", "sum"]),
+        (lambda x: Pair(x + 1, {"q": x + 2}), ["logits", "aux.q"]),
+        (lambda x: [{"a": x + 1}], ["out_0"]),
+        (lambda x: {"x": x + 1, "y": x + 2}, ["out_0", "y"]),
+        (lambda x: {"it's": x + 1, "y": x + 2}, ["out_0", "y"]),
+        (lambda x: {"a": {"b": x + 1}, "a.b": x + 2}, ["a.b", "out_1"]),
+        (lambda x: {1: x + 1}, ["out_0"]),
+    ],
+)
+def test_outputs_have_the_names_of_the_keys_and_fields_that_lead_to_them(
+    fn: Any, expected: list[str]
+) -> None:
+    assert names(to_onnx(fn, [(2,)]).graph.output) == expected
+
+
 def test_names_of_inputs_of_both_kinds_are_distinct() -> None:
     with pytest.raises(jax2onnx.ConfigError, match="has scale, which is a name of `input_params`"):
         to_onnx(scaled, [(2, 3)], {"scale": 1.0}, input_names=["scale"])
@@ -224,7 +249,7 @@ def test_a_model_for_the_web_is_one_file(tmp_path: Path) -> None:
             jnp.bfloat16,
             "input `x` is bfloat16, and onnxruntime-web",
         ),
-        (lambda x: x.astype(jnp.float8_e5m2), jnp.float32, "output 0 is float8_e5m2"),
+        (lambda x: x.astype(jnp.float8_e5m2), jnp.float32, "output `out_0` is float8_e5m2"),
     ],
 )
 def test_a_browser_has_tensors_of_some_types(fn: Any, dtype: Any, message: str) -> None:
