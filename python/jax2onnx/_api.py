@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _names, _progress, _tiers, _web
+from . import _config, _core, _ends, _progress, _tiers, _web
 from ._config import Level, PathPolicy, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 
@@ -174,9 +174,7 @@ def to_onnx(
         inputs_as_nchw=_call.positions(inputs_as_nchw, "inputs_as_nchw"),
         outputs_as_nchw=_call.positions(outputs_as_nchw, "outputs_as_nchw"),
     )
-    in_names, out_names = _names.of_ends(
-        closed_jaxpr, input_names, output_names, input_params or {}
-    )
+    in_names, out_names = _ends.names(closed_jaxpr, input_names, output_names, input_params or {})
     if export_mode == "web":
         _web.check_types(closed_jaxpr, in_names, out_names)
     if record_primitive_calls_file is not None:

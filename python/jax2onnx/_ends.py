@@ -12,7 +12,7 @@ _STEP: Final = re.compile(r"\['?([^'\]]+)'?\]|\.(\w+)")
 _NAMED_PATH: Final = re.compile(r"result(\['[^'\]]+'\]|\.\w+)(\['[^'\]]+'\]|\[\d+\]|\.\w+)*")
 
 
-def of_ends(
+def names(
     closed_jaxpr: Any,
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
