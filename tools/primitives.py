@@ -59,7 +59,7 @@ def emitted() -> dict[str, list[str]]:
         for node in nodes(model.graph):
             origin = {entry.key: entry.value for entry in node.metadata_props}
             plugin = origin["pkg.jax2onnx.plugin"].split(".")[0]
-            if plugin in primitives:
+            if plugin in primitives and not node.domain:
                 found[primitives[plugin]].add(node.op_type)
     return {primitive: sorted(ops) for primitive, ops in sorted(found.items())}
 

@@ -9,20 +9,26 @@ from ._errors import (
     InputSpecError,
     InternalError,
     Jax2OnnxError,
+    PluginError,
     UnsupportedError,
     WriteError,
 )
+from ._function import onnx_function
+from ._plugin import plugin
 
 __all__ = [
     "ConfigError",
     "InputSpecError",
     "InternalError",
     "Jax2OnnxError",
+    "PluginError",
     "PluginInfo",
     "UnsupportedError",
     "WriteError",
     "__version__",
     "allclose",
+    "onnx_function",
+    "plugin",
     "plugins",
     "provenance",
     "to_onnx",

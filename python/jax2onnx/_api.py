@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _ends, _progress, _tiers, _web
+from . import _config, _core, _ends, _plugin, _progress, _tiers, _web
 from ._config import Level, PathPolicy, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 
@@ -152,6 +152,7 @@ def to_onnx(
 
     Raises:
         UnsupportedError: Something in the function has no counterpart in ONNX.
+        PluginError: A plugin written in Python went wrong.
         InputSpecError: An input spec cannot be understood.
         ConfigError: An option has a value that it cannot have.
         WriteError: The file could not be written.
@@ -161,6 +162,7 @@ def to_onnx(
     _check(fn, model_name, opset)
     _one_of(export_mode, _EXPORT_MODES, "an export mode")
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
+    _plugin.load_installed()
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
     from . import _call, _trace
@@ -229,6 +231,7 @@ def export_traced(
             output_names=output_names,
             output_path=output_path,
             external_threshold=external_threshold,
+            plugins=_plugin.for_core(opset),
         )
 
 

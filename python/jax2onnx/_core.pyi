@@ -36,6 +36,7 @@ def export(
     output_path: str | None = None,
     external_threshold: int = ...,
     names: Mapping[int, str] | None = None,
+    plugins: Mapping[str, object] | None = None,
 ) -> bytes | None: ...
 def jaxpr_text(
     closed_jaxpr: object,

@@ -18,6 +18,12 @@ class UnsupportedError(Jax2OnnxError):
     __module__ = "jax2onnx"
 
 
+class PluginError(Jax2OnnxError):
+    """A plugin that was registered with `jax2onnx.plugin` raised, or made what it should not."""
+
+    __module__ = "jax2onnx"
+
+
 class InputSpecError(Jax2OnnxError, ValueError):
     """An input of the function is not described in a way that can be understood."""
 
@@ -42,7 +48,7 @@ class InternalError(Jax2OnnxError):
     __module__ = "jax2onnx"
 
 
-_KINDS = (UnsupportedError, InputSpecError, ConfigError, WriteError, InternalError)
+_KINDS = (UnsupportedError, PluginError, InputSpecError, ConfigError, WriteError, InternalError)
 
 
 @contextmanager

@@ -22,9 +22,19 @@ from flax import nnx
 import jax2onnx
 
 from . import accuracy
-from .accuracy import Source, check, export, frames_of, jax_forms, libraries, metadata, plain
+from .accuracy import (
+    Source,
+    bodies,
+    check,
+    export,
+    frames_of,
+    jax_forms,
+    libraries,
+    metadata,
+    plain,
+)
 
-MODULES = (plain, jax_forms, libraries)
+MODULES = (plain, jax_forms, libraries, bodies)
 
 NET = """\
 import jax
@@ -61,7 +71,7 @@ if __name__ == "__main__":
 
 def test_there_are_samples_of_every_kind() -> None:
     assert {build.__module__ for build in accuracy.SAMPLES} == {m.__name__ for m in MODULES}
-    assert len(accuracy.SAMPLES) > 70
+    assert len(accuracy.SAMPLES) > 90
 
 
 @pytest.mark.parametrize("build", accuracy.SAMPLES, ids=lambda build: build.__name__)

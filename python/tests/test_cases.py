@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx
 import pytest
 
@@ -9,7 +11,7 @@ import jax2onnx
 from jax2onnx import _core
 
 from . import bench
-from .cases import Case, all_cases
+from .cases import Case, Limit, all_cases, all_limits
 
 CASES = all_cases()
 LEVELS = ("minimal", "full", "indexed")
@@ -36,6 +38,13 @@ def test_the_runtime_computes_what_jax_computes(case: Case) -> None:
         bench.assert_same(one_found, one_want, case.rtol, case.atol)
 
 
+@pytest.mark.parametrize("limit", all_limits(), ids=repr)
+def test_a_limit_is_said(limit: Limit) -> None:
+    with pytest.raises(jax2onnx.UnsupportedError) as refused:
+        bench.convert(limit.fn, limit.inputs, double=limit.double, opset=limit.opset)
+    assert limit.message in str(refused.value)
+
+
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_the_graph_is_the_same_at_every_level(case: Case) -> None:
     def export(level: str) -> onnx.ModelProto:
@@ -48,11 +57,11 @@ def test_the_graph_is_the_same_at_every_level(case: Case) -> None:
         )
 
     plain = export("off")
-    assert not any(node.metadata_props for node in plain.graph.node)
+    assert not any(node.metadata_props for node in nodes_of(plain))
     assert export("off").SerializeToString() == plain.SerializeToString(), "not reproducible"
     for level in LEVELS:
         model = export(level)
-        assert all(node.metadata_props for node in model.graph.node), level
+        assert all(node.metadata_props for node in nodes_of(model)), level
         strip(model)
         assert model.SerializeToString() == plain.SerializeToString(), level
 
@@ -62,11 +71,16 @@ def strip(model: onnx.ModelProto) -> None:
     del model.metadata_props[:]
     for tensor in model.graph.initializer:
         del tensor.metadata_props[:]
-    graphs = [model.graph]
+    for node in nodes_of(model):
+        del node.metadata_props[:]
+
+
+def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Every node, of bodies and functions too."""
+    graphs = [model.graph, *model.functions]
     while graphs:
-        graph = graphs.pop()
-        for node in graph.node:
-            del node.metadata_props[:]
+        for node in graphs.pop().node:
+            yield node
             graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
 
 

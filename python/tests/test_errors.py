@@ -21,8 +21,8 @@ from jax2onnx import _trace, to_onnx
 from . import mystery
 
 HINT = (
-    "hint: move the operation out of the exported function, "
-    "or write it in terms of operations that have a plugin\n"
+    "hint: write a plugin for it with `jax2onnx.plugin`, "
+    "or move the operation out of the exported function\n"
 )
 
 

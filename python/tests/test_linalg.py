@@ -14,8 +14,7 @@ from jax.lax import linalg
 import jax2onnx
 
 from . import bench
-from .cases.case import Limit
-from .cases.linalg import LIMITS, parts, without_signs
+from .cases.linalg import parts, without_signs
 
 SIZES = (3, 1, 0)
 RNG = np.random.default_rng(5)
@@ -82,12 +81,6 @@ def test_one_model_serves_every_size(fn: Any, shapes: Any) -> None:
 def test_what_needs_a_known_size_says_so(fn: Any) -> None:
     with pytest.raises(jax2onnx.UnsupportedError, match="unknown size"):
         jax2onnx.to_onnx(fn, [("N", "N")])
-
-
-@pytest.mark.parametrize("limit", LIMITS, ids=repr)
-def test_a_limit_says_why(limit: Limit) -> None:
-    with pytest.raises(jax2onnx.UnsupportedError, match=limit.message):
-        bench.convert(limit.fn, limit.inputs, double=limit.double, opset=limit.opset)
 
 
 @pytest.mark.parametrize("double", [False, True], ids=["f32", "f64"])

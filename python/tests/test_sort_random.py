@@ -15,9 +15,6 @@ from jax import lax, random
 import jax2onnx
 
 from . import bench
-from .cases import Limit
-from .cases import random as random_cases
-from .cases import sort as sort_cases
 
 KEY = random.key(11)
 KEY_SPEC = jax.ShapeDtypeStruct((), KEY.dtype)
@@ -110,10 +107,3 @@ def test_the_other_setting_needs_known_sizes() -> None:
         pytest.raises(jax2onnx.UnsupportedError, match="unknown"),
     ):
         jax2onnx.to_onnx(lambda k, x: random.bits(k, x.shape), [KEY_SPEC, ("B",)])
-
-
-@pytest.mark.parametrize("limit", [*sort_cases.LIMITS, *random_cases.LIMITS], ids=repr)
-def test_a_limit_is_said(limit: Limit) -> None:
-    with pytest.raises(jax2onnx.UnsupportedError) as refused:
-        bench.convert(limit.fn, limit.inputs, double=limit.double, opset=limit.opset)
-    assert limit.message in str(refused.value)

@@ -7,6 +7,7 @@ use provenance::{ScopeId, StackId, Table};
 use crate::aval::{Aval, DType};
 use crate::constant::Constant;
 use crate::param::Params;
+use crate::recipe::Recipe;
 
 /// A jaxpr with the table that its places refer to.
 #[derive(Clone, Debug)]
@@ -64,6 +65,8 @@ pub struct Eqn {
     pub outputs: Vec<VarId>,
     pub params: Params,
     pub place: Place,
+    /// What a plugin outside the table made of it, in place of what the table says.
+    pub recipe: Option<Arc<Recipe>>,
 }
 
 /// Where an equation was written, relative to the jaxpr that holds it.

@@ -9,6 +9,7 @@ mod element;
 pub mod jaxpr;
 pub mod param;
 pub mod parse;
+pub mod recipe;
 pub mod text;
 pub mod walk;
 
@@ -19,3 +20,4 @@ pub use dim::{Dim, DimError, DimExpr};
 pub use jaxpr::{Atom, Eqn, Jaxpr, Place, Program, Var, VarId};
 pub use param::{FromParam, Param, ParamError, Params, Reading};
 pub use parse::{ParseError, parse};
+pub use recipe::{Action, Recipe, RecipeAttr, RecipeFrame, Slot, Step};

@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         let place = self.place()?;
         let outputs = outputs.into_iter().map(|output| self.define(body, output));
         let outputs = outputs.collect::<Result<_, _>>()?;
-        body.jaxpr.eqns.push(Eqn { primitive, inputs, outputs, params, place });
+        body.jaxpr.eqns.push(Eqn { primitive, inputs, outputs, params, place, recipe: None });
         Ok(())
     }
 

@@ -119,17 +119,6 @@ fn over_all<'g>(x: Expr<'g>, op: &str) -> Expr<'g> {
 /// The operands themselves
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn pass_through<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
-    // What they are called, where they live and what is checked at run time.
-    eqn.ignore(&[
-        "name",
-        "impl",
-        "axes",
-        "msg",
-        "allow_constant_across_batch",
-        "devices",
-        "srcs",
-        "copy_semantics",
-    ]);
     Ok(eqn.inputs.clone())
 }
 

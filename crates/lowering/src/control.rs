@@ -39,10 +39,19 @@ fn groups<'g, const N: usize>(
 /// constant, one of its inputs or a result that stands twice is copied.
 #[track_caller]
 pub(crate) fn own_results<'g>(builder: &'g Builder, results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
+    own_results_by(builder, results, |result| result.identity())
+}
+
+/// As [`own_results`], with a node that copies.
+pub(crate) fn own_results_by<'g>(
+    builder: &'g Builder,
+    results: Vec<Expr<'g>>,
+    copy: impl Fn(Expr<'g>) -> Expr<'g>,
+) -> Vec<Expr<'g>> {
     let mut taken = Vec::new();
     let own = |result: Expr<'g>| {
         let is_own = builder.makes(result.id) && !taken.contains(&result.id);
-        let own = if is_own { result } else { result.identity() };
+        let own = if is_own { result } else { copy(result) };
         taken.push(own.id);
         own
     };

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::complex::{Complex, part_type};
 use crate::element::Element;
 use crate::error::{LoweringError, Refused, Result, Stop};
+use crate::function::Equations;
 use crate::plugin::{Lower, Parts, Plugin};
 
 /// The lowering of one program.
@@ -246,14 +247,12 @@ impl<'g> Ctx<'g> {
 
     /// A constant of the jaxpr as an initializer.
     pub fn constant(&self, constant: &jaxpr::Constant) -> std::result::Result<Expr<'g>, Refused> {
-        let Element { dtype, parts } = Element::of(&constant.dtype)?;
-        let data = match dtype.bits() {
-            bits @ (2 | 4) => pack(&constant.data, bits),
-            _ => constant.data.clone(),
-        };
-        let shape = constant.shape.iter().copied().chain(parts).collect();
-        let tensor = Tensor { dtype, shape, data };
-        Ok(self.builder.tensor(tensor, constant.name.clone()))
+        let tensor = tensor(constant)?;
+        let is_array = tensor.dtype.is_float() && !tensor.shape.is_empty();
+        Ok(match constant.name.is_some() || is_array {
+            true => self.builder.weight(tensor, constant.name.clone()),
+            false => self.builder.tensor(tensor, None),
+        })
     }
 
     /// Lowers the equations of a body in place: its results, given its arguments.
@@ -301,9 +300,15 @@ impl<'g> Ctx<'g> {
                 ("jit" | "pjit" | "custom_jvp_call", Some(jaxpr::Param::Jaxpr(body))) => {
                     self.is_elementwise(body)
                 }
-                ("clamp" | "convert_element_type" | "integer_pow" | "round" | "select_n", _) => {
-                    true
-                }
+                (
+                    "clamp"
+                    | "convert_element_type"
+                    | "integer_pow"
+                    | "onnx_function"
+                    | "round"
+                    | "select_n",
+                    _,
+                ) => true,
                 (primitive, _) => self
                     .plugins
                     .get(primitive)
@@ -337,28 +342,38 @@ impl<'g> Ctx<'g> {
         for (var, constant) in &jaxpr.constants {
             values[var.index()] = Some(self.constant(constant)?);
         }
-        for eqn in &jaxpr.eqns {
-            let place = self.place(eqn.place, enclosing);
-            let entered = self.builder.enter_plugin(place, &eqn.primitive);
-            let site = self.builder.site();
-            let results = self.eqn(jaxpr, eqn, &values);
-            self.builder.leave(entered);
-            let results = results.map_err(|stop| match stop {
-                Stop::Here(why) => Stop::Inside(LoweringError { why, site }),
-                inside @ Stop::Inside(_) => inside,
-            })?;
-            for (&var, result) in eqn.outputs.iter().zip(results) {
-                values[var.index()] = Some(result);
-            }
+        let equations = Equations::new(jaxpr, enclosing);
+        self.equations(&equations, 0..jaxpr.eqns.len(), None, &mut values)?;
+        self.atoms(&jaxpr.outputs, &values)
+    }
+
+    /// Lowers one equation at its place.
+    pub(crate) fn equation(
+        &self,
+        jaxpr: &Jaxpr,
+        eqn: &jaxpr::Eqn,
+        place: Place,
+        values: &mut [Option<Expr<'g>>],
+    ) -> Result<()> {
+        let entered = self.builder.enter_plugin(place, &eqn.primitive);
+        let site = self.builder.site();
+        let results = self.eqn(jaxpr, eqn, values);
+        self.builder.leave(entered);
+        let results = results.map_err(|stop| match stop {
+            Stop::Here(why) => Stop::Inside(LoweringError { why, site }),
+            inside @ Stop::Inside(_) => inside,
+        })?;
+        for (&var, result) in eqn.outputs.iter().zip(results) {
+            values[var.index()] = Some(result);
         }
-        jaxpr.outputs.iter().map(|atom| self.atom(atom, &values)).collect()
+        Ok(())
     }
 
     /// The place of an equation inside the one that encloses it.
     ///
     /// What a transformation adds around the function that is exported, such as the last transpose
     /// of a `vmap`, has frames of JAX alone: it belongs to the function as a whole.
-    fn place(&self, inner: jaxpr::Place, enclosing: Place) -> Place {
+    pub(crate) fn place(&self, inner: jaxpr::Place, enclosing: Place) -> Place {
         self.builder.table(|table| {
             let mut stack = table.stack_called_from(inner.stack, enclosing.stack);
             let is_users = |stack| table.user_frame(stack).is_some();
@@ -367,6 +382,15 @@ impl<'g> Ctx<'g> {
             }
             Place { stack, scope: table.scope_inside(inner.scope, enclosing.scope) }
         })
+    }
+
+    /// What is read there.
+    pub(crate) fn atoms(
+        &self,
+        atoms: &[Atom],
+        values: &[Option<Expr<'g>>],
+    ) -> Result<Vec<Expr<'g>>> {
+        atoms.iter().map(|atom| self.atom(atom, values)).collect()
     }
 
     fn atom(&self, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {
@@ -387,12 +411,14 @@ impl<'g> Ctx<'g> {
         values: &[Option<Expr<'g>>],
     ) -> Result<Vec<Expr<'g>>> {
         let primitive = &data.primitive;
+        if let Some(recipe) = &data.recipe {
+            return self.recipe(jaxpr, data, recipe, values);
+        }
         let Some(plugin) = self.plugins.get(&**primitive) else {
             let primitive = primitive.clone();
             return Err(Refused::NoPlugin { primitive }.into());
         };
-        let inputs =
-            data.inputs.iter().map(|atom| self.atom(atom, values)).collect::<Result<_>>()?;
+        let inputs = self.atoms(&data.inputs, values)?;
         let outputs = data.outputs.iter().map(|&var| self.ty(jaxpr.aval(var)));
         let eqn = Eqn {
             primitive,
@@ -402,6 +428,7 @@ impl<'g> Ctx<'g> {
             output_dtypes: data.outputs.iter().filter_map(|&var| jaxpr.aval(var).dtype()).collect(),
             params: Rc::new(data.params.reading()),
         };
+        eqn.ignore(plugin.ignored);
         let results = match eqn.dtype_with_parts() {
             Some(dtype) => self.run_on_parts(plugin, &eqn, dtype)?,
             None => self.run(plugin, &eqn)?,
@@ -508,6 +535,16 @@ fn refusal(problem: Problem, primitive: &Arc<str>, opset: i64) -> Refused {
         Problem::Internal(what) => Refused::Internal { primitive: primitive.clone(), what },
         other => Refused::Internal { primitive: primitive.clone(), what: format!("{other:?}") },
     }
+}
+
+/// A constant of the jaxpr as ONNX has it.
+pub(crate) fn tensor(constant: &jaxpr::Constant) -> std::result::Result<Tensor, Refused> {
+    let Element { dtype, parts } = Element::of(&constant.dtype)?;
+    let data = match dtype.bits() {
+        bits @ (2 | 4) => pack(&constant.data, bits),
+        _ => constant.data.clone(),
+    };
+    Ok(Tensor { dtype, shape: constant.shape.iter().copied().chain(parts).collect(), data })
 }
 
 /// Packs elements that came a byte each, the first in the lowest bits.

@@ -22,6 +22,14 @@ pub enum Refused {
     NoType { dtype: String },
     #[error("the size `{name}` cannot be computed from the shapes of the inputs")]
     NoSize { name: String },
+    /// What a plugin written in Python made is not what its equation asks for.
+    #[error("the plugin for `{primitive}` went wrong: {what}")]
+    Recipe {
+        primitive: Arc<str>,
+        what: String,
+        /// The number of the exception that it raised.
+        failure: Option<usize>,
+    },
     #[error("`{op}` needs opset {needed}, and the model is for opset {opset}")]
     NeedsOpset { op: String, needed: i64, opset: i64 },
     #[error(transparent)]
@@ -36,7 +44,7 @@ impl Refused {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Refused::NoPlugin { .. } => Some(
-                "move the operation out of the exported function, or write it in terms of operations that have a plugin",
+                "write a plugin for it with `jax2onnx.plugin`, or move the operation out of the exported function",
             ),
             Refused::UnreadParam { .. } | Refused::NoCounterpart { .. } => {
                 Some("leave the argument at its default, or compute the same with other operations")
@@ -44,6 +52,9 @@ impl Refused {
             Refused::NoKernel { .. } => {
                 Some("convert the operands to `float32` or `int32` before it")
             }
+            Refused::Recipe { .. } => Some(
+                "look at the `lower` of the plugin, which was registered with `jax2onnx.plugin`",
+            ),
             Refused::NoType { .. } => Some("convert the array to a type that ONNX has"),
             Refused::NoSize { .. } => Some("make the symbol the size of an axis of some input"),
             Refused::NeedsOpset { .. } => Some("pass a higher `opset` to `to_onnx`"),

@@ -1,8 +1,10 @@
 //! A program becomes a model.
 
+use std::sync::Arc;
+
 use jaxpr::{Aval, Dim, DimExpr, Program};
-use onnx::build::Place;
-use onnx::{Builder, Expr, Model, Size};
+use onnx::build::{Built, Place};
+use onnx::{Builder, Expr, Function, Model, Size};
 use provenance::{Site, Table};
 
 use crate::ctx::Ctx;
@@ -34,21 +36,24 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
         Ok((inputs, outputs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
             let (inputs, outputs) = (ids(inputs), ids(outputs));
-            let (graph, values, provenance) = builder.finish(&options.model_name, inputs, outputs);
+            let mut opsets = builder.opsets();
+            let Built { graph, functions, values, table } =
+                builder.finish(&options.model_name, inputs, outputs);
+            add_domains(&mut opsets, &functions);
             Ok(Model {
-                graph,
-                functions: Vec::new(),
-                values,
-                provenance,
                 ir_version: ir_version(options.opset),
-                opsets: vec![("".into(), options.opset)],
+                opsets,
+                graph,
+                functions,
+                values,
+                provenance: table,
                 producer_name: "jax2onnx".into(),
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
             })
         }
         Err(error) => {
-            let (.., table) = builder.finish("", Vec::new(), Vec::new());
+            let Built { table, .. } = builder.finish("", Vec::new(), Vec::new());
             Err(Failure { error, table: Box::new(table) })
         }
     }
@@ -132,6 +137,15 @@ fn outputs<'g>(
         outputs.push(output);
     }
     outputs
+}
+
+/// Adds the domains of the functions, in the order of first use.
+fn add_domains(opsets: &mut Vec<(Arc<str>, i64)>, functions: &[Function]) {
+    for function in functions {
+        if !opsets.iter().any(|(domain, _)| *domain == function.domain) {
+            opsets.push((function.domain.clone(), 1));
+        }
+    }
 }
 
 /// The version of the file format: the one that came with the opset, and at least the one that has

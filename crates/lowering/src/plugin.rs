@@ -18,6 +18,8 @@ pub struct Plugin {
     pub line: &'static Location<'static>,
     pub(crate) lower: Lower,
     pub(crate) parts: Parts,
+    /// The parameters that change no number.
+    pub(crate) ignored: &'static [&'static str],
 }
 
 /// How a plugin takes elements that are carried as parts: complex numbers and random keys.
@@ -50,12 +52,25 @@ pub(crate) enum Lower {
 impl Plugin {
     #[track_caller]
     const fn new(primitive: &'static str, lower: Lower) -> Plugin {
-        Plugin { primitive, limits: &[], line: Location::caller(), lower, parts: Parts::Refused }
+        Plugin {
+            primitive,
+            limits: &[],
+            line: Location::caller(),
+            lower,
+            parts: Parts::Refused,
+            ignored: &[],
+        }
     }
 
     /// Says what the plugin does not do.
     pub(crate) const fn limits(self, limits: &'static [&'static str]) -> Plugin {
         Plugin { limits, ..self }
+    }
+
+    /// Names the parameters that change no number, where the lowering itself is shared by several
+    /// primitives.
+    pub(crate) const fn ignores(self, ignored: &'static [&'static str]) -> Plugin {
+        Plugin { ignored, ..self }
     }
 
     /// Says that the plugin takes random keys and complex numbers, whose parts are a last axis of

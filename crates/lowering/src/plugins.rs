@@ -15,6 +15,7 @@ use crate::elementwise::{
     incomplete_gamma, power, rounding, select_n, special, trigonometric, zeta,
 };
 use crate::emitted::EMITTED;
+use crate::function::onnx_function;
 use crate::index::{
     dynamic_slice, dynamic_update_slice, gather, scatter, scatter_add, scatter_max, scatter_min,
     scatter_mul, scatter_sub,
@@ -218,7 +219,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("random_seed", random_seed).limits(&["only of Threefry keys"]).parts(),
     eqn("random_split", random_split).limits(&["only of Threefry keys"]).parts(),
     many("random_unwrap", pass_through).parts(),
-    many("random_wrap", pass_through).parts(),
+    many("random_wrap", pass_through).parts().ignores(&["impl"]),
     many("threefry2x32", threefry2x32),
     // Complex numbers and Fourier transforms.
     eqn("complex", complex::complex).parts(),
@@ -273,13 +274,14 @@ pub const PLUGINS: &[Plugin] = &[
     many("custom_jvp_call", custom_jvp_call).parts(),
     many("custom_vjp_call", custom_vjp_call).parts(),
     many("custom_vjp_call_jaxpr", custom_vjp_call).parts(),
-    many("device_put", pass_through).parts(),
+    many("device_put", pass_through).parts().ignores(&["devices", "srcs", "copy_semantics"]),
     many("jit", jit).parts(),
-    many("name", pass_through).parts(),
-    many("nonbatchable", pass_through).parts(),
+    many("name", pass_through).parts().ignores(&["name"]),
+    many("nonbatchable", pass_through).parts().ignores(&["msg", "allow_constant_across_batch"]),
+    many("onnx_function", onnx_function).parts(),
     many("optimization_barrier", pass_through).parts(),
     many("pjit", jit).parts(),
-    many("pvary", pass_through).parts(),
+    many("pvary", pass_through).parts().ignores(&["axes", "axis_index_groups"]),
     many("remat2", remat).parts(),
     eqn("select_if_vmap", select_if_vmap),
     many("shard_map", shard_map).parts().limits(&["the mesh must have one device"]),

@@ -30,7 +30,8 @@ pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
             let table = &model.provenance;
             let place =
                 |node: &onnx::Node| place(table, table.get_origin(model.origin_of(node)).primary);
-            let nodes = model.graph.nodes.iter();
+            let functions = model.functions.iter().flat_map(|function| &function.body.nodes);
+            let nodes = model.graph.nodes.iter().chain(functions);
             let lines: Vec<String> =
                 nodes.map(|node| format!("{} {}", node.op, place(node))).collect();
             lines.join("\n") + "\n"

@@ -4,10 +4,14 @@
 //! for it, by `#[track_caller]`; nobody who builds mentions either.
 
 mod emit;
+mod function;
 
 pub use emit::Attrs;
+use function::Region;
+pub use function::Results;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -17,11 +21,13 @@ use provenance::{
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::check::type_of;
 use crate::dtype::DType;
 use crate::expr::Expr;
-use crate::model::{Graph, Node};
+use crate::functions::FunctionNames;
+use crate::model::{Function, Graph, Node};
 use crate::tensor::Tensor;
-use crate::value::{Dim, Type, Value, ValueId, Values};
+use crate::value::{Type, Value, ValueId, Values};
 
 /// A graph under construction.
 pub struct Builder {
@@ -33,16 +39,23 @@ pub struct Builder {
 struct State {
     table: Table,
     values: Values,
-    /// The nodes of the main graph, then of each body that is open.
+    /// The nodes of the main graph, then of each body and function that is open.
     open: Vec<Vec<Node>>,
+    /// The main graph, then each function that is open.
+    regions: Vec<Region>,
+    functions: Vec<Function>,
+    function_names: FunctionNames,
     place: Place,
     emitting: Emitting,
     /// The names of plugins and helpers, so that a function of the lowering is a number.
     names: IndexSet<Arc<str>, FxBuildHasher>,
     origins: FxHashMap<(Place, Emitting, usize), OriginId>,
     constants: FxHashMap<Tensor, ValueId>,
+    /// Arrays of the program, by where their contents are.
+    weights: FxHashMap<(usize, Type), ValueId>,
     sizes: FxHashMap<Arc<str>, Size>,
-    size_values: FxHashMap<Arc<str>, ValueId>,
+    /// The domains besides ONNX's own that nodes are of, with the version that the model needs.
+    domains: BTreeMap<Arc<str>, i64>,
     problem: Option<Problem>,
 }
 
@@ -101,7 +114,8 @@ pub enum Problem {
 impl Builder {
     /// Starts a graph for models of this opset; places refer to `table`.
     pub fn new(opset: i64, table: Table) -> Builder {
-        let state = State { table, open: vec![Vec::new()], ..State::default() };
+        let (open, regions) = (vec![Vec::new()], vec![Region::default()]);
+        let state = State { table, open, regions, ..State::default() };
         Builder { opset, state: RefCell::new(state) }
     }
 
@@ -126,16 +140,30 @@ impl Builder {
         if is_small && let Some(&id) = state.constants.get(&tensor) {
             return Expr { builder: self, id };
         }
-        let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
         let id = state.values.add(Value {
             name,
-            ty: Some(Type::new(tensor.dtype, shape)),
+            ty: Some(type_of(&tensor)),
             tensor: Some(Arc::new(tensor.clone())),
-            origin: None,
+            ..Value::default()
         });
         if is_small {
             state.constants.insert(tensor, id);
         }
+        Expr { builder: self, id }
+    }
+
+    /// An array of the program as an initializer. Where it comes again it is the same value.
+    pub fn weight(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
+        let mut state = self.state.borrow_mut();
+        let ty = type_of(&tensor);
+        let key = (tensor.data.as_ptr().addr(), ty.clone());
+        if let Some(&id) = state.weights.get(&key) {
+            return Expr { builder: self, id };
+        }
+        let value =
+            Value { name, ty: Some(ty), tensor: Some(Arc::new(tensor)), ..Value::default() };
+        let id = state.values.add(Value { is_weight: true, ..value });
+        state.weights.insert(key, id);
         Expr { builder: self, id }
     }
 
@@ -215,6 +243,18 @@ impl Builder {
         Entered { place: state.place, emitting: std::mem::replace(&mut state.emitting, emitting) }
     }
 
+    /// The frame of the lowering that is behind the one that runs.
+    pub fn calling(&self) -> Option<EmitterId> {
+        self.state.borrow().emitting.parent
+    }
+
+    /// Everything from here on is done by what Python called on the line that `emitter` is.
+    pub fn enter_foreign_call(&self, emitter: Option<EmitterId>) -> Entered {
+        let mut state = self.state.borrow_mut();
+        let emitting = Emitting { parent: emitter, ..state.emitting };
+        Entered { place: state.place, emitting: std::mem::replace(&mut state.emitting, emitting) }
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "what was entered is left once")]
     pub fn leave(&self, entered: Entered) {
         let mut state = self.state.borrow_mut();
@@ -263,13 +303,8 @@ impl Builder {
         self.value(Value { ty: Some(ty), ..Value::default() })
     }
 
-    /// Ends the building: the main graph, with every value and the table.
-    pub fn finish(
-        self,
-        name: &str,
-        inputs: Vec<ValueId>,
-        outputs: Vec<ValueId>,
-    ) -> (Graph, Values, Table) {
+    /// Ends the building: the main graph, with the functions, every value and the table.
+    pub fn finish(self, name: &str, inputs: Vec<ValueId>, outputs: Vec<ValueId>) -> Built {
         let mut state = self.state.into_inner();
         let graph = Graph {
             name: name.into(),
@@ -277,7 +312,8 @@ impl Builder {
             outputs,
             nodes: state.open.pop().unwrap_or_default(),
         };
-        (graph, state.values, state.table)
+        let State { functions, values, table, .. } = state;
+        Built { graph, functions, values, table }
     }
 
     pub(crate) fn type_of(&self, id: ValueId) -> Type {
@@ -293,8 +329,26 @@ impl Builder {
     /// Whether a node of the innermost open body makes the value.
     pub fn makes(&self, id: ValueId) -> bool {
         let state = self.state.borrow();
-        let mut nodes = state.open.last().into_iter().flatten();
+        // Results are near the end.
+        let mut nodes = state.open.last().into_iter().flatten().rev();
         nodes.any(|node| node.outputs.contains(&id))
+    }
+
+    /// The type of a value, where one was said.
+    pub fn known_type(&self, id: ValueId) -> Option<Type> {
+        self.state.borrow().values[id].ty.clone()
+    }
+
+    /// Says what the type of a value is.
+    pub fn set_type(&self, id: ValueId, ty: Type) {
+        self.state.borrow_mut().values[id].ty = Some(ty);
+    }
+
+    /// The opsets of the model: ONNX's own, then those of the domains that nodes are of.
+    pub fn opsets(&self) -> Vec<(Arc<str>, i64)> {
+        let domains = &self.state.borrow().domains;
+        let own = std::iter::once(("".into(), self.opset));
+        own.chain(domains.iter().map(|(domain, &version)| (domain.clone(), version))).collect()
     }
 
     /// Names a value, for the outputs of the graph.
@@ -310,6 +364,14 @@ impl Builder {
     fn note(&self, problem: Problem) {
         self.state.borrow_mut().problem.get_or_insert(problem);
     }
+}
+
+/// What was built.
+pub struct Built {
+    pub graph: Graph,
+    pub functions: Vec<Function>,
+    pub values: Values,
+    pub table: Table,
 }
 
 /// What was being lowered before, to be handed back to [`Builder::leave`].

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::attr::Attr;
 use crate::dtype::DType;
-use crate::model::{Graph, Model, Node};
+use crate::model::{Function, Graph, Model, Node};
 use crate::proto::{OMITTED, unpack_strings};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId};
@@ -35,6 +35,8 @@ pub enum CheckError {
     Contents { tensor: Shown, ty: String, found: usize },
     #[error("{node} is of domain `{domain}`, which the model does not import")]
     NoOpset { node: Shown, domain: Arc<str> },
+    #[error("{node} has {found} {what}, and the function that it calls has {wanted}")]
+    Arity { node: Shown, what: &'static str, found: usize, wanted: usize },
     #[error("function `{domain}::{name}` is defined twice")]
     FunctionTwice { domain: Arc<str>, name: Arc<str> },
 }
@@ -55,16 +57,16 @@ impl fmt::Display for Shown {
 pub fn check(model: &Model) -> Result<(), CheckError> {
     let mut checker = Checker {
         model,
+        functions: FxHashMap::default(),
         defined: FxHashSet::default(),
         visible: FxHashSet::default(),
         node_names: FxHashSet::default(),
         value_names: FxHashSet::default(),
         contents: FxHashSet::default(),
     };
-    let mut functions = FxHashSet::default();
     for function in &model.functions {
         let (domain, name) = (&function.domain, &function.name);
-        if !functions.insert((domain, name)) {
+        if checker.functions.insert((domain, name), function).is_some() {
             let (domain, name) = (domain.clone(), name.clone());
             return Err(CheckError::FunctionTwice { domain, name });
         }
@@ -138,6 +140,7 @@ enum Kind {
 
 struct Checker<'a> {
     model: &'a Model,
+    functions: FxHashMap<(&'a str, &'a str), &'a Function>,
     /// Over the whole model.
     defined: FxHashSet<ValueId>,
     /// In the graph at hand and those around it.
@@ -189,6 +192,7 @@ impl<'a> Checker<'a> {
             let domain = node.domain.clone();
             return Err(CheckError::NoOpset { node: shown_node(node), domain });
         }
+        self.call(node)?;
         for &input in node.inputs.iter().flatten() {
             if !self.is_constant(input)? && !self.visible.contains(&input) {
                 let value = self.value(input);
@@ -203,6 +207,25 @@ impl<'a> Checker<'a> {
                 }
                 Attr::Graph(body) => self.graph(body, Kind::Body)?,
                 _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A call has what its function takes and gives.
+    fn call(&self, node: &Node) -> Result<(), CheckError> {
+        let Some(function) = self.functions.get(&(&*node.domain, &*node.op)) else {
+            return Ok(());
+        };
+        let body = &function.body;
+        let counts = [
+            ("inputs", node.inputs.len(), body.inputs.len()),
+            ("outputs", node.outputs.len(), body.outputs.len()),
+        ];
+        for (what, found, wanted) in counts {
+            if found != wanted {
+                let node = shown_node(node);
+                return Err(CheckError::Arity { node, what, found, wanted });
             }
         }
         Ok(())
@@ -327,6 +350,35 @@ mod tests {
                 body(model, 1).nodes[0].inputs[0] = Some(other);
             },
             &expect!["Abs without a name reads value `a` before it is defined"],
+        );
+    }
+
+    const CALL: &str = "graph f(x:f32[], z:f32[]) -> (y)
+        y:f32[] = local::g(x)
+        function local::g(a) -> (b)
+        b = Neg(a)";
+
+    #[test]
+    fn a_function_sees_nothing_of_what_is_around_its_calls() {
+        wrong(
+            CALL,
+            |model| {
+                let outer = model.graph.inputs[1];
+                model.functions[0].body.nodes[0].inputs[0] = Some(outer);
+            },
+            &expect!["Neg without a name reads value `z` before it is defined"],
+        );
+    }
+
+    #[test]
+    fn a_call_has_what_its_function_takes() {
+        wrong(
+            CALL,
+            |model| {
+                let other = model.graph.inputs[1];
+                model.graph.nodes[0].inputs.push(Some(other));
+            },
+            &expect!["g without a name has 2 inputs, and the function that it calls has 1"],
         );
     }
 

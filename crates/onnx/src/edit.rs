@@ -150,13 +150,15 @@ impl<'m> Edit<'m> {
             return false;
         }
         let operands = self.graph.nodes[index].inputs.iter().flatten();
-        let absorbed: Vec<OriginId> =
-            operands.filter_map(|&id| self.values[self.current(id)].origin).collect();
+        let operands: Vec<&Value> = operands.map(|&id| &self.values[self.current(id)]).collect();
+        let is_weight = operands.iter().any(|operand| operand.is_weight);
+        let absorbed: Vec<OriginId> = operands.iter().filter_map(|value| value.origin).collect();
         let origin = self.whole_origin(index);
         let origin = absorbed.into_iter().fold(origin, |a, b| self.table.absorb(a, b));
         let value = Value {
             ty: self.values[result].ty.clone(),
             tensor: Some(tensor.into()),
+            is_weight,
             origin: Some(origin),
             name: None,
         };
@@ -290,7 +292,7 @@ fn inherit(
 }
 
 /// Every value that a node reads, in its bodies too.
-fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
+pub(crate) fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
     node.inputs.iter().flatten().for_each(|&id| f(id));
     for body in node.bodies() {
         body.nodes.iter().for_each(|node| for_each_read(node, f));
@@ -298,7 +300,7 @@ fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
     }
 }
 
-fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
+pub(crate) fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
     for id in node.inputs.iter_mut().flatten() {
         *id = resolve(renamed, *id);
     }

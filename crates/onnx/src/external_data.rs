@@ -386,7 +386,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_full_disk_is_reported() {
         let mut full = File::options().write(true).open("/dev/full").unwrap();
-        let error = crate::proto::write(&model(), &mut no_metadata, &mut full).unwrap_err();
+        let proto = model_proto(&model(), &mut no_metadata, None).unwrap();
+        let error = encode(&proto, &mut full).unwrap_err();
         expect!["cannot write the model: No space left on device (os error 28)"]
             .assert_eq(&error.to_string());
     }

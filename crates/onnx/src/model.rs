@@ -12,6 +12,7 @@ use crate::value::{ValueId, Values};
 #[derive(Clone, Debug)]
 pub struct Model {
     pub graph: Graph,
+    /// In what we build, each comes after those that it calls.
     pub functions: Vec<Function>,
     pub values: Values,
     pub provenance: Table,
@@ -37,6 +38,9 @@ pub struct Graph {
 pub struct Function {
     pub domain: Arc<str>,
     pub name: Arc<str>,
+    /// The name that was asked for: where several bodies have it, `name` has a number behind it.
+    pub title: Arc<str>,
+    /// It sees nothing of what is around a call.
     pub body: Graph,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provenance::{OriginId, ScopeKind, Table};
+use provenance::{Emitter, EmitterKind, ScopeKind, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::attr::Attr;
@@ -13,8 +13,9 @@ use crate::value::{ValueId, Values};
 /// Gives every node and every value a name that is unique in the whole model, bodies and functions
 /// included, and the same from run to run.
 ///
-/// A node is called after the name scope it was asked for in and the primitive it stands for; what
-/// has a unique name keeps it. A value is called after its node, a constant after the first node
+/// A node is called after the name scope it was asked for in and the primitive it stands for, or the
+/// function that it calls; one in a function has that function's name in front. What has a unique name
+/// keeps it. A value is called after its node, a constant after the first node
 /// that reads it.
 pub fn assign_names(model: &mut Model) {
     let mut nodes = Unique::default();
@@ -24,8 +25,8 @@ pub fn assign_names(model: &mut Model) {
     let Model { graph, functions, values, provenance, .. } = model;
     let mut graphs = vec![("", graph)];
     graphs.extend(functions.iter_mut().map(|function| (&*function.name, &mut function.body)));
-    for (_, graph) in &mut graphs {
-        name_nodes(graph, provenance, &mut nodes);
+    for (function, graph) in &mut graphs {
+        name_nodes(graph, function, provenance, &mut nodes);
         name_graphs(graph, "graph");
     }
     let mut values = ValueNames { values, names: Unique::default(), kept: FxHashSet::default() };
@@ -82,28 +83,35 @@ fn keep_node_names(graph: &mut Graph, names: &mut Unique) {
     }
 }
 
-fn name_nodes(graph: &mut Graph, table: &Table, names: &mut Unique) {
+fn name_nodes(graph: &mut Graph, function: &str, table: &Table, names: &mut Unique) {
     for node in &mut graph.nodes {
         if node.name.is_none() {
-            node.name = Some(names.claim(&speaking_name(table, node.origin, &node.op)));
+            node.name = Some(names.claim(&speaking_name(table, function, node)));
         }
         for body in node.bodies_mut() {
-            name_nodes(body, table, names);
+            name_nodes(body, function, table, names);
         }
     }
 }
 
 /// `Transformer/blocks.3/attn/dot_general`
-fn speaking_name(table: &Table, origin: OriginId, op: &str) -> String {
-    let site = table.get_site(table.get_origin(origin).primary);
+fn speaking_name(table: &Table, function: &str, node: &Node) -> String {
+    let site = table.get_site(table.get_origin(node.origin).primary);
     let scopes = site.scope.map_or_else(Vec::new, |scope| table.scope_path(scope));
     let scopes = scopes.into_iter().rev().map(|id| table.get_scope(id));
     let named = scopes.filter(|scope| scope.kind == ScopeKind::Name && !scope.name.is_empty());
     let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
-    let primitive = plugin.map_or(op, |plugin| &table.get_emitter(plugin).name);
-    let mut parts: Vec<&str> = named.map(|scope| &*scope.name).collect();
+    let primitive = plugin.map_or(&*node.op, |plugin| match table.get_emitter(plugin) {
+        Emitter { kind: EmitterKind::Plugin, name, .. } if node.domain.is_empty() => name,
+        _ => &node.op,
+    });
+    let mut parts: Vec<&str> = vec![function];
+    parts.extend(named.map(|scope| &*scope.name));
+    parts.retain(|part| !part.is_empty());
     parts.push(primitive);
-    parts.join("/")
+    // A constant of a function is called as one that is an initializer: after who reads it.
+    let is_constant = node.domain.is_empty() && &*node.op == "Constant";
+    parts.join("/") + if is_constant { ".const" } else { "" }
 }
 
 /// ONNX wants every graph to have a name.
@@ -195,7 +203,7 @@ impl ValueNames<'_> {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use provenance::{Emitter, EmitterKind, Origin, ScopeId, Site};
+    use provenance::{Origin, ScopeId, Site};
 
     use super::*;
     use crate::text::parse_graph;
@@ -260,9 +268,9 @@ mod tests {
                  y = Neg(%0)",
             )
             .unwrap(),
-            &expect![[r"
+            &expect![[r#"
                 If
-                Neg_2
+                g/Neg
                 Neg
                 Neg_1
                 graph f(c:bool[], Neg:f32[]) -> (y)
@@ -275,7 +283,7 @@ mod tests {
                 }}
                 function local::g(g.input_0) -> (y_1)
                 y_1 = Neg(g.input_0)
-            "]],
+            "#]],
         );
     }
 

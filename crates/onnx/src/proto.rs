@@ -13,7 +13,7 @@ mod write;
 
 pub use read::{External, ReadError, read, read_with};
 pub(crate) use write::{Layout, Placed, encode, model_proto};
-pub use write::{Message, Render, WriteError, no_metadata, to_bytes, write};
+pub use write::{Message, Render, WriteError, no_metadata, to_bytes};
 
 /// What an axis of unknown size is called after reading; each gets a number, because two of them
 /// need not be equal. It is written as an axis of which nothing is said.

@@ -94,6 +94,9 @@ pub struct Value {
     /// The contents of an initializer. A value with contents has no node and needs no listing: what
     /// is used is written, what is not used is gone.
     pub tensor: Option<Arc<Tensor>>,
+    /// Whether the contents are an array of the user's program, or computed from one, and not just
+    /// a number of a formula.
+    pub is_weight: bool,
     /// Which equations a folded initializer stands for.
     pub(crate) origin: Option<OriginId>,
 }

@@ -7,17 +7,34 @@ mod drop_dead;
 mod drop_identity;
 mod eval;
 mod fold_constants;
+mod lift_weights;
 mod share_constants;
+mod share_functions;
 mod share_nodes;
 #[cfg(test)]
 mod testing;
 
 use onnx::{Edit, Model};
 
-/// A rewrite of one graph.
+/// A rewrite.
 pub struct Pass {
     pub name: &'static str,
-    run: fn(&mut Edit<'_>),
+    run: Run,
+}
+
+enum Run {
+    /// Of each graph by itself, bodies and functions included.
+    Graph(fn(&mut Edit<'_>)),
+    /// Of the model as a whole.
+    Model(fn(&mut Model)),
+}
+
+const fn graph(name: &'static str, run: fn(&mut Edit<'_>)) -> Pass {
+    Pass { name, run: Run::Graph(run) }
+}
+
+const fn model(name: &'static str, run: fn(&mut Model)) -> Pass {
+    Pass { name, run: Run::Model(run) }
 }
 
 /// The passes in the order they run.
@@ -25,22 +42,33 @@ pub struct Pass {
 /// The dead go first, so that no line is answered for that asks for nothing, and last, for every pass
 /// leaves some behind. No-ops go before broadcasts are looked through, so that one between an `Expand`
 /// and its reader does not hide it, and once more after folding, which decides choices. Broadcasts come
-/// before folding, because a folded broadcast is a larger constant. Sharing comes when equal nodes read
-/// equal operands.
+/// before folding, because a folded broadcast is a larger constant. Weights of functions become inputs
+/// after folding, which needs their contents, and before sharing, which would otherwise tell functions
+/// apart by which of their weights happen to be equal. Sharing comes when equal nodes read equal
+/// operands, and functions are shared when their bodies are finished. What is left of constants in
+/// functions becomes nodes at the very end, because only initializers are looked into.
 pub const PIPELINE: &[Pass] = &[
-    Pass { name: "drop-dead", run: drop_dead::run },
-    Pass { name: "drop-identity", run: drop_identity::run },
-    Pass { name: "bypass-expand", run: bypass_expand::run },
-    Pass { name: "fold-constants", run: fold_constants::run },
-    Pass { name: "drop-identity", run: drop_identity::run },
-    Pass { name: "share-constants", run: share_constants::run },
-    Pass { name: "share-nodes", run: share_nodes::run },
-    Pass { name: "drop-dead", run: drop_dead::run },
+    graph("drop-dead", drop_dead::run),
+    graph("drop-identity", drop_identity::run),
+    graph("bypass-expand", bypass_expand::run),
+    graph("fold-constants", fold_constants::run),
+    graph("drop-identity", drop_identity::run),
+    model("lift-weights", lift_weights::run),
+    graph("share-constants", share_constants::run),
+    graph("share-nodes", share_nodes::run),
+    graph("drop-dead", drop_dead::run),
+    model("share-functions", share_functions::run),
+    model("constants-to-nodes", Model::constants_to_nodes),
 ];
 
 /// Runs every pass once.
 pub fn optimize(model: &mut Model) {
     for pass in PIPELINE {
-        model.edit(&mut |edit| (pass.run)(edit));
+        match pass.run {
+            Run::Graph(run) => {
+                model.edit(&mut |edit| run(edit));
+            }
+            Run::Model(run) => run(model),
+        }
     }
 }

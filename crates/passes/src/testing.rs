@@ -16,8 +16,22 @@ pub(crate) fn check(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
     expect.assert_eq(&text_with_lines(&model));
 }
 
+/// Runs one pass on the model, whose functions were all asked for under one name.
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
+pub(crate) fn check_model(pass: fn(&mut Model), text: &str, expect: Expect) {
+    let mut model = onnx::text::parse_graph(text).expect("the model of a test can be parsed");
+    for function in &mut model.functions {
+        function.title = "f".into();
+    }
+    pass(&mut model);
+    onnx::check::check(&model).expect("a pass leaves a valid model");
+    expect.assert_eq(&text_with_lines(&model));
+}
+
 fn text_with_lines(model: &Model) -> String {
-    let mut nodes = nodes_in_order(&model.graph.nodes).into_iter();
+    let functions = model.functions.iter().flat_map(|function| &function.body.nodes);
+    let mut nodes = nodes_in_order(model.graph.nodes.iter().chain(functions)).into_iter();
     let mut text = String::new();
     for line in model.text().to_string().lines() {
         text.push_str(line);
@@ -32,12 +46,12 @@ fn text_with_lines(model: &Model) -> String {
     text
 }
 
-fn nodes_in_order(nodes: &[Node]) -> Vec<&Node> {
+fn nodes_in_order<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Vec<&'a Node> {
     let with_bodies = |node| {
         let inner = Node::bodies(node).flat_map(|body| nodes_in_order(&body.nodes));
         std::iter::once(node).chain(inner).collect::<Vec<_>>()
     };
-    nodes.iter().flat_map(with_bodies).collect()
+    nodes.into_iter().flat_map(with_bodies).collect()
 }
 
 fn lines(model: &Model, node: &Node) -> String {

@@ -1,5 +1,6 @@
 //! The pieces of a call path.
 
+use crate::paths::Paths;
 use crate::table::{EmitterId, FileId, FunctionId, ScopeId};
 
 /// A place in a Python file: a line of a function, and the expression on it where known.
@@ -43,7 +44,7 @@ pub enum ScopeKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Emitter {
     pub kind: EmitterKind,
-    /// The primitive of a plugin, or the name of a helper.
+    /// The primitive of a plugin, or the name of a function.
     pub name: Box<str>,
     pub file: Box<str>,
     pub line: u32,
@@ -57,4 +58,26 @@ pub enum EmitterKind {
     Plugin,
     /// A function that several plugins share.
     Helper,
+    /// The `lower` of a plugin written in Python, called `MyPlugin.lower`.
+    PythonPlugin,
+    /// A function of Python that such a plugin called.
+    PythonHelper,
+}
+
+impl EmitterKind {
+    /// Whether the frame is that of a plugin, and not of what it called.
+    pub fn is_plugin(self) -> bool {
+        matches!(self, EmitterKind::Plugin | EmitterKind::PythonPlugin)
+    }
+}
+
+impl Emitter {
+    /// The name to write for the file. Ours is written as it is; one of Python is a path like any
+    /// other of the user's machine.
+    pub(crate) fn shown_file(&self, paths: &mut Paths<'_>) -> String {
+        match self.kind {
+            EmitterKind::Plugin | EmitterKind::Helper => self.file.to_string(),
+            EmitterKind::PythonPlugin | EmitterKind::PythonHelper => paths.shown(&self.file),
+        }
+    }
 }

@@ -88,15 +88,14 @@ impl<'a> Renderer<'a> {
         (self.level == Level::Indexed).then(|| (keys::PROVENANCE, self.encoder.text()))
     }
 
-    fn stacktrace(&self, emitter: Option<EmitterId>) -> String {
+    fn stacktrace(&mut self, emitter: Option<EmitterId>) -> String {
         let mut text = self.export_stack.clone();
         let path = emitter.map_or_else(Vec::new, |id| self.table.emitter_path(id));
         for id in path.into_iter().rev() {
             let emitter = self.table.get_emitter(id);
-            push_line(
-                &mut text,
-                format_args!("{}:{} in {}", emitter.file, emitter.line, emitter_name(emitter)),
-            );
+            let file = emitter.shown_file(&mut self.paths);
+            let name = emitter_name(emitter);
+            push_line(&mut text, format_args!("{file}:{} in {name}", emitter.line));
         }
         text
     }
@@ -153,7 +152,7 @@ pub fn plugin_name(primitive: &str) -> String {
 fn emitter_name(emitter: &Emitter) -> String {
     match emitter.kind {
         EmitterKind::Plugin => plugin_name(&emitter.name) + ".lower",
-        EmitterKind::Helper => emitter.name.to_string(),
+        _ => emitter.name.to_string(),
     }
 }
 

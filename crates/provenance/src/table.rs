@@ -3,9 +3,9 @@
 use std::hash::Hash;
 
 use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::frame::{Emitter, EmitterKind, Location, Scope, ScopeKind};
+use crate::frame::{Emitter, Location, Scope, ScopeKind};
 use crate::origin::{Origin, Site};
 use crate::tier::Tier;
 
@@ -156,6 +156,60 @@ impl Table {
         Some(scope)
     }
 
+    /// What is left of a call path when the part that it has in common with `outer` is taken away:
+    /// `stack_called_from` puts it back where that is all of `outer`.
+    ///
+    /// Nothing is left of a path that `outer` begins with; then its innermost frame stays.
+    pub fn stack_within(&mut self, stack: StackId, outer: StackId) -> StackId {
+        let enclosing: FxHashSet<StackId> = self.ancestors(outer).collect();
+        let own: Vec<StackId> =
+            self.ancestors(stack).take_while(|id| !enclosing.contains(id)).collect();
+        let own = if own.is_empty() { vec![stack] } else { own };
+        let locations: Vec<LocationId> =
+            own.into_iter().map(|id| self.get_frame(id).location).collect();
+        let mut locations = locations.into_iter().rev();
+        let first = locations.next().map(|location| self.push(None, location));
+        locations.fold(first.unwrap_or(stack), |caller, location| self.push(Some(caller), location))
+    }
+
+    /// What is left of a name scope when the part that it has in common with `outer` is taken away.
+    pub fn scope_within(
+        &mut self,
+        scope: Option<ScopeId>,
+        outer: Option<ScopeId>,
+    ) -> Option<ScopeId> {
+        let common = self.common_scope(scope, outer);
+        let own: Vec<ScopeId> = self
+            .scope_path(scope?)
+            .into_iter()
+            .take_while(|&entry| Some(entry) != common)
+            .collect();
+        own.into_iter().rev().fold(None, |parent, entry| {
+            let Scope { kind, name, .. } = self.scopes.get(entry.index()).clone();
+            Some(self.scope(parent, kind, &name))
+        })
+    }
+
+    /// The innermost name scope that is around both.
+    pub fn common_scope(&self, a: Option<ScopeId>, b: Option<ScopeId>) -> Option<ScopeId> {
+        let around = self.scope_path(b?);
+        self.scope_path(a?).into_iter().find(|entry| around.contains(entry))
+    }
+
+    /// The call path without its innermost frames that are neither the user's nor a library's.
+    pub fn without_internal(&self, stack: StackId) -> Option<StackId> {
+        let tier = |id: StackId| {
+            let location = self.get_location(self.get_frame(id).location);
+            self.get_file(location.file).tier
+        };
+        self.ancestors(stack).find(|&id| tier(id) != Tier::Internal)
+    }
+
+    /// A call path, and those it was entered from, innermost first.
+    fn ancestors(&self, stack: StackId) -> impl Iterator<Item = StackId> + '_ {
+        std::iter::successors(Some(stack), |&id| self.get_frame(id).parent)
+    }
+
     /// The origin `inner`, called from `outer`: the places of `inner`, each inside `outer`.
     pub fn called_from(&mut self, inner: OriginId, outer: SiteId) -> OriginId {
         if let Some(&known) = self.called.get(&(inner, outer)) {
@@ -227,12 +281,7 @@ impl Table {
 
     /// The locations of a call path, innermost first.
     pub fn frames(&self, stack: StackId) -> impl Iterator<Item = LocationId> + '_ {
-        let mut next = Some(stack);
-        std::iter::from_fn(move || {
-            let frame = self.get_frame(next?);
-            next = frame.parent;
-            Some(frame.location)
-        })
+        self.ancestors(stack).map(|id| self.get_frame(id).location)
     }
 
     /// The entries of a name scope, innermost first.
@@ -247,9 +296,7 @@ impl Table {
 
     /// The innermost frame of the emitter that is a plugin's.
     pub fn plugin_of(&self, emitter: EmitterId) -> Option<EmitterId> {
-        self.emitter_path(emitter)
-            .into_iter()
-            .find(|&id| self.get_emitter(id).kind == EmitterKind::Plugin)
+        self.emitter_path(emitter).into_iter().find(|&id| self.get_emitter(id).kind.is_plugin())
     }
 
     /// The innermost frame of the user.
@@ -299,6 +346,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::frame::EmitterKind;
     use crate::testing::{Draw, frame, seeded, stack};
 
     #[track_caller]
@@ -369,6 +417,25 @@ mod tests {
             let left = table.called_from(joined, site);
             let (a, b) = (table.called_from(a, site), table.called_from(b, site));
             prop_assert_eq!(left, table.absorb(a, b));
+        }
+
+        #[test]
+        fn what_is_within_a_call_comes_back_when_it_is_called(choices in Draw::choices()) {
+            let (mut table, [inner, outer, _]) = Draw::new(&choices).table();
+            let [inner, outer] = [inner, outer]
+                .map(|id| table.get_site(table.get_origin(id).primary));
+            let whole = table.stack_called_from(inner.stack, outer.stack);
+            if let (Some(whole), Some(_), Some(outer)) = (whole, inner.stack, outer.stack) {
+                let within = table.stack_within(whole, outer);
+                prop_assert_eq!(Some(within), inner.stack);
+                prop_assert_eq!(table.stack_called_from(Some(within), Some(outer)), Some(whole));
+            }
+            let whole = table.scope_inside(inner.scope, outer.scope);
+            if outer.scope.is_some() {
+                let within = table.scope_within(whole, outer.scope);
+                prop_assert_eq!(within, inner.scope);
+                prop_assert_eq!(table.scope_inside(within, outer.scope), whole);
+            }
         }
 
         #[test]

@@ -106,9 +106,13 @@ impl<'py> Jax<'py> {
     ) -> PyResult<Option<Vec<(&'static str, Param)>>> {
         match (primitive, name) {
             ("scan", "ft_in") => {
+                // The tree of a scan that a transformation made has to be taken apart.
+                let groups = match value.getattr_opt("elts")? {
+                    Some(groups) => groups,
+                    None => value.call_method0("unpack")?,
+                };
                 let count = |index: usize| -> PyResult<Param> {
-                    let group = value.getattr("elts")?.get_item(index)?;
-                    Ok(Param::Int(group.len()? as i64))
+                    Ok(Param::Int(groups.get_item(index)?.len()? as i64))
                 };
                 Ok(Some(vec![("num_consts", count(0)?), ("num_carry", count(1)?)]))
             }

@@ -20,6 +20,7 @@ pyo3::create_exception!(_core, CoreError, PyException);
 enum Kind {
     Config,
     Internal,
+    Plugin,
     Unsupported,
     Write,
 }
@@ -33,6 +34,7 @@ impl Kind {
         match self {
             Kind::Config => "ConfigError",
             Kind::Internal => "InternalError",
+            Kind::Plugin => "PluginError",
             Kind::Unsupported => "UnsupportedError",
             Kind::Write => "WriteError",
         }
@@ -47,6 +49,7 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
     match error {
         jax2onnx::Error::Lowering { error, report } => match error.why {
             Refused::Internal { .. } | Refused::Param(_) => Kind::Internal.error(report),
+            Refused::Recipe { .. } => Kind::Plugin.error(report),
             _ => Kind::Unsupported.error(report),
         },
         jax2onnx::Error::Write(
@@ -55,6 +58,22 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
         jax2onnx::Error::Write(error) => Kind::Write.error(error.to_string()),
         other => Kind::Internal.error(format!("{other}\n\n{REPORT}")),
     }
+}
+
+/// The exception for an error of the façade, caused by what a plugin raised where it was one.
+pub(crate) fn raise_from(py: Python<'_>, error: jax2onnx::Error, failures: Vec<PyErr>) -> PyErr {
+    let failure = match &error {
+        jax2onnx::Error::Lowering { error, .. } => match error.why {
+            Refused::Recipe { failure, .. } => failure,
+            _ => None,
+        },
+        _ => None,
+    };
+    let raised = raise(error);
+    if let Some(cause) = failure.and_then(|number| failures.into_iter().nth(number)) {
+        raised.set_cause(py, Some(cause));
+    }
+    raised
 }
 
 /// The exception for an error while `path` was written; what the system said is kept apart.

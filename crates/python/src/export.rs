@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyString};
 use rustc_hash::FxHashMap;
 
 use crate::error;
-use crate::read::Reader;
+use crate::read::{Plugins, Reader};
 
 /// The rules of [`Tiers`], as a dictionary of lists.
 #[derive(FromPyObject)]
@@ -40,12 +40,13 @@ impl From<TierRules> for Tiers {
 /// Converts a closed jaxpr. Gives the model, or writes it to `output_path`.
 ///
 /// `export_stack` holds (file, line, function) of each frame, outermost first, and `definition` those
-/// of the function that is exported; `names` gives the
-/// name of an array by its `id`.
+/// of the function that is exported; `names` gives the name of an array by its `id`; `plugins` has
+/// the `primitives` that plugins were registered for, and the function `record` that calls them.
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
     definition = None, input_names = Vec::new(), output_names = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
+    plugins = None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
 pub(crate) fn export<'py>(
@@ -62,6 +63,7 @@ pub(crate) fn export<'py>(
     output_path: Option<PathBuf>,
     external_threshold: usize,
     names: Option<FxHashMap<usize, String>>,
+    plugins: Option<Plugins<'py>>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = closed_jaxpr.py();
     let rendering = Rendering {
@@ -72,9 +74,9 @@ pub(crate) fn export<'py>(
     };
     let options = Options { model_name, opset, input_names, output_names };
     error::without_panic(|| {
-        let program = read(closed_jaxpr, tiers, names, definition)?;
+        let (program, failures) = read(closed_jaxpr, tiers, names, definition, plugins)?;
         let model = jax2onnx::convert(program, &options, &|file| source_text(py, file))
-            .map_err(error::raise)?;
+            .map_err(|error| error::raise_from(py, error, failures))?;
         if let Some(path) = output_path {
             jax2onnx::to_file(&model, &rendering, &path, external_threshold)
                 .map_err(|error| error::raise_for_file(error, &path))?;
@@ -97,7 +99,10 @@ pub(crate) fn jaxpr_text(
     tiers: TierRules,
     names: Option<FxHashMap<usize, String>>,
 ) -> PyResult<String> {
-    error::without_panic(|| Ok(jaxpr::text::print(&read(closed_jaxpr, tiers, names, None)?)))
+    error::without_panic(|| {
+        let (program, _) = read(closed_jaxpr, tiers, names, None, None)?;
+        Ok(jaxpr::text::print(&program))
+    })
 }
 
 /// Every equation of a closed jaxpr as text for people, with its call site.
@@ -114,19 +119,20 @@ pub(crate) fn recorded_calls(
     let is_there = |path: &Path| path.exists();
     let paths = RefCell::new(Paths::new(policy, &is_there).with_packages(&packages));
     error::without_panic(|| {
-        let program = read(closed_jaxpr, tiers, None, definition)?;
+        let (program, _) = read(closed_jaxpr, tiers, None, definition, None)?;
         Ok(jaxpr::text::record(&program, &|file| paths.borrow_mut().shown(file)))
     })
 }
 
-fn read(
-    closed_jaxpr: &Bound<'_, PyAny>,
+fn read<'py>(
+    closed_jaxpr: &Bound<'py, PyAny>,
     tiers: TierRules,
     names: Option<FxHashMap<usize, String>>,
     definition: Option<(String, u32, String)>,
-) -> PyResult<Program> {
+    plugins: Option<Plugins<'py>>,
+) -> PyResult<(Program, Vec<PyErr>)> {
     let py = closed_jaxpr.py();
-    Reader::new(py, tiers.into(), names.unwrap_or_default())
+    Reader::new(py, tiers.into(), names.unwrap_or_default(), plugins)
         .and_then(|reader| reader.program(closed_jaxpr, definition))
         .map_err(|error| error::reading(py, error))
 }

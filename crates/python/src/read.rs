@@ -8,6 +8,7 @@ mod eqn;
 mod frames;
 mod held;
 mod params;
+mod recipe;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::compat::{self, Body, Jax};
 use frames::Frames;
 use held::{Held, address};
 use params::Kind;
+pub(crate) use recipe::Plugins;
 
 /// Reads one program.
 pub(crate) struct Reader<'py> {
@@ -38,6 +40,11 @@ pub(crate) struct Reader<'py> {
     kinds: Held<'py, Kind<'py>>,
     scopes: Held<'py, Option<ScopeId>>,
     bodies: Held<'py, Arc<Jaxpr>>,
+    plugins: Option<Plugins<'py>>,
+    /// What plugins raised.
+    failures: Vec<PyErr>,
+    /// The calls of ONNX functions, by the number that Python gave them.
+    calls: FxHashMap<i64, i64>,
 }
 
 /// The variables of the jaxpr that is being read.
@@ -52,6 +59,7 @@ impl<'py> Reader<'py> {
         py: Python<'py>,
         tiers: Tiers,
         names: FxHashMap<usize, String>,
+        plugins: Option<Plugins<'py>>,
     ) -> PyResult<Reader<'py>> {
         Ok(Reader {
             jax: Jax::new(py)?,
@@ -66,21 +74,25 @@ impl<'py> Reader<'py> {
             kinds: Held::default(),
             scopes: Held::default(),
             bodies: Held::default(),
+            plugins,
+            failures: Vec::new(),
+            calls: FxHashMap::default(),
         })
     }
 
-    /// Reads a whole program, of the function that is defined at (file, line, qualified name).
+    /// Reads a whole program, of the function that is defined at (file, line, qualified name); and
+    /// what plugins raised meanwhile.
     pub(crate) fn program(
         mut self,
         closed_jaxpr: &Bound<'py, PyAny>,
         definition: Option<(String, u32, String)>,
-    ) -> PyResult<Program> {
+    ) -> PyResult<(Program, Vec<PyErr>)> {
         let mut main = self.body(&Body::of(closed_jaxpr)?)?;
         if let Some((file, line, function)) = definition {
             let stack = Some(self.definition(&file, line, &function));
             main.place = Place { stack, scope: None };
         }
-        Ok(Program { table: self.table, main: Arc::new(main) })
+        Ok((Program { table: self.table, main: Arc::new(main) }, self.failures))
     }
 
     /// Reads a jaxpr, open or closed; a body that many equations share is one.

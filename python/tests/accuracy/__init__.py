@@ -29,7 +29,7 @@ Sample = Callable[[], tuple[Callable[..., Any], Sequence[Any]]]
 
 SAMPLES: list[Sample] = []
 
-_TAG = re.compile(r"# <- (?P<primitives>[\w:* ]+)$")
+_TAG = re.compile(r"# <- (?P<primitives>[\w:* -]+)$")
 _FRAME = re.compile(r"(?P<file>.*):(?P<line>\d+) \((?P<function>.*)\)")
 _PRIMITIVES = {plugin.name: plugin.primitive for plugin in _core.plugins()}
 
@@ -107,6 +107,15 @@ def metadata(node: onnx.NodeProto) -> dict[str, str]:
     return {prop.key.removeprefix("pkg.jax2onnx."): prop.value for prop in node.metadata_props}
 
 
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph and of all bodies in it."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from all_nodes(attribute.g)
+
+
 def primitive_of(node: onnx.NodeProto) -> str:
     """The primitive whose plugin made a node."""
     plugin = metadata(node)["plugin"].partition(".")[0]
@@ -143,7 +152,8 @@ def check(model: onnx.ModelProto, sources: Sequence[Source]) -> None:
         f"{name}:{line}": (source.file, line) for source in sources for name, line in source.places
     }
     wrong = []
-    for node in model.graph.node:
+    nodes = list(all_nodes(model.graph))
+    for node in nodes:
         callsite, primitive = metadata(node).get("callsite", "nothing"), primitive_of(node)
         place = places.get(callsite)
         if place not in found:
@@ -161,5 +171,5 @@ def check(model: onnx.ModelProto, sources: Sequence[Source]) -> None:
         for line, tag in source.tags.items():
             for complaint in tag.complaints(found[source.file, line]):
                 wrong.append(f"line {line}: {complaint}")
-    nodes = "\n".join(f"{metadata(n).get('callsite')} {primitive_of(n)}" for n in model.graph.node)
-    assert not wrong, "\n".join([*wrong, "the nodes:", textwrap.indent(nodes, "  ")])
+    listed = "\n".join(f"{metadata(n).get('callsite')} {primitive_of(n)}" for n in nodes)
+    assert not wrong, "\n".join([*wrong, "the nodes:", textwrap.indent(listed, "  ")])

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from typing import Any
 
 from .case import Case, Limit
 
-__all__ = ["Case", "Limit", "all_cases", "families"]
+__all__ = ["Case", "Limit", "all_cases", "all_limits", "families"]
 
 
 def families() -> dict[str, list[Case]]:
     """The cases of each family, in a fixed order."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
-    return {name: module.CASES for name, module in modules.items() if hasattr(module, "CASES")}
+    return _tables("CASES")
 
 
 def all_cases() -> list[Case]:
@@ -24,3 +23,17 @@ def all_cases() -> list[Case]:
     repeated = {name for name in names if names.count(name) > 1}
     assert not repeated, f"two cases have one name: {sorted(repeated)}"
     return cases
+
+
+def all_limits() -> list[Limit]:
+    """Every use that is refused, of every family."""
+    return [limit for family in _tables("LIMITS").values() for limit in family]
+
+
+def _tables(table: str) -> dict[str, list[Any]]:
+    """The table of that name, of each family that has one."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {
+        name: getattr(module, table) for name, module in modules.items() if hasattr(module, table)
+    }

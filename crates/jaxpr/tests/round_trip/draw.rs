@@ -117,6 +117,7 @@ impl<'a> Draw<'a> {
             outputs: self.many(3, |draw| draw.var(jaxpr)),
             params: Params::new(params),
             place: self.place(),
+            recipe: None,
         }
     }
 

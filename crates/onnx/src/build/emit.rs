@@ -3,9 +3,10 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use provenance::{EmitterId, Origin, OriginId, Site};
 use smallvec::SmallVec;
 
-use super::{Builder, Problem, Size, SizeOp};
+use super::{Builder, Place, Problem, Size, SizeOp};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
@@ -134,7 +135,7 @@ impl Builder {
         outputs.into_iter().next().unwrap_or(value)
     }
 
-    fn push<'g>(
+    pub(super) fn push<'g>(
         &'g self,
         line: &'static Location<'static>,
         op: &str,
@@ -142,15 +143,53 @@ impl Builder {
         attrs: Attrs<'_>,
         results: &[Type],
     ) -> Vec<Expr<'g>> {
+        let results: SmallVec<[Option<Type>; 1]> = results.iter().cloned().map(Some).collect();
+        let origin = self.state.borrow_mut().origin_at(line);
+        self.push_as(origin, "", op, inputs, attrs, results)
+    }
+
+    /// A node that Python asked for, on the line that `emitter` is: any operator of any domain. No
+    /// type is inferred, and nothing is cast around.
+    pub fn foreign_node<'g>(
+        &'g self,
+        emitter: Option<EmitterId>,
+        (domain, version): (&Arc<str>, i64),
+        op: &str,
+        inputs: &[Option<Expr<'g>>],
+        attrs: Attrs<'_>,
+        results: usize,
+    ) -> Vec<Expr<'g>> {
+        let origin = {
+            let mut state = self.state.borrow_mut();
+            if !domain.is_empty() {
+                let known = state.domains.entry(domain.clone()).or_insert(version);
+                *known = version.max(*known);
+            }
+            let Place { stack, scope } = state.place;
+            let site = state.table.site(Site { stack, scope, emitter });
+            state.table.origin(Origin::of(site))
+        };
+        let results = std::iter::repeat_n(None, results).collect();
+        self.push_as(origin, domain, op, inputs, attrs, results)
+    }
+
+    fn push_as<'g>(
+        &'g self,
+        origin: OriginId,
+        domain: &str,
+        op: &str,
+        inputs: &[Option<Expr<'g>>],
+        attrs: Attrs<'_>,
+        results: SmallVec<[Option<Type>; 1]>,
+    ) -> Vec<Expr<'g>> {
         let mut state = self.state.borrow_mut();
-        let origin = state.origin_at(line);
         let outputs: SmallVec<[ValueId; 1]> = results
-            .iter()
-            .map(|ty| state.values.add(Value { ty: Some(ty.clone()), ..Value::default() }))
+            .into_iter()
+            .map(|ty| state.values.add(Value { ty, ..Value::default() }))
             .collect();
         let node = Node {
             name: None,
-            domain: "".into(),
+            domain: domain.into(),
             op: op.into(),
             inputs: inputs.iter().map(|input| input.map(|expr| expr.id)).collect(),
             outputs: outputs.clone(),
@@ -166,34 +205,18 @@ impl Builder {
 
     /// The size of an axis, as a scalar of 64-bit integers.
     ///
-    /// A named size is computed once, in the main graph, where every body can see it.
+    /// A named size is computed once, in the main graph or in the function around, where every body
+    /// can see it.
     #[track_caller]
     pub fn size(&self, dim: &Dim) -> Expr<'_> {
-        let name = match dim {
-            Dim::Known(size) => return self.constant_ints(DType::I64, &[], &[*size]),
-            Dim::Named(name) => name,
-        };
-        let (known, recipe) = {
-            let state = self.state.borrow();
-            (state.size_values.get(name).copied(), state.sizes.get(name).cloned())
-        };
-        if let Some(id) = known {
-            return Expr { builder: self, id };
+        match dim {
+            Dim::Known(size) => self.constant_ints(DType::I64, &[], &[*size]),
+            Dim::Named(name) => self.size_in(self.innermost_region(), name),
         }
-        let Some(recipe) = recipe else {
-            return self
-                .broken(format!("the size `{name}` is not known"), Type::new(DType::I64, []));
-        };
-        let bodies = self.state.borrow_mut().open.split_off(1);
-        let value = self.compute_size(&recipe);
-        let mut state = self.state.borrow_mut();
-        state.open.extend(bodies);
-        state.size_values.insert(name.clone(), value.id);
-        value
     }
 
     #[track_caller]
-    fn compute_size(&self, size: &Size) -> Expr<'_> {
+    pub(super) fn compute_size(&self, size: &Size) -> Expr<'_> {
         match size {
             Size::Known(size) => self.constant_ints(DType::I64, &[], &[*size]),
             Size::Axis(id, axis) => {

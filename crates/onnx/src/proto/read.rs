@@ -187,6 +187,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         Ok(Function {
             domain: domain(proto.domain),
             name: name.as_str().into(),
+            title: name.as_str().into(),
             body: self.close(name, inputs, nodes, proto.output)?,
         })
     }

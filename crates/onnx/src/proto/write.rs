@@ -56,15 +56,6 @@ pub enum WriteError {
     Io(#[from] io::Error),
 }
 
-/// Writes the model as one protobuf message, weights included, without a copy of any weight.
-pub fn write(
-    model: &Model,
-    render: &mut Render<'_>,
-    out: &mut impl io::Write,
-) -> Result<(), WriteError> {
-    encode(&model_proto(model, render, None)?, out)
-}
-
 /// A model as one protobuf message, not yet written, its weights shared with the model.
 pub struct Message {
     proto: ModelProto,

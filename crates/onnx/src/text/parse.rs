@@ -41,7 +41,8 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         functions.push(Function {
             body: parser.graph(&name)?,
             domain: domain.into(),
-            name: name.into(),
+            name: name.as_str().into(),
+            title: name.into(),
         });
     }
     let version = |domain: Arc<str>| {

@@ -98,7 +98,7 @@ impl<'a> Encoder<'a> {
         let copy = Site {
             stack: site.stack.map(|stack| self.stack(stack, paths)),
             scope: site.scope.and_then(|scope| self.scope(scope)),
-            emitter: site.emitter.and_then(|emitter| self.emitter(emitter)),
+            emitter: site.emitter.and_then(|emitter| self.emitter(emitter, paths)),
         };
         self.into.site(copy)
     }
@@ -146,11 +146,12 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    fn emitter(&mut self, emitter: EmitterId) -> Option<EmitterId> {
+    fn emitter(&mut self, emitter: EmitterId, paths: &mut Paths<'_>) -> Option<EmitterId> {
         let path = self.from.emitter_path(emitter);
         path.into_iter().rev().fold(None, |parent, id| {
             let emitter = self.from.get_emitter(id).clone();
-            Some(self.into.emitter(Emitter { parent, ..emitter }))
+            let file = emitter.shown_file(paths).into();
+            Some(self.into.emitter(Emitter { file, parent, ..emitter }))
         })
     }
 }

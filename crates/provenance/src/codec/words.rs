@@ -9,8 +9,12 @@ pub(super) const TIERS: &[(Tier, &str)] =
 pub(super) const SCOPES: &[(ScopeKind, &str)] =
     &[(ScopeKind::Name, "name"), (ScopeKind::Transform, "transform")];
 
-pub(super) const EMITTERS: &[(EmitterKind, &str)] =
-    &[(EmitterKind::Plugin, "plugin"), (EmitterKind::Helper, "helper")];
+pub(super) const EMITTERS: &[(EmitterKind, &str)] = &[
+    (EmitterKind::Plugin, "plugin"),
+    (EmitterKind::Helper, "helper"),
+    (EmitterKind::PythonPlugin, "python plugin"),
+    (EmitterKind::PythonHelper, "python helper"),
+];
 
 pub(super) fn word<T: PartialEq>(words: &[(T, &'static str)], value: &T) -> &'static str {
     words.iter().find(|(known, _)| known == value).map_or("", |(_, word)| word)

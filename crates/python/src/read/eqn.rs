@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jaxpr::{Atom, Eqn, Params, Place};
+use jaxpr::{Atom, Eqn, Param, Params, Place};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -29,7 +29,8 @@ impl<'py> Reader<'py> {
             outputs.push(self.define(vars, &var?)?);
         }
         let place = self.place(&eqn.getattr(intern!(py, "source_info"))?)?;
-        Ok(Eqn { primitive, inputs, outputs, params, place })
+        let recipe = self.recipe(&primitive, eqn)?;
+        Ok(Eqn { primitive, inputs, outputs, params, place, recipe })
     }
 
     /// The name of a primitive.
@@ -65,13 +66,24 @@ impl<'py> Reader<'py> {
                 Some(renamed) => {
                     entries.extend(renamed.into_iter().map(|(name, value)| (name.into(), value)));
                 }
-                None => entries.push((name, self.param(&value)?)),
+                None => entries.push((name, self.counted(primitive, &value)?)),
             }
         }
         if let Some((name, value)) = self.jax.settings_of(primitive) {
             entries.push((name.into(), value));
         }
         Ok(Params::new(entries))
+    }
+
+    /// A parameter. The number of a call of an ONNX function, the one number that its markers have, is
+    /// counted in this program and not in the process, so that the same program is read the same.
+    fn counted(&mut self, primitive: &str, value: &Bound<'py, PyAny>) -> PyResult<Param> {
+        let mut param = self.param(value)?;
+        if let ("onnx_function", Param::Int(count)) = (primitive, &mut param) {
+            let next = self.calls.len() as i64;
+            *count = *self.calls.entry(*count).or_insert(next);
+        }
+        Ok(param)
     }
 
     fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<Place> {

@@ -28,7 +28,8 @@ fn more_than_protobuf_holds_is_refused_before_anything_is_written() {
         model.graph.nodes[0].inputs.push(Some(id));
     }
     let mut out = Vec::new();
-    let error = write(&model, &mut no_metadata, &mut out).unwrap_err();
+    let proto = model_proto(&model, &mut no_metadata, None).unwrap();
+    let error = encode(&proto, &mut out).unwrap_err();
     assert!(matches!(error, WriteError::TooLarge { bytes } if bytes > 1 << 31), "{error}");
     assert!(out.is_empty());
     assert!(matches!(to_bytes(&model, &mut no_metadata), Err(WriteError::TooLarge { .. })));

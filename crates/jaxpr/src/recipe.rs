@@ -1,0 +1,79 @@
+//! What a plugin written in Python made of an equation: the steps to take in its place.
+//!
+//! A recipe is plain data, recorded when the jaxpr is read, so that lowering needs no Python. It is
+//! no part of the text form, which shows what JAX traced.
+
+use std::sync::Arc;
+
+use crate::aval::Aval;
+use crate::constant::Constant;
+use crate::jaxpr::Jaxpr;
+
+/// A value of a recipe. The operands of the equation come first, numbered from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slot(pub u32);
+
+/// Steps in order, from inputs to results.
+///
+/// That of an equation has no inputs of its own: its operands are slots already. A body inside it
+/// may read the slots around it.
+#[derive(Clone, Debug, Default)]
+pub struct Recipe {
+    pub inputs: Vec<(Slot, Aval)>,
+    pub steps: Vec<Step>,
+    pub results: Vec<Slot>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub action: Action,
+    pub outputs: Vec<Slot>,
+    /// The Python frames of the plugin that asked for the step, outermost first.
+    pub frames: Vec<RecipeFrame>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Action {
+    Node {
+        domain: Arc<str>,
+        /// The version of the domain that the model then needs.
+        version: i64,
+        op: Arc<str>,
+        /// `None` is an optional operand that is left out.
+        inputs: Vec<Option<Slot>>,
+        attrs: Vec<(Arc<str>, RecipeAttr)>,
+    },
+    Constant(Constant),
+    /// The equations of a jaxpr in place.
+    Inline {
+        jaxpr: Arc<Jaxpr>,
+        inputs: Vec<Slot>,
+    },
+    /// The plugin raised an exception: what it was, and its number among those of the program.
+    Fail {
+        message: Arc<str>,
+        failure: usize,
+    },
+}
+
+/// An attribute of a node.
+#[derive(Clone, Debug)]
+pub enum RecipeAttr {
+    Int(i64),
+    Float(f32),
+    Str(Arc<str>),
+    Ints(Arc<[i64]>),
+    Floats(Arc<[f32]>),
+    Strs(Arc<[Arc<str>]>),
+    Tensor(Constant),
+    Body(Recipe),
+}
+
+/// A line of Python in a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeFrame {
+    pub file: Arc<str>,
+    pub line: u32,
+    /// `MyPlugin.lower`, or the name of what it called.
+    pub function: Arc<str>,
+}

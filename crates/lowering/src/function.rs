@@ -1,0 +1,354 @@
+//! Functions of the user, `@onnx_function`: the equations between two markers become an ONNX function.
+//!
+//! The package binds a marker on the arguments of a call and another on its results; both are the
+//! identity. Equations are in the order of the program, so what stands between them is the body. Any
+//! run of equations is a correct function of what it reads, so nothing has to be trusted here: a
+//! marker without its partner, which a transformation may have dropped, only copies.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use jaxpr::{Atom, Jaxpr, Param, VarId};
+use onnx::Expr;
+use onnx::build::{Place, Results};
+use provenance::Site;
+use rustc_hash::FxHashMap;
+
+use crate::control::own_results;
+use crate::ctx::{Ctx, Eqn};
+use crate::error::{LoweringError, Result, Stop};
+
+/// The name of the marker.
+const MARKER: &str = "onnx_function";
+
+/// A marker without its partner: the operands themselves
+#[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
+pub(crate) fn onnx_function<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
+    eqn.ignore(&["edge", "id", "domain", "name"]);
+    Ok(eqn.inputs.clone())
+}
+
+/// The equations of a jaxpr, and which of them are the bodies of functions.
+pub(crate) struct Equations<'a> {
+    jaxpr: &'a Jaxpr,
+    /// What encloses the jaxpr.
+    enclosing: Place,
+    /// From the marker at the head of a function to that at its end.
+    ends: FxHashMap<usize, usize>,
+    /// The last equation that reads each variable; none is listed where there are no functions.
+    last_use: Vec<usize>,
+}
+
+impl<'a> Equations<'a> {
+    pub fn new(jaxpr: &'a Jaxpr, enclosing: Place) -> Equations<'a> {
+        let ends = ends(jaxpr);
+        let last_use = if ends.is_empty() { Vec::new() } else { last_use(jaxpr) };
+        Equations { jaxpr, enclosing, ends, last_use }
+    }
+
+    /// The variables of these equations that are read after them.
+    fn escaping(&self, equations: &Range<usize>) -> Vec<VarId> {
+        let defined = self.jaxpr.eqns[equations.clone()].iter().flat_map(|eqn| &eqn.outputs);
+        defined.copied().filter(|var| self.last_use[var.index()] > equations.end).collect()
+    }
+}
+
+impl<'g> Ctx<'g> {
+    /// Lowers some equations of a jaxpr, in the function that was called at `call`.
+    pub(crate) fn equations(
+        &self,
+        all: &Equations<'_>,
+        some: Range<usize>,
+        call: Option<Place>,
+        values: &mut [Option<Expr<'g>>],
+    ) -> Result<()> {
+        let mut next = some.start;
+        while next < some.end {
+            match all.ends.get(&next) {
+                Some(&end) if end < some.end => {
+                    self.function(all, next..end, call, values)?;
+                    next = end + 1;
+                }
+                _ => {
+                    let eqn = &all.jaxpr.eqns[next];
+                    let place = self.place(eqn.place, all.enclosing);
+                    self.equation(all.jaxpr, eqn, self.within(place, call), values)?;
+                    next += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lowers the equations between two markers as a function, and calls it.
+    fn function(
+        &self,
+        all: &Equations<'_>,
+        body: Range<usize>,
+        outer: Option<Place>,
+        values: &mut [Option<Expr<'g>>],
+    ) -> Result<()> {
+        let (enter, leave) = (&all.jaxpr.eqns[body.start], &all.jaxpr.eqns[body.end]);
+        let call = self.call(all, &body);
+        let shown = self.within(call, outer);
+        let escaping = all.escaping(&body);
+        let entered = self.builder.enter_plugin(shown, &enter.primitive);
+        let results = (|| {
+            let arguments = self.atoms(&enter.inputs, values)?;
+            self.builder.function(
+                &text(enter, "domain"),
+                &text(enter, "name"),
+                &arguments,
+                |inputs| {
+                    for (var, &input) in enter.outputs.iter().zip(inputs) {
+                        values[var.index()] = Some(input);
+                    }
+                    self.equations(all, body.start + 1..body.end, Some(call), values)?;
+                    let outputs = self.atoms(&leave.inputs, values)?;
+                    let escaped: Vec<Atom> = escaping.iter().copied().map(Atom::Var).collect();
+                    let escaped = self.atoms(&escaped, values)?;
+                    Ok(Results { outputs: own_results(self.builder, outputs), escaped })
+                },
+            )
+        })();
+        self.builder.leave(entered);
+        let Results { outputs, escaped } = results.map_err(|stop| self.called_from(stop, shown))?;
+        let vars = leave.outputs.iter().chain(&escaping);
+        for (var, value) in vars.zip(outputs.into_iter().chain(escaped)) {
+            values[var.index()] = Some(value);
+        }
+        Ok(())
+    }
+
+    /// The line that calls a function, and the name scope that all of its body is in.
+    fn call(&self, all: &Equations<'_>, body: &Range<usize>) -> Place {
+        let enter = &all.jaxpr.eqns[body.start];
+        let inside = &all.jaxpr.eqns[body.start + 1..body.end];
+        let scope = self.builder.table(|table| {
+            let scopes = inside.iter().map(|eqn| eqn.place.scope);
+            scopes.reduce(|a, b| table.common_scope(a, b)).unwrap_or(enter.place.scope)
+        });
+        let Place { stack, scope } =
+            self.place(jaxpr::Place { stack: enter.place.stack, scope }, all.enclosing);
+        let caller = |stack| self.builder.table(|table| table.without_internal(stack));
+        Place { stack: stack.and_then(caller).or(stack), scope }
+    }
+
+    /// The part of a place that is inside a call.
+    fn within(&self, place: Place, call: Option<Place>) -> Place {
+        let Some(call) = call else { return place };
+        self.builder.table(|table| Place {
+            stack: match (place.stack, call.stack) {
+                (Some(stack), Some(call)) => Some(table.stack_within(stack, call)),
+                (stack, _) => stack,
+            },
+            scope: table.scope_within(place.scope, call.scope),
+        })
+    }
+
+    /// Says of a refusal inside a function from where that was called.
+    fn called_from(&self, stop: Stop, call: Place) -> Stop {
+        let Stop::Inside(LoweringError { why, site }) = stop else {
+            return stop;
+        };
+        let site = self.builder.table(|table| {
+            let inner = table.get_site(site);
+            let stack = table.stack_called_from(inner.stack, call.stack);
+            let scope = table.scope_inside(inner.scope, call.scope);
+            table.site(Site { stack, scope, ..inner })
+        });
+        Stop::Inside(LoweringError { why, site })
+    }
+}
+
+/// The markers at the head of functions with those at their ends: each end belongs to the last head
+/// before it that has its number.
+fn ends(jaxpr: &Jaxpr) -> FxHashMap<usize, usize> {
+    let mut open: FxHashMap<i64, Vec<usize>> = FxHashMap::default();
+    let mut ends = FxHashMap::default();
+    for (index, eqn) in jaxpr.eqns.iter().enumerate() {
+        if &*eqn.primitive != MARKER {
+            continue;
+        }
+        let Some(Param::Int(number)) = eqn.params.get("id") else {
+            continue;
+        };
+        if &*text(eqn, "edge") == "enter" {
+            open.entry(*number).or_default().push(index);
+        } else if let Some(enter) = open.get_mut(number).and_then(Vec::pop) {
+            ends.insert(enter, index);
+        }
+    }
+    ends
+}
+
+fn last_use(jaxpr: &Jaxpr) -> Vec<usize> {
+    let mut last = vec![0; jaxpr.vars.len()];
+    let mut read = |atom: &Atom, index: usize| {
+        if let Atom::Var(var) = atom {
+            last[var.index()] = index;
+        }
+    };
+    for (index, eqn) in jaxpr.eqns.iter().enumerate() {
+        eqn.inputs.iter().for_each(|atom| read(atom, index));
+    }
+    jaxpr.outputs.iter().for_each(|atom| read(atom, usize::MAX));
+    last
+}
+
+fn text(eqn: &jaxpr::Eqn, name: &str) -> Arc<str> {
+    match eqn.params.get(name) {
+        Some(Param::Str(text)) => text.clone(),
+        _ => "".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, check_places};
+
+    /// `f` on two lines, and a value of its body that is read after it.
+    const TWO_CALLS: &str = r#"jaxpr main(a:f32[3], w:f32[3]) {
+        b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a @ internal "mark.py":1 in mark < "model.py":10 in main
+        c:f32[3] = sin b @ "model.py":3 in f < internal "mark.py":2 in mark < "model.py":10 in main
+        d:f32[3] = mul c w @ "model.py":4 in f < internal "mark.py":2 in mark < "model.py":10 in main
+        e:f32[3] = onnx_function{edge="leave"; id=0; domain="my"; name="f"} d @ internal "mark.py":3 in mark < "model.py":10 in main
+        g:f32[3] = onnx_function{edge="enter"; id=1; domain="my"; name="f"} e @ internal "mark.py":1 in mark < "model.py":11 in main
+        h:f32[3] = sin g @ "model.py":3 in f < internal "mark.py":2 in mark < "model.py":11 in main
+        i:f32[3] = onnx_function{edge="leave"; id=1; domain="my"; name="f"} h @ internal "mark.py":3 in mark < "model.py":11 in main
+        j:f32[3] = add i c @ "model.py":12 in main
+        return j
+    }"#;
+
+    #[test]
+    fn what_is_between_two_markers_is_a_function_of_what_it_reads() {
+        check(
+            TWO_CALLS,
+            expect![[r#"
+                graph test(in_0:f32[3], in_1:f32[3]) -> (out_0)
+                %0, %1 = my::f(in_0, in_1)
+                %2 = my::f_2(%0)
+                out_0:f32[3] = Add(%2, %1)
+                function my::f(%3:f32[3], %4:f32[3]) -> (%6, %5)
+                %5:f32[3] = Sin(%3)
+                %6:f32[3] = Mul(%5, %4)
+                function my::f_2(%7:f32[3]) -> (%8)
+                %8:f32[3] = Sin(%7)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_outer_part_of_a_call_path_goes_to_the_call() {
+        check_places(
+            TWO_CALLS,
+            expect![[r#"
+                f @ main:10 #
+                f_2 @ main:11 #
+                Add @ main:12 #
+                Sin @ f:3 < mark:2 #
+                Mul @ f:4 < mark:2 #
+                Sin @ f:3 < mark:2 #
+            "#]],
+        );
+    }
+
+    #[test]
+    fn functions_are_nested_and_copy_what_they_only_pass_on() {
+        check(
+            r#"jaxpr main(a:f32[3]) {
+                b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a
+                c:f32[3] = onnx_function{edge="enter"; id=1; domain="my"; name="g"} b
+                d:f32[3] = sin c
+                e:f32[3] = mul d a
+                g:f32[3] = onnx_function{edge="leave"; id=1; domain="my"; name="g"} e
+                h:f32[3] i:f32[3] = onnx_function{edge="leave"; id=0; domain="my"; name="f"} g b
+                return h, i
+            }"#,
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0, out_1)
+                out_0:f32[3], out_1:f32[3] = my::f(in_0)
+                function my::g(%0:f32[3], %1:f32[3]) -> (%3)
+                %2 = Sin(%0)
+                %3:f32[3] = Mul(%2, %1)
+                function my::f(%4:f32[3]) -> (%5, %6)
+                %5:f32[3] = my::g(%4, %4)
+                %6:f32[3] = Identity(%4)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_marker_without_its_partner_is_nothing() {
+        check(
+            r#"jaxpr main(a:f32[3]) {
+                b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a
+                c:f32[3] = sin b
+                d:f32[3] = onnx_function{edge="leave"; id=1; domain="my"; name="f"} c
+                return d
+            }"#,
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                out_0:f32[3] = Sin(in_0)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_body_of_a_loop_calls_a_function_on_what_is_around_it() {
+        check(
+            r#"jaxpr main(a:f32[2,3], w:f32[3]) {
+                b:f32[3] = scan{length=2; reverse=False; num_consts=1; num_carry=1; linear=[False, False, False]; unroll=1; _split_transpose=False; jaxpr=jaxpr body(w:f32[3], c:f32[3], x:f32[3]) {
+                    b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} c
+                    d:f32[3] = mul b w
+                    e:f32[3] = onnx_function{edge="leave"; id=0; domain="my"; name="f"} d
+                    return e
+                }} w w a
+                return b
+            }"#,
+            expect![[r#"
+                graph test(in_0:f32[2,3], in_1:f32[3]) -> (out_0)
+                out_0:f32[3] = Scan(in_1, in_0) {body={
+                  graph scan/body(%0:f32[3], %1:f32[3]) -> (%2)
+                  %2:f32[3] = my::f(%0, in_1)
+                }, num_scan_inputs=1}
+                function my::f(%3:f32[3], %4:f32[3]) -> (%5)
+                %5:f32[3] = Mul(%3, %4)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_size_is_computed_from_an_input_of_the_function() {
+        check(
+            r#"jaxpr main(a:f32[B,3], s:f32[]) {
+                b:f32[B,3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a
+                c:f32[3*B] = reshape{new_sizes=[3*B]; dimensions=None; sharding=None} b
+                d:f32[B] = broadcast_in_dim{shape=[B]; broadcast_dimensions=[]; sharding=None} s
+                e:f32[3*B] g:f32[B] = onnx_function{edge="leave"; id=0; domain="my"; name="f"} c d
+                h:f32[] = onnx_function{edge="enter"; id=1; domain="my"; name="g"} s
+                i:f32[B] = broadcast_in_dim{shape=[B]; broadcast_dimensions=[]; sharding=None} h
+                j:f32[B] = onnx_function{edge="leave"; id=1; domain="my"; name="g"} i
+                return e, g, j
+            }"#,
+            expect![[r#"
+                graph test(in_0:f32[B,3], in_1:f32[]) -> (out_0, out_1, out_2)
+                out_0:f32[3*B], out_1:f32[B] = my::f(in_0, in_1)
+                %0 = Shape(in_0) {end=1, start=0}
+                %1 = Squeeze(%0, [0]:i64)
+                out_2:f32[B] = my::g(in_1, %1)
+                function my::f(%2:f32[B,3], %3:f32[]) -> (%4, %8)
+                %4:f32[3*B] = Reshape(%2, [-1]:i64)
+                %5 = Shape(%2) {end=1, start=0}
+                %6 = Squeeze(%5, [0]:i64)
+                %7 = Unsqueeze(%6, [0]:i64)
+                %8:f32[B] = Expand(%3, %7)
+                function my::g(%9:f32[], %10:i64[]) -> (%12)
+                %11 = Unsqueeze(%10, [0]:i64)
+                %12:f32[B] = Expand(%9, %11)
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,264 @@
+//! Functions under construction, and where sizes are computed.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::{Attrs, Builder, Emitting, Place, Size};
+use crate::dtype::DType;
+use crate::edit::{for_each_read, rename};
+use crate::expr::Expr;
+use crate::model::{Function, Graph, Node};
+use crate::value::{Dim, Type, Value, ValueId};
+
+/// The main graph or a function: what sees only its own values.
+#[derive(Default)]
+pub(super) struct Region {
+    /// Where its nodes are among those that are open.
+    nodes: usize,
+    /// The inputs of a function that are known before its body is.
+    inputs: Vec<ValueId>,
+    /// The named sizes that were computed in it.
+    sizes: FxHashMap<Arc<str>, ValueId>,
+    /// What was being lowered where the function is called.
+    place: Place,
+    emitting: Emitting,
+}
+
+/// What the body of a function leaves behind.
+pub struct Results<'g> {
+    /// Its outputs, each made by a node of the body.
+    pub outputs: Vec<Expr<'g>>,
+    /// Values seen in the body that are read after the call too.
+    pub escaped: Vec<Expr<'g>>,
+}
+
+impl Builder {
+    /// Runs `f` as the body of a function, on inputs that stand for the arguments, and calls it.
+    ///
+    /// What the body reads from outside becomes further inputs; constants stay. Gives the results of
+    /// the call, and what the escaped values are outside.
+    #[track_caller]
+    pub fn function<'g, E>(
+        &'g self,
+        domain: &Arc<str>,
+        title: &Arc<str>,
+        arguments: &[Expr<'g>],
+        f: impl FnOnce(&[Expr<'g>]) -> Result<Results<'g>, E>,
+    ) -> Result<Results<'g>, E> {
+        let line = Location::caller();
+        let is_constant = |argument: &Expr<'g>| argument.tensor().is_some();
+        let formals: Vec<Expr<'g>> = arguments
+            .iter()
+            .map(|argument| {
+                if is_constant(argument) {
+                    return *argument;
+                }
+                self.value(Value { ty: Some(argument.ty()), ..Value::default() })
+            })
+            .collect();
+        let pairs = arguments.iter().zip(&formals).filter(|(argument, _)| !is_constant(argument));
+        let (mut outer, mut inner): (Vec<ValueId>, Vec<ValueId>) =
+            pairs.map(|(argument, formal)| (argument.id, formal.id)).unzip();
+        self.open_region(&inner);
+        let results = f(&formals);
+        let mut nodes = self.close_region();
+        let Results { mut outputs, escaped } = results?;
+
+        self.capture(&mut nodes, &mut outer, &mut inner);
+        let made: FxHashSet<ValueId> =
+            nodes.iter().flat_map(|node| node.outputs.iter().copied()).collect();
+        let results = outputs.len();
+        for value in escaped.iter().filter(|value| made.contains(&value.id)) {
+            if !outputs.iter().any(|output| output.id == value.id) {
+                outputs.push(*value);
+            }
+        }
+        let types: Vec<Type> = outputs.iter().map(|output| output.ty()).collect();
+        let body = Graph {
+            name: title.clone(),
+            outputs: outputs.iter().map(|output| output.id).collect(),
+            inputs: inner.clone(),
+            nodes,
+        };
+        let name = self.add_function(domain, title, body);
+        let operands: SmallVec<[Option<Expr<'g>>; 4]> =
+            outer.iter().map(|&id| Some(Expr { builder: self, id })).collect();
+        let mut called = self.push(line, &name, &operands, Attrs::new(), &types);
+        self.set_domain(domain);
+
+        let outside: FxHashMap<ValueId, ValueId> = inner.into_iter().zip(outer).collect();
+        let escaped = escaped.into_iter().map(|value| {
+            match outputs.iter().position(|output| output.id == value.id) {
+                Some(position) => called[position],
+                None => Expr { id: *outside.get(&value.id).unwrap_or(&value.id), ..value },
+            }
+        });
+        let escaped = escaped.collect();
+        called.truncate(results);
+        Ok(Results { outputs: called, escaped })
+    }
+
+    fn open_region(&self, inputs: &[ValueId]) {
+        let mut state = self.state.borrow_mut();
+        let region = Region {
+            nodes: state.open.len(),
+            inputs: inputs.to_vec(),
+            sizes: FxHashMap::default(),
+            place: state.place,
+            emitting: state.emitting,
+        };
+        state.regions.push(region);
+        state.open.push(Vec::new());
+        // What is inside does not depend on what called the function.
+        state.emitting.parent = None;
+    }
+
+    fn close_region(&self) -> Vec<Node> {
+        let mut state = self.state.borrow_mut();
+        if let Some(region) = state.regions.pop() {
+            state.place = region.place;
+            state.emitting = region.emitting;
+        }
+        state.open.pop().unwrap_or_default()
+    }
+
+    /// Makes an input of everything that the nodes read and that is not theirs.
+    fn capture(&self, nodes: &mut [Node], outer: &mut Vec<ValueId>, inner: &mut Vec<ValueId>) {
+        let mut state = self.state.borrow_mut();
+        let mut own: FxHashSet<ValueId> = inner.iter().copied().collect();
+        for node in nodes.iter() {
+            define(node, &mut own);
+        }
+        let mut renamed: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        for (&outer, &inner) in outer.iter().zip(inner.iter()) {
+            renamed.entry(outer).or_insert(inner);
+        }
+        let mut captured = Vec::new();
+        for node in nodes.iter() {
+            for_each_read(node, &mut |id| {
+                let is_outside = !own.contains(&id) && state.values[id].tensor.is_none();
+                if is_outside && !renamed.contains_key(&id) {
+                    renamed.insert(id, id);
+                    captured.push(id);
+                }
+            });
+        }
+        for id in captured {
+            let formal = Value { ty: state.values[id].ty.clone(), ..Value::default() };
+            let formal = state.values.add(formal);
+            renamed.insert(id, formal);
+            outer.push(id);
+            inner.push(formal);
+        }
+        for node in nodes {
+            rename(node, &renamed);
+        }
+    }
+
+    fn add_function(&self, domain: &Arc<str>, title: &Arc<str>, body: Graph) -> Arc<str> {
+        let mut state = self.state.borrow_mut();
+        let name = state.function_names.claim(domain, title);
+        let (domain, title) = (domain.clone(), title.clone());
+        state.functions.push(Function { domain, name: name.clone(), title, body });
+        name
+    }
+
+    /// Says of which domain the last node is.
+    fn set_domain(&self, domain: &Arc<str>) {
+        let mut state = self.state.borrow_mut();
+        if let Some(node) = state.open.last_mut().and_then(|nodes| nodes.last_mut()) {
+            node.domain = domain.clone();
+        }
+    }
+
+    pub(super) fn innermost_region(&self) -> usize {
+        self.state.borrow().regions.len() - 1
+    }
+
+    /// A named size, computed in the region: from the shape of an input where that has it, else
+    /// outside, from where it is an input of its own.
+    #[track_caller]
+    pub(super) fn size_in(&self, region: usize, name: &Arc<str>) -> Expr<'_> {
+        let (known, declared) = {
+            let state = self.state.borrow();
+            (state.regions[region].sizes.get(name).copied(), state.sizes.get(name).cloned())
+        };
+        if let Some(id) = known {
+            return Expr { builder: self, id };
+        }
+        let recipe = self.axis_in(region, name).or_else(|| match region {
+            0 => declared.clone(),
+            _ => self.recipe_in(region, declared.as_ref()?),
+        });
+        let value = match (recipe, region.checked_sub(1)) {
+            (Some(recipe), _) => self.in_region(region, || self.compute_size(&recipe)),
+            (None, Some(outer)) => self.size_in(outer, name),
+            (None, None) => {
+                let ty = Type::new(DType::I64, []);
+                return self.broken(format!("the size `{name}` is not known"), ty);
+            }
+        };
+        self.state.borrow_mut().regions[region].sizes.insert(name.clone(), value.id);
+        value
+    }
+
+    /// The axis of an input of the region that has this size.
+    fn axis_in(&self, region: usize, name: &Arc<str>) -> Option<Size> {
+        let state = self.state.borrow();
+        state.regions[region].inputs.iter().find_map(|&id| {
+            let shape = &state.values[id].ty.as_ref()?.shape;
+            let is_it = |dim: &Dim| matches!(dim, Dim::Named(other) if other == name);
+            Some(Size::Axis(id, shape.iter().position(is_it)?))
+        })
+    }
+
+    /// How the size is computed from the inputs of a region, where they have all it is made of.
+    fn recipe_in(&self, region: usize, size: &Size) -> Option<Size> {
+        match size {
+            Size::Known(size) => Some(Size::Known(*size)),
+            Size::Axis(input, axis) => match self.type_of(*input).shape.get(*axis)? {
+                Dim::Known(size) => Some(Size::Known(*size)),
+                Dim::Named(name) => self.axis_in(region, name),
+            },
+            Size::Op(op, a, b) => {
+                let part = |size: &Size| self.recipe_in(region, size).map(Box::new);
+                Some(Size::Op(*op, part(a)?, part(b)?))
+            }
+        }
+    }
+
+    /// Runs `f` with its nodes in the region, as a part of what was being lowered there.
+    fn in_region<T>(&self, region: usize, f: impl FnOnce() -> T) -> T {
+        let (open, regions, place, emitting) = {
+            let mut state = self.state.borrow_mut();
+            let first = state.regions[region].nodes + 1;
+            let open = state.open.split_off(first);
+            let regions = state.regions.split_off(region + 1);
+            let before = (state.place, state.emitting);
+            if let Some(called) = regions.first() {
+                (state.place, state.emitting) = (called.place, called.emitting);
+            }
+            (open, regions, before.0, before.1)
+        };
+        let result = f();
+        let mut state = self.state.borrow_mut();
+        state.open.extend(open);
+        state.regions.extend(regions);
+        (state.place, state.emitting) = (place, emitting);
+        result
+    }
+}
+
+/// Every value that a node and its bodies define.
+fn define(node: &Node, own: &mut FxHashSet<ValueId>) {
+    own.extend(node.outputs.iter().copied());
+    for body in node.bodies() {
+        own.extend(body.inputs.iter().copied());
+        for node in &body.nodes {
+            define(node, own);
+        }
+    }
+}

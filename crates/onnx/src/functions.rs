@@ -1,0 +1,219 @@
+//! Changing the functions of a model: what they are called, what they take, which are one.
+
+use std::sync::Arc;
+
+use provenance::{OriginId, Table};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+
+use crate::attr::Attr;
+use crate::check::constants_of;
+use crate::edit::{for_each_read, rename};
+use crate::model::{Function, Graph, Model, Node};
+use crate::value::{Value, ValueId};
+
+/// A function as calls refer to it: its domain and its name.
+type Name = (Arc<str>, Arc<str>);
+
+/// The names of functions, each given once in its domain.
+#[derive(Debug, Default)]
+pub(crate) struct FunctionNames {
+    taken: FxHashSet<Name>,
+    /// The number to try next for a title that is taken, so that many of one title stay cheap.
+    next: FxHashMap<Name, usize>,
+}
+
+impl FunctionNames {
+    /// `title`, or `title_2`, `title_3` … when it is taken.
+    pub(crate) fn claim(&mut self, domain: &Arc<str>, title: &Arc<str>) -> Arc<str> {
+        if self.taken.insert((domain.clone(), title.clone())) {
+            return title.clone();
+        }
+        let next = self.next.entry((domain.clone(), title.clone())).or_insert(2);
+        loop {
+            let numbered: Arc<str> = format!("{title}_{next}").into();
+            *next += 1;
+            if self.taken.insert((domain.clone(), numbered.clone())) {
+                return numbered;
+            }
+        }
+    }
+}
+
+impl Model {
+    /// Makes inputs of those constants of functions that `is_lifted` says, and has every call pass
+    /// them. A function comes after those that it calls, so what it passes on is lifted from it too.
+    pub fn lift_constants(&mut self, is_lifted: impl Fn(&Value) -> bool) {
+        let mut passed: FxHashMap<Name, Vec<ValueId>> = FxHashMap::default();
+        for index in 0..self.functions.len() {
+            pass_on(&mut self.functions[index].body, &passed);
+            let mut lifted = constants_of(self, &self.functions[index].body);
+            lifted.retain(|&id| is_lifted(&self.values[id]));
+            let formals: Vec<ValueId> = lifted
+                .iter()
+                .map(|&id| {
+                    let ty = self.values[id].ty.clone();
+                    self.values.add(Value { ty, ..Value::default() })
+                })
+                .collect();
+            let function = &mut self.functions[index];
+            let renamed = lifted.iter().copied().zip(formals.iter().copied()).collect();
+            function.body.nodes.iter_mut().for_each(|node| rename(node, &renamed));
+            function.body.inputs.extend(formals);
+            passed.insert((function.domain.clone(), function.name.clone()), lifted);
+        }
+        pass_on(&mut self.graph, &passed);
+    }
+
+    /// Calls one function in place of others that are equal to it, and drops them. Each pair has the
+    /// index of the function that stays and of the one that goes; a node that stays answers for the
+    /// lines of the one that goes.
+    pub fn share_functions(&mut self, pairs: &[(usize, usize)]) {
+        let mut calls: FxHashMap<Name, Arc<str>> = FxHashMap::default();
+        for &(kept, dropped) in pairs {
+            let gone = std::mem::take(&mut self.functions[dropped].body);
+            absorb_nodes(&mut self.functions[kept].body, &gone, &mut self.provenance);
+            let (kept, dropped) = (&self.functions[kept], &self.functions[dropped]);
+            calls.insert((dropped.domain.clone(), dropped.name.clone()), kept.name.clone());
+        }
+        let gone: FxHashSet<usize> = pairs.iter().map(|&(_, dropped)| dropped).collect();
+        let mut index = 0;
+        self.functions.retain(|_| {
+            index += 1;
+            !gone.contains(&(index - 1))
+        });
+        self.rename_calls(&calls);
+    }
+
+    /// Drops the functions that nothing calls, and numbers those of one title anew.
+    pub fn tidy_functions(&mut self) {
+        let mut called: FxHashSet<Name> = FxHashSet::default();
+        visit_nodes(&self.graph, &mut |node| {
+            called.insert((node.domain.clone(), node.op.clone()));
+        });
+        let name = |function: &Function| (function.domain.clone(), function.name.clone());
+        for function in self.functions.iter().rev() {
+            if called.contains(&name(function)) {
+                visit_nodes(&function.body, &mut |node| {
+                    called.insert((node.domain.clone(), node.op.clone()));
+                });
+            }
+        }
+        self.functions.retain(|function| called.contains(&name(function)));
+        self.number_functions();
+    }
+
+    /// The first function of a title has it as its name, the others have numbers behind it.
+    fn number_functions(&mut self) {
+        let mut names = FunctionNames::default();
+        let first: Vec<bool> = self
+            .functions
+            .iter()
+            .map(|function| names.taken.insert((function.domain.clone(), function.title.clone())))
+            .collect();
+        let mut calls: FxHashMap<Name, Arc<str>> = FxHashMap::default();
+        for (function, is_first) in self.functions.iter_mut().zip(first) {
+            let name = match is_first {
+                true => function.title.clone(),
+                false => names.claim(&function.domain, &function.title),
+            };
+            let old = std::mem::replace(&mut function.name, name.clone());
+            calls.insert((function.domain.clone(), old), name);
+        }
+        self.rename_calls(&calls);
+    }
+
+    fn rename_calls(&mut self, names: &FxHashMap<Name, Arc<str>>) {
+        let functions = self.functions.iter_mut().map(|function| &mut function.body);
+        for graph in std::iter::once(&mut self.graph).chain(functions) {
+            visit_nodes_mut(graph, &mut |node| {
+                if !node.domain.is_empty()
+                    && let Some(name) = names.get(&(node.domain.clone(), node.op.clone()))
+                {
+                    node.op = name.clone();
+                }
+            });
+        }
+    }
+
+    /// Makes nodes of the constants that functions hold, which have no initializers in a file.
+    ///
+    /// Such a node has the origin of the equations that were folded into it, else of who reads it
+    /// first.
+    pub fn constants_to_nodes(&mut self) {
+        for index in 0..self.functions.len() {
+            let constants = constants_of(self, &self.functions[index].body);
+            let body = &mut self.functions[index].body;
+            let readers = first_readers(body);
+            let mut renamed = FxHashMap::default();
+            let mut nodes = Vec::with_capacity(constants.len() + body.nodes.len());
+            for id in constants {
+                let value = self.values[id].clone();
+                let (Some(tensor), Some(&reader)) = (value.tensor, readers.get(&id)) else {
+                    continue;
+                };
+                let own = self.values.add(Value { ty: value.ty, ..Value::default() });
+                renamed.insert(id, own);
+                nodes.push(Node {
+                    name: None,
+                    domain: "".into(),
+                    op: "Constant".into(),
+                    inputs: smallvec![],
+                    outputs: smallvec![own],
+                    attrs: vec![("value".into(), Attr::Tensor(tensor))],
+                    origin: value.origin.unwrap_or(reader),
+                    metadata: Vec::new(),
+                });
+            }
+            body.nodes.iter_mut().for_each(|node| rename(node, &renamed));
+            nodes.append(&mut body.nodes);
+            body.nodes = nodes;
+        }
+    }
+}
+
+/// Gives calls the operands that their functions take besides.
+fn pass_on(graph: &mut Graph, passed: &FxHashMap<Name, Vec<ValueId>>) {
+    visit_nodes_mut(graph, &mut |node| {
+        if !node.domain.is_empty()
+            && let Some(lifted) = passed.get(&(node.domain.clone(), node.op.clone()))
+        {
+            node.inputs.extend(lifted.iter().copied().map(Some));
+        }
+    });
+}
+
+/// Lets each node take over the lines of the node at its place in an equal graph.
+fn absorb_nodes(kept: &mut Graph, gone: &Graph, table: &mut Table) {
+    for (kept, gone) in kept.nodes.iter_mut().zip(&gone.nodes) {
+        kept.origin = table.absorb(kept.origin, gone.origin);
+        for (kept, gone) in kept.bodies_mut().zip(gone.bodies()) {
+            absorb_nodes(kept, gone, table);
+        }
+    }
+}
+
+/// The origin of the first node of the graph that reads a value, itself or in its bodies.
+fn first_readers(graph: &Graph) -> FxHashMap<ValueId, OriginId> {
+    let mut readers = FxHashMap::default();
+    for node in &graph.nodes {
+        for_each_read(node, &mut |id| {
+            readers.entry(id).or_insert(node.origin);
+        });
+    }
+    readers
+}
+
+fn visit_nodes(graph: &Graph, visit: &mut dyn FnMut(&Node)) {
+    for node in &graph.nodes {
+        visit(node);
+        node.bodies().for_each(|body| visit_nodes(body, visit));
+    }
+}
+
+fn visit_nodes_mut(graph: &mut Graph, visit: &mut dyn FnMut(&mut Node)) {
+    for node in &mut graph.nodes {
+        visit(node);
+        node.bodies_mut().for_each(|body| visit_nodes_mut(body, visit));
+    }
+}

@@ -1,0 +1,125 @@
+"""Plugins written in Python: which there are, and what they make of an equation."""
+
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from importlib import metadata
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+
+from ._errors import ConfigError
+
+if TYPE_CHECKING:
+    from ._recorder import PluginContext, PluginValue
+
+Results: TypeAlias = "PluginValue | tuple[PluginValue, ...] | list[PluginValue] | Any"
+
+
+class Plugin(Protocol):
+    """Anything with a `lower`."""
+
+    def lower(self, ctx: "PluginContext", eqn: Any) -> Results:
+        """Build the results of an equation, or return `NotImplemented` to leave it to others."""
+        ...
+
+
+_Class = TypeVar("_Class", bound=type)
+
+_GROUP: Final = "jax2onnx.plugins"
+
+#: The plugins of each primitive; the last one is asked first.
+REGISTERED: dict[str, list[Plugin]] = {}
+
+_loaded = False
+
+
+def plugin(primitive: Any) -> Callable[[_Class], _Class]:
+    """Register a class that lowers a primitive.
+
+    The class is made without arguments; its `lower(ctx, eqn)` is called with every equation of the
+    primitive, before any plugin that was there already. It returns the results, one
+    `PluginValue` or a list of them, or `NotImplemented` to leave the equation to the next plugin.
+
+    Args:
+        primitive: The name of the primitive, or the primitive itself.
+
+    Returns:
+        A decorator, which gives the class back as it is.
+    """
+    name = primitive if isinstance(primitive, str) else getattr(primitive, "name", None)
+    if not isinstance(name, str) or not name:
+        raise ConfigError(
+            f"`plugin({primitive!r})` names no primitive: use its name, as in "
+            '`@jax2onnx.plugin("my_primitive")`'
+        )
+
+    def register(cls: _Class) -> _Class:
+        if not isinstance(cls, type) or not callable(getattr(cls, "lower", None)):
+            raise ConfigError(f"the plugin {cls!r} for `{name}` is no class with a method `lower`")
+        REGISTERED.setdefault(name, []).append(cls())
+        return cls
+
+    return register
+
+
+def load_installed() -> None:
+    """Load the plugins that installed packages declare, once a process.
+
+    A package that cannot be loaded is left out with a warning: what does not need it goes on.
+    """
+    global _loaded
+    if _loaded:
+        return
+    _loaded = True
+    for entry in metadata.entry_points(group=_GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            package = entry.dist.name if entry.dist else entry.value
+            warnings.warn(
+                f"the plugins of `{package}` cannot be loaded: {type(error).__name__}: {error}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+def for_core(opset: int) -> dict[str, Any] | None:
+    """What the core calls for equations that have plugins; nothing where there are none."""
+    if not REGISTERED:
+        return None
+    return {"primitives": set(REGISTERED), "record": lambda eqn: record(eqn, opset)}
+
+
+def record(eqn: Any, opset: int) -> Any:
+    """The recipe of the first plugin that does not decline.
+
+    Where one raises, the text of that and the exception; nothing where all decline.
+    """
+    from ._recorder import Recorder
+
+    for one in reversed(REGISTERED[eqn.primitive.name]):
+        try:
+            results = Recorder(eqn, opset, type(one).__name__).run(one)
+        except Exception as error:
+            return _failure(one, error), error
+        if results is not NotImplemented:
+            return results
+    return None
+
+
+def _failure(one: Plugin, error: Exception) -> str:
+    """What was raised and where: `ValueError: no such mode (plugins.py:12, in MyPlugin)`."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    frame = _frame_of(one, error.__traceback__)
+    place = f" ({frame.filename}:{frame.lineno}, in {type(one).__name__})" if frame else ""
+    return f"{text}{place}"
+
+
+def _frame_of(one: Plugin, trace: TracebackType | None) -> traceback.FrameSummary | None:
+    """The innermost line in the file of the plugin."""
+    module = sys.modules.get(type(one).__module__)
+    file = getattr(getattr(one.lower, "__code__", None), "co_filename", None)
+    file = file or getattr(module, "__file__", None)
+    frames = [frame for frame in traceback.extract_tb(trace) if frame.filename == file]
+    return frames[-1] if frames else None
