@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
@@ -160,8 +160,10 @@ def to_onnx(
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
-    from . import _trace
+    from . import _trace, _weights
 
+    # Before tracing, which may put other arrays in their places.
+    weights = _weights.weights_of(fn)
     closed_jaxpr = _trace.trace(
         fn,
         inputs,
@@ -183,6 +185,7 @@ def to_onnx(
         output_names=_names(output_names, "output", closed_jaxpr, {}),
         output_path=path,
         external_threshold=_EXTERNAL_THRESHOLD if export_mode == "standard" else sys.maxsize,
+        weight_names=weights.names,
     )
     if path is not None:
         return path
@@ -201,6 +204,7 @@ def export_traced(
     output_names: Sequence[str] = (),
     output_path: str | None = None,
     external_threshold: int = _EXTERNAL_THRESHOLD,
+    weight_names: Mapping[Hashable, str] | None = None,
 ) -> bytes | None:
     """Convert what was traced: the bytes of the model, or nothing where a file was written."""
     from . import _trace
@@ -220,6 +224,7 @@ def export_traced(
             output_names=output_names,
             output_path=output_path,
             external_threshold=external_threshold,
+            names=weight_names,
         )
 
 

@@ -1,6 +1,6 @@
 """The Rust side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from ._tiers import TierRules
 
@@ -23,13 +23,13 @@ def export(
     output_names: Sequence[str] = (),
     output_path: str | None = None,
     external_threshold: int = ...,
-    names: Mapping[int, str] | None = None,
+    names: Mapping[Hashable, str] | None = None,
 ) -> bytes | None: ...
 def jaxpr_text(
     closed_jaxpr: object,
     *,
     tiers: TierRules,
-    names: Mapping[int, str] | None = None,
+    names: Mapping[Hashable, str] | None = None,
 ) -> str: ...
 
 class PluginInfo:

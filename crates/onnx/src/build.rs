@@ -41,6 +41,7 @@ struct State {
     names: IndexSet<Arc<str>, FxBuildHasher>,
     origins: FxHashMap<(Place, Emitting, usize), OriginId>,
     constants: FxHashMap<Tensor, ValueId>,
+    memories: FxHashMap<(usize, DType, Vec<i64>), ValueId>,
     sizes: FxHashMap<Arc<str>, Size>,
     size_values: FxHashMap<Arc<str>, ValueId>,
     problem: Option<Problem>,
@@ -119,11 +120,15 @@ impl Builder {
         self.value(Value { name: Some(name.into()), ty: Some(ty), ..Value::default() })
     }
 
-    /// An initializer. Small ones of equal contents are one value.
+    /// An initializer. Small ones of equal contents are one value, and so are those that are the same
+    /// memory, in whatever body they are read.
     pub fn tensor(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
         let mut state = self.state.borrow_mut();
         let is_small = tensor.data.len() <= 256 && name.is_none();
-        if is_small && let Some(&id) = state.constants.get(&tensor) {
+        let memory = (tensor.data.as_ptr().addr(), tensor.dtype, tensor.shape.clone());
+        let known =
+            if is_small { state.constants.get(&tensor) } else { state.memories.get(&memory) };
+        if let Some(&id) = known {
             return Expr { builder: self, id };
         }
         let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
@@ -135,6 +140,8 @@ impl Builder {
         });
         if is_small {
             state.constants.insert(tensor, id);
+        } else {
+            state.memories.insert(memory, id);
         }
         Expr { builder: self, id }
     }
