@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ReturnMode: TypeAlias = Literal["proto", "ir", "file"]
 ExportMode: TypeAlias = Literal["standard", "web"]
+WeightsMode: TypeAlias = Literal["inline", "external", "auto"]
 NormalizationMode: TypeAlias = Literal["auto", "prefer_native", "force_decomposed"]
 
 _RETURN_MODES: Final = ("proto", "ir", "file")
@@ -25,6 +26,7 @@ _NORMALIZATION_MODES: Final = ("auto", "prefer_native", "force_decomposed")
 _OPSETS: Final = range(16, 27)
 #: Weights past this go into a file beside the model; protobuf holds twice as much.
 _EXTERNAL_THRESHOLD: Final = 1 << 30
+_THRESHOLDS: Final = {"inline": sys.maxsize, "external": 0, "auto": _EXTERNAL_THRESHOLD}
 
 
 @overload
@@ -44,6 +46,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -67,6 +70,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -90,6 +94,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -112,6 +117,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -135,9 +141,13 @@ def to_onnx(
         output_path: Where `"file"` writes.
         inputs_as_nchw: Positions of images that the model takes as NCHW, and `fn` as NHWC.
         outputs_as_nchw: Positions of images that the model gives as NCHW, and `fn` as NHWC.
-        input_names: Names of the positional inputs, in place of those of the arguments.
-        output_names: Names of the outputs.
+        input_names: Names of the positional inputs, in place of their paths in the arguments:
+            `x`, or `params.Dense_0.kernel`.
+        output_names: Names of the outputs, in place of their paths in the result: `out_0`, or
+            `logits` of a dictionary.
         export_mode: `"web"` writes one file with all weights in it, for browsers.
+        weights: Where `"file"` writes the weights: `"inline"` in the model, up to 2 GiB,
+            `"external"` in one file beside it, `"auto"` beside it past 1 GiB.
         normalization_mode: Whether operators such as `LayerNormalization` are wanted. None is
             emitted yet, so every mode gives the same model.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
@@ -157,14 +167,15 @@ def to_onnx(
     path = _checked_path(return_mode, output_path)
     _check(fn, model_name, opset)
     _one_of(export_mode, _EXPORT_MODES, "an export mode")
+    external_threshold = _external_threshold(weights, export_mode, return_mode)
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
     from . import _trace, _weights
 
     # Before tracing, which may put other arrays in their places.
-    weights = _weights.weights_of(fn)
-    closed_jaxpr = _trace.trace(
+    held = _weights.weights_of(fn)
+    traced = _trace.trace(
         fn,
         inputs,
         input_params or {},
@@ -173,19 +184,19 @@ def to_onnx(
         outputs_as_nchw=outputs_as_nchw or (),
     )
     if record_primitive_calls_file is not None:
-        _record(closed_jaxpr, settings, record_primitive_calls_file)
+        _record(traced.closed_jaxpr, settings, record_primitive_calls_file)
     data = export_traced(
-        closed_jaxpr,
+        traced.closed_jaxpr,
         model_name=model_name,
         opset=opset,
         settings=settings,
         export_stack=stack,
         definition=_trace.definition(fn),
-        input_names=_names(input_names, "input", closed_jaxpr, input_params or {}),
-        output_names=_names(output_names, "output", closed_jaxpr, {}),
+        input_names=_names(input_names, "input", traced.input_names, len(input_params or {})),
+        output_names=_names(output_names, "output", traced.output_names),
         output_path=path,
-        external_threshold=_EXTERNAL_THRESHOLD if export_mode == "standard" else sys.maxsize,
-        weight_names=weights.names,
+        external_threshold=external_threshold,
+        weight_names=held.names,
     )
     if path is not None:
         return path
@@ -248,20 +259,12 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
 
 
 def _names(
-    names: Sequence[str] | None,
-    what: Literal["input", "output"],
-    closed_jaxpr: Any,
-    named_already: Mapping[str, Any],
+    names: Sequence[str] | None, what: str, known: list[str], keywords: int = 0
 ) -> list[str]:
     """The names that were asked for, one each and none twice; then those of keyword inputs."""
-    if names is None and not named_already:
-        return []
-    avals = closed_jaxpr.in_avals if what == "input" else closed_jaxpr.out_avals
-    count = len(avals) - len(named_already)
     if names is None:
-        known = closed_jaxpr.jaxpr.debug_info.arg_names or ()
-        names = [name or f"in_{i}" for i, name in enumerate(known[:count])]
-        names += [f"in_{i}" for i in range(len(names), count)]
+        return known
+    count = len(known) - keywords
     names = list(names)
     if not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"`{what}_names` has an entry that is not a text, or an empty one")
@@ -270,8 +273,7 @@ def _names(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"`{what}_names` has {', '.join(twice)} more than once")
-    # JAX has keyword arguments behind the others, sorted.
-    return names + sorted(named_already)
+    return names + known[count:]
 
 
 def _record(closed_jaxpr: Any, settings: _config.Settings, path: StrPath) -> None:
@@ -285,6 +287,19 @@ def _record(closed_jaxpr: Any, settings: _config.Settings, path: StrPath) -> Non
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise WriteError(error.errno, error.strerror, os.fspath(path)) from None
+
+
+def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int:
+    """How many bytes of weights the model itself may hold."""
+    _one_of(weights, tuple(_THRESHOLDS), "a place for weights")
+    if weights == "external" and return_mode != "file":
+        raise ConfigError(
+            f"`weights='external'` writes a file beside the model: use `return_mode='file'`, "
+            f"and not '{return_mode}'"
+        )
+    if weights == "external" and export_mode == "web":
+        raise ConfigError("`export_mode='web'` writes one file: use `weights='inline'`")
+    return _THRESHOLDS["inline" if export_mode == "web" else weights]
 
 
 def _one_of(word: Any, allowed: Sequence[str], what: str) -> None:

@@ -8,13 +8,13 @@ import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 from jax import tree_util
 
-from . import _call
+from . import _call, _names
 from ._errors import InputSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -34,6 +34,14 @@ _MOST_WRAPPERS = 100
 _struct: Any = jax.ShapeDtypeStruct
 
 
+class Traced(NamedTuple):
+    """What JAX made of a function, and what its inputs and outputs are called."""
+
+    closed_jaxpr: "ClosedJaxpr"
+    input_names: list[str]
+    output_names: list[str]
+
+
 def trace(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
@@ -42,7 +50,7 @@ def trace(
     double_precision: bool,
     inputs_as_nchw: Sequence[int] = (),
     outputs_as_nchw: Sequence[int] = (),
-) -> "ClosedJaxpr":
+) -> Traced:
     """Trace `fn` on inputs that have the given specs."""
     params = input_params or {}
     with _double_precision() if double_precision else contextlib.nullcontext():
@@ -52,7 +60,7 @@ def trace(
             traced, specs = _call.in_other_layout(fn, specs, inputs_as_nchw, outputs_as_nchw)
         keywords = _call.param_specs(params, double_precision=double_precision)
         try:
-            return jax.make_jaxpr(traced)(*specs, **keywords)
+            return _traced(traced, specs, keywords)
         except TypeError as error:
             flags = [name for name, spec in keywords.items() if _call.is_flag(spec)]
             if flags and isinstance(error, jax.errors.ConcretizationTypeError):
@@ -62,12 +70,18 @@ def trace(
             raise
 
 
+def _traced(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]) -> Traced:
+    closed_jaxpr, result = jax.make_jaxpr(fn, return_shape=True)(*specs, **keywords)
+    names = _names.input_names(fn, specs, keywords)
+    return Traced(closed_jaxpr, names, _names.output_names(result))
+
+
 def _trace_both_ways(
     fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any], flags: Sequence[str]
-) -> "ClosedJaxpr":
+) -> Traced:
     """Trace a function that Python steers by flags, once for each value of each."""
     try:
-        return jax.make_jaxpr(_call.deciding_by_flags(fn, flags))(*specs, **keywords)
+        return _traced(_call.deciding_by_flags(fn, flags), specs, keywords)
     except Exception as error:
         names = ", ".join(f"`{name}`" for name in flags)
         raise UnsupportedError(

@@ -142,9 +142,11 @@ def _inner(held: Any) -> Iterator[Any]:
         yield held.__func__
     elif isinstance(held, functools.partial):
         yield held.func
-    elif _is_variable(held):
+    elif is_variable(held):
         read = getattr(held, "get_raw_value", None)
         yield read() if read is not None else getattr(held, "raw_value", None)
+    elif _is_of(held, "flax.linen", "Module") and getattr(held, "scope", None) is not None:
+        yield held.variables
     else:
         try:
             yield object.__getattribute__(held, "__wrapped__")
@@ -152,10 +154,16 @@ def _inner(held: Any) -> Iterator[Any]:
             return
 
 
-def _is_variable(held: Any) -> bool:
+def is_variable(held: Any) -> bool:
     """Whether an object is a variable of nnx, whose array stands at the variable's own path."""
-    nnx = sys.modules.get("flax.nnx")
-    return nnx is not None and isinstance(held, nnx.Variable)
+    return _is_of(held, "flax.nnx", "Variable")
+
+
+def _is_of(held: Any, module: str, name: str) -> bool:
+    """Whether an object is of a class of a library, which is only looked for where it is loaded."""
+    loaded = sys.modules.get(module)
+    kind = getattr(loaded, name, None)
+    return isinstance(kind, type) and isinstance(held, kind)
 
 
 _CALLS: Final = (types.FunctionType, types.MethodType, functools.partial, types.CodeType)
@@ -187,7 +195,7 @@ def _variables(held: Any) -> Iterator[tuple[str, Any]]:
 
 def _call_of(held: Any) -> types.FunctionType | None:
     """The function that runs when an object is called."""
-    call = getattr(type(held), "__call__", None)
+    call = type(held).__call__ if callable(held) else None
     return call if isinstance(call, types.FunctionType) else None
 
 
@@ -203,7 +211,8 @@ def _globals(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[tup
 
 def _argument_names(partial: "functools.partial[Any]") -> Iterator[str]:
     """What the positional arguments of a partial call are called."""
-    function, bound = partial.func, 0
+    function: Any = partial.func
+    bound = 0
     if isinstance(function, types.MethodType):
         function, bound = function.__func__, 1
     elif not isinstance(function, types.FunctionType):
