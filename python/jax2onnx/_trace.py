@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from . import _call, _names
+from . import _call, _config, _copies, _names, _scopes
 from ._errors import InputSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -51,8 +51,26 @@ def trace(
     inputs_as_nchw: Sequence[int] = (),
     outputs_as_nchw: Sequence[int] = (),
 ) -> Traced:
-    """Trace `fn` on inputs that have the given specs."""
+    """Trace `fn` on inputs that have the given specs, with the names of its modules."""
+    layouts = (inputs_as_nchw, outputs_as_nchw)
     params = input_params or {}
+    # What goes wrong with copies is none of the user's business, or goes wrong without them too.
+    with contextlib.suppress(Exception):
+        copied = _copies.with_copies(fn) if _config.module_scopes() else None
+        if copied is not None:
+            with _scopes.naming(copied[1]):
+                return _trace_as_it_is(copied[0], inputs, params, double_precision, *layouts)
+    return _trace_as_it_is(fn, inputs, params, double_precision, *layouts)
+
+
+def _trace_as_it_is(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    params: Mapping[str, Any],
+    double_precision: bool,
+    inputs_as_nchw: Sequence[int],
+    outputs_as_nchw: Sequence[int],
+) -> Traced:
     with _double_precision() if double_precision else contextlib.nullcontext():
         specs = arguments(inputs, double_precision=double_precision)
         traced = fn

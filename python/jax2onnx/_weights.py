@@ -101,10 +101,10 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
         parts = [(part, root, (*path, name)) for name, part in _parts(held)]
         inner = [(part, root, path) for part in _inner(held)]
         if path:
-            variables = [(value, root, (*path, name)) for name, value in _variables(held)]
+            read = [(value, root, (*path, name)) for name, value in variables(held)]
         else:
-            variables = [(value, (*root, name), ()) for name, value in _variables(held)]
-        waiting += [*inner, *parts, *variables][::-1]
+            read = [(value, (*root, name), ()) for name, value in variables(held)]
+        waiting += [*inner, *parts, *read][::-1]
 
 
 def _parts(held: Any) -> Iterator[tuple[str, Any]]:
@@ -169,7 +169,7 @@ def _is_of(held: Any, module: str, name: str) -> bool:
 _CALLS: Final = (types.FunctionType, types.MethodType, functools.partial, types.CodeType)
 
 
-def _variables(held: Any) -> Iterator[tuple[str, Any]]:
+def variables(held: Any) -> Iterator[tuple[str, Any]]:
     """The variables that a call reads, by name."""
     if isinstance(held, functools.partial):
         yield from zip(_argument_names(held), held.args, strict=False)
@@ -189,7 +189,7 @@ def _variables(held: Any) -> Iterator[tuple[str, Any]]:
     defaults = held.__defaults__ or ()
     yield from zip(names[len(names) - len(defaults) :], defaults, strict=True)
     yield from (held.__kwdefaults__ or {}).items()
-    if not _is_of_library(code.co_filename):
+    if not is_of_library(code.co_filename):
         yield from _globals(code, held.__globals__)
 
 
@@ -230,6 +230,6 @@ def _library_folders() -> tuple[str, ...]:
 
 
 @functools.cache
-def _is_of_library(file: str) -> bool:
+def is_of_library(file: str) -> bool:
     """Whether code is no user's; its globals are the library's own."""
     return file.startswith(_library_folders())
