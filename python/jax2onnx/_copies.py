@@ -92,14 +92,17 @@ class _Copier:
     def _function(self, function: types.FunctionType) -> types.FunctionType:
         cells = function.__closure__ or ()
         closure = tuple(self._cell(cell) for cell in cells)
+        defaults = tuple(self.held(value) for value in function.__defaults__ or ())
+        keywords = {k: self.held(value) for k, value in (function.__kwdefaults__ or {}).items()}
         changed = self._globals(function)
-        if _same(closure, cells) and not changed:
+        before = [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        if _same([*closure, *defaults, *keywords.values()], before) and not changed:
             return function
         namespace = {**function.__globals__, **changed} if changed else function.__globals__
         copied = types.FunctionType(
-            function.__code__, namespace, function.__name__, function.__defaults__, closure
+            function.__code__, namespace, function.__name__, defaults, closure
         )
-        copied.__kwdefaults__ = function.__kwdefaults__
+        copied.__kwdefaults__ = keywords
         copied.__qualname__ = function.__qualname__
         copied.__module__ = function.__module__
         copied.__doc__ = function.__doc__
