@@ -145,7 +145,7 @@ def test_a_parameter_that_the_plugin_does_not_read_is_refused(
 ) -> None:
     fn = load("def fn(x):\n    return jnp.sin(x)\n", tmp_path / "net.py")
     closed = jax.make_jaxpr(fn)(jnp.ones(3))
-    closed.jaxpr.eqns[0].params["flavour"] = "sweet"
+    monkeypatch.setitem(closed.jaxpr.eqns[0].params, "flavour", "sweet")
     monkeypatch.setattr(_trace, "trace", lambda *_, **__: _trace.Traced(closed, ["x"], ["out_0"]))
     message = refusal(fn)
     assert message.startswith("error: parameter `flavour=")
