@@ -23,7 +23,13 @@ Path: TypeAlias = tuple[str, ...]
 
 #: A function may hold a data set; what is further away than this many objects has no name.
 _MOST_OBJECTS: Final = 200_000
-_PLAIN: Final = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType)
+#: What holds nothing, or nothing of the user's.
+_PLAIN: Final = (
+    *(str, bytes, int, float, complex, bool, type(None), type),
+    *(np.dtype, types.ModuleType, types.BuiltinFunctionType),
+)
+#: What nnx notes of an object, and what an object stands for, which is asked for by itself.
+_NO_PARTS: Final = ("_pytree__", "_object__", "__wrapped__")
 
 
 @dataclass
@@ -98,6 +104,9 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
             if not isinstance(held, jax.core.Tracer):
                 yield _Found(held, root, path)
             continue
+        if is_variable(held):
+            waiting.append((_raw_value(held), root, path))
+            continue
         parts = [(part, root, (*path, name)) for name, part in _parts(held)]
         inner = [(part, root, path) for part in _inner(held)]
         if path:
@@ -125,14 +134,27 @@ def _attributes(held: Any) -> Iterator[tuple[str, Any]]:
     except AttributeError:
         named = {}
     if isinstance(named, dict):
-        yield from ((str(name), value) for name, value in named.items() if name != "__wrapped__")
-    for kind in type(held).__mro__:
-        for name, slot in vars(kind).items():
-            if isinstance(slot, types.MemberDescriptorType) and kind.__module__ != "builtins":
-                try:
-                    yield name, slot.__get__(held)
-                except AttributeError:
-                    continue
+        for name, value in named.items():
+            if not (isinstance(name, str) and name.startswith(_NO_PARTS)):
+                yield str(name), value
+    kind: type = type(held)
+    for name, slot in _slots(kind):
+        try:
+            yield name, slot.__get__(held)
+        except AttributeError:
+            continue
+
+
+@functools.lru_cache(maxsize=1024)
+def _slots(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
+    """The attributes of a class that are in no dictionary."""
+    return [
+        (name, slot)
+        for known in kind.__mro__
+        if known.__module__ != "builtins"
+        for name, slot in vars(known).items()
+        if isinstance(slot, types.MemberDescriptorType)
+    ]
 
 
 def _inner(held: Any) -> Iterator[Any]:
@@ -142,9 +164,6 @@ def _inner(held: Any) -> Iterator[Any]:
         yield held.__func__
     elif isinstance(held, functools.partial):
         yield held.func
-    elif is_variable(held):
-        read = getattr(held, "get_raw_value", None)
-        yield read() if read is not None else getattr(held, "raw_value", None)
     elif _is_of(held, "flax.linen", "Module") and getattr(held, "scope", None) is not None:
         yield held.variables
     else:
@@ -157,6 +176,11 @@ def _inner(held: Any) -> Iterator[Any]:
 def is_variable(held: Any) -> bool:
     """Whether an object is a variable of nnx, whose array stands at the variable's own path."""
     return _is_of(held, "flax.nnx", "Variable")
+
+
+def _raw_value(variable: Any) -> Any:
+    read = getattr(variable, "get_raw_value", None)
+    return read() if read is not None else getattr(variable, "raw_value", None)
 
 
 def _is_of(held: Any, module: str, name: str) -> bool:
