@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ReturnMode: TypeAlias = Literal["proto", "ir", "file"]
 ExportMode: TypeAlias = Literal["standard", "web"]
+WeightsMode: TypeAlias = Literal["inline", "external", "auto"]
 NormalizationMode: TypeAlias = Literal["auto", "prefer_native", "force_decomposed"]
 
 _RETURN_MODES: Final = ("proto", "ir", "file")
@@ -26,6 +27,7 @@ _NORMALIZATION_MODES: Final = ("auto", "prefer_native", "force_decomposed")
 _OPSETS: Final = range(16, 27)
 #: Weights past this go into a file beside the model; protobuf holds twice as much.
 _EXTERNAL_THRESHOLD: Final = 1 << 30
+_THRESHOLDS: Final = {"inline": sys.maxsize, "external": 0, "auto": _EXTERNAL_THRESHOLD}
 
 
 @overload
@@ -45,6 +47,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -68,6 +71,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -91,6 +95,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -113,6 +118,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -136,11 +142,14 @@ def to_onnx(
         output_path: Where `"file"` writes.
         inputs_as_nchw: Positions of images that the model takes as NCHW, and `fn` as NHWC.
         outputs_as_nchw: Positions of images that the model gives as NCHW, and `fn` as NHWC.
-        input_names: Names of the positional inputs, in place of those of the arguments.
-        output_names: Names of the outputs, in place of those of the keys and fields that lead to
-            them, or `out_0`, `out_1` and so on.
+        input_names: Names of the positional inputs, in place of their paths in the arguments:
+            `x`, or `params.Dense_0.kernel`.
+        output_names: Names of the outputs, in place of their paths in the result: `out_0`, or
+            `logits` of a dictionary.
         export_mode: `"web"` is for onnxruntime-web: one file with all weights in it, and inputs
             and outputs of types that JavaScript has.
+        weights: Where `"file"` writes the weights: `"inline"` in the model, up to 2 GiB,
+            `"external"` in one file beside it, `"auto"` beside it past 1 GiB.
         normalization_mode: Whether operators such as `LayerNormalization` are wanted. None is
             emitted yet, so every mode gives the same model.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
@@ -161,14 +170,17 @@ def to_onnx(
     path = _checked_path(return_mode, output_path)
     _check(fn, model_name, opset)
     _one_of(export_mode, _EXPORT_MODES, "an export mode")
+    external_threshold = _external_threshold(weights, export_mode, return_mode)
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
     _plugin.load_installed()
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
-    from . import _call, _trace
+    from . import _call, _trace, _weights
 
+    # Before tracing, which may put other arrays in their places.
+    held = _weights.weights_of(fn)
     _progress.stage("tracing")
-    closed_jaxpr = _trace.trace(
+    traced = _trace.trace(
         fn,
         inputs,
         input_params or {},
@@ -176,15 +188,17 @@ def to_onnx(
         inputs_as_nchw=_call.positions(inputs_as_nchw, "inputs_as_nchw"),
         outputs_as_nchw=_call.positions(outputs_as_nchw, "outputs_as_nchw"),
     )
-    in_names, out_names = _ends.names(closed_jaxpr, input_names, output_names, input_params or {})
+    in_names, out_names = _ends.names(
+        traced.input_names, traced.output_names, input_names, output_names, input_params or {}
+    )
     if export_mode == "web":
-        _web.check_types(closed_jaxpr, in_names, out_names)
+        _web.check_types(traced.closed_jaxpr, in_names, out_names)
     if record_primitive_calls_file is not None:
-        _record(closed_jaxpr, _trace.definition(fn), settings, record_primitive_calls_file)
+        _record(traced.closed_jaxpr, _trace.definition(fn), settings, record_primitive_calls_file)
     _progress.stage("converting")
     with _web.one_file() if export_mode == "web" else contextlib.nullcontext():
         data = export_traced(
-            closed_jaxpr,
+            traced.closed_jaxpr,
             model_name=model_name,
             opset=opset,
             settings=settings,
@@ -193,7 +207,8 @@ def to_onnx(
             input_names=in_names,
             output_names=out_names,
             output_path=path,
-            external_threshold=_EXTERNAL_THRESHOLD if export_mode == "standard" else sys.maxsize,
+            external_threshold=external_threshold,
+            weight_names=held.names,
         )
     if path is not None:
         return path
@@ -212,6 +227,7 @@ def export_traced(
     output_names: Sequence[str] = (),
     output_path: str | None = None,
     external_threshold: int = _EXTERNAL_THRESHOLD,
+    weight_names: Mapping[Hashable, str] | None = None,
 ) -> bytes | None:
     """Convert what was traced: the bytes of the model, or nothing where a file was written."""
     from . import _trace
@@ -231,6 +247,7 @@ def export_traced(
             output_names=output_names,
             output_path=output_path,
             external_threshold=external_threshold,
+            names=weight_names,
             plugins=_plugin.for_core(opset),
         )
 
@@ -276,6 +293,19 @@ def _record(
         raise ConfigError(
             f"`record_primitive_calls_file` is {path!r}, which is not a path"
         ) from error
+
+
+def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int:
+    """How many bytes of weights the model itself may hold."""
+    _one_of(weights, tuple(_THRESHOLDS), "a place for weights")
+    if weights == "external" and return_mode != "file":
+        raise ConfigError(
+            f"`weights='external'` writes a file beside the model: use `return_mode='file'`, "
+            f"and not '{return_mode}'"
+        )
+    if weights == "external" and export_mode == "web":
+        raise ConfigError("`export_mode='web'` writes one file: use `weights='inline'`")
+    return _THRESHOLDS["inline" if export_mode == "web" else weights]
 
 
 def _one_of(word: Any, allowed: Sequence[str], what: str) -> None:

@@ -1,6 +1,6 @@
 """The Rust side."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import final
 
 from ._tiers import TierRules
@@ -35,14 +35,14 @@ def export(
     output_names: Sequence[str] = ...,
     output_path: str | None = None,
     external_threshold: int = ...,
-    names: Mapping[int, str] | None = None,
+    names: Mapping[Hashable, str] | None = None,
     plugins: Mapping[str, object] | None = None,
 ) -> bytes | None: ...
 def jaxpr_text(
     closed_jaxpr: object,
     *,
     tiers: TierRules,
-    names: Mapping[int, str] | None = None,
+    names: Mapping[Hashable, str] | None = None,
 ) -> str: ...
 def recorded_calls(
     closed_jaxpr: object,

@@ -1,57 +1,38 @@
-"""What the inputs and outputs of a model are called."""
+"""What the inputs and outputs of a model are called: as they were asked for, or by their paths."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from ._errors import ConfigError, InternalError
-
-#: A step of the path to a result as JAX writes it: `['key']`, `[0]` or `.field`.
-_STEP: Final = re.compile(r"\['?([^'\]]+)'?\]|\.(\w+)")
-#: A path that begins with a key or a field, and has nothing else.
-_NAMED_PATH: Final = re.compile(r"result(\['[^'\]]+'\]|\.\w+)(\['[^'\]]+'\]|\[\d+\]|\.\w+)*")
+from ._errors import ConfigError
 
 
 def names(
-    closed_jaxpr: Any,
+    input_paths: Sequence[str],
+    output_paths: Sequence[str],
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
     input_params: Mapping[str, Any],
 ) -> tuple[list[str], list[str]]:
-    """The names of all inputs and outputs, as they were asked for; one name is one value."""
-    try:
-        debug = closed_jaxpr.jaxpr.debug_info
-        counts = len(closed_jaxpr.in_avals), len(closed_jaxpr.out_avals)
-        known, paths = debug.arg_names or (), debug.result_paths or ()
-    except AttributeError as error:
-        raise InternalError(
-            f"the jaxpr cannot be read: {error}\n\nthis is a bug of jax2onnx: please report it"
-        ) from error
-    # JAX has keyword arguments behind the others, sorted.
-    by_keyword = sorted(input_params)
-    positional = counts[0] - len(by_keyword)
-    inputs = _given(input_names, "input", positional)
-    if inputs is None:
-        inputs = [known[i] if i < len(known) and known[i] else f"in_{i}" for i in range(positional)]
-    inputs += by_keyword
+    """The names of all inputs and outputs; one name is one value."""
+    # Keyword arguments come behind the others.
+    positional = len(input_paths) - len(input_params)
+    inputs = _given(input_names, "input", positional) or list(input_paths[:positional])
+    inputs += input_paths[positional:]
     for name in input_names or ():
         if name in input_params:
             raise ConfigError(f"`input_names` has {name}, which is a name of `input_params`")
-    outputs = _given(output_names, "output", counts[1])
+    outputs = _given(output_names, "output", len(output_paths))
     for name in outputs or ():
         if name in inputs:
             raise ConfigError(f"`output_names` has {name}, which is the name of an input")
-    return inputs, outputs or _of_results(paths, counts[1], taken=inputs)
+    return inputs, outputs or _of_results(output_paths, taken=inputs)
 
 
-def _of_results(paths: Sequence[str], count: int, taken: Sequence[str]) -> list[str]:
-    """Names by the keys and fields that lead to a result; `out_0` where there are none."""
+def _of_results(paths: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The paths; `out_0` where one is the name of something else."""
     names: list[str] = []
-    for place in range(count):
-        path = paths[place] if place < len(paths) else ""
-        name = ".".join(key or field for key, field in _STEP.findall(path))
-        is_named = _NAMED_PATH.fullmatch(path) is not None and name not in (*taken, *names)
-        names.append(name if is_named else f"out_{place}")
+    for place, path in enumerate(paths):
+        names.append(f"out_{place}" if path in (*taken, *names) else path)
     return names
 
 

@@ -8,13 +8,13 @@ import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 from jax import tree_util
 
-from . import _call
+from . import _call, _config, _copies, _names, _scopes
 from ._errors import InputSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -34,6 +34,14 @@ _MOST_WRAPPERS = 100
 _struct: Any = jax.ShapeDtypeStruct
 
 
+class Traced(NamedTuple):
+    """What JAX made of a function, and what its inputs and outputs are called."""
+
+    closed_jaxpr: "ClosedJaxpr"
+    input_names: list[str]
+    output_names: list[str]
+
+
 def trace(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
@@ -42,9 +50,27 @@ def trace(
     double_precision: bool,
     inputs_as_nchw: Sequence[int] = (),
     outputs_as_nchw: Sequence[int] = (),
-) -> "ClosedJaxpr":
-    """Trace `fn` on inputs that have the given specs."""
+) -> Traced:
+    """Trace `fn` on inputs that have the given specs, with the names of its modules."""
+    layouts = (inputs_as_nchw, outputs_as_nchw)
     params = input_params or {}
+    # What goes wrong with copies is none of the user's business, or goes wrong without them too.
+    with contextlib.suppress(Exception):
+        copied = _copies.with_copies(fn) if _config.module_scopes() else None
+        if copied is not None:
+            with _scopes.naming(copied[1]):
+                return _trace_as_it_is(copied[0], inputs, params, double_precision, *layouts)
+    return _trace_as_it_is(fn, inputs, params, double_precision, *layouts)
+
+
+def _trace_as_it_is(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    params: Mapping[str, Any],
+    double_precision: bool,
+    inputs_as_nchw: Sequence[int],
+    outputs_as_nchw: Sequence[int],
+) -> Traced:
     with keeping_double_precision(double_precision):
         read = _Specs(inputs, params, double_precision=double_precision)
         specs, keywords = read.arguments, read.keywords
@@ -52,24 +78,31 @@ def trace(
         if inputs_as_nchw or outputs_as_nchw:
             traced, specs = _call.in_other_layout(fn, specs, inputs_as_nchw, outputs_as_nchw)
         try:
-            closed_jaxpr = jax.make_jaxpr(traced)(*specs, **keywords)
+            result = _traced(traced, specs, keywords)
         except TypeError as error:
             flags = [name for name, spec in keywords.items() if _call.is_flag(spec)]
             if flags and isinstance(error, jax.errors.ConcretizationTypeError):
-                closed_jaxpr = _trace_both_ways(traced, specs, keywords, flags)
+                result = _trace_both_ways(traced, specs, keywords, flags)
             else:
                 _check_signature(fn, specs, keywords, error)
                 raise
-    _call.check_images(closed_jaxpr.out_avals, outputs_as_nchw, "outputs_as_nchw", "output")
-    return closed_jaxpr
+    outputs = result.closed_jaxpr.out_avals
+    _call.check_images(outputs, outputs_as_nchw, "outputs_as_nchw", "output")
+    return result
+
+
+def _traced(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]) -> Traced:
+    closed_jaxpr, result = jax.make_jaxpr(fn, return_shape=True)(*specs, **keywords)
+    names = _names.input_names(fn, specs, keywords)
+    return Traced(closed_jaxpr, names, _names.output_names(result))
 
 
 def _trace_both_ways(
     fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any], flags: Sequence[str]
-) -> "ClosedJaxpr":
+) -> Traced:
     """Trace a function that Python steers by flags, once for each value of each."""
     try:
-        return jax.make_jaxpr(_call.deciding_by_flags(fn, flags))(*specs, **keywords)
+        return _traced(_call.deciding_by_flags(fn, flags), specs, keywords)
     except Exception as error:
         names = ", ".join(f"`{name}`" for name in flags)
         raise UnsupportedError(
