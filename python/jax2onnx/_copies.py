@@ -41,6 +41,24 @@ def with_copies(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Modules] | 
     return copied, copier.modules
 
 
+def on_fresh_modules(fn: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The function, on clones of its nnx modules that are made whenever it is called.
+
+    nnx lets a module be changed only in the trace that it was made in: the count of a random
+    stream, the statistics of a norm. A clone that is made while JAX traces may change; what does is
+    no result of the function. None where there is no module of nnx.
+    """
+    nnx = sys.modules.get("flax.nnx")
+    if nnx is None or _Cloner(nnx).held(fn) is fn:
+        return None
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _Cloner(nnx).held(fn)(*args, **kwargs)
+
+    return call
+
+
 class _Copier:
     def __init__(self, nnx: Any) -> None:
         self.modules = Modules()
@@ -201,6 +219,21 @@ class _Copier:
             if any(_asks_for_classes(code) for code in _codes(held.__code__)):
                 raise NoticeableError(f"{held.__qualname__} asks for a class")
             waiting += [value for _, value in variables(held)]
+
+
+class _Cloner(_Copier):
+    """Puts a clone, as nnx makes it, in place of each module that the function holds."""
+
+    def __init__(self, nnx: Any) -> None:
+        super().__init__(nnx)
+        self._clone = nnx.clone
+
+    def _copy(self, module: Any) -> Any:
+        if id(module) not in self._known:
+            cloned = self._clone(module)
+            self.modules.add(cloned)
+            self._known[id(module)] = (module, cloned)
+        return self._known[id(module)][1]
 
 
 def _with_attributes(kind: type, attributes: dict[str, Any]) -> Any:

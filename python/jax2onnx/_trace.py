@@ -92,6 +92,23 @@ def _trace_as_it_is(
 
 
 def _traced(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]) -> Traced:
+    """Trace a function; once more on modules that may change, where the first try changes some."""
+    try:
+        return _traced_once(fn, specs, keywords)
+    except Exception as error:
+        fresh = _copies.on_fresh_modules(fn) if _is_about_changed_modules(error) else None
+        if fresh is None:
+            raise
+    return _traced_once(fresh, specs, keywords)
+
+
+def _is_about_changed_modules(error: Exception) -> bool:
+    return type(error).__name__ == "TraceContextError"
+
+
+def _traced_once(
+    fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]
+) -> Traced:
     closed_jaxpr, result = jax.make_jaxpr(fn, return_shape=True)(*specs, **keywords)
     names = _names.input_names(fn, specs, keywords)
     return Traced(closed_jaxpr, names, _names.output_names(result))
@@ -102,7 +119,13 @@ def _trace_both_ways(
 ) -> Traced:
     """Trace a function that Python steers by flags, once for each value of each."""
     try:
-        return _traced(_call.deciding_by_flags(fn, flags), specs, keywords)
+        try:
+            return _traced_once(_call.deciding_by_flags(fn, flags), specs, keywords)
+        except Exception as error:
+            fresh = _copies.on_fresh_modules(fn) if _is_about_changed_modules(error) else None
+            if fresh is None:
+                raise
+        return _traced_once(_call.deciding_by_flags(fresh, flags), specs, keywords)
     except Exception as error:
         names = ", ".join(f"`{name}`" for name in flags)
         raise UnsupportedError(

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,13 +74,10 @@ def test_two_flags_have_four_ways() -> None:
 
 
 def test_a_flag_that_cannot_be_both_is_refused() -> None:
-    layer = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
-    with pytest.raises(jax2onnx.UnsupportedError, match="`deterministic` cannot become an input"):
-        to_onnx(
-            lambda x, deterministic: layer(x, deterministic=deterministic),
-            [(2, 3)],
-            {"deterministic": True},
-        )
+    layer = eqx.nn.Dropout(0.5)
+    with pytest.raises(jax2onnx.UnsupportedError, match="`inference` cannot become an input"):
+        # Without a key there is no other way than the one of inference.
+        to_onnx(lambda x, inference: layer(x, inference=inference), [(2, 3)], {"inference": True})
 
 
 def test_what_no_model_has_as_an_input_is_refused() -> None:
@@ -274,3 +272,40 @@ def test_a_model_for_the_web_that_is_too_large_says_what_to_do(
         to_onnx(
             scaled, [(2, 3)], return_mode="file", output_path=tmp_path / "m.onnx", export_mode="web"
         )
+
+
+class Noisy(nnx.Module):
+    """A layer with a random stream and statistics, both of which a call changes."""
+
+    def __init__(self) -> None:
+        rngs = nnx.Rngs(0)
+        self.linear = nnx.Linear(3, 4, rngs=rngs)
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+        self.norm = nnx.BatchNorm(4, rngs=rngs)
+
+    def __call__(self, x: jax.Array, deterministic: bool = True) -> jax.Array:
+        return self.dropout(self.linear(x), deterministic=deterministic)
+
+    def normalized(self, x: jax.Array) -> jax.Array:
+        return self.norm(self.linear(x))
+
+
+def test_dropout_of_nnx_is_switched_by_an_input() -> None:
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    model = to_onnx(Noisy(), [("B", 3)], {"deterministic": True})
+    assert [value.name for value in model.graph.input] == ["x", "deterministic"]
+    for flag in (True, False):
+        (found,) = run(model, x=x, deterministic=np.array(flag))
+        np.testing.assert_allclose(found, Noisy()(x, deterministic=flag), rtol=1e-6)
+    assert (found == 0).any(), "some are dropped"
+
+
+def test_what_a_call_changes_in_a_module_is_no_part_of_the_model_and_the_module_stays() -> None:
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    module = Noisy()
+    before = np.asarray(module.norm.mean[...])
+    model = to_onnx(module.normalized, [x])
+    assert len(model.graph.output) == 1
+    (found,) = run(model, x=x)
+    np.testing.assert_array_equal(module.norm.mean[...], before)
+    np.testing.assert_allclose(found, Noisy().normalized(x), rtol=1e-5, atol=1e-6)
