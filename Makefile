@@ -43,6 +43,7 @@ test-jax-versions: $(VENV)/installed
 bench: build
 	$(PY) benches/export.py
 	$(PY) benches/scaling.py
+	$(PY) benches/large.py
 
 fixtures: build
 	$(PY) tools/fixtures.py

@@ -134,7 +134,9 @@ def child(layers: int) -> int:
     from jax2onnx import _api, _trace
 
     made = [models.transformer(layers) for _ in range(2)]
-    traced = [_trace.trace(forward, [spec], double_precision=False) for forward in made]
+    traced = [
+        _trace.trace(forward, [spec], double_precision=False).closed_jaxpr for forward in made
+    ]
     times = []
     for closed in traced:
         start = time.process_time()

@@ -26,7 +26,7 @@ TOOLS = [
     "onnxruntime==1.31.1",
     "pytest==9.2.0",
 ]
-TESTS = [f"python/tests/test_{name}.py" for name in ("versions", "reader", "config")]
+TESTS = [f"python/tests/test_{name}.py" for name in ("versions", "reader", "config", "allclose")]
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +47,7 @@ def main() -> None:
         maturin = Path(sys.executable).with_name("maturin")
         call([maturin, "build", "--release", "--quiet", "--out", work / "dist"], cwd=ROOT)
         (wheel,) = (work / "dist").glob("*.whl")
+        check_contents(wheel)
         say(f"installing {wheel.name} alone")
         venv.create(work / "env", with_pip=True)
         python = work / "env" / "bin" / "python"
@@ -63,6 +65,13 @@ def main() -> None:
             check_sample(python, away, detail)
         check_module(python, away)
     say("the wheel works by itself")
+
+
+def check_contents(wheel: Path) -> None:
+    """Type checkers find the types."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {"jax2onnx/py.typed", "jax2onnx/_core.pyi"} <= names, names
 
 
 def check_sample(python: Path, away: Path, detail: str) -> None:

@@ -1,5 +1,6 @@
 """Turn a JAX function into an ONNX model in which every node knows its line of Python."""
 
+from ._allclose import allclose
 from ._api import to_onnx
 from ._config import provenance
 from ._core import PluginInfo, __version__, plugins
@@ -25,6 +26,7 @@ __all__ = [
     "UnsupportedError",
     "WriteError",
     "__version__",
+    "allclose",
     "onnx_function",
     "plugin",
     "plugins",

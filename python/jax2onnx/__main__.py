@@ -1,13 +1,20 @@
 """The command line: `jax2onnx` and `python -m jax2onnx`."""
 
 import sys
+from typing import Any
 
 from . import _core
 
 
 def main() -> int:
     """Run the program; the exit code says whether it could answer."""
-    return _core.main(["jax2onnx", *sys.argv[1:]])
+    return _core.main(["jax2onnx", *sys.argv[1:]], _export)
+
+
+def _export(**request: Any) -> int:
+    from . import _export
+
+    return _export.run(**request)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """The export itself."""
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _plugin, _tiers
+from . import _config, _core, _ends, _plugin, _progress, _tiers, _web
 from ._config import Level, PathPolicy, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 ReturnMode: TypeAlias = Literal["proto", "ir", "file"]
 ExportMode: TypeAlias = Literal["standard", "web"]
+WeightsMode: TypeAlias = Literal["inline", "external", "auto"]
 NormalizationMode: TypeAlias = Literal["auto", "prefer_native", "force_decomposed"]
 
 _RETURN_MODES: Final = ("proto", "ir", "file")
@@ -25,6 +27,7 @@ _NORMALIZATION_MODES: Final = ("auto", "prefer_native", "force_decomposed")
 _OPSETS: Final = range(16, 27)
 #: Weights past this go into a file beside the model; protobuf holds twice as much.
 _EXTERNAL_THRESHOLD: Final = 1 << 30
+_THRESHOLDS: Final = {"inline": sys.maxsize, "external": 0, "auto": _EXTERNAL_THRESHOLD}
 
 
 @overload
@@ -44,6 +47,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -67,6 +71,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -90,6 +95,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -112,6 +118,7 @@ def to_onnx(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     export_mode: ExportMode = "standard",
+    weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -135,9 +142,14 @@ def to_onnx(
         output_path: Where `"file"` writes.
         inputs_as_nchw: Positions of images that the model takes as NCHW, and `fn` as NHWC.
         outputs_as_nchw: Positions of images that the model gives as NCHW, and `fn` as NHWC.
-        input_names: Names of the positional inputs, in place of those of the arguments.
-        output_names: Names of the outputs.
-        export_mode: `"web"` writes one file with all weights in it, for browsers.
+        input_names: Names of the positional inputs, in place of their paths in the arguments:
+            `x`, or `params.Dense_0.kernel`.
+        output_names: Names of the outputs, in place of their paths in the result: `out_0`, or
+            `logits` of a dictionary.
+        export_mode: `"web"` is for onnxruntime-web: one file with all weights in it, and inputs
+            and outputs of types that JavaScript has.
+        weights: Where `"file"` writes the weights: `"inline"` in the model, up to 2 GiB,
+            `"external"` in one file beside it, `"auto"` beside it past 1 GiB.
         normalization_mode: Whether operators such as `LayerNormalization` are wanted. None is
             emitted yet, so every mode gives the same model.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
@@ -158,34 +170,46 @@ def to_onnx(
     path = _checked_path(return_mode, output_path)
     _check(fn, model_name, opset)
     _one_of(export_mode, _EXPORT_MODES, "an export mode")
+    external_threshold = _external_threshold(weights, export_mode, return_mode)
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
     _plugin.load_installed()
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
-    from . import _trace
+    from . import _call, _trace, _weights
 
-    closed_jaxpr = _trace.trace(
+    # Before tracing, which may put other arrays in their places.
+    held = _weights.weights_of(fn)
+    _progress.stage("tracing")
+    traced = _trace.trace(
         fn,
         inputs,
         input_params or {},
         double_precision=enable_double_precision,
-        inputs_as_nchw=inputs_as_nchw or (),
-        outputs_as_nchw=outputs_as_nchw or (),
+        inputs_as_nchw=_call.positions(inputs_as_nchw, "inputs_as_nchw"),
+        outputs_as_nchw=_call.positions(outputs_as_nchw, "outputs_as_nchw"),
     )
+    in_names, out_names = _ends.names(
+        traced.input_names, traced.output_names, input_names, output_names, input_params or {}
+    )
+    if export_mode == "web":
+        _web.check_types(traced.closed_jaxpr, in_names, out_names)
     if record_primitive_calls_file is not None:
-        _record(closed_jaxpr, settings, record_primitive_calls_file)
-    data = export_traced(
-        closed_jaxpr,
-        model_name=model_name,
-        opset=opset,
-        settings=settings,
-        export_stack=stack,
-        definition=_trace.definition(fn),
-        input_names=_names(input_names, "input", closed_jaxpr, input_params or {}),
-        output_names=_names(output_names, "output", closed_jaxpr, {}),
-        output_path=path,
-        external_threshold=_EXTERNAL_THRESHOLD if export_mode == "standard" else sys.maxsize,
-    )
+        _record(traced.closed_jaxpr, _trace.definition(fn), settings, record_primitive_calls_file)
+    _progress.stage("converting")
+    with _web.one_file() if export_mode == "web" else contextlib.nullcontext():
+        data = export_traced(
+            traced.closed_jaxpr,
+            model_name=model_name,
+            opset=opset,
+            settings=settings,
+            export_stack=stack,
+            definition=_trace.definition(fn),
+            input_names=in_names,
+            output_names=out_names,
+            output_path=path,
+            external_threshold=external_threshold,
+            weight_names=held.names,
+        )
     if path is not None:
         return path
     return _model(data or b"", return_mode)
@@ -203,6 +227,7 @@ def export_traced(
     output_names: Sequence[str] = (),
     output_path: str | None = None,
     external_threshold: int = _EXTERNAL_THRESHOLD,
+    weight_names: Mapping[Hashable, str] | None = None,
 ) -> bytes | None:
     """Convert what was traced: the bytes of the model, or nothing where a file was written."""
     from . import _trace
@@ -222,6 +247,7 @@ def export_traced(
             output_names=output_names,
             output_path=output_path,
             external_threshold=external_threshold,
+            names=weight_names,
             plugins=_plugin.for_core(opset),
         )
 
@@ -245,44 +271,41 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     return None
 
 
-def _names(
-    names: Sequence[str] | None,
-    what: Literal["input", "output"],
+def _record(
     closed_jaxpr: Any,
-    named_already: Mapping[str, Any],
-) -> list[str]:
-    """The names that were asked for, one each and none twice; then those of keyword inputs."""
-    if names is None and not named_already:
-        return []
-    avals = closed_jaxpr.in_avals if what == "input" else closed_jaxpr.out_avals
-    count = len(avals) - len(named_already)
-    if names is None:
-        known = closed_jaxpr.jaxpr.debug_info.arg_names or ()
-        names = [name or f"in_{i}" for i, name in enumerate(known[:count])]
-        names += [f"in_{i}" for i in range(len(names), count)]
-    names = list(names)
-    if not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"`{what}_names` has an entry that is not a text, or an empty one")
-    if len(names) != count:
-        raise ConfigError(f"`{what}_names` has {len(names)} entries for {count} {what}s")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigError(f"`{what}_names` has {', '.join(twice)} more than once")
-    # JAX has keyword arguments behind the others, sorted.
-    return names + sorted(named_already)
-
-
-def _record(closed_jaxpr: Any, settings: _config.Settings, path: StrPath) -> None:
+    definition: tuple[str, int, str] | None,
+    settings: _config.Settings,
+    path: StrPath,
+) -> None:
     """Write every equation as text."""
     from . import _trace
 
     tiers = _tiers.rules(_trace.folders(), settings.user_code, settings.library_code)
     with errors_of_core():
-        text = _core.jaxpr_text(closed_jaxpr, tiers=tiers)
+        text = _core.recorded_calls(
+            closed_jaxpr, tiers=tiers, path_policy=settings.paths, definition=definition
+        )
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise WriteError(error.errno, error.strerror, os.fspath(path)) from None
+    except TypeError as error:
+        raise ConfigError(
+            f"`record_primitive_calls_file` is {path!r}, which is not a path"
+        ) from error
+
+
+def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int:
+    """How many bytes of weights the model itself may hold."""
+    _one_of(weights, tuple(_THRESHOLDS), "a place for weights")
+    if weights == "external" and return_mode != "file":
+        raise ConfigError(
+            f"`weights='external'` writes a file beside the model: use `return_mode='file'`, "
+            f"and not '{return_mode}'"
+        )
+    if weights == "external" and export_mode == "web":
+        raise ConfigError("`export_mode='web'` writes one file: use `weights='inline'`")
+    return _THRESHOLDS["inline" if export_mode == "web" else weights]
 
 
 def _one_of(word: Any, allowed: Sequence[str], what: str) -> None:

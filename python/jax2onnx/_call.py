@@ -1,7 +1,7 @@
 """How the traced call differs from the plain one: keyword inputs, and images in another layout."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,14 +10,25 @@ from jax import tree_util
 
 from ._errors import ConfigError, UnsupportedError
 
-_TO_NHWC = (0, 2, 3, 1)
-_TO_NCHW = (0, 3, 1, 2)
+TO_NHWC = (0, 2, 3, 1)
+TO_NCHW = (0, 3, 1, 2)
 
 _struct: Any = jax.ShapeDtypeStruct
 
 
-def param_specs(params: Mapping[str, Any], *, double_precision: bool) -> dict[str, Any]:
-    """What JAX traces the keyword inputs with."""
+def check_params(params: Any) -> None:
+    """Refuse what is no dictionary of keyword inputs."""
+    if not isinstance(params, Mapping):
+        raise ConfigError(f"`input_params` is {params!r}, and should be a dictionary")
+    for name in params:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"`input_params` has the key {name!r}: a key is the name of an input")
+
+
+def param_specs(
+    params: Mapping[str, Any], array: Callable[[str, Any], Any], *, double_precision: bool
+) -> dict[str, Any]:
+    """What JAX traces the keyword inputs with; `array` turns a spec into it."""
     number = np.dtype("float64" if double_precision else "float32")
     whole = np.dtype("int64" if double_precision else "int32")
 
@@ -30,7 +41,7 @@ def param_specs(params: Mapping[str, Any], *, double_precision: bool) -> dict[st
             case float():
                 return _struct((), number)
         if hasattr(value, "shape") and hasattr(value, "dtype"):
-            return _struct(value.shape, value.dtype)
+            return array(f"input_params[{name!r}]", value)
         raise UnsupportedError(
             f"`input_params[{name!r}]` is {value!r}, which no model has as an input: bind it with "
             "functools.partial"
@@ -66,38 +77,72 @@ def deciding_by_flags(fn: Callable[..., Any], flags: Sequence[str]) -> Callable[
     return branch
 
 
+def positions(places: Sequence[int] | None, argument: str) -> tuple[int, ...]:
+    """The positions of images that an argument names: whole numbers from 0 on, none twice."""
+    if places is None:
+        return ()
+    if isinstance(places, str | bytes) or not isinstance(places, Iterable):
+        raise ConfigError(f"`{argument}` is {places!r}, and should be a list of positions")
+    found = []
+    for place in places:
+        if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
+            raise ConfigError(f"`{argument}` has {place!r}: a position is a number from 0 on")
+        if place in found:
+            raise ConfigError(f"`{argument}` has {place} more than once")
+        found.append(int(place))
+    return tuple(found)
+
+
+def check_images(values: Sequence[Any], places: Sequence[int], argument: str, what: str) -> None:
+    """Refuse positions at which there is no image."""
+    for place in places:
+        if place >= len(values):
+            count = len(values)
+            raise ConfigError(f"`{argument}` names {what} {place}, and there are {count}")
+        shape = getattr(values[place], "shape", None)
+        if shape is None:
+            raise ConfigError(f"`{argument}` names {what} {place}, which is no array")
+        if len(shape) != 4:
+            raise ConfigError(
+                f"`{argument}` names {what} {place}, which has {len(shape)} axes and not 4"
+            )
+
+
+def to_nhwc(image: Any) -> Any:
+    """An image with its channels last."""
+    return image.transpose(TO_NHWC)
+
+
+def to_nchw(image: Any) -> Any:
+    """An image with its channels second."""
+    return image.transpose(TO_NCHW)
+
+
 def in_other_layout(
     fn: Callable[..., Any],
     specs: list[Any],
     inputs_as_nchw: Sequence[int],
     outputs_as_nchw: Sequence[int],
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """The function on images whose channels come second, and what to trace it with."""
+    """The function on images whose channels come second, and what to trace it with.
+
+    Whether its outputs are images is to be checked on what was traced.
+    """
     specs = list(specs)
-    for index in inputs_as_nchw:
-        if not 0 <= index < len(specs):
-            raise ConfigError(f"`inputs_as_nchw` names input {index}, and there are {len(specs)}")
-        shape = getattr(specs[index], "shape", ())
-        if len(shape) != 4:
-            raise ConfigError(
-                f"`inputs_as_nchw` names input {index}, which has {len(shape)} axes and not 4"
-            )
-        turned = tuple(shape[axis] for axis in _TO_NCHW)
-        specs[index] = _struct(turned, specs[index].dtype)
+    check_images(specs, inputs_as_nchw, "inputs_as_nchw", "input")
+    for place in inputs_as_nchw:
+        turned = tuple(specs[place].shape[axis] for axis in TO_NCHW)
+        specs[place] = _struct(turned, specs[place].dtype)
 
     @functools.wraps(fn)
     def call(*args: Any, **params: Any) -> Any:
         images = [
-            jax.numpy.transpose(arg, _TO_NHWC) if index in inputs_as_nchw else arg
-            for index, arg in enumerate(args)
+            to_nhwc(arg) if place in inputs_as_nchw else arg for place, arg in enumerate(args)
         ]
         leaves, tree = tree_util.tree_flatten(fn(*images, **params))
-        for index in outputs_as_nchw:
-            if not 0 <= index < len(leaves) or leaves[index].ndim != 4:
-                raise ConfigError(
-                    f"`outputs_as_nchw` names output {index}, which is no image of 4 axes"
-                )
-            leaves[index] = jax.numpy.transpose(leaves[index], _TO_NCHW)
+        for place in outputs_as_nchw:
+            if place < len(leaves) and len(jax.numpy.shape(leaves[place])) == 4:
+                leaves[place] = to_nchw(jax.numpy.asarray(leaves[place]))
         return tree_util.tree_unflatten(tree, leaves)
 
     return call, specs

@@ -19,6 +19,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 ENABLE: Final = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
 DETAIL: Final = "JAX2ONNX_STACKTRACE_DETAIL"
 PATHS: Final = "JAX2ONNX_STACKTRACE_PATHS"
+MODULE_SCOPES: Final = "JAX2ONNX_MODULE_SCOPES"
 
 _Word = TypeVar("_Word", bound=str)
 
@@ -93,6 +94,11 @@ def settings(level: str | None = None, paths: str | None = None) -> Settings:
         user_code=scope.user_code,
         library_code=scope.library_code,
     )
+
+
+def module_scopes() -> bool:
+    """Whether nodes of nnx models are named by the path of their module; so unless switched off."""
+    return os.environ.get(MODULE_SCOPES, "on").lower() not in _OFF
 
 
 def _level(word: str) -> Level:

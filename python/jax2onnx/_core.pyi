@@ -1,8 +1,20 @@
 """The Rust side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import final
 
 from ._tiers import TierRules
+
+__all__ = [
+    "CoreError",
+    "PluginInfo",
+    "__version__",
+    "export",
+    "jaxpr_text",
+    "main",
+    "plugins",
+    "recorded_calls",
+]
 
 __version__: str
 
@@ -19,20 +31,28 @@ def export(
     export_stack: Sequence[tuple[str, int, str]],
     tiers: TierRules,
     definition: tuple[str, int, str] | None = None,
-    input_names: Sequence[str] = (),
-    output_names: Sequence[str] = (),
+    input_names: Sequence[str] = ...,
+    output_names: Sequence[str] = ...,
     output_path: str | None = None,
     external_threshold: int = ...,
-    names: Mapping[int, str] | None = None,
+    names: Mapping[Hashable, str] | None = None,
     plugins: Mapping[str, object] | None = None,
 ) -> bytes | None: ...
 def jaxpr_text(
     closed_jaxpr: object,
     *,
     tiers: TierRules,
-    names: Mapping[int, str] | None = None,
+    names: Mapping[Hashable, str] | None = None,
+) -> str: ...
+def recorded_calls(
+    closed_jaxpr: object,
+    *,
+    tiers: TierRules,
+    path_policy: str,
+    definition: tuple[str, int, str] | None = None,
 ) -> str: ...
 
+@final
 class PluginInfo:
     """A line of the table of plugins."""
 
@@ -44,4 +64,4 @@ class PluginInfo:
     ops: list[str]
 
 def plugins() -> list[PluginInfo]: ...
-def main(arguments: Sequence[str]) -> int: ...
+def main(arguments: Sequence[str], export: Callable[..., int] | None = None) -> int: ...

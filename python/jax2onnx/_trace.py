@@ -8,13 +8,13 @@ import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 from jax import tree_util
 
-from . import _call
+from . import _call, _config, _copies, _names, _scopes
 from ._errors import InputSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -34,6 +34,14 @@ _MOST_WRAPPERS = 100
 _struct: Any = jax.ShapeDtypeStruct
 
 
+class Traced(NamedTuple):
+    """What JAX made of a function, and what its inputs and outputs are called."""
+
+    closed_jaxpr: "ClosedJaxpr"
+    input_names: list[str]
+    output_names: list[str]
+
+
 def trace(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
@@ -42,32 +50,59 @@ def trace(
     double_precision: bool,
     inputs_as_nchw: Sequence[int] = (),
     outputs_as_nchw: Sequence[int] = (),
-) -> "ClosedJaxpr":
-    """Trace `fn` on inputs that have the given specs."""
+) -> Traced:
+    """Trace `fn` on inputs that have the given specs, with the names of its modules."""
+    layouts = (inputs_as_nchw, outputs_as_nchw)
     params = input_params or {}
-    with _double_precision() if double_precision else contextlib.nullcontext():
-        specs = arguments(inputs, double_precision=double_precision)
+    # What goes wrong with copies is none of the user's business, or goes wrong without them too.
+    with contextlib.suppress(Exception):
+        copied = _copies.with_copies(fn) if _config.module_scopes() else None
+        if copied is not None:
+            with _scopes.naming(copied[1]):
+                return _trace_as_it_is(copied[0], inputs, params, double_precision, *layouts)
+    return _trace_as_it_is(fn, inputs, params, double_precision, *layouts)
+
+
+def _trace_as_it_is(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    params: Mapping[str, Any],
+    double_precision: bool,
+    inputs_as_nchw: Sequence[int],
+    outputs_as_nchw: Sequence[int],
+) -> Traced:
+    with keeping_double_precision(double_precision):
+        read = _Specs(inputs, params, double_precision=double_precision)
+        specs, keywords = read.arguments, read.keywords
         traced = fn
         if inputs_as_nchw or outputs_as_nchw:
             traced, specs = _call.in_other_layout(fn, specs, inputs_as_nchw, outputs_as_nchw)
-        keywords = _call.param_specs(params, double_precision=double_precision)
         try:
-            return jax.make_jaxpr(traced)(*specs, **keywords)
+            result = _traced(traced, specs, keywords)
         except TypeError as error:
             flags = [name for name, spec in keywords.items() if _call.is_flag(spec)]
             if flags and isinstance(error, jax.errors.ConcretizationTypeError):
-                return _trace_both_ways(traced, specs, keywords, flags)
-            if not params:
-                _check_signature(fn, specs, error)
-            raise
+                result = _trace_both_ways(traced, specs, keywords, flags)
+            else:
+                _check_signature(fn, specs, keywords, error)
+                raise
+    outputs = result.closed_jaxpr.out_avals
+    _call.check_images(outputs, outputs_as_nchw, "outputs_as_nchw", "output")
+    return result
+
+
+def _traced(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]) -> Traced:
+    closed_jaxpr, result = jax.make_jaxpr(fn, return_shape=True)(*specs, **keywords)
+    names = _names.input_names(fn, specs, keywords)
+    return Traced(closed_jaxpr, names, _names.output_names(result))
 
 
 def _trace_both_ways(
     fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any], flags: Sequence[str]
-) -> "ClosedJaxpr":
+) -> Traced:
     """Trace a function that Python steers by flags, once for each value of each."""
     try:
-        return jax.make_jaxpr(_call.deciding_by_flags(fn, flags))(*specs, **keywords)
+        return _traced(_call.deciding_by_flags(fn, flags), specs, keywords)
     except Exception as error:
         names = ", ".join(f"`{name}`" for name in flags)
         raise UnsupportedError(
@@ -78,13 +113,31 @@ def _trace_both_ways(
 
 def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[Any]:
     """Turn input specs into what JAX can trace with."""
-    _check_inputs(inputs)
-    symbols = _Symbols(inputs)
-    dtype = np.dtype("float64" if double_precision else "float32")
+    return _Specs(inputs, {}, double_precision=double_precision).arguments
 
-    def leaf(where: str, spec: Any) -> Any:
-        if _is_shape(spec):
-            return _struct(_shape(spec, symbols, where), dtype)
+
+class _Specs:
+    """What JAX traces with, for the positional inputs and those by keyword."""
+
+    def __init__(
+        self, inputs: Sequence[Any], params: Mapping[str, Any], *, double_precision: bool
+    ) -> None:
+        _check_inputs(inputs)
+        _call.check_params(params)
+        self._symbols = _Symbols([inputs, list(params.values())])
+        self._dtype = np.dtype("float64" if double_precision else "float32")
+        self.arguments = [self._argument(f"inputs[{i}]", spec) for i, spec in enumerate(inputs)]
+        self.keywords = _call.param_specs(params, self._leaf, double_precision=double_precision)
+
+    def _argument(self, where: str, spec: Any) -> Any:
+        def named(path: Any, part: Any) -> Any:
+            return self._leaf(where + tree_util.keystr(path), part)
+
+        return tree_util.tree_map_with_path(named, spec, is_leaf=is_shape)
+
+    def _leaf(self, where: str, spec: Any) -> Any:
+        if is_shape(spec):
+            return _struct(_shape(spec, self._symbols, where), self._dtype)
         if isinstance(spec, bool | int | float | complex):
             return spec
         shape, element = getattr(spec, "shape", None), getattr(spec, "dtype", None)
@@ -94,16 +147,8 @@ def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[
                     f"{where} has elements of type {element}, which are no numbers"
                 )
             weak = bool(getattr(spec, "weak_type", False))
-            return _struct(_shape(shape, symbols, where), element, weak_type=weak)
+            return _struct(_shape(shape, self._symbols, where), element, weak_type=weak)
         raise InputSpecError(f"{where} is {_shown(spec)}, which is no input spec: use {_HELP}")
-
-    def argument(index: int, spec: Any) -> Any:
-        def named(path: Any, part: Any) -> Any:
-            return leaf(f"inputs[{index}]{tree_util.keystr(path)}", part)
-
-        return tree_util.tree_map_with_path(named, spec, is_leaf=_is_shape)
-
-    return [argument(index, spec) for index, spec in enumerate(inputs)]
 
 
 def definition(fn: Any) -> tuple[str, int, str] | None:
@@ -130,8 +175,34 @@ def folders() -> list[str]:
     return [os.path.dirname(module.__file__) for module in (jax, jaxlib) if module.__file__]
 
 
-def _double_precision() -> contextlib.AbstractContextManager[Any]:
-    """A block in which 64-bit types are kept; JAX 0.6 has it among the experiments."""
+def leaves(tree: Any) -> list[Any]:
+    """The arrays of a container, in the order in which they are inputs of the model."""
+    return list(tree_util.tree_leaves(tree))
+
+
+def evaluate(
+    fn: Callable[..., Any], arguments: Sequence[Any], params: Mapping[str, Any]
+) -> list["np.ndarray[Any, Any]"]:
+    """What JAX computes, with products of full precision on every device."""
+    with jax.default_matmul_precision("highest"):
+        results = fn(*arguments, **params)
+    return [in_parts(result, complex_too=False) for result in leaves(results)]
+
+
+def in_parts(array: Any, *, complex_too: bool = True) -> "np.ndarray[Any, Any]":
+    """An array as the model has it: keys, and complex numbers, have an axis of parts."""
+    if jax.numpy.issubdtype(getattr(array, "dtype", np.bool_), jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(array))
+    known = np.asarray(jax.numpy.asarray(array))
+    if complex_too and known.dtype.kind == "c":
+        return np.stack([known.real, known.imag], axis=-1)
+    return known
+
+
+def keeping_double_precision(wanted: bool) -> contextlib.AbstractContextManager[Any]:
+    """A block in which 64-bit types are kept, if wanted; JAX 0.6 has it among the experiments."""
+    if not wanted:
+        return contextlib.nullcontext()
     enable: Any = getattr(jax, "enable_x64", None)
     if enable is None:
         enable = importlib.import_module("jax.experimental").enable_x64
@@ -144,30 +215,34 @@ def _check_inputs(inputs: Any) -> None:
         raise InputSpecError(
             f"`inputs` is {_shown(inputs)}, and should be a list with one spec an argument: {_HELP}"
         )
-    if isinstance(inputs, tuple) and inputs and _is_shape(inputs):
+    if isinstance(inputs, tuple) and inputs and is_shape(inputs):
         raise InputSpecError(
             f"`inputs` is the shape {inputs!r}, and should be a list with one spec an argument: "
             f"use [{inputs!r}]"
         )
 
 
-def _check_signature(fn: Any, specs: Sequence[Any], error: TypeError) -> None:
+def _check_signature(
+    fn: Any, specs: Sequence[Any], keywords: Mapping[str, Any], error: TypeError
+) -> None:
     """Say that the inputs are too few or too many, where that is why the call failed."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):
         return
     try:
-        signature.bind(*specs)
+        signature.bind(*specs, **keywords)
     except TypeError as reason:
         name = getattr(fn, "__name__", type(fn).__name__)
         count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
+        if keywords:
+            count += " and " + ", ".join(f"`{name}`" for name in sorted(keywords))
         raise InputSpecError(
             f"`{name}{signature}` cannot be called with {count}: {reason}"
         ) from error
 
 
-def _is_shape(spec: Any) -> bool:
+def is_shape(spec: Any) -> bool:
     """Whether a container is a shape: its entries are sizes.
 
     A number among sizes was meant to be one, and is refused as such.
@@ -199,8 +274,8 @@ class _Symbols:
 
     def __init__(self, inputs: Any) -> None:
         self._scope: Any = None
-        for spec in tree_util.tree_leaves(inputs, is_leaf=_is_shape):
-            sizes = spec if _is_shape(spec) else getattr(spec, "shape", ())
+        for spec in tree_util.tree_leaves(inputs, is_leaf=is_shape):
+            sizes = spec if is_shape(spec) else getattr(spec, "shape", ())
             for size in sizes if isinstance(sizes, list | tuple) else ():
                 if _is_symbolic(size):
                     self._scope = size.scope

@@ -183,11 +183,12 @@ def _load(model: "onnx.ModelProto | StrPath") -> onnx.ModelProto:
 
 
 def _signature(values: Iterable[onnx.ValueInfoProto]) -> str:
-    shown = (f"{value.name}: {_value_type(value.type)}" for value in values)
+    shown = (f"{value.name}: {value_type(value.type)}" for value in values)
     return f"({', '.join(shown)})"
 
 
-def _value_type(value: onnx.TypeProto) -> str:
+def value_type(value: onnx.TypeProto) -> str:
+    """A type as the text has it: `f32[B,2]`."""
     if not value.HasField("tensor_type"):
         return value.WhichOneof("value") or "?"
     tensor = value.tensor_type
@@ -255,7 +256,7 @@ def _attribute_item(value: Any) -> str:
     if isinstance(value, onnx.GraphProto):
         return "…"
     if isinstance(value, onnx.TypeProto):
-        return _value_type(value)
+        return value_type(value)
     return str(value)
 
 

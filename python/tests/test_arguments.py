@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +15,15 @@ import pytest
 from flax import nnx
 
 import jax2onnx
-from jax2onnx import to_onnx
+from jax2onnx import _api, to_onnx
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 IMAGE = np.arange(2 * 4 * 5 * 3, dtype=np.float32).reshape(2, 4, 5, 3)
+
+
+class Pair(NamedTuple):
+    logits: Any
+    aux: Any
 
 
 def run(model: onnx.ModelProto, **feed: Any) -> list[np.ndarray]:
@@ -45,7 +51,7 @@ def test_a_number_and_a_flag_that_python_decides_by_become_inputs(flip: bool) ->
 
 def test_a_keyword_input_has_its_name_in_any_signature() -> None:
     model = to_onnx(lambda *args, **params: args[0] * params["scale"], [(2, 3)], {"scale": 2.0})
-    assert names(model.graph.input) == ["args[0]", "scale"]
+    assert names(model.graph.input) == ["args.0", "scale"]
 
 
 def test_a_flag_may_be_of_numpy() -> None:
@@ -101,9 +107,18 @@ def test_inputs_and_outputs_get_the_names_that_are_asked_for() -> None:
         ({"input_names": ["a", "b"]}, "`input_names` has 2 entries for 1 inputs"),
         ({"output_names": []}, "`output_names` has 0 entries for 1 outputs"),
         ({"input_names": [""]}, "not a text, or an empty one"),
+        ({"input_names": "x"}, "`input_names` is 'x', and should be a list of names"),
+        ({"output_names": ["x"]}, "`output_names` has x, which is the name of an input"),
+        ({"input_params": {1: 2.0}}, "`input_params` has the key 1"),
+        ({"input_params": [("scale", 2.0)]}, "and should be a dictionary"),
+        ({"inputs_as_nchw": 0}, "`inputs_as_nchw` is 0, and should be a list of positions"),
+        ({"inputs_as_nchw": [-1]}, "`inputs_as_nchw` has -1: a position is a number from 0 on"),
+        ({"outputs_as_nchw": [0, 0]}, "`outputs_as_nchw` has 0 more than once"),
+        ({"outputs_as_nchw": [1]}, "output 1, and there are 1$"),
+        ({"record_primitive_calls_file": 3.5}, "is 3.5, which is not a path"),
         ({"inputs_as_nchw": [0]}, "input 0, which has 2 axes and not 4"),
         ({"inputs_as_nchw": [3]}, "input 3, and there are 1"),
-        ({"outputs_as_nchw": [0]}, "output 0, which is no image of 4 axes"),
+        ({"outputs_as_nchw": [0]}, "output 0, which has 2 axes and not 4$"),
         ({"export_mode": "phone"}, "`phone` is not an export mode: use standard, web"),
         ({"normalization_mode": "x"}, "`x` is not a normalization mode: use auto"),
     ],
@@ -131,13 +146,86 @@ def test_images_come_and_go_with_their_channels_second() -> None:
     np.testing.assert_allclose(found, fn(IMAGE).transpose(0, 3, 1, 2), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("fn", "expected"),
+    [
+        (lambda x: x + 1, ["out_0"]),
+        (lambda x: (x + 1, [x + 2]), ["out_0", "out_1.0"]),
+        (lambda x: {"sum": x + 1, "n": {"k": (x + 2, x + 3)}}, ["n.k.0", "n.k.1", "sum"]),
+        (lambda x: Pair(x + 1, {"q": x + 2}), ["logits", "aux.q"]),
+        (lambda x: [{"a": x + 1}], ["out_0.a"]),
+        (lambda x: {"x": x + 1, "y": x + 2}, ["out_0", "y"]),
+        (lambda x: {"it's": x + 1, "y": x + 2}, ["it's", "y"]),
+        (lambda x: {"a": {"b": x + 1}, "a.b": x + 2}, ["a.b", "out_1"]),
+        (lambda x: {1: x + 1}, ["out_1"]),
+    ],
+)
+def test_outputs_have_the_names_of_the_keys_and_fields_that_lead_to_them(
+    fn: Any, expected: list[str]
+) -> None:
+    assert names(to_onnx(fn, [(2,)]).graph.output) == expected
+
+
+def test_names_of_inputs_of_both_kinds_are_distinct() -> None:
+    with pytest.raises(jax2onnx.ConfigError, match="has scale, which is a name of `input_params`"):
+        to_onnx(scaled, [(2, 3)], {"scale": 1.0}, input_names=["scale"])
+
+
+def test_a_name_that_was_asked_for_wins_over_inner_ones() -> None:
+    model = to_onnx(lambda x: (x + 1) * 2, [(2, 3)], input_names=["add"], output_names=["mul"])
+    assert names(model.graph.input) == ["add"]
+    assert names(model.graph.output) == ["mul"]
+    (found,) = run(model, add=X)
+    np.testing.assert_array_equal(found, (X + 1) * 2)
+
+
+def test_a_keyword_input_is_an_array_with_named_sizes() -> None:
+    def fn(x: jax.Array, *, mask: jax.Array) -> jax.Array:
+        return jnp.where(mask, x, 0)
+
+    model = to_onnx(fn, [("B", 3)], {"mask": jax.ShapeDtypeStruct(("B", 1), jnp.bool_)})
+    mask = np.array([[True], [False]])
+    (found,) = run(model, x=X, mask=mask)
+    np.testing.assert_array_equal(found, np.where(mask, X, 0))
+
+
+def test_a_keyword_that_the_function_does_not_have_is_said() -> None:
+    with pytest.raises(jax2onnx.InputSpecError, match="with 1 input and `size`: got an unexpected"):
+        to_onnx(scaled, [(2, 3)], {"size": 1.0})
+
+
+def test_an_image_of_open_sizes_goes_out_with_its_channels_second() -> None:
+    model = to_onnx(
+        lambda image: (image.sum(), image * 2), [("B", "H", "W", 3)], outputs_as_nchw=[1]
+    )
+    shape = model.graph.output[1].type.tensor_type.shape.dim
+    assert [dim.dim_value or dim.dim_param for dim in shape] == ["B", 3, "H", "W"]
+    found = run(model, image=IMAGE)[1]
+    np.testing.assert_array_equal(found, IMAGE.transpose(0, 3, 1, 2) * 2)
+
+
 def test_every_equation_is_recorded_with_its_line(tmp_path: Path) -> None:
+    weight = np.arange(20, dtype=np.float32)
+
+    def body(carry: jax.Array, _: None) -> tuple[jax.Array, None]:
+        return jnp.sin(carry), None
+
+    def fn(x: jax.Array) -> jax.Array:
+        carry, _ = jax.lax.scan(body, x, None, length=3)
+        return carry * weight
+
     path = tmp_path / "calls.txt"
-    to_onnx(lambda x: jnp.sin(x) * 2, [(3,)], record_primitive_calls_file=path)
+    to_onnx(fn, [("B", 20)], record_primitive_calls_file=path)
+    line = fn.__code__.co_firstlineno
+    where = "test_every_equation_is_recorded_with_its_line.<locals>"
     text = path.read_text()
-    assert "= sin{" in text
-    assert "f32[3]" in text
-    assert "test_arguments.py" in text
+    assert f'@ "python/tests/test_arguments.py":{line} in "{where}.fn" {{\n' in text
+    assert f'":{line - 2} in "{where}.body"\n' in text
+    assert re.search(rf'f32\[B,20\] = mul.* @ ".*":{line + 2} in "{where}.fn"\n', text)
+    assert re.search(r"\w:f32\[B,20\] = scan\{.*length=3", text)
+    assert re.search(r"const \w:f32\[20\] = …\n", text)
+    assert "internal" not in text
+    assert str(Path.home()) not in text
 
 
 def test_a_record_that_cannot_be_written_is_said(tmp_path: Path) -> None:
@@ -151,3 +239,38 @@ def test_a_model_for_the_web_is_one_file(tmp_path: Path) -> None:
     )
     assert [entry.name for entry in tmp_path.iterdir()] == ["m.onnx"]
     onnx.checker.check_model(path)
+
+
+@pytest.mark.parametrize(
+    ("fn", "dtype", "message"),
+    [
+        (
+            lambda x: x.astype(jnp.float32),
+            jnp.bfloat16,
+            "input `x` is bfloat16, and onnxruntime-web",
+        ),
+        (lambda x: x.astype(jnp.float8_e5m2), jnp.float32, "output `out_0` is float8_e5m2"),
+    ],
+)
+def test_a_browser_has_tensors_of_some_types(fn: Any, dtype: Any, message: str) -> None:
+    with pytest.raises(jax2onnx.UnsupportedError, match=message):
+        to_onnx(fn, [jax.ShapeDtypeStruct((2,), dtype)], export_mode="web")
+    to_onnx(fn, [jax.ShapeDtypeStruct((2,), dtype)])
+
+
+def test_complex_numbers_are_pairs_for_the_web() -> None:
+    to_onnx(lambda z: z * 2, [jax.ShapeDtypeStruct((2,), jnp.complex64)], export_mode="web")
+
+
+def test_a_model_for_the_web_that_is_too_large_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def too_large(*_: Any, external_threshold: int, **__: Any) -> None:
+        assert external_threshold > 2**62
+        raise jax2onnx.WriteError("the model needs 3000000000 bytes")
+
+    monkeypatch.setattr(_api, "export_traced", too_large)
+    with pytest.raises(jax2onnx.WriteError, match="use `export_mode='standard'`"):
+        to_onnx(
+            scaled, [(2, 3)], return_mode="file", output_path=tmp_path / "m.onnx", export_mode="web"
+        )

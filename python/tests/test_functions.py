@@ -219,7 +219,8 @@ def test_layers_of_nnx_share_a_function_that_is_given_the_weights() -> None:
 
 
 def test_weights_that_happen_to_be_equal_do_not_tell_functions_apart() -> None:
-    ones = np.ones((3, 3), np.float32)
+    # Larger than what is not worth sharing.
+    ones = np.ones((33, 33), np.float32)
 
     @onnx_function
     def two(x: jax.Array, a: Any, b: Any) -> jax.Array:
@@ -228,10 +229,11 @@ def test_weights_that_happen_to_be_equal_do_not_tell_functions_apart() -> None:
     def fn(x: jax.Array) -> jax.Array:
         return two(two(x, ones, ones + 0), ones, 2 * ones)
 
-    model = converted(fn, [X])
+    x = np.linspace(-1, 1, 66, dtype=np.float32).reshape(2, 33)
+    model = converted(fn, [x])
     assert calls(model) == ["two", "two"]
     assert len(model.graph.initializer) == 2, "equal weights are one initializer"
-    assert_computes(fn, model, X)
+    assert_computes(fn, model, x)
 
 
 def test_layers_of_linen_share_a_function() -> None:

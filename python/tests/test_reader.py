@@ -25,7 +25,7 @@ def text(closed_jaxpr: Any, *, places: bool = False, names: dict[int, str] | Non
 
 
 def read(fn: Callable[..., Any], *specs: Any) -> str:
-    return text(_trace.trace(fn, specs, double_precision=False))
+    return text(_trace.trace(fn, specs, double_precision=False).closed_jaxpr)
 
 
 def test_a_program_is_read_with_its_names_literals_and_outputs() -> None:
@@ -178,7 +178,7 @@ def test_frames_lead_from_the_operation_to_the_function_and_no_further() -> None
         with jax.named_scope("outer"):
             return jax.vmap(helper)(x)
 
-    whole = text(_trace.trace(fn, [(2,)], double_precision=False), places=True)
+    whole = text(_trace.trace(fn, [(2,)], double_precision=False).closed_jaxpr, places=True)
     line = next(line for line in whole.splitlines() if "tanh" in line)
     own = re.findall(r'"[^"]*test_reader\.py":(\d+)[^<]* in ([^ ]+)', line)
     first = test_frames_lead_from_the_operation_to_the_function_and_no_further.__code__
@@ -196,7 +196,7 @@ def test_a_shared_body_keeps_no_caller() -> None:
     def fn(x: jax.Array) -> jax.Array:
         return inner(x) + inner(x)
 
-    whole = text(_trace.trace(fn, [(2,)], double_precision=False), places=True)
+    whole = text(_trace.trace(fn, [(2,)], double_precision=False).closed_jaxpr, places=True)
     tanh = [line for line in whole.splitlines() if "= tanh" in line]
     assert len(tanh) == 2
     for line in tanh:

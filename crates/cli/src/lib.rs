@@ -8,7 +8,9 @@ use std::io::{ErrorKind, Write};
 
 use clap::Parser;
 
-/// Ask what jax2onnx can convert.
+pub use commands::export::{ArraySpec, InputSpec, ParamValue, Request, Size};
+
+/// JAX functions to ONNX models
 #[derive(Debug, Parser)]
 #[command(name = "jax2onnx", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -18,6 +20,7 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Export(Box<commands::export::Args>),
     Plugins(commands::plugins::Args),
 }
 
@@ -28,8 +31,16 @@ enum Outcome {
     Nothing,
 }
 
+/// What exports, where there is Python: gives the exit code.
+pub type Export<'a> = dyn FnMut(&Request<'_>) -> i32 + 'a;
+
 /// Runs the program: 0 where it answered, 1 where the answer is "nothing", 2 where it could not.
-pub fn run(arguments: Vec<OsString>, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
+pub fn run(
+    arguments: Vec<OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    export: Option<&mut Export<'_>>,
+) -> i32 {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -40,6 +51,12 @@ pub fn run(arguments: Vec<OsString>, out: &mut dyn Write, err: &mut dyn Write) -
         }
     };
     let outcome = match &cli.command {
+        Command::Export(arguments) => match export {
+            Some(export) => return export(&arguments.request()),
+            None => Err(anyhow::anyhow!(
+                "`export` traces with JAX, so it needs Python: pip install jax2onnx-rs"
+            )),
+        },
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
     };
     match outcome {
@@ -59,4 +76,44 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
     };
     error.chain().any(io)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_export(arguments: &[&str], export: Option<&mut Export<'_>>) -> (i32, String) {
+        let mut err = Vec::new();
+        let program = ["jax2onnx", "export"].iter().chain(arguments).map(Into::into);
+        let code = run(program.collect(), &mut Vec::new(), &mut err, export);
+        (code, String::from_utf8(err).unwrap())
+    }
+
+    #[test]
+    fn an_export_without_python_says_what_it_needs() {
+        let (code, err) = run_export(&["m:f", "-o", "m.onnx"], None);
+        assert_eq!(code, 2);
+        assert!(err.starts_with("error: `export` traces with JAX, so it needs Python"), "{err}");
+    }
+
+    #[test]
+    fn an_export_is_handed_over_with_its_exit_code() {
+        let mut asked = String::new();
+        let mut export = |request: &Request<'_>| {
+            asked = format!("{} {} {:?}", request.target, request.inputs.len(), request.opset);
+            7
+        };
+        let line = ["m:f", "-i", "x=f32[B]", "-i", "i32[]", "-o", "m.onnx", "--opset", "21"];
+        assert_eq!(run_export(&line, Some(&mut export)).0, 7);
+        assert_eq!(asked, "m:f 2 Some(21)");
+    }
+
+    #[test]
+    fn a_bad_input_is_an_error_of_the_command_line() {
+        let (code, err) = run_export(&["m:f", "-o", "m.onnx", "-i", "x=f33[B]"], None);
+        assert_eq!(code, 2);
+        let expected = "error: invalid value 'x=f33[B]' for '--input <SPEC>': `f33` is no type";
+        assert!(err.starts_with(expected), "{err}");
+        assert!(err.contains("\n  x=f33[B]\n    ^^^\n"), "{err}");
+    }
 }

@@ -35,7 +35,13 @@ pub fn print(program: &Program) -> String {
 
 /// The complete text of a jaxpr whose places are in `table`.
 pub fn print_jaxpr(jaxpr: &Jaxpr, table: &Table) -> String {
-    Printer::new(jaxpr, table, 0).jaxpr() + "\n"
+    Printer::new(jaxpr, table, 0, None).jaxpr() + "\n"
+}
+
+/// The text for people: every equation with its types, its parameters and its call site, but long
+/// arrays without their contents, and without the frames of libraries. `path` names a file.
+pub fn record(program: &Program, path: &dyn Fn(&str) -> String) -> String {
+    Printer::new(&program.main, &program.table, 0, Some(path)).jaxpr() + "\n"
 }
 
 /// Writes one jaxpr; a jaxpr inside it has a printer of its own.
@@ -44,10 +50,17 @@ struct Printer<'a> {
     table: &'a Table,
     names: FxHashMap<VarId, String>,
     indent: usize,
+    /// How files are named where the text is for people; the complete text has their paths.
+    for_people: Option<&'a dyn Fn(&str) -> String>,
 }
 
 impl<'a> Printer<'a> {
-    fn new(jaxpr: &'a Jaxpr, table: &'a Table, indent: usize) -> Printer<'a> {
+    fn new(
+        jaxpr: &'a Jaxpr,
+        table: &'a Table,
+        indent: usize,
+        for_people: Option<&'a dyn Fn(&str) -> String>,
+    ) -> Printer<'a> {
         let constants = jaxpr.constants.iter().map(|(var, _)| *var);
         let results = jaxpr.eqns.iter().flat_map(|eqn| eqn.outputs.iter().copied());
         let mut names = FxHashMap::default();
@@ -55,7 +68,7 @@ impl<'a> Printer<'a> {
             let next = letters(names.len());
             names.entry(var).or_insert(next);
         }
-        Printer { jaxpr, table, names, indent }
+        Printer { jaxpr, table, names, indent, for_people }
     }
 
     fn jaxpr(&self) -> String {
@@ -69,7 +82,7 @@ impl<'a> Printer<'a> {
         )];
         for (var, constant) in &self.jaxpr.constants {
             let aval = self.jaxpr.vars.get(var.index()).map(|var| &var.aval);
-            let content = constant_text(constant, aval);
+            let content = self.constant(constant, aval);
             lines.push(format!("  const {} = {content}", self.definition(*var)));
         }
         for eqn in &self.jaxpr.eqns {
@@ -101,7 +114,7 @@ impl<'a> Printer<'a> {
     fn atom(&self, atom: &Atom) -> String {
         match atom {
             Atom::Var(var) => self.var(*var),
-            Atom::Literal(literal) => constant_text(literal, None),
+            Atom::Literal(literal) => self.constant(literal, None),
         }
     }
 
@@ -141,15 +154,20 @@ impl<'a> Printer<'a> {
                 let member = if is_word(member) { member.to_string() } else { quoted(member) };
                 format!("{}.{member}", name(kind))
             }
-            Param::Jaxpr(jaxpr) => Printer::new(jaxpr, self.table, self.indent + 4).jaxpr(),
-            Param::Array(array) => format!("array {}", constant_text(array, None)),
+            Param::Jaxpr(jaxpr) => {
+                Printer::new(jaxpr, self.table, self.indent + 4, self.for_people).jaxpr()
+            }
+            Param::Array(array) => format!("array {}", self.constant(array, None)),
             Param::Opaque(kind) => format!("{}(...)", kind_text(kind)),
             Param::None | Param::Bool(_) | Param::Int(_) => param.to_string(),
         }
     }
 
     fn place(&self, place: Place) -> String {
-        let stack = place.stack.map(|stack| self.stack(stack));
+        let stack = place.stack.map(|stack| match self.for_people {
+            Some(path) => self.callsite(stack, path),
+            None => self.stack(stack),
+        });
         let scope = place.scope.map(|scope| self.scope(scope));
         stack.unwrap_or_default() + &scope.unwrap_or_default()
     }
@@ -170,6 +188,28 @@ impl<'a> Printer<'a> {
             format!("{tier}{}:{}{span} in {function}", quoted(&file.path), location.line)
         });
         format!(" @ {}", frames.collect::<Vec<_>>().join(" < "))
+    }
+
+    fn callsite(&self, stack: StackId, path: &dyn Fn(&str) -> String) -> String {
+        let Some(location) = self.table.callsite(stack) else { return String::new() };
+        let location = self.table.get_location(location);
+        let file = path(&self.table.get_file(location.file).path);
+        let function = name(self.table.get_function(location.function));
+        format!(" @ {}:{} in {function}", quoted(&file), location.line)
+    }
+
+    /// Contents, type and name of an array; the type is left out where it is `known`.
+    fn constant(&self, constant: &Constant, known: Option<&Aval>) -> String {
+        let shape: Vec<Dim> = constant.shape.iter().map(|&size| size.into()).collect();
+        let aval = Aval::array(constant.dtype.clone(), shape);
+        let contents = contents(constant).unwrap_or_else(|| match self.for_people {
+            Some(_) => "…".to_owned(),
+            None => format!("hex\"{}\"", hex(&constant.data)),
+        });
+        let is_known = known == Some(&aval);
+        let aval = if is_known { String::new() } else { format!(":{}", aval_text(&aval)) };
+        let name = constant.name.as_ref().map(|name| format!(" {}", quoted(name)));
+        contents + &aval + &name.unwrap_or_default()
     }
 
     fn scope(&self, scope: ScopeId) -> String {
@@ -199,17 +239,6 @@ fn letters(index: usize) -> String {
         0 => last.to_string(),
         more => letters(more - 1) + &last.to_string(),
     }
-}
-
-/// Contents, type and name of an array; the type is left out where it is `known`.
-fn constant_text(constant: &Constant, known: Option<&Aval>) -> String {
-    let shape: Vec<Dim> = constant.shape.iter().map(|&size| size.into()).collect();
-    let aval = Aval::array(constant.dtype.clone(), shape);
-    let contents = contents(constant).unwrap_or_else(|| format!("hex\"{}\"", hex(&constant.data)));
-    let is_known = known == Some(&aval);
-    let aval = if is_known { String::new() } else { format!(":{}", aval_text(&aval)) };
-    let name = constant.name.as_ref().map(|name| format!(" {}", quoted(name)));
-    contents + &aval + &name.unwrap_or_default()
 }
 
 /// The elements one by one, where they are few and their number is the one that the shape says.

@@ -136,7 +136,8 @@ impl Builder {
         self.value(Value { name: Some(name.into()), ty: Some(ty), ..Value::default() })
     }
 
-    /// An initializer. Small ones of equal contents are one value.
+    /// An initializer. Small ones of equal contents are one value, and so are those that are the same
+    /// memory, in whatever body they are read.
     pub fn tensor(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
         let mut state = self.state.borrow_mut();
         let is_small = tensor.data.len() <= 256 && name.is_none();

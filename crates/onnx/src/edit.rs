@@ -5,6 +5,7 @@
 mod rewrite;
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use provenance::{OriginId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -192,12 +193,22 @@ impl<'m> Edit<'m> {
             tensor: Some(tensor.into()),
             is_weight,
             origin: Some(origin),
-            name: None,
+            name: self.derived_name(index),
         };
         let constant = self.values.add(value);
         self.renamed.insert(result, constant);
         self.dropped[index] = true;
         true
+    }
+
+    /// What a constant is called that a node computes of one weight: `conv.kernel/Transpose`. It is the
+    /// parameter no longer.
+    fn derived_name(&self, index: usize) -> Option<Arc<str>> {
+        let node = &self.graph.nodes[index];
+        let operands = node.inputs.iter().flatten().map(|&id| &self.values[self.current(id)]);
+        let mut named = operands.filter_map(|value| value.name.as_ref());
+        let name = named.next().filter(|name| named.all(|other| other == *name))?;
+        Some(format!("{name}/{}", node.op).into())
     }
 
     /// Makes a node read what the producer of one of its operands reads, and take over that
@@ -213,10 +224,17 @@ impl<'m> Edit<'m> {
         self.graph.nodes[index].inputs[operand] = source;
     }
 
-    /// Makes everyone read `kept` in place of an equal constant.
+    /// The name that a constant has from the user's model.
+    pub fn name(&self, value: ValueId) -> Option<&str> {
+        self.values[value].name.as_deref()
+    }
+
+    /// Makes everyone read `kept` in place of an equal constant. What has a name keeps one.
     pub fn share_constant(&mut self, kept: ValueId, dropped: ValueId) {
+        let name = self.values[dropped].name.clone();
         let origin = self.values[dropped].origin;
         let kept_value = &mut self.values[kept];
+        kept_value.name = kept_value.name.take().or(name);
         kept_value.origin = match (kept_value.origin, origin) {
             (Some(a), Some(b)) => Some(self.table.absorb(a, b)),
             (a, b) => a.or(b),

@@ -23,7 +23,7 @@ const ALIGNMENT: u64 = 4096;
 const SMALLEST: usize = 1024;
 
 /// Writes the model to `path`. Once its weights have more than `threshold` bytes in all, they go
-/// into one file beside it, `<path>.data`.
+/// into one file beside it, `<path>.data`, unless none is large enough for that.
 ///
 /// Both files are written under other names and renamed when they are whole; after an error,
 /// what was there before is there unchanged.
@@ -34,15 +34,15 @@ pub fn save(
     threshold: usize,
 ) -> Result<(), WriteError> {
     let file_name = target_name(path)?;
-    if weight_bytes(model) <= threshold {
-        let proto = model_proto(model, render, None)?;
-        let staged = Staged::write(path, |out| encode(&proto, out))?;
-        return staged.commit();
+    let mut data = DataFile { location: format!("{file_name}.data"), end: 0, tensors: Vec::new() };
+    let is_external = weight_bytes(model) > threshold;
+    let layout = is_external.then_some(&mut data as &mut dyn Layout);
+    let proto = model_proto(model, render, layout)?;
+    if data.tensors.is_empty() {
+        return Staged::write(path, |out| encode(&proto, out))?.commit();
     }
     let data_path = with_suffix(path, ".data");
     target_name(&data_path)?;
-    let mut data = DataFile { location: format!("{file_name}.data"), end: 0, tensors: Vec::new() };
-    let proto = model_proto(model, render, Some(&mut data))?;
     let staged_data = Staged::write(&data_path, |out| Ok(data.write(out)?))?;
     let staged_model = Staged::write(path, |out| encode(&proto, out))?;
     let backup = Backup::of(&data_path)?;

@@ -42,13 +42,21 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// Whether the operand is an `Expand` that the result's shape does not need.
+/// Whether the operand is broadcast, or given axes to broadcast along, without need: the result has its
+/// shape without that. A bias then stays the parameter that it is.
 fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
     let shape_of = |id: ValueId| edit.ty(id).map(|ty| ty.shape.clone());
     let narrow = || {
         let producer = edit.producer(edit.input(index, operand)?)?;
-        let is_expand = edit.node(producer).op.as_ref() == "Expand";
-        edit.input(producer, 0).filter(|_| is_expand)
+        let narrow = edit.input(producer, 0)?;
+        match &*edit.node(producer).op {
+            "Expand" => Some(narrow),
+            "Reshape" | "Unsqueeze" => {
+                let wide = shape_of(edit.node(producer).outputs[0])?;
+                adds_leading_axes(&shape_of(narrow)?, &wide).then_some(narrow)
+            }
+            _ => None,
+        }
     };
     let Some(narrow) = narrow() else {
         return false;
@@ -61,6 +69,11 @@ fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> b
         .try_fold(Vec::<Dim>::new(), |joined, shape| broadcast_shapes(&joined, &shape?));
     let result = shape_of(edit.node(index).outputs[0]);
     joined.is_some() && joined.as_deref() == result.as_deref()
+}
+
+/// Whether `wide` is `narrow` behind axes of size one.
+fn adds_leading_axes(narrow: &[Dim], wide: &[Dim]) -> bool {
+    wide.strip_suffix(narrow).is_some_and(|lead| lead.iter().all(|axis| axis.known() == Some(1)))
 }
 
 #[cfg(test)]
@@ -80,6 +93,25 @@ y:f32[2,3] = Add(x, %0)",
                 graph g(x:f32[2,3], b:f32[3]) -> (y)
                 %0 = Expand(b, [2, 3]:i64)  # 2
                 y:f32[2,3] = Add(x, b)  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn leading_axes_come_by_themselves() {
+        check(
+            super::run,
+            "graph g(x:f32[2,3], b:f32[3], c:f32[2]) -> (y)
+%0:f32[1,3] = Reshape(b, [1, 3]:i64)
+%1:f32[2,1] = Reshape(c, [2, 1]:i64)
+%2:f32[2,3] = Mul(x, %1)
+y:f32[2,3] = Add(%2, %0)",
+            expect![[r#"
+                graph g(x:f32[2,3], b:f32[3], c:f32[2]) -> (y)
+                %0 = Reshape(b, [1, 3]:i64)  # 2
+                %1 = Reshape(c, [2, 1]:i64)  # 3
+                %2 = Mul(x, %1)  # 4
+                y:f32[2,3] = Add(%2, b)  # 5 2
             "#]],
         );
     }

@@ -17,12 +17,22 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
                 continue;
             };
             let candidates = known.entry(fingerprint(tensor)).or_default();
-            match candidates.iter().find(|&&other| edit.tensor(other) == Some(tensor)) {
+            let is_same = |&&other: &&ValueId| {
+                edit.tensor(other) == Some(tensor) && may_be_one(edit, tensor, id, other)
+            };
+            match candidates.iter().find(is_same) {
                 Some(&kept) => edit.share_constant(kept, id),
                 None => candidates.push(id),
             }
         }
     }
+}
+
+/// Weights that happen to be equal keep their own names while they are small, and a number in the code
+/// is not taken for a weight: sharing less than a page of the data file saves nothing.
+fn may_be_one(edit: &Edit<'_>, tensor: &Tensor, one: ValueId, other: ValueId) -> bool {
+    const PAGE: usize = 4096;
+    tensor.data.len() > PAGE || edit.name(one) == edit.name(other)
 }
 
 /// Equal tensors have equal ones. Of a large tensor only a part is looked at; whoever finds an equal
@@ -47,16 +57,39 @@ mod tests {
     fn equal_contents_are_one_initializer() {
         check(
             super::run,
-            "graph g(x:f32[4,4]) -> (y)
-a = const f32[4,4]
-b = const f32[4,4]
-%0:f32[4,4] = MatMul(x, a)
-y:f32[4,4] = MatMul(%0, b)",
+            "graph g(x:f32[4,64]) -> (y)
+a = const f32[64,64]
+b = const f32[64,64]
+%0:f32[4,64] = MatMul(x, a)
+y:f32[4,64] = MatMul(%0, b)",
             expect![[r#"
-                graph g(x:f32[4,4]) -> (y)
-                a = const f32[4,4]
+                graph g(x:f32[4,64]) -> (y)
+                a = const f32[64,64]
                 %0 = MatMul(x, a)  # 4
-                y:f32[4,4] = MatMul(%0, a)  # 5
+                y:f32[4,64] = MatMul(%0, a)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn small_weights_keep_their_names_and_numbers_are_none() {
+        check(
+            super::run,
+            "graph g(x:f32[2]) -> (y)
+scale = const f32[2]
+other = const f32[2]
+%0:f32[2] = Mul(x, [0.0, 1.0])
+%1:f32[2] = Mul(%0, scale)
+%2:f32[2] = Mul(%1, other)
+y:f32[2] = Mul(%2, [0.0, 1.0])",
+            expect![[r#"
+                graph g(x:f32[2]) -> (y)
+                scale = [0.0, 1.0]  # 4
+                other = [0.0, 1.0]  # 5
+                %0 = Mul(x, [0.0, 1.0])  # 6
+                %1 = Mul(%0, scale)  # 7
+                %2 = Mul(%1, other)
+                y:f32[2] = Mul(%2, [0.0, 1.0])
             "#]],
         );
     }

@@ -2,6 +2,7 @@
 //! JAX's versions differ.
 
 use jaxpr::Param;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
@@ -40,8 +41,8 @@ impl<'py> Body<'py> {
     /// Takes a jaxpr apart. From JAX 0.11.2 on, a closed jaxpr is a jaxpr that has its `consts`.
     pub(crate) fn of(jaxpr: &Bound<'py, PyAny>) -> PyResult<Body<'py>> {
         let py = jaxpr.py();
-        let consts = jaxpr.getattr_opt(pyo3::intern!(py, "consts"))?;
-        let inner = jaxpr.getattr_opt(pyo3::intern!(py, "jaxpr"))?;
+        let consts = jaxpr.getattr_opt(intern!(py, "consts"))?;
+        let inner = jaxpr.getattr_opt(intern!(py, "jaxpr"))?;
         Ok(Body { jaxpr: inner.unwrap_or_else(|| jaxpr.clone()), consts })
     }
 }
@@ -128,6 +129,26 @@ impl<'py> Jax<'py> {
             || is_from_jax(class, &["TypedNdArray", "LiteralArray"])?)
     }
 
+    /// The memory that an array of NumPy's is a view of, as `_weights.identity` has it. From JAX 0.7
+    /// on, a constant is a view that JAX made; before 0.10 it is no array but has one.
+    pub(crate) fn memory_of(
+        &self,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let py = value.py();
+        let inner = value.getattr_opt(intern!(py, "val"))?;
+        let array = inner.as_ref().unwrap_or(value);
+        if !array.is_instance(&self.ndarray)? {
+            return Ok(None);
+        }
+        let interface = array.getattr(intern!(py, "__array_interface__"))?;
+        let address = interface.get_item(intern!(py, "data"))?.get_item(0)?;
+        let part = |name| array.getattr(name);
+        let (dtype, shape) = (part(intern!(py, "dtype"))?, part(intern!(py, "shape"))?);
+        let strides = part(intern!(py, "strides"))?;
+        PyTuple::new(py, [address, dtype, shape, strides]).map(Some)
+    }
+
     /// Whether a type is that of a size which depends on symbols.
     pub(crate) fn is_symbolic_size(class: &Bound<'py, PyType>) -> PyResult<bool> {
         is_from_jax(class, &["_DimExpr"])
@@ -163,7 +184,7 @@ fn is_from_jax(class: &Bound<'_, PyType>, names: &[&str]) -> PyResult<bool> {
 pub(crate) fn raw_frames<'py>(
     traceback: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, Vec<i64>)> {
-    let frames = traceback.call_method0(pyo3::intern!(traceback.py(), "raw_frames"))?;
+    let frames = traceback.call_method0(intern!(traceback.py(), "raw_frames"))?;
     let frames = frames.cast_into::<PyTuple>()?;
     Ok((frames.get_item(0)?, frames.get_item(1)?.extract()?))
 }

@@ -55,6 +55,10 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
         jax2onnx::Error::Write(
             error @ (jax2onnx::WriteError::Unnamed(_) | jax2onnx::WriteError::Contents { .. }),
         ) => Kind::Internal.error(format!("{error}\n\n{REPORT}")),
+        jax2onnx::Error::Write(jax2onnx::WriteError::TooLarge { bytes }) => too_large(
+            bytes,
+            "use `return_mode='file'`, which puts the weights into a file beside the model",
+        ),
         jax2onnx::Error::Write(error) => Kind::Write.error(error.to_string()),
         other => Kind::Internal.error(format!("{other}\n\n{REPORT}")),
     }
@@ -78,6 +82,12 @@ pub(crate) fn raise_from(py: Python<'_>, error: jax2onnx::Error, failures: Vec<P
 
 /// The exception for an error while `path` was written; what the system said is kept apart.
 pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
+    if let jax2onnx::Error::Write(jax2onnx::WriteError::TooLarge { bytes }) = error {
+        return too_large(
+            bytes,
+            "use `weights='external'` or 'auto', and `export_mode='standard'`",
+        );
+    }
     let number = system_error(&error).and_then(io::Error::raw_os_error);
     match (number, system_error(&error)) {
         (Some(number), Some(reason)) => {
@@ -86,6 +96,13 @@ pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
         }
         _ => raise(error),
     }
+}
+
+/// The exception for a model that protobuf cannot hold in one piece.
+fn too_large(bytes: usize, advice: &str) -> PyErr {
+    Kind::Config.error(format!(
+        "the model with its weights has {bytes} bytes, and one file or message holds 2 GiB: {advice}"
+    ))
 }
 
 /// The error of the system that is behind one of ours.

@@ -1,14 +1,14 @@
 //! What Python calls.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 
 use jax2onnx::{Options, Rendering};
 use jaxpr::Program;
 use provenance::render::ExportFrame;
-use provenance::{Level, PathPolicy, Tiers};
+use provenance::{Level, PathPolicy, Paths, Tiers};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
-use rustc_hash::FxHashMap;
+use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::error;
 use crate::read::{Plugins, Reader};
@@ -39,8 +39,9 @@ impl From<TierRules> for Tiers {
 /// Converts a closed jaxpr. Gives the model, or writes it to `output_path`.
 ///
 /// `export_stack` holds (file, line, function) of each frame, outermost first, and `definition` those
-/// of the function that is exported; `names` gives the name of an array by its `id`; `plugins` has
-/// the `primitives` that plugins were registered for, and the function `record` that calls them.
+/// of the function that is exported; `names` gives the name of an array by its identity, as
+/// `_weights.identity` says; `plugins` has the `primitives` that plugins were registered for, and the
+/// function `record` that calls them.
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
@@ -61,7 +62,7 @@ pub(crate) fn export<'py>(
     output_names: Vec<String>,
     output_path: Option<PathBuf>,
     external_threshold: usize,
-    names: Option<FxHashMap<usize, String>>,
+    names: Option<Bound<'py, PyDict>>,
     plugins: Option<Plugins<'py>>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = closed_jaxpr.py();
@@ -93,10 +94,10 @@ pub(crate) fn export<'py>(
 /// The text form of a closed jaxpr, as the tests of the core write it.
 #[pyfunction]
 #[pyo3(signature = (closed_jaxpr, *, tiers, names = None))]
-pub(crate) fn jaxpr_text(
-    closed_jaxpr: &Bound<'_, PyAny>,
+pub(crate) fn jaxpr_text<'py>(
+    closed_jaxpr: &Bound<'py, PyAny>,
     tiers: TierRules,
-    names: Option<FxHashMap<usize, String>>,
+    names: Option<Bound<'py, PyDict>>,
 ) -> PyResult<String> {
     error::without_panic(|| {
         let (program, _) = read(closed_jaxpr, tiers, names, None, None)?;
@@ -104,15 +105,34 @@ pub(crate) fn jaxpr_text(
     })
 }
 
+/// Every equation of a closed jaxpr as text for people, with its call site.
+#[pyfunction]
+#[pyo3(signature = (closed_jaxpr, *, tiers, path_policy, definition = None))]
+pub(crate) fn recorded_calls(
+    closed_jaxpr: &Bound<'_, PyAny>,
+    tiers: TierRules,
+    path_policy: &str,
+    definition: Option<(String, u32, String)>,
+) -> PyResult<String> {
+    let policy = path_policy.parse::<PathPolicy>().map_err(|error| error::unknown_word(&error))?;
+    let packages = tiers.internal.clone();
+    let is_there = |path: &Path| path.exists();
+    let paths = RefCell::new(Paths::new(policy, &is_there).with_packages(&packages));
+    error::without_panic(|| {
+        let (program, _) = read(closed_jaxpr, tiers, None, definition, None)?;
+        Ok(jaxpr::text::record(&program, &|file| paths.borrow_mut().shown(file)))
+    })
+}
+
 fn read<'py>(
     closed_jaxpr: &Bound<'py, PyAny>,
     tiers: TierRules,
-    names: Option<FxHashMap<usize, String>>,
+    names: Option<Bound<'py, PyDict>>,
     definition: Option<(String, u32, String)>,
     plugins: Option<Plugins<'py>>,
 ) -> PyResult<(Program, Vec<PyErr>)> {
     let py = closed_jaxpr.py();
-    Reader::new(py, tiers.into(), names.unwrap_or_default(), plugins)
+    Reader::new(py, tiers.into(), names, plugins)
         .and_then(|reader| reader.program(closed_jaxpr, definition))
         .map_err(|error| error::reading(py, error))
 }

@@ -1,5 +1,6 @@
 //! The only crate that knows Python: reads a jaxpr, calls the façade, raises what went wrong.
 
+mod command;
 mod compat;
 mod error;
 mod export;
@@ -12,11 +13,13 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::command::main;
+    #[pymodule_export]
     use crate::error::CoreError;
     #[pymodule_export]
-    use crate::export::{export, jaxpr_text};
+    use crate::export::{export, jaxpr_text, recorded_calls};
     #[pymodule_export]
-    use crate::plugins::{PluginInfo, main, plugins};
+    use crate::plugins::{PluginInfo, plugins};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

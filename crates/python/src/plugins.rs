@@ -1,7 +1,5 @@
 //! The table of plugins, for Python.
 
-use std::ffi::OsString;
-
 use provenance::render::plugin_name;
 use pyo3::prelude::*;
 
@@ -40,10 +38,4 @@ pub(crate) fn plugins() -> Vec<PluginInfo> {
         ops: jax2onnx::emitted_ops(plugin.primitive).to_vec(),
     };
     jax2onnx::PLUGINS.iter().map(info).collect()
-}
-
-/// Runs the command line; the arguments include the name of the program.
-#[pyfunction]
-pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
-    py.detach(|| cli::run(arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock()))
 }

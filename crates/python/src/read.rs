@@ -16,7 +16,7 @@ use jaxpr::{Aval, Constant, DType, Jaxpr, Place, Program, Var, VarId};
 use provenance::{Location, ScopeId, StackId, Table, Tiers};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString};
 use rustc_hash::FxHashMap;
 
 use crate::compat::{self, Body, Jax};
@@ -30,8 +30,8 @@ pub(crate) struct Reader<'py> {
     jax: Jax<'py>,
     table: Table,
     frames: Frames<'py>,
-    /// The name of an array in the user's model, by its address.
-    names: FxHashMap<usize, String>,
+    /// The names of arrays in the user's model, by identity.
+    names: Option<Bound<'py, PyDict>>,
     avals: Held<'py, Aval>,
     dtypes: Held<'py, DType>,
     arrays: Held<'py, Constant>,
@@ -58,7 +58,7 @@ impl<'py> Reader<'py> {
     pub(crate) fn new(
         py: Python<'py>,
         tiers: Tiers,
-        names: FxHashMap<usize, String>,
+        names: Option<Bound<'py, PyDict>>,
         plugins: Option<Plugins<'py>>,
     ) -> PyResult<Reader<'py>> {
         Ok(Reader {

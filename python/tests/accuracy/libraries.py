@@ -81,6 +81,29 @@ def nnx_attention() -> Traced:
 
 
 @sample
+def nnx_methods_and_shared_layers() -> Traced:
+    class Net(nnx.Module):
+        def __init__(self, rngs: nnx.Rngs) -> None:
+            self.layers = nnx.Sequential(nnx.Linear(3, 3, rngs=rngs), nnx.tanh)
+            self.norm = nnx.BatchNorm(3, use_running_average=True, rngs=rngs)
+            self.again = self.layers
+
+        def encode(self, x: jax.Array) -> jax.Array:
+            return self.again(self.layers(x))  # <- dot_general:2 tanh:2 *
+
+        def decode(self, x: jax.Array) -> jax.Array:
+            return self.norm(x)  # <- rsqrt *
+
+    net = Net(nnx.Rngs(0))
+
+    def fn(x: jax.Array) -> jax.Array:
+        code = net.encode(x)
+        return net.decode(code) - x  # <- sub:1
+
+    return fn, [(2, 3)]
+
+
+@sample
 def nnx_jit() -> Traced:
     linear = nnx.Linear(3, 3, rngs=nnx.Rngs(0))
 

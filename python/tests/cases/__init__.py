@@ -8,12 +8,17 @@ from typing import Any
 
 from .case import Case, Limit
 
-__all__ = ["Case", "Limit", "all_cases", "all_limits"]
+__all__ = ["Case", "Limit", "all_cases", "all_limits", "families"]
+
+
+def families() -> dict[str, list[Case]]:
+    """The cases of each family, in a fixed order."""
+    return _tables("CASES")
 
 
 def all_cases() -> list[Case]:
     """Every case of every family, in a fixed order."""
-    cases: list[Case] = _entries("CASES")
+    cases = [case for family in families().values() for case in family]
     names = [case.name for case in cases]
     repeated = {name for name in names if names.count(name) > 1}
     assert not repeated, f"two cases have one name: {sorted(repeated)}"
@@ -22,10 +27,13 @@ def all_cases() -> list[Case]:
 
 def all_limits() -> list[Limit]:
     """Every use that is refused, of every family."""
-    return _entries("LIMITS")
+    return [limit for family in _tables("LIMITS").values() for limit in family]
 
 
-def _entries(table: str) -> list[Any]:
-    families = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in families]
-    return [entry for module in modules for entry in getattr(module, table, [])]
+def _tables(table: str) -> dict[str, list[Any]]:
+    """The table of that name, of each family that has one."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {
+        name: getattr(module, table) for name, module in modules.items() if hasattr(module, table)
+    }

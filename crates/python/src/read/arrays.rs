@@ -7,6 +7,7 @@ use jaxpr::{Aval, Constant, DType};
 use pyo3::buffer::PyBuffer;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use super::Reader;
 use super::held::address;
@@ -38,11 +39,26 @@ impl<'py> Reader<'py> {
             None => self.jax.asarray.call1((value,))?,
         };
         let dtype = self.dtype(&array.getattr(intern!(array.py(), "dtype"))?)?;
-        let name = self.names.get(&address(value)).map(|name| name.as_str().into());
+        let name = self.array_name(value)?;
         let shape = array.getattr(intern!(array.py(), "shape"))?.extract::<Vec<i64>>()?;
         let data = self.bytes(&array, &dtype)?;
         let read = Constant { dtype, shape: shape.into(), data, name };
         Ok(self.arrays.keep(value, read))
+    }
+
+    /// The name of an array in the user's model.
+    fn array_name(&self, value: &Bound<'py, PyAny>) -> PyResult<Option<Arc<str>>> {
+        let Some(names) = &self.names else {
+            return Ok(None);
+        };
+        let name = match names.get_item(address(value))? {
+            Some(name) => Some(name),
+            None => match self.jax.memory_of(value)? {
+                Some(memory) => names.get_item(memory)?,
+                None => None,
+            },
+        };
+        name.map(|name| Ok(name.cast::<PyString>()?.to_str()?.into())).transpose()
     }
 
     /// A literal, whose value may be a plain number; `aval` has its type.

@@ -28,7 +28,12 @@ struct Code {
     function: FunctionId,
     /// Whether JAX starts to trace another function here.
     is_boundary: bool,
+    /// Whether this only names the call of a module, so that it is no part of the call path.
+    is_naming: bool,
 }
+
+/// The function of `_scopes.py` that runs a module's own under its name.
+const NAMING: &str = "_named_method.<locals>.named";
 
 impl<'py> Frames<'py> {
     pub(super) fn new(py: Python<'py>, tiers: Tiers) -> Frames<'py> {
@@ -64,6 +69,9 @@ impl<'py> Frames<'py> {
             if known.is_boundary {
                 break;
             }
+            if known.is_naming {
+                continue;
+            }
             let key = (address(&code), instruction);
             if let Some(&location) = self.locations.get(&key) {
                 locations.push(location);
@@ -88,11 +96,12 @@ impl<'py> Frames<'py> {
         let name = code.getattr(intern!(py, "co_qualname"))?.cast_into::<PyString>()?;
         let file = self.file(table, &path.to_string_lossy());
         let name = name.to_string_lossy();
+        let is_internal = table.get_file(file).tier == Tier::Internal;
         let read = Code {
             file,
             function: table.function(&name),
-            is_boundary: table.get_file(file).tier == Tier::Internal
-                && Jax::is_trace_boundary(&name),
+            is_boundary: is_internal && Jax::is_trace_boundary(&name),
+            is_naming: is_internal && name == NAMING,
         };
         Ok(self.codes.keep(code, read))
     }

@@ -1,0 +1,123 @@
+//! `jax2onnx export`: a function of a module to a model. Python does the work.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+
+use crate::output::{Format, OutputArgs};
+
+mod spec;
+
+pub use spec::{ArraySpec, InputSpec, ParamValue, Size};
+
+/// Export a JAX function to an ONNX model
+///
+/// The target is a module or a file, and what to take from it: `package.module:fn`,
+/// `path/to/file.py:Model.apply`, an object that can be called, or a call that makes one,
+/// `package.module:make_model(width=64)`. The current directory can be imported from.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  jax2onnx export model:predict --input 'x=f32[B,784]' --output model.onnx\n  \
+                  jax2onnx export train.py:make_model() -i 'f32[1,224,224,3]' -o model.onnx --provenance full\n\n\
+                  An input is [NAME=]TYPE[SIZE,…]: f32[B,784], i32[], tokens=i32[B,T], f16[2*B + 1,3]. A size is a\n\
+                  number, a name, or an expression of names. Quote it: brackets mean something to most shells.\n\n\
+                  The exit code is 1 where the export failed, 2 where the command cannot be understood."
+)]
+pub(crate) struct Args {
+    /// What to export: MODULE:NAME or FILE.py:NAME
+    #[arg(value_name = "TARGET")]
+    target: String,
+    /// An input, by the name of the parameter or in order; once for each
+    #[arg(short, long = "input", value_name = "SPEC", value_parser = spec::input)]
+    inputs: Vec<InputSpec>,
+    /// Where to write the model
+    #[arg(short, long, value_name = "PATH")]
+    output: PathBuf,
+    /// A keyword argument that becomes an input: a flag, a number, or TYPE[SIZE,…]
+    #[arg(long = "input-param", value_name = "NAME=VALUE", value_parser = spec::param)]
+    input_params: Vec<(String, ParamValue)>,
+    /// The ONNX opset
+    #[arg(long)]
+    opset: Option<i64>,
+    /// The name of the graph
+    #[arg(long, value_name = "NAME")]
+    model_name: Option<String>,
+    /// Keep 64-bit types
+    #[arg(long)]
+    double: bool,
+    /// Names of the inputs, in place of those of the parameters
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    input_names: Option<Vec<String>>,
+    /// Names of the outputs
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    output_names: Option<Vec<String>>,
+    /// Positions of images that the model takes as NCHW, and the function as NHWC
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    inputs_as_nchw: Option<Vec<u32>>,
+    /// Positions of images that the model gives as NCHW, and the function as NHWC
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    outputs_as_nchw: Option<Vec<u32>>,
+    /// How much each node says about its origin [default: what the environment says]
+    #[arg(long, value_name = "LEVEL", value_parser = PossibleValuesParser::new(["off", "minimal", "full", "indexed"]))]
+    provenance: Option<String>,
+    /// How files are named in the model
+    #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(["relative", "absolute", "basename"]))]
+    provenance_paths: Option<String>,
+    /// Write every equation as text
+    #[arg(long, value_name = "PATH")]
+    record_primitive_calls: Option<PathBuf>,
+    /// `web` writes one file for browsers
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["standard", "web"]))]
+    export_mode: Option<String>,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    format: OutputArgs,
+}
+
+/// An export, as the command line asks for it. What is `None` has the default of `to_onnx`.
+#[derive(Debug)]
+pub struct Request<'a> {
+    pub target: &'a str,
+    pub inputs: &'a [InputSpec],
+    pub input_params: &'a [(String, ParamValue)],
+    pub output: &'a PathBuf,
+    pub opset: Option<i64>,
+    pub model_name: Option<&'a str>,
+    pub double: bool,
+    pub input_names: Option<&'a [String]>,
+    pub output_names: Option<&'a [String]>,
+    pub inputs_as_nchw: Option<&'a [u32]>,
+    pub outputs_as_nchw: Option<&'a [u32]>,
+    pub provenance: Option<&'a str>,
+    pub provenance_paths: Option<&'a str>,
+    pub record_primitive_calls: Option<&'a PathBuf>,
+    pub export_mode: Option<&'a str>,
+    pub quiet: bool,
+    pub json: bool,
+}
+
+impl Args {
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request {
+            target: &self.target,
+            inputs: &self.inputs,
+            input_params: &self.input_params,
+            output: &self.output,
+            opset: self.opset,
+            model_name: self.model_name.as_deref(),
+            double: self.double,
+            input_names: self.input_names.as_deref(),
+            output_names: self.output_names.as_deref(),
+            inputs_as_nchw: self.inputs_as_nchw.as_deref(),
+            outputs_as_nchw: self.outputs_as_nchw.as_deref(),
+            provenance: self.provenance.as_deref(),
+            provenance_paths: self.provenance_paths.as_deref(),
+            record_primitive_calls: self.record_primitive_calls.as_ref(),
+            export_mode: self.export_mode.as_deref(),
+            quiet: self.quiet,
+            json: self.format.format == Format::Json,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The command line, for Python.
+
+use std::ffi::OsString;
+
+use cli::{ArraySpec, ParamValue, Request, Size};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+/// Runs the command line; the arguments include the name of the program. `export` is called with what
+/// `jax2onnx export` asks for, and gives the exit code.
+#[pyfunction]
+#[pyo3(signature = (arguments, export = None))]
+pub(crate) fn main(
+    py: Python<'_>,
+    arguments: Vec<OsString>,
+    export: Option<Py<PyAny>>,
+) -> PyResult<i32> {
+    let mut raised = None;
+    let failure = &mut raised;
+    let code = py.detach(|| {
+        let mut call = export.map(|export| {
+            move |request: &Request<'_>| {
+                Python::attach(|py| {
+                    let answer = keywords(py, request)
+                        .and_then(|keywords| export.call(py, (), Some(&keywords)))
+                        .and_then(|code| code.extract(py));
+                    answer.unwrap_or_else(|error| {
+                        *failure = Some(error);
+                        2
+                    })
+                })
+            }
+        });
+        let export = call.as_mut().map(|call| call as &mut cli::Export<'_>);
+        cli::run(arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock(), export)
+    });
+    raised.map_or(Ok(code), Err)
+}
+
+fn keywords<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let keywords = PyDict::new(py);
+    let inputs: PyResult<Vec<_>> =
+        request.inputs.iter().map(|input| Ok((&input.name, array(py, &input.array)?))).collect();
+    let params = PyDict::new(py);
+    for (name, value) in request.input_params {
+        match value {
+            ParamValue::Flag(flag) => params.set_item(name, flag)?,
+            ParamValue::Whole(number) => params.set_item(name, number)?,
+            ParamValue::Number(number) => params.set_item(name, number)?,
+            ParamValue::Array(spec) => params.set_item(name, array(py, spec)?)?,
+        }
+    }
+    keywords.set_item("target", request.target)?;
+    keywords.set_item("inputs", inputs?)?;
+    keywords.set_item("input_params", params)?;
+    keywords.set_item("output", request.output)?;
+    keywords.set_item("double", request.double)?;
+    keywords.set_item("quiet", request.quiet)?;
+    keywords.set_item("json", request.json)?;
+    keywords.set_item("options", options(py, request)?)?;
+    Ok(keywords)
+}
+
+/// The arguments of `to_onnx` that were given.
+fn options<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let options = PyDict::new(py);
+    put(&options, "opset", request.opset)?;
+    put(&options, "model_name", request.model_name)?;
+    put(&options, "input_names", request.input_names)?;
+    put(&options, "output_names", request.output_names)?;
+    put(&options, "inputs_as_nchw", request.inputs_as_nchw)?;
+    put(&options, "outputs_as_nchw", request.outputs_as_nchw)?;
+    put(&options, "provenance", request.provenance)?;
+    put(&options, "provenance_paths", request.provenance_paths)?;
+    put(&options, "record_primitive_calls_file", request.record_primitive_calls)?;
+    put(&options, "export_mode", request.export_mode)?;
+    Ok(options)
+}
+
+fn put<'py>(
+    options: &Bound<'py, PyDict>,
+    name: &str,
+    value: Option<impl IntoPyObject<'py>>,
+) -> PyResult<()> {
+    value.map_or(Ok(()), |value| options.set_item(name, value))
+}
+
+/// A type and a shape: `("float32", ("B", 784))`.
+fn array<'py>(py: Python<'py>, spec: &ArraySpec) -> PyResult<(&'static str, Bound<'py, PyTuple>)> {
+    let sizes: PyResult<Vec<Bound<'py, PyAny>>> = spec
+        .shape
+        .iter()
+        .map(|size| match size {
+            Size::Known(size) => Ok(size.into_pyobject(py)?.into_any()),
+            Size::Named(name) => Ok(name.into_pyobject(py)?.into_any()),
+        })
+        .collect();
+    Ok((spec.dtype, PyTuple::new(py, sizes?)?))
+}

@@ -1,0 +1,157 @@
+"""Two arrays against each other: whether they match, and where they differ most."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """One output of the model against the result of JAX.
+
+    Attributes:
+        name: The name of the output in the model.
+        is_match: Whether type, shape and every element match.
+        problem: Why the elements do not match: another type or shape, or how many differ.
+        index: The place of the worst element, in the layout of JAX; None where there is none.
+        expected: The worst element as JAX computes it.
+        found: The worst element as ONNX Runtime computes it.
+        error: How far the two are apart; NaN where only one of them is NaN.
+        node: The name of the node that makes the output.
+        op: The operator of that node.
+        callsite: `function:line` of the code that asked for that node, where the model says so.
+    """
+
+    name: str
+    is_match: bool
+    problem: str | None = None
+    index: tuple[int, ...] | None = None
+    expected: Any = None
+    found: Any = None
+    error: float = 0.0
+    node: str | None = None
+    op: str | None = None
+    callsite: str | None = None
+
+    def __str__(self) -> str:
+        """The comparison in one line."""
+        is_equal = self.is_match and self.error == 0
+        parts = [f"`{self.name}` " + (self.problem or ("is equal" if is_equal else "matches"))]
+        if self.index is not None and not is_equal:
+            parts.append(
+                f"worst at {list(self.index)}: {self.expected!s} in JAX, {self.found!s} in ONNX "
+                f"Runtime, off by {self.error:.3g}"
+            )
+        if self.node is not None:
+            maker = f"made by {self.op} `{self.node}`"
+            parts.append(f"{maker} at {self.callsite}" if self.callsite else maker)
+        return "; ".join(parts)
+
+
+class _Answer(NamedTuple):
+    is_match: bool
+    message: str
+
+
+class Comparison(_Answer):
+    """The answer of `allclose`: `(is_match, message)`, true where everything matches.
+
+    Attributes:
+        outputs: One `OutputComparison` an output of the model.
+    """
+
+    __module__ = "jax2onnx"
+
+    outputs: tuple[OutputComparison, ...]
+
+    @classmethod
+    def of(
+        cls, is_match: bool, message: str, outputs: Sequence[OutputComparison] = ()
+    ) -> "Comparison":
+        """Make the answer, which unpacks as two and has more."""
+        made = cls(is_match, message)
+        made.outputs = tuple(outputs)
+        return made
+
+    def __bool__(self) -> bool:
+        """Whether everything matches."""
+        return self.is_match
+
+
+def compare(name: str, want: Array, found: Array, rtol: float, atol: float) -> OutputComparison:
+    """Compare an output with what JAX computes."""
+    if found.shape != want.shape:
+        problem = f"has the shape {_shown(found)} where JAX has {_shown(want)}"
+        return OutputComparison(name, is_match=False, problem=problem)
+    result = _elements(name, want, found, rtol, atol)
+    if found.dtype != want.dtype:
+        problem = f"is {_shown(found)} where JAX has {_shown(want)}"
+        if result.problem is not None:
+            problem = f"{problem}, and {result.problem}"
+        return replace(result, is_match=False, problem=problem)
+    return result
+
+
+def _elements(name: str, want: Array, found: Array, rtol: float, atol: float) -> OutputComparison:
+    """Compare arrays of one shape; the worst element is the furthest past its tolerance."""
+    if want.size == 0:
+        return OutputComparison(name, is_match=True)
+    with np.errstate(all="ignore"):
+        if _is_exact(want.dtype) and _is_exact(found.dtype):
+            error = excess = _distance(want, found)
+            differs = want != found
+        else:
+            error, excess, differs = _float_errors(want, found, rtol, atol)
+    flat = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+    index = tuple(int(place) for place in np.unravel_index(flat, want.shape))
+    count = int(np.count_nonzero(differs))
+    return OutputComparison(
+        name,
+        is_match=count == 0,
+        problem=_count(count, want.size) if count else None,
+        index=index,
+        expected=want[index],
+        found=found[index],
+        error=float(error[index]),
+    )
+
+
+def _count(count: int, size: int) -> str:
+    return f"differs in {count} of {size} element{'' if size == 1 else 's'}"
+
+
+def _is_exact(dtype: np.dtype[Any]) -> bool:
+    """Whether elements of this type have no rounding, so that tolerances mean nothing."""
+    return dtype.kind in "biu" or dtype.name.startswith(("int", "uint"))
+
+
+def _distance(a: Array, b: Array) -> Array:
+    """How far whole numbers are apart, without overflow where the types are the same."""
+    if a.dtype != b.dtype or a.dtype.kind not in "iu":
+        return np.abs(a.astype(np.float64) - b.astype(np.float64))
+    larger, smaller = np.maximum(a, b), np.minimum(a, b)
+    # The difference of two signed numbers, modulo 2⁶⁴, is their distance.
+    return (larger.astype(np.uint64) - smaller.astype(np.uint64)).astype(np.float64)
+
+
+def _float_errors(want: Array, found: Array, rtol: float, atol: float) -> tuple[Array, Array, Any]:
+    """The distance of each element, the distance in tolerances, and whether it is too far."""
+    wide = np.complex128 if "c" in (want.dtype.kind, found.dtype.kind) else np.float64
+    a, b = want.astype(wide), found.astype(wide)
+    both_nan = np.isnan(a) & np.isnan(b)
+    same = (a == b) | both_nan
+    error = np.where(same, 0.0, np.abs(b - a))
+    tolerance = atol + rtol * np.abs(a)
+    # An infinity is within no tolerance of another number, and neither is anything of an infinity.
+    far = ~same & (~(error <= tolerance) | ~np.isfinite(a) | ~np.isfinite(b))
+    in_tolerances = np.where(same, 0.0, error / tolerance)
+    excess = np.where(far & ~np.isfinite(in_tolerances), np.inf, in_tolerances)
+    return error, excess, far
+
+
+def _shown(array: Array) -> str:
+    return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"

@@ -1,0 +1,191 @@
+"""`jax2onnx export`: what the command line hands to Python."""
+
+import json as json_text
+import os
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from . import _progress, _target
+from ._errors import ConfigError, InputSpecError, Jax2OnnxError
+
+if TYPE_CHECKING:
+    import onnx
+
+ArraySpec: TypeAlias = tuple[str, tuple[int | str, ...]]
+"""A type and a shape, as the command line reads them."""
+
+_FAILED: Final = 1
+_NOT_UNDERSTOOD: Final = 2
+_INTERRUPTED: Final = 130
+_WIDE: Final = ("float64", "int64", "uint64", "complex128")
+
+
+def run(
+    *,
+    target: str,
+    inputs: Sequence[tuple[str | None, ArraySpec]],
+    input_params: Mapping[str, bool | int | float | ArraySpec],
+    output: os.PathLike[str],
+    double: bool,
+    quiet: bool,
+    json: bool,
+    options: Mapping[str, Any],
+) -> int:
+    """Export, and say what was written. Gives the exit code."""
+    watch = _progress.Stopwatch(show=not quiet and sys.stderr.isatty())
+    try:
+        with watch.running():
+            _progress.stage("importing")
+            path = _export(target, inputs, input_params, output, double, options)
+        summary = _summary(path, watch.seconds)
+        print(json_text.dumps(summary, indent=2) if json else _text(summary))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return _INTERRUPTED
+    except (ConfigError, InputSpecError) as error:
+        _say(f"error: {error}")
+        return _NOT_UNDERSTOOD
+    except Jax2OnnxError as error:
+        text = str(error)
+        _say(text if text.startswith("error: ") else f"error: {text}")
+        return _FAILED
+    except Exception as error:
+        # Not ours: an exception of the code that is exported, which its author wants to see.
+        traceback.print_exception(type(error), error, _users_part(error.__traceback__))
+        _say(f"error: the code of `{target}` raised {type(error).__name__}")
+        return _FAILED
+    return 0
+
+
+def _export(
+    target: str,
+    inputs: Sequence[tuple[str | None, ArraySpec]],
+    input_params: Mapping[str, bool | int | float | ArraySpec],
+    output: os.PathLike[str],
+    double: bool,
+    options: Mapping[str, Any],
+) -> str:
+    from . import _api
+
+    fn = _target.load(target)
+    specs = [
+        (name, _struct(name or f"input {place}", spec, double=double))
+        for place, (name, spec) in enumerate(inputs)
+    ]
+    positional, by_keyword, names = _target.bound(fn, specs)
+    params: dict[str, Any] = dict(by_keyword)
+    for name, value in input_params.items():
+        if name in params:
+            raise ConfigError(f"`{name}` is given as an input and as a keyword input")
+        params[name] = _struct(name, value, double=double) if isinstance(value, tuple) else value
+    arguments: dict[str, Any] = {"input_names": names, **options}
+    path: str = _api.to_onnx(
+        fn,
+        positional,
+        params,
+        enable_double_precision=double,
+        return_mode="file",
+        output_path=output,
+        **arguments,
+    )
+    return path
+
+
+def _struct(name: str, spec: ArraySpec, *, double: bool) -> Any:
+    dtype, shape = spec
+    if dtype in _WIDE and not double:
+        raise InputSpecError(f"`{name}` is {dtype}, and JAX has 64 bits only with --double")
+    import jax
+
+    struct: Any = jax.ShapeDtypeStruct
+    return struct(shape, jax.numpy.dtype(dtype))
+
+
+def _summary(path: str, seconds: Mapping[str, float]) -> dict[str, Any]:
+    """What was written, for programs."""
+    import onnx
+
+    from .testing import value_type
+
+    model = onnx.load(path, load_external_data=False)
+    ops = Counter(node.op_type for node in _nodes(model))
+    files = [path, *sorted(_external_files(model, path))]
+    return {
+        "version": 1,
+        "path": path,
+        "external_data": files[1:],
+        "bytes": sum(Path(file).stat().st_size for file in files),
+        "opset": next(entry.version for entry in model.opset_import if entry.domain == ""),
+        "inputs": {value.name: value_type(value.type) for value in model.graph.input},
+        "outputs": {value.name: value_type(value.type) for value in model.graph.output},
+        "nodes": ops.total(),
+        "ops": dict(sorted(ops.items())),
+        "seconds": {stage: round(taken, 3) for stage, taken in seconds.items()},
+    }
+
+
+def _nodes(model: "onnx.ModelProto") -> Iterator["onnx.NodeProto"]:
+    """Every node, of bodies and functions too."""
+    open_nodes = list(model.graph.node)
+    for function in model.functions:
+        open_nodes += function.node
+    while open_nodes:
+        node = open_nodes.pop()
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                open_nodes += graph.node
+
+
+def _external_files(model: "onnx.ModelProto", path: str) -> set[str]:
+    folder = os.path.dirname(path)
+    return {
+        os.path.join(folder, entry.value)
+        for tensor in model.graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+
+
+def _text(summary: Mapping[str, Any]) -> str:
+    """What was written, for people."""
+    nodes = "1 node" if summary["nodes"] == 1 else f"{summary['nodes']} nodes"
+    files = [summary["path"], *summary["external_data"]]
+    taken = sum(summary["seconds"].values())
+    lines = [f"{' and '.join(files)}: {nodes}, opset {summary['opset']}, {_size(summary['bytes'])}"]
+    lines += [f"  in   {name} {kind}" for name, kind in summary["inputs"].items()]
+    lines += [f"  out  {name} {kind}" for name, kind in summary["outputs"].items()]
+    stages = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in summary["seconds"].items())
+    return "\n".join([*lines, f"  took {taken:.1f} s ({stages})"])
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}" if unit != "bytes" else f"{count} bytes"
+        size /= 1024
+    return f"{size:.3g} GiB"
+
+
+def _users_part(found: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames that led to the user's code."""
+    ours = os.path.dirname(os.path.abspath(__file__))
+    while found is not None:
+        file = found.tb_frame.f_code.co_filename
+        if os.path.dirname(file) != ours and "importlib" not in file:
+            break
+        found = found.tb_next
+    return found
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

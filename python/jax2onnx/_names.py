@@ -1,0 +1,64 @@
+"""What the inputs and outputs of a model are called: the paths in the arguments and the result."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jax import tree_util
+
+from ._weights import is_variable
+
+
+def input_names(
+    fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]
+) -> list[str]:
+    """One name a leaf: `params.Dense_0.kernel`, `batch.0`; keyword arguments come last, sorted."""
+    names = []
+    for root, spec in zip(_roots(fn, len(specs)), specs, strict=True):
+        names += [".".join([root, *path]) for path in _paths(spec)]
+    return names + sorted(keywords)
+
+
+def output_names(result: Any) -> list[str]:
+    """One name a leaf: `out_0` of an array or a tuple, `logits` of a dictionary, `out_1.mean`."""
+    return [_output_name(path) for path in _paths(result)]
+
+
+def _paths(tree: Any) -> Iterator[list[str]]:
+    """The path of each leaf; the array of a variable of nnx stands at the variable's own."""
+    entries, _ = tree_util.tree_flatten_with_path(tree, is_leaf=is_variable)
+    for path, entry in entries:
+        leaves = tree_util.tree_flatten_with_path(entry)[0] if is_variable(entry) else []
+        if len(leaves) > 1:
+            yield from ([_segment(key) for key in (*path, *inner)] for inner, _ in leaves)
+        else:
+            yield [_segment(key) for key in path]
+
+
+def _output_name(path: Sequence[str]) -> str:
+    first, *rest = path or ["0"]
+    return ".".join([f"out_{first}" if first.isdecimal() else first, *rest])
+
+
+def _roots(fn: Callable[..., Any], count: int) -> Iterator[str]:
+    """The names of the first positional arguments."""
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    for index in range(count):
+        if index < len(named):
+            yield named[index]
+        else:
+            yield f"in_{index}" if rest is None else f"{rest}.{index - len(named)}"
+
+
+def _segment(key: Any) -> str:
+    """A key of a path, as the name of an attribute, an entry or a position."""
+    for attribute in ("name", "key", "idx"):
+        value = getattr(key, attribute, None)
+        if value is not None:
+            return str(value)
+    return str(key)

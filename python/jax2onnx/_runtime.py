@@ -1,0 +1,146 @@
+"""ONNX Runtime: load a model in any of its forms, and run it on arrays of any type."""
+
+import ctypes
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import onnx
+
+from ._compare import Array
+from ._config import StrPath
+from ._errors import ConfigError
+
+if TYPE_CHECKING:
+    import onnx_ir
+
+    AnyModel: TypeAlias = onnx.ModelProto | onnx_ir.Model | bytes | StrPath
+
+#: Types that the runtime's interface to NumPy does not know, by the type of their bits.
+_AS_BITS: Final[dict[np.dtype[Any], np.dtype[Any]]] = {
+    np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16),
+    np.dtype(ml_dtypes.float8_e4m3fn): np.dtype(np.uint8),
+    np.dtype(ml_dtypes.float8_e4m3fnuz): np.dtype(np.uint8),
+    np.dtype(ml_dtypes.float8_e5m2): np.dtype(np.uint8),
+    np.dtype(ml_dtypes.float8_e5m2fnuz): np.dtype(np.uint8),
+}
+
+
+class Session:
+    """A model that is loaded, and its graph without the weights."""
+
+    def __init__(self, model: "AnyModel") -> None:
+        """Load the model."""
+        self._runtime = _onnxruntime()
+        if isinstance(model, bytes):
+            self._load(model, onnx.ModelProto.FromString(model))
+        elif isinstance(model, onnx.ModelProto):
+            self._load(_serialized(model), model)
+        elif isinstance(model, str | os.PathLike):
+            self._load_file(os.fspath(model))
+        elif _is_onnx_ir(model):
+            self._load_ir(model)
+        else:
+            raise ConfigError(
+                f"the model is of type {type(model).__name__}: use a path, an onnx.ModelProto, "
+                "an onnx_ir.Model or bytes"
+            )
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Run the model: one array an output, in the order of the graph."""
+        binding = self._session.io_binding()
+        for value in self.inputs:
+            code = value.type.tensor_type.elem_type
+            array = np.require(feeds[value.name], requirements="C")
+            bits = array.view(_AS_BITS.get(array.dtype) or array.dtype)
+            make = self._runtime.OrtValue.ortvalue_from_numpy_with_onnx_type
+            binding.bind_ortvalue_input(value.name, make(bits, code))
+        for value in self.graph.output:
+            binding.bind_output(value.name)
+        self._session.run_with_iobinding(binding)
+        return [
+            _to_numpy(value, info.type.tensor_type.elem_type)
+            for value, info in zip(binding.get_outputs(), self.graph.output, strict=True)
+        ]
+
+    def _load(self, source: bytes | str, proto: onnx.ModelProto) -> None:
+        options = self._runtime.SessionOptions()
+        options.log_severity_level = 3
+        self._session = self._runtime.InferenceSession(
+            source, options, providers=["CPUExecutionProvider"]
+        )
+        self.graph = proto.graph
+        weights = {tensor.name for tensor in proto.graph.initializer}
+        #: The inputs that have to be fed.
+        self.inputs = [value for value in proto.graph.input if value.name not in weights]
+
+    def _load_file(self, path: str) -> None:
+        if not os.path.exists(path):
+            raise ConfigError(f"there is no model at {path!r}")
+        self._load(path, onnx.load(path, load_external_data=False))
+
+    def _load_ir(self, model: Any) -> None:
+        """Load from a file that does not outlive the loading: weights may be past 2 GiB."""
+        import onnx_ir
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            onnx_ir.save(model, path, external_data="model.onnx.data")
+            self._load_file(str(path))
+
+
+def dtype_of(value: onnx.ValueInfoProto) -> np.dtype[Any]:
+    """The type of the elements of an input or output."""
+    return _dtype(value.type.tensor_type.elem_type)
+
+
+def sizes_of(value: onnx.ValueInfoProto) -> Sequence[int | str]:
+    """The shape of an input or output: numbers, and names where a size is open."""
+    dims = value.type.tensor_type.shape.dim
+    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in dims]
+
+
+def _dtype(code: int) -> np.dtype[Any]:
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+
+
+def _onnxruntime() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ConfigError(
+            "`allclose` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
+        ) from error
+    return onnxruntime
+
+
+def _is_onnx_ir(model: Any) -> bool:
+    return type(model).__module__.partition(".")[0] == "onnx_ir" and hasattr(model, "graph")
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    try:
+        data: bytes = model.SerializeToString()
+    except Exception as error:
+        raise ConfigError(
+            "the model is too large for one message: write it with `return_mode='file'` and give "
+            "its path"
+        ) from error
+    return data
+
+
+def _to_numpy(value: Any, code: int) -> Array:
+    dtype = _dtype(code)
+    if dtype not in _AS_BITS:
+        array: Array = value.numpy()
+        return array
+    shape = tuple(value.shape())
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.zeros(shape, dtype)
+    data = ctypes.string_at(value.data_ptr(), count * dtype.itemsize)
+    return np.frombuffer(data, dtype=dtype).reshape(shape)

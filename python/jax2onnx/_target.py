@@ -1,0 +1,191 @@
+"""What the command line exports: `package.module:fn`, `file.py:Model.apply`, `module:make(3)`."""
+
+import ast
+import difflib
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from ._errors import ConfigError
+
+_FORMS = "MODULE:NAME such as package.module:fn, or FILE.py:NAME"
+
+
+def load(target: str) -> Any:
+    """Import what a target names. The current directory is importable, as with `python -m`.
+
+    Raises:
+        ConfigError: There is no such thing. Whatever the imported code raises is left as it is.
+    """
+    parts = re.fullmatch(r"(.+?):([^\W\d].*)", target, re.DOTALL)
+    if parts is None:
+        raise ConfigError(f"`{target}` is no target: use {_FORMS}")
+    place, expression = parts.groups()
+    tree = _parsed(expression)
+    _importable(os.getcwd())
+    is_file = place.endswith(".py") or os.sep in place
+    module = _module_of_file(place) if is_file else _module(place)
+    found = _value(tree, module, f"module `{place}`")
+    if inspect.isclass(found):
+        raise ConfigError(f"`{target}` is a class: call it to export an object, `{target}()`")
+    if not callable(found):
+        raise ConfigError(f"`{target}` is of type {type(found).__name__}, which cannot be called")
+    return found
+
+
+def bound(
+    fn: Any, inputs: Sequence[tuple[str | None, Any]]
+) -> tuple[list[Any], dict[str, Any], list[str] | None]:
+    """Sort inputs by the parameters they name.
+
+    Returns:
+        The positional inputs, those by keyword, and names for the positional ones where the
+        function itself has none.
+    """
+    names = [name for name, _ in inputs if name is not None]
+    if not names:
+        return [spec for _, spec in inputs], {}, None
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"the input `{name}` is given more than once")
+    unnamed = [spec for name, spec in inputs if name is None]
+    if any(name is not None for name, _ in inputs[: len(unnamed)]):
+        raise ConfigError("an input without a name stands behind one with a name")
+    named = {name: spec for name, spec in inputs if name is not None}
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return [spec for _, spec in inputs], {}, None
+    kinds = inspect.Parameter
+    places = [
+        p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
+    if not unnamed and any(p.kind is kinds.VAR_POSITIONAL for p in parameters) and not places:
+        return list(named.values()), {}, list(named)
+    _check_names(fn, parameters, named, taken=[p.name for p in places[: len(unnamed)]])
+    positional = list(unnamed)
+    for parameter in places[len(unnamed) :]:
+        if parameter.name not in named:
+            break
+        positional.append(named.pop(parameter.name))
+    return positional, named, None
+
+
+def _check_names(
+    fn: Any,
+    parameters: Sequence[inspect.Parameter],
+    named: Mapping[str, Any],
+    taken: Sequence[str],
+) -> None:
+    kinds = inspect.Parameter
+    takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
+    known = [p.name for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+    shown = getattr(fn, "__name__", type(fn).__name__)
+    for name in named:
+        if name in taken:
+            raise ConfigError(f"`{name}` of `{shown}` is given twice: by its place and by its name")
+        if name not in known and not takes_any:
+            parameters_shown = ", ".join(known) or "none"
+            raise ConfigError(
+                f"`{shown}` has no parameter `{name}`{_nearest(name, known)}; "
+                f"its parameters are: {parameters_shown}"
+            )
+
+
+def _parsed(expression: str) -> ast.expr:
+    try:
+        return ast.parse(expression, mode="eval").body
+    except SyntaxError as error:
+        column = (error.offset or 1) - 1
+        raise ConfigError(
+            f"`{expression}` cannot be read ({error.msg})\n\n  {expression}\n  {' ' * column}^"
+        ) from None
+
+
+def _importable(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _module(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigError(f"`{name}` is no module: use {_FORMS}")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        files = [entry.stem for entry in Path().iterdir() if entry.suffix in ("", ".py")]
+        hint = _nearest(error.name, files) if "." not in error.name else ""
+        raise ConfigError(f"there is no module `{error.name}`{hint}") from None
+
+
+def _module_of_file(path: str) -> ModuleType:
+    """Import a file, with its folder importable, as when it is run."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        files = [entry.name for entry in Path(path).parent.glob("*.py")]
+        raise ConfigError(f"there is no file `{path}`{_nearest(Path(path).name, files)}")
+    _importable(str(file.parent))
+    name = file.stem if file.stem not in sys.modules else f"{file.stem}_exported"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"`{path}` is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _value(tree: ast.expr, module: ModuleType, where: str) -> Any:
+    """Evaluate names, attributes, entries, and calls with literal arguments."""
+    match tree:
+        case ast.Name(id=name):
+            return _attribute(module, name, where)
+        case ast.Attribute(value=inner, attr=name):
+            return _attribute(_value(inner, module, where), name, f"`{ast.unparse(inner)}`")
+        case ast.Subscript(value=inner, slice=key):
+            return _value(inner, module, where)[_literal(key)]
+        case ast.Call(func=inner, args=args, keywords=keywords):
+            options = {keyword.arg or "": _literal(keyword.value) for keyword in keywords}
+            if "" in options:
+                _not_literal(tree)
+            fn = _value(inner, module, where)
+            if not callable(fn):
+                raise ConfigError(f"`{ast.unparse(inner)}` cannot be called")
+            return fn(*map(_literal, args), **options)
+    raise ConfigError(
+        f"`{ast.unparse(tree)}` is no target: use names, attributes, and calls with literals"
+    )
+
+
+def _attribute(holder: Any, name: str, where: str) -> Any:
+    try:
+        return getattr(holder, name)
+    except AttributeError:
+        public = [known for known in dir(holder) if not known.startswith("_")]
+        raise ConfigError(f"{where} has no `{name}`{_nearest(name, public)}") from None
+
+
+def _literal(tree: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(tree)
+    except ValueError:
+        _not_literal(tree)
+
+
+def _not_literal(tree: ast.expr) -> NoReturn:
+    raise ConfigError(f"`{ast.unparse(tree)}` is no literal: write a factory without arguments")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """A question after the nearest names, where there are some."""
+    found = difflib.get_close_matches(name, list(known), n=3)
+    return f": did you mean {', '.join(f'`{near}`' for near in found)}?" if found else ""

@@ -1,0 +1,47 @@
+"""What onnxruntime-web asks of a model: one file, and tensors that JavaScript has."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ._errors import UnsupportedError, WriteError
+
+#: The types of the tensors of its interface; complex numbers and random keys become some of them.
+#: https://onnxruntime.ai/docs/api/js/interfaces/Tensor.DataTypeMap.html
+_TYPES: Final = frozenset(
+    [
+        *("bool", "float16", "float32", "float64", "complex64", "complex128"),
+        *("int4", "int8", "int16", "int32", "int64"),
+        *("uint4", "uint8", "uint16", "uint32", "uint64"),
+    ]
+)
+
+
+def check_types(closed_jaxpr: Any, input_names: Sequence[str], output_names: Sequence[str]) -> None:
+    """Refuse inputs and outputs that a browser could not make or read."""
+    ends = (
+        ("input", closed_jaxpr.in_avals, input_names),
+        ("output", closed_jaxpr.out_avals, output_names),
+    )
+    for what, avals, names in ends:
+        for place, aval in enumerate(avals):
+            kind = str(aval.dtype)
+            if kind not in _TYPES and not kind.startswith("key<"):
+                raise UnsupportedError(
+                    f"{what} `{names[place]}` is {kind}, and onnxruntime-web has no such tensors: "
+                    "cast it to float32 in the function"
+                )
+
+
+@contextmanager
+def one_file() -> Iterator[None]:
+    """Say what can be done about a model that is too large for one file."""
+    try:
+        yield
+    except WriteError as error:
+        if error.errno is not None:
+            raise
+        raise WriteError(
+            "the model is larger than 2 GiB, and `export_mode='web'` writes one file: use "
+            "`export_mode='standard'`, and give onnxruntime-web the data file as external data"
+        ) from error

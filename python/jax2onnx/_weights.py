@@ -1,0 +1,259 @@
+"""What the weights are called: the path of each array in what the function holds.
+
+The arrays are found by walking from the function over its closure, its defaults, the globals that
+its code names, the object it is bound to, and on through their attributes and entries. Nothing of
+the user's is run, and no library is imported for it.
+"""
+
+import functools
+import os
+import sys
+import types
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import jax
+import numpy as np
+from jax import tree_util
+
+from . import _tiers
+
+Path: TypeAlias = tuple[str, ...]
+
+#: A function may hold a data set; what is further away than this many objects has no name.
+_MOST_OBJECTS: Final = 200_000
+#: What holds nothing, or nothing of the user's.
+_PLAIN: Final = (
+    *(str, bytes, int, float, complex, bool, type(None), type),
+    *(np.dtype, types.ModuleType, types.BuiltinFunctionType),
+)
+#: What nnx notes of an object, and what an object stands for, which is asked for by itself.
+_NO_PARTS: Final = ("_pytree__", "_object__", "__wrapped__")
+
+
+@dataclass
+class Weights:
+    """The names of arrays, and the arrays, so that no other object gets the identity of one."""
+
+    names: dict[Hashable, str] = field(default_factory=dict)
+    held: list[Any] = field(default_factory=list)
+
+
+def weights_of(fn: Callable[..., Any]) -> Weights:
+    """The arrays that a function holds, by the path from the variable that holds them.
+
+    The variable is a part of the name where two of them have an array at the same path, and
+    where it is a list or the array itself.
+    """
+    found = list(_arrays(fn))
+    owners: dict[str, set[Path]] = {}
+    for array in found:
+        owners.setdefault(array.short, set()).add(array.root)
+    crowded = {root for roots in owners.values() if len(roots) > 1 for root in roots}
+    weights = Weights()
+    for array in found:
+        weights.held.append(array.array)
+        name = array.long if array.root in crowded else array.short
+        weights.names.setdefault(identity(array.array), name)
+    return weights
+
+
+def identity(array: Any) -> Hashable:
+    """What tells an array from every other: JAX keeps arrays of its own, but only views of NumPy's.
+
+    The reader of the core asks with the same.
+    """
+    if isinstance(array, np.ndarray):
+        memory = array.__array_interface__["data"][0]
+        return (memory, array.dtype, array.shape, array.strides)
+    return id(array)
+
+
+@dataclass(frozen=True)
+class _Found:
+    array: Any
+    root: Path
+    path: Path
+
+    @property
+    def short(self) -> str:
+        """Without the variable, unless there would be nothing or a number in its place."""
+        if self.root and (not self.path or self.path[0].isdecimal()):
+            return ".".join((self.root[-1], *self.path))
+        return ".".join(self.path)
+
+    @property
+    def long(self) -> str:
+        return ".".join((*self.root, *self.path))
+
+
+def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
+    """Every array once, depth first, in the order of attributes, entries and variables."""
+    seen: set[int] = set()
+    # What is made on the way is kept, so that no later object has its identity.
+    kept: list[Any] = []
+    waiting: list[tuple[Any, Path, Path]] = [(fn, (), ())]
+    while waiting and len(seen) < _MOST_OBJECTS:
+        held, root, path = waiting.pop()
+        if isinstance(held, _PLAIN) or id(held) in seen:
+            continue
+        seen.add(id(held))
+        kept.append(held)
+        if isinstance(held, jax.Array | np.ndarray):
+            if not isinstance(held, jax.core.Tracer):
+                yield _Found(held, root, path)
+            continue
+        if is_variable(held):
+            waiting.append((_raw_value(held), root, path))
+            continue
+        parts = [(part, root, (*path, name)) for name, part in _parts(held)]
+        inner = [(part, root, path) for part in _inner(held)]
+        if path:
+            read = [(value, root, (*path, name)) for name, value in variables(held)]
+        else:
+            read = [(value, (*root, name), ()) for name, value in variables(held)]
+        waiting += [*inner, *parts, *read][::-1]
+
+
+def _parts(held: Any) -> Iterator[tuple[str, Any]]:
+    """What a container or an object is made of, by name."""
+    if isinstance(held, Mapping) and not tree_util.all_leaves((held,)):
+        yield from ((str(key), value) for key, value in held.items())
+    elif isinstance(held, tuple | list):
+        names = getattr(held, "_fields", None) or map(str, range(len(held)))
+        yield from zip(names, held, strict=False)
+    elif not isinstance(held, _CALLS):
+        yield from _attributes(held)
+
+
+def _attributes(held: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes that an object has itself, without running a property."""
+    try:
+        named = object.__getattribute__(held, "__dict__")
+    except AttributeError:
+        named = {}
+    if isinstance(named, dict):
+        for name, value in named.items():
+            if not (isinstance(name, str) and name.startswith(_NO_PARTS)):
+                yield str(name), value
+    kind: type = type(held)
+    for name, slot in _slots(kind):
+        try:
+            yield name, slot.__get__(held)
+        except AttributeError:
+            continue
+
+
+@functools.lru_cache(maxsize=1024)
+def _slots(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
+    """The attributes of a class that are in no dictionary."""
+    return [
+        (name, slot)
+        for known in kind.__mro__
+        if known.__module__ != "builtins"
+        for name, slot in vars(known).items()
+        if isinstance(slot, types.MemberDescriptorType)
+    ]
+
+
+def _inner(held: Any) -> Iterator[Any]:
+    """What an object only wraps, and what stands at its own path."""
+    if isinstance(held, types.MethodType):
+        yield held.__self__
+        yield held.__func__
+    elif isinstance(held, functools.partial):
+        yield held.func
+    elif _is_of(held, "flax.linen", "Module") and getattr(held, "scope", None) is not None:
+        yield held.variables
+    else:
+        try:
+            yield object.__getattribute__(held, "__wrapped__")
+        except AttributeError:
+            return
+
+
+def is_variable(held: Any) -> bool:
+    """Whether an object is a variable of nnx, whose array stands at the variable's own path."""
+    return _is_of(held, "flax.nnx", "Variable")
+
+
+def _raw_value(variable: Any) -> Any:
+    read = getattr(variable, "get_raw_value", None)
+    return read() if read is not None else getattr(variable, "raw_value", None)
+
+
+def _is_of(held: Any, module: str, name: str) -> bool:
+    """Whether an object is of a class of a library, which is only looked for where it is loaded."""
+    loaded = sys.modules.get(module)
+    kind = getattr(loaded, name, None)
+    return isinstance(kind, type) and isinstance(held, kind)
+
+
+_CALLS: Final = (types.FunctionType, types.MethodType, functools.partial, types.CodeType)
+
+
+def variables(held: Any) -> Iterator[tuple[str, Any]]:
+    """The variables that a call reads, by name."""
+    if isinstance(held, functools.partial):
+        yield from zip(_argument_names(held), held.args, strict=False)
+        yield from held.keywords.items()
+        return
+    if not isinstance(held, types.FunctionType):
+        held = _call_of(held)
+        if held is None:
+            return
+    code = held.__code__
+    for name, cell in zip(code.co_freevars, held.__closure__ or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue
+    names = code.co_varnames[: code.co_argcount]
+    defaults = held.__defaults__ or ()
+    yield from zip(names[len(names) - len(defaults) :], defaults, strict=True)
+    yield from (held.__kwdefaults__ or {}).items()
+    if not is_of_library(code.co_filename):
+        yield from _globals(code, held.__globals__)
+
+
+def _call_of(held: Any) -> types.FunctionType | None:
+    """The function that runs when an object is called."""
+    call = type(held).__call__ if callable(held) else None
+    return call if isinstance(call, types.FunctionType) else None
+
+
+def _globals(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The globals that some code names, and the code inside it."""
+    for name in code.co_names:
+        if name in namespace:
+            yield name, namespace[name]
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _globals(constant, namespace)
+
+
+def _argument_names(partial: "functools.partial[Any]") -> Iterator[str]:
+    """What the positional arguments of a partial call are called."""
+    function: Any = partial.func
+    bound = 0
+    if isinstance(function, types.MethodType):
+        function, bound = function.__func__, 1
+    elif not isinstance(function, types.FunctionType):
+        function, bound = _call_of(function), 1
+    code = getattr(function, "__code__", None)
+    known = code.co_varnames[bound : code.co_argcount] if code is not None else ()
+    for index in range(len(partial.args)):
+        yield known[index] if index < len(known) else f"arg{index}"
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    rules = _tiers.rules([os.path.dirname(jax.__file__ or "")])
+    return tuple(os.path.join(place, "") for place in [*rules["internal"], *rules["library"]])
+
+
+@functools.cache
+def is_of_library(file: str) -> bool:
+    """Whether code is no user's; its globals are the library's own."""
+    return file.startswith(_library_folders())

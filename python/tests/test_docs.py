@@ -1,0 +1,110 @@
+"""The documentation: every example runs and prints what it says, every link leads somewhere."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jax2onnx import __main__
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MARKDOWN = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)]*)?\)")
+NAMED = re.compile(r"# (\w+\.py)\n")
+
+
+@dataclass
+class Example:
+    """A block that is run, and what it prints where the page shows it."""
+
+    language: str
+    code: str
+    line: int
+    output: str | None
+
+
+def examples(page: Path) -> Iterator[Example]:
+    text = page.read_text()
+    blocks = list(FENCED.finditer(text))
+    for block, following in itertools.zip_longest(blocks, blocks[1:]):
+        language, code = block.groups()
+        if language not in ("python", "bash"):
+            continue
+        is_output = (
+            following is not None
+            and following[1] == "text"
+            and not text[block.end() : following.start()].strip()
+        )
+        line = text[: block.start()].count("\n") + 2
+        yield Example(language, code, line, following[2] if is_output and following else None)
+
+
+def run(example: Example, namespace: dict[str, object]) -> None:
+    """Run a block; one that begins with the name of a file is in that file, too."""
+    if example.language == "bash":
+        for line in example.code.replace("\\\n", "").splitlines():
+            if line.startswith("jax2onnx "):
+                sys.argv = shlex.split(line, comments=True)
+                __main__.main()
+        return
+    name = NAMED.match(example.code)
+    file = Path(name[1] if name else "example.py").resolve()
+    file.write_text(example.code)
+    linecache.clearcache()
+    exec(compile(example.code, str(file), "exec"), namespace)
+
+
+def matches(found: str, expected: str) -> bool:
+    """Whether the output is the expected one, in which `…` is any text."""
+    parts = [re.escape(part) for part in expected.strip().split("…")]
+    return re.fullmatch(".*?".join(parts), found.strip(), re.DOTALL) is not None
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory of its own, of whose modules nothing is left behind."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    yield tmp_path
+    for file in tmp_path.glob("*.py"):
+        sys.modules.pop(file.stem, None)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_example_runs_and_prints_what_the_page_says(
+    page: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for example in examples(page):
+        capfd.readouterr()
+        try:
+            run(example, namespace)
+        except Exception as error:
+            raise AssertionError(f"{page.name}:{example.line}: {error!r}") from error
+        out, err = capfd.readouterr()
+        if example.output is not None and not matches(out + err, example.output):
+            raise AssertionError(f"{page.name}:{example.line} prints\n{out}{err}")
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    links = set(LINK.findall((ROOT / "README.md").read_text()))
+    assert {f"docs/{page.name}" for page in PAGES[1:]} <= links

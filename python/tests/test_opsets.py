@@ -1,0 +1,83 @@
+"""Every opset that the runtime loads: the same numbers, or a refusal with the opset needed.
+
+What JAX computes is compared in `test_cases.py`, at one opset; here the others are compared with
+that one, which saves compiling every case again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import jax2onnx
+from jax2onnx import _api, _trace
+
+from . import bench
+from .cases import Case, families
+
+OPSETS = range(17, 27)
+
+#: What opset 17 has no operator for, and we make of no others.
+NEEDS_18 = r"`(Bitwise(And|Not|Or|Xor)|ScatterElements with min or max)` needs opset 18"
+
+FAMILIES = families()
+
+
+def sample(cases: list[Case]) -> Iterator[Case]:
+    """A case for every primitive of a family."""
+    seen: set[str] = set()
+    for case in cases:
+        found = bench.primitives_of(case.fn, case.inputs, double=case.double)
+        if found - seen:
+            yield case
+        seen |= found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_opset_computes_the_same_or_says_which_it_needs(family: str) -> None:
+    cases = list(sample(FAMILIES[family]))
+    assert cases
+    for case in cases:
+        traced = _trace.trace(case.fn, list(case.inputs), double_precision=case.double)
+        want = bench.run(model_at(traced, case.opset), case.inputs)
+        for opset in OPSETS:
+            try:
+                check(case, traced, want, opset)
+            except (AssertionError, RuntimeError) as error:
+                raise AssertionError(f"{case} at opset {opset}: {error}") from error
+
+
+def model_at(traced: object, opset: int) -> onnx.ModelProto:
+    return onnx.ModelProto.FromString(_api.export_traced(traced, opset=opset) or b"")
+
+
+def check(case: Case, traced: object, want: list[np.ndarray], opset: int) -> None:
+    refusal = ""
+    try:
+        model = model_at(traced, opset)
+    except jax2onnx.UnsupportedError as error:
+        refusal = str(error)
+    if refusal:
+        assert opset == 17, refusal
+        assert re.search(NEEDS_18, refusal), refusal
+        return
+    assert [entry.version for entry in model.opset_import if entry.domain == ""] == [opset]
+    onnx.checker.check_model(model)
+    for one, other in zip(bench.run(model, case.inputs), want, strict=True):
+        bench.assert_same(one, other, case.rtol, case.atol)
+
+
+def test_no_opset_past_the_newest_is_loaded_by_the_runtime() -> None:
+    """The limit of `to_onnx` is the runtime's, and not one short of it."""
+    model = jax2onnx.to_onnx(lambda x: x + 1, [(2,)], opset=OPSETS[-1])
+    onnxruntime.InferenceSession(model.SerializeToString())
+    model.opset_import[0].version = OPSETS[-1] + 1
+    with pytest.raises(Exception, match="only \\*guarantees\\* support"):
+        onnxruntime.InferenceSession(model.SerializeToString())
+    with pytest.raises(jax2onnx.ConfigError, match=f"use 16 to {OPSETS[-1]}"):
+        jax2onnx.to_onnx(lambda x: x + 1, [(2,)], opset=OPSETS[-1] + 1)

@@ -1,0 +1,334 @@
+"""Nodes of nnx models are named by the path of their module, and nothing else changes."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from flax import nnx
+
+from jax2onnx import _config, _copies, to_onnx
+
+from .accuracy import metadata
+from .bench import convert, expected, run
+
+X = np.linspace(-1, 1, 2 * 5 * 8, dtype=np.float32).reshape(2, 5, 8)
+
+
+class Mlp(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.layers = nnx.Sequential(
+            nnx.Linear(8, 16, rngs=rngs), nnx.gelu, nnx.Linear(16, 8, rngs=rngs)
+        )
+        self.dropout = nnx.Dropout(0.5, deterministic=True, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.dropout(self.layers(x))
+
+
+class Block(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.attn = nnx.MultiHeadAttention(2, 8, decode=False, rngs=rngs)
+        self.norm = nnx.BatchNorm(8, use_running_average=True, rngs=rngs)
+        self.mlp = Mlp(rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x + self.mlp(self.norm(self.attn(x)))
+
+
+class Transformer(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.blocks = nnx.List([Block(rngs) for _ in range(2)])
+        self.heads = nnx.Dict({"main": nnx.Linear(8, 3, rngs=rngs)})
+        self._scale = nnx.LayerNorm(8, rngs=rngs)
+
+    def encode(self, x: jax.Array) -> jax.Array:
+        for block in self.blocks:
+            x = block(x)
+        return self._scale(x)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.heads["main"](self.encode(x)) + 1.0
+
+
+MODEL = Transformer(nnx.Rngs(0))
+
+
+def names(model: onnx.ModelProto) -> list[str]:
+    return [node.name for node in model.graph.node]
+
+
+def scopes(model: onnx.ModelProto) -> set[str]:
+    """The scopes that nodes stand in, without those that JAX's own functions open."""
+    found = (name.rpartition("/")[0] for name in names(model))
+    return {scope.partition("/B")[0] for scope in found}
+
+
+def forward(x: jax.Array) -> jax.Array:
+    return MODEL(x)
+
+
+def by_helper(x: jax.Array) -> jax.Array:
+    return forward(x)
+
+
+WHOLE = {
+    "Transformer",
+    *(
+        f"Transformer/blocks.{index}{path}"
+        for index in range(2)
+        for path in (
+            "",
+            "/attn",
+            "/attn/query",
+            "/attn/key",
+            "/attn/value",
+            "/attn/out",
+            "/norm",
+            "/mlp/layers",
+            "/mlp/layers/layers.0",
+            "/mlp/layers/layers.2",
+        )
+    ),
+    "Transformer/heads.main",
+    "Transformer/_scale",
+}
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        MODEL,
+        MODEL.__call__,
+        forward,
+        by_helper,
+        lambda x: MODEL(x),
+        functools.partial(lambda net, x: net(x), MODEL),
+        functools.partial(lambda x, net: net(x), net=MODEL),
+        lambda x, net=MODEL: net(x),
+        jax.vmap(MODEL),
+        jax.checkpoint(lambda x: MODEL(x)),
+    ],
+)
+def test_a_node_has_the_path_of_its_module(fn: Any) -> None:
+    model = convert(fn, (X,))
+    assert scopes(model) == WHOLE
+    (found,), (wanted,) = run(model, (X,)), expected(lambda x: fn(x), (X,))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_name_is_the_scope_and_the_primitive() -> None:
+    model = to_onnx(MODEL, [X])
+    assert "Transformer/blocks.1/mlp/layers/layers.0/dot_general" in names(model)
+    assert "Transformer/add" in names(model)
+
+
+def test_another_method_is_named_too() -> None:
+    without_head = WHOLE - {"Transformer/heads.main", "Transformer"}
+    assert scopes(to_onnx(MODEL.encode, [X])) == without_head
+    assert scopes(to_onnx(lambda x: MODEL.encode(x), [X])) == without_head
+    embed = nnx.Embed(8, 8, rngs=nnx.Rngs(0))
+    assert scopes(to_onnx(lambda x: embed.attend(x), [X])) == {"Embed"}
+
+
+def test_a_part_that_is_called_from_outside_has_its_whole_path() -> None:
+    model = to_onnx(lambda x: MODEL.blocks[1].mlp(x) * 2.0, [X])
+    assert scopes(model) == {
+        "",
+        *(f"Transformer/blocks.1/mlp/layers{path}" for path in ("", "/layers.0", "/layers.2")),
+    }
+
+
+def all_but_names(model: onnx.ModelProto) -> list[Any]:
+    """What each node does and where it comes from, by whatever name."""
+    kept = []
+    for node in model.graph.node:
+        about = {key: value for key, value in metadata(node).items() if key != "stacktrace"}
+        kept.append((node.op_type, len(node.input), about))
+    return kept
+
+
+def test_all_but_the_names_is_the_same_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = to_onnx(MODEL, [X], provenance="full")
+    monkeypatch.setenv(_config.MODULE_SCOPES, "off")
+    plain = to_onnx(MODEL, [X], provenance="full")
+    assert all_but_names(named) == all_but_names(plain)
+    assert not any("blocks" in name for name in names(plain))
+    for found, wanted in zip(run(named, (X,)), run(plain, (X,)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_users_objects_and_classes_stay_as_they_are() -> None:
+    model = Transformer(nnx.Rngs(0))
+    before = {path: (type(node), dict(vars(node))) for path, node in modules(model)}
+    to_onnx(model, [X])
+    after = {path: (type(node), dict(vars(node))) for path, node in modules(model)}
+    assert before.keys() == after.keys()
+    for path, (kind, attributes) in before.items():
+        assert after[path][0] is kind
+        assert all(after[path][1][name] is value for name, value in attributes.items())
+    assert Transformer.__call__.__qualname__ == "Transformer.__call__"
+
+
+def modules(model: nnx.Module) -> Iterator[tuple[Any, Any]]:
+    return ((path, node) for path, node in nnx.iter_graph(model) if isinstance(node, nnx.Module))
+
+
+class Shared(nnx.Module):
+    """One layer under two names, and one in two modules under the same."""
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.first = nnx.Linear(8, 8, rngs=rngs)
+        self.second = self.first
+        self.left = Holder(nnx.Linear(8, 8, rngs=rngs))
+        self.right = Holder(self.left.inner)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.right(self.left(self.second(x)))
+
+
+class Holder(nnx.Module):
+    def __init__(self, inner: nnx.Module) -> None:
+        self.inner = inner
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return jnp.sin(self.inner(x))
+
+
+def test_a_shared_module_has_the_path_it_is_called_by_or_none() -> None:
+    assert scopes(to_onnx(Shared(nnx.Rngs(0)), [X])) == {
+        "Shared",
+        "Shared/left",
+        "Shared/left/inner",
+        "Shared/right",
+        "Shared/right/inner",
+    }
+
+
+def test_two_models_have_the_names_of_their_classes() -> None:
+    encoder, decoder = Mlp(nnx.Rngs(0)), Holder(nnx.Linear(8, 8, rngs=nnx.Rngs(1)))
+    found = scopes(to_onnx(lambda x: decoder(encoder(x)), [X]))
+    assert found == {
+        *(f"Mlp/layers{path}" for path in ("", "/layers.0", "/layers.2")),
+        "Holder",
+        "Holder/inner",
+    }
+
+
+def test_a_module_in_a_branch_and_in_a_jitted_function_keeps_its_path() -> None:
+    layers = [nnx.Linear(8, 8, rngs=nnx.Rngs(seed)) for seed in range(2)]
+
+    class Net(nnx.Module):
+        def __init__(self) -> None:
+            self.layers = nnx.List(layers)
+
+        def __call__(self, x: jax.Array) -> jax.Array:
+            x = jax.jit(lambda x: self.layers[0](x))(x)
+            return jax.lax.cond(x.sum() > 0, self.layers[1], lambda x: -x, x)
+
+    net = Net()
+    model = convert(net, (X,))
+    (branch,) = (node for node in model.graph.node if node.op_type == "If")
+    inner = {node.name for body in branch.attribute for node in body.g.node}
+    assert "Net/layers.0/dot_general" in names(model)
+    assert "Net/layers.1/dot_general" in inner
+    (found,), (wanted,) = run(model, (X,)), expected(net, (X,))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+class AsksForClass(nnx.Module):
+    def __init__(self) -> None:
+        self.linear = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.linear(x) if type(self.linear) is nnx.Linear else x
+
+
+def decide(layer: Any, x: jax.Array) -> jax.Array:
+    return layer(x) if layer.__class__ == nnx.Linear else x
+
+
+class AsksByHelper(AsksForClass):
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return decide(self.linear, x)
+
+
+class KeyedByModule(AsksForClass):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gains = {self.linear: 2.0}
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.linear(x) * self.gains.get(self.linear, 1.0)
+
+
+class Registered(nnx.Module):
+    known: list[type] = []  # noqa: RUF012
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Registered.known.append(cls)
+
+
+class IsRegistered(Registered):
+    def __init__(self) -> None:
+        self.linear = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.linear(x)
+
+
+@pytest.mark.parametrize("kind", [AsksForClass, AsksByHelper, KeyedByModule, IsRegistered])
+def test_what_would_notice_a_copy_is_traced_as_it_is(kind: Callable[[], Any]) -> None:
+    net = kind()
+    with pytest.raises(Exception, match=r"asks for a class|is a key|more than to make a class"):
+        _copies.with_copies(net)
+    known = list(Registered.known)
+    model = convert(net, (X,))
+    assert not any("/" in name for name in names(model))
+    assert Registered.known == known
+    (found,), (wanted,) = run(model, (X,)), expected(lambda x: net(x), (X,))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_where_a_copy_cannot_be_traced_the_original_is() -> None:
+    linear = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
+    wanted = types.SimpleNamespace(layer=linear)
+
+    def only_the_original(x: jax.Array) -> jax.Array:
+        assert linear is wanted.layer
+        return linear(x)
+
+    model = convert(only_the_original, (X,))
+    assert "dot_general" in names(model)
+
+
+def test_a_function_that_writes_globals_is_traced_as_it_is() -> None:
+    namespace: dict[str, Any] = {"model": nnx.Linear(8, 8, rngs=nnx.Rngs(0)), "calls": 0}
+    text = "def fn(x):\n    global calls\n    calls += 1\n    return model(x)\n"
+    exec(text, namespace)
+    to_onnx(namespace["fn"], [X])
+    assert namespace["calls"] == 1
+
+
+def test_threads_name_their_own_modules() -> None:
+    nets = {f"Net{index}": Holder(nnx.Linear(8, 8, rngs=nnx.Rngs(index))) for index in range(4)}
+    found: dict[str, set[str]] = {}
+
+    def export(name: str) -> None:
+        found[name] = scopes(to_onnx(nets[name], [X]))
+
+    threads = [threading.Thread(target=export, args=(name,)) for name in nets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {name: {"Holder", "Holder/inner"} for name in nets}
