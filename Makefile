@@ -5,12 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help demo test check test-rust test-python test-wheel test-jax-versions build bench fixtures clean tools
+.PHONY: help demo test check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
 	@echo "make test               every check and test"
 	@echo "make bench              what an export costs, as ratios"
+	@echo "make bench-runtime      how fast exported models run, beside others"
 	@echo "make fixtures           write the reference models again"
 	@echo "make test-jax-versions  the end-to-end tests on the oldest and the newest JAX"
 	@echo "make clean              remove what was built"
@@ -39,6 +40,10 @@ test-wheel: $(VENV)/installed
 
 test-jax-versions: $(VENV)/installed
 	$(PY) tools/test_jax_versions.py
+
+# Exported models in ONNX Runtime, beside those of the Python package and `jax.jit`.
+bench-runtime: build
+	$(PY) benches/runtime.py
 
 bench: build
 	$(PY) benches/export.py

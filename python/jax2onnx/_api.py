@@ -49,6 +49,7 @@ def to_onnx(
     export_mode: ExportMode = "standard",
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
+    explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
 ) -> "onnx.ModelProto": ...
@@ -73,6 +74,7 @@ def to_onnx(
     export_mode: ExportMode = "standard",
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
+    explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
 ) -> "onnx_ir.Model": ...
@@ -97,6 +99,7 @@ def to_onnx(
     export_mode: ExportMode = "standard",
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
+    explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
 ) -> str: ...
@@ -120,6 +123,7 @@ def to_onnx(
     export_mode: ExportMode = "standard",
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
+    explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
@@ -150,8 +154,11 @@ def to_onnx(
             and outputs of types that JavaScript has.
         weights: Where `"file"` writes the weights: `"inline"` in the model, up to 2 GiB,
             `"external"` in one file beside it, `"auto"` beside it past 1 GiB.
-        normalization_mode: Whether operators such as `LayerNormalization` are wanted. None is
-            emitted yet, so every mode gives the same model.
+        normalization_mode: `"force_decomposed"` keeps norms as the arithmetic that they are; the
+            other modes make one operator of them, such as `LayerNormalization`, where it is exactly
+            that.
+        explain_passes: Say what was fused into one operator and what nearly was, with the source
+            line: on standard error, or in a file where this is a path.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
             `"indexed"`. Comes before `jax2onnx.provenance(...)` and the environment.
         provenance_paths: How files are named: `"relative"`, `"absolute"` or `"basename"`.
@@ -209,6 +216,8 @@ def to_onnx(
             output_path=path,
             external_threshold=external_threshold,
             weight_names=held.names,
+            norms=normalization_mode != "force_decomposed",
+            explain=_explaining(explain_passes),
         )
     if path is not None:
         return path
@@ -228,6 +237,8 @@ def export_traced(
     output_path: str | None = None,
     external_threshold: int = _EXTERNAL_THRESHOLD,
     weight_names: Mapping[Hashable, str] | None = None,
+    norms: bool = True,
+    explain: Callable[[str], object] | None = None,
 ) -> bytes | None:
     """Convert what was traced: the bytes of the model, or nothing where a file was written."""
     from . import _trace
@@ -249,6 +260,8 @@ def export_traced(
             external_threshold=external_threshold,
             names=weight_names,
             plugins=_plugin.for_core(opset),
+            norms=norms,
+            explain=explain,
         )
 
 
@@ -306,6 +319,23 @@ def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int
     if weights == "external" and export_mode == "web":
         raise ConfigError("`export_mode='web'` writes one file: use `weights='inline'`")
     return _THRESHOLDS["inline" if export_mode == "web" else weights]
+
+
+def _explaining(where: bool | StrPath) -> Callable[[str], object] | None:
+    """What to do with the text about the passes."""
+    if where is False:
+        return None
+    if where is True:
+        return sys.stderr.write
+    path: StrPath = where
+
+    def write(text: str) -> None:
+        try:
+            Path(os.fsdecode(path)).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise WriteError(error.errno, error.strerror, os.fspath(path)) from None
+
+    return write
 
 
 def _one_of(word: Any, allowed: Sequence[str], what: str) -> None:

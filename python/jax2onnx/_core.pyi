@@ -37,6 +37,8 @@ def export(
     external_threshold: int = ...,
     names: Mapping[Hashable, str] | None = None,
     plugins: Mapping[str, object] | None = None,
+    norms: bool = True,
+    explain: Callable[[str], object] | None = None,
 ) -> bytes | None: ...
 def jaxpr_text(
     closed_jaxpr: object,

@@ -1,5 +1,7 @@
 //! The façade: lower, optimise, check, render, write.
 
+mod explain;
+
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -7,8 +9,10 @@ use provenance::render::{ExportFrame, Renderer};
 use provenance::{Level, OriginId, PathPolicy, Paths, Table};
 use rustc_hash::FxHashMap;
 
+pub use explain::explain;
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
 pub use onnx::proto::{Message, WriteError};
+pub use passes::Options as PassOptions;
 
 /// How much provenance is written, and how.
 #[derive(Clone, Debug, Default)]
@@ -38,13 +42,14 @@ pub enum Error {
 pub fn convert(
     program: jaxpr::Program,
     options: &Options,
+    passes: &PassOptions,
     source: &dyn Fn(&str) -> Option<String>,
 ) -> Result<onnx::Model, Error> {
     let mut model = lowering::lower(program, options).map_err(|failure| {
         let report = report(&failure.error, &failure.table, source);
         Error::Lowering { error: failure.error, report }
     })?;
-    passes::optimize(&mut model);
+    passes::optimize(&mut model, passes);
     onnx::names::assign_names(&mut model);
     onnx::check::check(&model)?;
     Ok(model)

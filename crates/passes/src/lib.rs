@@ -41,6 +41,8 @@ const fn model(name: &'static str, run: fn(&mut Model)) -> Pass {
     Pass { name, run: Run::Model(run) }
 }
 
+const FUSE_NORMS: &str = "fuse-norms";
+
 /// The passes in the order they run.
 ///
 /// The dead go first, so that no line is answered for that asks for nothing, and last, for every pass
@@ -61,7 +63,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-activations", fuse::activations),
     graph("fuse-softmax", fuse::softmax),
     graph("fuse-means", fuse::means),
-    graph("fuse-norms", fuse::norms),
+    graph(FUSE_NORMS, fuse::norms),
     graph("drop-dead", drop_dead::run),
     graph("inline-composites", inline_composites::run),
     graph("drop-identity", drop_identity::run),
@@ -76,9 +78,25 @@ pub const PIPELINE: &[Pass] = &[
     model("constants-to-nodes", Model::constants_to_nodes),
 ];
 
+/// What passes are wanted for.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether a norm may become one operator, such as `LayerNormalization`.
+    pub norms: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { norms: true }
+    }
+}
+
 /// Runs every pass once.
-pub fn optimize(model: &mut Model) {
+pub fn optimize(model: &mut Model, options: &Options) {
     for pass in PIPELINE {
+        if pass.name == FUSE_NORMS && !options.norms {
+            continue;
+        }
         match pass.run {
             Run::Graph(run) => {
                 model.edit(&mut |edit| run(edit));

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use jax2onnx::{Options, Rendering};
+use jax2onnx::{Options, PassOptions, Rendering};
 use jaxpr::Program;
 use provenance::render::ExportFrame;
 use provenance::{Level, PathPolicy, Paths, Tiers};
@@ -41,12 +41,13 @@ impl From<TierRules> for Tiers {
 /// `export_stack` holds (file, line, function) of each frame, outermost first, and `definition` those
 /// of the function that is exported; `names` gives the name of an array by its identity, as
 /// `_weights.identity` says; `plugins` has the `primitives` that plugins were registered for, and the
-/// function `record` that calls them.
+/// function `record` that calls them; `norms` says whether a norm may become one operator, and
+/// `explain` is called with what the passes did.
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
     definition = None, input_names = Vec::new(), output_names = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
-    plugins = None,
+    plugins = None, norms = true, explain = None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
 pub(crate) fn export<'py>(
@@ -64,6 +65,8 @@ pub(crate) fn export<'py>(
     external_threshold: usize,
     names: Option<Bound<'py, PyDict>>,
     plugins: Option<Plugins<'py>>,
+    norms: bool,
+    explain: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = closed_jaxpr.py();
     let rendering = Rendering {
@@ -75,8 +78,13 @@ pub(crate) fn export<'py>(
     let options = Options { model_name, opset, input_names, output_names };
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, tiers, names, definition, plugins)?;
-        let model = jax2onnx::convert(program, &options, &|file| source_text(py, file))
+        let passes = PassOptions { norms };
+        let model = jax2onnx::convert(program, &options, &passes, &|file| source_text(py, file))
             .map_err(|error| error::raise_from(py, error, failures))?;
+        if let Some(explain) = explain {
+            let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
+            explain.call1((text,))?;
+        }
         if let Some(path) = output_path {
             jax2onnx::to_file(&model, &rendering, &path, external_threshold)
                 .map_err(|error| error::raise_for_file(error, &path))?;

@@ -69,6 +69,12 @@ pub(crate) struct Args {
     /// `web` writes one file for browsers
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["standard", "web"]))]
     export_mode: Option<String>,
+    /// Keep norms as the arithmetic that they are, or make one operator of them
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["auto", "prefer_native", "force_decomposed"]))]
+    normalization_mode: Option<String>,
+    /// Say what was fused into one operator and what nearly was, with the source line
+    #[arg(long)]
+    explain_passes: bool,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -94,6 +100,8 @@ pub struct Request<'a> {
     pub provenance_paths: Option<&'a str>,
     pub record_primitive_calls: Option<&'a PathBuf>,
     pub export_mode: Option<&'a str>,
+    pub normalization_mode: Option<&'a str>,
+    pub explain_passes: bool,
     pub quiet: bool,
     pub json: bool,
 }
@@ -116,6 +124,8 @@ impl Args {
             provenance_paths: self.provenance_paths.as_deref(),
             record_primitive_calls: self.record_primitive_calls.as_ref(),
             export_mode: self.export_mode.as_deref(),
+            normalization_mode: self.normalization_mode.as_deref(),
+            explain_passes: self.explain_passes,
             quiet: self.quiet,
             json: self.format.format == Format::Json,
         }

@@ -1,0 +1,47 @@
+//! What the passes did, for people.
+
+use std::path::Path;
+
+use indexmap::IndexMap;
+use onnx::Note;
+use provenance::{PathPolicy, Paths, Table};
+
+/// One line for each rewrite at each place of the user's code: what was fused, and what nearly was and
+/// why not.
+///
+/// ```text
+/// fuse-gelu        model.py:12 in mlp    fused, 12 times
+/// fuse-layer-norm  model.py:20 in norm   left as it is: it is not over the last axes
+/// ```
+pub fn explain(model: &onnx::Model, policy: PathPolicy, packages: &[String]) -> String {
+    let is_there = |path: &Path| path.exists();
+    let mut paths = Paths::new(policy, &is_there).with_packages(packages);
+    let mut lines: IndexMap<[String; 3], usize> = IndexMap::new();
+    for note in &model.notes {
+        let outcome = match &note.declined {
+            None => "fused".to_owned(),
+            Some(why) => format!("left as it is: {why}"),
+        };
+        let place = place(&model.provenance, note, &mut paths);
+        *lines.entry([note.pass.to_owned(), place, outcome]).or_default() += 1;
+    }
+    let width = |column: usize| lines.keys().map(|line| line[column].len()).max().unwrap_or(0);
+    let (passes, places) = (width(0), width(1));
+    let mut text = String::new();
+    for ([pass, place, outcome], count) in &lines {
+        let times = if *count > 1 { format!(", {count} times") } else { String::new() };
+        text.push_str(&format!("{pass:passes$}  {place:places$}  {outcome}{times}\n"));
+    }
+    text
+}
+
+/// `model.py:12 in mlp`
+fn place(table: &Table, note: &Note, paths: &mut Paths<'_>) -> String {
+    let stack = table.get_site(note.site).stack;
+    let Some(id) = stack.and_then(|stack| table.callsite(stack)) else {
+        return "?".to_owned();
+    };
+    let location = table.get_location(id);
+    let file = paths.shown(&table.get_file(location.file).path);
+    format!("{file}:{} in {}", location.line, table.get_function(location.function))
+}
