@@ -21,7 +21,10 @@ pub(crate) fn means(edit: &mut Edit<'_>) {
 
 /// After means.
 pub(crate) fn norms(edit: &mut Edit<'_>) {
-    rewrite::run(edit, norm::NORMS);
+    for rewrites in norm::STAGES {
+        rewrite::run(edit, rewrites);
+        edit.drop_unread();
+    }
 }
 
 pub(crate) fn softmax(edit: &mut Edit<'_>) {

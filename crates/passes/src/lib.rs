@@ -9,12 +9,14 @@ mod eval;
 mod fold_constants;
 mod fuse;
 mod inline_composites;
+mod keep_axes;
 mod lift_weights;
 mod pattern;
 mod rewrite;
 mod share_constants;
 mod share_functions;
 mod share_nodes;
+mod sizes;
 #[cfg(test)]
 mod testing;
 
@@ -58,6 +60,8 @@ pub const PIPELINE: &[Pass] = &[
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
     graph("share-nodes", share_nodes::run),
+    graph("drop-dead", drop_dead::run),
+    graph("keep-axes", keep_axes::run),
     graph("fuse-activations", fuse::activations),
     graph("fuse-softmax", fuse::softmax),
     graph("fuse-means", fuse::means),

@@ -138,8 +138,12 @@ impl Search<'_, '_> {
             let dtype = self.edit.ty(whole).map_or(DType::F32, |ty| ty.dtype);
             return factors.is_empty() && is_near(1.0, number, dtype);
         };
-        if let Some((found, _)) = self.number(value) {
-            return found != 0.0 && self.product(rest, factors, number / found, whole, depth);
+        // A number counts as one, or is what a hole stands for.
+        if let Some((found, _)) = self.number(value)
+            && found != 0.0
+            && self.attempt(|s| s.product(rest, factors, number / found, whole, depth))
+        {
+            return true;
         }
         for (position, factor) in factors.iter().enumerate() {
             let mut left = factors.to_vec();
