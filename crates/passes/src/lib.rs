@@ -11,6 +11,7 @@ mod fuse;
 mod inline_composites;
 mod keep_axes;
 mod lift_weights;
+mod merge_affine;
 mod pattern;
 mod rewrite;
 mod share_constants;
@@ -66,8 +67,13 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-softmax", fuse::softmax),
     graph("fuse-means", fuse::means),
     graph("fuse-norms", fuse::norms),
+    graph("fuse-reductions", fuse::reductions),
+    graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
     graph("inline-composites", inline_composites::run),
+    graph("fuse-indices", fuse::indices),
+    graph("drop-dead", drop_dead::run),
+    graph("fuse-entries", fuse::entries),
     graph("drop-identity", drop_identity::run),
     graph("bypass-expand", bypass_expand::run),
     graph("fold-constants", fold_constants::run),

@@ -98,6 +98,11 @@ impl Found<'_, '_> {
         self.bindings.value(name)
     }
 
+    /// The last node of the pattern.
+    pub(crate) fn root(&self) -> &Node {
+        self.edit.node(self.root)
+    }
+
     /// The result of the whole pattern.
     pub(crate) fn result(&self) -> ValueId {
         self.edit.node(self.root).outputs[0]
