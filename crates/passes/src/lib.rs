@@ -76,6 +76,8 @@ pub const PIPELINE: &[Pass] = &[
     graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
     graph("inline-composites", inline_composites::run),
+    graph("merge-chains", merge_chains::run),
+    graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
     graph("simplify-flags", simplify_flags::run),
     graph("fuse-indices", fuse::indices),

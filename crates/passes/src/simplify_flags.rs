@@ -27,8 +27,11 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
             })
         }
         "And" => {
-            let (flag, is_set) = beside_a_flag(edit, index)?;
-            is_set.then_some(Change::Value(flag, Vec::new()))
+            if let Some((flag, is_set)) = beside_a_flag(edit, index) {
+                return is_set.then_some(Change::Value(flag, Vec::new()));
+            }
+            let (a, b) = (operand(0)?, operand(1)?);
+            beside_less(edit, a, b).or_else(|| beside_less(edit, b, a))
         }
         "Or" | "Xor" => {
             let (flag, is_set) = beside_a_flag(edit, index)?;
@@ -42,6 +45,23 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
         "Cast" => chosen_flag(edit, index),
         _ => None,
     }
+}
+
+/// `r < c ∧ r ≠ c` is `r < c`, also where they are NaN; remainders ask for both.
+fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Change> {
+    let comparison = edit.producer(less)?;
+    let negated = negation(edit, different)?;
+    let equality = edit.producer(edit.input(negated, 0)?)?;
+    let op = |index: usize| Some(&*edit.node(index).op).filter(|_| edit.node(index).domain.is_empty());
+    let is_strict = matches!(op(comparison)?, "Less" | "Greater") && op(equality)? == "Equal";
+    let same = |a: ValueId, b: ValueId| {
+        let number = |value: ValueId| edit.tensor(value).and_then(uniform);
+        a == b || (number(a).is_some() && number(a) == number(b))
+    };
+    let of = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
+    let ((a, b), (c, d)) = (of(comparison)?, of(equality)?);
+    let are_same = (same(a, c) && same(b, d)) || (same(a, d) && same(b, c));
+    (is_strict && are_same).then(|| Change::Value(less, vec![negated, equality]))
 }
 
 /// The `Not` that makes a value.
@@ -171,6 +191,32 @@ w:bool[N] = Cast(%5) {to=9}",
                 z:bool[N] = Not(c)  # 8 2 3 7
                 %2 = Where(d, %1, 0:u8)  # 9
                 w:bool[N] = Cast(%2) {to=9}  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_less_is_different() {
+        check(
+            run,
+            "graph g(r:f32[3], s:f32[3]) -> (y, z)
+%0:bool[3] = Equal(r, 0.0)
+%1:bool[3] = Not(%0)
+%2:bool[3] = Greater(0.0, r)
+%3:bool[3] = And(%2, %1)
+y:f32[3] = Where(%3, s, r)
+%4:bool[3] = Greater(0.0, s)
+%5:bool[3] = And(%4, %1)
+z:f32[3] = Where(%5, s, r)",
+            expect![[r#"
+                graph g(r:f32[3], s:f32[3]) -> (y, z)
+                %0 = Equal(r, 0.0)  # 2
+                %1 = Not(%0)  # 3
+                %2 = Greater(0.0, r)  # 4 2 3 5
+                y:f32[3] = Where(%2, s, r)  # 6
+                %3 = Greater(0.0, s)  # 7
+                %4 = And(%3, %1)  # 8
+                z:f32[3] = Where(%4, s, r)  # 9
             "#]],
         );
     }
