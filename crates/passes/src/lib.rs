@@ -11,6 +11,7 @@ mod drop_identity;
 mod eval;
 mod fold_constants;
 mod fuse;
+mod hoist_invariants;
 mod inline_composites;
 mod keep_axes;
 mod lift_weights;
@@ -89,6 +90,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-identity", drop_identity::run),
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
+    model("hoist-invariants", hoist_invariants::run),
     model("lift-weights", lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),

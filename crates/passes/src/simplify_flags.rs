@@ -52,7 +52,8 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
     let comparison = edit.producer(less)?;
     let negated = negation(edit, different)?;
     let equality = edit.producer(edit.input(negated, 0)?)?;
-    let op = |index: usize| Some(&*edit.node(index).op).filter(|_| edit.node(index).domain.is_empty());
+    let op =
+        |index: usize| Some(&*edit.node(index).op).filter(|_| edit.node(index).domain.is_empty());
     let is_strict = matches!(op(comparison)?, "Less" | "Greater") && op(equality)? == "Equal";
     let same = |a: ValueId, b: ValueId| {
         let number = |value: ValueId| edit.tensor(value).and_then(uniform);
