@@ -130,10 +130,7 @@ fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change>
 
 /// The shape of a value whose axes were named twice, as `Reshape` takes it.
 fn joined_renaming(edit: &Edit<'_>, index: usize) -> Option<(usize, Vec<i64>)> {
-    let renames = |index: usize| {
-        let node = edit.node(index);
-        node.domain.is_empty() && RENAMING.contains(&&*node.op)
-    };
+    let renames = |index: usize| renames(edit, index).unwrap_or(false);
     let first = edit.producer(edit.input(index, 0)?).filter(|&first| renames(first))?;
     if !renames(index) {
         return None;
@@ -144,6 +141,18 @@ fn joined_renaming(edit: &Edit<'_>, index: usize) -> Option<(usize, Vec<i64>)> {
         return None;
     }
     Some((first, result.iter().map(|dim| dim.known().unwrap_or(-1)).collect()))
+}
+
+/// Whether a node changes the shape and nothing else, as a broadcast does that only adds axes.
+fn renames(edit: &Edit<'_>, index: usize) -> Option<bool> {
+    let node = edit.node(index);
+    if !node.domain.is_empty() || &*node.op != "Expand" {
+        return Some(node.domain.is_empty() && RENAMING.contains(&&*node.op));
+    }
+    let from = &edit.ty(edit.input(index, 0)?)?.shape;
+    let to = &edit.ty(node.outputs[0])?.shape;
+    let new = to.len().checked_sub(from.len())?;
+    Some(to[new..] == from[..] && to[..new].iter().all(|dim| dim.is(1)))
 }
 
 fn rename_once(edit: &mut Edit<'_>, index: usize, first: usize, shape: &[i64]) {
@@ -299,14 +308,15 @@ w:f32[2,3,4] = Exp(%2)",
             "graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
 %0:f32[B,2,3] = Reshape(x, [-1, 2, 3]:i64)
 %1:f32[B,1,2,3] = Unsqueeze(%0, [1]:i64)
-y:f32[B,2,3,1] = Reshape(%1, [0, 2, 3, 1]:i64)
+%3:f32[1,B,1,2,3] = Expand(%1, [1, 1, 1, 2, 3]:i64)
+y:f32[B,2,3,1] = Reshape(%3, [-1, 2, 3, 1]:i64)
 %2:f32[B,1,C] = Unsqueeze(z, [1]:i64)
 w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
             expect![[r#"
                 graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
-                y:f32[B,2,3,1] = Reshape(x, [-1, 2, 3, 1]:i64)  # 4 2 3
-                %0 = Unsqueeze(z, [1]:i64)  # 5
-                w:f32[B,1,C,1] = Unsqueeze(%0, [3]:i64)  # 6
+                y:f32[B,2,3,1] = Reshape(x, [-1, 2, 3, 1]:i64)  # 5 2 3 4
+                %0 = Unsqueeze(z, [1]:i64)  # 6
+                w:f32[B,1,C,1] = Unsqueeze(%0, [3]:i64)  # 7
             "#]],
         );
     }
