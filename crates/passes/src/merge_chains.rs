@@ -190,17 +190,14 @@ fn joined_slice(edit: &Edit<'_>, index: usize) -> Option<(usize, Bounds)> {
     let first = edit.producer(edit.input(index, 0)?)?;
     let mut joined = bounds_of(edit, first)?;
     for ((&axis, &start), &end) in second.axes.iter().zip(&second.starts).zip(&second.ends) {
-        match joined.axes.iter().position(|&known| known == axis) {
-            Some(known) => {
-                let offset = joined.starts[known];
-                joined.starts[known] = offset.checked_add(start)?;
-                joined.ends[known] = joined.ends[known].min(offset.saturating_add(end));
-            }
-            None => {
-                joined.axes.push(axis);
-                joined.starts.push(start);
-                joined.ends.push(end);
-            }
+        if let Some(known) = joined.axes.iter().position(|&known| known == axis) {
+            let offset = joined.starts[known];
+            joined.starts[known] = offset.checked_add(start)?;
+            joined.ends[known] = joined.ends[known].min(offset.saturating_add(end));
+        } else {
+            joined.axes.push(axis);
+            joined.starts.push(start);
+            joined.ends.push(end);
         }
     }
     Some((first, joined))
