@@ -236,6 +236,10 @@ fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
             let may = x.dtype != DType::U64 && (!dtype.is_float() || values.iter().all(is_exact));
             may.then(|| Tensor::of_ints(dtype, shape, &values))?
         }
+        (_, Some(values)) if dtype == DType::Bool => {
+            let flags: Vec<i64> = values.iter().map(|&value| i64::from(value != 0.0)).collect();
+            Tensor::of_ints(dtype, shape, &flags)
+        }
         (_, Some(values)) if dtype.is_float() => {
             // From double to half, some runtimes go through single precision.
             let may = x.dtype != DType::F64 || matches!(dtype, DType::F32 | DType::F64);

@@ -26,6 +26,7 @@ mod simplify_flags;
 mod sizes;
 #[cfg(test)]
 mod testing;
+mod trim_constants;
 
 use onnx::{Edit, Model};
 
@@ -90,6 +91,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-identity", drop_identity::run),
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
+    graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
     model("lift-weights", lift_weights::run),
     graph("share-constants", share_constants::run),

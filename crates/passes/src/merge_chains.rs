@@ -12,7 +12,9 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     // Constants of shapes cannot be made while a node is looked at, so they are made before.
     for index in 0..edit.len() {
         if let Some((first, shape)) = joined_renaming(edit, index) {
-            rename_once(edit, index, first, &shape);
+            rename_once(edit, index, Some(first), &shape);
+        } else if let Some(shape) = known_shape(edit, index) {
+            rename_once(edit, index, None, &shape);
         } else if let Some((first, bounds)) = joined_slice(edit, index) {
             slice_once(edit, index, first, &bounds);
         }
@@ -135,12 +137,35 @@ fn joined_renaming(edit: &Edit<'_>, index: usize) -> Option<(usize, Vec<i64>)> {
     if !renames(index) {
         return None;
     }
-    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
-    let named = result.iter().filter(|dim| dim.known().is_none()).count();
-    if named > 1 || result.iter().any(|dim| dim.is(0)) {
+    let from = &edit.ty(edit.input(first, 0)?)?.shape;
+    Some((first, sizes_for(from, &edit.ty(edit.node(index).outputs[0])?.shape)?))
+}
+
+/// A shape that `Reshape` takes without anything being computed: a size that has its name at the same
+/// place before is a zero, or the only one is what is left over.
+fn sizes_for(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
+    if to.iter().any(|dim| dim.is(0)) {
         return None;
     }
-    Some((first, result.iter().map(|dim| dim.known().unwrap_or(-1)).collect()))
+    let named = to.iter().filter(|dim| dim.known().is_none()).count();
+    let size = |(axis, dim): (usize, &Dim)| match dim {
+        Dim::Known(size) => Some(*size),
+        Dim::Named(_) if from.get(axis) == Some(dim) => Some(0),
+        // Beside a zero, nothing may be left over: where that is empty, anything would fit.
+        Dim::Named(_) if named == 1 => Some(-1),
+        Dim::Named(_) => None,
+    };
+    to.iter().enumerate().map(size).collect()
+}
+
+/// The shape of a value whose axes are named anew, where it is computed and need not be.
+fn known_shape(edit: &Edit<'_>, index: usize) -> Option<Vec<i64>> {
+    let node = edit.node(index);
+    let is_computed = edit.tensor(edit.input(index, 1)?).is_none();
+    if !node.domain.is_empty() || &*node.op != "Reshape" || !is_computed {
+        return None;
+    }
+    sizes_for(&edit.ty(edit.input(index, 0)?)?.shape, &edit.ty(node.outputs[0])?.shape)
 }
 
 /// Whether a node changes the shape and nothing else, as a broadcast does that only adds axes.
@@ -155,14 +180,13 @@ fn renames(edit: &Edit<'_>, index: usize) -> Option<bool> {
     Some(to[new..] == from[..] && to[..new].iter().all(|dim| dim.is(1)))
 }
 
-fn rename_once(edit: &mut Edit<'_>, index: usize, first: usize, shape: &[i64]) {
-    let Some(x) = edit.input(first, 0) else {
-        return;
-    };
+fn rename_once(edit: &mut Edit<'_>, index: usize, first: Option<usize>, shape: &[i64]) {
+    let fused: Vec<usize> = first.into_iter().collect();
+    let x = edit.input(first.unwrap_or(index), 0);
     let shape = Tensor::of_ints(DType::I64, vec![shape.len() as i64], shape);
-    if let Some(shape) = shape {
-        let shape = edit.constant(index, &[first], shape, &[]);
-        edit.rewrite(index, &[first], Op::new("Reshape", &[x, shape]));
+    if let (Some(x), Some(shape)) = (x, shape) {
+        let shape = edit.constant(index, &fused, shape, &[]);
+        edit.rewrite(index, &fused, Op::new("Reshape", &[x, shape]));
     }
 }
 
@@ -311,9 +335,24 @@ y:f32[B,2,3,1] = Reshape(%3, [-1, 2, 3, 1]:i64)
 w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
             expect![[r#"
                 graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
-                y:f32[B,2,3,1] = Reshape(x, [-1, 2, 3, 1]:i64)  # 5 2 3 4
+                y:f32[B,2,3,1] = Reshape(x, [0, 2, 3, 1]:i64)  # 5 2 3 4
                 %0 = Unsqueeze(z, [1]:i64)  # 6
                 w:f32[B,1,C,1] = Unsqueeze(%0, [3]:i64)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_size_that_stays_in_its_place_is_not_computed() {
+        check(
+            run,
+            "graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
+y:f32[B,T,2,3] = Reshape(x, s) {allowzero=1}
+z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}",
+            expect![[r#"
+                graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
+                y:f32[B,T,2,3] = Reshape(x, [0, 0, 2, 3]:i64)  # 2
+                z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}  # 3
             "#]],
         );
     }

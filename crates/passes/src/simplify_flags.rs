@@ -17,25 +17,23 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
             Some(Change::Value(edit.input(inner, 0)?, vec![inner]))
         }
         "Equal" => {
-            let (flag, is_set) = beside_a_flag(edit, index)?;
-            Some(match is_set {
-                true => Change::Value(flag, Vec::new()),
-                false if edit.ty(flag) == edit.ty(edit.node(index).outputs[0]) => {
-                    Change::Op(Op::new("Not", &[flag]), Vec::new())
-                }
-                false => return None,
-            })
+            let beside = beside_a_flag(edit, index)?;
+            if beside.is_set {
+                return beside.left_alone(edit, index);
+            }
+            let is_whole = edit.ty(beside.flag) == edit.ty(edit.node(index).outputs[0]);
+            is_whole.then(|| Change::Op(Op::new("Not", &[beside.flag]), beside.passed))
         }
         "And" => {
-            if let Some((flag, is_set)) = beside_a_flag(edit, index) {
-                return is_set.then_some(Change::Value(flag, Vec::new()));
+            if let Some(beside) = beside_a_flag(edit, index) {
+                return beside.is_set.then(|| beside.left_alone(edit, index))?;
             }
             let (a, b) = (operand(0)?, operand(1)?);
             beside_less(edit, a, b).or_else(|| beside_less(edit, b, a))
         }
         "Or" | "Xor" => {
-            let (flag, is_set) = beside_a_flag(edit, index)?;
-            (!is_set).then_some(Change::Value(flag, Vec::new()))
+            let beside = beside_a_flag(edit, index)?;
+            (!beside.is_set).then(|| beside.left_alone(edit, index))?
         }
         "Where" => {
             let inner = negation(edit, operand(0)?)?;
@@ -72,18 +70,39 @@ fn negation(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     (node.domain.is_empty() && &*node.op == "Not").then_some(index)
 }
 
-/// The operand of an operator on flags whose other operand is one constant flag, and that.
-fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<(ValueId, bool)> {
+/// An operand of an operator on flags whose other operand is one constant flag.
+struct Beside {
+    flag: ValueId,
+    is_set: bool,
+    /// The shape to which the constant was repeated.
+    shape: Option<ValueId>,
+    /// What repeats it.
+    passed: Vec<usize>,
+}
+
+impl Beside {
+    /// The operand itself, or repeated as the constant was.
+    fn left_alone(self, edit: &Edit<'_>, index: usize) -> Option<Change> {
+        if edit.ty(self.flag) == edit.ty(edit.node(index).outputs[0]) {
+            return Some(Change::Value(self.flag, self.passed));
+        }
+        Some(Change::Op(Op::new("Expand", &[self.flag, self.shape?]), self.passed))
+    }
+}
+
+fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     if edit.ty(a)?.dtype != DType::Bool {
         return None;
     }
-    let flag = |value: ValueId| Some(uniform(edit.tensor(value)?)? != 0.0);
-    match (flag(a), flag(b)) {
-        (None, Some(is_set)) => Some((a, is_set)),
-        (Some(is_set), None) => Some((b, is_set)),
-        _ => None,
-    }
+    let beside = |flag: ValueId, constant: ValueId| {
+        let mut passed = Vec::new();
+        let is_set = number_behind(edit, constant, &mut passed)? != 0.0;
+        let repeats = edit.producer(constant).filter(|&node| &*edit.node(node).op == "Expand");
+        let shape = repeats.and_then(|node| edit.input(node, 1));
+        Some(Beside { flag, is_set, shape, passed })
+    };
+    beside(a, b).or_else(|| beside(b, a))
 }
 
 /// `c ? 1 : 0` as a flag is `c`, and `c ? 0 : 1` is its opposite.
@@ -150,6 +169,22 @@ y:bool[3] = Xor(%2, a)",
             expect![[r#"
                 graph g(a:bool[3]) -> (y)
                 y:bool[3] = Xor(a, a)  # 5 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_neutral_flag_only_repeats_the_other() {
+        check(
+            run,
+            "graph g(a:bool[N], s:i64[2]) -> (y)
+%0:bool[M,N] = Expand(true, s)
+%1:bool[M,N] = And(%0, a)
+y:bool[M,N] = Not(%1)",
+            expect![[r#"
+                graph g(a:bool[N], s:i64[2]) -> (y)
+                %0 = Expand(a, s)  # 3 2
+                y:bool[M,N] = Not(%0)  # 4
             "#]],
         );
     }
