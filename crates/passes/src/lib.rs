@@ -2,21 +2,31 @@
 //!
 //! A pass sees nodes and values, never origins: [`onnx::Edit`] carries those.
 
+mod bounds;
 mod bypass_expand;
+mod change;
+mod drop_bounds;
 mod drop_dead;
 mod drop_identity;
 mod eval;
 mod fold_constants;
 mod fuse;
+mod hoist_invariants;
 mod inline_composites;
+mod keep_axes;
 mod lift_weights;
+mod merge_affine;
+mod merge_chains;
 mod pattern;
 mod rewrite;
 mod share_constants;
 mod share_functions;
 mod share_nodes;
+mod simplify_flags;
+mod sizes;
 #[cfg(test)]
 mod testing;
+mod trim_constants;
 
 use onnx::{Edit, Model};
 
@@ -60,16 +70,31 @@ pub const PIPELINE: &[Pass] = &[
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
     graph("share-nodes", share_nodes::run),
+    graph("drop-dead", drop_dead::run),
+    graph("keep-axes", keep_axes::run),
     graph("fuse-activations", fuse::activations),
     graph("fuse-softmax", fuse::softmax),
     graph("fuse-means", fuse::means),
     graph(FUSE_NORMS, fuse::norms),
+    graph("fuse-reductions", fuse::reductions),
+    graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
     graph("inline-composites", inline_composites::run),
+    graph("merge-chains", merge_chains::run),
+    graph("drop-identity", drop_identity::run),
+    graph("drop-bounds", drop_bounds::run),
+    graph("simplify-flags", simplify_flags::run),
+    graph("fuse-indices", fuse::indices),
+    graph("drop-dead", drop_dead::run),
+    graph("fuse-entries", fuse::entries),
     graph("drop-identity", drop_identity::run),
     graph("bypass-expand", bypass_expand::run),
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
+    graph("merge-chains", merge_chains::run),
+    graph("drop-identity", drop_identity::run),
+    graph("trim-constants", trim_constants::run),
+    model("hoist-invariants", hoist_invariants::run),
     model("lift-weights", lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),

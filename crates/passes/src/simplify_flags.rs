@@ -1,0 +1,276 @@
+//! `simplify-flags`: flags that are compared with flags, turned over twice, or made numbers in between.
+
+use onnx::{Attr, DType, Edit, Op, ValueId};
+
+use crate::change::{Change, each};
+use crate::pattern::uniform;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    each(edit, change);
+}
+
+fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
+    let operand = |number: usize| edit.input(index, number);
+    match &*edit.node(index).op {
+        "Not" => {
+            let inner = negation(edit, operand(0)?)?;
+            Some(Change::Value(edit.input(inner, 0)?, vec![inner]))
+        }
+        "Equal" => {
+            let beside = beside_a_flag(edit, index)?;
+            if beside.is_set {
+                return beside.left_alone(edit, index);
+            }
+            let is_whole = edit.ty(beside.flag) == edit.ty(edit.node(index).outputs[0]);
+            is_whole.then(|| Change::Op(Op::new("Not", &[beside.flag]), beside.passed))
+        }
+        "And" => {
+            if let Some(beside) = beside_a_flag(edit, index) {
+                return beside.is_set.then(|| beside.left_alone(edit, index))?;
+            }
+            let (a, b) = (operand(0)?, operand(1)?);
+            beside_less(edit, a, b).or_else(|| beside_less(edit, b, a))
+        }
+        "Or" | "Xor" => {
+            let beside = beside_a_flag(edit, index)?;
+            (!beside.is_set).then(|| beside.left_alone(edit, index))?
+        }
+        "Where" => {
+            let inner = negation(edit, operand(0)?)?;
+            let (flag, x, y) = (edit.input(inner, 0)?, operand(1)?, operand(2)?);
+            Some(Change::Op(Op::new("Where", &[flag, y, x]), vec![inner]))
+        }
+        "Cast" => chosen_flag(edit, index),
+        _ => None,
+    }
+}
+
+/// `r < c ∧ r ≠ c` is `r < c`, also where they are NaN; remainders ask for both.
+fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Change> {
+    let comparison = edit.producer(less)?;
+    let negated = negation(edit, different)?;
+    let equality = edit.producer(edit.input(negated, 0)?)?;
+    let op =
+        |index: usize| Some(&*edit.node(index).op).filter(|_| edit.node(index).domain.is_empty());
+    let is_strict = matches!(op(comparison)?, "Less" | "Greater") && op(equality)? == "Equal";
+    let same = |a: ValueId, b: ValueId| {
+        let number = |value: ValueId| edit.tensor(value).and_then(uniform);
+        a == b || (number(a).is_some() && number(a) == number(b))
+    };
+    let of = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
+    let ((a, b), (c, d)) = (of(comparison)?, of(equality)?);
+    let are_same = (same(a, c) && same(b, d)) || (same(a, d) && same(b, c));
+    (is_strict && are_same).then(|| Change::Value(less, vec![negated, equality]))
+}
+
+/// The `Not` that makes a value.
+fn negation(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
+    let index = edit.producer(value)?;
+    let node = edit.node(index);
+    (node.domain.is_empty() && &*node.op == "Not").then_some(index)
+}
+
+/// An operand of an operator on flags whose other operand is one constant flag.
+struct Beside {
+    flag: ValueId,
+    is_set: bool,
+    /// The shape to which the constant was repeated.
+    shape: Option<ValueId>,
+    /// What repeats it.
+    passed: Vec<usize>,
+}
+
+impl Beside {
+    /// The operand itself, or repeated as the constant was.
+    fn left_alone(self, edit: &Edit<'_>, index: usize) -> Option<Change> {
+        if edit.ty(self.flag) == edit.ty(edit.node(index).outputs[0]) {
+            return Some(Change::Value(self.flag, self.passed));
+        }
+        Some(Change::Op(Op::new("Expand", &[self.flag, self.shape?]), self.passed))
+    }
+}
+
+fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
+    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    if edit.ty(a)?.dtype != DType::Bool {
+        return None;
+    }
+    let beside = |flag: ValueId, constant: ValueId| {
+        let mut passed = Vec::new();
+        let is_set = number_behind(edit, constant, &mut passed)? != 0.0;
+        let repeats = edit.producer(constant).filter(|&node| &*edit.node(node).op == "Expand");
+        let shape = repeats.and_then(|node| edit.input(node, 1));
+        Some(Beside { flag, is_set, shape, passed })
+    };
+    beside(a, b).or_else(|| beside(b, a))
+}
+
+/// `c ? 1 : 0` as a flag is `c`, and `c ? 0 : 1` is its opposite.
+fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
+    if edit.node(index).attr("to") != Some(&Attr::Int(DType::Bool.code().into())) {
+        return None;
+    }
+    let choice = edit.producer(edit.input(index, 0)?)?;
+    let node = edit.node(choice);
+    if !node.domain.is_empty() || &*node.op != "Where" {
+        return None;
+    }
+    let mut passed = vec![choice];
+    let condition = edit.input(choice, 0)?;
+    let on_true = number_behind(edit, edit.input(choice, 1)?, &mut passed)?;
+    let on_false = number_behind(edit, edit.input(choice, 2)?, &mut passed)?;
+    if edit.ty(condition) != edit.ty(edit.node(index).outputs[0]) {
+        return None;
+    }
+    match (on_true != 0.0, on_false != 0.0) {
+        (true, false) => Some(Change::Value(condition, passed)),
+        (false, true) => Some(Change::Op(Op::new("Not", &[condition]), passed)),
+        _ => None,
+    }
+}
+
+/// The number that a constant is, also where it was cast or repeated.
+fn number_behind(edit: &Edit<'_>, mut value: ValueId, passed: &mut Vec<usize>) -> Option<f64> {
+    loop {
+        if let Some(tensor) = edit.tensor(value) {
+            return uniform(tensor);
+        }
+        let index = edit.producer(value)?;
+        let node = edit.node(index);
+        if !node.domain.is_empty() || !matches!(&*node.op, "Cast" | "Expand" | "Reshape") {
+            return None;
+        }
+        passed.push(index);
+        value = edit.input(index, 0)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use onnx::Edit;
+
+    use crate::testing::check;
+
+    fn run(edit: &mut Edit<'_>) {
+        super::run(edit);
+        edit.drop_unread();
+    }
+
+    #[test]
+    fn two_negations_are_none() {
+        check(
+            run,
+            "graph g(a:bool[3]) -> (y)
+%0:bool[3] = Equal(a, false)
+%1:bool[3] = Not(%0)
+%2:bool[3] = And(true, %1)
+y:bool[3] = Xor(%2, a)",
+            expect![[r#"
+                graph g(a:bool[3]) -> (y)
+                y:bool[3] = Xor(a, a)  # 5 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_neutral_flag_only_repeats_the_other() {
+        check(
+            run,
+            "graph g(a:bool[N], s:i64[2]) -> (y)
+%0:bool[M,N] = Expand(true, s)
+%1:bool[M,N] = And(%0, a)
+y:bool[M,N] = Not(%1)",
+            expect![[r#"
+                graph g(a:bool[N], s:i64[2]) -> (y)
+                %0 = Expand(a, s)  # 3 2
+                y:bool[M,N] = Not(%0)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_choice_by_a_negation_is_the_other_choice() {
+        check(
+            run,
+            "graph g(x:f32[3]) -> (y)
+%0:bool[3] = Equal(x, x)
+%1:bool[3] = Not(%0)
+y:f32[3] = Where(%1, 0.0, x)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = Equal(x, x)  # 2
+                y:f32[3] = Where(%0, x, 0.0)  # 4 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_choice_between_flags_is_the_condition() {
+        check(
+            run,
+            "graph g(c:bool[N], d:bool[], s:i64[1]) -> (y, z, w)
+%0:bool[N] = Expand(true, s)
+%1:u8[N] = Cast(%0) {to=2}
+%2:u8[N] = Where(c, %1, 0:u8)
+%3:bool[N] = Cast(%2) {to=9}
+y:bool[N] = Not(%3)
+%4:u8[N] = Where(c, 0:u8, %1)
+z:bool[N] = Cast(%4) {to=9}
+%5:u8[N] = Where(d, %1, 0:u8)
+w:bool[N] = Cast(%5) {to=9}",
+            expect![[r#"
+                graph g(c:bool[N], d:bool[], s:i64[1]) -> (y, z, w)
+                %0 = Expand(true, s)  # 2
+                %1 = Cast(%0) {to=2}  # 3
+                y:bool[N] = Not(c)  # 6 2 3 4 5
+                z:bool[N] = Not(c)  # 8 2 3 7
+                %2 = Where(d, %1, 0:u8)  # 9
+                w:bool[N] = Cast(%2) {to=9}  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_less_is_different() {
+        check(
+            run,
+            "graph g(r:f32[3], s:f32[3]) -> (y, z)
+%0:bool[3] = Equal(r, 0.0)
+%1:bool[3] = Not(%0)
+%2:bool[3] = Greater(0.0, r)
+%3:bool[3] = And(%2, %1)
+y:f32[3] = Where(%3, s, r)
+%4:bool[3] = Greater(0.0, s)
+%5:bool[3] = And(%4, %1)
+z:f32[3] = Where(%5, s, r)",
+            expect![[r#"
+                graph g(r:f32[3], s:f32[3]) -> (y, z)
+                %0 = Equal(r, 0.0)  # 2
+                %1 = Not(%0)  # 3
+                %2 = Greater(0.0, r)  # 4 2 3 5
+                y:f32[3] = Where(%2, s, r)  # 6
+                %3 = Greater(0.0, s)  # 7
+                %4 = And(%3, %1)  # 8
+                z:f32[3] = Where(%4, s, r)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn numbers_are_not_flags() {
+        check(
+            run,
+            "graph g(a:i32[3], b:bool[3]) -> (y, z)
+%0:bool[3] = Equal(a, 0:i32)
+y:bool[3] = And(%0, b)
+z:bool[3] = And(%0, false)",
+            expect![[r#"
+                graph g(a:i32[3], b:bool[3]) -> (y, z)
+                %0 = Equal(a, 0:i32)  # 2
+                y:bool[3] = And(%0, b)  # 3
+                z:bool[3] = And(%0, false)  # 4
+            "#]],
+        );
+    }
+}
