@@ -9,6 +9,7 @@ mod eval;
 mod fold_constants;
 mod fuse;
 mod inline_composites;
+mod layout;
 mod lift_weights;
 mod pattern;
 mod rewrite;
@@ -17,6 +18,7 @@ mod share_functions;
 mod share_nodes;
 #[cfg(test)]
 mod testing;
+mod transposes;
 
 use onnx::{Edit, Model};
 
@@ -68,6 +70,11 @@ pub const PIPELINE: &[Pass] = &[
     graph("bypass-expand", bypass_expand::run),
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
+    graph("merge-transposes", transposes::run),
+    graph("drop-dead", drop_dead::run),
+    graph("move-transposes", layout::run),
+    graph("merge-transposes", transposes::run),
+    graph("drop-dead", drop_dead::run),
     model("lift-weights", lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),
