@@ -7,6 +7,7 @@ mod drop_dead;
 mod drop_identity;
 mod eval;
 mod fold_constants;
+mod fold_products;
 mod fuse;
 mod inline_composites;
 mod layout;
@@ -74,6 +75,9 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     graph("move-transposes", layout::run),
     graph("merge-transposes", transposes::run),
+    graph("drop-dead", drop_dead::run),
+    graph("fold-products", fold_products::run),
+    graph("make-gemm", fold_products::to_gemm),
     graph("drop-dead", drop_dead::run),
     model("lift-weights", lift_weights::run),
     graph("share-constants", share_constants::run),

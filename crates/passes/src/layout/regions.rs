@@ -1,7 +1,7 @@
 //! Regions of arrays that share an order of axes, and the order in which fewest are transposed.
 
 use onnx::{Edit, Type, ValueId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
 use super::order::Order;
@@ -37,6 +37,8 @@ pub(super) struct Regions {
     fixed_reads: FxHashMap<ValueId, bool>,
     /// Operand and result of each `Transpose`.
     ends: FxHashMap<usize, (ValueId, ValueId)>,
+    /// The transposes of what convolutions make.
+    of_products: FxHashSet<usize>,
 }
 
 impl Regions {
@@ -61,6 +63,7 @@ impl Regions {
             makers: FxHashMap::default(),
             fixed_reads: FxHashMap::default(),
             ends: FxHashMap::default(),
+            of_products: FxHashSet::default(),
         };
         all.fill(edit, &mut sets);
         all
@@ -104,6 +107,9 @@ impl Regions {
                     };
                     *following.entry(from).or_default() += 1;
                     self.ends.insert(index, (from, to));
+                    if edit.producer(from).is_some_and(|maker| is_convolution(edit, maker)) {
+                        self.of_products.insert(index);
+                    }
                     self.makers.insert(to, index);
                     for end in [from, to] {
                         if let Some(&region) = self.region_of.get(&end) {
@@ -184,14 +190,17 @@ impl Regions {
         candidates
     }
 
-    /// How many transposes there are in a region and at its border.
-    fn cost(&self, region: usize) -> usize {
+    /// How many transposes there are in a region and at its border; and how many of those come right
+    /// behind a convolution, which otherwise could take over what is added to it.
+    fn cost(&self, region: usize) -> (usize, usize) {
         let own = &self.regions[region];
         let order = &own.order;
-        let of_transposes: usize =
-            own.transposes.iter().map(|&index| self.cost_of_transpose(index)).sum();
+        let left = own.transposes.iter().map(|&index| (index, self.cost_of_transpose(index)));
+        let of_transposes: usize = left.clone().map(|(_, cost)| cost).sum();
+        let behind_products =
+            left.filter(|(index, cost)| *cost > 0 && self.of_products.contains(index)).count();
         if order.is_unchanged() {
-            return of_transposes;
+            return (of_transposes, behind_products);
         }
         let of_values: usize =
             own.values.iter().map(|&value| self.cost_of_value(value, order)).sum();
@@ -200,7 +209,8 @@ impl Regions {
             Some(added) => usize::from(!added.is_empty()),
             None => NEVER,
         };
-        of_transposes + of_values + of_sinks + own.narrow.iter().map(of_narrow).sum::<usize>()
+        let of_narrow: usize = own.narrow.iter().map(of_narrow).sum();
+        (of_transposes + of_values + of_sinks + of_narrow, behind_products)
     }
 
     fn cost_of_value(&self, value: ValueId, order: &Order) -> usize {
@@ -256,6 +266,11 @@ impl Regions {
         let order = self.region(value).map(|region| region.order.clone());
         order.unwrap_or_else(|| Order::unchanged(rank))
     }
+}
+
+fn is_convolution(edit: &Edit<'_>, index: usize) -> bool {
+    let node = edit.node(index);
+    node.domain.is_empty() && matches!(&*node.op, "Conv" | "ConvTranspose")
 }
 
 /// Sets of values that are joined.
