@@ -229,14 +229,22 @@ impl<'m> Edit<'m> {
         let mut read: FxHashSet<ValueId> = FxHashSet::default();
         let live = |id: ValueId, renamed: &FxHashMap<ValueId, ValueId>| resolve(renamed, id);
         read.extend(self.graph.outputs.iter().map(|&id| live(id, &self.renamed)));
-        for (index, node) in self.graph.nodes.iter().enumerate().rev() {
-            if self.dropped[index] || !node.outputs.iter().any(|id| read.contains(id)) {
-                self.dropped[index] = true;
-                continue;
+        let mut keep = |node: &Node, renamed: &FxHashMap<ValueId, ValueId>| {
+            let is_read = node.outputs.iter().any(|id| read.contains(id));
+            if is_read {
+                for_each_read(node, &mut |id| {
+                    read.insert(live(id, renamed));
+                });
             }
-            for_each_read(node, &mut |id| {
-                read.insert(live(id, &self.renamed));
-            });
+            is_read
+        };
+        for (index, node) in self.graph.nodes.iter().enumerate().rev() {
+            self.dropped[index] = self.dropped[index] || !keep(node, &self.renamed);
+            if let Some(before) = self.inserted.get_mut(&index) {
+                before.reverse();
+                before.retain(|node| keep(node, &self.renamed));
+                before.reverse();
+            }
         }
     }
 

@@ -15,23 +15,26 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         let Some(operand) = operand_given_back(edit, index) else {
             continue;
         };
-        let operand = before_renaming(edit, index, operand);
+        let (operand, passed) = before_renaming(edit, index, operand);
         let result = edit.node(index).outputs[0];
         if edit.ty(operand).is_some() && edit.ty(operand) == edit.ty(result) {
+            edit.fuse(index, &passed);
             edit.forward(index, operand);
         }
     }
 }
 
-/// What was there before two changes of the shape alone, of which the second undoes the first.
-fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> ValueId {
+/// What was there before two changes of the shape alone, of which the second undoes the first, and the
+/// first.
+fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId, Vec<usize>) {
     let renames = |index: usize| RENAMING.contains(&&*edit.node(index).op);
     let original = || {
         let first = edit.producer(operand).filter(|&first| renames(first) && renames(index))?;
         let original = edit.input(first, 0)?;
-        (edit.ty(original)? == edit.ty(edit.node(index).outputs[0])?).then_some(original)
+        let is_undone = edit.ty(original)? == edit.ty(edit.node(index).outputs[0])?;
+        is_undone.then(|| (original, vec![first]))
     };
-    original().unwrap_or(operand)
+    original().unwrap_or((operand, Vec::new()))
 }
 
 /// The operand that a node gives back where the types agree.
@@ -58,12 +61,13 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
 }
 
 /// `x` of `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which are `x` to the bit, NaN and
-/// the sign of a zero included. `x + 0` is not: of −0 it is 0.
+/// the sign of a zero included. `x + 0` is that of integers alone: of −0 it is 0.
 fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
     let (neutral, either_side) = match &*edit.node(index).op {
         "Mul" => (1.0, true),
         "Div" => (1.0, false),
         "Sub" => (0.0, false),
+        "Add" if edit.ty(edit.input(index, 0)?)?.dtype.is_int() => (0.0, true),
         "Max" => (f64::NEG_INFINITY, true),
         "Min" => (f64::INFINITY, true),
         _ => return None,
@@ -146,7 +150,7 @@ y:f32[3] = Mul(%1, %0)",
 y:f32[3] = Cos(%2)",
             expect![[r#"
                 graph g(x:f32[3]) -> (y)
-                %0 = Sin(x)  # 2 4
+                %0 = Sin(x)  # 2 3 4
                 %1 = Unsqueeze(%0, [1]:i64)  # 3
                 y:f32[3] = Cos(%0)  # 5
             "#]],

@@ -1,7 +1,7 @@
 //! The value of a node whose operands are known, bit for bit as the runtime computes it.
 //!
 //! Only operators that every runtime rounds the same way are here: those that move elements, the four
-//! kinds of arithmetic, those on bits, and comparisons.
+//! kinds of arithmetic, square roots, those on bits and flags, and comparisons.
 
 use std::cmp::Ordering;
 
@@ -29,7 +29,34 @@ pub(crate) fn eval(
         ("Slice", [x, starts, _, axes, steps @ ..]) => {
             sliced(x, starts, axes, steps.first().copied(), dtype, &shape)
         }
+        ("Gather", [x, indices]) => gathered(node, x, indices, dtype, &shape),
+        ("Where", [condition, x, y]) => chosen(condition, x, y, dtype, &shape),
         ("Cast", [x]) => cast(x, dtype, shape),
+        ("Sqrt" | "Reciprocal" | "Abs", [x]) if dtype.is_float() => {
+            let function = match op {
+                "Sqrt" => f64::sqrt,
+                "Reciprocal" => f64::recip,
+                _ => f64::abs,
+            };
+            let values: Vec<f64> = x.floats()?.into_iter().map(function).collect();
+            Tensor::of_floats(dtype, shape, &values)
+        }
+        ("Sign", [x]) if dtype.is_signed_int() => {
+            let values: Vec<i64> = x.ints()?.into_iter().map(i64::signum).collect();
+            Tensor::of_ints(dtype, shape, &values)
+        }
+        ("Not", [x]) => {
+            let flags: Vec<i64> = x.ints()?.into_iter().map(|flag| i64::from(flag == 0)).collect();
+            Tensor::of_ints(dtype, shape, &flags)
+        }
+        ("And" | "Or" | "Xor", [x, y]) => {
+            let op = match op {
+                "And" => "BitwiseAnd",
+                "Or" => "BitwiseOr",
+                _ => "BitwiseXor",
+            };
+            arithmetic(op, x, y, dtype, shape)
+        }
         ("Max" | "Min", [x, y]) => extreme(op, x, y, dtype, shape),
         ("Clip", [x, low, high]) => {
             let raised = extreme("Max", x, low, dtype, shape.clone())?;
@@ -125,6 +152,54 @@ fn sliced(
     moved(x, dtype, shape, &indices)
 }
 
+fn gathered(
+    node: &Node,
+    x: &Tensor,
+    indices: &Tensor,
+    dtype: DType,
+    shape: &[i64],
+) -> Option<Tensor> {
+    let axis = match node.attr("axis") {
+        Some(onnx::Attr::Int(axis)) => usize::try_from(*axis).ok()?,
+        _ => 0,
+    };
+    let size = *x.shape.get(axis)?;
+    let rows: i64 = x.shape[..axis].iter().product();
+    let width: i64 = x.shape[axis + 1..].iter().product();
+    let places: Vec<i64> =
+        indices.ints()?.iter().map(|&at| if at < 0 { at + size } else { at }).collect();
+    if !places.iter().all(|at| (0..size).contains(at)) {
+        return None;
+    }
+    let along = |row: i64| places.iter().map(move |at| (row * size + at) * width);
+    let starts = (0..rows).flat_map(along);
+    let elements: Vec<usize> =
+        starts.flat_map(|start| (start..start + width).map(|at| at as usize)).collect();
+    moved(x, dtype, shape, &elements)
+}
+
+fn chosen(
+    condition: &Tensor,
+    x: &Tensor,
+    y: &Tensor,
+    dtype: DType,
+    shape: &[i64],
+) -> Option<Tensor> {
+    let flags = condition.ints()?;
+    let at = |tensor: &Tensor| broadcast_indices(&tensor.shape, shape);
+    let (at_flag, at_x, at_y) = (at(condition), at(x), at(y));
+    let count = x.len();
+    // Both lie one after the other, and each place takes its element from either.
+    let both =
+        Tensor { dtype, shape: Vec::new(), data: [&x.data[..], &y.data[..]].concat().into() };
+    let places: Vec<usize> = at_flag
+        .iter()
+        .zip(at_x.iter().zip(&at_y))
+        .map(|(&flag, (&x, &y))| if flags[flag] != 0 { x } else { count + y })
+        .collect();
+    moved(&both, dtype, shape, &places)
+}
+
 fn joined(node: &Node, parts: &[&Tensor], dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     let axis = match node.attr("axis")? {
         onnx::Attr::Int(axis) => usize::try_from(*axis).ok()?,
@@ -174,7 +249,14 @@ fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     }
 }
 
-fn arithmetic(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+/// The sum, product and so on of constants that broadcast to the shape.
+pub(crate) fn arithmetic(
+    op: &str,
+    x: &Tensor,
+    y: &Tensor,
+    dtype: DType,
+    shape: Vec<i64>,
+) -> Option<Tensor> {
     let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
     if let (Some(a), Some(b)) = (x.ints(), y.ints()) {
         let join = |(&i, &j): (&usize, &usize)| match op {

@@ -4,9 +4,13 @@ use onnx::{Edit, Tensor};
 
 use crate::eval::eval;
 
-/// What is larger is left to the runtime, which folds it when the model is loaded and not in the
-/// file.
+/// What is larger than this and than each operand is left to the runtime, which folds it when the
+/// model is loaded and not in the file.
 const MOST_ELEMENTS: usize = 1024;
+
+/// What is larger than this is left in any case; masks, whose elements are small, are folded up to
+/// here. Arrays of the user's program are seldom computed on, and then by element.
+const MOST_ELEMENTS_OF_WEIGHTS: usize = 1 << 18;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -28,7 +32,12 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let shape: Vec<i64> = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
     let count: i64 = shape.iter().product();
     let renames_only = matches!(&*node.op, "Reshape" | "Squeeze" | "Unsqueeze");
-    if count as usize > MOST_ELEMENTS && !renames_only {
+    let largest_operand = operands.iter().map(|operand| operand.len()).max().unwrap_or(0);
+    let budget = match ty.dtype {
+        onnx::DType::Bool => MOST_ELEMENTS_OF_WEIGHTS,
+        _ => largest_operand.clamp(MOST_ELEMENTS, MOST_ELEMENTS_OF_WEIGHTS),
+    };
+    if count as usize > budget && !renames_only {
         return None;
     }
     eval(&node.op, node, &operands, ty.dtype, shape)

@@ -3,7 +3,9 @@
 //! Each file is a family; each function there is a pattern with what stands in its place.
 
 mod activation;
+mod index;
 mod norm;
+mod reduction;
 mod softmax;
 
 use onnx::Edit;
@@ -21,9 +23,29 @@ pub(crate) fn means(edit: &mut Edit<'_>) {
 
 /// After means.
 pub(crate) fn norms(edit: &mut Edit<'_>) {
-    rewrite::run(edit, norm::NORMS);
+    for rewrites in norm::STAGES {
+        rewrite::run(edit, rewrites);
+        edit.drop_unread();
+    }
 }
 
 pub(crate) fn softmax(edit: &mut Edit<'_>) {
     rewrite::run(edit, softmax::REWRITES);
+}
+
+/// After norms, which have squares and reciprocal roots in them.
+pub(crate) fn reductions(edit: &mut Edit<'_>) {
+    for rewrites in reduction::STAGES {
+        rewrite::run(edit, rewrites);
+        edit.drop_unread();
+    }
+}
+
+pub(crate) fn indices(edit: &mut Edit<'_>) {
+    rewrite::run(edit, index::REWRITES);
+}
+
+/// After indices.
+pub(crate) fn entries(edit: &mut Edit<'_>) {
+    rewrite::run(edit, index::ENTRIES);
 }

@@ -2,7 +2,10 @@
 //!
 //! A pass sees nodes and values, never origins: [`onnx::Edit`] carries those.
 
+mod bounds;
 mod bypass_expand;
+mod change;
+mod drop_bounds;
 mod drop_dead;
 mod drop_identity;
 mod eval;
@@ -10,13 +13,18 @@ mod fold_constants;
 mod fold_products;
 mod fuse;
 mod inline_composites;
+mod keep_axes;
 mod layout;
 mod lift_weights;
+mod merge_affine;
+mod merge_chains;
 mod pattern;
 mod rewrite;
 mod share_constants;
 mod share_functions;
 mod share_nodes;
+mod simplify_flags;
+mod sizes;
 #[cfg(test)]
 mod testing;
 mod transposes;
@@ -61,15 +69,26 @@ pub const PIPELINE: &[Pass] = &[
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
     graph("share-nodes", share_nodes::run),
+    graph("drop-dead", drop_dead::run),
+    graph("keep-axes", keep_axes::run),
     graph("fuse-activations", fuse::activations),
     graph("fuse-softmax", fuse::softmax),
     graph("fuse-means", fuse::means),
     graph("fuse-norms", fuse::norms),
+    graph("fuse-reductions", fuse::reductions),
+    graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
     graph("inline-composites", inline_composites::run),
+    graph("drop-bounds", drop_bounds::run),
+    graph("simplify-flags", simplify_flags::run),
+    graph("fuse-indices", fuse::indices),
+    graph("drop-dead", drop_dead::run),
+    graph("fuse-entries", fuse::entries),
     graph("drop-identity", drop_identity::run),
     graph("bypass-expand", bypass_expand::run),
     graph("fold-constants", fold_constants::run),
+    graph("drop-identity", drop_identity::run),
+    graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
     graph("merge-transposes", transposes::run),
     graph("drop-dead", drop_dead::run),

@@ -20,7 +20,7 @@ enum Kind {
     Hole(&'static str),
     /// A constant whose elements are all this number.
     Number(f64),
-    /// A constant whose elements are all one number, whichever.
+    /// A constant whose elements are all one number, whichever; the same one wherever the name stands.
     AnyNumber(&'static str),
     /// A node. Operands that the pattern does not mention may be there.
     Node { op: &'static str, operands: Vec<Pattern>, commutes: bool },

@@ -66,6 +66,19 @@ fn apply(edit: &mut Edit<'_>, rewrite: &Rewrite, index: usize, bindings: Binding
     }
 }
 
+/// The axes that the node at an index reduces, counted from the front and sorted.
+pub(crate) fn reduced_axes(edit: &Edit<'_>, index: usize) -> Option<Vec<usize>> {
+    let rank = edit.ty(edit.input(index, 0)?)?.rank() as i64;
+    let given = match edit.node(index).attr("axes") {
+        Some(Attr::Ints(axes)) => axes.to_vec(),
+        _ => edit.tensor(edit.input(index, 1)?)?.ints()?,
+    };
+    let from_front = |axis| (if axis < 0 { axis + rank } else { axis }) as usize;
+    let mut axes: Vec<usize> = given.into_iter().map(from_front).collect();
+    axes.sort_unstable();
+    Some(axes)
+}
+
 /// A place where a pattern was found.
 pub(crate) struct Found<'f, 'e> {
     pub edit: &'f mut Edit<'e>,
@@ -85,6 +98,11 @@ impl Found<'_, '_> {
         self.bindings.value(name)
     }
 
+    /// The last node of the pattern.
+    pub(crate) fn root(&self) -> &Node {
+        self.edit.node(self.root)
+    }
+
     /// The result of the whole pattern.
     pub(crate) fn result(&self) -> ValueId {
         self.edit.node(self.root).outputs[0]
@@ -101,6 +119,13 @@ impl Found<'_, '_> {
         Ok(self.edit.node(index.ok_or_else(|| Declined(format!("`{name}` is no node")))?))
     }
 
+    /// Makes the replacement answer for more nodes than the pattern has.
+    pub(crate) fn take_up(&mut self, nodes: &[usize]) {
+        self.fused.extend(nodes.iter().filter(|&&node| node != self.root));
+        self.fused.sort_unstable();
+        self.fused.dedup();
+    }
+
     /// The number that a name stands for.
     pub(crate) fn number(&self, name: &str) -> Result<f64, Declined> {
         let tensor = self.edit.tensor(self.value(name)?);
@@ -112,21 +137,7 @@ impl Found<'_, '_> {
     pub(crate) fn axes(&self, name: &str) -> Result<Vec<usize>, Declined> {
         let index = self.edit.producer(self.value(name)?);
         let index = index.ok_or_else(|| Declined(format!("`{name}` is no node")))?;
-        let operand = self.edit.input(index, 0).ok_or("a reduction of nothing")?;
-        let rank = self.ty(operand)?.rank() as i64;
-        let given = if let Some(Attr::Ints(axes)) = self.edit.node(index).attr("axes") {
-            Some(axes.to_vec())
-        } else {
-            let axes = self.edit.input(index, 1).and_then(|axes| self.edit.tensor(axes));
-            axes.and_then(Tensor::ints)
-        };
-        let given = given.ok_or("the axes are not known")?;
-        let mut axes: Vec<usize> = given
-            .into_iter()
-            .map(|axis| (if axis < 0 { axis + rank } else { axis }) as usize)
-            .collect();
-        axes.sort_unstable();
-        Ok(axes)
+        reduced_axes(self.edit, index).ok_or_else(|| "the axes are not known".into())
     }
 
     /// Declines unless `value` has the shape of `x` with these axes of size one, or that shape
@@ -142,21 +153,6 @@ impl Found<'_, '_> {
         let is_kept =
             kept.ends_with(&found) && kept[..kept.len() - found.len()].iter().all(|dim| dim.is(1));
         if is_kept { Ok(()) } else { Err("what is reduced is spread over other axes".into()) }
-    }
-
-    /// As [`Found::expect_reduced`], where what is named may not be spread yet.
-    pub(crate) fn expect_reduced_somewhere(
-        &self,
-        name: &str,
-        x: ValueId,
-        axes: &[usize],
-    ) -> Result<(), Declined> {
-        let value = self.value(name)?;
-        let unspread = reduced_shape(&self.ty(x)?.shape, axes, false);
-        if self.ty(value)?.shape[..] == unspread[..] {
-            return Ok(());
-        }
-        self.expect_reduced(value, x, axes)
     }
 
     /// Declines where the runtime does not compute the operator on what the value is.
@@ -178,6 +174,12 @@ impl Found<'_, '_> {
     pub(crate) fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Declined> {
         let tensor = Tensor::of_floats(dtype, Vec::new(), &[number]);
         Ok(self.constant(tensor.ok_or_else(|| Declined(format!("no number of {dtype}")))?))
+    }
+
+    /// A shape, or a list of axes, for the replacement.
+    pub(crate) fn ints(&mut self, ints: &[i64]) -> Result<ValueId, Declined> {
+        let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints);
+        Ok(self.constant(tensor.ok_or("no integers")?))
     }
 
     /// A constant for the replacement.

@@ -58,21 +58,29 @@ impl Edit<'_> {
         node.attrs = op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect();
     }
 
-    /// Makes a node answer for others, which it computes.
+    /// Makes a node answer for others, which it computes, and for the constants that it and they read.
     pub fn fuse(&mut self, index: usize, fused: &[usize]) {
-        for &other in fused {
-            let origin = self.whole_origin(other);
-            self.absorb(index, origin);
+        let origin = self.joined_origin(index, fused);
+        self.graph.nodes[index].origin = origin;
+    }
+
+    fn joined_origin(&mut self, index: usize, fused: &[usize]) -> OriginId {
+        let mut origin = self.whole_origin(index);
+        for &node in std::iter::once(&index).chain(fused) {
+            let also = self.whole_origin(node);
+            let operands = self.graph.nodes[node].inputs.iter().flatten();
+            let constants: Vec<OriginId> =
+                operands.filter_map(|&id| self.values[self.current(id)].origin).collect();
+            origin = std::iter::once(also)
+                .chain(constants)
+                .fold(origin, |all, other| self.table.absorb(all, other));
         }
+        origin
     }
 
     /// A node that stands before `index`, and answers for `fused` and for the node there.
     pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>, ty: Type) -> ValueId {
-        let mut origin = self.whole_origin(index);
-        for &other in fused {
-            let also = self.whole_origin(other);
-            origin = self.table.absorb(origin, also);
-        }
+        let origin = self.joined_origin(index, fused);
         let output = self.values.add(Value { ty: Some(ty), ..Value::default() });
         let node = op.into_node(output, origin);
         self.inserted.entry(index).or_default().push(node);
@@ -114,11 +122,7 @@ impl Edit<'_> {
         tensor: Tensor,
         from: &[ValueId],
     ) -> ValueId {
-        let mut origin = self.whole_origin(index);
-        for &other in fused {
-            let also = self.whole_origin(other);
-            origin = self.table.absorb(origin, also);
-        }
+        let origin = self.joined_origin(index, fused);
         let sources = from.iter().map(|&id| &self.values[id]);
         let is_weight = sources.clone().any(|source| source.is_weight);
         let same = |source: &Value| {

@@ -32,6 +32,8 @@ pub(super) const REWRITES: &[Rewrite] = &[
         replacement: |found| plain(found, "Softplus"),
     },
     Rewrite { name: "fuse-hard-sigmoid", pattern: hard_sigmoid, replacement: to_hard_sigmoid },
+    Rewrite { name: "fuse-hard-swish", pattern: hard_swish, replacement: to_hard_swish },
+    Rewrite { name: "fuse-celu", pattern: celu, replacement: to_celu },
     Rewrite { name: "fuse-clip", pattern: clip, replacement: to_clip },
 ];
 
@@ -138,11 +140,55 @@ fn to_hard_sigmoid(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     Ok(op.attr("alpha", Attr::Float(1.0 / 6.0)).attr("beta", Attr::Float(0.5)))
 }
 
-/// `min(max(x, low), high)`
+/// `x · HardSigmoid(x)`, in either order of the factors, which may be over the six already
+fn hard_swish() -> Pattern {
+    let x = hole("x");
+    &x * node("HardSigmoid", &[&x]).named("sigmoid")
+}
+
+fn to_hard_swish(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let sigmoid = found.node("sigmoid")?;
+    let has = |name: &str, number: f32| sigmoid.attr(name) == Some(&Attr::Float(number));
+    if !has("alpha", 1.0 / 6.0) || !has("beta", 0.5) {
+        return Err("the curve has another slope".into());
+    }
+    if found.edit.reads(found.value("sigmoid")?) > 1 {
+        return Err("the curve is read elsewhere".into());
+    }
+    // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
+    found.expect_kernel("HardSigmoid", found.value("x")?)?;
+    Ok(Op::new("HardSwish", &[found.value("x")?]))
+}
+
+/// `max(x, 0) + α · expm1(min(x, 0) / α)`
+fn celu() -> Pattern {
+    let x = hole("x");
+    let negative = minimum(&x, &0.0.into());
+    let curve = expm1(&either(&[&(&negative / number("divisor")), &negative]));
+    either(&[&(relu(&x) + number("alpha") * &curve), &(relu(&x) + &curve)])
+}
+
+fn to_celu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let of = |name: &str| found.maybe(name).map_or(Ok(1.0), |_| found.number(name));
+    let alpha = of("alpha")?;
+    if of("divisor")? != alpha || alpha <= 0.0 {
+        return Err("it is not divided by what it is multiplied with".into());
+    }
+    // The operator is of single precision alone; with 1 it is the other one.
+    let op = plain(found, if alpha == 1.0 { "Elu" } else { "Celu" })?;
+    Ok(op.attr("alpha", Attr::Float(alpha as f32)))
+}
+
+/// `min(max(x, low), high)`, or the choices `x > high ? high : x < low ? low : x`
 fn clip() -> Pattern {
     let x = hole("x");
-    let high = number("high");
+    let (low, high) = (number("low"), number("high"));
+    let raised = either(&[
+        &node("Where", &[&node("Greater", &[&low, &x]), &low, &x]),
+        &node("Where", &[&node("Less", &[&x, &low]), &low, &x]),
+    ]);
     either(&[
+        &node("Where", &[&node("Greater", &[&x, &high]), &high, &raised]),
         &minimum(&maximum(&x, &number("low")), &high),
         &minimum(&node("Relu", &[&x]).named("relu"), &high),
     ])
@@ -185,4 +231,100 @@ fn with_alpha(
 ) -> Result<Op<'static>, Declined> {
     let alpha = found.number(name)?;
     Ok(plain(found, op)?.attr("alpha", Attr::Float(alpha as f32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::fuse::activations;
+    use crate::testing::check;
+
+    #[test]
+    fn choices_between_limits_are_a_clip() {
+        check(
+            activations,
+            "graph g(x:f32[3]) -> (y)
+%0:bool[3] = Greater(x, 1.0)
+%1:bool[3] = Greater(-1.0, x)
+%2:f32[3] = Where(%1, -1.0, x)
+y:f32[3] = Where(%0, 1.0, %2)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = Greater(x, 1.0)  # 2
+                %1 = Greater(-1.0, x)  # 3
+                %2 = Where(%1, -1.0, x)  # 4
+                y:f32[3] = Clip(x, -1.0, 1.0)  # 5 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn choices_of_other_numbers_are_none() {
+        check(
+            activations,
+            "graph g(x:f32[3]) -> (y)
+%0:bool[3] = Greater(x, 1.0)
+%1:bool[3] = Greater(-1.0, x)
+%2:f32[3] = Where(%1, -2.0, x)
+y:f32[3] = Where(%0, 1.0, %2)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = Greater(x, 1.0)  # 2
+                %1 = Greater(-1.0, x)  # 3
+                %2 = Where(%1, -2.0, x)  # 4
+                y:f32[3] = Where(%0, 1.0, %2)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_hard_swish_is_one_operator() {
+        check(
+            activations,
+            "graph g(x:f32[3]) -> (y, z)
+%0:f32[3] = Add(x, 3.0)
+%1:f32[3] = Clip(%0, 0.0, 6.0)
+%2:f32[3] = Div(%1, 6.0)
+y:f32[3] = Mul(x, %2)
+%3:f32[3] = HardSigmoid(x) {alpha=0.2, beta=0.5}
+z:f32[3] = Mul(x, %3)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y, z)
+                %0 = Add(x, 3.0)  # 2
+                %1 = Clip(%0, 0.0, 6.0)  # 3
+                %2 = HardSigmoid(x) {alpha=0.16666667, beta=0.5}  # 4 2 3
+                y:f32[3] = HardSwish(x)  # 5 2 3 4
+                %3 = HardSigmoid(x) {alpha=0.2, beta=0.5}  # 6
+                z:f32[3] = Mul(x, %3)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_celu_divides_by_what_it_multiplies_with() {
+        check(
+            activations,
+            "graph g(x:f32[3]) -> (y, z)
+%0:f32[3] = Relu(x)
+%1:f32[3] = Min(x, 0.0)
+%2:f32[3] = Div(%1, 2.0)
+%3:f32[3] = jax2onnx.composite::expm1(%2)
+%4:f32[3] = Mul(2.0, %3)
+y:f32[3] = Add(%0, %4)
+%5:f32[3] = Mul(3.0, %3)
+z:f32[3] = Add(%0, %5)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y, z)
+                %0 = Relu(x)  # 2
+                %1 = Min(x, 0.0)  # 3
+                %2 = Div(%1, 2.0)  # 4
+                %3 = jax2onnx.composite::expm1(%2)  # 5
+                %4 = Mul(2.0, %3)  # 6
+                y:f32[3] = Celu(x) {alpha=2.0}  # 7 2 3 4 5 6
+                %5 = Mul(3.0, %3)  # 8
+                z:f32[3] = Add(%0, %5)  # 9
+            "#]],
+        );
+    }
 }

@@ -1,44 +1,103 @@
 //! Means and the norms that are made of them.
+//!
+//! The runtime's `LayerNormalization` and `RMSNormalization` sum in higher precision than JAX does, so
+//! they are nearer to the exact value: within 10⁻⁶ of it for rows around zero, and within
+//! 10⁻⁷ · |mean| / σ for others. JAX itself is 10⁻⁷ · (mean / σ)² off where it computes the variance as
+//! the mean square less the squared mean, so rows whose mean is a thousand times their spread come out
+//! as JAX means them, not as it rounds them.
 
-use onnx::{Attr, Dim, Op, Tensor, Type, ValueId};
+mod group;
+
+use onnx::{Attr, DType, Dim, Op, Tensor, Type, ValueId};
 
 use crate::pattern::{
     Pattern, either, hole, number, product, reciprocal, reduce_mean, reduce_sum, relu, spread, sqrt,
 };
 use crate::rewrite::{Declined, Found, Rewrite};
+use crate::sizes::{computed_size, product_of};
+
+/// More ones than these are not written into the model to say that there is no scale.
+const MOST_ONES: i64 = 4096;
 
 pub(super) const MEANS: &[Rewrite] =
     &[Rewrite { name: "fuse-mean", pattern: mean, replacement: to_mean }];
 
-pub(super) const NORMS: &[Rewrite] = &[
-    Rewrite {
-        name: "fuse-layer-norm",
-        pattern: || scaled(&layer_norm()) + hole("bias"),
-        replacement: to_layer_norm,
-    },
-    Rewrite { name: "fuse-rms-norm", pattern: || scaled(&rms_norm()), replacement: to_rms_norm },
+/// A norm with its bias before one without, and one with its scale before one without: the shorter
+/// formulas are a part of the longer ones. `x − mean` has a root mean square too, so that comes last.
+pub(super) const STAGES: &[&[Rewrite]] = &[
+    &[
+        Rewrite {
+            name: "fuse-layer-norm",
+            pattern: || either(&[&scaled(&layer_norm()), &plain(&layer_norm())]) + hole("bias"),
+            replacement: to_layer_norm,
+        },
+        Rewrite {
+            name: "fuse-group-norm",
+            pattern: || scaled(&group::norm()) + hole("bias"),
+            replacement: group::to_group_norm,
+        },
+    ],
+    &[
+        Rewrite {
+            name: "fuse-layer-norm",
+            pattern: || scaled(&layer_norm()),
+            replacement: to_layer_norm,
+        },
+        Rewrite {
+            name: "fuse-group-norm",
+            pattern: || scaled(&group::norm()),
+            replacement: group::to_group_norm,
+        },
+    ],
+    &[
+        Rewrite {
+            name: "fuse-layer-norm",
+            pattern: || plain(&layer_norm()),
+            replacement: to_layer_norm,
+        },
+        Rewrite {
+            name: "fuse-group-norm",
+            pattern: || plain(&group::norm()),
+            replacement: group::to_group_norm,
+        },
+    ],
+    &[Rewrite { name: "fuse-rms-norm", pattern: || scaled(&rms_norm()), replacement: to_rms_norm }],
+    &[Rewrite { name: "fuse-rms-norm", pattern: || plain(&rms_norm()), replacement: to_rms_norm }],
 ];
 
-/// `Σ x / n`
+/// `Σ x / n`, where `n` is a number or computed from sizes
 fn mean() -> Pattern {
-    product_with_number(&reduce_sum(&hole("x")).named("sum"))
+    let sum = reduce_sum(&hole("x")).named("sum");
+    either(&[&(&sum / number("count")), &(&sum * number("part")), &(&sum / hole("size"))])
 }
 
-fn product_with_number(sum: &Pattern) -> Pattern {
-    either(&[&(sum / number("count")), &(sum * number("part"))])
-}
-
+/// The runtime's mean of nothing is 0 and JAX's is NaN. A size that is a name of its own is at least
+/// one: JAX assumes so when it traces, and checks it when it runs.
 fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("sum")?;
     let shape = found.ty(x)?.shape;
-    let count: Option<i64> = axes.iter().map(|&axis| shape[axis].known()).product();
-    let count = count.ok_or("the number of elements is not known")? as f64;
-    let is_count = match found.maybe("count") {
-        Some(_) => found.number("count")? == count,
-        None => found.number("part")? == f64::from((1.0 / count) as f32),
+    let reduced = axes.iter().map(|&axis| shape[axis].clone());
+    if !reduced.clone().all(|dim| is_positive(&dim)) {
+        return Err("there may be nothing to take the mean of".into());
+    }
+    let count = product_of(reduced);
+    let known = match count[..] {
+        [] => Some(1.0),
+        [Dim::Known(count)] => Some(count as f64),
+        _ => None,
     };
-    if !is_count || count == 0.0 {
+    let is_count = if found.maybe("count").is_some() {
+        Some(found.number("count")?) == known
+    } else if found.maybe("part").is_some() {
+        Some(found.number("part")?) == known.map(|count| f64::from((1.0 / count) as f32))
+    } else {
+        let computed = computed_size(found.edit, found.value("size")?);
+        let (size, nodes) = computed.ok_or("the divisor is no size")?;
+        found.take_up(&nodes);
+        size == count
+    };
+    if !is_count {
         return Err("the divisor is not the number of elements".into());
     }
     found.expect_kernel("ReduceMean", x)?;
@@ -54,6 +113,18 @@ fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     Ok(Op { domain: "", name: "ReduceMean", inputs, attrs })
 }
 
+fn is_positive(dim: &Dim) -> bool {
+    match dim {
+        Dim::Known(size) => *size > 0,
+        Dim::Named(name) => {
+            let mut letters = name.chars();
+            let is_letter = |letter: char| letter.is_alphabetic() || letter == '_';
+            letters.next().is_some_and(is_letter)
+                && letters.all(|letter| is_letter(letter) || letter.is_numeric())
+        }
+    }
+}
+
 fn attr_name(name: &str) -> &'static str {
     match name {
         "axes" => "axes",
@@ -62,41 +133,57 @@ fn attr_name(name: &str) -> &'static str {
     }
 }
 
-/// A norm with its scale, which may be left out, in any association of the product.
-fn scaled([centered, root]: &[Pattern; 2]) -> Pattern {
+/// What is divided by a root, and the root.
+struct Quotient {
+    numerator: Pattern,
+    root: Pattern,
+}
+
+/// A norm times its scale, in any association of the product.
+fn scaled(norm: &Quotient) -> Pattern {
+    let Quotient { numerator, root } = norm;
     let scale = hole("scale");
-    let rsqrt = either(&[&reciprocal(root), &spread(&reciprocal(root))]);
+    let rsqrt = spread(&reciprocal(root)).named("factor");
     either(&[
-        &product(&[centered, &rsqrt, &scale], 1.0),
-        &product(&[centered, &rsqrt], 1.0),
-        &product(&[&(centered / root), &scale], 1.0),
-        &(centered / root),
+        &product(&[numerator, &rsqrt, &scale], 1.0),
+        &product(&[&plain(norm), &scale], 1.0),
+        &(product(&[numerator, &scale], 1.0) / spread(root).named("factor")),
     ])
 }
 
-/// `x − mean` and `√(variance + ε)`
-fn layer_norm() -> [Pattern; 2] {
+/// A norm without scale.
+fn plain(Quotient { numerator, root }: &Quotient) -> Pattern {
+    either(&[
+        &(numerator * spread(&reciprocal(root)).named("factor")),
+        &(numerator / spread(root).named("factor")),
+    ])
+}
+
+/// `(x − mean) / √(variance + ε)`
+fn layer_norm() -> Quotient {
     let x = hole("x");
     let mean = reduce_mean(&x).named("mean");
-    let spread_mean = spread(&mean).named("spread mean");
-    let centered = &x - &spread_mean;
-    let fast = reduce_mean(&(&x * &x)).named("square mean") - &mean * &mean;
-    let fast = either(&[&relu(&fast), &fast]);
+    let centered = &x - spread(&mean).named("spread mean");
     let two_pass = reduce_mean(&(&centered * &centered)).named("square mean");
-    let variance = either(&[&two_pass, &fast]);
-    [centered, sqrt(&root_operand(&variance))]
+    let variance = either(&[&two_pass, &fast_variance(&x, &mean)]);
+    Quotient { root: root(&either(&[&variance, &relu(&variance)])), numerator: centered }
 }
 
-/// `x` and `√(mean x² + ε)`
-fn rms_norm() -> [Pattern; 2] {
+/// `x / √(mean x² + ε)`
+fn rms_norm() -> Quotient {
     let x = hole("x");
     let square = reduce_mean(&(&x * &x)).named("square mean");
-    [x, sqrt(&root_operand(&square))]
+    Quotient { root: root(&square), numerator: x }
 }
 
-/// `v + ε`, with the axes that were reduced spread before or after.
-fn root_operand(v: &Pattern) -> Pattern {
-    spread(&(spread(v).named("spread variance") + number("epsilon")))
+/// `mean x² − mean²`
+fn fast_variance(x: &Pattern, mean: &Pattern) -> Pattern {
+    reduce_mean(&(x * x)).named("square mean") - mean * mean
+}
+
+/// `√(v + ε)`, with the axes that were reduced spread before or after.
+fn root(v: &Pattern) -> Pattern {
+    sqrt(&spread(&(spread(v) + number("epsilon"))))
 }
 
 fn to_layer_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -106,41 +193,72 @@ fn to_layer_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return Err("the variance is over other axes than the mean".into());
     }
     found.expect_reduced(found.value("spread mean")?, x, &axes)?;
-    let axis = over_last_axes(found, x, &axes)?;
+    found.expect_reduced(found.value("factor")?, x, &axes)?;
+    expect_whole(found, x)?;
+    let Type { shape, dtype } = found.ty(x)?;
+    let rank = shape.len();
+    if !axes.is_empty() && axes.iter().copied().eq(1..rank - 1) {
+        return group::to_instance_norm(found, x);
+    }
+    let axis = over_last_axes(&axes, rank)?;
+    let has_scale = found.maybe("scale").is_some();
+    let ones = shape[axis..].iter().map(Dim::known).product::<Option<i64>>();
+    if !has_scale && found.maybe("bias").is_none() && ones.is_none_or(|ones| ones > MOST_ONES) {
+        return group::to_unscaled_norm(found, x, axis);
+    }
     found.expect_kernel("LayerNormalization", x)?;
-    let scale = last_axes_of(found, "scale", x, axis)?;
-    let bias = last_axes_of(found, "bias", x, axis)?;
-    let epsilon = found.number("epsilon")? as f32;
-    let op = Op::new("LayerNormalization", &[x, scale, bias]).attr("axis", axis as i64);
-    Ok(op.attr("epsilon", Attr::Float(epsilon)))
+    let epsilon = epsilon(found, dtype)?;
+    let mut inputs = vec![x, last_axes_of(found, "scale", x, axis)?];
+    if found.maybe("bias").is_some() {
+        inputs.push(last_axes_of(found, "bias", x, axis)?);
+    }
+    let op = Op::new("LayerNormalization", &inputs).attr("axis", axis as i64);
+    Ok(op.attr("epsilon", epsilon))
 }
 
 fn to_rms_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("square mean")?;
-    let axis = over_last_axes(found, x, &axes)?;
+    found.expect_reduced(found.value("factor")?, x, &axes)?;
+    expect_whole(found, x)?;
+    let Type { shape, dtype } = found.ty(x)?;
+    let axis = over_last_axes(&axes, shape.len())?;
     found.expect_kernel("RMSNormalization", x)?;
+    let epsilon = epsilon(found, dtype)?;
     let scale = last_axes_of(found, "scale", x, axis)?;
-    let epsilon = found.number("epsilon")? as f32;
     let op = Op::new("RMSNormalization", &[x, scale]).attr("axis", axis as i64);
-    Ok(op.attr("epsilon", Attr::Float(epsilon)))
+    Ok(op.attr("epsilon", epsilon))
 }
 
-/// The first of the axes, where they are the last of `x` and the result is as large as `x`.
-fn over_last_axes(found: &Found<'_, '_>, x: ValueId, axes: &[usize]) -> Result<usize, Declined> {
-    let rank = found.ty(x)?.rank();
+/// The number under the root, which ONNX keeps in single precision.
+fn epsilon(found: &Found<'_, '_>, dtype: DType) -> Result<Attr, Declined> {
+    let exact = found.number("epsilon")?;
+    let kept = exact as f32;
+    if dtype == DType::F64 && f64::from(kept) != exact {
+        return Err("the number under the root needs double precision".into());
+    }
+    Ok(Attr::Float(kept))
+}
+
+/// Declines where scale or bias make the result larger than what is normalized.
+fn expect_whole(found: &Found<'_, '_>, x: ValueId) -> Result<(), Declined> {
+    if found.ty(found.result())? != found.ty(x)? {
+        return Err("the scale has more axes than the operand".into());
+    }
+    Ok(())
+}
+
+/// The first of the axes, where they are the last ones.
+fn over_last_axes(axes: &[usize], rank: usize) -> Result<usize, Declined> {
     let &first = axes.first().ok_or("it is over no axis")?;
     if axes.iter().copied().ne(first..rank) {
         return Err("it is not over the last axes".into());
     }
-    found.expect_reduced_somewhere("spread variance", x, axes)?;
-    if found.ty(found.result())? != found.ty(x)? {
-        return Err("the scale has more axes than the operand".into());
-    }
     Ok(first)
 }
 
-/// The scale or bias as an array of the last axes of `x`; ones where there is none.
+/// The scale or bias as an array of the last axes of `x`; ones where there is no scale and zeros where
+/// there is no bias.
 fn last_axes_of(
     found: &mut Found<'_, '_>,
     name: &str,
@@ -150,13 +268,8 @@ fn last_axes_of(
     let ty = found.ty(x)?;
     let wanted: Vec<Dim> = ty.shape[axis..].to_vec();
     let Some(value) = found.maybe(name) else {
-        let shape: Vec<i64> = wanted.iter().filter_map(Dim::known).collect();
-        if shape.len() != wanted.len() {
-            return Err("the normalized size is not known".into());
-        }
-        let count = shape.iter().product::<i64>() as usize;
-        let ones = Tensor::of_floats(ty.dtype, shape, &vec![1.0; count]);
-        return Ok(found.constant(ones.ok_or("no ones of the type")?));
+        let number = if name == "scale" { 1.0 } else { 0.0 };
+        return filled(found, &ty, &wanted, number, &[]);
     };
     let given = found.ty(value)?;
     if given.dtype != ty.dtype {
@@ -170,16 +283,51 @@ fn last_axes_of(
         given.shape[..leading].iter().all(|dim| dim.is(1)) && given.shape[leading..] == wanted[..]
     });
     if !fits {
-        return Err("the scale is not one number an element of the last axes".into());
+        let is_one = given.shape.iter().all(|dim| dim.is(1));
+        let number = found.edit.tensor(value).and_then(crate::pattern::uniform);
+        return match number.filter(|_| is_one) {
+            Some(number) => filled(found, &ty, &wanted, number, &[value]),
+            None => Err("the scale is not one number an element of the last axes".into()),
+        };
     }
     let target: Option<Vec<i64>> = wanted.iter().map(Dim::known).collect();
     let target = target.ok_or("the normalized size is not known")?;
+    renamed(found, value, target)
+}
+
+/// One number for each element of a shape.
+fn filled(
+    found: &mut Found<'_, '_>,
+    ty: &Type,
+    shape: &[Dim],
+    number: f64,
+    from: &[ValueId],
+) -> Result<ValueId, Declined> {
+    let shape: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
+    let shape = shape.ok_or("the normalized size is not known")?;
+    let count = shape.iter().product::<i64>();
+    if count > MOST_ONES {
+        return Err("it has no scale, and too many elements to say so".into());
+    }
+    let tensor = Tensor::of_floats(ty.dtype, shape, &vec![number; count as usize]);
+    Ok(found.computed(tensor.ok_or("no such number of the type")?, from))
+}
+
+/// A constant or a value in another shape of as many elements.
+fn renamed(
+    found: &mut Found<'_, '_>,
+    value: ValueId,
+    target: Vec<i64>,
+) -> Result<ValueId, Declined> {
     if let Some(tensor) = found.edit.tensor(value) {
         let renamed = Tensor { shape: target, ..tensor.clone() };
         return Ok(found.computed(renamed, &[value]));
     }
-    let count = target.len() as i64;
-    let shape = Tensor::of_ints(onnx::DType::I64, vec![count], &target).ok_or("no shape")?;
-    let shape = found.constant(shape);
-    Ok(found.emit(Op::new("Reshape", &[value, shape]), Type::new(ty.dtype, wanted)))
+    let dims: Vec<Dim> = target.iter().map(|&size| Dim::Known(size)).collect();
+    let dtype = found.ty(value)?.dtype;
+    let shape = found.ints(&target)?;
+    Ok(found.emit(Op::new("Reshape", &[value, shape]), Type::new(dtype, dims)))
 }
+
+#[cfg(test)]
+mod tests;

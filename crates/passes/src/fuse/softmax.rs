@@ -2,7 +2,7 @@
 
 use onnx::Op;
 
-use crate::pattern::{Pattern, exp, hole, log, reduce_max, reduce_sum, spread};
+use crate::pattern::{Pattern, exp, hole, log, node, number, reduce_max, reduce_sum, spread};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] = &[
@@ -15,6 +15,16 @@ pub(super) const REWRITES: &[Rewrite] = &[
         name: "fuse-log-softmax",
         pattern: log_softmax,
         replacement: |found| over_one_axis(found, "LogSoftmax"),
+    },
+    Rewrite {
+        name: "fuse-masked-softmax",
+        pattern: masked_softmax,
+        replacement: |found| masked(found, "Softmax"),
+    },
+    Rewrite {
+        name: "fuse-masked-log-softmax",
+        pattern: masked_log_softmax,
+        replacement: |found| masked(found, "LogSoftmax"),
     },
 ];
 
@@ -31,8 +41,49 @@ fn log_softmax() -> Pattern {
 }
 
 fn shifted() -> Pattern {
-    let x = hole("x");
-    &x - spread(&reduce_max(&x).named("max")).named("spread max")
+    shifted_by_max(&hole("x"))
+}
+
+fn shifted_by_max(x: &Pattern) -> Pattern {
+    x - spread(&reduce_max(x).named("max")).named("spread max")
+}
+
+/// The softmax of what a mask lets through, and nothing elsewhere, as `jax.nn.softmax(x, where=mask)`
+/// has it: what is masked is −∞, and left out of the sum once more
+///
+/// The sum differs from that of a softmax only where the mask lets nothing through, and there the
+/// result is what stands elsewhere.
+fn masked_softmax() -> Pattern {
+    let (mask, e) = (hole("mask"), exp(&shifted_by_max(&let_through())));
+    let quotient = &e / masked_sum(&e);
+    node("Where", &[&mask, &quotient, &number("elsewhere")])
+}
+
+/// The same of its logarithm
+fn masked_log_softmax() -> Pattern {
+    let (mask, shifted) = (hole("mask"), shifted_by_max(&let_through()));
+    let sum = spread(&log(&masked_sum(&exp(&shifted)))).named("spread log");
+    node("Where", &[&mask, &(shifted - sum), &number("elsewhere")])
+}
+
+fn let_through() -> Pattern {
+    node("Where", &[&hole("mask"), &hole("input"), &f64::NEG_INFINITY.into()]).named("x")
+}
+
+fn masked_sum(e: &Pattern) -> Pattern {
+    let let_through = node("Where", &[&hole("mask"), e, &0.0.into()]);
+    spread(&reduce_sum(&let_through).named("sum")).named("spread sum")
+}
+
+fn masked(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
+    if let Some(log) = found.maybe("spread log") {
+        found.expect_reduced(log, found.value("x")?, &found.axes("sum")?)?;
+    }
+    let (mask, elsewhere) = (found.value("mask")?, found.value("elsewhere")?);
+    let op = over_one_axis(found, op)?;
+    let ty = found.ty(found.value("x")?)?;
+    let whole = found.emit(op, ty);
+    Ok(Op::new("Where", &[mask, whole, elsewhere]))
 }
 
 fn over_one_axis(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
@@ -54,6 +105,60 @@ mod tests {
     use expect_test::expect;
 
     use crate::testing::check;
+
+    fn masked(elsewhere: &str) -> String {
+        format!(
+            "graph g(x:f32[2,3], m:bool[2,3]) -> (y)
+%0:f32[2,3] = Where(m, x, {elsewhere})
+%1:f32[2] = jax2onnx.composite::reduce_max(%0) {{axes=[1]}}
+%2:f32[2,1] = Unsqueeze(%1, [1]:i64)
+%3:f32[2,3] = Sub(%0, %2)
+%4:f32[2,3] = Exp(%3)
+%5:f32[2,3] = Where(m, %4, 0.0)
+%6:f32[2,1] = ReduceSum(%5, [1]:i64) {{keepdims=1}}
+%7:f32[2,3] = Div(%4, %6)
+y:f32[2,3] = Where(m, %7, 0.0)"
+        )
+    }
+
+    fn lean(edit: &mut onnx::Edit<'_>) {
+        crate::fuse::softmax(edit);
+        edit.drop_unread();
+    }
+
+    #[test]
+    fn what_is_masked_twice_is_masked_once() {
+        check(
+            lean,
+            &masked("-inf"),
+            expect![[r#"
+            graph g(x:f32[2,3], m:bool[2,3]) -> (y)
+            %0 = Where(m, x, -inf)  # 2
+            %1 = Softmax(%0) {axis=1}  # 10 2 3 4 5 6 7 8 9
+            y:f32[2,3] = Where(m, %1, 0.0)  # 10 2 3 4 5 6 7 8 9
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_mask_that_lets_something_small_through_is_left() {
+        check(
+            lean,
+            &masked("-1.0"),
+            expect![[r#"
+            graph g(x:f32[2,3], m:bool[2,3]) -> (y)
+            %0 = Where(m, x, -1.0)  # 2
+            %1 = jax2onnx.composite::reduce_max(%0) {axes=[1]}  # 3
+            %2 = Unsqueeze(%1, [1]:i64)  # 4
+            %3 = Sub(%0, %2)  # 5
+            %4 = Exp(%3)  # 6
+            %5 = Where(m, %4, 0.0)  # 7
+            %6 = ReduceSum(%5, [1]:i64) {keepdims=1}  # 8
+            %7 = Div(%4, %6)  # 9
+            y:f32[2,3] = Where(m, %7, 0.0)  # 10
+        "#]],
+        );
+    }
 
     #[test]
     fn an_exponential_over_its_sum_is_a_softmax() {

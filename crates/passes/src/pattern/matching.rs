@@ -64,7 +64,11 @@ impl Search<'_, '_> {
                 self.number(value).is_some_and(|(found, dtype)| is_near(found, *number, dtype))
             }
             Kind::AnyNumber(name) => {
-                self.number(value).is_some() && self.bindings.bind(name, value)
+                let (found, known) = (self.number(value), self.bindings.value(name));
+                match known {
+                    Some(known) => found.is_some() && found == self.number(known),
+                    None => found.is_some() && self.bindings.bind(name, value),
+                }
             }
             Kind::Named(name, inner) => {
                 self.attempt(|s| s.value(inner, value) && s.bindings.bind(name, value))
@@ -138,8 +142,12 @@ impl Search<'_, '_> {
             let dtype = self.edit.ty(whole).map_or(DType::F32, |ty| ty.dtype);
             return factors.is_empty() && is_near(1.0, number, dtype);
         };
-        if let Some((found, _)) = self.number(value) {
-            return found != 0.0 && self.product(rest, factors, number / found, whole, depth);
+        // A number counts as one, or is what a hole stands for.
+        if let Some((found, _)) = self.number(value)
+            && found != 0.0
+            && self.attempt(|s| s.product(rest, factors, number / found, whole, depth))
+        {
+            return true;
         }
         for (position, factor) in factors.iter().enumerate() {
             let mut left = factors.to_vec();
@@ -212,5 +220,5 @@ fn is_near(found: f64, number: f64, dtype: DType) -> bool {
         DType::Bf16 => 2e-2,
         _ => 0.0,
     };
-    found == number || (found - number).abs() <= tolerance * number.abs()
+    found == number || (number.is_finite() && (found - number).abs() <= tolerance * number.abs())
 }

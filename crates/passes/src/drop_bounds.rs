@@ -1,0 +1,153 @@
+//! `drop-bounds`: what brings integers into bounds in which they are, and what asks whether they are.
+
+use onnx::{Edit, ValueId};
+
+use crate::bounds::bounds;
+use crate::change::{Change, each};
+
+const SPREADING: &[&str] = &["Unsqueeze", "Reshape", "Squeeze", "Expand"];
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    each(edit, |edit, index| {
+        let (operand, deciding) = decided(edit, index)?;
+        Some(Change::Value(operand, deciding))
+    });
+}
+
+/// The operand that a node gives back, and the nodes that decide it.
+fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
+    let node = edit.node(index);
+    let operand = |number: usize| edit.input(index, number);
+    let is_int = |value: ValueId| edit.ty(value).is_some_and(|ty| ty.dtype.is_int());
+    match &*node.op {
+        "Clip" if node.inputs.len() == 3 && is_int(operand(0)?) => {
+            let x = bounds(edit, operand(0)?)?;
+            let (low, high) = (bounds(edit, operand(1)?)?, bounds(edit, operand(2)?)?);
+            (low.1 <= x.0 && x.1 <= high.0).then_some((operand(0)?, Vec::new()))
+        }
+        "Relu" if is_int(operand(0)?) => {
+            (bounds(edit, operand(0)?)?.0 >= 0).then_some((operand(0)?, Vec::new()))
+        }
+        "Where" => {
+            let mut deciding = Vec::new();
+            let holds = condition(edit, operand(0)?, &mut deciding)?;
+            Some((operand(if holds { 1 } else { 2 })?, deciding))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a comparison of integers holds, or does not, for all of them.
+fn condition(edit: &Edit<'_>, mut value: ValueId, deciding: &mut Vec<usize>) -> Option<bool> {
+    loop {
+        let index = edit.producer(value)?;
+        let node = edit.node(index);
+        let a = edit.input(index, 0).filter(|_| node.domain.is_empty())?;
+        deciding.push(index);
+        if SPREADING.contains(&&*node.op) {
+            value = a;
+            continue;
+        }
+        let b = edit.input(index, 1)?;
+        if !edit.ty(a)?.dtype.is_int() {
+            return None;
+        }
+        if a == b {
+            return match &*node.op {
+                "Equal" | "GreaterOrEqual" | "LessOrEqual" => Some(true),
+                "Greater" | "Less" => Some(false),
+                _ => None,
+            };
+        }
+        let (a, b) = (bounds(edit, a)?, bounds(edit, b)?);
+        let (always, never) = match &*node.op {
+            "Greater" => (a.0 > b.1, a.1 <= b.0),
+            "GreaterOrEqual" => (a.0 >= b.1, a.1 < b.0),
+            "Less" => (a.1 < b.0, a.0 >= b.1),
+            "LessOrEqual" => (a.1 <= b.0, a.0 > b.1),
+            "Equal" => (a.0 == a.1 && a == b, a.1 < b.0 || b.1 < a.0),
+            _ => return None,
+        };
+        return (always || never).then_some(always);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use onnx::Edit;
+
+    use crate::testing::check;
+
+    fn run(edit: &mut Edit<'_>) {
+        super::run(edit);
+        edit.drop_unread();
+    }
+
+    fn looked_up(rows: usize) -> String {
+        format!(
+            "graph g(x:f32[3,5], t:f32[{rows},2]) -> (y)
+%0:i64[3] = ArgMax(x) {{axis=1, keepdims=0}}
+%1:i32[3] = Cast(%0) {{to=6}}
+%2:bool[3] = Greater(0:i32, %1)
+%3:i32[3] = Add(%1, {rows}:i32)
+%4:i32[3] = Where(%2, %3, %1)
+%5:i32[3] = Clip(%4, 0:i32, {}:i32)
+%6:f32[3,2] = Gather(t, %5) {{axis=0}}
+%7:bool[3] = Equal(%5, %4)
+%8:bool[3,1] = Unsqueeze(%7, [1]:i64)
+y:f32[3,2] = Where(%8, %6, nan)",
+            rows - 1
+        )
+    }
+
+    #[test]
+    fn the_place_of_the_largest_is_in_bounds() {
+        check(
+            run,
+            &looked_up(5),
+            expect![[r#"
+            graph g(x:f32[3,5], t:f32[5,2]) -> (y)
+            %0 = ArgMax(x) {axis=1, keepdims=0}  # 2
+            %1 = Cast(%0) {to=6}  # 3 4 6 7
+            y:f32[3,2] = Gather(t, %1) {axis=0}  # 8 9 10 11
+        "#]],
+        );
+    }
+
+    #[test]
+    fn of_fewer_rows_it_may_not_be() {
+        check(
+            run,
+            &looked_up(4),
+            expect![[r#"
+            graph g(x:f32[3,5], t:f32[4,2]) -> (y)
+            %0 = ArgMax(x) {axis=1, keepdims=0}  # 2
+            %1 = Cast(%0) {to=6}  # 3 4 6
+            %2 = Clip(%1, 0:i32, 3:i32)  # 7
+            %3 = Gather(t, %2) {axis=0}  # 8
+            %4 = Equal(%2, %1)  # 9
+            %5 = Unsqueeze(%4, [1]:i64)  # 10
+            y:f32[3,2] = Where(%5, %3, nan)  # 11
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_byte_is_not_below_zero() {
+        check(
+            run,
+            "graph g(n:u8[3], m:i8[3]) -> (y, z)
+%0:i32[3] = Cast(n) {to=6}
+y:i32[3] = Relu(%0)
+%1:i32[3] = Cast(m) {to=6}
+z:i32[3] = Relu(%1)",
+            expect![[r#"
+                graph g(n:u8[3], m:i8[3]) -> (y, z)
+                y:i32[3] = Cast(n) {to=6}  # 2 3
+                %0 = Cast(m) {to=6}  # 4
+                z:i32[3] = Relu(%0)  # 5
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,291 @@
+//! Reading at computed places.
+//!
+//! JAX counts an index below zero from the end and then brings it into bounds, or fills; ONNX counts it
+//! from the end itself, so it only has to be brought into bounds on both sides.
+
+use onnx::{Attr, DType, Op, Tensor, ValueId};
+
+use crate::pattern::{Pattern, either, hole, node, number};
+use crate::rewrite::{Declined, Found, Rewrite};
+
+pub(super) const REWRITES: &[Rewrite] = &[
+    Rewrite { name: "fuse-gather", pattern: || gather("Gather"), replacement: to_gather },
+    Rewrite { name: "fuse-gather", pattern: || gather("GatherElements"), replacement: to_gather },
+    Rewrite { name: "fuse-bounds", pattern: was_in_bounds, replacement: to_was_in_bounds },
+];
+
+/// After the indices are as short as they get.
+pub(super) const ENTRIES: &[Rewrite] = &[
+    Rewrite { name: "fuse-entry", pattern: entry, replacement: to_entry },
+    Rewrite { name: "fuse-entry", pattern: sliced_entry, replacement: to_sliced_entry },
+];
+
+/// `i < 0 ? i + n : i`
+fn wrapped() -> Pattern {
+    let i = hole("i");
+    let zero = Pattern::from(0.0);
+    let is_negative = either(&[&node("Greater", &[&zero, &i]), &node("Less", &[&i, &zero])]);
+    node("Where", &[&is_negative, &(&i + number("size")), &i])
+}
+
+/// `min(max(i, 0), n − 1)`, where `i` below zero counts from the end; or that in a vector of its own
+fn in_bounds() -> Pattern {
+    let clipped = |i: &Pattern| node("Clip", &[i, &0.0.into(), &number("last")]);
+    let vector = node("Unsqueeze", &[&wrapped()]).named("vector");
+    either(&[&clipped(&wrapped()), &clipped(&vector)])
+}
+
+/// `x[min(max(i, 0), n − 1)]`
+fn gather(op: &'static str) -> Pattern {
+    node(op, &[&hole("x"), &in_bounds().named("place")])
+}
+
+/// The same with `i` brought to `−n … n − 1`, which ONNX counts from the end where JAX does.
+fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let root = found.root();
+    let axis = match root.attr("axis") {
+        Some(Attr::Int(axis)) => *axis,
+        _ => 0,
+    };
+    let op = if &*root.op == "Gather" { "Gather" } else { "GatherElements" };
+    let size = found.number("size")?;
+    if found.ty(x)?.shape[axis as usize].known() != Some(size as i64) {
+        return Err("the index does not count from the end of the axis".into());
+    }
+    let place = clipped_both_ways(found)?;
+    Ok(Op::new(op, &[x, place]).attr("axis", axis))
+}
+
+/// `min(max(i, 0), n − 1) = i`, which says what was in bounds
+fn was_in_bounds() -> Pattern {
+    node("Equal", &[&in_bounds().named("place"), &either(&[&wrapped(), &hole("vector")])])
+}
+
+fn to_was_in_bounds(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    if found.maybe("vector").is_some() {
+        return Err("the indices are vectors".into());
+    }
+    let place = clipped_both_ways(found)?;
+    Ok(Op::new("Equal", &[place, found.value("i")?]))
+}
+
+/// `min(max(i, −n), n − 1)`
+fn clipped_both_ways(found: &mut Found<'_, '_>) -> Result<ValueId, Declined> {
+    let (mut i, size) = (found.value("i")?, found.number("size")?);
+    if found.number("last")? != size - 1.0 || size < 1.0 {
+        return Err("the index is not brought into the bounds that it counts from".into());
+    }
+    let mut ty = found.ty(i)?;
+    // Of 64 bits, the runtime's Clip compares the halves.
+    if ty.dtype != DType::I32 {
+        return Err("the runtime's Clip is not to be trusted with the type".into());
+    }
+    if found.maybe("vector").is_some() {
+        let axes = found.node("vector")?.inputs[1].ok_or("no axes")?;
+        let vector = found.ty(found.value("vector")?)?;
+        i = found.emit(Op::new("Unsqueeze", &[i, axes]), vector.clone());
+        ty = vector;
+    }
+    let low = found.scalar(ty.dtype, -size)?;
+    let high = found.scalar(ty.dtype, size - 1.0)?;
+    Ok(found.emit(Op::new("Clip", &[i, low, high]), ty))
+}
+
+/// One entry along an axis, by an index that was made an array of one for it
+fn entry() -> Pattern {
+    let place = node("Unsqueeze", &[&hole("i")]);
+    let place = either(&[&node("Clip", &[&place, &hole("low"), &hole("high")]), &place]);
+    node("Squeeze", &[&node("Gather", &[&hole("x"), &place.named("place")]).named("entries")])
+}
+
+fn to_entry(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let axis = match found.node("entries")?.attr("axis") {
+        Some(Attr::Int(axis)) => *axis,
+        _ => 0,
+    };
+    let mut i = found.value("i")?;
+    let ty = found.ty(i)?;
+    if ty.rank() != 0 || found.root_axes()? != [axis] {
+        return Err("another axis goes".into());
+    }
+    if let (Some(low), Some(high)) = (found.maybe("low"), found.maybe("high")) {
+        i = found.emit(Op::new("Clip", &[i, low, high]), ty);
+    }
+    Ok(Op::new("Gather", &[x, i]).attr("axis", axis))
+}
+
+/// `x[…, k:k + 1, …]` without the axis
+fn sliced_entry() -> Pattern {
+    let [start, end, axes] = ["start", "end", "axes"].map(hole);
+    node("Squeeze", &[&node("Slice", &[&hole("x"), &start, &end, &axes]).named("slice")])
+}
+
+fn to_sliced_entry(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let slice = found.value("slice")?;
+    let ints = |name: &str| -> Result<Vec<i64>, Declined> {
+        let ints = found.edit.tensor(found.value(name)?).and_then(Tensor::ints);
+        ints.ok_or_else(|| "the slice is computed".into())
+    };
+    let (&[start], &[axis]) = (&ints("start")?[..], &ints("axes")?[..]) else {
+        return Err("several axes are cut".into());
+    };
+    if found.node("slice")?.inputs.len() > 4 {
+        return Err("the slice has steps".into());
+    }
+    let is_one = found.ty(slice)?.shape.get(axis as usize).is_some_and(|size| size.is(1));
+    if !is_one || found.root_axes()? != [axis] || start < 0 {
+        return Err("another axis goes".into());
+    }
+    if found.edit.reads(slice) > 1 {
+        return Err("the slice is read elsewhere".into());
+    }
+    let start = Tensor::of_ints(DType::I64, Vec::new(), &[start]).ok_or("no index")?;
+    let start = found.constant(start);
+    Ok(Op::new("Gather", &[x, start]).attr("axis", axis))
+}
+
+impl Found<'_, '_> {
+    /// The axes that the last node of the pattern is given.
+    fn root_axes(&self) -> Result<Vec<i64>, Declined> {
+        let axes = self.root().inputs.get(1).copied().flatten();
+        let axes = axes.and_then(|axes| self.edit.tensor(axes)).and_then(Tensor::ints);
+        axes.ok_or_else(|| "the axes are not known".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use onnx::Edit;
+
+    use crate::testing::check;
+
+    fn run(edit: &mut Edit<'_>) {
+        crate::fuse::indices(edit);
+        edit.drop_unread();
+    }
+
+    fn entries(edit: &mut Edit<'_>) {
+        crate::fuse::entries(edit);
+        edit.drop_unread();
+    }
+
+    const WRAPPED: &str = "%0:bool[3] = Greater(0:i32, i)
+%1:i32[3] = Add(i, 10:i32)
+%2:i32[3] = Where(%0, %1, i)
+%3:i32[3] = Clip(%2, 0:i32, 9:i32)
+";
+
+    #[test]
+    fn onnx_counts_from_the_end_itself() {
+        check(
+            run,
+            &format!(
+                "graph g(x:f32[10,4], i:i32[3]) -> (y)\n{WRAPPED}y:f32[3,4] = Gather(x, %3) {{axis=0}}"
+            ),
+            expect![[r#"
+                graph g(x:f32[10,4], i:i32[3]) -> (y)
+                %0 = Clip(i, -10:i32, 9:i32)  # 6 2 3 4 5
+                y:f32[3,4] = Gather(x, %0) {axis=0}  # 6 2 3 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_filled_as_before() {
+        check(
+            run,
+            &format!(
+                "graph g(x:f32[10,4], i:i32[3]) -> (y)\n{WRAPPED}%4:bool[3] = Equal(%3, %2)
+%5:f32[3,4] = Gather(x, %3) {{axis=0}}
+%6:bool[3,1] = Unsqueeze(%4, [1]:i64)
+y:f32[3,4] = Where(%6, %5, nan)"
+            ),
+            expect![[r#"
+                graph g(x:f32[10,4], i:i32[3]) -> (y)
+                %0 = Clip(i, -10:i32, 9:i32)  # 6 2 3 4 5
+                %1 = Equal(%0, i)  # 6 2 3 4 5
+                %2 = Clip(i, -10:i32, 9:i32)  # 7 2 3 4 5
+                %3 = Gather(x, %2) {axis=0}  # 7 2 3 4 5
+                %4 = Unsqueeze(%1, [1]:i64)  # 8
+                y:f32[3,4] = Where(%4, %3, nan)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn along_an_axis_of_another_size_it_does_not() {
+        check(
+            run,
+            &format!(
+                "graph g(x:f32[12,4], i:i32[3]) -> (y)\n{WRAPPED}y:f32[3,4] = Gather(x, %3) {{axis=0}}"
+            ),
+            expect![[r#"
+                graph g(x:f32[12,4], i:i32[3]) -> (y)
+                %0 = Greater(0:i32, i)  # 2
+                %1 = Add(i, 10:i32)  # 3
+                %2 = Where(%0, %1, i)  # 4
+                %3 = Clip(%2, 0:i32, 9:i32)  # 5
+                y:f32[3,4] = Gather(x, %3) {axis=0}  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_array_of_one_index_counts_from_the_end_too() {
+        check(
+            run,
+            "graph g(x:f32[10,4], i:i32[]) -> (y)
+%0:bool[] = Greater(0:i32, i)
+%1:i32[] = Add(i, 10:i32)
+%2:i32[] = Where(%0, %1, i)
+%3:i32[1] = Unsqueeze(%2, [0]:i64)
+%4:i32[1] = Clip(%3, 0:i32, 9:i32)
+y:f32[1,4] = Gather(x, %4) {axis=0}",
+            expect![[r#"
+                graph g(x:f32[10,4], i:i32[]) -> (y)
+                %0 = Unsqueeze(i, [0]:i64)  # 7 2 3 4 5 6
+                %1 = Clip(%0, -10:i32, 9:i32)  # 7 2 3 4 5 6
+                y:f32[1,4] = Gather(x, %1) {axis=0}  # 7 2 3 4 5 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn one_entry_needs_no_array_of_indices() {
+        check(
+            entries,
+            "graph g(x:f32[10,4], i:i32[]) -> (y)
+%3:i32[1] = Unsqueeze(i, [0]:i64)
+%4:i32[1] = Clip(%3, -10:i32, 9:i32)
+%5:f32[1,4] = Gather(x, %4) {axis=0}
+y:f32[4] = Squeeze(%5, [0]:i64)",
+            expect![[r#"
+                graph g(x:f32[10,4], i:i32[]) -> (y)
+                %0 = Clip(i, -10:i32, 9:i32)  # 5 2 3 4
+                y:f32[4] = Gather(x, %0) {axis=0}  # 5 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_slice_of_one_without_its_axis_is_an_entry() {
+        check(
+            entries,
+            "graph g(x:f32[B,4,1]) -> (y, z)
+%0:f32[B,1,1] = Slice(x, [2]:i64, [3]:i64, [1]:i64)
+y:f32[B,1] = Squeeze(%0, [1]:i64)
+%1:f32[B,1,1] = Slice(x, [1]:i64, [2]:i64, [1]:i64)
+z:f32[B,1] = Squeeze(%1, [2]:i64)",
+            expect![[r#"
+                graph g(x:f32[B,4,1]) -> (y, z)
+                y:f32[B,1] = Gather(x, 2:i64) {axis=1}  # 3 2
+                %0 = Slice(x, [1]:i64, [2]:i64, [1]:i64)  # 4
+                z:f32[B,1] = Squeeze(%0, [2]:i64)  # 5
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,365 @@
+//! `merge-chains`: two operators on the shape, the order or the type of a value that are one.
+
+use std::sync::Arc;
+
+use onnx::{Attr, DType, Dim, Edit, Op, Tensor, ValueId};
+
+use crate::change::{Change, each};
+
+const RENAMING: &[&str] = &["Reshape", "Squeeze", "Unsqueeze"];
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    // Constants of shapes cannot be made while a node is looked at, so they are made before.
+    for index in 0..edit.len() {
+        if let Some((first, shape)) = joined_renaming(edit, index) {
+            rename_once(edit, index, first, &shape);
+        } else if let Some((first, bounds)) = joined_slice(edit, index) {
+            slice_once(edit, index, first, &bounds);
+        }
+    }
+    each(edit, better);
+}
+
+fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
+    let first = edit.producer(edit.input(index, 0)?)?;
+    let (second_op, first_op) = (&*edit.node(index).op, &*edit.node(first).op);
+    if !edit.node(first).domain.is_empty() {
+        return None;
+    }
+    match (second_op, first_op) {
+        ("Cast", "Cast") => joined_cast(edit, index, first),
+        ("Transpose", "Transpose") => joined_transpose(edit, index, first),
+        ("Expand", "Expand") => joined_expand(edit, index, first),
+        ("Slice", "Concat") => part_of_concat(edit, index, first),
+        _ => None,
+    }
+}
+
+/// A cast of what was cast to a type that holds all of it. From a float to an integer and back again is
+/// left, for what is out of range there depends on the way.
+fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
+    let x = edit.input(first, 0)?;
+    let from = edit.ty(x)?.dtype;
+    let between = edit.ty(edit.node(first).outputs[0])?.dtype;
+    let to = edit.ty(edit.node(index).outputs[0])?.dtype;
+    let stays_whole = between.is_int() && (to.is_int() || to == DType::Bool);
+    if !holds(between, from) || !(stays_whole || to.is_float() || from == to) {
+        return None;
+    }
+    if from == to {
+        return Some(Change::Value(x, vec![first]));
+    }
+    Some(Change::Op(Op::new("Cast", &[x]).attr("to", i64::from(to.code())), vec![first]))
+}
+
+/// Whether every value of the narrow type is one of the wide type.
+fn holds(wide: DType, narrow: DType) -> bool {
+    use DType::{Bf16, Bool, F16, F32, F64};
+    let whole_bits = |dtype: DType| match dtype {
+        F64 => 53,
+        F32 => 24,
+        F16 => 11,
+        Bf16 => 8,
+        _ if dtype.is_signed_int() => dtype.bits() - 1,
+        _ if dtype.is_unsigned_int() => dtype.bits(),
+        _ => 0,
+    };
+    let is_common = |dtype: DType| matches!(dtype, F64 | F32 | F16 | Bf16);
+    match narrow {
+        Bool => wide.is_int() || is_common(wide),
+        F16 | Bf16 => matches!(wide, F32 | F64),
+        F32 => wide == F64,
+        _ if narrow.is_int() => {
+            let keeps_sign = !narrow.is_signed_int() || !wide.is_unsigned_int();
+            // Of halves, the largest whole number that is exact is not the largest that fits.
+            let may = wide.is_int() || matches!(wide, F32 | F64);
+            may && keeps_sign && whole_bits(narrow) <= whole_bits(wide)
+        }
+        _ => false,
+    }
+}
+
+fn joined_transpose(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
+    let order = |index: usize| match edit.node(index).attr("perm") {
+        Some(Attr::Ints(order)) => Some(Arc::clone(order)),
+        _ => None,
+    };
+    let (second, earlier) = (order(index)?, order(first)?);
+    let x = edit.input(first, 0)?;
+    let joined: Option<Vec<i64>> =
+        second.iter().map(|&axis| earlier.get(axis as usize).copied()).collect();
+    let joined = joined?;
+    if joined.iter().copied().eq(0..joined.len() as i64) {
+        return Some(Change::Value(x, vec![first]));
+    }
+    Some(Change::Op(Op::new("Transpose", &[x]).attr("perm", &joined[..]), vec![first]))
+}
+
+/// Where the second one names every size, it needs no help.
+fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
+    let (x, shape) = (edit.input(first, 0)?, edit.input(index, 1)?);
+    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
+    let sizes: Vec<Dim> = edit.tensor(shape)?.ints()?.into_iter().map(Dim::Known).collect();
+    if sizes[..] != result[..] {
+        return None;
+    }
+    Some(Change::Op(Op::new("Expand", &[x, shape]), vec![first]))
+}
+
+/// A slice that is one of the parts that were joined.
+fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
+    let Bounds { starts, ends, axes } = bounds_of(edit, index)?;
+    let (&[start], &[end], &[axis]) = (&starts[..], &ends[..], &axes[..]) else {
+        return None;
+    };
+    let concat = edit.node(first);
+    if concat.attr("axis") != Some(&Attr::Int(axis)) {
+        return None;
+    }
+    let mut offset = 0;
+    for part in 0..concat.inputs.len() {
+        let value = edit.input(first, part)?;
+        let size = edit.ty(value)?.shape.get(axis as usize)?.known()?;
+        if offset == start && offset + size == end {
+            return Some(Change::Value(value, vec![first]));
+        }
+        offset += size;
+    }
+    None
+}
+
+/// The shape of a value whose axes were named twice, as `Reshape` takes it.
+fn joined_renaming(edit: &Edit<'_>, index: usize) -> Option<(usize, Vec<i64>)> {
+    let renames = |index: usize| {
+        let node = edit.node(index);
+        node.domain.is_empty() && RENAMING.contains(&&*node.op)
+    };
+    let first = edit.producer(edit.input(index, 0)?).filter(|&first| renames(first))?;
+    if !renames(index) {
+        return None;
+    }
+    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
+    let named = result.iter().filter(|dim| dim.known().is_none()).count();
+    if named > 1 || result.iter().any(|dim| dim.is(0)) {
+        return None;
+    }
+    Some((first, result.iter().map(|dim| dim.known().unwrap_or(-1)).collect()))
+}
+
+fn rename_once(edit: &mut Edit<'_>, index: usize, first: usize, shape: &[i64]) {
+    let Some(x) = edit.input(first, 0) else {
+        return;
+    };
+    let shape = Tensor::of_ints(DType::I64, vec![shape.len() as i64], shape);
+    if let Some(shape) = shape {
+        let shape = edit.constant(index, &[first], shape, &[]);
+        edit.rewrite(index, &[first], Op::new("Reshape", &[x, shape]));
+    }
+}
+
+/// From where to where a slice goes along some axes, all from the front.
+struct Bounds {
+    starts: Vec<i64>,
+    ends: Vec<i64>,
+    axes: Vec<i64>,
+}
+
+/// The bounds of a slice without steps, where they are constants that count from the front.
+fn bounds_of(edit: &Edit<'_>, index: usize) -> Option<Bounds> {
+    let node = edit.node(index);
+    if !node.domain.is_empty() || &*node.op != "Slice" || node.inputs.len() != 4 {
+        return None;
+    }
+    let ints = |operand: usize| edit.tensor(edit.input(index, operand)?)?.ints();
+    let bounds = Bounds { starts: ints(1)?, ends: ints(2)?, axes: ints(3)? };
+    let all = [&bounds.starts[..], &bounds.ends, &bounds.axes].concat();
+    all.iter().all(|&number| number >= 0).then_some(bounds)
+}
+
+fn joined_slice(edit: &Edit<'_>, index: usize) -> Option<(usize, Bounds)> {
+    let second = bounds_of(edit, index)?;
+    let first = edit.producer(edit.input(index, 0)?)?;
+    let mut joined = bounds_of(edit, first)?;
+    for ((&axis, &start), &end) in second.axes.iter().zip(&second.starts).zip(&second.ends) {
+        match joined.axes.iter().position(|&known| known == axis) {
+            Some(known) => {
+                let offset = joined.starts[known];
+                joined.starts[known] = offset.checked_add(start)?;
+                joined.ends[known] = joined.ends[known].min(offset.saturating_add(end));
+            }
+            None => {
+                joined.axes.push(axis);
+                joined.starts.push(start);
+                joined.ends.push(end);
+            }
+        }
+    }
+    Some((first, joined))
+}
+
+fn slice_once(edit: &mut Edit<'_>, index: usize, first: usize, bounds: &Bounds) {
+    let Some(x) = edit.input(first, 0) else {
+        return;
+    };
+    let lists = [&bounds.starts, &bounds.ends, &bounds.axes];
+    let constants: Option<Vec<ValueId>> = lists
+        .into_iter()
+        .map(|list| {
+            let tensor = Tensor::of_ints(DType::I64, vec![list.len() as i64], list)?;
+            Some(edit.constant(index, &[first], tensor, &[]))
+        })
+        .collect();
+    if let Some(constants) = constants {
+        let inputs = [&[x], &constants[..]].concat();
+        edit.rewrite(index, &[first], Op::new("Slice", &inputs));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use onnx::Edit;
+
+    use crate::testing::check;
+
+    fn run(edit: &mut Edit<'_>) {
+        super::run(edit);
+        edit.drop_unread();
+    }
+
+    #[test]
+    fn a_cast_by_way_of_a_type_that_holds_all_is_direct() {
+        check(
+            run,
+            "graph g(x:f16[3], n:i8[3], b:bool[3]) -> (y, z, w, v)
+%0:f32[3] = Cast(x) {to=1}
+%1:f16[3] = Cast(%0) {to=10}
+y:f16[3] = Neg(%1)
+%2:i32[3] = Cast(n) {to=6}
+z:i64[3] = Cast(%2) {to=7}
+%3:i32[3] = Cast(b) {to=6}
+w:f32[3] = Cast(%3) {to=1}
+%4:i64[3] = Cast(n) {to=7}
+v:u8[3] = Cast(%4) {to=2}",
+            expect![[r#"
+                graph g(x:f16[3], n:i8[3], b:bool[3]) -> (y, z, w, v)
+                y:f16[3] = Neg(x)  # 4 2 3
+                z:i64[3] = Cast(n) {to=7}  # 6 5
+                w:f32[3] = Cast(b) {to=1}  # 8 7
+                v:u8[3] = Cast(n) {to=2}  # 10 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_cast_that_rounds_or_wraps_stays() {
+        check(
+            run,
+            "graph g(x:f32[3], n:i32[3]) -> (y, z, w)
+%0:f16[3] = Cast(x) {to=10}
+y:f32[3] = Cast(%0) {to=1}
+%1:f32[3] = Cast(n) {to=1}
+z:i32[3] = Cast(%1) {to=6}
+%2:u32[3] = Cast(n) {to=12}
+w:i64[3] = Cast(%2) {to=7}",
+            expect![[r#"
+                graph g(x:f32[3], n:i32[3]) -> (y, z, w)
+                %0 = Cast(x) {to=10}  # 2
+                y:f32[3] = Cast(%0) {to=1}  # 3
+                %1 = Cast(n) {to=1}  # 4
+                z:i32[3] = Cast(%1) {to=6}  # 5
+                %2 = Cast(n) {to=12}  # 6
+                w:i64[3] = Cast(%2) {to=7}  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn two_orders_are_one_or_none() {
+        check(
+            run,
+            "graph g(x:f32[2,3,4], z:f32[2,3,4]) -> (y, w)
+%0:f32[4,2,3] = Transpose(x) {perm=[2, 0, 1]}
+y:f32[3,4,2] = Transpose(%0) {perm=[2, 0, 1]}
+%1:f32[4,2,3] = Transpose(z) {perm=[2, 0, 1]}
+%2:f32[2,3,4] = Transpose(%1) {perm=[1, 2, 0]}
+w:f32[2,3,4] = Exp(%2)",
+            expect![[r#"
+                graph g(x:f32[2,3,4], z:f32[2,3,4]) -> (y, w)
+                y:f32[3,4,2] = Transpose(x) {perm=[1, 2, 0]}  # 3 2
+                w:f32[2,3,4] = Exp(z)  # 6 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn two_shapes_are_the_last() {
+        check(
+            run,
+            "graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
+%0:f32[B,2,3] = Reshape(x, [-1, 2, 3]:i64)
+%1:f32[B,1,2,3] = Unsqueeze(%0, [1]:i64)
+y:f32[B,2,3,1] = Reshape(%1, [0, 2, 3, 1]:i64)
+%2:f32[B,1,C] = Unsqueeze(z, [1]:i64)
+w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
+            expect![[r#"
+                graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
+                y:f32[B,2,3,1] = Reshape(x, [-1, 2, 3, 1]:i64)  # 4 2 3
+                %0 = Unsqueeze(z, [1]:i64)  # 5
+                w:f32[B,1,C,1] = Unsqueeze(%0, [3]:i64)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn two_broadcasts_are_the_last() {
+        check(
+            run,
+            "graph g(x:f32[3,1]) -> (y)
+%0:f32[3,4] = Expand(x, [3, 4]:i64)
+y:f32[2,3,4] = Expand(%0, [2, 3, 4]:i64)",
+            expect![[r#"
+                graph g(x:f32[3,1]) -> (y)
+                y:f32[2,3,4] = Expand(x, [2, 3, 4]:i64)  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_slice_of_a_slice_is_one() {
+        check(
+            run,
+            "graph g(x:f32[9,9]) -> (y, z)
+%0:f32[6,9] = Slice(x, [1]:i64, [7]:i64, [0]:i64)
+y:f32[3,2] = Slice(%0, [2, 0]:i64, [5, 2]:i64, [0, 1]:i64)
+%1:f32[5,9] = Slice(x, [0]:i64, [9]:i64, [0]:i64, [2]:i64)
+z:f32[1,9] = Slice(%1, [1]:i64, [2]:i64, [0]:i64)",
+            expect![[r#"
+                graph g(x:f32[9,9]) -> (y, z)
+                y:f32[3,2] = Slice(x, [3, 0]:i64, [6, 2]:i64, [0, 1]:i64)  # 3 2
+                %0 = Slice(x, [0]:i64, [9]:i64, [0]:i64, [2]:i64)  # 4
+                z:f32[1,9] = Slice(%0, [1]:i64, [2]:i64, [0]:i64)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_part_that_was_joined_is_that_part() {
+        check(
+            run,
+            "graph g(x:f32[2,3], z:f32[2,4]) -> (y, w)
+%0:f32[2,7] = Concat(x, z) {axis=1}
+%1:f32[2,4] = Slice(%0, [3]:i64, [7]:i64, [1]:i64)
+y:f32[2,4] = Exp(%1)
+%2:f32[2,4] = Slice(%0, [2]:i64, [6]:i64, [1]:i64)
+w:f32[2,4] = Exp(%2)",
+            expect![[r#"
+                graph g(x:f32[2,3], z:f32[2,4]) -> (y, w)
+                %0 = Concat(x, z) {axis=1}  # 2
+                y:f32[2,4] = Exp(z)  # 4 2 3
+                %1 = Slice(%0, [2]:i64, [6]:i64, [1]:i64)  # 5
+                w:f32[2,4] = Exp(%1)  # 6
+            "#]],
+        );
+    }
+}
