@@ -16,7 +16,9 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         }
         match &*edit.node(index).op {
             "Add" | "Sub" | "Mul" | "Div" => {
-                fold_behind(edit, index);
+                if fold_behind(edit, index).is_none() {
+                    fold_behind_sum(edit, index);
+                }
             }
             "Conv" | "MatMul" => while fold_before(edit, index).is_some() {},
             _ => {}
@@ -91,9 +93,8 @@ impl Product {
 
 /// `y · s + t` of what a product makes, where nothing else reads it.
 fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let (first, second) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let is_reversed = edit.tensor(first).is_some();
-    let (value, constant) = if is_reversed { (second, first) } else { (first, second) };
+    let (value, constant) = beside_constant(edit, index)?;
+    let is_reversed = edit.input(index, 0) == Some(constant);
     let product = Product::of(edit, edit.producer(value)?)?;
     let result = edit.ty(edit.node(index).outputs[0])?;
     if edit.reads(value) != 1 || edit.ty(value)? != result {
@@ -139,6 +140,47 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     Some(())
 }
 
+/// `(x · W + b) · s` is `x · (W · s) + b · s`, of a product of matrices, which has no bias.
+fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    if &*edit.node(index).op != "Mul" {
+        return None;
+    }
+    let (value, scale) = beside_constant(edit, index)?;
+    let sum = edit.producer(value)?;
+    let is_sum = edit.node(sum).domain.is_empty() && &*edit.node(sum).op == "Add";
+    let (made, bias) = beside_constant(edit, sum).filter(|_| is_sum)?;
+    let product = Product::of(edit, edit.producer(made)?)?;
+    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
+    let is_one_type = edit.ty(made)? == &ty && edit.ty(value)? == &ty;
+    let is_read_once = edit.reads(made) == 1 && edit.reads(value) == 1;
+    if !is_one_type || !is_read_once || !product.may_copy_weights(edit) {
+        return None;
+    }
+    let factors = of_channels(edit.tensor(scale)?, &ty.shape, product.axis)?;
+    let shift = of_channels(edit.tensor(bias)?, &ty.shape, product.axis)?;
+    let shift: Vec<f64> =
+        shift.iter().zip(&factors).map(|(shift, factor)| shift * factor).collect();
+    let weights = scaled(edit.tensor(product.weights)?, product.weight_axis, &factors)?;
+    let shift = finite(ty.dtype, vec![product.channels as i64], &shift)?;
+    let fused = [product.index, sum];
+    let weights = edit.constant(index, &fused, weights, &[product.weights, scale]);
+    let shift = edit.constant(index, &fused, shift, &[bias, scale]);
+    let op = Op::new("MatMul", &[product.x, weights]);
+    let made = edit.insert(index, &fused, op, ty);
+    edit.rewrite(index, &fused, Op::new("Add", &[made, shift]));
+    Some(())
+}
+
+/// The operand of a node that is no constant, and the one that is.
+fn beside_constant(edit: &Edit<'_>, index: usize) -> Option<(ValueId, ValueId)> {
+    let (first, second) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    match (edit.tensor(first), edit.tensor(second)) {
+        (None, Some(_)) => Some((first, second)),
+        (Some(_), None) => Some((second, first)),
+        _ => None,
+    }
+}
+
 /// `x · s + t` of what a product reads, where nothing else reads it. What is padded is padded with
 /// zeros, so a shift goes through where nothing is.
 fn fold_before(edit: &mut Edit<'_>, index: usize) -> Option<()> {
@@ -148,9 +190,8 @@ fn fold_before(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if !node.domain.is_empty() || edit.reads(product.x) != 1 {
         return None;
     }
-    let (first, second) = (edit.input(before, 0)?, edit.input(before, 1)?);
-    let is_reversed = edit.tensor(first).is_some();
-    let (value, constant) = if is_reversed { (second, first) } else { (first, second) };
+    let (value, constant) = beside_constant(edit, before)?;
+    let is_reversed = edit.input(before, 0) == Some(constant);
     let ty = edit.ty(product.x)?.clone();
     let is_convolution = &*edit.node(index).op == "Conv";
     let axis = if is_convolution { 1 } else { ty.rank().checked_sub(1)? };
@@ -351,4 +392,135 @@ fn gemm(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     edit.rewrite(index, &[product], Op::new("Gemm", &[a, b, bias]));
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, check_all};
+
+    #[test]
+    fn a_norm_behind_a_convolution_goes_into_its_weights() {
+        check_all(
+            &[super::run, crate::drop_dead::run],
+            "graph g(x:f32[1,1,4]) -> (y)
+%0:f32[1,2,4] = Conv(x, [[[1.0]], [[2.0]]])
+%1:f32[1,2,4] = Sub(%0, [[1.0], [2.0]])
+%2:f32[1,2,4] = Mul(%1, [[3.0], [0.5]])
+y:f32[1,2,4] = Add(%2, [[[4.0], [5.0]]])",
+            expect![[r#"
+                graph g(x:f32[1,1,4]) -> (y)
+                y:f32[1,2,4] = Conv(x, [[[3.0]], [[1.0]]], [1.0, 4.0])  # 5 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_not_one_number_a_channel_or_is_read_twice_stays() {
+        check(
+            super::run,
+            "graph g(x:f32[1,1,2]) -> (y, z, u)
+%0:f32[1,2,2] = Conv(x, [[[1.0]], [[2.0]]])
+y:f32[1,2,2] = Add(%0, [1.0, 2.0])
+%1:f32[1,2,2] = Conv(x, [[[3.0]], [[2.0]]])
+z:f32[1,2,2] = Mul(%1, [[1.0], [2.0]])
+u:f32[1,2,2] = Relu(%1)",
+            expect![[r#"
+                graph g(x:f32[1,1,2]) -> (y, z, u)
+                %0 = Conv(x, [[[1.0]], [[2.0]]])  # 2
+                y:f32[1,2,2] = Add(%0, [1.0, 2.0])  # 3
+                %1 = Conv(x, [[[3.0]], [[2.0]]])  # 4
+                z:f32[1,2,2] = Mul(%1, [[1.0], [2.0]])  # 5
+                u:f32[1,2,2] = Relu(%1)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_shift_before_a_convolution_goes_in_where_nothing_is_padded() {
+        check_all(
+            &[super::run, crate::drop_dead::run],
+            "graph g(x:f32[1,2,4]) -> (y, z)
+%0:f32[1,2,4] = Mul(x, [[10.0], [100.0]])
+%1:f32[1,2,4] = Add(%0, [[1.0], [2.0]])
+y:f32[1,1,4] = Conv(%1, [[[3.0], [5.0]]])
+%2:f32[1,2,4] = Add(x, [[1.0], [2.0]])
+z:f32[1,1,4] = Conv(%2, [[[3.0, 1.0, 1.0], [5.0, 1.0, 1.0]]]) {pads=[1, 1]}",
+            expect![[r#"
+                graph g(x:f32[1,2,4]) -> (y, z)
+                y:f32[1,1,4] = Conv(x, [[[30.0], [500.0]]], [13.0])  # 4 2 3
+                %0 = Add(x, [[1.0], [2.0]])  # 5
+                z:f32[1,1,4] = Conv(%0, [[[3.0, 1.0, 1.0], [5.0, 1.0, 1.0]]]) {pads=[1, 1]}  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn groups_have_channels_of_their_own() {
+        check_all(
+            &[super::run, crate::drop_dead::run],
+            "graph g(x:f32[1,2,4]) -> (y)
+%0:f32[1,2,4] = Mul(x, [[10.0], [100.0]])
+%1:f32[1,2,4] = Sub(%0, [[1.0], [2.0]])
+y:f32[1,2,4] = Conv(%1, [[[3.0]], [[5.0]]], [0.5, 0.25]) {group=2}",
+            expect![[r#"
+                graph g(x:f32[1,2,4]) -> (y)
+                y:f32[1,2,4] = Conv(x, [[[30.0]], [[500.0]]], [-2.5, -9.75]) {group=2}  # 4 2 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_scale_behind_a_product_and_its_bias_goes_into_both() {
+        check_all(
+            &[super::run, crate::drop_dead::run],
+            "graph g(x:f32[3,4,1]) -> (y)
+%0:f32[3,4,2] = MatMul(x, [[1.0, 2.0]])
+%1:f32[3,4,2] = Add(%0, [3.0, 4.0])
+y:f32[3,4,2] = Mul([10.0, 100.0], %1)",
+            expect![[r#"
+                graph g(x:f32[3,4,1]) -> (y)
+                %0 = MatMul(x, [[10.0, 200.0]])  # 4 2 3
+                y:f32[3,4,2] = Add(%0, [30.0, 400.0])  # 4 2 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_scale_that_leaves_no_digits_stays() {
+        check(
+            super::run,
+            "graph g(x:f32[3,1]) -> (y, z)
+%0:f32[3,2] = MatMul(x, [[1e-30, 2.0]])
+y:f32[3,2] = Mul(%0, 1e-15)
+%1:f32[3,2] = MatMul(x, [[1.0, 3.0]])
+z:f32[3,2] = Mul(%1, [inf, 1.0])",
+            expect![[r#"
+                graph g(x:f32[3,1]) -> (y, z)
+                %0 = MatMul(x, [[1e-30, 2.0]])  # 2
+                y:f32[3,2] = Mul(%0, 1e-15)  # 3
+                %1 = MatMul(x, [[1.0, 3.0]])  # 4
+                z:f32[3,2] = Mul(%1, [inf, 1.0])  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_product_of_matrices_and_a_row_is_one_node() {
+        check_all(
+            &[super::to_gemm, crate::drop_dead::run],
+            "graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
+%0:f32[3,2] = MatMul(x, w)
+y:f32[3,2] = Add(b, %0)
+%1:f32[3,2] = MatMul(x, w)
+z:f32[3,2] = Add(%1, m)",
+            expect![[r#"
+                graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
+                y:f32[3,2] = Gemm(x, w, b)  # 3 2
+                %0 = MatMul(x, w)  # 4
+                z:f32[3,2] = Add(%0, m)  # 5
+            "#]],
+        );
+    }
 }

@@ -75,6 +75,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-softmax", fuse::softmax),
     graph("fuse-means", fuse::means),
     graph("fuse-norms", fuse::norms),
+    graph("fuse-pools", fuse::pools),
     graph("fuse-reductions", fuse::reductions),
     graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
