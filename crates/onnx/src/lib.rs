@@ -10,6 +10,7 @@ pub mod edit;
 pub mod expr;
 pub mod external_data;
 pub mod functions;
+pub mod hoist;
 pub mod kernels;
 pub mod model;
 pub mod names;

@@ -38,6 +38,11 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
         edit.ty(edit.input(index, 0)?)?.shape.get(usize::try_from(*axis).ok()?)?.known()
     };
     match &*node.op {
+        // No axis is longer than 32 bits can count.
+        "Range" => {
+            let (start, step) = (operand(0)?, operand(2)?);
+            (step.0 > 0).then_some((start.0, start.1.max(i32::MAX.into())))
+        }
         "ArgMax" | "ArgMin" => Some((0, size(node.attr("axis")?)? - 1)),
         "TopK" if node.outputs.get(1) == Some(&value) => Some((0, size(node.attr("axis")?)? - 1)),
         "Cast" => {

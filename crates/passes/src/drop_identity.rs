@@ -12,10 +12,11 @@ const RENAMING: &[&str] = &["Reshape", "Squeeze", "Unsqueeze"];
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
-        let Some(operand) = operand_given_back(edit, index) else {
+        let Some((operand, mut passed)) = operand_given_back(edit, index) else {
             continue;
         };
-        let (operand, passed) = before_renaming(edit, index, operand);
+        let (operand, first) = before_renaming(edit, index, operand);
+        passed.extend(first);
         let result = edit.node(index).outputs[0];
         if edit.ty(operand).is_some() && edit.ty(operand) == edit.ty(result) {
             edit.fuse(index, &passed);
@@ -26,28 +27,28 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 /// What was there before two changes of the shape alone, of which the second undoes the first, and the
 /// first.
-fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId, Vec<usize>) {
+fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId, Option<usize>) {
     let renames = |index: usize| RENAMING.contains(&&*edit.node(index).op);
     let original = || {
         let first = edit.producer(operand).filter(|&first| renames(first) && renames(index))?;
         let original = edit.input(first, 0)?;
         let is_undone = edit.ty(original)? == edit.ty(edit.node(index).outputs[0])?;
-        is_undone.then(|| (original, vec![first]))
+        is_undone.then_some((original, Some(first)))
     };
-    original().unwrap_or((operand, Vec::new()))
+    original().unwrap_or((operand, None))
 }
 
-/// The operand that a node gives back where the types agree.
-fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
+/// The operand that a node gives back where the types agree, and the nodes that make it so.
+fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.node(index);
     if !node.domain.is_empty() {
         return None;
     }
     if NO_OPS.contains(&&*node.op) {
-        return edit.input(index, 0);
+        return Some((edit.input(index, 0)?, Vec::new()));
     }
-    if let Some(operand) = beside_a_neutral_number(edit, index) {
-        return Some(operand);
+    if let Some(found) = beside_a_neutral_number(edit, index) {
+        return Some(found);
     }
     // A choice whose condition is one constant flag is made.
     if &*node.op == "Where" {
@@ -55,14 +56,15 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
         let flags = condition.ints()?;
         let &first = flags.first()?;
         let is_one_flag = flags.iter().all(|&flag| flag == first);
-        return if is_one_flag { edit.input(index, if first != 0 { 1 } else { 2 }) } else { None };
+        let chosen = edit.input(index, if first != 0 { 1 } else { 2 });
+        return chosen.filter(|_| is_one_flag).map(|chosen| (chosen, Vec::new()));
     }
     None
 }
 
 /// `x` of `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which are `x` to the bit, NaN and
 /// the sign of a zero included. `x + 0` is that of integers alone: of −0 it is 0.
-fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
+fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let (neutral, either_side) = match &*edit.node(index).op {
         "Mul" => (1.0, true),
         "Div" => (1.0, false),
@@ -76,29 +78,33 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
         return None;
     }
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let is_neutral = |id: ValueId| {
-        let number = edit.tensor(before_spreading(edit, id)).and_then(uniform);
+    let spreading_a_neutral = |id: ValueId| {
+        let (constant, passed) = before_spreading(edit, id);
+        let number = edit.tensor(constant).and_then(uniform)?;
         // −0 is not what is taken away without a trace.
-        number.is_some_and(|number| {
-            number == neutral && number.is_sign_negative() == neutral.is_sign_negative()
-        })
+        let is_neutral =
+            number == neutral && number.is_sign_negative() == neutral.is_sign_negative();
+        is_neutral.then_some(passed)
     };
-    if is_neutral(b) {
-        return Some(a);
+    if let Some(passed) = spreading_a_neutral(b) {
+        return Some((a, passed));
     }
-    (either_side && is_neutral(a)).then_some(b)
+    let passed = spreading_a_neutral(a).filter(|_| either_side)?;
+    Some((b, passed))
 }
 
-/// What broadcasts and changes of the shape alone were made of.
-fn before_spreading(edit: &Edit<'_>, mut value: ValueId) -> ValueId {
+/// What broadcasts and changes of the shape alone were made of, and those.
+fn before_spreading(edit: &Edit<'_>, mut value: ValueId) -> (ValueId, Vec<usize>) {
+    let mut passed = Vec::new();
     while let Some(index) = edit.producer(value)
         && let Some(operand) = edit.input(index, 0)
         && edit.node(index).domain.is_empty()
         && (RENAMING.contains(&&*edit.node(index).op) || &*edit.node(index).op == "Expand")
     {
+        passed.push(index);
         value = operand;
     }
-    value
+    (value, passed)
 }
 
 #[cfg(test)]

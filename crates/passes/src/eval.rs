@@ -3,6 +3,8 @@
 //! Only operators that every runtime rounds the same way are here: those that move elements, the four
 //! kinds of arithmetic, square roots, those on bits and flags, and comparisons.
 
+mod floats;
+
 use std::cmp::Ordering;
 
 use bytes::Bytes;
@@ -10,6 +12,18 @@ use onnx::{DType, Node, Tensor};
 
 /// The result of `op` on constants, where we know how to compute it.
 pub(crate) fn eval(
+    op: &str,
+    node: &Node,
+    operands: &[&Tensor],
+    dtype: DType,
+    shape: Vec<i64>,
+) -> Option<Tensor> {
+    of_any_numbers(op, node, operands, dtype, shape.clone())
+        .or_else(|| floats::eval(op, node, operands, dtype, shape))
+}
+
+/// The result where no runtime differs, whichever the numbers are.
+fn of_any_numbers(
     op: &str,
     node: &Node,
     operands: &[&Tensor],
@@ -239,6 +253,10 @@ fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
             let is_exact = |value: &i64| value.unsigned_abs() < 1 << 24;
             let may = x.dtype != DType::U64 && (!dtype.is_float() || values.iter().all(is_exact));
             may.then(|| Tensor::of_ints(dtype, shape, &values))?
+        }
+        (_, Some(values)) if dtype == DType::Bool => {
+            let flags: Vec<i64> = values.iter().map(|&value| i64::from(value != 0.0)).collect();
+            Tensor::of_ints(dtype, shape, &flags)
         }
         (_, Some(values)) if dtype.is_float() => {
             // From double to half, some runtimes go through single precision.

@@ -12,6 +12,7 @@ mod eval;
 mod fold_constants;
 mod fold_products;
 mod fuse;
+mod hoist_invariants;
 mod inline_composites;
 mod keep_axes;
 mod layout;
@@ -28,6 +29,7 @@ mod sizes;
 #[cfg(test)]
 mod testing;
 mod transposes;
+mod trim_constants;
 
 use onnx::{Edit, Model};
 
@@ -80,6 +82,8 @@ pub const PIPELINE: &[Pass] = &[
     graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
     graph("inline-composites", inline_composites::run),
+    graph("merge-chains", merge_chains::run),
+    graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
     graph("simplify-flags", simplify_flags::run),
     graph("fuse-indices", fuse::indices),
@@ -91,6 +95,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-identity", drop_identity::run),
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
+    graph("fold-products", fold_products::run),
     graph("merge-transposes", transposes::run),
     graph("drop-dead", drop_dead::run),
     graph("move-transposes", layout::run),
@@ -99,6 +104,8 @@ pub const PIPELINE: &[Pass] = &[
     graph("fold-products", fold_products::run),
     graph("make-gemm", fold_products::to_gemm),
     graph("drop-dead", drop_dead::run),
+    graph("trim-constants", trim_constants::run),
+    model("hoist-invariants", hoist_invariants::run),
     model("lift-weights", lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),

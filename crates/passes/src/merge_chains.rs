@@ -12,7 +12,9 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     // Constants of shapes cannot be made while a node is looked at, so they are made before.
     for index in 0..edit.len() {
         if let Some((first, shape)) = joined_renaming(edit, index) {
-            rename_once(edit, index, first, &shape);
+            rename_once(edit, index, Some(first), &shape);
+        } else if let Some(shape) = known_shape(edit, index) {
+            rename_once(edit, index, None, &shape);
         } else if let Some((first, bounds)) = joined_slice(edit, index) {
             slice_once(edit, index, first, &bounds);
         }
@@ -130,30 +132,61 @@ fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change>
 
 /// The shape of a value whose axes were named twice, as `Reshape` takes it.
 fn joined_renaming(edit: &Edit<'_>, index: usize) -> Option<(usize, Vec<i64>)> {
-    let renames = |index: usize| {
-        let node = edit.node(index);
-        node.domain.is_empty() && RENAMING.contains(&&*node.op)
-    };
+    let renames = |index: usize| renames(edit, index).unwrap_or(false);
     let first = edit.producer(edit.input(index, 0)?).filter(|&first| renames(first))?;
     if !renames(index) {
         return None;
     }
-    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
-    let named = result.iter().filter(|dim| dim.known().is_none()).count();
-    if named > 1 || result.iter().any(|dim| dim.is(0)) {
-        return None;
-    }
-    Some((first, result.iter().map(|dim| dim.known().unwrap_or(-1)).collect()))
+    let from = &edit.ty(edit.input(first, 0)?)?.shape;
+    Some((first, sizes_for(from, &edit.ty(edit.node(index).outputs[0])?.shape)?))
 }
 
-fn rename_once(edit: &mut Edit<'_>, index: usize, first: usize, shape: &[i64]) {
-    let Some(x) = edit.input(first, 0) else {
-        return;
+/// A shape that `Reshape` takes without anything being computed: a size that has its name at the same
+/// place before is a zero, or the only one is what is left over.
+fn sizes_for(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
+    if to.iter().any(|dim| dim.is(0)) {
+        return None;
+    }
+    let named = to.iter().filter(|dim| dim.known().is_none()).count();
+    let size = |(axis, dim): (usize, &Dim)| match dim {
+        Dim::Known(size) => Some(*size),
+        Dim::Named(_) if from.get(axis) == Some(dim) => Some(0),
+        // Beside a zero, nothing may be left over: where that is empty, anything would fit.
+        Dim::Named(_) if named == 1 => Some(-1),
+        Dim::Named(_) => None,
     };
+    to.iter().enumerate().map(size).collect()
+}
+
+/// The shape of a value whose axes are named anew, where it is computed and need not be.
+fn known_shape(edit: &Edit<'_>, index: usize) -> Option<Vec<i64>> {
+    let node = edit.node(index);
+    let is_computed = edit.tensor(edit.input(index, 1)?).is_none();
+    if !node.domain.is_empty() || &*node.op != "Reshape" || !is_computed {
+        return None;
+    }
+    sizes_for(&edit.ty(edit.input(index, 0)?)?.shape, &edit.ty(node.outputs[0])?.shape)
+}
+
+/// Whether a node changes the shape and nothing else, as a broadcast does that only adds axes.
+fn renames(edit: &Edit<'_>, index: usize) -> Option<bool> {
+    let node = edit.node(index);
+    if !node.domain.is_empty() || &*node.op != "Expand" {
+        return Some(node.domain.is_empty() && RENAMING.contains(&&*node.op));
+    }
+    let from = &edit.ty(edit.input(index, 0)?)?.shape;
+    let to = &edit.ty(node.outputs[0])?.shape;
+    let new = to.len().checked_sub(from.len())?;
+    Some(to[new..] == from[..] && to[..new].iter().all(|dim| dim.is(1)))
+}
+
+fn rename_once(edit: &mut Edit<'_>, index: usize, first: Option<usize>, shape: &[i64]) {
+    let fused: Vec<usize> = first.into_iter().collect();
+    let x = edit.input(first.unwrap_or(index), 0);
     let shape = Tensor::of_ints(DType::I64, vec![shape.len() as i64], shape);
-    if let Some(shape) = shape {
-        let shape = edit.constant(index, &[first], shape, &[]);
-        edit.rewrite(index, &[first], Op::new("Reshape", &[x, shape]));
+    if let (Some(x), Some(shape)) = (x, shape) {
+        let shape = edit.constant(index, &fused, shape, &[]);
+        edit.rewrite(index, &fused, Op::new("Reshape", &[x, shape]));
     }
 }
 
@@ -181,17 +214,14 @@ fn joined_slice(edit: &Edit<'_>, index: usize) -> Option<(usize, Bounds)> {
     let first = edit.producer(edit.input(index, 0)?)?;
     let mut joined = bounds_of(edit, first)?;
     for ((&axis, &start), &end) in second.axes.iter().zip(&second.starts).zip(&second.ends) {
-        match joined.axes.iter().position(|&known| known == axis) {
-            Some(known) => {
-                let offset = joined.starts[known];
-                joined.starts[known] = offset.checked_add(start)?;
-                joined.ends[known] = joined.ends[known].min(offset.saturating_add(end));
-            }
-            None => {
-                joined.axes.push(axis);
-                joined.starts.push(start);
-                joined.ends.push(end);
-            }
+        if let Some(known) = joined.axes.iter().position(|&known| known == axis) {
+            let offset = joined.starts[known];
+            joined.starts[known] = offset.checked_add(start)?;
+            joined.ends[known] = joined.ends[known].min(offset.saturating_add(end));
+        } else {
+            joined.axes.push(axis);
+            joined.starts.push(start);
+            joined.ends.push(end);
         }
     }
     Some((first, joined))
@@ -299,14 +329,30 @@ w:f32[2,3,4] = Exp(%2)",
             "graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
 %0:f32[B,2,3] = Reshape(x, [-1, 2, 3]:i64)
 %1:f32[B,1,2,3] = Unsqueeze(%0, [1]:i64)
-y:f32[B,2,3,1] = Reshape(%1, [0, 2, 3, 1]:i64)
+%3:f32[1,B,1,2,3] = Expand(%1, [1, 1, 1, 2, 3]:i64)
+y:f32[B,2,3,1] = Reshape(%3, [-1, 2, 3, 1]:i64)
 %2:f32[B,1,C] = Unsqueeze(z, [1]:i64)
 w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
             expect![[r#"
                 graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
-                y:f32[B,2,3,1] = Reshape(x, [-1, 2, 3, 1]:i64)  # 4 2 3
-                %0 = Unsqueeze(z, [1]:i64)  # 5
-                w:f32[B,1,C,1] = Unsqueeze(%0, [3]:i64)  # 6
+                y:f32[B,2,3,1] = Reshape(x, [0, 2, 3, 1]:i64)  # 5 2 3 4
+                %0 = Unsqueeze(z, [1]:i64)  # 6
+                w:f32[B,1,C,1] = Unsqueeze(%0, [3]:i64)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_size_that_stays_in_its_place_is_not_computed() {
+        check(
+            run,
+            "graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
+y:f32[B,T,2,3] = Reshape(x, s) {allowzero=1}
+z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}",
+            expect![[r#"
+                graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
+                y:f32[B,T,2,3] = Reshape(x, [0, 0, 2, 3]:i64)  # 2
+                z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}  # 3
             "#]],
         );
     }

@@ -17,22 +17,23 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
             Some(Change::Value(edit.input(inner, 0)?, vec![inner]))
         }
         "Equal" => {
-            let (flag, is_set) = beside_a_flag(edit, index)?;
-            Some(match is_set {
-                true => Change::Value(flag, Vec::new()),
-                false if edit.ty(flag) == edit.ty(edit.node(index).outputs[0]) => {
-                    Change::Op(Op::new("Not", &[flag]), Vec::new())
-                }
-                false => return None,
-            })
+            let beside = beside_a_flag(edit, index)?;
+            if beside.is_set {
+                return beside.left_alone(edit, index);
+            }
+            let is_whole = edit.ty(beside.flag) == edit.ty(edit.node(index).outputs[0]);
+            is_whole.then(|| Change::Op(Op::new("Not", &[beside.flag]), beside.passed))
         }
         "And" => {
-            let (flag, is_set) = beside_a_flag(edit, index)?;
-            is_set.then_some(Change::Value(flag, Vec::new()))
+            if let Some(beside) = beside_a_flag(edit, index) {
+                return beside.is_set.then(|| beside.left_alone(edit, index))?;
+            }
+            let (a, b) = (operand(0)?, operand(1)?);
+            beside_less(edit, a, b).or_else(|| beside_less(edit, b, a))
         }
         "Or" | "Xor" => {
-            let (flag, is_set) = beside_a_flag(edit, index)?;
-            (!is_set).then_some(Change::Value(flag, Vec::new()))
+            let beside = beside_a_flag(edit, index)?;
+            (!beside.is_set).then(|| beside.left_alone(edit, index))?
         }
         "Where" => {
             let inner = negation(edit, operand(0)?)?;
@@ -44,6 +45,24 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
     }
 }
 
+/// `r < c ∧ r ≠ c` is `r < c`, also where they are NaN; remainders ask for both.
+fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Change> {
+    let comparison = edit.producer(less)?;
+    let negated = negation(edit, different)?;
+    let equality = edit.producer(edit.input(negated, 0)?)?;
+    let op =
+        |index: usize| Some(&*edit.node(index).op).filter(|_| edit.node(index).domain.is_empty());
+    let is_strict = matches!(op(comparison)?, "Less" | "Greater") && op(equality)? == "Equal";
+    let same = |a: ValueId, b: ValueId| {
+        let number = |value: ValueId| edit.tensor(value).and_then(uniform);
+        a == b || (number(a).is_some() && number(a) == number(b))
+    };
+    let of = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
+    let ((a, b), (c, d)) = (of(comparison)?, of(equality)?);
+    let are_same = (same(a, c) && same(b, d)) || (same(a, d) && same(b, c));
+    (is_strict && are_same).then(|| Change::Value(less, vec![negated, equality]))
+}
+
 /// The `Not` that makes a value.
 fn negation(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     let index = edit.producer(value)?;
@@ -51,18 +70,39 @@ fn negation(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     (node.domain.is_empty() && &*node.op == "Not").then_some(index)
 }
 
-/// The operand of an operator on flags whose other operand is one constant flag, and that.
-fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<(ValueId, bool)> {
+/// An operand of an operator on flags whose other operand is one constant flag.
+struct Beside {
+    flag: ValueId,
+    is_set: bool,
+    /// The shape to which the constant was repeated.
+    shape: Option<ValueId>,
+    /// What repeats it.
+    passed: Vec<usize>,
+}
+
+impl Beside {
+    /// The operand itself, or repeated as the constant was.
+    fn left_alone(self, edit: &Edit<'_>, index: usize) -> Option<Change> {
+        if edit.ty(self.flag) == edit.ty(edit.node(index).outputs[0]) {
+            return Some(Change::Value(self.flag, self.passed));
+        }
+        Some(Change::Op(Op::new("Expand", &[self.flag, self.shape?]), self.passed))
+    }
+}
+
+fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     if edit.ty(a)?.dtype != DType::Bool {
         return None;
     }
-    let flag = |value: ValueId| Some(uniform(edit.tensor(value)?)? != 0.0);
-    match (flag(a), flag(b)) {
-        (None, Some(is_set)) => Some((a, is_set)),
-        (Some(is_set), None) => Some((b, is_set)),
-        _ => None,
-    }
+    let beside = |flag: ValueId, constant: ValueId| {
+        let mut passed = Vec::new();
+        let is_set = number_behind(edit, constant, &mut passed)? != 0.0;
+        let repeats = edit.producer(constant).filter(|&node| &*edit.node(node).op == "Expand");
+        let shape = repeats.and_then(|node| edit.input(node, 1));
+        Some(Beside { flag, is_set, shape, passed })
+    };
+    beside(a, b).or_else(|| beside(b, a))
 }
 
 /// `c ? 1 : 0` as a flag is `c`, and `c ? 0 : 1` is its opposite.
@@ -134,6 +174,22 @@ y:bool[3] = Xor(%2, a)",
     }
 
     #[test]
+    fn a_neutral_flag_only_repeats_the_other() {
+        check(
+            run,
+            "graph g(a:bool[N], s:i64[2]) -> (y)
+%0:bool[M,N] = Expand(true, s)
+%1:bool[M,N] = And(%0, a)
+y:bool[M,N] = Not(%1)",
+            expect![[r#"
+                graph g(a:bool[N], s:i64[2]) -> (y)
+                %0 = Expand(a, s)  # 3 2
+                y:bool[M,N] = Not(%0)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
     fn a_choice_by_a_negation_is_the_other_choice() {
         check(
             run,
@@ -171,6 +227,32 @@ w:bool[N] = Cast(%5) {to=9}",
                 z:bool[N] = Not(c)  # 8 2 3 7
                 %2 = Where(d, %1, 0:u8)  # 9
                 w:bool[N] = Cast(%2) {to=9}  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_less_is_different() {
+        check(
+            run,
+            "graph g(r:f32[3], s:f32[3]) -> (y, z)
+%0:bool[3] = Equal(r, 0.0)
+%1:bool[3] = Not(%0)
+%2:bool[3] = Greater(0.0, r)
+%3:bool[3] = And(%2, %1)
+y:f32[3] = Where(%3, s, r)
+%4:bool[3] = Greater(0.0, s)
+%5:bool[3] = And(%4, %1)
+z:f32[3] = Where(%5, s, r)",
+            expect![[r#"
+                graph g(r:f32[3], s:f32[3]) -> (y, z)
+                %0 = Equal(r, 0.0)  # 2
+                %1 = Not(%0)  # 3
+                %2 = Greater(0.0, r)  # 4 2 3 5
+                y:f32[3] = Where(%2, s, r)  # 6
+                %3 = Greater(0.0, s)  # 7
+                %4 = And(%3, %1)  # 8
+                z:f32[3] = Where(%4, s, r)  # 9
             "#]],
         );
     }

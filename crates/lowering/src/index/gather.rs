@@ -24,6 +24,10 @@ pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         Mode::Clamp => None,
     };
 
+    let (windows, indices) = match fill {
+        Some(_) => (windows, indices),
+        None => without_whole_axes(windows, indices, &x.shape()),
+    };
     let starts = Starts::new(indices, &windows, &x.shape(), fill.is_some());
     let wanted = windows.result_axes(result.rank());
     let (found, axes) = windows_at(x, starts, &windows, &indices.shape());
@@ -33,6 +37,28 @@ pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         _ => found,
     };
     Ok(filled.cast(result.dtype))
+}
+
+/// Leaves out the indices of axes along which there is room for one window only, which is where they
+/// are brought to.
+fn without_whole_axes<'g>(
+    mut windows: Windows,
+    indices: Expr<'g>,
+    shape: &[Dim],
+) -> (Windows, Expr<'g>) {
+    let is_part = |&column: &usize| {
+        let axis = windows.mapped[column];
+        windows.sizes[axis] != shape[axis]
+    };
+    let kept: Vec<usize> = (0..windows.mapped.len()).filter(is_part).collect();
+    if kept.is_empty() || kept.len() == windows.mapped.len() {
+        return (windows, indices);
+    }
+    let last = indices.rank() - 1;
+    let column = |&at: &usize| indices.slice_axis(last, at as i64, at as i64 + 1);
+    let columns: Vec<Expr<'g>> = kept.iter().map(column).collect();
+    windows.mapped = kept.into_iter().map(|column| windows.mapped[column]).collect();
+    (windows, Expr::concat(&columns, last))
 }
 
 /// The windows, and the axes that they came out with; axes of size one may be missing.

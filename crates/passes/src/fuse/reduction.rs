@@ -1,11 +1,11 @@
 //! Reductions of squares, and quotients.
 //!
-//! `logsumexp` stays as it is: the runtime's `ReduceLogSumExp` is right but many times slower than the
-//! formula.
+//! `logsumexp` stays as it is, but for the absolute value that JAX takes of its sum: the runtime's
+//! `ReduceLogSumExp` is right but many times slower than the formula.
 
 use onnx::{Attr, Op};
 
-use crate::pattern::{Pattern, hole, reciprocal, reduce_sum, sqrt};
+use crate::pattern::{Pattern, abs, exp, hole, reciprocal, reduce_sum, sqrt};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 /// A root of a sum before the sum, which is a part of it.
@@ -14,6 +14,11 @@ pub(super) const STAGES: &[&[Rewrite]] = &[
     &[
         Rewrite { name: "fuse-sum-of-squares", pattern: squares, replacement: to_sum_of_squares },
         Rewrite { name: "fuse-quotient", pattern: quotient, replacement: to_quotient },
+        Rewrite {
+            name: "drop-abs",
+            pattern: || abs(&reduce_sum(&exp(&hole("x"))).named("sum")),
+            replacement: |found| Ok(Op::new("Identity", &[found.value("sum")?])),
+        },
     ],
 ];
 
@@ -122,6 +127,25 @@ m:i64[] = ReduceSum(%1, [0]:i64) {keepdims=0}",
                 z:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}  # 3
                 %1 = Mul(n, n)  # 4
                 m:i64[] = ReduceSum(%1, [0]:i64) {keepdims=0}  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_of_exponentials_is_its_absolute_value() {
+        check(
+            reductions,
+            "graph g(x:f32[2,3]) -> (y)
+%0:f32[2,3] = Exp(x)
+%1:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}
+%2:f32[2] = Abs(%1)
+y:f32[2] = Log(%2)",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                %0 = Exp(x)  # 2
+                %1 = ReduceSum(%0, [1]:i64) {keepdims=0}  # 3
+                %2 = Identity(%1)  # 4 2 3
+                y:f32[2] = Log(%2)  # 5
             "#]],
         );
     }

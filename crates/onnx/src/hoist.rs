@@ -1,0 +1,56 @@
+//! Moving nodes out of the bodies of loops.
+
+use rustc_hash::FxHashSet;
+
+use crate::edit::for_each_read;
+use crate::model::{Graph, Model, Node};
+use crate::value::{ValueId, Values};
+
+/// Whether a node may run once before a loop in place of once in each round, or never.
+pub type MayHoist = fn(&Node, &Values) -> bool;
+
+impl Model {
+    /// Moves what the body of a loop computes from nothing of its own to before the loop. It keeps its
+    /// origin: where a node stands is not what asked for it.
+    pub fn hoist(&mut self, may: MayHoist) {
+        let functions = self.functions.iter_mut().map(|function| &mut function.body);
+        for graph in std::iter::once(&mut self.graph).chain(functions) {
+            hoist(graph, &self.values, may);
+        }
+    }
+}
+
+fn hoist(graph: &mut Graph, values: &Values, may: MayHoist) {
+    let mut nodes = Vec::with_capacity(graph.nodes.len());
+    for mut node in std::mem::take(&mut graph.nodes) {
+        let repeats = node.domain.is_empty() && matches!(&*node.op, "Loop" | "Scan");
+        for body in node.bodies_mut() {
+            hoist(body, values, may);
+            if repeats {
+                nodes.extend(take_invariant(body, values, may));
+            }
+        }
+        nodes.push(node);
+    }
+    graph.nodes = nodes;
+}
+
+/// Takes the nodes that depend on no round. One that makes a result of the body stays, for a result is
+/// made in the body.
+fn take_invariant(body: &mut Graph, values: &Values, may: MayHoist) -> Vec<Node> {
+    let mut inside: FxHashSet<ValueId> = body.inputs.iter().copied().collect();
+    let results: FxHashSet<ValueId> = body.outputs.iter().copied().collect();
+    let (mut invariant, mut kept) = (Vec::new(), Vec::new());
+    for node in std::mem::take(&mut body.nodes) {
+        let mut depends = node.outputs.iter().any(|output| results.contains(output));
+        for_each_read(&node, &mut |id| depends |= inside.contains(&id));
+        if depends || !may(&node, values) {
+            inside.extend(&node.outputs);
+            kept.push(node);
+        } else {
+            invariant.push(node);
+        }
+    }
+    body.nodes = kept;
+    invariant
+}

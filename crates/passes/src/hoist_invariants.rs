@@ -1,0 +1,143 @@
+//! `hoist-invariants`: what is the same in each round of a loop is computed before it.
+
+use onnx::{Model, Node, Values};
+
+/// Operators that cannot fail on operands of the types they have, whatever the numbers are. Those that
+/// look something up can, and stay.
+const SAFE: &[&str] = &[
+    "Abs",
+    "Add",
+    "And",
+    "Cast",
+    "Ceil",
+    "Clip",
+    "Concat",
+    "Cos",
+    "Equal",
+    "Erf",
+    "Exp",
+    "Expand",
+    "Floor",
+    "Gemm",
+    "Greater",
+    "GreaterOrEqual",
+    "Identity",
+    "IsNaN",
+    "Less",
+    "LessOrEqual",
+    "Log",
+    "MatMul",
+    "Max",
+    "Min",
+    "Mul",
+    "Neg",
+    "Not",
+    "Or",
+    "Pow",
+    "Reciprocal",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceSum",
+    "Relu",
+    "Reshape",
+    "Shape",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Slice",
+    "Sqrt",
+    "Squeeze",
+    "Sub",
+    "Tanh",
+    "Transpose",
+    "Unsqueeze",
+    "Where",
+    "Xor",
+];
+
+pub(crate) fn run(model: &mut Model) {
+    model.hoist(is_safe);
+}
+
+/// Divisions are safe where they are of floats.
+fn is_safe(node: &Node, values: &Values) -> bool {
+    let is_float = || {
+        let ty = node.outputs.first().and_then(|&output| values[output].ty.as_ref());
+        ty.is_some_and(|ty| ty.dtype.is_float())
+    };
+    node.domain.is_empty() && (SAFE.contains(&&*node.op) || (&*node.op == "Div" && is_float()))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_model;
+
+    #[test]
+    fn what_reads_nothing_of_the_body_moves_out_of_the_loop() {
+        check_model(
+            super::run,
+            "graph g(w:f32[2,2], x:f32[3,2], c:f32[2]) -> (y, z)
+y:f32[2], z:f32[3,2] = Scan(c, x) {body={
+  graph b(h:f32[2], t:f32[2]) -> (n, o)
+  %0:f32[2,2] = Transpose(w) {perm=[1, 0]}
+  %1:f32[2,2] = Sin(%0)
+  %2:f32[2] = MatMul(h, %1)
+  n:f32[2] = Add(%2, t)
+  o:f32[2] = Neg(n)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(w:f32[2,2], x:f32[3,2], c:f32[2]) -> (y, z)
+                %0 = Transpose(w) {perm=[1, 0]}  # 4
+                %1 = Sin(%0)  # 5
+                y:f32[2], z:f32[3,2] = Scan(c, x) {body={  # 2
+                  graph b(h:f32[2], t:f32[2]) -> (n, o)
+                  %2 = MatMul(h, %1)  # 6
+                  n:f32[2] = Add(%2, t)  # 7
+                  o:f32[2] = Neg(n)  # 8
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_may_fail_or_not_run_or_is_a_result_stays() {
+        check_model(
+            super::run,
+            "graph g(w:i32[2], d:i32[], x:f32[3,2], c:i32[2], p:bool[]) -> (y, z)
+y:i32[2], z:i32[3,2] = Scan(c, x) {body={
+  graph b(h:i32[2], t:f32[2]) -> (n, o)
+  %0:i32[2] = Div(w, d)
+  %1:i32[2] = Add(%0, h)
+  n:i32[2] = If(p) {else_branch={
+    graph e() -> (q)
+    %2:i32[2] = Mul(w, d)
+    q:i32[2] = Add(%2, h)
+  }, then_branch={
+    graph s() -> (r)
+    r:i32[2] = Add(%1, h)
+  }}
+  o:i32[2] = Neg(w)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(w:i32[2], d:i32[], x:f32[3,2], c:i32[2], p:bool[]) -> (y, z)
+                y:i32[2], z:i32[3,2] = Scan(c, x) {body={  # 2
+                  graph b(h:i32[2], t:f32[2]) -> (n, o)
+                  %0 = Div(w, d)  # 4
+                  %1 = Add(%0, h)  # 5
+                  n:i32[2] = If(p) {else_branch={  # 6
+                    graph e() -> (q)
+                    %2 = Mul(w, d)  # 8
+                    q:i32[2] = Add(%2, h)  # 9
+                  }, then_branch={
+                    graph s() -> (r)
+                    r:i32[2] = Add(%1, h)  # 12
+                  }}
+                  o:i32[2] = Neg(w)  # 14
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+}
