@@ -29,7 +29,7 @@ pub struct Edit<'m> {
     /// Origins of dropped nodes that no other node of this graph could take over yet: whoever reads
     /// the value does.
     waiting: FxHashMap<ValueId, OriginId>,
-    /// New nodes, each before the node at an index.
+    /// New nodes, each before the node at an index, or at the end where there is none.
     inserted: FxHashMap<usize, Vec<Node>>,
     notes: &'m mut Vec<Note>,
     reads: OnceCell<FxHashMap<ValueId, usize>>,
@@ -314,6 +314,7 @@ impl<'m> Edit<'m> {
                 kept.push(node);
             }
         }
+        kept.extend(inserted.remove(&dropped.len()).into_iter().flatten());
         let count = dropped.iter().filter(|&&dropped| dropped).count();
         graph.nodes = kept;
         if renamed.is_empty() {

@@ -5,6 +5,7 @@
 mod activation;
 mod index;
 mod norm;
+mod pool;
 mod reduction;
 mod softmax;
 
@@ -48,4 +49,9 @@ pub(crate) fn indices(edit: &mut Edit<'_>) {
 /// After indices.
 pub(crate) fn entries(edit: &mut Edit<'_>) {
     rewrite::run(edit, index::ENTRIES);
+}
+
+/// While sums over windows are composites.
+pub(crate) fn pools(edit: &mut Edit<'_>) {
+    rewrite::run(edit, pool::REWRITES);
 }

@@ -10,10 +10,12 @@ mod drop_dead;
 mod drop_identity;
 mod eval;
 mod fold_constants;
+mod fold_products;
 mod fuse;
 mod hoist_invariants;
 mod inline_composites;
 mod keep_axes;
+mod layout;
 mod lift_weights;
 mod merge_affine;
 mod merge_chains;
@@ -26,6 +28,7 @@ mod simplify_flags;
 mod sizes;
 #[cfg(test)]
 mod testing;
+mod transposes;
 mod trim_constants;
 
 use onnx::{Edit, Model};
@@ -76,6 +79,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-softmax", fuse::softmax),
     graph("fuse-means", fuse::means),
     graph(FUSE_NORMS, fuse::norms),
+    graph("fuse-pools", fuse::pools),
     graph("fuse-reductions", fuse::reductions),
     graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
@@ -93,6 +97,15 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-identity", drop_identity::run),
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
+    graph("fold-products", fold_products::run),
+    graph("merge-transposes", transposes::run),
+    graph("drop-dead", drop_dead::run),
+    graph("move-transposes", layout::run),
+    graph("merge-transposes", transposes::run),
+    graph("drop-dead", drop_dead::run),
+    graph("fold-products", fold_products::run),
+    graph("make-gemm", fold_products::to_gemm),
+    graph("drop-dead", drop_dead::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
     model("lift-weights", lift_weights::run),

@@ -8,10 +8,18 @@ use onnx::{Edit, Model, Node};
 /// Runs one pass on the graph. A node of the text has the line it stands on as its origin; behind
 /// each node that is left stand the lines it answers for, the one shown first at the front.
 #[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    check_all(&[pass], graph, expect);
+}
+
+/// As [`check`], with several passes.
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
+pub(crate) fn check_all(passes: &[fn(&mut Edit<'_>)], graph: &str, expect: Expect) {
     let mut model = onnx::text::parse_graph(graph).expect("the graph of a test can be parsed");
-    model.edit(&mut |edit| pass(edit));
+    for pass in passes {
+        model.edit(&mut |edit| pass(edit));
+    }
     onnx::check::check(&model).expect("a pass leaves a valid model");
     expect.assert_eq(&text_with_lines(&model));
 }

@@ -42,7 +42,11 @@ pub(super) fn pool<'g>(
     let layout = Layout::new(x, axes);
     let pooling = Pooling { slides, pads, counts };
     let result = match monoid {
-        Monoid::Add if x.dtype() == DType::F32 => pooling.sum(layout.enter(x))?,
+        Monoid::Add if x.dtype() == DType::F32 && pooling.has_sum() => {
+            let x = layout.enter(x);
+            // What is divided by the number of places is a mean, which has an operator.
+            x.builder.composite("window_sum", [x], pooling.attrs(), |[x]| pooling.sum(x))
+        }
         Monoid::Max if pooling.has_max(x.dtype()) => pooling.max(layout.enter(x)),
         Monoid::Min if pooling.has_max(x.dtype()) && x.dtype().is_float() => {
             -pooling.max(-layout.enter(x))
@@ -123,9 +127,14 @@ impl Pooling<'_> {
         any_nan.select(x.constant(f64::NAN), largest)
     }
 
+    /// Whether a sum can be written with a table of ones.
+    fn has_sum(&self) -> bool {
+        self.window().iter().product::<i64>() <= MOST_ONES
+    }
+
     /// `Σ x = n · mean(x)` where `n` is a power of two, so that the product is exact; else the
     /// convolution of each channel with ones.
-    fn sum<'g>(&self, x: Expr<'g>) -> Option<Expr<'g>> {
+    fn sum<'g>(&self, x: Expr<'g>) -> Expr<'g> {
         let window = self.window();
         let places: i64 = window.iter().product();
         let is_power_of_two = places.count_ones() == 1;
@@ -134,7 +143,7 @@ impl Pooling<'_> {
             if self.pads.iter().any(|&pads| pads != (0, 0)) {
                 attrs.push(("count_include_pad", Attr::Int(1)));
             }
-            return Some(self.node("AveragePool", &[x], attrs) * places as f64);
+            return self.node("AveragePool", &[x], attrs) * places as f64;
         }
         let shape = x.shape();
         let channels = shape[1].known().filter(|channels| channels * places <= MOST_ONES);
@@ -148,15 +157,12 @@ impl Pooling<'_> {
             if channels != 1 {
                 attrs.push(("group", Attr::Int(channels)));
             }
-            return Some(self.node("Conv", &[x, ones(channels)], attrs));
-        }
-        if places > MOST_ONES {
-            return None;
+            return self.node("Conv", &[x, ones(channels)], attrs);
         }
         // With many channels, each is an array of its own.
         let apart = [&[x.builder.product(&shape[..2]), Dim::Known(1)], &shape[2..]].concat();
         let sums = self.node("Conv", &[x.reshape(&apart), ones(1)], Vec::new());
-        Some(sums.reshape(&[&shape[..2], &self.counts].concat()))
+        sums.reshape(&[&shape[..2], &self.counts].concat())
     }
 }
 

@@ -32,6 +32,19 @@ impl<'a> Op<'a> {
         self.attrs.push((name, value.into()));
         self
     }
+
+    fn into_node(self, output: ValueId, origin: OriginId) -> Node {
+        Node {
+            name: None,
+            domain: self.domain.into(),
+            op: self.name.into(),
+            inputs: self.inputs.into(),
+            outputs: SmallVec::from_slice(&[output]),
+            attrs: self.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect(),
+            origin,
+            metadata: Vec::new(),
+        }
+    }
 }
 
 impl Edit<'_> {
@@ -69,18 +82,34 @@ impl Edit<'_> {
     pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>, ty: Type) -> ValueId {
         let origin = self.joined_origin(index, fused);
         let output = self.values.add(Value { ty: Some(ty), ..Value::default() });
-        let node = Node {
-            name: None,
-            domain: op.domain.into(),
-            op: op.name.into(),
-            inputs: op.inputs.into(),
-            outputs: SmallVec::from_slice(&[output]),
-            attrs: op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect(),
-            origin,
-            metadata: Vec::new(),
-        };
+        let node = op.into_node(output, origin);
         self.inserted.entry(index).or_default().push(node);
         output
+    }
+
+    /// Makes a node another operator with results of other types, in the order of the old ones. What
+    /// reads an old result reads what `restore` makes of the new one, right behind the node.
+    pub fn rewrite_results(
+        &mut self,
+        index: usize,
+        fused: &[usize],
+        op: Op<'_>,
+        types: Vec<Type>,
+        restore: &dyn Fn(ValueId) -> Op<'static>,
+    ) -> Vec<ValueId> {
+        self.rewrite(index, fused, op);
+        let origin = self.graph.nodes[index].origin;
+        let mut made = Vec::new();
+        for (position, ty) in types.into_iter().enumerate() {
+            let new = self.values.add(Value { ty: Some(ty), ..Value::default() });
+            let old = std::mem::replace(&mut self.graph.nodes[index].outputs[position], new);
+            self.producers.remove(&old);
+            self.producers.insert(new, index);
+            let node = restore(new).into_node(old, origin);
+            self.inserted.entry(index + 1).or_default().push(node);
+            made.push(new);
+        }
+        made
     }
 
     /// A constant that a pass computed for the node at `index`, which answers for `fused` too. It is

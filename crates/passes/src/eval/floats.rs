@@ -1,0 +1,110 @@
+//! Operators on floats whose result is the same in every runtime for the numbers at hand.
+
+use onnx::{Attr, DType, Tensor};
+
+use super::{broadcast_indices, strided_indices};
+
+/// The result of `op` on constants. `None` where runtimes may differ: which of two zeros or NaN is
+/// larger, how a number outside an integer's range is cast, in which order rounded terms are added.
+pub(super) fn eval(
+    op: &str,
+    node: &onnx::Node,
+    operands: &[&Tensor],
+    dtype: DType,
+    shape: Vec<i64>,
+) -> Option<Tensor> {
+    match (op, operands) {
+        ("Floor" | "Ceil", [x]) => {
+            let function = if op == "Floor" { f64::floor } else { f64::ceil };
+            let values: Vec<f64> = x.floats()?.into_iter().map(function).collect();
+            Tensor::of_floats(dtype, shape, &values)
+        }
+        ("IsNaN", [x]) => {
+            let flags: Vec<i64> = x.floats()?.iter().map(|x| x.is_nan().into()).collect();
+            Tensor::of_ints(dtype, shape, &flags)
+        }
+        ("Cast", [x]) if dtype.is_signed_int() && dtype.bits() >= 32 => {
+            let is_in_range = |value: &f64| value.abs() < f64::from(1 << 30);
+            let values = x.floats()?;
+            let ints: Vec<i64> = values.iter().map(|&value| value as i64).collect();
+            values.iter().all(is_in_range).then(|| Tensor::of_ints(dtype, shape, &ints))?
+        }
+        ("Max" | "Min", [x, y]) => extreme(op, x, y, dtype, shape),
+        ("Relu", [x]) => {
+            extreme("Max", x, &Tensor::of_floats(dtype, Vec::new(), &[0.0])?, dtype, shape)
+        }
+        ("ReduceSum", [x, axes]) => sum(node, x, &axes.ints()?, dtype, shape),
+        _ => None,
+    }
+}
+
+fn extreme(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    let (a, b) = (x.floats()?, y.floats()?);
+    let join = |(&i, &j): (&usize, &usize)| {
+        let (a, b) = (a[i], b[j]);
+        let differ = a.is_sign_negative() != b.is_sign_negative();
+        if a.is_nan() || b.is_nan() || (a == 0.0 && b == 0.0 && differ) {
+            return None;
+        }
+        Some(if op == "Max" { a.max(b) } else { a.min(b) })
+    };
+    let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect::<Option<_>>()?;
+    Tensor::of_floats(dtype, shape, &values)
+}
+
+/// A sum whose terms add up without rounding in any order.
+fn sum(
+    node: &onnx::Node,
+    x: &Tensor,
+    axes: &[i64],
+    dtype: DType,
+    shape: Vec<i64>,
+) -> Option<Tensor> {
+    let digits = match dtype {
+        DType::F32 => 24,
+        DType::F64 => 53,
+        _ => return None,
+    };
+    let rank = x.shape.len() as i64;
+    let axes: Vec<usize> = axes
+        .iter()
+        .map(|&axis| usize::try_from(if axis < 0 { axis + rank } else { axis }).ok())
+        .collect::<Option<_>>()?;
+    if axes.is_empty() || node.attr("noop_with_empty_axes") == Some(&Attr::Int(1)) {
+        return None;
+    }
+    let values = x.floats()?;
+    let stride = |axis: usize| -> i64 { x.shape[axis + 1..].iter().product() };
+    let part = |of: &dyn Fn(usize) -> bool| {
+        let chosen: Vec<usize> = (0..x.shape.len()).filter(|&axis| of(axis)).collect();
+        let sizes: Vec<i64> = chosen.iter().map(|&axis| x.shape[axis]).collect();
+        let strides: Vec<i64> = chosen.iter().map(|&axis| stride(axis)).collect();
+        strided_indices(&sizes, &strides)
+    };
+    let inner = part(&|axis| axes.contains(&axis));
+    let outer = part(&|axis| !axes.contains(&axis));
+    let total = |&start: &usize| exact_sum(inner.iter().map(|&at| values[start + at]), digits);
+    let sums: Vec<f64> = outer.iter().map(total).collect::<Option<_>>()?;
+    Tensor::of_floats(dtype, shape, &sums)
+}
+
+/// The sum, where every partial sum has at most so many binary digits.
+fn exact_sum(values: impl Iterator<Item = f64> + Clone, digits: i32) -> Option<f64> {
+    let last_digit = |value: f64| {
+        let mantissa = value.to_bits() & ((1 << 52) - 1) | (1 << 52);
+        let exponent = (value.to_bits() >> 52 & 0x7ff) as i32;
+        exponent + mantissa.trailing_zeros() as i32
+    };
+    let nonzero = || values.clone().filter(|&value| value != 0.0);
+    if values.clone().any(|value| !value.is_finite() || value.is_subnormal()) {
+        return None;
+    }
+    let Some(lowest) = nonzero().map(last_digit).min() else {
+        // The sign of a sum of zeros is that of positive ones.
+        return Some(0.0);
+    };
+    let largest: f64 = nonzero().map(f64::abs).sum();
+    let quantum = 2f64.powi(lowest - 1075);
+    (largest / quantum <= 2f64.powi(digits)).then(|| values.sum())
+}

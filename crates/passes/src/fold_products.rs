@@ -1,0 +1,526 @@
+//! `fold-products`: constants that scale or shift what a convolution or a product of matrices reads or
+//! makes go into its weights and its bias.
+//!
+//! `(W ∗ x + b) · s + t = (W · s) ∗ x + (b · s + t)`, for constants with one number a channel. Each
+//! weight is rounded once more, so results are those of the formula up to the rounding of the type.
+
+use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+
+/// Larger weights that others read too are not copied.
+const MOST_SHARED: usize = 1 << 14;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if !edit.node(index).domain.is_empty() {
+            continue;
+        }
+        match &*edit.node(index).op {
+            "Add" | "Sub" | "Mul" | "Div" => {
+                if fold_behind(edit, index).is_none() {
+                    fold_behind_sum(edit, index);
+                }
+            }
+            "Conv" | "MatMul" => while fold_before(edit, index).is_some() {},
+            _ => {}
+        }
+    }
+}
+
+/// A product with constant weights, and the axis of channels.
+struct Product {
+    index: usize,
+    x: ValueId,
+    weights: ValueId,
+    bias: Option<ValueId>,
+    /// The axis of the weights with the channels of the result.
+    weight_axis: usize,
+    /// The axis of the result with its channels.
+    axis: usize,
+    channels: usize,
+}
+
+impl Product {
+    fn of(edit: &Edit<'_>, index: usize) -> Option<Product> {
+        let node = edit.node(index);
+        if !node.domain.is_empty() {
+            return None;
+        }
+        let (x, weights) = (edit.input(index, 0)?, edit.input(index, 1)?);
+        let result = edit.ty(node.outputs[0])?;
+        if !matches!(result.dtype, DType::F32 | DType::F64) {
+            return None;
+        }
+        let tensor = edit.tensor(weights)?;
+        let group = node.attr("group").map_or(1, |group| match group {
+            Attr::Int(group) => *group,
+            _ => 0,
+        });
+        let (weight_axis, axis) = match &*node.op {
+            "Conv" => (0, 1),
+            "ConvTranspose" if group == 1 => (1, 1),
+            "MatMul" if tensor.shape.len() == 2 => (1, result.rank().checked_sub(1)?),
+            _ => return None,
+        };
+        let channels = usize::try_from(*tensor.shape.get(weight_axis)?).ok()?;
+        if !result.shape.get(axis)?.is(channels as i64) {
+            return None;
+        }
+        let bias = edit.input(index, 2);
+        if bias.is_some_and(|bias| edit.tensor(bias).is_none()) {
+            return None;
+        }
+        Some(Product { index, x, weights, bias, weight_axis, axis, channels })
+    }
+
+    fn has_room_for_bias(&self, edit: &Edit<'_>) -> bool {
+        &*edit.node(self.index).op != "MatMul"
+    }
+
+    /// Whether other weights may be written in place of these.
+    fn may_copy_weights(&self, edit: &Edit<'_>) -> bool {
+        let large = edit.tensor(self.weights).is_some_and(|tensor| tensor.len() > MOST_SHARED);
+        !(large && edit.reads(self.weights) > 1)
+    }
+
+    /// The bias, zeros where there is none.
+    fn bias(&self, edit: &Edit<'_>) -> Option<Vec<f64>> {
+        match self.bias {
+            Some(bias) => edit.tensor(bias)?.floats(),
+            None => Some(vec![0.0; self.channels]),
+        }
+    }
+}
+
+/// `y · s + t` of what a product makes, where nothing else reads it.
+fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let (value, constant) = beside_constant(edit, index)?;
+    let is_reversed = edit.input(index, 0) == Some(constant);
+    let product = Product::of(edit, edit.producer(value)?)?;
+    let result = edit.ty(edit.node(index).outputs[0])?;
+    if edit.reads(value) != 1 || edit.ty(value)? != result {
+        return None;
+    }
+    let dtype = result.dtype;
+    let numbers = of_channels(edit.tensor(constant)?, &result.shape, product.axis)?;
+    let minus: Vec<f64> = numbers.iter().map(|number| -number).collect();
+    let (scale, shift) = match (&*edit.node(index).op, is_reversed) {
+        ("Add", _) => (None, Some(numbers)),
+        ("Sub", false) => (None, Some(minus)),
+        ("Sub", true) => (Some(vec![-1.0; product.channels]), Some(numbers)),
+        ("Mul", _) => (Some(numbers), None),
+        ("Div", false) => (Some(numbers.iter().map(|number| 1.0 / number).collect()), None),
+        _ => return None,
+    };
+    if shift.is_some() && !product.has_room_for_bias(edit) {
+        return None;
+    }
+
+    let mut weights = product.weights;
+    let mut bias = product.bias(edit)?;
+    if let Some(scale) = &scale {
+        if !product.may_copy_weights(edit) {
+            return None;
+        }
+        let scaled = scaled(edit.tensor(weights)?, product.weight_axis, scale)?;
+        weights = edit.constant(index, &[product.index], scaled, &[weights, constant]);
+        bias.iter_mut().zip(scale).for_each(|(bias, scale)| *bias *= scale);
+    }
+    if let Some(shift) = &shift {
+        bias.iter_mut().zip(shift).for_each(|(bias, shift)| *bias += shift);
+    }
+    let needs_bias = product.bias.is_some() || shift.is_some();
+    let bias = if needs_bias {
+        let from: Vec<ValueId> = product.bias.into_iter().chain([constant]).collect();
+        let tensor = finite(dtype, vec![product.channels as i64], &bias)?;
+        Some(edit.constant(index, &[product.index], tensor, &from))
+    } else {
+        None
+    };
+    rewrite(edit, index, &product, &[Some(product.x), Some(weights), bias], &[product.index]);
+    Some(())
+}
+
+/// `(x · W + b) · s` is `x · (W · s) + b · s`, of a product of matrices, which has no bias.
+fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    if &*edit.node(index).op != "Mul" {
+        return None;
+    }
+    let (value, scale) = beside_constant(edit, index)?;
+    let sum = edit.producer(value)?;
+    let is_sum = edit.node(sum).domain.is_empty() && &*edit.node(sum).op == "Add";
+    let (made, bias) = beside_constant(edit, sum).filter(|_| is_sum)?;
+    let product = Product::of(edit, edit.producer(made)?)?;
+    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
+    let is_one_type = edit.ty(made)? == &ty && edit.ty(value)? == &ty;
+    let is_read_once = edit.reads(made) == 1 && edit.reads(value) == 1;
+    if !is_one_type || !is_read_once || !product.may_copy_weights(edit) {
+        return None;
+    }
+    let factors = of_channels(edit.tensor(scale)?, &ty.shape, product.axis)?;
+    let shift = of_channels(edit.tensor(bias)?, &ty.shape, product.axis)?;
+    let shift: Vec<f64> =
+        shift.iter().zip(&factors).map(|(shift, factor)| shift * factor).collect();
+    let weights = scaled(edit.tensor(product.weights)?, product.weight_axis, &factors)?;
+    let shift = finite(ty.dtype, vec![product.channels as i64], &shift)?;
+    let fused = [product.index, sum];
+    let weights = edit.constant(index, &fused, weights, &[product.weights, scale]);
+    let shift = edit.constant(index, &fused, shift, &[bias, scale]);
+    let op = Op::new("MatMul", &[product.x, weights]);
+    let made = edit.insert(index, &fused, op, ty);
+    edit.rewrite(index, &fused, Op::new("Add", &[made, shift]));
+    Some(())
+}
+
+/// The operand of a node that is no constant, and the one that is.
+fn beside_constant(edit: &Edit<'_>, index: usize) -> Option<(ValueId, ValueId)> {
+    let (first, second) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    match (edit.tensor(first), edit.tensor(second)) {
+        (None, Some(_)) => Some((first, second)),
+        (Some(_), None) => Some((second, first)),
+        _ => None,
+    }
+}
+
+/// `x · s + t` of what a product reads, where nothing else reads it. What is padded is padded with
+/// zeros, so a shift goes through where nothing is.
+fn fold_before(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let product = Product::of(edit, index)?;
+    let before = edit.producer(product.x)?;
+    let node = edit.node(before);
+    if !node.domain.is_empty() || edit.reads(product.x) != 1 {
+        return None;
+    }
+    let (value, constant) = beside_constant(edit, before)?;
+    let is_reversed = edit.input(before, 0) == Some(constant);
+    let ty = edit.ty(product.x)?.clone();
+    let is_convolution = &*edit.node(index).op == "Conv";
+    let axis = if is_convolution { 1 } else { ty.rank().checked_sub(1)? };
+    if edit.ty(value)? != &ty || !product.may_copy_weights(edit) {
+        return None;
+    }
+    let numbers = of_channels(edit.tensor(constant)?, &ty.shape, axis)?;
+    let tensor = edit.tensor(product.weights)?;
+    match (&*node.op, is_reversed) {
+        ("Mul", _) | ("Div", false) => {
+            let factors: Vec<f64> = match &*node.op {
+                "Mul" => numbers,
+                _ => numbers.iter().map(|number| 1.0 / number).collect(),
+            };
+            let scaled = if is_convolution {
+                scaled_of_groups(tensor, &factors)?
+            } else {
+                scaled(tensor, 0, &factors)?
+            };
+            let from = [product.weights, constant];
+            let weights = edit.constant(index, &[before], scaled, &from);
+            rewrite(edit, index, &product, &[Some(value), Some(weights), product.bias], &[before]);
+        }
+        ("Add", _) | ("Sub", false) if is_convolution && !is_padded(edit, index) => {
+            let sign = if &*node.op == "Sub" { -1.0 } else { 1.0 };
+            let shift: Vec<f64> = numbers.iter().map(|number| sign * number).collect();
+            let mut bias = product.bias(edit)?;
+            add_weighted(&mut bias, tensor, &shift)?;
+            let from: Vec<ValueId> =
+                product.bias.into_iter().chain([product.weights, constant]).collect();
+            let bias = finite(ty.dtype, vec![product.channels as i64], &bias)?;
+            let bias = edit.constant(index, &[before], bias, &from);
+            let inputs = [Some(value), Some(product.weights), Some(bias)];
+            rewrite(edit, index, &product, &inputs, &[before]);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Makes a node the product, on other operands.
+fn rewrite(
+    edit: &mut Edit<'_>,
+    index: usize,
+    product: &Product,
+    inputs: &[Option<ValueId>],
+    fused: &[usize],
+) {
+    let node = edit.node(product.index).clone();
+    let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+    let attrs = node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
+    let op = Op { domain: "", name: &node.op, inputs: inputs[..given].to_vec(), attrs };
+    edit.rewrite(index, fused, op);
+}
+
+/// One number for each channel, of a constant that is spread over all other axes.
+fn of_channels(constant: &Tensor, shape: &[Dim], axis: usize) -> Option<Vec<f64>> {
+    let lead = shape.len().checked_sub(constant.shape.len())?;
+    let channels = usize::try_from(shape.get(axis)?.known()?).ok()?;
+    let is_spread = |(own, &size): (usize, &i64)| size == 1 || own + lead == axis;
+    if !constant.shape.iter().enumerate().all(is_spread) {
+        return None;
+    }
+    let numbers = constant.floats()?;
+    if !numbers.iter().all(|number| number.is_finite()) {
+        return None;
+    }
+    match numbers[..] {
+        [number] => Some(vec![number; channels]),
+        _ => (numbers.len() == channels).then_some(numbers),
+    }
+}
+
+/// A tensor whose slices along an axis are multiplied.
+fn scaled(tensor: &Tensor, axis: usize, factors: &[f64]) -> Option<Tensor> {
+    let inner: i64 = tensor.shape.get(axis + 1..)?.iter().product();
+    scaled_by(tensor, |place| factors.get(place / inner.max(1) as usize % factors.len()).copied())
+}
+
+/// The weights of a convolution, whose channels of `x` are multiplied; each group has its own.
+fn scaled_of_groups(weights: &Tensor, factors: &[f64]) -> Option<Tensor> {
+    let places = Places::of(weights, factors.len())?;
+    scaled_by(weights, |place| factors.get(places.channel(place)).copied())
+}
+
+fn scaled_by(tensor: &Tensor, factor: impl Fn(usize) -> Option<f64>) -> Option<Tensor> {
+    let values = tensor.floats()?.into_iter().enumerate();
+    let values: Vec<f64> =
+        values.map(|(place, value)| Some(value * factor(place)?)).collect::<Option<_>>()?;
+    finite(tensor.dtype, tensor.shape.clone(), &values)
+}
+
+/// Adds, for each channel of the result, what a shift of the channels of `x` makes.
+fn add_weighted(bias: &mut [f64], weights: &Tensor, shift: &[f64]) -> Option<()> {
+    let places = Places::of(weights, shift.len())?;
+    for (place, weight) in weights.floats()?.into_iter().enumerate() {
+        *bias.get_mut(place / places.of_result)? += weight * shift.get(places.channel(place))?;
+    }
+    Some(())
+}
+
+/// Where the channels of `x` stand in the weights of a convolution.
+struct Places {
+    /// How many weights a channel of the result has.
+    of_result: usize,
+    /// How many weights a pair of channels has.
+    of_pair: usize,
+    of_group: usize,
+    results_of_group: usize,
+}
+
+impl Places {
+    fn of(weights: &Tensor, channels: usize) -> Option<Places> {
+        let shape: Vec<usize> =
+            weights.shape.iter().map(|&size| usize::try_from(size).ok()).collect::<Option<_>>()?;
+        let [results, of_group, window @ ..] = &shape[..] else {
+            return None;
+        };
+        let groups = channels.checked_div(*of_group)?;
+        let of_pair: usize = window.iter().product();
+        let results_of_group = results.checked_div(groups)?;
+        let fits = results_of_group > 0 && of_pair > 0;
+        fits.then_some(Places {
+            of_result: of_group * of_pair,
+            of_pair,
+            of_group: *of_group,
+            results_of_group,
+        })
+    }
+
+    /// The channel of `x` that a weight is for.
+    fn channel(&self, place: usize) -> usize {
+        let group = place / self.of_result / self.results_of_group;
+        group * self.of_group + place % self.of_result / self.of_pair
+    }
+}
+
+/// A tensor of these numbers, where the type holds each of them with all its digits.
+fn finite(dtype: DType, shape: Vec<i64>, values: &[f64]) -> Option<Tensor> {
+    let (least, most) = match dtype {
+        DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),
+        _ => (f64::MIN_POSITIVE, f64::MAX),
+    };
+    let holds = |value: &f64| *value == 0.0 || (least..=most).contains(&value.abs());
+    values.iter().all(holds).then(|| Tensor::of_floats(dtype, shape, values))?
+}
+
+fn is_padded(edit: &Edit<'_>, index: usize) -> bool {
+    let node = edit.node(index);
+    let pads = node.attr("pads");
+    let has_pads = pads.is_some_and(|pads| match pads {
+        Attr::Ints(pads) => pads.iter().any(|&pad| pad != 0),
+        _ => true,
+    });
+    has_pads || node.attr("auto_pad").is_some()
+}
+
+/// `x · W + b` of matrices is one `Gemm`.
+pub(crate) fn to_gemm(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        let node = edit.node(index);
+        if node.domain.is_empty() && &*node.op == "Add" {
+            gemm(edit, index);
+        }
+    }
+}
+
+fn gemm(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let is_product = |&operand: &usize| {
+        let product = edit.producer(operands[operand]);
+        product.is_some_and(|product| {
+            let node = edit.node(product);
+            node.domain.is_empty() && &*node.op == "MatMul"
+        }) && edit.reads(operands[operand]) == 1
+    };
+    let operand = [0, 1].into_iter().find(is_product)?;
+    let (value, bias) = (operands[operand], operands[1 - operand]);
+    let product = edit.producer(value)?;
+    let (a, b) = (edit.input(product, 0)?, edit.input(product, 1)?);
+    let ty = |id: ValueId| edit.ty(id);
+    let are_matrices = ty(a)?.rank() == 2 && ty(b)?.rank() == 2;
+    let result: &Type = ty(edit.node(index).outputs[0])?;
+    let has_kernel =
+        onnx::kernels::support("Gemm", edit.opset(), result.dtype) == onnx::kernels::Support::Yes;
+    // The runtime has a bias of one row at most quickly.
+    let bias_shape = &ty(bias)?.shape;
+    let is_row = match &bias_shape[..] {
+        [columns] => *columns == result.shape[1],
+        [rows, columns] => rows.is(1) && *columns == result.shape[1],
+        _ => false,
+    };
+    if !are_matrices || !has_kernel || !is_row || ty(value)? != result {
+        return None;
+    }
+    if !matches!(result.dtype, DType::F32 | DType::F64) {
+        return None;
+    }
+    edit.rewrite(index, &[product], Op::new("Gemm", &[a, b, bias]));
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, check_all};
+
+    #[test]
+    fn a_norm_behind_a_convolution_goes_into_its_weights() {
+        check_all(
+            &[super::run, crate::drop_dead::run],
+            "graph g(x:f32[1,1,4]) -> (y)
+%0:f32[1,2,4] = Conv(x, [[[1.0]], [[2.0]]])
+%1:f32[1,2,4] = Sub(%0, [[1.0], [2.0]])
+%2:f32[1,2,4] = Mul(%1, [[3.0], [0.5]])
+y:f32[1,2,4] = Add(%2, [[[4.0], [5.0]]])",
+            expect![[r#"
+                graph g(x:f32[1,1,4]) -> (y)
+                y:f32[1,2,4] = Conv(x, [[[3.0]], [[1.0]]], [1.0, 4.0])  # 5 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_not_one_number_a_channel_or_is_read_twice_stays() {
+        check(
+            super::run,
+            "graph g(x:f32[1,1,2]) -> (y, z, u)
+%0:f32[1,2,2] = Conv(x, [[[1.0]], [[2.0]]])
+y:f32[1,2,2] = Add(%0, [1.0, 2.0])
+%1:f32[1,2,2] = Conv(x, [[[3.0]], [[2.0]]])
+z:f32[1,2,2] = Mul(%1, [[1.0], [2.0]])
+u:f32[1,2,2] = Relu(%1)",
+            expect![[r#"
+                graph g(x:f32[1,1,2]) -> (y, z, u)
+                %0 = Conv(x, [[[1.0]], [[2.0]]])  # 2
+                y:f32[1,2,2] = Add(%0, [1.0, 2.0])  # 3
+                %1 = Conv(x, [[[3.0]], [[2.0]]])  # 4
+                z:f32[1,2,2] = Mul(%1, [[1.0], [2.0]])  # 5
+                u:f32[1,2,2] = Relu(%1)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_shift_before_a_convolution_goes_in_where_nothing_is_padded() {
+        check_all(
+            &[super::run, crate::drop_dead::run],
+            "graph g(x:f32[1,2,4]) -> (y, z)
+%0:f32[1,2,4] = Mul(x, [[10.0], [100.0]])
+%1:f32[1,2,4] = Add(%0, [[1.0], [2.0]])
+y:f32[1,1,4] = Conv(%1, [[[3.0], [5.0]]])
+%2:f32[1,2,4] = Add(x, [[1.0], [2.0]])
+z:f32[1,1,4] = Conv(%2, [[[3.0, 1.0, 1.0], [5.0, 1.0, 1.0]]]) {pads=[1, 1]}",
+            expect![[r#"
+                graph g(x:f32[1,2,4]) -> (y, z)
+                y:f32[1,1,4] = Conv(x, [[[30.0], [500.0]]], [13.0])  # 4 2 3
+                %0 = Add(x, [[1.0], [2.0]])  # 5
+                z:f32[1,1,4] = Conv(%0, [[[3.0, 1.0, 1.0], [5.0, 1.0, 1.0]]]) {pads=[1, 1]}  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn groups_have_channels_of_their_own() {
+        check_all(
+            &[super::run, crate::drop_dead::run],
+            "graph g(x:f32[1,2,4]) -> (y)
+%0:f32[1,2,4] = Mul(x, [[10.0], [100.0]])
+%1:f32[1,2,4] = Sub(%0, [[1.0], [2.0]])
+y:f32[1,2,4] = Conv(%1, [[[3.0]], [[5.0]]], [0.5, 0.25]) {group=2}",
+            expect![[r#"
+                graph g(x:f32[1,2,4]) -> (y)
+                y:f32[1,2,4] = Conv(x, [[[30.0]], [[500.0]]], [-2.5, -9.75]) {group=2}  # 4 2 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_scale_behind_a_product_and_its_bias_goes_into_both() {
+        check_all(
+            &[super::run, crate::drop_dead::run],
+            "graph g(x:f32[3,4,1]) -> (y)
+%0:f32[3,4,2] = MatMul(x, [[1.0, 2.0]])
+%1:f32[3,4,2] = Add(%0, [3.0, 4.0])
+y:f32[3,4,2] = Mul([10.0, 100.0], %1)",
+            expect![[r#"
+                graph g(x:f32[3,4,1]) -> (y)
+                %0 = MatMul(x, [[10.0, 200.0]])  # 4 2 3
+                y:f32[3,4,2] = Add(%0, [30.0, 400.0])  # 4 2 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_scale_that_leaves_no_digits_stays() {
+        check(
+            super::run,
+            "graph g(x:f32[3,1]) -> (y, z)
+%0:f32[3,2] = MatMul(x, [[1e-30, 2.0]])
+y:f32[3,2] = Mul(%0, 1e-15)
+%1:f32[3,2] = MatMul(x, [[1.0, 3.0]])
+z:f32[3,2] = Mul(%1, [inf, 1.0])",
+            expect![[r#"
+                graph g(x:f32[3,1]) -> (y, z)
+                %0 = MatMul(x, [[1e-30, 2.0]])  # 2
+                y:f32[3,2] = Mul(%0, 1e-15)  # 3
+                %1 = MatMul(x, [[1.0, 3.0]])  # 4
+                z:f32[3,2] = Mul(%1, [inf, 1.0])  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_product_of_matrices_and_a_row_is_one_node() {
+        check_all(
+            &[super::to_gemm, crate::drop_dead::run],
+            "graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
+%0:f32[3,2] = MatMul(x, w)
+y:f32[3,2] = Add(b, %0)
+%1:f32[3,2] = MatMul(x, w)
+z:f32[3,2] = Add(%1, m)",
+            expect![[r#"
+                graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
+                y:f32[3,2] = Gemm(x, w, b)  # 3 2
+                %0 = MatMul(x, w)  # 4
+                z:f32[3,2] = Add(%0, m)  # 5
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! Means over windows.
+
+use onnx::{Attr, Edit, Op, ValueId};
+
+use crate::pattern::{Pattern, either, hole, node, number, spread, uniform};
+use crate::rewrite::{Declined, Found, Rewrite};
+
+pub(super) const REWRITES: &[Rewrite] =
+    &[Rewrite { name: "fuse-average-pool", pattern: average, replacement: to_average_pool }];
+
+/// `Σ x / n` over windows, or `Σ x / Σ 1` where the padding does not count; transposed before it is
+/// divided where the channels come last.
+fn average() -> Pattern {
+    let sum = node("window_sum", &[&hole("x")]).named("sum");
+    let sum = either(&[&node("Transpose", &[&sum]).named("turned"), &sum]);
+    let counts = node("window_sum", &[&hole("ones")]).named("counts");
+    let counts = either(&[&node("Transpose", &[&counts]).named("turned counts"), &counts]);
+    either(&[&(&sum / number("count")), &(&sum * number("part")), &(&sum / &spread(&counts))])
+}
+
+fn to_average_pool(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let sum = found.node("sum")?.clone();
+    let ty = found.ty(found.value("sum")?)?;
+    let ints = |name: &str| match sum.attr(name) {
+        Some(Attr::Ints(ints)) => ints.to_vec(),
+        _ => Vec::new(),
+    };
+    let (window, pads) = (ints("kernel_shape"), ints("pads"));
+    if sum.attr("dilations").is_some() {
+        return Err("the windows have gaps".into());
+    }
+    if pads.iter().zip(window.iter().cycle()).any(|(pad, size)| pad >= size) {
+        return Err("a window may lie in the padding alone".into());
+    }
+    let places = window.iter().product::<i64>() as f64;
+    let all_places_count = match (found.maybe("counts"), found.maybe("count")) {
+        (Some(_), _) => {
+            expect_same_windows(found, &sum, x)?;
+            false
+        }
+        (None, Some(_)) => found.number("count")? == places,
+        (None, None) => found.number("part")? == f64::from((1.0 / places) as f32),
+    };
+    if found.maybe("counts").is_none() && !all_places_count {
+        return Err("the divisor is not the number of places".into());
+    }
+    let whole = found.maybe("turned").unwrap_or(found.value("sum")?);
+    if found.ty(whole)? != found.ty(found.result())? {
+        return Err("the divisor has more axes than the sum".into());
+    }
+    found.expect_kernel("AveragePool", x)?;
+    let mut op = Op::new("AveragePool", &[x]).attr("kernel_shape", &window[..]);
+    for (name, values) in [("strides", ints("strides")), ("pads", pads.clone())] {
+        if !values.is_empty() {
+            op = op.attr(name, &values[..]);
+        }
+    }
+    if all_places_count && !pads.is_empty() {
+        op = op.attr("count_include_pad", 1);
+    }
+    let Some(turned) = found.maybe("turned") else {
+        return Ok(op);
+    };
+    let perm = perm_of(found.edit, turned).ok_or("the order is not known")?;
+    let pooled = found.emit(op, ty);
+    Ok(Op::new("Transpose", &[pooled]).attr("perm", perm))
+}
+
+/// Declines unless the divisor counts, for each window, its places that are not padding.
+fn expect_same_windows(
+    found: &Found<'_, '_>,
+    sum: &onnx::Node,
+    x: ValueId,
+) -> Result<(), Declined> {
+    let counts = found.node("counts")?;
+    let is_same = ["kernel_shape", "strides", "pads", "dilations"]
+        .into_iter()
+        .all(|name| counts.attr(name) == sum.attr(name));
+    let ones = found.value("ones")?;
+    let is_same = is_same && found.ty(ones)?.shape[2..] == found.ty(x)?.shape[2..];
+    let perm = |name: &str| found.maybe(name).and_then(|turned| perm_of(found.edit, turned));
+    if !is_same || perm("turned") != perm("turned counts") {
+        return Err("the divisor is over other windows".into());
+    }
+    // A broadcast number is as good as an array of them.
+    let mut source = ones;
+    while let Some(index) = found.edit.producer(source)
+        && matches!(&*found.edit.node(index).op, "Expand" | "Reshape" | "Unsqueeze" | "Transpose")
+        && let Some(operand) = found.edit.input(index, 0)
+    {
+        source = operand;
+    }
+    if found.edit.tensor(source).and_then(uniform) != Some(1.0) {
+        return Err("the divisor is no count".into());
+    }
+    Ok(())
+}
+
+fn perm_of(edit: &Edit<'_>, transposed: ValueId) -> Option<Attr> {
+    edit.node(edit.producer(transposed)?).attr("perm").cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_sum_over_its_places_is_a_mean_and_padding_counts() {
+        check(
+            crate::fuse::pools,
+            "graph g(x:f32[1,2,8,8]) -> (y)
+%0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
+%1:f32[1,4,4,2] = Transpose(%0) {perm=[0, 2, 3, 1]}
+y:f32[1,4,4,2] = Div(%1, 9.0)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y)
+                %0 = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 2
+                %1 = Transpose(%0) {perm=[0, 2, 3, 1]}  # 3
+                %2 = AveragePool(x) {count_include_pad=1, kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 4 2 3
+                y:f32[1,4,4,2] = Transpose(%2) {perm=[0, 2, 3, 1]}  # 4 2 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_over_a_sum_of_ones_is_a_mean_without_padding() {
+        check(
+            crate::fuse::pools,
+            "graph g(x:f32[1,2,8,8]) -> (y)
+%0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
+%1:f32[1,1,8,8] = Expand(1.0, [1, 1, 8, 8]:i64)
+%2:f32[1,1,4,4] = jax2onnx.composite::window_sum(%1) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
+y:f32[1,2,4,4] = Div(%0, %2)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y)
+                %0 = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 2
+                %1 = Expand(1.0, [1, 1, 8, 8]:i64)  # 3
+                %2 = jax2onnx.composite::window_sum(%1) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 4
+                y:f32[1,2,4,4] = AveragePool(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 5 2 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn over_other_windows_or_another_number_it_is_none() {
+        check(
+            crate::fuse::pools,
+            "graph g(x:f32[1,2,8,8]) -> (y, z)
+%0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
+%1:f32[1,1,8,8] = Expand(1.0, [1, 1, 8, 8]:i64)
+%2:f32[1,1,4,4] = jax2onnx.composite::window_sum(%1) {kernel_shape=[3, 3], pads=[0, 0, 1, 1], strides=[2, 2]}
+y:f32[1,2,4,4] = Div(%0, %2)
+z:f32[1,2,4,4] = Div(%0, 8.0)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y, z)
+                %0 = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 2
+                %1 = Expand(1.0, [1, 1, 8, 8]:i64)  # 3
+                %2 = jax2onnx.composite::window_sum(%1) {kernel_shape=[3, 3], pads=[0, 0, 1, 1], strides=[2, 2]}  # 4
+                y:f32[1,2,4,4] = Div(%0, %2)  # 5
+                z:f32[1,2,4,4] = Div(%0, 8.0)  # 6
+            "#]],
+        );
+    }
+}

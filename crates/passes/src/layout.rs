@@ -1,0 +1,331 @@
+//! `move-transposes`: arrays are kept in the order of axes in which fewest are transposed.
+//!
+//! JAX convolves with the channels last, ONNX with the channels first, so a convolution stands
+//! between two transposes. What lies between two convolutions does not mind the order: elementwise
+//! operators, sums of branches, joins, reductions. Such operators and what they read and make are a
+//! region; each region gets the one order in which the fewest transposes are left at its border.
+
+mod carry;
+mod order;
+mod regions;
+mod role;
+
+use onnx::{Edit, ValueId};
+use rustc_hash::FxHashMap;
+
+pub(crate) use order::Order;
+use regions::Regions;
+use role::Role;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    let has_transposes = (0..edit.len()).any(|index| &*edit.node(index).op == "Transpose");
+    if !has_transposes {
+        return;
+    }
+    let mut regions = Regions::of(edit);
+    regions.choose();
+    let mut mover =
+        Mover { regions: &regions, stored: FxHashMap::default(), constants: FxHashMap::default() };
+    for index in 0..edit.len() {
+        match &regions.roles[index] {
+            Role::Member => mover.member(edit, index),
+            Role::Sink(axes) => mover.sink(edit, index, axes),
+            Role::Transpose(_) | Role::Source(_) | Role::Fixed => {}
+        }
+    }
+}
+
+/// Carries the nodes of regions over to their orders.
+struct Mover<'r> {
+    regions: &'r Regions,
+    /// What stands for a value in the order of its region, and the node whose part its readers take
+    /// over.
+    stored: FxHashMap<ValueId, (ValueId, Option<usize>)>,
+    constants: FxHashMap<(ValueId, Order), ValueId>,
+}
+
+impl Mover<'_> {
+    fn member(&mut self, edit: &mut Edit<'_>, index: usize) {
+        let outputs = edit.node(index).outputs.clone();
+        let Some(order) = self.order_of(outputs[0]) else {
+            return;
+        };
+        let node = edit.node(index).clone();
+        let mut fused = Vec::new();
+        let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
+            self.operand(edit, index, value, &order, &mut fused)
+        });
+        let types =
+            outputs.iter().filter_map(|&id| edit.ty(id)).map(|ty| order.apply_to(ty)).collect();
+        let back = order.inverse();
+        let made = edit.rewrite_results(index, &fused, op, types, &|value| back.transpose(value));
+        self.stored.extend(outputs.into_iter().zip(made.into_iter().map(|value| (value, None))));
+    }
+
+    fn sink(&mut self, edit: &mut Edit<'_>, index: usize, axes: &[usize]) {
+        let Some(operand) = edit.input(index, 0) else {
+            return;
+        };
+        let Some(order) = self.order_of(operand).filter(|order| order.keeps(axes)) else {
+            return;
+        };
+        let node = edit.node(index).clone();
+        let mut fused = Vec::new();
+        let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
+            self.operand(edit, index, value, &order, &mut fused)
+        });
+        edit.rewrite(index, &fused, op);
+    }
+
+    /// The order of the region of a value, where it is not the one that it has.
+    fn order_of(&self, value: ValueId) -> Option<Order> {
+        let region = self.regions.region(value)?;
+        (!region.order.is_unchanged()).then(|| region.order.clone())
+    }
+
+    /// What a node reads for an operand in the order of its region.
+    fn operand(
+        &mut self,
+        edit: &mut Edit<'_>,
+        reader: usize,
+        value: ValueId,
+        order: &Order,
+        fused: &mut Vec<usize>,
+    ) -> ValueId {
+        let Some(ty) = edit.ty(value).cloned() else {
+            return value;
+        };
+        if let Some(tensor) = edit.tensor(value) {
+            if tensor.len() == 1 && ty.rank() != order.rank() {
+                return value;
+            }
+            let key = (value, order.clone());
+            if let Some(&known) = self.constants.get(&key) {
+                return known;
+            }
+            let Some(moved) = order.apply_to_tensor(tensor) else {
+                return value;
+            };
+            let moved = edit.constant(reader, &[], moved, &[value]);
+            self.constants.insert(key, moved);
+            return moved;
+        }
+        if ty.rank() == 0 {
+            return value;
+        }
+        if ty.rank() != order.rank() {
+            return carry::widened(edit, value, reader, order).unwrap_or(value);
+        }
+        if let Some(&(stored, also)) = self.stored.get(&value) {
+            fused.extend(also);
+            return stored;
+        }
+        let (stored, also) = self.entering(edit, reader, value, order);
+        self.stored.insert(value, (stored, also));
+        fused.extend(also);
+        stored
+    }
+
+    /// What stands for a value in the order in which it is made.
+    fn made(&self, value: ValueId) -> ValueId {
+        let maker =
+            self.regions.maker(value).filter(|&maker| self.regions.roles[maker] == Role::Member);
+        maker.and_then(|_| self.stored.get(&value)).map_or(value, |&(stored, _)| stored)
+    }
+
+    /// An array at the border of a region, in the order of the region.
+    fn entering(
+        &mut self,
+        edit: &mut Edit<'_>,
+        reader: usize,
+        value: ValueId,
+        order: &Order,
+    ) -> (ValueId, Option<usize>) {
+        let maker = self.regions.maker(value);
+        if let Some(maker) = maker
+            && let Some((from, _, own)) = self.regions.transpose(maker)
+        {
+            let whole = self.regions.stored_order(from, own.rank()).inverse().then(own).then(order);
+            let from = self.made(from);
+            if whole.is_unchanged() {
+                return (from, Some(maker));
+            }
+            if let Some(ty) = edit.ty(value).map(|ty| order.apply_to(ty)) {
+                return (edit.insert(reader, &[maker], whole.transpose(from), ty), None);
+            }
+        }
+        if let Some(maker) = maker
+            && let Role::Source(axes) = &self.regions.roles[maker]
+            && order.keeps(axes)
+            && let Some(made) = carry::made_in_order(edit, maker, reader, order)
+        {
+            return (made, None);
+        }
+        let Some(ty) = edit.ty(value).map(|ty| order.apply_to(ty)) else {
+            return (value, None);
+        };
+        (edit.insert(reader, &[], order.transpose(value), ty), None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use crate::testing;
+
+    /// As in the pipeline: what is moved is merged behind, and what is dead goes.
+    #[track_caller]
+    fn check(graph: &str, expect: Expect) {
+        testing::check_all(
+            &[super::run, crate::transposes::run, crate::drop_dead::run],
+            graph,
+            expect,
+        );
+    }
+
+    #[test]
+    fn what_is_between_two_convolutions_follows_their_order() {
+        check(
+            "graph g(x:f32[2,3,8,8]) -> (y)
+w = const f32[4,3,1,1]
+v = const f32[5,4,1,1]
+%0:f32[2,4,8,8] = Conv(x, w)
+%1:f32[2,8,8,4] = Transpose(%0) {perm=[0, 2, 3, 1]}
+%2:f32[2,8,8,4] = Add(%1, [1.0, 2.0, 3.0, 4.0])
+%3:f32[2,8,8,4] = Mul(%2, 0.5)
+%4:f32[2,8,8,4] = Relu(%3)
+%5:f32[2,4,8,8] = Transpose(%4) {perm=[0, 3, 1, 2]}
+y:f32[2,5,8,8] = Conv(%5, v)",
+            expect![[r#"
+                graph g(x:f32[2,3,8,8]) -> (y)
+                w = const f32[4,3,1,1]
+                v = const f32[5,4,1,1]
+                %0 = Conv(x, w)  # 4
+                %1 = Add(%0, [[[1.0]], [[2.0]], [[3.0]], [[4.0]]])  # 6 5
+                %2 = Mul(%1, 0.5)  # 7
+                %3 = Relu(%2)  # 8 9
+                y:f32[2,5,8,8] = Conv(%3, v)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn branches_that_are_summed_follow_together() {
+        check(
+            "graph g(x:f32[2,4,8,8]) -> (y)
+w = const f32[4,4,1,1]
+%0:f32[2,4,8,8] = Conv(x, w)
+%1:f32[2,8,8,4] = Transpose(%0) {perm=[0, 2, 3, 1]}
+%2:f32[2,8,8,4] = Relu(%1)
+%3:f32[2,4,8,8] = Transpose(%2) {perm=[0, 3, 1, 2]}
+%4:f32[2,4,8,8] = Conv(%3, w)
+%5:f32[2,8,8,4] = Transpose(%4) {perm=[0, 2, 3, 1]}
+%6:f32[2,8,8,4] = Add(%2, %5)
+y:f32[2,4] = ReduceMean(%6, [1, 2]:i64) {keepdims=0}",
+            expect![[r#"
+                graph g(x:f32[2,4,8,8]) -> (y)
+                w = const f32[4,4,1,1]
+                %0 = Conv(x, w)  # 3
+                %1 = Relu(%0)  # 5 4 6
+                %2 = Conv(%1, w)  # 7
+                %3 = Add(%1, %2)  # 9 8
+                y:f32[2,4] = ReduceMean(%3, [2, 3]:i64) {keepdims=0}  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn joins_pads_slices_and_softmax_are_along_other_axes_then() {
+        check(
+            "graph g(x:f32[2,4,8,8], z:f32[2,4,8,8]) -> (y)
+%0:f32[2,8,8,4] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,8,8,4] = Transpose(z) {perm=[0, 2, 3, 1]}
+%2:f32[2,8,8,8] = Concat(%0, %1) {axis=-1}
+%3:f32[2,10,8,8] = Pad(%2, [0, 1, 0, 0, 0, 1, 0, 0]:i64, 0.0)
+%4:f32[2,10,8,4] = Slice(%3, [0]:i64, [4]:i64, [3]:i64)
+%5:f32[2,10,8,4] = Softmax(%4)
+%6:f32[2,10,1,4] = ReduceMax(%5, [2]:i64)
+%7:f32[2,10,8,4] = Sub(%5, %6)
+y:f32[2,4,10,8] = Transpose(%7) {perm=[0, 3, 1, 2]}",
+            expect![[r#"
+                graph g(x:f32[2,4,8,8], z:f32[2,4,8,8]) -> (y)
+                %0 = Concat(x, z) {axis=1}  # 4 2 3
+                %1 = Pad(%0, [0, 0, 1, 0, 0, 0, 1, 0]:i64, 0.0)  # 5
+                %2 = Slice(%1, [0]:i64, [4]:i64, [1]:i64)  # 6
+                %3 = Softmax(%2) {axis=1}  # 7
+                %4 = ReduceMax(%3, [3]:i64)  # 8
+                y:f32[2,4,10,8] = Sub(%3, %4)  # 9 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_array_with_axes_of_size_one_is_made_in_the_order() {
+        check(
+            "graph g(x:f32[2,4,8,8], s:f32[2,4], b:f32[4]) -> (y)
+%0:f32[2,8,8,4] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,1,1,4] = Reshape(s, [2, 1, 1, 4]:i64)
+%2:f32[2,8,8,4] = Mul(%0, %1)
+%3:f32[2,8,8,4] = Add(%2, b)
+%4:f32[2,8,8,4] = Tanh(%3)
+y:f32[2,4,8,8] = Transpose(%4) {perm=[0, 3, 1, 2]}",
+            expect![[r#"
+                graph g(x:f32[2,4,8,8], s:f32[2,4], b:f32[4]) -> (y)
+                %0 = Reshape(s, [2, 4, 1, 1]:i64)  # 4 3
+                %1 = Mul(x, %0)  # 4 2
+                %2 = Unsqueeze(b, [1, 2]:i64)  # 5
+                %3 = Add(%1, %2)  # 5
+                y:f32[2,4,8,8] = Tanh(%3)  # 6 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_read_in_both_orders_is_transposed_once() {
+        check(
+            "graph g(x:f32[2,4,8,8], w:f32[4,4]) -> (y, z)
+%0:f32[2,8,8,4] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,8,8,4] = Relu(%0)
+z:f32[2,8,8,4] = MatMul(%1, w)
+y:f32[2,4,8,8] = Transpose(%1) {perm=[0, 3, 1, 2]}",
+            expect![[r#"
+                graph g(x:f32[2,4,8,8], w:f32[4,4]) -> (y, z)
+                y:f32[2,4,8,8] = Relu(x)  # 3 2 5
+                %0 = Transpose(y) {perm=[0, 2, 3, 1]}  # 3 2
+                z:f32[2,8,8,4] = MatMul(%0, w)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn orders_that_are_not_inverse_leave_one() {
+        check(
+            "graph g(x:f32[2,4,8,8]) -> (y)
+%0:f32[2,8,8,4] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,8,8,4] = Relu(%0)
+y:f32[2,8,4,8] = Transpose(%1) {perm=[0, 1, 3, 2]}",
+            expect![[r#"
+                graph g(x:f32[2,4,8,8]) -> (y)
+                %0 = Relu(x)  # 3 2
+                y:f32[2,8,4,8] = Transpose(%0) {perm=[0, 2, 1, 3]}  # 4 2 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_mean_over_other_axes_turns_what_is_left() {
+        check(
+            "graph g(x:f32[2,4,8,8]) -> (y)
+%0:f32[2,8,8,4] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,8,8,4] = Relu(%0)
+y:f32[2,8,4] = ReduceMean(%1, [1]:i64) {keepdims=0}",
+            expect![[r#"
+                graph g(x:f32[2,4,8,8]) -> (y)
+                %0 = Transpose(x) {perm=[0, 2, 3, 1]}  # 2
+                %1 = Relu(%0)  # 3
+                y:f32[2,8,4] = ReduceMean(%1, [1]:i64) {keepdims=0}  # 4
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,305 @@
+//! Regions of arrays that share an order of axes, and the order in which fewest are transposed.
+
+use onnx::{Edit, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::carry::axes_to_add;
+use super::order::Order;
+use super::role::{Role, data_values, narrow_values, role};
+
+/// How often all regions are looked at again.
+const MOST_SWEEPS: usize = 4;
+
+/// How many orders are tried for a region.
+const MOST_CANDIDATES: usize = 6;
+
+/// What no order is worth.
+const NEVER: usize = 1 << 20;
+
+/// Arrays that are all in the same order, because members read some and make others.
+pub(super) struct Region {
+    pub(super) order: Order,
+    values: Vec<ValueId>,
+    /// The nodes that transpose into the region or out of it.
+    transposes: Vec<usize>,
+    /// The axes that the sinks of the region want in order, each.
+    sinks: Vec<Vec<usize>>,
+    /// The ranks of arrays that broadcast from fewer axes.
+    narrow: Vec<usize>,
+}
+
+pub(super) struct Regions {
+    pub(super) roles: Vec<Role>,
+    pub(super) regions: Vec<Region>,
+    region_of: FxHashMap<ValueId, usize>,
+    /// Who makes a value, and whether it is read by what does not follow an order.
+    makers: FxHashMap<ValueId, usize>,
+    fixed_reads: FxHashMap<ValueId, bool>,
+    /// Operand and result of each `Transpose`.
+    ends: FxHashMap<usize, (ValueId, ValueId)>,
+    /// The transposes of what convolutions make.
+    of_products: FxHashSet<usize>,
+}
+
+impl Regions {
+    pub(super) fn of(edit: &Edit<'_>) -> Regions {
+        let roles: Vec<Role> = (0..edit.len()).map(|index| role(edit, index)).collect();
+        let mut sets = Sets::default();
+        for (index, role) in roles.iter().enumerate() {
+            if *role != Role::Member {
+                continue;
+            }
+            let result = edit.node(index).outputs[0];
+            let others = edit.node(index).outputs[1..].iter().copied();
+            for value in others.chain(data_values(edit, index)) {
+                sets.join(result, value);
+            }
+            sets.join(result, result);
+        }
+        let mut all = Regions {
+            roles,
+            regions: Vec::new(),
+            region_of: FxHashMap::default(),
+            makers: FxHashMap::default(),
+            fixed_reads: FxHashMap::default(),
+            ends: FxHashMap::default(),
+            of_products: FxHashSet::default(),
+        };
+        all.fill(edit, &mut sets);
+        all
+    }
+
+    fn fill(&mut self, edit: &Edit<'_>, sets: &mut Sets) {
+        let mut by_root: FxHashMap<ValueId, usize> = FxHashMap::default();
+        for value in sets.values.clone() {
+            let root = sets.root(value);
+            let region = *by_root.entry(root).or_insert_with(|| {
+                let rank = edit.ty(root).map_or(0, Type::rank);
+                self.regions.push(Region {
+                    order: Order::unchanged(rank),
+                    values: Vec::new(),
+                    transposes: Vec::new(),
+                    sinks: Vec::new(),
+                    narrow: Vec::new(),
+                });
+                self.regions.len() - 1
+            });
+            self.regions[region].values.push(value);
+            self.region_of.insert(value, region);
+            self.makers.extend(edit.producer(value).map(|index| (value, index)));
+        }
+        let mut following: FxHashMap<ValueId, usize> = FxHashMap::default();
+        for index in 0..edit.len() {
+            let operand = edit.input(index, 0);
+            match &self.roles[index] {
+                Role::Member => {
+                    let region = self.region_of[&edit.node(index).outputs[0]];
+                    for value in data_values(edit, index) {
+                        *following.entry(value).or_default() += 1;
+                    }
+                    let narrow = narrow_values(edit, index).into_iter();
+                    let ranks = narrow.map(|value| edit.ty(value).map_or(0, Type::rank));
+                    self.regions[region].narrow.extend(ranks);
+                }
+                Role::Transpose(_) => {
+                    let (Some(from), to) = (operand, edit.node(index).outputs[0]) else {
+                        continue;
+                    };
+                    *following.entry(from).or_default() += 1;
+                    self.ends.insert(index, (from, to));
+                    if edit.producer(from).is_some_and(|maker| is_convolution(edit, maker)) {
+                        self.of_products.insert(index);
+                    }
+                    self.makers.insert(to, index);
+                    for end in [from, to] {
+                        if let Some(&region) = self.region_of.get(&end) {
+                            self.regions[region].transposes.push(index);
+                        }
+                    }
+                }
+                Role::Sink(axes) => {
+                    let Some(from) = operand else {
+                        continue;
+                    };
+                    *following.entry(from).or_default() += 1;
+                    if let Some(&region) = self.region_of.get(&from) {
+                        self.regions[region].sinks.push(axes.clone());
+                    }
+                }
+                Role::Source(_) | Role::Fixed => {}
+            }
+        }
+        let known = self.region_of.keys().copied().chain(self.ends.values().map(|&(_, to)| to));
+        let is_fixed = |value: ValueId| {
+            (value, edit.reads(value) > following.get(&value).copied().unwrap_or(0))
+        };
+        self.fixed_reads = known.map(is_fixed).collect();
+    }
+
+    /// Gives each region the order with the fewest transposes, as long as that makes fewer.
+    pub(super) fn choose(&mut self) {
+        for _ in 0..MOST_SWEEPS {
+            let mut changed = false;
+            for region in 0..self.regions.len() {
+                changed |= self.improve(region);
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    fn improve(&mut self, region: usize) -> bool {
+        if self.regions[region].transposes.is_empty() {
+            return false;
+        }
+        let before = self.regions[region].order.clone();
+        let (mut best, mut least) = (before.clone(), self.cost(region));
+        for candidate in self.candidates(region) {
+            self.regions[region].order = candidate.clone();
+            let cost = self.cost(region);
+            if cost < least {
+                (best, least) = (candidate, cost);
+            }
+        }
+        let changed = best != before;
+        self.regions[region].order = best;
+        changed
+    }
+
+    /// The orders in which some transpose at the border is none.
+    fn candidates(&self, region: usize) -> Vec<Order> {
+        let own = &self.regions[region];
+        let mut candidates = vec![Order::unchanged(own.order.rank())];
+        for &index in &own.transposes {
+            let Some((from, to, order)) = self.transpose(index) else {
+                continue;
+            };
+            let mut add = |candidate: Order| {
+                if candidates.len() < MOST_CANDIDATES && !candidates.contains(&candidate) {
+                    candidates.push(candidate);
+                }
+            };
+            if self.region_of.get(&to) == Some(&region) {
+                add(self.stored_order(from, order.rank()).inverse().then(order).inverse());
+            }
+            if self.region_of.get(&from) == Some(&region) {
+                add(order.then(&self.wanted_order(to, order.rank())));
+            }
+        }
+        candidates
+    }
+
+    /// How many transposes there are in a region and at its border; and how many of those come right
+    /// behind a convolution, which otherwise could take over what is added to it.
+    fn cost(&self, region: usize) -> (usize, usize) {
+        let own = &self.regions[region];
+        let order = &own.order;
+        let left = own.transposes.iter().map(|&index| (index, self.cost_of_transpose(index)));
+        let of_transposes: usize = left.clone().map(|(_, cost)| cost).sum();
+        let behind_products =
+            left.filter(|(index, cost)| *cost > 0 && self.of_products.contains(index)).count();
+        if order.is_unchanged() {
+            return (of_transposes, behind_products);
+        }
+        let of_values: usize =
+            own.values.iter().map(|&value| self.cost_of_value(value, order)).sum();
+        let of_sinks = own.sinks.iter().filter(|axes| !order.keeps(axes)).count();
+        let of_narrow = |&rank: &usize| match axes_to_add(order, rank) {
+            Some(added) => usize::from(!added.is_empty()),
+            None => NEVER,
+        };
+        let of_narrow: usize = own.narrow.iter().map(of_narrow).sum();
+        (of_transposes + of_values + of_sinks + of_narrow, behind_products)
+    }
+
+    fn cost_of_value(&self, value: ValueId, order: &Order) -> usize {
+        let fixed = usize::from(self.fixed_reads.get(&value).copied().unwrap_or(true));
+        match self.makers.get(&value).map(|&index| &self.roles[index]) {
+            Some(Role::Member) => fixed,
+            Some(Role::Transpose(_)) => 0,
+            Some(Role::Source(axes)) => fixed + usize::from(!order.keeps(axes)),
+            _ => 1,
+        }
+    }
+
+    fn cost_of_transpose(&self, index: usize) -> usize {
+        let Some((from, to, order)) = self.transpose(index) else {
+            return 0;
+        };
+        let whole = self.stored_order(from, order.rank()).inverse().then(order);
+        let is_in_region = self.region_of.contains_key(&to);
+        let fixed = self.fixed_reads.get(&to).copied().unwrap_or(true) || !is_in_region;
+        let wanted = self.wanted_order(to, order.rank());
+        let for_region = is_in_region && !whole.then(&wanted).is_unchanged();
+        let for_others = fixed && !whole.is_unchanged();
+        let is_one = for_region && for_others && wanted.is_unchanged();
+        usize::from(for_region) + usize::from(for_others) - usize::from(is_one)
+    }
+
+    pub(super) fn transpose(&self, index: usize) -> Option<(ValueId, ValueId, &Order)> {
+        let &(from, to) = self.ends.get(&index)?;
+        match &self.roles[index] {
+            Role::Transpose(order) => Some((from, to, order)),
+            _ => None,
+        }
+    }
+
+    /// The region of a value.
+    pub(super) fn region(&self, value: ValueId) -> Option<&Region> {
+        self.region_of.get(&value).map(|&region| &self.regions[region])
+    }
+
+    /// The node of this graph that makes a value of a region.
+    pub(super) fn maker(&self, value: ValueId) -> Option<usize> {
+        self.makers.get(&value).copied()
+    }
+
+    /// The order in which a value is made.
+    pub(super) fn stored_order(&self, value: ValueId, rank: usize) -> Order {
+        let is_member = self.maker(value).is_some_and(|index| self.roles[index] == Role::Member);
+        if is_member { self.wanted_order(value, rank) } else { Order::unchanged(rank) }
+    }
+
+    /// The order in which members read a value.
+    fn wanted_order(&self, value: ValueId, rank: usize) -> Order {
+        let order = self.region(value).map(|region| region.order.clone());
+        order.unwrap_or_else(|| Order::unchanged(rank))
+    }
+}
+
+fn is_convolution(edit: &Edit<'_>, index: usize) -> bool {
+    let node = edit.node(index);
+    node.domain.is_empty() && matches!(&*node.op, "Conv" | "ConvTranspose")
+}
+
+/// Sets of values that are joined.
+#[derive(Default)]
+struct Sets {
+    parents: FxHashMap<ValueId, ValueId>,
+    /// In the order in which they were met.
+    values: Vec<ValueId>,
+}
+
+impl Sets {
+    fn root(&mut self, value: ValueId) -> ValueId {
+        if !self.parents.contains_key(&value) {
+            self.parents.insert(value, value);
+            self.values.push(value);
+        }
+        let mut root = value;
+        while self.parents[&root] != root {
+            root = self.parents[&root];
+        }
+        let mut next = value;
+        while next != root {
+            next = self.parents.insert(next, root).unwrap_or(root);
+        }
+        root
+    }
+
+    fn join(&mut self, a: ValueId, b: ValueId) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parents.insert(b, a);
+    }
+}

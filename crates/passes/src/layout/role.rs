@@ -1,0 +1,252 @@
+//! What an operator does with the order of axes.
+
+use onnx::{Attr, Dim, Edit, Node, Tensor, ValueId};
+
+use super::order::{Order, filled_axes};
+
+/// Operators on each element by itself, of the first operand; the others are single numbers.
+const ELEMENTWISE: &[&str] = &[
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "BitwiseNot",
+    "Cast",
+    "Ceil",
+    "Celu",
+    "Clip",
+    "Cos",
+    "Cosh",
+    "Elu",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "IsInf",
+    "IsNaN",
+    "LeakyRelu",
+    "Log",
+    "Mish",
+    "Neg",
+    "Not",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Selu",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Swish",
+    "Tan",
+    "Tanh",
+    "ThresholdedRelu",
+];
+
+/// Operators whose operands all broadcast.
+const BROADCASTING: &[&str] = &[
+    "Add",
+    "And",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Div",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Max",
+    "Mean",
+    "Min",
+    "Mod",
+    "Mul",
+    "Or",
+    "PRelu",
+    "Pow",
+    "Sub",
+    "Sum",
+    "Where",
+    "Xor",
+];
+
+/// Operators along one axis, which is an attribute; the last where it is not given.
+const ALONG_AN_AXIS: &[&str] = &["Concat", "Hardmax", "LogSoftmax", "Softmax", "Split"];
+
+const REDUCTIONS: &[&str] = &[
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// All operands but constants and narrower ones, and all results, are in one order, whichever.
+    Member,
+    Transpose(Order),
+    /// The result is the same whichever order the operand is in, as long as these axes keep theirs.
+    Sink(Vec<usize>),
+    /// The result can be made in any order in which these axes keep theirs.
+    Source(Vec<usize>),
+    /// The order matters.
+    Fixed,
+}
+
+/// What the node at `index` does. Only what can be carried over to any order is a member.
+pub(super) fn role(edit: &Edit<'_>, index: usize) -> Role {
+    known_role(edit, index).unwrap_or(Role::Fixed)
+}
+
+fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
+    let node = edit.node(index);
+    if !node.domain.is_empty() {
+        return None;
+    }
+    let op = &*node.op;
+    let x = edit.input(index, 0)?;
+    let shape = &edit.ty(x)?.shape;
+    let result = edit.ty(node.outputs[0])?;
+    let member = |is: bool| is.then_some(Role::Member);
+    match op {
+        "Transpose" => Order::of(node, shape.len()).map(Role::Transpose),
+        "Reshape" => {
+            let target = constant(edit, index, 1)?;
+            if target.contains(&0) {
+                return None;
+            }
+            // Where both are possible, the result may be in another order.
+            let ones = |dims: &[Dim]| dims.len() - filled_axes(dims).len();
+            let grows = ones(&result.shape) > ones(shape);
+            let (filled, role): (&[Dim], fn(Vec<usize>) -> Role) =
+                if grows { (&result.shape, Role::Source) } else { (shape, Role::Sink) };
+            Some(role(filled_axes(filled)))
+        }
+        "Squeeze" => {
+            let axes = axes(edit, index, shape.len())?;
+            Some(Role::Sink(others(shape.len(), &axes)))
+        }
+        "Unsqueeze" => {
+            let axes = axes(edit, index, result.rank())?;
+            Some(Role::Source(others(result.rank(), &axes)))
+        }
+        _ if ELEMENTWISE.contains(&op) => {
+            let is_number = |operand: usize| {
+                edit.input(index, operand).is_none_or(|id| {
+                    edit.ty(id).is_some_and(|ty| ty.shape.iter().all(|dim| dim.is(1)))
+                })
+            };
+            member((1..node.inputs.len()).all(is_number))
+        }
+        _ if BROADCASTING.contains(&op) => member(true),
+        _ if ALONG_AN_AXIS.contains(&op) => {
+            let is_along_all = op.ends_with("max") && edit.opset() < 13;
+            let sizes_are_known = op != "Split" || node.inputs.len() < 2 || {
+                edit.input(index, 1).is_none_or(|sizes| edit.tensor(sizes).is_some())
+            };
+            member(!is_along_all && sizes_are_known)
+        }
+        _ if REDUCTIONS.contains(&op) => {
+            let keeps = node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1));
+            let axes = axes(edit, index, shape.len())?;
+            if axes.is_empty() {
+                return None;
+            }
+            Some(if keeps { Role::Member } else { Role::Sink(others(shape.len(), &axes)) })
+        }
+        "ArgMax" | "ArgMin" => {
+            member(node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1)))
+        }
+        "CumSum" => member(constant(edit, index, 1)?.len() == 1),
+        "Expand" => {
+            let fits = constant(edit, index, 1)?.len() == shape.len();
+            member(fits && shape.len() == result.rank())
+        }
+        "Gather" => {
+            let indices = edit.ty(edit.input(index, 1)?)?;
+            member(indices.rank() == 1)
+        }
+        "Pad" => {
+            let axes_are_known = node.inputs.len() < 4 || constant(edit, index, 3).is_some();
+            member(constant(edit, index, 1).is_some() && axes_are_known)
+        }
+        "Slice" => member(constant(edit, index, 3).is_some()),
+        "Resize" => {
+            let has_region = edit.input(index, 1).is_some();
+            let sizes = [2, 3].into_iter().find_map(|operand| edit.input(index, operand))?;
+            let fits = edit.tensor(sizes)?.len() == shape.len();
+            member(!has_region && fits && node.attr("axes").is_none())
+        }
+        _ => None,
+    }
+}
+
+/// The axes of a reduction or a change of rank, counted from the front and sorted.
+pub(super) fn axes(edit: &Edit<'_>, index: usize, rank: usize) -> Option<Vec<usize>> {
+    let given = match edit.node(index).attr("axes") {
+        Some(Attr::Ints(axes)) => axes.to_vec(),
+        _ => constant(edit, index, 1)?,
+    };
+    let rank = rank as i64;
+    let from_front = |axis: i64| usize::try_from(if axis < 0 { axis + rank } else { axis }).ok();
+    let mut axes: Vec<usize> = given.into_iter().map(from_front).collect::<Option<_>>()?;
+    axes.sort_unstable();
+    Some(axes)
+}
+
+/// The integers that an operand is.
+pub(super) fn constant(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Vec<i64>> {
+    edit.tensor(edit.input(index, operand)?).and_then(Tensor::ints)
+}
+
+fn others(rank: usize, axes: &[usize]) -> Vec<usize> {
+    (0..rank).filter(|axis| !axes.contains(axis)).collect()
+}
+
+/// The operands of a member that are arrays, and not sizes, axes or single numbers.
+pub(super) fn data_operands(node: &Node) -> usize {
+    match &*node.op {
+        op if BROADCASTING.contains(&op) || op == "Concat" => node.inputs.len(),
+        _ => 1,
+    }
+}
+
+/// The arrays of a member that are of the rank of its result, constants apart.
+pub(super) fn data_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
+    let node = edit.node(index);
+    let rank = edit.ty(node.outputs[0]).map(onnx::Type::rank);
+    (0..data_operands(node))
+        .filter_map(|operand| edit.input(index, operand))
+        .filter(|&id| edit.tensor(id).is_none() && edit.ty(id).map(onnx::Type::rank) == rank)
+        .collect()
+}
+
+/// The arrays of a member that broadcast from a lower rank, constants apart.
+pub(super) fn narrow_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
+    let node = edit.node(index);
+    let rank = edit.ty(node.outputs[0]).map_or(0, onnx::Type::rank);
+    let is_narrow = |id: &ValueId| {
+        edit.tensor(*id).is_none()
+            && edit.ty(*id).is_none_or(|ty| ty.rank() > 0 && ty.rank() != rank)
+    };
+    (0..data_operands(node))
+        .filter_map(|operand| edit.input(index, operand))
+        .filter(is_narrow)
+        .collect()
+}
