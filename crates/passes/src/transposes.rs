@@ -123,7 +123,8 @@ w = const f32[64,64]
 y:f32[2,64] = MatMul(x, %0)",
             expect![[r#"
                 graph g(x:f32[2,64]) -> (y)
-                y:f32[2,64] = MatMul(x, const f32[64,64])  # 4
+                w/Transpose = const f32[64,64]
+                y:f32[2,64] = MatMul(x, w/Transpose)  # 4
             "#]],
         );
     }

@@ -84,6 +84,7 @@ pub(crate) struct Args {
 
 /// An export, as the command line asks for it. What is `None` has the default of `to_onnx`.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub struct Request<'a> {
     pub target: &'a str,
     pub inputs: &'a [InputSpec],
