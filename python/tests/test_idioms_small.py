@@ -26,8 +26,24 @@ B = np.linspace(-0.5, 0.5, 16).astype(np.float32)
 TABLE = RNG.standard_normal((10, 4)).astype(np.float32)
 PLACES = np.array([[0, 9, -1, -10], [10, -11, 2**31 - 1, -(2**31)]], np.int32)
 ROUND_ZERO = np.array(
-    [-np.inf, -1e30, -100.0, -20.5, -3.0, -1.5, -1e-20, -0.0, 0.0, 1e-3, 1.0, 2.5, 3.5, 1e4, np.inf]
-    + [np.nan],
+    [
+        -np.inf,
+        -1e30,
+        -100.0,
+        -20.5,
+        -3,
+        -1.5,
+        -1e-20,
+        -0.0,
+        0,
+        1e-3,
+        1,
+        2.5,
+        3.5,
+        1e4,
+        np.inf,
+        np.nan,
+    ],
     np.float32,
 )
 MASK = RNG.random((4, 6)) < 0.5

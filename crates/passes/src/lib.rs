@@ -61,7 +61,13 @@ const FUSE_NORMS: &str = "fuse-norms";
 /// The dead go first, so that no line is answered for that asks for nothing, and last, for every pass
 /// leaves some behind. No-ops go before broadcasts are looked through, so that one between an `Expand`
 /// and its reader does not hide it, and once more after folding, which decides choices. Broadcasts come
-/// before folding, because a folded broadcast is a larger constant. Weights of functions become inputs
+/// before folding, because a folded broadcast is a larger constant. Bounds that hold go before broadcasts
+/// too, while both sides of a choice have its shape, and again when types are as they stay. Reductions
+/// keep their axes before formulas are looked for; norms take up squares and roots before other
+/// formulas of those, and chains of constants are merged when no formula needs their parts any more.
+/// Chains of shapes are merged before indices, which are often behind them, and at the end, when what
+/// was between two is gone. What is the same in each round leaves a loop when it is as small as it gets,
+/// and before sharing, for it may stand before the loop already. Weights of functions become inputs
 /// after folding, which needs their contents, and before sharing, which would otherwise tell functions
 /// apart by which of their weights happen to be equal. Sharing comes when equal nodes read equal
 /// operands, and functions are shared when their bodies are finished. What is left of constants in
@@ -69,6 +75,7 @@ const FUSE_NORMS: &str = "fuse-norms";
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     graph("drop-identity", drop_identity::run),
+    graph("drop-bounds", drop_bounds::run),
     graph("bypass-expand", bypass_expand::run),
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
