@@ -16,9 +16,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         }
         match &*edit.node(index).op {
             "Add" | "Sub" | "Mul" | "Div" => {
-                if fold_behind(edit, index).is_none() {
-                    fold_behind_sum(edit, index);
-                }
+                let _ = fold_behind(edit, index).or_else(|| fold_behind_sum(edit, index));
             }
             "Conv" | "MatMul" => while fold_before(edit, index).is_some() {},
             _ => {}

@@ -7,6 +7,7 @@ mod index;
 mod norm;
 mod pool;
 mod reduction;
+mod resize;
 mod softmax;
 
 use onnx::Edit;
@@ -54,4 +55,9 @@ pub(crate) fn entries(edit: &mut Edit<'_>) {
 /// While sums over windows are composites.
 pub(crate) fn pools(edit: &mut Edit<'_>) {
     rewrite::run(edit, pool::REWRITES);
+}
+
+/// After the order of axes is chosen.
+pub(crate) fn resizes(edit: &mut Edit<'_>) {
+    resize::run(edit);
 }

@@ -112,6 +112,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     graph("fold-products", fold_products::run),
     graph("make-gemm", fold_products::to_gemm),
+    graph("fuse-resize", fuse::resizes),
     graph("drop-dead", drop_dead::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),

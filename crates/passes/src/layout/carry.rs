@@ -132,16 +132,13 @@ pub(super) fn made_in_order(
     let node = edit.node(source).clone();
     let ty = edit.ty(node.outputs[0])?.clone();
     let x = edit.input(source, 0)?;
-    let list = match &*node.op {
-        "Reshape" => order.apply(&constant(edit, source, 1)?),
-        _ => {
-            let mut moved: Vec<i64> = axes(edit, source, ty.rank())?
-                .iter()
-                .map(|&axis| order.position(axis) as i64)
-                .collect();
-            moved.sort_unstable();
-            moved
-        }
+    let list = if &*node.op == "Reshape" {
+        order.apply(&constant(edit, source, 1)?)
+    } else {
+        let added = axes(edit, source, ty.rank())?;
+        let mut moved: Vec<i64> = added.iter().map(|&axis| order.position(axis) as i64).collect();
+        moved.sort_unstable();
+        moved
     };
     let tensor = Tensor::of_ints(DType::I64, vec![list.len() as i64], &list)?;
     let given_as_attr = node.inputs.len() < 2;

@@ -30,15 +30,15 @@ pub(super) struct Region {
 
 pub(super) struct Regions {
     pub(super) roles: Vec<Role>,
-    pub(super) regions: Vec<Region>,
+    all: Vec<Region>,
     region_of: FxHashMap<ValueId, usize>,
     /// Who makes a value, and whether it is read by what does not follow an order.
     makers: FxHashMap<ValueId, usize>,
     fixed_reads: FxHashMap<ValueId, bool>,
     /// Operand and result of each `Transpose`.
     ends: FxHashMap<usize, (ValueId, ValueId)>,
-    /// The transposes of what convolutions make.
-    of_products: FxHashSet<usize>,
+    /// The transposes of what convolutions make and read.
+    beside_convolutions: FxHashSet<usize>,
 }
 
 impl Regions {
@@ -56,17 +56,17 @@ impl Regions {
             }
             sets.join(result, result);
         }
-        let mut all = Regions {
+        let mut regions = Regions {
             roles,
-            regions: Vec::new(),
+            all: Vec::new(),
             region_of: FxHashMap::default(),
             makers: FxHashMap::default(),
             fixed_reads: FxHashMap::default(),
             ends: FxHashMap::default(),
-            of_products: FxHashSet::default(),
+            beside_convolutions: FxHashSet::default(),
         };
-        all.fill(edit, &mut sets);
-        all
+        regions.fill(edit, &mut sets);
+        regions
     }
 
     fn fill(&mut self, edit: &Edit<'_>, sets: &mut Sets) {
@@ -75,16 +75,16 @@ impl Regions {
             let root = sets.root(value);
             let region = *by_root.entry(root).or_insert_with(|| {
                 let rank = edit.ty(root).map_or(0, Type::rank);
-                self.regions.push(Region {
+                self.all.push(Region {
                     order: Order::unchanged(rank),
                     values: Vec::new(),
                     transposes: Vec::new(),
                     sinks: Vec::new(),
                     narrow: Vec::new(),
                 });
-                self.regions.len() - 1
+                self.all.len() - 1
             });
-            self.regions[region].values.push(value);
+            self.all[region].values.push(value);
             self.region_of.insert(value, region);
             self.makers.extend(edit.producer(value).map(|index| (value, index)));
         }
@@ -99,7 +99,7 @@ impl Regions {
                     }
                     let narrow = narrow_values(edit, index).into_iter();
                     let ranks = narrow.map(|value| edit.ty(value).map_or(0, Type::rank));
-                    self.regions[region].narrow.extend(ranks);
+                    self.all[region].narrow.extend(ranks);
                 }
                 Role::Transpose(_) => {
                     let (Some(from), to) = (operand, edit.node(index).outputs[0]) else {
@@ -108,12 +108,12 @@ impl Regions {
                     *following.entry(from).or_default() += 1;
                     self.ends.insert(index, (from, to));
                     if edit.producer(from).is_some_and(|maker| is_convolution(edit, maker)) {
-                        self.of_products.insert(index);
+                        self.beside_convolutions.insert(index);
                     }
                     self.makers.insert(to, index);
                     for end in [from, to] {
                         if let Some(&region) = self.region_of.get(&end) {
-                            self.regions[region].transposes.push(index);
+                            self.all[region].transposes.push(index);
                         }
                     }
                 }
@@ -123,10 +123,17 @@ impl Regions {
                     };
                     *following.entry(from).or_default() += 1;
                     if let Some(&region) = self.region_of.get(&from) {
-                        self.regions[region].sinks.push(axes.clone());
+                        self.all[region].sinks.push(axes.clone());
                     }
                 }
-                Role::Source(_) | Role::Fixed => {}
+                Role::Source(_) => {}
+                Role::Fixed => {
+                    if let Some(maker) = operand.and_then(|value| edit.producer(value))
+                        && is_convolution(edit, index)
+                    {
+                        self.beside_convolutions.insert(maker);
+                    }
+                }
             }
         }
         let known = self.region_of.keys().copied().chain(self.ends.values().map(|&(_, to)| to));
@@ -140,7 +147,7 @@ impl Regions {
     pub(super) fn choose(&mut self) {
         for _ in 0..MOST_SWEEPS {
             let mut changed = false;
-            for region in 0..self.regions.len() {
+            for region in 0..self.all.len() {
                 changed |= self.improve(region);
             }
             if !changed {
@@ -150,26 +157,26 @@ impl Regions {
     }
 
     fn improve(&mut self, region: usize) -> bool {
-        if self.regions[region].transposes.is_empty() {
+        if self.all[region].transposes.is_empty() {
             return false;
         }
-        let before = self.regions[region].order.clone();
+        let before = self.all[region].order.clone();
         let (mut best, mut least) = (before.clone(), self.cost(region));
         for candidate in self.candidates(region) {
-            self.regions[region].order = candidate.clone();
+            self.all[region].order = candidate.clone();
             let cost = self.cost(region);
             if cost < least {
                 (best, least) = (candidate, cost);
             }
         }
         let changed = best != before;
-        self.regions[region].order = best;
+        self.all[region].order = best;
         changed
     }
 
     /// The orders in which some transpose at the border is none.
     fn candidates(&self, region: usize) -> Vec<Order> {
-        let own = &self.regions[region];
+        let own = &self.all[region];
         let mut candidates = vec![Order::unchanged(own.order.rank())];
         for &index in &own.transposes {
             let Some((from, to, order)) = self.transpose(index) else {
@@ -190,17 +197,18 @@ impl Regions {
         candidates
     }
 
-    /// How many transposes there are in a region and at its border; and how many of those come right
-    /// behind a convolution, which otherwise could take over what is added to it.
+    /// How many transposes there are in a region and at its border; and how many of those stand right
+    /// beside a convolution, which otherwise could take over what scales and shifts.
     fn cost(&self, region: usize) -> (usize, usize) {
-        let own = &self.regions[region];
+        let own = &self.all[region];
         let order = &own.order;
         let left = own.transposes.iter().map(|&index| (index, self.cost_of_transpose(index)));
         let of_transposes: usize = left.clone().map(|(_, cost)| cost).sum();
-        let behind_products =
-            left.filter(|(index, cost)| *cost > 0 && self.of_products.contains(index)).count();
+        let beside = left
+            .filter(|(index, cost)| *cost > 0 && self.beside_convolutions.contains(index))
+            .count();
         if order.is_unchanged() {
-            return (of_transposes, behind_products);
+            return (of_transposes, beside);
         }
         let of_values: usize =
             own.values.iter().map(|&value| self.cost_of_value(value, order)).sum();
@@ -210,7 +218,7 @@ impl Regions {
             None => NEVER,
         };
         let of_narrow: usize = own.narrow.iter().map(of_narrow).sum();
-        (of_transposes + of_values + of_sinks + of_narrow, behind_products)
+        (of_transposes + of_values + of_sinks + of_narrow, beside)
     }
 
     fn cost_of_value(&self, value: ValueId, order: &Order) -> usize {
@@ -247,7 +255,7 @@ impl Regions {
 
     /// The region of a value.
     pub(super) fn region(&self, value: ValueId) -> Option<&Region> {
-        self.region_of.get(&value).map(|&region| &self.regions[region])
+        self.region_of.get(&value).map(|&region| &self.all[region])
     }
 
     /// The node of this graph that makes a value of a region.
@@ -283,10 +291,10 @@ struct Sets {
 
 impl Sets {
     fn root(&mut self, value: ValueId) -> ValueId {
-        if !self.parents.contains_key(&value) {
-            self.parents.insert(value, value);
+        self.parents.entry(value).or_insert_with(|| {
             self.values.push(value);
-        }
+            value
+        });
         let mut root = value;
         while self.parents[&root] != root {
             root = self.parents[&root];

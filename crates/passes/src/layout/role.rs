@@ -133,10 +133,10 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
             }
             // Where both are possible, the result may be in another order.
             let ones = |dims: &[Dim]| dims.len() - filled_axes(dims).len();
-            let grows = ones(&result.shape) > ones(shape);
-            let (filled, role): (&[Dim], fn(Vec<usize>) -> Role) =
-                if grows { (&result.shape, Role::Source) } else { (shape, Role::Sink) };
-            Some(role(filled_axes(filled)))
+            Some(match ones(&result.shape) > ones(shape) {
+                true => Role::Source(filled_axes(&result.shape)),
+                false => Role::Sink(filled_axes(shape)),
+            })
         }
         "Squeeze" => {
             let axes = axes(edit, index, shape.len())?;
