@@ -4,7 +4,7 @@ use onnx::expr::broadcast_shapes;
 use onnx::{Dim, Edit, ValueId};
 
 /// Operators whose operands all broadcast to the shape of the result.
-const BROADCASTING: &[&str] = &[
+pub(crate) const BROADCASTING: &[&str] = &[
     "Add",
     "And",
     "BitShift",

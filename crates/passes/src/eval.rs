@@ -21,13 +21,10 @@ pub(crate) fn eval(
             Some(Tensor { dtype, shape, data: x.data.clone() })
         }
         ("Expand", [x, _]) => moved(x, dtype, &shape, &broadcast_indices(&x.shape, &shape)),
-        ("Transpose", [x]) => {
-            let order = match node.attr("perm")? {
-                onnx::Attr::Ints(order) => order.clone(),
-                _ => return None,
-            };
-            moved(x, dtype, &shape, &transposed_indices(&x.shape, &order))
-        }
+        ("Transpose", [x]) => match node.attr("perm")? {
+            onnx::Attr::Ints(order) => transposed(x, order),
+            _ => None,
+        },
         ("Concat", parts) => joined(node, parts, dtype, shape),
         ("Slice", [x, starts, _, axes, steps @ ..]) => {
             sliced(x, starts, axes, steps.first().copied(), dtype, &shape)
@@ -63,6 +60,13 @@ pub(crate) fn eval(
         }
         _ => None,
     }
+}
+
+/// Axis `i` of the result is axis `order[i]` of `x`.
+pub(crate) fn transposed(x: &Tensor, order: &[i64]) -> Option<Tensor> {
+    let size = |&axis: &i64| x.shape.get(usize::try_from(axis).ok()?).copied();
+    let shape: Vec<i64> = order.iter().map(size).collect::<Option<_>>()?;
+    moved(x, x.dtype, &shape, &transposed_indices(&x.shape, order))
 }
 
 /// Which element of `from` stands at each place of `to`, by the rule of broadcasting.

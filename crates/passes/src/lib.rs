@@ -10,6 +10,7 @@ mod fold_constants;
 mod fuse;
 mod inline_composites;
 mod lift_weights;
+mod moves;
 mod pattern;
 mod rewrite;
 mod share_constants;
@@ -68,6 +69,14 @@ pub const PIPELINE: &[Pass] = &[
     graph("bypass-expand", bypass_expand::run),
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
+    graph("merge-moves", moves::merge::run),
+    graph("sink-moves", moves::sink::run),
+    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
+    graph("drop-dead", drop_dead::run),
+    graph("orient-products", moves::products::run),
+    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
     model("lift-weights", lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),

@@ -10,6 +10,14 @@ use crate::model::{Graph, Node, Note};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, Value, ValueId};
 
+/// Who reads a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reads {
+    count: usize,
+    /// The last node that does; none where that is the graph, as an output.
+    last: Option<usize>,
+}
+
 /// An operator with what it reads.
 #[derive(Clone, Debug)]
 pub struct Op<'a> {
@@ -113,16 +121,31 @@ impl Edit<'_> {
     /// How often a value is read in this graph and its bodies, as of when the edit began; being an
     /// output counts.
     pub fn reads(&self, value: ValueId) -> usize {
+        self.counted(value).count
+    }
+
+    /// The node that reads a value, as of when the edit began, where it is the only one, reads it once
+    /// and not in a body, and the value is no output.
+    pub fn sole_reader(&self, value: ValueId) -> Option<usize> {
+        let Reads { count, last } = self.counted(value);
+        let reader = last.filter(|_| count == 1)?;
+        self.graph.nodes[reader].inputs.contains(&Some(value)).then_some(reader)
+    }
+
+    fn counted(&self, value: ValueId) -> Reads {
         let reads = self.reads.get_or_init(|| {
-            let mut reads: FxHashMap<ValueId, usize> = FxHashMap::default();
-            let mut count = |id: ValueId| *reads.entry(id).or_default() += 1;
-            for node in &self.graph.nodes {
-                for_each_read(node, &mut count);
+            let mut reads: FxHashMap<ValueId, Reads> = FxHashMap::default();
+            let mut count = |id: ValueId, reader: Option<usize>| {
+                let read = reads.entry(id).or_default();
+                *read = Reads { count: read.count + 1, last: reader };
+            };
+            for (index, node) in self.graph.nodes.iter().enumerate() {
+                for_each_read(node, &mut |id| count(id, Some(index)));
             }
-            self.graph.outputs.iter().copied().for_each(&mut count);
+            self.graph.outputs.iter().for_each(|&id| count(id, None));
             reads
         });
-        reads.get(&value).copied().unwrap_or(0)
+        reads.get(&value).copied().unwrap_or_default()
     }
 
     /// Notes that a pattern which ends at `index` was rewritten, or why it was not.
