@@ -1,5 +1,7 @@
 //! `drop-identity`: nodes that give back their operand.
 
+mod flags;
+
 use onnx::{Edit, ValueId};
 
 use crate::pattern::uniform;
@@ -15,6 +17,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         let Some(operand) = operand_given_back(edit, index) else {
             continue;
         };
+        flags::repeat_instead(edit, index);
         let operand = before_renaming(edit, index, operand);
         let result = edit.node(index).outputs[0];
         if edit.ty(operand).is_some() && edit.ty(operand) == edit.ty(result) {
@@ -40,8 +43,14 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
     if !node.domain.is_empty() {
         return None;
     }
+    if let Some(flags) = flags::before_casts(edit, index) {
+        return Some(flags);
+    }
     if NO_OPS.contains(&&*node.op) {
         return edit.input(index, 0);
+    }
+    if let Some(flags) = flags::beside_a_known_flag(edit, index) {
+        return Some(flags);
     }
     if let Some(operand) = beside_a_neutral_number(edit, index) {
         return Some(operand);
@@ -58,12 +67,13 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
 }
 
 /// `x` of `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which are `x` to the bit, NaN and
-/// the sign of a zero included. `x + 0` is not: of −0 it is 0.
+/// the sign of a zero included. `x + 0` is not, but for integers: of −0 it is 0.
 fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
     let (neutral, either_side) = match &*edit.node(index).op {
         "Mul" => (1.0, true),
         "Div" => (1.0, false),
         "Sub" => (0.0, false),
+        "Add" if is_of_integers(edit, index) => (0.0, true),
         "Max" => (f64::NEG_INFINITY, true),
         "Min" => (f64::INFINITY, true),
         _ => return None,
@@ -83,6 +93,10 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
         return Some(a);
     }
     (either_side && is_neutral(a)).then_some(b)
+}
+
+fn is_of_integers(edit: &Edit<'_>, index: usize) -> bool {
+    edit.ty(edit.node(index).outputs[0]).is_some_and(|ty| ty.dtype.is_int())
 }
 
 /// What broadcasts and changes of the shape alone were made of.

@@ -30,6 +30,12 @@ pub(crate) fn eval(
             sliced(x, starts, axes, steps.first().copied(), dtype, &shape)
         }
         ("Cast", [x]) => cast(x, dtype, shape),
+        ("Where", [flags, x, y]) => chosen(flags, x, y, dtype, &shape),
+        ("And" | "Or" | "Xor", [x, y]) => of_flags(op, x, y, shape),
+        ("Not", [x]) => {
+            let flipped: Vec<i64> = x.ints()?.iter().map(|&flag| i64::from(flag == 0)).collect();
+            Tensor::of_ints(DType::Bool, shape, &flipped)
+        }
         ("Max" | "Min", [x, y]) => extreme(op, x, y, dtype, shape),
         ("Clip", [x, low, high]) => {
             let raised = extreme("Max", x, low, dtype, shape.clone())?;
@@ -155,6 +161,32 @@ fn moved(x: &Tensor, dtype: DType, shape: &[i64], indices: &[usize]) -> Option<T
         data.extend_from_slice(x.data.get(index * width..(index + 1) * width)?);
     }
     Some(Tensor { dtype, shape: shape.to_vec(), data: Bytes::from(data) })
+}
+
+/// The bytes of `x` where the flag is set, and of `y` elsewhere.
+fn chosen(flags: &Tensor, x: &Tensor, y: &Tensor, dtype: DType, shape: &[i64]) -> Option<Tensor> {
+    let width = dtype.bits() / 8;
+    let set = flags.ints()?;
+    let places = |from: &Tensor| broadcast_indices(&from.shape, shape);
+    let (at_flags, at_x, at_y) = (places(flags), places(x), places(y));
+    let mut data = Vec::with_capacity(at_flags.len() * width);
+    for ((&flag, &i), &j) in at_flags.iter().zip(&at_x).zip(&at_y) {
+        let (from, place) = if *set.get(flag)? != 0 { (x, i) } else { (y, j) };
+        data.extend_from_slice(from.data.get(place * width..(place + 1) * width)?);
+    }
+    (width > 0).then(|| Tensor { dtype, shape: shape.to_vec(), data: Bytes::from(data) })
+}
+
+fn of_flags(op: &str, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
+    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    let (a, b) = (x.ints()?, y.ints()?);
+    let join = |(&i, &j): (&usize, &usize)| match op {
+        "And" => (a[i] != 0) & (b[j] != 0),
+        "Or" => (a[i] != 0) | (b[j] != 0),
+        _ => (a[i] != 0) ^ (b[j] != 0),
+    };
+    let flags: Vec<i64> = at_x.iter().zip(&at_y).map(|places| join(places).into()).collect();
+    Tensor::of_ints(DType::Bool, shape, &flags)
 }
 
 fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {

@@ -8,6 +8,9 @@ use crate::eval::eval;
 /// file.
 const MOST_ELEMENTS: usize = 1024;
 
+/// Masks are known, for what they are decides what they can be fused into.
+const MOST_FLAGS: usize = 1 << 16;
+
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         if let Some(tensor) = fold(edit, index) {
@@ -28,10 +31,17 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let shape: Vec<i64> = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
     let count: i64 = shape.iter().product();
     let renames_only = matches!(&*node.op, "Reshape" | "Squeeze" | "Unsqueeze");
-    if count as usize > MOST_ELEMENTS && !renames_only {
+    let most = if ty.dtype.bits() <= 8 { MOST_FLAGS } else { MOST_ELEMENTS };
+    if count as usize > most && !renames_only && !is_own_transpose(edit, index) {
         return None;
     }
     eval(&node.op, node, &operands, ty.dtype, shape)
+}
+
+/// Whether the node is the transpose of an array that nothing else reads: the file gets no larger.
+fn is_own_transpose(edit: &Edit<'_>, index: usize) -> bool {
+    let is_read_once = edit.input(index, 0).is_some_and(|value| edit.reads(value) == 1);
+    is_read_once && &*edit.node(index).op == "Transpose"
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Each file is a family; each function there is a pattern with what stands in its place.
 
 mod activation;
+mod attention;
 mod norm;
 mod softmax;
 
@@ -13,6 +14,11 @@ use crate::rewrite;
 /// Activations, which norms and products do not need to have been found before.
 pub(crate) fn activations(edit: &mut Edit<'_>) {
     rewrite::run(edit, activation::REWRITES);
+}
+
+/// After moves have been brought together.
+pub(crate) fn attention(edit: &mut Edit<'_>) {
+    attention::run(edit);
 }
 
 pub(crate) fn means(edit: &mut Edit<'_>) {

@@ -60,19 +60,24 @@ impl Move {
 
     /// This move and then that of a node. `None` where the node takes the array apart in a way that
     /// is not known, or is no move.
-    pub(crate) fn then(mut self, edit: &Edit<'_>, index: usize) -> Option<Move> {
+    pub(crate) fn then(self, edit: &Edit<'_>, index: usize) -> Option<Move> {
         let node = edit.node(index);
         if &*node.op == "Transpose" {
-            let order = permutation(node.attr("perm")?)?;
-            self.to =
-                order.iter().map(|&axis| self.to.get(axis).cloned()).collect::<Option<_>>()?;
-            return Some(self);
+            return self.ordered(&permutation(node.attr("perm")?)?);
         }
         let shape = edit.ty(node.outputs[0])?.shape.clone();
         (is_move(edit, index)).then(|| self.reshaped(&shape))?
     }
 
-    fn reshaped(mut self, shape: &[Dim]) -> Option<Move> {
+    /// This move and then one where axis `i` is what was axis `order[i]`.
+    pub(crate) fn ordered(mut self, order: &[usize]) -> Option<Move> {
+        self.to = order.iter().map(|&axis| self.to.get(axis).cloned()).collect::<Option<_>>()?;
+        Some(self)
+    }
+
+    /// This move and then a change of the shape. `None` where it cuts through what stays together in a
+    /// way that is not known.
+    pub(crate) fn reshaped(mut self, shape: &[Dim]) -> Option<Move> {
         let mut atoms: Vec<usize> = self.to.concat();
         atoms.reverse();
         let mut to = Vec::with_capacity(shape.len());
@@ -119,6 +124,11 @@ impl Move {
             }
         }
         added
+    }
+
+    /// The shape of the result.
+    pub(crate) fn shape_after(&self) -> Option<Vec<Dim>> {
+        self.shape_of(&self.to)
     }
 
     fn shape_of(&self, axes: &[Vec<usize>]) -> Option<Vec<Dim>> {
@@ -353,9 +363,8 @@ mod tests {
         sizes.iter().map(|&size| Dim::Known(size)).collect()
     }
 
-    fn order(mut chain: Move, order: &[usize]) -> Move {
-        chain.to = order.iter().map(|&axis| chain.to[axis].clone()).collect();
-        chain
+    fn order(chain: Move, order: &[usize]) -> Move {
+        chain.ordered(order).unwrap()
     }
 
     #[test]

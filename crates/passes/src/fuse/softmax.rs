@@ -1,8 +1,8 @@
 //! `Softmax` and `LogSoftmax`.
 
-use onnx::Op;
+use onnx::{Dim, Op, ValueId};
 
-use crate::pattern::{Pattern, exp, hole, log, reduce_max, reduce_sum, spread};
+use crate::pattern::{Pattern, either, exp, hole, log, reduce_max, reduce_sum, spread};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] = &[
@@ -30,23 +30,51 @@ fn log_softmax() -> Pattern {
     shifted() - spread(&log(&sum)).named("spread sum")
 }
 
+/// `x − max x`; the largest may have been taken before the other axes were named anew.
 fn shifted() -> Pattern {
     let x = hole("x");
-    &x - spread(&reduce_max(&x).named("max")).named("spread max")
+    let largest = spread(&reduce_max(&x).named("max")).named("spread max");
+    either(&[&(&x - &largest), &(spread(&x).named("renamed") - &largest)])
 }
 
 fn over_one_axis(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
-    let x = found.value("x")?;
     let axes = found.axes("sum")?;
     let &[axis] = &axes[..] else {
         return Err("it is over several axes".into());
     };
-    if found.axes("max")? != axes {
-        return Err("the largest is over other axes than the sum".into());
-    }
+    let x = match found.maybe("renamed") {
+        Some(renamed) => {
+            expect_last_axis_kept(found, renamed, axis)?;
+            renamed
+        }
+        None if found.axes("max")? == axes => found.value("x")?,
+        None => return Err("the largest is over other axes than the sum".into()),
+    };
     found.expect_reduced(found.value("spread max")?, x, &axes)?;
     found.expect_reduced(found.value("spread sum")?, x, &axes)?;
     Ok(Op::new(op, &[x]).attr("axis", axis as i64))
+}
+
+/// Declines unless `renamed` has the rows of `x` in their order, and the largest of each is spread over
+/// the row that it was taken of.
+fn expect_last_axis_kept(
+    found: &Found<'_, '_>,
+    renamed: ValueId,
+    axis: usize,
+) -> Result<(), Declined> {
+    let before = found.ty(found.value("x")?)?.shape;
+    let after = found.ty(renamed)?.shape;
+    let is_last = axis + 1 == after.len() && found.axes("max")? == [before.len().wrapping_sub(1)];
+    if !is_last || before.last() != after.last() {
+        return Err("the largest is over other axes than the sum".into());
+    }
+    // Nothing is repeated: the sizes other than one are the same, in the same order.
+    let sizes = |value: ValueId| -> Result<Vec<Dim>, Declined> {
+        Ok(found.ty(value)?.shape.iter().filter(|dim| !dim.is(1)).cloned().collect())
+    };
+    let is_renamed = sizes(renamed)? == sizes(found.value("x")?)?
+        && sizes(found.value("spread max")?)? == sizes(found.value("max")?)?;
+    if is_renamed { Ok(()) } else { Err("the largest is spread over other axes".into()) }
 }
 
 #[cfg(test)]

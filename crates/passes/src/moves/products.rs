@@ -20,10 +20,11 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 /// One side of a product: what it is made of, and how.
 #[derive(Clone)]
-struct Side {
-    source: ValueId,
-    moves: Move,
-    links: Vec<usize>,
+pub(crate) struct Side {
+    pub source: ValueId,
+    pub moves: Move,
+    /// The nodes of the moves.
+    pub links: Vec<usize>,
     is_constant: bool,
 }
 
@@ -56,7 +57,7 @@ fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 }
 
 /// An operand, seen through the moves that only it is read through.
-fn side(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Side> {
+pub(crate) fn side(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Side> {
     let value = edit.input(index, operand)?;
     let is_own = |&link: &usize| edit.reads(edit.node(link).outputs[0]) == 1;
     let last = edit.producer(value).filter(|&link| is_move(edit, link));
@@ -73,7 +74,7 @@ fn side(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Side> {
 }
 
 /// The moves that follow, each the only reader of what is before it.
-fn following(edit: &Edit<'_>, index: usize) -> Vec<usize> {
+pub(crate) fn following(edit: &Edit<'_>, index: usize) -> Vec<usize> {
     let next = |&link: &usize| {
         let reader = edit.sole_reader(edit.node(link).outputs[0])?;
         is_move(edit, reader).then_some(reader)

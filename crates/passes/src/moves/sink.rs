@@ -48,10 +48,13 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         if !lets_through(edit, index) {
             continue;
         }
-        let operands = 0..edit.node(index).inputs.len();
-        let moved = operands.into_iter().find(|&operand| moved_by(edit, index, operand).is_some());
-        if let Some(operand) = moved.filter(|&operand| is_worth_it(edit, index, operand)) {
-            sink(edit, index, operand);
+        // The condition of a choice comes last: it is what can be moved back.
+        let operands = (0..edit.node(index).inputs.len()).rev();
+        for operand in operands {
+            let may = moved_by(edit, index, operand).is_some() && is_worth_it(edit, index, operand);
+            if may && sink(edit, index, operand).is_some() {
+                break;
+            }
         }
     }
 }
