@@ -389,7 +389,7 @@ impl Prepared {
             }
             Some(Mask::Added(bias)) => (bias, None),
             Some(Mask::Chosen { flags, keeps, otherwise }) => {
-                if let Some(known) = known_flags(edit, flags, keeps, sizes) {
+                if let Some(known) = known_flags(edit, found, flags, keeps, sizes) {
                     return Ok(known);
                 }
                 if otherwise == f64::NEG_INFINITY {
@@ -411,13 +411,19 @@ impl Prepared {
     }
 }
 
-/// A mask that is known and leaves something in each row.
-fn known_flags(edit: &Edit<'_>, flags: ValueId, keeps: bool, sizes: &Sizes) -> Option<Prepared> {
+/// A mask that is known, the same for all heads, and leaves something in each row.
+fn known_flags(
+    edit: &Edit<'_>,
+    found: &Attention,
+    flags: ValueId,
+    keeps: bool,
+    sizes: &Sizes,
+) -> Option<Prepared> {
     let tensor = edit.tensor(flags)?;
     let (rows, columns) = (sizes.rows.known()?, sizes.columns.known()?);
-    let leading = tensor.shape.len().checked_sub(2)?;
-    let is_one = tensor.shape[..leading].iter().all(|&size| size == 1);
-    if !is_one || tensor.shape[leading..] != [rows, columns] || columns == 0 {
+    let shape = mask_shape(&edit.ty(flags)?.shape, found, sizes).ok()?;
+    let all = [1, 1, rows, columns].map(Dim::Known);
+    if shape[..] != all || columns == 0 {
         return None;
     }
     let kept: Vec<i64> =

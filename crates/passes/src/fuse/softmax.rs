@@ -2,7 +2,7 @@
 
 use onnx::{Dim, Op, ValueId};
 
-use crate::pattern::{Pattern, either, exp, hole, log, reduce_max, reduce_sum, spread};
+use crate::pattern::{Pattern, either, exp, hole, log, node, reduce_max, reduce_sum, spread};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] = &[
@@ -34,7 +34,8 @@ fn log_softmax() -> Pattern {
 fn shifted() -> Pattern {
     let x = hole("x");
     let largest = spread(&reduce_max(&x).named("max")).named("spread max");
-    either(&[&(&x - &largest), &(spread(&x).named("renamed") - &largest)])
+    let renamed = node("Reshape", &[&x]).named("renamed");
+    either(&[&(&x - &largest), &(renamed - &largest)])
 }
 
 fn over_one_axis(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
