@@ -12,6 +12,7 @@ mod inline_composites;
 mod lift_weights;
 mod moves;
 mod pattern;
+mod recurrent;
 mod rewrite;
 mod share_constants;
 mod share_functions;
@@ -59,6 +60,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
     graph("share-nodes", share_nodes::run),
+    graph("fuse-recurrent", recurrent::run),
     graph("merge-moves", moves::merge::run),
     graph("fuse-activations", fuse::activations),
     graph("fuse-softmax", fuse::softmax),

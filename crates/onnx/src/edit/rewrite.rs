@@ -1,5 +1,6 @@
 //! Putting nodes in the place of others.
 
+use provenance::OriginId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -60,26 +61,62 @@ impl Edit<'_> {
         }
     }
 
+    /// Makes a node answer for everything in its bodies.
+    pub fn fuse_bodies(&mut self, index: usize) {
+        fn collect(node: &Node, origins: &mut Vec<OriginId>) {
+            for inner in node.bodies().flat_map(|body| &body.nodes) {
+                origins.push(inner.origin);
+                collect(inner, origins);
+            }
+        }
+        let mut origins = Vec::new();
+        collect(&self.graph.nodes[index], &mut origins);
+        for origin in origins {
+            self.absorb(index, origin);
+        }
+    }
+
     /// A node that stands before `index`, and answers for `fused` and for the node there.
     pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>, ty: Type) -> ValueId {
+        self.insert_all(index, fused, op, std::slice::from_ref(&ty))[0]
+    }
+
+    /// As [`Edit::insert`], of a node with several results.
+    pub fn insert_all(
+        &mut self,
+        index: usize,
+        fused: &[usize],
+        op: Op<'_>,
+        types: &[Type],
+    ) -> Vec<ValueId> {
         let mut origin = self.whole_origin(index);
         for &other in fused {
             let also = self.whole_origin(other);
             origin = self.table.absorb(origin, also);
         }
-        let output = self.values.add(Value { ty: Some(ty), ..Value::default() });
+        let value = |ty: &Type| Value { ty: Some(ty.clone()), ..Value::default() };
+        let outputs: Vec<ValueId> = types.iter().map(|ty| self.values.add(value(ty))).collect();
         let node = Node {
             name: None,
             domain: op.domain.into(),
             op: op.name.into(),
             inputs: op.inputs.into(),
-            outputs: SmallVec::from_slice(&[output]),
+            outputs: SmallVec::from_slice(&outputs),
             attrs: op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect(),
             origin,
             metadata: Vec::new(),
         };
         self.inserted.entry(index).or_default().push(node);
-        output
+        outputs
+    }
+
+    /// Puts a value that was inserted before a node in the place of one of its results. The node goes
+    /// with the first; all of its results have to be replaced.
+    pub fn replace_output(&mut self, index: usize, output: usize, by: ValueId) {
+        let replaced = self.graph.nodes[index].outputs[output];
+        self.renamed.insert(replaced, by);
+        self.keep_output(replaced, by);
+        self.dropped[index] = true;
     }
 
     /// A constant that a pass computed for the node at `index`, which answers for `fused` too. It is
