@@ -5,6 +5,7 @@
 mod activation;
 mod attention;
 mod norm;
+mod pick;
 mod softmax;
 
 use onnx::Edit;
@@ -28,6 +29,11 @@ pub(crate) fn means(edit: &mut Edit<'_>) {
 /// After means.
 pub(crate) fn norms(edit: &mut Edit<'_>) {
     rewrite::run(edit, norm::NORMS);
+}
+
+/// One entry of an axis, however it was cut out.
+pub(crate) fn picks(edit: &mut Edit<'_>) {
+    rewrite::run(edit, pick::REWRITES);
 }
 
 pub(crate) fn softmax(edit: &mut Edit<'_>) {

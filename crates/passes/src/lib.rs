@@ -84,6 +84,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     graph("orient-products", moves::products::run),
     graph("drop-dead", drop_dead::run),
+    graph("fuse-picks", fuse::picks),
     graph("fuse-attention", fuse::attention),
     graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),

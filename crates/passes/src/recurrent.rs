@@ -9,6 +9,8 @@ mod body;
 mod gru;
 mod linear;
 mod lstm;
+#[cfg(test)]
+mod tests;
 
 use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};

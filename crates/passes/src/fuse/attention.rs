@@ -499,3 +499,6 @@ impl AddedMask {
         Some(edit.insert(index, fused, op, Type::new(DType::F32, shape)))
     }
 }
+
+#[cfg(test)]
+mod tests;

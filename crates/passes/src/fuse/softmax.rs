@@ -156,4 +156,58 @@ y:f32[3,3] = Div(%3, %4)",
             "#]],
         );
     }
+
+    #[test]
+    fn the_largest_may_be_taken_before_other_axes_are_named_anew() {
+        check(
+            crate::fuse::softmax,
+            "graph g(x:f32[2,1,3]) -> (y)
+m:f32[2,1] = jax2onnx.composite::reduce_max(x) {axes=[2]}
+%1:f32[1,2,1] = Reshape(m, [1, 2, 1]:i64)
+%2:f32[1,2,3] = Reshape(x, [1, 2, 3]:i64)
+%3:f32[1,2,3] = Sub(%2, %1)
+%4:f32[1,2,3] = Exp(%3)
+%5:f32[1,2] = ReduceSum(%4, [2]:i64) {keepdims=0}
+%6:f32[1,2,1] = Unsqueeze(%5, [2]:i64)
+y:f32[1,2,3] = Div(%4, %6)",
+            expect![[r#"
+                graph g(x:f32[2,1,3]) -> (y)
+                m = jax2onnx.composite::reduce_max(x) {axes=[2]}  # 2
+                %0 = Reshape(m, [1, 2, 1]:i64)  # 3
+                %1 = Reshape(x, [1, 2, 3]:i64)  # 4
+                %2 = Sub(%1, %0)  # 5
+                %3 = Exp(%2)  # 6
+                %4 = ReduceSum(%3, [2]:i64) {keepdims=0}  # 7
+                %5 = Unsqueeze(%4, [2]:i64)  # 8
+                y:f32[1,2,3] = Softmax(%1) {axis=2}  # 9 2 3 4 5 6 7 8
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_largest_of_what_was_cut_otherwise_is_none() {
+        check(
+            crate::fuse::softmax,
+            "graph g(x:f32[3,2]) -> (y)
+m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
+%1:f32[1,3] = Reshape(m, [1, 3]:i64)
+%2:f32[2,3] = Reshape(x, [2, 3]:i64)
+%3:f32[2,3] = Sub(%2, %1)
+%4:f32[2,3] = Exp(%3)
+%5:f32[2] = ReduceSum(%4, [1]:i64) {keepdims=0}
+%6:f32[2,1] = Unsqueeze(%5, [1]:i64)
+y:f32[2,3] = Div(%4, %6)",
+            expect![[r#"
+                graph g(x:f32[3,2]) -> (y)
+                m = jax2onnx.composite::reduce_max(x) {axes=[1]}  # 2
+                %0 = Reshape(m, [1, 3]:i64)  # 3
+                %1 = Reshape(x, [2, 3]:i64)  # 4
+                %2 = Sub(%1, %0)  # 5
+                %3 = Exp(%2)  # 6
+                %4 = ReduceSum(%3, [1]:i64) {keepdims=0}  # 7
+                %5 = Unsqueeze(%4, [1]:i64)  # 8
+                y:f32[2,3] = Div(%3, %5)  # 9
+            "#]],
+        );
+    }
 }
