@@ -32,7 +32,7 @@ pub struct Edit<'m> {
     /// New nodes, each before the node at an index, or at the end where there is none.
     inserted: FxHashMap<usize, Vec<Node>>,
     notes: &'m mut Vec<Note>,
-    reads: OnceCell<FxHashMap<ValueId, usize>>,
+    reads: OnceCell<FxHashMap<ValueId, rewrite::Reads>>,
     opset: i64,
 }
 

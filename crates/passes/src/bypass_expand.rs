@@ -35,7 +35,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             continue;
         }
         for operand in 0..node.inputs.len() {
-            if broadcasts_without_expand(edit, index, operand) {
+            while broadcasts_without_expand(edit, index, operand) {
                 edit.bypass(index, operand);
             }
         }

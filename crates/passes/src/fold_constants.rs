@@ -37,10 +37,16 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
         onnx::DType::Bool => MOST_ELEMENTS_OF_WEIGHTS,
         _ => largest_operand.clamp(MOST_ELEMENTS, MOST_ELEMENTS_OF_WEIGHTS),
     };
-    if count as usize > budget && !renames_only {
+    if count as usize > budget && !renames_only && !is_own_transpose(edit, index) {
         return None;
     }
     eval(&node.op, node, &operands, ty.dtype, shape)
+}
+
+/// Whether the node is the transpose of an array that nothing else reads: the file gets no larger.
+fn is_own_transpose(edit: &Edit<'_>, index: usize) -> bool {
+    let is_read_once = edit.input(index, 0).is_some_and(|value| edit.reads(value) == 1);
+    is_read_once && &*edit.node(index).op == "Transpose"
 }
 
 #[cfg(test)]

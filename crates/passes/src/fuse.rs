@@ -3,8 +3,10 @@
 //! Each file is a family; each function there is a pattern with what stands in its place.
 
 mod activation;
+mod attention;
 mod index;
 mod norm;
+mod pick;
 mod pool;
 mod reduction;
 mod resize;
@@ -19,6 +21,11 @@ pub(crate) fn activations(edit: &mut Edit<'_>) {
     rewrite::run(edit, activation::REWRITES);
 }
 
+/// After moves have been brought together.
+pub(crate) fn attention(edit: &mut Edit<'_>) {
+    attention::run(edit);
+}
+
 pub(crate) fn means(edit: &mut Edit<'_>) {
     rewrite::run(edit, norm::MEANS);
 }
@@ -29,6 +36,11 @@ pub(crate) fn norms(edit: &mut Edit<'_>) {
         rewrite::run(edit, rewrites);
         edit.drop_unread();
     }
+}
+
+/// One entry of an axis, however it was cut out.
+pub(crate) fn picks(edit: &mut Edit<'_>) {
+    rewrite::run(edit, pick::REWRITES);
 }
 
 pub(crate) fn softmax(edit: &mut Edit<'_>) {

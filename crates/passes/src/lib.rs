@@ -19,7 +19,9 @@ mod layout;
 mod lift_weights;
 mod merge_affine;
 mod merge_chains;
+mod moves;
 mod pattern;
+mod recurrent;
 mod rewrite;
 mod share_constants;
 mod share_functions;
@@ -80,6 +82,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
     graph("share-nodes", share_nodes::run),
+    graph("fuse-recurrent", recurrent::run),
     graph("drop-dead", drop_dead::run),
     graph("keep-axes", keep_axes::run),
     graph("fuse-activations", fuse::activations),
@@ -114,6 +117,19 @@ pub const PIPELINE: &[Pass] = &[
     graph("make-gemm", fold_products::to_gemm),
     graph("fuse-resize", fuse::resizes),
     graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
+    graph("drop-dead", drop_dead::run),
+    graph("sink-moves", moves::sink::run),
+    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
+    graph("drop-dead", drop_dead::run),
+    graph("orient-products", moves::products::run),
+    graph("drop-dead", drop_dead::run),
+    graph("fuse-picks", fuse::picks),
+    graph("fuse-attention", fuse::attention),
+    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
+    graph("fold-constants", fold_constants::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
     model("lift-weights", lift_weights::run),

@@ -11,6 +11,14 @@ use crate::model::{Graph, Node, Note};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, Value, ValueId};
 
+/// Who reads a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reads {
+    count: usize,
+    /// The last node that does; none where that is the graph, as an output.
+    last: Option<usize>,
+}
+
 /// An operator with what it reads.
 #[derive(Clone, Debug)]
 pub struct Op<'a> {
@@ -33,13 +41,13 @@ impl<'a> Op<'a> {
         self
     }
 
-    fn into_node(self, output: ValueId, origin: OriginId) -> Node {
+    fn into_node(self, outputs: &[ValueId], origin: OriginId) -> Node {
         Node {
             name: None,
             domain: self.domain.into(),
             op: self.name.into(),
             inputs: self.inputs.into(),
-            outputs: SmallVec::from_slice(&[output]),
+            outputs: SmallVec::from_slice(outputs),
             attrs: self.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect(),
             origin,
             metadata: Vec::new(),
@@ -78,13 +86,49 @@ impl Edit<'_> {
         origin
     }
 
+    /// Makes a node answer for everything in its bodies.
+    pub fn fuse_bodies(&mut self, index: usize) {
+        fn collect(node: &Node, origins: &mut Vec<OriginId>) {
+            for inner in node.bodies().flat_map(|body| &body.nodes) {
+                origins.push(inner.origin);
+                collect(inner, origins);
+            }
+        }
+        let mut origins = Vec::new();
+        collect(&self.graph.nodes[index], &mut origins);
+        for origin in origins {
+            self.absorb(index, origin);
+        }
+    }
+
     /// A node that stands before `index`, and answers for `fused` and for the node there.
     pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>, ty: Type) -> ValueId {
+        self.insert_all(index, fused, op, std::slice::from_ref(&ty))[0]
+    }
+
+    /// As [`Edit::insert`], of a node with several results.
+    pub fn insert_all(
+        &mut self,
+        index: usize,
+        fused: &[usize],
+        op: Op<'_>,
+        types: &[Type],
+    ) -> Vec<ValueId> {
         let origin = self.joined_origin(index, fused);
-        let output = self.values.add(Value { ty: Some(ty), ..Value::default() });
-        let node = op.into_node(output, origin);
+        let value = |ty: &Type| Value { ty: Some(ty.clone()), ..Value::default() };
+        let outputs: Vec<ValueId> = types.iter().map(|ty| self.values.add(value(ty))).collect();
+        let node = op.into_node(&outputs, origin);
         self.inserted.entry(index).or_default().push(node);
-        output
+        outputs
+    }
+
+    /// Puts a value that was inserted before a node in the place of one of its results. The node goes
+    /// with the first; all of its results have to be replaced.
+    pub fn replace_output(&mut self, index: usize, output: usize, by: ValueId) {
+        let replaced = self.graph.nodes[index].outputs[output];
+        self.renamed.insert(replaced, by);
+        self.keep_output(replaced, by);
+        self.dropped[index] = true;
     }
 
     /// Makes a node another operator with results of other types, in the order of the old ones. What
@@ -105,7 +149,7 @@ impl Edit<'_> {
             let old = std::mem::replace(&mut self.graph.nodes[index].outputs[position], new);
             self.producers.remove(&old);
             self.producers.insert(new, index);
-            let node = restore(new).into_node(old, origin);
+            let node = restore(new).into_node(&[old], origin);
             self.inserted.entry(index + 1).or_default().push(node);
             made.push(new);
         }
@@ -147,16 +191,31 @@ impl Edit<'_> {
     /// How often a value is read in this graph and its bodies, as of when the edit began; being an
     /// output counts.
     pub fn reads(&self, value: ValueId) -> usize {
+        self.counted(value).count
+    }
+
+    /// The node that reads a value, as of when the edit began, where it is the only one, reads it once
+    /// and not in a body, and the value is no output.
+    pub fn sole_reader(&self, value: ValueId) -> Option<usize> {
+        let Reads { count, last } = self.counted(value);
+        let reader = last.filter(|_| count == 1)?;
+        self.graph.nodes[reader].inputs.contains(&Some(value)).then_some(reader)
+    }
+
+    fn counted(&self, value: ValueId) -> Reads {
         let reads = self.reads.get_or_init(|| {
-            let mut reads: FxHashMap<ValueId, usize> = FxHashMap::default();
-            let mut count = |id: ValueId| *reads.entry(id).or_default() += 1;
-            for node in &self.graph.nodes {
-                for_each_read(node, &mut count);
+            let mut reads: FxHashMap<ValueId, Reads> = FxHashMap::default();
+            let mut count = |id: ValueId, reader: Option<usize>| {
+                let read = reads.entry(id).or_default();
+                *read = Reads { count: read.count + 1, last: reader };
+            };
+            for (index, node) in self.graph.nodes.iter().enumerate() {
+                for_each_read(node, &mut |id| count(id, Some(index)));
             }
-            self.graph.outputs.iter().copied().for_each(&mut count);
+            self.graph.outputs.iter().for_each(|&id| count(id, None));
             reads
         });
-        reads.get(&value).copied().unwrap_or(0)
+        reads.get(&value).copied().unwrap_or_default()
     }
 
     /// Notes that a pattern which ends at `index` was rewritten, or why it was not.

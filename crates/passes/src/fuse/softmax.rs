@@ -1,8 +1,10 @@
 //! `Softmax` and `LogSoftmax`.
 
-use onnx::Op;
+use onnx::{Dim, Op, ValueId};
 
-use crate::pattern::{Pattern, exp, hole, log, node, number, reduce_max, reduce_sum, spread};
+use crate::pattern::{
+    Pattern, either, exp, hole, log, node, number, reduce_max, reduce_sum, spread,
+};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] = &[
@@ -40,8 +42,12 @@ fn log_softmax() -> Pattern {
     shifted() - spread(&log(&sum)).named("spread sum")
 }
 
+/// `x − max x`; the largest may have been taken before the other axes were named anew.
 fn shifted() -> Pattern {
-    shifted_by_max(&hole("x"))
+    let x = hole("x");
+    let largest = spread(&reduce_max(&x).named("max")).named("spread max");
+    let renamed = node("Reshape", &[&x]).named("renamed");
+    either(&[&(&x - &largest), &(renamed - &largest)])
 }
 
 fn shifted_by_max(x: &Pattern) -> Pattern {
@@ -87,17 +93,43 @@ fn masked(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, De
 }
 
 fn over_one_axis(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
-    let x = found.value("x")?;
     let axes = found.axes("sum")?;
     let &[axis] = &axes[..] else {
         return Err("it is over several axes".into());
     };
-    if found.axes("max")? != axes {
-        return Err("the largest is over other axes than the sum".into());
-    }
+    let x = match found.maybe("renamed") {
+        Some(renamed) => {
+            expect_last_axis_kept(found, renamed, axis)?;
+            renamed
+        }
+        None if found.axes("max")? == axes => found.value("x")?,
+        None => return Err("the largest is over other axes than the sum".into()),
+    };
     found.expect_reduced(found.value("spread max")?, x, &axes)?;
     found.expect_reduced(found.value("spread sum")?, x, &axes)?;
     Ok(Op::new(op, &[x]).attr("axis", axis as i64))
+}
+
+/// Declines unless `renamed` has the rows of `x` in their order, and the largest of each is spread over
+/// the row that it was taken of.
+fn expect_last_axis_kept(
+    found: &Found<'_, '_>,
+    renamed: ValueId,
+    axis: usize,
+) -> Result<(), Declined> {
+    let before = found.ty(found.value("x")?)?.shape;
+    let after = found.ty(renamed)?.shape;
+    let is_last = axis + 1 == after.len() && found.axes("max")? == [before.len().wrapping_sub(1)];
+    if !is_last || before.last() != after.last() {
+        return Err("the largest is over other axes than the sum".into());
+    }
+    // Nothing is repeated: the sizes other than one are the same, in the same order.
+    let sizes = |value: ValueId| -> Result<Vec<Dim>, Declined> {
+        Ok(found.ty(value)?.shape.iter().filter(|dim| !dim.is(1)).cloned().collect())
+    };
+    let is_renamed = sizes(renamed)? == sizes(found.value("x")?)?
+        && sizes(found.value("spread max")?)? == sizes(found.value("max")?)?;
+    if is_renamed { Ok(()) } else { Err("the largest is spread over other axes".into()) }
 }
 
 #[cfg(test)]
@@ -229,6 +261,60 @@ y:f32[3,3] = Div(%3, %4)",
                 %2 = Exp(%1)  # 5
                 %3 = ReduceSum(%2, [1]:i64) {keepdims=0}  # 6
                 y:f32[3,3] = Div(%2, %3)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_largest_may_be_taken_before_other_axes_are_named_anew() {
+        check(
+            crate::fuse::softmax,
+            "graph g(x:f32[2,1,3]) -> (y)
+m:f32[2,1] = jax2onnx.composite::reduce_max(x) {axes=[2]}
+%1:f32[1,2,1] = Reshape(m, [1, 2, 1]:i64)
+%2:f32[1,2,3] = Reshape(x, [1, 2, 3]:i64)
+%3:f32[1,2,3] = Sub(%2, %1)
+%4:f32[1,2,3] = Exp(%3)
+%5:f32[1,2] = ReduceSum(%4, [2]:i64) {keepdims=0}
+%6:f32[1,2,1] = Unsqueeze(%5, [2]:i64)
+y:f32[1,2,3] = Div(%4, %6)",
+            expect![[r#"
+                graph g(x:f32[2,1,3]) -> (y)
+                m = jax2onnx.composite::reduce_max(x) {axes=[2]}  # 2
+                %0 = Reshape(m, [1, 2, 1]:i64)  # 3
+                %1 = Reshape(x, [1, 2, 3]:i64)  # 4
+                %2 = Sub(%1, %0)  # 5
+                %3 = Exp(%2)  # 6
+                %4 = ReduceSum(%3, [2]:i64) {keepdims=0}  # 7
+                %5 = Unsqueeze(%4, [2]:i64)  # 8
+                y:f32[1,2,3] = Softmax(%1) {axis=2}  # 9 2 3 4 5 6 7 8
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_largest_of_what_was_cut_otherwise_is_none() {
+        check(
+            crate::fuse::softmax,
+            "graph g(x:f32[3,2]) -> (y)
+m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
+%1:f32[1,3] = Reshape(m, [1, 3]:i64)
+%2:f32[2,3] = Reshape(x, [2, 3]:i64)
+%3:f32[2,3] = Sub(%2, %1)
+%4:f32[2,3] = Exp(%3)
+%5:f32[2] = ReduceSum(%4, [1]:i64) {keepdims=0}
+%6:f32[2,1] = Unsqueeze(%5, [1]:i64)
+y:f32[2,3] = Div(%4, %6)",
+            expect![[r#"
+                graph g(x:f32[3,2]) -> (y)
+                m = jax2onnx.composite::reduce_max(x) {axes=[1]}  # 2
+                %0 = Reshape(m, [1, 3]:i64)  # 3
+                %1 = Reshape(x, [2, 3]:i64)  # 4
+                %2 = Sub(%1, %0)  # 5
+                %3 = Exp(%2)  # 6
+                %4 = ReduceSum(%3, [1]:i64) {keepdims=0}  # 7
+                %5 = Unsqueeze(%4, [1]:i64)  # 8
+                y:f32[2,3] = Div(%3, %5)  # 9
             "#]],
         );
     }

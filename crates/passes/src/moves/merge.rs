@@ -1,0 +1,151 @@
+//! `merge-moves`: a chain of moves in the fewest nodes.
+
+use onnx::{Edit, ValueId};
+
+use super::{Move, Step, emit, is_move, plan};
+
+/// How long a chain may be that is looked at as a whole.
+const MOST_LINKS: usize = 8;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if is_move(edit, index) {
+            shorten(edit, index);
+        }
+    }
+}
+
+/// Puts fewer nodes, or cheaper ones, in the place of the longest chain that ends here.
+fn shorten(edit: &mut Edit<'_>, index: usize) {
+    let chain = links(edit, index);
+    // Those that nothing else reads go with the last.
+    let read_once = |&&link: &&usize| edit.reads(edit.node(link).outputs[0]) == 1;
+    let gone = 1 + chain[1..].iter().take_while(read_once).count();
+    for length in (1..=chain.len()).rev() {
+        let links = &chain[..length];
+        let Some((source, steps)) = spelled(edit, links) else {
+            continue;
+        };
+        let replaced = &links[..gone.min(length)];
+        let moved = steps.iter().filter(|step| matches!(step, Step::Transpose(_))).count();
+        let is_better = steps.len() < replaced.len()
+            || (steps.len() == replaced.len() && moved < transposes(edit, replaced));
+        if is_better && replace(edit, index, links, source, &steps).is_some() {
+            return;
+        }
+    }
+}
+
+fn transposes(edit: &Edit<'_>, links: &[usize]) -> usize {
+    links.iter().filter(|&&link| &*edit.node(link).op == "Transpose").count()
+}
+
+/// The moves that lead to a node, itself first.
+pub(super) fn links(edit: &Edit<'_>, index: usize) -> Vec<usize> {
+    let before = |&link: &usize| {
+        let producer = edit.input(link, 0).and_then(|value| edit.producer(value));
+        producer.filter(|&producer| is_move(edit, producer))
+    };
+    std::iter::successors(Some(index), before).take(MOST_LINKS).collect()
+}
+
+/// What the chain begins with, and its shortest spelling.
+fn spelled(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
+    let source = edit.input(*links.last()?, 0)?;
+    let whole = Move::none(&edit.ty(source)?.shape);
+    let whole = links.iter().rev().try_fold(whole, |whole, &link| whole.then(edit, link))?;
+    Some((source, whole.steps()?))
+}
+
+fn replace(
+    edit: &mut Edit<'_>,
+    index: usize,
+    links: &[usize],
+    source: ValueId,
+    steps: &[Step],
+) -> Option<()> {
+    let planned = plan(&edit.ty(source)?.shape, steps)?;
+    let fused = &links[1..];
+    let Some((last, before)) = planned.split_last() else {
+        edit.fuse(index, fused);
+        return edit.forward(index, source).then_some(());
+    };
+    if edit.tensor(source).is_some() && planned.iter().any(|step| step.op == "Transpose") {
+        // A constant that is moved is folded, or left to the runtime, as one.
+        return None;
+    }
+    let x = emit(edit, index, fused, source, before)?;
+    let op = last.op(edit, index, fused, x)?;
+    edit.rewrite(index, fused, op);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn an_axis_of_size_one_is_not_carried_along() {
+        check(
+            super::run,
+            "graph g(x:f32[B,5,12]) -> (y)
+%0:f32[B,5,3,4] = Reshape(x, [-1, 5, 3, 4]:i64)
+%1:f32[B,5,3,1,4] = Reshape(%0, [-1, 5, 3, 1, 4]:i64)
+%2:f32[B,3,5,1,4] = Transpose(%1) {perm=[0, 2, 1, 3, 4]}
+%3:f32[B,3,5,4] = Reshape(%2, [-1, 3, 5, 4]:i64)
+y:f32[B,3,5,4] = Tanh(%3)",
+            expect![[r#"
+                graph g(x:f32[B,5,12]) -> (y)
+                %0 = Reshape(x, [-1, 5, 3, 4]:i64)  # 2
+                %1 = Reshape(x, [0, 5, 3, 1, 4]:i64)  # 3 2
+                %2 = Transpose(%1) {perm=[0, 2, 1, 3, 4]}  # 4
+                %3 = Reshape(x, [0, 5, 3, 4]:i64)  # 5 2 3 4
+                %4 = Transpose(%3) {perm=[0, 2, 1, 3]}  # 5 2 3 4
+                y:f32[B,3,5,4] = Tanh(%4)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_others_read_stays() {
+        check(
+            super::run,
+            "graph g(x:f32[5,12]) -> (y, z)
+%0:f32[5,3,4] = Reshape(x, [5, 3, 4]:i64)
+z:f32[3,5,4] = Transpose(%0) {perm=[1, 0, 2]}
+y:f32[3,20] = Reshape(z, [3, 20]:i64)",
+            expect![[r#"
+                graph g(x:f32[5,12]) -> (y, z)
+                %0 = Reshape(x, [5, 3, 4]:i64)  # 2
+                z:f32[3,5,4] = Transpose(%0) {perm=[1, 0, 2]}  # 3
+                y:f32[3,20] = Reshape(z, [3, 20]:i64)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn two_transposes_are_one_or_none() {
+        check(
+            super::run,
+            "graph g(x:f32[2,3,4]) -> (y, z)
+%0:f32[2,3,4] = Tanh(x)
+%1:f32[3,4,2] = Transpose(%0) {perm=[1, 2, 0]}
+%2:f32[4,3,2] = Transpose(%1) {perm=[1, 0, 2]}
+y:f32[4,3,2] = Tanh(%2)
+%3:f32[4,3,2] = Transpose(x) {perm=[2, 1, 0]}
+%4:f32[2,3,4] = Transpose(%3) {perm=[2, 1, 0]}
+z:f32[2,3,4] = Cos(%4)",
+            expect![[r#"
+                graph g(x:f32[2,3,4]) -> (y, z)
+                %0 = Tanh(x)  # 2
+                %1 = Transpose(%0) {perm=[1, 2, 0]}  # 3
+                %2 = Transpose(%0) {perm=[2, 1, 0]}  # 4 3
+                y:f32[4,3,2] = Tanh(%2)  # 5
+                %3 = Transpose(x) {perm=[2, 1, 0]}  # 6
+                z:f32[2,3,4] = Cos(x)  # 8 6 7
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! `orient-products`: a product of matrices written so that the fewest elements are moved around it.
+//!
+//! `A·B = (Bᵀ·Aᵀ)ᵀ`, and the rows of one side may be listed in any order that the result is read in.
+//! JAX has one order of axes for the result of `dot_general`, whichever way round it was asked for, and
+//! transposes it afterwards.
+
+use onnx::{Edit, Op, Type, ValueId};
+
+use super::merge::links;
+use super::{Move, Planned, Step, cost, emit, is_move, plan};
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        let node = edit.node(index);
+        if node.domain.is_empty() && &*node.op == "MatMul" {
+            orient(edit, index);
+        }
+    }
+}
+
+/// One side of a product: what it is made of, and how.
+#[derive(Clone)]
+pub(crate) struct Side {
+    pub source: ValueId,
+    pub moves: Move,
+    /// The nodes of the moves.
+    pub links: Vec<usize>,
+    is_constant: bool,
+}
+
+/// A way to write the product.
+#[derive(Clone)]
+struct Form {
+    left: Side,
+    right: Side,
+    after: Move,
+}
+
+fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let (left, right) = (side(edit, index, 0)?, side(edit, index, 1)?);
+    let rank = left.moves.to.len();
+    let (batch, other) = (&left.moves.to, &right.moves.to);
+    let shape = |side: &Side| side.moves.shape_of(&side.moves.to[..rank - 2]);
+    if rank < 2 || batch.len() != other.len() || shape(&left)? != shape(&right)? {
+        return None;
+    }
+    let after = following(edit, index);
+    let form = Form { after: moves_after(edit, index, &left, &right, &after)?, left, right };
+    let now = form.cost()?;
+    let forms = [form.swapped(), form.in_order(), form.swapped().in_order()];
+    let (found, best) =
+        forms.iter().filter_map(|form| Some((form.cost()?, form))).min_by_key(|(cost, _)| *cost)?;
+    if found >= now {
+        return None;
+    }
+    write(edit, index, &after, best)
+}
+
+/// An operand, seen through the moves that only it is read through.
+pub(crate) fn side(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Side> {
+    let value = edit.input(index, operand)?;
+    let is_own = |&link: &usize| edit.reads(edit.node(link).outputs[0]) == 1;
+    let last = edit.producer(value).filter(|&link| is_move(edit, link));
+    let chain = last.map(|last| links(edit, last)).unwrap_or_default();
+    let chain: Vec<usize> = chain.into_iter().take_while(is_own).collect();
+    // The longest chain that can be followed.
+    (0..=chain.len()).rev().find_map(|length| {
+        let links = chain[..length].to_vec();
+        let source = links.last().map_or(Some(value), |&link| edit.input(link, 0))?;
+        let moves = Move::none(&edit.ty(source)?.shape);
+        let moves = links.iter().rev().try_fold(moves, |moves, &link| moves.then(edit, link))?;
+        Some(Side { source, moves, links, is_constant: edit.tensor(source).is_some() })
+    })
+}
+
+/// The moves that follow, each the only reader of what is before it.
+pub(crate) fn following(edit: &Edit<'_>, index: usize) -> Vec<usize> {
+    let next = |&link: &usize| {
+        let reader = edit.sole_reader(edit.node(link).outputs[0])?;
+        is_move(edit, reader).then_some(reader)
+    };
+    std::iter::successors(next(&index), next).take(8).collect()
+}
+
+/// What becomes of the result, whose rows and columns are made of the parts that those of the sides
+/// are made of.
+fn moves_after(
+    edit: &Edit<'_>,
+    index: usize,
+    left: &Side,
+    right: &Side,
+    after: &[usize],
+) -> Option<Move> {
+    let shape = edit.ty(edit.node(index).outputs[0])?.shape.clone();
+    let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
+    let parts = |side: &Side, axis: usize| -> Vec<_> {
+        side.moves.to[axis].iter().map(|&atom| side.moves.sizes[atom].clone()).collect()
+    };
+    let axes = shape.iter().enumerate().map(|(axis, dim)| match axis {
+        _ if axis == row => parts(left, row),
+        _ if axis == column => parts(right, column),
+        _ => vec![dim.clone()],
+    });
+    let moves = Move::none_of_parts(axes.collect::<Vec<_>>().into_iter());
+    let whole = after.iter().try_fold(moves.clone(), |moves, &link| moves.then(edit, link))?;
+    let lengths = |moves: &Move| moves.from.iter().map(Vec::len).collect::<Vec<_>>();
+    // Parts that are taken apart further could not be put into the order of the operand's.
+    (lengths(&whole) == lengths(&moves)).then_some(whole)
+}
+
+impl Form {
+    fn cost(&self) -> Option<usize> {
+        let of =
+            |side: &Side| if side.is_constant { Some(0) } else { Some(cost(&side.moves.steps()?)) };
+        Some(of(&self.left)? + of(&self.right)? + cost(&self.after.steps()?))
+    }
+
+    /// `(Bᵀ·Aᵀ)ᵀ`
+    fn swapped(&self) -> Form {
+        let transposed = |side: &Side| {
+            let mut side = side.clone();
+            let rank = side.moves.to.len();
+            side.moves.to.swap(rank - 2, rank - 1);
+            side
+        };
+        let mut after = self.after.clone();
+        let rank = after.from.len();
+        after.from.swap(rank - 2, rank - 1);
+        Form { left: transposed(&self.right), right: transposed(&self.left), after }
+    }
+
+    /// With the rows and columns in the order that they have in what they are made of.
+    fn in_order(&self) -> Form {
+        let mut form = self.clone();
+        let rank = form.after.from.len();
+        let sides = [(&mut form.left, rank - 2), (&mut form.right, rank - 1)];
+        for (side, axis) in sides {
+            let before = side.moves.from.concat();
+            let atoms = &side.moves.to[axis];
+            let place = |&position: &usize| before.iter().position(|&atom| atom == atoms[position]);
+            let mut order: Vec<usize> = (0..atoms.len()).collect();
+            order.sort_by_key(place);
+            let sorted = |atoms: &[usize]| order.iter().map(|&position| atoms[position]).collect();
+            let (atoms, parts) = (sorted(atoms), sorted(&form.after.from[axis]));
+            side.moves.to[axis] = atoms;
+            form.after.from[axis] = parts;
+        }
+        form
+    }
+}
+
+/// Puts the product where the last of the moves after it was.
+fn write(edit: &mut Edit<'_>, index: usize, after: &[usize], form: &Form) -> Option<()> {
+    let end = after.last().copied().unwrap_or(index);
+    let planned =
+        |edit: &Edit<'_>, side: &Side| plan(&edit.ty(side.source)?.shape, &side.moves.steps()?);
+    let (left, right) = (planned(edit, &form.left)?, planned(edit, &form.right)?);
+    let shape = form.after.shape_of(&form.after.from)?;
+    let steps: Vec<Step> = form.after.steps()?;
+    let following: Vec<Planned> = plan(&shape, &steps)?;
+    let mut fused = [&form.left.links[..], &form.right.links, after].concat();
+    fused.push(index);
+    fused.retain(|&node| node != end);
+    let a = emit(edit, end, &form.left.links, form.left.source, &left)?;
+    let b = emit(edit, end, &form.right.links, form.right.source, &right)?;
+    let product = Op::new("MatMul", &[a, b]);
+    let Some((last, before)) = following.split_last() else {
+        edit.rewrite(end, &fused, product);
+        return Some(());
+    };
+    let dtype = edit.ty(form.left.source)?.dtype;
+    let result = edit.insert(end, &fused, product, Type::new(dtype, shape));
+    let result = emit(edit, end, &fused, result, before)?;
+    let op = last.op(edit, end, &fused, result)?;
+    edit.rewrite(end, &fused, op);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn the_other_way_round_needs_no_transposed_weights_of_attention() {
+        check(
+            super::run,
+            "graph g(v:f32[B,5,3,4], p:f32[B,3,6,5]) -> (y)
+%0:f32[B,3,4,5] = Transpose(v) {perm=[0, 2, 3, 1]}
+%1:f32[B,3,5,6] = Transpose(p) {perm=[0, 1, 3, 2]}
+%2:f32[B,3,4,6] = MatMul(%0, %1)
+y:f32[B,6,3,4] = Transpose(%2) {perm=[0, 3, 1, 2]}",
+            expect![[r#"
+                graph g(v:f32[B,5,3,4], p:f32[B,3,6,5]) -> (y)
+                %0 = Transpose(v) {perm=[0, 2, 3, 1]}  # 2
+                %1 = Transpose(p) {perm=[0, 1, 3, 2]}  # 3
+                %2 = MatMul(%0, %1)  # 4
+                %3 = Transpose(v) {perm=[0, 2, 1, 3]}  # 5 2
+                %4 = MatMul(p, %3)  # 5 2 3 4
+                y:f32[B,6,3,4] = Transpose(%4) {perm=[0, 2, 1, 3]}  # 5 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_product_that_is_best_as_it_is_stays() {
+        check(
+            super::run,
+            "graph g(q:f32[2,5,3,4], k:f32[2,6,3,4]) -> (y)
+%0:f32[2,3,5,4] = Transpose(q) {perm=[0, 2, 1, 3]}
+%1:f32[2,3,4,6] = Transpose(k) {perm=[0, 2, 3, 1]}
+y:f32[2,3,5,6] = MatMul(%0, %1)",
+            expect![[r#"
+                graph g(q:f32[2,5,3,4], k:f32[2,6,3,4]) -> (y)
+                %0 = Transpose(q) {perm=[0, 2, 1, 3]}  # 2
+                %1 = Transpose(k) {perm=[0, 2, 3, 1]}  # 3
+                y:f32[2,3,5,6] = MatMul(%0, %1)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn rows_that_were_joined_in_another_order_are_read_in_their_own() {
+        check(
+            super::run,
+            "graph g(p:f32[2,5,3,6], v:f32[2,6,4]) -> (y)
+%0:f32[2,3,5,6] = Transpose(p) {perm=[0, 2, 1, 3]}
+%1:f32[2,15,6] = Reshape(%0, [2, 15, 6]:i64)
+%2:f32[2,15,4] = MatMul(%1, v)
+%3:f32[2,3,5,4] = Reshape(%2, [2, 3, 5, 4]:i64)
+y:f32[2,5,3,4] = Transpose(%3) {perm=[0, 2, 1, 3]}",
+            expect![[r#"
+                graph g(p:f32[2,5,3,6], v:f32[2,6,4]) -> (y)
+                %0 = Transpose(p) {perm=[0, 2, 1, 3]}  # 2
+                %1 = Reshape(%0, [2, 15, 6]:i64)  # 3
+                %2 = MatMul(%1, v)  # 4
+                %3 = Reshape(%2, [2, 3, 5, 4]:i64)  # 5
+                %4 = Reshape(p, [2, 15, 6]:i64)  # 6 2 3
+                %5 = MatMul(%4, v)  # 6 2 3 4 5
+                y:f32[2,5,3,4] = Reshape(%5, [2, 5, 3, 4]:i64)  # 6 2 3 4 5
+            "#]],
+        );
+    }
+}

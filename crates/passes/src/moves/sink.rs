@@ -1,0 +1,258 @@
+//! `sink-moves`: a move before an elementwise operator or a softmax, where it meets another after it.
+//!
+//! `f(move(x), y) = move(f(x, move⁻¹(y)))` where `y` can be moved back: a constant, or one that only
+//! changes its shape. The bias that follows a product is added before its columns are taken apart, so
+//! that the runtime finds the two side by side.
+
+use onnx::{Attr, Edit, Op, Tensor, Type, ValueId};
+
+use super::{Move, Step, emit, is_move, plan};
+use crate::bypass_expand::BROADCASTING;
+
+/// Operators that look at one element of one array.
+const ELEMENTWISE: &[&str] = &[
+    "Abs",
+    "Cast",
+    "Ceil",
+    "Clip",
+    "Cos",
+    "Elu",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "LeakyRelu",
+    "Log",
+    "Neg",
+    "Not",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Selu",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Softplus",
+    "Sqrt",
+    "Tanh",
+];
+
+/// How far it is looked for a move to meet.
+const FARTHEST: usize = 8;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if !lets_through(edit, index) {
+            continue;
+        }
+        // The condition of a choice comes last: it is what can be moved back.
+        let operands = (0..edit.node(index).inputs.len()).rev();
+        for operand in operands {
+            let may = moved_by(edit, index, operand).is_some() && is_worth_it(edit, index, operand);
+            if may && sink(edit, index, operand).is_some() {
+                break;
+            }
+        }
+    }
+}
+
+fn lets_through(edit: &Edit<'_>, index: usize) -> bool {
+    let node = edit.node(index);
+    let op = &*node.op;
+    let is_known = ELEMENTWISE.contains(&op) || BROADCASTING.contains(&op) || op == "Softmax";
+    node.domain.is_empty() && is_known && node.outputs.len() == 1
+}
+
+/// The move that makes an operand, and nothing else reads.
+fn moved_by(edit: &Edit<'_>, index: usize, operand: usize) -> Option<usize> {
+    let value = edit.input(index, operand)?;
+    edit.producer(value).filter(|&link| is_move(edit, link) && edit.reads(value) == 1)
+}
+
+/// Whether the move meets another further on, or stands between a product and its bias.
+fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
+    let is_bias = || {
+        let source = edit.input(moved_by(edit, index, operand)?, 0)?;
+        let product = edit.producer(source).filter(|&node| &*edit.node(node).op == "MatMul")?;
+        let other = edit.input(index, 1 - operand.min(1))?;
+        (edit.tensor(other).is_some() && &*edit.node(index).op == "Add").then_some(product)
+    };
+    is_bias().is_some() || meets_a_move(edit, index)
+}
+
+fn meets_a_move(edit: &Edit<'_>, mut index: usize) -> bool {
+    for _ in 0..FARTHEST {
+        let Some(reader) = edit.sole_reader(edit.node(index).outputs[0]) else {
+            return false;
+        };
+        if is_move(edit, reader) {
+            return true;
+        }
+        if !lets_through(edit, reader) {
+            return false;
+        }
+        index = reader;
+    }
+    false
+}
+
+fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
+    let link = moved_by(edit, index, operand)?;
+    let moved = edit.ty(edit.input(index, operand)?)?.clone();
+    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    if moved.shape != result.shape {
+        return None;
+    }
+    let source = edit.input(link, 0)?;
+    let shape = edit.ty(source)?.shape.clone();
+    let chain = Move::none(&shape).then(edit, link)?;
+    let node = edit.node(index).clone();
+    let mut attrs: Vec<(&str, Attr)> =
+        node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
+    if &*node.op == "Softmax" {
+        let axis = match node.attr("axis") {
+            Some(Attr::Int(axis)) => *axis,
+            _ => -1,
+        };
+        let axis =
+            usize::try_from(if axis < 0 { axis + result.rank() as i64 } else { axis }).ok()?;
+        attrs = vec![("axis", Attr::Int(chain.axis_before(axis)? as i64))];
+    }
+    let mut back = Vec::with_capacity(node.inputs.len());
+    for other in 0..node.inputs.len() {
+        let Some(value) = edit.input(index, other) else {
+            back.push(None);
+            continue;
+        };
+        if other == operand {
+            back.push(Some((value, Vec::new())));
+            continue;
+        }
+        let shape = &edit.ty(value)?.shape;
+        let steps = chain.undone_on(shape)?.steps()?;
+        let is_free = match &steps[..] {
+            [] | [Step::Reshape(_)] => true,
+            _ => edit.tensor(value).is_some(),
+        };
+        let planned = plan(shape, &steps).filter(|_| is_free)?;
+        back.push(Some((value, planned)));
+    }
+    let mut inputs = Vec::with_capacity(back.len());
+    for (position, value) in back.into_iter().enumerate() {
+        inputs.push(match value {
+            _ if position == operand => Some(source),
+            Some((value, planned)) => {
+                let moved = emit(edit, index, &[link], value, &planned)?;
+                Some(without_leading_ones(edit, index, moved))
+            }
+            None => None,
+        });
+    }
+    let op = Op { domain: "", name: &node.op, inputs, attrs };
+    let before = edit.insert(index, &[link], op, Type::new(result.dtype, shape));
+    let spelled = edit.node(link).clone();
+    let attrs = spelled.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
+    let mut inputs = spelled.inputs.to_vec();
+    inputs[0] = Some(before);
+    edit.rewrite(index, &[link], Op { domain: "", name: &spelled.op, inputs, attrs });
+    Some(())
+}
+
+/// A constant in the lowest rank that broadcasts the same way.
+fn without_leading_ones(edit: &mut Edit<'_>, index: usize, value: ValueId) -> ValueId {
+    let Some(tensor) = edit.tensor(value) else {
+        return value;
+    };
+    let ones = tensor.shape.iter().take_while(|&&size| size == 1).count();
+    if ones == 0 {
+        return value;
+    }
+    let lower = Tensor { shape: tensor.shape[ones..].to_vec(), ..tensor.clone() };
+    edit.constant(index, &[], lower, &[value])
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_bias_is_added_before_the_columns_are_taken_apart() {
+        check(
+            super::run,
+            "graph g(x:f32[B,2], w:f32[2,4]) -> (y)
+%0:f32[B,4] = MatMul(x, w)
+%1:f32[B,2,2] = Reshape(%0, [-1, 2, 2]:i64)
+y:f32[B,2,2] = Add(%1, [[[1.0, 2.0], [3.0, 4.0]]])",
+            expect![[r#"
+                graph g(x:f32[B,2], w:f32[2,4]) -> (y)
+                %0 = MatMul(x, w)  # 2
+                %1 = Reshape(%0, [-1, 2, 2]:i64)  # 3
+                %2 = Add(%0, [1.0, 2.0, 3.0, 4.0])  # 4 3
+                y:f32[B,2,2] = Reshape(%2, [-1, 2, 2]:i64)  # 4 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_move_sinks_through_a_softmax_to_the_move_that_undoes_it() {
+        check(
+            super::run,
+            "graph g(x:f32[2,3,4], m:bool[4,1,3]) -> (y)
+%0:f32[2,3,4] = Tanh(x)
+%1:f32[4,2,3] = Transpose(%0) {perm=[2, 0, 1]}
+%2:f32[4,2,3] = Mul(%1, 0.5)
+%3:f32[4,2,3] = Where([[[true, false, true]]], %2, -1.0)
+%4:f32[4,2,3] = Softmax(%3) {axis=2}
+y:f32[2,3,4] = Transpose(%4) {perm=[1, 2, 0]}",
+            expect![[r#"
+                graph g(x:f32[2,3,4], m:bool[4,1,3]) -> (y)
+                %0 = Tanh(x)  # 2
+                %1 = Transpose(%0) {perm=[2, 0, 1]}  # 3
+                %2 = Mul(%0, 0.5)  # 4 3
+                %3 = Transpose(%2) {perm=[2, 0, 1]}  # 4 3
+                %4 = Where([[true], [false], [true]], %2, -1.0)  # 5 3 4
+                %5 = Transpose(%4) {perm=[2, 0, 1]}  # 5 3 4
+                %6 = Softmax(%4) {axis=1}  # 6 3 4 5
+                %7 = Transpose(%6) {perm=[2, 0, 1]}  # 6 3 4 5
+                y:f32[2,3,4] = Transpose(%7) {perm=[1, 2, 0]}  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_softmax_over_what_was_joined_is_not_passed() {
+        check(
+            super::run,
+            "graph g(x:f32[2,3,4]) -> (y)
+%0:f32[2,12] = Reshape(x, [2, 12]:i64)
+%1:f32[2,12] = Softmax(%0) {axis=1}
+y:f32[12,2] = Transpose(%1) {perm=[1, 0]}",
+            expect![[r#"
+                graph g(x:f32[2,3,4]) -> (y)
+                %0 = Reshape(x, [2, 12]:i64)  # 2
+                %1 = Softmax(%0) {axis=1}  # 3
+                y:f32[12,2] = Transpose(%1) {perm=[1, 0]}  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_move_that_meets_none_stays() {
+        check(
+            super::run,
+            "graph g(x:f32[2,3]) -> (y)
+%0:f32[3,2] = Transpose(x) {perm=[1, 0]}
+y:f32[3,2] = Mul(%0, 2.0)",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                %0 = Transpose(x) {perm=[1, 0]}  # 2
+                y:f32[3,2] = Mul(%0, 2.0)  # 3
+            "#]],
+        );
+    }
+}

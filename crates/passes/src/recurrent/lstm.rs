@@ -1,0 +1,38 @@
+//! `LSTM`.
+
+use onnx::ValueId;
+
+use super::Cell;
+use super::body::Body;
+use super::linear::Linear;
+
+/// `c′ = σ(f)·c + σ(i)·tanh(g)`, `h′ = σ(o)·tanh(c′)`
+pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
+    if body.carries() != 2 {
+        return None;
+    }
+    [0, 1].into_iter().find_map(|hidden| {
+        let cell = 1 - hidden;
+        let state = body.carry(cell);
+        let [new_hidden, new_cell] = [body.output(hidden)?, body.output(cell)?];
+        let sigmoid = |value: ValueId| body.unary("Sigmoid", value);
+        let (output, squashed) = body.either("Mul", new_hidden, sigmoid)?;
+        if body.unary("Tanh", squashed)? != new_cell {
+            return None;
+        }
+        let forgotten = |value: ValueId| {
+            let (forget, old) = body.either("Mul", value, sigmoid)?;
+            (old == state).then_some(forget)
+        };
+        let (forget, added) = body.either("Add", new_cell, forgotten)?;
+        let (input, candidate) = body.either("Mul", added, sigmoid)?;
+        let candidate = body.unary("Tanh", candidate)?;
+        let size = usize::try_from(body.ty(state)?.shape.last()?.known()?).ok()?;
+        // The order of ONNX: input, output, forget, cell.
+        let gates = [input, output, forget, candidate]
+            .into_iter()
+            .map(|gate| Linear::of(body, gate, hidden, size))
+            .collect::<Option<_>>()?;
+        Some(Cell { op: "LSTM", gates, size, hidden, cell: Some(cell), attrs: Vec::new() })
+    })
+}

@@ -1,0 +1,114 @@
+//! Cells as the libraries write them, and some that are nearly one.
+
+use expect_test::{Expect, expect};
+
+use crate::testing::check;
+
+/// A scan over two steps with a state of one number, and these nodes between.
+#[track_caller]
+fn check_lstm(nodes: &str, expect: Expect) {
+    let text = format!(
+        "graph g(x:f32[2,3,1], c:f32[3,1], h:f32[3,1]) -> (y)
+c2:f32[3,1], h2:f32[3,1], y:f32[2,3,1] = Scan(c, h, x) {{body={{
+  graph b(c0:f32[3,1], h0:f32[3,1], x0:f32[3,1]) -> (c1, h1, y1)
+  wx:f32[3,4] = MatMul(x0, [[1.0, 2.0, 3.0, 4.0]])
+  wh:f32[3,4] = MatMul(h0, [[5.0, 6.0, 7.0, 8.0]])
+  s:f32[3,4] = Add(wx, wh)
+  z:f32[3,4] = Add(s, [[0.1, 0.2, 0.3, 0.4]])
+  i:f32[3,1], f:f32[3,1], g0:f32[3,1], o:f32[3,1] = Split(z, [1, 1, 1, 1]:i64) {{axis=1}}
+  si:f32[3,1] = Sigmoid(i)
+  sf:f32[3,1] = Sigmoid(f)
+  so:f32[3,1] = Sigmoid(o)
+  tg:f32[3,1] = Tanh(g0)
+{nodes}
+  y1:f32[3,1] = Identity(h1)
+}}, num_scan_inputs=1}}"
+    );
+    check(super::run, &text, expect);
+}
+
+#[test]
+fn a_long_short_term_memory_is_one_node() {
+    check_lstm(
+        "  kept:f32[3,1] = Mul(c0, sf)
+  added:f32[3,1] = Mul(tg, si)
+  c1:f32[3,1] = Add(added, kept)
+  tc:f32[3,1] = Tanh(c1)
+  h1:f32[3,1] = Mul(so, tc)",
+        expect![[r#"
+            graph g(x:f32[2,3,1], c:f32[3,1], h:f32[3,1]) -> (y)
+            %0 = Unsqueeze(h, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+            %1 = Unsqueeze(c, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+            %2, %3, %4 = LSTM(x, [[[1.0], [4.0], [2.0], [3.0]]], [[[5.0], [8.0], [6.0], [7.0]]], [[0.1, 0.4, 0.2, 0.3, 0.0, 0.0, 0.0, 0.0]], _, %0, %1) {hidden_size=1}  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+            c2 = Squeeze(%4, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+            h2 = Squeeze(%3, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+            y:f32[2,3,1] = Squeeze(%2, [1]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+        "#]],
+    );
+}
+
+#[test]
+fn a_cell_that_keeps_its_hidden_state_is_another() {
+    check_lstm(
+        "  kept:f32[3,1] = Mul(h0, sf)
+  added:f32[3,1] = Mul(tg, si)
+  c1:f32[3,1] = Add(added, kept)
+  tc:f32[3,1] = Tanh(c1)
+  h1:f32[3,1] = Mul(so, tc)",
+        expect![[r#"
+            graph g(x:f32[2,3,1], c:f32[3,1], h:f32[3,1]) -> (y)
+            c2, h2, y:f32[2,3,1] = Scan(c, h, x) {body={  # 2
+              graph b(c0:f32[3,1], h0:f32[3,1], x0:f32[3,1]) -> (c1, h1, y1)
+              wx = MatMul(x0, [[1.0, 2.0, 3.0, 4.0]])  # 4
+              wh = MatMul(h0, [[5.0, 6.0, 7.0, 8.0]])  # 5
+              s = Add(wx, wh)  # 6
+              z = Add(s, [[0.1, 0.2, 0.3, 0.4]])  # 7
+              i, f, g0, o = Split(z, [1, 1, 1, 1]:i64) {axis=1}  # 8
+              si = Sigmoid(i)  # 9
+              sf = Sigmoid(f)  # 10
+              so = Sigmoid(o)  # 11
+              tg = Tanh(g0)  # 12
+              kept = Mul(h0, sf)  # 13
+              added = Mul(tg, si)  # 14
+              c1:f32[3,1] = Add(added, kept)  # 15
+              tc = Tanh(c1)  # 16
+              h1:f32[3,1] = Mul(so, tc)  # 17
+              y1:f32[3,1] = Identity(h1)  # 18
+            }, num_scan_inputs=1}
+        "#]],
+    );
+}
+
+#[test]
+fn a_hard_sigmoid_is_another() {
+    check_lstm(
+        "  hard:f32[3,1] = HardSigmoid(f)
+  kept:f32[3,1] = Mul(c0, hard)
+  added:f32[3,1] = Mul(tg, si)
+  c1:f32[3,1] = Add(added, kept)
+  tc:f32[3,1] = Tanh(c1)
+  h1:f32[3,1] = Mul(so, tc)",
+        expect![[r#"
+            graph g(x:f32[2,3,1], c:f32[3,1], h:f32[3,1]) -> (y)
+            c2, h2, y:f32[2,3,1] = Scan(c, h, x) {body={  # 2
+              graph b(c0:f32[3,1], h0:f32[3,1], x0:f32[3,1]) -> (c1, h1, y1)
+              wx = MatMul(x0, [[1.0, 2.0, 3.0, 4.0]])  # 4
+              wh = MatMul(h0, [[5.0, 6.0, 7.0, 8.0]])  # 5
+              s = Add(wx, wh)  # 6
+              z = Add(s, [[0.1, 0.2, 0.3, 0.4]])  # 7
+              i, f, g0, o = Split(z, [1, 1, 1, 1]:i64) {axis=1}  # 8
+              si = Sigmoid(i)  # 9
+              sf = Sigmoid(f)  # 10
+              so = Sigmoid(o)  # 11
+              tg = Tanh(g0)  # 12
+              hard = HardSigmoid(f)  # 13
+              kept = Mul(c0, hard)  # 14
+              added = Mul(tg, si)  # 15
+              c1:f32[3,1] = Add(added, kept)  # 16
+              tc = Tanh(c1)  # 17
+              h1:f32[3,1] = Mul(so, tc)  # 18
+              y1:f32[3,1] = Identity(h1)  # 19
+            }, num_scan_inputs=1}
+        "#]],
+    );
+}
