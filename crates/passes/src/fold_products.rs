@@ -376,10 +376,9 @@ fn gemm(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let has_kernel =
         onnx::kernels::support("Gemm", edit.opset(), result.dtype) == onnx::kernels::Support::Yes;
     // The runtime has a bias of one row at most quickly.
-    let bias_shape = &ty(bias)?.shape;
-    let is_row = match &bias_shape[..] {
-        [columns] => *columns == result.shape[1],
-        [rows, columns] => rows.is(1) && *columns == result.shape[1],
+    let is_row = match (&ty(bias)?.shape[..], &result.shape[..]) {
+        ([columns], [_, wanted]) => columns == wanted,
+        ([rows, columns], [_, wanted]) => rows.is(1) && columns == wanted,
         _ => false,
     };
     if !are_matrices || !has_kernel || !is_row || ty(value)? != result {

@@ -14,7 +14,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 }
 
 fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let result = edit.ty(*edit.node(index).outputs.first()?)?.clone();
     let mut scales = vec![1.0; result.rank()];
     let (mut source, mut next) = (None, Some(index));
     let mut nodes = Vec::new();

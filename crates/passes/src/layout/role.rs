@@ -122,7 +122,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
     let op = &*node.op;
     let x = edit.input(index, 0)?;
     let shape = &edit.ty(x)?.shape;
-    let result = edit.ty(node.outputs[0])?;
+    let result = edit.ty(*node.outputs.first()?)?;
     let member = |is: bool| is.then_some(Role::Member);
     match op {
         "Transpose" => Order::of(node, shape.len()).map(Role::Transpose),
