@@ -1,5 +1,6 @@
 //! What the passes did, for people.
 
+use std::fmt::Write;
 use std::path::Path;
 
 use indexmap::IndexMap;
@@ -30,7 +31,8 @@ pub fn explain(model: &onnx::Model, policy: PathPolicy, packages: &[String]) -> 
     let mut text = String::new();
     for ([pass, place, outcome], count) in &lines {
         let times = if *count > 1 { format!(", {count} times") } else { String::new() };
-        text.push_str(&format!("{pass:passes$}  {place:places$}  {outcome}{times}\n"));
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "{pass:passes$}  {place:places$}  {outcome}{times}");
     }
     text
 }

@@ -34,6 +34,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 }
 
 /// A cell that was found in the body of a scan.
+#[expect(clippy::struct_field_names, reason = "an LSTM calls one of its states so")]
 struct Cell {
     op: &'static str,
     /// What goes into each gate, in ONNX's order, and the size of the state.
@@ -93,7 +94,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, cell: &Cell) -> Result<(), Declined> 
     let mut op = Op { domain: "", name: cell.op, inputs, attrs };
     op.attrs.push(("hidden_size", Attr::Int(cell.size as i64)));
     op.attrs.extend(cell.attrs.iter().cloned());
-    let made = edit.insert_all(index, &[], op, &types);
+    let made = edit.insert_all(index, &[], op, types);
     let results: Vec<ValueId> = (0..edit.node(index).outputs.len())
         .map(|output| match output {
             _ if output == cell.hidden => made[1],

@@ -103,7 +103,7 @@ impl Edit<'_> {
 
     /// A node that stands before `index`, and answers for `fused` and for the node there.
     pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>, ty: Type) -> ValueId {
-        self.insert_all(index, fused, op, std::slice::from_ref(&ty))[0]
+        self.insert_all(index, fused, op, vec![ty])[0]
     }
 
     /// As [`Edit::insert`], of a node with several results.
@@ -112,11 +112,12 @@ impl Edit<'_> {
         index: usize,
         fused: &[usize],
         op: Op<'_>,
-        types: &[Type],
+        types: Vec<Type>,
     ) -> Vec<ValueId> {
         let origin = self.joined_origin(index, fused);
-        let value = |ty: &Type| Value { ty: Some(ty.clone()), ..Value::default() };
-        let outputs: Vec<ValueId> = types.iter().map(|ty| self.values.add(value(ty))).collect();
+        let value = |ty: Type| Value { ty: Some(ty), ..Value::default() };
+        let outputs: Vec<ValueId> =
+            types.into_iter().map(|ty| self.values.add(value(ty))).collect();
         let node = op.into_node(&outputs, origin);
         self.inserted.entry(index).or_default().push(node);
         outputs

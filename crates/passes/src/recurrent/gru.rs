@@ -37,7 +37,7 @@ fn mixed(body: &Body<'_>, result: ValueId, state: ValueId) -> Option<(ValueId, V
         (old == state).then_some(update)
     };
     if let Some(((gate, update), added)) = body.either("Add", result, kept) {
-        let (_, new) = body.either("Mul", added, |value| {
+        let ((), new) = body.either("Mul", added, |value| {
             let [one, other] = body.binary("Sub", value)?;
             let is_one = body.tensor(one).and_then(uniform) == Some(1.0);
             (is_one && other == gate).then_some(())
