@@ -165,6 +165,14 @@ impl Found<'_, '_> {
         }
     }
 
+    /// Declines where a reduction other than `ReduceSum` has its axes as an attribute still.
+    pub(crate) fn expect_axes_as_operand(&self) -> Result<(), Declined> {
+        if self.edit.opset() < 18 {
+            return Err("the axes are an operand from opset 18 on".into());
+        }
+        Ok(())
+    }
+
     /// A node in front of the replacement.
     pub(crate) fn emit(&mut self, op: Op<'_>, ty: Type) -> ValueId {
         self.edit.insert(self.root, &self.fused, op, ty)

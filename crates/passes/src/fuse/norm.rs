@@ -101,6 +101,7 @@ fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return Err("the divisor is not the number of elements".into());
     }
     found.expect_kernel("ReduceMean", x)?;
+    found.expect_axes_as_operand()?;
     if !found.ty(x)?.dtype.is_float() {
         return Err("a mean of integers is rounded".into());
     }

@@ -49,9 +49,7 @@ fn of_operand(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>
         return Err("the squares are read elsewhere".into());
     }
     found.expect_kernel(op, x)?;
-    if found.edit.opset() < 18 {
-        return Err("the axes are an operand from opset 18 on".into());
-    }
+    found.expect_axes_as_operand()?;
     let sum = found.node("sum")?;
     let axes = sum.inputs.get(1).copied().flatten().ok_or("the axes are not given")?;
     let keeps = sum.attr("keepdims").cloned().unwrap_or(Attr::Int(1));
