@@ -52,11 +52,11 @@ def test_every_opset_computes_the_same_or_says_which_it_needs(family: str) -> No
                 raise AssertionError(f"{case} at opset {opset}: {error}") from error
 
 
-def model_at(traced: object, opset: int) -> onnx.ModelProto:
-    return onnx.ModelProto.FromString(_api.export_traced(traced, opset=opset) or b"")
+def model_at(traced: _trace.Traced, opset: int) -> onnx.ModelProto:
+    return onnx.ModelProto.FromString(_api.export_traced(traced.closed_jaxpr, opset=opset) or b"")
 
 
-def check(case: Case, traced: object, want: list[np.ndarray], opset: int) -> None:
+def check(case: Case, traced: _trace.Traced, want: list[np.ndarray], opset: int) -> None:
     refusal = ""
     try:
         model = model_at(traced, opset)
