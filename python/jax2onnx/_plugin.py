@@ -94,10 +94,13 @@ def for_core(opset: int) -> dict[str, Any] | None:
 def record(eqn: Any, opset: int) -> Any:
     """The recipe of the first plugin that does not decline.
 
-    Where one raises, the text of that and the exception; nothing where all decline.
+    Where one raises, the text of that and the exception; nothing where all decline, or where the
+    equation has complex numbers or random keys, which ONNX does not have.
     """
-    from ._recorder import Recorder
+    from ._recorder import Recorder, is_for_plugins
 
+    if not is_for_plugins(eqn):
+        return None
     for one in reversed(REGISTERED[eqn.primitive.name]):
         try:
             results = Recorder(eqn, opset, type(one).__name__).run(one)

@@ -279,6 +279,15 @@ class Recorder:
         return self._next - 1
 
 
+def is_for_plugins(eqn: Any) -> bool:
+    """Whether all operands and results are arrays that ONNX has."""
+    kinds = (
+        getattr(getattr(atom.aval, "dtype", None), "kind", None)
+        for atom in (*eqn.invars, *eqn.outvars)
+    )
+    return all(kind not in (None, "c") for kind in kinds)
+
+
 @functools.cache
 def _operators(domain: str) -> frozenset[str]:
     """The operators that ONNX itself describes."""
@@ -301,11 +310,7 @@ def _is_float(dtype: np.dtype) -> bool:
 
 
 def _type_of(aval: Any) -> onnx.TypeProto:
-    dtype = getattr(aval, "dtype", None)
-    kind = getattr(dtype, "kind", None)
-    if dtype is None or kind is None or kind == "c":
-        raise TypeError(f"{aval} is nothing that a plugin in Python can work on")
-    return _tensor_type(dtype, aval.shape)
+    return _tensor_type(aval.dtype, aval.shape)
 
 
 def _tensor_type(dtype: Any, shape: Sequence[Any]) -> onnx.TypeProto:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jax2onnx import __main__
+from jax2onnx import __main__, _plugin
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -77,6 +77,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", sys.argv)
+    # What a page registers is for that page.
+    monkeypatch.setattr(_plugin, "REGISTERED", {})
     yield tmp_path
     for file in tmp_path.glob("*.py"):
         sys.modules.pop(file.stem, None)

@@ -354,10 +354,18 @@ def test_a_value_of_a_body_cannot_be_used_outside_of_it() -> None:
     assert "uses a value of a body outside of that body" in str(failing(lower).value)
 
 
-def test_complex_numbers_are_not_for_plugins() -> None:
+def test_complex_numbers_and_keys_are_not_handed_to_plugins() -> None:
+    @jax2onnx.plugin("neg")
+    class Fails:
+        def lower(self, ctx: Any, eqn: Any) -> Any:
+            raise AssertionError("it is asked")
+
+    z = np.array([1 + 2j, -3j], np.complex64)
+    (found,) = bench.run(jax2onnx.to_onnx(lambda z: -z, [z]), (z,))
+    np.testing.assert_array_equal(found, np.stack([-z.real, -z.imag], axis=-1))
     register_twice()
-    with pytest.raises(jax2onnx.PluginError, match="nothing that a plugin in Python can work on"):
-        jax2onnx.to_onnx(lambda x: twice.bind(x), [np.ones(2, np.complex64)])
+    with pytest.raises(jax2onnx.UnsupportedError, match="no plugin for `twice`"):
+        jax2onnx.to_onnx(lambda z: twice.bind(z), [z])
 
 
 @pytest.mark.parametrize("name", ["", None, 3])
