@@ -59,11 +59,14 @@ const fn model(name: &'static str, run: fn(&mut Model)) -> Pass {
 /// The dead go first, so that no line is answered for that asks for nothing, and last, for every pass
 /// leaves some behind. No-ops go before broadcasts are looked through, so that one between an `Expand`
 /// and its reader does not hide it, and once more after folding, which decides choices. Broadcasts come
-/// before folding, because a folded broadcast is a larger constant. Weights of functions become inputs
-/// after folding, which needs their contents, and before sharing, which would otherwise tell functions
-/// apart by which of their weights happen to be equal. Sharing comes when equal nodes read equal
-/// operands, and functions are shared when their bodies are finished. What is left of constants in
-/// functions becomes nodes at the very end, because only initializers are looked into.
+/// before folding, because a folded broadcast is a larger constant. The order of axes is chosen when
+/// composites are nodes, so that nothing hides a transpose, and sums over windows become means while
+/// they are composites. What scales and shifts goes into weights before the order is chosen, because a
+/// transpose may come between, and after, when a transpose no longer does. Weights of functions become
+/// inputs after folding, which needs their contents, and before sharing, which would otherwise tell
+/// functions apart by which of their weights happen to be equal. Sharing comes when equal nodes read
+/// equal operands, and functions are shared when their bodies are finished. What is left of constants
+/// in functions becomes nodes at the very end, because only initializers are looked into.
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     graph("drop-identity", drop_identity::run),
