@@ -68,7 +68,10 @@ const FUSE_NORMS: &str = "fuse-norms";
 /// keep their axes before formulas are looked for; norms take up squares and roots before other
 /// formulas of those, and chains of constants are merged when no formula needs their parts any more.
 /// Chains of shapes are merged before indices, which are often behind them, and at the end, when what
-/// was between two is gone. What is the same in each round leaves a loop when it is as small as it gets,
+/// was between two is gone. The order of axes is chosen when composites are nodes, so that nothing hides
+/// a transpose, and sums over windows become means while they are composites. What scales and shifts
+/// goes into weights before the order is chosen, because a transpose may come between, and after, when a
+/// transpose no longer does. What is the same in each round leaves a loop when it is as small as it gets,
 /// and before sharing, for it may stand before the loop already. Weights of functions become inputs
 /// after folding, which needs their contents, and before sharing, which would otherwise tell functions
 /// apart by which of their weights happen to be equal. Sharing comes when equal nodes read equal
