@@ -61,6 +61,9 @@ pub(crate) fn eval(
                 arithmetic("Sub", &zero, x, dtype, shape)
             }
         }
+        // Both are rounded once, in double precision far enough from where it would show.
+        ("Sqrt", [x]) => of_each(x, dtype, shape, f64::sqrt),
+        ("Reciprocal", [x]) => of_each(x, dtype, shape, f64::recip),
         ("Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual", [x, y]) => {
             comparison(op, x, y, shape)
         }
@@ -234,6 +237,11 @@ fn arithmetic(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -
         _ => a[i] / b[j],
     };
     let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect();
+    Tensor::of_floats(dtype, shape, &values)
+}
+
+fn of_each(x: &Tensor, dtype: DType, shape: Vec<i64>, f: fn(f64) -> f64) -> Option<Tensor> {
+    let values: Vec<f64> = x.floats()?.into_iter().map(f).collect();
     Tensor::of_floats(dtype, shape, &values)
 }
 
