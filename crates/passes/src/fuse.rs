@@ -6,6 +6,7 @@ mod activation;
 mod attention;
 mod norm;
 mod pick;
+mod rotary;
 mod softmax;
 
 use onnx::Edit;
@@ -34,6 +35,11 @@ pub(crate) fn norms(edit: &mut Edit<'_>) {
 /// One entry of an axis, however it was cut out.
 pub(crate) fn picks(edit: &mut Edit<'_>) {
     rewrite::run(edit, pick::REWRITES);
+}
+
+/// Before moves are brought together: it makes some.
+pub(crate) fn rotary(edit: &mut Edit<'_>) {
+    rotary::run(edit);
 }
 
 pub(crate) fn softmax(edit: &mut Edit<'_>) {

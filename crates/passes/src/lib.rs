@@ -72,6 +72,8 @@ pub const PIPELINE: &[Pass] = &[
     graph("bypass-expand", bypass_expand::run),
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
+    graph("fuse-rotary-embeddings", fuse::rotary),
+    graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
     graph("drop-dead", drop_dead::run),
     graph("sink-moves", moves::sink::run),

@@ -142,7 +142,9 @@ p:f32[B,2,4,5] = Where(m, soft, 0.0)",
 
 #[test]
 fn a_softmax_over_the_rows_is_not_fused() {
-    check_scores("p:f32[B,2,4,5] = Softmax(s) {axis=2}", expect![[r#"
+    check_scores(
+        "p:f32[B,2,4,5] = Softmax(s) {axis=2}",
+        expect![[r#"
         graph g(q:f32[B,4,6], k:f32[B,5,6], v:f32[B,5,6], m:bool[B,1,1,5]) -> (y)
         q4 = Reshape(q, [0, 4, 2, 3]:i64)  # 2
         qt = Transpose(q4) {perm=[0, 2, 1, 3]}  # 3
@@ -155,5 +157,6 @@ fn a_softmax_over_the_rows_is_not_fused() {
         o = MatMul(p, vt)  # 10
         ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 11
         y:f32[B,4,6] = Reshape(ot, [0, 4, 6]:i64)  # 12
-    "#]]);
+    "#]],
+    );
 }
