@@ -53,6 +53,11 @@ const fn model(name: &'static str, run: fn(&mut Model)) -> Pass {
 /// apart by which of their weights happen to be equal. Sharing comes when equal nodes read equal
 /// operands, and functions are shared when their bodies are finished. What is left of constants in
 /// functions becomes nodes at the very end, because only initializers are looked into.
+///
+/// Moves are joined before softmaxes are looked for, which they may stand in, and again when all formulas
+/// have become operators that they can sink through. Each round of sinking brings those further that
+/// the round before has joined. Products are oriented by the moves that are left around them, and
+/// attention is what is found around two products then.
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     graph("drop-identity", drop_identity::run),
@@ -83,6 +88,11 @@ pub const PIPELINE: &[Pass] = &[
     graph("sink-moves", moves::sink::run),
     graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
+    graph("drop-dead", drop_dead::run),
+    graph("orient-products", moves::products::run),
+    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
+    graph("sink-moves", moves::sink::run),
     graph("drop-dead", drop_dead::run),
     graph("orient-products", moves::products::run),
     graph("drop-dead", drop_dead::run),
