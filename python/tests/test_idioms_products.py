@@ -1,4 +1,4 @@
-"""Products, attention and recurrent networks: the operators of the model, and the numbers of JAX."""
+"""Products, attention and recurrent networks: the operators, and the numbers of JAX."""
 
 from __future__ import annotations
 
@@ -165,7 +165,9 @@ def test_a_softmax_over_the_rows_is_not_fused() -> None:
 
 
 def test_one_head_is_left_in_parts() -> None:
-    assert "Attention" not in check(jax.nn.dot_product_attention, (Q[:, :, :1], K[:, :, :1], V[:, :, :1]))
+    assert "Attention" not in check(
+        jax.nn.dot_product_attention, (Q[:, :, :1], K[:, :, :1], V[:, :, :1])
+    )
 
 
 def test_weights_that_are_given_out_are_not_fused() -> None:
@@ -203,7 +205,9 @@ def test_the_block_of_linen() -> None:
 
 def test_the_block_of_haiku() -> None:
     fn = hk.without_apply_rng(
-        hk.transform(lambda x: hk.MultiHeadAttention(4, 8, w_init=hk.initializers.RandomNormal(0.1))(x, x, x))
+        hk.transform(
+            lambda x: hk.MultiHeadAttention(4, 8, w_init=hk.initializers.RandomNormal(0.1))(x, x, x)
+        )
     )
     x = array(2, 6, 32)
     params = fn.init(jax.random.PRNGKey(0), x)

@@ -184,8 +184,8 @@ fn of_flags(op: &str, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor>
     let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
     let (a, b) = (x.ints()?, y.ints()?);
     let join = |(&i, &j): (&usize, &usize)| match op {
-        "And" => (a[i] != 0) & (b[j] != 0),
-        "Or" => (a[i] != 0) | (b[j] != 0),
+        "And" => a[i] != 0 && b[j] != 0,
+        "Or" => a[i] != 0 || b[j] != 0,
         _ => (a[i] != 0) ^ (b[j] != 0),
     };
     let flags: Vec<i64> = at_x.iter().zip(&at_y).map(|places| join(places).into()).collect();

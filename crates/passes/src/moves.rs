@@ -275,7 +275,7 @@ pub(crate) fn plan(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
         match step {
             Step::Reshape(after) => {
                 let sizes = Some(sizes_of(&shape, after)?);
-                shape = after.clone();
+                shape.clone_from(after);
                 let shape = shape.clone();
                 planned.push(Planned { op: "Reshape", sizes, order: Vec::new(), shape });
             }
@@ -322,13 +322,11 @@ impl Planned {
 
     /// What the node makes of a constant.
     fn of_constant(&self, x: &Tensor) -> Option<Tensor> {
-        match self.sizes {
-            None => transposed(x, &self.order),
-            Some(_) => {
-                let shape = self.shape.iter().map(Dim::known).collect::<Option<_>>()?;
-                Some(Tensor { shape, ..x.clone() })
-            }
+        if self.sizes.is_none() {
+            return transposed(x, &self.order);
         }
+        let shape = self.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        Some(Tensor { shape, ..x.clone() })
     }
 }
 

@@ -78,7 +78,7 @@ impl Edit<'_> {
 
     /// A node that stands before `index`, and answers for `fused` and for the node there.
     pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>, ty: Type) -> ValueId {
-        self.insert_all(index, fused, op, std::slice::from_ref(&ty))[0]
+        self.insert_all(index, fused, op, [ty])[0]
     }
 
     /// As [`Edit::insert`], of a node with several results.
@@ -87,15 +87,16 @@ impl Edit<'_> {
         index: usize,
         fused: &[usize],
         op: Op<'_>,
-        types: &[Type],
+        types: impl IntoIterator<Item = Type>,
     ) -> Vec<ValueId> {
         let mut origin = self.whole_origin(index);
         for &other in fused {
             let also = self.whole_origin(other);
             origin = self.table.absorb(origin, also);
         }
-        let value = |ty: &Type| Value { ty: Some(ty.clone()), ..Value::default() };
-        let outputs: Vec<ValueId> = types.iter().map(|ty| self.values.add(value(ty))).collect();
+        let value = |ty: Type| Value { ty: Some(ty), ..Value::default() };
+        let outputs: Vec<ValueId> =
+            types.into_iter().map(|ty| self.values.add(value(ty))).collect();
         let node = Node {
             name: None,
             domain: op.domain.into(),

@@ -7,8 +7,10 @@
 use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
 
-use crate::moves::is_move;
 use crate::rewrite::Declined;
+
+/// How far back a table is looked into.
+const DEEPEST: usize = 8;
 
 pub(super) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -162,8 +164,8 @@ fn fuse(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Result<(), Declined>
     if !fits || size % 2 != 0 {
         return Err("the table is not one number for each row and pair".into());
     }
-    if found.is_doubled && !(has_equal_halves(edit, found.cos) && has_equal_halves(edit, found.sin))
-    {
+    let is_twice = |table: ValueId| has_equal_halves(edit, table, DEEPEST);
+    if found.is_doubled && ![found.cos, found.sin].into_iter().all(is_twice) {
         return Err("the halves of the table are not known to be equal".into());
     }
     let lost = || Declined::from("a shape has too many sizes that are not known");
@@ -172,35 +174,33 @@ fn fuse(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Result<(), Declined>
     heads.turn(edit, index, found, [cos, sin]).ok_or_else(lost)
 }
 
-/// Whether the last axis is some array twice: a constant that is, or what `Concat` makes of one array.
-fn has_equal_halves(edit: &Edit<'_>, mut value: ValueId) -> bool {
-    for _ in 0..8 {
-        if let Some(tensor) = edit.tensor(value) {
-            let row =
-                tensor.shape.last().map_or(0, |&size| size as usize) * tensor.dtype.bits() / 8;
-            let is_twice = |row: &[u8]| row[..row.len() / 2] == row[row.len() / 2..];
-            return row > 0 && tensor.data.chunks_exact(row).all(is_twice);
-        }
-        let Some(node) = edit.producer(value) else {
-            return false;
-        };
-        let op = &*edit.node(node).op;
-        if op == "Concat" {
-            return joined(edit, node).is_some_and(|[a, b]| a == b);
-        }
-        let Some(source) = edit.input(node, 0) else {
-            return false;
-        };
-        let last = |value| edit.ty(value).and_then(|ty| ty.shape.last().cloned());
-        let keeps_last = last(source).is_some() && last(source) == last(value);
-        let is_renamed = is_move(edit, node) && op != "Transpose" && keeps_last;
-        let is_of_each = matches!(op, "Cos" | "Sin" | "Identity") || (op == "Expand" && keeps_last);
-        if !is_renamed && !is_of_each {
-            return false;
-        }
-        value = source;
+/// Whether the last axis is some array twice: a constant that is, what `Concat` makes of one array, and
+/// what is computed of such arrays element by element.
+fn has_equal_halves(edit: &Edit<'_>, value: ValueId, depth: usize) -> bool {
+    if let Some(tensor) = edit.tensor(value) {
+        let row = tensor.shape.last().map_or(0, |&size| size as usize) * tensor.dtype.bits() / 8;
+        let is_twice = |row: &[u8]| row[..row.len() / 2] == row[row.len() / 2..];
+        return row > 0 && tensor.data.chunks_exact(row).all(is_twice);
     }
-    false
+    let Some(node) = edit.producer(value).filter(|_| depth > 0) else {
+        return false;
+    };
+    let last = |value| edit.ty(value).and_then(|ty| ty.shape.last().cloned());
+    let is_one = |value| last(value).is_none_or(|dim| dim.is(1));
+    let is_twice = |operand| {
+        let source = edit.input(node, operand);
+        source.is_some_and(|source| is_one(source) || has_equal_halves(edit, source, depth - 1))
+    };
+    match &*edit.node(node).op {
+        "Concat" => joined(edit, node).is_some_and(|[a, b]| a == b),
+        "Cos" | "Sin" | "Cast" | "Identity" => is_twice(0),
+        "Add" | "Sub" | "Mul" | "Div" => is_twice(0) && is_twice(1),
+        "Expand" | "Reshape" | "Squeeze" | "Unsqueeze" => {
+            let keeps_last = edit.input(node, 0).and_then(last) == last(value);
+            keeps_last && is_twice(0)
+        }
+        _ => false,
+    }
 }
 
 impl Heads {

@@ -26,7 +26,7 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
     // The order of ONNX: update, reset, hidden.
     let gates = vec![linear(update)?, linear(reset)?, candidate];
     let attrs = vec![("linear_before_reset", Attr::Int(1))];
-    Some(Cell { op: "GRU", gates, size, hidden: 0, cell: None, attrs })
+    Some(Cell { op: "GRU", gates, size, hidden: 0, memory: None, attrs })
 }
 
 /// What goes into the update gate, and the new state before it is mixed with the old.
@@ -37,7 +37,7 @@ fn mixed(body: &Body<'_>, result: ValueId, state: ValueId) -> Option<(ValueId, V
         (old == state).then_some(update)
     };
     if let Some(((gate, update), added)) = body.either("Add", result, kept) {
-        let (_, new) = body.either("Mul", added, |value| {
+        let ((), new) = body.either("Mul", added, |value| {
             let [one, other] = body.binary("Sub", value)?;
             let is_one = body.tensor(one).and_then(uniform) == Some(1.0);
             (is_one && other == gate).then_some(())

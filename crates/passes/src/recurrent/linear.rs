@@ -42,7 +42,7 @@ impl Linear {
     /// One sum without the state, and one without the input whose biases belong to the state.
     pub(super) fn of_both(input: Linear, state: Linear) -> Option<Linear> {
         let may = input.of_state.is_empty() && state.of_input.is_empty();
-        may.then(|| Linear {
+        may.then_some(Linear {
             of_input: input.of_input,
             of_state: state.of_state,
             bias: input.bias,
