@@ -96,6 +96,9 @@ fn of_any_numbers(
                 arithmetic("Sub", &zero, x, dtype, shape)
             }
         }
+        // Both are rounded once, in double precision far enough from where it would show.
+        ("Sqrt", [x]) => of_each(x, dtype, shape, f64::sqrt),
+        ("Reciprocal", [x]) => of_each(x, dtype, shape, f64::recip),
         ("Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual", [x, y]) => {
             comparison(op, x, y, shape)
         }
@@ -302,6 +305,11 @@ pub(crate) fn arithmetic(
         _ => a[i] / b[j],
     };
     let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect();
+    Tensor::of_floats(dtype, shape, &values)
+}
+
+fn of_each(x: &Tensor, dtype: DType, shape: Vec<i64>, f: fn(f64) -> f64) -> Option<Tensor> {
+    let values: Vec<f64> = x.floats()?.into_iter().map(f).collect();
     Tensor::of_floats(dtype, shape, &values)
 }
 

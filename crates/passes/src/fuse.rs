@@ -10,6 +10,7 @@ mod pick;
 mod pool;
 mod reduction;
 mod resize;
+mod rotary;
 mod softmax;
 
 use onnx::Edit;
@@ -41,6 +42,11 @@ pub(crate) fn norms(edit: &mut Edit<'_>) {
 /// One entry of an axis, however it was cut out.
 pub(crate) fn picks(edit: &mut Edit<'_>) {
     rewrite::run(edit, pick::REWRITES);
+}
+
+/// Before moves are brought together: it makes some.
+pub(crate) fn rotary(edit: &mut Edit<'_>) {
+    rotary::run(edit);
 }
 
 pub(crate) fn softmax(edit: &mut Edit<'_>) {

@@ -77,6 +77,11 @@ const FUSE_NORMS: &str = "fuse-norms";
 /// apart by which of their weights happen to be equal. Sharing comes when equal nodes read equal
 /// operands, and functions are shared when their bodies are finished. What is left of constants in
 /// functions becomes nodes at the very end, because only initializers are looked into.
+///
+/// Moves are joined before softmaxes are looked for, which they may stand in, and again when all formulas
+/// have become operators that they can sink through. Each round of sinking brings those further that
+/// the round before has joined. Products are oriented by the moves that are left around them, and
+/// attention is what is found around two products then.
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     graph("drop-identity", drop_identity::run),
@@ -110,6 +115,8 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-identity", drop_identity::run),
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
+    graph("fuse-rotary-embeddings", fuse::rotary),
+    graph("drop-dead", drop_dead::run),
     graph("fold-products", fold_products::run),
     graph("merge-transposes", transposes::run),
     graph("drop-dead", drop_dead::run),
@@ -125,6 +132,11 @@ pub const PIPELINE: &[Pass] = &[
     graph("sink-moves", moves::sink::run),
     graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
+    graph("drop-dead", drop_dead::run),
+    graph("orient-products", moves::products::run),
+    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
+    graph("sink-moves", moves::sink::run),
     graph("drop-dead", drop_dead::run),
     graph("orient-products", moves::products::run),
     graph("drop-dead", drop_dead::run),

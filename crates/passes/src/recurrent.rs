@@ -40,9 +40,9 @@ struct Cell {
     /// What goes into each gate, in ONNX's order, and the size of the state.
     gates: Vec<Linear>,
     size: usize,
-    /// Which carries are the hidden state and, of an `LSTM`, the cell.
+    /// Which carries are the hidden state and, of an `LSTM`, the memory.
     hidden: usize,
-    cell: Option<usize>,
+    memory: Option<usize>,
     attrs: Vec<(&'static str, Attr)>,
 }
 
@@ -58,7 +58,7 @@ fn find(edit: &Edit<'_>, index: usize) -> Option<Cell> {
 }
 
 fn fuse(edit: &mut Edit<'_>, index: usize, cell: &Cell) -> Result<(), Declined> {
-    let carries = if cell.cell.is_some() { 2 } else { 1 };
+    let carries = if cell.memory.is_some() { 2 } else { 1 };
     let unknown = || Declined::from("a type is not known");
     let x = edit.input(index, carries).ok_or_else(unknown)?;
     let ty = edit.ty(x).cloned().ok_or_else(unknown)?;
@@ -82,7 +82,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, cell: &Cell) -> Result<(), Declined> 
     let b = constant(edit, weights.bias);
     let x = if is_batched { x } else { unsqueeze(edit, index, x, 1)? };
     let mut inputs = vec![Some(x), Some(w), Some(r), Some(b), None];
-    for carry in std::iter::once(cell.hidden).chain(cell.cell) {
+    for carry in std::iter::once(cell.hidden).chain(cell.memory) {
         let state = edit.input(index, carry).ok_or_else(unknown)?;
         let state = unsqueeze(edit, index, state, 0)?;
         inputs.push(Some(if is_batched { state } else { unsqueeze(edit, index, state, 0)? }));
@@ -90,7 +90,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, cell: &Cell) -> Result<(), Declined> 
     let all = Type::new(ty.dtype, [steps, Dim::Known(1), batch.clone(), size.clone()]);
     let last = Type::new(ty.dtype, [Dim::Known(1), batch, size]);
     let mut types = vec![all, last.clone()];
-    types.extend(cell.cell.map(|_| last));
+    types.extend(cell.memory.map(|_| last));
     let mut op = Op { domain: "", name: cell.op, inputs, attrs };
     op.attrs.push(("hidden_size", Attr::Int(cell.size as i64)));
     op.attrs.extend(cell.attrs.iter().cloned());
@@ -98,7 +98,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, cell: &Cell) -> Result<(), Declined> 
     let results: Vec<ValueId> = (0..edit.node(index).outputs.len())
         .map(|output| match output {
             _ if output == cell.hidden => made[1],
-            _ if Some(output) == cell.cell => made[2],
+            _ if Some(output) == cell.memory => made[2],
             _ => made[0],
         })
         .collect();

@@ -103,7 +103,7 @@ impl Edit<'_> {
 
     /// A node that stands before `index`, and answers for `fused` and for the node there.
     pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>, ty: Type) -> ValueId {
-        self.insert_all(index, fused, op, vec![ty])[0]
+        self.insert_all(index, fused, op, [ty])[0]
     }
 
     /// As [`Edit::insert`], of a node with several results.
@@ -112,7 +112,7 @@ impl Edit<'_> {
         index: usize,
         fused: &[usize],
         op: Op<'_>,
-        types: Vec<Type>,
+        types: impl IntoIterator<Item = Type>,
     ) -> Vec<ValueId> {
         let origin = self.joined_origin(index, fused);
         let value = |ty: Type| Value { ty: Some(ty), ..Value::default() };

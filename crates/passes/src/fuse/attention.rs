@@ -11,19 +11,16 @@
 //!   it is fused only where the mask is known to leave something in each row.
 //! * Each head is computed by one thread, so that a single head is left as it is.
 
+mod mask;
+
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, Type, ValueId};
 
 use crate::moves::products::{Side, following, side};
 use crate::moves::{Move, Planned, Step, emit, is_move, plan};
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
-
-/// What takes a score out: far below any, and not the lowest.
-const MASKED: f64 = -2.381_976_325_057_654e38;
-
-/// Numbers from here down absorb any score.
-const ABSORBING: f64 = -1e30;
+use mask::Prepared;
 
 /// Numbers from here down are what the kernel takes for masked, should there be nothing else in a row.
 const LOWEST: f64 = -3e38;
@@ -163,27 +160,6 @@ fn chosen_bias(edit: &Edit<'_>, bias: ValueId) -> Option<Mask> {
     (otherwise <= LOWEST && has_all_axes).then_some(Mask::Chosen { flags, keeps, otherwise })
 }
 
-/// Whether a bias leaves something in each row that is not the lowest number.
-fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
-    if let Some(tensor) = edit.tensor(bias) {
-        let width = tensor.shape.last().map_or(1, |&size| size.max(1)) as usize;
-        let is_left = |row: &[f64]| row.iter().any(|&number| number > LOWEST);
-        return tensor.floats().is_some_and(|numbers| numbers.chunks(width).all(is_left));
-    }
-    let mut bias = bias;
-    while let Some(node) = edit.producer(bias).filter(|&node| is_move(edit, node))
-        && let Some(source) = edit.input(node, 0)
-    {
-        bias = source;
-    }
-    let node = edit.producer(bias).filter(|&node| &*edit.node(node).op == "Where");
-    let above = |operand| {
-        let number = edit.tensor(edit.input(node?, operand)?).and_then(uniform)?;
-        Some(number > LOWEST)
-    };
-    above(1) == Some(true) && above(2) == Some(true)
-}
-
 /// The product that a value is, up to moves and a scale, and the nodes between.
 fn scaled_product(edit: &Edit<'_>, mut value: ValueId) -> Option<(usize, f64, Vec<usize>)> {
     let mut links = Vec::new();
@@ -283,11 +259,19 @@ fn fuse(edit: &mut Edit<'_>, found: &Attention) -> Result<(), Declined> {
         let apart = found.q.moves.clone().reshaped(&sizes.apart(sizes.depth, true))?;
         apart.ordered(&[0, 2, 1, 3, 4])?.reshaped(&sizes.of_rows(sizes.depth))
     };
-    let q = planned(edit, &found.q, &q().ok_or_else(far)?)?;
+    let q = Operand::of(edit, &found.q, &q().ok_or_else(far)?)?;
     let k = by_head(&found.k, &[0, 3, 1, 2], &sizes.of_columns(sizes.depth));
-    let k = planned(edit, &found.k, &k.ok_or_else(far)?)?;
+    let mut k = Operand::of(edit, &found.k, &k.ok_or_else(far)?)?;
     let v = by_head(&found.v, &[0, 2, 1, 3], &sizes.of_columns(sizes.value_depth));
-    let v = planned(edit, &found.v, &v.ok_or_else(far)?)?;
+    let mut v = Operand::of(edit, &found.v, &v.ok_or_else(far)?)?;
+    let mut heads = sizes.heads;
+    let shared = (k.before_repeating(edit), v.before_repeating(edit));
+    if let (Some((few, one_k)), Some((also_few, one_v))) = shared
+        && few == also_few
+        && sizes.group == 1
+    {
+        (heads, k, v) = (few, one_k, one_v);
+    }
     let joined = sizes.of_rows(sizes.value_depth);
     let result = || {
         let apart = Move::none(&joined).reshaped(&sizes.apart(sizes.value_depth, false))?;
@@ -301,18 +285,18 @@ fn fuse(edit: &mut Edit<'_>, found: &Attention) -> Result<(), Declined> {
 
     let end = found.after.last().copied().unwrap_or(found.index);
     let mut fused = [&found.fused[..], &found.after, &[found.index]].concat();
-    for side in [&found.q, &found.k, &found.v] {
-        fused.extend(&side.links);
+    for operand in [&q, &k, &v] {
+        fused.extend(&operand.links);
     }
     fused.retain(|&node| node != end);
     let lost = || Declined::from("a constant cannot be moved");
-    let q = emit(edit, end, &found.q.links, found.q.source, &q).ok_or_else(lost)?;
-    let k = emit(edit, end, &found.k.links, found.k.source, &k).ok_or_else(lost)?;
-    let v = emit(edit, end, &found.v.links, found.v.source, &v).ok_or_else(lost)?;
+    let q = q.emit(edit, end).ok_or_else(lost)?;
+    let k = k.emit(edit, end).ok_or_else(lost)?;
+    let v = v.emit(edit, end).ok_or_else(lost)?;
     let mut op = Op::new("Attention", &[q, k, v])
         .attr("scale", Attr::Float(found.scale as f32))
         .attr("q_num_heads", sizes.heads * sizes.group)
-        .attr("kv_num_heads", sizes.heads);
+        .attr("kv_num_heads", heads);
     match mask {
         Prepared::None => {}
         Prepared::Causal => op = op.attr("is_causal", 1),
@@ -334,13 +318,45 @@ fn fuse(edit: &mut Edit<'_>, found: &Attention) -> Result<(), Declined> {
     Ok(())
 }
 
-fn planned(edit: &Edit<'_>, side: &Side, moves: &Move) -> Result<Vec<Planned>, Declined> {
-    let steps = moves.steps().ok_or("a size is not known")?;
-    if steps.iter().any(|step| matches!(step, Step::Transpose(_))) {
-        return Err("the heads are not made side by side".into());
+/// `q`, `k` or `v` with the heads side by side: what it is made of, and by which change of the shape.
+struct Operand {
+    source: ValueId,
+    steps: Vec<Planned>,
+    links: Vec<usize>,
+}
+
+impl Operand {
+    fn of(edit: &Edit<'_>, side: &Side, moves: &Move) -> Result<Operand, Declined> {
+        let steps = moves.steps().ok_or("a size is not known")?;
+        if steps.iter().any(|step| matches!(step, Step::Transpose(_))) {
+            return Err("the heads are not made side by side".into());
+        }
+        let ty = edit.ty(side.source).ok_or("a type is not known")?;
+        let steps = plan(&ty.shape, &steps).ok_or("too many sizes are not known")?;
+        Ok(Operand { source: side.source, steps, links: side.links.clone() })
     }
-    let ty = edit.ty(side.source).ok_or("a type is not known")?;
-    plan(&ty.shape, &steps).ok_or_else(|| "too many sizes are not known".into())
+
+    /// The heads before each was repeated for those of `q` that share it, and how many there are.
+    fn before_repeating(&self, edit: &Edit<'_>) -> Option<(i64, Operand)> {
+        let expand = edit.producer(self.source).filter(|&node| &*edit.node(node).op == "Expand")?;
+        let source = edit.input(expand, 0)?;
+        let (few, many) = (&edit.ty(source)?.shape, &edit.ty(self.source)?.shape);
+        let ([b, s, n, one, d], [batch, rows, heads, _, depth]) = (&few[..], &many[..]) else {
+            return None;
+        };
+        if [b, s, n, d] != [batch, rows, heads, depth] || !one.is(1) {
+            return None;
+        }
+        let heads = heads.known()?;
+        let joined = vec![b.clone(), s.clone(), Dim::Known(heads * depth.known()?)];
+        let steps = plan(few, &[Step::Reshape(joined)])?;
+        let links = [&self.links[..], &[expand]].concat();
+        Some((heads, Operand { source, steps, links }))
+    }
+
+    fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
+        emit(edit, index, &self.links, self.source, &self.steps)
+    }
 }
 
 fn expect_kernel(edit: &Edit<'_>, found: &Attention, sizes: &Sizes) -> Result<(), Declined> {
@@ -359,145 +375,6 @@ fn expect_kernel(edit: &Edit<'_>, found: &Attention, sizes: &Sizes) -> Result<()
     // A scale of zero or below is refused by the kernel.
     let is_scale = found.scale.is_finite() && found.scale as f32 > 0.0;
     if is_scale { Ok(()) } else { Err("the scale is not above zero".into()) }
-}
-
-/// The mask as the kernel takes it.
-enum Prepared {
-    None,
-    Causal,
-    /// True where a score is kept.
-    Flags(Tensor, ValueId),
-    Added(AddedMask),
-}
-
-/// What is added to the scores, and how it gets all rows and columns.
-struct AddedMask {
-    source: ValueId,
-    /// What to add where the source is true, and where it is not.
-    choice: Option<[f64; 2]>,
-    shape: Vec<Dim>,
-    renamed: Vec<Planned>,
-    expanded: Option<(Vec<i64>, Vec<Dim>)>,
-}
-
-impl Prepared {
-    fn of(edit: &Edit<'_>, found: &Attention, sizes: &Sizes) -> Result<Prepared, Declined> {
-        let (source, choice) = match found.mask {
-            None => return Ok(Prepared::None),
-            Some(Mask::Added(bias)) if !leaves_something(edit, bias) => {
-                return Err("a row may be masked as a whole by what is added".into());
-            }
-            Some(Mask::Added(bias)) => (bias, None),
-            Some(Mask::Chosen { flags, keeps, otherwise }) => {
-                if let Some(known) = known_flags(edit, found, flags, keeps, sizes) {
-                    return Ok(known);
-                }
-                if otherwise == f64::NEG_INFINITY {
-                    return Err("a row may be masked as a whole, which is NaN with −∞".into());
-                }
-                if otherwise.is_nan() || otherwise > ABSORBING {
-                    return Err("what replaces a masked score does not absorb it".into());
-                }
-                (flags, Some(if keeps { [0.0, MASKED] } else { [MASKED, 0.0] }))
-            }
-        };
-        let shape = edit.ty(source).ok_or("a type is not known")?.shape.to_vec();
-        let of_heads = mask_shape(&shape, found, sizes)?;
-        let steps =
-            if shape == of_heads { Vec::new() } else { vec![Step::Reshape(of_heads.clone())] };
-        let renamed = plan(&shape, &steps).ok_or("too many sizes are not known")?;
-        let expanded = expansion(&of_heads, sizes)?;
-        Ok(Prepared::Added(AddedMask { source, choice, shape, renamed, expanded }))
-    }
-}
-
-/// A mask that is known, the same for all heads, and leaves something in each row.
-fn known_flags(
-    edit: &Edit<'_>,
-    found: &Attention,
-    flags: ValueId,
-    keeps: bool,
-    sizes: &Sizes,
-) -> Option<Prepared> {
-    let tensor = edit.tensor(flags)?;
-    let (rows, columns) = (sizes.rows.known()?, sizes.columns.known()?);
-    let shape = mask_shape(&edit.ty(flags)?.shape, found, sizes).ok()?;
-    let all = [1, 1, rows, columns].map(Dim::Known);
-    if shape[..] != all || columns == 0 {
-        return None;
-    }
-    let kept: Vec<i64> =
-        tensor.ints()?.into_iter().map(|flag| i64::from((flag != 0) == keeps)).collect();
-    let mut by_row = kept.chunks_exact(columns as usize);
-    if !by_row.clone().all(|row| row.contains(&1)) {
-        return None;
-    }
-    let is_causal = |(row, flags): (usize, &[i64])| {
-        flags.iter().enumerate().all(|(column, &flag)| (flag == 1) == (column <= row))
-    };
-    if by_row.by_ref().enumerate().all(is_causal) && rows == columns {
-        return Some(Prepared::Causal);
-    }
-    Some(Prepared::Flags(Tensor::of_ints(DType::Bool, vec![rows, columns], &kept)?, flags))
-}
-
-/// The shape of a mask with the axes batch, head, row and column.
-fn mask_shape(shape: &[Dim], found: &Attention, sizes: &Sizes) -> Result<Vec<Dim>, Declined> {
-    let rank = found.scores.len();
-    let leading = rank.checked_sub(shape.len()).ok_or("the mask has more axes than the scores")?;
-    let one = Dim::Known(1);
-    let axis = |axis: usize| axis.checked_sub(leading).map_or(&one, |own| &shape[own]);
-    let (batch, heads) = (axis(0).clone(), axis(1).clone());
-    let (rows, columns) = (axis(2).clone(), axis(rank - 1).clone());
-    if rank == 4 {
-        return Ok(vec![batch, heads, rows, columns]);
-    }
-    let differs = (sizes.heads != 1 && !heads.is(1)) || (sizes.group != 1 && !axis(3).is(1));
-    if differs {
-        return Err("the mask differs between heads of a group".into());
-    }
-    Ok(vec![batch, one, rows, columns])
-}
-
-/// What to expand a mask to that has not all rows and columns, and its shape then.
-type Expansion = Option<(Vec<i64>, Vec<Dim>)>;
-
-fn expansion(shape: &[Dim], sizes: &Sizes) -> Result<Expansion, Declined> {
-    let [batch, heads, rows, columns] = shape else {
-        return Err("the mask has other axes than the scores".into());
-    };
-    let whole = vec![batch.clone(), heads.clone(), sizes.rows.clone(), sizes.columns.clone()];
-    if *rows == sizes.rows && *columns == sizes.columns {
-        return Ok(None);
-    }
-    let size = |own: &Dim, all: &Dim| if own == all { Some(1) } else { all.known() };
-    let sizes = (size(rows, &sizes.rows), size(columns, &sizes.columns));
-    let (Some(rows), Some(columns)) = sizes else {
-        return Err("the mask has not all rows, and their number is not known".into());
-    };
-    Ok(Some((vec![1, 1, rows, columns], whole)))
-}
-
-impl AddedMask {
-    fn emit(self, edit: &mut Edit<'_>, index: usize, fused: &[usize]) -> Option<ValueId> {
-        let mut value = self.source;
-        if let Some(numbers) = self.choice {
-            let mut number = |number: f64| {
-                let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number])?;
-                Some(edit.constant(index, fused, tensor, &[]))
-            };
-            let op = Op::new("Where", &[value, number(numbers[0])?, number(numbers[1])?]);
-            value = edit.insert(index, fused, op, Type::new(DType::F32, self.shape));
-        }
-        value = emit(edit, index, fused, value, &self.renamed)?;
-        let Some((sizes, shape)) = self.expanded else {
-            return Some(value);
-        };
-        let sizes = Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &sizes)?;
-        let sizes = edit.constant(index, fused, sizes, &[]);
-        let op = Op::new("Expand", &[value, sizes]);
-        Some(edit.insert(index, fused, op, Type::new(DType::F32, shape)))
-    }
 }
 
 #[cfg(test)]

@@ -38,10 +38,13 @@ struct Form {
 
 fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let (left, right) = (side(edit, index, 0)?, side(edit, index, 1)?);
-    let rank = left.moves.to.len();
-    let (batch, other) = (&left.moves.to, &right.moves.to);
-    let shape = |side: &Side| side.moves.shape_of(&side.moves.to[..rank - 2]);
-    if rank < 2 || batch.len() != other.len() || shape(&left)? != shape(&right)? {
+    let batch = |side: &Side| {
+        let rank = side.moves.to.len().checked_sub(2)?;
+        side.moves.shape_of(&side.moves.to[..rank])
+    };
+    let (of_left, of_right) = (batch(&left)?, batch(&right)?);
+    // A matrix is the same for the whole batch of the other side.
+    if of_left != of_right && !of_left.is_empty() && !of_right.is_empty() {
         return None;
     }
     let after = following(edit, index);
@@ -50,7 +53,9 @@ fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let forms = [form.swapped(), form.in_order(), form.swapped().in_order()];
     let (found, best) =
         forms.iter().filter_map(|form| Some((form.cost()?, form))).min_by_key(|(cost, _)| *cost)?;
-    if found >= now {
+    // Weights stand on the right where it is all the same, as they do in other products.
+    let is_alike = found == now && form.left.is_constant && best.right.is_constant;
+    if found > now || (found == now && !is_alike) {
         return None;
     }
     write(edit, index, &after, best)
@@ -97,8 +102,8 @@ fn moves_after(
         side.moves.to[axis].iter().map(|&atom| side.moves.sizes[atom].clone()).collect()
     };
     let axes = shape.iter().enumerate().map(|(axis, dim)| match axis {
-        _ if axis == row => parts(left, row),
-        _ if axis == column => parts(right, column),
+        _ if axis == row => parts(left, left.moves.to.len() - 2),
+        _ if axis == column => parts(right, right.moves.to.len() - 1),
         _ => vec![dim.clone()],
     });
     let moves = Move::none_of_parts(axes.collect::<Vec<_>>().into_iter());
@@ -133,17 +138,19 @@ impl Form {
     fn in_order(&self) -> Form {
         let mut form = self.clone();
         let rank = form.after.from.len();
-        let sides = [(&mut form.left, rank - 2), (&mut form.right, rank - 1)];
-        for (side, axis) in sides {
+        let own = |side: &Side, back: usize| side.moves.to.len() - back;
+        let (row, column) = (own(&form.left, 2), own(&form.right, 1));
+        let sides = [(&mut form.left, row, rank - 2), (&mut form.right, column, rank - 1)];
+        for (side, axis, result_axis) in sides {
             let before = side.moves.from.concat();
             let atoms = &side.moves.to[axis];
             let place = |&position: &usize| before.iter().position(|&atom| atom == atoms[position]);
             let mut order: Vec<usize> = (0..atoms.len()).collect();
             order.sort_by_key(place);
             let sorted = |atoms: &[usize]| order.iter().map(|&position| atoms[position]).collect();
-            let (atoms, parts) = (sorted(atoms), sorted(&form.after.from[axis]));
+            let (atoms, parts) = (sorted(atoms), sorted(&form.after.from[result_axis]));
             side.moves.to[axis] = atoms;
-            form.after.from[axis] = parts;
+            form.after.from[result_axis] = parts;
         }
         form
     }
@@ -216,6 +223,24 @@ y:f32[2,3,5,6] = MatMul(%0, %1)",
                 %0 = Transpose(q) {perm=[0, 2, 1, 3]}  # 2
                 %1 = Transpose(k) {perm=[0, 2, 3, 1]}  # 3
                 y:f32[2,3,5,6] = MatMul(%0, %1)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_matrix_may_stand_on_the_other_side_of_a_batch() {
+        check(
+            super::run,
+            "graph g(x:f32[5,3], w:f32[2,4,3]) -> (y)
+%0:f32[3,5] = Transpose(x) {perm=[1, 0]}
+%1:f32[2,4,5] = MatMul(w, %0)
+y:f32[2,5,4] = Transpose(%1) {perm=[0, 2, 1]}",
+            expect![[r#"
+                graph g(x:f32[5,3], w:f32[2,4,3]) -> (y)
+                %0 = Transpose(x) {perm=[1, 0]}  # 2
+                %1 = MatMul(w, %0)  # 3
+                %2 = Transpose(w) {perm=[0, 2, 1]}  # 4
+                y:f32[2,5,4] = MatMul(x, %2)  # 4 2 3
             "#]],
         );
     }

@@ -72,7 +72,8 @@ fn moved_by(edit: &Edit<'_>, index: usize, operand: usize) -> Option<usize> {
     edit.producer(value).filter(|&link| is_move(edit, link) && edit.reads(value) == 1)
 }
 
-/// Whether the move meets another further on, or stands between a product and its bias.
+/// Whether the move meets another further on, or a product that may be written for what is transposed,
+/// or stands between a product and its bias.
 fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
     let is_bias = || {
         let source = edit.input(moved_by(edit, index, operand)?, 0)?;
@@ -80,15 +81,17 @@ fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
         let other = edit.input(index, 1 - operand.min(1))?;
         (edit.tensor(other).is_some() && &*edit.node(index).op == "Add").then_some(product)
     };
-    is_bias().is_some() || meets_a_move(edit, index)
+    let link = moved_by(edit, index, operand);
+    let is_transpose = link.is_some_and(|link| &*edit.node(link).op == "Transpose");
+    is_bias().is_some() || meets_a_move(edit, index, is_transpose)
 }
 
-fn meets_a_move(edit: &Edit<'_>, mut index: usize) -> bool {
+fn meets_a_move(edit: &Edit<'_>, mut index: usize, or_product: bool) -> bool {
     for _ in 0..FARTHEST {
         let Some(reader) = edit.sole_reader(edit.node(index).outputs[0]) else {
             return false;
         };
-        if is_move(edit, reader) {
+        if is_move(edit, reader) || (or_product && &*edit.node(reader).op == "MatMul") {
             return true;
         }
         if !lets_through(edit, reader) {

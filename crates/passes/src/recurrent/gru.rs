@@ -26,7 +26,7 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
     // The order of ONNX: update, reset, hidden.
     let gates = vec![linear(update)?, linear(reset)?, candidate];
     let attrs = vec![("linear_before_reset", Attr::Int(1))];
-    Some(Cell { op: "GRU", gates, size, hidden: 0, cell: None, attrs })
+    Some(Cell { op: "GRU", gates, size, hidden: 0, memory: None, attrs })
 }
 
 /// What goes into the update gate, and the new state before it is mixed with the old.

@@ -33,6 +33,6 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
             .into_iter()
             .map(|gate| Linear::of(body, gate, hidden, size))
             .collect::<Option<_>>()?;
-        Some(Cell { op: "LSTM", gates, size, hidden, cell: Some(cell), attrs: Vec::new() })
+        Some(Cell { op: "LSTM", gates, size, hidden, memory: Some(cell), attrs: Vec::new() })
     })
 }
