@@ -1,10 +1,9 @@
 //! Models as files: weights inside, or in a file beside the model.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -14,6 +13,7 @@ use crate::model::Model;
 use crate::proto::{
     External, Layout, Placed, ReadError, Render, WriteError, encode, model_proto, read_with,
 };
+use crate::staged::{Staged, Temporary, neighbour, target_name};
 use crate::tensor::Tensor;
 
 /// Where a tensor may start in the data file, so that a runtime can map it.
@@ -42,7 +42,6 @@ pub fn save(
         return Staged::write(path, |out| encode(&proto, out))?.commit();
     }
     let data_path = with_suffix(path, ".data");
-    target_name(&data_path)?;
     let staged_data = Staged::write(&data_path, |out| Ok(data.write(out)?))?;
     let staged_model = Staged::write(path, |out| encode(&proto, out))?;
     let backup = Backup::of(&data_path)?;
@@ -131,43 +130,6 @@ impl DataFile {
     }
 }
 
-/// A file that is written under another name beside its target; gone unless it is committed.
-struct Staged {
-    temporary: Temporary,
-    target: PathBuf,
-}
-
-impl Staged {
-    fn write(
-        target: &Path,
-        contents: impl FnOnce(&mut File) -> Result<(), WriteError>,
-    ) -> Result<Staged, WriteError> {
-        let temporary = Temporary(neighbour(target, "tmp"));
-        let failed = |why| WriteError::File { path: target.into(), why };
-        let mut file = File::create_new(&temporary.0).map_err(failed)?;
-        contents(&mut file).map_err(|error| match error {
-            WriteError::Io(why) => failed(why),
-            other => other,
-        })?;
-        Ok(Staged { temporary, target: target.into() })
-    }
-
-    fn commit(self) -> Result<(), WriteError> {
-        let moved = fs::rename(&self.temporary.0, &self.target);
-        moved.map_err(|why| WriteError::File { path: self.target, why })
-    }
-}
-
-/// Removed when it is dropped, if it is still there.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // There is nobody left to tell, and after a rename there is nothing to remove.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// A second name for the old data file, which is restored unless it is forgotten: an old model
 /// must not be left with new data.
 struct Backup {
@@ -207,38 +169,10 @@ impl Drop for Backup {
     }
 }
 
-/// The name of the file at `path`, which is not there yet or can be replaced.
-fn target_name(path: &Path) -> Result<String, WriteError> {
-    let refuse =
-        |kind, what: &str| WriteError::File { path: path.into(), why: io::Error::new(kind, what) };
-    match fs::metadata(path) {
-        Ok(found) if found.is_dir() => {
-            return Err(refuse(io::ErrorKind::IsADirectory, "it is a directory"));
-        }
-        Ok(found) if !found.is_file() => {
-            return Err(refuse(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
-        _ => {}
-    }
-    let name = path.file_name().and_then(OsStr::to_str);
-    name.map(str::to_owned)
-        .ok_or_else(|| refuse(io::ErrorKind::InvalidInput, "it has no file name in UTF-8"))
-}
-
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
-}
-
-/// A name beside `path` that nothing else uses.
-fn neighbour(path: &Path, kind: &str) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}-{number}.{kind}", std::process::id()));
-    path.with_file_name(name)
 }
 
 #[cfg(test)]

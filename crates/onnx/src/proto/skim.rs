@@ -1,0 +1,71 @@
+//! The names and the metadata of a model that anybody may have written.
+
+use bytes::Bytes;
+use prost::Message;
+use provenance::outline::{Outline, OutlineBuilder, Place};
+
+use super::ReadError;
+use super::generated::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
+
+/// What can be said of every model, whatever operators, types and attributes it has.
+#[derive(Clone, Debug, Default)]
+pub struct Skim {
+    pub outline: Outline,
+    /// The metadata of each node of the outline.
+    pub metadata: Vec<Vec<(String, String)>>,
+    pub model_metadata: Vec<(String, String)>,
+}
+
+/// Reads the names and the metadata of a model, and nothing else.
+pub fn skim(bytes: Bytes) -> Result<Skim, ReadError> {
+    let model = ModelProto::decode(bytes)?;
+    let graph = model.graph.as_ref().ok_or(ReadError::NoGraph)?;
+    let mut builder = OutlineBuilder::default();
+    let mut metadata = Vec::new();
+    let mut graphs: Vec<(Place, Option<usize>, &[NodeProto])> =
+        vec![(Place::Main, None, &graph.node)];
+    for function in &model.functions {
+        let (domain, name) = (text(function.domain.as_ref()), text(function.name.as_ref()));
+        graphs.push((Place::Function(format!("{domain}::{name}").into()), None, &function.node));
+    }
+    let mut next = 0;
+    while let Some((place, around, nodes)) = graphs.get(next).cloned() {
+        let here = builder.graph(place, around);
+        for node in nodes {
+            let domain = text(node.domain.as_ref());
+            let number = builder.node(
+                text(node.name.as_ref()),
+                if domain == "ai.onnx" { "" } else { domain },
+                text(node.op_type.as_ref()),
+                node.input.iter().map(String::as_str),
+                node.output.iter().map(String::as_str),
+            );
+            metadata.push(pairs(&node.metadata_props));
+            for (attribute, body) in bodies(node) {
+                let place = Place::Body { node: number, attribute: attribute.into() };
+                graphs.push((place, Some(here), &body.node));
+            }
+        }
+        next += 1;
+    }
+    let model_metadata = pairs(&model.metadata_props);
+    Ok(Skim { outline: builder.finish(), metadata, model_metadata })
+}
+
+fn bodies(node: &NodeProto) -> impl Iterator<Item = (&str, &GraphProto)> {
+    node.attribute.iter().flat_map(|attribute| {
+        let graphs = attribute.g.iter().chain(&attribute.graphs);
+        graphs.map(|graph| (text(attribute.name.as_ref()), graph))
+    })
+}
+
+fn text(field: Option<&String>) -> &str {
+    field.map_or("", String::as_str)
+}
+
+fn pairs(entries: &[StringStringEntryProto]) -> Vec<(String, String)> {
+    let pair = |entry: &StringStringEntryProto| {
+        (text(entry.key.as_ref()).to_owned(), text(entry.value.as_ref()).to_owned())
+    };
+    entries.iter().map(pair).collect()
+}
