@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::outline::Outline;
+use crate::outline::{Outline, Place};
 use crate::source_map::SourceMap;
 
 /// How an answer was found, the surest first.
@@ -56,6 +56,10 @@ pub struct Resolver {
     nodes: FxHashMap<Arc<str>, Option<u32>>,
     outputs: FxHashMap<Arc<str>, Option<u32>>,
     constants: FxHashMap<Arc<str>, u32>,
+    /// The names of functions, without their domains.
+    functions: Vec<Arc<str>>,
+    /// For each node: whether it is of a function, or of a body in one.
+    is_of_function: Vec<bool>,
 }
 
 impl Resolver {
@@ -69,7 +73,8 @@ impl Resolver {
             node.outputs.iter().for_each(|output| add(&mut outputs, output, number));
         }
         let constants = map.constants.iter().cloned().collect();
-        Resolver { map, nodes, outputs, constants }
+        let (functions, is_of_function) = functions(&map.outline);
+        Resolver { map, nodes, outputs, constants, functions, is_of_function }
     }
 
     pub fn map(&self) -> &SourceMap {
@@ -86,7 +91,9 @@ impl Resolver {
         let constant = self.constants.get(name);
         let is_one = by_name.windows(2).all(|pair| pair[0] == pair[1]);
         let sure = if is_one { Sure::Exact } else { Sure::Fused };
+        let inlined = || found(self.inlined(name).into_iter().collect(), Sure::Name);
         found(by_name, sure)
+            .or_else(inlined)
             .or_else(|| constant.map(|&origin| Answer { sure: Sure::Exact, origins: vec![origin] }))
             .or_else(|| found(self.undecorated(name).into_iter().collect(), Sure::Fused))
             .unwrap_or(Answer { sure: Sure::Unknown, origins: Vec::new() })
@@ -112,7 +119,15 @@ impl Resolver {
 
     /// The node that a name is made of, by the ways in which tools make names.
     fn undecorated(&self, name: &str) -> Option<u32> {
-        names::within(name).find_map(|inner| self.node(inner).or_else(|| self.output(inner)))
+        let known = |inner| self.node(inner).or_else(|| self.output(inner));
+        names::within(name).find_map(|inner| known(inner).or_else(|| self.inlined(inner)))
+    }
+
+    /// The node of a function that was put in the place of its call, and renamed.
+    fn inlined(&self, name: &str) -> Option<u32> {
+        let known = |inner| self.node(inner).or_else(|| self.output(inner));
+        let is_of_function = |&node: &u32| self.is_of_function[node as usize];
+        names::within_calls(name, &self.functions).find_map(known).filter(is_of_function)
     }
 
     fn origins(&self, nodes: Vec<u32>) -> Vec<u32> {
@@ -133,3 +148,24 @@ fn add(names: &mut FxHashMap<Arc<str>, Option<u32>>, name: &Arc<str>, node: u32)
         .and_modify(|known| *known = known.filter(|&known| known == node))
         .or_insert(Some(node));
 }
+
+/// The names of the functions, and which nodes are of one.
+fn functions(outline: &Outline) -> (Vec<Arc<str>>, Vec<bool>) {
+    let mut names = Vec::new();
+    let mut is_of_function: Vec<bool> = Vec::with_capacity(outline.nodes.len());
+    for (number, graph) in outline.graphs.iter().enumerate() {
+        let is_function = match &graph.place {
+            Place::Main => false,
+            Place::Function(name) => {
+                names.push(name.rsplit("::").next().unwrap_or(name).into());
+                true
+            }
+            Place::Body { node, .. } => is_of_function.get(*node as usize) == Some(&true),
+        };
+        is_of_function.extend(outline.nodes_of(number).iter().map(|_| is_function));
+    }
+    (names, is_of_function)
+}
+
+#[cfg(test)]
+mod tests;

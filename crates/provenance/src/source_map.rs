@@ -58,3 +58,6 @@ pub struct Source {
     pub sha256: Option<String>,
     pub text: Option<String>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,6 +26,14 @@ fn by_names(resolver: &Resolver, node: &Node) -> Option<(Sure, Vec<u32>)> {
     nodes.extend(node.outputs.iter().filter_map(|output| resolver.output(output)));
     nodes.dedup();
     let has_op = |number: u32| resolver.map.outline.nodes[number as usize].op == node.op;
+    if named.is_none()
+        && let Some(inner) = resolver.inlined(&node.name)
+    {
+        // The result of a function has the name of the call's.
+        let sure = if nodes.is_empty() && has_op(inner) { Sure::Name } else { Sure::Fused };
+        nodes.insert(0, inner);
+        return Some((sure, nodes));
+    }
     let other_name = match named {
         Some(_) => None,
         None => resolver.undecorated(&node.name),
@@ -43,7 +51,9 @@ fn by_names(resolver: &Resolver, node: &Node) -> Option<(Sure, Vec<u32>)> {
     }
     nodes.extend(named.or(other_name));
     let decorated = node.outputs.iter().filter(|output| resolver.output(output).is_none());
-    nodes.extend(decorated.filter_map(|output| resolver.undecorated(output)));
+    nodes.extend(decorated.filter_map(|output| {
+        resolver.inlined(output).or_else(|| resolver.undecorated(output))
+    }));
     let mut seen = FxHashSet::default();
     nodes.retain(|&node| seen.insert(node));
     if nodes.is_empty() { None } else { Some((Sure::Fused, nodes)) }
