@@ -1,6 +1,7 @@
 //! The command line. A command reads, asks, prints; data goes to `out`, everything else to `err`.
 
 mod commands;
+mod files;
 mod output;
 
 use std::ffi::OsString;
@@ -20,8 +21,10 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Attach(commands::attach::Args),
     Export(Box<commands::export::Args>),
     Plugins(commands::plugins::Args),
+    Strip(commands::strip::Args),
 }
 
 /// What a command found.
@@ -57,6 +60,8 @@ pub fn run(
                 "`export` traces with JAX, so it needs Python: pip install jax2onnx-rs"
             )),
         },
+        Command::Attach(arguments) => commands::attach::run(arguments, out),
+        Command::Strip(arguments) => commands::strip::run(arguments, out, err),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
     };
     match outcome {

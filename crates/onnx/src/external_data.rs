@@ -67,15 +67,9 @@ fn contents(path: &Path) -> Result<Bytes, ReadError> {
     bytes.map(Bytes::from).map_err(|why| ReadError::File { path: path.into(), why })
 }
 
-/// A part of a file in `folder`; a model cannot reach out of the folder that it is in.
+/// A part of a file in `folder`.
 fn fetch(folder: &Path, external: &External) -> io::Result<Bytes> {
-    let location = Path::new(&external.location);
-    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    if external.location.is_empty() || !location.components().all(is_inside) {
-        let what = "the location is not below the folder of the model";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    let mut file = File::open(folder.join(location))?;
+    let mut file = File::open(located(folder, &external.location)?)?;
     let available = file.metadata()?.len().checked_sub(external.offset);
     let length = external.length.or(available);
     let (Some(length), Some(available)) = (length, available) else {
@@ -88,6 +82,44 @@ fn fetch(folder: &Path, external: &External) -> io::Result<Bytes> {
     let mut data = vec![0; length as usize];
     file.read_exact(&mut data)?;
     Ok(data.into())
+}
+
+/// Where a file of weights is; a model cannot reach out of the folder that it is in.
+fn located(folder: &Path, location: &str) -> io::Result<PathBuf> {
+    let path = Path::new(location);
+    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if location.is_empty() || !path.components().all(is_inside) {
+        let what = "the location is not below the folder of the model";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    Ok(folder.join(path))
+}
+
+/// Writes a model that was read from `from` and whose weights are in the files `locations` beside it.
+/// They are copied where `to` is in another folder.
+pub fn save_bytes(
+    bytes: &[u8],
+    from: &Path,
+    to: &Path,
+    locations: &[String],
+) -> Result<(), WriteError> {
+    let folder = |path: &Path| match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let (from, target) = (folder(from), folder(to));
+    let mut staged = Vec::new();
+    let is_same = fs::canonicalize(&from).ok() == fs::canonicalize(&target).ok();
+    for location in locations.iter().filter(|_| !is_same) {
+        let failed = |why| WriteError::File { path: target.join(location), why };
+        let source = located(&from, location).map_err(failed)?;
+        let mut data = File::open(source).map_err(failed)?;
+        let copy = |out: &mut File| Ok(io::copy(&mut data, out).map(drop)?);
+        staged.push(Staged::write(&target.join(location), copy)?);
+    }
+    let model = Staged::write(to, |out| Ok(out.write_all(bytes)?))?;
+    staged.into_iter().try_for_each(Staged::commit)?;
+    model.commit()
 }
 
 fn weight_bytes(model: &Model) -> usize {

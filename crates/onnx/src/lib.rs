@@ -17,6 +17,7 @@ pub mod outline;
 pub mod proto;
 pub mod source_map;
 pub mod staged;
+pub mod strip;
 pub mod tensor;
 pub mod text;
 pub mod value;

@@ -5,6 +5,8 @@
 
 use bytes::Bytes;
 
+mod annotate;
+pub(crate) mod annotations;
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_qualifications)]
 pub(crate) mod generated;
 mod read;
@@ -12,6 +14,7 @@ mod skim;
 mod stream;
 mod write;
 
+pub(crate) use annotate::annotate;
 pub use read::{External, ReadError, read, read_with};
 pub use skim::{Skim, skim};
 pub(crate) use write::{Layout, Placed, encode, model_proto};

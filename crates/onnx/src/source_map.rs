@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use provenance::codec::{self, DecodeError, Decoded};
+use provenance::from_text::{self, NodeTexts};
 use provenance::source_map::{Draft, Source};
 use provenance::{SourceMap, keys};
 
@@ -16,45 +17,66 @@ pub enum NoMap {
     #[error(transparent)]
     Table(#[from] DecodeError),
     #[error(
-        "the model has no provenance table: export it with `provenance=\"indexed\"`, \
+        "the model does not say where its nodes came from: export it with a provenance level, \
          or use its source map"
     )]
-    NoTable,
+    Nothing,
     #[error("`{node}` has the origin `{found}`, which is not in the provenance table")]
     Origin { node: String, found: String },
 }
 
-/// The map of a model at the level `indexed`.
+/// The map of a model: of its table, or of the texts on its nodes.
 pub fn of_model(bytes: Bytes) -> Result<SourceMap, NoMap> {
     let skim = skim(bytes)?;
-    let table = model_value(&skim, keys::PROVENANCE).ok_or(NoMap::NoTable)?;
-    let provenance = codec::decode(table)?;
-    let origins = origins(&skim, &provenance)?;
-    let sources = vec![Source::default(); provenance.table.file_count()];
-    let debug_id = match model_value(&skim, keys::DEBUG_ID) {
-        Some(id) => id.into(),
-        None => {
-            let draft = Draft {
-                table,
-                outline: &skim.outline,
-                origins: &origins,
-                constants: &[],
-                sources: &sources,
-                more: &[],
-            };
-            draft.debug_id().into()
-        }
-    };
+    let parts = MapParts::of(&skim)?;
+    let id = model_value(&skim, keys::DEBUG_ID).map(str::to_owned);
+    let debug_id = id.unwrap_or_else(|| parts.draft(&skim).debug_id()).into();
+    let MapParts { provenance, origins, sources, .. } = parts;
     let Skim { outline, .. } = skim;
     Ok(SourceMap { debug_id, provenance, outline, origins, constants: Vec::new(), sources })
 }
 
-/// What the model says under a key.
+/// What a model says under a key.
 pub fn model_value<'a>(skim: &'a Skim, key: &str) -> Option<&'a str> {
     value(&skim.model_metadata, key)
 }
 
-fn origins(skim: &Skim, provenance: &Decoded) -> Result<Vec<Option<u32>>, NoMap> {
+/// What the metadata of a model gives of a source map.
+pub(crate) struct MapParts {
+    table: String,
+    provenance: Decoded,
+    origins: Vec<Option<u32>>,
+    sources: Vec<Source>,
+    /// What the metadata of its level leaves out.
+    pub(crate) lost: Vec<&'static str>,
+}
+
+impl MapParts {
+    pub(crate) fn of(skim: &Skim) -> Result<MapParts, NoMap> {
+        let (table, origins, lost) = match model_value(skim, keys::PROVENANCE) {
+            Some(table) => {
+                let provenance = codec::decode(table)?;
+                (table.to_owned(), numbers(skim, &provenance)?, Vec::new())
+            }
+            None => {
+                let texts: Vec<NodeTexts<'_>> =
+                    skim.metadata.iter().map(|metadata| texts(metadata)).collect();
+                let read = from_text::read(&texts).ok_or(NoMap::Nothing)?;
+                (read.table, read.origins, read.lost)
+            }
+        };
+        let provenance = codec::decode(&table)?;
+        let sources = vec![Source::default(); provenance.table.file_count()];
+        Ok(MapParts { table, provenance, origins, sources, lost })
+    }
+
+    pub(crate) fn draft<'a>(&'a self, skim: &'a Skim) -> Draft<'a> {
+        let MapParts { table, origins, sources, .. } = self;
+        Draft { table, outline: &skim.outline, origins, constants: &[], sources, more: &[] }
+    }
+}
+
+fn numbers(skim: &Skim, provenance: &Decoded) -> Result<Vec<Option<u32>>, NoMap> {
     let nodes = skim.outline.nodes.iter().zip(&skim.metadata);
     let origin = |(node, metadata): (&provenance::outline::Node, &Vec<(String, String)>)| {
         let Some(found) = value(metadata, keys::ORIGIN) else { return Ok(None) };
@@ -64,6 +86,16 @@ fn origins(skim: &Skim, provenance: &Decoded) -> Result<Vec<Option<u32>>, NoMap>
         known.map(Some).ok_or_else(unknown)
     };
     nodes.map(origin).collect()
+}
+
+fn texts(metadata: &[(String, String)]) -> NodeTexts<'_> {
+    NodeTexts {
+        callsite: value(metadata, keys::CALLSITE),
+        plugin: value(metadata, keys::PLUGIN),
+        stacktrace: value(metadata, keys::STACKTRACE),
+        jax_traceback: value(metadata, keys::JAX_TRACEBACK),
+        fused_from: value(metadata, keys::FUSED_FROM),
+    }
 }
 
 fn value<'a>(pairs: &'a [(String, String)], key: &str) -> Option<&'a str> {

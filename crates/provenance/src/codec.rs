@@ -18,7 +18,7 @@
 
 mod decode;
 mod encode;
-pub(crate) mod json;
+pub mod json;
 mod words;
 
 pub(crate) use decode::decode_value;

@@ -5,6 +5,7 @@
 
 pub mod codec;
 pub mod frame;
+pub mod from_text;
 pub mod keys;
 pub mod level;
 pub mod origin;

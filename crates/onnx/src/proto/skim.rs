@@ -5,7 +5,7 @@ use prost::Message;
 use provenance::outline::{Outline, OutlineBuilder, Place};
 
 use super::ReadError;
-use super::generated::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
+use super::generated::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto};
 
 /// What can be said of every model, whatever operators, types and attributes it has.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,8 @@ pub struct Skim {
     /// The metadata of each node of the outline.
     pub metadata: Vec<Vec<(String, String)>>,
     pub model_metadata: Vec<(String, String)>,
+    /// The files that weights are in, below the folder of the model, each once.
+    pub external: Vec<String>,
 }
 
 /// Reads the names and the metadata of a model, and nothing else.
@@ -49,7 +51,35 @@ pub fn skim(bytes: Bytes) -> Result<Skim, ReadError> {
         next += 1;
     }
     let model_metadata = pairs(&model.metadata_props);
-    Ok(Skim { outline: builder.finish(), metadata, model_metadata })
+    let external = external(&model);
+    Ok(Skim { outline: builder.finish(), metadata, model_metadata, external })
+}
+
+/// The locations of all tensors, those of attributes and bodies too.
+fn external(model: &ModelProto) -> Vec<String> {
+    let mut locations: Vec<String> = Vec::new();
+    let mut tensors: Vec<&TensorProto> = Vec::new();
+    let mut graphs: Vec<&GraphProto> = model.graph.iter().collect();
+    let mut nodes: Vec<&NodeProto> = model.functions.iter().flat_map(|f| &f.node).collect();
+    loop {
+        if let Some(graph) = graphs.pop() {
+            tensors.extend(&graph.initializer);
+            nodes.extend(&graph.node);
+        } else if let Some(node) = nodes.pop() {
+            graphs.extend(bodies(node).map(|(_, graph)| graph));
+            tensors.extend(node.attribute.iter().flat_map(|a| a.t.iter().chain(&a.tensors)));
+        } else {
+            break;
+        }
+    }
+    for entry in tensors.into_iter().flat_map(|tensor| &tensor.external_data) {
+        let location = text(entry.value.as_ref());
+        if text(entry.key.as_ref()) == "location" && !locations.iter().any(|l| l == location) {
+            locations.push(location.to_owned());
+        }
+    }
+    locations.sort();
+    locations
 }
 
 fn bodies(node: &NodeProto) -> impl Iterator<Item = (&str, &GraphProto)> {

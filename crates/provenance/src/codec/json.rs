@@ -4,27 +4,27 @@ use std::fmt::Write;
 
 /// A document that is being written. Commas are put between what is written side by side.
 #[derive(Debug, Default)]
-pub(crate) struct Json {
+pub struct Json {
     text: String,
 }
 
 impl Json {
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
         self.text
     }
 
     /// A list; `fill` writes what is in it.
-    pub(crate) fn list(&mut self, fill: impl FnOnce(&mut Json)) {
+    pub fn list(&mut self, fill: impl FnOnce(&mut Json)) {
         self.nested('[', ']', fill);
     }
 
     /// An object; `fill` writes what is in it, each with [`Json::key`] before.
-    pub(crate) fn object(&mut self, fill: impl FnOnce(&mut Json)) {
+    pub fn object(&mut self, fill: impl FnOnce(&mut Json)) {
         self.nested('{', '}', fill);
     }
 
     /// A list with an entry for each of `items`.
-    pub(crate) fn each<T>(
+    pub fn each<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
         mut entry: impl FnMut(&mut Json, T),
@@ -32,35 +32,35 @@ impl Json {
         self.list(|json| items.into_iter().for_each(|item| entry(json, item)));
     }
 
-    pub(crate) fn key(&mut self, key: &str) -> &mut Json {
+    pub fn key(&mut self, key: &str) -> &mut Json {
         self.text(key);
         self.text.push(':');
         self
     }
 
-    pub(crate) fn number(&mut self, number: impl Into<u64>) {
+    pub fn number(&mut self, number: impl Into<u64>) {
         self.comma();
         // Writing into a string cannot fail.
         let _ = write!(self.text, "{}", number.into());
     }
 
-    pub(crate) fn numbers(&mut self, numbers: impl IntoIterator<Item = u32>) {
+    pub fn numbers(&mut self, numbers: impl IntoIterator<Item = u32>) {
         numbers.into_iter().for_each(|number| self.number(number));
     }
 
-    pub(crate) fn number_or_null(&mut self, number: Option<u32>) {
+    pub fn number_or_null(&mut self, number: Option<u32>) {
         match number {
             Some(number) => self.number(number),
             None => self.null(),
         }
     }
 
-    pub(crate) fn null(&mut self) {
+    pub fn null(&mut self) {
         self.comma();
         self.text.push_str("null");
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
+    pub fn text(&mut self, text: &str) {
         self.comma();
         self.text.push('"');
         for c in text.chars() {
@@ -79,7 +79,7 @@ impl Json {
         self.text.push('"');
     }
 
-    pub(crate) fn text_or_null(&mut self, text: Option<&str>) {
+    pub fn text_or_null(&mut self, text: Option<&str>) {
         match text {
             Some(text) => self.text(text),
             None => self.null(),
@@ -87,7 +87,7 @@ impl Json {
     }
 
     /// What is JSON already.
-    pub(crate) fn raw(&mut self, json: &str) {
+    pub fn raw(&mut self, json: &str) {
         self.comma();
         self.text.push_str(json);
     }

@@ -51,9 +51,10 @@ fn by_names(resolver: &Resolver, node: &Node) -> Option<(Sure, Vec<u32>)> {
     }
     nodes.extend(named.or(other_name));
     let decorated = node.outputs.iter().filter(|output| resolver.output(output).is_none());
-    nodes.extend(decorated.filter_map(|output| {
-        resolver.inlined(output).or_else(|| resolver.undecorated(output))
-    }));
+    nodes
+        .extend(decorated.filter_map(|output| {
+            resolver.inlined(output).or_else(|| resolver.undecorated(output))
+        }));
     let mut seen = FxHashSet::default();
     nodes.retain(|&node| seen.insert(node));
     if nodes.is_empty() { None } else { Some((Sure::Fused, nodes)) }

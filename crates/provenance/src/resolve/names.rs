@@ -58,9 +58,9 @@ fn without_call<'n>(name: &'n str, functions: &[Arc<str>]) -> Option<&'n str> {
     if let Some(inner) = name.strip_prefix(INLINED) {
         return functions.iter().find_map(|function| {
             let rest = inner.strip_prefix(&**function)?;
-            let rest = rest.strip_prefix("_token_").map_or(rest, |rest| {
-                rest.trim_start_matches(|c: char| c.is_ascii_digit())
-            });
+            let rest = rest
+                .strip_prefix("_token_")
+                .map_or(rest, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
             rest.strip_prefix('_').filter(|inner| !inner.is_empty())
         });
     }

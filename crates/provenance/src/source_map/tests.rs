@@ -13,7 +13,10 @@ use crate::testing::{Draw, seeded};
 type Steps = Vec<(u8, bool, Vec<u8>)>;
 
 fn steps() -> impl Strategy<Value = Steps> {
-    prop::collection::vec((any::<u8>(), any::<bool>(), prop::collection::vec(any::<u8>(), 0..3)), 0..9)
+    prop::collection::vec(
+        (any::<u8>(), any::<bool>(), prop::collection::vec(any::<u8>(), 0..3)),
+        0..9,
+    )
 }
 
 fn outline(steps: &Steps) -> Outline {
@@ -108,7 +111,10 @@ fn the_id_is_that_of_the_model_and_not_of_the_sources() {
         let (_, id) = draft.finish();
         assert_eq!(Draft { sources: &[], ..draft.clone() }.finish().1, id);
         assert_eq!(Draft { origins: &[None], ..draft.clone() }.finish().1, id);
-        assert_ne!(Draft { outline: &outline(&vec![(1, false, vec![])]), ..draft.clone() }.finish().1, id);
+        assert_ne!(
+            Draft { outline: &outline(&vec![(1, false, vec![])]), ..draft.clone() }.finish().1,
+            id
+        );
     });
 }
 
