@@ -114,6 +114,25 @@ mod tests {
     }
 
     #[test]
+    fn a_source_map_is_beside_the_model_unless_it_has_a_place() {
+        for (arguments, expected) in [
+            (&["--source-map"][..], "m.onnx.map"),
+            (&["--source-map", "x.map"], "x.map"),
+            (&["--source-map=x.map", "--sources", "embed"], "x.map"),
+        ] {
+            let mut asked = None;
+            let mut export = |request: &Request<'_>| {
+                asked.clone_from(&request.source_map);
+                0
+            };
+            let line = [&["m:f", "-o", "m.onnx"], arguments].concat();
+            assert_eq!(run_export(&line, Some(&mut export)), (0, String::new()));
+            assert_eq!(asked.as_deref(), Some(std::path::Path::new(expected)));
+        }
+        assert_eq!(run_export(&["m:f", "-o", "m.onnx", "--sources", "embed"], None).0, 2);
+    }
+
+    #[test]
     fn a_bad_input_is_an_error_of_the_command_line() {
         let (code, err) = run_export(&["m:f", "-o", "m.onnx", "-i", "x=f33[B]"], None);
         assert_eq!(code, 2);

@@ -117,17 +117,21 @@ impl Resolver {
         self.outputs.get(name).copied().flatten()
     }
 
+    /// The node of that name, or the one with a result of that name.
+    fn known(&self, name: &str) -> Option<u32> {
+        self.node(name).or_else(|| self.output(name))
+    }
+
     /// The node that a name is made of, by the ways in which tools make names.
     fn undecorated(&self, name: &str) -> Option<u32> {
-        let known = |inner| self.node(inner).or_else(|| self.output(inner));
-        names::within(name).find_map(|inner| known(inner).or_else(|| self.inlined(inner)))
+        names::within(name).find_map(|inner| self.known(inner).or_else(|| self.inlined(inner)))
     }
 
     /// The node of a function that was put in the place of its call, and renamed.
     fn inlined(&self, name: &str) -> Option<u32> {
-        let known = |inner| self.node(inner).or_else(|| self.output(inner));
         let is_of_function = |&node: &u32| self.is_of_function[node as usize];
-        names::within_calls(name, &self.functions).find_map(known).filter(is_of_function)
+        let mut inner = names::within_calls(name, &self.functions);
+        inner.find_map(|inner| self.known(inner)).filter(is_of_function)
     }
 
     fn origins(&self, nodes: Vec<u32>) -> Vec<u32> {

@@ -63,6 +63,12 @@ pub(crate) struct Args {
     /// How files are named in the model
     #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(["relative", "absolute", "basename"]))]
     provenance_paths: Option<String>,
+    /// Write the source map, by default to OUTPUT.map
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    source_map: Option<Option<PathBuf>>,
+    /// What the source map has of the source files
+    #[arg(long, value_name = "WHAT", requires = "source_map", value_parser = PossibleValuesParser::new(["hash", "embed"]))]
+    sources: Option<String>,
     /// Write every equation as text
     #[arg(long, value_name = "PATH")]
     record_primitive_calls: Option<PathBuf>,
@@ -92,6 +98,9 @@ pub struct Request<'a> {
     pub outputs_as_nchw: Option<&'a [u32]>,
     pub provenance: Option<&'a str>,
     pub provenance_paths: Option<&'a str>,
+    /// Where to write the source map.
+    pub source_map: Option<PathBuf>,
+    pub sources: Option<&'a str>,
     pub record_primitive_calls: Option<&'a PathBuf>,
     pub export_mode: Option<&'a str>,
     pub quiet: bool,
@@ -114,6 +123,15 @@ impl Args {
             outputs_as_nchw: self.outputs_as_nchw.as_deref(),
             provenance: self.provenance.as_deref(),
             provenance_paths: self.provenance_paths.as_deref(),
+            source_map: self.source_map.as_ref().map(|path| match path {
+                Some(path) => path.clone(),
+                None => {
+                    let mut beside = self.output.clone().into_os_string();
+                    beside.push(".map");
+                    beside.into()
+                }
+            }),
+            sources: self.sources.as_deref(),
             record_primitive_calls: self.record_primitive_calls.as_ref(),
             export_mode: self.export_mode.as_deref(),
             quiet: self.quiet,

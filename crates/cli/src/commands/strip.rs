@@ -114,3 +114,85 @@ fn refuse_same(map: &Path, model: &Path) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use onnx::names::assign_names;
+    use onnx::proto::{no_metadata, to_bytes};
+    use onnx::text::parse_graph;
+    use provenance::keys;
+
+    /// A folder that is gone after the test.
+    struct Folder(std::path::PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    impl Folder {
+        fn new(test: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("jax2onnx-{test}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        /// The exit code, and what was printed; files are named in this folder.
+        fn run(&self, arguments: &[&str]) -> (i32, String) {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let folder = self.0.to_str().unwrap();
+            let named = arguments.iter().map(|argument| match argument.contains('.') {
+                true => format!("{folder}/{argument}").into(),
+                false => argument.into(),
+            });
+            let program = std::iter::once("jax2onnx".into()).chain(named).collect();
+            let code = crate::run(program, &mut out, &mut err, None);
+            out.extend(err);
+            (code, String::from_utf8(out).unwrap().replace(&format!("{folder}/"), ""))
+        }
+    }
+
+    fn model() -> Vec<u8> {
+        let mut model = parse_graph("graph f(x:f32[]) -> (y)\ny:f32[] = Neg(x)").unwrap();
+        assign_names(&mut model);
+        model.graph.nodes[0].metadata =
+            vec![(keys::CALLSITE.into(), "f:1".into()), ("mine".into(), "kept".into())];
+        to_bytes(&model, &mut no_metadata).unwrap()
+    }
+
+    #[test]
+    fn a_model_is_taken_apart_and_put_together() {
+        let folder = Folder::new("strip");
+        fs::write(folder.0.join("m.onnx"), model()).unwrap();
+        let arguments = ["strip", "m.onnx", "-o", "c.onnx", "--map", "c.map"];
+        let (code, printed) = folder.run(&arguments);
+        assert_eq!(code, 0, "{printed}");
+        assert!(printed.starts_with("c.onnx: 1 entries removed, "), "{printed}");
+        assert!(printed.contains("note: not in the texts of the model: "), "{printed}");
+        assert_ne!(fs::read(folder.0.join("c.onnx")).unwrap(), model());
+        let (code, printed) = folder.run(&["attach", "c.onnx", "c.map", "-o", "b.onnx"]);
+        assert_eq!(code, 0, "{printed}");
+        assert_eq!(fs::read(folder.0.join("b.onnx")).unwrap(), model());
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said_and_nothing_is_written() {
+        let folder = Folder::new("strip-refused");
+        fs::write(folder.0.join("m.onnx"), model()).unwrap();
+        fs::write(folder.0.join("no.onnx"), "text").unwrap();
+        let refused = |arguments: &[&str], expected: &str| {
+            let (code, printed) = folder.run(arguments);
+            assert_eq!(code, 2, "{printed}");
+            assert!(printed.starts_with(expected), "{printed}");
+        };
+        refused(&["strip", "gone.onnx", "-o", "c.onnx"], "error: cannot read `gone.onnx`: No such");
+        refused(&["strip", "no.onnx", "-o", "c.onnx"], "error: no.onnx: this is not an ONNX model");
+        let same = ["strip", "m.onnx", "-o", "c.onnx", "--map", "c.onnx"];
+        refused(&same, "error: `c.onnx` is the model and the map");
+        refused(&["attach", "m.onnx", "no.onnx", "-o", "c.onnx"], "error: no.onnx: this is not a");
+        assert!(!folder.0.join("c.onnx").exists());
+    }
+}

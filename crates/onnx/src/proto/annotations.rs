@@ -148,6 +148,11 @@ impl Put<'_> {
             self.entries_at(kind, message, at, out);
             at += field.whole.len();
             match field.child(kind) {
+                // Weights are not copied twice for nothing.
+                Some(Kind::Tensor) if !self.is_next(self.messages) => {
+                    self.messages += 1;
+                    out.extend_from_slice(field.whole);
+                }
                 Some(child) => {
                     let before = self.entries.len();
                     let mut inner = Vec::with_capacity(field.payload.len());
@@ -163,6 +168,11 @@ impl Put<'_> {
         }
         self.entries_at(kind, message, at, out);
         Some(())
+    }
+
+    /// Whether the next entry is one of that message.
+    fn is_next(&self, message: u32) -> bool {
+        self.entries.first().is_some_and(|entry| entry.message == message)
     }
 
     fn entries_at(&mut self, kind: Kind, message: u32, at: usize, out: &mut Vec<u8>) {
