@@ -2,8 +2,9 @@
 
     python benches/provenance.py [--rounds 9]
 
-The models are those of GPT-2 small in structure, 12 layers of 12 heads, narrow so that weights do not
-hide the rest. The limit that a figure must keep stands beside it; the exit code is 1 where one does not.
+The models are those of GPT-2 small in structure, 12 layers of 12 heads, and narrow, because weights
+say nothing here. The limit that a figure must keep stands beside it; the exit code is 1 where one
+does not.
 """
 
 from __future__ import annotations

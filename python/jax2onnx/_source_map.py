@@ -45,7 +45,7 @@ class Resolution:
 
     @property
     def callsites(self) -> tuple[Frame, ...]:
-        """Every line of the user that the node may be of, each once."""
+        """Every expression of the user that the node may be of, each once."""
         return tuple(dict.fromkeys(line for origin in self.origins for line in origin.callsites))
 
 

@@ -122,7 +122,7 @@ class Origin:
 
     @property
     def callsites(self) -> tuple[Frame, ...]:
-        """Every line of the user, each once."""
+        """Every expression of the user, each once."""
         found = (site.callsite for site in self.sites)
         return tuple(dict.fromkeys(frame for frame in found if frame is not None))
 

@@ -53,19 +53,16 @@ pub(crate) struct MapParts {
 
 impl MapParts {
     pub(crate) fn of(skim: &Skim) -> Result<MapParts, NoMap> {
-        let (table, origins, lost) = match model_value(skim, keys::PROVENANCE) {
-            Some(table) => {
-                let provenance = codec::decode(table)?;
-                (table.to_owned(), numbers(skim, &provenance)?, Vec::new())
-            }
-            None => {
-                let texts: Vec<NodeTexts<'_>> =
-                    skim.metadata.iter().map(|metadata| texts(metadata)).collect();
-                let read = from_text::read(&texts).ok_or(NoMap::Nothing)?;
-                (read.table, read.origins, read.lost)
-            }
+        let written = model_value(skim, keys::PROVENANCE);
+        let (table, numbers, lost) = if let Some(table) = written {
+            (table.to_owned(), None, Vec::new())
+        } else {
+            let texts: Vec<_> = skim.metadata.iter().map(|pairs| texts(pairs)).collect();
+            let read = from_text::read(&texts).ok_or(NoMap::Nothing)?;
+            (read.table, Some(read.origins), read.lost)
         };
         let provenance = codec::decode(&table)?;
+        let origins = numbers.map_or_else(|| written_numbers(skim, &provenance), Ok)?;
         let sources = vec![Source::default(); provenance.table.file_count()];
         Ok(MapParts { table, provenance, origins, sources, lost })
     }
@@ -76,7 +73,8 @@ impl MapParts {
     }
 }
 
-fn numbers(skim: &Skim, provenance: &Decoded) -> Result<Vec<Option<u32>>, NoMap> {
+/// The numbers on the nodes.
+fn written_numbers(skim: &Skim, provenance: &Decoded) -> Result<Vec<Option<u32>>, NoMap> {
     let nodes = skim.outline.nodes.iter().zip(&skim.metadata);
     let origin = |(node, metadata): (&provenance::outline::Node, &Vec<(String, String)>)| {
         let Some(found) = value(metadata, keys::ORIGIN) else { return Ok(None) };

@@ -126,8 +126,7 @@ impl<'a> Reader<'a> {
             return Some(self.push_emitter(None, place, EmitterKind::PythonPlugin));
         };
         frames[first..].iter().enumerate().fold(None, |parent, (depth, &place)| {
-            let is_ours = place.0.ends_with(".rs");
-            let kind = match (depth, is_ours) {
+            let kind = match (depth, is_rust(place.0)) {
                 (0, _) => EmitterKind::PythonPlugin,
                 (_, true) => EmitterKind::Helper,
                 (_, false) => EmitterKind::PythonHelper,
@@ -144,7 +143,7 @@ impl<'a> Reader<'a> {
     ) -> EmitterId {
         let primitive = primitive(shown).filter(|_| kind == EmitterKind::PythonPlugin);
         let (kind, name) = match primitive {
-            Some(primitive) if file.ends_with(".rs") || file == UNKNOWN_FILE => {
+            Some(primitive) if is_rust(file) || file == UNKNOWN_FILE => {
                 (EmitterKind::Plugin, primitive)
             }
             _ => (kind, shown.to_owned()),
@@ -164,6 +163,11 @@ fn primitive(shown: &str) -> Option<String> {
         primitive.push(c.to_ascii_lowercase());
     }
     (plugin_name(&primitive) == plugin).then_some(primitive)
+}
+
+/// Whether a file is one of ours, and not of a plugin written in Python.
+fn is_rust(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|extension| extension == "rs")
 }
 
 /// The files that call sites are in, and that nothing more inner than a call site is in.

@@ -59,9 +59,16 @@ impl Outline {
 #[derive(Debug, Default)]
 pub struct OutlineBuilder {
     outline: Outline,
-    /// For each graph: the one around it, and which node makes a value.
-    scopes: Vec<(Option<usize>, FxHashMap<Arc<str>, u32>)>,
+    /// For each graph.
+    scopes: Vec<Scope>,
     words: FxHashMap<String, Arc<str>>,
+}
+
+/// The graph around one, and which node makes a value.
+#[derive(Debug)]
+struct Scope {
+    around: Option<usize>,
+    values: FxHashMap<Arc<str>, u32>,
 }
 
 impl OutlineBuilder {
@@ -69,7 +76,7 @@ impl OutlineBuilder {
     pub fn graph(&mut self, place: Place, around: Option<usize>) -> usize {
         let first = self.outline.nodes.len() as u32;
         self.outline.graphs.push(Graph { place, first });
-        self.scopes.push((around, FxHashMap::default()));
+        self.scopes.push(Scope { around, values: FxHashMap::default() });
         self.scopes.len() - 1
     }
 
@@ -91,8 +98,8 @@ impl OutlineBuilder {
         }
         let outputs: Vec<Arc<str>> =
             outputs.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect();
-        if let Some((_, values)) = self.scopes.last_mut() {
-            values.extend(outputs.iter().map(|output| (output.clone(), number)));
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.values.extend(outputs.iter().map(|output| (output.clone(), number)));
         }
         let op =
             if domain.is_empty() { self.word(op) } else { self.word(&format!("{domain}::{op}")) };
@@ -107,7 +114,7 @@ impl OutlineBuilder {
     /// The node that makes a value, seen from the graph that was begun last.
     fn producer(&self, value: &str) -> Option<u32> {
         let mut scope = self.scopes.last();
-        while let Some((around, values)) = scope {
+        while let Some(Scope { around, values }) = scope {
             if let Some(&node) = values.get(value) {
                 return Some(node);
             }

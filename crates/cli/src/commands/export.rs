@@ -1,6 +1,6 @@
 //! `jax2onnx export`: a function of a module to a model. Python does the work.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 
@@ -9,6 +9,9 @@ use crate::output::{Format, OutputArgs};
 mod spec;
 
 pub use spec::{ArraySpec, InputSpec, ParamValue, Size};
+
+/// What `--source-map` alone puts behind the path of the model.
+const BESIDE: &str = ".map";
 
 /// Export a JAX function to an ONNX model
 ///
@@ -64,8 +67,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(["relative", "absolute", "basename"]))]
     provenance_paths: Option<String>,
     /// Write the source map, by default to OUTPUT.map
-    #[arg(long, value_name = "PATH", num_args = 0..=1)]
-    source_map: Option<Option<PathBuf>>,
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = BESIDE)]
+    source_map: Option<PathBuf>,
     /// What the source map has of the source files
     #[arg(long, value_name = "WHAT", requires = "source_map", value_parser = PossibleValuesParser::new(["hash", "embed"]))]
     sources: Option<String>,
@@ -123,19 +126,22 @@ impl Args {
             outputs_as_nchw: self.outputs_as_nchw.as_deref(),
             provenance: self.provenance.as_deref(),
             provenance_paths: self.provenance_paths.as_deref(),
-            source_map: self.source_map.as_ref().map(|path| match path {
-                Some(path) => path.clone(),
-                None => {
-                    let mut beside = self.output.clone().into_os_string();
-                    beside.push(".map");
-                    beside.into()
-                }
-            }),
+            source_map: self.source_map.as_ref().map(|path| self.beside(path)),
             sources: self.sources.as_deref(),
             record_primitive_calls: self.record_primitive_calls.as_ref(),
             export_mode: self.export_mode.as_deref(),
             quiet: self.quiet,
             json: self.format.format == Format::Json,
         }
+    }
+
+    /// The path of the map; without one it is that of the model and `.map`.
+    fn beside(&self, path: &Path) -> PathBuf {
+        if path != Path::new(BESIDE) {
+            return path.to_owned();
+        }
+        let mut beside = self.output.clone().into_os_string();
+        beside.push(BESIDE);
+        beside.into()
     }
 }

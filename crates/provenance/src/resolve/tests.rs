@@ -1,3 +1,5 @@
+use std::fmt::Write;
+
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -41,7 +43,7 @@ fn check(before: &str, after: &str, expect: &Expect) {
     let later = outline(after);
     let mut text = String::new();
     for (node, answer) in later.nodes.iter().zip(resolver.resolve_model(&later)) {
-        text += &format!("{}: {}\n", node.name, shown(&resolver, &answer));
+        writeln!(text, "{}: {}", node.name, shown(&resolver, &answer)).unwrap();
     }
     expect.assert_eq(&text);
 }
