@@ -49,6 +49,7 @@ bench: build
 	$(PY) benches/export.py
 	$(PY) benches/scaling.py
 	$(PY) benches/large.py
+	$(PY) benches/provenance.py
 
 fixtures: build
 	$(PY) tools/fixtures.py

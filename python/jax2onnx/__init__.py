@@ -10,11 +10,13 @@ from ._errors import (
     InternalError,
     Jax2OnnxError,
     PluginError,
+    SourceMapError,
     UnsupportedError,
     WriteError,
 )
 from ._function import onnx_function
 from ._plugin import plugin
+from ._source_map import Resolution, SourceMap
 
 __all__ = [
     "ConfigError",
@@ -23,6 +25,9 @@ __all__ = [
     "Jax2OnnxError",
     "PluginError",
     "PluginInfo",
+    "Resolution",
+    "SourceMap",
+    "SourceMapError",
     "UnsupportedError",
     "WriteError",
     "__version__",

@@ -20,10 +20,12 @@ ReturnMode: TypeAlias = Literal["proto", "ir", "file"]
 ExportMode: TypeAlias = Literal["standard", "web"]
 WeightsMode: TypeAlias = Literal["inline", "external", "auto"]
 NormalizationMode: TypeAlias = Literal["auto", "prefer_native", "force_decomposed"]
+SourcesMode: TypeAlias = Literal["hash", "embed"]
 
 _RETURN_MODES: Final = ("proto", "ir", "file")
 _EXPORT_MODES: Final = ("standard", "web")
 _NORMALIZATION_MODES: Final = ("auto", "prefer_native", "force_decomposed")
+_SOURCES_MODES: Final = ("hash", "embed")
 _OPSETS: Final = range(16, 27)
 #: Weights past this go into a file beside the model; protobuf holds twice as much.
 _EXTERNAL_THRESHOLD: Final = 1 << 30
@@ -52,6 +54,8 @@ def to_onnx(
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
+    source_map: bool | StrPath = False,
+    sources: SourcesMode = "hash",
 ) -> "onnx.ModelProto": ...
 
 
@@ -77,6 +81,8 @@ def to_onnx(
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
+    source_map: bool | StrPath = False,
+    sources: SourcesMode = "hash",
 ) -> "onnx_ir.Model": ...
 
 
@@ -102,6 +108,8 @@ def to_onnx(
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
+    source_map: bool | StrPath = False,
+    sources: SourcesMode = "hash",
 ) -> str: ...
 
 
@@ -126,6 +134,8 @@ def to_onnx(
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
+    source_map: bool | StrPath = False,
+    sources: SourcesMode = "hash",
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Convert a JAX function to an ONNX model.
 
@@ -162,6 +172,10 @@ def to_onnx(
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
             `"indexed"`. Comes before `jax2onnx.provenance(...)` and the environment.
         provenance_paths: How files are named: `"relative"`, `"absolute"` or `"basename"`.
+        source_map: Where to write the source map, which says of each node what `"indexed"` would
+            and is read with `jax2onnx.SourceMap`. `True` is `<output_path>.map`.
+        sources: Whether the map has only the hashes of the source files, `"hash"`, or their text
+            as well, `"embed"`.
 
     Returns:
         The model, or the path of its file.
@@ -179,6 +193,7 @@ def to_onnx(
     _one_of(export_mode, _EXPORT_MODES, "an export mode")
     external_threshold = _external_threshold(weights, export_mode, return_mode)
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
+    map_path = _map_path(source_map, sources, path)
     _plugin.load_installed()
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
@@ -218,6 +233,8 @@ def to_onnx(
             weight_names=held.names,
             norms=normalization_mode != "force_decomposed",
             explain=_explaining(explain_passes),
+            source_map=map_path,
+            embed_sources=sources == "embed",
         )
     if path is not None:
         return path
@@ -239,6 +256,8 @@ def export_traced(
     weight_names: Mapping[Hashable, str] | None = None,
     norms: bool = True,
     explain: Callable[[str], object] | None = None,
+    source_map: str | None = None,
+    embed_sources: bool = False,
 ) -> bytes | None:
     """Convert what was traced: the bytes of the model, or nothing where a file was written."""
     from . import _trace
@@ -262,6 +281,8 @@ def export_traced(
             plugins=_plugin.for_core(opset),
             norms=norms,
             explain=explain,
+            source_map=source_map,
+            embed_sources=embed_sources,
         )
 
 
@@ -282,6 +303,29 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     if return_mode == "ir":
         _onnx_ir()
     return None
+
+
+def _map_path(source_map: Any, sources: str, output_path: str | None) -> str | None:
+    """The path of the source map, where one is asked for."""
+    _one_of(sources, _SOURCES_MODES, "a way to keep sources")
+    if source_map is False or source_map is None:
+        if sources == "embed":
+            raise ConfigError("`sources='embed'` goes into a source map: use `source_map`")
+        return None
+    if source_map is True:
+        if output_path is None:
+            raise ConfigError(
+                "`source_map=True` is written beside the model: use `return_mode='file'`, "
+                "or give the path of the map"
+            )
+        return f"{output_path}.map"
+    try:
+        path = os.fsdecode(source_map)
+    except TypeError as error:
+        raise ConfigError(f"`source_map` is {source_map!r}, which is not a path") from error
+    if output_path is not None and os.path.abspath(path) == os.path.abspath(output_path):
+        raise ConfigError("`source_map` and `output_path` are the same file")
+    return path
 
 
 def _record(

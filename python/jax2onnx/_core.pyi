@@ -8,6 +8,7 @@ from ._tiers import TierRules
 __all__ = [
     "CoreError",
     "PluginInfo",
+    "Resolver",
     "__version__",
     "export",
     "jaxpr_text",
@@ -39,6 +40,8 @@ def export(
     plugins: Mapping[str, object] | None = None,
     norms: bool = True,
     explain: Callable[[str], object] | None = None,
+    source_map: str | None = None,
+    embed_sources: bool = False,
 ) -> bytes | None: ...
 def jaxpr_text(
     closed_jaxpr: object,
@@ -64,6 +67,27 @@ class PluginInfo:
     line: int
     limits: list[str]
     ops: list[str]
+
+@final
+class Resolver:
+    """A source map, and what answers with it."""
+
+    debug_id: str
+    #: For each file of the table: its name, its hash, its text.
+    sources: list[tuple[str, str | None, str | None]]
+
+    @staticmethod
+    def of_map(text: str) -> Resolver: ...
+    @staticmethod
+    def of_model(model: bytes) -> Resolver: ...
+    def table(self) -> str:
+        """The provenance table, as JSON."""
+    def nodes(self) -> list[tuple[str, str, int | None]]:
+        """The name, the operator and the origin of each node."""
+    def resolve(self, name: str) -> tuple[str, list[int]]:
+        """How sure the answer is, and the numbers of the origins."""
+    def resolve_model(self, model: bytes) -> list[tuple[str, str, list[str], str, list[int]]]:
+        """For each node its name, its operator, its outputs, and the answer."""
 
 def plugins() -> list[PluginInfo]: ...
 def main(arguments: Sequence[str], export: Callable[..., int] | None = None) -> int: ...

@@ -36,6 +36,12 @@ class ConfigError(Jax2OnnxError, ValueError):
     __module__ = "jax2onnx"
 
 
+class SourceMapError(Jax2OnnxError, ValueError):
+    """A source map cannot be read, or is that of another model."""
+
+    __module__ = "jax2onnx"
+
+
 class WriteError(Jax2OnnxError, OSError):
     """The model could not be written. What was there before is as it was."""
 
@@ -48,7 +54,15 @@ class InternalError(Jax2OnnxError):
     __module__ = "jax2onnx"
 
 
-_KINDS = (UnsupportedError, PluginError, InputSpecError, ConfigError, WriteError, InternalError)
+_KINDS = (
+    UnsupportedError,
+    PluginError,
+    InputSpecError,
+    ConfigError,
+    SourceMapError,
+    WriteError,
+    InternalError,
+)
 
 
 @contextmanager

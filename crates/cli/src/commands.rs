@@ -1,4 +1,6 @@
 //! One file a command.
 
+pub(crate) mod attach;
 pub(crate) mod export;
 pub(crate) mod plugins;
+pub(crate) mod strip;

@@ -1,6 +1,7 @@
 //! The command line. A command reads, asks, prints; data goes to `out`, everything else to `err`.
 
 mod commands;
+mod files;
 mod output;
 
 use std::ffi::OsString;
@@ -20,8 +21,10 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Attach(commands::attach::Args),
     Export(Box<commands::export::Args>),
     Plugins(commands::plugins::Args),
+    Strip(commands::strip::Args),
 }
 
 /// What a command found.
@@ -57,6 +60,8 @@ pub fn run(
                 "`export` traces with JAX, so it needs Python: pip install jax2onnx-rs"
             )),
         },
+        Command::Attach(arguments) => commands::attach::run(arguments, out),
+        Command::Strip(arguments) => commands::strip::run(arguments, out, err),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
     };
     match outcome {
@@ -106,6 +111,25 @@ mod tests {
         let line = ["m:f", "-i", "x=f32[B]", "-i", "i32[]", "-o", "m.onnx", "--opset", "21"];
         assert_eq!(run_export(&line, Some(&mut export)).0, 7);
         assert_eq!(asked, "m:f 2 Some(21)");
+    }
+
+    #[test]
+    fn a_source_map_is_beside_the_model_unless_it_has_a_place() {
+        for (arguments, expected) in [
+            (&["--source-map"][..], "m.onnx.map"),
+            (&["--source-map", "x.map"], "x.map"),
+            (&["--source-map=x.map", "--sources", "embed"], "x.map"),
+        ] {
+            let mut asked = None;
+            let mut export = |request: &Request<'_>| {
+                asked.clone_from(&request.source_map);
+                0
+            };
+            let line = [&["m:f", "-o", "m.onnx"], arguments].concat();
+            assert_eq!(run_export(&line, Some(&mut export)), (0, String::new()));
+            assert_eq!(asked.as_deref(), Some(std::path::Path::new(expected)));
+        }
+        assert_eq!(run_export(&["m:f", "-o", "m.onnx", "--sources", "embed"], None).0, 2);
     }
 
     #[test]

@@ -3,16 +3,24 @@
 mod explain;
 
 use std::borrow::Cow;
+use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
+use onnx::outline::Outlined;
 use provenance::render::{ExportFrame, Renderer};
-use provenance::{Level, OriginId, PathPolicy, Paths, Table};
+use provenance::source_map::Draft;
+use provenance::{Level, OriginId, PathPolicy, Paths, Table, keys};
 use rustc_hash::FxHashMap;
 
 pub use explain::explain;
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
-pub use onnx::proto::{Message, WriteError};
+pub use onnx::proto::{Message, ReadError, Skim, WriteError, skim};
+pub use onnx::source_map;
+pub use onnx::staged::Staged;
 pub use passes::Options as PassOptions;
+pub use provenance::File;
+pub use provenance::source_map::Source;
 
 /// How much provenance is written, and how.
 #[derive(Clone, Debug, Default)]
@@ -55,46 +63,101 @@ pub fn convert(
     Ok(model)
 }
 
-/// The model as one protobuf message, to be written where it is wanted.
-pub fn to_message(model: &onnx::Model, rendering: &Rendering) -> Result<Message, Error> {
-    rendered(model, rendering, |model, metadata| Ok(Message::new(model, metadata)?))
+/// A model with what is to be written of its provenance.
+pub struct Annotated<'a> {
+    model: Cow<'a, onnx::Model>,
+    metadata: Metadata,
+    source_map: Option<String>,
 }
 
-/// Writes the model beside `path` and renames it when it is whole. Weights go into
-/// `<path>.data` once they are larger than `external_threshold` bytes in all.
-pub fn to_file(
-    model: &onnx::Model,
-    rendering: &Rendering,
-    path: &Path,
-    external_threshold: usize,
-) -> Result<(), Error> {
-    rendered(model, rendering, |model, metadata| {
-        Ok(onnx::external_data::save(model, metadata, path, external_threshold)?)
-    })
+type Metadata = FxHashMap<OriginId, Vec<(&'static str, String)>>;
+
+impl Annotated<'_> {
+    /// The model as one protobuf message, to be written where it is wanted.
+    pub fn to_message(&self) -> Result<Message, Error> {
+        Ok(Message::new(&self.model, &mut |origin| self.metadata_of(origin))?)
+    }
+
+    /// Writes the model beside `path` and renames it when it is whole. Weights go into
+    /// `<path>.data` once they are larger than `external_threshold` bytes in all.
+    pub fn to_file(&self, path: &Path, external_threshold: usize) -> Result<(), Error> {
+        let metadata = &mut |origin| self.metadata_of(origin);
+        Ok(onnx::external_data::save(&self.model, metadata, path, external_threshold)?)
+    }
+
+    /// The text of the source map, where one was asked for.
+    pub fn source_map(&self) -> Option<&str> {
+        self.source_map.as_deref()
+    }
+
+    fn metadata_of(&self, origin: OriginId) -> Vec<(&'static str, String)> {
+        self.metadata.get(&origin).cloned().unwrap_or_default()
+    }
 }
 
-/// Runs `write` on the model with what the level says is written, each origin rendered once.
-fn rendered<T>(
-    model: &onnx::Model,
+/// Writes a text beside `path`; [`Staged::commit`] puts it there.
+pub fn stage_text(path: &Path, text: &str) -> Result<Staged, Error> {
+    Ok(Staged::write(path, |file| Ok(file.write_all(text.as_bytes())?))?)
+}
+
+/// What the level says is written of each node, each origin rendered once; and a source map where
+/// `sources` is given, which knows the files of the user's machine.
+pub fn annotate<'a>(
+    model: &'a onnx::Model,
     rendering: &Rendering,
-    write: impl FnOnce(&onnx::Model, &mut onnx::proto::Render<'_>) -> Result<T, Error>,
-) -> Result<T, Error> {
+    sources: Option<&Sources<'_>>,
+) -> Annotated<'a> {
     let is_there = |path: &Path| path.exists();
     let paths = Paths::new(rendering.paths, &is_there).with_packages(&rendering.packages);
     let level = rendering.level;
     let mut renderer = Renderer::new(&model.provenance, level, paths, &rendering.export_stack);
-    let mut metadata: FxHashMap<OriginId, Vec<(&'static str, String)>> = FxHashMap::default();
+    let mut metadata = Metadata::default();
     if level != Level::Off {
         for node in model.graphs().into_iter().flat_map(|graph| &graph.nodes) {
             let origin = model.origin_of(node);
             metadata.entry(origin).or_insert_with(|| renderer.node(origin));
         }
     }
+    let mut added: Vec<(String, String)> = Vec::new();
+    added.extend(renderer.model().map(|(key, table)| (key.into(), table)));
+    let source_map = sources.map(|sources| {
+        let (text, id) = source_map(model, &mut renderer, sources);
+        added.push((keys::DEBUG_ID.into(), id));
+        text
+    });
     let mut model = Cow::Borrowed(model);
-    if let Some((key, table)) = renderer.model() {
-        model.to_mut().metadata.push((key.into(), table));
+    if !added.is_empty() {
+        model.to_mut().metadata.extend(added);
     }
-    write(&model, &mut |origin| metadata.get(&origin).cloned().unwrap_or_default())
+    Annotated { model, metadata, source_map }
+}
+
+/// The hash of a source file by its path, and its text where that is wanted too.
+pub type Sources<'a> = dyn Fn(&File) -> Source + 'a;
+
+/// The text of the source map, and the id that it has in common with the model.
+fn source_map(
+    model: &onnx::Model,
+    renderer: &mut Renderer<'_>,
+    sources: &Sources<'_>,
+) -> (String, String) {
+    let Outlined { outline, origins, constants } = onnx::outline::outline(model);
+    let origins: Vec<Option<u32>> =
+        origins.into_iter().map(|origin| Some(renderer.number(origin))).collect();
+    let constants: Vec<(Arc<str>, u32)> =
+        constants.into_iter().map(|(name, origin)| (name, renderer.number(origin))).collect();
+    let files = renderer.files().iter().map(Option::as_ref);
+    let sources: Vec<Source> = files.map(|file| file.map(sources).unwrap_or_default()).collect();
+    let table = renderer.table();
+    let draft = Draft {
+        table: &table,
+        outline: &outline,
+        origins: &origins,
+        constants: &constants,
+        sources: &sources,
+        more: &[],
+    };
+    draft.finish()
 }
 
 fn report(error: &LoweringError, table: &Table, source: &dyn Fn(&str) -> Option<String>) -> String {

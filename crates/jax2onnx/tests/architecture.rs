@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lowering", &["provenance", "jaxpr", "onnx"]),
     ("passes", &["provenance", "onnx"]),
     ("jax2onnx", &["provenance", "jaxpr", "onnx", "lowering", "passes"]),
-    ("cli", &["provenance", "lowering"]),
+    ("cli", &["provenance", "onnx", "lowering"]),
     ("python", &["provenance", "jaxpr", "jax2onnx", "cli"]),
 ];
 

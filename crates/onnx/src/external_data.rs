@@ -1,10 +1,9 @@
 //! Models as files: weights inside, or in a file beside the model.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -14,6 +13,7 @@ use crate::model::Model;
 use crate::proto::{
     External, Layout, Placed, ReadError, Render, WriteError, encode, model_proto, read_with,
 };
+use crate::staged::{Staged, Temporary, neighbour, target_name};
 use crate::tensor::Tensor;
 
 /// Where a tensor may start in the data file, so that a runtime can map it.
@@ -42,7 +42,6 @@ pub fn save(
         return Staged::write(path, |out| encode(&proto, out))?.commit();
     }
     let data_path = with_suffix(path, ".data");
-    target_name(&data_path)?;
     let staged_data = Staged::write(&data_path, |out| Ok(data.write(out)?))?;
     let staged_model = Staged::write(path, |out| encode(&proto, out))?;
     let backup = Backup::of(&data_path)?;
@@ -68,15 +67,9 @@ fn contents(path: &Path) -> Result<Bytes, ReadError> {
     bytes.map(Bytes::from).map_err(|why| ReadError::File { path: path.into(), why })
 }
 
-/// A part of a file in `folder`; a model cannot reach out of the folder that it is in.
+/// A part of a file in `folder`.
 fn fetch(folder: &Path, external: &External) -> io::Result<Bytes> {
-    let location = Path::new(&external.location);
-    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    if external.location.is_empty() || !location.components().all(is_inside) {
-        let what = "the location is not below the folder of the model";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    let mut file = File::open(folder.join(location))?;
+    let mut file = File::open(located(folder, &external.location)?)?;
     let available = file.metadata()?.len().checked_sub(external.offset);
     let length = external.length.or(available);
     let (Some(length), Some(available)) = (length, available) else {
@@ -89,6 +82,44 @@ fn fetch(folder: &Path, external: &External) -> io::Result<Bytes> {
     let mut data = vec![0; length as usize];
     file.read_exact(&mut data)?;
     Ok(data.into())
+}
+
+/// Where a file of weights is; a model cannot reach out of the folder that it is in.
+fn located(folder: &Path, location: &str) -> io::Result<PathBuf> {
+    let path = Path::new(location);
+    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if location.is_empty() || !path.components().all(is_inside) {
+        let what = "the location is not below the folder of the model";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    Ok(folder.join(path))
+}
+
+/// Writes a model that was read from `from` and whose weights are in the files `locations` beside it.
+/// They are copied where `to` is in another folder.
+pub fn save_bytes(
+    bytes: &[u8],
+    from: &Path,
+    to: &Path,
+    locations: &[String],
+) -> Result<(), WriteError> {
+    let folder = |path: &Path| match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let (from, target) = (folder(from), folder(to));
+    let mut staged = Vec::new();
+    let is_same = fs::canonicalize(&from).ok() == fs::canonicalize(&target).ok();
+    for location in locations.iter().filter(|_| !is_same) {
+        let failed = |why| WriteError::File { path: target.join(location), why };
+        let source = located(&from, location).map_err(failed)?;
+        let mut data = File::open(source).map_err(failed)?;
+        let copy = |out: &mut File| Ok(io::copy(&mut data, out).map(drop)?);
+        staged.push(Staged::write(&target.join(location), copy)?);
+    }
+    let model = Staged::write(to, |out| Ok(out.write_all(bytes)?))?;
+    staged.into_iter().try_for_each(Staged::commit)?;
+    model.commit()
 }
 
 fn weight_bytes(model: &Model) -> usize {
@@ -131,43 +162,6 @@ impl DataFile {
     }
 }
 
-/// A file that is written under another name beside its target; gone unless it is committed.
-struct Staged {
-    temporary: Temporary,
-    target: PathBuf,
-}
-
-impl Staged {
-    fn write(
-        target: &Path,
-        contents: impl FnOnce(&mut File) -> Result<(), WriteError>,
-    ) -> Result<Staged, WriteError> {
-        let temporary = Temporary(neighbour(target, "tmp"));
-        let failed = |why| WriteError::File { path: target.into(), why };
-        let mut file = File::create_new(&temporary.0).map_err(failed)?;
-        contents(&mut file).map_err(|error| match error {
-            WriteError::Io(why) => failed(why),
-            other => other,
-        })?;
-        Ok(Staged { temporary, target: target.into() })
-    }
-
-    fn commit(self) -> Result<(), WriteError> {
-        let moved = fs::rename(&self.temporary.0, &self.target);
-        moved.map_err(|why| WriteError::File { path: self.target, why })
-    }
-}
-
-/// Removed when it is dropped, if it is still there.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // There is nobody left to tell, and after a rename there is nothing to remove.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// A second name for the old data file, which is restored unless it is forgotten: an old model
 /// must not be left with new data.
 struct Backup {
@@ -207,38 +201,10 @@ impl Drop for Backup {
     }
 }
 
-/// The name of the file at `path`, which is not there yet or can be replaced.
-fn target_name(path: &Path) -> Result<String, WriteError> {
-    let refuse =
-        |kind, what: &str| WriteError::File { path: path.into(), why: io::Error::new(kind, what) };
-    match fs::metadata(path) {
-        Ok(found) if found.is_dir() => {
-            return Err(refuse(io::ErrorKind::IsADirectory, "it is a directory"));
-        }
-        Ok(found) if !found.is_file() => {
-            return Err(refuse(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
-        _ => {}
-    }
-    let name = path.file_name().and_then(OsStr::to_str);
-    name.map(str::to_owned)
-        .ok_or_else(|| refuse(io::ErrorKind::InvalidInput, "it has no file name in UTF-8"))
-}
-
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
-}
-
-/// A name beside `path` that nothing else uses.
-fn neighbour(path: &Path, kind: &str) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}-{number}.{kind}", std::process::id()));
-    path.with_file_name(name)
 }
 
 #[cfg(test)]

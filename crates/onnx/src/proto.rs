@@ -5,13 +5,18 @@
 
 use bytes::Bytes;
 
+mod annotate;
+pub(crate) mod annotations;
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_qualifications)]
 pub(crate) mod generated;
 mod read;
+mod skim;
 mod stream;
 mod write;
 
+pub(crate) use annotate::annotate;
 pub use read::{External, ReadError, read, read_with};
+pub use skim::{Skim, skim};
 pub(crate) use write::{Layout, Placed, encode, model_proto};
 pub use write::{Message, Render, WriteError, no_metadata, to_bytes};
 

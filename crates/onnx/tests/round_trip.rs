@@ -6,11 +6,13 @@ use std::fmt::Write;
 use bytes::Bytes;
 use onnx::check::check;
 use onnx::names::assign_names;
-use onnx::proto::{no_metadata, read, to_bytes};
+use onnx::proto::{no_metadata, read, skim, to_bytes};
+use onnx::strip::{attach, strip, take_apart};
 use onnx::text::parse_graph;
-use onnx::{Attr, Model};
+use onnx::{Attr, Model, Node};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use provenance::{Level, SourceMap, keys};
 
 /// A node of a made-up graph, or a body.
 #[derive(Clone, Debug)]
@@ -158,6 +160,36 @@ fn bytes_of(model: &Model) -> Bytes {
     to_bytes(model, &mut no_metadata).unwrap().into()
 }
 
+/// Writes metadata, ours and others', onto the nodes and the model.
+fn annotated(model: &mut Model, entries: &[(usize, usize, String)]) {
+    const KEYS: [&str; 8] = [
+        keys::CALLSITE,
+        keys::PLUGIN,
+        keys::STACKTRACE,
+        keys::JAX_TRACEBACK,
+        keys::FUSED_FROM,
+        keys::DEBUG_ID,
+        "other.key",
+        "pkg.other",
+    ];
+    // Every model says something of its first node.
+    let first = (0, 0, "Net.__call__:12".to_owned());
+    for (node, key, value) in std::iter::once(&first).chain(entries) {
+        let key = KEYS[key % KEYS.len()].to_owned();
+        let mut open: Vec<&mut Node> = model.graph.nodes.iter_mut().collect();
+        open.extend(model.functions.iter_mut().flat_map(|function| &mut function.body.nodes));
+        let count = open.len() + 1;
+        match open.into_iter().nth(node % count) {
+            Some(node) => node.metadata.push((key, value.clone())),
+            None => model.metadata.push((key, value.clone())),
+        }
+    }
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
 
@@ -172,6 +204,31 @@ proptest! {
         let again = read(bytes.clone()).unwrap();
         prop_assert_eq!(described(&again), described(&model));
         prop_assert_eq!(bytes_of(&again), bytes);
+    }
+
+    #[test]
+    fn attaching_undoes_stripping(
+        mut model in models(),
+        entries in vec((any::<usize>(), any::<usize>(), ".{0,8}:[0-9]{1,3}( \\(f\\))?"), 0..12),
+    ) {
+        assign_names(&mut model);
+        let bare = bytes_of(&model);
+        annotated(&mut model, &entries);
+        let bytes = bytes_of(&model);
+        let apart = take_apart(&bytes).unwrap();
+        prop_assert_eq!(&attach(&apart.model, &apart.map).unwrap(), &bytes);
+        // All that is left is the id.
+        let clean = strip(&apart.model, Level::Off, false).unwrap();
+        prop_assert_eq!(clean.removed, 1);
+        prop_assert!(!contains(&clean.model, keys::PREFIX));
+        prop_assert_eq!(&clean.model, &strip(&bytes, Level::Off, false).unwrap().model);
+        if entries.iter().all(|(_, key, _)| key % 8 < 6) {
+            prop_assert_eq!(&Bytes::from(clean.model), &bare);
+        }
+        prop_assert!(attach(&apart.model[..apart.model.len() / 2], &apart.map).is_err());
+        // The map is one by itself.
+        let map = SourceMap::read(&apart.map).unwrap();
+        prop_assert_eq!(map.outline, skim(bytes).unwrap().outline);
     }
 
     #[test]
@@ -203,6 +260,37 @@ proptest! {
         bytes.truncate(cut.index(bytes.len()));
         let _ = read(bytes.into());
     }
+}
+
+#[test]
+fn a_map_belongs_to_one_model() {
+    let mut model = parse_graph("graph f(x:f32[]) -> (y)\ny:f32[] = Neg(x)").unwrap();
+    assign_names(&mut model);
+    annotated(&mut model, &[]);
+    let one = take_apart(&bytes_of(&model)).unwrap();
+    model.graph.nodes[0].name = Some("other".into());
+    let other = take_apart(&bytes_of(&model)).unwrap();
+    let refused = |model: &[u8], map: &str| attach(model, map).unwrap_err().to_string();
+    let wrong = refused(&one.model, &other.map);
+    assert!(
+        wrong.starts_with("this is the source map of another model: its debug id is"),
+        "{wrong}"
+    );
+    let bare = strip(&one.model, Level::Off, false).unwrap().model;
+    let expected =
+        "the model has no `pkg.jax2onnx.debug_id`, so nobody can say whether this is its map";
+    assert_eq!(refused(&bare, &one.map), expected);
+    assert_eq!(
+        one.lost,
+        [
+            "the columns of expressions",
+            "name scopes and transformations",
+            "call paths",
+            "the names of files"
+        ]
+    );
+    let nothing = take_apart(&bare).unwrap_err().to_string();
+    assert!(nothing.starts_with("the model does not say where its nodes came from"), "{nothing}");
 }
 
 #[test]

@@ -1,22 +1,27 @@
 //! The table as one versioned text, for the `indexed` level.
 //!
 //! A JSON object with a list for each kind of entry; an entry refers to another by its position.
+//! `docs/provenance-format.md` is its specification.
 //!
 //! | list | entry |
 //! | --- | --- |
 //! | `files` | path, tier |
 //! | `functions` | qualified name |
-//! | `locations` | file, function, line; column, last line and last column where known |
-//! | `frames` | location, frame that called it or null |
-//! | `scopes` | kind, name, enclosing scope or null |
-//! | `emitters` | kind, name, file, line, emitter that called it or null |
-//! | `sites` | frame, scope, emitter, each or null |
-//! | `origins` | the site to show first, then the absorbed ones |
+//! | `locations` | file, function, line; where known column, last line if it is another, end column |
+//! | `frames` | a run: the frame that called the first or null, then the location of each, each called from the one before |
+//! | `scopes` | name, enclosing scope or null; `"transform"` where it is none of the user's |
+//! | `emitter_files` | path |
+//! | `emitters` | kind, name, emitter file, line, emitter that called it or null |
+//! | `places` | frame, emitter, each or null |
+//! | `origins` | a run: scope or null, then the place of each |
+//! | `fused` | an origin, then the origins before it that it stands for as well |
 
 mod decode;
 mod encode;
+pub mod json;
 mod words;
 
+pub(crate) use decode::decode_value;
 pub use decode::{DecodeError, Decoded, decode};
 pub use encode::{Encoded, Encoder, encode};
 
@@ -104,9 +109,9 @@ mod tests {
         let unused = table.origin(Origin::of(bare));
         let origin = table.origin(Origin::of(full).absorb(&Origin::of(bare)));
         let document = encoded(&table, &[origin, origin]);
-        assert_eq!(document.numbers.get(&origin), Some(&0));
+        assert_eq!(document.numbers.get(&origin), Some(&1));
         assert_eq!(document.numbers.get(&unused), None);
-        expect![[r#"{"version":1,"files":[["model.py","user"],["nn.py","library"]],"functions":["f","apply"],"locations":[[0,0,42,4,42,9],[1,1,7]],"frames":[[0,null],[1,0]],"scopes":[["transform","jit(f)",null]],"emitters":[["plugin","sin","sin.rs",3,null]],"sites":[[1,0,0],[1,null,null]],"origins":[[0,1]]}"#]]
+        expect![[r#"{"version":1,"files":[["model.py","user"],["nn.py","library"]],"functions":["f","apply"],"locations":[[0,0,42,4,9],[1,1,7]],"frames":[[null,0,1]],"scopes":[["jit(f)",null,"transform"]],"emitter_files":["sin.rs"],"emitters":[["plugin","sin",0,3,null]],"places":[[1,null],[1,0]],"origins":[[null,0],[0,1]],"fused":[[1,0]]}"#]]
         .assert_eq(&document.text);
     }
 
@@ -120,13 +125,17 @@ mod tests {
         let text = encoded(&table, &origins).text;
         let cyclic = text.replace(r#""frames":[]"#, r#""frames":[[0,0]]"#);
         assert_eq!(refused(&cyclic), "entry 0 of `frames` in the provenance table is malformed");
-        let out_of_range = text.replace(r#""origins":[[0]]"#, r#""origins":[[9]]"#);
-        assert_eq!(
-            refused(&out_of_range),
-            "entry 0 of `origins` in the provenance table is malformed"
-        );
-        let empty = text.replace(r#""origins":[[0]]"#, r#""origins":[[]]"#);
-        assert_eq!(refused(&empty), "entry 0 of `origins` in the provenance table is malformed");
+        let origins = r#""origins":[[null,0]]"#;
+        let malformed =
+            |list: &str| format!("entry 0 of `{list}` in the provenance table is malformed");
+        for wrong in ["[null,9]", "[0,0]", "[null]", "[]", "0"] {
+            let text = text.replace(origins, &format!(r#""origins":[{wrong}]"#));
+            assert_eq!(refused(&text), malformed("origins"), "{wrong}");
+        }
+        for wrong in ["[0,0]", "[1,0]", "[0]"] {
+            let text = text.replace(r#""fused":[]"#, &format!(r#""fused":[{wrong}]"#));
+            assert_eq!(refused(&text), malformed("fused"), "{wrong}");
+        }
     }
 
     proptest! {

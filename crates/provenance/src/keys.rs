@@ -8,5 +8,7 @@ pub const FUSED_FROM: &str = "pkg.jax2onnx.fused_from";
 pub const ORIGIN: &str = "pkg.jax2onnx.origin";
 /// On the model: the table that [`ORIGIN`] points into.
 pub const PROVENANCE: &str = "pkg.jax2onnx.provenance";
+/// On the model: what its source map has as well.
+pub const DEBUG_ID: &str = "pkg.jax2onnx.debug_id";
 /// What every key of ours starts with.
 pub const PREFIX: &str = "pkg.jax2onnx.";

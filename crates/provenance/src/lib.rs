@@ -5,12 +5,16 @@
 
 pub mod codec;
 pub mod frame;
+pub mod from_text;
 pub mod keys;
 pub mod level;
 pub mod origin;
+pub mod outline;
 pub mod paths;
 pub mod render;
 pub mod report;
+pub mod resolve;
+pub mod source_map;
 pub mod table;
 #[cfg(test)]
 mod testing;
@@ -21,7 +25,8 @@ pub use level::{Level, PathPolicy};
 pub use origin::{Origin, Site};
 pub use paths::Paths;
 pub use report::report;
+pub use source_map::SourceMap;
 pub use table::{
-    EmitterId, FileId, FunctionId, LocationId, OriginId, ScopeId, SiteId, StackId, Table,
+    EmitterId, File, FileId, FunctionId, LocationId, OriginId, ScopeId, SiteId, StackId, Table,
 };
 pub use tier::{Tier, Tiers};

@@ -7,7 +7,7 @@ use crate::frame::{Emitter, EmitterKind};
 use crate::keys;
 use crate::level::Level;
 use crate::paths::Paths;
-use crate::table::{EmitterId, LocationId, OriginId, SiteId, Table};
+use crate::table::{EmitterId, File, LocationId, OriginId, SiteId, Table};
 
 /// A frame of the Python stack that called the export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl<'a> Renderer<'a> {
             props.push((keys::FUSED_FROM, fused));
         }
         if self.level == Level::Indexed {
-            let number = self.encoder.number(origin, &mut self.paths);
+            let number = self.number(origin);
             props.push((keys::ORIGIN, number.to_string()));
         }
         if let Some(callsite) = callsite {
@@ -85,7 +85,23 @@ impl<'a> Renderer<'a> {
 
     /// The metadata of the model: at `indexed`, the table that the nodes rendered so far refer to.
     pub fn model(&self) -> Option<(&'static str, String)> {
-        (self.level == Level::Indexed).then(|| (keys::PROVENANCE, self.encoder.text()))
+        (self.level == Level::Indexed).then(|| (keys::PROVENANCE, self.table()))
+    }
+
+    /// The number of an origin in [`Renderer::table`], at any level.
+    pub fn number(&mut self, origin: OriginId) -> u32 {
+        self.encoder.number(origin, &mut self.paths)
+    }
+
+    /// The table of the origins that were numbered so far.
+    pub fn table(&self) -> String {
+        self.encoder.text()
+    }
+
+    /// The files of that table, in its order, as they are called on this machine; nothing where
+    /// several have one name in the table.
+    pub fn files(&self) -> &[Option<File>] {
+        self.encoder.files()
     }
 
     fn stacktrace(&mut self, emitter: Option<EmitterId>) -> String {
@@ -293,11 +309,11 @@ mod tests {
             Level::Indexed,
             fused,
             &expect![[r#"
-            callsite: "Net.__call__:12"
-            plugin: "ReduceSumPlugin.lower:42"
-            fused_from: "Net.__call__:13"
-            origin: "0"
-        "#]],
+                callsite: "Net.__call__:12"
+                plugin: "ReduceSumPlugin.lower:42"
+                fused_from: "Net.__call__:13"
+                origin: "3"
+            "#]],
         );
     }
 
@@ -338,13 +354,13 @@ mod tests {
         assert!(origin > unused);
         for _ in 0..2 {
             let props = renderer.node(origin);
-            assert_eq!(props.last(), Some(&(keys::ORIGIN, "0".to_owned())));
+            assert_eq!(props.last(), Some(&(keys::ORIGIN, "3".to_owned())));
         }
         let (key, text) = renderer.model().unwrap();
         assert_eq!(key, keys::PROVENANCE);
         let decoded = codec::decode(&text).unwrap();
-        assert_eq!(decoded.origins.len(), 1);
-        let primary = decoded.table.get_origin(decoded.origins[0]).primary;
+        assert_eq!(decoded.origins.len(), 4, "the fused one, and the three that it absorbed");
+        let primary = decoded.table.get_origin(decoded.origins[3]).primary;
         assert_eq!(callsite(&decoded.table, primary).as_deref(), Some("Net.__call__:12"));
         assert_eq!(Renderer::new(&table, Level::Full, paths(), &[]).model(), None);
     }

@@ -263,6 +263,11 @@ impl Table {
         self.files.get(id.index())
     }
 
+    /// How many files there are; their ids are the numbers below.
+    pub fn file_count(&self) -> usize {
+        self.files.iter().len()
+    }
+
     pub fn get_function(&self, id: FunctionId) -> &str {
         self.functions.get(id.index())
     }

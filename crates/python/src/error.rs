@@ -21,6 +21,7 @@ enum Kind {
     Config,
     Internal,
     Plugin,
+    SourceMap,
     Unsupported,
     Write,
 }
@@ -35,6 +36,7 @@ impl Kind {
             Kind::Config => "ConfigError",
             Kind::Internal => "InternalError",
             Kind::Plugin => "PluginError",
+            Kind::SourceMap => "SourceMapError",
             Kind::Unsupported => "UnsupportedError",
             Kind::Write => "WriteError",
         }
@@ -108,6 +110,11 @@ fn too_large(bytes: usize, advice: &str) -> PyErr {
 /// The error of the system that is behind one of ours.
 fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref())
+}
+
+/// The exception for a source map that cannot be used.
+pub(crate) fn source_map(error: &dyn Error) -> PyErr {
+    Kind::SourceMap.error(error.to_string())
 }
 
 /// The exception for a word that is not one of the allowed ones.

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use jax2onnx::{Options, PassOptions, Rendering};
+use jax2onnx::{File, Options, PassOptions, Rendering, Source};
 use jaxpr::Program;
 use provenance::render::ExportFrame;
-use provenance::{Level, PathPolicy, Paths, Tiers};
+use provenance::{Level, PathPolicy, Paths, Tier, Tiers};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
@@ -42,12 +42,13 @@ impl From<TierRules> for Tiers {
 /// of the function that is exported; `names` gives the name of an array by its identity, as
 /// `_weights.identity` says; `plugins` has the `primitives` that plugins were registered for, and the
 /// function `record` that calls them; `norms` says whether a norm may become one operator, and
-/// `explain` is called with what the passes did.
+/// `explain` is called with what the passes did. `source_map` is where to write the source map, with
+/// the text of the source files where `embed_sources` says so.
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
     definition = None, input_names = Vec::new(), output_names = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
-    plugins = None, norms = true, explain = None,
+    plugins = None, norms = true, explain = None, source_map = None, embed_sources = false,
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
 pub(crate) fn export<'py>(
@@ -67,6 +68,8 @@ pub(crate) fn export<'py>(
     plugins: Option<Plugins<'py>>,
     norms: bool,
     explain: Option<Bound<'py, PyAny>>,
+    source_map: Option<PathBuf>,
+    embed_sources: bool,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = closed_jaxpr.py();
     let rendering = Rendering {
@@ -85,18 +88,51 @@ pub(crate) fn export<'py>(
             let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
             explain.call1((text,))?;
         }
-        if let Some(path) = output_path {
-            jax2onnx::to_file(&model, &rendering, &path, external_threshold)
-                .map_err(|error| error::raise_for_file(error, &path))?;
-            return Ok(None);
+        let sources = |file: &File| source(py, file, embed_sources);
+        let sources = source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
+        let annotated = jax2onnx::annotate(&model, &rendering, sources);
+        let staged_map = match (&source_map, annotated.source_map()) {
+            (Some(path), Some(text)) => Some((path, stage_text(path, text)?)),
+            _ => None,
+        };
+        let bytes = match output_path {
+            Some(path) => {
+                let written = annotated.to_file(&path, external_threshold);
+                written.map_err(|error| error::raise_for_file(error, &path))?;
+                None
+            }
+            None => {
+                let message = annotated.to_message().map_err(error::raise)?;
+                Some(PyBytes::new_with(py, message.size(), |buffer| {
+                    message.write_into(buffer);
+                    Ok(())
+                })?)
+            }
+        };
+        if let Some((path, staged)) = staged_map {
+            let moved = staged.commit();
+            moved.map_err(|error| error::raise_for_file(error.into(), path))?;
         }
-        let message = jax2onnx::to_message(&model, &rendering).map_err(error::raise)?;
-        let bytes = PyBytes::new_with(py, message.size(), |buffer| {
-            message.write_into(buffer);
-            Ok(())
-        })?;
-        Ok(Some(bytes))
+        Ok(bytes)
     })
+}
+
+fn stage_text(path: &Path, text: &str) -> PyResult<jax2onnx::Staged> {
+    jax2onnx::stage_text(path, text).map_err(|error| error::raise_for_file(error, path))
+}
+
+/// What the source map says of a file. The text of JAX and of this package is in no map: who has the
+/// versions has it.
+fn source(py: Python<'_>, file: &File, embed: bool) -> Source {
+    let text = || source_text(py, &file.path);
+    let bytes = std::fs::read(&*file.path).ok().or_else(|| text().map(String::into_bytes));
+    let sha256 = bytes.and_then(|bytes| sha256(py, &bytes).ok());
+    Source { sha256, text: if embed && file.tier != Tier::Internal { text() } else { None } }
+}
+
+fn sha256(py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
+    let hash = py.import("hashlib")?.call_method1("sha256", (PyBytes::new(py, bytes),))?;
+    hash.call_method0("hexdigest")?.extract()
 }
 
 /// The text form of a closed jaxpr, as the tests of the core write it.

@@ -6,6 +6,7 @@ mod error;
 mod export;
 mod plugins;
 mod read;
+mod source_map;
 
 /// The Rust side of `jax2onnx`.
 #[pyo3::pymodule]
@@ -20,6 +21,8 @@ mod _core {
     use crate::export::{export, jaxpr_text, recorded_calls};
     #[pymodule_export]
     use crate::plugins::{PluginInfo, plugins};
+    #[pymodule_export]
+    use crate::source_map::Resolver;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,6 +1,6 @@
 //! `jax2onnx export`: a function of a module to a model. Python does the work.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 
@@ -9,6 +9,9 @@ use crate::output::{Format, OutputArgs};
 mod spec;
 
 pub use spec::{ArraySpec, InputSpec, ParamValue, Size};
+
+/// What `--source-map` alone puts behind the path of the model.
+const BESIDE: &str = ".map";
 
 /// Export a JAX function to an ONNX model
 ///
@@ -63,6 +66,12 @@ pub(crate) struct Args {
     /// How files are named in the model
     #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(["relative", "absolute", "basename"]))]
     provenance_paths: Option<String>,
+    /// Write the source map, by default to OUTPUT.map
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = BESIDE)]
+    source_map: Option<PathBuf>,
+    /// What the source map has of the source files
+    #[arg(long, value_name = "WHAT", requires = "source_map", value_parser = PossibleValuesParser::new(["hash", "embed"]))]
+    sources: Option<String>,
     /// Write every equation as text
     #[arg(long, value_name = "PATH")]
     record_primitive_calls: Option<PathBuf>,
@@ -99,6 +108,9 @@ pub struct Request<'a> {
     pub outputs_as_nchw: Option<&'a [u32]>,
     pub provenance: Option<&'a str>,
     pub provenance_paths: Option<&'a str>,
+    /// Where to write the source map.
+    pub source_map: Option<PathBuf>,
+    pub sources: Option<&'a str>,
     pub record_primitive_calls: Option<&'a PathBuf>,
     pub export_mode: Option<&'a str>,
     pub normalization_mode: Option<&'a str>,
@@ -123,6 +135,8 @@ impl Args {
             outputs_as_nchw: self.outputs_as_nchw.as_deref(),
             provenance: self.provenance.as_deref(),
             provenance_paths: self.provenance_paths.as_deref(),
+            source_map: self.source_map.as_ref().map(|path| self.beside(path)),
+            sources: self.sources.as_deref(),
             record_primitive_calls: self.record_primitive_calls.as_ref(),
             export_mode: self.export_mode.as_deref(),
             normalization_mode: self.normalization_mode.as_deref(),
@@ -130,5 +144,15 @@ impl Args {
             quiet: self.quiet,
             json: self.format.format == Format::Json,
         }
+    }
+
+    /// The path of the map; without one it is that of the model and `.map`.
+    fn beside(&self, path: &Path) -> PathBuf {
+        if path != Path::new(BESIDE) {
+            return path.to_owned();
+        }
+        let mut beside = self.output.clone().into_os_string();
+        beside.push(BESIDE);
+        beside.into()
     }
 }

@@ -32,6 +32,8 @@ pub enum ReadError {
     Protobuf(#[from] prost::DecodeError),
     #[error("this is not an ONNX model: it has no graph")]
     NoGraph,
+    #[error("this is not an ONNX model: it is cut off")]
+    Damaged,
     #[error("`{node}` reads `{value}`, which nothing before it defines")]
     Undefined { node: String, value: String },
     #[error("`{graph}` has the output `{value}`, which nothing defines")]

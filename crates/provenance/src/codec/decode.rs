@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::VERSION;
-use super::words::{EMITTERS, SCOPES, TIERS, value};
-use crate::frame::{Emitter, Location, Span};
+use super::words::{EMITTERS, TIERS, TRANSFORM, value};
+use crate::frame::{Emitter, Location, ScopeKind, Span};
 use crate::origin::{Origin, Site};
-use crate::table::{OriginId, StackId, Table};
+use crate::table::{EmitterId, OriginId, ScopeId, SiteId, StackId, Table};
 
 /// A table, and the origins that nodes refer to by number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Decoded {
     pub table: Table,
     /// The origin with number `n` is the entry `n`.
@@ -31,11 +31,15 @@ pub enum DecodeError {
 }
 
 /// The table and the origins of a document.
+pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
+    decode_value(&serde_json::from_str(text)?)
+}
+
+/// The same of a document that is part of another.
 ///
 /// An entry may only refer to one that exists, and to an enclosing one only before itself, so what
 /// is read has no cycle.
-pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
-    let document: Value = serde_json::from_str(text)?;
+pub(crate) fn decode_value(document: &Value) -> Result<Decoded, DecodeError> {
     match document.get("version") {
         None => return Err(DecodeError::Missing("version")),
         Some(version) if version.as_u64() != Some(VERSION) => {
@@ -44,80 +48,128 @@ pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
         Some(_) => {}
     }
     let mut table = Table::default();
-    let files = read(&document, "files", |entry, _| match entry.as_array()?.as_slice() {
-        [path, tier] => Some(table.file(path.as_str()?, value(TIERS, tier.as_str()?)?)),
-        _ => None,
-    })?;
-    let functions = read(&document, "functions", |entry, _| Some(table.function(entry.as_str()?)))?;
-    let locations = read(&document, "locations", |entry, _| {
-        let (file, function, line, span) = match entry.as_array()?.as_slice() {
-            [file, function, line] => (file, function, line, None),
-            [file, function, line, column, end_line, end_column] => {
-                let span = Span {
-                    column: number(column)?,
-                    end_line: number(end_line)?,
-                    end_column: number(end_column)?,
-                };
-                (file, function, line, Some(span))
-            }
-            _ => return None,
-        };
-        Some(table.location(Location {
-            file: refer(&files, file)?,
-            function: refer(&functions, function)?,
-            line: number(line)?,
-            span,
-        }))
-    })?;
-    let stacks: Vec<StackId> =
-        read(&document, "frames", |entry, before| match entry.as_array()?.as_slice() {
-            [location, parent] => {
-                Some(table.push(refer_or_null(before, parent)?, refer(&locations, location)?))
+    let frames = read_frames(document, &mut table)?;
+    let scopes = read_scopes(document, &mut table)?;
+    let emitters = read_emitters(document, &mut table)?;
+    let places: Vec<Place> =
+        read(document, "places", |entry, _| match entry.as_array()?.as_slice() {
+            [frame, emitter] => {
+                Some((refer_or_null(&frames, frame)?, refer_or_null(&emitters, emitter)?))
             }
             _ => None,
         })?;
-    let scopes = read(&document, "scopes", |entry, before| match entry.as_array()?.as_slice() {
-        [kind, name, parent] => {
-            let kind = value(SCOPES, kind.as_str()?)?;
-            Some(table.scope(refer_or_null(before, parent)?, kind, name.as_str()?))
-        }
-        _ => None,
-    })?;
-    let emitters =
-        read(&document, "emitters", |entry, before| match entry.as_array()?.as_slice() {
-            [kind, name, file, line, parent] => Some(table.emitter(Emitter {
-                kind: value(EMITTERS, kind.as_str()?)?,
-                name: name.as_str()?.into(),
-                file: file.as_str()?.into(),
-                line: number(line)?,
-                parent: refer_or_null(before, parent)?,
-            })),
-            _ => None,
-        })?;
-    let sites = read(&document, "sites", |entry, _| match entry.as_array()?.as_slice() {
-        [stack, scope, emitter] => Some(table.site(Site {
-            stack: refer_or_null(&stacks, stack)?,
-            scope: refer_or_null(&scopes, scope)?,
-            emitter: refer_or_null(&emitters, emitter)?,
-        })),
-        _ => None,
-    })?;
-    let origins = read(&document, "origins", |entry, _| {
-        let (primary, absorbed) = entry.as_array()?.split_first()?;
-        let mut origin = Origin::of(refer(&sites, primary)?);
-        for site in absorbed {
-            origin = origin.absorb(&Origin::of(refer(&sites, site)?));
-        }
-        Some(table.origin(origin))
-    })?;
+    let sites = read_sites(document, &mut table, &scopes, &places)?;
+    let origins = read_origins(document, &mut table, &sites)?;
     Ok(Decoded { table, origins })
 }
 
-/// Reads a list, each entry with those that were read before it.
-fn read<Id>(
+type Place = (Option<StackId>, Option<EmitterId>);
+
+fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, DecodeError> {
+    let files = read(document, "files", |entry, _| match entry.as_array()?.as_slice() {
+        [path, tier] => Some(table.file(path.as_str()?, value(TIERS, tier.as_str()?)?)),
+        _ => None,
+    })?;
+    let functions = read(document, "functions", |entry, _| Some(table.function(entry.as_str()?)))?;
+    let locations = read(document, "locations", |entry, _| {
+        let (place, span) = entry.as_array()?.split_at_checked(3)?;
+        let [file, function, line] = place else { return None };
+        let line = number(line)?;
+        let span = match span {
+            [] => None,
+            [column, end_column] => Some((column, line, end_column)),
+            [column, end_line, end_column] => Some((column, number(end_line)?, end_column)),
+            _ => return None,
+        };
+        let span = match span {
+            Some((column, end_line, end_column)) => {
+                Some(Span { column: number(column)?, end_line, end_column: number(end_column)? })
+            }
+            None => None,
+        };
+        let (file, function) = (refer(&files, file)?, refer(&functions, function)?);
+        Some(table.location(Location { file, function, line, span }))
+    })?;
+    let mut frames: Vec<StackId> = Vec::new();
+    read_runs(document, "frames", |caller, run| {
+        let mut caller = refer_or_null(&frames, caller)?;
+        for location in run {
+            let frame = table.push(caller, refer(&locations, location)?);
+            frames.push(frame);
+            caller = Some(frame);
+        }
+        Some(())
+    })?;
+    Ok(frames)
+}
+
+fn read_scopes(document: &Value, table: &mut Table) -> Result<Vec<ScopeId>, DecodeError> {
+    read(document, "scopes", |entry, before| {
+        let (name, parent, kind) = match entry.as_array()?.as_slice() {
+            [name, parent] => (name, parent, ScopeKind::Name),
+            [name, parent, word] if word == TRANSFORM => (name, parent, ScopeKind::Transform),
+            _ => return None,
+        };
+        Some(table.scope(refer_or_null(before, parent)?, kind, name.as_str()?))
+    })
+}
+
+fn read_emitters(document: &Value, table: &mut Table) -> Result<Vec<EmitterId>, DecodeError> {
+    let files = read(document, "emitter_files", |entry, _| entry.as_str())?;
+    read(document, "emitters", |entry, before| match entry.as_array()?.as_slice() {
+        [kind, name, file, line, parent] => Some(table.emitter(Emitter {
+            kind: value(EMITTERS, kind.as_str()?)?,
+            name: name.as_str()?.into(),
+            file: refer(&files, file)?.into(),
+            line: number(line)?,
+            parent: refer_or_null(before, parent)?,
+        })),
+        _ => None,
+    })
+}
+
+fn read_sites(
     document: &Value,
+    table: &mut Table,
+    scopes: &[ScopeId],
+    places: &[Place],
+) -> Result<Vec<SiteId>, DecodeError> {
+    let mut sites = Vec::new();
+    read_runs(document, "origins", |scope, run| {
+        let scope = refer_or_null(scopes, scope)?;
+        for place in run {
+            let (stack, emitter) = refer(places, place)?;
+            sites.push(table.site(Site { stack, scope, emitter }));
+        }
+        Some(())
+    })?;
+    Ok(sites)
+}
+
+/// An origin for each site; the fused ones have others beside it.
+fn read_origins(
+    document: &Value,
+    table: &mut Table,
+    sites: &[SiteId],
+) -> Result<Vec<OriginId>, DecodeError> {
+    let mut origins: Vec<Origin> = sites.iter().map(|&site| Origin::of(site)).collect();
+    read_runs(document, "fused", |fused, absorbed| {
+        let index = number(fused)? as usize;
+        let mut origin = origins.get(index)?.clone();
+        for other in absorbed {
+            origin = origin.absorb(&Origin::of(refer(&sites[..index], other)?));
+        }
+        origins[index] = origin;
+        Some(())
+    })?;
+    Ok(origins.into_iter().map(|origin| table.origin(origin)).collect())
+}
+
+/// Reads a list, each entry with those that were read before it.
+fn read<'a, Id>(
+    document: &'a Value,
     list: &'static str,
-    mut entry: impl FnMut(&Value, &[Id]) -> Option<Id>,
+    mut entry: impl FnMut(&'a Value, &[Id]) -> Option<Id>,
 ) -> Result<Vec<Id>, DecodeError> {
     let entries = document.get(list).and_then(Value::as_array).ok_or(DecodeError::Missing(list))?;
     let mut ids = Vec::with_capacity(entries.len());
@@ -126,6 +178,19 @@ fn read<Id>(
         ids.push(id);
     }
     Ok(ids)
+}
+
+/// Reads a list of lists, each with at least two entries: what the others have in common, and these.
+fn read_runs(
+    document: &Value,
+    list: &'static str,
+    mut run: impl FnMut(&Value, &[Value]) -> Option<()>,
+) -> Result<(), DecodeError> {
+    read(document, list, |entry, _| {
+        let (first, rest) = entry.as_array()?.split_first()?;
+        if rest.is_empty() { None } else { run(first, rest) }
+    })?;
+    Ok(())
 }
 
 fn number(value: &Value) -> Option<u32> {

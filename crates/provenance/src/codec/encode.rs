@@ -1,14 +1,15 @@
 //! Writing what some origins reach.
 
-use rustc_hash::FxHashMap;
-use serde_json::{Value, json};
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::VERSION;
-use super::words::{EMITTERS, SCOPES, TIERS, word};
-use crate::frame::{Emitter, Location, Scope};
-use crate::origin::{Origin, Site};
+use super::json::Json;
+use super::words::{EMITTERS, TIERS, TRANSFORM, word};
+use crate::frame::{Emitter, Location, Scope, ScopeKind};
+use crate::origin::Site;
 use crate::paths::Paths;
-use crate::table::{EmitterId, LocationId, OriginId, ScopeId, SiteId, StackId, Table};
+use crate::table::{EmitterId, File, Frame, LocationId, OriginId, ScopeId, SiteId, StackId, Table};
 
 /// A document, and the number of each origin in it.
 #[derive(Clone, Debug)]
@@ -37,6 +38,23 @@ pub struct Encoder<'a> {
     numbers: FxHashMap<OriginId, u32>,
     locations: FxHashMap<LocationId, LocationId>,
     stacks: FxHashMap<StackId, StackId>,
+    /// The files of `into`, as they are in `from`; nothing where several have one name.
+    files: Vec<Option<File>>,
+    places: IndexSet<Place, FxBuildHasher>,
+    entries: Vec<Entry>,
+    of_site: FxHashMap<SiteId, u32>,
+    of_fused: FxHashMap<(SiteId, Vec<u32>), u32>,
+    fused: Vec<(u32, Vec<u32>)>,
+}
+
+/// Who asked, and what emitted: the part of a site that the layers of a model have in common.
+type Place = (Option<StackId>, Option<EmitterId>);
+
+/// The place to show first of an origin, and the name scope it is in.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    scope: Option<ScopeId>,
+    place: u32,
 }
 
 impl<'a> Encoder<'a> {
@@ -47,6 +65,12 @@ impl<'a> Encoder<'a> {
             numbers: FxHashMap::default(),
             locations: FxHashMap::default(),
             stacks: FxHashMap::default(),
+            files: Vec::new(),
+            places: IndexSet::default(),
+            entries: Vec::new(),
+            of_site: FxHashMap::default(),
+            of_fused: FxHashMap::default(),
+            fused: Vec::new(),
         }
     }
 
@@ -55,42 +79,96 @@ impl<'a> Encoder<'a> {
         if let Some(&number) = self.numbers.get(&origin) {
             return number;
         }
-        let from = self.from;
-        let root = from.get_origin(origin);
-        let mut copy = Origin::of(self.site(root.primary, paths));
-        for &site in &root.absorbed {
-            copy = copy.absorb(&Origin::of(self.site(site, paths)));
-        }
-        let number = self.into.origin(copy).0;
+        let root = self.from.get_origin(origin);
+        let absorbed: Vec<SiteId> =
+            root.absorbed.iter().map(|&site| self.site(site, paths)).collect();
+        let mut absorbed: Vec<u32> =
+            absorbed.into_iter().map(|site| self.number_of_site(site)).collect();
+        absorbed.sort_unstable();
+        absorbed.dedup();
+        let primary = self.site(root.primary, paths);
+        let own = self.of_site.get(&primary).copied();
+        absorbed.retain(|&number| Some(number) != own);
+        let number = if absorbed.is_empty() {
+            self.number_of_site(primary)
+        } else {
+            self.number_of_fused(primary, absorbed)
+        };
         self.numbers.insert(origin, number);
         number
+    }
+
+    fn number_of_site(&mut self, site: SiteId) -> u32 {
+        if let Some(&number) = self.of_site.get(&site) {
+            return number;
+        }
+        let number = self.add_entry(site);
+        self.of_site.insert(site, number);
+        number
+    }
+
+    fn number_of_fused(&mut self, primary: SiteId, absorbed: Vec<u32>) -> u32 {
+        let key = (primary, absorbed);
+        if let Some(&number) = self.of_fused.get(&key) {
+            return number;
+        }
+        let number = self.add_entry(primary);
+        self.fused.push((number, key.1.clone()));
+        self.of_fused.insert(key, number);
+        number
+    }
+
+    fn add_entry(&mut self, site: SiteId) -> u32 {
+        let Site { stack, scope, emitter } = self.into.get_site(site);
+        let place = self.places.insert_full((stack, emitter)).0 as u32;
+        self.entries.push(Entry { scope, place });
+        self.entries.len() as u32 - 1
+    }
+
+    /// The files of the document, in its order, as the table that is encoded names them; nothing
+    /// where several have one name in the document.
+    pub fn files(&self) -> &[Option<File>] {
+        &self.files
     }
 
     /// The document of the origins that were numbered so far.
     pub fn text(&self) -> String {
         let table = &self.into;
-        json!({
-            "version": VERSION,
-            "files": list(table.files.iter(), |file| json!([file.path, word(TIERS, &file.tier)])),
-            "functions": list(table.functions.iter(), |name| json!(name)),
-            "locations": list(table.locations.iter(), location_entry),
-            "frames": list(table.stacks.iter(), |frame| {
-                json!([frame.location.0, frame.parent.map(|id| id.0)])
-            }),
-            "scopes": list(table.scopes.iter(), |scope| {
-                json!([word(SCOPES, &scope.kind), scope.name, scope.parent.map(|id| id.0)])
-            }),
-            "emitters": list(table.emitters.iter(), |emitter| {
-                let Emitter { kind, name, file, line, parent } = emitter;
-                json!([word(EMITTERS, kind), name, file, line, parent.map(|id| id.0)])
-            }),
-            "sites": list(table.sites.iter(), |site| {
-                let (stack, scope) = (site.stack.map(|id| id.0), site.scope.map(|id| id.0));
-                json!([stack, scope, site.emitter.map(|id| id.0)])
-            }),
-            "origins": list(table.origins.iter(), |origin| origin.sites().map(|site| site.0).collect()),
-        })
-        .to_string()
+        let mut json = Json::default();
+        json.object(|json| {
+            json.key("version").number(VERSION);
+            json.key("files").each(table.files.iter(), |json, file| {
+                json.list(|json| {
+                    json.text(&file.path);
+                    json.text(word(TIERS, &file.tier));
+                });
+            });
+            json.key("functions").each(table.functions.iter(), |json, name| json.text(name));
+            json.key("locations").each(table.locations.iter(), write_location);
+            write_frames(json.key("frames"), table);
+            json.key("scopes").each(table.scopes.iter(), write_scope);
+            write_emitters(json, table);
+            json.key("places").each(&self.places, |json, (stack, emitter)| {
+                json.list(|json| {
+                    json.number_or_null(stack.map(|id| id.0));
+                    json.number_or_null(emitter.map(|id| id.0));
+                });
+            });
+            let runs = self.entries.chunk_by(|one, other| one.scope == other.scope);
+            json.key("origins").each(runs, |json, run| {
+                json.list(|json| {
+                    json.number_or_null(run.first().and_then(|entry| entry.scope).map(|id| id.0));
+                    json.numbers(run.iter().map(|entry| entry.place));
+                });
+            });
+            json.key("fused").each(&self.fused, |json, (number, absorbed)| {
+                json.list(|json| {
+                    json.number(*number);
+                    json.numbers(absorbed.iter().copied());
+                });
+            });
+        });
+        json.finish()
     }
 
     fn site(&mut self, id: SiteId, paths: &mut Paths<'_>) -> SiteId {
@@ -128,12 +206,13 @@ impl<'a> Encoder<'a> {
         }
         let location = self.from.get_location(id);
         let file = self.from.get_file(location.file);
-        let copy = Location {
-            file: self.into.file(&paths.shown(&file.path), file.tier),
-            function: self.into.function(self.from.get_function(location.function)),
-            ..location
-        };
-        let copy = self.into.location(copy);
+        let shown = self.into.file(&paths.shown(&file.path), file.tier);
+        match self.files.get_mut(shown.index()) {
+            None => self.files.push(Some(file.clone())),
+            Some(known) => *known = known.take().filter(|known| known == file),
+        }
+        let function = self.into.function(self.from.get_function(location.function));
+        let copy = self.into.location(Location { file: shown, function, ..location });
         self.locations.insert(id, copy);
         copy
     }
@@ -156,14 +235,56 @@ impl<'a> Encoder<'a> {
     }
 }
 
-fn list<'a, T: 'a>(entries: impl Iterator<Item = &'a T>, entry: impl Fn(&T) -> Value) -> Value {
-    entries.map(entry).collect()
+fn write_location(json: &mut Json, location: &Location) {
+    json.list(|json| {
+        json.numbers([location.file.0, location.function.0, location.line]);
+        if let Some(span) = location.span {
+            json.number(span.column);
+            if span.end_line != location.line {
+                json.number(span.end_line);
+            }
+            json.number(span.end_column);
+        }
+    });
 }
 
-fn location_entry(location: &Location) -> Value {
-    let (file, function, line) = (location.file.0, location.function.0, location.line);
-    match location.span {
-        Some(span) => json!([file, function, line, span.column, span.end_line, span.end_column]),
-        None => json!([file, function, line]),
-    }
+/// Call paths are copied from the outside in, so most frames are called from the one before.
+fn write_frames(json: &mut Json, table: &Table) {
+    let frames: Vec<(u32, &Frame)> = (0..).zip(table.stacks.iter()).collect();
+    let follows =
+        |one: &(u32, &Frame), other: &(u32, &Frame)| other.1.parent == Some(StackId(one.0));
+    json.each(frames.chunk_by(follows), |json, run| {
+        json.list(|json| {
+            json.number_or_null(run.first().and_then(|(_, frame)| frame.parent).map(|id| id.0));
+            json.numbers(run.iter().map(|(_, frame)| frame.location.0));
+        });
+    });
+}
+
+fn write_scope(json: &mut Json, scope: &Scope) {
+    json.list(|json| {
+        json.text(&scope.name);
+        json.number_or_null(scope.parent.map(|id| id.0));
+        if scope.kind == ScopeKind::Transform {
+            json.text(TRANSFORM);
+        }
+    });
+}
+
+fn write_emitters(json: &mut Json, table: &Table) {
+    let mut files: IndexSet<&str, FxBuildHasher> = IndexSet::default();
+    let numbered: Vec<(&Emitter, u32)> = table
+        .emitters
+        .iter()
+        .map(|emitter| (emitter, files.insert_full(&*emitter.file).0 as u32))
+        .collect();
+    json.key("emitter_files").each(&files, |json, file| json.text(file));
+    json.key("emitters").each(numbered, |json, (emitter, file)| {
+        json.list(|json| {
+            json.text(word(EMITTERS, &emitter.kind));
+            json.text(&emitter.name);
+            json.numbers([file, emitter.line]);
+            json.number_or_null(emitter.parent.map(|id| id.0));
+        });
+    });
 }

@@ -1,13 +1,13 @@
 //! The words of the enumerations, in both directions.
 
-use crate::frame::{EmitterKind, ScopeKind};
+use crate::frame::EmitterKind;
 use crate::tier::Tier;
 
 pub(super) const TIERS: &[(Tier, &str)] =
     &[(Tier::User, "user"), (Tier::Library, "library"), (Tier::Internal, "internal")];
 
-pub(super) const SCOPES: &[(ScopeKind, &str)] =
-    &[(ScopeKind::Name, "name"), (ScopeKind::Transform, "transform")];
+/// What marks a scope that is a transformation and not a name.
+pub(super) const TRANSFORM: &str = "transform";
 
 pub(super) const EMITTERS: &[(EmitterKind, &str)] = &[
     (EmitterKind::Plugin, "plugin"),

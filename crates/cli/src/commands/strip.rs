@@ -1,0 +1,198 @@
+//! `jax2onnx strip`: a model without its provenance.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use onnx::strip::{strip, take_apart};
+use provenance::Level;
+use serde_json::json;
+
+use crate::Outcome;
+use crate::files::{ModelFile, stage_text};
+use crate::output::{Format, OutputArgs};
+
+/// Remove from a model what it says about its origins
+///
+/// Nothing else changes: the rest of the file stays as it is, byte by byte. With --map it is kept in a
+/// source map, and `jax2onnx attach` puts it back.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  jax2onnx strip model.onnx -o release.onnx\n  \
+                  jax2onnx strip model.onnx -o release.onnx --map release.onnx.map\n  \
+                  jax2onnx strip model.onnx -o small.onnx --level minimal")]
+pub(crate) struct Args {
+    /// The model
+    model: PathBuf,
+    /// Where to write the model without it; may be the same file
+    #[arg(short, long, value_name = "PATH")]
+    output: PathBuf,
+    /// What to leave
+    #[arg(long, value_enum, default_value_t, conflicts_with = "map")]
+    level: Left,
+    /// Where to write the source map
+    #[arg(long, value_name = "PATH")]
+    map: Option<PathBuf>,
+    /// Leave the id of the source map that was written when the model was exported
+    #[arg(long, conflicts_with = "map")]
+    keep_debug_id: bool,
+    #[command(flatten)]
+    format: OutputArgs,
+}
+
+/// What a stripped model may still say.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Left {
+    /// Nothing
+    #[default]
+    Off,
+    /// The line and the plugin of each node
+    Minimal,
+}
+
+pub(crate) fn run(
+    arguments: &Args,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let Args { model: path, output, level, map, keep_debug_id, format } = arguments;
+    let model = ModelFile::read(path)?;
+    let (stripped, removed, lost) = match map {
+        None => {
+            let level = match level {
+                Left::Off => Level::Off,
+                Left::Minimal => Level::Minimal,
+            };
+            let stripped = strip(&model.bytes, level, *keep_debug_id)?;
+            model.write(&stripped.model, path, output)?;
+            (stripped.model, stripped.removed, Vec::new())
+        }
+        Some(map) => {
+            refuse_same(map, output)?;
+            refuse_same(map, path)?;
+            let apart = take_apart(&model.bytes).with_context(|| path.display().to_string())?;
+            let staged = stage_text(map, &apart.map)?;
+            model.write(&apart.model, path, output)?;
+            staged.commit()?;
+            (apart.model, apart.removed, apart.lost)
+        }
+    };
+    if !lost.is_empty() {
+        writeln!(err, "note: not in the texts of the model: {}", lost.join(", "))?;
+    }
+    let (before, after) = (model.bytes.len(), stripped.len());
+    match format.format {
+        Format::Text => {
+            write!(
+                out,
+                "{}: {removed} entries removed, {before} to {after} bytes",
+                output.display()
+            )?;
+            match map {
+                Some(map) => writeln!(out, "; map in {}", map.display())?,
+                None => writeln!(out)?,
+            }
+        }
+        Format::Json => {
+            let answer = json!({
+                "version": 1,
+                "path": output,
+                "map": map,
+                "removed": removed,
+                "bytes_before": before,
+                "bytes_after": after,
+                "lost": lost,
+            });
+            writeln!(out, "{answer:#}")?;
+        }
+    }
+    Ok(Outcome::Found)
+}
+
+fn refuse_same(map: &Path, model: &Path) -> anyhow::Result<()> {
+    if map == model {
+        bail!("`{}` is the model and the map", map.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use onnx::names::assign_names;
+    use onnx::proto::{no_metadata, to_bytes};
+    use onnx::text::parse_graph;
+    use provenance::keys;
+
+    /// A folder that is gone after the test.
+    struct Folder(std::path::PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    impl Folder {
+        fn new(test: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("jax2onnx-{test}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        /// The exit code, and what was printed; files are named in this folder.
+        fn run(&self, arguments: &[&str]) -> (i32, String) {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let folder = self.0.to_str().unwrap();
+            let named = arguments.iter().map(|argument| match argument.contains('.') {
+                true => format!("{folder}/{argument}").into(),
+                false => argument.into(),
+            });
+            let program = std::iter::once("jax2onnx".into()).chain(named).collect();
+            let code = crate::run(program, &mut out, &mut err, None);
+            out.extend(err);
+            (code, String::from_utf8(out).unwrap().replace(&format!("{folder}/"), ""))
+        }
+    }
+
+    fn model() -> Vec<u8> {
+        let mut model = parse_graph("graph f(x:f32[]) -> (y)\ny:f32[] = Neg(x)").unwrap();
+        assign_names(&mut model);
+        model.graph.nodes[0].metadata =
+            vec![(keys::CALLSITE.into(), "f:1".into()), ("mine".into(), "kept".into())];
+        to_bytes(&model, &mut no_metadata).unwrap()
+    }
+
+    #[test]
+    fn a_model_is_taken_apart_and_put_together() {
+        let folder = Folder::new("strip");
+        fs::write(folder.0.join("m.onnx"), model()).unwrap();
+        let arguments = ["strip", "m.onnx", "-o", "c.onnx", "--map", "c.map"];
+        let (code, printed) = folder.run(&arguments);
+        assert_eq!(code, 0, "{printed}");
+        assert!(printed.starts_with("c.onnx: 1 entries removed, "), "{printed}");
+        assert!(printed.contains("note: not in the texts of the model: "), "{printed}");
+        assert_ne!(fs::read(folder.0.join("c.onnx")).unwrap(), model());
+        let (code, printed) = folder.run(&["attach", "c.onnx", "c.map", "-o", "b.onnx"]);
+        assert_eq!(code, 0, "{printed}");
+        assert_eq!(fs::read(folder.0.join("b.onnx")).unwrap(), model());
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said_and_nothing_is_written() {
+        let folder = Folder::new("strip-refused");
+        fs::write(folder.0.join("m.onnx"), model()).unwrap();
+        fs::write(folder.0.join("no.onnx"), "text").unwrap();
+        let refused = |arguments: &[&str], expected: &str| {
+            let (code, printed) = folder.run(arguments);
+            assert_eq!(code, 2, "{printed}");
+            assert!(printed.starts_with(expected), "{printed}");
+        };
+        refused(&["strip", "gone.onnx", "-o", "c.onnx"], "error: cannot read `gone.onnx`: No such");
+        refused(&["strip", "no.onnx", "-o", "c.onnx"], "error: no.onnx: this is not an ONNX model");
+        let same = ["strip", "m.onnx", "-o", "c.onnx", "--map", "c.onnx"];
+        refused(&same, "error: `c.onnx` is the model and the map");
+        refused(&["attach", "m.onnx", "no.onnx", "-o", "c.onnx"], "error: no.onnx: this is not a");
+        assert!(!folder.0.join("c.onnx").exists());
+    }
+}

@@ -1,0 +1,101 @@
+//! The source map of a model that says itself where its nodes came from.
+
+use bytes::Bytes;
+use provenance::codec::{self, DecodeError, Decoded};
+use provenance::from_text::{self, NodeTexts};
+use provenance::source_map::{Draft, Source};
+use provenance::{SourceMap, keys};
+
+use crate::proto::{ReadError, Skim, skim};
+
+/// Why a model gives no source map.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoMap {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Table(#[from] DecodeError),
+    #[error(
+        "the model does not say where its nodes came from: export it with a provenance level, \
+         or use its source map"
+    )]
+    Nothing,
+    #[error("`{node}` has the origin `{found}`, which is not in the provenance table")]
+    Origin { node: String, found: String },
+}
+
+/// The map of a model: of its table, or of the texts on its nodes.
+pub fn of_model(bytes: Bytes) -> Result<SourceMap, NoMap> {
+    let skim = skim(bytes)?;
+    let parts = MapParts::of(&skim)?;
+    let id = model_value(&skim, keys::DEBUG_ID).map(str::to_owned);
+    let debug_id = id.unwrap_or_else(|| parts.draft(&skim).debug_id()).into();
+    let MapParts { provenance, origins, sources, .. } = parts;
+    let Skim { outline, .. } = skim;
+    Ok(SourceMap { debug_id, provenance, outline, origins, constants: Vec::new(), sources })
+}
+
+/// What a model says under a key.
+pub fn model_value<'a>(skim: &'a Skim, key: &str) -> Option<&'a str> {
+    value(&skim.model_metadata, key)
+}
+
+/// What the metadata of a model gives of a source map.
+pub(crate) struct MapParts {
+    table: String,
+    provenance: Decoded,
+    origins: Vec<Option<u32>>,
+    sources: Vec<Source>,
+    /// What the metadata of its level leaves out.
+    pub(crate) lost: Vec<&'static str>,
+}
+
+impl MapParts {
+    pub(crate) fn of(skim: &Skim) -> Result<MapParts, NoMap> {
+        let written = model_value(skim, keys::PROVENANCE);
+        let (table, numbers, lost) = if let Some(table) = written {
+            (table.to_owned(), None, Vec::new())
+        } else {
+            let texts: Vec<_> = skim.metadata.iter().map(|pairs| texts(pairs)).collect();
+            let read = from_text::read(&texts).ok_or(NoMap::Nothing)?;
+            (read.table, Some(read.origins), read.lost)
+        };
+        let provenance = codec::decode(&table)?;
+        let origins = numbers.map_or_else(|| written_numbers(skim, &provenance), Ok)?;
+        let sources = vec![Source::default(); provenance.table.file_count()];
+        Ok(MapParts { table, provenance, origins, sources, lost })
+    }
+
+    pub(crate) fn draft<'a>(&'a self, skim: &'a Skim) -> Draft<'a> {
+        let MapParts { table, origins, sources, .. } = self;
+        Draft { table, outline: &skim.outline, origins, constants: &[], sources, more: &[] }
+    }
+}
+
+/// The numbers on the nodes.
+fn written_numbers(skim: &Skim, provenance: &Decoded) -> Result<Vec<Option<u32>>, NoMap> {
+    let nodes = skim.outline.nodes.iter().zip(&skim.metadata);
+    let origin = |(node, metadata): (&provenance::outline::Node, &Vec<(String, String)>)| {
+        let Some(found) = value(metadata, keys::ORIGIN) else { return Ok(None) };
+        let number = found.parse().ok();
+        let known = number.filter(|&number: &u32| (number as usize) < provenance.origins.len());
+        let unknown = || NoMap::Origin { node: node.name.to_string(), found: found.to_owned() };
+        known.map(Some).ok_or_else(unknown)
+    };
+    nodes.map(origin).collect()
+}
+
+fn texts(metadata: &[(String, String)]) -> NodeTexts<'_> {
+    NodeTexts {
+        callsite: value(metadata, keys::CALLSITE),
+        plugin: value(metadata, keys::PLUGIN),
+        stacktrace: value(metadata, keys::STACKTRACE),
+        jax_traceback: value(metadata, keys::JAX_TRACEBACK),
+        fused_from: value(metadata, keys::FUSED_FROM),
+    }
+}
+
+fn value<'a>(pairs: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    pairs.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+}

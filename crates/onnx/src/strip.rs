@@ -1,0 +1,99 @@
+//! Models without their provenance, and models that get it back.
+
+use bytes::Bytes;
+use provenance::source_map::Draft;
+use provenance::{Level, keys};
+
+use crate::proto::annotations::{self, Entry};
+use crate::proto::{ReadError, skim};
+use crate::source_map::{MapParts, NoMap, model_value};
+
+mod annotations_json;
+
+pub use annotations_json::NoAnnotations;
+
+/// A model that less is said in.
+#[derive(Clone, Debug)]
+pub struct Stripped {
+    pub model: Vec<u8>,
+    /// How many metadata entries were removed.
+    pub removed: usize,
+}
+
+/// Removes all of our metadata, or what is beyond `level`. The id of the source map stays where
+/// `keep_debug_id` says so.
+pub fn strip(model: &[u8], level: Level, keep_debug_id: bool) -> Result<Stripped, ReadError> {
+    skim(Bytes::copy_from_slice(model))?;
+    let unwanted = |key: &str| match key {
+        keys::CALLSITE | keys::PLUGIN | keys::FUSED_FROM => level == Level::Off,
+        keys::DEBUG_ID => !keep_debug_id,
+        _ => key.starts_with(keys::PREFIX),
+    };
+    let (model, entries) = annotations::take(model, &unwanted)?;
+    Ok(Stripped { model, removed: entries.len() })
+}
+
+/// A model and its source map.
+#[derive(Clone, Debug)]
+pub struct Apart {
+    pub model: Vec<u8>,
+    pub map: String,
+    pub removed: usize,
+    /// What a map of the export itself would say beyond this one.
+    pub lost: Vec<&'static str>,
+}
+
+/// Why a model was not taken apart, or not put together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StripError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Map(#[from] NoMap),
+    #[error(transparent)]
+    Pair(#[from] provenance::source_map::WrongPair),
+    #[error(transparent)]
+    Source(#[from] provenance::source_map::MapError),
+    #[error(transparent)]
+    Annotations(#[from] NoAnnotations),
+    #[error("the model has no `{}`, so nobody can say whether this is its map", keys::DEBUG_ID)]
+    NoId,
+    #[error("the metadata could not be put back as it is: the model is not in the usual form")]
+    Form,
+    #[error("the source map is that of another model: its entries have no place in this one")]
+    Place,
+}
+
+/// Takes a model apart into one that says nothing and a map from which [`attach`] puts it together
+/// again, byte by byte.
+pub fn take_apart(model: &[u8]) -> Result<Apart, StripError> {
+    let skim = skim(Bytes::copy_from_slice(model))?;
+    let parts = MapParts::of(&skim)?;
+    let (mut clean, entries) = annotations::take(model, &is_ours)?;
+    if annotations::put(&clean, &entries)?.as_deref() != Some(model) {
+        return Err(StripError::Form);
+    }
+    let more = [(annotations_json::KEY, annotations_json::write(&entries))];
+    let draft = Draft { more: &more, ..parts.draft(&skim) };
+    let id = model_value(&skim, keys::DEBUG_ID).map_or_else(|| draft.debug_id(), str::to_owned);
+    annotations::push(&mut clean, keys::DEBUG_ID, &id);
+    let map = draft.finish_with(&id);
+    Ok(Apart { model: clean, map, removed: entries.len(), lost: parts.lost })
+}
+
+/// Puts into a model what its map says: as it was, where [`take_apart`] made the map.
+pub fn attach(model: &[u8], map: &str) -> Result<Vec<u8>, StripError> {
+    let skim = skim(Bytes::copy_from_slice(model))?;
+    let (source_map, entries) = annotations_json::read(map)?;
+    source_map.check(model_value(&skim, keys::DEBUG_ID).ok_or(StripError::NoId)?)?;
+    let Some(entries) = entries else {
+        return Ok(crate::proto::annotate(model, &source_map)?);
+    };
+    let (clean, _) = annotations::take(model, &is_ours)?;
+    annotations::put(&clean, &entries)?.ok_or(StripError::Place)
+}
+
+fn is_ours(key: &str) -> bool {
+    key.starts_with(keys::PREFIX)
+}

@@ -1,0 +1,160 @@
+//! The names in a model, and who reads whom.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+/// Every node of a model, and the graphs they are in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// Each stands behind the one that it is a body in.
+    pub graphs: Vec<Graph>,
+    /// In the order of their graphs.
+    pub nodes: Vec<Node>,
+}
+
+/// Nodes that stand side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graph {
+    pub place: Place,
+    /// The first of its nodes; they end where those of the next graph begin.
+    pub first: u32,
+}
+
+/// What a graph is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Main,
+    /// `domain::name`
+    Function(Arc<str>),
+    /// The body of a node, by the attribute that holds it.
+    Body {
+        node: u32,
+        attribute: Arc<str>,
+    },
+}
+
+/// An operator, by names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub name: Arc<str>,
+    /// With its domain in front where that is not ONNX's: `com.microsoft::FusedGemm`.
+    pub op: Arc<str>,
+    /// The nodes that it reads, each once.
+    pub inputs: Vec<u32>,
+    /// The names of its results.
+    pub outputs: Vec<Arc<str>>,
+}
+
+impl Outline {
+    /// The nodes of a graph.
+    pub fn nodes_of(&self, graph: usize) -> &[Node] {
+        let first = self.graphs.get(graph).map_or(0, |graph| graph.first as usize);
+        let end = self.graphs.get(graph + 1).map_or(self.nodes.len(), |next| next.first as usize);
+        self.nodes.get(first..end).unwrap_or_default()
+    }
+}
+
+/// Puts an outline together, graph by graph.
+#[derive(Debug, Default)]
+pub struct OutlineBuilder {
+    outline: Outline,
+    /// For each graph.
+    scopes: Vec<Scope>,
+    words: FxHashMap<String, Arc<str>>,
+}
+
+/// The graph around one, and which node makes a value.
+#[derive(Debug)]
+struct Scope {
+    around: Option<usize>,
+    values: FxHashMap<Arc<str>, u32>,
+}
+
+impl OutlineBuilder {
+    /// Begins a graph; the nodes that follow are in it. `around` is the graph that it sees.
+    pub fn graph(&mut self, place: Place, around: Option<usize>) -> usize {
+        let first = self.outline.nodes.len() as u32;
+        self.outline.graphs.push(Graph { place, first });
+        self.scopes.push(Scope { around, values: FxHashMap::default() });
+        self.scopes.len() - 1
+    }
+
+    /// Adds a node to the graph that was begun last.
+    pub fn node<'n>(
+        &mut self,
+        name: &str,
+        domain: &str,
+        op: &str,
+        inputs: impl IntoIterator<Item = &'n str>,
+        outputs: impl IntoIterator<Item = &'n str>,
+    ) -> u32 {
+        let number = self.outline.nodes.len() as u32;
+        let mut producers = Vec::new();
+        for producer in inputs.into_iter().filter_map(|value| self.producer(value)) {
+            if !producers.contains(&producer) {
+                producers.push(producer);
+            }
+        }
+        let outputs: Vec<Arc<str>> =
+            outputs.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect();
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.values.extend(outputs.iter().map(|output| (output.clone(), number)));
+        }
+        let op =
+            if domain.is_empty() { self.word(op) } else { self.word(&format!("{domain}::{op}")) };
+        self.outline.nodes.push(Node { name: name.into(), op, inputs: producers, outputs });
+        number
+    }
+
+    pub fn finish(self) -> Outline {
+        self.outline
+    }
+
+    /// The node that makes a value, seen from the graph that was begun last.
+    fn producer(&self, value: &str) -> Option<u32> {
+        let mut scope = self.scopes.last();
+        while let Some(Scope { around, values }) = scope {
+            if let Some(&node) = values.get(value) {
+                return Some(node);
+            }
+            scope = around.and_then(|around| self.scopes.get(around));
+        }
+        None
+    }
+
+    /// One text for each operator.
+    fn word(&mut self, word: &str) -> Arc<str> {
+        if let Some(known) = self.words.get(word) {
+            return known.clone();
+        }
+        let fresh: Arc<str> = word.into();
+        self.words.insert(word.to_owned(), fresh.clone());
+        fresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_reads_what_is_around_it_and_a_function_does_not() {
+        let mut builder = OutlineBuilder::default();
+        let main = builder.graph(Place::Main, None);
+        let add = builder.node("add", "", "Add", ["x", "x"], ["a"]);
+        let twice = builder.node("if", "", "If", ["a", "a"], ["b", ""]);
+        let place = Place::Body { node: twice, attribute: "then_branch".into() };
+        builder.graph(place, Some(main));
+        builder.node("neg", "my", "Neg", ["a"], ["c"]);
+        builder.graph(Place::Function("my::f".into()), None);
+        builder.node("exp", "", "Exp", ["a"], ["d"]);
+        let outline = builder.finish();
+        let inputs: Vec<&[u32]> = outline.nodes.iter().map(|node| &*node.inputs).collect();
+        assert_eq!(inputs, [&[][..], &[add], &[add], &[]]);
+        assert_eq!(&*outline.nodes[2].op, "my::Neg");
+        assert_eq!(outline.nodes[1].outputs, ["b".into()]);
+        let sizes: Vec<usize> = (0..3).map(|graph| outline.nodes_of(graph).len()).collect();
+        assert_eq!(sizes, [2, 1, 1]);
+    }
+}

@@ -1,0 +1,175 @@
+//! From a later form of a model back to the nodes that it was made of.
+//!
+//! Optimisers, converters and quantisers drop metadata and keep names: those of values nearly always,
+//! those of nodes mostly, and what they fuse they call after what they fused. Each answer says how it
+//! was found.
+
+mod model;
+mod names;
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::outline::{Outline, Place};
+use crate::source_map::SourceMap;
+
+/// How an answer was found, the surest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sure {
+    /// The node itself: the same operator with the same result.
+    Exact,
+    /// The node of that name and operator, whose result is called otherwise.
+    Name,
+    /// A node that stands for these.
+    Fused,
+    /// A new node, next to these.
+    Neighbour,
+    Unknown,
+}
+
+impl Sure {
+    pub fn word(self) -> &'static str {
+        match self {
+            Sure::Exact => "exact",
+            Sure::Name => "name",
+            Sure::Fused => "fused",
+            Sure::Neighbour => "neighbour",
+            Sure::Unknown => "unknown",
+        }
+    }
+}
+
+/// Where a node of a later model came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub sure: Sure,
+    /// Numbers of origins in the table, each once, the one to show first at the front.
+    pub origins: Vec<u32>,
+}
+
+/// A map, with its names at hand.
+#[derive(Debug)]
+pub struct Resolver {
+    map: SourceMap,
+    /// `None` is a name that several have.
+    nodes: FxHashMap<Arc<str>, Option<u32>>,
+    outputs: FxHashMap<Arc<str>, Option<u32>>,
+    constants: FxHashMap<Arc<str>, u32>,
+    /// The names of functions, without their domains.
+    functions: Vec<Arc<str>>,
+    /// For each node: whether it is of a function, or of a body in one.
+    is_of_function: Vec<bool>,
+}
+
+impl Resolver {
+    pub fn new(map: SourceMap) -> Resolver {
+        let mut nodes = FxHashMap::default();
+        let mut outputs = FxHashMap::default();
+        for (number, node) in (0..).zip(&map.outline.nodes) {
+            if !node.name.is_empty() {
+                add(&mut nodes, &node.name, number);
+            }
+            node.outputs.iter().for_each(|output| add(&mut outputs, output, number));
+        }
+        let constants = map.constants.iter().cloned().collect();
+        let (functions, is_of_function) = functions(&map.outline);
+        Resolver { map, nodes, outputs, constants, functions, is_of_function }
+    }
+
+    pub fn map(&self) -> &SourceMap {
+        &self.map
+    }
+
+    /// Where the node or the value of a name came from, when the name is all there is.
+    pub fn resolve(&self, name: &str) -> Answer {
+        let found = |nodes: Vec<u32>, sure| {
+            let origins = self.origins(nodes);
+            if origins.is_empty() { None } else { Some(Answer { sure, origins }) }
+        };
+        let by_name: Vec<u32> = self.node(name).into_iter().chain(self.output(name)).collect();
+        let constant = self.constants.get(name);
+        let is_one = by_name.windows(2).all(|pair| pair[0] == pair[1]);
+        let sure = if is_one { Sure::Exact } else { Sure::Fused };
+        let inlined = || found(self.inlined(name).into_iter().collect(), Sure::Name);
+        found(by_name, sure)
+            .or_else(inlined)
+            .or_else(|| constant.map(|&origin| Answer { sure: Sure::Exact, origins: vec![origin] }))
+            .or_else(|| found(self.undecorated(name).into_iter().collect(), Sure::Fused))
+            .unwrap_or(Answer { sure: Sure::Unknown, origins: Vec::new() })
+    }
+
+    /// Where each node of a later form of the model came from.
+    pub fn resolve_model(&self, later: &Outline) -> Vec<Answer> {
+        let found = model::resolve(self, later).into_iter();
+        let answer = |(sure, nodes): (Sure, Vec<u32>)| {
+            let origins = self.origins(nodes);
+            Answer { sure: if origins.is_empty() { Sure::Unknown } else { sure }, origins }
+        };
+        found.map(answer).collect()
+    }
+
+    fn node(&self, name: &str) -> Option<u32> {
+        self.nodes.get(name).copied().flatten()
+    }
+
+    fn output(&self, name: &str) -> Option<u32> {
+        self.outputs.get(name).copied().flatten()
+    }
+
+    /// The node of that name, or the one with a result of that name.
+    fn known(&self, name: &str) -> Option<u32> {
+        self.node(name).or_else(|| self.output(name))
+    }
+
+    /// The node that a name is made of, by the ways in which tools make names.
+    fn undecorated(&self, name: &str) -> Option<u32> {
+        names::within(name).find_map(|inner| self.known(inner).or_else(|| self.inlined(inner)))
+    }
+
+    /// The node of a function that was put in the place of its call, and renamed.
+    fn inlined(&self, name: &str) -> Option<u32> {
+        let is_of_function = |&node: &u32| self.is_of_function[node as usize];
+        let mut inner = names::within_calls(name, &self.functions);
+        inner.find_map(|inner| self.known(inner)).filter(is_of_function)
+    }
+
+    fn origins(&self, nodes: Vec<u32>) -> Vec<u32> {
+        let mut origins = Vec::new();
+        let of_node = |node: u32| self.map.origins.get(node as usize).copied().flatten();
+        for origin in nodes.into_iter().filter_map(of_node) {
+            if !origins.contains(&origin) {
+                origins.push(origin);
+            }
+        }
+        origins
+    }
+}
+
+fn add(names: &mut FxHashMap<Arc<str>, Option<u32>>, name: &Arc<str>, node: u32) {
+    names
+        .entry(name.clone())
+        .and_modify(|known| *known = known.filter(|&known| known == node))
+        .or_insert(Some(node));
+}
+
+/// The names of the functions, and which nodes are of one.
+fn functions(outline: &Outline) -> (Vec<Arc<str>>, Vec<bool>) {
+    let mut names = Vec::new();
+    let mut is_of_function: Vec<bool> = Vec::with_capacity(outline.nodes.len());
+    for (number, graph) in outline.graphs.iter().enumerate() {
+        let is_function = match &graph.place {
+            Place::Main => false,
+            Place::Function(name) => {
+                names.push(name.rsplit("::").next().unwrap_or(name).into());
+                true
+            }
+            Place::Body { node, .. } => is_of_function.get(*node as usize) == Some(&true),
+        };
+        is_of_function.extend(outline.nodes_of(number).iter().map(|_| is_function));
+    }
+    (names, is_of_function)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Every node of a later model at once, where the nodes around one help.
+
+use rustc_hash::FxHashSet;
+
+use super::{Resolver, Sure};
+use crate::outline::{Node, Outline};
+
+/// For each node of `later`: how it was found, and the nodes of the map that it came from.
+pub(super) fn resolve(resolver: &Resolver, later: &Outline) -> Vec<(Sure, Vec<u32>)> {
+    let mut found: Vec<Option<(Sure, Vec<u32>)>> =
+        later.nodes.iter().map(|node| by_names(resolver, node)).collect();
+    add_vanished(resolver, later, &mut found);
+    let readers = readers(later);
+    (0..later.nodes.len())
+        .map(|number| match &found[number] {
+            Some(known) => known.clone(),
+            None => next_to(later, &readers, &found, number),
+        })
+        .collect()
+}
+
+/// What the names of a node and of its results say.
+fn by_names(resolver: &Resolver, node: &Node) -> Option<(Sure, Vec<u32>)> {
+    let named = resolver.node(&node.name);
+    let mut nodes: Vec<u32> = Vec::new();
+    nodes.extend(node.outputs.iter().filter_map(|output| resolver.output(output)));
+    nodes.dedup();
+    let has_op = |number: u32| resolver.map.outline.nodes[number as usize].op == node.op;
+    if named.is_none()
+        && let Some(inner) = resolver.inlined(&node.name)
+    {
+        // The result of a function has the name of the call's.
+        let sure = if nodes.is_empty() && has_op(inner) { Sure::Name } else { Sure::Fused };
+        nodes.insert(0, inner);
+        return Some((sure, nodes));
+    }
+    let other_name = match named {
+        Some(_) => None,
+        None => resolver.undecorated(&node.name),
+    };
+    if let ([number], None) = (nodes.as_slice(), other_name)
+        && has_op(*number)
+        && named.is_none_or(|named| named == *number)
+    {
+        return Some((Sure::Exact, nodes));
+    }
+    if let (true, Some(named)) = (nodes.is_empty(), named)
+        && has_op(named)
+    {
+        return Some((Sure::Name, vec![named]));
+    }
+    nodes.extend(named.or(other_name));
+    let decorated = node.outputs.iter().filter(|output| resolver.output(output).is_none());
+    nodes
+        .extend(decorated.filter_map(|output| {
+            resolver.inlined(output).or_else(|| resolver.undecorated(output))
+        }));
+    let mut seen = FxHashSet::default();
+    nodes.retain(|&node| seen.insert(node));
+    if nodes.is_empty() { None } else { Some((Sure::Fused, nodes)) }
+}
+
+/// Adds to what stands for several nodes those in the middle of them: nodes that no name in `later`
+/// leads to, on a way from a fused node back to another one of them or to one that is read.
+fn add_vanished(resolver: &Resolver, later: &Outline, found: &mut [Option<(Sure, Vec<u32>)>]) {
+    let kept: FxHashSet<u32> =
+        found.iter().flatten().flat_map(|(_, nodes)| nodes.iter().copied()).collect();
+    let read = |node: &Node| -> Vec<u32> {
+        let producers = node.inputs.iter().filter_map(|&input| found[input as usize].as_ref());
+        producers.flat_map(|(_, nodes)| nodes.iter().copied()).collect()
+    };
+    let ends: Vec<Vec<u32>> = later.nodes.iter().map(read).collect();
+    for (answer, mut ends) in found.iter_mut().zip(ends) {
+        if let Some((Sure::Fused, nodes)) = answer {
+            ends.extend(nodes.iter().copied());
+            for node in nodes.clone() {
+                for between in between(&resolver.map.outline, node, &kept, &ends) {
+                    if !nodes.contains(&between) {
+                        nodes.push(between);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The nodes that are not kept, on a way from `node` back to one of `ends`.
+fn between(outline: &Outline, node: u32, kept: &FxHashSet<u32>, ends: &[u32]) -> Vec<u32> {
+    /// More than any fusion joins; a bound for models that a constant folder took apart.
+    const MOST: usize = 256;
+    let inputs = |node: u32| outline.nodes[node as usize].inputs.iter().copied();
+    let mut reached: Vec<u32> = Vec::new();
+    let mut open: Vec<u32> = inputs(node).filter(|input| !kept.contains(input)).collect();
+    while let Some(next) = open.pop() {
+        if reached.contains(&next) {
+            continue;
+        }
+        if reached.len() == MOST {
+            return Vec::new();
+        }
+        reached.push(next);
+        open.extend(inputs(next).filter(|input| !kept.contains(input)));
+    }
+    // What does not lead to an end was not fused but folded.
+    let mut leading: Vec<u32> = Vec::new();
+    let mut grew = true;
+    while grew {
+        let leads = |&node: &u32| {
+            !leading.contains(&node)
+                && inputs(node).any(|input| ends.contains(&input) || leading.contains(&input))
+        };
+        let more: Vec<u32> = reached.iter().copied().filter(leads).collect();
+        grew = !more.is_empty();
+        leading.extend(more);
+    }
+    reached.retain(|node| leading.contains(node));
+    reached
+}
+
+/// Who reads each node.
+fn readers(outline: &Outline) -> Vec<Vec<u32>> {
+    let mut readers = vec![Vec::new(); outline.nodes.len()];
+    for (number, node) in (0..).zip(&outline.nodes) {
+        for &input in &node.inputs {
+            readers[input as usize].push(number);
+        }
+    }
+    readers
+}
+
+/// The nearest nodes that were found on both sides of a new one: who reads it first, for whom it was
+/// made, then what it reads.
+fn next_to(
+    later: &Outline,
+    readers: &[Vec<u32>],
+    found: &[Option<(Sure, Vec<u32>)>],
+    number: usize,
+) -> (Sure, Vec<u32>) {
+    let after = nearest(found, number, |node| &readers[node as usize]);
+    let before = nearest(found, number, |node| &later.nodes[node as usize].inputs);
+    let mut nodes = after;
+    nodes.extend(before);
+    let sure = if nodes.is_empty() { Sure::Unknown } else { Sure::Neighbour };
+    (sure, nodes)
+}
+
+fn nearest<'a>(
+    found: &[Option<(Sure, Vec<u32>)>],
+    number: usize,
+    next: impl Fn(u32) -> &'a Vec<u32>,
+) -> Vec<u32> {
+    let mut seen: FxHashSet<u32> = FxHashSet::default();
+    let mut open = next(number as u32).clone();
+    let mut nodes = Vec::new();
+    while nodes.is_empty() && !open.is_empty() {
+        let mut further = Vec::new();
+        for node in open.into_iter().filter(|&node| seen.insert(node)) {
+            match &found[node as usize] {
+                Some((_, known)) => nodes.extend(known.iter().copied()),
+                None => further.extend(next(node).iter().copied()),
+            }
+        }
+        open = further;
+    }
+    nodes
+}

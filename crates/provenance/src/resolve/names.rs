@@ -1,0 +1,126 @@
+//! How tools make names of names.
+
+use std::sync::Arc;
+
+/// What ONNX Runtime puts in front of the name of what it fused with an activation.
+const PREFIXES: &[&str] = &["fused "];
+
+/// What tools put behind the name of a node that they changed. None is a number alone: `add_1` is
+/// another node than `add`.
+const SUFFIXES: &[&str] = &[
+    // ONNX Runtime: an operand of a product that was made a Gemm; profiles.
+    "_new_reshape",
+    "_kernel_time",
+    "_fence_before",
+    "_fence_after",
+    // Its quantisation of a product.
+    "_quant",
+    "_quant_scales_mul",
+    "_output_quantized",
+    "_output_quantized_cast",
+];
+
+/// What ONNX Runtime puts in front of the names in a function that it inlines, before the name of the
+/// function.
+const INLINED: &str = "_inlfunc_";
+
+/// The names that `name` may be made of, the longest first; not itself.
+pub(super) fn within(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(name), |name| undecorated(name)).skip(1)
+}
+
+/// The name without its outermost decoration.
+fn undecorated(name: &str) -> Option<&str> {
+    let before = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+    let behind = || SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
+    let inner = before.or_else(|| fusion(name)).or_else(|| token(name)).or_else(behind)?;
+    (!inner.is_empty()).then_some(inner)
+}
+
+/// `dot_general/MatMulAddFusion` and `mul/QuickGeluFusion/`
+fn fusion(name: &str) -> Option<&str> {
+    let (inner, pass) = name.strip_suffix('/').unwrap_or(name).rsplit_once('/')?;
+    let is_pass = pass.len() > "Fusion".len() && pass.ends_with("Fusion");
+    is_pass.then_some(inner)
+}
+
+/// The names in functions that `name` may be made of by inlining calls, the outermost call first.
+pub(super) fn within_calls<'n>(
+    name: &'n str,
+    functions: &[Arc<str>],
+) -> impl Iterator<Item = &'n str> {
+    std::iter::successors(Some(name), |name| without_call(name, functions)).skip(1)
+}
+
+/// `_inlfunc_f_f/exp` and `_inlfunc_f_token_3_f/exp` of ONNX Runtime; `f/exp__1` of ONNX's inliner,
+/// and `f/exp__1_64` for values.
+fn without_call<'n>(name: &'n str, functions: &[Arc<str>]) -> Option<&'n str> {
+    if let Some(inner) = name.strip_prefix(INLINED) {
+        return functions.iter().find_map(|function| {
+            let rest = inner.strip_prefix(&**function)?;
+            let rest = rest
+                .strip_prefix("_token_")
+                .map_or(rest, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+            rest.strip_prefix('_').filter(|inner| !inner.is_empty())
+        });
+    }
+    let (inner, number) = name.rsplit_once("__")?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_call = match number.split_once('_') {
+        Some((call, value)) => is_number(call) && is_number(value),
+        None => is_number(number),
+    };
+    (is_call && !inner.is_empty()).then_some(inner)
+}
+
+/// `add_1_token_4`: ONNX Runtime makes names unique this way.
+fn token(name: &str) -> Option<&str> {
+    let (inner, number) = name.rsplit_once("_token_")?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, expected: &[&str]) {
+        assert_eq!(within(name).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_tools_add_is_taken_away_from_the_outside_in() {
+        check("a/dot_general/MatMulAddFusion", &["a/dot_general"]);
+        check(
+            "fused dot/MatMulAddFusion/GemmTransposeFusion/",
+            &["dot/MatMulAddFusion/GemmTransposeFusion/", "dot/MatMulAddFusion", "dot"],
+        );
+        check("add_1_token_4", &["add_1"]);
+        check("dot_general_quant_scales_mul", &["dot_general"]);
+    }
+
+    #[test]
+    fn a_name_that_only_looks_alike_is_itself() {
+        for name in ["add_1", "add", "a/Fusion", "x/add_bias", "add_token_", "_quant", ""] {
+            check(name, &[]);
+        }
+    }
+
+    #[test]
+    fn what_was_inlined_is_named_after_the_call() {
+        let functions = ["f".into(), "g_1".into()];
+        let check = |name, expected: &[&str]| {
+            assert_eq!(within_calls(name, &functions).collect::<Vec<_>>(), expected, "{name}");
+        };
+        check("_inlfunc_f_f/exp", &["f/exp"]);
+        check("_inlfunc_g_1_token_12_g_1/exp", &["g_1/exp"]);
+        check("_inlfunc_f__inlfunc_g_1_g_1/exp", &["_inlfunc_g_1_g_1/exp", "g_1/exp"]);
+        check("_inlfunc_h_h/exp", &[]);
+        check("f/exp__1", &["f/exp"]);
+        check("f/exp__1__2_64", &["f/exp__1", "f/exp"]);
+        for name in ["f/exp_1", "f/exp__", "f/exp__x", "__1", "f/exp__1_x"] {
+            check(name, &[]);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+use std::fmt::Write;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::outline::OutlineBuilder;
+
+/// A node a line: `name = Op(values) -> values`, where the values may be left out when they are the
+/// name. `function f` begins a function.
+fn outline(text: &str) -> Outline {
+    let mut builder = OutlineBuilder::default();
+    builder.graph(Place::Main, None);
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(name) = line.strip_prefix("function ") {
+            builder.graph(Place::Function(format!("local::{name}").into()), None);
+            continue;
+        }
+        let (name, rest) = line.split_once(" = ").unwrap();
+        let (op, rest) = rest.split_once('(').unwrap();
+        let (inputs, outputs) = rest.split_once(')').unwrap();
+        let outputs = outputs.strip_prefix(" -> ").unwrap_or(name);
+        builder.node(name, "", op, inputs.split(", "), outputs.split(", "));
+    }
+    builder.finish()
+}
+
+/// A map in which each node has an origin of its own.
+fn resolver(text: &str) -> Resolver {
+    let outline = outline(text);
+    let origins = (0..).zip(&outline.nodes).map(|(number, _)| Some(number)).collect();
+    Resolver::new(SourceMap { outline, origins, ..SourceMap::default() })
+}
+
+fn shown(resolver: &Resolver, answer: &Answer) -> String {
+    let nodes = &resolver.map().outline.nodes;
+    let names: Vec<&str> = answer.origins.iter().map(|&n| &*nodes[n as usize].name).collect();
+    format!("{} {}", answer.sure.word(), names.join(", "))
+}
+
+#[track_caller]
+fn check(before: &str, after: &str, expect: &Expect) {
+    let resolver = resolver(before);
+    let later = outline(after);
+    let mut text = String::new();
+    for (node, answer) in later.nodes.iter().zip(resolver.resolve_model(&later)) {
+        writeln!(text, "{}: {}", node.name, shown(&resolver, &answer)).unwrap();
+    }
+    expect.assert_eq(&text);
+}
+
+#[test]
+fn a_model_that_nobody_changed_is_itself() {
+    let model = "sin = Sin(x)\n mul = Mul(sin) -> out";
+    check(
+        model,
+        model,
+        &expect![[r"
+            sin: exact sin
+            mul: exact mul
+        "]],
+    );
+}
+
+#[test]
+fn names_alone_and_results_alone_are_enough() {
+    check(
+        "a = Sin(x)\n b = Cos(a)",
+        "a = Sin(x) -> renamed\n other = Cos(renamed) -> b",
+        &expect![[r"
+            a: name a
+            other: exact b
+        "]],
+    );
+}
+
+#[test]
+fn a_fused_node_stands_for_all_between_its_name_and_its_result() {
+    check(
+        "dot = MatMul(x)\n add = Add(dot)\n scale = Mul(add, c)\n c = Exp(k)\n tanh = Tanh(scale)",
+        "fused dot/MatMulAddFusion = FusedGemm(x) -> tanh",
+        &expect![[r"
+            fused dot/MatMulAddFusion: fused tanh, dot, scale, add
+        "]],
+    );
+}
+
+#[test]
+fn what_another_node_stands_for_is_not_taken_from_it() {
+    check(
+        "dot = MatMul(x)\n add = Add(dot)\n tanh = Tanh(add)",
+        "dot/MatMulAddFusion = Gemm(x) -> add\n t = FastTanh(add) -> tanh",
+        &expect![[r"
+            dot/MatMulAddFusion: fused add, dot
+            t: fused tanh
+        "]],
+    );
+}
+
+#[test]
+fn a_new_node_is_next_to_those_around_it() {
+    check(
+        "a = Sin(x)\n b = MatMul(a)",
+        "a = Sin(x)\n r = Reshape(a) -> r1\n s = Cast(r1) -> r2\n b = MatMul(r2)\n alone = Neg(y)",
+        &expect![[r"
+            a: exact a
+            r: neighbour b, a
+            s: neighbour b, a
+            b: exact b
+            alone: unknown 
+        "]],
+    );
+}
+
+#[test]
+fn another_operator_under_a_known_name_is_not_the_node_itself() {
+    check(
+        "a = MatMul(x)\n b = Add(a)",
+        "a = Gemm(x) -> b\n b = Relu(b) -> c",
+        &expect![[r"
+            a: fused b, a
+            b: fused b
+        "]],
+    );
+}
+
+#[test]
+fn a_name_that_several_have_says_nothing() {
+    check(
+        "a = Sin(x) -> u\n a = Cos(x) -> v",
+        "a = Sin(x) -> w\n a = Cos(x) -> v",
+        &expect![[r"
+            a: unknown 
+            a: exact a
+        "]],
+    );
+}
+
+#[test]
+fn a_node_of_a_function_is_found_where_it_was_inlined() {
+    check(
+        "call = f(x)\n function f\n f/exp = Exp(i)\n f/neg = Neg(f/exp)",
+        "_inlfunc_f_f/exp = Exp(x)\n _inlfunc_f_f/neg = Neg(_inlfunc_f_f/exp) -> call
+         f/exp__2 = Exp(x) -> f/exp__2_7\n call__2 = Exp(x)",
+        &expect![[r"
+            _inlfunc_f_f/exp: name f/exp
+            _inlfunc_f_f/neg: fused f/neg, call
+            f/exp__2: name f/exp
+            call__2: unknown 
+        "]],
+    );
+}
+
+#[test]
+fn a_name_is_resolved_without_its_model() {
+    let resolver = resolver("sin = Sin(x)\n mul = Mul(sin) -> out\n add = Add(out) -> mul");
+    let check = |name, expected| {
+        assert_eq!(shown(&resolver, &resolver.resolve(name)), expected, "{name}");
+    };
+    check("sin", "exact sin");
+    check("out", "exact mul");
+    check("sin/QuickGeluFusion/", "fused sin");
+    check("sin_kernel_time", "fused sin");
+    check("sin_1", "unknown ");
+    // A node, and the result of another.
+    check("mul", "fused mul, add");
+}

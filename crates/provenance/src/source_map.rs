@@ -1,0 +1,63 @@
+//! The table in a file of its own, with the names of nodes and values as keys.
+//!
+//! `docs/provenance-format.md` is the specification of the file.
+
+mod read;
+mod write;
+
+use std::sync::Arc;
+
+use crate::codec::Decoded;
+use crate::outline::Outline;
+
+pub use read::MapError;
+pub use write::{Draft, debug_id};
+
+/// The version that is written, and the only one that is read.
+pub const VERSION: u64 = 1;
+
+/// Which node came from where, for a model that need not say it itself.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    /// The same text as in the model: a map is used with its own model only.
+    pub debug_id: Arc<str>,
+    pub provenance: Decoded,
+    pub outline: Outline,
+    /// For each node of the outline: its number in `provenance.origins`.
+    pub origins: Vec<Option<u32>>,
+    /// Initializers that stand for equations that were computed before.
+    pub constants: Vec<(Arc<str>, u32)>,
+    /// For each file of the table.
+    pub sources: Vec<Source>,
+}
+
+/// A map and a model that do not belong together.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "this is the source map of another model: its debug id is `{map}`, and that of the model `{model}`"
+)]
+pub struct WrongPair {
+    map: String,
+    model: String,
+}
+
+impl SourceMap {
+    /// Refuses a model with another id.
+    pub fn check(&self, model_id: &str) -> Result<(), WrongPair> {
+        if model_id == &*self.debug_id {
+            return Ok(());
+        }
+        Err(WrongPair { map: self.debug_id.to_string(), model: model_id.to_owned() })
+    }
+}
+
+/// What is known of a source file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: Option<String>,
+    pub text: Option<String>,
+}
+
+#[cfg(test)]
+mod tests;

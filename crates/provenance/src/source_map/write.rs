@@ -1,0 +1,136 @@
+//! From what was exported to the text of a map.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
+use super::{Source, VERSION};
+use crate::codec::json::Json;
+use crate::outline::{Node, Outline, Place};
+
+/// What a map is made of.
+#[derive(Clone, Debug)]
+pub struct Draft<'a> {
+    /// The text of the table.
+    pub table: &'a str,
+    pub outline: &'a Outline,
+    /// For each node of the outline.
+    pub origins: &'a [Option<u32>],
+    pub constants: &'a [(Arc<str>, u32)],
+    /// For each file of the table.
+    pub sources: &'a [Source],
+    /// What [`crate::source_map`] does not know of: keys with JSON.
+    pub more: &'a [(&'static str, String)],
+}
+
+impl Draft<'_> {
+    /// The text of the map, and the id that model and map have in common.
+    pub fn finish(&self) -> (String, String) {
+        let graphs = self.graphs();
+        let id = debug_id([self.table, &graphs]);
+        (self.with_id(&graphs, &id), id)
+    }
+
+    /// The id that [`Draft::finish`] gives.
+    pub fn debug_id(&self) -> String {
+        debug_id([self.table, &self.graphs()])
+    }
+
+    /// The text of the map of a model that has an id already.
+    pub fn finish_with(&self, id: &str) -> String {
+        self.with_id(&self.graphs(), id)
+    }
+
+    fn with_id(&self, graphs: &str, id: &str) -> String {
+        let mut json = Json::default();
+        json.object(|json| {
+            json.key("version").number(VERSION);
+            json.key("debug_id").text(id);
+            json.key("provenance").raw(self.table);
+            json.key("sources").each(self.sources, |json, source| {
+                json.list(|json| {
+                    json.text_or_null(source.sha256.as_deref());
+                    if let Some(text) = &source.text {
+                        json.text(text);
+                    }
+                });
+            });
+            json.raw(graphs);
+            for (key, value) in self.more {
+                json.key(key).raw(value);
+            }
+        });
+        json.finish()
+    }
+
+    /// The part that is about the model: the operators, the graphs, and the constants.
+    fn graphs(&self) -> String {
+        let mut ops: IndexMap<&str, u32, FxBuildHasher> = IndexMap::default();
+        for node in &self.outline.nodes {
+            let next = ops.len() as u32;
+            ops.entry(&node.op).or_insert(next);
+        }
+        let mut json = Json::default();
+        json.key("ops").each(ops.keys(), |json, op| json.text(op));
+        json.key("graphs").each(0..self.outline.graphs.len(), |json, index| {
+            let graph = &self.outline.graphs[index];
+            json.object(|json| {
+                match &graph.place {
+                    Place::Main => {}
+                    Place::Function(name) => json.key("function").text(name),
+                    Place::Body { node, attribute } => {
+                        json.key("node").number(*node);
+                        json.key("attribute").text(attribute);
+                    }
+                }
+                let origins = self.origins.iter().skip(graph.first as usize);
+                let nodes = self.outline.nodes_of(index).iter().zip(origins);
+                json.key("nodes").each(nodes, |json, (node, origin)| {
+                    let op = ops.get(&*node.op).copied().unwrap_or_default();
+                    write_node(json, node, op, *origin);
+                });
+            });
+        });
+        json.key("constants").each(self.constants, |json, (name, origin)| {
+            json.list(|json| {
+                json.text(name);
+                json.number(*origin);
+            });
+        });
+        json.finish()
+    }
+}
+
+/// Most nodes have one result, which has their name.
+fn write_node(json: &mut Json, node: &Node, op: u32, origin: Option<u32>) {
+    json.list(|json| {
+        json.text(&node.name);
+        json.number(op);
+        json.number_or_null(origin);
+        json.list(|json| json.numbers(node.inputs.iter().copied()));
+        if !matches!(node.outputs.as_slice(), [output] if *output == node.name) {
+            node.outputs.iter().for_each(|output| json.text(output));
+        }
+    });
+}
+
+/// An id that is made of what it is about: FNV-1a with 128 bits, in hexadecimal.
+pub fn debug_id<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0]));
+    let hash = bytes.fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME));
+    format!("{hash:032x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_that_of_its_parts() {
+        assert_eq!(debug_id([""]), "d228cb69101a8caf78912b704e4a147f");
+        assert_ne!(debug_id(["ab", "c"]), debug_id(["a", "bc"]));
+    }
+}
