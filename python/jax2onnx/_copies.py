@@ -4,6 +4,7 @@ A function is made anew with the same code, so that every line stays what it is.
 where that could be noticed: where the user's code asks for the exact class of an object.
 """
 
+import contextlib
 import dis
 import functools
 import sys
@@ -57,6 +58,26 @@ def on_fresh_modules(fn: Callable[..., Any]) -> Callable[..., Any] | None:
         return _Cloner(nnx).held(fn)(*args, **kwargs)
 
     return call
+
+
+@contextlib.contextmanager
+def unharmed(fn: Callable[..., Any]) -> Iterator[None]:
+    """A block after which the nnx modules of a function are as they were, where it fails.
+
+    A transformation of nnx empties a module before it writes back what it cannot write.
+    """
+    nnx = sys.modules.get("flax.nnx")
+    keeper = _Keeper(nnx) if nnx is not None else None
+    if keeper is not None:
+        with contextlib.suppress(NoticeableError):
+            keeper.held(fn)
+    try:
+        yield
+    except BaseException:
+        for module, attributes in keeper.kept if keeper is not None else ():
+            vars(module).clear()
+            vars(module).update(attributes)
+        raise
 
 
 class _Copier:
@@ -234,6 +255,25 @@ class _Cloner(_Copier):
             self.modules.add(cloned)
             self._known[id(module)] = (module, cloned)
         return self._known[id(module)][1]
+
+
+class _Keeper(_Copier):
+    """Notes what each module and container of nnx holds, and leaves all as it is."""
+
+    def __init__(self, nnx: Any) -> None:
+        super().__init__(nnx)
+        self.kept: list[tuple[Any, dict[str, Any]]] = []
+
+    def _copy(self, module: Any) -> Any:
+        if id(module) not in self._known:
+            self._known[id(module)] = (module, module)
+            self.modules.add(module)
+            self._attributes(module, id(module), "")
+        return module
+
+    def _attributes(self, held: Any, holder: Place, name: str) -> None:
+        self.kept.append((held, dict(vars(held))))
+        super()._attributes(held, holder, name)
 
 
 def _with_attributes(kind: type, attributes: dict[str, Any]) -> Any:

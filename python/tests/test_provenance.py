@@ -9,7 +9,6 @@ import site
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ import jax2onnx
 from jax2onnx import _api
 
 from . import bench
-from .accuracy import metadata
+from .accuracy import check_levels, metadata
+from .accuracy.index import Index
 
 REPOSITORY = Path(__file__).parents[2]
 PREFIX = "pkg.jax2onnx."
@@ -146,34 +146,11 @@ def test_the_index_has_the_same_call_sites_and_stacks() -> None:
     model, full = export("indexed"), export("full")
     (entry,) = model.metadata_props
     assert entry.key == f"{PREFIX}provenance"
-    table = json.loads(entry.value)
-    assert table["version"] == 1
+    assert Index.of(model).table["version"] == 1
     assert not full.metadata_props
-    for node, spelled in zip(model.graph.node, full.graph.node, strict=True):
-        found = metadata(node)
-        assert found.keys() <= {"callsite", "plugin", "fused_from", "origin"}
-        site, *absorbed = table["origins"][int(found["origin"])]
-        frames = list(frames_of(table, site))
-        shown = [f"{path}:{line} ({function})" for path, _, function, line in frames]
-        assert "\n".join(shown) == metadata(spelled)["jax_traceback"]
-        assert callsite(frames) == found["callsite"]
-        others = {callsite(list(frames_of(table, other))) for other in absorbed}
-        fused = set(found.get("fused_from", "").splitlines())
-        assert others - {found["callsite"]} == fused
-
-
-def frames_of(table: dict[str, Any], site: int) -> Iterator[tuple[str, str, str, int]]:
-    """The path, tier, function and line of every frame, innermost first."""
-    frame, _, _ = table["sites"][site]
-    while frame is not None:
-        location, frame = table["frames"][frame]
-        file, function, line, *_ = table["locations"][location]
-        yield *table["files"][file], table["functions"][function], line
-
-
-def callsite(frames: list[tuple[str, str, str, int]]) -> str:
-    _, _, function, line = next(frame for frame in frames if frame[1] == "user")
-    return f"{function}:{line}"
+    for node in model.graph.node:
+        assert metadata(node).keys() <= {"callsite", "plugin", "fused_from", "origin"}
+    check_levels(export("minimal"), full, model)
 
 
 def test_an_index_is_smaller_than_full() -> None:
