@@ -67,10 +67,9 @@ def test_the_graph_is_the_same_at_every_level(case: Case) -> None:
 def strip(model: onnx.ModelProto) -> None:
     """Take away what provenance adds."""
     del model.metadata_props[:]
-    for tensor in model.graph.initializer:
-        del tensor.metadata_props[:]
-    for node in nodes_of(model):
-        del node.metadata_props[:]
+    graph = model.graph
+    for entry in (*graph.initializer, *graph.input, *graph.output, *nodes_of(model)):
+        del entry.metadata_props[:]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.covers], ids=repr)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use provenance::render::{ExportFrame, Renderer};
-use provenance::{Level, OriginId, PathPolicy, Paths, Table};
+use provenance::{Level, OriginId, PathPolicy, Paths, Table, keys};
 use rustc_hash::FxHashMap;
 
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
@@ -45,6 +45,7 @@ pub fn convert(
         Error::Lowering { error: failure.error, report }
     })?;
     passes::optimize(&mut model);
+    model.assign_value_origins();
     onnx::names::assign_names(&mut model);
     onnx::check::check(&model)?;
     Ok(model)
@@ -80,16 +81,28 @@ fn rendered<T>(
     let mut renderer = Renderer::new(&model.provenance, level, paths, &rendering.export_stack);
     let mut metadata: FxHashMap<OriginId, Vec<(&'static str, String)>> = FxHashMap::default();
     if level != Level::Off {
-        for node in model.graphs().into_iter().flat_map(|graph| &graph.nodes) {
-            let origin = model.origin_of(node);
+        for origin in model.origins() {
             metadata.entry(origin).or_insert_with(|| renderer.node(origin));
         }
     }
     let mut model = Cow::Borrowed(model);
+    if level != Level::Off {
+        write_paths(model.to_mut());
+    }
     if let Some((key, table)) = renderer.model() {
         model.to_mut().metadata.push((key.into(), table));
     }
     write(&model, &mut |origin| metadata.get(&origin).cloned().unwrap_or_default())
+}
+
+/// Says of each weight, input and output where it stands in what the function holds, takes or gives.
+fn write_paths(model: &mut onnx::Model) {
+    for id in model.values.ids() {
+        let value = &mut model.values[id];
+        if !value.paths.is_empty() {
+            value.metadata.push((keys::PATH.into(), value.paths.join("\n")));
+        }
+    }
 }
 
 fn report(error: &LoweringError, table: &Table, source: &dyn Fn(&str) -> Option<String>) -> String {

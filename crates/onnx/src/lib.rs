@@ -17,6 +17,7 @@ pub mod proto;
 pub mod tensor;
 pub mod text;
 pub mod value;
+mod value_origins;
 
 pub use attr::Attr;
 pub use build::{Builder, Problem, Size, SizeOp};
