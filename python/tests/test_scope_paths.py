@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+import pytest
 from flax import linen, nnx
 
 import jax2onnx
+from jax2onnx import _config
 
 from . import bench
 from .accuracy import metadata, nodes_of
@@ -166,14 +169,98 @@ def test_modules_of_linen_have_their_path_through_its_transformations() -> None:
     assert found["Net/stack/tanh"] == "Net/scan/stack"
 
 
-def test_layers_of_equinox_have_the_name_of_their_class() -> None:
-    """Equinox opens a scope for each class of its own; a module of the user's has none."""
+class Block(eqx.Module):
+    linear: eqx.nn.Linear
 
-    class Net(eqx.Module):
-        linear: eqx.nn.Linear
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return jnp.tanh(self.linear(x))
 
-        def __call__(self, x: jax.Array) -> jax.Array:
-            return jnp.tanh(self.linear(x))
 
-    net = Net(eqx.nn.Linear(3, 3, use_bias=False, key=jax.random.key(0)))
-    assert names(jax2onnx.to_onnx(net, [(3,)])) == ["eqx.nn.Linear/dot_general", "tanh"]
+class Net(eqx.Module):
+    blocks: list[Block]
+    scale: float
+
+    def __init__(self) -> None:
+        keys = jax.random.split(jax.random.key(0), 2)
+        self.blocks = [Block(eqx.nn.Linear(3, 3, use_bias=False, key=key)) for key in keys]
+        self.scale = 2.0
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        for block in self.blocks:
+            x = block(x)
+        return x * self.scale
+
+
+#: Equinox opens a scope for each layer of its own.
+WHOLE = [
+    *(
+        f"Net/blocks.{index}/{path}"
+        for index in range(2)
+        for path in ("linear/eqx.nn.Linear/dot_general", "tanh")
+    ),
+    "Net/mul",
+]
+
+
+@pytest.mark.parametrize("wrap", [lambda net: net, lambda net: lambda x: net(x), jax.vmap])
+def test_modules_of_equinox_have_the_path_of_fields(wrap: Any) -> None:
+    fn = wrap(Net())
+    x = X if wrap is jax.vmap else X[0]
+    model = jax2onnx.to_onnx(fn, [x])
+    # The transposing of `vmap` belongs to no module.
+    assert {name.partition("_1")[0] for name in names(model)} - {"transpose"} == set(WHOLE)
+    (found,), (want,) = bench.run(model, [x]), bench.expected(lambda x: fn(x), [x])
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+def test_equinox_takes_modules_apart_and_their_paths_with_them() -> None:
+    """A module that went through its leaves is another object, of which nothing is known."""
+    model = jax2onnx.to_onnx(eqx.filter_jit(Net()), [(3,)])
+    assert set(names(model)) == {
+        "eqx.nn.Linear/dot_general",
+        "eqx.nn.Linear/dot_general_1",
+        "tanh",
+        "tanh_1",
+        "mul",
+    }
+
+
+def test_all_but_the_names_of_an_equinox_model_is_the_same_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = Net()
+    with_names = jax2onnx.to_onnx(net, [(3,)], provenance="full")
+    monkeypatch.setenv(_config.MODULE_SCOPES, "off")
+    without = jax2onnx.to_onnx(net, [(3,)], provenance="full")
+    assert set(names(without)).isdisjoint(WHOLE)
+    for node, other in zip(with_names.graph.node, without.graph.node, strict=True):
+        assert node.op_type == other.op_type
+        assert metadata(node) == {**metadata(other), "stacktrace": metadata(node)["stacktrace"]}
+
+
+def test_the_modules_of_equinox_stay_as_they_are() -> None:
+    net = Net()
+    before = jax.tree.structure(net), dict(vars(net)), dict(vars(Net))
+    jax2onnx.to_onnx(net, [(3,)])
+    assert (jax.tree.structure(net), dict(vars(net)), dict(vars(Net))) == before
+    assert isinstance(net.blocks[0], Block)
+
+
+def test_an_equinox_model_that_would_notice_a_copy_is_traced_as_it_is() -> None:
+    original, hidden = Net(), types.SimpleNamespace(net=Net())
+
+    def fn(x: jax.Array) -> jax.Array:
+        is_same = jax.tree.structure(original) == jax.tree.structure(hidden.net)
+        return original(x) if is_same else x
+
+    model = jax2onnx.to_onnx(fn, [(3,)])
+    assert set(names(model)).isdisjoint(WHOLE)
+    assert len(model.graph.node) == len(WHOLE)
+
+
+def test_equinox_layers_with_state_compute_the_same() -> None:
+    norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, "batch", mode="batch")
+    norm = eqx.nn.inference_mode(norm)
+    fn = jax.vmap(lambda x: norm(x, state)[0], axis_name="batch")
+    (found,), (want,) = bench.run(jax2onnx.to_onnx(fn, [X]), [X]), bench.expected(fn, [X])
+    np.testing.assert_allclose(found, want, rtol=1e-5)
