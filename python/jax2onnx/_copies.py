@@ -1,9 +1,10 @@
-"""The function around copies of the nnx modules that it holds; see `_scopes`.
+"""The function around copies of the nnx and equinox modules that it holds; see `_scopes`.
 
 A function is made anew with the same code, so that every line stays what it is. Nothing is copied
 where that could be noticed: where the user's code asks for the exact class of an object.
 """
 
+import contextlib
 import dis
 import functools
 import sys
@@ -16,8 +17,10 @@ from ._weights import is_of_library, variables
 
 _MOST_FUNCTIONS: Final = 10_000
 _MOST_VALUES: Final = 200_000
-#: What tells a copy from its original: functions, and an attribute.
-_TELLING: Final = frozenset({"type", "id", "__class__"})
+#: What tells a copy from its original: functions, and attributes. The structure of a tree has the
+#: classes of its modules.
+_TELLING_FUNCTIONS: Final = frozenset({"type", "id", "tree_equal", "tree_structure"})
+_TELLING_ATTRIBUTES: Final = frozenset({"__class__", "tree_equal", "tree_structure", "structure"})
 
 
 class NoticeableError(Exception):
@@ -25,15 +28,15 @@ class NoticeableError(Exception):
 
 
 def with_copies(fn: Callable[..., Any]) -> tuple[Callable[..., Any], Modules] | None:
-    """The function around copies, and which is which; none where there is no module of nnx.
+    """The function around copies, and which is which; none where there is no module.
 
     Raises:
         Exception: The modules cannot be copied.
     """
-    nnx = sys.modules.get("flax.nnx")
-    if nnx is None:
+    nnx, equinox = sys.modules.get("flax.nnx"), sys.modules.get("equinox")
+    if nnx is None and equinox is None:
         return None
-    copier = _Copier(nnx)
+    copier = _Copier(nnx, equinox)
     copied = copier.held(fn)
     if not copier.modules.kept:
         return None
@@ -59,10 +62,31 @@ def on_fresh_modules(fn: Callable[..., Any]) -> Callable[..., Any] | None:
     return call
 
 
+@contextlib.contextmanager
+def unharmed(fn: Callable[..., Any]) -> Iterator[None]:
+    """A block after which the nnx modules of a function are as they were, where it fails.
+
+    A transformation of nnx empties a module before it writes back what it cannot write.
+    """
+    nnx = sys.modules.get("flax.nnx")
+    keeper = _Keeper(nnx) if nnx is not None else None
+    if keeper is not None:
+        with contextlib.suppress(NoticeableError):
+            keeper.held(fn)
+    try:
+        yield
+    except BaseException:
+        for module, attributes in keeper.kept if keeper is not None else ():
+            vars(module).clear()
+            vars(module).update(attributes)
+        raise
+
+
 class _Copier:
-    def __init__(self, nnx: Any) -> None:
+    def __init__(self, nnx: Any, equinox: Any = None) -> None:
         self.modules = Modules()
-        self._module: type = nnx.Module
+        libraries = [library for library in (nnx, equinox) if library is not None]
+        self._bases: tuple[type, ...] = tuple(library.Module for library in libraries)
         self._containers = tuple(
             kind for kind in (getattr(nnx, name, None) for name in ("List", "Dict")) if kind
         )
@@ -73,9 +97,9 @@ class _Copier:
 
     def held(self, held: Any) -> Any:
         """What stands in place of something that a function holds: itself, or one with copies."""
-        if id(held) in self._known and not isinstance(held, self._module):
+        if id(held) in self._known and not self._is_module(held):
             return self._known[id(held)][1]
-        if isinstance(held, self._module) or type(held) in (list, tuple, dict):
+        if self._is_module(held) or type(held) in (list, tuple, dict):
             return self._value(held, None, "")
         if type(held) not in (types.MethodType, functools.partial, types.FunctionType):
             return held
@@ -89,6 +113,12 @@ class _Copier:
             copied = self._partial(held)
         self._known[id(held)] = (held, copied)
         return copied
+
+    def _is_module(self, held: Any) -> bool:
+        """Whether something is a module; what equinox wraps functions in is one for itself only."""
+        home = type(held).__module__
+        is_wrapper = home.startswith("equinox.") and not home.startswith("equinox.nn.")
+        return isinstance(held, self._bases) and not is_wrapper
 
     def _method(self, method: types.MethodType) -> Any:
         owner = self.held(method.__self__)
@@ -156,13 +186,13 @@ class _Copier:
         if isinstance(value, self._containers):
             attributes = self._attributes(value, holder, name)
             return value if attributes is None else _with_attributes(type(value), attributes)
-        if isinstance(value, self._module):
+        if self._is_module(value):
             copied = self._copy(value)
             self.modules.hold(copied, holder, type(value).__name__ if holder is None else name)
             return copied
         inside = f"{name}." if name else ""
         if type(value) is dict:
-            if any(isinstance(key, self._module) for key in value):
+            if any(self._is_module(key) for key in value):
                 raise NoticeableError("a module is a key")
             copies = {k: self._value(v, holder, f"{inside}{k}") for k, v in value.items()}
             return value if _same(copies.values(), value.values()) else copies
@@ -181,7 +211,8 @@ class _Copier:
             return self._known[id(module)][1]
         kind: type = type(module)
         self._classes[kind] = None
-        copied: Any = object.__new__(named_class(kind, self._module))
+        base = next(base for base in self._bases if isinstance(module, base))
+        copied: Any = object.__new__(named_class(kind, base))
         self._known[id(module)] = (module, copied)
         self.modules.add(copied)
         attributes = self._attributes(module, id(copied), "")
@@ -236,6 +267,25 @@ class _Cloner(_Copier):
         return self._known[id(module)][1]
 
 
+class _Keeper(_Copier):
+    """Notes what each module and container of nnx holds, and leaves all as it is."""
+
+    def __init__(self, nnx: Any) -> None:
+        super().__init__(nnx)
+        self.kept: list[tuple[Any, dict[str, Any]]] = []
+
+    def _copy(self, module: Any) -> Any:
+        if id(module) not in self._known:
+            self._known[id(module)] = (module, module)
+            self.modules.add(module)
+            self._attributes(module, id(module), "")
+        return module
+
+    def _attributes(self, held: Any, holder: Place, name: str) -> None:
+        self.kept.append((held, dict(vars(held))))
+        super()._attributes(held, holder, name)
+
+
 def _with_attributes(kind: type, attributes: dict[str, Any]) -> Any:
     made: Any = object.__new__(kind)
     vars(made).update(attributes)
@@ -255,12 +305,11 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _asks_for_classes(code: types.CodeType) -> bool:
-    if not _TELLING & set(code.co_names):
+    if not (_TELLING_FUNCTIONS | _TELLING_ATTRIBUTES) & set(code.co_names):
         return False
-    steps = dis.Bytecode(code)
     return any(
-        step.argval in _TELLING and (step.argval == "__class__" or step.opname == "LOAD_GLOBAL")
-        for step in steps
+        step.argval in (_TELLING_FUNCTIONS if step.opname == "LOAD_GLOBAL" else _TELLING_ATTRIBUTES)
+        for step in dis.Bytecode(code)
         if isinstance(step.argval, str)
     )
 

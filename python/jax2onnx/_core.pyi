@@ -34,6 +34,8 @@ def export(
     definition: tuple[str, int, str] | None = None,
     input_names: Sequence[str] = ...,
     output_names: Sequence[str] = ...,
+    input_paths: Sequence[str] = ...,
+    output_paths: Sequence[str] = ...,
     output_path: str | None = None,
     external_threshold: int = ...,
     names: Mapping[Hashable, str] | None = None,

@@ -1,4 +1,4 @@
-"""Module paths in the names of nodes, for nnx, whose calls leave no name in JAX's name stack.
+"""Module paths in the names of nodes, for nnx and equinox, whose calls leave none in JAX's stack.
 
 What is traced is a copy of the module tree. Each copy is of a class of the same name below the
 module's own, whose methods run the original ones in `jax.named_scope`; its variables are the very
@@ -114,7 +114,7 @@ def named_class(kind: type, base: type) -> type:
     """
     definer = next(known for known in kind.__mro__ if "__init_subclass__" in vars(known))
     for maker in (definer, type(kind)):
-        if maker.__module__.partition(".")[0] not in ("flax", "builtins"):
+        if maker.__module__.partition(".")[0] not in ("flax", "equinox", "builtins"):
             raise TypeError(f"{maker} may do more than to make a class")
     own = (known for known in kind.__mro__ if known not in base.__mro__)
     names = {name for known in own for name in vars(known) if not name.startswith("_")}

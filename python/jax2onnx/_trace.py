@@ -94,7 +94,8 @@ def _trace_as_it_is(
 def _traced(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]) -> Traced:
     """Trace a function; once more on modules that may change, where the first try changes some."""
     try:
-        return _traced_once(fn, specs, keywords)
+        with _copies.unharmed(fn):
+            return _traced_once(fn, specs, keywords)
     except Exception as error:
         fresh = _copies.on_fresh_modules(fn) if _is_about_changed_modules(error) else None
         if fresh is None:
@@ -103,7 +104,10 @@ def _traced(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str,
 
 
 def _is_about_changed_modules(error: Exception) -> bool:
-    return type(error).__name__ == "TraceContextError"
+    """Whether nnx refused to change a module, or to take one apart for a transformation of its."""
+    return type(error).__name__ == "TraceContextError" or (
+        isinstance(error, ValueError) and "different trace level" in str(error)
+    )
 
 
 def _traced_once(
@@ -120,7 +124,8 @@ def _trace_both_ways(
     """Trace a function that Python steers by flags, once for each value of each."""
     try:
         try:
-            return _traced_once(_call.deciding_by_flags(fn, flags), specs, keywords)
+            with _copies.unharmed(fn):
+                return _traced_once(_call.deciding_by_flags(fn, flags), specs, keywords)
         except Exception as error:
             fresh = _copies.on_fresh_modules(fn) if _is_about_changed_modules(error) else None
             if fresh is None:

@@ -27,14 +27,21 @@ from .accuracy import (
     bodies,
     check,
     export,
+    extensions,
     frames_of,
     jax_forms,
     libraries,
+    library_transforms,
     metadata,
     plain,
+    python_forms,
+    transforms,
 )
 
-MODULES = (plain, jax_forms, libraries, bodies)
+MODULES = (
+    *(plain, python_forms, jax_forms, transforms, bodies),
+    *(libraries, library_transforms, extensions),
+)
 
 NET = """\
 import jax
@@ -71,7 +78,7 @@ if __name__ == "__main__":
 
 def test_there_are_samples_of_every_kind() -> None:
     assert {build.__module__ for build in accuracy.SAMPLES} == {m.__name__ for m in MODULES}
-    assert len(accuracy.SAMPLES) > 90
+    assert len(accuracy.SAMPLES) >= 120
 
 
 @pytest.mark.parametrize("build", accuracy.SAMPLES, ids=lambda build: build.__name__)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx
 import pytest
 
@@ -11,10 +9,10 @@ import jax2onnx
 from jax2onnx import _core
 
 from . import bench
+from .accuracy import LEVELS, nodes_of
 from .cases import Case, Limit, all_cases, all_limits
 
 CASES = all_cases()
-LEVELS = ("minimal", "full", "indexed")
 
 #: Primitives that the JAX at hand has under another name or not at all, or that no case can have.
 ELSEWHERE = {
@@ -69,19 +67,9 @@ def test_the_graph_is_the_same_at_every_level(case: Case) -> None:
 def strip(model: onnx.ModelProto) -> None:
     """Take away what provenance adds."""
     del model.metadata_props[:]
-    for tensor in model.graph.initializer:
-        del tensor.metadata_props[:]
-    for node in nodes_of(model):
-        del node.metadata_props[:]
-
-
-def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Every node, of bodies and functions too."""
-    graphs = [model.graph, *model.functions]
-    while graphs:
-        for node in graphs.pop().node:
-            yield node
-            graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+    graph = model.graph
+    for entry in (*graph.initializer, *graph.input, *graph.output, *nodes_of(model)):
+        del entry.metadata_props[:]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.covers], ids=repr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import jax2onnx
 from jax2onnx import onnx_function
 
 from . import bench, mystery
-from .accuracy import metadata
+from .accuracy import metadata, nodes_of
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
 
@@ -86,14 +86,6 @@ def converted(fn: Any, inputs: list[Any], **options: Any) -> onnx.ModelProto:
     names = [node.name for node in nodes_of(model)]
     assert len(set(names)) == len(names), "a name is given twice"
     return model
-
-
-def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    graphs = [model.graph, *model.functions]
-    while graphs:
-        for node in graphs.pop().node:
-            yield node
-            graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
 
 
 def calls(model: onnx.ModelProto) -> list[str]:

@@ -2,35 +2,69 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import re
+
 import numpy as np
 import onnx
 import pytest
 
 from . import bench
+from .accuracy import frames_of, metadata, nodes_of, places_of
+from .models import networks
 from .models.networks import NETWORKS
 
 
-def all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    bodies = [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
-    return list(graph.node) + [node for body in bodies for node in all_nodes(body)]
+@functools.cache
+def exported(name: str) -> tuple[networks.Built, onnx.ModelProto]:
+    """A network, and its model with all there is to know."""
+    fn, inputs = NETWORKS[name]()
+    model = bench.convert(fn, inputs, provenance="full", provenance_paths="absolute")
+    return (fn, inputs), model
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_is_exported_whole(name: str) -> None:
-    fn, inputs = NETWORKS[name]()
+    (fn, inputs), model = exported(name)
     want = bench.expected(fn, inputs)
-    model = bench.convert(fn, inputs, provenance="full")
     found = bench.run(model, inputs)
     assert len(found) == len(want)
     for one_found, one_want in zip(found, want, strict=True):
         bench.assert_same(one_found, one_want, rtol=2e-4, atol=2e-5)
-    nodes = all_nodes(model.graph)
+    nodes = nodes_of(model)
     assert len({node.name for node in nodes}) == len(nodes)
-    for node in nodes:
-        origin = {entry.key: entry.value for entry in node.metadata_props}
-        assert origin["pkg.jax2onnx.callsite"], node.name
-        # The line of the export, in the bench, asked for nothing.
-        assert "(convert)" not in origin["pkg.jax2onnx.jax_traceback"], node.name
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_line_of_a_network_is_one_that_was_written_for_it(name: str) -> None:
+    """A call site is a line of the networks' own file, or of the library whose module is exported.
+
+    No node has the line of the export, nor any of a test, on its whole call path.
+    """
+    _, model = exported(name)
+    places = written_lines(networks.__file__)
+    for node in nodes_of(model):
+        callsite, frames = metadata(node)["callsite"], frames_of(node)
+        file = next(f for f, line, function in frames if f"{function}:{line}" == callsite)
+        ours = [frame for frame in frames if frame[0].startswith(TESTS)]
+        assert all(frame[0] == networks.__file__ for frame in ours), node.name
+        assert (file == networks.__file__) == bool(ours), node.name
+        for other in [callsite, *metadata(node).get("fused_from", "").splitlines()]:
+            assert not ours or other in places, f"{node.name} of {other}"
+        # What has no line of ours is exported as it is: a module of a library, by its own lines.
+        assert ours or IS_LIBRARY.search(file), f"{node.name} of {file}"
+
+
+TESTS = os.path.dirname(__file__)
+IS_LIBRARY = re.compile(r"[/\\]site-packages[/\\](flax|equinox|haiku)[/\\]")
+
+
+def written_lines(file: str) -> set[str]:
+    """Every `function:line` that a file has."""
+    with open(file, encoding="utf-8") as source:
+        text = source.read()
+    return {f"{name}:{line}" for name, line in places_of(compile(text, file, "exec"))}
 
 
 @pytest.mark.parametrize("size", [1, 4])

@@ -332,3 +332,56 @@ def test_threads_name_their_own_modules() -> None:
     for thread in threads:
         thread.join()
     assert found == {name: {"Holder", "Holder/inner"} for name in nets}
+
+
+class Remat(nnx.Module):
+    def __init__(self, seed: int = 0) -> None:
+        self.linear = nnx.Linear(8, 8, rngs=nnx.Rngs(seed))
+
+    @nnx.remat
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return jnp.cos(self.linear(x))
+
+
+@nnx.scan(in_axes=(nnx.Carry, 0), out_axes=nnx.Carry)
+def through(x: jax.Array, layer: nnx.Linear) -> jax.Array:
+    return jnp.sin(layer(x))
+
+
+@nnx.vmap(in_axes=(None, 0))
+def mapped(layer: nnx.Linear, x: jax.Array) -> jax.Array:
+    return layer(x)
+
+
+def scanned() -> Any:
+    make = nnx.vmap(lambda key: nnx.Linear(8, 8, rngs=nnx.Rngs(key)))
+    layers = make(jax.random.split(jax.random.key(0), 3))
+    return lambda x: through(x, layers)
+
+
+def mapped_linear() -> Any:
+    layer = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
+    return lambda x: mapped(layer, x)
+
+
+@pytest.mark.parametrize("build", [Remat, scanned, mapped_linear])
+def test_the_transformations_of_nnx_are_traced_and_harm_no_module(build: Any) -> None:
+    """nnx refuses modules of an outer trace, and empties one that it cannot write back."""
+    fn = build()
+    wanted = np.asarray(fn(jnp.asarray(X)))
+    (found,) = run(convert(fn, (X,)), (X,))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(np.asarray(fn(jnp.asarray(X))), wanted)
+
+
+def test_a_failed_export_harms_no_module() -> None:
+    net = Remat()
+
+    def fn(x: jax.Array) -> jax.Array:
+        net(x)
+        raise RuntimeError("of the user")
+
+    before = list(vars(net))
+    with pytest.raises(RuntimeError):
+        to_onnx(fn, [X])
+    assert list(vars(net)) == before

@@ -58,6 +58,7 @@ pub fn convert(
         Error::Lowering { error: failure.error, report }
     })?;
     passes::optimize(&mut model, passes);
+    model.assign_value_origins();
     onnx::names::assign_names(&mut model);
     onnx::check::check(&model)?;
     Ok(model)
@@ -113,8 +114,7 @@ pub fn annotate<'a>(
     let mut renderer = Renderer::new(&model.provenance, level, paths, &rendering.export_stack);
     let mut metadata = Metadata::default();
     if level != Level::Off {
-        for node in model.graphs().into_iter().flat_map(|graph| &graph.nodes) {
-            let origin = model.origin_of(node);
+        for origin in model.origins() {
             metadata.entry(origin).or_insert_with(|| renderer.node(origin));
         }
     }
@@ -126,6 +126,9 @@ pub fn annotate<'a>(
         text
     });
     let mut model = Cow::Borrowed(model);
+    if level != Level::Off {
+        write_paths(model.to_mut());
+    }
     if !added.is_empty() {
         model.to_mut().metadata.extend(added);
     }
@@ -158,6 +161,16 @@ fn source_map(
         more: &[],
     };
     draft.finish()
+}
+
+/// Says of each weight, input and output where it stands in what the function holds, takes or gives.
+fn write_paths(model: &mut onnx::Model) {
+    for id in model.values.ids() {
+        let value = &mut model.values[id];
+        if !value.paths.is_empty() {
+            value.metadata.push((keys::PATH.into(), value.paths.join("\n")));
+        }
+    }
 }
 
 fn report(error: &LoweringError, table: &Table, source: &dyn Fn(&str) -> Option<String>) -> String {

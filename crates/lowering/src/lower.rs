@@ -20,6 +20,10 @@ pub struct Options {
     pub input_names: Vec<String>,
     /// The names of the first outputs, in place of `out_0`, `out_1`, ….
     pub output_names: Vec<String>,
+    /// Where the first inputs stand in the arguments; the rest stand where their names say.
+    pub input_paths: Vec<String>,
+    /// Where the first outputs stand in the result; the rest stand where their names say.
+    pub output_paths: Vec<String>,
 }
 
 /// A refusal, with the table that its site refers to.
@@ -78,13 +82,12 @@ fn lower_main<'g>(
         Stop::Inside(error) => error,
     };
     let ctx = Ctx::new(builder, PLUGINS, place.stack);
-    let inputs =
-        inputs(&ctx, program, &options.input_names).map_err(|why| at_definition(why.into()))?;
+    let inputs = inputs(&ctx, program, options).map_err(|why| at_definition(why.into()))?;
     let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(at_definition)?;
 
     // The nodes that only name an output belong to the function as a whole.
     let entered = builder.enter_plugin(place, &"output".into());
-    let outputs = outputs(builder, &inputs, results, &options.output_names);
+    let outputs = outputs(builder, &inputs, results, options);
     builder.leave(entered);
     Ok((inputs, outputs))
 }
@@ -92,9 +95,10 @@ fn lower_main<'g>(
 fn inputs<'g>(
     ctx: &Ctx<'g>,
     program: &Program,
-    given: &[String],
+    options: &Options,
 ) -> Result<Vec<Expr<'g>>, Refused> {
     let main = &program.main;
+    let given = &options.input_names;
     let names = (0..main.inputs.len()).map(|i| match (given.get(i), main.input_names.get(i)) {
         (Some(name), _) => name.clone(),
         (_, Some(name)) if !name.is_empty() => name.to_string(),
@@ -113,10 +117,16 @@ fn inputs<'g>(
             }
         }
     }
-    names
-        .zip(&main.inputs)
-        .map(|(name, &var)| Ok(ctx.builder.input(&name, ctx.ty(main.aval(var))?)))
-        .collect()
+    let mut inputs = Vec::new();
+    for (i, (name, &var)) in names.zip(&main.inputs).enumerate() {
+        let input = ctx.builder.input(&name, ctx.ty(main.aval(var))?);
+        ctx.builder.set_path(input.id, options.input_paths.get(i).unwrap_or(&name));
+        if let Some(definition) = main.place.stack {
+            ctx.builder.set_line(input.id, definition);
+        }
+        inputs.push(input);
+    }
+    Ok(inputs)
 }
 
 /// An output must be a value of its own: what is an input, a constant or already an output is
@@ -125,7 +135,7 @@ fn outputs<'g>(
     builder: &'g Builder,
     inputs: &[Expr<'g>],
     results: Vec<Expr<'g>>,
-    names: &[String],
+    options: &Options,
 ) -> Vec<Expr<'g>> {
     let mut taken: Vec<onnx::ValueId> = inputs.iter().map(|input| input.id).collect();
     let mut outputs = Vec::new();
@@ -133,8 +143,9 @@ fn outputs<'g>(
         let is_taken = taken.contains(&result.id) || result.tensor().is_some();
         let output = if is_taken { result.identity() } else { result };
         taken.push(output.id);
-        let name = names.get(i).cloned().unwrap_or_else(|| format!("out_{i}"));
+        let name = options.output_names.get(i).cloned().unwrap_or_else(|| format!("out_{i}"));
         builder.set_name(output.id, &name);
+        builder.set_path(output.id, options.output_paths.get(i).unwrap_or(&name));
         outputs.push(output);
     }
     outputs

@@ -20,6 +20,7 @@ use provenance::{
     Emitter, EmitterId, EmitterKind, Origin, OriginId, ScopeId, Site, SiteId, StackId, Table,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::smallvec;
 
 use crate::check::type_of;
 use crate::dtype::DType;
@@ -145,6 +146,7 @@ impl Builder {
             return Expr { builder: self, id };
         }
         let id = state.values.add(Value {
+            paths: name.iter().cloned().collect(),
             name,
             ty: Some(type_of(&tensor)),
             tensor: Some(Arc::new(tensor.clone())),
@@ -164,9 +166,14 @@ impl Builder {
         if let Some(&id) = state.weights.get(&key) {
             return Expr { builder: self, id };
         }
-        let value =
-            Value { name, ty: Some(ty), tensor: Some(Arc::new(tensor)), ..Value::default() };
-        let id = state.values.add(Value { is_weight: true, ..value });
+        let id = state.values.add(Value {
+            paths: name.iter().cloned().collect(),
+            name,
+            ty: Some(ty),
+            tensor: Some(Arc::new(tensor)),
+            is_weight: true,
+            ..Value::default()
+        });
         state.weights.insert(key, id);
         Expr { builder: self, id }
     }
@@ -358,6 +365,19 @@ impl Builder {
     /// Names a value, for the outputs of the graph.
     pub fn set_name(&self, id: ValueId, name: &str) {
         self.state.borrow_mut().values[id].name = Some(name.into());
+    }
+
+    /// Says where a value stands in the arguments or in the result.
+    pub fn set_path(&self, id: ValueId, path: &str) {
+        self.state.borrow_mut().values[id].paths = smallvec![path.into()];
+    }
+
+    /// Says which line an input comes from.
+    pub fn set_line(&self, id: ValueId, stack: StackId) {
+        let mut state = self.state.borrow_mut();
+        let site = state.table.site(Site { stack: Some(stack), scope: None, emitter: None });
+        let origin = state.table.origin(Origin::of(site));
+        state.values[id].origin = Some(origin);
     }
 
     fn value(&self, value: Value) -> Expr<'_> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use provenance::{OriginId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use crate::model::{Graph, Model, Node, Note};
 use crate::tensor::Tensor;
@@ -193,7 +194,9 @@ impl<'m> Edit<'m> {
             tensor: Some(tensor.into()),
             is_weight,
             origin: Some(origin),
+            paths: self.paths_of_operands(index),
             name: self.derived_name(index),
+            ..Value::default()
         };
         let constant = self.values.add(value);
         self.renamed.insert(result, constant);
@@ -209,6 +212,15 @@ impl<'m> Edit<'m> {
         let mut named = operands.filter_map(|value| value.name.as_ref());
         let name = named.next().filter(|name| named.all(|other| other == *name))?;
         Some(format!("{name}/{}", node.op).into())
+    }
+
+    /// Which parameters a constant is computed of.
+    fn paths_of_operands(&self, index: usize) -> SmallVec<[Arc<str>; 1]> {
+        let mut paths = SmallVec::new();
+        for &id in self.graph.nodes[index].inputs.iter().flatten() {
+            add_paths(&mut paths, &self.values[self.current(id)].paths);
+        }
+        paths
     }
 
     /// Makes a node read what the producer of one of its operands reads, and take over that
@@ -233,7 +245,9 @@ impl<'m> Edit<'m> {
     pub fn share_constant(&mut self, kept: ValueId, dropped: ValueId) {
         let name = self.values[dropped].name.clone();
         let origin = self.values[dropped].origin;
+        let paths = self.values[dropped].paths.clone();
         let kept_value = &mut self.values[kept];
+        add_paths(&mut kept_value.paths, &paths);
         kept_value.name = kept_value.name.take().or(name);
         kept_value.origin = match (kept_value.origin, origin) {
             (Some(a), Some(b)) => Some(self.table.absorb(a, b)),
@@ -301,6 +315,7 @@ impl<'m> Edit<'m> {
         }
         self.graph.outputs[position] = to;
         self.values[to].name = self.values[result].name.take();
+        self.values[to].paths = std::mem::take(&mut self.values[result].paths);
         true
     }
 
@@ -370,6 +385,15 @@ pub(crate) fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
         body.nodes.iter_mut().for_each(|node| rename(node, renamed));
         for id in &mut body.outputs {
             *id = resolve(renamed, *id);
+        }
+    }
+}
+
+/// Adds the paths that are not there yet, in their order.
+fn add_paths(paths: &mut SmallVec<[Arc<str>; 1]>, others: &[Arc<str>]) {
+    for path in others {
+        if !paths.contains(path) {
+            paths.push(path.clone());
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod strip;
 pub mod tensor;
 pub mod text;
 pub mod value;
+mod value_origins;
 
 pub use attr::Attr;
 pub use build::{Builder, Problem, Size, SizeOp};

@@ -101,7 +101,7 @@ impl Model {
         node.origin
     }
 
-    /// The origin of an initializer that stands for folded equations.
+    /// The origin of an initializer, of an input or of an output.
     pub fn origin_of_value(&self, value: ValueId) -> Option<OriginId> {
         self.values[value].origin
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provenance::{Emitter, EmitterKind, ScopeKind, Table};
+use provenance::{Emitter, EmitterKind, Scope, ScopeKind, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::attr::Attr;
@@ -94,20 +94,33 @@ fn name_nodes(graph: &mut Graph, function: &str, table: &Table, names: &mut Uniq
     }
 }
 
+/// What `grad` computes backward stands in a scope of this name. It has the module path of what is
+/// computed forward, and would be told apart by a number only.
+const BACKWARD: &str = "backward";
+
+/// What a node's name shows of an entry of a name stack: names, and which pass of `grad` it is.
+fn shown_scope(scope: &Scope) -> Option<&str> {
+    match (scope.kind, &*scope.name) {
+        (ScopeKind::Name, name) => Some(name),
+        (ScopeKind::Transform, "transpose") => Some(BACKWARD),
+        (ScopeKind::Transform, _) => None,
+    }
+}
+
 /// `Transformer/blocks.3/attn/dot_general`
 fn speaking_name(table: &Table, function: &str, node: &Node) -> String {
     let site = table.get_site(table.get_origin(node.origin).primary);
     let scopes = site.scope.map_or_else(Vec::new, |scope| table.scope_path(scope));
     let scopes = scopes.into_iter().rev().map(|id| table.get_scope(id));
-    let named = scopes.filter(|scope| scope.kind == ScopeKind::Name && !scope.name.is_empty());
     let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
     let primitive = plugin.map_or(&*node.op, |plugin| match table.get_emitter(plugin) {
         Emitter { kind: EmitterKind::Plugin, name, .. } if node.domain.is_empty() => name,
         _ => &node.op,
     });
     let mut parts: Vec<&str> = vec![function];
-    parts.extend(named.map(|scope| &*scope.name));
+    parts.extend(scopes.filter_map(shown_scope));
     parts.retain(|part| !part.is_empty());
+    parts.dedup_by(|part, before| *part == BACKWARD && *before == BACKWARD);
     parts.push(primitive);
     // A constant of a function is called as one that is an initializer: after who reads it.
     let is_constant = node.domain.is_empty() && &*node.op == "Constant";

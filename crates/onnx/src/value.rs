@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use provenance::OriginId;
+use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::tensor::Tensor;
@@ -97,8 +98,16 @@ pub struct Value {
     /// Whether the contents are an array of the user's program, or computed from one, and not just
     /// a number of a formula.
     pub is_weight: bool,
-    /// Which equations a folded initializer stands for.
+    /// Where it stands in what the user's function holds, takes or gives: `blocks.0.kernel`, `out_0`.
+    /// What a pass computed of several weights has the path of each.
+    pub paths: SmallVec<[Arc<str>; 1]>,
+    /// Which equations a folded initializer stands for; see [`Model::assign_value_origins`] for the
+    /// rest.
+    ///
+    /// [`Model::assign_value_origins`]: crate::Model::assign_value_origins
     pub(crate) origin: Option<OriginId>,
+    /// Metadata that was read from a file; what we build has none until it is rendered.
+    pub metadata: Vec<(String, String)>,
 }
 
 /// Every value of a model.

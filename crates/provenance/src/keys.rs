@@ -5,6 +5,8 @@ pub const PLUGIN: &str = "pkg.jax2onnx.plugin";
 pub const STACKTRACE: &str = "pkg.jax2onnx.stacktrace";
 pub const JAX_TRACEBACK: &str = "pkg.jax2onnx.jax_traceback";
 pub const FUSED_FROM: &str = "pkg.jax2onnx.fused_from";
+/// On a weight, an input or an output: its path in what the function holds, takes or gives.
+pub const PATH: &str = "pkg.jax2onnx.path";
 pub const ORIGIN: &str = "pkg.jax2onnx.origin";
 /// On the model: the table that [`ORIGIN`] points into.
 pub const PROVENANCE: &str = "pkg.jax2onnx.provenance";

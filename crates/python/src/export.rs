@@ -47,7 +47,8 @@ impl From<TierRules> for Tiers {
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
-    definition = None, input_names = Vec::new(), output_names = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
+    definition = None, input_names = Vec::new(), output_names = Vec::new(), input_paths = Vec::new(),
+    output_paths = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
     plugins = None, norms = true, explain = None, source_map = None, embed_sources = false,
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
@@ -62,6 +63,8 @@ pub(crate) fn export<'py>(
     definition: Option<(String, u32, String)>,
     input_names: Vec<String>,
     output_names: Vec<String>,
+    input_paths: Vec<String>,
+    output_paths: Vec<String>,
     output_path: Option<PathBuf>,
     external_threshold: usize,
     names: Option<Bound<'py, PyDict>>,
@@ -78,7 +81,8 @@ pub(crate) fn export<'py>(
         export_stack: export_stack.into_iter().map(export_frame).collect(),
         packages: tiers.internal.clone(),
     };
-    let options = Options { model_name, opset, input_names, output_names };
+    let options =
+        Options { model_name, opset, input_names, output_names, input_paths, output_paths };
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, tiers, names, definition, plugins)?;
         let passes = PassOptions { norms };

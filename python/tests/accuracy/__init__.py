@@ -6,7 +6,9 @@ for operations ends in a tag with their primitives::
     return jnp.sin(x) * 2.0  # <- sin mul
 
 Each primitive of a tag must have a node of that line, `mul:2` exactly two of them; `*` stands for
-whatever else JAX makes of the line. A node may come from a tagged line only.
+whatever else JAX makes of the line. `sin{jnp.sin(x)}` says which expression asks for it, in one
+line and without comments. A plugin written in Python is named by its class. A node may come from a
+tagged line only.
 """
 
 from __future__ import annotations
@@ -25,11 +27,16 @@ import onnx
 import jax2onnx
 from jax2onnx import _core
 
+from .index import Index
+
 Sample = Callable[[], tuple[Callable[..., Any], Sequence[Any]]]
 
 SAMPLES: list[Sample] = []
 
-_TAG = re.compile(r"# <- (?P<primitives>[\w:* -]+)$")
+LEVELS = ("minimal", "full", "indexed")
+
+_TAG = re.compile(r"# <- (?P<primitives>.+)$")
+_WORD = re.compile(r"(?P<name>[\w*-]+)(:(?P<count>\d+))?(\{(?P<expression>[^{}]*)\})? ?")
 _FRAME = re.compile(r"(?P<file>.*):(?P<line>\d+) \((?P<function>.*)\)")
 _PRIMITIVES = {plugin.name: plugin.primitive for plugin in _core.plugins()}
 
@@ -45,13 +52,19 @@ class Tag:
     """What a line says it asks for."""
 
     primitives: dict[str, int | None]
+    expressions: dict[str, str]
     open: bool
 
     @classmethod
     def parse(cls, text: str) -> Tag:
-        words = [word.partition(":") for word in text.split()]
-        named = {name: int(count) if count else None for name, _, count in words if name != "*"}
-        return cls(named, open=any(name == "*" for name, _, _ in words))
+        words = list(_WORD.finditer(text))
+        assert "".join(word[0] for word in words) == text, f"no tag: {text}"
+        named = [word for word in words if word["name"] != "*"]
+        return cls(
+            {word["name"]: int(word["count"]) if word["count"] else None for word in named},
+            {word["name"]: word["expression"] for word in named if word["expression"]},
+            open=len(named) < len(words),
+        )
 
     def complaints(self, found: Counter[str]) -> Iterator[str]:
         for name, count in self.primitives.items():
@@ -79,7 +92,7 @@ class Source:
         lines = enumerate(self.text.splitlines(), self.first)
         found = ((number, _TAG.search(line)) for number, line in lines)
         self.tags = {number: Tag.parse(tag["primitives"]) for number, tag in found if tag}
-        self.places = set(_places(compile(self.whole or self.text, self.file, "exec")))
+        self.places = set(places_of(compile(self.whole or self.text, self.file, "exec")))
         assert self.tags, "no tag in the sample"
 
     @classmethod
@@ -92,14 +105,14 @@ class Source:
         return cls(file, "".join(lines), first, inspect.getsource(module))
 
 
-def _places(code: CodeType) -> Iterator[tuple[str, int]]:
+def places_of(code: CodeType) -> Iterator[tuple[str, int]]:
     """Every qualified name with each of its lines."""
     for *_, line in code.co_lines():
         if line:
             yield code.co_qualname, line
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _places(constant)
+            yield from places_of(constant)
 
 
 def metadata(node: onnx.NodeProto) -> dict[str, str]:
@@ -107,13 +120,18 @@ def metadata(node: onnx.NodeProto) -> dict[str, str]:
     return {prop.key.removeprefix("pkg.jax2onnx."): prop.value for prop in node.metadata_props}
 
 
-def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def all_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
     """The nodes of a graph and of all bodies in it."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 yield from all_nodes(attribute.g)
+
+
+def nodes_of(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """Every node of a model, those of bodies and functions too."""
+    return [node for graph in (model.graph, *model.functions) for node in all_nodes(graph)]
 
 
 def primitive_of(node: onnx.NodeProto) -> str:
@@ -132,15 +150,49 @@ def frames_of(node: onnx.NodeProto) -> list[tuple[str, int, str]]:
     return frames
 
 
-def export(fn: Callable[..., Any], inputs: Sequence[Any]) -> onnx.ModelProto:
+def export(fn: Callable[..., Any], inputs: Sequence[Any], level: str = "full") -> onnx.ModelProto:
     """Export with all there is to know, and files by their whole path."""
-    return jax2onnx.to_onnx(fn, inputs, provenance="full", provenance_paths="absolute")
+    return jax2onnx.to_onnx(fn, inputs, provenance=level, provenance_paths="absolute")
 
 
 def check_sample(build: Sample) -> None:
-    """Export a sample, and compare every node with the tags of its source."""
+    """Export a sample at every level, and compare every node with the tags of its source."""
     fn, inputs = build()
-    check(export(fn, inputs), [Source.of(build)])
+    source = Source.of(build)
+    minimal, full, indexed = (export(fn, inputs, level) for level in LEVELS)
+    check(full, [source])
+    check_levels(minimal, full, indexed)
+    check_expressions(indexed, source)
+
+
+def check_levels(minimal: onnx.ModelProto, full: onnx.ModelProto, indexed: onnx.ModelProto) -> None:
+    """Fail unless every level says the same of every node, the table of `indexed` included."""
+    index = Index.of(indexed)
+    models = [nodes_of(model) for model in (minimal, full, indexed)]
+    for short, long, numbered in zip(*models, strict=True):
+        said = metadata(short)
+        for node in (long, numbered):
+            assert said == {key: metadata(node)[key] for key in said}, node.name
+        origin = index.origin(int(metadata(numbered)["origin"]))
+        assert [(f.file, f.line, f.function) for f in origin.frames] == frames_of(long)
+        assert origin.callsite.name == said["callsite"]
+        others = {place.callsite.name for place in origin.absorbed} - {said["callsite"]}
+        assert others == set(said.get("fused_from", "").splitlines())
+
+
+def check_expressions(indexed: onnx.ModelProto, source: Source) -> None:
+    """Fail unless the columns of each call site are those of the expression that its tag names."""
+    index = Index.of(indexed)
+    for node in nodes_of(indexed):
+        origin = index.origin(int(metadata(node)["origin"]))
+        primitive = primitive_of(node)
+        for place in (origin, *origin.absorbed):
+            callsite = place.callsite
+            tag = source.tags.get(callsite.line)
+            wanted = tag.expressions.get(primitive) if tag is not None else None
+            if wanted is not None:
+                found = callsite.text(source.whole)
+                assert found == wanted, f"`{primitive}` of line {callsite.line} is of `{found}`"
 
 
 def check(model: onnx.ModelProto, sources: Sequence[Source]) -> None:
@@ -152,7 +204,7 @@ def check(model: onnx.ModelProto, sources: Sequence[Source]) -> None:
         f"{name}:{line}": (source.file, line) for source in sources for name, line in source.places
     }
     wrong = []
-    nodes = list(all_nodes(model.graph))
+    nodes = nodes_of(model)
     for node in nodes:
         callsite, primitive = metadata(node).get("callsite", "nothing"), primitive_of(node)
         place = places.get(callsite)
@@ -160,6 +212,8 @@ def check(model: onnx.ModelProto, sources: Sequence[Source]) -> None:
             wrong.append(f"{callsite}: `{primitive}` is not asked for there")
             continue
         found[place][primitive] += 1
+        if any(file == __file__ for file, *_ in frames_of(node)):
+            wrong.append(f"{callsite}: the line of the export is in the traceback")
         if (*place, callsite.rpartition(":")[0]) not in frames_of(node):
             wrong.append(f"{callsite}: not in the traceback of `{primitive}`")
         for other in metadata(node).get("fused_from", "").splitlines():

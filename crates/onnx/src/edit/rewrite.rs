@@ -4,7 +4,7 @@ use provenance::OriginId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Edit, for_each_read, rename, resolve};
+use super::{Edit, add_paths, for_each_read, rename, resolve};
 use crate::attr::Attr;
 use crate::build::COMPOSITE;
 use crate::model::{Graph, Node, Note};
@@ -169,6 +169,8 @@ impl Edit<'_> {
     ) -> ValueId {
         let origin = self.joined_origin(index, fused);
         let sources = from.iter().map(|&id| &self.values[id]);
+        let mut paths = SmallVec::new();
+        sources.clone().for_each(|source| add_paths(&mut paths, &source.paths));
         let is_weight = sources.clone().any(|source| source.is_weight);
         let same = |source: &Value| {
             source.tensor.as_ref().is_some_and(|other| other.data.as_ptr() == tensor.data.as_ptr())
@@ -181,6 +183,8 @@ impl Edit<'_> {
             origin: Some(origin),
             name,
             is_weight,
+            paths,
+            ..Value::default()
         })
     }
 

@@ -101,6 +101,7 @@ struct Reader<'a, 'f> {
 struct Names {
     values: FxHashMap<String, ValueId>,
     types: FxHashMap<String, Type>,
+    metadata: FxHashMap<String, Vec<(String, String)>>,
 }
 
 impl<'a, 'f> Reader<'a, 'f> {
@@ -216,6 +217,7 @@ impl<'a, 'f> Reader<'a, 'f> {
 
     fn initializer(&mut self, graph: &str, proto: TensorProto) -> Result<(), ReadError> {
         let name = proto.name.clone().unwrap_or_default();
+        let metadata = pairs(proto.metadata_props.clone());
         let tensor = self.tensor(proto)?;
         let scope = self.scopes.last().and_then(|names| names.values.get(&name));
         let id = match scope {
@@ -226,6 +228,9 @@ impl<'a, 'f> Reader<'a, 'f> {
         let value = &mut self.values[id];
         value.ty.get_or_insert_with(|| type_of(&tensor));
         value.tensor = Some(tensor.into());
+        if !metadata.is_empty() {
+            value.metadata = metadata;
+        }
         Ok(())
     }
 
@@ -360,6 +365,11 @@ impl<'a, 'f> Reader<'a, 'f> {
 
     fn types(&mut self, names: &mut Names, infos: &[ValueInfoProto]) -> Result<(), ReadError> {
         for info in infos {
+            if let Some(name) = &info.name
+                && !info.metadata_props.is_empty()
+            {
+                names.metadata.insert(name.clone(), pairs(info.metadata_props.clone()));
+            }
             if let (Some(name), Some(ty)) = (&info.name, &info.r#type)
                 && let Some(ty) = self.ty(name, ty)?
             {
@@ -401,8 +411,13 @@ impl<'a, 'f> Reader<'a, 'f> {
     fn define(&mut self, graph: &str, name: String) -> Result<ValueId, ReadError> {
         let scope = self.scopes.last_mut();
         let ty = scope.as_ref().and_then(|names| names.types.get(&name).cloned());
-        let id =
-            self.values.add(Value { name: Some(name.as_str().into()), ty, ..Value::default() });
+        let metadata = scope.as_ref().and_then(|names| names.metadata.get(&name).cloned());
+        let id = self.values.add(Value {
+            name: Some(name.as_str().into()),
+            ty,
+            metadata: metadata.unwrap_or_default(),
+            ..Value::default()
+        });
         if name != OMITTED
             && let Some(names) = scope
             && let Some(_) = names.values.insert(name.clone(), id)

@@ -123,6 +123,11 @@ pub(crate) fn model_proto(
 ) -> Result<ModelProto, WriteError> {
     let mut writer = Writer { model, render };
     let mut graph = writer.graph(&model.graph)?;
+    let ends = model.graph.inputs.iter().chain(&model.graph.outputs);
+    for (proto, &id) in graph.input.iter_mut().chain(&mut graph.output).zip(ends) {
+        let value = &model.values[id];
+        proto.metadata_props = writer.metadata(&value.metadata, value.origin);
+    }
     graph.initializer = writer.initializers(layout)?;
     let functions = model.functions.iter().map(|function| writer.function(function));
     Ok(ModelProto {
@@ -158,9 +163,7 @@ impl Writer<'_, '_> {
             let placed = layout.as_mut().and_then(|layout| layout.place(tensor));
             let mut proto = tensor_proto(tensor, &name, placed)?;
             proto.name = Some(name);
-            if let Some(origin) = value.origin {
-                proto.metadata_props = rendered((self.render)(origin));
-            }
+            proto.metadata_props = self.metadata(&value.metadata, value.origin);
             initializers.push(proto);
         }
         Ok(initializers)
@@ -233,11 +236,21 @@ impl Writer<'_, '_> {
         for (name, attr) in &node.attrs {
             proto.attribute.push(self.attribute(name, attr)?);
         }
-        let fresh = rendered((self.render)(node.origin));
-        proto.metadata_props = properties(&node.metadata);
-        proto.metadata_props.retain(|old| !fresh.iter().any(|new| new.key == old.key));
-        proto.metadata_props.extend(fresh);
+        proto.metadata_props = self.metadata(&node.metadata, Some(node.origin));
         Ok(proto)
+    }
+
+    /// What was there before, and what is rendered of the origin in its place.
+    fn metadata(
+        &mut self,
+        old: &[(String, String)],
+        origin: Option<OriginId>,
+    ) -> Vec<StringStringEntryProto> {
+        let fresh = rendered(origin.map_or_else(Vec::new, &mut *self.render));
+        let mut entries = properties(old);
+        entries.retain(|old| !fresh.iter().any(|new| new.key == old.key));
+        entries.extend(fresh);
+        entries
     }
 
     fn attribute(&mut self, name: &str, attr: &Attr) -> Result<AttributeProto, WriteError> {
@@ -291,6 +304,7 @@ impl Writer<'_, '_> {
         Ok(ValueInfoProto {
             name: Some(self.name(id)?),
             r#type: value.ty.clone().or_else(of_contents).map(|ty| type_proto(&ty)),
+            metadata_props: properties(&value.metadata),
             ..ValueInfoProto::default()
         })
     }

@@ -5,6 +5,7 @@ use provenance::{Origin, Site};
 
 use super::*;
 use crate::names::assign_names;
+use crate::proto::read;
 use crate::text::parse_graph;
 use crate::value::Value;
 
@@ -88,4 +89,27 @@ fn a_value_without_a_name_is_refused() {
     let model = parse_graph("graph f(x:f32[]) -> (%0)\n%0:f32[] = Neg(x)").unwrap();
     let error = to_bytes(&model, &mut no_metadata).unwrap_err();
     assert_eq!(error.to_string(), "value 1 has no name");
+}
+
+#[test]
+fn metadata_of_values_is_read_as_it_was_written() {
+    let mut model = model(
+        "graph f(x:f32[]) -> (y)
+         w = const f32[]
+         z:f32[] = Add(x, w)
+         y:f32[] = Neg(z)",
+    );
+    let names = ["x", "w", "z", "y"];
+    for id in model.values.ids() {
+        let value = &mut model.values[id];
+        let name = value.name.as_deref().unwrap_or_default();
+        value.metadata = vec![("pkg.k".to_owned(), format!("of {name}"))];
+    }
+    let bytes = to_bytes(&model, &mut no_metadata).unwrap();
+    let again = read(bytes.into()).unwrap();
+    for name in names {
+        let named = |id: &ValueId| again.values[*id].name.as_deref() == Some(name);
+        let id = again.values.ids().find(named).unwrap();
+        assert_eq!(again.values[id].metadata, [("pkg.k".to_owned(), format!("of {name}"))]);
+    }
 }

@@ -1,0 +1,119 @@
+//! Which lines the values of a finished model come from: its weights, inputs and outputs.
+
+use provenance::{Origin, OriginId, Site, Table};
+use rustc_hash::FxHashMap;
+
+use crate::model::{Graph, Model};
+use crate::value::ValueId;
+
+impl Model {
+    /// Gives every initializer and every output an origin.
+    ///
+    /// An output has that of the node which makes it. A constant that stands for folded equations keeps
+    /// theirs. A weight has the lines that read it, the first of them first: that is where the user's
+    /// code captured it. Any other constant is a part of the formula that reads it first.
+    pub fn assign_value_origins(&mut self) {
+        let mut readers: FxHashMap<ValueId, Vec<OriginId>> = FxHashMap::default();
+        note_readers(&self.graph, &mut readers);
+        for id in self.values.ids() {
+            let value = &self.values[id];
+            if value.tensor.is_some()
+                && value.origin.is_none()
+                && let Some(readers) = readers.get(&id)
+            {
+                let is_weight = value.is_weight || !value.paths.is_empty();
+                self.values[id].origin = match is_weight {
+                    true => captured(&mut self.provenance, readers),
+                    false => readers.first().map(|&first| shown(&mut self.provenance, first)),
+                };
+            }
+        }
+        for node in &self.graph.nodes {
+            for id in node.outputs.iter().filter(|id| self.graph.outputs.contains(id)) {
+                self.values[*id].origin = Some(node.origin);
+            }
+        }
+    }
+
+    /// Every origin that is to be rendered: those of nodes, of initializers, of inputs and outputs.
+    pub fn origins(&self) -> impl Iterator<Item = OriginId> + '_ {
+        let nodes = self.graphs().into_iter().flat_map(|graph| &graph.nodes);
+        let values = self.values.ids().filter_map(|id| self.origin_of_value(id));
+        nodes.map(|node| self.origin_of(node)).chain(values)
+    }
+}
+
+/// Who reads what, in the order of the graph; a body reads for itself, and not for its node.
+fn note_readers(graph: &Graph, readers: &mut FxHashMap<ValueId, Vec<OriginId>>) {
+    for node in &graph.nodes {
+        for &id in node.inputs.iter().flatten() {
+            readers.entry(id).or_default().push(node.origin);
+        }
+        for body in node.bodies() {
+            note_readers(body, readers);
+            for &id in &body.outputs {
+                readers.entry(id).or_default().push(node.origin);
+            }
+        }
+    }
+}
+
+/// The lines that read a weight, which no plugin made.
+fn captured(table: &mut Table, readers: &[OriginId]) -> Option<OriginId> {
+    let mut lines = readers.iter().map(|&reader| {
+        let site = table.get_site(table.get_origin(reader).primary);
+        Origin::of(table.site(Site { emitter: None, ..site }))
+    });
+    let first = lines.next()?;
+    let all = lines.fold(first, |all, line| all.absorb(&line));
+    Some(table.origin(all))
+}
+
+/// The place that an origin shows first, alone.
+fn shown(table: &mut Table, origin: OriginId) -> OriginId {
+    let primary = table.get_origin(origin).primary;
+    table.origin(Origin::of(primary))
+}
+
+#[cfg(test)]
+mod tests {
+    use provenance::render::callsite;
+
+    use super::*;
+    use crate::text::parse_graph;
+
+    /// The lines of a value, the one to show first at the front.
+    fn lines(model: &Model, name: &str) -> Vec<String> {
+        let named = |id: &ValueId| model.values[*id].name.as_deref() == Some(name);
+        let id = model.values.ids().find(named).expect("the value is there");
+        let origin = model.provenance.get_origin(model.origin_of_value(id).expect("an origin"));
+        let line = |site| callsite(&model.provenance, site).unwrap_or_default();
+        origin.sites().map(line).collect()
+    }
+
+    #[test]
+    fn a_weight_has_the_lines_that_read_it_and_an_output_the_line_that_makes_it() {
+        let mut model = parse_graph(
+            "graph g(c:bool[], x:f32[2]) -> (y)
+             w = const f32[2]
+             two = const f32[]
+             %0:f32[2] = Mul(x, two)
+             %1:f32[2] = If(c) {else_branch={
+               graph no() -> (%2)
+               %2:f32[2] = Add(%0, w)
+             }, then_branch={
+               graph yes() -> (w)
+             }}
+             y:f32[2] = Mul(%1, w)",
+        )
+        .expect("the graph of a test can be parsed");
+        for id in model.values.ids() {
+            let value = &mut model.values[id];
+            value.is_weight = value.name.as_deref() == Some("w");
+        }
+        model.assign_value_origins();
+        assert_eq!(lines(&model, "w"), ["f:7", "f:5", "f:11"]);
+        assert_eq!(lines(&model, "two"), ["f:4"]);
+        assert_eq!(lines(&model, "y"), ["f:11"]);
+    }
+}
