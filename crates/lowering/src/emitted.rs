@@ -41,7 +41,7 @@ pub(crate) const EMITTED: &[(&str, &[&str])] = &[
     ("cumprod", &["Cast", "Concat", "Mul", "Slice"]),
     ("cumsum", &["Cast", "Concat", "CumSum", "Gather", "Unsqueeze"]),
     ("digamma", &["Add", "And", "Cast", "Cos", "Div", "Equal", "Floor", "Less", "LessOrEqual", "Log", "Mul", "Reciprocal", "Round", "Sin", "Sub", "Where"]),
-    ("div", &["Abs", "Add", "Cast", "Concat", "Div", "Equal", "Gather", "Max", "Mul", "Neg", "Or", "ReduceMean", "Softmax", "Sub", "Unsqueeze", "Where"]),
+    ("div", &["Abs", "Add", "Cast", "Concat", "Div", "Equal", "Gather", "Max", "Mul", "Neg", "Or", "ReduceMean", "Reshape", "Softmax", "Sub", "Transpose", "Unsqueeze", "Where"]),
     ("dot_general", &["Add", "Cast", "Concat", "Equal", "Expand", "Gather", "MatMul", "Mul", "Not", "Reshape", "Sub", "Transpose", "Unsqueeze"]),
     ("dynamic_slice", &["Add", "Cast", "Clip", "Concat", "Gather", "Greater", "Less", "Min", "Relu", "Slice", "Unsqueeze", "Where"]),
     ("dynamic_update_slice", &["Add", "Cast", "Clip", "Concat", "Min", "Mul", "Range", "Relu", "ScatterND", "Squeeze", "Unsqueeze"]),
