@@ -12,6 +12,7 @@ mod eval;
 mod fold_constants;
 mod fold_products;
 mod fuse;
+mod gemm;
 mod hoist_invariants;
 mod inline_composites;
 mod keep_axes;
@@ -140,15 +141,17 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     graph("orient-products", moves::products::run),
     graph("drop-dead", drop_dead::run),
-    graph("sink-moves", moves::sink::run),
-    graph("merge-moves", moves::merge::run),
-    graph("drop-dead", drop_dead::run),
-    graph("make-gemm", fold_products::to_gemm),
-    graph("drop-dead", drop_dead::run),
     graph("fuse-picks", fuse::picks),
     graph("fuse-attention", fuse::attention),
     graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
+    graph("sink-moves", moves::sink::run),
+    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
+    graph("drop-dead", drop_dead::run),
+    graph("fuse-blocks", moves::blocks::run),
+    graph("make-gemm", gemm::run),
+    graph("drop-dead", drop_dead::run),
     graph("fold-constants", fold_constants::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
