@@ -3,12 +3,12 @@
 //! Nothing here hands an origin out, so a pass cannot lose or invent one.
 
 mod rewrite;
+mod uses;
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 
 use provenance::{OriginId, Table};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::model::{Graph, Model, Node, Note};
@@ -16,14 +16,15 @@ use crate::tensor::Tensor;
 use crate::value::{Type, Value, ValueId, Values};
 
 pub use rewrite::Op;
+use uses::Uses;
 
 /// An edit of one graph. Nodes keep their indices until it is finished.
 pub struct Edit<'m> {
     graph: &'m mut Graph,
     values: &'m mut Values,
     table: &'m mut Table,
-    /// The node of this graph that makes a value.
-    producers: FxHashMap<ValueId, usize>,
+    /// Who makes and who reads a value.
+    uses: &'m mut Uses,
     dropped: Vec<bool>,
     /// What stands for the results of dropped nodes.
     renamed: FxHashMap<ValueId, ValueId>,
@@ -33,71 +34,72 @@ pub struct Edit<'m> {
     /// New nodes, each before the node at an index, or at the end where there is none.
     inserted: FxHashMap<usize, Vec<Node>>,
     notes: &'m mut Vec<Note>,
-    reads: OnceCell<FxHashMap<ValueId, rewrite::Reads>>,
     opset: i64,
+    /// Whether a node is other than it was.
+    changed: bool,
 }
 
 impl Model {
     /// Runs `pass` on every graph of the model, bodies after the graph that holds them.
-    /// Returns how many nodes were dropped.
-    pub fn edit(&mut self, pass: &mut dyn FnMut(&mut Edit<'_>)) -> usize {
+    /// Returns whether it changed anything.
+    pub fn edit(&mut self, pass: &mut dyn FnMut(&mut Edit<'_>)) -> bool {
         let own = self.opsets.iter().find(|(domain, _)| domain.is_empty());
         let opset = own.map_or(0, |(_, version)| *version);
         let functions = self.functions.iter_mut().map(|function| &mut function.body);
-        let mut dropped = 0;
+        let mut around = Around {
+            uses: Uses::of_values(self.values.len()),
+            values: &mut self.values,
+            table: &mut self.provenance,
+            notes: &mut self.notes,
+            opset,
+        };
+        let mut changed = false;
         for graph in std::iter::once(&mut self.graph).chain(functions) {
-            dropped += edit_graph(
-                graph,
-                &mut self.values,
-                &mut self.provenance,
-                &mut self.notes,
-                opset,
-                pass,
-            );
+            changed |= edit_graph(graph, &mut around, pass);
         }
-        dropped
+        changed
     }
+}
+
+/// What all graphs of a model have in common.
+struct Around<'m> {
+    values: &'m mut Values,
+    table: &'m mut Table,
+    notes: &'m mut Vec<Note>,
+    uses: Uses,
+    opset: i64,
 }
 
 fn edit_graph(
     graph: &mut Graph,
-    values: &mut Values,
-    table: &mut Table,
-    notes: &mut Vec<Note>,
-    opset: i64,
+    around: &mut Around<'_>,
     pass: &mut dyn FnMut(&mut Edit<'_>),
-) -> usize {
-    let mut edit = Edit::new(graph, values, table, notes, opset);
+) -> bool {
+    let mut edit = Edit::new(graph, around);
     pass(&mut edit);
-    let mut dropped = edit.finish();
+    let mut changed = edit.finish();
+    around.uses.forget();
     for body in graph.nodes.iter_mut().flat_map(Node::bodies_mut) {
-        dropped += edit_graph(body, values, table, notes, opset, pass);
+        changed |= edit_graph(body, around, pass);
     }
-    dropped
+    changed
 }
 
 impl<'m> Edit<'m> {
-    fn new(
-        graph: &'m mut Graph,
-        values: &'m mut Values,
-        table: &'m mut Table,
-        notes: &'m mut Vec<Note>,
-        opset: i64,
-    ) -> Edit<'m> {
-        let producers = graph.nodes.iter().enumerate();
-        let producers = producers.flat_map(|(i, node)| node.outputs.iter().map(move |&id| (id, i)));
+    fn new(graph: &'m mut Graph, around: &'m mut Around<'_>) -> Edit<'m> {
+        around.uses.note_producers(graph);
         Edit {
-            producers: producers.collect(),
             dropped: vec![false; graph.nodes.len()],
+            graph,
+            values: around.values,
+            table: around.table,
+            uses: &mut around.uses,
             renamed: FxHashMap::default(),
             waiting: FxHashMap::default(),
             inserted: FxHashMap::default(),
-            notes,
-            reads: OnceCell::new(),
-            opset,
-            graph,
-            values,
-            table,
+            notes: around.notes,
+            opset: around.opset,
+            changed: false,
         }
     }
 
@@ -127,7 +129,7 @@ impl<'m> Edit<'m> {
 
     /// The node that makes a value, where it is one of this graph.
     pub fn producer(&self, value: ValueId) -> Option<usize> {
-        self.producers.get(&value).copied().filter(|&index| !self.dropped[index])
+        self.uses.producer(value).filter(|&index| !self.dropped[index])
     }
 
     pub fn ty(&self, value: ValueId) -> Option<&Type> {
@@ -258,23 +260,21 @@ impl<'m> Edit<'m> {
 
     /// Drops every node that nothing reads.
     pub fn drop_unread(&mut self) {
-        let mut read: FxHashSet<ValueId> = FxHashSet::default();
-        let live = |id: ValueId, renamed: &FxHashMap<ValueId, ValueId>| resolve(renamed, id);
-        read.extend(self.graph.outputs.iter().map(|&id| live(id, &self.renamed)));
-        let mut keep = |node: &Node, renamed: &FxHashMap<ValueId, ValueId>| {
-            let is_read = node.outputs.iter().any(|id| read.contains(id));
+        let Edit { graph, uses, renamed, .. } = self;
+        uses.unmark();
+        graph.outputs.iter().for_each(|&id| uses.mark(resolve(renamed, id)));
+        let mut keep = |node: &Node| {
+            let is_read = node.outputs.iter().any(|&id| uses.is_marked(id));
             if is_read {
-                for_each_read(node, &mut |id| {
-                    read.insert(live(id, renamed));
-                });
+                for_each_read(node, &mut |id| uses.mark(resolve(renamed, id)));
             }
             is_read
         };
-        for (index, node) in self.graph.nodes.iter().enumerate().rev() {
-            self.dropped[index] = self.dropped[index] || !keep(node, &self.renamed);
+        for (index, node) in graph.nodes.iter().enumerate().rev() {
+            self.dropped[index] = self.dropped[index] || !keep(node);
             if let Some(before) = self.inserted.get_mut(&index) {
                 before.reverse();
-                before.retain(|node| keep(node, &self.renamed));
+                before.retain(&mut keep);
                 before.reverse();
             }
         }
@@ -295,6 +295,7 @@ impl<'m> Edit<'m> {
     fn absorb(&mut self, index: usize, origin: OriginId) {
         let node = &mut self.graph.nodes[index];
         node.origin = self.table.absorb(node.origin, origin);
+        self.changed = true;
     }
 
     fn wait(&mut self, value: ValueId, origin: OriginId) {
@@ -319,9 +320,13 @@ impl<'m> Edit<'m> {
         true
     }
 
-    /// Removes what was dropped and renames what is left.
-    fn finish(self) -> usize {
-        let Edit { graph, table, dropped, renamed, waiting, mut inserted, .. } = self;
+    /// Removes what was dropped and renames what is left. Says whether anything changed.
+    fn finish(self) -> bool {
+        let Edit { graph, table, dropped, renamed, waiting, mut inserted, changed, .. } = self;
+        let is_same = !changed && renamed.is_empty() && inserted.is_empty();
+        if is_same && !dropped.contains(&true) {
+            return false;
+        }
         let mut kept = Vec::with_capacity(graph.nodes.len());
         for (index, node) in std::mem::take(&mut graph.nodes).into_iter().enumerate() {
             kept.extend(inserted.remove(&index).into_iter().flatten());
@@ -330,10 +335,9 @@ impl<'m> Edit<'m> {
             }
         }
         kept.extend(inserted.remove(&dropped.len()).into_iter().flatten());
-        let count = dropped.iter().filter(|&&dropped| dropped).count();
         graph.nodes = kept;
         if renamed.is_empty() {
-            return count;
+            return true;
         }
         for node in &mut graph.nodes {
             let mut inherited = Vec::new();
@@ -346,7 +350,7 @@ impl<'m> Edit<'m> {
         for output in &mut graph.outputs {
             *output = resolve(&renamed, *output);
         }
-        count
+        true
     }
 }
 

@@ -35,6 +35,7 @@ mod transposes;
 mod trim_constants;
 
 use onnx::{Edit, Model};
+use rustc_hash::FxHashMap;
 
 /// A rewrite.
 pub struct Pass {
@@ -176,17 +177,29 @@ impl Default for Options {
     }
 }
 
-/// Runs every pass once.
+/// Runs every pass where it stands, unless nothing has changed since it last found nothing to do.
 pub fn optimize(model: &mut Model, options: &Options) {
+    let mut changes = 0;
+    let mut idle_at: FxHashMap<&str, u32> = FxHashMap::default();
     for pass in PIPELINE {
+        if idle_at.get(pass.name) == Some(&changes) {
+            continue;
+        }
         if pass.name == FUSE_NORMS && !options.norms {
             continue;
         }
         match pass.run {
             Run::Graph(run) => {
-                model.edit(&mut |edit| run(edit));
+                if model.edit(&mut |edit| run(edit)) {
+                    changes += 1;
+                } else {
+                    idle_at.insert(pass.name, changes);
+                }
             }
-            Run::Model(run) => run(model),
+            Run::Model(run) => {
+                run(model);
+                changes += 1;
+            }
         }
     }
 }

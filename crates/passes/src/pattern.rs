@@ -8,6 +8,9 @@ mod matching;
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::rc::Rc;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
 
 pub(crate) use matching::{Bindings, find, uniform};
 
@@ -53,6 +56,19 @@ impl Pattern {
             Kind::Either(patterns) => patterns.iter().flat_map(Pattern::roots).collect(),
             Kind::Named(_, inner) | Kind::Spread(inner) => inner.roots(),
             Kind::Hole(_) | Kind::Number(_) | Kind::AnyNumber(_) => Vec::new(),
+        }
+    }
+
+    /// Whether a graph with these operators may have it.
+    pub(crate) fn is_possible(&self, ops: &FxHashSet<Arc<str>>) -> bool {
+        match &*self.0 {
+            Kind::Node { op, operands, .. } => {
+                ops.contains(*op) && operands.iter().all(|operand| operand.is_possible(ops))
+            }
+            Kind::Product { factors, .. } => factors.iter().all(|factor| factor.is_possible(ops)),
+            Kind::Either(patterns) => patterns.iter().any(|pattern| pattern.is_possible(ops)),
+            Kind::Named(_, inner) | Kind::Spread(inner) => inner.is_possible(ops),
+            Kind::Hole(_) | Kind::Number(_) | Kind::AnyNumber(_) => true,
         }
     }
 }

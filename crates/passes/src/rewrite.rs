@@ -1,9 +1,11 @@
 //! Rewrites: a pattern, and what stands in its place.
 
+use std::sync::Arc;
+
 use onnx::expr::reduced_shape;
 use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Node, Op, Tensor, Type, ValueId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::pattern::{Bindings, Pattern, find};
 
@@ -33,12 +35,27 @@ pub(crate) fn run(edit: &mut Edit<'_>, rewrites: &[Rewrite]) {
             by_root.entry(root).or_default().push(number);
         }
     }
+    let mut ops: FxHashSet<Arc<str>> = FxHashSet::default();
+    for index in 0..edit.len() {
+        let op = &edit.node(index).op;
+        if !ops.contains(op) {
+            ops.insert(op.clone());
+        }
+    }
+    let possible = |ops: &FxHashSet<Arc<str>>| -> Vec<bool> {
+        patterns.iter().map(|pattern| pattern.is_possible(ops)).collect()
+    };
+    let mut is_possible = possible(&ops);
     for index in 0..edit.len() {
         let candidates = by_root.get(&*edit.node(index).op);
-        for &number in candidates.into_iter().flatten() {
+        for &number in candidates.into_iter().flatten().filter(|&&number| is_possible[number]) {
             if let Some(bindings) = find(edit, &patterns[number], index)
                 && apply(edit, &rewrites[number], index, bindings)
             {
+                // What stands here now may be a part of another formula.
+                if ops.insert(edit.node(index).op.clone()) {
+                    is_possible = possible(&ops);
+                }
                 break;
             }
         }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use onnx::{Attr, Edit, ValueId};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// What decides the result of a node.
 #[derive(PartialEq)]
 struct Key {
     domain: Arc<str>,
     op: Arc<str>,
-    inputs: Vec<Option<ValueId>>,
+    inputs: SmallVec<[Option<ValueId>; 4]>,
     outputs: usize,
     attrs: Vec<(Arc<str>, Attr)>,
 }

@@ -6,20 +6,13 @@ use provenance::OriginId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Edit, add_paths, for_each_read, rename, resolve};
+use super::uses::Reads;
+use super::{Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::build::COMPOSITE;
 use crate::model::{Graph, Node, Note};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, Value, ValueId};
-
-/// Who reads a value.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reads {
-    count: usize,
-    /// The last node that does; none where that is the graph, as an output.
-    last: Option<usize>,
-}
 
 /// An operator with what it reads.
 #[derive(Clone, Debug)]
@@ -81,6 +74,7 @@ impl Edit<'_> {
     /// Makes a node another operator with the same results, which answers for `fused` as well.
     pub fn rewrite(&mut self, index: usize, fused: &[usize], op: Op<'_>) {
         let origin = self.origin_of_op(index, fused, &op);
+        self.changed = true;
         let node = &mut self.graph.nodes[index];
         node.origin = origin;
         node.domain = op.domain.into();
@@ -93,6 +87,7 @@ impl Edit<'_> {
     pub fn fuse(&mut self, index: usize, fused: &[usize]) {
         let origin = self.joined_origin(index, fused);
         self.graph.nodes[index].origin = origin;
+        self.changed = true;
     }
 
     /// What an operator answers for that stands for several. It shows the line of the one that it is
@@ -192,8 +187,8 @@ impl Edit<'_> {
         for (position, ty) in types.into_iter().enumerate() {
             let new = self.values.add(Value { ty: Some(ty), ..Value::default() });
             let old = std::mem::replace(&mut self.graph.nodes[index].outputs[position], new);
-            self.producers.remove(&old);
-            self.producers.insert(new, index);
+            self.uses.make(old, None);
+            self.uses.make(new, Some(index));
             let node = restore(new).into_node(&[old], origin);
             self.inserted.entry(index + 1).or_default().push(node);
             made.push(new);
@@ -237,31 +232,15 @@ impl Edit<'_> {
     /// How often a value is read in this graph and its bodies, as of when the edit began; being an
     /// output counts.
     pub fn reads(&self, value: ValueId) -> usize {
-        self.counted(value).count
+        self.uses.reads(self.graph, value).count
     }
 
     /// The node that reads a value, as of when the edit began, where it is the only one, reads it once
     /// and not in a body, and the value is no output.
     pub fn sole_reader(&self, value: ValueId) -> Option<usize> {
-        let Reads { count, last } = self.counted(value);
+        let Reads { count, last } = self.uses.reads(self.graph, value);
         let reader = last.filter(|_| count == 1)?;
         self.graph.nodes[reader].inputs.contains(&Some(value)).then_some(reader)
-    }
-
-    fn counted(&self, value: ValueId) -> Reads {
-        let reads = self.reads.get_or_init(|| {
-            let mut reads: FxHashMap<ValueId, Reads> = FxHashMap::default();
-            let mut count = |id: ValueId, reader: Option<usize>| {
-                let read = reads.entry(id).or_default();
-                *read = Reads { count: read.count + 1, last: reader };
-            };
-            for (index, node) in self.graph.nodes.iter().enumerate() {
-                for_each_read(node, &mut |id| count(id, Some(index)));
-            }
-            self.graph.outputs.iter().for_each(|&id| count(id, None));
-            reads
-        });
-        reads.get(&value).copied().unwrap_or_default()
     }
 
     /// Notes that a pattern which ends at `index` was rewritten, or why it was not.

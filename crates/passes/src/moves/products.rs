@@ -50,6 +50,9 @@ fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let after = following(edit, index);
     let form = Form { after: moves_after(edit, index, &left, &right, &after)?, left, right };
     let now = form.cost()?;
+    if now == 0 && !form.left.is_constant {
+        return None;
+    }
     let forms = [form.swapped(), form.in_order(), form.swapped().in_order()];
     let (found, best) =
         forms.iter().filter_map(|form| Some((form.cost()?, form))).min_by_key(|(cost, _)| *cost)?;
