@@ -34,7 +34,6 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 }
 
 /// A cell that was found in the body of a scan.
-#[expect(clippy::struct_field_names, reason = "an LSTM calls one of its states so")]
 struct Cell {
     op: &'static str,
     /// What goes into each gate, in ONNX's order, and the size of the state.

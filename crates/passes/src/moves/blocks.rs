@@ -15,7 +15,7 @@ struct Block {
     mode: Option<&'static str>,
     order: [i64; 6],
     /// Which axes of the six are the block, and which the channels, rows and columns beside it.
-    block: [usize; 2],
+    edges: [usize; 2],
     beside: [usize; 3],
 }
 
@@ -24,21 +24,21 @@ const BLOCKS: &[Block] = &[
         op: "DepthToSpace",
         mode: Some("DCR"),
         order: [0, 3, 4, 1, 5, 2],
-        block: [1, 2],
+        edges: [1, 2],
         beside: [3, 4, 5],
     },
     Block {
         op: "DepthToSpace",
         mode: Some("CRD"),
         order: [0, 1, 4, 2, 5, 3],
-        block: [2, 3],
+        edges: [2, 3],
         beside: [1, 4, 5],
     },
     Block {
         op: "SpaceToDepth",
         mode: None,
         order: [0, 3, 5, 1, 2, 4],
-        block: [3, 5],
+        edges: [3, 5],
         beside: [1, 2, 4],
     },
 ];
@@ -82,14 +82,14 @@ impl Block {
     fn size(&self, from: &[Dim], between: &[Dim], to: &[Dim]) -> Option<i64> {
         let (channels_first, pixels_first) =
             if self.mode.is_some() { (from, to) } else { (to, from) };
-        let size = between[self.block[0]].known()?;
+        let size = between[self.edges[0]].known()?;
         let [channels, rows, columns] = self.beside.map(|axis| &between[axis]);
         let times = |dim: &Dim, factor: i64| dim.known().map(|dim| Dim::Known(dim * factor));
         let deep =
             [between[0].clone(), times(channels, size * size)?, rows.clone(), columns.clone()];
         let wide =
             [between[0].clone(), channels.clone(), times(rows, size)?, times(columns, size)?];
-        let is_block = between[self.block[1]].is(size);
+        let is_block = between[self.edges[1]].is(size);
         (is_block && channels_first == deep && pixels_first == wide).then_some(size)
     }
 }
