@@ -40,6 +40,7 @@ def export(
     external_threshold: int = ...,
     names: Mapping[Hashable, str] | None = None,
     plugins: Mapping[str, object] | None = None,
+    optimize: bool = True,
     norms: bool = True,
     explain: Callable[[str], object] | None = None,
     source_map: str | None = None,

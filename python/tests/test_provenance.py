@@ -22,8 +22,7 @@ import jax2onnx
 from jax2onnx import _api, provenance_reader
 
 from . import bench
-from .accuracy import check_levels, metadata
-from .accuracy.index import Index
+from .accuracy import metadata
 
 REPOSITORY = Path(__file__).parents[2]
 PREFIX = "pkg.jax2onnx."

@@ -19,8 +19,7 @@ import jax2onnx
 from jax2onnx import _config
 
 from . import bench
-from .accuracy import metadata, nodes_of
-from .accuracy.index import Index
+from .accuracy import metadata, nodes_of, table_of
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 
@@ -28,10 +27,9 @@ X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 def named(fn: Callable[..., Any], *inputs: Any) -> list[tuple[str, str]]:
     """The name of each node, and its whole scope from the table: `transpose/jvp/head`."""
     model = jax2onnx.to_onnx(fn, list(inputs), provenance="indexed")
-    index = Index.of(model)
-    return [
-        (node.name, index.origin(int(metadata(node)["origin"])).path) for node in nodes_of(model)
-    ]
+    table = table_of(model)
+    origins = [(node.name, table[int(metadata(node)["origin"])]) for node in nodes_of(model)]
+    return [(name, "/".join(scope.name for scope in each.site.scopes)) for name, each in origins]
 
 
 def names(model: onnx.ModelProto) -> list[str]:

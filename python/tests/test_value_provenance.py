@@ -15,8 +15,7 @@ from flax import nnx
 import jax2onnx
 
 from . import bench
-from .accuracy import LEVELS, metadata
-from .accuracy.index import Index
+from .accuracy import LEVELS, metadata, names_of, table_of
 from .test_cases import strip
 
 #: Lines are counted from 1 here.
@@ -128,12 +127,11 @@ def test_a_weight_of_a_function_has_the_line_of_the_call() -> None:
 
 def test_the_table_has_the_same_lines() -> None:
     model = export("indexed")
-    index = Index.of(model)
+    table = table_of(model)
     for entry in (*model.graph.input, *model.graph.output, *model.graph.initializer):
         about = metadata(entry)
-        origin = index.origin(int(about["origin"]))
-        assert origin.callsite.name == about["callsite"]
-        others = {place.callsite.name for place in origin.absorbed} - {about["callsite"]}
+        first, others = names_of(table[int(about["origin"])])
+        assert first == about["callsite"]
         assert others == set(about.get("fused_from", "").splitlines())
 
 

@@ -57,6 +57,9 @@ const fn model(name: &'static str, run: fn(&mut Model)) -> Pass {
 }
 
 const FUSE_NORMS: &str = "fuse-norms";
+const INLINE_COMPOSITES: &str = "inline-composites";
+const LIFT_WEIGHTS: &str = "lift-weights";
+const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 
 /// The passes in the order they run.
 ///
@@ -101,7 +104,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-reductions", fuse::reductions),
     graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
-    graph("inline-composites", inline_composites::run),
+    graph(INLINE_COMPOSITES, inline_composites::run),
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
@@ -147,33 +150,44 @@ pub const PIPELINE: &[Pass] = &[
     graph("fold-constants", fold_constants::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
-    model("lift-weights", lift_weights::run),
+    model(LIFT_WEIGHTS, lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),
     graph("drop-dead", drop_dead::run),
     model("share-functions", share_functions::run),
-    model("constants-to-nodes", Model::constants_to_nodes),
+    model(CONSTANTS_TO_NODES, Model::constants_to_nodes),
 ];
+
+/// What is needed for there to be a file at all: it has no composites, and its functions no initializers.
+const NEEDED: &[&str] = &[INLINE_COMPOSITES, LIFT_WEIGHTS, CONSTANTS_TO_NODES];
 
 /// What passes are wanted for.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// Whether anything is rewritten that does not have to be. Without, nodes are as plugins made them.
+    pub optimize: bool,
     /// Whether a norm may become one operator, such as `LayerNormalization`.
     pub norms: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { norms: true }
+        Options { optimize: true, norms: true }
     }
 }
 
-/// Runs every pass once.
-pub fn optimize(model: &mut Model, options: &Options) {
-    for pass in PIPELINE {
-        if pass.name == FUSE_NORMS && !options.norms {
-            continue;
+impl Options {
+    fn want(self, pass: &Pass) -> bool {
+        if !self.optimize {
+            return NEEDED.contains(&pass.name);
         }
+        self.norms || pass.name != FUSE_NORMS
+    }
+}
+
+/// Runs every pass that is wanted, once.
+pub fn optimize(model: &mut Model, options: &Options) {
+    for pass in PIPELINE.iter().filter(|pass| options.want(pass)) {
         match pass.run {
             Run::Graph(run) => {
                 model.edit(&mut |edit| run(edit));

@@ -41,15 +41,16 @@ impl From<TierRules> for Tiers {
 /// `export_stack` holds (file, line, function) of each frame, outermost first, and `definition` those
 /// of the function that is exported; `names` gives the name of an array by its identity, as
 /// `_weights.identity` says; `plugins` has the `primitives` that plugins were registered for, and the
-/// function `record` that calls them; `norms` says whether a norm may become one operator, and
-/// `explain` is called with what the passes did. `source_map` is where to write the source map, with
-/// the text of the source files where `embed_sources` says so.
+/// function `record` that calls them; `optimize` says whether to rewrite what plugins made, `norms` whether a
+/// norm may become one operator, and `explain` is called with what the passes did. `source_map` is where
+/// to write the source map, with the text of the source files where `embed_sources` says so.
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
     definition = None, input_names = Vec::new(), output_names = Vec::new(), input_paths = Vec::new(),
     output_paths = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
-    plugins = None, norms = true, explain = None, source_map = None, embed_sources = false,
+    plugins = None, optimize = true, norms = true, explain = None, source_map = None,
+    embed_sources = false,
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
 pub(crate) fn export<'py>(
@@ -69,6 +70,7 @@ pub(crate) fn export<'py>(
     external_threshold: usize,
     names: Option<Bound<'py, PyDict>>,
     plugins: Option<Plugins<'py>>,
+    optimize: bool,
     norms: bool,
     explain: Option<Bound<'py, PyAny>>,
     source_map: Option<PathBuf>,
@@ -85,7 +87,7 @@ pub(crate) fn export<'py>(
         Options { model_name, opset, input_names, output_names, input_paths, output_paths };
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, tiers, names, definition, plugins)?;
-        let passes = PassOptions { norms };
+        let passes = PassOptions { optimize, norms };
         let model = jax2onnx::convert(program, &options, &passes, &|file| source_text(py, file))
             .map_err(|error| error::raise_from(py, error, failures))?;
         if let Some(explain) = explain {

@@ -76,11 +76,8 @@ impl Edit<'_> {
         let mut origin = self.whole_origin(index);
         for &node in std::iter::once(&index).chain(fused) {
             let also = self.whole_origin(node);
-            let operands = self.graph.nodes[node].inputs.iter().flatten();
-            let constants: Vec<OriginId> =
-                operands.filter_map(|&id| self.values[self.current(id)].origin).collect();
             origin = std::iter::once(also)
-                .chain(constants)
+                .chain(self.constant_origins(node))
                 .fold(origin, |all, other| self.table.absorb(all, other));
         }
         origin
