@@ -206,6 +206,17 @@ class MapNode:
     origin: int | None
 
 
+@dataclass(frozen=True)
+class MapValue:
+    """An input, a weight or an output, as a source map has it."""
+
+    name: str
+    #: The number of its origin.
+    origin: int | None
+    #: Where it stands in what the function takes, holds or gives: `blocks.0.attn.kernel`.
+    paths: tuple[str, ...]
+
+
 class MapFile:
     """A source map."""
 
@@ -228,9 +239,18 @@ class MapFile:
         ]
 
     @cached_property
+    def values(self) -> list[MapValue]:
+        """The inputs, weights and outputs of the model."""
+        entries = self._document["values"]
+        return [MapValue(name, origin, tuple(paths)) for name, origin, *paths in entries]
+
+    @cached_property
     def origins(self) -> dict[str, Origin]:
         """The origin of every node and every value, by its name."""
         found: dict[str, Origin] = {}
+        for value in self.values:
+            if value.origin is not None:
+                found[value.name] = self.table[value.origin]
         for node in self.nodes:
             if node.origin is not None:
                 for output in node.outputs:

@@ -95,7 +95,8 @@ def test_what_is_written_is_as_the_schema_says(kind: str, documents: dict[str, A
         (["sources", 0], ["not a hash"]),
         (["graphs", 0, "nodes", 0], ["name", 0, 0]),
         (["graphs", 0, "node"], 3),
-        (["constants"], [["name", None]]),
+        (["values"], [["name"]]),
+        (["values"], [["name", None, 7]]),
     ],
 )
 def test_what_is_wrong_is_refused_by_the_schema_and_by_the_reader(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import pytest
 from flax import nnx
 
 import jax2onnx
+from jax2onnx import provenance_reader
 
 from . import bench
 from .accuracy import LEVELS, metadata, names_of, table_of
@@ -125,14 +127,25 @@ def test_a_weight_of_a_function_has_the_line_of_the_call() -> None:
     assert said(model.graph.initializer)["big"] == {"path": "big", "callsite": "calls:22"}
 
 
-def test_the_table_has_the_same_lines() -> None:
-    model = export("indexed")
-    table = table_of(model)
+def test_the_table_has_the_same_lines_and_the_map_those_of_all(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    model = export("indexed", source_map=path)
+    table, found = table_of(model), provenance_reader.read_map(path)
+    of_map = {value.name: value for value in found.values}
     for entry in (*model.graph.input, *model.graph.output, *model.graph.initializer):
         about = metadata(entry)
-        first, others = names_of(table[int(about["origin"])])
-        assert first == about["callsite"]
-        assert others == set(about.get("fused_from", "").splitlines())
+        value = of_map[entry.name]
+        assert "\n".join(value.paths) == about.get("path", "")
+        assert value.origin is not None
+        origins = [found.table[value.origin]]
+        # What no plugin made is left to those who read it.
+        assert ("origin" in about) == ("plugin" in about)
+        if "origin" in about:
+            origins.append(table[int(about["origin"])])
+        for origin in origins:
+            first, others = names_of(origin)
+            assert first == about["callsite"]
+            assert others == set(about.get("fused_from", "").splitlines())
 
 
 def test_full_adds_the_call_path() -> None:

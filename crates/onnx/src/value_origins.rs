@@ -1,8 +1,10 @@
 //! Which lines the values of a finished model come from: its weights, inputs and outputs.
 
+use indexmap::IndexSet;
 use provenance::{Origin, OriginId, Site, Table};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::check::constants_of;
 use crate::model::{Graph, Model};
 use crate::value::ValueId;
 
@@ -35,10 +37,18 @@ impl Model {
         }
     }
 
-    /// Every origin that is to be rendered: those of nodes, of initializers, of inputs and outputs.
+    /// The values that the file says something of: its inputs, weights and outputs, each once.
+    pub fn described_values(&self) -> Vec<ValueId> {
+        let inputs = self.graph.inputs.iter().copied();
+        let weights = constants_of(self, &self.graph).into_iter();
+        let values = inputs.chain(weights).chain(self.graph.outputs.iter().copied());
+        values.collect::<IndexSet<ValueId, FxBuildHasher>>().into_iter().collect()
+    }
+
+    /// Every origin that is to be rendered: those of nodes, of weights, of inputs and outputs.
     pub fn origins(&self) -> impl Iterator<Item = OriginId> + '_ {
         let nodes = self.graphs().into_iter().flat_map(|graph| &graph.nodes);
-        let values = self.values.ids().filter_map(|id| self.origin_of_value(id));
+        let values = self.described_values().into_iter().filter_map(|id| self.origin_of_value(id));
         nodes.map(|node| self.origin_of(node)).chain(values)
     }
 }
