@@ -31,6 +31,7 @@ def export(
     path_policy: str,
     export_stack: Sequence[tuple[str, int, str]],
     tiers: TierRules,
+    prefixes: Sequence[tuple[str, str]] = ...,
     definition: tuple[str, int, str] | None = None,
     input_names: Sequence[str] = ...,
     output_names: Sequence[str] = ...,

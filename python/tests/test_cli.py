@@ -101,7 +101,7 @@ def test_a_function_of_a_module_is_exported() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     first, *rest = done.stdout.splitlines()
-    assert first.startswith("model.onnx: 3 nodes, opset 23, ")
+    assert first.startswith("model.onnx: 2 nodes, opset 23, ")
     assert rest[:2] == ["  in   x f32[B,4]", "  out  out_0 f32[B,2]"]
     model = onnx.load("model.onnx")
     sites = {

@@ -30,6 +30,8 @@ pub struct Rendering {
     pub export_stack: Vec<ExportFrame>,
     /// Folders of packages whose files are named from the package.
     pub packages: Vec<String>,
+    /// Folders that are written as something else.
+    pub prefixes: Vec<(String, String)>,
 }
 
 /// Why there is no model.
@@ -108,7 +110,9 @@ pub fn annotate<'a>(
     sources: Option<&Sources<'_>>,
 ) -> Annotated<'a> {
     let is_there = |path: &Path| path.exists();
-    let paths = Paths::new(rendering.paths, &is_there).with_packages(&rendering.packages);
+    let paths = Paths::new(rendering.paths, &is_there)
+        .with_packages(&rendering.packages)
+        .with_prefixes(&rendering.prefixes);
     let level = rendering.level;
     let mut renderer = Renderer::new(&model.provenance, level, paths, &rendering.export_stack);
     let mut metadata = Metadata::default();

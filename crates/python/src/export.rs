@@ -38,8 +38,8 @@ impl From<TierRules> for Tiers {
 
 /// Converts a closed jaxpr. Gives the model, or writes it to `output_path`.
 ///
-/// `export_stack` holds (file, line, function) of each frame, outermost first, and `definition` those
-/// of the function that is exported; `names` gives the name of an array by its identity, as
+/// `export_stack` holds (file, line, function) of each frame, outermost first, `prefixes` the folders that
+/// are written as something else, and `definition` file, line and name of the function that is exported; `names` gives the name of an array by its identity, as
 /// `_weights.identity` says; `plugins` has the `primitives` that plugins were registered for, and the
 /// function `record` that calls them; `optimize` says whether to rewrite what plugins made, `norms` whether a
 /// norm may become one operator, and `explain` is called with what the passes did. `source_map` is where
@@ -47,7 +47,7 @@ impl From<TierRules> for Tiers {
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
-    definition = None, input_names = Vec::new(), output_names = Vec::new(), input_paths = Vec::new(),
+    prefixes = Vec::new(), definition = None, input_names = Vec::new(), output_names = Vec::new(), input_paths = Vec::new(),
     output_paths = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
     plugins = None, optimize = true, norms = true, explain = None, source_map = None,
     embed_sources = false,
@@ -61,6 +61,7 @@ pub(crate) fn export<'py>(
     path_policy: &str,
     export_stack: Vec<(String, u32, String)>,
     tiers: TierRules,
+    prefixes: Vec<(String, String)>,
     definition: Option<(String, u32, String)>,
     input_names: Vec<String>,
     output_names: Vec<String>,
@@ -82,6 +83,7 @@ pub(crate) fn export<'py>(
         paths: path_policy.parse::<PathPolicy>().map_err(|error| error::unknown_word(&error))?,
         export_stack: export_stack.into_iter().map(export_frame).collect(),
         packages: tiers.internal.clone(),
+        prefixes,
     };
     let options =
         Options { model_name, opset, input_names, output_names, input_paths, output_paths };
