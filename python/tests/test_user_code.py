@@ -76,9 +76,13 @@ def callsites(fn: Any, **options: Any) -> set[str]:
 
 def files(fn: Any, **options: Any) -> set[str]:
     """The files of the user that the table of a model names."""
-    model = jax2onnx.to_onnx(fn, [(2,)], provenance="indexed", **options)
+    return files_of(jax2onnx.to_onnx(fn, [(2,)], provenance="indexed", **options))
+
+
+def files_of(model: onnx.ModelProto) -> set[str]:
     (entry,) = model.metadata_props
-    return {path for path, tier in json.loads(entry.value)["files"] if tier == "user"}
+    table = json.loads(entry.value)
+    return {path for path, tier in zip(table["files"], table["tiers"], strict=True) if tier == "u"}
 
 
 def write_project(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,9 +220,7 @@ def test_the_command_line_has_both(
     assert __main__.main() == 0
     model = onnx.load("m.onnx")
     assert {metadata(node)["callsite"] for node in model.graph.node} == {"layer:4"}
-    (entry,) = model.metadata_props
-    found = {path for path, tier in json.loads(entry.value)["files"] if tier == "user"}
-    assert found == {"proj/sample_net.py", "sample_layers/__init__.py"}
+    assert files_of(model) == {"proj/sample_net.py", "sample_layers/__init__.py"}
 
 
 @pytest.mark.parametrize(
