@@ -243,15 +243,17 @@ impl<'m> Edit<'m> {
     /// Makes everyone read `kept` in place of an equal constant. What has a name keeps one.
     pub fn share_constant(&mut self, kept: ValueId, dropped: ValueId) {
         let name = self.values[dropped].name.clone();
-        let origin = self.values[dropped].origin;
+        let Value { origin, captured, .. } = self.values[dropped];
         let paths = self.values[dropped].paths.clone();
         let kept_value = &mut self.values[kept];
         add_paths(&mut kept_value.paths, &paths);
         kept_value.name = kept_value.name.take().or(name);
-        kept_value.origin = match (kept_value.origin, origin) {
+        let mut joined = |a: Option<OriginId>, b: Option<OriginId>| match (a, b) {
             (Some(a), Some(b)) => Some(self.table.absorb(a, b)),
             (a, b) => a.or(b),
         };
+        kept_value.origin = joined(kept_value.origin, origin);
+        kept_value.captured = joined(kept_value.captured, captured);
         self.renamed.insert(dropped, kept);
     }
 

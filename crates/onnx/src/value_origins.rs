@@ -9,6 +9,16 @@ use crate::model::{Graph, Model};
 use crate::value::ValueId;
 
 impl Model {
+    /// Notes the lines that read each weight. A node that stands for several lines no longer says which.
+    pub fn note_captures(&mut self) {
+        let mut readers: FxHashMap<ValueId, Vec<OriginId>> = FxHashMap::default();
+        note_readers(&self.graph, &mut readers);
+        for id in self.values.ids().filter(|id| self.values[*id].is_captured()).collect::<Vec<_>>() {
+            let readers = readers.get(&id).map(Vec::as_slice).unwrap_or_default();
+            self.values[id].captured = captured(&mut self.provenance, readers);
+        }
+    }
+
     /// Gives every initializer and every output an origin.
     ///
     /// An output has that of the node which makes it. A constant that stands for folded equations keeps
@@ -23,9 +33,8 @@ impl Model {
                 && value.origin.is_none()
                 && let Some(readers) = readers.get(&id)
             {
-                let is_weight = value.is_weight || !value.paths.is_empty();
-                self.values[id].origin = match is_weight {
-                    true => captured(&mut self.provenance, readers),
+                self.values[id].origin = match value.is_captured() {
+                    true => value.captured.or_else(|| captured(&mut self.provenance, readers)),
                     false => readers.first().map(|&first| shown(&mut self.provenance, first)),
                 };
             }

@@ -64,7 +64,7 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 /// The passes in the order they run.
 ///
 /// The dead go first, so that no line is answered for that asks for nothing, and last, for every pass
-/// leaves some behind. No-ops go before broadcasts are looked through, so that one between an `Expand`
+/// leaves some behind. Which line captures which weight is noted while each line has nodes of its own. No-ops go before broadcasts are looked through, so that one between an `Expand`
 /// and its reader does not hide it, and once more after folding, which decides choices. Broadcasts come
 /// before folding, because a folded broadcast is a larger constant. Bounds that hold go before broadcasts
 /// too, while both sides of a choice have its shape, and again when types are as they stay. Reductions
@@ -87,6 +87,7 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 /// attention is what is found around two products then.
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
+    model("note-captures", Model::note_captures),
     graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
     graph("bypass-expand", bypass_expand::run),
