@@ -3,15 +3,16 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use jax2onnx::{File, Options, PassOptions, Rendering, Source};
+use jax2onnx::{File, Options, PassOptions, Rendering};
 use jaxpr::Program;
 use provenance::render::ExportFrame;
-use provenance::{Level, PathPolicy, Paths, Tier, Tiers};
+use provenance::{Level, PathPolicy, Paths, Tiers};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::error;
 use crate::read::{Plugins, Reader};
+use crate::sources;
 
 /// The rules of [`Tiers`], as a dictionary of lists.
 #[derive(FromPyObject)]
@@ -90,13 +91,13 @@ pub(crate) fn export<'py>(
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, tiers, names, definition, plugins)?;
         let passes = PassOptions { optimize, norms };
-        let model = jax2onnx::convert(program, &options, &passes, &|file| source_text(py, file))
+        let model = jax2onnx::convert(program, &options, &passes, &|file| sources::text(py, file))
             .map_err(|error| error::raise_from(py, error, failures))?;
         if let Some(explain) = explain {
             let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
             explain.call1((text,))?;
         }
-        let sources = |file: &File| source(py, file, embed_sources);
+        let sources = |file: &File| sources::about(py, file, embed_sources);
         let sources = source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
         let annotated = jax2onnx::annotate(&model, &rendering, sources);
         let staged_map = match (&source_map, annotated.source_map()) {
@@ -127,20 +128,6 @@ pub(crate) fn export<'py>(
 
 fn stage_text(path: &Path, text: &str) -> PyResult<jax2onnx::Staged> {
     jax2onnx::stage_text(path, text).map_err(|error| error::raise_for_file(error, path))
-}
-
-/// What the source map says of a file. The text of JAX and of this package is in no map: who has the
-/// versions has it.
-fn source(py: Python<'_>, file: &File, embed: bool) -> Source {
-    let text = || source_text(py, &file.path);
-    let bytes = std::fs::read(&*file.path).ok().or_else(|| text().map(String::into_bytes));
-    let sha256 = bytes.and_then(|bytes| sha256(py, &bytes).ok());
-    Source { sha256, text: if embed && file.tier != Tier::Internal { text() } else { None } }
-}
-
-fn sha256(py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
-    let hash = py.import("hashlib")?.call_method1("sha256", (PyBytes::new(py, bytes),))?;
-    hash.call_method0("hexdigest")?.extract()
 }
 
 /// The text form of a closed jaxpr, as the tests of the core write it.
@@ -191,11 +178,4 @@ fn read<'py>(
 
 fn export_frame((file, line, function): (String, u32, String)) -> ExportFrame {
     ExportFrame { file, line, function }
-}
-
-/// The text of a source file as Python's own tracebacks find it: on disk, in a zip, in a notebook.
-fn source_text(py: Python<'_>, file: &str) -> Option<String> {
-    let lines = py.import("linecache").ok()?.call_method1("getlines", (file,)).ok()?;
-    let text = PyString::new(py, "").call_method1("join", (lines,)).ok()?;
-    text.extract::<String>().ok().filter(|text| !text.is_empty())
 }

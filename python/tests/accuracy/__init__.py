@@ -173,9 +173,10 @@ def table_of(indexed: onnx.ModelProto) -> Table:
 
 
 def origins_of(indexed: onnx.ModelProto) -> list[Origin]:
-    """The origin of every node, output and weight."""
+    """The origin of every node, and of every output and weight that was computed."""
     table = table_of(indexed)
-    return [table[int(metadata(each)["origin"])] for each in computed(indexed)]
+    said = map(metadata, computed(indexed))
+    return [table[int(each["origin"])] for each in said if "origin" in each]
 
 
 def name_of(frame: Frame | None) -> str:
