@@ -154,7 +154,8 @@ fn source_map(
     let Outlined { outline, origins, values } = onnx::outline::outline(model);
     let origins: Vec<Option<u32>> =
         origins.into_iter().map(|origin| Some(renderer.number(origin))).collect();
-    let values: Vec<MapValue> = values.into_iter().map(|id| map_value(model, id, renderer)).collect();
+    let values: Vec<MapValue> =
+        values.into_iter().map(|id| map_value(model, id, renderer)).collect();
     let files = renderer.files().iter().map(Option::as_ref);
     let sources: Vec<Source> = files.map(|file| file.map(sources).unwrap_or_default()).collect();
     let table = renderer.table();

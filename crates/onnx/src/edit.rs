@@ -187,7 +187,8 @@ impl<'m> Edit<'m> {
         let operands: Vec<&Value> = operands.map(|&id| &self.values[self.current(id)]).collect();
         let is_weight = operands.iter().any(|operand| operand.is_weight);
         let origin = self.whole_origin(index);
-        let origin = self.constant_origins(index).into_iter().fold(origin, |a, b| self.table.absorb(a, b));
+        let origin =
+            self.constant_origins(index).into_iter().fold(origin, |a, b| self.table.absorb(a, b));
         let value = Value {
             ty: self.values[result].ty.clone(),
             tensor: Some(tensor.into()),

@@ -69,7 +69,11 @@ impl MapParts {
         let values = skim.values.iter().zip(of_values).map(|((name, pairs), origin)| MapValue {
             name: name.as_str().into(),
             origin,
-            paths: value(pairs, keys::PATH).into_iter().flat_map(str::lines).map(Into::into).collect(),
+            paths: value(pairs, keys::PATH)
+                .into_iter()
+                .flat_map(str::lines)
+                .map(Into::into)
+                .collect(),
         });
         let values = values.collect();
         let sources = vec![Source::default(); provenance.table.file_count()];

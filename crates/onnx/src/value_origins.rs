@@ -13,7 +13,8 @@ impl Model {
     pub fn note_captures(&mut self) {
         let mut readers: FxHashMap<ValueId, Vec<OriginId>> = FxHashMap::default();
         note_readers(&self.graph, &mut readers);
-        for id in self.values.ids().filter(|id| self.values[*id].is_captured()).collect::<Vec<_>>() {
+        for id in self.values.ids().filter(|id| self.values[*id].is_captured()).collect::<Vec<_>>()
+        {
             let readers = readers.get(&id).map(Vec::as_slice).unwrap_or_default();
             self.values[id].captured = captured(&mut self.provenance, readers);
         }

@@ -100,27 +100,24 @@ pub(crate) fn export<'py>(
         let sources = |file: &File| sources::about(py, file, embed_sources);
         let sources = source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
         let annotated = jax2onnx::annotate(&model, &rendering, sources);
-        let staged_map = match (&source_map, annotated.source_map()) {
-            (Some(path), Some(text)) => Some((path, stage_text(path, text)?)),
-            _ => None,
+        let staged_map = match source_map.zip(annotated.source_map()) {
+            Some((path, text)) => Some((stage_text(&path, text)?, path)),
+            None => None,
         };
-        let bytes = match output_path {
-            Some(path) => {
-                let written = annotated.to_file(&path, external_threshold);
-                written.map_err(|error| error::raise_for_file(error, &path))?;
-                None
-            }
-            None => {
-                let message = annotated.to_message().map_err(error::raise)?;
-                Some(PyBytes::new_with(py, message.size(), |buffer| {
-                    message.write_into(buffer);
-                    Ok(())
-                })?)
-            }
+        let bytes = if let Some(path) = output_path {
+            let written = annotated.to_file(&path, external_threshold);
+            written.map_err(|error| error::raise_for_file(error, &path))?;
+            None
+        } else {
+            let message = annotated.to_message().map_err(error::raise)?;
+            Some(PyBytes::new_with(py, message.size(), |buffer| {
+                message.write_into(buffer);
+                Ok(())
+            })?)
         };
-        if let Some((path, staged)) = staged_map {
+        if let Some((staged, path)) = staged_map {
             let moved = staged.commit();
-            moved.map_err(|error| error::raise_for_file(error.into(), path))?;
+            moved.map_err(|error| error::raise_for_file(error.into(), &path))?;
         }
         Ok(bytes)
     })

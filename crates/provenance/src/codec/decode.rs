@@ -64,11 +64,11 @@ type Place = (Option<StackId>, Option<EmitterId>);
 const MOST: usize = 1 << 24;
 
 fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, DecodeError> {
-    let tiers = document.get("tiers").and_then(Value::as_str).ok_or(DecodeError::Missing("tiers"))?;
+    let tiers =
+        document.get("tiers").and_then(Value::as_str).ok_or(DecodeError::Missing("tiers"))?;
     let mut tiers = tiers.chars();
-    let files = texts(document, "files", |path| {
-        Some(table.file(path, value(TIERS, tiers.next()?)?))
-    })?;
+    let files =
+        texts(document, "files", |path| Some(table.file(path, value(TIERS, tiers.next()?)?)))?;
     let functions = texts(document, "functions", |name| Some(table.function(name)))?;
     let (mut file, mut function, mut line) = (0, 0, 0);
     let locations = packed(document, "locations", |unpacker, _: &[LocationId]| {
@@ -166,12 +166,11 @@ fn read_sites(
     let (mut scope, mut place) = (0, 0);
     packed(document, "origins", |unpacker, runs: &[Vec<u32>]| {
         let scope = refer(scopes, unpacker.step(&mut scope)?)?;
-        let run = match unpacker.earlier(runs.len())? {
-            Some(known) => runs[known].clone(),
-            None => {
-                let count = unpacker.number()?;
-                (0..count).map(|_| unpacker.step(&mut place)).collect::<Option<Vec<u32>>>()?
-            }
+        let run = if let Some(known) = unpacker.earlier(runs.len())? {
+            runs[known].clone()
+        } else {
+            let count = unpacker.number()?;
+            (0..count).map(|_| unpacker.step(&mut place)).collect::<Option<Vec<u32>>>()?
         };
         place = *run.last()?;
         for &place in &run {

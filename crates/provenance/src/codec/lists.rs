@@ -121,7 +121,9 @@ pub(super) fn origins(entries: &[Entry]) -> String {
         packer.earlier(number, known);
         if known.is_none() {
             packer.number(places.len() as u64);
-            places.iter().for_each(|&each| packer.step(&mut place, each));
+            for &each in &places {
+                packer.step(&mut place, each);
+            }
         }
         place = places.last().copied().unwrap_or(place);
         runs.insert(places, number);

@@ -117,8 +117,12 @@ mod tests {
     #[test]
     fn small_numbers_are_one_letter() {
         let mut packer = Packer::default();
-        [0_u32, 31, 32, 1000].into_iter().for_each(|number| packer.number(number));
-        [0, -1, 1, -16, 16].into_iter().for_each(|number| packer.signed(number));
+        for number in [0_u32, 31, 32, 1000] {
+            packer.number(number);
+        }
+        for number in [0, -1, 1, -16, 16] {
+            packer.signed(number);
+        }
         assert_eq!(packer.text, "AfgBofABCfgB");
     }
 
