@@ -7,9 +7,12 @@ for operations ends in a tag with their primitives::
 
 Each primitive of a tag must have a node of that line, `mul:2` exactly two of them; `*` stands for
 whatever else JAX makes of the line. `sin{jnp.sin(x)}` says which expression asks for it, in one
-line and without comments. A plugin written in Python is named by its class. A node may come from a
-tagged line only. This is said of the model as plugins made it. Passes join nodes, and the model
-that is left must know the same lines; `dead` says that no output needs anything of the line.
+line and without comments. A plugin written in Python is named by its class. `constant` says that
+the line makes one, which needs no node. A node may come from a tagged line only.
+
+This is said of the model as plugins made it. Passes join nodes, and the model that is left must
+know the same lines and call paths; `dead` says that no output needs anything of the line, and
+`mul?` that a pass finds the primitive to be for nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ SAMPLES: list[Sample] = []
 LEVELS = ("minimal", "full", "indexed")
 
 _TAG = re.compile(r"# <- (?P<primitives>.+)$")
-_WORD = re.compile(r"(?P<name>[\w*-]+)(:(?P<count>\d+))?(\{(?P<expression>[^{}]*)\})? ?")
+_WORD = re.compile(
+    r"(?P<name>[\w*-]+)(:(?P<count>\d+))?(?P<idle>\?)?(\{(?P<expression>[^{}]*)\})? ?"
+)
 _FRAME = re.compile(r"(?P<file>.*):(?P<line>\d+) \((?P<function>.*)\)")
 _COMMENT = re.compile(r"\s*#[^\n]*")
 _BREAK = re.compile(r"\s*\n\s*")
@@ -57,23 +62,29 @@ class Tag:
     expressions: dict[str, str]
     open: bool
     dead: bool
+    #: Whether the line makes a constant, which needs no node.
+    constant: bool
+    #: Primitives that turn out to compute nothing.
+    idle: frozenset[str]
 
     @classmethod
     def parse(cls, text: str) -> Tag:
         words = list(_WORD.finditer(text))
         assert "".join(word[0] for word in words) == text, f"no tag: {text}"
-        named = [word for word in words if word["name"] not in ("*", "dead")]
+        named = [word for word in words if word["name"] not in ("*", "dead", "constant")]
         others = {word["name"] for word in words} - {word["name"] for word in named}
         return cls(
             {word["name"]: int(word["count"]) if word["count"] else None for word in named},
             {word["name"]: word["expression"] for word in named if word["expression"]},
             open="*" in others,
             dead="dead" in others,
+            constant="constant" in others,
+            idle=frozenset(word["name"] for word in named if word["idle"]),
         )
 
     def asks_for(self, primitive: str) -> bool:
         """Whether a node of this primitive may come from the line."""
-        return self.open or primitive in self.primitives
+        return self.open or self.constant or primitive in self.primitives
 
     def complaints(self, found: Counter[str]) -> Iterator[str]:
         for name, count in self.primitives.items():
@@ -82,7 +93,7 @@ class Tag:
         if not self.open:
             for name in found.keys() - self.primitives.keys():
                 yield f"a node of `{name}`, which the line does not ask for"
-        if not found:
+        if not found and not self.constant:
             yield "no node"
 
 
@@ -269,12 +280,46 @@ def sites_of(indexed: onnx.ModelProto) -> set[Site]:
     return {site for origin in origins_of(indexed) for site in origin.sites}
 
 
+def live_nodes(nodes: Sequence[onnx.NodeProto], needed: set[str]) -> list[onnx.NodeProto]:
+    """The nodes that compute what is needed, those of bodies too; adds what they read."""
+    live: list[onnx.NodeProto] = []
+    for node in reversed(nodes):
+        if needed.isdisjoint(node.output):
+            continue
+        live.append(node)
+        needed.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                inner = {value.name for value in attribute.g.output}
+                live += live_nodes(attribute.g.node, inner)
+                needed |= inner
+    return live
+
+
+def live_sites(indexed: onnx.ModelProto) -> set[Site]:
+    """Every part of the origin of a node that an output needs."""
+    table = table_of(indexed)
+    live = live_nodes(indexed.graph.node, {value.name for value in indexed.graph.output})
+    for function in indexed.functions:
+        live += live_nodes(function.node, set(function.output))
+    return {site for node in live for site in table[int(metadata(node)["origin"])].sites}
+
+
 def check_kept(plain: onnx.ModelProto, final: onnx.ModelProto, source: Source) -> None:
-    """Fail unless passes keep every line that counts, and make up no call path."""
+    """Fail unless passes keep every call path that counts, and make up none."""
     before, after = sites_of(plain), sites_of(final)
-    known = {(site.frames, site.scopes) for site in before}
-    made_up = [site for site in after if (site.frames, site.scopes) not in known]
-    assert not made_up, [name_of(site.callsite) for site in made_up]
+
+    def paths(sites: set[Site]) -> dict[Any, Site]:
+        return {(site.frames, site.scopes): site for site in sites}
+
+    made_up = paths(after).keys() - paths(before).keys()
+    assert not made_up, [name_of(paths(after)[path].callsite) for path in made_up]
+    for path in paths(live_sites(plain)).keys() - paths(after).keys():
+        site = paths(before)[path]
+        assert site.callsite is not None
+        assert site.plugin is not None
+        primitive, line = site.plugin.name, site.callsite.line
+        assert primitive in source.tags[line].idle, f"`{primitive}` of line {line} is lost"
 
     def lines(sites: set[Site]) -> set[int]:
         return {site.callsite.line for site in sites if site.callsite is not None}
@@ -287,6 +332,7 @@ def check_before_passes(full: onnx.ModelProto, source: Source) -> None:
     """Fail unless every node comes from a tagged line, and every tagged line has its nodes."""
     found: dict[int, Counter[str]] = {line: Counter() for line in source.tags}
     lines = {f"{name}:{line}": line for name, line in source.places}
+    constants = {lines.get(metadata(t).get("callsite", "")) for t in full.graph.initializer}
     wrong = []
     nodes = nodes_of(full)
     for node in nodes:
@@ -298,6 +344,8 @@ def check_before_passes(full: onnx.ModelProto, source: Source) -> None:
             wrong.append(f"{callsite}: `{primitive}` is not asked for there")
     for line, tag in source.tags.items():
         wrong += [f"line {line}: {complaint}" for complaint in tag.complaints(found[line])]
+        if tag.constant and line not in constants:
+            wrong.append(f"line {line}: no constant")
     report(wrong, nodes)
 
 

@@ -6,6 +6,7 @@ from . import (
     SAMPLES,
     bodies,
     extensions,
+    fusions,
     jax_forms,
     libraries,
     library_transforms,
@@ -16,7 +17,7 @@ from . import (
 
 MODULES = (
     *(plain, python_forms, jax_forms, transforms, bodies),
-    *(libraries, library_transforms, extensions),
+    *(libraries, library_transforms, extensions, fusions),
 )
 
 __all__ = ["MODULES", "SAMPLES"]
