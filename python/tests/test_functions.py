@@ -241,7 +241,7 @@ def test_layers_of_linen_share_a_function() -> None:
     assert names == ["Layers/lower/Layer", "Layers/upper/Layer"]
     (function,) = model.functions
     found = [node.name for node in function.node]
-    assert found == ["Layer/dense/add", "Layer/tanh"]
+    assert found == ["Layer/dense/dot_general", "Layer/tanh"]
     for size in (1, 2, 5):
         x = np.linspace(-1, 1, 3 * size, dtype=np.float32).reshape(size, 3)
         assert_computes(fn, model, x)

@@ -111,6 +111,29 @@ def trained(x: jax.Array) -> jax.Array:
     return (x - B) * (jax.lax.rsqrt(jnp.asarray(W) + 1e-5) * W) + B
 
 
+CHANNELS = IMAGE.transpose(0, 3, 1, 2)
+
+
+def pixels_of_channels(x: jax.Array) -> jax.Array:
+    blocks = x.reshape(2, 2, 2, 4, 6, 6).transpose(0, 3, 4, 1, 5, 2)
+    return blocks.reshape(2, 4, 12, 12)
+
+
+def pixels_in_order(x: jax.Array) -> jax.Array:
+    blocks = x.reshape(2, 4, 2, 2, 6, 6).transpose(0, 1, 4, 2, 5, 3)
+    return blocks.reshape(2, 4, 12, 12)
+
+
+def channels_of_pixels(x: jax.Array) -> jax.Array:
+    blocks = x.reshape(2, 6, 3, 2, 8, 2).transpose(0, 3, 5, 1, 2, 4)
+    return blocks.reshape(2, 24, 3, 8)
+
+
+def blocks_turned(x: jax.Array) -> jax.Array:
+    blocks = x.reshape(2, 2, 2, 4, 6, 6).transpose(0, 3, 4, 2, 5, 1)
+    return blocks.reshape(2, 4, 12, 12)
+
+
 LAYER, RMS = ["LayerNormalization"], ["RMSNormalization"]
 IN_GROUPS = ["Transpose", "Reshape", "InstanceNormalization", "Reshape", "Mul", "Add", "Transpose"]
 FILLED = ["Clip", "Equal", "Gather", "Unsqueeze", "Where"]
@@ -171,6 +194,15 @@ IDIOMS = [
         ["ReduceSumSquare", "Add", "Sqrt", "Div"],
     ),
     Idiom("celu", lambda x: jax.nn.celu(x, 2.0), [ROUND_ZERO], ["Celu"]),
+    Idiom("selu", jax.nn.selu, [ROUND_ZERO], ["Selu"]),
+    Idiom("mish", jax.nn.mish, [ROUND_ZERO], ["Mish"]),
+    Idiom("soft_sign", jax.nn.soft_sign, [ROUND_ZERO], ["Softsign"]),
+    Idiom("prelu", lambda x: jnp.where(x >= 0, x, B * x), [ROUND_ZERO], ["PRelu"]),
+    Idiom("prelu.rows", lambda x: jnp.where(x > 0, x, x * W), [ROWS], ["PRelu"]),
+    Idiom("turned", lambda x, y: x.T @ y, [ROWS[0], ROWS[1]], ["Gemm"]),
+    Idiom("pixels", pixels_of_channels, [CHANNELS], ["DepthToSpace"]),
+    Idiom("pixels.in_order", pixels_in_order, [CHANNELS], ["DepthToSpace"]),
+    Idiom("channels", channels_of_pixels, [IMAGE], ["SpaceToDepth"]),
     Idiom("hard_swish", jax.nn.hard_swish, [ROUND_ZERO], ["HardSwish"]),
     Idiom("hard_tanh", jax.nn.hard_tanh, [ROUND_ZERO], ["Clip"]),
     Idiom("relu6", jax.nn.relu6, [ROUND_ZERO], ["Clip"]),
@@ -276,6 +308,11 @@ def rounded(x: jax.Array) -> jax.Array:
         (lambda x: x * jax.nn.relu6(x + 3.0) / 5.0, ROUND_ZERO, "HardSwish"),
         (lambda x: jax.nn.relu(x) + 3 * jnp.expm1(jnp.minimum(x, 0) / 2), ROUND_ZERO, "Celu"),
         (lambda i: jax.nn.one_hot(i, 10), PLACES, "OneHot"),
+        (lambda x: x / (2 + jnp.abs(x)), ROUND_ZERO, "Softsign"),
+        (lambda x: x * jnp.tanh(jax.nn.softplus(2 * x)), ROUND_ZERO, "Mish"),
+        (lambda x: jnp.where(x >= 1, x, B * x), ROUND_ZERO, "PRelu"),
+        (lambda x: jnp.where(x >= 0, x, x * x), ROUND_ZERO, "PRelu"),
+        (blocks_turned, CHANNELS, "DepthToSpace"),
     ],
 )
 def test_what_only_looks_like_it_is_left(fn: Any, x: np.ndarray, absent: str) -> None:

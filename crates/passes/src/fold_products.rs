@@ -4,7 +4,7 @@
 //! `(W ∗ x + b) · s + t = (W · s) ∗ x + (b · s + t)`, for constants with one number a channel. Each
 //! weight is rounded once more, so results are those of the formula up to the rounding of the type.
 
-use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, Tensor, ValueId};
 
 /// Larger weights that others read too are not copied.
 const MOST_SHARED: usize = 1 << 14;
@@ -347,50 +347,6 @@ fn is_padded(edit: &Edit<'_>, index: usize) -> bool {
     has_pads || node.attr("auto_pad").is_some()
 }
 
-/// `x · W + b` of matrices is one `Gemm`.
-pub(crate) fn to_gemm(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        let node = edit.node(index);
-        if node.domain.is_empty() && &*node.op == "Add" {
-            gemm(edit, index);
-        }
-    }
-}
-
-fn gemm(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
-    let is_product = |&operand: &usize| {
-        let product = edit.producer(operands[operand]);
-        product.is_some_and(|product| {
-            let node = edit.node(product);
-            node.domain.is_empty() && &*node.op == "MatMul"
-        }) && edit.reads(operands[operand]) == 1
-    };
-    let operand = [0, 1].into_iter().find(is_product)?;
-    let (value, bias) = (operands[operand], operands[1 - operand]);
-    let product = edit.producer(value)?;
-    let (a, b) = (edit.input(product, 0)?, edit.input(product, 1)?);
-    let ty = |id: ValueId| edit.ty(id);
-    let are_matrices = ty(a)?.rank() == 2 && ty(b)?.rank() == 2;
-    let result: &Type = ty(edit.node(index).outputs[0])?;
-    let has_kernel =
-        onnx::kernels::support("Gemm", edit.opset(), result.dtype) == onnx::kernels::Support::Yes;
-    // The runtime has a bias of one row at most quickly.
-    let is_row = match (&ty(bias)?.shape[..], &result.shape[..]) {
-        ([columns], [_, wanted]) => columns == wanted,
-        ([rows, columns], [_, wanted]) => rows.is(1) && columns == wanted,
-        _ => false,
-    };
-    if !are_matrices || !has_kernel || !is_row || ty(value)? != result {
-        return None;
-    }
-    if !matches!(result.dtype, DType::F32 | DType::F64) {
-        return None;
-    }
-    edit.rewrite(index, &[product], Op::new("Gemm", &[a, b, bias]));
-    Some(())
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
@@ -408,7 +364,7 @@ mod tests {
 y:f32[1,2,4] = Add(%2, [[[4.0], [5.0]]])",
             expect![[r#"
                 graph g(x:f32[1,1,4]) -> (y)
-                y:f32[1,2,4] = Conv(x, [[[3.0]], [[1.0]]], [1.0, 4.0])  # 5 2 3 4
+                y:f32[1,2,4] = Conv(x, [[[3.0]], [[1.0]]], [1.0, 4.0])  # 2 3 4 5
             "#]],
         );
     }
@@ -478,8 +434,8 @@ y:f32[1,2,4] = Conv(%1, [[[3.0]], [[5.0]]], [0.5, 0.25]) {group=2}",
 y:f32[3,4,2] = Mul([10.0, 100.0], %1)",
             expect![[r#"
                 graph g(x:f32[3,4,1]) -> (y)
-                %0 = MatMul(x, [[10.0, 200.0]])  # 4 2 3
-                y:f32[3,4,2] = Add(%0, [30.0, 400.0])  # 4 2 3
+                %0 = MatMul(x, [[10.0, 200.0]])  # 2 3 4
+                y:f32[3,4,2] = Add(%0, [30.0, 400.0])  # 3 2 4
             "#]],
         );
     }
@@ -499,24 +455,6 @@ z:f32[3,2] = Mul(%1, [inf, 1.0])",
                 y:f32[3,2] = Mul(%0, 1e-15)  # 3
                 %1 = MatMul(x, [[1.0, 3.0]])  # 4
                 z:f32[3,2] = Mul(%1, [inf, 1.0])  # 5
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_product_of_matrices_and_a_row_is_one_node() {
-        check_all(
-            &[super::to_gemm, crate::drop_dead::run],
-            "graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
-%0:f32[3,2] = MatMul(x, w)
-y:f32[3,2] = Add(b, %0)
-%1:f32[3,2] = MatMul(x, w)
-z:f32[3,2] = Add(%1, m)",
-            expect![[r#"
-                graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
-                y:f32[3,2] = Gemm(x, w, b)  # 3 2
-                %0 = MatMul(x, w)  # 4
-                z:f32[3,2] = Add(%0, m)  # 5
             "#]],
         );
     }

@@ -72,7 +72,7 @@ y:f32[2,3] = Div(x, %1)",
             expect![[r#"
                 graph g(x:f32[2,3]) -> (y)
                 %0 = ReduceSum(x, [1]:i64) {keepdims=0}  # 2
-                %1 = ReduceSum(x, [1]:i64) {keepdims=1}  # 3 2
+                %1 = ReduceSum(x, [1]:i64) {keepdims=1}  # 2 3
                 y:f32[2,3] = Div(x, %1)  # 4
             "#]],
         );
@@ -89,7 +89,7 @@ y:f32[3] = Div(x, %1)",
             expect![[r#"
                 graph g(x:f32[3]) -> (y)
                 %0 = ReduceSum(x, [0]:i64) {keepdims=0}  # 2
-                %1 = ReduceSum(x, [0]:i64) {keepdims=1}  # 3 2
+                %1 = ReduceSum(x, [0]:i64) {keepdims=1}  # 2 3
                 y:f32[3] = Div(x, %1)  # 4
             "#]],
         );

@@ -12,6 +12,7 @@ mod eval;
 mod fold_constants;
 mod fold_products;
 mod fuse;
+mod gemm;
 mod hoist_invariants;
 mod inline_composites;
 mod keep_axes;
@@ -95,13 +96,14 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-identity", drop_identity::run),
     graph("share-nodes", share_nodes::run),
     graph("fuse-recurrent", recurrent::run),
+    graph("fuse-pools", fuse::pools),
     graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
     graph("keep-axes", keep_axes::run),
     graph("fuse-activations", fuse::activations),
     graph("fuse-softmax", fuse::softmax),
     graph("fuse-means", fuse::means),
     graph(FUSE_NORMS, fuse::norms),
-    graph("fuse-pools", fuse::pools),
     graph("fuse-reductions", fuse::reductions),
     graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
@@ -128,7 +130,6 @@ pub const PIPELINE: &[Pass] = &[
     graph("merge-transposes", transposes::run),
     graph("drop-dead", drop_dead::run),
     graph("fold-products", fold_products::run),
-    graph("make-gemm", fold_products::to_gemm),
     graph("fuse-resize", fuse::resizes),
     graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
@@ -148,6 +149,13 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-attention", fuse::attention),
     graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
+    graph("sink-moves", moves::sink::run),
+    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
+    graph("drop-dead", drop_dead::run),
+    graph("fuse-blocks", moves::blocks::run),
+    graph("make-gemm", gemm::run),
+    graph("drop-dead", drop_dead::run),
     graph("fold-constants", fold_constants::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),

@@ -183,7 +183,7 @@ y:bool[3] = Xor(%2, a)",
 y:bool[M,N] = Not(%1)",
             expect![[r#"
                 graph g(a:bool[N], s:i64[2]) -> (y)
-                %0 = Expand(a, s)  # 3 2
+                %0 = Expand(a, s)  # 2 3
                 y:bool[M,N] = Not(%0)  # 4
             "#]],
         );

@@ -1,5 +1,7 @@
 //! Putting nodes in the place of others.
 
+use std::sync::Arc;
+
 use provenance::OriginId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -55,11 +57,32 @@ impl<'a> Op<'a> {
     }
 }
 
+/// Operators that make a product of their operands, besides what else they do.
+const PRODUCTS: &[&str] = &["Attention", "Conv", "ConvTranspose", "Gemm", "MatMul"];
+
+/// The name of a constant that was computed of another: its own where only the shape is another, else
+/// with what became of it.
+fn name_of_computed(tensor: &Tensor, source: &Value) -> Option<Arc<str>> {
+    let name = source.name.as_ref()?;
+    let before = source.tensor.as_ref()?;
+    if before.data.as_ptr() == tensor.data.as_ptr() {
+        return Some(name.clone());
+    }
+    let sorted = |tensor: &Tensor| {
+        let mut sizes = tensor.shape.clone();
+        sizes.sort_unstable();
+        sizes
+    };
+    let is_turned = before.shape != tensor.shape && sorted(before) == sorted(tensor);
+    Some(format!("{name}/{}", if is_turned { "Transpose" } else { "folded" }).into())
+}
+
 impl Edit<'_> {
     /// Makes a node another operator with the same results, which answers for `fused` as well.
     pub fn rewrite(&mut self, index: usize, fused: &[usize], op: Op<'_>) {
-        self.fuse(index, fused);
+        let origin = self.origin_of_op(index, fused, &op);
         let node = &mut self.graph.nodes[index];
+        node.origin = origin;
         node.domain = op.domain.into();
         node.op = op.name.into();
         node.inputs = op.inputs.into();
@@ -70,6 +93,26 @@ impl Edit<'_> {
     pub fn fuse(&mut self, index: usize, fused: &[usize]) {
         let origin = self.joined_origin(index, fused);
         self.graph.nodes[index].origin = origin;
+    }
+
+    /// What an operator answers for that stands for several. It shows the line of the one that it is
+    /// still, which is the last product where it is one, and else that of the node in whose place it is.
+    fn origin_of_op(&mut self, index: usize, fused: &[usize], op: &Op<'_>) -> OriginId {
+        let is_product = |name: &str| PRODUCTS.contains(&name);
+        let is_still = |&node: &usize| {
+            let node = &self.graph.nodes[node];
+            let is_both = is_product(&node.op) && is_product(op.name);
+            &*node.domain == op.domain && (&*node.op == op.name || is_both)
+        };
+        let shown = fused.iter().copied().filter(is_still).max().filter(|_| !is_still(&index));
+        let origin = self.joined_origin(index, fused);
+        match shown {
+            Some(shown) => {
+                let first = self.graph.nodes[shown].origin;
+                self.table.absorb(first, origin)
+            }
+            None => origin,
+        }
     }
 
     fn joined_origin(&mut self, index: usize, fused: &[usize]) -> OriginId {
@@ -111,7 +154,7 @@ impl Edit<'_> {
         op: Op<'_>,
         types: impl IntoIterator<Item = Type>,
     ) -> Vec<ValueId> {
-        let origin = self.joined_origin(index, fused);
+        let origin = self.origin_of_op(index, fused, &op);
         let value = |ty: Type| Value { ty: Some(ty), ..Value::default() };
         let outputs: Vec<ValueId> =
             types.into_iter().map(|ty| self.values.add(value(ty))).collect();
@@ -169,10 +212,7 @@ impl Edit<'_> {
         let mut paths = SmallVec::new();
         sources.clone().for_each(|source| add_paths(&mut paths, &source.paths));
         let is_weight = sources.clone().any(|source| source.is_weight);
-        let same = |source: &Value| {
-            source.tensor.as_ref().is_some_and(|other| other.data.as_ptr() == tensor.data.as_ptr())
-        };
-        let name = sources.filter(|source| same(source)).find_map(|source| source.name.clone());
+        let name = sources.clone().find_map(|source| name_of_computed(&tensor, source));
         let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
         self.values.add(Value {
             ty: Some(Type::new(tensor.dtype, shape)),

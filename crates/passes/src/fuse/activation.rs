@@ -6,7 +6,7 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use onnx::{Attr, Op};
+use onnx::{Attr, Op, Tensor};
 
 use crate::pattern::{
     Pattern, abs, either, erf, erfc, exp, expm1, hole, log1p, maximum, minimum, node, number,
@@ -24,6 +24,7 @@ pub(super) const REWRITES: &[Rewrite] = &[
         replacement: |found| plain(found, "Relu"),
     },
     Rewrite { name: "fuse-leaky-relu", pattern: leaky_relu, replacement: to_leaky_relu },
+    Rewrite { name: "fuse-prelu", pattern: prelu, replacement: to_prelu },
     Rewrite { name: "fuse-selu", pattern: selu, replacement: to_selu },
     Rewrite { name: "fuse-elu", pattern: elu, replacement: to_elu },
     Rewrite {
@@ -34,6 +35,12 @@ pub(super) const REWRITES: &[Rewrite] = &[
     Rewrite { name: "fuse-hard-sigmoid", pattern: hard_sigmoid, replacement: to_hard_sigmoid },
     Rewrite { name: "fuse-hard-swish", pattern: hard_swish, replacement: to_hard_swish },
     Rewrite { name: "fuse-celu", pattern: celu, replacement: to_celu },
+    Rewrite { name: "fuse-mish", pattern: mish, replacement: to_mish },
+    Rewrite {
+        name: "fuse-softsign",
+        pattern: softsign,
+        replacement: |found| plain(found, "Softsign"),
+    },
     Rewrite { name: "fuse-clip", pattern: clip, replacement: to_clip },
 ];
 
@@ -70,11 +77,34 @@ fn max_with_zero() -> Pattern {
 /// `x ≥ 0 ? x : α · x`
 fn leaky_relu() -> Pattern {
     let x = hole("x");
-    let positive = either(&[
-        &node("GreaterOrEqual", &[&x, &0.0.into()]),
-        &node("Greater", &[&x, &0.0.into()]),
-    ]);
-    node("Where", &[&positive, &x, &(&x * number("alpha"))])
+    node("Where", &[&is_not_negative(), &x, &(&x * number("alpha"))])
+}
+
+fn is_not_negative() -> Pattern {
+    let x = hole("x");
+    either(&[&node("GreaterOrEqual", &[&x, &0.0.into()]), &node("Greater", &[&x, &0.0.into()])])
+}
+
+/// `x ≥ 0 ? x : α · x` with a slope for each channel
+fn prelu() -> Pattern {
+    let x = hole("x");
+    node("Where", &[&is_not_negative(), &x, &(&x * hole("slope"))])
+}
+
+fn to_prelu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let (op, slope) = (plain(found, "PRelu")?, found.value("slope")?);
+    let numbers = found.edit.tensor(slope).and_then(Tensor::floats);
+    let Some(numbers) = numbers else {
+        return Err("the slopes are not known".into());
+    };
+    // Zero may be on either side.
+    if !numbers.into_iter().all(f64::is_finite) {
+        return Err("a slope is not finite".into());
+    }
+    if found.ty(slope)?.rank() > found.ty(found.value("x")?)?.rank() {
+        return Err("the slopes have more axes than the operand".into());
+    }
+    Ok(Op { inputs: vec![op.inputs[0], Some(slope)], ..op })
 }
 
 fn to_leaky_relu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -100,13 +130,43 @@ fn to_elu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 /// `λ · (x > 0 ? x : α · expm1(x > 0 ? 0 : x))`
 fn selu() -> Pattern {
     let curve = number("alpha") * expm1_of_negative();
-    number("scale") * node("Where", &[&is_positive(), &hole("x"), &curve])
+    let whole = node("Where", &[&is_positive(), &hole("x"), &curve]);
+    number("scale") * either(&[&whole, &node("Elu", &[&hole("x")]).named("elu")])
 }
 
 fn to_selu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
-    let (alpha, scale) = (found.number("alpha")?, found.number("scale")?);
+    let alpha = match found.maybe("elu") {
+        Some(_) => match found.node("elu")?.attr("alpha") {
+            Some(Attr::Float(alpha)) => *alpha,
+            _ => 1.0,
+        },
+        None => found.number("alpha")? as f32,
+    };
+    let scale = found.number("scale")? as f32;
     let op = plain(found, "Selu")?;
-    Ok(op.attr("alpha", Attr::Float(alpha as f32)).attr("gamma", Attr::Float(scale as f32)))
+    Ok(op.attr("alpha", Attr::Float(alpha)).attr("gamma", Attr::Float(scale)))
+}
+
+/// `x · tanh(softplus(x))`
+fn mish() -> Pattern {
+    let x = hole("x");
+    &x * tanh(&node("Softplus", &[&x]))
+}
+
+fn to_mish(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    if found.edit.opset() < 18 {
+        return Err("Mish needs opset 18".into());
+    }
+    // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
+    found.expect_kernel("Softplus", x)?;
+    Ok(Op::new("Mish", &[x]))
+}
+
+/// `x / (1 + |x|)`
+fn softsign() -> Pattern {
+    let x = hole("x");
+    &x / (abs(&x) + 1.0)
 }
 
 fn is_positive() -> Pattern {

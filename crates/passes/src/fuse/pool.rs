@@ -120,7 +120,7 @@ y:f32[1,4,4,2] = Div(%1, 9.0)",
                 %0 = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 2
                 %1 = Transpose(%0) {perm=[0, 2, 3, 1]}  # 3
                 %2 = AveragePool(x) {count_include_pad=1, kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 4 2 3
-                y:f32[1,4,4,2] = Transpose(%2) {perm=[0, 2, 3, 1]}  # 4 2 3
+                y:f32[1,4,4,2] = Transpose(%2) {perm=[0, 2, 3, 1]}  # 3 2 4
             "#]],
         );
     }

@@ -1,6 +1,6 @@
 //! `Softmax` and `LogSoftmax`.
 
-use onnx::{Dim, Op, ValueId};
+use onnx::{Attr, Dim, Op, ValueId};
 
 use crate::pattern::{
     Pattern, either, exp, hole, log, node, number, reduce_max, reduce_sum, spread,
@@ -42,12 +42,19 @@ fn log_softmax() -> Pattern {
     shifted() - spread(&log(&sum)).named("spread sum")
 }
 
-/// `x − max x`; the largest may have been taken before the other axes were named anew.
+/// `x − max x`; the largest may have been taken before the other axes were named or ordered anew.
 fn shifted() -> Pattern {
     let x = hole("x");
-    let largest = spread(&reduce_max(&x).named("max")).named("spread max");
+    let max = reduce_max(&x).named("max");
+    let largest = spread(&max).named("spread max");
     let renamed = node("Reshape", &[&x]).named("renamed");
-    either(&[&(&x - &largest), &(renamed - &largest)])
+    let ordered = node("Transpose", &[&x]).named("ordered");
+    let largest_ordered = spread(&node("Transpose", &[&max]).named("ordered max"));
+    either(&[
+        &(&x - &largest),
+        &(renamed - &largest),
+        &(ordered - largest_ordered.named("spread max")),
+    ])
 }
 
 fn shifted_by_max(x: &Pattern) -> Pattern {
@@ -97,13 +104,17 @@ fn over_one_axis(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'stat
     let &[axis] = &axes[..] else {
         return Err("it is over several axes".into());
     };
-    let x = match found.maybe("renamed") {
-        Some(renamed) => {
+    let x = match (found.maybe("renamed"), found.maybe("ordered")) {
+        (Some(renamed), _) => {
             expect_last_axis_kept(found, renamed, axis)?;
             renamed
         }
-        None if found.axes("max")? == axes => found.value("x")?,
-        None => return Err("the largest is over other axes than the sum".into()),
+        (None, Some(ordered)) => {
+            expect_same_order(found, axis)?;
+            ordered
+        }
+        (None, None) if found.axes("max")? == axes => found.value("x")?,
+        (None, None) => return Err("the largest is over other axes than the sum".into()),
     };
     found.expect_reduced(found.value("spread max")?, x, &axes)?;
     found.expect_reduced(found.value("spread sum")?, x, &axes)?;
@@ -130,6 +141,21 @@ fn expect_last_axis_kept(
     let is_renamed = sizes(renamed)? == sizes(found.value("x")?)?
         && sizes(found.value("spread max")?)? == sizes(found.value("max")?)?;
     if is_renamed { Ok(()) } else { Err("the largest is spread over other axes".into()) }
+}
+
+/// Declines unless the array and the largest of each row are put into the same order, rows whole.
+fn expect_same_order(found: &Found<'_, '_>, axis: usize) -> Result<(), Declined> {
+    let order = |name| match found.node(name)?.attr("perm") {
+        Some(Attr::Ints(order)) => Ok(order.clone()),
+        _ => Err(Declined::from("an order of axes is not known")),
+    };
+    let (of_rows, of_largest) = (order("ordered")?, order("ordered max")?);
+    let last = of_rows.len().wrapping_sub(1);
+    let is_last = axis == last && found.axes("max")? == [last] && of_rows[last] == last as i64;
+    if is_last && of_rows[..last] == of_largest[..] {
+        return Ok(());
+    }
+    Err("the largest is in another order".into())
 }
 
 #[cfg(test)]
@@ -289,6 +315,52 @@ y:f32[1,2,3] = Div(%4, %6)",
                 %5 = Unsqueeze(%4, [2]:i64)  # 8
                 y:f32[1,2,3] = Softmax(%1) {axis=2}  # 9 2 3 4 5 6 7 8
             "#]],
+        );
+    }
+
+    fn ordered(order: &str) -> String {
+        format!(
+            "graph g(x:f32[2,2,3]) -> (y)
+m:f32[2,2] = jax2onnx.composite::reduce_max(x) {{axes=[2]}}
+%1:f32[2,2] = Transpose(m) {{perm={order}}}
+%2:f32[2,2,1] = Unsqueeze(%1, [2]:i64)
+%3:f32[2,2,3] = Transpose(x) {{perm=[1, 0, 2]}}
+%4:f32[2,2,3] = Sub(%3, %2)
+%5:f32[2,2,3] = Exp(%4)
+%6:f32[2,2,1] = ReduceSum(%5, [2]:i64) {{keepdims=1}}
+y:f32[2,2,3] = Div(%5, %6)"
+        )
+    }
+
+    #[test]
+    fn the_largest_may_be_taken_before_other_axes_are_ordered_anew() {
+        check(
+            lean,
+            &ordered("[1, 0]"),
+            expect![[r#"
+            graph g(x:f32[2,2,3]) -> (y)
+            %0 = Transpose(x) {perm=[1, 0, 2]}  # 5
+            y:f32[2,2,3] = Softmax(%0) {axis=2}  # 9 2 3 4 5 6 7 8
+        "#]],
+        );
+    }
+
+    #[test]
+    fn the_largest_in_another_order_is_none() {
+        check(
+            lean,
+            &ordered("[0, 1]"),
+            expect![[r#"
+            graph g(x:f32[2,2,3]) -> (y)
+            m = jax2onnx.composite::reduce_max(x) {axes=[2]}  # 2
+            %0 = Transpose(m) {perm=[0, 1]}  # 3
+            %1 = Unsqueeze(%0, [2]:i64)  # 4
+            %2 = Transpose(x) {perm=[1, 0, 2]}  # 5
+            %3 = Sub(%2, %1)  # 6
+            %4 = Exp(%3)  # 7
+            %5 = ReduceSum(%4, [2]:i64) {keepdims=1}  # 8
+            y:f32[2,2,3] = Div(%4, %5)  # 9
+        "#]],
         );
     }
 

@@ -196,7 +196,7 @@ y:f32[B,2,2] = Add(%1, [[[1.0, 2.0], [3.0, 4.0]]])",
                 %0 = MatMul(x, w)  # 2
                 %1 = Reshape(%0, [-1, 2, 2]:i64)  # 3
                 %2 = Add(%0, [1.0, 2.0, 3.0, 4.0])  # 4 3
-                y:f32[B,2,2] = Reshape(%2, [-1, 2, 2]:i64)  # 4 3
+                y:f32[B,2,2] = Reshape(%2, [-1, 2, 2]:i64)  # 3 4
             "#]],
         );
     }
@@ -217,11 +217,11 @@ y:f32[2,3,4] = Transpose(%4) {perm=[1, 2, 0]}",
                 %0 = Tanh(x)  # 2
                 %1 = Transpose(%0) {perm=[2, 0, 1]}  # 3
                 %2 = Mul(%0, 0.5)  # 4 3
-                %3 = Transpose(%2) {perm=[2, 0, 1]}  # 4 3
+                %3 = Transpose(%2) {perm=[2, 0, 1]}  # 3 4
                 %4 = Where([[true], [false], [true]], %2, -1.0)  # 5 3 4
-                %5 = Transpose(%4) {perm=[2, 0, 1]}  # 5 3 4
+                %5 = Transpose(%4) {perm=[2, 0, 1]}  # 3 4 5
                 %6 = Softmax(%4) {axis=1}  # 6 3 4 5
-                %7 = Transpose(%6) {perm=[2, 0, 1]}  # 6 3 4 5
+                %7 = Transpose(%6) {perm=[2, 0, 1]}  # 3 4 5 6
                 y:f32[2,3,4] = Transpose(%7) {perm=[1, 2, 0]}  # 7
             "#]],
         );

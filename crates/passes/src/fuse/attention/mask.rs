@@ -75,9 +75,10 @@ fn known_flags(
     keeps: bool,
     sizes: &Sizes,
 ) -> Option<Prepared> {
-    let tensor = edit.tensor(flags)?;
+    let tensor = without_repeats(edit.tensor(flags)?);
     let (rows, columns) = (sizes.rows.known()?, sizes.columns.known()?);
-    let shape = mask_shape(&edit.ty(flags)?.shape, found, sizes).ok()?;
+    let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
+    let shape = mask_shape(&shape, found, sizes).ok()?;
     let all = [1, 1, rows, columns].map(Dim::Known);
     if shape[..] != all || columns == 0 {
         return None;
@@ -95,6 +96,22 @@ fn known_flags(
         return Some(Prepared::Causal);
     }
     Some(Prepared::Flags(Tensor::of_ints(DType::Bool, vec![rows, columns], &kept)?, flags))
+}
+
+/// The same mask with one of those that stand for each of the leading axes, as far as they are equal.
+fn without_repeats(tensor: &Tensor) -> Tensor {
+    let mut once = tensor.clone();
+    for axis in 0..tensor.shape.len() {
+        let size = once.data.len() / (once.shape[axis].max(1) as usize);
+        let mut parts = once.data.chunks(size.max(1));
+        let first = parts.next();
+        if size == 0 || !parts.all(|part| Some(part) == first) {
+            break;
+        }
+        once.data = once.data.slice(..size);
+        once.shape[axis] = 1;
+    }
+    once
 }
 
 /// The shape of a mask with the axes batch, head, row and column.

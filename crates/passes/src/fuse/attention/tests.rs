@@ -41,7 +41,7 @@ p:f32[B,2,4,5] = Softmax(scaled) {axis=3}",
             vt = Transpose(v4) {perm=[0, 2, 1, 3]}  # 10
             o = MatMul(p, vt)  # 11
             ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 12
-            y:f32[B,4,6] = Attention(q, k, v) {kv_num_heads=2, q_num_heads=2, scale=0.25}  # 13 2 3 4 5 6 7 8 9 10 11 12
+            y:f32[B,4,6] = Attention(q, k, v) {kv_num_heads=2, q_num_heads=2, scale=0.25}  # 11 2 3 4 5 6 7 8 9 10 12 13
         "#]],
     );
 }
@@ -64,9 +64,9 @@ p:f32[B,2,4,5] = Softmax(masked) {axis=3}",
             vt = Transpose(v4) {perm=[0, 2, 1, 3]}  # 10
             o = MatMul(p, vt)  # 11
             ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 12
-            %0 = Where(m, 0.0, -2.3819763e38)  # 13 6 7 8
+            %0 = Where(m, 0.0, -2.3819763e38)  # 7 6 8 13
             %1 = Expand(%0, [1, 1, 4, 1]:i64)  # 13 6 7 8
-            y:f32[B,4,6] = Attention(q, k, v, %1) {kv_num_heads=2, q_num_heads=2, scale=1.0}  # 13 2 3 4 5 6 7 8 9 10 11 12
+            y:f32[B,4,6] = Attention(q, k, v, %1) {kv_num_heads=2, q_num_heads=2, scale=1.0}  # 11 2 3 4 5 6 7 8 9 10 12 13
         "#]],
     );
 }

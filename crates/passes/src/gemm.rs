@@ -1,0 +1,156 @@
+//! `make-gemm`: a product of matrices with what is done to its operands and its rows.
+
+use onnx::kernels::{Support, support};
+use onnx::{Attr, DType, Edit, Op, Type, ValueId};
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        let node = edit.node(index);
+        if !node.domain.is_empty() {
+            continue;
+        }
+        match &*node.op {
+            "MatMul" => turn(edit, index),
+            "Add" => add(edit, index),
+            _ => None,
+        };
+    }
+}
+
+/// `Aᵀ · B`: the product reads the matrix as it was.
+fn turn(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let is_matrix = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 2);
+    let result = edit.ty(edit.node(index).outputs[0])?;
+    if !is_matrix(a) || !is_matrix(b) || !has_kernel(edit, result) {
+        return None;
+    }
+    let (turned_a, turned_b) = (turned(edit, a), turned(edit, b));
+    let fused: Vec<usize> = [turned_a, turned_b].into_iter().flatten().collect();
+    if fused.is_empty() {
+        return None;
+    }
+    let before = |link: Option<usize>, value| link.map_or(Some(value), |link| edit.input(link, 0));
+    let mut op = Op::new("Gemm", &[before(turned_a, a)?, before(turned_b, b)?]);
+    for (name, link) in [("transA", turned_a), ("transB", turned_b)] {
+        if link.is_some() {
+            op = op.attr(name, 1);
+        }
+    }
+    edit.rewrite(index, &fused, op);
+    Some(())
+}
+
+/// The transpose that makes a matrix, where nothing else reads it.
+fn turned(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
+    let link = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
+    let node = edit.node(link);
+    let is_turn = node.domain.is_empty()
+        && &*node.op == "Transpose"
+        && node.attr("perm") == Some(&Attr::Ints([1, 0].into()));
+    is_turn.then_some(link)
+}
+
+/// `A · B + c`, where every row has the same added.
+fn add(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let is_product = |&operand: &usize| {
+        let product = edit.producer(operands[operand]);
+        product.is_some_and(|product| {
+            let node = edit.node(product);
+            let is_bare = &*node.op == "Gemm" && node.inputs.len() == 2;
+            node.domain.is_empty() && (&*node.op == "MatMul" || is_bare)
+        }) && edit.reads(operands[operand]) == 1
+    };
+    let operand = [0, 1].into_iter().find(is_product)?;
+    let (value, bias) = (operands[operand], operands[1 - operand]);
+    let product = edit.producer(value)?;
+    let (a, b) = (edit.input(product, 0)?, edit.input(product, 1)?);
+    let ty = |id: ValueId| edit.ty(id);
+    let are_matrices = ty(a)?.rank() == 2 && ty(b)?.rank() == 2;
+    let result: &Type = ty(edit.node(index).outputs[0])?;
+    // The runtime has a bias of one row at most quickly.
+    let is_row = match (&ty(bias)?.shape[..], &result.shape[..]) {
+        ([columns], [_, wanted]) => columns == wanted,
+        ([rows, columns], [_, wanted]) => rows.is(1) && columns == wanted,
+        _ => false,
+    };
+    if !are_matrices || !is_row || ty(value)? != result || !has_kernel(edit, result) {
+        return None;
+    }
+    let made = edit.node(product).clone();
+    let attrs = made.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
+    let inputs = vec![Some(a), Some(b), Some(bias)];
+    edit.rewrite(index, &[product], Op { domain: "", name: "Gemm", inputs, attrs });
+    Some(())
+}
+
+fn has_kernel(edit: &Edit<'_>, result: &Type) -> bool {
+    let is_wide = matches!(result.dtype, DType::F32 | DType::F64);
+    is_wide && support("Gemm", edit.opset(), result.dtype) == Support::Yes
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    fn lean(edit: &mut onnx::Edit<'_>) {
+        super::run(edit);
+        edit.drop_unread();
+    }
+
+    #[test]
+    fn a_product_of_matrices_and_a_row_is_one_node() {
+        check(
+            lean,
+            "graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
+%0:f32[3,2] = MatMul(x, w)
+y:f32[3,2] = Add(b, %0)
+%1:f32[3,2] = MatMul(x, w)
+z:f32[3,2] = Add(%1, m)",
+            expect![[r#"
+                graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
+                y:f32[3,2] = Gemm(x, w, b)  # 2 3
+                %0 = MatMul(x, w)  # 4
+                z:f32[3,2] = Add(%0, m)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_matrix_is_turned_by_the_product() {
+        check(
+            lean,
+            "graph g(x:f32[1,3], w:f32[2,1], b:f32[2]) -> (y)
+%0:f32[3,1] = Transpose(x) {perm=[1, 0]}
+%1:f32[1,2] = Transpose(w) {perm=[1, 0]}
+%2:f32[3,2] = MatMul(%0, %1)
+y:f32[3,2] = Add(%2, b)",
+            expect![[r#"
+                graph g(x:f32[1,3], w:f32[2,1], b:f32[2]) -> (y)
+                y:f32[3,2] = Gemm(x, w, b) {transA=1, transB=1}  # 4 2 3 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_stack_of_matrices_and_one_that_others_read_are_left() {
+        check(
+            lean,
+            "graph g(x:f32[4,1,3], w:f32[1,2], v:f32[2,1]) -> (y, z, t)
+%0:f32[4,3,1] = Transpose(x) {perm=[0, 2, 1]}
+y:f32[4,3,2] = MatMul(%0, w)
+t:f32[1,2] = Transpose(v) {perm=[1, 0]}
+z:f32[2,2] = MatMul(v, t)",
+            expect![[r#"
+                graph g(x:f32[4,1,3], w:f32[1,2], v:f32[2,1]) -> (y, z, t)
+                %0 = Transpose(x) {perm=[0, 2, 1]}  # 2
+                y:f32[4,3,2] = MatMul(%0, w)  # 3
+                t:f32[1,2] = Transpose(v) {perm=[1, 0]}  # 4
+                z:f32[2,2] = MatMul(v, t)  # 5
+            "#]],
+        );
+    }
+}
