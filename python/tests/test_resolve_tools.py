@@ -48,12 +48,13 @@ class Block(nnx.Module):
     def __init__(self) -> None:
         rngs = nnx.Rngs(0)
         self.norm = nnx.LayerNorm(8, rngs=rngs)
-        self.qkv = nnx.Linear(8, 24, rngs=rngs)
+        self.parts = nnx.List([nnx.Linear(8, 8, rngs=rngs) for _ in range(3)])
         self.up = nnx.Linear(8, 16, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        q, k, v = jnp.split(self.qkv(self.norm(x)).reshape(1, 5, 2, 12), 3, axis=-1)
-        y = jax.nn.dot_product_attention(q, k, v, is_causal=True)
+        y = self.norm(x)
+        q, k, v = (part(y).reshape(1, 5, 2, 4) for part in self.parts)
+        y = jax.nn.dot_product_attention(q, k, v)
         x = x + y.reshape(1, 5, 8)
         return nnx.gelu(self.up(x))
 
