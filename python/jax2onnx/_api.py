@@ -3,13 +3,13 @@
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from . import _config, _core, _ends, _plugin, _progress, _tiers, _web
-from ._config import Level, PathPolicy, StrPath
+from ._config import Level, PathPolicy, Prefixes, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def to_onnx(
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
+    provenance_prefixes: Prefixes = (),
+    user_code: Iterable[StrPath] = (),
     source_map: bool | StrPath = False,
     sources: SourcesMode = "hash",
 ) -> "onnx.ModelProto": ...
@@ -81,6 +83,8 @@ def to_onnx(
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
+    provenance_prefixes: Prefixes = (),
+    user_code: Iterable[StrPath] = (),
     source_map: bool | StrPath = False,
     sources: SourcesMode = "hash",
 ) -> "onnx_ir.Model": ...
@@ -108,6 +112,8 @@ def to_onnx(
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
+    provenance_prefixes: Prefixes = (),
+    user_code: Iterable[StrPath] = (),
     source_map: bool | StrPath = False,
     sources: SourcesMode = "hash",
 ) -> str: ...
@@ -134,6 +140,8 @@ def to_onnx(
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
+    provenance_prefixes: Prefixes = (),
+    user_code: Iterable[StrPath] = (),
     source_map: bool | StrPath = False,
     sources: SourcesMode = "hash",
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
@@ -172,6 +180,9 @@ def to_onnx(
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
             `"indexed"`. Comes before `jax2onnx.provenance(...)` and the environment.
         provenance_paths: How files are named: `"relative"`, `"absolute"` or `"basename"`.
+        provenance_prefixes: Folders that are written as something else:
+            `["/home/x/proj=proj"]`, or a dictionary.
+        user_code: Packages, files and folders whose lines count as the user's: `["my_lib"]`.
         source_map: Where to write the source map, which says of each node what `"indexed"` would
             and is read with `jax2onnx.SourceMap`. `True` is `<output_path>.map`.
         sources: Whether the map has only the hashes of the source files, `"hash"`, or their text
@@ -187,7 +198,9 @@ def to_onnx(
         ConfigError: An option has a value that it cannot have.
         WriteError: The file could not be written.
     """
-    settings = _config.settings(provenance, provenance_paths)
+    settings = _config.settings(
+        provenance, provenance_paths, user_code=user_code, prefixes=provenance_prefixes
+    )
     path = _checked_path(return_mode, output_path)
     _check(fn, model_name, opset)
     _one_of(export_mode, _EXPORT_MODES, "an export mode")
@@ -258,6 +271,7 @@ def export_traced(
     output_path: str | None = None,
     external_threshold: int = _EXTERNAL_THRESHOLD,
     weight_names: Mapping[Hashable, str] | None = None,
+    optimize: bool = True,
     norms: bool = True,
     explain: Callable[[str], object] | None = None,
     source_map: str | None = None,
@@ -266,7 +280,7 @@ def export_traced(
     """Convert what was traced: the bytes of the model, or nothing where a file was written."""
     from . import _trace
 
-    settings = settings or _config.settings(None, None)
+    settings = settings or _config.settings()
     with errors_of_core():
         return _core.export(
             closed_jaxpr,
@@ -275,7 +289,10 @@ def export_traced(
             level=settings.level,
             path_policy=settings.paths,
             export_stack=export_stack,
-            tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code),
+            tiers=_tiers.rules(
+                _trace.folders(), settings.user_code, settings.library_code, definition
+            ),
+            prefixes=settings.prefixes,
             definition=definition,
             input_names=input_names,
             output_names=output_names,
@@ -285,6 +302,7 @@ def export_traced(
             external_threshold=external_threshold,
             names=weight_names,
             plugins=_plugin.for_core(opset),
+            optimize=optimize,
             norms=norms,
             explain=explain,
             source_map=source_map,
@@ -343,7 +361,7 @@ def _record(
     """Write every equation as text."""
     from . import _trace
 
-    tiers = _tiers.rules(_trace.folders(), settings.user_code, settings.library_code)
+    tiers = _tiers.rules(_trace.folders(), settings.user_code, settings.library_code, definition)
     with errors_of_core():
         text = _core.recorded_calls(
             closed_jaxpr, tiers=tiers, path_policy=settings.paths, definition=definition

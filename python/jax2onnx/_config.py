@@ -1,24 +1,31 @@
 """The switches, and which of them wins.
 
-An argument of `to_onnx` comes before `with provenance(...)`, that before the environment.
+An argument of `to_onnx` comes before `with provenance(...)`, that before the environment, that
+before the section `[tool.jax2onnx]` of `pyproject.toml`. Whose code is whose adds up.
 """
 
+import importlib.util
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from . import _project
 from ._errors import ConfigError
 
 Level: TypeAlias = Literal["off", "minimal", "full", "indexed"]
 PathPolicy: TypeAlias = Literal["relative", "absolute", "basename"]
 StrPath: TypeAlias = str | os.PathLike[str]
+Prefixes: TypeAlias = Iterable[str] | Mapping[str, str]
 
 ENABLE: Final = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
 DETAIL: Final = "JAX2ONNX_STACKTRACE_DETAIL"
 PATHS: Final = "JAX2ONNX_STACKTRACE_PATHS"
+PREFIXES: Final = "JAX2ONNX_STACKTRACE_PREFIXES"
+USER_CODE: Final = "JAX2ONNX_USER_CODE"
+LIBRARY_CODE: Final = "JAX2ONNX_LIBRARY_CODE"
 MODULE_SCOPES: Final = "JAX2ONNX_MODULE_SCOPES"
 
 _Word = TypeVar("_Word", bound=str)
@@ -37,6 +44,8 @@ class Settings:
     paths: PathPolicy
     user_code: tuple[str, ...]
     library_code: tuple[str, ...]
+    #: Folders that are written as something else.
+    prefixes: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,7 @@ class _Scope:
     paths: PathPolicy | None = None
     user_code: tuple[str, ...] = ()
     library_code: tuple[str, ...] = ()
+    prefixes: tuple[tuple[str, str], ...] = ()
 
 
 _scope: ContextVar[_Scope] = ContextVar("jax2onnx_provenance", default=_Scope())  # noqa: B039
@@ -59,6 +69,7 @@ def provenance(
     paths: PathPolicy | None = None,
     user_code: Iterable[StrPath] = (),
     library_code: Iterable[StrPath] = (),
+    prefixes: Prefixes = (),
 ) -> Iterator[None]:
     """Set how much provenance the exports inside the block write.
 
@@ -67,8 +78,10 @@ def provenance(
     Args:
         level: `"off"`, `"minimal"`, `"full"` or `"indexed"`.
         paths: How files are named: `"relative"`, `"absolute"` or `"basename"`.
-        user_code: Files and folders whose lines count as the user's.
-        library_code: Files and folders whose lines do not.
+        user_code: Packages, files and folders whose lines count as the user's.
+        library_code: Packages, files and folders whose lines do not.
+        prefixes: Folders that are written as something else: `["/home/x/proj=proj"]`, or a
+            dictionary.
     """
     outer = _scope.get()
     inner = replace(
@@ -77,6 +90,7 @@ def provenance(
         paths=outer.paths if paths is None else _policy(paths),
         user_code=outer.user_code + _places(user_code, "user_code"),
         library_code=outer.library_code + _places(library_code, "library_code"),
+        prefixes=_prefixes(prefixes, "prefixes") + outer.prefixes,
     )
     token = _scope.set(inner)
     try:
@@ -85,14 +99,30 @@ def provenance(
         _scope.reset(token)
 
 
-def settings(level: str | None = None, paths: str | None = None) -> Settings:
+def settings(
+    level: str | None = None,
+    paths: str | None = None,
+    *,
+    user_code: Iterable[StrPath] = (),
+    prefixes: Prefixes = (),
+) -> Settings:
     """What holds for an export that was given these arguments."""
     scope = _scope.get()
+    project = _project.read()
     return Settings(
         level=scope.level or _environment_level() if level is None else _level(level),
         paths=scope.paths or _environment_policy() if paths is None else _policy(paths),
-        user_code=scope.user_code,
-        library_code=scope.library_code,
+        user_code=_places(user_code, "user_code")
+        + scope.user_code
+        + _places(_listed(USER_CODE), USER_CODE)
+        + _places(project.user_code, _project.USER_CODE),
+        library_code=scope.library_code
+        + _places(_listed(LIBRARY_CODE), LIBRARY_CODE)
+        + _places(project.library_code, _project.LIBRARY_CODE),
+        prefixes=_prefixes(prefixes, "provenance_prefixes")
+        + scope.prefixes
+        + _prefixes(_listed(PREFIXES), PREFIXES)
+        + _prefixes(project.prefixes, _project.PREFIXES),
     )
 
 
@@ -121,6 +151,11 @@ def _environment_policy() -> PathPolicy:
     return _one_of(policy, _POLICIES, f"a path policy ({PATHS})")
 
 
+def _listed(variable: str) -> list[str]:
+    """The entries of a variable, between which is what separates paths."""
+    return [entry for entry in os.environ.get(variable, "").split(os.pathsep) if entry]
+
+
 def _one_of(word: str, allowed: tuple[_Word, ...], what: str) -> _Word:
     for known in allowed:
         if word == known:
@@ -129,8 +164,49 @@ def _one_of(word: str, allowed: tuple[_Word, ...], what: str) -> _Word:
 
 
 def _places(places: Iterable[StrPath], argument: str) -> tuple[str, ...]:
-    """Make paths absolute; the names of code without a file stay as they are."""
+    """Make paths absolute and packages folders; names of code without a file stay as they are."""
     if isinstance(places, str | os.PathLike):
-        raise ConfigError(f"`{argument}` is a list of files and folders: use [{places!r}]")
-    names = (os.fspath(place) for place in places)
-    return tuple(name if name.startswith("<") else os.path.abspath(name) for name in names)
+        raise ConfigError(
+            f"`{argument}` is a list of packages, files and folders: use [{places!r}]"
+        )
+    found: list[str] = []
+    for place in places:
+        name = os.fspath(place)
+        if name.startswith("<"):
+            found.append(name)
+        else:
+            # A name may be both: a package, and a folder of the current directory.
+            found += _package_folders(name)
+            found.append(os.path.abspath(name))
+    return tuple(dict.fromkeys(found))
+
+
+def _package_folders(name: str) -> list[str]:
+    """The folders, or the file, of the module of that name, which is not imported for it."""
+    top, *inner = name.split(".")
+    if not all(part.isidentifier() for part in (top, *inner)):
+        return []
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    if spec.submodule_search_locations is None:
+        return [os.path.abspath(spec.origin)] if spec.has_location and spec.origin else []
+    places = [os.path.abspath(os.path.join(p, *inner)) for p in spec.submodule_search_locations]
+    return [place if os.path.isdir(place) else f"{place}.py" for place in places]
+
+
+def _prefixes(prefixes: Prefixes, argument: str) -> tuple[tuple[str, str], ...]:
+    if isinstance(prefixes, str):
+        raise ConfigError(f"`{argument}` is a list of `folder=name`: use [{prefixes!r}]")
+    if isinstance(prefixes, Mapping):
+        return tuple((os.path.abspath(folder), name) for folder, name in prefixes.items())
+    pairs = []
+    for entry in prefixes:
+        folder, sign, name = entry.rpartition("=")
+        if not sign or not folder:
+            raise ConfigError(f"`{entry}` of `{argument}` is not `folder=name`")
+        pairs.append((os.path.abspath(folder), name))
+    return tuple(pairs)

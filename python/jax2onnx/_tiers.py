@@ -23,15 +23,31 @@ def rules(
     jax_folders: Sequence[str],
     user_code: Sequence[str] = (),
     library_code: Sequence[str] = (),
+    definition: tuple[str, int, str] | None = None,
 ) -> TierRules:
-    """Sort the folders of this interpreter."""
+    """Sort the folders of this interpreter.
+
+    A package that is installed is the user's too where the function that is exported is its own,
+    `definition`: the lines that its reader wants to see are not those of what it is built on.
+    """
+    internal = [*jax_folders, os.path.dirname(os.path.abspath(__file__))]
+    own = _installed_package(definition[0]) if definition else None
+    if own is not None and own not in (*internal, *library_code):
+        user_code = [*user_code, own]
     return TierRules(
         added_user=user_code,
         added_library=library_code,
-        internal=[*jax_folders, os.path.dirname(os.path.abspath(__file__))],
+        internal=internal,
         library=_library_folders(),
         frozen_library=sorted(sys.stdlib_module_names),
     )
+
+
+def _installed_package(file: str) -> str | None:
+    """The folder, or the file, of the installed package that a file is of."""
+    parts = file.split(os.sep)
+    places = [i for i, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
+    return os.sep.join(parts[: places[-1] + 2]) if places else None
 
 
 @functools.cache

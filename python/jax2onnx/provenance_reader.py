@@ -23,6 +23,11 @@ ORIGIN_KEY: Final = "pkg.jax2onnx.origin"
 DEBUG_ID_KEY: Final = "pkg.jax2onnx.debug_id"
 VERSION: Final = 1
 
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_DIGITS: Final = {letter: digit for digit, letter in enumerate(_LETTERS)}
+_TIERS: Final = {"u": "user", "l": "library", "i": "internal"}
+_KINDS: Final = ("plugin", "helper", "python plugin", "python helper")
+
 
 class FormatError(ValueError):
     """What was read is not in the format, or in a version of it that is not known."""
@@ -134,20 +139,22 @@ class Table(Sequence[Origin]):
         """Take the document that `json.loads` made of a table."""
         if not isinstance(document, dict) or document.get("version") != VERSION:
             raise FormatError("this is not a provenance table that can be read")
-        self._document = document
         self._origins: dict[int, Origin] = {}
         self._sites: dict[int, Site] = {}
         try:
-            self._frames = list(_runs(document["frames"]))
-            self._entries = [(scope, place) for scope, *run in document["origins"] for place in run]
-            self._fused = {number: absorbed for number, *absorbed in document["fused"]}
-        except (KeyError, TypeError, ValueError) as error:
+            #: The name of every source file.
+            self.files: list[str] = document["files"]
+            self._tiers = [_TIERS[letter] for letter in document["tiers"]]
+            self._functions: list[str] = document["functions"]
+            self._locations = list(_locations(_Numbers(document["locations"])))
+            self._frames = list(_frames(_Numbers(document["frames"])))
+            self._scopes = list(_scopes(_Numbers(document["scopes"]), document["scope_names"]))
+            self._emitters = list(_emitters(_Numbers(document["emitters"]), document))
+            self._places = list(_places(_Numbers(document["places"])))
+            self._entries = list(_entries(_Numbers(document["origins"])))
+            self._fused = dict(_fused(_Numbers(document["fused"])))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
             raise FormatError(f"the provenance table is malformed: {error!r}") from error
-
-    @property
-    def files(self) -> list[str]:
-        """The name of every source file."""
-        return [path for path, _ in self._document["files"]]
 
     def __len__(self) -> int:
         """How many origins there are."""
@@ -167,7 +174,7 @@ class Table(Sequence[Origin]):
     def _site(self, number: int) -> Site:
         if number not in self._sites:
             scope, place = self._entries[number]
-            frame, emitter = self._document["places"][place]
+            frame, emitter = self._places[place]
             self._sites[number] = Site(
                 frames=tuple(self._call_path(frame)),
                 scopes=tuple(self._name_stack(scope))[::-1],
@@ -178,21 +185,18 @@ class Table(Sequence[Origin]):
     def _call_path(self, frame: int | None) -> Iterator[Frame]:
         while frame is not None:
             location, frame = self._frames[frame]
-            file, function, line, *span = self._document["locations"][location]
-            path, tier = self._document["files"][file]
-            if len(span) == 2:
-                span.insert(1, line)
-            yield Frame(path, tier, self._document["functions"][function], line, *span)
+            file, function, line, *span = self._locations[location]
+            yield Frame(self.files[file], self._tiers[file], self._functions[function], line, *span)
 
     def _name_stack(self, scope: int | None) -> Iterator[Scope]:
         while scope is not None:
-            name, scope, *kind = self._document["scopes"][scope]
-            yield Scope(name, kind == ["transform"])
+            entry, scope = self._scopes[scope]
+            yield entry
 
     def _lowering(self, emitter: int | None) -> Iterator[Emitter]:
         while emitter is not None:
-            kind, name, file, line, emitter = self._document["emitters"][emitter]
-            yield Emitter(kind, name, self._document["emitter_files"][file], line)
+            entry, emitter = self._emitters[emitter]
+            yield entry
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,17 @@ class MapNode:
     outputs: tuple[str, ...]
     #: The number of its origin.
     origin: int | None
+
+
+@dataclass(frozen=True)
+class MapValue:
+    """An input, a weight or an output, as a source map has it."""
+
+    name: str
+    #: The number of its origin.
+    origin: int | None
+    #: Where it stands in what the function takes, holds or gives: `blocks.0.attn.kernel`.
+    paths: tuple[str, ...]
 
 
 class MapFile:
@@ -228,9 +243,18 @@ class MapFile:
         ]
 
     @cached_property
+    def values(self) -> list[MapValue]:
+        """The inputs, weights and outputs of the model."""
+        entries = self._document["values"]
+        return [MapValue(name, origin, tuple(paths)) for name, origin, *paths in entries]
+
+    @cached_property
     def origins(self) -> dict[str, Origin]:
         """The origin of every node and every value, by its name."""
         found: dict[str, Origin] = {}
+        for value in self.values:
+            if value.origin is not None:
+                found[value.name] = self.table[value.origin]
         for node in self.nodes:
             if node.origin is not None:
                 for output in node.outputs:
@@ -287,10 +311,132 @@ def _nodes(model: "onnx.ModelProto") -> Iterator["onnx.NodeProto"]:
                 waiting += [list(graph.node) for graph in (attribute.g, *attribute.graphs)]
 
 
-def _runs(runs: Sequence[Sequence[Any]]) -> Iterator[tuple[int, int | None]]:
+class _Numbers:
+    """Packed numbers: digits of 5 bits in the letters of Base64, the lowest first."""
+
+    def __init__(self, text: str) -> None:
+        self._digits = [_DIGITS[letter] for letter in text]
+        self._at = 0
+
+    def entries(self) -> Iterator[int]:
+        """Count the entries, as long as there are numbers."""
+        index = 0
+        while self._at < len(self._digits):
+            yield index
+            index += 1
+
+    def take(self) -> int:
+        """The next number."""
+        number = shift = 0
+        while True:
+            digit = self._digits[self._at]
+            self._at += 1
+            number |= (digit & 31) << shift
+            shift += 5
+            if digit < 32:
+                return number
+
+    def signed(self) -> int:
+        """The next number, where it may be negative."""
+        number = self.take()
+        return -(number // 2) - 1 if number % 2 else number // 2
+
+    def earlier(self, index: int) -> int | None:
+        """An earlier entry, by how far before `index` it is; 0 is none."""
+        distance = self.take()
+        if distance > index:
+            raise ValueError("an entry refers to one that is not there")
+        return index - distance if distance else None
+
+
+def _locations(numbers: _Numbers) -> Iterator[tuple[int, ...]]:
+    file = function = line = 0
+    for _ in numbers.entries():
+        file += numbers.signed()
+        function += numbers.signed()
+        line += numbers.signed()
+        column = numbers.take() - 1
+        if column < 0:
+            yield file, function, line
+        else:
+            end_line = line + numbers.signed()
+            yield file, function, line, column, end_line, column + numbers.signed()
+
+
+def _frames(numbers: _Numbers) -> Iterator[tuple[int, int | None]]:
     """The location of each frame and the frame that called it."""
-    number = 0
-    for caller, *locations in runs:
-        for location in locations:
-            yield location, caller
+    runs: list[list[int]] = []
+    number = location = 0
+    for index in numbers.entries():
+        caller = numbers.earlier(number)
+        run = []
+        for _ in range(numbers.take()):
+            location += numbers.signed()
+            run.append(location)
+        if shared := numbers.take():
+            known = runs[index - numbers.take()]
+            run += known[len(known) - shared :]
+        runs.append(run)
+        for each in run:
+            yield each, caller
             caller, number = number, number + 1
+
+
+def _scopes(numbers: _Numbers, names: Sequence[str]) -> Iterator[tuple[Scope, int | None]]:
+    for index in numbers.entries():
+        name, is_transform = divmod(numbers.take(), 2)
+        yield Scope(names[name], bool(is_transform)), numbers.earlier(index)
+
+
+def _emitters(numbers: _Numbers, document: Any) -> Iterator[tuple[Emitter, int | None]]:
+    names, files = document["emitter_names"], document["emitter_files"]
+    for index in numbers.entries():
+        kind, name, file, line = (numbers.take() for _ in range(4))
+        yield Emitter(_KINDS[kind], names[name], files[file], line), numbers.earlier(index)
+
+
+def _places(numbers: _Numbers) -> Iterator[tuple[int | None, int | None]]:
+    frame = emitter = 0
+    for _ in numbers.entries():
+        frame += numbers.signed()
+        emitter += numbers.signed()
+        yield frame - 1 if frame else None, emitter - 1 if emitter else None
+
+
+def _entries(numbers: _Numbers) -> Iterator[tuple[int | None, int]]:
+    """The scope and the place of each origin."""
+    runs: list[list[int]] = []
+    scope = place = 0
+    for index in numbers.entries():
+        scope += numbers.signed()
+        known = numbers.earlier(index)
+        if known is not None:
+            run = runs[known]
+        else:
+            run = []
+            for _ in range(numbers.take()):
+                place += numbers.signed()
+                run.append(place)
+        runs.append(run)
+        place = run[-1]
+        for each in run:
+            yield scope - 1 if scope else None, each
+
+
+def _fused(numbers: _Numbers) -> Iterator[tuple[int, list[int]]]:
+    """An origin, and those that it stands for as well."""
+    before: list[list[int]] = []
+    number = 0
+    for index in numbers.entries():
+        number += numbers.take()
+        known = numbers.earlier(index)
+        if known is not None:
+            distances = before[known]
+        else:
+            distances, at = [], 0
+            for _ in range(numbers.take()):
+                first = at + numbers.take() + 1
+                at = first + numbers.take()
+                distances += range(first, at + 1)
+        before.append(distances)
+        yield number, [number - distance for distance in reversed(distances)]

@@ -7,12 +7,12 @@ import pytest
 
 import jax2onnx
 from jax2onnx import _config
-from jax2onnx._config import DETAIL, ENABLE, PATHS
+from jax2onnx._config import DETAIL, ENABLE, LIBRARY_CODE, PATHS, PREFIXES, USER_CODE
 
 
 @pytest.fixture(autouse=True)
 def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (ENABLE, DETAIL, PATHS):
+    for name in (ENABLE, DETAIL, PATHS, PREFIXES, USER_CODE, LIBRARY_CODE):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -119,7 +119,7 @@ def test_an_inner_block_keeps_what_it_does_not_say() -> None:
         assert inner.paths == "basename"
         assert inner.user_code == ("/a", "/c", "<cell>")
         assert inner.library_code == ("/b",)
-    assert _config.settings() == _config.Settings("off", "relative", (), ())
+    assert _config.settings() == _config.Settings("off", "relative", (), (), ())
 
 
 def test_a_block_that_fails_is_undone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,10 +14,10 @@ import pytest
 from flax import nnx
 
 import jax2onnx
+from jax2onnx import provenance_reader
 
 from . import bench
-from .accuracy import LEVELS, metadata
-from .accuracy.index import Index
+from .accuracy import LEVELS, metadata, names_of, table_of
 from .test_cases import strip
 
 #: Lines are counted from 1 here.
@@ -46,6 +47,7 @@ TEXT = textwrap.dedent("""\
 """)
 
 KERNEL = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+BIAS = np.linspace(1, 2, 4, dtype=np.float32)
 SMALL = np.arange(6, dtype=np.float32).reshape(3, 2)
 NAMESPACE: dict[str, Any] = {
     "layers": {"first": {"kernel": KERNEL}},
@@ -126,15 +128,71 @@ def test_a_weight_of_a_function_has_the_line_of_the_call() -> None:
     assert said(model.graph.initializer)["big"] == {"path": "big", "callsite": "calls:22"}
 
 
-def test_the_table_has_the_same_lines() -> None:
-    model = export("indexed")
-    index = Index.of(model)
+def test_the_table_has_the_same_lines_and_the_map_those_of_all(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    model = export("indexed", source_map=path)
+    table, found = table_of(model), provenance_reader.read_map(path)
+    of_map = {value.name: value for value in found.values}
     for entry in (*model.graph.input, *model.graph.output, *model.graph.initializer):
         about = metadata(entry)
-        origin = index.origin(int(about["origin"]))
-        assert origin.callsite.name == about["callsite"]
-        others = {place.callsite.name for place in origin.absorbed} - {about["callsite"]}
-        assert others == set(about.get("fused_from", "").splitlines())
+        value = of_map[entry.name]
+        assert "\n".join(value.paths) == about.get("path", "")
+        assert value.origin is not None
+        origins = [found.table[value.origin]]
+        # What no plugin made is left to those who read it.
+        assert ("origin" in about) == ("plugin" in about)
+        if "origin" in about:
+            origins.append(table[int(about["origin"])])
+        for origin in origins:
+            first, others = names_of(origin)
+            assert first == about["callsite"]
+            assert others == set(about.get("fused_from", "").splitlines())
+
+
+def test_a_weight_has_its_own_line_where_nodes_of_several_were_joined() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        y = x @ KERNEL
+        return y + BIAS
+
+    model = jax2onnx.to_onnx(fn, [(2, 3)], provenance="minimal")
+    (gemm,) = model.graph.node
+    assert gemm.op_type == "Gemm"
+    start = fn.__code__.co_firstlineno
+    lines = [metadata(tensor)["callsite"].rpartition(":")[2] for tensor in model.graph.initializer]
+    assert lines == [str(start + 1), str(start + 2)]
+
+
+def test_folded_weights_keep_the_paths_and_the_lines_of_all() -> None:
+    """A convolution takes up the norm behind it, and the order of axes of its kernel."""
+
+    class Net(nnx.Module):
+        def __init__(self) -> None:
+            self.conv = nnx.Conv(3, 4, (3, 3), use_bias=False, rngs=nnx.Rngs(0))
+            self.norm = nnx.BatchNorm(4, use_running_average=True, rngs=nnx.Rngs(0))
+            for part in (self.norm.mean, self.norm.var, self.norm.scale, self.norm.bias):
+                part.set_value(jnp.arange(1.0, 5.0))
+
+        def __call__(self, x: jax.Array) -> jax.Array:
+            y = self.conv(x)
+            return self.norm(y)
+
+    model = jax2onnx.to_onnx(Net(), [(1, 8, 8, 3)], provenance="indexed")
+    assert not {"Mul", "Sub", "BatchNormalization"} & {node.op_type for node in model.graph.node}
+    start = Net.__call__.__code__.co_firstlineno
+    lines = {f"{Net.__qualname__}.__call__:{start + offset}" for offset in (1, 2)}
+    weights = {
+        tensor.dims[0] * len(tensor.dims): metadata(tensor) for tensor in model.graph.initializer
+    }
+    kernel, bias = weights[16], weights[4]
+    table = table_of(model)
+    for about in (kernel, bias):
+        found = {about["callsite"], *about.get("fused_from", "").splitlines()}
+        first, others = names_of(table[int(about["origin"])])
+        assert {first, *others} == found
+        assert found <= lines
+    assert {kernel["callsite"], *kernel["fused_from"].splitlines()} == lines
+    assert {"conv.kernel", "norm.scale", "norm.var"} <= set(kernel["path"].splitlines())
+    assert set(bias["path"].splitlines()) == {f"norm.{x}" for x in ("mean", "var", "scale", "bias")}
 
 
 def test_full_adds_the_call_path() -> None:

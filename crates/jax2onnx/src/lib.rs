@@ -5,11 +5,10 @@ mod explain;
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
 use onnx::outline::Outlined;
 use provenance::render::{ExportFrame, Renderer};
-use provenance::source_map::Draft;
+use provenance::source_map::{Draft, MapValue};
 use provenance::{Level, OriginId, PathPolicy, Paths, Table, keys};
 use rustc_hash::FxHashMap;
 
@@ -31,6 +30,8 @@ pub struct Rendering {
     pub export_stack: Vec<ExportFrame>,
     /// Folders of packages whose files are named from the package.
     pub packages: Vec<String>,
+    /// Folders that are written as something else.
+    pub prefixes: Vec<(String, String)>,
 }
 
 /// Why there is no model.
@@ -109,7 +110,9 @@ pub fn annotate<'a>(
     sources: Option<&Sources<'_>>,
 ) -> Annotated<'a> {
     let is_there = |path: &Path| path.exists();
-    let paths = Paths::new(rendering.paths, &is_there).with_packages(&rendering.packages);
+    let paths = Paths::new(rendering.paths, &is_there)
+        .with_packages(&rendering.packages)
+        .with_prefixes(&rendering.prefixes);
     let level = rendering.level;
     let mut renderer = Renderer::new(&model.provenance, level, paths, &rendering.export_stack);
     let mut metadata = Metadata::default();
@@ -144,11 +147,15 @@ fn source_map(
     renderer: &mut Renderer<'_>,
     sources: &Sources<'_>,
 ) -> (String, String) {
-    let Outlined { outline, origins, constants } = onnx::outline::outline(model);
+    // The numbers that the level `indexed` gives, at every level.
+    for origin in model.origins() {
+        renderer.made_number(origin);
+    }
+    let Outlined { outline, origins, values } = onnx::outline::outline(model);
     let origins: Vec<Option<u32>> =
         origins.into_iter().map(|origin| Some(renderer.number(origin))).collect();
-    let constants: Vec<(Arc<str>, u32)> =
-        constants.into_iter().map(|(name, origin)| (name, renderer.number(origin))).collect();
+    let values: Vec<MapValue> =
+        values.into_iter().map(|id| map_value(model, id, renderer)).collect();
     let files = renderer.files().iter().map(Option::as_ref);
     let sources: Vec<Source> = files.map(|file| file.map(sources).unwrap_or_default()).collect();
     let table = renderer.table();
@@ -156,11 +163,20 @@ fn source_map(
         table: &table,
         outline: &outline,
         origins: &origins,
-        constants: &constants,
+        values: &values,
         sources: &sources,
         more: &[],
     };
     draft.finish()
+}
+
+fn map_value(model: &onnx::Model, id: onnx::ValueId, renderer: &mut Renderer<'_>) -> MapValue {
+    let value = &model.values[id];
+    MapValue {
+        name: value.name.clone().unwrap_or_default(),
+        origin: model.origin_of_value(id).map(|origin| renderer.number(origin)),
+        paths: value.paths.to_vec(),
+    }
 }
 
 /// Says of each weight, input and output where it stands in what the function holds, takes or gives.

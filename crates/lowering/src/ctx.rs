@@ -364,7 +364,14 @@ impl<'g> Ctx<'g> {
             inside @ Stop::Inside(_) => inside,
         })?;
         for (&var, result) in eqn.outputs.iter().zip(results) {
-            values[var.index()] = Some(result);
+            let is_operand = eqn.inputs.iter().any(|atom| match atom {
+                Atom::Var(var) => values[var.index()].is_some_and(|value| value.id == result.id),
+                Atom::Literal(_) => false,
+            });
+            values[var.index()] = Some(match is_operand {
+                true => result,
+                false => self.builder.made_constant(result, site),
+            });
         }
         Ok(())
     }

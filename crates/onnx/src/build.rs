@@ -380,6 +380,20 @@ impl Builder {
         state.values[id].origin = Some(origin);
     }
 
+    /// The result of an equation that needs no node, as a constant of its own with that equation's line.
+    /// Anything else is left as it is.
+    pub fn made_constant<'g>(&'g self, result: Expr<'g>, site: SiteId) -> Expr<'g> {
+        let mut state = self.state.borrow_mut();
+        let value = &state.values[result.id];
+        if value.tensor.is_none() || value.origin.is_some() || value.is_captured() {
+            return result;
+        }
+        let value = value.clone();
+        let origin = state.table.origin(Origin::of(site));
+        let id = state.values.add(Value { origin: Some(origin), ..value });
+        Expr { builder: self, id }
+    }
+
     fn value(&self, value: Value) -> Expr<'_> {
         let id = self.state.borrow_mut().values.add(value);
         Expr { builder: self, id }

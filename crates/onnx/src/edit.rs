@@ -188,9 +188,9 @@ impl<'m> Edit<'m> {
         let operands = self.graph.nodes[index].inputs.iter().flatten();
         let operands: Vec<&Value> = operands.map(|&id| &self.values[self.current(id)]).collect();
         let is_weight = operands.iter().any(|operand| operand.is_weight);
-        let absorbed: Vec<OriginId> = operands.iter().filter_map(|value| value.origin).collect();
         let origin = self.whole_origin(index);
-        let origin = absorbed.into_iter().fold(origin, |a, b| self.table.absorb(a, b));
+        let origin =
+            self.constant_origins(index).into_iter().fold(origin, |a, b| self.table.absorb(a, b));
         let value = Value {
             ty: self.values[result].ty.clone(),
             tensor: Some(tensor.into()),
@@ -246,15 +246,17 @@ impl<'m> Edit<'m> {
     /// Makes everyone read `kept` in place of an equal constant. What has a name keeps one.
     pub fn share_constant(&mut self, kept: ValueId, dropped: ValueId) {
         let name = self.values[dropped].name.clone();
-        let origin = self.values[dropped].origin;
+        let Value { origin, captured, .. } = self.values[dropped];
         let paths = self.values[dropped].paths.clone();
         let kept_value = &mut self.values[kept];
         add_paths(&mut kept_value.paths, &paths);
         kept_value.name = kept_value.name.take().or(name);
-        kept_value.origin = match (kept_value.origin, origin) {
+        let mut joined = |a: Option<OriginId>, b: Option<OriginId>| match (a, b) {
             (Some(a), Some(b)) => Some(self.table.absorb(a, b)),
             (a, b) => a.or(b),
         };
+        kept_value.origin = joined(kept_value.origin, origin);
+        kept_value.captured = joined(kept_value.captured, captured);
         self.renamed.insert(dropped, kept);
     }
 
@@ -290,6 +292,14 @@ impl<'m> Edit<'m> {
         let mut inherited = Vec::new();
         for_each_read(node, &mut |id| inherit(&self.renamed, &self.waiting, id, &mut inherited));
         inherited.into_iter().fold(node.origin, |a, b| self.table.absorb(a, b))
+    }
+
+    /// The origins of the folded constants that a node reads. Inputs of the model have origins too, but no
+    /// node answers for those.
+    fn constant_origins(&self, index: usize) -> Vec<OriginId> {
+        let operands = self.graph.nodes[index].inputs.iter().flatten();
+        let values = operands.map(|&id| &self.values[self.current(id)]);
+        values.filter(|value| value.tensor.is_some()).filter_map(|value| value.origin).collect()
     }
 
     fn absorb(&mut self, index: usize, origin: OriginId) {

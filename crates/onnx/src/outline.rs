@@ -1,12 +1,9 @@
 //! The names in a finished model, and who reads whom.
 
-use std::sync::Arc;
-
 use provenance::OriginId;
 use provenance::outline::{Outline, OutlineBuilder, Place};
 
 use crate::attr::Attr;
-use crate::check::constants_of;
 use crate::model::{Graph, Model};
 use crate::value::ValueId;
 
@@ -16,8 +13,8 @@ pub struct Outlined {
     pub outline: Outline,
     /// For each node of the outline.
     pub origins: Vec<OriginId>,
-    /// The initializers that stand for equations that were computed before.
-    pub constants: Vec<(Arc<str>, OriginId)>,
+    /// The inputs, weights and outputs.
+    pub values: Vec<ValueId>,
 }
 
 /// The outline of a model whose nodes and values have names.
@@ -51,10 +48,7 @@ pub fn outline(model: &Model) -> Outlined {
         }
         next += 1;
     }
-    let constants = constants_of(model, &model.graph).into_iter();
-    let folded = constants
-        .filter_map(|id| Some((model.values[id].name.clone()?, model.origin_of_value(id)?)));
-    Outlined { outline: builder.finish(), origins, constants: folded.collect() }
+    Outlined { outline: builder.finish(), origins, values: model.described_values() }
 }
 
 fn name(model: &Model, id: ValueId) -> &str {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use provenance::codec::{self, DecodeError, Decoded};
 use provenance::from_text::{self, NodeTexts};
-use provenance::source_map::{Draft, Source};
+use provenance::source_map::{Draft, MapValue, Source};
 use provenance::{SourceMap, keys};
 
 use crate::proto::{ReadError, Skim, skim};
@@ -31,9 +31,9 @@ pub fn of_model(bytes: Bytes) -> Result<SourceMap, NoMap> {
     let parts = MapParts::of(&skim)?;
     let id = model_value(&skim, keys::DEBUG_ID).map(str::to_owned);
     let debug_id = id.unwrap_or_else(|| parts.draft(&skim).debug_id()).into();
-    let MapParts { provenance, origins, sources, .. } = parts;
+    let MapParts { provenance, origins, values, sources, .. } = parts;
     let Skim { outline, .. } = skim;
-    Ok(SourceMap { debug_id, provenance, outline, origins, constants: Vec::new(), sources })
+    Ok(SourceMap { debug_id, provenance, outline, origins, values, sources })
 }
 
 /// What a model says under a key.
@@ -46,6 +46,7 @@ pub(crate) struct MapParts {
     table: String,
     provenance: Decoded,
     origins: Vec<Option<u32>>,
+    values: Vec<MapValue>,
     sources: Vec<Source>,
     /// What the metadata of its level leaves out.
     pub(crate) lost: Vec<&'static str>,
@@ -57,33 +58,47 @@ impl MapParts {
         let (table, numbers, lost) = if let Some(table) = written {
             (table.to_owned(), None, Vec::new())
         } else {
-            let texts: Vec<_> = skim.metadata.iter().map(|pairs| texts(pairs)).collect();
+            let values = skim.values.iter().map(|(_, pairs)| pairs);
+            let texts: Vec<_> = skim.metadata.iter().chain(values).map(|p| texts(p)).collect();
             let read = from_text::read(&texts).ok_or(NoMap::Nothing)?;
             (read.table, Some(read.origins), read.lost)
         };
         let provenance = codec::decode(&table)?;
-        let origins = numbers.map_or_else(|| written_numbers(skim, &provenance), Ok)?;
+        let mut origins = numbers.map_or_else(|| written_numbers(skim, &provenance), Ok)?;
+        let of_values = origins.split_off(skim.outline.nodes.len().min(origins.len()));
+        let values = skim.values.iter().zip(of_values).map(|((name, pairs), origin)| MapValue {
+            name: name.as_str().into(),
+            origin,
+            paths: value(pairs, keys::PATH)
+                .into_iter()
+                .flat_map(str::lines)
+                .map(Into::into)
+                .collect(),
+        });
+        let values = values.collect();
         let sources = vec![Source::default(); provenance.table.file_count()];
-        Ok(MapParts { table, provenance, origins, sources, lost })
+        Ok(MapParts { table, provenance, origins, values, sources, lost })
     }
 
     pub(crate) fn draft<'a>(&'a self, skim: &'a Skim) -> Draft<'a> {
-        let MapParts { table, origins, sources, .. } = self;
-        Draft { table, outline: &skim.outline, origins, constants: &[], sources, more: &[] }
+        let MapParts { table, origins, values, sources, .. } = self;
+        Draft { table, outline: &skim.outline, origins, values, sources, more: &[] }
     }
 }
 
-/// The numbers on the nodes.
+/// The numbers on the nodes, and on the values after them.
 fn written_numbers(skim: &Skim, provenance: &Decoded) -> Result<Vec<Option<u32>>, NoMap> {
-    let nodes = skim.outline.nodes.iter().zip(&skim.metadata);
-    let origin = |(node, metadata): (&provenance::outline::Node, &Vec<(String, String)>)| {
+    let names = skim.outline.nodes.iter().map(|node| &*node.name);
+    let nodes = names.zip(&skim.metadata);
+    let values = skim.values.iter().map(|(name, metadata)| (name.as_str(), metadata));
+    let origin = |(name, metadata): (&str, &Vec<(String, String)>)| {
         let Some(found) = value(metadata, keys::ORIGIN) else { return Ok(None) };
         let number = found.parse().ok();
         let known = number.filter(|&number: &u32| (number as usize) < provenance.origins.len());
-        let unknown = || NoMap::Origin { node: node.name.to_string(), found: found.to_owned() };
+        let unknown = || NoMap::Origin { node: name.to_owned(), found: found.to_owned() };
         known.map(Some).ok_or_else(unknown)
     };
-    nodes.map(origin).collect()
+    nodes.chain(values).map(origin).collect()
 }
 
 fn texts(metadata: &[(String, String)]) -> NodeTexts<'_> {

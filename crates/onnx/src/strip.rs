@@ -25,7 +25,7 @@ pub struct Stripped {
 pub fn strip(model: &[u8], level: Level, keep_debug_id: bool) -> Result<Stripped, ReadError> {
     skim(Bytes::copy_from_slice(model))?;
     let unwanted = |key: &str| match key {
-        keys::CALLSITE | keys::PLUGIN | keys::FUSED_FROM => level == Level::Off,
+        keys::CALLSITE | keys::PLUGIN | keys::FUSED_FROM | keys::PATH => level == Level::Off,
         keys::DEBUG_ID => !keep_debug_id,
         _ => key.starts_with(keys::PREFIX),
     };

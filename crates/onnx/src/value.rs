@@ -106,8 +106,17 @@ pub struct Value {
     ///
     /// [`Model::assign_value_origins`]: crate::Model::assign_value_origins
     pub(crate) origin: Option<OriginId>,
+    /// The lines that read a weight, as they were before passes joined them with others.
+    pub(crate) captured: Option<OriginId>,
     /// Metadata that was read from a file; what we build has none until it is rendered.
     pub metadata: Vec<(String, String)>,
+}
+
+impl Value {
+    /// Whether it is an array that the user's function holds.
+    pub(crate) fn is_captured(&self) -> bool {
+        self.tensor.is_some() && (self.is_weight || !self.paths.is_empty())
+    }
 }
 
 /// Every value of a model.

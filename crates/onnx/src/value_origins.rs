@@ -1,12 +1,25 @@
 //! Which lines the values of a finished model come from: its weights, inputs and outputs.
 
+use indexmap::IndexSet;
 use provenance::{Origin, OriginId, Site, Table};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::check::constants_of;
 use crate::model::{Graph, Model};
 use crate::value::ValueId;
 
 impl Model {
+    /// Notes the lines that read each weight. A node that stands for several lines no longer says which.
+    pub fn note_captures(&mut self) {
+        let mut readers: FxHashMap<ValueId, Vec<OriginId>> = FxHashMap::default();
+        note_readers(&self.graph, &mut readers);
+        for id in self.values.ids().filter(|id| self.values[*id].is_captured()).collect::<Vec<_>>()
+        {
+            let readers = readers.get(&id).map(Vec::as_slice).unwrap_or_default();
+            self.values[id].captured = captured(&mut self.provenance, readers);
+        }
+    }
+
     /// Gives every initializer and every output an origin.
     ///
     /// An output has that of the node which makes it. A constant that stands for folded equations keeps
@@ -21,9 +34,8 @@ impl Model {
                 && value.origin.is_none()
                 && let Some(readers) = readers.get(&id)
             {
-                let is_weight = value.is_weight || !value.paths.is_empty();
-                self.values[id].origin = match is_weight {
-                    true => captured(&mut self.provenance, readers),
+                self.values[id].origin = match value.is_captured() {
+                    true => value.captured.or_else(|| captured(&mut self.provenance, readers)),
                     false => readers.first().map(|&first| shown(&mut self.provenance, first)),
                 };
             }
@@ -35,10 +47,18 @@ impl Model {
         }
     }
 
-    /// Every origin that is to be rendered: those of nodes, of initializers, of inputs and outputs.
+    /// The values that the file says something of: its inputs, weights and outputs, each once.
+    pub fn described_values(&self) -> Vec<ValueId> {
+        let inputs = self.graph.inputs.iter().copied();
+        let weights = constants_of(self, &self.graph).into_iter();
+        let values = inputs.chain(weights).chain(self.graph.outputs.iter().copied());
+        values.collect::<IndexSet<ValueId, FxBuildHasher>>().into_iter().collect()
+    }
+
+    /// Every origin that is to be rendered: those of nodes, of weights, of inputs and outputs.
     pub fn origins(&self) -> impl Iterator<Item = OriginId> + '_ {
         let nodes = self.graphs().into_iter().flat_map(|graph| &graph.nodes);
-        let values = self.values.ids().filter_map(|id| self.origin_of_value(id));
+        let values = self.described_values().into_iter().filter_map(|id| self.origin_of_value(id));
         nodes.map(|node| self.origin_of(node)).chain(values)
     }
 }

@@ -59,11 +59,14 @@ const fn model(name: &'static str, run: fn(&mut Model)) -> Pass {
 }
 
 const FUSE_NORMS: &str = "fuse-norms";
+const INLINE_COMPOSITES: &str = "inline-composites";
+const LIFT_WEIGHTS: &str = "lift-weights";
+const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 
 /// The passes in the order they run.
 ///
 /// The dead go first, so that no line is answered for that asks for nothing, and last, for every pass
-/// leaves some behind. No-ops go before broadcasts are looked through, so that one between an `Expand`
+/// leaves some behind. Which line captures which weight is noted while each line has nodes of its own. No-ops go before broadcasts are looked through, so that one between an `Expand`
 /// and its reader does not hide it, and once more after folding, which decides choices. Broadcasts come
 /// before folding, because a folded broadcast is a larger constant. Bounds that hold go before broadcasts
 /// too, while both sides of a choice have its shape, and again when types are as they stay. Reductions
@@ -86,6 +89,7 @@ const FUSE_NORMS: &str = "fuse-norms";
 /// attention is what is found around two products then.
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
+    model("note-captures", Model::note_captures),
     graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
     graph("bypass-expand", bypass_expand::run),
@@ -104,7 +108,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-reductions", fuse::reductions),
     graph("merge-affine", merge_affine::run),
     graph("drop-dead", drop_dead::run),
-    graph("inline-composites", inline_composites::run),
+    graph(INLINE_COMPOSITES, inline_composites::run),
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
@@ -156,36 +160,48 @@ pub const PIPELINE: &[Pass] = &[
     graph("fold-constants", fold_constants::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
-    model("lift-weights", lift_weights::run),
+    model(LIFT_WEIGHTS, lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),
     graph("drop-dead", drop_dead::run),
     model("share-functions", share_functions::run),
-    model("constants-to-nodes", Model::constants_to_nodes),
+    model(CONSTANTS_TO_NODES, Model::constants_to_nodes),
 ];
+
+/// What is needed for there to be a file at all: it has no composites, and its functions no initializers.
+const NEEDED: &[&str] = &[INLINE_COMPOSITES, LIFT_WEIGHTS, CONSTANTS_TO_NODES];
 
 /// What passes are wanted for.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// Whether anything is rewritten that does not have to be. Without, nodes are as plugins made them.
+    pub optimize: bool,
     /// Whether a norm may become one operator, such as `LayerNormalization`.
     pub norms: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { norms: true }
+        Options { optimize: true, norms: true }
     }
 }
 
-/// Runs every pass where it stands, unless nothing has changed since it last found nothing to do.
+impl Options {
+    fn want(self, pass: &Pass) -> bool {
+        if !self.optimize {
+            return NEEDED.contains(&pass.name);
+        }
+        self.norms || pass.name != FUSE_NORMS
+    }
+}
+
+/// Runs every pass that is wanted where it stands, unless nothing has changed since it last found
+/// nothing to do.
 pub fn optimize(model: &mut Model, options: &Options) {
     let mut changes = 0;
     let mut idle_at: FxHashMap<&str, u32> = FxHashMap::default();
-    for pass in PIPELINE {
+    for pass in PIPELINE.iter().filter(|pass| options.want(pass)) {
         if idle_at.get(pass.name) == Some(&changes) {
-            continue;
-        }
-        if pass.name == FUSE_NORMS && !options.norms {
             continue;
         }
         match pass.run {

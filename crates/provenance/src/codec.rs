@@ -1,24 +1,14 @@
 //! The table as one versioned text, for the `indexed` level.
 //!
-//! A JSON object with a list for each kind of entry; an entry refers to another by its position.
-//! `docs/provenance-format.md` is its specification.
-//!
-//! | list | entry |
-//! | --- | --- |
-//! | `files` | path, tier |
-//! | `functions` | qualified name |
-//! | `locations` | file, function, line; where known column, last line if it is another, end column |
-//! | `frames` | a run: the frame that called the first or null, then the location of each, each called from the one before |
-//! | `scopes` | name, enclosing scope or null; `"transform"` where it is none of the user's |
-//! | `emitter_files` | path |
-//! | `emitters` | kind, name, emitter file, line, emitter that called it or null |
-//! | `places` | frame, emitter, each or null |
-//! | `origins` | a run: scope or null, then the place of each |
-//! | `fused` | an origin, then the origins before it that it stands for as well |
+//! A JSON object with a list for each kind of entry; an entry refers to another by its position. Texts are
+//! lists of texts, and numbers are packed: see `packed.rs`. `docs/provenance-format.md` is the
+//! specification.
 
 mod decode;
 mod encode;
 pub mod json;
+mod lists;
+mod packed;
 mod words;
 
 pub(crate) use decode::decode_value;
@@ -111,7 +101,7 @@ mod tests {
         let document = encoded(&table, &[origin, origin]);
         assert_eq!(document.numbers.get(&origin), Some(&1));
         assert_eq!(document.numbers.get(&unused), None);
-        expect![[r#"{"version":1,"files":[["model.py","user"],["nn.py","library"]],"functions":["f","apply"],"locations":[[0,0,42,4,9],[1,1,7]],"frames":[[null,0,1]],"scopes":[["jit(f)",null,"transform"]],"emitter_files":["sin.rs"],"emitters":[["plugin","sin",0,3,null]],"places":[[1,null],[1,0]],"origins":[[null,0],[0,1]],"fused":[[1,0]]}"#]]
+        expect![[r#"{"version":1,"files":["model.py","nn.py"],"tiers":"ul","functions":["f","apply"],"locations":"AA0CFAKCClCA","frames":"ACACA","scope_names":["jit(f)"],"scopes":"BA","emitter_files":["sin.rs"],"emitter_names":["sin"],"emitters":"AAADA","places":"EAAC","origins":"AABACABC","fused":"BABAA"}"#]]
         .assert_eq(&document.text);
     }
 
@@ -120,21 +110,26 @@ mod tests {
         let refused = |text: &str| decode(text).unwrap_err().to_string();
         assert_eq!(refused("[]"), "the provenance table has no `version`");
         assert_eq!(refused(r#"{"version":2}"#), "version 2 of the provenance table is unknown");
-        assert_eq!(refused(r#"{"version":1}"#), "the provenance table has no `files`");
+        assert_eq!(refused(r#"{"version":1}"#), "the provenance table has no `tiers`");
         let (table, origins) = Draw::new(&[]).table();
         let text = encoded(&table, &origins).text;
-        let cyclic = text.replace(r#""frames":[]"#, r#""frames":[[0,0]]"#);
-        assert_eq!(refused(&cyclic), "entry 0 of `frames` in the provenance table is malformed");
-        let origins = r#""origins":[[null,0]]"#;
         let malformed =
             |list: &str| format!("entry 0 of `{list}` in the provenance table is malformed");
-        for wrong in ["[null,9]", "[0,0]", "[null]", "[]", "0"] {
-            let text = text.replace(origins, &format!(r#""origins":[{wrong}]"#));
-            assert_eq!(refused(&text), malformed("origins"), "{wrong}");
-        }
-        for wrong in ["[0,0]", "[1,0]", "[0]"] {
-            let text = text.replace(r#""fused":[]"#, &format!(r#""fused":[{wrong}]"#));
-            assert_eq!(refused(&text), malformed("fused"), "{wrong}");
+        let places = text.replace(r#""places":"AA""#, r#""places":"CA""#);
+        assert_eq!(refused(&places), malformed("places"));
+        for (list, right, wrongs) in [
+            // A frame of a location that is not there, and one that calls itself.
+            ("frames", "", &["ABA", "ABAA", "B", "A", "é"][..]),
+            ("origins", "AABA", &["CABA", "AABC", "AAA", "AB", "A"]),
+            ("fused", "", &["AABAA", "BABAA", "AAA", "AB"]),
+        ] {
+            for wrong in wrongs {
+                let (right, wrong) =
+                    (format!(r#""{list}":"{right}""#), format!(r#""{list}":"{wrong}""#));
+                let changed = text.replace(&right, &wrong);
+                assert_ne!(changed, text);
+                assert_eq!(refused(&changed), malformed(list), "{wrong}");
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use crate::tier::is_below;
 pub struct Paths<'a> {
     policy: PathPolicy,
     packages: &'a [String],
+    prefixes: &'a [(String, String)],
     is_there: &'a dyn Fn(&Path) -> bool,
     roots: FxHashMap<PathBuf, PathBuf>,
 }
@@ -23,7 +24,7 @@ const ROOT_MARKERS: &[&str] = &[".git", ".hg", "pyproject.toml", "setup.py", "se
 
 impl<'a> Paths<'a> {
     pub fn new(policy: PathPolicy, is_there: &'a dyn Fn(&Path) -> bool) -> Paths<'a> {
-        Paths { policy, packages: &[], is_there, roots: FxHashMap::default() }
+        Paths { policy, packages: &[], prefixes: &[], is_there, roots: FxHashMap::default() }
     }
 
     /// The folders of packages whose files are named from the package wherever it is: installed, or
@@ -33,17 +34,27 @@ impl<'a> Paths<'a> {
         Paths { packages, ..self }
     }
 
+    /// Folders that are written as something else: `/home/x/proj` as `proj`. The longest that a file is
+    /// below is taken.
+    #[must_use]
+    pub fn with_prefixes(self, prefixes: &'a [(String, String)]) -> Paths<'a> {
+        Paths { prefixes, ..self }
+    }
+
     /// The name to write for `file`, with forward slashes. Code without a file keeps its name.
     pub fn shown(&mut self, file: &str) -> String {
         if file.starts_with('<') {
             return file.to_owned();
         }
         let path = match self.policy {
-            PathPolicy::Absolute => file,
+            PathPolicy::Absolute => match self.replaced(file) {
+                Some(replaced) => return replaced,
+                None => file,
+            },
             PathPolicy::Basename => basename(file),
             PathPolicy::Relative => match self.below_known(file).or_else(|| below_packages(file)) {
                 Some(package) => package,
-                None => return self.below_root(file),
+                None => return self.replaced(file).unwrap_or_else(|| self.below_root(file)),
             },
         };
         path.replace('\\', "/")
@@ -54,6 +65,16 @@ impl<'a> Paths<'a> {
         let package = self.packages.iter().find(|package| is_below(file, package))?;
         let package = package.trim_end_matches(['/', '\\']);
         file.get(package.len() - basename(package).len()..)
+    }
+
+    fn replaced(&self, file: &str) -> Option<String> {
+        let fitting = self.prefixes.iter().filter(|(folder, _)| is_below(file, folder));
+        let (folder, name) = fitting.max_by_key(|(folder, _)| folder.len())?;
+        let rest = file.get(folder.trim_end_matches(['/', '\\']).len()..)?;
+        let replaced = format!("{}{rest}", name.trim_end_matches(['/', '\\'])).replace('\\', "/");
+        // A folder that is replaced by nothing leaves the path below it.
+        let below = replaced.strip_prefix('/').filter(|_| name.is_empty());
+        Some(below.map_or(replaced.clone(), str::to_owned))
     }
 
     fn below_root(&mut self, file: &str) -> String {
@@ -152,6 +173,26 @@ mod tests {
         let file = "/home/me/net/model.py";
         assert_eq!(shown(PathPolicy::Absolute, &[], file), file);
         assert_eq!(shown(PathPolicy::Basename, &[], file), "model.py");
+    }
+
+    #[test]
+    fn a_prefix_is_written_as_it_is_mapped() {
+        let prefixes = [
+            ("/home/x".to_owned(), "home".to_owned()),
+            ("/home/x/proj/".to_owned(), "proj".to_owned()),
+            ("/build".to_owned(), String::new()),
+        ];
+        let there = |path: &Path| path == Path::new("/home/x/proj/.git");
+        let shown = |policy, file| Paths::new(policy, &there).with_prefixes(&prefixes).shown(file);
+        for policy in [PathPolicy::Relative, PathPolicy::Absolute] {
+            assert_eq!(shown(policy, "/home/x/proj/src/a.py"), "proj/src/a.py");
+            assert_eq!(shown(policy, "/home/x/project/a.py"), "home/project/a.py");
+            assert_eq!(shown(policy, "/build/src/a.py"), "src/a.py");
+        }
+        assert_eq!(shown(PathPolicy::Basename, "/home/x/proj/src/a.py"), "a.py");
+        assert_eq!(shown(PathPolicy::Absolute, "/homely/a.py"), "/homely/a.py");
+        let installed = "/home/x/venv/lib/python3.11/site-packages/flax/nn.py";
+        assert_eq!(shown(PathPolicy::Relative, installed), "flax/nn.py");
     }
 
     #[test]

@@ -73,8 +73,9 @@ impl<'a> Renderer<'a> {
         if !fused.is_empty() {
             props.push((keys::FUSED_FROM, fused));
         }
-        if self.level == Level::Indexed {
-            let number = self.number(origin);
+        if self.level == Level::Indexed
+            && let Some(number) = self.made_number(origin)
+        {
             props.push((keys::ORIGIN, number.to_string()));
         }
         if let Some(callsite) = callsite {
@@ -86,6 +87,14 @@ impl<'a> Renderer<'a> {
     /// The metadata of the model: at `indexed`, the table that the nodes rendered so far refer to.
     pub fn model(&self) -> Option<(&'static str, String)> {
         (self.level == Level::Indexed).then(|| (keys::PROVENANCE, self.table()))
+    }
+
+    /// The number of what a plugin made. An input or a weight has the lines of those who read it, which
+    /// have numbers of their own.
+    pub fn made_number(&mut self, origin: OriginId) -> Option<u32> {
+        let primary = self.table.get_origin(origin).primary;
+        self.table.get_site(primary).emitter?;
+        Some(self.number(origin))
     }
 
     /// The number of an origin in [`Renderer::table`], at any level.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::outline::{Outline, Place};
-use crate::source_map::SourceMap;
+use crate::source_map::{MapValue, SourceMap};
 
 /// How an answer was found, the surest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,7 +55,7 @@ pub struct Resolver {
     /// `None` is a name that several have.
     nodes: FxHashMap<Arc<str>, Option<u32>>,
     outputs: FxHashMap<Arc<str>, Option<u32>>,
-    constants: FxHashMap<Arc<str>, u32>,
+    values: FxHashMap<Arc<str>, u32>,
     /// The names of functions, without their domains.
     functions: Vec<Arc<str>>,
     /// For each node: whether it is of a function, or of a body in one.
@@ -72,9 +72,10 @@ impl Resolver {
             }
             node.outputs.iter().for_each(|output| add(&mut outputs, output, number));
         }
-        let constants = map.constants.iter().cloned().collect();
+        let of_value = |value: &MapValue| Some((value.name.clone(), value.origin?));
+        let values = map.values.iter().filter_map(of_value).collect();
         let (functions, is_of_function) = functions(&map.outline);
-        Resolver { map, nodes, outputs, constants, functions, is_of_function }
+        Resolver { map, nodes, outputs, values, functions, is_of_function }
     }
 
     pub fn map(&self) -> &SourceMap {
@@ -88,13 +89,13 @@ impl Resolver {
             if origins.is_empty() { None } else { Some(Answer { sure, origins }) }
         };
         let by_name: Vec<u32> = self.node(name).into_iter().chain(self.output(name)).collect();
-        let constant = self.constants.get(name);
+        let value = self.values.get(name);
         let is_one = by_name.windows(2).all(|pair| pair[0] == pair[1]);
         let sure = if is_one { Sure::Exact } else { Sure::Fused };
         let inlined = || found(self.inlined(name).into_iter().collect(), Sure::Name);
         found(by_name, sure)
             .or_else(inlined)
-            .or_else(|| constant.map(|&origin| Answer { sure: Sure::Exact, origins: vec![origin] }))
+            .or_else(|| value.map(|&origin| Answer { sure: Sure::Exact, origins: vec![origin] }))
             .or_else(|| found(self.undecorated(name).into_iter().collect(), Sure::Fused))
             .unwrap_or(Answer { sure: Sure::Unknown, origins: Vec::new() })
     }

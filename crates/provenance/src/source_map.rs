@@ -25,10 +25,20 @@ pub struct SourceMap {
     pub outline: Outline,
     /// For each node of the outline: its number in `provenance.origins`.
     pub origins: Vec<Option<u32>>,
-    /// Initializers that stand for equations that were computed before.
-    pub constants: Vec<(Arc<str>, u32)>,
+    /// The inputs, weights and outputs of the main graph.
+    pub values: Vec<MapValue>,
     /// For each file of the table.
     pub sources: Vec<Source>,
+}
+
+/// A value that no node has to be asked about: an input, a weight or an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapValue {
+    pub name: Arc<str>,
+    /// Its number in the table.
+    pub origin: Option<u32>,
+    /// Where it stands in what the function takes, holds or gives.
+    pub paths: Vec<Arc<str>>,
 }
 
 /// A map and a model that do not belong together.

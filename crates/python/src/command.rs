@@ -72,6 +72,8 @@ fn options<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, P
     put(&options, "outputs_as_nchw", request.outputs_as_nchw)?;
     put(&options, "provenance", request.provenance)?;
     put(&options, "provenance_paths", request.provenance_paths)?;
+    put(&options, "provenance_prefixes", request.provenance_prefixes)?;
+    put(&options, "user_code", request.user_code)?;
     put(&options, "source_map", request.source_map.as_ref())?;
     put(&options, "sources", request.sources)?;
     put(&options, "record_primitive_calls_file", request.record_primitive_calls)?;

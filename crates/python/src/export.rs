@@ -3,15 +3,16 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use jax2onnx::{File, Options, PassOptions, Rendering, Source};
+use jax2onnx::{File, Options, PassOptions, Rendering};
 use jaxpr::Program;
 use provenance::render::ExportFrame;
-use provenance::{Level, PathPolicy, Paths, Tier, Tiers};
+use provenance::{Level, PathPolicy, Paths, Tiers};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::error;
 use crate::read::{Plugins, Reader};
+use crate::sources;
 
 /// The rules of [`Tiers`], as a dictionary of lists.
 #[derive(FromPyObject)]
@@ -38,18 +39,19 @@ impl From<TierRules> for Tiers {
 
 /// Converts a closed jaxpr. Gives the model, or writes it to `output_path`.
 ///
-/// `export_stack` holds (file, line, function) of each frame, outermost first, and `definition` those
-/// of the function that is exported; `names` gives the name of an array by its identity, as
+/// `export_stack` holds (file, line, function) of each frame, outermost first, `prefixes` the folders that
+/// are written as something else, and `definition` file, line and name of the function that is exported; `names` gives the name of an array by its identity, as
 /// `_weights.identity` says; `plugins` has the `primitives` that plugins were registered for, and the
-/// function `record` that calls them; `norms` says whether a norm may become one operator, and
-/// `explain` is called with what the passes did. `source_map` is where to write the source map, with
-/// the text of the source files where `embed_sources` says so.
+/// function `record` that calls them; `optimize` says whether to rewrite what plugins made, `norms` whether a
+/// norm may become one operator, and `explain` is called with what the passes did. `source_map` is where
+/// to write the source map, with the text of the source files where `embed_sources` says so.
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
-    definition = None, input_names = Vec::new(), output_names = Vec::new(), input_paths = Vec::new(),
+    prefixes = Vec::new(), definition = None, input_names = Vec::new(), output_names = Vec::new(), input_paths = Vec::new(),
     output_paths = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
-    plugins = None, norms = true, explain = None, source_map = None, embed_sources = false,
+    plugins = None, optimize = true, norms = true, explain = None, source_map = None,
+    embed_sources = false,
 ))]
 #[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
 pub(crate) fn export<'py>(
@@ -60,6 +62,7 @@ pub(crate) fn export<'py>(
     path_policy: &str,
     export_stack: Vec<(String, u32, String)>,
     tiers: TierRules,
+    prefixes: Vec<(String, String)>,
     definition: Option<(String, u32, String)>,
     input_names: Vec<String>,
     output_names: Vec<String>,
@@ -69,6 +72,7 @@ pub(crate) fn export<'py>(
     external_threshold: usize,
     names: Option<Bound<'py, PyDict>>,
     plugins: Option<Plugins<'py>>,
+    optimize: bool,
     norms: bool,
     explain: Option<Bound<'py, PyAny>>,
     source_map: Option<PathBuf>,
@@ -80,42 +84,40 @@ pub(crate) fn export<'py>(
         paths: path_policy.parse::<PathPolicy>().map_err(|error| error::unknown_word(&error))?,
         export_stack: export_stack.into_iter().map(export_frame).collect(),
         packages: tiers.internal.clone(),
+        prefixes,
     };
     let options =
         Options { model_name, opset, input_names, output_names, input_paths, output_paths };
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, tiers, names, definition, plugins)?;
-        let passes = PassOptions { norms };
-        let model = jax2onnx::convert(program, &options, &passes, &|file| source_text(py, file))
+        let passes = PassOptions { optimize, norms };
+        let model = jax2onnx::convert(program, &options, &passes, &|file| sources::text(py, file))
             .map_err(|error| error::raise_from(py, error, failures))?;
         if let Some(explain) = explain {
             let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
             explain.call1((text,))?;
         }
-        let sources = |file: &File| source(py, file, embed_sources);
+        let sources = |file: &File| sources::about(py, file, embed_sources);
         let sources = source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
         let annotated = jax2onnx::annotate(&model, &rendering, sources);
-        let staged_map = match (&source_map, annotated.source_map()) {
-            (Some(path), Some(text)) => Some((path, stage_text(path, text)?)),
-            _ => None,
+        let staged_map = match source_map.zip(annotated.source_map()) {
+            Some((path, text)) => Some((stage_text(&path, text)?, path)),
+            None => None,
         };
-        let bytes = match output_path {
-            Some(path) => {
-                let written = annotated.to_file(&path, external_threshold);
-                written.map_err(|error| error::raise_for_file(error, &path))?;
-                None
-            }
-            None => {
-                let message = annotated.to_message().map_err(error::raise)?;
-                Some(PyBytes::new_with(py, message.size(), |buffer| {
-                    message.write_into(buffer);
-                    Ok(())
-                })?)
-            }
+        let bytes = if let Some(path) = output_path {
+            let written = annotated.to_file(&path, external_threshold);
+            written.map_err(|error| error::raise_for_file(error, &path))?;
+            None
+        } else {
+            let message = annotated.to_message().map_err(error::raise)?;
+            Some(PyBytes::new_with(py, message.size(), |buffer| {
+                message.write_into(buffer);
+                Ok(())
+            })?)
         };
-        if let Some((path, staged)) = staged_map {
+        if let Some((staged, path)) = staged_map {
             let moved = staged.commit();
-            moved.map_err(|error| error::raise_for_file(error.into(), path))?;
+            moved.map_err(|error| error::raise_for_file(error.into(), &path))?;
         }
         Ok(bytes)
     })
@@ -123,20 +125,6 @@ pub(crate) fn export<'py>(
 
 fn stage_text(path: &Path, text: &str) -> PyResult<jax2onnx::Staged> {
     jax2onnx::stage_text(path, text).map_err(|error| error::raise_for_file(error, path))
-}
-
-/// What the source map says of a file. The text of JAX and of this package is in no map: who has the
-/// versions has it.
-fn source(py: Python<'_>, file: &File, embed: bool) -> Source {
-    let text = || source_text(py, &file.path);
-    let bytes = std::fs::read(&*file.path).ok().or_else(|| text().map(String::into_bytes));
-    let sha256 = bytes.and_then(|bytes| sha256(py, &bytes).ok());
-    Source { sha256, text: if embed && file.tier != Tier::Internal { text() } else { None } }
-}
-
-fn sha256(py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
-    let hash = py.import("hashlib")?.call_method1("sha256", (PyBytes::new(py, bytes),))?;
-    hash.call_method0("hexdigest")?.extract()
 }
 
 /// The text form of a closed jaxpr, as the tests of the core write it.
@@ -187,11 +175,4 @@ fn read<'py>(
 
 fn export_frame((file, line, function): (String, u32, String)) -> ExportFrame {
     ExportFrame { file, line, function }
-}
-
-/// The text of a source file as Python's own tracebacks find it: on disk, in a zip, in a notebook.
-fn source_text(py: Python<'_>, file: &str) -> Option<String> {
-    let lines = py.import("linecache").ok()?.call_method1("getlines", (file,)).ok()?;
-    let text = PyString::new(py, "").call_method1("join", (lines,)).ok()?;
-    text.extract::<String>().ok().filter(|text| !text.is_empty())
 }

@@ -7,6 +7,7 @@ mod export;
 mod plugins;
 mod read;
 mod source_map;
+mod sources;
 
 /// The Rust side of `jax2onnx`.
 #[pyo3::pymodule]

@@ -18,6 +18,9 @@ pub(crate) struct Resolver(Answers);
 /// How sure an answer is, and the numbers of the origins.
 type Found = (&'static str, Vec<u32>);
 
+/// A node: its name, its operator, its outputs, and the answer.
+type FoundNode = (String, String, Vec<String>, &'static str, Vec<u32>);
+
 #[pymethods]
 impl Resolver {
     #[staticmethod]
@@ -69,11 +72,7 @@ impl Resolver {
         error::without_panic(|| Ok(found(self.0.resolve(name))))
     }
 
-    /// The name, the operator and the outputs of each node, and the answer.
-    fn resolve_model(
-        &self,
-        model: &[u8],
-    ) -> PyResult<Vec<(String, String, Vec<String>, &'static str, Vec<u32>)>> {
+    fn resolve_model(&self, model: &[u8]) -> PyResult<Vec<FoundNode>> {
         error::without_panic(|| {
             let later = skim(Bytes::copy_from_slice(model));
             let later = later.map_err(|error| error::source_map(&error))?;

@@ -7,8 +7,12 @@ for operations ends in a tag with their primitives::
 
 Each primitive of a tag must have a node of that line, `mul:2` exactly two of them; `*` stands for
 whatever else JAX makes of the line. `sin{jnp.sin(x)}` says which expression asks for it, in one
-line and without comments. A plugin written in Python is named by its class. A node may come from a
-tagged line only.
+line and without comments. A plugin written in Python is named by its class. `constant` says that
+the line makes one, which needs no node. A node may come from a tagged line only.
+
+This is said of the model as plugins made it. Passes join nodes, and the model that is left must
+know the same lines and call paths; `dead` says that no output needs anything of the line, and
+`mul?` that a pass finds the primitive to be for nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +29,8 @@ from typing import Any
 import onnx
 
 import jax2onnx
-from jax2onnx import _core
-
-from .index import Index
+from jax2onnx import _api, _config, _core, provenance_reader
+from jax2onnx.provenance_reader import Frame, Origin, Site, Table
 
 Sample = Callable[[], tuple[Callable[..., Any], Sequence[Any]]]
 
@@ -36,8 +39,12 @@ SAMPLES: list[Sample] = []
 LEVELS = ("minimal", "full", "indexed")
 
 _TAG = re.compile(r"# <- (?P<primitives>.+)$")
-_WORD = re.compile(r"(?P<name>[\w*-]+)(:(?P<count>\d+))?(\{(?P<expression>[^{}]*)\})? ?")
+_WORD = re.compile(
+    r"(?P<name>[\w*-]+)(:(?P<count>\d+))?(?P<idle>\?)?(\{(?P<expression>[^{}]*)\})? ?"
+)
 _FRAME = re.compile(r"(?P<file>.*):(?P<line>\d+) \((?P<function>.*)\)")
+_COMMENT = re.compile(r"\s*#[^\n]*")
+_BREAK = re.compile(r"\s*\n\s*")
 _PRIMITIVES = {plugin.name: plugin.primitive for plugin in _core.plugins()}
 
 
@@ -54,17 +61,30 @@ class Tag:
     primitives: dict[str, int | None]
     expressions: dict[str, str]
     open: bool
+    dead: bool
+    #: Whether the line makes a constant, which needs no node.
+    constant: bool
+    #: Primitives that turn out to compute nothing.
+    idle: frozenset[str]
 
     @classmethod
     def parse(cls, text: str) -> Tag:
         words = list(_WORD.finditer(text))
         assert "".join(word[0] for word in words) == text, f"no tag: {text}"
-        named = [word for word in words if word["name"] != "*"]
+        named = [word for word in words if word["name"] not in ("*", "dead", "constant")]
+        others = {word["name"] for word in words} - {word["name"] for word in named}
         return cls(
             {word["name"]: int(word["count"]) if word["count"] else None for word in named},
             {word["name"]: word["expression"] for word in named if word["expression"]},
-            open=len(named) < len(words),
+            open="*" in others,
+            dead="dead" in others,
+            constant="constant" in others,
+            idle=frozenset(word["name"] for word in named if word["idle"]),
         )
+
+    def asks_for(self, primitive: str) -> bool:
+        """Whether a node of this primitive may come from the line."""
+        return self.open or self.constant or primitive in self.primitives
 
     def complaints(self, found: Counter[str]) -> Iterator[str]:
         for name, count in self.primitives.items():
@@ -73,7 +93,7 @@ class Tag:
         if not self.open:
             for name in found.keys() - self.primitives.keys():
                 yield f"a node of `{name}`, which the line does not ask for"
-        if not found:
+        if not found and not self.constant:
             yield "no node"
 
 
@@ -115,8 +135,8 @@ def places_of(code: CodeType) -> Iterator[tuple[str, int]]:
             yield from places_of(constant)
 
 
-def metadata(node: onnx.NodeProto) -> dict[str, str]:
-    """What a node says about itself, keys without their prefix."""
+def metadata(node: Any) -> dict[str, str]:
+    """What a node or a value says about itself, keys without their prefix."""
     return {prop.key.removeprefix("pkg.jax2onnx."): prop.value for prop in node.metadata_props}
 
 
@@ -132,6 +152,12 @@ def all_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Node
 def nodes_of(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """Every node of a model, those of bodies and functions too."""
     return [node for graph in (model.graph, *model.functions) for node in all_nodes(graph)]
+
+
+def computed(model: onnx.ModelProto) -> list[Any]:
+    """Every node, and every output and weight that says where it came from."""
+    values = (*model.graph.output, *model.graph.initializer)
+    return [*nodes_of(model), *(value for value in values if "callsite" in metadata(value))]
 
 
 def primitive_of(node: onnx.NodeProto) -> str:
@@ -150,80 +176,211 @@ def frames_of(node: onnx.NodeProto) -> list[tuple[str, int, str]]:
     return frames
 
 
-def export(fn: Callable[..., Any], inputs: Sequence[Any], level: str = "full") -> onnx.ModelProto:
-    """Export with all there is to know, and files by their whole path."""
-    return jax2onnx.to_onnx(fn, inputs, provenance=level, provenance_paths="absolute")
+def table_of(indexed: onnx.ModelProto) -> Table:
+    """The table of a model that was exported at `indexed`."""
+    table = provenance_reader.table_of(indexed)
+    assert table is not None
+    return table
+
+
+def origins_of(indexed: onnx.ModelProto) -> list[Origin]:
+    """The origin of every node, and of every output and weight that was computed."""
+    table = table_of(indexed)
+    said = map(metadata, computed(indexed))
+    return [table[int(each["origin"])] for each in said if "origin" in each]
+
+
+def name_of(frame: Frame | None) -> str:
+    """A line as `callsite` has it."""
+    return f"{frame.function}:{frame.line}" if frame is not None else "nothing"
+
+
+def names_of(origin: Origin) -> tuple[str, set[str]]:
+    """The line to show first, and the others, as the metadata has them."""
+    first, *others = (name_of(site.callsite) for site in origin.sites)
+    return first, set(others) - {first}
+
+
+def export(
+    fn: Callable[..., Any], inputs: Sequence[Any], level: str = "full", *, optimize: bool = True
+) -> onnx.ModelProto:
+    """Export with files by their whole path; without `optimize` as plugins made it."""
+    if optimize:
+        return jax2onnx.to_onnx(fn, inputs, provenance=level, provenance_paths="absolute")
+    from jax2onnx import _trace, _weights
+
+    held = _weights.weights_of(fn)
+    data = _api.export_traced(
+        _trace.trace(fn, inputs, double_precision=False).closed_jaxpr,
+        settings=_config.settings(level, "absolute"),
+        definition=_trace.definition(fn),
+        weight_names=held.names,
+        optimize=False,
+    )
+    return onnx.ModelProto.FromString(data or b"")
 
 
 def check_sample(build: Sample) -> None:
-    """Export a sample at every level, and compare every node with the tags of its source."""
+    """Export a sample at every level, before and after passes, and compare it with its tags."""
     fn, inputs = build()
     source = Source.of(build)
-    minimal, full, indexed = (export(fn, inputs, level) for level in LEVELS)
-    check(full, [source])
-    check_levels(minimal, full, indexed)
-    check_expressions(indexed, source)
+    plain = {level: export(fn, inputs, level, optimize=False) for level in LEVELS}
+    final = {level: export(fn, inputs, level) for level in LEVELS}
+    check_before_passes(plain["full"], source)
+    check(final["full"], [source])
+    for models in (plain, final):
+        check_levels(**models)
+        check_sites(models["indexed"], source)
+    check_kept(plain["indexed"], final["indexed"], source)
 
 
 def check_levels(minimal: onnx.ModelProto, full: onnx.ModelProto, indexed: onnx.ModelProto) -> None:
     """Fail unless every level says the same of every node, the table of `indexed` included."""
-    index = Index.of(indexed)
+    table = table_of(indexed)
     models = [nodes_of(model) for model in (minimal, full, indexed)]
     for short, long, numbered in zip(*models, strict=True):
         said = metadata(short)
         for node in (long, numbered):
             assert said == {key: metadata(node)[key] for key in said}, node.name
-        origin = index.origin(int(metadata(numbered)["origin"]))
-        assert [(f.file, f.line, f.function) for f in origin.frames] == frames_of(long)
-        assert origin.callsite.name == said["callsite"]
-        others = {place.callsite.name for place in origin.absorbed} - {said["callsite"]}
+        origin = table[int(metadata(numbered)["origin"])]
+        assert [(f.file, f.line, f.function) for f in origin.site.frames] == frames_of(long)
+        first, others = names_of(origin)
+        assert first == said["callsite"]
         assert others == set(said.get("fused_from", "").splitlines())
 
 
-def check_expressions(indexed: onnx.ModelProto, source: Source) -> None:
-    """Fail unless the columns of each call site are those of the expression that its tag names."""
-    index = Index.of(indexed)
-    for node in nodes_of(indexed):
-        origin = index.origin(int(metadata(node)["origin"]))
-        primitive = primitive_of(node)
-        for place in (origin, *origin.absorbed):
-            callsite = place.callsite
-            tag = source.tags.get(callsite.line)
-            wanted = tag.expressions.get(primitive) if tag is not None else None
-            if wanted is not None:
-                found = callsite.text(source.whole)
-                assert found == wanted, f"`{primitive}` of line {callsite.line} is of `{found}`"
+def expression(frame: Frame, source: str) -> str:
+    """The expression of a frame, without comments, in one line; columns count bytes."""
+    assert frame.column is not None, "the columns are not known"
+    lines = [line.encode() for line in source.splitlines()[frame.line - 1 : frame.end_line]]
+    lines[-1] = lines[-1][: frame.end_column]
+    lines[0] = lines[0][frame.column :]
+    return _BREAK.sub(" ", _COMMENT.sub("", b"\n".join(lines).decode()))
 
 
-def check(model: onnx.ModelProto, sources: Sequence[Source]) -> None:
+def check_sites(indexed: onnx.ModelProto, source: Source) -> None:
+    """Fail unless each part of each origin is of a line that asks for it, and of its expression."""
+    for site in sites_of(indexed):
+        frame, plugin = site.callsite, site.plugin
+        assert frame is not None
+        tag = source.tags.get(frame.line)
+        assert tag is not None, f"nothing is asked for on line {frame.line}"
+        if plugin is None:
+            continue
+        primitive = plugin.name.partition(".")[0]
+        assert tag.asks_for(primitive), f"line {frame.line} does not ask for `{primitive}`"
+        wanted = tag.expressions.get(primitive)
+        if wanted is not None:
+            found = expression(frame, source.whole)
+            assert found == wanted, f"`{primitive}` of line {frame.line} is of `{found}`"
+
+
+def sites_of(indexed: onnx.ModelProto) -> set[Site]:
+    """Every part of every origin."""
+    return {site for origin in origins_of(indexed) for site in origin.sites}
+
+
+def live_nodes(nodes: Sequence[onnx.NodeProto], needed: set[str]) -> list[onnx.NodeProto]:
+    """The nodes that compute what is needed, those of bodies too; adds what they read."""
+    live: list[onnx.NodeProto] = []
+    for node in reversed(nodes):
+        if needed.isdisjoint(node.output):
+            continue
+        live.append(node)
+        needed.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                inner = {value.name for value in attribute.g.output}
+                live += live_nodes(attribute.g.node, inner)
+                needed |= inner
+    return live
+
+
+def live_sites(indexed: onnx.ModelProto) -> set[Site]:
+    """Every part of the origin of a node that an output needs."""
+    table = table_of(indexed)
+    live = live_nodes(indexed.graph.node, {value.name for value in indexed.graph.output})
+    for function in indexed.functions:
+        live += live_nodes(function.node, set(function.output))
+    return {site for node in live for site in table[int(metadata(node)["origin"])].sites}
+
+
+def check_kept(plain: onnx.ModelProto, final: onnx.ModelProto, source: Source) -> None:
+    """Fail unless passes keep every call path that counts, and make up none."""
+    before, after = sites_of(plain), sites_of(final)
+
+    def paths(sites: set[Site]) -> dict[Any, Site]:
+        return {(site.frames, site.scopes): site for site in sites}
+
+    made_up = paths(after).keys() - paths(before).keys()
+    assert not made_up, [name_of(paths(after)[path].callsite) for path in made_up]
+    for path in paths(live_sites(plain)).keys() - paths(after).keys():
+        site = paths(before)[path]
+        assert site.callsite is not None
+        assert site.plugin is not None
+        primitive, line = site.plugin.name, site.callsite.line
+        assert primitive in source.tags[line].idle, f"`{primitive}` of line {line} is lost"
+
+    def lines(sites: set[Site]) -> set[int]:
+        return {site.callsite.line for site in sites if site.callsite is not None}
+
+    dead = {line for line, tag in source.tags.items() if tag.dead}
+    assert lines(before) - lines(after) == dead, "these lines and no others are dead"
+
+
+def check_before_passes(full: onnx.ModelProto, source: Source) -> None:
     """Fail unless every node comes from a tagged line, and every tagged line has its nodes."""
-    found: dict[tuple[str, int], Counter[str]] = {
-        (source.file, line): Counter() for source in sources for line in source.tags
-    }
+    found: dict[int, Counter[str]] = {line: Counter() for line in source.tags}
+    lines = {f"{name}:{line}": line for name, line in source.places}
+    constants = {lines.get(metadata(t).get("callsite", "")) for t in full.graph.initializer}
+    wrong = []
+    nodes = nodes_of(full)
+    for node in nodes:
+        callsite, primitive = metadata(node).get("callsite", "nothing"), primitive_of(node)
+        assert "fused_from" not in metadata(node), "nothing is fused before passes"
+        if lines.get(callsite) in found:
+            found[lines[callsite]][primitive] += 1
+        else:
+            wrong.append(f"{callsite}: `{primitive}` is not asked for there")
+    for line, tag in source.tags.items():
+        wrong += [f"line {line}: {complaint}" for complaint in tag.complaints(found[line])]
+        if tag.constant and line not in constants:
+            wrong.append(f"line {line}: no constant")
+    report(wrong, nodes)
+
+
+def check(full: onnx.ModelProto, sources: Sequence[Source]) -> None:
+    """Fail unless all lines of nodes are tagged, and every tagged line that counts is there."""
+    tags = {(source.file, line): tag for source in sources for line, tag in source.tags.items()}
     places = {
         f"{name}:{line}": (source.file, line) for source in sources for name, line in source.places
     }
     wrong = []
-    nodes = nodes_of(model)
+    nodes = nodes_of(full)
     for node in nodes:
-        callsite, primitive = metadata(node).get("callsite", "nothing"), primitive_of(node)
-        place = places.get(callsite)
-        if place not in found:
+        said, primitive = metadata(node), primitive_of(node)
+        callsite, frames = said["callsite"], frames_of(node)
+        names = [callsite, *said.get("fused_from", "").splitlines()]
+        asked = [tags.get(places.get(name, ("", 0))) for name in names]
+        wrong += [f"{n}: not tagged" for n, tag in zip(names, asked, strict=True) if tag is None]
+        if asked[0] is not None and not asked[0].asks_for(primitive):
             wrong.append(f"{callsite}: `{primitive}` is not asked for there")
-            continue
-        found[place][primitive] += 1
-        if any(file == __file__ for file, *_ in frames_of(node)):
+        if any(file == __file__ for file, *_ in frames):
             wrong.append(f"{callsite}: the line of the export is in the traceback")
-        if (*place, callsite.rpartition(":")[0]) not in frames_of(node):
+        if callsite in places and (*places[callsite], callsite.rpartition(":")[0]) not in frames:
             wrong.append(f"{callsite}: not in the traceback of `{primitive}`")
-        for other in metadata(node).get("fused_from", "").splitlines():
-            if places.get(other) in found:
-                found[places[other]][primitive] += 1
-            else:
-                wrong.append(f"{other}: `{primitive}` was not fused from there")
-    for source in sources:
-        for line, tag in source.tags.items():
-            for complaint in tag.complaints(found[source.file, line]):
-                wrong.append(f"line {line}: {complaint}")
+    named = {
+        places.get(name)
+        for said in map(metadata, computed(full))
+        for name in (said["callsite"], *said.get("fused_from", "").splitlines())
+    }
+    for (file, line), tag in tags.items():
+        if ((file, line) in named) is tag.dead:
+            wrong.append(f"line {line}: {'there' if tag.dead else 'missing'} after passes")
+    report(wrong, nodes)
+
+
+def report(wrong: Sequence[str], nodes: Sequence[onnx.NodeProto]) -> None:
+    """Fail with what is wrong, and list the nodes."""
     listed = "\n".join(f"{metadata(n).get('callsite')} {primitive_of(n)}" for n in nodes)
     assert not wrong, "\n".join([*wrong, "the nodes:", textwrap.indent(listed, "  ")])

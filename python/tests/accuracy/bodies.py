@@ -179,7 +179,7 @@ def grad_through_a_scan() -> Traced:
             return jnp.sin(carry) + x, None  # <- sin cos *
 
         carry, _ = jax.lax.scan(step, jnp.ones(2), xs)  # <- scan *
-        return jnp.sum(carry)
+        return jnp.sum(carry)  # <- reduce_sum:1 broadcast_in_dim:1
 
     return jax.grad(loss), [(3, 2)]
 
@@ -236,7 +236,7 @@ def convolution_and_pooling() -> Traced:
 def sorting_and_drawing() -> Traced:
     def fn(x: jax.Array) -> Any:
         order = jnp.argsort(x)  # <- sort *
-        top, _ = jax.lax.top_k(x, 2)  # <- top_k sort *
+        top, _ = jax.lax.top_k(x, 2)  # <- top_k *
         noise = jax.random.uniform(jax.random.key(x[0].astype(int)), (5,))  # <- random_bits *
         return order, top, x + noise  # <- add:1
 

@@ -88,7 +88,7 @@ def a_plugin_inside_a_jitted_function_and_a_loop() -> Traced:
         def step(carry: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
             return carry + smooth(x), None  # <- add:1{carry + smooth(x)}
 
-        return jax.lax.scan(step, jnp.ones(2), xs)  # <- scan
+        return jax.lax.scan(step, jnp.ones(2), xs)  # <- scan:1 broadcast_in_dim:1{jnp.ones(2)}
 
     return fn, [(3, 2)]
 
@@ -112,7 +112,7 @@ def an_onnx_function() -> Traced:
 def an_onnx_function_called_twice() -> Traced:
     @onnx_function
     def wave(x: jax.Array) -> jax.Array:
-        return jnp.tanh(x)  # <- tanh:1
+        return jnp.tanh(x)  # <- tanh:2
 
     def fn(x: jax.Array) -> jax.Array:
         y = wave(x)  # <- onnx_function:1{wave(x)}
@@ -125,7 +125,7 @@ def an_onnx_function_called_twice() -> Traced:
 def onnx_functions_inside_each_other() -> Traced:
     @onnx_function
     def inner(x: jax.Array) -> jax.Array:
-        return jnp.cos(x)  # <- cos:1
+        return jnp.cos(x)  # <- cos:2
 
     @onnx_function
     def outer(x: jax.Array) -> jax.Array:
@@ -145,8 +145,8 @@ def an_onnx_function_that_is_a_module() -> Traced:
             self.linear = nnx.Linear(3, 3, use_bias=False, rngs=rngs)
 
         def __call__(self, x: jax.Array) -> jax.Array:
-            y = self.linear(x)  # <- dot_general:1{self.linear(x)}
-            return nnx.tanh(y)  # <- tanh:1
+            y = self.linear(x)  # <- dot_general:2{self.linear(x)}
+            return nnx.tanh(y)  # <- tanh:2
 
     class Net(nnx.Module):
         def __init__(self, rngs: nnx.Rngs) -> None:
@@ -165,8 +165,8 @@ def an_onnx_function_of_linen() -> Traced:
     class Layer(linen.Module):
         @linen.compact
         def __call__(self, x: jax.Array) -> jax.Array:
-            x = linen.Dense(3, use_bias=False)(x)  # <- dot_general:1
-            return linen.tanh(x)  # <- tanh:1
+            x = linen.Dense(3, use_bias=False)(x)  # <- dot_general:2
+            return linen.tanh(x)  # <- tanh:2
 
     class Net(linen.Module):
         @linen.compact

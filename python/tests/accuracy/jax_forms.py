@@ -330,7 +330,7 @@ def grad_of_custom_vjp() -> Traced:
 
     @jax.custom_vjp
     def wave(x: jax.Array) -> jax.Array:
-        return jnp.cos(x)
+        return jnp.cos(x)  # <- cos:1 dead
 
     def forward(x: jax.Array) -> Any:
         return wave(x), jnp.exp(x)  # <- exp
@@ -341,7 +341,7 @@ def grad_of_custom_vjp() -> Traced:
     wave.defvjp(forward, backward)
 
     def loss(x: jax.Array) -> jax.Array:
-        return wave(x) * 3.0  # <- mul:1
+        return wave(x) * 3.0  # <- mul:3
 
     return jax.grad(loss), [()]
 

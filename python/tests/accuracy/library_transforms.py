@@ -88,8 +88,8 @@ def nnx_grad() -> Traced:
     linear = nnx.Linear(3, 1, use_bias=False, rngs=nnx.Rngs(0))
 
     def energy(x: jax.Array) -> jax.Array:
-        y = linear(x)  # <- dot_general:2{linear(x)}
-        return jnp.sum(y * y)  # <- mul:2 add_any:1{y * y}
+        y = linear(x)  # <- dot_general:3{linear(x)}
+        return jnp.sum(y * y)  # <- mul:3{y * y} add_any:1{y * y} reduce_sum:1 broadcast_in_dim:1
 
     def fn(x: jax.Array) -> jax.Array:
         return nnx.grad(energy)(x) * 2.0  # <- mul:1{nnx.grad(energy)(x) * 2.0}
@@ -145,7 +145,7 @@ def linen_vmap() -> Traced:
         @linen.compact
         def __call__(self, x: jax.Array) -> jax.Array:
             head = linen.Dense(2, use_bias=False)
-            return head(x)  # <- dot_general:2{head(x)}
+            return head(x)  # <- dot_general:4{head(x)}
 
     class Net(linen.Module):
         @linen.compact
@@ -208,7 +208,7 @@ def equinox_filter_vmap_and_grad() -> Traced:
     @eqx.filter_grad
     def slope(x: jax.Array) -> jax.Array:
         y = linear(x)  # <- dot_general:3{linear(x)}
-        return jnp.sum(jnp.sin(y))  # <- cos:1{jnp.sin(y)} mul:1 transpose:1
+        return jnp.sum(jnp.sin(y))  # <- sin:1 cos:1{jnp.sin(y)} mul:1 transpose:1 *
 
     def fn(xs: jax.Array) -> jax.Array:
         return eqx.filter_vmap(slope)(xs) - xs  # <- sub:1{eqx.filter_vmap(slope)(xs) - xs}
@@ -257,7 +257,7 @@ def haiku_loops_and_remat() -> Traced:
         def step(carry: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
             return jnp.tanh(linear(carry)) + x, None  # <- dot_general:1{linear(carry)} tanh:1 add:1
 
-        carry, _ = hk.scan(step, jnp.ones(3), xs)  # <- scan{hk.scan(step, jnp.ones(3), xs)}
+        carry, _ = hk.scan(step, jnp.ones(3), xs)  # <- scan{hk.scan(step, jnp.ones(3), xs)} *
         return hk.remat(jnp.sin)(carry)  # <- sin:1
 
     net = hk.without_apply_rng(hk.transform(forward))

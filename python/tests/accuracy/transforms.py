@@ -57,7 +57,7 @@ def custom_vjp_with_residuals() -> Traced:
 
     @jax.custom_vjp
     def scaled(x: jax.Array, w: jax.Array) -> jax.Array:
-        return x * w
+        return x * w  # <- mul:1{x * w} dead
 
     def forward(x: jax.Array, w: jax.Array) -> Any:
         return scaled(x, w), (jnp.tanh(x), w)  # <- tanh:1{jnp.tanh(x)}
@@ -69,7 +69,7 @@ def custom_vjp_with_residuals() -> Traced:
     scaled.defvjp(forward, backward)
 
     def loss(x: jax.Array, w: jax.Array) -> jax.Array:
-        return jnp.sum(scaled(x, w))  # <- mul
+        return jnp.sum(scaled(x, w))  # <- mul:2 reduce_sum:1 broadcast_in_dim:1
 
     return jax.grad(loss), [(3,), (3,)]
 
@@ -86,7 +86,7 @@ def custom_vjp_in_a_scan() -> Traced:
         def step(carry: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
             return wave(carry) + x, None  # <- add:1{wave(carry) + x}
 
-        return jax.lax.scan(step, jnp.ones(2), xs)  # <- scan
+        return jax.lax.scan(step, jnp.ones(2), xs)  # <- scan:1 broadcast_in_dim:1{jnp.ones(2)}
 
     return fn, [(3, 2)]
 
@@ -117,7 +117,7 @@ def checkpoint_in_a_scan() -> Traced:
         def step(carry: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
             return block(carry) * x, None  # <- mul:1{block(carry) * x}
 
-        return jax.lax.scan(step, jnp.ones(2), xs)  # <- scan
+        return jax.lax.scan(step, jnp.ones(2), xs)  # <- scan:1 broadcast_in_dim:1{jnp.ones(2)}
 
     return fn, [(3, 2)]
 
@@ -134,8 +134,8 @@ def grad_through_a_checkpoint_in_a_scan() -> Traced:
         def step(carry: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
             return block(carry) * x, None  # <- mul:3{block(carry) * x}
 
-        carry, _ = jax.lax.scan(step, jnp.ones(2), xs)  # <- scan
-        return jnp.sum(carry)
+        carry, _ = jax.lax.scan(step, jnp.ones(2), xs)  # <- scan:3 broadcast_in_dim:2
+        return jnp.sum(carry)  # <- reduce_sum:1 broadcast_in_dim:1{jnp.sum(carry)}
 
     return jax.grad(loss), [(3, 2)]
 
@@ -286,10 +286,10 @@ def jacfwd() -> Traced:
     """The unit vectors that it pushes through belong to the line of the call."""
 
     def wave(x: jax.Array) -> jax.Array:
-        return jnp.sin(x)  # <- cos:1{jnp.sin(x)} mul{jnp.sin(x)}
+        return jnp.sin(x)  # <- sin:1 cos:1{jnp.sin(x)} mul:1{jnp.sin(x)} broadcast_in_dim:1
 
     def fn(x: jax.Array) -> jax.Array:
-        return jax.jacfwd(wave)(x)  # <- split:2 transpose:1
+        return jax.jacfwd(wave)(x)  # <- iota:2 add eq:1 convert_element_type:1 split:2 transpose:1
 
     return fn, [(3,)]
 
@@ -297,10 +297,10 @@ def jacfwd() -> Traced:
 @sample
 def jacrev() -> Traced:
     def wave(x: jax.Array) -> jax.Array:
-        return jnp.exp(x)  # <- exp:1{jnp.exp(x)} mul{jnp.exp(x)}
+        return jnp.exp(x)  # <- exp:1{jnp.exp(x)} mul:1{jnp.exp(x)} broadcast_in_dim:1
 
     def fn(x: jax.Array) -> jax.Array:
-        jacobian = jax.jacrev(wave)(x)  # <- split:2{jax.jacrev(wave)(x)}
+        jacobian = jax.jacrev(wave)(x)  # <- split:2{jax.jacrev(wave)(x)} iota:2 add eq:1 *
         return jacobian + 1.0  # <- add:1{jacobian + 1.0}
 
     return fn, [(3,)]
@@ -309,7 +309,7 @@ def jacrev() -> Traced:
 @sample
 def grad_of_grad() -> Traced:
     def loss(x: jax.Array) -> jax.Array:
-        return jnp.sin(x)  # <- sin:1{jnp.sin(x)} mul:1{jnp.sin(x)}
+        return jnp.sin(x)  # <- sin:2{jnp.sin(x)} cos:2{jnp.sin(x)} mul:3{jnp.sin(x)} neg:1
 
     def fn(x: jax.Array) -> jax.Array:
         return jax.grad(jax.grad(loss))(x) * 2.0  # <- mul:1
@@ -320,8 +320,8 @@ def grad_of_grad() -> Traced:
 @sample
 def vmap_of_grad() -> Traced:
     def loss(x: jax.Array) -> jax.Array:
-        y = jnp.tanh(x)  # <- tanh:1{jnp.tanh(x)} sub:1 mul{jnp.tanh(x)} add_any:1
-        return jnp.sum(y)
+        y = jnp.tanh(x)  # <- tanh:1{jnp.tanh(x)} sub:1 mul:2{jnp.tanh(x)} add_any:1 *
+        return jnp.sum(y)  # <- reduce_sum:1 broadcast_in_dim:1
 
     def fn(xs: jax.Array) -> jax.Array:
         return jax.vmap(jax.grad(loss))(xs) - 1.0  # <- sub:1
@@ -376,7 +376,7 @@ def conjugate_gradients() -> Traced:
             return a @ x  # <- dot_general:2{a @ x}
 
         cg = jax.scipy.sparse.linalg.cg
-        x, _ = cg(product, b, maxiter=3)  # <- while dot_general add mul max sub gt lt and div
+        x, _ = cg(product, b, maxiter=3)  # <- while dot_general:4 add mul max sub gt lt and div *
         return x
 
     return fn, [(3, 3), (3,)]

@@ -66,6 +66,12 @@ pub(crate) struct Args {
     /// How files are named in the model
     #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(["relative", "absolute", "basename"]))]
     provenance_paths: Option<String>,
+    /// A folder that is written as something else: /home/x/proj=proj
+    #[arg(long = "provenance-prefix", value_name = "FOLDER=NAME")]
+    provenance_prefixes: Option<Vec<String>>,
+    /// A package, file or folder whose lines count as yours
+    #[arg(long, value_name = "CODE")]
+    user_code: Option<Vec<String>>,
     /// Write the source map, by default to OUTPUT.map
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = BESIDE)]
     source_map: Option<PathBuf>,
@@ -108,6 +114,8 @@ pub struct Request<'a> {
     pub outputs_as_nchw: Option<&'a [u32]>,
     pub provenance: Option<&'a str>,
     pub provenance_paths: Option<&'a str>,
+    pub provenance_prefixes: Option<&'a [String]>,
+    pub user_code: Option<&'a [String]>,
     /// Where to write the source map.
     pub source_map: Option<PathBuf>,
     pub sources: Option<&'a str>,
@@ -135,6 +143,8 @@ impl Args {
             outputs_as_nchw: self.outputs_as_nchw.as_deref(),
             provenance: self.provenance.as_deref(),
             provenance_paths: self.provenance_paths.as_deref(),
+            provenance_prefixes: self.provenance_prefixes.as_deref(),
+            user_code: self.user_code.as_deref(),
             source_map: self.source_map.as_ref().map(|path| self.beside(path)),
             sources: self.sources.as_deref(),
             record_primitive_calls: self.record_primitive_calls.as_ref(),

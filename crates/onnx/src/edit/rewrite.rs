@@ -114,12 +114,8 @@ impl Edit<'_> {
         let mut origin = self.whole_origin(index);
         for &node in std::iter::once(&index).chain(fused) {
             let also = self.whole_origin(node);
-            let operands = self.graph.nodes[node].inputs.iter().flatten();
-            let operands = operands.map(|&id| &self.values[self.current(id)]);
-            let constants: Vec<OriginId> =
-                operands.filter(|value| value.tensor.is_some()).filter_map(|v| v.origin).collect();
             origin = std::iter::once(also)
-                .chain(constants)
+                .chain(self.constant_origins(node))
                 .fold(origin, |all, other| self.table.absorb(all, other));
         }
         origin

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use prost::Message;
 use provenance::render::Renderer;
+use provenance::source_map::MapValue;
 use provenance::{Level, PathPolicy, Paths, SourceMap, keys};
 use rustc_hash::FxHashMap;
 
@@ -24,18 +25,22 @@ pub(crate) fn annotate(model: &[u8], map: &SourceMap) -> Result<Vec<u8>, ReadErr
     for (node, origin) in map.outline.nodes.iter().zip(&map.origins) {
         of_name.extend(origin.map(|origin| (&*node.name, origin)));
     }
-    let mut metadata = |node: &NodeProto| {
-        let number = of_name.get(node.name.as_deref()?)?;
-        let origin = map.provenance.origins.get(*number as usize)?;
-        Some(renderer.node(*origin))
+    let mut rendered = |number: u32| {
+        let origin = map.provenance.origins.get(number as usize);
+        let pairs = origin.map(|&origin| renderer.node(origin)).unwrap_or_default();
+        pairs.into_iter().map(|(key, value)| entry(key, value)).collect::<Vec<_>>()
     };
+    if let Some(graph) = &mut model.graph {
+        annotate_values(graph, map, &mut rendered);
+    }
     let mut open: Vec<&mut NodeProto> = Vec::new();
     open.extend(model.graph.iter_mut().flat_map(|graph| &mut graph.node));
     open.extend(model.functions.iter_mut().flat_map(|function| &mut function.node));
     while let Some(node) = open.pop() {
-        let fresh = metadata(node).unwrap_or_default();
+        let number = node.name.as_deref().and_then(|name| of_name.get(name));
+        let fresh = number.map(|&number| rendered(number)).unwrap_or_default();
         node.metadata_props.retain(|entry| !is_ours(entry));
-        node.metadata_props.extend(fresh.into_iter().map(|(key, value)| entry(key, value)));
+        node.metadata_props.extend(fresh);
         let bodies = node
             .attribute
             .iter_mut()
@@ -46,6 +51,29 @@ pub(crate) fn annotate(model: &[u8], map: &SourceMap) -> Result<Vec<u8>, ReadErr
     model.metadata_props.push(entry(keys::PROVENANCE, renderer.table()));
     model.metadata_props.push(entry(keys::DEBUG_ID, map.debug_id.to_string()));
     Ok(model.encode_to_vec())
+}
+
+/// What the map says of the inputs, weights and outputs.
+fn annotate_values(
+    graph: &mut GraphProto,
+    map: &SourceMap,
+    rendered: &mut impl FnMut(u32) -> Vec<StringStringEntryProto>,
+) {
+    let of_name: FxHashMap<&str, &MapValue> =
+        map.values.iter().map(|value| (&*value.name, value)).collect();
+    let ends = graph.input.iter_mut().chain(&mut graph.output);
+    let ends = ends.map(|value| (value.name.as_deref(), &mut value.metadata_props));
+    let weights = graph.initializer.iter_mut();
+    let weights = weights.map(|tensor| (tensor.name.as_deref(), &mut tensor.metadata_props));
+    for (name, props) in ends.chain(weights) {
+        props.retain(|entry| !is_ours(entry));
+        if let Some(value) = name.and_then(|name| of_name.get(name)) {
+            if !value.paths.is_empty() {
+                props.push(entry(keys::PATH, value.paths.join("\n")));
+            }
+            props.extend(value.origin.map(&mut *rendered).unwrap_or_default());
+        }
+    }
 }
 
 fn is_ours(entry: &StringStringEntryProto) -> bool {

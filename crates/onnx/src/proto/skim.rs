@@ -5,7 +5,9 @@ use prost::Message;
 use provenance::outline::{Outline, OutlineBuilder, Place};
 
 use super::ReadError;
-use super::generated::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto};
+use super::generated::{
+    GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto,
+};
 
 /// What can be said of every model, whatever operators, types and attributes it has.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +15,8 @@ pub struct Skim {
     pub outline: Outline,
     /// The metadata of each node of the outline.
     pub metadata: Vec<Vec<(String, String)>>,
+    /// The inputs, initializers and outputs of the main graph that have metadata.
+    pub values: Vec<(String, Vec<(String, String)>)>,
     pub model_metadata: Vec<(String, String)>,
     /// The files that weights are in, below the folder of the model, each once.
     pub external: Vec<String>,
@@ -50,9 +54,15 @@ pub fn skim(bytes: Bytes) -> Result<Skim, ReadError> {
         }
         next += 1;
     }
+    let described = |value: &ValueInfoProto| (value.name.clone(), pairs(&value.metadata_props));
+    let weights = graph.initializer.iter().map(|t| (t.name.clone(), pairs(&t.metadata_props)));
+    let inputs = graph.input.iter().map(described);
+    let values = inputs.chain(weights).chain(graph.output.iter().map(described));
+    let values = values.map(|(name, pairs)| (name.unwrap_or_default(), pairs));
+    let values = values.filter(|(_, pairs)| !pairs.is_empty()).collect();
     let model_metadata = pairs(&model.metadata_props);
     let external = external(&model);
-    Ok(Skim { outline: builder.finish(), metadata, model_metadata, external })
+    Ok(Skim { outline: builder.finish(), metadata, values, model_metadata, external })
 }
 
 /// The locations of all tensors, those of attributes and bodies too.

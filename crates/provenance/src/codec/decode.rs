@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::VERSION;
-use super::words::{EMITTERS, TIERS, TRANSFORM, value};
-use crate::frame::{Emitter, Location, ScopeKind, Span};
+use super::packed::Unpacker;
+use super::words::{TIERS, value};
+use crate::frame::{Emitter, EmitterKind, Location, ScopeKind, Span};
 use crate::origin::{Origin, Site};
-use crate::table::{EmitterId, OriginId, ScopeId, SiteId, StackId, Table};
+use crate::table::{EmitterId, LocationId, OriginId, ScopeId, SiteId, StackId, Table};
 
 /// A table, and the origins that nodes refer to by number.
 #[derive(Clone, Debug, Default)]
@@ -51,13 +52,7 @@ pub(crate) fn decode_value(document: &Value) -> Result<Decoded, DecodeError> {
     let frames = read_frames(document, &mut table)?;
     let scopes = read_scopes(document, &mut table)?;
     let emitters = read_emitters(document, &mut table)?;
-    let places: Vec<Place> =
-        read(document, "places", |entry, _| match entry.as_array()?.as_slice() {
-            [frame, emitter] => {
-                Some((refer_or_null(&frames, frame)?, refer_or_null(&emitters, emitter)?))
-            }
-            _ => None,
-        })?;
+    let places = read_places(document, &frames, &emitters)?;
     let sites = read_sites(document, &mut table, &scopes, &places)?;
     let origins = read_origins(document, &mut table, &sites)?;
     Ok(Decoded { table, origins })
@@ -65,66 +60,99 @@ pub(crate) fn decode_value(document: &Value) -> Result<Decoded, DecodeError> {
 
 type Place = (Option<StackId>, Option<EmitterId>);
 
+/// More than any model has; a text that says little could ask for more than there is memory.
+const MOST: usize = 1 << 24;
+
 fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, DecodeError> {
-    let files = read(document, "files", |entry, _| match entry.as_array()?.as_slice() {
-        [path, tier] => Some(table.file(path.as_str()?, value(TIERS, tier.as_str()?)?)),
-        _ => None,
-    })?;
-    let functions = read(document, "functions", |entry, _| Some(table.function(entry.as_str()?)))?;
-    let locations = read(document, "locations", |entry, _| {
-        let (place, span) = entry.as_array()?.split_at_checked(3)?;
-        let [file, function, line] = place else { return None };
-        let line = number(line)?;
-        let span = match span {
-            [] => None,
-            [column, end_column] => Some((column, line, end_column)),
-            [column, end_line, end_column] => Some((column, number(end_line)?, end_column)),
-            _ => return None,
-        };
-        let span = match span {
-            Some((column, end_line, end_column)) => {
-                Some(Span { column: number(column)?, end_line, end_column: number(end_column)? })
-            }
+    let tiers =
+        document.get("tiers").and_then(Value::as_str).ok_or(DecodeError::Missing("tiers"))?;
+    let mut tiers = tiers.chars();
+    let files =
+        texts(document, "files", |path| Some(table.file(path, value(TIERS, tiers.next()?)?)))?;
+    let functions = texts(document, "functions", |name| Some(table.function(name)))?;
+    let (mut file, mut function, mut line) = (0, 0, 0);
+    let locations = packed(document, "locations", |unpacker, _: &[LocationId]| {
+        let file = *files.get(unpacker.step(&mut file)? as usize)?;
+        let function = *functions.get(unpacker.step(&mut function)? as usize)?;
+        let line = unpacker.step(&mut line)?;
+        let span = match unpacker.number()?.checked_sub(1) {
             None => None,
+            Some(column) => {
+                let end_line = unpacker.step(&mut line.clone())?;
+                let end_column = unpacker.step(&mut column.clone())?;
+                Some(Span { column, end_line, end_column })
+            }
         };
-        let (file, function) = (refer(&files, file)?, refer(&functions, function)?);
         Some(table.location(Location { file, function, line, span }))
     })?;
     let mut frames: Vec<StackId> = Vec::new();
-    read_runs(document, "frames", |caller, run| {
-        let mut caller = refer_or_null(&frames, caller)?;
-        for location in run {
-            let frame = table.push(caller, refer(&locations, location)?);
+    let mut before = 0;
+    packed(document, "frames", |unpacker, runs: &[Vec<LocationId>]| {
+        let mut caller = match unpacker.earlier(frames.len())? {
+            None => None,
+            Some(caller) => Some(*frames.get(caller)?),
+        };
+        let mut run = Vec::new();
+        for _ in 0..unpacker.number()? {
+            run.push(*locations.get(unpacker.step(&mut before)? as usize)?);
+        }
+        match unpacker.number()? as usize {
+            0 => {}
+            shared => {
+                let known = runs.get(unpacker.earlier(runs.len())??)?;
+                run.extend_from_slice(known.get(known.len().checked_sub(shared)?..)?);
+            }
+        }
+        for &location in &run {
+            let frame = table.push(caller, location);
             frames.push(frame);
             caller = Some(frame);
         }
-        Some(())
+        (!run.is_empty() && frames.len() < MOST).then_some(run)
     })?;
     Ok(frames)
 }
 
 fn read_scopes(document: &Value, table: &mut Table) -> Result<Vec<ScopeId>, DecodeError> {
-    read(document, "scopes", |entry, before| {
-        let (name, parent, kind) = match entry.as_array()?.as_slice() {
-            [name, parent] => (name, parent, ScopeKind::Name),
-            [name, parent, word] if word == TRANSFORM => (name, parent, ScopeKind::Transform),
-            _ => return None,
+    let names = texts(document, "scope_names", Some)?;
+    packed(document, "scopes", |unpacker, before: &[ScopeId]| {
+        let (name, kind) = match unpacker.number()? {
+            number if number % 2 == 1 => (number / 2, ScopeKind::Transform),
+            number => (number / 2, ScopeKind::Name),
         };
-        Some(table.scope(refer_or_null(before, parent)?, kind, name.as_str()?))
+        let outer = unpacker.earlier(before.len())?.map(|outer| before[outer]);
+        Some(table.scope(outer, kind, names.get(name as usize)?))
     })
 }
 
 fn read_emitters(document: &Value, table: &mut Table) -> Result<Vec<EmitterId>, DecodeError> {
-    let files = read(document, "emitter_files", |entry, _| entry.as_str())?;
-    read(document, "emitters", |entry, before| match entry.as_array()?.as_slice() {
-        [kind, name, file, line, parent] => Some(table.emitter(Emitter {
-            kind: value(EMITTERS, kind.as_str()?)?,
-            name: name.as_str()?.into(),
-            file: refer(&files, file)?.into(),
-            line: number(line)?,
-            parent: refer_or_null(before, parent)?,
-        })),
-        _ => None,
+    let files = texts(document, "emitter_files", Some)?;
+    let names = texts(document, "emitter_names", Some)?;
+    packed(document, "emitters", |unpacker, before: &[EmitterId]| {
+        let kind = match unpacker.number()? {
+            0 => EmitterKind::Plugin,
+            1 => EmitterKind::Helper,
+            2 => EmitterKind::PythonPlugin,
+            3 => EmitterKind::PythonHelper,
+            _ => return None,
+        };
+        let name = (*names.get(unpacker.number()? as usize)?).into();
+        let file = (*files.get(unpacker.number()? as usize)?).into();
+        let line = unpacker.number()?;
+        let parent = unpacker.earlier(before.len())?.map(|parent| before[parent]);
+        Some(table.emitter(Emitter { kind, name, file, line, parent }))
+    })
+}
+
+fn read_places(
+    document: &Value,
+    frames: &[StackId],
+    emitters: &[EmitterId],
+) -> Result<Vec<Place>, DecodeError> {
+    let (mut frame, mut emitter) = (0, 0);
+    packed(document, "places", |unpacker, _: &[Place]| {
+        let frame = refer(frames, unpacker.step(&mut frame)?)?;
+        Some((frame, refer(emitters, unpacker.step(&mut emitter)?)?))
     })
 }
 
@@ -135,13 +163,21 @@ fn read_sites(
     places: &[Place],
 ) -> Result<Vec<SiteId>, DecodeError> {
     let mut sites = Vec::new();
-    read_runs(document, "origins", |scope, run| {
-        let scope = refer_or_null(scopes, scope)?;
-        for place in run {
-            let (stack, emitter) = refer(places, place)?;
+    let (mut scope, mut place) = (0, 0);
+    packed(document, "origins", |unpacker, runs: &[Vec<u32>]| {
+        let scope = refer(scopes, unpacker.step(&mut scope)?)?;
+        let run = if let Some(known) = unpacker.earlier(runs.len())? {
+            runs[known].clone()
+        } else {
+            let count = unpacker.number()?;
+            (0..count).map(|_| unpacker.step(&mut place)).collect::<Option<Vec<u32>>>()?
+        };
+        place = *run.last()?;
+        for &place in &run {
+            let (stack, emitter) = *places.get(place as usize)?;
             sites.push(table.site(Site { stack, scope, emitter }));
         }
-        Some(())
+        (sites.len() < MOST).then_some(run)
     })?;
     Ok(sites)
 }
@@ -153,56 +189,74 @@ fn read_origins(
     sites: &[SiteId],
 ) -> Result<Vec<OriginId>, DecodeError> {
     let mut origins: Vec<Origin> = sites.iter().map(|&site| Origin::of(site)).collect();
-    read_runs(document, "fused", |fused, absorbed| {
-        let index = number(fused)? as usize;
-        let mut origin = origins.get(index)?.clone();
-        for other in absorbed {
-            origin = origin.absorb(&Origin::of(refer(&sites[..index], other)?));
+    let (mut number, mut all) = (0_usize, 0);
+    packed(document, "fused", |unpacker, before: &[Vec<u32>]| {
+        number = number.checked_add(unpacker.number()? as usize)?;
+        let distances = match unpacker.earlier(before.len())? {
+            Some(known) => before[known].clone(),
+            None => read_distances(unpacker, number)?,
+        };
+        let mut origin = origins.get(number)?.clone();
+        for &distance in distances.iter().rev() {
+            let other = number.checked_sub(distance as usize)?;
+            origin = origin.absorb(&Origin::of(sites[other]));
         }
-        origins[index] = origin;
-        Some(())
+        origins[number] = origin;
+        all += distances.len();
+        (!distances.is_empty() && all < MOST).then_some(distances)
     })?;
     Ok(origins.into_iter().map(|origin| table.origin(origin)).collect())
 }
 
-/// Reads a list, each entry with those that were read before it.
-fn read<'a, Id>(
+/// How far before an origin those are that it stands for, the nearest first; at most `most`.
+fn read_distances(unpacker: &mut Unpacker<'_>, most: usize) -> Option<Vec<u32>> {
+    let mut distances = Vec::new();
+    let mut at = 0_u32;
+    for _ in 0..unpacker.number()? {
+        let first = at.checked_add(unpacker.number()?)?.checked_add(1)?;
+        at = first.checked_add(unpacker.number()?)?;
+        if at as usize > most {
+            return None;
+        }
+        distances.extend(first..=at);
+    }
+    Some(distances)
+}
+
+/// Reads a list of texts.
+fn texts<'a, T>(
     document: &'a Value,
     list: &'static str,
-    mut entry: impl FnMut(&'a Value, &[Id]) -> Option<Id>,
-) -> Result<Vec<Id>, DecodeError> {
+    mut entry: impl FnMut(&'a str) -> Option<T>,
+) -> Result<Vec<T>, DecodeError> {
     let entries = document.get(list).and_then(Value::as_array).ok_or(DecodeError::Missing(list))?;
-    let mut ids = Vec::with_capacity(entries.len());
-    for (index, value) in entries.iter().enumerate() {
-        let id = entry(value, &ids).ok_or(DecodeError::Malformed { list, index })?;
-        ids.push(id);
-    }
-    Ok(ids)
+    let read = |(index, value): (usize, &'a Value)| {
+        value.as_str().and_then(&mut entry).ok_or(DecodeError::Malformed { list, index })
+    };
+    entries.iter().enumerate().map(read).collect()
 }
 
-/// Reads a list of lists, each with at least two entries: what the others have in common, and these.
-fn read_runs(
+/// Reads a list of packed numbers, each entry with those that were read before it.
+fn packed<T>(
     document: &Value,
     list: &'static str,
-    mut run: impl FnMut(&Value, &[Value]) -> Option<()>,
-) -> Result<(), DecodeError> {
-    read(document, list, |entry, _| {
-        let (first, rest) = entry.as_array()?.split_first()?;
-        if rest.is_empty() { None } else { run(first, rest) }
-    })?;
-    Ok(())
+    mut entry: impl FnMut(&mut Unpacker<'_>, &[T]) -> Option<T>,
+) -> Result<Vec<T>, DecodeError> {
+    let text = document.get(list).and_then(Value::as_str).ok_or(DecodeError::Missing(list))?;
+    let mut unpacker = Unpacker::new(text);
+    let mut entries = Vec::new();
+    while !unpacker.is_done() {
+        let malformed = DecodeError::Malformed { list, index: entries.len() };
+        entries.push(entry(&mut unpacker, &entries).ok_or(malformed)?);
+    }
+    Ok(entries)
 }
 
-fn number(value: &Value) -> Option<u32> {
-    value.as_u64()?.try_into().ok()
-}
-
-fn refer<Id: Copy>(ids: &[Id], value: &Value) -> Option<Id> {
-    ids.get(number(value)? as usize).copied()
-}
-
-/// What an entry refers to, or that it refers to nothing; `None` where it does neither.
+/// What is one less than a number; nothing for 0.
 #[expect(clippy::option_option)]
-fn refer_or_null<Id: Copy>(ids: &[Id], value: &Value) -> Option<Option<Id>> {
-    if value.is_null() { Some(None) } else { refer(ids, value).map(Some) }
+fn refer<Id: Copy>(ids: &[Id], number: u32) -> Option<Option<Id>> {
+    match number.checked_sub(1) {
+        None => Some(None),
+        Some(index) => ids.get(index as usize).copied().map(Some),
+    }
 }

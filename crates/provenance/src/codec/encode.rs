@@ -5,11 +5,12 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::VERSION;
 use super::json::Json;
-use super::words::{EMITTERS, TIERS, TRANSFORM, word};
-use crate::frame::{Emitter, Location, Scope, ScopeKind};
+use super::lists;
+use super::words::{TIERS, letter};
+use crate::frame::{Emitter, Location, Scope};
 use crate::origin::Site;
 use crate::paths::Paths;
-use crate::table::{EmitterId, File, Frame, LocationId, OriginId, ScopeId, SiteId, StackId, Table};
+use crate::table::{EmitterId, File, LocationId, OriginId, ScopeId, SiteId, StackId, Table};
 
 /// A document, and the number of each origin in it.
 #[derive(Clone, Debug)]
@@ -48,13 +49,13 @@ pub struct Encoder<'a> {
 }
 
 /// Who asked, and what emitted: the part of a site that the layers of a model have in common.
-type Place = (Option<StackId>, Option<EmitterId>);
+pub(super) type Place = (Option<StackId>, Option<EmitterId>);
 
 /// The place to show first of an origin, and the name scope it is in.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    scope: Option<ScopeId>,
-    place: u32,
+pub(super) struct Entry {
+    pub scope: Option<ScopeId>,
+    pub place: u32,
 }
 
 impl<'a> Encoder<'a> {
@@ -137,36 +138,17 @@ impl<'a> Encoder<'a> {
         let mut json = Json::default();
         json.object(|json| {
             json.key("version").number(VERSION);
-            json.key("files").each(table.files.iter(), |json, file| {
-                json.list(|json| {
-                    json.text(&file.path);
-                    json.text(word(TIERS, &file.tier));
-                });
-            });
+            json.key("files").each(table.files.iter(), |json, file| json.text(&file.path));
+            let tiers = table.files.iter().map(|file| letter(TIERS, &file.tier));
+            json.key("tiers").text(&tiers.collect::<String>());
             json.key("functions").each(table.functions.iter(), |json, name| json.text(name));
-            json.key("locations").each(table.locations.iter(), write_location);
-            write_frames(json.key("frames"), table);
-            json.key("scopes").each(table.scopes.iter(), write_scope);
-            write_emitters(json, table);
-            json.key("places").each(&self.places, |json, (stack, emitter)| {
-                json.list(|json| {
-                    json.number_or_null(stack.map(|id| id.0));
-                    json.number_or_null(emitter.map(|id| id.0));
-                });
-            });
-            let runs = self.entries.chunk_by(|one, other| one.scope == other.scope);
-            json.key("origins").each(runs, |json, run| {
-                json.list(|json| {
-                    json.number_or_null(run.first().and_then(|entry| entry.scope).map(|id| id.0));
-                    json.numbers(run.iter().map(|entry| entry.place));
-                });
-            });
-            json.key("fused").each(&self.fused, |json, (number, absorbed)| {
-                json.list(|json| {
-                    json.number(*number);
-                    json.numbers(absorbed.iter().copied());
-                });
-            });
+            json.key("locations").text(&lists::locations(table));
+            json.key("frames").text(&lists::frames(table));
+            lists::scopes(json, table);
+            lists::emitters(json, table);
+            json.key("places").text(&lists::places(&self.places));
+            json.key("origins").text(&lists::origins(&self.entries));
+            json.key("fused").text(&lists::fused(&self.fused));
         });
         json.finish()
     }
@@ -233,58 +215,4 @@ impl<'a> Encoder<'a> {
             Some(self.into.emitter(Emitter { file, parent, ..emitter }))
         })
     }
-}
-
-fn write_location(json: &mut Json, location: &Location) {
-    json.list(|json| {
-        json.numbers([location.file.0, location.function.0, location.line]);
-        if let Some(span) = location.span {
-            json.number(span.column);
-            if span.end_line != location.line {
-                json.number(span.end_line);
-            }
-            json.number(span.end_column);
-        }
-    });
-}
-
-/// Call paths are copied from the outside in, so most frames are called from the one before.
-fn write_frames(json: &mut Json, table: &Table) {
-    let frames: Vec<(u32, &Frame)> = (0..).zip(table.stacks.iter()).collect();
-    let follows =
-        |one: &(u32, &Frame), other: &(u32, &Frame)| other.1.parent == Some(StackId(one.0));
-    json.each(frames.chunk_by(follows), |json, run| {
-        json.list(|json| {
-            json.number_or_null(run.first().and_then(|(_, frame)| frame.parent).map(|id| id.0));
-            json.numbers(run.iter().map(|(_, frame)| frame.location.0));
-        });
-    });
-}
-
-fn write_scope(json: &mut Json, scope: &Scope) {
-    json.list(|json| {
-        json.text(&scope.name);
-        json.number_or_null(scope.parent.map(|id| id.0));
-        if scope.kind == ScopeKind::Transform {
-            json.text(TRANSFORM);
-        }
-    });
-}
-
-fn write_emitters(json: &mut Json, table: &Table) {
-    let mut files: IndexSet<&str, FxBuildHasher> = IndexSet::default();
-    let numbered: Vec<(&Emitter, u32)> = table
-        .emitters
-        .iter()
-        .map(|emitter| (emitter, files.insert_full(&*emitter.file).0 as u32))
-        .collect();
-    json.key("emitter_files").each(&files, |json, file| json.text(file));
-    json.key("emitters").each(numbered, |json, (emitter, file)| {
-        json.list(|json| {
-            json.text(word(EMITTERS, &emitter.kind));
-            json.text(&emitter.name);
-            json.numbers([file, emitter.line]);
-            json.number_or_null(emitter.parent.map(|id| id.0));
-        });
-    });
 }

@@ -1,25 +1,14 @@
-//! The words of the enumerations, in both directions.
+//! The letters of the enumerations, in both directions.
 
-use crate::frame::EmitterKind;
 use crate::tier::Tier;
 
-pub(super) const TIERS: &[(Tier, &str)] =
-    &[(Tier::User, "user"), (Tier::Library, "library"), (Tier::Internal, "internal")];
+pub(super) const TIERS: &[(Tier, char)] =
+    &[(Tier::User, 'u'), (Tier::Library, 'l'), (Tier::Internal, 'i')];
 
-/// What marks a scope that is a transformation and not a name.
-pub(super) const TRANSFORM: &str = "transform";
-
-pub(super) const EMITTERS: &[(EmitterKind, &str)] = &[
-    (EmitterKind::Plugin, "plugin"),
-    (EmitterKind::Helper, "helper"),
-    (EmitterKind::PythonPlugin, "python plugin"),
-    (EmitterKind::PythonHelper, "python helper"),
-];
-
-pub(super) fn word<T: PartialEq>(words: &[(T, &'static str)], value: &T) -> &'static str {
-    words.iter().find(|(known, _)| known == value).map_or("", |(_, word)| word)
+pub(super) fn letter<T: PartialEq>(letters: &[(T, char)], value: &T) -> char {
+    letters.iter().find(|(known, _)| known == value).map_or('?', |(_, letter)| *letter)
 }
 
-pub(super) fn value<T: Copy>(words: &[(T, &str)], word: &str) -> Option<T> {
-    words.iter().find(|(_, known)| *known == word).map(|(value, _)| *value)
+pub(super) fn value<T: Copy>(letters: &[(T, char)], letter: char) -> Option<T> {
+    letters.iter().find(|(_, known)| *known == letter).map(|(value, _)| *value)
 }

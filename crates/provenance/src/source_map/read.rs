@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Source, SourceMap, VERSION};
+use super::{MapValue, Source, SourceMap, VERSION};
 use crate::codec::{DecodeError, decode_value};
 use crate::outline::{Graph, Node, Outline, Place};
 
@@ -46,12 +46,15 @@ impl SourceMap {
         let known = provenance.origins.len();
         let sources = entries(document, "sources", source)?;
         let (outline, origins) = outline(document, known)?;
-        let constants = entries(document, "constants", |entry| {
-            let [name, origin] = entry.as_array()?.as_slice() else { return None };
-            Some((name.as_str()?.into(), below(origin, known)?))
-        })?;
-        Ok(SourceMap { debug_id, provenance, outline, origins, constants, sources })
+        let values = entries(document, "values", |entry| value(entry, known))?;
+        Ok(SourceMap { debug_id, provenance, outline, origins, values, sources })
     }
+}
+
+fn value(entry: &Value, known: usize) -> Option<MapValue> {
+    let [name, origin, paths @ ..] = entry.as_array()?.as_slice() else { return None };
+    let paths = paths.iter().map(|path| path.as_str().map(Arc::from)).collect::<Option<_>>()?;
+    Some(MapValue { name: name.as_str()?.into(), origin: node_origin(origin, known)?, paths })
 }
 
 fn source(entry: &Value) -> Option<Source> {

@@ -63,9 +63,9 @@ fn with_map<T>(choices: &[u8], steps: &Steps, use_it: impl FnOnce(&Draft<'_>) ->
             text: (i % 3 == 0).then(|| "a = \"é\"\n".into()),
         })
         .collect();
-    let constants = [("folded".into(), 0)];
+    let values = [MapValue { name: "w".into(), origin: Some(0), paths: vec!["a.b".into()] }];
     let (table, outline, origins) = (table.as_str(), &outline, origins.as_slice());
-    use_it(&Draft { table, outline, origins, constants: &constants, sources: &sources, more: &[] })
+    use_it(&Draft { table, outline, origins, values: &values, sources: &sources, more: &[] })
 }
 
 proptest! {
@@ -79,7 +79,7 @@ proptest! {
             prop_assert_eq!(&*map.debug_id, &*id);
             prop_assert_eq!(&map.outline, draft.outline);
             prop_assert_eq!(&map.origins, draft.origins);
-            prop_assert_eq!(&map.constants, draft.constants);
+            prop_assert_eq!(&map.values, draft.values);
             prop_assert_eq!(&map.sources, draft.sources);
             prop_assert_eq!(map.provenance.origins, decode(draft.table).unwrap().origins);
             Ok(())

@@ -1,11 +1,9 @@
 //! From what was exported to the text of a map.
 
-use std::sync::Arc;
-
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
-use super::{Source, VERSION};
+use super::{MapValue, Source, VERSION};
 use crate::codec::json::Json;
 use crate::outline::{Node, Outline, Place};
 
@@ -17,7 +15,7 @@ pub struct Draft<'a> {
     pub outline: &'a Outline,
     /// For each node of the outline.
     pub origins: &'a [Option<u32>],
-    pub constants: &'a [(Arc<str>, u32)],
+    pub values: &'a [MapValue],
     /// For each file of the table.
     pub sources: &'a [Source],
     /// What [`crate::source_map`] does not know of: keys with JSON.
@@ -64,7 +62,7 @@ impl Draft<'_> {
         json.finish()
     }
 
-    /// The part that is about the model: the operators, the graphs, and the constants.
+    /// The part that is about the model: the operators, the graphs, and the values.
     fn graphs(&self) -> String {
         let mut ops: IndexMap<&str, u32, FxBuildHasher> = IndexMap::default();
         for node in &self.outline.nodes {
@@ -92,10 +90,11 @@ impl Draft<'_> {
                 });
             });
         });
-        json.key("constants").each(self.constants, |json, (name, origin)| {
+        json.key("values").each(self.values, |json, value| {
             json.list(|json| {
-                json.text(name);
-                json.number(*origin);
+                json.text(&value.name);
+                json.number_or_null(value.origin);
+                value.paths.iter().for_each(|path| json.text(path));
             });
         });
         json.finish()

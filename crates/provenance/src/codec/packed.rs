@@ -1,0 +1,149 @@
+//! Numbers as text: digits of 5 bits in the letters of Base64, the lowest first. A digit that has bit 5
+//! is followed by another. A number that may be negative is `2n`, or `-2n - 1`.
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const MORE: u64 = 32;
+
+/// Numbers that are being written.
+#[derive(Debug, Default)]
+pub(super) struct Packer {
+    pub text: String,
+}
+
+impl Packer {
+    pub fn number(&mut self, number: impl Into<u64>) {
+        let mut rest = number.into();
+        while rest >= MORE {
+            self.digit((rest % MORE) | MORE);
+            rest /= MORE;
+        }
+        self.digit(rest);
+    }
+
+    /// How much further a number is than the one before it.
+    pub fn step(&mut self, before: &mut u32, number: u32) {
+        let step = i64::from(number) - i64::from(*before);
+        *before = number;
+        self.signed(step);
+    }
+
+    pub fn signed(&mut self, number: i64) {
+        let doubled = number.unsigned_abs() * 2;
+        self.number(if number < 0 { doubled - 1 } else { doubled });
+    }
+
+    /// An earlier entry of the same list by how far it is before `index`; 0 is none.
+    pub fn earlier(&mut self, index: usize, entry: Option<usize>) {
+        self.number(entry.map_or(0, |entry| (index - entry) as u64));
+    }
+
+    fn digit(&mut self, digit: u64) {
+        self.text.push(char::from(DIGITS[digit as usize]));
+    }
+}
+
+/// Numbers that are being read. Everything gives `None` where the text is not what it should be.
+#[derive(Debug)]
+pub(super) struct Unpacker<'a> {
+    rest: std::slice::Iter<'a, u8>,
+}
+
+impl<'a> Unpacker<'a> {
+    pub fn new(text: &'a str) -> Unpacker<'a> {
+        Unpacker { rest: text.as_bytes().iter() }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.rest.len() == 0
+    }
+
+    pub fn number(&mut self) -> Option<u32> {
+        self.wide()?.try_into().ok()
+    }
+
+    pub fn step(&mut self, before: &mut u32) -> Option<u32> {
+        let number = i64::from(*before).checked_add(self.signed()?)?;
+        *before = number.try_into().ok()?;
+        Some(*before)
+    }
+
+    pub fn signed(&mut self) -> Option<i64> {
+        let number = self.wide()?;
+        let half = i64::try_from(number / 2).ok()?;
+        Some(if number % 2 == 0 { half } else { -half - 1 })
+    }
+
+    /// The index of an earlier entry, or none of them.
+    #[expect(clippy::option_option)]
+    pub fn earlier(&mut self, index: usize) -> Option<Option<usize>> {
+        match self.number()? {
+            0 => Some(None),
+            distance => index.checked_sub(distance as usize).map(Some),
+        }
+    }
+
+    fn wide(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..40).step_by(5) {
+            let digit = value(*self.rest.next()?)?;
+            number |= (digit % MORE) << shift;
+            if digit < MORE {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+fn value(letter: u8) -> Option<u64> {
+    let value = match letter {
+        b'A'..=b'Z' => letter - b'A',
+        b'a'..=b'z' => letter - b'a' + 26,
+        b'0'..=b'9' => letter - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    };
+    Some(u64::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::seeded;
+
+    #[test]
+    fn small_numbers_are_one_letter() {
+        let mut packer = Packer::default();
+        for number in [0_u32, 31, 32, 1000] {
+            packer.number(number);
+        }
+        for number in [0, -1, 1, -16, 16] {
+            packer.signed(number);
+        }
+        assert_eq!(packer.text, "AfgBofABCfgB");
+    }
+
+    proptest! {
+        #![proptest_config(seeded())]
+
+        #[test]
+        fn unpacking_undoes_packing(numbers in prop::collection::vec(any::<u32>(), 0..9)) {
+            let mut packer = Packer::default();
+            let mut before = 0;
+            for &number in &numbers {
+                packer.number(number);
+                packer.step(&mut before, number);
+            }
+            let mut unpacker = Unpacker::new(&packer.text);
+            let mut before = 0;
+            for number in numbers {
+                prop_assert_eq!(unpacker.number(), Some(number));
+                prop_assert_eq!(unpacker.step(&mut before), Some(number));
+            }
+            prop_assert!(unpacker.is_done());
+        }
+    }
+}

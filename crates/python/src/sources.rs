@@ -1,0 +1,55 @@
+//! Source files, as Python finds them.
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use jax2onnx::{File, Source};
+use provenance::Tier;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+/// What the source map says of a file. The text of JAX and of this package is in no map: who has the
+/// versions has it.
+pub(crate) fn about(py: Python<'_>, file: &File, embed: bool) -> Source {
+    let sha256 = hash_of_file(py, &file.path)
+        .or_else(|| text(py, &file.path).and_then(|text| sha256(py, text.as_bytes()).ok()));
+    let is_wanted = embed && file.tier != Tier::Internal;
+    Source { sha256, text: if is_wanted { text(py, &file.path) } else { None } }
+}
+
+/// The text of a source file as Python's own tracebacks find it: on disk, in a zip, in a notebook.
+pub(crate) fn text(py: Python<'_>, file: &str) -> Option<String> {
+    let lines = py.import("linecache").ok()?.call_method1("getlines", (file,)).ok()?;
+    let text = PyString::new(py, "").call_method1("join", (lines,)).ok()?;
+    text.extract::<String>().ok().filter(|text| !text.is_empty())
+}
+
+/// When a file was written, how large it is, and its hash.
+type Known = (SystemTime, u64, String);
+
+/// The hash of a file on disk. One that was not written since is not read again: the files of JAX are
+/// large, and in every map.
+fn hash_of_file(py: Python<'_>, path: &str) -> Option<String> {
+    static KNOWN: Mutex<Option<HashMap<String, Known>>> = Mutex::new(None);
+    let metadata = fs::metadata(path).ok()?;
+    let (written, size) = (metadata.modified().ok()?, metadata.len());
+    if let Ok(known) = KNOWN.lock()
+        && let Some((time, length, hash)) = known.as_ref().and_then(|known| known.get(path))
+        && (*time, *length) == (written, size)
+    {
+        return Some(hash.clone());
+    }
+    let hash = sha256(py, &fs::read(path).ok()?).ok()?;
+    if let Ok(mut known) = KNOWN.lock() {
+        let known = known.get_or_insert_with(HashMap::new);
+        known.insert(path.to_owned(), (written, size, hash.clone()));
+    }
+    Some(hash)
+}
+
+fn sha256(py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
+    let hash = py.import("hashlib")?.call_method1("sha256", (PyBytes::new(py, bytes),))?;
+    hash.call_method0("hexdigest")?.extract()
+}

@@ -1,0 +1,78 @@
+"""What the project around the current directory says in its `pyproject.toml`."""
+
+import os
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ._errors import ConfigError
+
+USER_CODE: Final = "user-code"
+LIBRARY_CODE: Final = "library-code"
+PREFIXES: Final = "path-prefixes"
+
+_SECTION: Final = "tool.jax2onnx"
+_KEYS: Final = (USER_CODE, LIBRARY_CODE, PREFIXES)
+
+
+@dataclass(frozen=True)
+class Project:
+    """The section `[tool.jax2onnx]`; paths are below the folder of the file."""
+
+    user_code: tuple[str, ...] = ()
+    library_code: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+
+def read() -> Project:
+    """The section of the nearest `pyproject.toml`, from the current directory upwards."""
+    for folder in _folders():
+        try:
+            text = (folder / "pyproject.toml").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        # What is wrong with a file that says nothing about us is the business of others.
+        if _SECTION not in text:
+            return Project()
+        return _section(text, folder)
+    return Project()
+
+
+def _folders() -> Iterator[Path]:
+    try:
+        here = Path.cwd()
+    except OSError:
+        # The directory was removed.
+        return
+    yield here
+    yield from here.parents
+
+
+def _section(text: str, folder: Path) -> Project:
+    path = os.path.relpath(folder / "pyproject.toml")
+    try:
+        section = tomllib.loads(text).get("tool", {}).get("jax2onnx", {})
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"`{path}` is not TOML: {error}") from error
+    if not isinstance(section, dict):
+        raise ConfigError(f"`{_SECTION}` of `{path}` is not a section")
+    for key, value in section.items():
+        if key not in _KEYS:
+            raise ConfigError(
+                f"`{key}` is no key of `{_SECTION}` in `{path}`: use {', '.join(_KEYS)}"
+            )
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a list of texts")
+    return Project(
+        user_code=_code(section.get(USER_CODE, []), folder),
+        library_code=_code(section.get(LIBRARY_CODE, []), folder),
+        prefixes=tuple(str(folder / entry) for entry in section.get(PREFIXES, [])),
+    )
+
+
+def _code(entries: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Each entry as a path, and where it could be one as a package."""
+    packages = [entry for entry in entries if "/" not in entry]
+    return (*packages, *(str(folder / entry) for entry in entries))
