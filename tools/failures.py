@@ -21,7 +21,6 @@ import textwrap
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +58,6 @@ _CHANGING = [
     (re.compile(r"thread id \d+"), "thread id 1"),
 ]
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
-
-
-@dataclass
-class Entry:
-    """One message about one model."""
-
-    name: str
-    log: str
-    #: Where the message comes from: `onnxruntime` at a level, `checker`, `inference`, or another.
-    source: str
-    level: str | None
 
 
 def main(arguments: list[str]) -> int:
