@@ -1,0 +1,3 @@
+//! Questions about a model, long after the export.
+
+pub mod log;

@@ -1,0 +1,250 @@
+//! One message: what it names, what it is about, and what it says in words.
+
+use super::clean::Squeezed;
+use super::patterns::{Clue, clues};
+
+/// The most that is kept of the words of a message, and of the part that names something.
+const MOST_WORDS: usize = 600;
+const MOST_USED: usize = 240;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Class {
+    /// Sizes that do not fit each other.
+    Shape,
+    /// A buffer that was planned for another size.
+    Buffer,
+    Index,
+    /// A type for which the runtime has no kernel.
+    Kernel,
+    /// An operator, or a version of it, that is not known.
+    Operator,
+    Opset,
+    Format,
+    Type,
+    Attribute,
+    /// A graph that is not put together as it must be.
+    Graph,
+    Memory,
+    ExternalData,
+    Weight,
+    /// What was fed, or asked for, is not what the model takes or gives.
+    Call,
+    File,
+}
+
+impl Class {
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::Shape => "shape",
+            Class::Buffer => "buffer",
+            Class::Index => "index",
+            Class::Kernel => "kernel",
+            Class::Operator => "operator",
+            Class::Opset => "opset",
+            Class::Format => "format",
+            Class::Type => "type",
+            Class::Attribute => "attribute",
+            Class::Graph => "graph",
+            Class::Memory => "memory",
+            Class::ExternalData => "external-data",
+            Class::Weight => "weight",
+            Class::Call => "call",
+            Class::File => "file",
+        }
+    }
+}
+
+/// One message of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// What it names, the outermost node first: the last one is what it is about.
+    pub clues: Vec<Clue>,
+    /// The part of the text that names it.
+    pub used: String,
+    pub class: Option<Class>,
+    /// What it says, without places in the runtime's own source.
+    pub words: String,
+}
+
+impl Message {
+    /// Whether this message says all that `other` does.
+    pub(super) fn says_as_much_as(&self, other: &Message) -> bool {
+        self.clues.ends_with(&other.clues) && (other.class.is_none() || self.class == other.class)
+    }
+}
+
+/// Phrases, and what they say of a message; the first that is there decides.
+const CLASSES: &[(Class, &[&str])] = &[
+    (Class::Buffer, &["attempting to re-use buffer"]),
+    (
+        Class::Memory,
+        &[
+            "Failed to allocate memory",
+            "bad_alloc",
+            "out of memory",
+            "OutOfMemory",
+            "bad allocation",
+        ],
+    ),
+    (Class::ExternalData, &["External data path", "External initializer:", "GetExtDataFromTensor"]),
+    (Class::Weight, &["Deserialize tensor"]),
+    (Class::Kernel, &["Could not find an implementation for", "Could not find any implementation"]),
+    (
+        Class::Operator,
+        &[
+            "No Op registered for",
+            "is not a registered function/op",
+            "not support the following ONNX operations",
+            "No schema registered for",
+        ],
+    ),
+    (Class::Opset, &["official released onnx opset versions", "Unsupported opset"]),
+    (Class::Format, &["Unsupported model IR version"]),
+    (
+        Class::Attribute,
+        &["Required attribute", "Unrecognized attribute", "has an invalid value. Value"],
+    ),
+    (
+        Class::Call,
+        &[
+            "Got invalid dimensions for input",
+            "Invalid rank for input",
+            "Unexpected input data type",
+            "Required inputs (",
+            "Missing Input:",
+            "Invalid input name",
+            "Invalid output name",
+        ],
+    ),
+    (
+        Class::Index,
+        &[
+            "out of data bounds",
+            "invalid index found",
+            "Out of range value in index",
+            "indices element out of",
+            "should not be greater than specified axis dim value",
+        ],
+    ),
+    (
+        Class::Type,
+        &[
+            "Type Error:",
+            "bound to different types",
+            "TypeInferenceError] Input",
+            "does not match expected type",
+            "is invalid. Type",
+        ],
+    ),
+    (
+        Class::Graph,
+        &[
+            "is not a graph input",
+            "Duplicate definition of name",
+            "graph is not acyclic",
+            "topologically sorted",
+            "has input size",
+            "This is an invalid model. Error",
+        ],
+    ),
+    (
+        Class::Shape,
+        &[
+            "broadcast",
+            "dimension mismatch",
+            "Dimension mismatch",
+            "cannot be reshaped",
+            "dimensions must match",
+            "invalid expand shape",
+            "Incompatible dimensions",
+            "ShapeInferenceError",
+            "kernel channels",
+            "must match X.shape",
+            "must have shape",
+            "needs to be same",
+            "exceeds the remaining size",
+            "shapes are inconsistent",
+            "dimensions not compatible",
+            "bias shape",
+            "dimension",
+            "shape",
+        ],
+    ),
+    (Class::File, &["Protobuf parsing failed", "ModelProto does not have a graph"]),
+];
+
+/// Reads a message; `None` where it says nothing that is known.
+pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
+    let found = clues(text);
+    let squeeze = |phrase: &str| phrase.replace(' ', "");
+    let has = |phrase: &&str| text.text.contains(&squeeze(phrase));
+    // A phrase decides where there is an error; texts of all kinds have shapes in them.
+    let is_error = !found.is_empty() || ERRORS.iter().any(|phrase| has(&phrase));
+    let class = CLASSES.iter().find(|(_, phrases)| phrases.iter().any(|phrase| has(&phrase)));
+    let class = class.map(|(class, _)| *class).filter(|_| is_error);
+    if found.is_empty() && class.is_none() {
+        return None;
+    }
+    let (ranges, clues): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let last = ranges.last().cloned();
+    let used = last.clone().map(|range| shortened(text.slice(range.start, range.end), MOST_USED));
+    let after = last.map_or(0, |range| range.end);
+    let words = words(text.slice(after, text.text.len()), text.original);
+    Some(Message { clues, used: used.unwrap_or_default(), class, words })
+}
+
+/// What a message that names nothing must have, to be an error.
+const ERRORS: &[&str] = &[
+    "[ONNXRuntimeError]",
+    "[E:onnxruntime",
+    "[E][TRT]",
+    "Error:",
+    "ShapeInferenceError",
+    "ValidationError",
+];
+
+/// What is behind the name, or before it where nothing is, without the runtime's own places.
+fn words(after: &str, whole: &str) -> String {
+    let said = after.split_once("Status Message:").map_or(after, |(_, said)| said);
+    let said = said.trim_start_matches([')', '.', ':', '\'', '"', ',', ' ', '\n']);
+    let said = if said.trim().len() < 4 { whole } else { said };
+    let said = said.split_once("failed:").map_or(said, |(_, said)| said);
+    let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.rsplit_once(" was false. ").map_or(line.as_str(), |(_, said)| said);
+    shortened(without_place(line), MOST_WORDS)
+}
+
+/// A text without the file and the function of the runtime that it starts with.
+fn without_place(text: &str) -> &str {
+    let Some((place, rest)) = text.split_once(' ') else {
+        return text;
+    };
+    let is_place = place.rsplit_once(':').is_some_and(|(file, line)| {
+        [".h", ".cc", ".cpp", ".hpp"].iter().any(|end| file.ends_with(end))
+            && !line.is_empty()
+            && line.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if !is_place {
+        return text;
+    }
+    let (function, said) = rest.split_once(' ').unwrap_or(("", rest));
+    match rest.contains('(') && !is_identifier(function) {
+        true => rest.rsplit_once(") ").map_or(rest, |(_, said)| said),
+        false => said,
+    }
+}
+
+fn is_identifier(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// One line, of at most so many characters.
+fn shortened(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
