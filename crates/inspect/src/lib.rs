@@ -1,3 +1,4 @@
 //! Questions about a model, long after the export.
 
 pub mod log;
+pub mod profile;
