@@ -31,7 +31,9 @@ const MOST_MEMORY: usize = 1 << 30;
 pub enum ScanError {
     #[error("this is not an ONNX model: {why}, in the `{message}` at byte {at}")]
     Wire { message: &'static str, at: usize, why: WireError },
-    #[error("this is not an ONNX model: field {field} of the `{message}` at byte {at} has the wrong kind")]
+    #[error(
+        "this is not an ONNX model: field {field} of the `{message}` at byte {at} has the wrong kind"
+    )]
     Field { message: &'static str, field: u64, at: usize },
     #[error("this is not an ONNX model: it has no graph")]
     NoGraph,
@@ -163,10 +165,7 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, ScanError> {
             }
             reader.push(&mut scan.nodes, node)?;
         }
-        reader.push(
-            &mut scan.graphs,
-            Graph { nodes: first..scan.nodes.len(), ..graph },
-        )?;
+        reader.push(&mut scan.graphs, Graph { nodes: first..scan.nodes.len(), ..graph })?;
         next += 1;
     }
     Ok(scan)

@@ -23,7 +23,9 @@ impl<'a> Reader<'a> {
         let whole = self.whole;
         let at = offset(whole, content);
         Fields(content).map(move |field| match field {
-            Ok(field) => Ok(Known { message, at, whole, number: field.number, content: field.content }),
+            Ok(field) => {
+                Ok(Known { message, at, whole, number: field.number, content: field.content })
+            }
             Err(why) => Err(ScanError::Wire { message, at, why }),
         })
     }
@@ -62,8 +64,7 @@ impl<'a> Known<'a> {
     pub(super) fn text(&self) -> Result<&'a str, ScanError> {
         let bytes = self.message()?;
         let at = || offset(self.whole, bytes);
-        std::str::from_utf8(bytes)
-            .map_err(|_| ScanError::Utf8 { message: self.message, at: at() })
+        std::str::from_utf8(bytes).map_err(|_| ScanError::Utf8 { message: self.message, at: at() })
     }
 
     pub(super) fn int(&self) -> Result<i64, ScanError> {

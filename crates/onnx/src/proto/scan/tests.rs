@@ -1,3 +1,5 @@
+use std::fmt::Write;
+
 use expect_test::expect;
 use provenance::outline::Place;
 
@@ -48,19 +50,19 @@ fn a_model_is_read_without_its_weights() {
     let scan = scan(&bytes).unwrap();
     let mut text = String::new();
     for graph in &scan.graphs {
-        text += &format!("{:?} {}\n", graph.place, graph.name);
+        let _ = writeln!(text, "{:?} {}", graph.place, graph.name);
         for (what, list) in [("in", &graph.inputs), ("out", &graph.outputs)] {
             for value in list {
                 let ty = value.ty.as_ref().map(ToString::to_string);
-                text += &format!("  {what} {} {}\n", value.name, ty.unwrap_or_default());
+                let _ = writeln!(text, "  {what} {} {}", value.name, ty.unwrap_or_default());
             }
         }
         for tensor in &graph.initializers {
-            text += &format!("  {} {} {:?}\n", tensor.name, tensor.type_text(), tensor.bytes());
+            let _ = writeln!(text, "  {} {} {:?}", tensor.name, tensor.type_text(), tensor.bytes());
         }
         for node in &scan.nodes[graph.nodes.clone()] {
             let values: Vec<_> = node.attributes.iter().map(|a| (a.name, a.value())).collect();
-            text += &format!("  {} {:?} {values:?}\n", node.op_with_domain(), node.inputs);
+            let _ = writeln!(text, "  {} {:?} {values:?}", node.op_with_domain(), node.inputs);
         }
     }
     expect![[r#"
@@ -81,16 +83,14 @@ fn a_model_is_read_without_its_weights() {
         Body { node: 1, attribute: "then_branch" } yes
           out LeakyRelu 
           LeakyRelu ["Add"] [("alpha", Float(0.5))]
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
 fn what_is_wrong_with_a_file_is_said() {
     assert_eq!(refused(b""), "this is not an ONNX model: it has no graph");
-    assert_eq!(
-        refused(b"\x00\x00"),
-        "this is not an ONNX model: it has no graph"
-    );
+    assert_eq!(refused(b"\x00\x00"), "this is not an ONNX model: it has no graph");
     assert_eq!(
         refused(b"\x0b"),
         "this is not an ONNX model: a field is of the kind 3, which is not known, in the `ModelProto` at byte 0"
