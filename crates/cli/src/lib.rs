@@ -2,7 +2,9 @@
 
 mod commands;
 mod files;
+mod model;
 mod output;
+mod screen;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -10,6 +12,7 @@ use std::io::{ErrorKind, Write};
 use clap::Parser;
 
 pub use commands::export::{ArraySpec, InputSpec, ParamValue, Request, Size};
+pub use screen::Screen;
 
 /// JAX functions to ONNX models
 #[derive(Debug, Parser)]
@@ -42,6 +45,7 @@ pub fn run(
     arguments: Vec<OsString>,
     out: &mut dyn Write,
     err: &mut dyn Write,
+    screen: Screen,
     export: Option<&mut Export<'_>>,
 ) -> i32 {
     let cli = match Cli::try_parse_from(arguments) {
@@ -90,7 +94,7 @@ mod tests {
     fn run_export(arguments: &[&str], export: Option<&mut Export<'_>>) -> (i32, String) {
         let mut err = Vec::new();
         let program = ["jax2onnx", "export"].iter().chain(arguments).map(Into::into);
-        let code = run(program.collect(), &mut Vec::new(), &mut err, export);
+        let code = run(program.collect(), &mut Vec::new(), &mut err, Screen::plain(), export);
         (code, String::from_utf8(err).unwrap())
     }
 

@@ -1,0 +1,178 @@
+//! A model with what is known of its origins.
+
+use std::path::{Path, PathBuf};
+
+use onnx::scan::{self, Graph, Scan, Tensor, ValueInfo};
+use provenance::outline::Outline;
+use provenance::resolve::{Answer, Resolver, Sure};
+use provenance::{LocationId, OriginId, Table};
+
+use crate::file::{ModelFile, OpenError};
+use crate::foreign::Lines;
+use crate::origin::{Frame, Provenance};
+use crate::recorded::{self, Recorded};
+
+/// A model that can be asked.
+#[derive(Debug)]
+pub struct Document<'a> {
+    /// What the model is called in messages.
+    pub name: String,
+    pub path: Option<PathBuf>,
+    /// How many bytes the file has.
+    pub size: u64,
+    pub scan: Scan<'a>,
+    pub level: Recorded,
+    /// The source map that is used.
+    pub map_path: Option<PathBuf>,
+    /// What the user should know beside the answer.
+    pub notes: Vec<String>,
+    resolver: Resolver,
+    /// Of this model, where the map is of an earlier form.
+    later: Option<Outline>,
+    /// For each node.
+    answers: Vec<Answer>,
+    lines: Lines,
+}
+
+impl<'a> Document<'a> {
+    pub(crate) fn read(file: &'a ModelFile, map: Option<&Path>) -> Result<Document<'a>, OpenError> {
+        let name = file.name();
+        let failed = |why| OpenError::Scan { name: name.clone(), why };
+        let scan = scan::scan(file.bytes()).map_err(failed)?;
+        let found = recorded::find(&scan, file.path(), &name, map)?;
+        let resolver = Resolver::new(found.map);
+        let (later, answers) = if found.is_of_export {
+            let later = scan.outline();
+            let answers = resolver.resolve_model(&later);
+            (Some(later), answers)
+        } else {
+            let origins = resolver.map().origins.iter();
+            (None, origins.map(|origin| own_answer(*origin)).collect())
+        };
+        Ok(Document {
+            path: file.path().map(Path::to_owned),
+            size: file.bytes().len() as u64,
+            scan,
+            level: found.level,
+            map_path: found.map_path,
+            notes: found.notes,
+            resolver,
+            later,
+            answers,
+            lines: found.lines,
+            name,
+        })
+    }
+
+    /// The names of nodes and values, and who reads whom; numbered as in the scan.
+    pub fn outline(&self) -> &Outline {
+        self.later.as_ref().unwrap_or(&self.resolver.map().outline)
+    }
+
+    /// From names that runtimes make back to origins.
+    pub fn resolver(&self) -> &Resolver {
+        &self.resolver
+    }
+
+    pub fn table(&self) -> &Table {
+        &self.resolver.map().provenance.table
+    }
+
+    /// How a node was found, and its origins in the table, the one to show first at the front.
+    pub fn answer(&self, node: usize) -> (Sure, Vec<OriginId>) {
+        match self.answers.get(node) {
+            Some(answer) => (answer.sure, self.origins(answer)),
+            None => (Sure::Unknown, Vec::new()),
+        }
+    }
+
+    fn origins(&self, answer: &Answer) -> Vec<OriginId> {
+        let known = &self.resolver.map().provenance.origins;
+        answer.origins.iter().filter_map(|&number| known.get(number as usize).copied()).collect()
+    }
+
+    /// Where a node came from.
+    pub fn provenance(&self, node: usize) -> Option<Provenance<'_>> {
+        let (sure, origins) = self.answer(node);
+        Provenance::of(self.table(), sure, &origins)
+    }
+
+    /// Where the node or the value of a name came from that a runtime may have made.
+    pub fn resolve_name(&self, name: &str) -> Option<Provenance<'_>> {
+        let answer = self.resolver.resolve(name);
+        Provenance::of(self.table(), answer.sure, &self.origins(&answer))
+    }
+
+    /// The call sites of a node: the one to show first, then those of what it was fused from.
+    pub fn callsites(&self, node: usize) -> Vec<LocationId> {
+        let (_, origins) = self.answer(node);
+        crate::origin::callsites(self.table(), &origins)
+    }
+
+    /// A place in the source, by its number in the table.
+    pub fn frame(&self, location: LocationId) -> Frame<'_> {
+        Frame::of(self.table(), location)
+    }
+
+    /// What the map knows of a source file: its hash, its text.
+    pub(crate) fn source(&self, file: &str) -> Option<&provenance::source_map::Source> {
+        let table = self.table();
+        let files = (0..table.file_count() as u32).map(provenance::FileId);
+        let mut sources = files.zip(&self.resolver.map().sources);
+        sources.find(|(id, _)| &*table.get_file(*id).path == file).map(|(_, source)| source)
+    }
+
+    /// A line of source that the model itself has.
+    pub(crate) fn recorded_line(&self, file: &str, line: u32) -> Option<&str> {
+        self.lines.get(&(file.into(), line)).map(AsRef::as_ref)
+    }
+
+    /// The graph of a number.
+    pub fn graph(&self, number: usize) -> Option<&Graph<'a>> {
+        self.scan.graphs.get(number)
+    }
+
+    /// The type of a value as it is seen from a graph: `f32[B,10]`.
+    pub fn value_type(&self, graph: usize, name: &str) -> Option<String> {
+        let mut at = self.graph(graph);
+        while let Some(graph) = at {
+            let mut values = graph.inputs.iter().chain(&graph.outputs).chain(&graph.values);
+            let typed = |value: &'_ ValueInfo<'a>| {
+                if value.name == name { value.ty.clone() } else { None }
+            };
+            if let Some(ty) = values.find_map(typed) {
+                return Some(ty.to_string());
+            }
+            if let Some(tensor) = graph.initializers.iter().find(|tensor| tensor.name == name) {
+                return Some(tensor.type_text());
+            }
+            at = graph.around.and_then(|around| self.graph(around));
+        }
+        None
+    }
+
+    /// The initializer of a name, as it is seen from a graph.
+    pub fn initializer(&self, graph: usize, name: &str) -> Option<&Tensor<'a>> {
+        let mut at = self.graph(graph);
+        while let Some(graph) = at {
+            if let Some(tensor) = graph.initializers.iter().find(|tensor| tensor.name == name) {
+                return Some(tensor);
+            }
+            at = graph.around.and_then(|around| self.graph(around));
+        }
+        None
+    }
+
+    /// What to call a node that may have no name: its name, or its number.
+    pub fn node_name(&self, node: usize) -> String {
+        match self.scan.nodes.get(node).map(|node| node.name) {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => format!("#{node}"),
+        }
+    }
+}
+
+fn own_answer(origin: Option<u32>) -> Answer {
+    let sure = if origin.is_some() { Sure::Exact } else { Sure::Unknown };
+    Answer { sure, origins: origin.into_iter().collect() }
+}
