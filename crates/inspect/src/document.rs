@@ -99,8 +99,14 @@ impl<'a> Document<'a> {
 
     /// Where the node or the value of a name came from that a runtime may have made.
     pub fn resolve_name(&self, name: &str) -> Option<Provenance<'_>> {
+        let (sure, origins) = self.answer_of_name(name);
+        Provenance::of(self.table(), sure, &origins)
+    }
+
+    /// The same as origins in the table, the one to show first at the front.
+    pub fn answer_of_name(&self, name: &str) -> (Sure, Vec<OriginId>) {
         let answer = self.resolver.resolve(name);
-        Provenance::of(self.table(), answer.sure, &self.origins(&answer))
+        (answer.sure, self.origins(&answer))
     }
 
     /// The call sites of a node: the one to show first, then those of what it was fused from.

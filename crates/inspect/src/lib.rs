@@ -5,6 +5,7 @@
 //! anywhere. Start at [`ModelFile`] and [`Document`].
 
 mod document;
+pub mod explain;
 pub mod external;
 mod file;
 pub mod find;

@@ -10,7 +10,7 @@ mod pattern;
 mod patterns;
 
 pub use message::{Class, Message};
-pub use patterns::Clue;
+pub use patterns::{Clue, Role};
 
 use clean::Squeezed;
 

@@ -88,25 +88,32 @@ pub struct Provenance<'d> {
 impl<'d> Provenance<'d> {
     pub(crate) fn of(table: &'d Table, sure: Sure, origins: &[OriginId]) -> Option<Provenance<'d>> {
         let first = table.get_origin(*origins.first()?);
-        let Site { stack, scope, emitter } = table.get_site(first.primary);
-        let mut callsites = callsites(table, origins).into_iter().map(|id| Frame::of(table, id));
-        let own = stack.and_then(|stack| table.callsite(stack)).map(|id| Frame::of(table, id));
-        let callsite = if own.is_some() { callsites.next() } else { None };
+        let mut provenance = Provenance::of_site(table, sure, table.get_site(first.primary));
+        let callsites = callsites(table, origins).into_iter().map(|id| Frame::of(table, id));
+        let is_own = usize::from(provenance.callsite.is_some());
+        provenance.fused = callsites.skip(is_own).collect();
+        Some(provenance)
+    }
+
+    /// One of the places of an origin, without the others.
+    pub(crate) fn of_site(table: &'d Table, sure: Sure, site: Site) -> Provenance<'d> {
+        let Site { stack, scope, emitter } = site;
+        let callsite = stack.and_then(|stack| table.callsite(stack)).map(|id| Frame::of(table, id));
         let frames = stack.into_iter().flat_map(|stack| table.frames(stack));
         let path = scope.map(|scope| table.scope_path(scope)).unwrap_or_default();
         let named = |kind: ScopeKind| {
             let entries = path.iter().rev().map(|&id| table.get_scope(id));
             entries.filter(move |scope| scope.kind == kind).map(|scope| &*scope.name).collect()
         };
-        Some(Provenance {
+        Provenance {
             sure,
             callsite,
             frames: frames.map(|id| Frame::of(table, id)).collect(),
-            fused: callsites.collect(),
+            fused: Vec::new(),
             plugin: emitter.and_then(|emitter| plugin(table, emitter)),
             scope: named(ScopeKind::Name),
             transforms: named(ScopeKind::Transform),
-        })
+        }
     }
 
     /// The frames to show: those of the user from the call site outwards; all where `all` is asked for.

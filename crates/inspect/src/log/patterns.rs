@@ -25,7 +25,6 @@ pub enum Role {
     Made,
     Weight,
     Input,
-    Output,
 }
 
 /// What a sentence speaks of.

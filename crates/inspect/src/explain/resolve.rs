@@ -1,0 +1,257 @@
+//! From what a message names to nodes of the model.
+
+use provenance::OriginId;
+use provenance::resolve::Sure;
+use rustc_hash::FxHashMap;
+
+use crate::Document;
+use crate::log::{Clue, Message, Role};
+
+/// What a message is about.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The nodes that it may be, each once.
+    pub(super) nodes: Vec<usize>,
+    /// Origins, where there are no nodes: a name that a runtime made leads to them.
+    pub(super) origins: Vec<OriginId>,
+    pub(super) is_certain: bool,
+    pub(super) how: String,
+    pub(super) within: Vec<usize>,
+}
+
+/// The nodes of a model by their names and by what they make and read.
+#[derive(Debug, Default)]
+pub(super) struct Index<'d> {
+    names: FxHashMap<&'d str, Vec<usize>>,
+    makers: FxHashMap<&'d str, Vec<usize>>,
+    readers: FxHashMap<&'d str, Vec<usize>>,
+    /// Names without their white space: what a wrapped line leaves of them.
+    squeezed: FxHashMap<String, Vec<usize>>,
+}
+
+impl<'d> Index<'d> {
+    pub(super) fn new(document: &'d Document<'_>) -> Index<'d> {
+        let mut index = Index::default();
+        for (number, node) in document.scan.nodes.iter().enumerate() {
+            if !node.name.is_empty() {
+                index.names.entry(node.name).or_default().push(number);
+                if node.name.contains(char::is_whitespace) {
+                    index.squeezed.entry(squeeze(node.name)).or_default().push(number);
+                }
+            }
+            for &name in node.outputs.iter().filter(|name| !name.is_empty()) {
+                index.makers.entry(name).or_default().push(number);
+            }
+            for &name in node.inputs.iter().filter(|name| !name.is_empty()) {
+                let readers = index.readers.entry(name).or_default();
+                if readers.last() != Some(&number) {
+                    readers.push(number);
+                }
+            }
+        }
+        index
+    }
+
+    fn node(&self, name: &str) -> &[usize] {
+        let squeezed = || self.squeezed.get(&squeeze(name));
+        self.names.get(name).or_else(squeezed).map_or(&[], Vec::as_slice)
+    }
+
+    fn makers(&self, name: &str) -> &[usize] {
+        self.makers.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    fn readers(&self, name: &str) -> &[usize] {
+        self.readers.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn squeeze(name: &str) -> String {
+    name.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// What the innermost thing that a message names is; the next one around it where it is not known.
+pub(super) fn resolve(document: &Document<'_>, index: &Index<'_>, message: &Message) -> Found {
+    let mut unknown = Found::default();
+    for (depth, clue) in message.clues.iter().enumerate().rev() {
+        let mut found = of_clue(document, index, clue);
+        let is_innermost = depth + 1 == message.clues.len();
+        if found.nodes.is_empty() && found.origins.is_empty() {
+            if is_innermost {
+                unknown = found;
+            }
+            continue;
+        }
+        if !is_innermost {
+            found.is_certain = false;
+            found.how = format!("{}; it is about something within that", found.how);
+        }
+        found.within = around(index, &message.clues[..depth]);
+        return found;
+    }
+    if message.clues.is_empty() {
+        "the message names no node and no value".clone_into(&mut unknown.how);
+    }
+    unknown
+}
+
+/// The nodes around the one that a message is about.
+fn around(index: &Index<'_>, clues: &[Clue]) -> Vec<usize> {
+    let node = |clue: &Clue| match clue {
+        Clue::Node { name, .. } => index.node(name).first().copied(),
+        _ => None,
+    };
+    clues.iter().filter_map(node).collect()
+}
+
+fn of_clue(document: &Document<'_>, index: &Index<'_>, clue: &Clue) -> Found {
+    match clue {
+        Clue::Node { name, op } => of_node(document, index, name, op.as_deref()),
+        Clue::Value { name, role } => of_value(document, index, name, *role),
+        Clue::Op { op, domain } => of_op(document, op, domain.as_deref()),
+    }
+}
+
+fn of_node(document: &Document<'_>, index: &Index<'_>, name: &str, op: Option<&str>) -> Found {
+    let nodes = index.node(name);
+    if !nodes.is_empty() {
+        return named(document, nodes, name, op);
+    }
+    let (sure, origins) = document.answer_of_name(name);
+    if !origins.is_empty() {
+        let how = match sure {
+            Sure::Exact => format!("`{name}` is a value of the model"),
+            Sure::Name => format!("`{name}` is a node of a function, as the runtime inlines it"),
+            _ => format!("`{name}` is what the runtime makes of a node of the model"),
+        };
+        let nodes = longest_within(document, name);
+        return Found { nodes, origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
+    }
+    let made = index.makers(name);
+    if !made.is_empty() {
+        let how = format!("`{name}` is a value of the model");
+        return Found { nodes: made.to_vec(), how, ..Found::default() };
+    }
+    match op {
+        Some(op) if name == op || is_numbered(name, op) => of_op(document, op, None),
+        _ => Found { how: format!("the model has no node `{name}`"), ..Found::default() },
+    }
+}
+
+/// The nodes of a name, those with the operator where one has it.
+fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>) -> Found {
+    let op_of = |node: usize| document.scan.nodes.get(node).map_or("", |node| node.op);
+    let same: Vec<usize> =
+        nodes.iter().copied().filter(|&node| op.is_none_or(|op| op == op_of(node))).collect();
+    if same.is_empty() {
+        let first = nodes.first().map_or("", |&node| op_of(node));
+        let op = op.unwrap_or_default();
+        let how = format!("`{name}` is a {first} of the model, which the runtime made a {op}");
+        return Found { nodes: nodes.to_vec(), how, ..Found::default() };
+    }
+    let how = match same.len() {
+        1 => format!("`{name}` is a node of the model"),
+        count => format!("{count} nodes of the model have the name `{name}`"),
+    };
+    Found { is_certain: same.len() == 1, nodes: same, how, ..Found::default() }
+}
+
+/// `Gelu_2` and `Gelu_token_2` for `Gelu`
+fn is_numbered(name: &str, op: &str) -> bool {
+    let rest = name.strip_prefix(op).and_then(|rest| rest.strip_prefix('_'));
+    let rest = rest.map(|rest| rest.strip_prefix("token_").unwrap_or(rest));
+    rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The node with the longest name that stands in a longer one; for what is shown beside the lines.
+fn longest_within(document: &Document<'_>, name: &str) -> Vec<usize> {
+    let nodes = document.scan.nodes.iter().enumerate();
+    let within = nodes.filter(|(_, node)| !node.name.is_empty() && name.contains(node.name));
+    within.max_by_key(|(_, node)| node.name.len()).map(|(number, _)| number).into_iter().collect()
+}
+
+fn of_value(document: &Document<'_>, index: &Index<'_>, name: &str, role: Role) -> Found {
+    let (nodes, what) = match role {
+        Role::Made => (index.makers(name), "makes"),
+        Role::Read | Role::Weight | Role::Input => (index.readers(name), "reads"),
+    };
+    if nodes.is_empty() {
+        let (sure, origins) = document.answer_of_name(name);
+        let how = match origins.is_empty() {
+            true => format!("no node of the model {what} `{name}`"),
+            false => format!("`{name}` is a value of the model"),
+        };
+        return Found { origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
+    }
+    let how = match nodes.len() {
+        1 => format!("one node {what} `{name}`"),
+        count => format!("{count} nodes {} `{name}`", what.trim_end_matches('s')),
+    };
+    Found { nodes: nodes.to_vec(), is_certain: true, how, ..Found::default() }
+}
+
+/// What the runtime joins, by what it calls it: an operator of the model that is in it.
+const JOINED: &[(&str, &str)] = &[
+    ("SkipLayerNormalization", "LayerNormalization"),
+    ("SkipSimplifiedLayerNormalization", "RMSNormalization"),
+    ("SimplifiedLayerNormalization", "RMSNormalization"),
+    ("BiasGelu", "Gelu"),
+    ("FastGelu", "Gelu"),
+    ("BiasSoftmax", "Softmax"),
+    ("FusedConv", "Conv"),
+    ("FusedGemm", "Gemm"),
+    ("FusedMatMul", "MatMul"),
+];
+
+/// The nodes of an operator; more than a few are no answer.
+fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>) -> Found {
+    const MOST: usize = 4;
+    let of = |op: &str| -> Vec<usize> {
+        let nodes = document.scan.nodes.iter().enumerate();
+        let is_it = |domain_of: &str| domain.is_none_or(|domain| domain == domain_of);
+        nodes.filter(|(_, node)| node.op == op && is_it(node.domain)).map(|(n, _)| n).collect()
+    };
+    let mut nodes = of(op);
+    let mut shown = op;
+    if nodes.is_empty()
+        && let Some((_, inner)) = JOINED.iter().find(|(joined, _)| *joined == op)
+    {
+        nodes = of(inner);
+        shown = inner;
+    }
+    let joined = if shown == op { String::new() } else { format!(", of which it made {op}") };
+    match nodes.len() {
+        0 => Found {
+            how: format!("the message names no node, and the model has no {op}"),
+            ..Found::default()
+        },
+        count if count > MOST => Found {
+            how: format!("the message names no node, and the model has {count} of {shown}"),
+            ..Found::default()
+        },
+        count => {
+            let how = match count {
+                1 => format!("the model has one {shown}{joined}"),
+                count => format!("the model has {count} of {shown}{joined}"),
+            };
+            if shown != op {
+                add_producers(document, &mut nodes);
+            }
+            Found { nodes, how, ..Found::default() }
+        }
+    }
+}
+
+/// Adds what makes the operands: a fusion with what came before may fail for that.
+fn add_producers(document: &Document<'_>, nodes: &mut Vec<usize>) {
+    let outline = document.outline();
+    for node in nodes.clone() {
+        let inputs = outline.nodes.get(node).map_or(&[][..], |node| &node.inputs);
+        for &input in inputs {
+            let op = document.scan.nodes.get(input as usize).map_or("", |node| node.op);
+            if op == "Add" && !nodes.contains(&(input as usize)) {
+                nodes.push(input as usize);
+            }
+        }
+    }
+}

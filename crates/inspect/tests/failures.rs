@@ -1,0 +1,107 @@
+//! `explain` on real failures: right, or one of several and says so, or does not know; never wrong.
+//!
+//! `tools/failures.py` writes the corpus by running ONNX Runtime.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use inspect::ModelFile;
+use inspect::explain::{Certainty, explain};
+use serde_json::Value;
+
+/// How an answer compares with the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    /// One line, and it is the one.
+    Right,
+    /// Several lines, said to be so, and the one is among them.
+    Among,
+    Unknown,
+    Wrong,
+}
+
+#[derive(Default)]
+struct Tally {
+    real: BTreeMap<Verdict, usize>,
+    documented: BTreeMap<Verdict, usize>,
+    report: String,
+}
+
+#[test]
+fn no_failure_is_explained_wrongly() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures");
+    let text = fs::read_to_string(folder.join("expected.json")).unwrap();
+    let expected: Value = serde_json::from_str(&text).unwrap();
+    let mut tally = Tally::default();
+    for (name, failure) in expected["failures"].as_object().unwrap() {
+        let strings = |value: &Value| -> Vec<String> {
+            value.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
+        };
+        let truth = strings(&failure["lines"]);
+        let model = folder.join(failure["model"].as_str().unwrap());
+        for entry in failure["logs"].as_array().unwrap() {
+            let log = entry["log"].as_str().unwrap();
+            let text = fs::read(folder.join(log)).unwrap();
+            let (verdict, said) = judge(&model, &text, &truth);
+            let is_real = entry["real"].as_bool().unwrap();
+            let count = if is_real { &mut tally.real } else { &mut tally.documented };
+            *count.entry(verdict).or_default() += 1;
+            if verdict != Verdict::Right {
+                let _ = writeln!(tally.report, "{verdict:?}: {name} ({log}): {said}");
+            }
+        }
+    }
+    let count = |verdict| tally.real.get(&verdict).copied().unwrap_or(0);
+    let summary = format!(
+        "{}messages of real runs: {:?}\nmessages as documented: {:?}",
+        tally.report, tally.real, tally.documented
+    );
+    assert_eq!(count(Verdict::Wrong), 0, "{summary}");
+    assert_eq!(tally.documented.get(&Verdict::Wrong), None, "{summary}");
+    let total: usize = tally.real.values().sum();
+    assert!(total >= 40, "{summary}");
+    assert!(count(Verdict::Right) * 10 >= total * 8, "{summary}");
+    #[expect(clippy::print_stderr, reason = "shown with --nocapture")]
+    {
+        eprintln!("{summary}");
+    }
+}
+
+/// The truth is every line that is marked; a message about one of them has found it.
+fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
+    let file = ModelFile::open(model).unwrap();
+    // A model that cannot be read is one that nothing is known of.
+    let document = match file.read(None) {
+        Ok(document) => document,
+        Err(error) => return (Verdict::Unknown, error.to_string()),
+    };
+    let explanation = explain(&document, log);
+    let mut verdict = Verdict::Unknown;
+    let mut said = String::new();
+    let mut found: Vec<String> = Vec::new();
+    for finding in &explanation.findings {
+        let lines: Vec<String> = finding.lines.iter().map(|line| line.place()).collect();
+        let _ = write!(said, "{:?} {lines:?} {}; ", finding.certainty, finding.how);
+        verdict = match finding.certainty {
+            Certainty::Unknown => continue,
+            Certainty::Certain | Certainty::Likely if truth.contains(&lines[0]) => Verdict::Right,
+            Certainty::OneOf if lines.iter().any(|line| truth.contains(line)) => {
+                // Where all of them are to blame, all were found.
+                let is_all = lines.iter().all(|line| truth.contains(line));
+                if is_all { Verdict::Right } else { Verdict::Among }
+            }
+            _ => return (Verdict::Wrong, said),
+        };
+        found.extend(lines);
+    }
+    if verdict == Verdict::Right && !truth.iter().all(|line| found.contains(line)) {
+        verdict = Verdict::Among;
+    }
+    // Where nothing is to blame, not to know is right.
+    match (verdict, truth.is_empty()) {
+        (Verdict::Unknown, true) => (Verdict::Right, said),
+        _ => (verdict, said),
+    }
+}
