@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod attach;
+pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod plugins;
 pub(crate) mod strip;

@@ -25,6 +25,7 @@ struct Cli {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Attach(commands::attach::Args),
+    Explain(commands::explain::Args),
     Export(Box<commands::export::Args>),
     Plugins(commands::plugins::Args),
     Strip(commands::strip::Args),
@@ -65,6 +66,7 @@ pub fn run(
             )),
         },
         Command::Attach(arguments) => commands::attach::run(arguments, out),
+        Command::Explain(arguments) => commands::explain::run(arguments, out, err, screen),
         Command::Strip(arguments) => commands::strip::run(arguments, out, err),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
     };

@@ -32,8 +32,8 @@ pub(super) fn advice(
     Some(text.to_owned())
 }
 
-const SHAPE: &str = "the sizes that were fed do not fit each other on this line; sizes that have one name \
-    in the model (`B` in `f32[B,3]`) must be equal when it runs";
+const SHAPE: &str = "the sizes of what was fed do not fit each other; sizes that have one name in the model \
+    (`B` in `f32[B,3]`) must be equal when it runs";
 const BUFFER: &str = "a size is not what the model declares: values of one symbolic size had different \
     ones. The node is the first that noticed; feed arrays whose equally named sizes are equal";
 const INDEX: &str = "an index is outside of the array; JAX clips or drops such an index unless it is told \

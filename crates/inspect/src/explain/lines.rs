@@ -26,15 +26,28 @@ struct Place<'d> {
 }
 
 /// Primitives that move numbers and do not combine them: seldom what sizes fail for.
-const MOVES: &[&str] =
-    &["reshape", "transpose", "broadcast_in_dim", "squeeze", "convert_element_type", "copy"];
+const MOVES: &[&str] = &[
+    "broadcast_in_dim",
+    "convert_element_type",
+    "copy",
+    "dim_as_value",
+    "reshape",
+    "squeeze",
+    "transpose",
+];
 
 pub(super) fn lines<'d>(document: &'d Document<'_>, found: &Found, message: &Message) -> Lines<'d> {
     let mut places = places(document, found);
+    // The line of a `def` asks for sizes; where something else was asked for, that it is.
+    if places.iter().any(|place| !place.primitive.is_empty()) {
+        places.retain(|place| !place.primitive.is_empty());
+    }
     let op = found.nodes.first().and_then(|&node| document.scan.nodes.get(node));
     let wanted = op.and_then(|node| wanted(node.op, message));
     let is_wanted = |place: &Place<'_>| wanted.is_some_and(|wanted| place.primitive == wanted);
-    places.sort_by_key(|place| (!is_wanted(place), MOVES.contains(&place.primitive)));
+    let is_shape = message.class == Some(Class::Shape);
+    let is_move = |place: &Place<'_>| is_shape && MOVES.contains(&place.primitive);
+    places.sort_by_key(|place| (!is_wanted(place), is_move(place)));
     let mut is_chosen = found.nodes.len() == 1 && places.iter().any(is_wanted);
     let Some(first) = places.first() else {
         return Lines::default();

@@ -90,9 +90,47 @@ pub(super) fn resolve(document: &Document<'_>, index: &Index<'_>, message: &Mess
         return found;
     }
     if message.clues.is_empty() {
+        if message.words.contains("not acyclic") {
+            return circle(document, index);
+        }
         "the message names no node and no value".clone_into(&mut unknown.how);
     }
     unknown
+}
+
+/// The nodes that read, over others, what they make themselves.
+fn circle(document: &Document<'_>, index: &Index<'_>) -> Found {
+    let count = document.scan.nodes.len();
+    let mut producers: Vec<Vec<usize>> = Vec::with_capacity(count);
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); count];
+    for (number, node) in document.scan.nodes.iter().enumerate() {
+        let made = node.inputs.iter().flat_map(|name| index.makers(name)).copied();
+        let made: Vec<usize> = made.collect();
+        made.iter().for_each(|&producer| readers[producer].push(number));
+        producers.push(made);
+    }
+    // Without those that read nothing that is left, then without those that nobody left reads.
+    let mut is_left = vec![true; count];
+    for (before, after) in [(&producers, &readers), (&readers, &producers)] {
+        let left = |number: usize| before[number].iter().filter(|&&it| is_left[it]).count();
+        let mut open: Vec<usize> = (0..count).map(left).collect();
+        let mut ready: Vec<usize> = (0..count).filter(|&it| is_left[it] && open[it] == 0).collect();
+        while let Some(number) = ready.pop() {
+            is_left[number] = false;
+            for &next in &after[number] {
+                open[next] = open[next].saturating_sub(1);
+                if open[next] == 0 && is_left[next] {
+                    ready.push(next);
+                }
+            }
+        }
+    }
+    let nodes: Vec<usize> = (0..count).filter(|&number| is_left[number]).collect();
+    let how = match nodes.len() {
+        0 => "the message names no node, and the model has no circle".to_owned(),
+        count => format!("{count} nodes of the model read each other in a circle"),
+    };
+    Found { nodes, is_certain: true, how, ..Found::default() }
 }
 
 /// The nodes around the one that a message is about.

@@ -210,10 +210,23 @@ fn words(after: &str, whole: &str) -> String {
     let said = after.split_once("Status Message:").map_or(after, |(_, said)| said);
     let said = said.trim_start_matches([')', '.', ':', '\'', '"', ',', ' ', '\n']);
     let said = if said.trim().len() < 4 { whole } else { said };
-    let said = said.split_once("failed:").map_or(said, |(_, said)| said);
     let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = line.rsplit_once(" was false. ").map_or(line.as_str(), |(_, said)| said);
-    shortened(without_place(line), MOST_WORDS)
+    let mut line = line.as_str();
+    for before in [" failed:", " was false. ", " , Error "] {
+        line = line.rsplit_once(before).map_or(line, |(_, said)| said);
+    }
+    shortened(without_place(without_exception(line)), MOST_WORDS)
+}
+
+/// A text without `ValueError: ` and `onnxruntime.capi….Fail: [ONNXRuntimeError] : 1 : FAIL : `.
+fn without_exception(text: &str) -> &str {
+    if let Some((_, said)) = text.split_once("[ONNXRuntimeError] : ") {
+        return said.splitn(3, " : ").nth(2).unwrap_or(said);
+    }
+    match text.split_once(": ") {
+        Some((class, said)) if class.ends_with("Error") && !class.contains(' ') => said,
+        _ => text,
+    }
 }
 
 /// A text without the file and the function of the runtime that it starts with.
