@@ -4,4 +4,5 @@ pub(crate) mod attach;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod plugins;
+pub(crate) mod profile;
 pub(crate) mod strip;

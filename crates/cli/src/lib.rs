@@ -28,6 +28,7 @@ enum Command {
     Explain(commands::explain::Args),
     Export(Box<commands::export::Args>),
     Plugins(commands::plugins::Args),
+    Profile(commands::profile::Args),
     Strip(commands::strip::Args),
 }
 
@@ -67,6 +68,7 @@ pub fn run(
         },
         Command::Attach(arguments) => commands::attach::run(arguments, out),
         Command::Explain(arguments) => commands::explain::run(arguments, out, err, screen),
+        Command::Profile(arguments) => commands::profile::run(arguments, out, err, screen),
         Command::Strip(arguments) => commands::strip::run(arguments, out, err),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
     };

@@ -3,13 +3,23 @@
 //! The file is read event by event. The time of a node is its own: what the bodies of a loop took is
 //! theirs. So the times add up to what the profile says, however the nodes are grouped.
 
+mod attribute;
+mod flamegraph;
 mod read;
 mod runs;
+mod show;
+mod stacks;
+mod summary;
 
 use std::io::Read;
 
-pub use read::ProfileError;
+pub use attribute::{Attribution, attribute};
+pub use flamegraph::flamegraph;
+pub use read::{ProfileError, Shapes};
 pub use runs::{Run, Spread};
+pub use show::{json, text};
+pub use stacks::{Level, speedscope, stacks};
+pub use summary::{By, Row, Summary, summarize};
 
 /// A node of the model as it was run, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +29,12 @@ pub struct Kernel {
     pub provider: String,
     /// Microseconds of its own, in each run.
     pub times: Vec<u64>,
-    /// How often it was run in all runs.
-    pub calls: u64,
+    /// How often it was run, in each run of the model.
+    pub calls: Vec<u64>,
     /// The kernels before and after it where it was run first, for those whose name says nothing.
     pub before: Option<usize>,
     pub after: Option<usize>,
+    pub shapes: Shapes,
 }
 
 /// What a profile says.

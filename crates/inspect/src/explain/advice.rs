@@ -122,7 +122,7 @@ fn call(document: &Document<'_>) -> String {
         });
         let mut all: Vec<String> = typed.take(MOST + 1).collect();
         if all.len() > MOST {
-            all[MOST] = "…".to_owned();
+            "…".clone_into(&mut all[MOST]);
         }
         all.join(", ")
     };

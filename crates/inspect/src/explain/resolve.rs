@@ -106,7 +106,9 @@ fn circle(document: &Document<'_>, index: &Index<'_>) -> Found {
     for (number, node) in document.scan.nodes.iter().enumerate() {
         let made = node.inputs.iter().flat_map(|name| index.makers(name)).copied();
         let made: Vec<usize> = made.collect();
-        made.iter().for_each(|&producer| readers[producer].push(number));
+        for &producer in &made {
+            readers[producer].push(number);
+        }
         producers.push(made);
     }
     // Without those that read nothing that is left, then without those that nobody left reads.
@@ -162,7 +164,7 @@ fn of_node(document: &Document<'_>, index: &Index<'_>, name: &str, op: Option<&s
             Sure::Name => format!("`{name}` is a node of a function, as the runtime inlines it"),
             _ => format!("`{name}` is what the runtime makes of a node of the model"),
         };
-        let nodes = longest_within(document, name);
+        let nodes = longest_within(document, name, &origins);
         return Found { nodes, origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
     }
     let made = index.makers(name);
@@ -201,10 +203,13 @@ fn is_numbered(name: &str, op: &str) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The node with the longest name that stands in a longer one; for what is shown beside the lines.
-fn longest_within(document: &Document<'_>, name: &str) -> Vec<usize> {
+/// The node with the longest name that stands in a longer one, of these origins.
+fn longest_within(document: &Document<'_>, name: &str, origins: &[OriginId]) -> Vec<usize> {
     let nodes = document.scan.nodes.iter().enumerate();
-    let within = nodes.filter(|(_, node)| !node.name.is_empty() && name.contains(node.name));
+    let is_of = |node: usize| document.answer(node).1.iter().any(|origin| origins.contains(origin));
+    let within = nodes
+        .filter(|(_, node)| !node.name.is_empty() && name.contains(node.name))
+        .filter(|(number, _)| is_of(*number));
     within.max_by_key(|(_, node)| node.name.len()).map(|(number, _)| number).into_iter().collect()
 }
 

@@ -181,8 +181,8 @@ pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
     let squeeze = |phrase: &str| phrase.replace(' ', "");
     let has = |phrase: &&str| text.text.contains(&squeeze(phrase));
     // A phrase decides where there is an error; texts of all kinds have shapes in them.
-    let is_error = !found.is_empty() || ERRORS.iter().any(|phrase| has(&phrase));
-    let class = CLASSES.iter().find(|(_, phrases)| phrases.iter().any(|phrase| has(&phrase)));
+    let is_error = !found.is_empty() || ERRORS.iter().any(has);
+    let class = CLASSES.iter().find(|(_, phrases)| phrases.iter().any(has));
     let class = class.map(|(class, _)| *class).filter(|_| is_error);
     if found.is_empty() && class.is_none() {
         return None;
@@ -205,11 +205,14 @@ const ERRORS: &[&str] = &[
     "ValidationError",
 ];
 
-/// What is behind the name, or before it where nothing is, without the runtime's own places.
+/// What is said of the thing that is named, without the runtime's own places.
 fn words(after: &str, whole: &str) -> String {
-    let said = after.split_once("Status Message:").map_or(after, |(_, said)| said);
-    let said = said.trim_start_matches([')', '.', ':', '\'', '"', ',', ' ', '\n']);
-    let said = if said.trim().len() < 4 { whole } else { said };
+    let after = after.trim_start_matches([':', ' ', '\n']);
+    let said = match after.split_once("Status Message:") {
+        Some((_, said)) => said,
+        None if after.starts_with('[') => after,
+        None => whole,
+    };
     let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut line = line.as_str();
     for before in [" failed:", " was false. ", " , Error "] {
@@ -242,15 +245,31 @@ fn without_place(text: &str) -> &str {
     if !is_place {
         return text;
     }
-    let (function, said) = rest.split_once(' ').unwrap_or(("", rest));
-    match rest.contains('(') && !is_identifier(function) {
-        true => rest.rsplit_once(") ").map_or(rest, |(_, said)| said),
-        false => said,
+    let is_signature = |open: &usize| rest[..*open].contains("::");
+    match rest.find('(').filter(is_signature) {
+        Some(open) => after_signature(&rest[open..]).unwrap_or(rest),
+        // `Compute MatMul dimension mismatch`
+        None => rest.split_once(' ').map_or(rest, |(_, said)| said),
     }
 }
 
-fn is_identifier(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+/// What is behind `(…)` and `[with T = …]`.
+fn after_signature(text: &str) -> Option<&str> {
+    let mut depth = 0usize;
+    let end = text.char_indices().find_map(|(at, c)| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (depth == 0).then_some(at + 1)
+    })?;
+    let rest = text.get(end..)?.trim_start();
+    let rest = rest.strip_prefix("const ").unwrap_or(rest);
+    match rest.strip_prefix("[with ") {
+        Some(types) => types.split_once("] ").map(|(_, said)| said),
+        None => Some(rest),
+    }
 }
 
 /// One line, of at most so many characters.

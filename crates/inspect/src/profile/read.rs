@@ -52,7 +52,15 @@ pub(super) enum Kind {
         node: Arc<str>,
         op: Arc<str>,
         provider: Arc<str>,
+        shapes: Shapes,
     },
+}
+
+/// The first thing that a kernel reads and the first that it makes: `{"float":[2,3]}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shapes {
+    pub read: Option<Arc<str>>,
+    pub made: Option<Arc<str>>,
 }
 
 /// Reads the events that count, in the order of the file.
@@ -72,15 +80,15 @@ pub(super) fn events(file: impl Read) -> Result<Vec<Event>, ProfileError> {
             _ => ProfileError::Corrupt { events: count, why: error.to_string() },
         });
     }
-    if !events.events.iter().any(|event| matches!(event.kind, Kind::Kernel { .. })) {
+    if !events.kept.iter().any(|event| matches!(event.kind, Kind::Kernel { .. })) {
         return Err(ProfileError::Empty);
     }
-    Ok(events.events)
+    Ok(events.kept)
 }
 
 #[derive(Default)]
 struct Events {
-    events: Vec<Event>,
+    kept: Vec<Event>,
     /// All that were read, also those that do not count.
     count: usize,
     is_too_long: bool,
@@ -112,11 +120,15 @@ impl Events {
                     node: self.name(node),
                     op: self.name(raw.op.as_deref().unwrap_or_default()),
                     provider: self.name(raw.provider.as_deref().unwrap_or_default()),
+                    shapes: Shapes {
+                        read: raw.read.as_deref().map(|shape| self.name(shape)),
+                        made: raw.made.as_deref().map(|shape| self.name(shape)),
+                    },
                 }
             }
             _ => return,
         };
-        self.events.push(Event { kind, thread: raw.tid.unwrap_or(0), start, length });
+        self.kept.push(Event { kind, thread: raw.tid.unwrap_or(0), start, length });
     }
 }
 
@@ -173,6 +185,8 @@ struct RawEvent {
     dur: Option<u64>,
     op: Option<String>,
     provider: Option<String>,
+    read: Option<String>,
+    made: Option<String>,
 }
 
 struct EventSeed;
@@ -234,6 +248,8 @@ impl<'de> Visitor<'de> for Args<'_> {
             match key.as_str() {
                 "op_name" => self.0.op = map.next_value_seed(Text)?,
                 "provider" => self.0.provider = map.next_value_seed(Text)?,
+                "input_type_shape" => self.0.read = map.next_value_seed(FirstShape)?,
+                "output_type_shape" => self.0.made = map.next_value_seed(FirstShape)?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -255,6 +271,19 @@ impl<'de> DeserializeSeed<'de> for Text {
             serde_json::Value::String(text) if text.len() <= MOST_NAME => Some(text),
             _ => None,
         })
+    }
+}
+
+/// The first of several shapes, as text.
+struct FirstShape;
+
+impl<'de> DeserializeSeed<'de> for FirstShape {
+    type Value = Option<String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        let value: serde_json::Value = serde::Deserialize::deserialize(deserializer)?;
+        let first = value.get(0).map(ToString::to_string);
+        Ok(first.filter(|shape| shape.len() <= MOST_NAME))
     }
 }
 

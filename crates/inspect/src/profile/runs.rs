@@ -52,7 +52,7 @@ pub(super) fn profile(mut events: Vec<Event>) -> Profile {
     let mut numbers: FxHashMap<(Arc<str>, Arc<str>), usize> = FxHashMap::default();
     let mut last: Option<usize> = None;
     for (event, own) in events.iter().zip(own) {
-        let Kind::Kernel { node, op, provider } = &event.kind else {
+        let Kind::Kernel { node, op, provider, shapes } = &event.kind else {
             continue;
         };
         let number = *numbers.entry((node.clone(), op.clone())).or_insert_with(|| {
@@ -61,9 +61,10 @@ pub(super) fn profile(mut events: Vec<Event>) -> Profile {
                 op: op.to_string(),
                 provider: provider.to_string(),
                 times: vec![0; runs.len()],
-                calls: 0,
+                calls: vec![0; runs.len()],
                 before: last,
                 after: None,
+                shapes: shapes.clone(),
             });
             kernels.len() - 1
         });
@@ -78,7 +79,7 @@ pub(super) fn profile(mut events: Vec<Event>) -> Profile {
         let run = run_of(&spans, event);
         let kernel = &mut kernels[number];
         kernel.times[run] += own;
-        kernel.calls += 1;
+        kernel.calls[run] += 1;
         runs[run].kernels += own;
     }
     Profile { kernels, runs }
