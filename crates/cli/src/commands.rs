@@ -2,5 +2,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod export;
+pub(crate) mod inspect;
 pub(crate) mod plugins;
 pub(crate) mod strip;
+pub(crate) mod where_;

@@ -5,6 +5,7 @@ mod files;
 mod model;
 mod output;
 mod screen;
+mod text;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -26,8 +27,10 @@ struct Cli {
 enum Command {
     Attach(commands::attach::Args),
     Export(Box<commands::export::Args>),
+    Inspect(commands::inspect::Args),
     Plugins(commands::plugins::Args),
     Strip(commands::strip::Args),
+    Where(commands::where_::Args),
 }
 
 /// What a command found.
@@ -65,8 +68,10 @@ pub fn run(
             )),
         },
         Command::Attach(arguments) => commands::attach::run(arguments, out),
-        Command::Strip(arguments) => commands::strip::run(arguments, out, err),
+        Command::Inspect(arguments) => commands::inspect::run(arguments, out, err, screen),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
+        Command::Strip(arguments) => commands::strip::run(arguments, out, err),
+        Command::Where(arguments) => commands::where_::run(arguments, out, err, screen),
     };
     match outcome {
         Ok(Outcome::Found) => 0,

@@ -14,6 +14,8 @@ mod origin;
 mod recorded;
 pub mod show;
 mod sources;
+pub mod summary;
+pub mod where_;
 
 pub use document::Document;
 pub use file::{ModelFile, OpenError};
