@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod attach;
+pub(crate) mod blame;
 pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod plugins;

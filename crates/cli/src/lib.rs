@@ -26,6 +26,7 @@ struct Cli {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Attach(commands::attach::Args),
+    Blame(commands::blame::Args),
     Export(Box<commands::export::Args>),
     Inspect(commands::inspect::Args),
     Plugins(commands::plugins::Args),
@@ -68,6 +69,7 @@ pub fn run(
             )),
         },
         Command::Attach(arguments) => commands::attach::run(arguments, out),
+        Command::Blame(arguments) => commands::blame::run(arguments, out, err, screen),
         Command::Inspect(arguments) => commands::inspect::run(arguments, out, err, screen),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
         Command::Strip(arguments) => commands::strip::run(arguments, out, err),

@@ -4,6 +4,7 @@
 //! A file is mapped into memory and read where it stands, without its weights; it may come from
 //! anywhere. Start at [`ModelFile`] and [`Document`].
 
+pub mod blame;
 mod document;
 pub mod external;
 mod file;
