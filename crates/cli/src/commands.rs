@@ -1,8 +1,11 @@
 //! One file a command.
 
 pub(crate) mod attach;
+pub(crate) mod blame;
 pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod inspect;
 pub(crate) mod plugins;
 pub(crate) mod profile;
 pub(crate) mod strip;
+pub(crate) mod where_;

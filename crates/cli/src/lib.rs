@@ -5,6 +5,7 @@ mod files;
 mod model;
 mod output;
 mod screen;
+mod text;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -25,11 +26,14 @@ struct Cli {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Attach(commands::attach::Args),
+    Blame(commands::blame::Args),
     Explain(commands::explain::Args),
     Export(Box<commands::export::Args>),
+    Inspect(commands::inspect::Args),
     Plugins(commands::plugins::Args),
     Profile(commands::profile::Args),
     Strip(commands::strip::Args),
+    Where(commands::where_::Args),
 }
 
 /// What a command found.
@@ -67,10 +71,13 @@ pub fn run(
             )),
         },
         Command::Attach(arguments) => commands::attach::run(arguments, out),
+        Command::Blame(arguments) => commands::blame::run(arguments, out, err, screen),
+        Command::Inspect(arguments) => commands::inspect::run(arguments, out, err, screen),
         Command::Explain(arguments) => commands::explain::run(arguments, out, err, screen),
         Command::Profile(arguments) => commands::profile::run(arguments, out, err, screen),
-        Command::Strip(arguments) => commands::strip::run(arguments, out, err),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
+        Command::Strip(arguments) => commands::strip::run(arguments, out, err),
+        Command::Where(arguments) => commands::where_::run(arguments, out, err, screen),
     };
     match outcome {
         Ok(Outcome::Found) => 0,

@@ -4,6 +4,9 @@ use std::io::IsTerminal;
 
 use inspect::Style;
 
+/// No terminal is as wide.
+const WIDE: usize = Style::WIDE;
+
 /// Whether there are colours, and how wide it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
@@ -14,7 +17,7 @@ pub struct Screen {
 impl Screen {
     /// A file or a pipe: no colours, and no end of the line.
     pub fn plain() -> Screen {
-        Screen { color: false, width: usize::MAX }
+        Screen { color: false, width: WIDE }
     }
 
     /// What standard output is. `NO_COLOR` and a terminal that calls itself dumb are respected.
@@ -24,7 +27,7 @@ impl Screen {
         }
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let width = terminal_size::terminal_size().map_or(usize::MAX, |(width, _)| width.0.into());
+        let width = terminal_size::terminal_size().map_or(WIDE, |(width, _)| width.0.into());
         Screen { color: !is_set("NO_COLOR") && !is_dumb, width }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use onnx::scan::{self, Graph, Scan, Tensor, ValueInfo};
 use provenance::outline::Outline;
 use provenance::resolve::{Answer, Resolver, Sure};
-use provenance::{LocationId, OriginId, Table};
+use provenance::{LocationId, OriginId, ScopeKind, Table};
 
 use crate::file::{ModelFile, OpenError};
 use crate::foreign::Lines;
@@ -97,6 +97,26 @@ impl<'a> Document<'a> {
         Provenance::of(self.table(), sure, &origins)
     }
 
+    /// What an origin of the table says, by its number.
+    pub fn provenance_of_origin(&self, number: u32) -> Option<Provenance<'_>> {
+        let origin = *self.resolver.map().provenance.origins.get(number as usize)?;
+        Provenance::of(self.table(), Sure::Exact, &[origin])
+    }
+
+    /// Whether the values of the graph `outer` are seen from the graph `inner`.
+    pub fn sees(&self, inner: usize, outer: usize) -> bool {
+        let around = |&graph: &usize| self.graph(graph).and_then(|graph| graph.around);
+        std::iter::successors(Some(inner), around).any(|graph| graph == outer)
+    }
+
+    /// The nodes that call a function, `domain::name`.
+    pub fn callers(&self, function: &str) -> Vec<usize> {
+        let (domain, name) = function.rsplit_once("::").unwrap_or(("", function));
+        let nodes = self.scan.nodes.iter().enumerate();
+        let calls = nodes.filter(|(_, node)| node.op == name && node.domain == domain);
+        calls.map(|(number, _)| number).collect()
+    }
+
     /// Where the node or the value of a name came from that a runtime may have made.
     pub fn resolve_name(&self, name: &str) -> Option<Provenance<'_>> {
         let (sure, origins) = self.answer_of_name(name);
@@ -113,6 +133,17 @@ impl<'a> Document<'a> {
     pub fn callsites(&self, node: usize) -> Vec<LocationId> {
         let (_, origins) = self.answer(node);
         crate::origin::callsites(self.table(), &origins)
+    }
+
+    /// The names of the user around a node, joined: `blocks.0/attn`.
+    pub fn scope(&self, node: usize) -> Option<String> {
+        let (_, origins) = self.answer(node);
+        let table = self.table();
+        let scope = table.get_site(table.get_origin(*origins.first()?).primary).scope?;
+        let path = table.scope_path(scope).into_iter().rev().map(|id| table.get_scope(id));
+        let names: Vec<&str> =
+            path.filter(|s| s.kind == ScopeKind::Name).map(|scope| &*scope.name).collect();
+        (!names.is_empty()).then(|| names.join("/"))
     }
 
     /// A place in the source, by its number in the table.

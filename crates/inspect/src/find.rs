@@ -26,7 +26,8 @@ pub enum Found<'a> {
 /// How many similar names are offered.
 const MOST_OFFERED: usize = 5;
 
-/// Looks for a node or a value: by its whole name, by the last parts of its path, by a part of the name.
+/// Looks for a node or a value: by its whole name, by the last parts of its path, by a part of the name;
+/// then for the nodes with that operator.
 /// `#12` is the node with that number.
 pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Found<'a> {
     if let Some(number) = wanted.strip_prefix('#').and_then(|number| number.parse::<usize>().ok())
@@ -49,7 +50,19 @@ pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Found<'a> {
             _ => return Found::Many(found),
         }
     }
-    Found::Nothing(nearest(scan, wanted))
+    let found = with_operator(scan, &lower);
+    match found.as_slice() {
+        [] => Found::Nothing(nearest(scan, wanted)),
+        [(_, target)] => Found::One(target.clone()),
+        _ => Found::Many(found),
+    }
+}
+
+/// The nodes with an operator of that name, in small letters.
+fn with_operator<'a>(scan: &Scan<'a>, wanted: &str) -> Vec<(&'a str, Target<'a>)> {
+    let nodes = scan.nodes.iter().enumerate();
+    let found = nodes.filter(|(_, node)| node.op.to_lowercase() == wanted);
+    found.map(|(number, node)| (node.name, Target::Node(number))).collect()
 }
 
 /// Every target with a name that fits; one with several such names is there once.

@@ -57,7 +57,8 @@ fn plugin(plugin: &Plugin<'_>) -> Value {
     })
 }
 
-fn tier(tier: Tier) -> &'static str {
+/// The word for whose code it is.
+pub fn tier(tier: Tier) -> &'static str {
     match tier {
         Tier::User => "user",
         Tier::Library => "library",

@@ -4,6 +4,7 @@
 //! A file is mapped into memory and read where it stands, without its weights; it may come from
 //! anywhere. Start at [`ModelFile`] and [`Document`].
 
+pub mod blame;
 mod document;
 pub mod explain;
 pub mod external;
@@ -17,6 +18,8 @@ pub mod profile;
 mod recorded;
 pub mod show;
 mod sources;
+pub mod summary;
+pub mod where_;
 
 pub use document::Document;
 pub use file::{ModelFile, OpenError};

@@ -15,9 +15,12 @@ pub struct Style {
 }
 
 impl Style {
+    /// No line is cut off.
+    pub const WIDE: usize = 1 << 20;
+
     /// Without colours, as wide as it gets.
     pub fn plain() -> Style {
-        Style { color: false, width: usize::MAX }
+        Style { color: false, width: Style::WIDE }
     }
 
     pub fn bold(self, text: &str) -> String {

@@ -15,7 +15,7 @@ use crate::{Outcome, Screen};
 /// Show the line of Python that an error of ONNX Runtime is about
 ///
 /// Reads the text of an exception, the lines of a log, or several messages at once; also those of
-/// onnx.checker, TensorRT and OpenVINO. Says which part of the message was used and how sure it is.
+/// onnx.checker, of TensorRT and of OpenVINO. Says which part of the message was used and how sure it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
                   python run.py 2>&1 | jax2onnx explain model.onnx\n  \
