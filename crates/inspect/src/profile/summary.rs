@@ -20,6 +20,16 @@ pub enum By {
 }
 
 impl By {
+    const ALL: [By; 6] = [By::Line, By::Function, By::Scope, By::Op, By::Plugin, By::Node];
+
+    pub fn of_word(word: &str) -> Option<By> {
+        By::ALL.into_iter().find(|by| by.word() == word)
+    }
+
+    pub fn words() -> Vec<&'static str> {
+        By::ALL.iter().map(|by| by.word()).collect()
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             By::Line => "line",
