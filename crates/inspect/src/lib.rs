@@ -11,6 +11,7 @@ pub mod external;
 mod file;
 pub mod find;
 mod foreign;
+mod fusions;
 pub mod json;
 pub mod log;
 mod origin;

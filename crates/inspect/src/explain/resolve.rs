@@ -5,6 +5,7 @@ use provenance::resolve::Sure;
 use rustc_hash::FxHashMap;
 
 use crate::Document;
+use crate::fusions::{inner, is_bare};
 use crate::log::{Clue, Message, Role};
 
 /// What a message is about.
@@ -173,7 +174,7 @@ fn of_node(document: &Document<'_>, index: &Index<'_>, name: &str, op: Option<&s
         return Found { nodes: made.to_vec(), how, ..Found::default() };
     }
     match op {
-        Some(op) if name == op || is_numbered(name, op) => of_op(document, op, None),
+        Some(op) if is_bare(name, op) => of_op(document, op, None),
         _ => Found { how: format!("the model has no node `{name}`"), ..Found::default() },
     }
 }
@@ -194,13 +195,6 @@ fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>)
         count => format!("{count} nodes of the model have the name `{name}`"),
     };
     Found { is_certain: same.len() == 1, nodes: same, how, ..Found::default() }
-}
-
-/// `Gelu_2` and `Gelu_token_2` for `Gelu`
-fn is_numbered(name: &str, op: &str) -> bool {
-    let rest = name.strip_prefix(op).and_then(|rest| rest.strip_prefix('_'));
-    let rest = rest.map(|rest| rest.strip_prefix("token_").unwrap_or(rest));
-    rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The node with the longest name that stands in a longer one, of these origins.
@@ -233,19 +227,6 @@ fn of_value(document: &Document<'_>, index: &Index<'_>, name: &str, role: Role) 
     Found { nodes: nodes.to_vec(), is_certain: true, how, ..Found::default() }
 }
 
-/// What the runtime joins, by what it calls it: an operator of the model that is in it.
-const JOINED: &[(&str, &str)] = &[
-    ("SkipLayerNormalization", "LayerNormalization"),
-    ("SkipSimplifiedLayerNormalization", "RMSNormalization"),
-    ("SimplifiedLayerNormalization", "RMSNormalization"),
-    ("BiasGelu", "Gelu"),
-    ("FastGelu", "Gelu"),
-    ("BiasSoftmax", "Softmax"),
-    ("FusedConv", "Conv"),
-    ("FusedGemm", "Gemm"),
-    ("FusedMatMul", "MatMul"),
-];
-
 /// The nodes of an operator; more than a few are no answer.
 fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>) -> Found {
     const MOST: usize = 4;
@@ -257,7 +238,7 @@ fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>) -> Found {
     let mut nodes = of(op);
     let mut shown = op;
     if nodes.is_empty()
-        && let Some((_, inner)) = JOINED.iter().find(|(joined, _)| *joined == op)
+        && let Some(inner) = inner(op)
     {
         nodes = of(inner);
         shown = inner;

@@ -2,9 +2,10 @@
 
 use provenance::Tier;
 use provenance::resolve::Sure;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Profile;
+use crate::fusions::{inner, is_bare};
 use crate::{Document, Provenance};
 
 /// Where the time of one kernel went.
@@ -35,6 +36,12 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
     };
     let origins: Vec<Option<Provenance<'d>>> =
         profile.kernels.iter().map(|kernel| own(&kernel.node)).collect();
+    let joined = by_elimination(document, profile, &|number| origins[number].is_some());
+    let of_joined = |number: usize| {
+        let mut origin = document.provenance(*joined.get(&number)?)?;
+        origin.sure = Sure::Fused;
+        Some(origin)
+    };
     let beside = |number: usize| {
         let mut origin = origins.get(product_beside(profile, number)?)?.clone()?;
         origin.sure = Sure::Neighbour;
@@ -42,7 +49,8 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
     };
     (0..profile.kernels.len())
         .map(|number| {
-            let origin = origins[number].clone().or_else(|| beside(number));
+            let own = origins[number].clone();
+            let origin = own.or_else(|| of_joined(number)).or_else(|| beside(number));
             let callsite = origin.as_ref().and_then(|origin| origin.callsite);
             let is_users = callsite.is_some_and(|frame| frame.tier == Tier::User);
             Attribution { origin, is_users }
@@ -53,8 +61,8 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
 /// The product that a reshape was made for: run next to it, on exactly what it makes.
 fn product_beside(profile: &Profile, number: usize) -> Option<usize> {
     let kernel = &profile.kernels[number];
-    let is_before = is_numbered(&kernel.node, BEFORE_PRODUCT);
-    if !is_before && !is_numbered(&kernel.node, AFTER_PRODUCT) {
+    let is_before = is_bare(&kernel.node, BEFORE_PRODUCT);
+    if !is_before && !is_bare(&kernel.node, AFTER_PRODUCT) {
         return None;
     }
     let other = if is_before { kernel.after? } else { kernel.before? };
@@ -67,11 +75,51 @@ fn product_beside(profile: &Profile, number: usize) -> Option<usize> {
     (is_joined && product.node.ends_with(PRODUCT)).then_some(other)
 }
 
-/// `gemm_input_reshape` and `gemm_input_reshape_token_12`
-fn is_numbered(name: &str, helper: &str) -> bool {
-    name.strip_prefix(helper).is_some_and(|rest| {
-        let number = rest.strip_prefix("_token_");
-        rest.is_empty()
-            || number.is_some_and(|it| !it.is_empty() && it.bytes().all(|b| b.is_ascii_digit()))
-    })
+/// For kernels that have the name of their operator alone: the nodes of the model that they are.
+///
+/// Where as many nodes of an operator were not run under their names as the runtime ran joined ones, it
+/// is those; and in that order, where each needs the one before.
+fn by_elimination(
+    document: &Document<'_>,
+    profile: &Profile,
+    is_known: &dyn Fn(usize) -> bool,
+) -> FxHashMap<usize, usize> {
+    let names: FxHashSet<&str> = profile.kernels.iter().map(|it| it.node.as_str()).collect();
+    let mut bare: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+    for (number, kernel) in profile.kernels.iter().enumerate() {
+        if !is_known(number) && is_bare(&kernel.node, &kernel.op) {
+            bare.entry(kernel.op.as_str()).or_default().push(number);
+        }
+    }
+    let mut ops: Vec<(&str, Vec<usize>)> = bare.into_iter().collect();
+    ops.sort_unstable();
+    let mut found = FxHashMap::default();
+    for (op, kernels) in ops {
+        let wanted = inner(op).unwrap_or(op);
+        let nodes = document.scan.nodes.iter().enumerate();
+        let missing: Vec<usize> = nodes
+            .filter(|(_, node)| node.op == wanted && !names.contains(node.name))
+            .map(|(number, _)| number)
+            .collect();
+        let is_chain = missing.windows(2).all(|pair| needs(document, pair[1], pair[0]));
+        if missing.len() == kernels.len() && is_chain {
+            found.extend(kernels.into_iter().zip(missing));
+        }
+    }
+    found
+}
+
+/// Whether a node reads, over others, what another makes.
+fn needs(document: &Document<'_>, node: usize, other: usize) -> bool {
+    let nodes = &document.outline().nodes;
+    let mut seen: FxHashSet<u32> = FxHashSet::default();
+    let mut open = vec![node as u32];
+    while let Some(next) = open.pop() {
+        if next as usize == other {
+            return true;
+        }
+        let inputs = nodes.get(next as usize).map_or(&[][..], |node| &node.inputs);
+        open.extend(inputs.iter().copied().filter(|&input| seen.insert(input)));
+    }
+    false
 }
