@@ -12,6 +12,8 @@ mod patterns;
 pub use message::{Class, Message};
 pub use patterns::{Clue, Role};
 
+use rustc_hash::FxHashSet;
+
 use clean::Squeezed;
 
 /// The most of a log that is read.
@@ -34,7 +36,9 @@ pub fn parse(text: &[u8]) -> Log {
     let text = &text[text.len().saturating_sub(MOST_BYTES)..];
     let text = clean::without_escapes(&String::from_utf8_lossy(text));
     let mut messages: Vec<Message> = Vec::new();
-    for part in clean::parts(&text) {
+    let mut seen = FxHashSet::default();
+    // A server may say the same thing a thousand times.
+    for part in clean::parts(&text).filter(|&part| seen.insert(clean::without_stamp(part))) {
         let Some(message) = message::read(&Squeezed::new(part)) else {
             continue;
         };

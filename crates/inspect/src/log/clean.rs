@@ -69,6 +69,14 @@ fn is_logged(line: &str) -> bool {
     (year(line) && stamp(line)) || reversed(line) || line.starts_with("TRT]")
 }
 
+/// A message without the time at its start.
+pub(super) fn without_stamp(part: &str) -> &str {
+    let part = part.trim();
+    let is_of_stamp =
+        |c: char| c.is_ascii_digit() || matches!(c, '-' | '/' | ':' | '.' | '[' | ' ');
+    if is_logged(part) { part.trim_start_matches(is_of_stamp) } else { part }
+}
+
 /// `ValueError: …`, `onnxruntime.capi.onnxruntime_pybind11_state.Fail: …`, `Traceback (most …`
 fn is_exception(line: &str) -> bool {
     if line.starts_with("Traceback (most recent call last)") {

@@ -1,5 +1,7 @@
 //! One message: what it names, what it is about, and what it says in words.
 
+use std::sync::LazyLock;
+
 use super::clean::Squeezed;
 use super::patterns::{Clue, clues};
 
@@ -178,11 +180,10 @@ const CLASSES: &[(Class, &[&str])] = &[
 /// Reads a message; `None` where it says nothing that is known.
 pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
     let found = clues(text);
-    let squeeze = |phrase: &str| phrase.replace(' ', "");
-    let has = |phrase: &&str| text.text.contains(&squeeze(phrase));
+    let has = |phrase: &String| text.text.contains(phrase.as_str());
     // A phrase decides where there is an error; texts of all kinds have shapes in them.
-    let is_error = !found.is_empty() || ERRORS.iter().any(has);
-    let class = CLASSES.iter().find(|(_, phrases)| phrases.iter().any(has));
+    let is_error = !found.is_empty() || SQUEEZED.errors.iter().any(has);
+    let class = SQUEEZED.classes.iter().find(|(_, phrases)| phrases.iter().any(has));
     let class = class.map(|(class, _)| *class).filter(|_| is_error);
     if found.is_empty() && class.is_none() {
         return None;
@@ -204,6 +205,20 @@ const ERRORS: &[&str] = &[
     "ShapeInferenceError",
     "ValidationError",
 ];
+
+/// The phrases without white space, as messages are matched.
+struct Phrases {
+    errors: Vec<String>,
+    classes: Vec<(Class, Vec<String>)>,
+}
+
+static SQUEEZED: LazyLock<Phrases> = LazyLock::new(|| {
+    let squeeze = |phrases: &[&str]| phrases.iter().map(|phrase| phrase.replace(' ', "")).collect();
+    Phrases {
+        errors: squeeze(ERRORS),
+        classes: CLASSES.iter().map(|(class, phrases)| (*class, squeeze(phrases))).collect(),
+    }
+});
 
 /// What is said of the thing that is named, without the runtime's own places.
 fn words(after: &str, whole: &str) -> String {

@@ -25,11 +25,19 @@ pub(super) struct Found {
     pub(super) holes: Holes,
 }
 
-/// Every place where `sentence` stands in `text`, in order. Holes are `{name}`, `{value}`, `{op}`,
-/// `{domain}`, and `{_}` for what does not matter.
-pub(super) fn find(sentence: &str, text: &Squeezed<'_>) -> Vec<Found> {
-    let pieces = pieces(sentence);
-    let Some((Piece::Literal(first), rest)) = pieces.split_first() else {
+/// A sentence, taken apart.
+pub(super) struct Sentence(Vec<Piece>);
+
+impl Sentence {
+    /// Holes are `{name}`, `{value}`, `{op}`, `{domain}`, and `{_}` for what does not matter.
+    pub(super) fn new(sentence: &str) -> Sentence {
+        Sentence(pieces(sentence))
+    }
+}
+
+/// Every place where a sentence stands in `text`, in order.
+pub(super) fn find(sentence: &Sentence, text: &Squeezed<'_>) -> Vec<Found> {
+    let Some((Piece::Literal(first), rest)) = sentence.0.split_first() else {
         return Vec::new();
     };
     let mut found = Vec::new();
@@ -140,7 +148,7 @@ mod tests {
     #[track_caller]
     fn check(sentence: &str, text: &str, expected: &[(Option<&str>, Option<&str>)]) {
         let text = Squeezed::new(text);
-        let found = find(sentence, &text);
+        let found = find(&Sentence::new(sentence), &text);
         let names: Vec<_> =
             found.iter().map(|it| (it.holes.op.as_deref(), it.holes.name.as_deref())).collect();
         assert_eq!(names, expected);

@@ -1,9 +1,10 @@
 //! The sentences in which runtimes name what they complain of.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::clean::Squeezed;
-use super::pattern::{Found, find};
+use super::pattern::{Found, Sentence, find};
 
 /// What a part of a message names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,10 +78,14 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Op, "not support the following ONNX operations: {op}"),
 ];
 
+static TAKEN_APART: LazyLock<Vec<(About, Sentence)>> = LazyLock::new(|| {
+    SENTENCES.iter().map(|&(about, sentence)| (about, Sentence::new(sentence))).collect()
+});
+
 /// What a message names, in the order in which it does, with the places in the squeezed text.
 pub(super) fn clues(text: &Squeezed<'_>) -> Vec<(Range<usize>, Clue)> {
     let mut clues: Vec<(Range<usize>, Clue)> = Vec::new();
-    for (about, sentence) in SENTENCES {
+    for (about, sentence) in TAKEN_APART.iter() {
         for found in find(sentence, text) {
             let range = found.start..found.end;
             let overlaps = |(other, _): &(Range<usize>, Clue)| {

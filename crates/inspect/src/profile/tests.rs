@@ -70,3 +70,40 @@ fn what_is_no_profile_is_refused() {
     refused(&"[".repeat(100_000), "this is not a profile of ONNX Runtime: ");
     refused(&format!("[{{\"args\":{}", "{\"a\":".repeat(100_000)), "this is not a profile");
 }
+
+mod hostile {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_event() -> impl Strategy<Value = String> {
+        let number = prop_oneof![0u64..100, Just(u64::MAX), Just(1 << 40)];
+        let names =
+            prop::sample::select(vec!["a", "gemm_input_reshape", "Gelu", "x/MatMulAddFusion"]);
+        (names, number.clone(), number, any::<bool>()).prop_map(|(name, start, length, is_run)| {
+            if is_run { run(start, length) } else { kernel(name, "Gelu", start, length) }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn times_add_up_whatever_the_events(events in prop::collection::vec(any_event(), 0..30)) {
+            if let Ok(profile) = read(&format!("[{}]", events.join(","))) {
+                let of_runs: u64 = profile.runs.iter().map(|run| run.kernels).sum();
+                prop_assert_eq!(profile.total(), of_runs);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Profile::read(bytes.as_slice());
+        }
+
+        #[test]
+        fn a_profile_that_is_cut_anywhere_is_refused(at in 1usize..200) {
+            let whole = format!("[{}]", [kernel("a", "Add", 1, 2), run(0, 9)].join(","));
+            let cut: String = whole.chars().take(at.min(whole.len() - 1)).collect();
+            prop_assert!(read(&cut).is_err());
+        }
+    }
+}
