@@ -2,6 +2,8 @@
 
 pub(crate) mod attach;
 pub(crate) mod blame;
+pub(crate) mod check;
+pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod plugins;

@@ -27,6 +27,8 @@ struct Cli {
 enum Command {
     Attach(commands::attach::Args),
     Blame(commands::blame::Args),
+    Check(commands::check::Args),
+    Diff(commands::diff::Args),
     Export(Box<commands::export::Args>),
     Inspect(commands::inspect::Args),
     Plugins(commands::plugins::Args),
@@ -70,6 +72,8 @@ pub fn run(
         },
         Command::Attach(arguments) => commands::attach::run(arguments, out),
         Command::Blame(arguments) => commands::blame::run(arguments, out, err, screen),
+        Command::Check(arguments) => commands::check::run(arguments, out, err, screen),
+        Command::Diff(arguments) => commands::diff::run(arguments, out, err, screen),
         Command::Inspect(arguments) => commands::inspect::run(arguments, out, err, screen),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
         Command::Strip(arguments) => commands::strip::run(arguments, out, err),
