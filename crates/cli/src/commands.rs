@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod blame;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod inspect;

@@ -15,7 +15,7 @@ use clap::Parser;
 pub use commands::export::{ArraySpec, InputSpec, ParamValue, Request, Size};
 pub use screen::Screen;
 
-/// JAX functions to ONNX models
+/// JAX functions to ONNX models, and from ONNX models back to the line of Python
 #[derive(Debug, Parser)]
 #[command(name = "jax2onnx", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -28,9 +28,11 @@ enum Command {
     Attach(commands::attach::Args),
     Blame(commands::blame::Args),
     Check(commands::check::Args),
+    Completions(commands::completions::Args),
     Diff(commands::diff::Args),
     Export(Box<commands::export::Args>),
     Inspect(commands::inspect::Args),
+    Man(commands::completions::ManArgs),
     Plugins(commands::plugins::Args),
     Strip(commands::strip::Args),
     Where(commands::where_::Args),
@@ -73,8 +75,10 @@ pub fn run(
         Command::Attach(arguments) => commands::attach::run(arguments, out),
         Command::Blame(arguments) => commands::blame::run(arguments, out, err, screen),
         Command::Check(arguments) => commands::check::run(arguments, out, err, screen),
+        Command::Completions(arguments) => commands::completions::run(arguments, out),
         Command::Diff(arguments) => commands::diff::run(arguments, out, err, screen),
         Command::Inspect(arguments) => commands::inspect::run(arguments, out, err, screen),
+        Command::Man(arguments) => commands::completions::run_man(arguments, out),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
         Command::Strip(arguments) => commands::strip::run(arguments, out, err),
         Command::Where(arguments) => commands::where_::run(arguments, out, err, screen),
