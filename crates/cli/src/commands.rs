@@ -2,6 +2,9 @@
 
 pub(crate) mod attach;
 pub(crate) mod blame;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod inspect;

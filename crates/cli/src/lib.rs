@@ -15,7 +15,7 @@ use clap::Parser;
 pub use commands::export::{ArraySpec, InputSpec, ParamValue, Request, Size};
 pub use screen::Screen;
 
-/// JAX functions to ONNX models
+/// JAX functions to ONNX models, and from ONNX models back to the line of Python
 #[derive(Debug, Parser)]
 #[command(name = "jax2onnx", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -27,9 +27,13 @@ struct Cli {
 enum Command {
     Attach(commands::attach::Args),
     Blame(commands::blame::Args),
+    Check(commands::check::Args),
+    Completions(commands::completions::Args),
+    Diff(commands::diff::Args),
     Explain(commands::explain::Args),
     Export(Box<commands::export::Args>),
     Inspect(commands::inspect::Args),
+    Man(commands::completions::ManArgs),
     Plugins(commands::plugins::Args),
     Profile(commands::profile::Args),
     Strip(commands::strip::Args),
@@ -72,8 +76,12 @@ pub fn run(
         },
         Command::Attach(arguments) => commands::attach::run(arguments, out),
         Command::Blame(arguments) => commands::blame::run(arguments, out, err, screen),
+        Command::Check(arguments) => commands::check::run(arguments, out, err, screen),
+        Command::Completions(arguments) => commands::completions::run(arguments, out),
+        Command::Diff(arguments) => commands::diff::run(arguments, out, err, screen),
         Command::Inspect(arguments) => commands::inspect::run(arguments, out, err, screen),
         Command::Explain(arguments) => commands::explain::run(arguments, out, err, screen),
+        Command::Man(arguments) => commands::completions::run_man(arguments, out),
         Command::Profile(arguments) => commands::profile::run(arguments, out, err, screen),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
         Command::Strip(arguments) => commands::strip::run(arguments, out, err),

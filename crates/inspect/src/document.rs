@@ -151,6 +151,13 @@ impl<'a> Document<'a> {
         Frame::of(self.table(), location)
     }
 
+    /// Whether the origins say in which files they are.
+    pub fn has_files(&self) -> bool {
+        let table = self.table();
+        let mut files = (0..table.file_count() as u32).map(provenance::FileId);
+        files.all(|id| &*table.get_file(id).path != Frame::UNKNOWN)
+    }
+
     /// What the map knows of a source file: its hash, its text.
     pub(crate) fn source(&self, file: &str) -> Option<&provenance::source_map::Source> {
         let table = self.table();

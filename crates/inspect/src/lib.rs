@@ -5,6 +5,8 @@
 //! anywhere. Start at [`ModelFile`] and [`Document`].
 
 pub mod blame;
+pub mod check;
+pub mod diff;
 mod document;
 pub mod explain;
 pub mod external;

@@ -133,6 +133,7 @@ fn lines(
     };
     let changed = match source {
         Source::Changed { .. } => " (changed since the export)",
+        Source::Unchecked { is_newer: true, .. } => " (written after the model, may have changed)",
         _ => "",
     };
     let space = " ".repeat(gutter);

@@ -22,6 +22,8 @@ pub enum Source {
     Unchecked {
         text: Arc<str>,
         path: PathBuf,
+        /// Whether it was written after the model.
+        is_newer: bool,
     },
     /// A file of that name which is not what was exported.
     Changed {
@@ -74,28 +76,15 @@ impl<'d, 'a> Sources<'d, 'a> {
         source
     }
 
-    /// The line that a frame is about, and how sure that is. What is no longer the same has none.
+    /// The line that a frame is about, and what is known of its file. Of a file that has changed there is
+    /// only the line that the model itself has, if any.
     pub fn line(&self, frame: &Frame<'_>) -> (Source, Option<Arc<str>>) {
-        let recorded = self.document.recorded_line(frame.file, frame.line);
         let source = self.lookup(frame.file);
         let index = (frame.line as usize).checked_sub(1);
-        let found = source.text().and_then(|text| Some(text.lines().nth(index?)?.to_owned()));
-        match (&source, found, recorded) {
-            (Source::Unchecked { path, .. }, found, Some(recorded)) => {
-                let is_same = found.as_deref().is_some_and(|found| found.trim() == recorded.trim());
-                let changed = Source::Changed { path: path.clone() };
-                let line = if is_same { found.unwrap_or_default() } else { recorded.to_owned() };
-                (if is_same { source } else { changed }, Some(line.into()))
-            }
-            (Source::Unchecked { path, text }, found, None) => {
-                if found.is_some() && defines(text, frame) {
-                    return (source, found.map(Arc::from));
-                }
-                (Source::Changed { path: path.clone() }, None)
-            }
-            (_, None, Some(recorded)) => (source, Some(recorded.into())),
-            (_, found, _) => (source, found.map(Arc::from)),
-        }
+        let found = source.text().and_then(|text| Some(text.lines().nth(index?)?.into()));
+        let recorded = || self.document.recorded_line(frame.file, frame.line).map(Arc::from);
+        let line = found.or_else(recorded);
+        (source, line)
     }
 
     fn search(&self, file: &str) -> Source {
@@ -116,11 +105,44 @@ impl<'d, 'a> Sources<'d, 'a> {
                 return Source::Same { text, path: Some(path) };
             }
             if is_sure {
-                let text = String::from_utf8_lossy(&bytes).into();
-                return Source::Unchecked { text, path };
+                let text = String::from_utf8_lossy(&bytes);
+                if !self.fits(file, &text) {
+                    return Source::Changed { path };
+                }
+                let is_newer = self.is_newer(&path);
+                return Source::Unchecked { text: text.into(), path, is_newer };
             }
         }
         other.map_or(Source::Missing, |path| Source::Changed { path })
+    }
+
+    /// Whether a text can be the one that was exported: every function that the model has of the file is
+    /// defined there, every expression is one, every line that the model has is the same.
+    fn fits(&self, file: &str, text: &str) -> bool {
+        let lines: Vec<&str> = text.lines().collect();
+        let table = self.document.table();
+        let here = table.all_locations().filter(|at| &*table.get_file(at.file).path == file);
+        for location in here.filter(|location| location.line > 0) {
+            let Some(line) = lines.get(location.line as usize - 1) else { return false };
+            let before = &lines[..location.line as usize];
+            let recorded = self.document.recorded_line(file, location.line);
+            let is_same = recorded.is_none_or(|recorded| recorded.trim() == line.trim());
+            let one_line = location.span.filter(|span| span.end_line == location.line);
+            let is_expression = one_line.is_none_or(|span| {
+                is_expression(line, span.column as usize, span.end_column as usize)
+            });
+            if !is_same || !is_expression || !defines(before, table.get_function(location.function))
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn is_newer(&self, path: &Path) -> bool {
+        let time = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let model = self.document.path.as_deref().and_then(time);
+        model.zip(time(path)).is_some_and(|(model, source)| source > model)
     }
 
     /// Where the file may be, and whether what is there is surely meant. What is found by the last parts
@@ -176,37 +198,70 @@ fn is_hash(bytes: &[u8], hash: &str) -> bool {
         })
 }
 
-/// Whether a text defines the function of a frame at or before its line. A file without a hash that does
-/// not is another one, or has changed.
-fn defines(text: &str, frame: &Frame<'_>) -> bool {
-    let name = frame.function.rsplit('.').next().unwrap_or_default();
+/// Whether a function is defined in these lines.
+fn defines(lines: &[&str], function: &str) -> bool {
+    let name = function.rsplit('.').next().unwrap_or_default();
     // `<module>`, `<lambda>`, `<listcomp>` have no line of their own.
     if name.is_empty() || name.starts_with('<') {
         return true;
     }
-    text.lines().take(frame.line as usize).any(|line| {
+    lines.iter().any(|line| {
         let line = line.trim_start();
         let line = line.strip_prefix("async ").unwrap_or(line);
         let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "));
         let rest = rest.and_then(|rest| rest.trim_start().strip_prefix(name));
-        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        rest.is_some_and(|rest| !rest.starts_with(is_word))
     })
+}
+
+/// Whether these bytes of a line can be an expression: whole words, brackets that close.
+fn is_expression(line: &str, start: usize, end: usize) -> bool {
+    let parts = (line.get(..start), line.get(start..end.max(start)), line.get(end.max(start)..));
+    let (Some(before), Some(inner), Some(after)) = parts else { return false };
+    let is_cut = |left: &str, right: &str| left.ends_with(is_word) && right.starts_with(is_word);
+    if inner.is_empty() || inner.trim() != inner || is_cut(before, inner) || is_cut(inner, after) {
+        return false;
+    }
+    // Brackets in texts need not close.
+    if inner.contains(['"', '\'']) {
+        return true;
+    }
+    let mut open = Vec::new();
+    for letter in inner.chars() {
+        match letter {
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            ')' | ']' | '}' if open.pop() != Some(letter) => return false,
+            _ => {}
+        }
+    }
+    open.is_empty()
+}
+
+fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
 }
 
 #[cfg(test)]
 mod tests {
-    use provenance::Tier;
-
     use super::*;
 
     #[test]
     fn a_function_is_defined_before_its_lines() {
-        let text = "import x\n\n@jit\nasync def forward (x):\n    return x\n";
-        let frame =
-            |function, line| Frame { file: "m.py", function, line, span: None, tier: Tier::User };
-        assert!(defines(text, &frame("Net.forward", 5)));
-        assert!(!defines(text, &frame("Net.forward", 3)));
-        assert!(!defines(text, &frame("for", 5)));
-        assert!(defines(text, &frame("<lambda>", 5)));
+        let text = ["import x", "", "@jit", "async def forward (x):", "    return x"];
+        assert!(defines(&text, "Net.forward"));
+        assert!(!defines(&text[..3], "Net.forward"));
+        assert!(!defines(&text, "for"));
+        assert!(defines(&text, "f.<locals>.<lambda>"));
+    }
+
+    #[test]
+    fn an_expression_is_of_whole_words_and_closed_brackets() {
+        let line = "    return jnp.cos(c) * 2.0, c.sum()";
+        let is = |start, end| is_expression(line, start, end);
+        assert!(is(11, 21) && is(11, 27) && is(29, 36));
+        assert!(!is(11, 22) && !is(12, 21) && !is(11, 20) && !is(10, 21) && !is(30, 99));
+        assert!(is_expression("f(')')", 0, 6));
     }
 }

@@ -263,6 +263,11 @@ impl Table {
         self.files.get(id.index())
     }
 
+    /// Every location.
+    pub fn all_locations(&self) -> impl Iterator<Item = Location> + '_ {
+        self.locations.iter().copied()
+    }
+
     /// How many files there are; their ids are the numbers below.
     pub fn file_count(&self) -> usize {
         self.files.iter().len()

@@ -153,11 +153,7 @@ fn rows<'b>(
     only_nodes: bool,
 ) -> Vec<Row<'b>> {
     let mut lines: BTreeMap<u32, Cow<'b, Line>> = BTreeMap::new();
-    let mut is_shown = true;
-    for (number, function, line) in blame.lines_of(file) {
-        let frame = Frame { file, function, line: number, span: None, tier: Tier::User };
-        // One line that is not where it was is enough: the others are not either.
-        is_shown &= sources.line(&frame).1.is_some();
+    for (number, _, line) in blame.lines_of(file) {
         let known = lines.entry(number).or_insert(Cow::Borrowed(line));
         if !std::ptr::eq(known.as_ref(), line) {
             let known = known.to_mut();
@@ -168,8 +164,8 @@ fn rows<'b>(
     }
     let source = sources.lookup(file);
     let texts: Vec<&str> = match source.text() {
-        Some(text) if is_shown => text.lines().collect(),
-        _ => Vec::new(),
+        Some(text) => text.lines().collect(),
+        None => Vec::new(),
     };
     let wanted = |number: &u32| (place.first..=place.last).contains(number);
     let mut rows: Vec<Row<'_>> = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::super::wire::Fields;
 use super::message::{self, Reader};
 use super::{MOST_NESTED, Pair, ScanError, meta, numbers};
 use crate::dtype::DType;
@@ -140,6 +141,22 @@ impl<'a> Tensor<'a> {
     /// The file that the contents are in, as it is named in the model.
     pub fn location(&self) -> Option<&'a str> {
         if self.is_external { meta(&self.external, "location") } else { None }
+    }
+
+    /// Whether another tensor has the same contents, which are read for this; nothing where they are in
+    /// another file, or written in another form.
+    pub fn has_contents_of(&self, other: &Tensor<'_>) -> Option<bool> {
+        if self.is_external || other.is_external || self.raw.is_some() != other.raw.is_some() {
+            return None;
+        }
+        if let (Some(raw), Some(other)) = (self.raw, other.raw) {
+            return Some(raw == other);
+        }
+        let contents = |message| {
+            let fields = Fields(message).map_while(Result::ok);
+            fields.filter(|field| !matches!(field.number, 8 | 12 | 16)).map(|field| field.whole)
+        };
+        Some(contents(self.message).eq(contents(other.message)))
     }
 
     /// `f32[2,3]`
