@@ -88,6 +88,13 @@ pub(crate) fn run(
     let opened = File::open(path).with_context(|| format!("cannot read `{shown}`"))?;
     let profile = Profile::read(opened).with_context(|| shown.to_string())?;
     let summary = summarize(&document, &profile, by.to_by(), *warmup);
+    if summary.known < 0.5 {
+        let known = summary.known * 100.0;
+        writeln!(
+            err,
+            "note: {known:.0} % of the time is that of nodes that the model has: is it the model that was run?"
+        )?;
+    }
     let skipped = summary.warmup.len();
     match format {
         Format::Text => {

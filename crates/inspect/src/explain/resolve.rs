@@ -175,7 +175,10 @@ fn of_node(document: &Document<'_>, index: &Index<'_>, name: &str, op: Option<&s
     }
     match op {
         Some(op) if is_bare(name, op) => of_op(document, op, None),
-        _ => Found { how: format!("the model has no node `{name}`"), ..Found::default() },
+        _ => Found {
+            how: format!("the model has no node `{name}`; is it the model that was run?"),
+            ..Found::default()
+        },
     }
 }
 
@@ -266,16 +269,18 @@ fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>) -> Found {
     }
 }
 
-/// Adds what makes the operands: a fusion with what came before may fail for that.
+/// Puts what makes the operands in front: what the runtime joined with it fails for that, as a rule.
 fn add_producers(document: &Document<'_>, nodes: &mut Vec<usize>) {
     let outline = document.outline();
-    for node in nodes.clone() {
+    let mut producers = Vec::new();
+    for &node in nodes.iter() {
         let inputs = outline.nodes.get(node).map_or(&[][..], |node| &node.inputs);
         for &input in inputs {
             let op = document.scan.nodes.get(input as usize).map_or("", |node| node.op);
             if op == "Add" && !nodes.contains(&(input as usize)) {
-                nodes.push(input as usize);
+                producers.push(input as usize);
             }
         }
     }
+    nodes.splice(0..0, producers);
 }
