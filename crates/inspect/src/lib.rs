@@ -12,6 +12,8 @@ pub mod external;
 mod file;
 pub mod find;
 mod foreign;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod json;
 mod origin;
 mod recorded;

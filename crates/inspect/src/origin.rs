@@ -86,12 +86,17 @@ pub struct Provenance<'d> {
 }
 
 impl<'d> Provenance<'d> {
-    pub(crate) fn of(table: &'d Table, sure: Sure, origins: &[OriginId]) -> Option<Provenance<'d>> {
+    pub(crate) fn of(
+        table: &'d Table,
+        known: &[LocationId],
+        sure: Sure,
+        origins: &[OriginId],
+    ) -> Option<Provenance<'d>> {
         let first = table.get_origin(*origins.first()?);
         let Site { stack, scope, emitter } = table.get_site(first.primary);
-        let mut callsites = callsites(table, origins).into_iter().map(|id| Frame::of(table, id));
-        let own = stack.and_then(|stack| table.callsite(stack)).map(|id| Frame::of(table, id));
-        let callsite = if own.is_some() { callsites.next() } else { None };
+        let mut callsites =
+            callsites(table, known, origins).into_iter().map(|id| Frame::of(table, id));
+        let callsite = stack.and_then(|_| callsites.next());
         let frames = stack.into_iter().flat_map(|stack| table.frames(stack));
         let path = scope.map(|scope| table.scope_path(scope)).unwrap_or_default();
         let named = |kind: ScopeKind| {
@@ -120,17 +125,23 @@ impl<'d> Provenance<'d> {
     }
 }
 
-/// The call sites of origins, each once, the one to show first at the front.
-pub(crate) fn callsites(table: &Table, origins: &[OriginId]) -> Vec<LocationId> {
+/// The call sites of origins, each once, the one to show first at the front; `known` are those of the
+/// call paths.
+pub(crate) fn callsites(
+    table: &Table,
+    known: &[LocationId],
+    origins: &[OriginId],
+) -> Vec<LocationId> {
     let mut found = Vec::new();
     for &origin in origins {
         let sites = table.get_origin(origin).sites().map(|id| table.get_site(id));
-        for stack in sites.filter_map(|site| site.stack) {
-            found.extend(table.callsite(stack));
-        }
+        let stacks = sites.filter_map(|site| site.stack);
+        found.extend(stacks.filter_map(|stack| known.get(stack.index()).copied()));
     }
-    let mut seen = rustc_hash::FxHashSet::default();
-    found.retain(|&location| seen.insert(location));
+    if found.len() > 1 {
+        let mut seen = rustc_hash::FxHashSet::default();
+        found.retain(|&location| seen.insert(location));
+    }
     found
 }
 
