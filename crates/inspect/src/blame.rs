@@ -1,5 +1,6 @@
 //! What the lines of a source file became: the other direction of `where`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use provenance::LocationId;
@@ -121,12 +122,14 @@ impl<'d> Blame<'d> {
 /// Operators of nodes with how often they are there, in the order of the first of each.
 pub fn ops(document: &Document<'_>, nodes: &[usize]) -> Vec<(String, usize)> {
     let mut ops: Vec<(String, usize)> = Vec::new();
+    let mut places: FxHashMap<Cow<'_, str>, usize> = FxHashMap::default();
     for node in nodes.iter().filter_map(|&node| document.scan.nodes.get(node)) {
         let op = node.op_with_domain();
-        match ops.iter_mut().find(|(known, _)| *known == op) {
-            Some((_, count)) => *count += 1,
-            None => ops.push((op.into_owned(), 1)),
-        }
+        let place = *places.entry(op.clone()).or_insert_with(|| {
+            ops.push((op.into_owned(), 0));
+            ops.len() - 1
+        });
+        ops[place].1 += 1;
     }
     ops
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use onnx::scan::{self, Graph, Scan, Tensor, ValueInfo};
 use provenance::outline::Outline;
 use provenance::resolve::{Answer, Resolver, Sure};
-use provenance::{LocationId, OriginId, ScopeKind, Table};
+use provenance::{LocationId, OriginId, ScopeId, ScopeKind, Table};
 
 use crate::file::{ModelFile, OpenError};
 use crate::foreign::Lines;
@@ -32,6 +32,8 @@ pub struct Document<'a> {
     /// For each node.
     answers: Vec<Answer>,
     lines: Lines,
+    /// For each call path of the table.
+    callsites: Vec<LocationId>,
 }
 
 impl<'a> Document<'a> {
@@ -49,7 +51,9 @@ impl<'a> Document<'a> {
             let origins = resolver.map().origins.iter();
             (None, origins.map(|origin| own_answer(*origin)).collect())
         };
+        let callsites = resolver.map().provenance.table.callsites();
         Ok(Document {
+            callsites,
             path: file.path().map(Path::to_owned),
             size: file.bytes().len() as u64,
             scan,
@@ -94,13 +98,13 @@ impl<'a> Document<'a> {
     /// Where a node came from.
     pub fn provenance(&self, node: usize) -> Option<Provenance<'_>> {
         let (sure, origins) = self.answer(node);
-        Provenance::of(self.table(), sure, &origins)
+        Provenance::of(self.table(), &self.callsites, sure, &origins)
     }
 
     /// What an origin of the table says, by its number.
     pub fn provenance_of_origin(&self, number: u32) -> Option<Provenance<'_>> {
         let origin = *self.resolver.map().provenance.origins.get(number as usize)?;
-        Provenance::of(self.table(), Sure::Exact, &[origin])
+        Provenance::of(self.table(), &self.callsites, Sure::Exact, &[origin])
     }
 
     /// Whether the values of the graph `outer` are seen from the graph `inner`.
@@ -120,7 +124,7 @@ impl<'a> Document<'a> {
     /// Where the node or the value of a name came from that a runtime may have made.
     pub fn resolve_name(&self, name: &str) -> Option<Provenance<'_>> {
         let (sure, origins) = self.answer_of_name(name);
-        Provenance::of(self.table(), sure, &origins)
+        Provenance::of(self.table(), &self.callsites, sure, &origins)
     }
 
     /// The same as origins in the table, the one to show first at the front.
@@ -132,18 +136,28 @@ impl<'a> Document<'a> {
     /// The call sites of a node: the one to show first, then those of what it was fused from.
     pub fn callsites(&self, node: usize) -> Vec<LocationId> {
         let (_, origins) = self.answer(node);
-        crate::origin::callsites(self.table(), &origins)
+        crate::origin::callsites(self.table(), &self.callsites, &origins)
     }
 
-    /// The names of the user around a node, joined: `blocks.0/attn`.
-    pub fn scope(&self, node: usize) -> Option<String> {
+    /// The scope of a node, by its number in the table.
+    pub fn scope(&self, node: usize) -> Option<ScopeId> {
         let (_, origins) = self.answer(node);
         let table = self.table();
-        let scope = table.get_site(table.get_origin(*origins.first()?).primary).scope?;
+        table.get_site(table.get_origin(*origins.first()?).primary).scope
+    }
+
+    /// The names of the user in a scope, joined: `blocks.0/attn`. Of very many the innermost are left out.
+    pub fn scope_name(&self, scope: ScopeId) -> String {
+        const MOST: usize = 100;
+        let table = self.table();
         let path = table.scope_path(scope).into_iter().rev().map(|id| table.get_scope(id));
-        let names: Vec<&str> =
-            path.filter(|s| s.kind == ScopeKind::Name).map(|scope| &*scope.name).collect();
-        (!names.is_empty()).then(|| names.join("/"))
+        let named = path.filter(|scope| scope.kind == ScopeKind::Name).map(|scope| &*scope.name);
+        named.take(MOST).collect::<Vec<_>>().join("/")
+    }
+
+    /// For each call path of the table, its call site.
+    pub(crate) fn known_callsites(&self) -> &[LocationId] {
+        &self.callsites
     }
 
     /// A place in the source, by its number in the table.

@@ -14,6 +14,8 @@ mod file;
 pub mod find;
 mod foreign;
 mod fusions;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod json;
 pub mod log;
 mod origin;

@@ -86,19 +86,31 @@ pub struct Provenance<'d> {
 }
 
 impl<'d> Provenance<'d> {
-    pub(crate) fn of(table: &'d Table, sure: Sure, origins: &[OriginId]) -> Option<Provenance<'d>> {
+    pub(crate) fn of(
+        table: &'d Table,
+        known: &[LocationId],
+        sure: Sure,
+        origins: &[OriginId],
+    ) -> Option<Provenance<'d>> {
         let first = table.get_origin(*origins.first()?);
-        let mut provenance = Provenance::of_site(table, sure, table.get_site(first.primary));
-        let callsites = callsites(table, origins).into_iter().map(|id| Frame::of(table, id));
+        let site = table.get_site(first.primary);
+        let mut provenance = Provenance::of_site(table, known, sure, site);
+        let callsites = callsites(table, known, origins).into_iter().map(|id| Frame::of(table, id));
         let is_own = usize::from(provenance.callsite.is_some());
         provenance.fused = callsites.skip(is_own).collect();
         Some(provenance)
     }
 
     /// One of the places of an origin, without the others.
-    pub(crate) fn of_site(table: &'d Table, sure: Sure, site: Site) -> Provenance<'d> {
+    pub(crate) fn of_site(
+        table: &'d Table,
+        known: &[LocationId],
+        sure: Sure,
+        site: Site,
+    ) -> Provenance<'d> {
         let Site { stack, scope, emitter } = site;
-        let callsite = stack.and_then(|stack| table.callsite(stack)).map(|id| Frame::of(table, id));
+        let callsite = stack.and_then(|stack| known.get(stack.index()));
+        let callsite = callsite.map(|&id| Frame::of(table, id));
         let frames = stack.into_iter().flat_map(|stack| table.frames(stack));
         let path = scope.map(|scope| table.scope_path(scope)).unwrap_or_default();
         let named = |kind: ScopeKind| {
@@ -127,17 +139,23 @@ impl<'d> Provenance<'d> {
     }
 }
 
-/// The call sites of origins, each once, the one to show first at the front.
-pub(crate) fn callsites(table: &Table, origins: &[OriginId]) -> Vec<LocationId> {
+/// The call sites of origins, each once, the one to show first at the front; `known` are those of the
+/// call paths.
+pub(crate) fn callsites(
+    table: &Table,
+    known: &[LocationId],
+    origins: &[OriginId],
+) -> Vec<LocationId> {
     let mut found = Vec::new();
     for &origin in origins {
         let sites = table.get_origin(origin).sites().map(|id| table.get_site(id));
-        for stack in sites.filter_map(|site| site.stack) {
-            found.extend(table.callsite(stack));
-        }
+        let stacks = sites.filter_map(|site| site.stack);
+        found.extend(stacks.filter_map(|stack| known.get(stack.index()).copied()));
     }
-    let mut seen = rustc_hash::FxHashSet::default();
-    found.retain(|&location| seen.insert(location));
+    if found.len() > 1 {
+        let mut seen = rustc_hash::FxHashSet::default();
+        found.retain(|&location| seen.insert(location));
+    }
     found
 }
 

@@ -53,6 +53,9 @@ impl Source {
 /// More is no source that a person wrote.
 const MOST_BYTES: u64 = 1 << 24;
 
+/// How many of the last parts of a path are looked for.
+const MOST_PARTS: usize = 24;
+
 /// Finds source files: below the folders that the user names, below the current one, in the source map.
 #[derive(Debug)]
 pub struct Sources<'d, 'a> {
@@ -165,14 +168,15 @@ impl<'d, 'a> Sources<'d, 'a> {
         let folders =
             self.roots.iter().map(|root| (root, true)).chain(here.iter().map(|h| (h, false)));
         for (folder, is_named) in folders {
-            for skipped in 0..parts.len() {
+            let first = parts.len().saturating_sub(MOST_PARTS);
+            for skipped in first..parts.len() {
                 let below: PathBuf = parts[skipped..].iter().collect();
                 let is_whole = skipped == 0 && !path.is_absolute();
                 candidates.push((folder.join(below), is_named || is_whole));
             }
         }
         if path.is_absolute() {
-            let named = self.roots.len() * parts.len();
+            let named = self.roots.len() * parts.len().min(MOST_PARTS);
             candidates.insert(named, (path.to_owned(), true));
         }
         candidates

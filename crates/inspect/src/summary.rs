@@ -6,7 +6,7 @@ use std::path::Path;
 use onnx::scan::{Scan, ValueInfo};
 use provenance::outline::Place;
 use provenance::resolve::Sure;
-use provenance::{LocationId, Tier, keys};
+use provenance::{LocationId, ScopeId, Tier, keys};
 
 use crate::external::{self, Outside};
 use crate::{Document, Recorded};
@@ -144,7 +144,7 @@ fn functions<'d>(scan: &'d Scan<'_>) -> Vec<Function<'d>> {
 
 fn origins<'d>(document: &'d Document<'_>) -> Origins<'d> {
     let mut lines: BTreeMap<LocationId, usize> = BTreeMap::new();
-    let mut scopes = Vec::new();
+    let mut scopes: BTreeMap<ScopeId, usize> = BTreeMap::new();
     let mut sure: BTreeMap<Sure, usize> = BTreeMap::new();
     let (mut with_line, mut with_user_line, mut fused) = (0, 0, 0);
     for node in 0..document.scan.nodes.len() {
@@ -155,7 +155,9 @@ fn origins<'d>(document: &'d Document<'_>) -> Origins<'d> {
             with_user_line += usize::from(document.frame(first).tier == Tier::User);
             *lines.entry(first).or_default() += 1;
         }
-        scopes.extend(document.scope(node));
+        if let Some(scope) = document.scope(node) {
+            *scopes.entry(scope).or_default() += 1;
+        }
         *sure.entry(document.answer(node).0).or_default() += 1;
     }
     let mut files: BTreeMap<(&str, Tier), usize> = BTreeMap::new();
@@ -169,8 +171,11 @@ fn origins<'d>(document: &'d Document<'_>) -> Origins<'d> {
     files.sort_by_key(|&(.., nodes)| std::cmp::Reverse(nodes));
     let mut functions: Vec<_> = functions.into_iter().map(|((f, g), n)| (f, g, n)).collect();
     functions.sort_by_key(|&(.., nodes)| std::cmp::Reverse(nodes));
-    let mut scopes = most_first(scopes.into_iter());
-    scopes.sort();
+    let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
+    for (scope, nodes) in scopes {
+        *by_name.entry(document.scope_name(scope)).or_default() += nodes;
+    }
+    by_name.remove("");
     Origins {
         level: document.level,
         debug_id: document.scan.meta(keys::DEBUG_ID),
@@ -180,7 +185,7 @@ fn origins<'d>(document: &'d Document<'_>) -> Origins<'d> {
         sure: sure.into_iter().filter(|_| document.map_path.is_some()).collect(),
         files,
         functions,
-        scopes,
+        scopes: by_name.into_iter().collect(),
     }
 }
 

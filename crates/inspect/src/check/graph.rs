@@ -175,33 +175,26 @@ fn names(document: &Document<'_>, findings: &mut Findings) {
 
 /// Functions must not call themselves, by whatever way.
 fn calls(scan: &Scan<'_>, findings: &mut Findings) {
-    let functions: Vec<(usize, &str)> = scan
-        .graphs
-        .iter()
-        .enumerate()
-        .filter_map(|(number, graph)| match &graph.place {
-            Place::Function(name) => Some((number, &**name)),
-            _ => None,
-        })
-        .collect();
+    let mut functions: Vec<&str> = Vec::new();
+    // For each graph the function that it is in; a body stands behind what is around it.
+    let mut owner: Vec<Option<usize>> = Vec::with_capacity(scan.graphs.len());
+    for graph in &scan.graphs {
+        let around = graph.around.and_then(|around| owner.get(around).copied().flatten());
+        owner.push(match &graph.place {
+            Place::Function(name) => {
+                functions.push(name);
+                Some(functions.len() - 1)
+            }
+            _ => around,
+        });
+    }
     let mut by_name: FxHashMap<(&str, &str), usize> = FxHashMap::default();
-    for (index, &(_, name)) in functions.iter().enumerate() {
+    for (index, &name) in functions.iter().enumerate() {
         let key = name.rsplit_once("::").unwrap_or(("", name));
         if by_name.insert(key, index).is_some() {
             findings.error("function", None, format_args!("the function `{name}` is there twice"));
         }
     }
-    let function_of = |mut graph: usize| loop {
-        if let Some(index) = functions.iter().position(|&(number, _)| number == graph) {
-            return Some(index);
-        }
-        graph = scan.graphs.get(graph)?.around?;
-    };
-    let owner: Vec<Option<usize>> = if functions.is_empty() {
-        Vec::new()
-    } else {
-        (0..scan.graphs.len()).map(function_of).collect()
-    };
     let mut callees: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
     for node in &scan.nodes {
         let caller = owner.get(node.graph as usize).copied().flatten();
@@ -210,7 +203,7 @@ fn calls(scan: &Scan<'_>, findings: &mut Findings) {
         }
     }
     for index in cyclic(&callees) {
-        let name = functions[index].1;
+        let name = functions[index];
         findings.error("function", None, format_args!("the function `{name}` calls itself"));
     }
 }
@@ -265,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_calls_itself_is_found_and_so_is_who_depends_on_it() {
-        assert_eq!(cyclic(&[vec![1], vec![2], vec![]]), []);
+        assert_eq!(cyclic(&[vec![1], vec![2], vec![]]), Vec::<usize>::new());
         assert_eq!(cyclic(&[vec![0]]), [0]);
         assert_eq!(cyclic(&[vec![1], vec![0, 2], vec![], vec![2]]), [0, 1]);
     }

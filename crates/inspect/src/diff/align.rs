@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Placed, Side};
 
 /// More lines of one function than this are aligned by their numbers alone.
-const MOST_CELLS: usize = 1 << 22;
+const MOST_CELLS: usize = 1 << 20;
 
 /// Pairs the lines of a function in two versions, in order. Lines that have many operators in common
 /// belong together, and of those the ones with the same number; a line without a partner is new or gone.
@@ -23,7 +23,11 @@ pub(super) fn align(
     if (old.len() + 1).saturating_mul(width) > MOST_CELLS {
         return by_number(before, after);
     }
-    let score = |i: usize, j: usize| likeness(a, &old[i], b, &new[j]);
+    let counts = |side: &'_ Side<'_, '_>, lines: &[Placed]| -> Vec<Counts> {
+        lines.iter().map(|(line, nodes)| Counts::of(side, *line, nodes)).collect()
+    };
+    let (old_counts, new_counts) = (counts(a, &old), counts(b, &new));
+    let score = |i: usize, j: usize| old_counts[i].likeness(&new_counts[j]);
     // The best score of the lines from here on, for each pair of beginnings.
     let mut best = vec![0.0f64; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
@@ -65,18 +69,31 @@ fn by_number(
     lines.into_iter().map(|line| (of(before, line), of(after, line))).collect()
 }
 
-/// How much two lines have in common; nothing where they have nothing.
-fn likeness(a: &Side<'_, '_>, old: &Placed, b: &Side<'_, '_>, new: &Placed) -> Option<f64> {
-    let (ops_a, ops_b) = (a.by_op(&old.1), b.by_op(&new.1));
-    let common: usize = ops_a
-        .iter()
-        .map(|(op, nodes)| ops_b.get(op).map_or(0, |others| others.len().min(nodes.len())))
-        .sum();
-    let is_same_line = old.0 == new.0;
-    if common == 0 && !is_same_line {
-        return None;
+/// The operators of a line, and how often each is there.
+struct Counts {
+    line: u32,
+    nodes: usize,
+    ops: BTreeMap<String, usize>,
+}
+
+impl Counts {
+    fn of(side: &Side<'_, '_>, line: u32, nodes: &[usize]) -> Counts {
+        let ops = side.by_op(nodes).into_iter().map(|(op, nodes)| (op.to_owned(), nodes.len()));
+        Counts { line, nodes: nodes.len(), ops: ops.collect() }
     }
-    let share = 2.0 * common as f64 / (old.1.len() + new.1.len()).max(1) as f64;
-    // A line at its place wins over an equal one elsewhere; it must not win over a better one.
-    Some(share + if is_same_line { 0.25 } else { 0.0 })
+
+    /// How much two lines have in common; nothing where they have nothing.
+    fn likeness(&self, other: &Counts) -> Option<f64> {
+        let in_both = |(op, &count): (&String, &usize)| {
+            other.ops.get(op).map_or(0, |&others| others.min(count))
+        };
+        let common: usize = self.ops.iter().map(in_both).sum();
+        let is_same_line = self.line == other.line;
+        if common == 0 && !is_same_line {
+            return None;
+        }
+        let share = 2.0 * common as f64 / (self.nodes + other.nodes).max(1) as f64;
+        // A line at its place wins over an equal one elsewhere; it must not win over a better one.
+        Some(share + if is_same_line { 0.25 } else { 0.0 })
+    }
 }

@@ -86,11 +86,12 @@ fn places<'d>(document: &'d Document<'_>, found: &Found) -> Vec<Place<'d>> {
         true => of_nodes().collect(),
         false => found.origins.clone(),
     };
+    let known = document.known_callsites();
     let mut places = Vec::new();
     for origin in origins {
         for site in table.get_origin(origin).sites() {
             let provenance::Site { stack, emitter, .. } = table.get_site(site);
-            let Some(location) = stack.and_then(|stack| table.callsite(stack)) else {
+            let Some(&location) = stack.and_then(|stack| known.get(stack.index())) else {
                 continue;
             };
             let plugin = emitter.and_then(|emitter| table.plugin_of(emitter));
@@ -103,10 +104,10 @@ fn places<'d>(document: &'d Document<'_>, found: &Found) -> Vec<Place<'d>> {
 
 /// The call path of the place that is shown first.
 fn origin<'d>(document: &'d Document<'_>, sure: Sure, place: &Place<'d>) -> Option<Provenance<'d>> {
-    let table = document.table();
+    let (table, known) = (document.table(), document.known_callsites());
     let is_primary = table.get_origin(place.origin).primary == place.site;
     match is_primary {
-        true => Provenance::of(table, sure, &[place.origin]),
-        false => Some(Provenance::of_site(table, sure, table.get_site(place.site))),
+        true => Provenance::of(table, known, sure, &[place.origin]),
+        false => Some(Provenance::of_site(table, known, sure, table.get_site(place.site))),
     }
 }

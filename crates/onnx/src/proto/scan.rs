@@ -23,7 +23,7 @@ use super::wire::{Content, WireError};
 pub const MOST_NESTED: usize = 100;
 
 /// How much memory the entries of a file may take, in bytes.
-const MOST_MEMORY: usize = 1 << 30;
+const MOST_MEMORY: usize = 1 << 29;
 
 /// Why a file is no model that can be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

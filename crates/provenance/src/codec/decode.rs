@@ -155,11 +155,9 @@ fn read_origins(
     let mut origins: Vec<Origin> = sites.iter().map(|&site| Origin::of(site)).collect();
     read_runs(document, "fused", |fused, absorbed| {
         let index = number(fused)? as usize;
-        let mut origin = origins.get(index)?.clone();
-        for other in absorbed {
-            origin = origin.absorb(&Origin::of(refer(&sites[..index], other)?));
-        }
-        origins[index] = origin;
+        let origin = origins.get(index)?;
+        let others = absorbed.iter().map(|other| refer(&sites[..index], other));
+        origins[index] = origin.absorb_sites(others.collect::<Option<_>>()?);
         Some(())
     })?;
     Ok(origins.into_iter().map(|origin| table.origin(origin)).collect())
