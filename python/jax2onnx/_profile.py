@@ -3,7 +3,8 @@
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -58,7 +59,7 @@ class Profile:
 
     def __str__(self) -> str:
         """A table, the longest first."""
-        return self._table
+        return self._table.rstrip()
 
     __repr__ = __str__
 
@@ -94,7 +95,7 @@ def profile(
         by: What times are summed by.
         top: How many rows are printed.
         providers: The execution providers of ONNX Runtime.
-        session_options: Options of the session. Profiling is switched on in them.
+        session_options: Options of the session; they are as they were afterwards.
         source_map: The source map of the model, where it is not `<model>.map`.
         source_roots: Where to look for source files, beside the current directory.
 
@@ -111,13 +112,16 @@ def profile(
         ) from error
     source = path_or_bytes(model)
     with tempfile.TemporaryDirectory() as folder:
-        options = session_options or onnxruntime.SessionOptions()
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder) / "profile")
+        options = session_options or _quiet(onnxruntime.SessionOptions())
         optimized = Path(folder) / "optimized.onnx"
-        options.optimized_model_filepath = str(optimized) if _is_small(source) else ""
+        asked = {
+            "enable_profiling": True,
+            "profile_file_prefix": str(Path(folder) / "profile"),
+            "optimized_model_filepath": str(optimized) if _is_small(source) else "",
+        }
         with explain(source, source_map=source_map, source_roots=source_roots):
-            session = onnxruntime.InferenceSession(source, options, providers=list(providers))
+            with _changed(options, asked):
+                session = onnxruntime.InferenceSession(source, options, providers=list(providers))
             feeds = _feeds(session, inputs)
             for _ in range(warmup + runs):
                 session.run(None, feeds)
@@ -139,6 +143,25 @@ def profile(
                 source_roots=[os.fspath(root) for root in source_roots],
             )
     return _profile(*shown)
+
+
+def _quiet(options: Any) -> Any:
+    """Options without the warning that the runtime's form of a model is for this machine."""
+    options.log_severity_level = 3
+    return options
+
+
+@contextmanager
+def _changed(options: Any, asked: dict[str, Any]) -> Iterator[None]:
+    """Other values for some options meanwhile."""
+    kept = {name: getattr(options, name) for name in asked}
+    for name, value in asked.items():
+        setattr(options, name, value)
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(options, name, value)
 
 
 def _origins(source: str | bytes, source_map: StrPath | None, original: Path) -> StrPath:

@@ -1,7 +1,7 @@
 //! Which line of the user a kernel's time belongs to.
 
-use provenance::Tier;
 use provenance::resolve::Sure;
+use provenance::{OriginId, Site, Tier};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Profile;
@@ -15,6 +15,9 @@ pub struct Attribution<'d> {
     /// Whether it has a line that the user wrote, and not one of a library.
     pub is_users: bool,
 }
+
+/// Primitives that take most of the time of what they were fused with.
+const PRODUCTS: &[&str] = &["conv_general_dilated", "dot_general"];
 
 /// What the runtime makes around a product over more than two axes: nodes whose names say nothing.
 const BEFORE_PRODUCT: &str = "gemm_input_reshape";
@@ -30,15 +33,15 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
         nodes.entry(node.name).and_modify(|known| *known = None).or_insert(Some(number));
     }
     let own = |name: &str| match nodes.get(name) {
-        Some(Some(node)) => document.provenance(*node),
+        Some(Some(node)) => heaviest(document, document.answer(*node)),
         Some(None) => None,
-        None => document.resolve_name(name),
+        None => heaviest(document, document.answer_of_name(name)),
     };
     let origins: Vec<Option<Provenance<'d>>> =
         profile.kernels.iter().map(|kernel| own(&kernel.node)).collect();
     let joined = by_elimination(document, profile, &|number| origins[number].is_some());
     let of_joined = |number: usize| {
-        let mut origin = document.provenance(*joined.get(&number)?)?;
+        let mut origin = heaviest(document, document.answer(*joined.get(&number)?))?;
         origin.sure = Sure::Fused;
         Some(origin)
     };
@@ -56,6 +59,27 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
             Attribution { origin, is_users }
         })
         .collect()
+}
+
+/// Where what takes the time came from: of a node that stands for several lines, the one with a product.
+fn heaviest<'d>(
+    document: &'d Document<'_>,
+    (sure, origins): (Sure, Vec<OriginId>),
+) -> Option<Provenance<'d>> {
+    let (table, known) = (document.table(), document.known_callsites());
+    let first = Provenance::of(table, known, sure, &origins)?;
+    let is_product = |site: &Site| {
+        let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
+        plugin.is_some_and(|plugin| PRODUCTS.contains(&&*table.get_emitter(plugin).name))
+    };
+    let primary = table.get_site(table.get_origin(*origins.first()?).primary);
+    if is_product(&primary) {
+        return Some(first);
+    }
+    let all = origins.iter().flat_map(|&origin| table.get_origin(origin).sites());
+    let product = all.map(|site| table.get_site(site)).find(is_product);
+    let product = product.map(|site| Provenance::of_site(table, known, sure, site));
+    Some(product.filter(|it| it.callsite.is_some()).unwrap_or(first))
 }
 
 /// The product that a reshape was made for: run next to it, on exactly what it makes.
