@@ -167,6 +167,17 @@ def same_line_in_two_calls() -> Failing:
 
 
 @failure
+def buffer_of_another_size() -> Failing:
+    def fn(x, y):
+        first = jnp.exp(x).sum()
+        second = jnp.cos(jnp.sin(y) * first)  # <- fails
+        return second + x
+
+    feeds = {"x": floats(3), "y": floats(4)}
+    return Failing(fn, [("N",), ("N",)], feeds)
+
+
+@failure
 def minimum_in_a_vmap() -> Failing:
     def clip_to(x, limit):
         low = x * 0.5

@@ -122,7 +122,7 @@ fn one_of_several_lines() {
                 |
             207 |         variance = jnp.square(total - mean).mean(axis=-1, keepdims=True)
                 |                               ^^^^^^^^^^^^
-               = one of these lines: the model has one LayerNormalization, of which it made SkipLayerNormalization
+               = one of these lines: the model has one LayerNormalization, of which the runtime made SkipLayerNormalization
                = from the message: running SkipLayerNormalization node. Name:'SkipLayerNormalization'
 
             hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
@@ -192,9 +192,9 @@ fn two_errors_in_one_log() {
         ],
         &expect![[r#"
             error: Attempting to broadcast an axis by a dimension other than 1. 3 by 4
-               --> tools/failing/shapes.py:185:17, in two_failures_in_one_log.<locals>.fn
+               --> tools/failing/shapes.py:196:17, in two_failures_in_one_log.<locals>.fn
                 |
-            185 |         first = x + y  # <- fails
+            196 |         first = x + y  # <- fails
                 |                 ^^^^^
                = certain: `add` is a node of the model
                = from the message: running Add node. Name:'add'
@@ -205,9 +205,9 @@ fn two_errors_in_one_log() {
             hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
 
             error: MatMul dimension mismatch
-               --> tools/failing/shapes.py:187:16, in two_failures_in_one_log.<locals>.fn
+               --> tools/failing/shapes.py:198:16, in two_failures_in_one_log.<locals>.fn
                 |
-            187 |         return jnp.dot(second, z)  # <- fails
+            198 |         return jnp.dot(second, z)  # <- fails
                 |                ^^^^^^^^^^^^^^^^^^
                = certain: `dot_general_2` is a node of the model
                = from the message: running MatMul node. Name:'dot_general_2'

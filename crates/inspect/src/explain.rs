@@ -9,7 +9,7 @@ mod lines;
 mod resolve;
 mod text;
 
-use crate::log::{self, Message};
+use crate::log::{self, Class, Message};
 use crate::{Document, Frame, Provenance};
 
 pub use json::json;
@@ -113,18 +113,25 @@ fn finding<'d>(
 ) -> Finding<'d> {
     let found = resolve::resolve(document, index, &message);
     let lines = lines::lines(document, &found, &message);
-    let certainty = match (lines.frames.len(), found.is_certain) {
+    // Who finds a buffer of the wrong size is not who made it so.
+    let is_certain = found.is_certain && message.class != Some(Class::Buffer);
+    let certainty = match (lines.frames.len(), is_certain) {
         (0, _) => Certainty::Unknown,
         (1, true) => Certainty::Certain,
         (1, false) => Certainty::Likely,
         _ if lines.is_chosen => Certainty::Likely,
         _ => Certainty::OneOf,
     };
+    let mut how = found.how;
+    if lines.frames.is_empty() && !(found.nodes.is_empty() && found.origins.is_empty()) {
+        how += "; the model does not say where it came from: give its source map with --map, or export \
+                it with `provenance=\"indexed\"`";
+    }
     let node = found.nodes.first().copied().filter(|_| found.nodes.len() == 1);
     let values = node.map(|node| values(document, node)).unwrap_or_default();
     Finding {
         certainty,
-        how: found.how,
+        how,
         node,
         within: found.within,
         origin: lines.origin,

@@ -1,21 +1,28 @@
 //! What ONNX Runtime makes of operators, under names that say nothing of the nodes.
 
-/// What it joins, by what it calls it: an operator of the model that is in it.
-const JOINED: &[(&str, &str)] = &[
-    ("SkipLayerNormalization", "LayerNormalization"),
-    ("SkipSimplifiedLayerNormalization", "RMSNormalization"),
-    ("SimplifiedLayerNormalization", "RMSNormalization"),
-    ("BiasGelu", "Gelu"),
-    ("FastGelu", "Gelu"),
-    ("BiasSoftmax", "Softmax"),
-    ("FusedConv", "Conv"),
-    ("FusedGemm", "Gemm"),
-    ("FusedMatMul", "MatMul"),
+use crate::Document;
+
+/// What it joins, by what it calls it: an operator of the model that is in it, and the operators of which
+/// it makes that one itself.
+const JOINED: &[(&str, &str, &[&str])] = &[
+    ("SkipLayerNormalization", "LayerNormalization", &["ReduceMean"]),
+    ("SkipSimplifiedLayerNormalization", "RMSNormalization", &["ReduceMean"]),
+    ("SimplifiedLayerNormalization", "RMSNormalization", &["ReduceMean"]),
+    ("BiasGelu", "Gelu", &["Erf"]),
+    ("FastGelu", "Gelu", &["Tanh"]),
+    ("BiasSoftmax", "Softmax", &["Exp"]),
 ];
 
-/// The operator of the model that is in one of the runtime.
-pub(crate) fn inner(op: &str) -> Option<&'static str> {
-    JOINED.iter().find(|(joined, _)| *joined == op).map(|(_, inner)| *inner)
+/// The nodes of the model that one of the runtime may be made of, and their operator. None where it may
+/// be made of something else.
+pub(crate) fn inner(document: &Document<'_>, op: &str) -> Option<(&'static str, Vec<usize>)> {
+    let (_, inner, parts) = JOINED.iter().find(|(joined, _, _)| *joined == op)?;
+    let nodes = || document.scan.nodes.iter().enumerate();
+    if nodes().any(|(_, node)| parts.contains(&node.op)) {
+        return None;
+    }
+    let of_inner = nodes().filter(|(_, node)| node.op == *inner).map(|(number, _)| number);
+    Some((*inner, of_inner.collect()))
 }
 
 /// Whether a name is nothing but a word, made unique: `Gelu`, `Gelu_2`, `Gelu_token_12`.

@@ -105,3 +105,22 @@ fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
         _ => (verdict, said),
     }
 }
+
+/// Runtimes make nodes of their own; that the model has one of the same operator says nothing.
+#[test]
+fn what_only_looks_like_a_node_is_not_one() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures");
+    for (model, message) in [
+        ("add_of_two_lengths", "Could not find an implementation for Add(14) node with name ''"),
+        ("product_of_a_transpose", "running Transpose node. Name:'Transpose_token_3'"),
+        ("operator_of_a_later_opset", "running Gelu node. Name:'Gelu'"),
+        ("matmul_inner_size", "running MatMul node. Name:'dot_general_7'"),
+        ("matmul_inner_size", "running MatMul node. Name:'MatMul'"),
+    ] {
+        let file = ModelFile::open(&folder.join(format!("{model}.onnx"))).unwrap();
+        let document = file.read(None).unwrap();
+        let explanation = explain(&document, message.as_bytes());
+        let [finding] = explanation.findings.as_slice() else { panic!("{message}") };
+        assert_eq!(finding.certainty, Certainty::Unknown, "{message}: {}", finding.how);
+    }
+}

@@ -102,7 +102,7 @@ fn operator(document: &Document<'_>, message: &Message, node: Option<usize>) -> 
 fn op_of(clue: &Clue) -> Option<&str> {
     match clue {
         Clue::Node { op, .. } => op.as_deref(),
-        Clue::Op { op, .. } => Some(op),
+        Clue::Op { op, .. } | Clue::Unnamed { op } => Some(op),
         Clue::Value { .. } => None,
     }
 }

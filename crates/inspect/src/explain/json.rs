@@ -53,5 +53,6 @@ fn clue(clue: &Clue) -> Value {
         Clue::Node { name, op } => json!({"node": name, "op": op}),
         Clue::Value { name, .. } => json!({"value": name}),
         Clue::Op { op, domain } => json!({"op": op, "domain": domain}),
+        Clue::Unnamed { op } => json!({"node": "", "op": op}),
     }
 }

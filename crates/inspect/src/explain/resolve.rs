@@ -1,6 +1,8 @@
 //! From what a message names to nodes of the model.
 
+use onnx::scan::Node;
 use provenance::OriginId;
+use provenance::outline::Place;
 use provenance::resolve::Sure;
 use rustc_hash::FxHashMap;
 
@@ -149,7 +151,8 @@ fn of_clue(document: &Document<'_>, index: &Index<'_>, clue: &Clue) -> Found {
     match clue {
         Clue::Node { name, op } => of_node(document, index, name, op.as_deref()),
         Clue::Value { name, role } => of_value(document, index, name, *role),
-        Clue::Op { op, domain } => of_op(document, op, domain.as_deref()),
+        Clue::Op { op, domain } => of_op(document, op, domain.as_deref(), false),
+        Clue::Unnamed { op } => of_op(document, op, None, true),
     }
 }
 
@@ -174,7 +177,7 @@ fn of_node(document: &Document<'_>, index: &Index<'_>, name: &str, op: Option<&s
         return Found { nodes: made.to_vec(), how, ..Found::default() };
     }
     match op {
-        Some(op) if is_bare(name, op) => of_op(document, op, None),
+        Some(op) if is_bare(name, op) => of_joined(document, op),
         _ => Found {
             how: format!("the model has no node `{name}`; is it the model that was run?"),
             ..Found::default()
@@ -210,11 +213,27 @@ fn longest_within(document: &Document<'_>, name: &str, origins: &[OriginId]) -> 
     within.max_by_key(|(_, node)| node.name.len()).map(|(number, _)| number).into_iter().collect()
 }
 
+/// Whether a node is of a function, or of a body in one.
+fn is_of_function(document: &Document<'_>, node: usize) -> bool {
+    let mut at = document.scan.nodes.get(node).and_then(|node| document.graph(node.graph as usize));
+    while let Some(graph) = at {
+        if matches!(graph.place, Place::Function(_)) {
+            return true;
+        }
+        at = graph.around.and_then(|around| document.graph(around));
+    }
+    false
+}
+
 fn of_value(document: &Document<'_>, index: &Index<'_>, name: &str, role: Role) -> Found {
-    let (nodes, what) = match role {
-        Role::Made => (index.makers(name), "makes"),
-        Role::Read | Role::Weight | Role::Input => (index.readers(name), "reads"),
+    let (mut nodes, what) = match role {
+        Role::Made => (index.makers(name).to_vec(), "makes"),
+        Role::Read | Role::Weight | Role::Input => (index.readers(name).to_vec(), "reads"),
     };
+    if matches!(role, Role::Weight | Role::Input) {
+        // A function may call something of its own so.
+        nodes.retain(|&node| !is_of_function(document, node));
+    }
     if nodes.is_empty() {
         let (sure, origins) = document.answer_of_name(name);
         let how = match origins.is_empty() {
@@ -227,46 +246,52 @@ fn of_value(document: &Document<'_>, index: &Index<'_>, name: &str, role: Role) 
         1 => format!("one node {what} `{name}`"),
         count => format!("{count} nodes {} `{name}`", what.trim_end_matches('s')),
     };
-    Found { nodes: nodes.to_vec(), is_certain: true, how, ..Found::default() }
+    Found { nodes, is_certain: true, how, ..Found::default() }
 }
 
 /// The nodes of an operator; more than a few are no answer.
-fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>) -> Found {
-    const MOST: usize = 4;
-    let of = |op: &str| -> Vec<usize> {
-        let nodes = document.scan.nodes.iter().enumerate();
-        let is_it = |domain_of: &str| domain.is_none_or(|domain| domain == domain_of);
-        nodes.filter(|(_, node)| node.op == op && is_it(node.domain)).map(|(n, _)| n).collect()
+fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bool) -> Found {
+    let is_it = |node: &Node<'_>| {
+        node.op == op
+            && domain.is_none_or(|domain| domain == node.domain)
+            // What has a name in the model has it in a message.
+            && !(is_unnamed && !node.name.is_empty())
     };
-    let mut nodes = of(op);
-    let mut shown = op;
-    if nodes.is_empty()
-        && let Some(inner) = inner(op)
-    {
-        nodes = of(inner);
-        shown = inner;
-    }
-    let joined = if shown == op { String::new() } else { format!(", of which it made {op}") };
-    match nodes.len() {
-        0 => Found {
-            how: format!("the message names no node, and the model has no {op}"),
-            ..Found::default()
-        },
-        count if count > MOST => Found {
-            how: format!("the message names no node, and the model has {count} of {shown}"),
-            ..Found::default()
-        },
-        count => {
-            let how = match count {
-                1 => format!("the model has one {shown}{joined}"),
-                count => format!("the model has {count} of {shown}{joined}"),
-            };
-            if shown != op {
-                add_producers(document, &mut nodes);
+    let nodes = document.scan.nodes.iter().enumerate().filter(|(_, node)| is_it(node));
+    let nodes: Vec<usize> = nodes.map(|(number, _)| number).collect();
+    let what = if is_unnamed { "unnamed " } else { "" };
+    few(nodes, &format!("{what}{op}"))
+}
+
+/// What the runtime joined under the name of its operator.
+fn of_joined(document: &Document<'_>, op: &str) -> Found {
+    match inner(document, op) {
+        Some((inner, nodes)) => {
+            let mut found = few(nodes, inner);
+            if !found.nodes.is_empty() {
+                add_producers(document, &mut found.nodes);
+                found.how = format!("{}, of which the runtime made {op}", found.how);
             }
-            Found { nodes, how, ..Found::default() }
+            found
         }
+        None => Found {
+            how: format!("`{op}` is a node that the runtime made, under a name of its own"),
+            ..Found::default()
+        },
     }
+}
+
+/// Nodes where they are few.
+fn few(nodes: Vec<usize>, what: &str) -> Found {
+    const MOST: usize = 4;
+    let how = match nodes.len() {
+        0 => format!("the message names no node, and the model has no {what}"),
+        1 => format!("the model has one {what}"),
+        count if count <= MOST => format!("the model has {count} of {what}"),
+        count => format!("the message names no node, and the model has {count} of {what}"),
+    };
+    let nodes = if nodes.len() > MOST { Vec::new() } else { nodes };
+    Found { nodes, how, ..Found::default() }
 }
 
 /// Puts what makes the operands in front: what the runtime joined with it fails for that, as a rule.

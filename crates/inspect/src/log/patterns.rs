@@ -15,6 +15,8 @@ pub enum Clue {
     Value { name: String, role: Role },
     /// An operator, by the node of which no name is said.
     Op { op: String, domain: Option<String> },
+    /// An operator of a node that is said to have no name.
+    Unnamed { op: String },
 }
 
 /// What a value is named as.
@@ -107,7 +109,7 @@ fn clue(about: About, found: Found) -> Option<Clue> {
     match about {
         About::Node => match (named(holes.name), holes.op) {
             (Some(name), op) => Some(Clue::Node { name, op }),
-            (None, Some(op)) => Some(Clue::Op { op, domain: None }),
+            (None, Some(op)) => Some(Clue::Unnamed { op }),
             (None, None) => None,
         },
         About::Value(role) => named(holes.value).map(|name| Clue::Value { name, role }),

@@ -119,12 +119,10 @@ fn by_elimination(
     ops.sort_unstable();
     let mut found = FxHashMap::default();
     for (op, kernels) in ops {
-        let wanted = inner(op).unwrap_or(op);
-        let nodes = document.scan.nodes.iter().enumerate();
-        let missing: Vec<usize> = nodes
-            .filter(|(_, node)| node.op == wanted && !names.contains(node.name))
-            .map(|(number, _)| number)
-            .collect();
+        let Some((_, mut missing)) = inner(document, op) else {
+            continue;
+        };
+        missing.retain(|&node| !names.contains(document.scan.nodes[node].name));
         let is_chain = missing.windows(2).all(|pair| needs(document, pair[1], pair[0]));
         if missing.len() == kernels.len() && is_chain {
             found.extend(kernels.into_iter().zip(missing));
