@@ -1,6 +1,7 @@
 """Write the models that the tests of the command line ask: `python tools/command_fixtures.py`.
 
-The same function at every level, with a source map, after ONNX Runtime optimised it, and a second version.
+The same function at every level, with a source map, after ONNX Runtime optimised it, and in a
+second version.
 """
 
 import shutil
@@ -46,6 +47,7 @@ def main() -> None:
         (folder / "mlp.py").write_text(changed)
         run(folder, EXPORT)
         shutil.copy(folder / "indexed.onnx", FIXTURES / "second.onnx")
+        shutil.copy(folder / "mapped.onnx.map", FIXTURES / "second.map")
 
 
 def run(folder: Path, program: str) -> None:

@@ -169,8 +169,8 @@ fn line_change<'d>(
     b: &Side<'_, '_>,
     after: Option<&Placed>,
 ) -> LineChange<'d> {
-    let of = |side: &Option<&Placed>| side.map(|(_, nodes)| nodes.clone()).unwrap_or_default();
-    let (old, new) = (of(&before), of(&after));
+    let of = |side: Option<&Placed>| side.map(|(_, nodes)| nodes.clone()).unwrap_or_default();
+    let (old, new) = (of(before), of(after));
     let (old, new) = (a.by_op(&old), b.by_op(&new));
     let mut change = LineChange {
         file: "",

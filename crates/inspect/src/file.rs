@@ -16,17 +16,15 @@ use crate::Document;
 #[non_exhaustive]
 pub enum OpenError {
     #[error("cannot read `{}`: {why}", .path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        why: io::Error,
-    },
+    File { path: PathBuf, why: io::Error },
     #[error("`{}` is no file", .path.display())]
     NoFile { path: PathBuf },
     #[error("{name}: {why}")]
     Scan { name: String, why: ScanError },
     #[error("{name}: {why}")]
     Model { name: String, why: NoMap },
+    #[error("{}: this is neither a source map nor a model that says where its nodes came from: {why}", .path.display())]
+    NoMap { path: PathBuf, why: NoMap },
     #[error("`{}` has {found} bytes, and a source map has at most {most}", .path.display())]
     MapSize { path: PathBuf, found: u64, most: u64 },
     #[error("{}: this is not a source map: it is not UTF-8", .path.display())]

@@ -128,6 +128,27 @@ impl<'d> Provenance<'d> {
         }
     }
 
+    /// The other lines of the user, each once with the outermost expression on it.
+    pub fn fused_lines(&self) -> Vec<Frame<'d>> {
+        let mut lines: Vec<Frame<'d>> = Vec::new();
+        let is_line = |frame: &Frame<'d>, other: &Frame<'d>| {
+            (frame.file, frame.line) == (other.file, other.line)
+        };
+        let width = |frame: &Frame<'d>| {
+            frame.span.map(|span| (span.end_line, span.end_column.saturating_sub(span.column)))
+        };
+        let own = self.callsite;
+        for frame in self.fused.iter().filter(|frame| own.is_none_or(|own| !is_line(frame, &own))) {
+            match lines.iter_mut().find(|line| is_line(line, frame)) {
+                Some(line) if width(line) < width(frame) => *line = *frame,
+                Some(_) => {}
+                None => lines.push(*frame),
+            }
+        }
+        lines.sort_by_key(|frame| (frame.file, frame.line));
+        lines
+    }
+
     /// The frames to show: those of the user from the call site outwards; all where `all` is asked for.
     pub fn shown_frames(&self, all: bool) -> Vec<Frame<'d>> {
         if all {

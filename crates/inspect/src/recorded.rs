@@ -130,7 +130,7 @@ fn load(path: &Path) -> Result<SourceMap, OpenError> {
     let file = read_map_bytes(path)?;
     let bytes = file.bytes();
     if bytes.first() != Some(&b'{') {
-        let failed = |why| OpenError::Model { name: path.display().to_string(), why };
+        let failed = |why| OpenError::NoMap { path: path.to_owned(), why };
         return onnx::source_map::of_model(bytes).map_err(failed);
     }
     let text =

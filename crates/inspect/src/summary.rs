@@ -1,6 +1,6 @@
 //! What a model is: its ends, its operators, its weights, and how much is known of their origins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use onnx::scan::{Scan, ValueInfo};
@@ -80,8 +80,7 @@ pub struct Origins<'d> {
 pub fn summary<'d>(document: &'d Document<'_>) -> Summary<'d> {
     let scan = &document.scan;
     let main = scan.main();
-    let given: std::collections::BTreeSet<&str> =
-        main.initializers.iter().map(|tensor| tensor.name).collect();
+    let given: BTreeSet<&str> = main.initializers.iter().map(|tensor| tensor.name).collect();
     // Before IR version 4 an initializer was an input as well.
     let is_input = |value: &&ValueInfo<'_>| !given.contains(value.name);
     let bodies = scan.graphs.iter().filter(|graph| matches!(graph.place, Place::Body { .. }));
@@ -104,7 +103,7 @@ fn end<'d>(value: &'d ValueInfo<'_>) -> End<'d> {
 
 fn weights<'d>(document: &'d Document<'_>) -> Weights<'d> {
     let mut weights = Weights::default();
-    let mut files: BTreeMap<&str, ()> = BTreeMap::new();
+    let mut files: BTreeSet<&str> = BTreeSet::new();
     for tensor in document.scan.graphs.iter().flat_map(|graph| &graph.initializers) {
         let bytes = tensor.bytes().unwrap_or(tensor.typed as u64);
         weights.count += 1;
@@ -115,11 +114,11 @@ fn weights<'d>(document: &'d Document<'_>) -> Weights<'d> {
         }
     }
     let external = document.scan.graphs.iter().flat_map(|graph| &graph.initializers);
-    files.extend(external.filter_map(|tensor| Some((tensor.location()?, ()))));
+    files.extend(external.filter_map(|tensor| tensor.location()));
     let folder = document.path.as_deref().and_then(Path::parent);
     if let Some(folder) = folder {
         let size = |location| (location, external::size(folder, location));
-        weights.files = files.into_keys().map(size).collect();
+        weights.files = files.into_iter().map(size).collect();
     }
     weights
 }

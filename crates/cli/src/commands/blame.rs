@@ -200,6 +200,9 @@ fn print_rows(
     // A third of a narrow screen is for the operators.
     let room = style.width.saturating_sub(26).max(20) * 2 / 3;
     let columns = widest.min(MOST_SOURCE).min(room);
+    if !rows.is_empty() {
+        writeln!(out, "{}", style.dim(" nodes    weights  line"))?;
+    }
     for (row, text) in rows.iter().zip(&texts) {
         let Line { nodes, fused, weight_bytes } = row.line.as_ref();
         let number = if nodes.is_empty() { String::new() } else { nodes.len().to_string() };

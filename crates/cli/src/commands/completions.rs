@@ -48,8 +48,8 @@ pub(crate) fn run_man(arguments: &ManArgs, out: &mut dyn Write) -> anyhow::Resul
     for command in program.get_subcommands() {
         let name = format!("jax2onnx-{}", command.get_name());
         // The page shows the name as the user types it.
-        let shown: &'static str = Box::leak(format!("jax2onnx {}", command.get_name()).into());
-        pages.push((name, command.clone().name(shown).disable_help_subcommand(true)));
+        let shown = format!("jax2onnx {}", command.get_name());
+        pages.push((name, command.clone().display_name(&shown).bin_name(&shown)));
     }
     for (name, command) in pages {
         let mut page = Vec::new();

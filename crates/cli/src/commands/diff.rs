@@ -181,7 +181,7 @@ impl Printer<'_, '_, '_> {
         writeln!(self.out, "      {}", clean(&line))
     }
 
-    fn weight(&mut self, change: &&WeightChange<'_>) -> std::io::Result<()> {
+    fn weight(&mut self, change: &WeightChange<'_>) -> std::io::Result<()> {
         let or_nothing = |ty: &Option<String>| ty.clone().unwrap_or_default();
         let (before, after) = (or_nothing(&change.before), or_nothing(&change.after));
         let name = change.name;

@@ -188,11 +188,11 @@ fn weights_text(weights: &Weights<'_>) -> String {
         return "no weights".to_owned();
     }
     let tensors = count(weights.count, "tensor");
-    let mut text = format!("weights {} in {tensors}", bytes(weights.bytes));
-    if weights.external_bytes > 0 {
-        text += &format!(", {} of them in other files", bytes(weights.external_bytes));
-    }
-    text
+    let external = match weights.external_bytes {
+        0 => String::new(),
+        external => format!(", {} of them in other files", bytes(external)),
+    };
+    format!("weights {} in {tensors}{external}", bytes(weights.bytes))
 }
 
 fn end_text(end: &End<'_>) -> String {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use inspect::find::{Found, Target, find};
 use inspect::show::{clean, excerpt, traceback};
 use inspect::where_::{self, Where, how, where_};
-use inspect::{Document, ModelFile, Sources, Style, json as values};
+use inspect::{Document, ModelFile, Provenance, Sources, Style, json as values};
 use serde_json::{Value, json};
 
 use crate::model::{ModelArgs, print_notes};
@@ -190,14 +190,11 @@ fn print(
             fact(what, &format!("… and {} more", list.len() - MOST_LISTED))?;
         }
     }
-    let fused = answer.provenance.as_ref().map_or(&[][..], |provenance| &provenance.fused);
+    let fused = answer.provenance.as_ref().map(Provenance::fused_lines).unwrap_or_default();
     if !fused.is_empty() {
         writeln!(out, "{}", style.bold("and of"))?;
-        for frame in fused {
-            write!(out, "{}", excerpt(frame, sources, style))?;
-        }
     }
-    Ok(())
+    fused.iter().try_for_each(|frame| write!(out, "{}", excerpt(frame, sources, style)))
 }
 
 fn node_and_line(document: &Document<'_>, node: usize) -> String {

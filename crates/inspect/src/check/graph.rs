@@ -169,7 +169,8 @@ fn names(document: &Document<'_>, findings: &mut Findings) {
         }
     }
     if nameless > 0 {
-        findings.warning("node-name", None, format_args!("{nameless} nodes have no name"));
+        let nodes = if nameless == 1 { "node has" } else { "nodes have" };
+        findings.warning("node-name", None, format_args!("{nameless} {nodes} no name"));
     }
 }
 
@@ -213,7 +214,9 @@ fn cyclic(callees: &[Vec<usize>]) -> Vec<usize> {
     let mut open: Vec<usize> = callees.iter().map(Vec::len).collect();
     let mut callers: Vec<Vec<usize>> = vec![Vec::new(); callees.len()];
     for (caller, list) in callees.iter().enumerate() {
-        list.iter().for_each(|&callee| callers[callee].push(caller));
+        for &callee in list {
+            callers[callee].push(caller);
+        }
     }
     let mut done: Vec<usize> = (0..callees.len()).filter(|&index| open[index] == 0).collect();
     let mut next = 0;

@@ -116,7 +116,11 @@ fn absolute_path(text: &str) -> Option<&str> {
     let rest = &text[start..];
     let end =
         rest.find(|c: char| c.is_control() || matches!(c, '"' | '\'' | ',' | ')' | '(' | ' '));
-    Some(&rest[..end.unwrap_or(rest.len())])
+    let path = &rest[..end.unwrap_or(rest.len())];
+    // A line may follow.
+    Some(
+        path.rsplit_once(':').filter(|(before, _)| before.len() > 1).map_or(path, |(file, _)| file),
+    )
 }
 
 /// `C:\Users`
@@ -157,7 +161,7 @@ fn origins(document: &Document<'_>, findings: &mut Findings) {
         without += usize::from(document.callsites(number).is_empty());
     }
     if document.level != Recorded::Off && without > 0 {
-        findings.warning("coverage", None, format_args!("{without} nodes have no line"));
+        findings.warning("coverage", None, format_args!("nodes without a line: {without}"));
     }
 }
 
@@ -190,6 +194,7 @@ mod tests {
         for (text, path) in [
             ("File \"/home/ann/model.py\", line 3", Some("/home/ann/model.py")),
             ("at C:\\Users\\ann\\m.py", Some("C:\\Users\\ann\\m.py")),
+            ("/home/ann/model.py:8 (f)", Some("/home/ann/model.py")),
             ("model.py:3 (f)", None),
             ("https://example.org/home/ann", None),
             ("Transformer/tmp/dot", None),
