@@ -126,3 +126,17 @@ fn what_only_looks_like_a_node_is_not_one() {
         assert_eq!(finding.certainty, Certainty::Unknown, "{message}: {}", finding.how);
     }
 }
+
+/// What is within a loop and not known is one of the lines of its body, and not the line of the loop.
+#[test]
+fn what_is_not_known_within_a_loop_is_one_of_the_lines_of_its_body() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures/in_a_scan.onnx");
+    let file = ModelFile::open(&model).unwrap();
+    let document = file.read(None).unwrap();
+    let message = "running Scan node. Name:'scan' Status Message: running Fused node. Name:'Fused'";
+    let explanation = explain(&document, message.as_bytes());
+    let finding = &explanation.findings[0];
+    assert_eq!(finding.certainty, Certainty::OneOf);
+    let functions: Vec<&str> = finding.lines.iter().map(|line| line.function).collect();
+    assert_eq!(functions, ["in_a_scan.<locals>.fn.<locals>.step"; 2]);
+}

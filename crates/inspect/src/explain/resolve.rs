@@ -85,11 +85,12 @@ pub(super) fn resolve(document: &Document<'_>, index: &Index<'_>, message: &Mess
             }
             continue;
         }
-        if !is_innermost {
-            found.is_certain = false;
-            found.how = format!("{}; it is about something within that", found.how);
+        if is_innermost {
+            found.within = around(index, &message.clues[..depth]);
+            return found;
         }
-        found.within = around(index, &message.clues[..depth]);
+        let mut found = inside(document, &found, &unknown.how);
+        found.within = around(index, &message.clues[..=depth]);
         return found;
     }
     if message.clues.is_empty() {
@@ -99,6 +100,46 @@ pub(super) fn resolve(document: &Document<'_>, index: &Index<'_>, message: &Mess
         "the message names no node and no value".clone_into(&mut unknown.how);
     }
     unknown
+}
+
+/// Everything in the bodies of a node, where the message is about something in them that is not known.
+fn inside(document: &Document<'_>, outer: &Found, why: &str) -> Found {
+    /// More is no help.
+    const MOST: usize = 24;
+    let mut found = Found::default();
+    let [node] = outer.nodes.as_slice() else {
+        why.clone_into(&mut found.how);
+        return found;
+    };
+    let nodes = (0..document.scan.nodes.len()).filter(|&inner| is_inside(document, inner, *node));
+    found.nodes = nodes.take(MOST + 1).collect();
+    let name = document.node_name(*node);
+    found.how = match found.nodes.len() {
+        0 => why.to_owned(),
+        1..=MOST => format!("{why}; it is something within `{name}`"),
+        _ => format!("{why}; it is something within `{name}`, which has much in it"),
+    };
+    if found.nodes.len() > MOST {
+        found.nodes.clear();
+    }
+    found
+}
+
+/// Whether a node is in a body of another, or in a body in one.
+fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
+    let mut at = document.scan.nodes.get(node);
+    for _ in 0..document.scan.graphs.len() {
+        let Some(Place::Body { node, .. }) =
+            at.and_then(|node| document.graph(node.graph as usize)).map(|graph| &graph.place)
+        else {
+            return false;
+        };
+        if *node as usize == outer {
+            return true;
+        }
+        at = document.scan.nodes.get(*node as usize);
+    }
+    false
 }
 
 /// The nodes that read, over others, what they make themselves.
@@ -255,7 +296,7 @@ fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bo
         node.op == op
             && domain.is_none_or(|domain| domain == node.domain)
             // What has a name in the model has it in a message.
-            && !(is_unnamed && !node.name.is_empty())
+            && (!is_unnamed || node.name.is_empty())
     };
     let nodes = document.scan.nodes.iter().enumerate().filter(|(_, node)| is_it(node));
     let nodes: Vec<usize> = nodes.map(|(number, _)| number).collect();
