@@ -53,6 +53,7 @@ bench: build
 
 fixtures: build
 	$(PY) tools/fixtures.py
+	$(PY) tools/failures.py
 	$(PY) tools/primitives.py
 
 build: $(VENV)/installed

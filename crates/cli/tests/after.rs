@@ -1,6 +1,9 @@
 //! `explain` and `profile` as whole commands: what is printed where, and the exit code.
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use cli::Screen;
 use expect_test::{Expect, expect};
@@ -315,6 +318,76 @@ fn an_explanation_for_programs() {
           ],
           "cut": false
         }"#]].assert_eq(&format!("{answer:#}"));
+}
+
+#[test]
+fn a_log_that_is_piped() {
+    let folder = repository().join("crates/inspect/tests/failures");
+    let log = File::open(folder.join("in_a_function.disable.log")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_jax2onnx"))
+        .args(["explain", "in_a_function.onnx", "-", "--source-root", "../../../.."])
+        .current_dir(folder)
+        .stdin(log)
+        .output()
+        .unwrap();
+    expect![[r#"
+        error: Attempting to broadcast an axis by a dimension other than 1. 3 by 4
+           --> tools/failing/bodies.py:117:16, in in_a_function.<locals>.gate
+            |
+        117 |         return opened * y  # <- fails
+            |                ^^^^^^^^^^
+           = likely: `_inlfunc_gate_token_0_gate/mul` is a node of a function, as the runtime inlines it
+           = from the message: running Mul node. Name:'_inlfunc_gate_token_0_gate/mul'
+           = node: Mul `gate/mul`
+           = reads: gate/logistic f32[N], gate.input_1 f32[N]
+           = makes: gate/mul f32[N]
+
+        hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+    "#]].assert_eq(&String::from_utf8(output.stdout).unwrap());
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn a_model_of_torch() {
+    let message =
+        "running Gemm node. Name:'node_linear' Status Message: GEMM: Dimension mismatch, W: {3,4}";
+    check(
+        &["explain", "@../../cli/tests/fixtures/foreign/torch.onnx", "-m", message],
+        &expect![[r#"
+            error: GEMM: Dimension mismatch, W: {3,4}
+              --> /home/ann/project/torch_model.py:15, in forward
+               |
+            15 | return self.fc2(torch.relu(self.fc1(x)))
+               = certain: `node_linear` is a node of the model
+               = from the message: running Gemm node. Name:'node_linear'
+               = node: Gemm `node_linear`
+               = scope: fc1
+               = reads: x f32[2,4], fc1.weight f32[3,4], fc1.bias f32[3]
+               = makes: linear f32[2,3]
+
+            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            --- stderr
+            --- exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_without_origins() {
+    let message = "running MatMul node. Name:'head/dot_general'";
+    check(
+        &["explain", "@../../cli/tests/fixtures/off.onnx", "-m", message],
+        &expect![[r#"
+        error: running MatMul node. Name:'head/dot_general'
+           = the line is not known: `head/dot_general` is a node of the model; the model does not say where it came from: give its source map with --map, or export it with `provenance="indexed"`
+           = from the message: running MatMul node. Name:'head/dot_general'
+           = node: MatMul `head/dot_general`
+           = reads: head/sin f32[B,8], WEIGHT f32[8,3]
+           = makes: head/dot_general f32[B,3]
+        --- stderr
+        --- exit 1
+    "#]],
+    );
 }
 
 #[test]

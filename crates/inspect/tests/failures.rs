@@ -1,6 +1,7 @@
 //! `explain` on real failures: right, or one of several and says so, or does not know; never wrong.
 //!
 //! `tools/failures.py` writes the corpus by running ONNX Runtime.
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

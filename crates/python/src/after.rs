@@ -1,7 +1,7 @@
 //! Questions after the export, for Python: what an error is about, where the time went.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use inspect::explain;
 use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summarize};
@@ -33,12 +33,12 @@ pub(crate) fn explain_log(
     py: Python<'_>,
     model: Model,
     log: &str,
-    source_map: Option<PathBuf>,
+    source_map: Option<&str>,
     source_roots: Vec<PathBuf>,
 ) -> PyResult<(String, String, bool)> {
     let answer = || -> Result<_, OpenError> {
         let file = model.open()?;
-        let document = file.read(source_map.as_deref())?;
+        let document = file.read(source_map.map(Path::new))?;
         let explanation = explain::explain(&document, log.as_bytes());
         let sources = Sources::new(source_roots, &document);
         let text = explain::text(&explanation, &document, &sources, Style::plain());
@@ -65,7 +65,7 @@ pub(crate) fn profile_summary(
     by: &str,
     top: usize,
     warmup: Option<usize>,
-    source_map: Option<PathBuf>,
+    source_map: Option<&str>,
     source_roots: Vec<PathBuf>,
 ) -> PyResult<Shown> {
     let Some(by) = By::of_word(by) else {
@@ -73,8 +73,8 @@ pub(crate) fn profile_summary(
     };
     let answer = || -> Result<Shown, String> {
         let file = model.open().map_err(|error| error.to_string())?;
-        let document = file.read(source_map.as_deref()).map_err(|error| error.to_string())?;
-        let opened = File::open(&profile).map_err(|error| error.to_string())?;
+        let document = file.read(source_map.map(Path::new)).map_err(|error| error.to_string())?;
+        let opened = File::open(profile).map_err(|error| error.to_string())?;
         let profile = Profile::read(opened).map_err(|error| error.to_string())?;
         let summary = summarize(&document, &profile, by, warmup);
         let sources = Sources::new(source_roots, &document);

@@ -18,8 +18,8 @@ use crate::{Outcome, Screen};
 /// onnx.checker, of TensorRT and of OpenVINO. Says which part of the message was used and how sure it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-                  python run.py 2>&1 | jax2onnx explain model.onnx\n  \
                   jax2onnx explain model.onnx error.log\n  \
+                  python run.py 2>&1 | jax2onnx explain model.onnx\n  \
                   jax2onnx explain model.onnx -m \"running Add node. Name:'add'\"")]
 pub(crate) struct Args {
     /// The model that was run

@@ -168,16 +168,16 @@ mod tests {
         check(
             &["plugin"],
             &expect![[r#"
-            exit 2
+                exit 2
 
-            error: unrecognized subcommand 'plugin'
+                error: unrecognized subcommand 'plugin'
 
-              tip: a similar subcommand exists: 'plugins'
+                  tip: some similar subcommands exist: 'explain', 'plugins'
 
-            Usage: jax2onnx <COMMAND>
+                Usage: jax2onnx <COMMAND>
 
-            For more information, try '--help'.
-        "#]],
+                For more information, try '--help'.
+            "#]],
         );
     }
 }
