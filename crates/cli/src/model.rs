@@ -1,9 +1,9 @@
 //! The arguments of every command that asks a model.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use inspect::{Document, Sources};
+use inspect::{Document, ModelFile, Sources};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArgs {
@@ -16,13 +16,31 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
+    /// Reads a model, and says what the user should know beside the answer.
+    pub(crate) fn open(
+        &self,
+        model: &Path,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<&'static Document<'static>> {
+        open(model, self.map.as_deref(), err)
+    }
+
     /// The source files of a document.
     pub(crate) fn sources<'d, 'a>(&self, document: &'d Document<'a>) -> Sources<'d, 'a> {
         Sources::new(self.source_root.clone(), document)
     }
 }
 
-/// Says what the user should know beside the answer.
-pub(crate) fn print_notes(document: &Document<'_>, err: &mut dyn Write) -> std::io::Result<()> {
-    document.notes.iter().try_for_each(|note| writeln!(err, "note: {note}"))
+/// Reads a model with its map.
+///
+/// It is never taken apart: the program ends after the answer, and a model of many nodes has many parts.
+pub(crate) fn open(
+    model: &Path,
+    map: Option<&Path>,
+    err: &mut dyn Write,
+) -> anyhow::Result<&'static Document<'static>> {
+    let file: &'static ModelFile = Box::leak(Box::new(ModelFile::open(model)?));
+    let document: &'static Document<'static> = Box::leak(Box::new(file.read(map)?));
+    document.notes.iter().try_for_each(|note| writeln!(err, "note: {note}"))?;
+    Ok(document)
 }

@@ -1,11 +1,14 @@
 //! A model with what is known of its origins.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use onnx::scan::{self, Graph, Scan, Tensor, ValueInfo};
+use provenance::codec::Decoded;
 use provenance::outline::Outline;
 use provenance::resolve::{Answer, Resolver, Sure};
-use provenance::{LocationId, OriginId, ScopeId, ScopeKind, Table};
+use provenance::{LocationId, OriginId, ScopeId, ScopeKind, SourceMap, Table};
 
 use crate::file::{ModelFile, OpenError};
 use crate::foreign::Lines;
@@ -26,11 +29,11 @@ pub struct Document<'a> {
     pub map_path: Option<PathBuf>,
     /// What the user should know beside the answer.
     pub notes: Vec<String>,
-    resolver: Resolver,
-    /// Of this model, where the map is of an earlier form.
-    later: Option<Outline>,
-    /// For each node.
-    answers: Vec<Answer>,
+    provenance: Arc<Decoded>,
+    origins: Origins,
+    /// From names to origins, once somebody asks for it.
+    resolver: OnceCell<Resolver>,
+    outline: OnceCell<Outline>,
     lines: Lines,
     /// For each call path of the table.
     callsites: Vec<LocationId>,
@@ -42,16 +45,17 @@ impl<'a> Document<'a> {
         let failed = |why| OpenError::Scan { name: name.clone(), why };
         let scan = scan::scan(file.bytes()).map_err(failed)?;
         let found = recorded::find(&scan, file.path(), &name, map)?;
-        let resolver = Resolver::new(found.map);
-        let (later, answers) = if found.is_of_export {
-            let later = scan.outline();
-            let answers = resolver.resolve_model(&later);
-            (Some(later), answers)
-        } else {
-            let origins = resolver.map().origins.iter();
-            (None, origins.map(|origin| own_answer(*origin)).collect())
+        let (resolver, outline) = (OnceCell::new(), OnceCell::new());
+        let (provenance, origins) = match found.origins {
+            recorded::Origins::Own { provenance, numbers } => (provenance, Origins::Own(numbers)),
+            recorded::Origins::Export(map) => {
+                let provenance = map.provenance.clone();
+                let resolver = resolver.get_or_init(|| Resolver::new(map));
+                let later = outline.get_or_init(|| scan.outline());
+                (provenance, Origins::Resolved(resolver.resolve_model(later)))
+            }
         };
-        let callsites = resolver.map().provenance.table.callsites();
+        let callsites = provenance.table.callsites();
         Ok(Document {
             callsites,
             path: file.path().map(Path::to_owned),
@@ -60,9 +64,10 @@ impl<'a> Document<'a> {
             level: found.level,
             map_path: found.map_path,
             notes: found.notes,
+            provenance,
+            origins,
             resolver,
-            later,
-            answers,
+            outline,
             lines: found.lines,
             name,
         })
@@ -70,29 +75,52 @@ impl<'a> Document<'a> {
 
     /// The names of nodes and values, and who reads whom; numbered as in the scan.
     pub fn outline(&self) -> &Outline {
-        self.later.as_ref().unwrap_or(&self.resolver.map().outline)
+        self.outline.get_or_init(|| self.scan.outline())
     }
 
     /// From names that runtimes make back to origins.
     pub fn resolver(&self) -> &Resolver {
-        &self.resolver
+        self.resolver.get_or_init(|| {
+            // Only a model that is its own map has none yet.
+            let origins = match &self.origins {
+                Origins::Own(numbers) => numbers.clone(),
+                Origins::Resolved(_) => Vec::new(),
+            };
+            Resolver::new(SourceMap {
+                provenance: self.provenance.clone(),
+                outline: self.outline().clone(),
+                origins,
+                ..SourceMap::default()
+            })
+        })
     }
 
     pub fn table(&self) -> &Table {
-        &self.resolver.map().provenance.table
+        &self.provenance.table
     }
 
     /// How a node was found, and its origins in the table, the one to show first at the front.
     pub fn answer(&self, node: usize) -> (Sure, Vec<OriginId>) {
-        match self.answers.get(node) {
-            Some(answer) => (answer.sure, self.origins(answer)),
-            None => (Sure::Unknown, Vec::new()),
+        match &self.origins {
+            Origins::Own(numbers) => match numbers.get(node).copied().flatten() {
+                Some(number) => (Sure::Exact, self.origins(&[number])),
+                None => (Sure::Unknown, Vec::new()),
+            },
+            Origins::Resolved(answers) => match answers.get(node) {
+                Some(answer) => (answer.sure, self.origins(&answer.origins)),
+                None => (Sure::Unknown, Vec::new()),
+            },
         }
     }
 
-    fn origins(&self, answer: &Answer) -> Vec<OriginId> {
-        let known = &self.resolver.map().provenance.origins;
-        answer.origins.iter().filter_map(|&number| known.get(number as usize).copied()).collect()
+    fn origins(&self, numbers: &[u32]) -> Vec<OriginId> {
+        let known = &self.provenance.origins;
+        numbers.iter().filter_map(|&number| known.get(number as usize).copied()).collect()
+    }
+
+    /// How many origins there are.
+    pub fn origin_count(&self) -> usize {
+        self.provenance.origins.len()
     }
 
     /// Where a node came from.
@@ -103,8 +131,8 @@ impl<'a> Document<'a> {
 
     /// What an origin of the table says, by its number.
     pub fn provenance_of_origin(&self, number: u32) -> Option<Provenance<'_>> {
-        let origin = *self.resolver.map().provenance.origins.get(number as usize)?;
-        Provenance::of(self.table(), &self.callsites, Sure::Exact, &[origin])
+        let origins = self.origins(&[number]);
+        Provenance::of(self.table(), &self.callsites, Sure::Exact, &origins)
     }
 
     /// Whether the values of the graph `outer` are seen from the graph `inner`.
@@ -129,8 +157,8 @@ impl<'a> Document<'a> {
 
     /// The same as origins in the table, the one to show first at the front.
     pub fn answer_of_name(&self, name: &str) -> (Sure, Vec<OriginId>) {
-        let answer = self.resolver.resolve(name);
-        (answer.sure, self.origins(&answer))
+        let answer = self.resolver().resolve(name);
+        (answer.sure, self.origins(&answer.origins))
     }
 
     /// The call sites of a node: the one to show first, then those of what it was fused from.
@@ -176,7 +204,7 @@ impl<'a> Document<'a> {
     pub(crate) fn source(&self, file: &str) -> Option<&provenance::source_map::Source> {
         let table = self.table();
         let files = (0..table.file_count() as u32).map(provenance::FileId);
-        let mut sources = files.zip(&self.resolver.map().sources);
+        let mut sources = files.zip(&self.resolver.get()?.map().sources);
         sources.find(|(id, _)| &*table.get_file(*id).path == file).map(|(_, source)| source)
     }
 
@@ -230,7 +258,11 @@ impl<'a> Document<'a> {
     }
 }
 
-fn own_answer(origin: Option<u32>) -> Answer {
-    let sure = if origin.is_some() { Sure::Exact } else { Sure::Unknown };
-    Answer { sure, origins: origin.into_iter().collect() }
+/// The origins of nodes, by their numbers in the table.
+#[derive(Debug)]
+enum Origins {
+    /// As they are written in the model.
+    Own(Vec<Option<u32>>),
+    /// As they were found by the map of an earlier form.
+    Resolved(Vec<Answer>),
 }

@@ -1,13 +1,12 @@
 //! What a model says of its origins, in whatever way it says it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use onnx::scan::{Node, Scan};
 use onnx::source_map::NoMap;
 use provenance::codec::{self, Decoded};
 use provenance::from_text::{self, NodeTexts};
-use provenance::outline::Outline;
-use provenance::source_map::Source;
 use provenance::{SourceMap, keys};
 
 use crate::file::{OpenError, read_map_bytes};
@@ -43,12 +42,18 @@ impl Recorded {
     }
 }
 
-/// What was found, as a map of the model.
+/// Where the origins are from.
+pub(crate) enum Origins {
+    /// The model itself: for each node its number.
+    Own { provenance: Arc<Decoded>, numbers: Vec<Option<u32>> },
+    /// A map of the model as it was exported, which may have been another.
+    Export(SourceMap),
+}
+
+/// What was found.
 pub(crate) struct Found {
     pub(crate) level: Recorded,
-    pub(crate) map: SourceMap,
-    /// Whether the map is that of the model as it was exported, which may have been another.
-    pub(crate) is_of_export: bool,
+    pub(crate) origins: Origins,
     /// Lines of source that the model itself has.
     pub(crate) lines: Lines,
     pub(crate) map_path: Option<PathBuf>,
@@ -73,8 +78,7 @@ pub(crate) fn find(
         }
         return Ok(Found {
             level: Recorded::Map,
-            map,
-            is_of_export: true,
+            origins: Origins::Export(map),
             lines: Lines::default(),
             map_path: Some(map_path.to_owned()),
             notes: Vec::new(),
@@ -87,12 +91,13 @@ pub(crate) fn find(
         let lines = Lines::default();
         let map_path = Some(beside);
         let level = Recorded::Map;
-        return Ok(Found { level, map: found, is_of_export: true, lines, map_path, notes });
+        let origins = Origins::Export(found);
+        return Ok(Found { level, origins, lines, map_path, notes });
     }
     let model_error = |why| OpenError::Model { name: name.to_owned(), why };
-    let (level, provenance, origins, lines) = of_model(scan, &mut notes).map_err(model_error)?;
-    let map = of_parts(scan.outline(), provenance, origins);
-    Ok(Found { level, map, is_of_export: false, lines, map_path: None, notes })
+    let (level, provenance, numbers, lines) = of_model(scan, &mut notes).map_err(model_error)?;
+    let origins = Origins::Own { provenance: Arc::new(provenance), numbers };
+    Ok(Found { level, origins, lines, map_path: None, notes })
 }
 
 /// `model.onnx.map`
@@ -179,11 +184,6 @@ fn written_numbers(
         notes.push(format!("{wrong} nodes have an origin that is not in the table"));
     }
     numbers
-}
-
-fn of_parts(outline: Outline, provenance: Decoded, origins: Vec<Option<u32>>) -> SourceMap {
-    let sources = vec![Source::default(); provenance.table.file_count()];
-    SourceMap { provenance, outline, origins, sources, ..SourceMap::default() }
 }
 
 fn texts<'a>(node: &Node<'a>) -> NodeTexts<'a> {

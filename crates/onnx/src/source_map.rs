@@ -1,5 +1,7 @@
 //! The source map of a model that says itself where its nodes came from.
 
+use std::sync::Arc;
+
 use provenance::codec::{self, DecodeError, Decoded};
 use provenance::from_text::{self, NodeTexts};
 use provenance::source_map::{Draft, Source};
@@ -34,6 +36,7 @@ pub fn of_model(bytes: &[u8]) -> Result<SourceMap, NoMap> {
     let debug_id = id.unwrap_or_else(|| parts.draft(&skim).debug_id()).into();
     let MapParts { provenance, origins, sources, .. } = parts;
     let Skim { outline, .. } = skim;
+    let provenance = Arc::new(provenance);
     Ok(SourceMap { debug_id, provenance, outline, origins, constants: Vec::new(), sources })
 }
 

@@ -9,12 +9,12 @@ use std::str::FromStr;
 
 use inspect::blame::{Blame, Line, blame, ops};
 use inspect::show::clean;
-use inspect::{Document, Frame, ModelFile, Source, Sources, Style};
+use inspect::{Document, Frame, Source, Sources, Style};
 use provenance::Tier;
 use provenance::report::excerpt::width;
 use serde_json::{Value, json};
 
-use crate::model::{ModelArgs, print_notes};
+use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::bytes;
 use crate::{Outcome, Screen};
@@ -91,14 +91,12 @@ pub(crate) fn run(
     err: &mut dyn Write,
     screen: Screen,
 ) -> anyhow::Result<Outcome> {
-    let file = ModelFile::open(&arguments.model)?;
-    let document = file.read(arguments.reading.map.as_deref())?;
-    print_notes(&document, err)?;
-    let blame = blame(&document);
+    let document = arguments.reading.open(&arguments.model, err)?;
+    let blame = blame(document);
     let json = arguments.output.format == Format::Json;
     let Some(place) = &arguments.place else {
         if json {
-            writeln!(out, "{:#}", describe_all(&document, &blame))?;
+            writeln!(out, "{:#}", describe_all(document, &blame))?;
         } else if blame.files.is_empty() {
             writeln!(err, "no node of `{}` has a line", document.name)?;
         } else {
@@ -119,11 +117,11 @@ pub(crate) fn run(
         }
         return Ok(Outcome::Nothing);
     };
-    let sources = arguments.reading.sources(&document);
+    let sources = arguments.reading.sources(document);
     let rows = rows(&blame, file, place, &sources, arguments.only_nodes);
     let has_nodes = rows.iter().any(|row| !row.line.nodes.is_empty() || !row.line.fused.is_empty());
     if json {
-        writeln!(out, "{:#}", describe_file(&document, file, &rows, &sources))?;
+        writeln!(out, "{:#}", describe_file(document, file, &rows, &sources))?;
     } else {
         if let Source::Changed { path } = sources.lookup(file) {
             let path = path.display();
@@ -132,7 +130,7 @@ pub(crate) fn run(
         if !has_nodes {
             writeln!(err, "no node came from {place}")?;
         }
-        print_rows(&document, &rows, screen.style(), out)?;
+        print_rows(document, &rows, screen.style(), out)?;
     }
     Ok(if has_nodes { Outcome::Found } else { Outcome::Nothing })
 }

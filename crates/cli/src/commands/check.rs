@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use inspect::check::{Finding, Severity, check};
 use inspect::show::clean;
-use inspect::{Document, ModelFile, json as values};
+use inspect::{Document, json as values};
 use serde_json::{Value, json};
 
-use crate::model::{ModelArgs, print_notes};
+use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::count;
 use crate::{Outcome, Screen};
@@ -39,11 +39,9 @@ pub(crate) fn run(
     err: &mut dyn Write,
     screen: Screen,
 ) -> anyhow::Result<Outcome> {
-    let file = ModelFile::open(&arguments.model)?;
-    let document = file.read(arguments.reading.map.as_deref())?;
-    print_notes(&document, err)?;
-    let sources = arguments.reading.sources(&document);
-    let findings = check(&document, &sources);
+    let document = arguments.reading.open(&arguments.model, err)?;
+    let sources = arguments.reading.sources(document);
+    let findings = check(document, &sources);
     let number = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
     match arguments.output.format {
@@ -53,7 +51,7 @@ pub(crate) fn run(
                 "model": document.name,
                 "errors": errors,
                 "warnings": warnings,
-                "findings": findings.iter().map(|f| describe(&document, f)).collect::<Vec<_>>(),
+                "findings": findings.iter().map(|f| describe(document, f)).collect::<Vec<_>>(),
             });
             writeln!(out, "{answer:#}")?;
         }
@@ -64,7 +62,7 @@ pub(crate) fn run(
                     Severity::Error => style.red("error"),
                     Severity::Warning => style.bold("warning"),
                 };
-                let place = place(&document, finding);
+                let place = place(document, finding);
                 writeln!(out, "{word}[{}]: {}{place}", finding.rule, clean(&finding.message))?;
             }
             let total = format!("{}, {}", count(errors, "error"), count(warnings, "warning"));

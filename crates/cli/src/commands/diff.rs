@@ -1,15 +1,15 @@
 //! `jax2onnx diff`: what differs between two models.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use inspect::diff::{Diff, LineChange, NodeChange, WeightChange, WeightKind, diff};
 use inspect::show::clean;
-use inspect::{Document, Frame, ModelFile, Source, Sources, Style};
+use inspect::{Document, Frame, Source, Sources, Style};
 use provenance::Tier;
 use serde_json::{Value, json};
 
-use crate::model::print_notes;
+use crate::model::open;
 use crate::output::{Format, OutputArgs};
 use crate::text::count;
 use crate::{Outcome, Screen};
@@ -48,13 +48,9 @@ pub(crate) fn run(
     err: &mut dyn Write,
     screen: Screen,
 ) -> anyhow::Result<Outcome> {
-    let open = |path: &Path| ModelFile::open(path);
-    let (before, after) = (open(&arguments.before)?, open(&arguments.after)?);
-    let before = before.read(arguments.map_a.as_deref())?;
-    let after = after.read(arguments.map_b.as_deref())?;
-    print_notes(&before, err)?;
-    print_notes(&after, err)?;
-    let diff = diff(&before, &after);
+    let before = open(&arguments.before, arguments.map_a.as_deref(), err)?;
+    let after = open(&arguments.after, arguments.map_b.as_deref(), err)?;
+    let diff = diff(before, after);
     let not_compared =
         diff.weights.iter().filter(|weight| weight.kind == WeightKind::NotCompared).count();
     if not_compared > 0 {
@@ -65,10 +61,10 @@ pub(crate) fn run(
         )?;
     }
     match arguments.output.format {
-        Format::Json => writeln!(out, "{:#}", describe(&before, &after, &diff))?,
+        Format::Json => writeln!(out, "{:#}", describe(before, after, &diff))?,
         Format::Text => {
             let sources = |document| Sources::new(arguments.source_root.clone(), document);
-            let (old, new) = (sources(&before), sources(&after));
+            let (old, new) = (sources(before), sources(after));
             Printer { out, style: screen.style(), old: &old, new: &new }.print(&diff)?;
         }
     }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use inspect::show::clean;
 use inspect::summary::{End, Origins, Summary, Weights, summary};
-use inspect::{Document, Frame, ModelFile, Recorded, Style};
+use inspect::{Document, Frame, Recorded, Style};
 use serde_json::{Value, json};
 
-use crate::model::{ModelArgs, print_notes};
+use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::{bytes, count, share};
 use crate::{Outcome, Screen};
@@ -41,16 +41,14 @@ pub(crate) fn run(
     err: &mut dyn Write,
     screen: Screen,
 ) -> anyhow::Result<Outcome> {
-    let file = ModelFile::open(&arguments.model)?;
-    let document = file.read(arguments.reading.map.as_deref())?;
-    print_notes(&document, err)?;
-    let summary = summary(&document);
+    let document = arguments.reading.open(&arguments.model, err)?;
+    let summary = summary(document);
     match arguments.output.format {
         Format::Text => {
             let most = if arguments.all { usize::MAX } else { MOST_LISTED };
-            Printer { out, style: screen.style(), most }.print(&document, &summary)?;
+            Printer { out, style: screen.style(), most }.print(document, &summary)?;
         }
-        Format::Json => writeln!(out, "{:#}", describe(&document, &summary))?,
+        Format::Json => writeln!(out, "{:#}", describe(document, &summary))?,
     }
     Ok(Outcome::Found)
 }

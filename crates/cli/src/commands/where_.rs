@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use inspect::find::{Found, Target, find};
 use inspect::show::{clean, excerpt, traceback};
 use inspect::where_::{self, Where, how, where_};
-use inspect::{Document, ModelFile, Provenance, Sources, Style, json as values};
+use inspect::{Document, Provenance, Sources, Style, json as values};
 use serde_json::{Value, json};
 
-use crate::model::{ModelArgs, print_notes};
+use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::{Outcome, Screen};
 
@@ -46,34 +46,32 @@ pub(crate) fn run(
     err: &mut dyn Write,
     screen: Screen,
 ) -> anyhow::Result<Outcome> {
-    let file = ModelFile::open(&arguments.model)?;
-    let document = file.read(arguments.reading.map.as_deref())?;
-    print_notes(&document, err)?;
-    let sources = arguments.reading.sources(&document);
+    let document = arguments.reading.open(&arguments.model, err)?;
+    let sources = arguments.reading.sources(document);
     let wanted = arguments.name.as_str();
     let json = arguments.output.format == Format::Json;
     let mut found = find(&document.scan, wanted);
     // A name that a runtime made of one in the model says more than one that only looks alike.
     if !matches!(found, Found::One(_))
-        && let Some(answer) = runtime_name(&document, wanted)
+        && let Some(answer) = runtime_name(document, wanted)
     {
         if json {
-            writeln!(out, "{:#}", describe(&document, wanted, Some(&answer), &found, &sources))?;
+            writeln!(out, "{:#}", describe(document, wanted, Some(&answer), &found, &sources))?;
         } else {
-            print(&document, &answer, arguments.all_frames, &sources, screen.style(), out)?;
+            print(document, &answer, arguments.all_frames, &sources, screen.style(), out)?;
         }
         return Ok(Outcome::Found);
     }
     let answer = match &mut found {
-        Found::One(target) => Some(where_(&document, target)),
+        Found::One(target) => Some(where_(document, target)),
         _ => None,
     };
     if json {
-        writeln!(out, "{:#}", describe(&document, wanted, answer.as_ref(), &found, &sources))?;
+        writeln!(out, "{:#}", describe(document, wanted, answer.as_ref(), &found, &sources))?;
     } else if let Some(answer) = &answer {
-        print(&document, answer, arguments.all_frames, &sources, screen.style(), out)?;
+        print(document, answer, arguments.all_frames, &sources, screen.style(), out)?;
     } else {
-        print_candidates(&document, wanted, &found, err)?;
+        print_candidates(document, wanted, &found, err)?;
     }
     Ok(if answer.is_some() { Outcome::Found } else { Outcome::Nothing })
 }

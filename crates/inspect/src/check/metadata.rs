@@ -133,7 +133,7 @@ fn drive(text: &str) -> Option<usize> {
 /// Numbers that are in the table, and a level that all nodes have.
 fn origins(document: &Document<'_>, findings: &mut Findings) {
     let scan = &document.scan;
-    let known = document.resolver().map().provenance.origins.len();
+    let known = document.origin_count();
     let mut without = 0;
     for (number, node) in scan.nodes.iter().enumerate() {
         if document.level == Recorded::Indexed

@@ -1,0 +1,141 @@
+"""How long the command line takes, beside `python -c "import onnx; onnx.load(...)"`.
+
+On a model with 500 MB of weights in the file, on one of 100,000 nodes, and on no model at all.
+Build the
+program first: `cargo build --release -p jax2onnx-cli`. A ratio is the time of Python by that of
+the command.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+PROGRAM = Path(__file__).parent.parent / "target" / "release" / "jax2onnx"
+#: How much faster every command has to be on the large model.
+LIMIT = 20.0
+#: What an answer about 100,000 nodes may take, in seconds.
+LONGEST = 1.0
+
+
+def main() -> int:
+    """Print a table; the exit code says whether the limits are kept."""
+    if not PROGRAM.exists():
+        print("cargo build --release -p jax2onnx-cli builds the program", file=sys.stderr)
+        return 2
+    failures = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        started = timed([str(PROGRAM), "--version"], 20)
+        print(f"start-up                  {started * 1000:8.1f} ms")
+        large = large_model(folder / "large.onnx")
+        size = large.stat().st_size / 1e6
+        load = timed([sys.executable, "-c", f"import onnx; onnx.load({str(large)!r})"], 3)
+        print(f"onnx.load, {size:.0f} MB       {load * 1000:8.1f} ms")
+        for command in (["inspect"], ["where", "node_7"], ["blame"], ["check"]):
+            took = timed([str(PROGRAM), command[0], str(large), *command[1:]], 10)
+            ratio = load / took
+            failures += ratio < LIMIT
+            print(f"  {command[0]:<22}  {took * 1000:8.1f} ms  {ratio:7.0f} x")
+        many = many_nodes(folder / "many.onnx", 100_000)
+        size = many.stat().st_size / 1e6
+        load = timed([sys.executable, "-c", f"import onnx; onnx.load({str(many)!r})"], 3)
+        print(f"onnx.load, 100,000 nodes  {load * 1000:8.1f} ms  ({size:.0f} MB)")
+        commands = (
+            ["inspect"],
+            ["where", "node_77777"],
+            ["where", "nod_777"],
+            ["blame"],
+            ["blame", "model_3.py"],
+            ["check"],
+            ["diff", str(many)],
+        )
+        for command in commands:
+            took = timed([str(PROGRAM), command[0], str(many), *command[1:]], 5)
+            failures += took > LONGEST
+            words = " ".join(word for word in command if not word.startswith("/"))
+            print(f"  {words:<22}  {took * 1000:8.1f} ms  {load / took:7.0f} x")
+    print("the limits are kept" if failures == 0 else f"{failures} limits are not kept")
+    return min(failures, 1)
+
+
+def timed(command: list[str], runs: int) -> float:
+    """The median of several runs, after one to warm up, in seconds."""
+    times = []
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def large_model(path: Path) -> Path:
+    """A chain of products with 500 MB of weights in the file, each with its line."""
+    size, layers = 2048, 30
+    weight = np.zeros((size, size), np.float32)
+    weights = [numpy_helper.from_array(weight, f"w{i}") for i in range(layers)]
+    nodes = [
+        helper.make_node("MatMul", [f"h{i}", f"w{i}"], [f"h{i + 1}"], f"node_{i}")
+        for i in range(layers)
+    ]
+    return save(path, nodes, weights, layers, size)
+
+
+def many_nodes(path: Path, count: int) -> Path:
+    """A chain of additions, each with its line."""
+    weights = [numpy_helper.from_array(np.ones(1, np.float32), "one")]
+    nodes = [
+        helper.make_node("Add", [f"h{i}", "one"], [f"h{i + 1}"], f"node_{i}") for i in range(count)
+    ]
+    return save(path, nodes, weights, count, 1)
+
+
+def save(
+    path: Path, nodes: list[onnx.NodeProto], weights: list[TensorProto], last: int, size: int
+) -> Path:
+    """Write a chain, with the metadata that the level `indexed` writes."""
+    for number, node in enumerate(nodes):
+        entry = node.metadata_props.add()
+        entry.key, entry.value = "pkg.jax2onnx.origin", str(number)
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", size])
+        for name in ("h0", f"h{last}")
+    ]
+    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    entry = model.metadata_props.add()
+    entry.key, entry.value = "pkg.jax2onnx.provenance", table(len(nodes))
+    onnx.save(model, path)
+    os.sync()
+    return path
+
+
+def table(count: int) -> str:
+    """A table with an origin for each node, on 100 lines of each of its files."""
+    files = max(1, min(50, count // 100))
+    locations = [f"[{i % files},{i % 7},{i % 100 + 1},4,12]" for i in range(count)]
+    parts = {
+        "files": ",".join(f'["model_{i}.py","user"]' for i in range(files)),
+        "functions": ",".join(f'"layer_{i}"' for i in range(7)),
+        "locations": ",".join(locations),
+        "frames": ",".join(f"[null,{i}]" for i in range(count)),
+        "scopes": '["net",null]',
+        "emitter_files": '"plugins.rs"',
+        "emitters": '["plugin","add",0,7,null]',
+        "places": ",".join(f"[{i},0]" for i in range(count)),
+        "origins": f"[0,{','.join(str(i) for i in range(count))}]",
+        "fused": "",
+    }
+    lists = ",".join(f'"{name}":[{entries}]' for name, entries in parts.items())
+    return f'{{"version":1,{lists}}}'
+
+
+if __name__ == "__main__":
+    sys.exit(main())
