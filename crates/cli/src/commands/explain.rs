@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use inspect::explain::{explain, json, text};
-use inspect::{ModelFile, log};
+use inspect::log;
 
-use crate::model::{ModelArgs, print_notes};
+use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::{Outcome, Screen};
 
@@ -43,16 +43,14 @@ pub(crate) fn run(
     screen: Screen,
 ) -> anyhow::Result<Outcome> {
     let Args { model, log, message, reading, output } = arguments;
-    let file = ModelFile::open(model)?;
-    let document = file.read(reading.map.as_deref())?;
-    print_notes(&document, err)?;
+    let document = reading.open(model, err)?;
     let said = match (message, log) {
         (Some(message), _) => message.clone().into_bytes(),
         (None, Some(path)) if path.as_os_str() != "-" => read_file(path)?,
         _ => read_input(err)?,
     };
-    let explanation = explain(&document, &said);
-    let sources = reading.sources(&document);
+    let explanation = explain(document, &said);
+    let sources = reading.sources(document);
     if explanation.is_cut {
         writeln!(err, "note: the log is long: only the end of it was read")?;
     }
@@ -61,9 +59,9 @@ pub(crate) fn run(
             writeln!(err, "note: nothing in the text is an error that is known")?;
         }
         Format::Text => {
-            write!(out, "{}", text(&explanation, &document, &sources, screen.style()))?;
+            write!(out, "{}", text(&explanation, document, &sources, screen.style()))?;
         }
-        Format::Json => writeln!(out, "{:#}", json(&explanation, &document, &sources))?,
+        Format::Json => writeln!(out, "{:#}", json(&explanation, document, &sources))?,
     }
     Ok(if explanation.has_lines() { Outcome::Found } else { Outcome::Nothing })
 }

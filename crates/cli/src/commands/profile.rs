@@ -5,10 +5,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use inspect::ModelFile;
 use inspect::profile::{By, Profile, flamegraph, json, speedscope, stacks, summarize, text};
 
-use crate::model::{ModelArgs, print_notes};
+use crate::model::ModelArgs;
 use crate::{Outcome, Screen};
 
 /// Show which lines of Python the time of a profile goes to
@@ -81,13 +80,11 @@ pub(crate) fn run(
     screen: Screen,
 ) -> anyhow::Result<Outcome> {
     let Args { model, profile: path, by, top, warmup, format, reading } = arguments;
-    let file = ModelFile::open(model)?;
-    let document = file.read(reading.map.as_deref())?;
-    print_notes(&document, err)?;
+    let document = reading.open(model, err)?;
     let shown = path.display();
     let opened = File::open(path).with_context(|| format!("cannot read `{shown}`"))?;
     let profile = Profile::read(opened).with_context(|| shown.to_string())?;
-    let summary = summarize(&document, &profile, by.to_by(), *warmup);
+    let summary = summarize(document, &profile, by.to_by(), *warmup);
     if summary.known < 0.5 {
         let known = summary.known * 100.0;
         writeln!(
@@ -98,19 +95,19 @@ pub(crate) fn run(
     let skipped = summary.warmup.len();
     match format {
         Format::Text => {
-            let sources = reading.sources(&document);
+            let sources = reading.sources(document);
             write!(out, "{}", text(&summary, *top, &sources, screen.style()))?;
         }
         Format::Json => {
-            let sources = reading.sources(&document);
+            let sources = reading.sources(document);
             writeln!(out, "{:#}", json(&summary, &document.name, &sources))?;
         }
         Format::Flamegraph => {
             let title = format!("{}: {} runs", document.name, summary.runs.len());
-            write!(out, "{}", flamegraph(&stacks(&document, &profile, skipped), &title))?;
+            write!(out, "{}", flamegraph(&stacks(document, &profile, skipped), &title))?;
         }
         Format::Speedscope => {
-            let stacks = stacks(&document, &profile, skipped);
+            let stacks = stacks(document, &profile, skipped);
             writeln!(out, "{}", speedscope(&stacks, &document.name))?;
         }
     }
