@@ -19,6 +19,9 @@ pub struct Attribution<'d> {
 /// Primitives that take most of the time of what they were fused with.
 const PRODUCTS: &[&str] = &["conv_general_dilated", "dot_general"];
 
+/// How many kernels of one operator are told apart by what needs what.
+const MOST_JOINED: usize = 256;
+
 /// What the runtime makes around a product over more than two axes: nodes whose names say nothing.
 const BEFORE_PRODUCT: &str = "gemm_input_reshape";
 const AFTER_PRODUCT: &str = "gemm_output_reshape";
@@ -123,6 +126,9 @@ fn by_elimination(
             continue;
         };
         missing.retain(|&node| !names.contains(document.scan.nodes[node].name));
+        if missing.len() > MOST_JOINED {
+            continue;
+        }
         let is_chain = missing.windows(2).all(|pair| needs(document, pair[1], pair[0]));
         if missing.len() == kernels.len() && is_chain {
             found.extend(kernels.into_iter().zip(missing));

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use rustc_hash::FxHashMap;
+
 use super::stacks::Level;
 
 const WIDTH: f64 = 1200.0;
@@ -20,6 +22,7 @@ struct Branch<'s> {
     level: Option<&'s Level>,
     time: u64,
     branches: Vec<Branch<'s>>,
+    numbers: FxHashMap<&'s Level, usize>,
 }
 
 /// An SVG that needs nothing else; what is under the mouse is named with its place and time.
@@ -50,11 +53,11 @@ fn add<'s>(branch: &mut Branch<'s>, path: &'s [Level], time: u64) {
     let Some((first, rest)) = path.split_first() else {
         return;
     };
-    let known = branch.branches.iter().position(|it| it.level == Some(first));
-    let number = known.unwrap_or_else(|| {
+    let next = branch.branches.len();
+    let number = *branch.numbers.entry(first).or_insert(next);
+    if number == next {
         branch.branches.push(Branch { level: Some(first), ..Branch::default() });
-        branch.branches.len() - 1
-    });
+    }
     add(&mut branch.branches[number], rest, time);
 }
 

@@ -8,11 +8,12 @@ use rustc_hash::FxHashSet;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The most that is read of a file, and the most events of it.
-const MOST_BYTES: u64 = 4 << 30;
-const MOST_EVENTS: usize = 8 << 20;
-/// The longest name of a node.
+/// The most that is read of a file, and the most events of it; the runtime itself stops at a million.
+const MOST_BYTES: u64 = 1 << 30;
+const MOST_EVENTS: usize = 2 << 20;
+/// The longest name of a node, and all names together.
 const MOST_NAME: usize = 4096;
+const MOST_NAMES: usize = 1 << 28;
 
 /// Why a profile cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +28,9 @@ pub enum ProfileError {
     Cut { events: usize },
     #[error("the profile is corrupt after {events} events: {why}")]
     Corrupt { events: usize, why: String },
-    #[error("the profile has more than {MOST_EVENTS} events: profile fewer runs")]
+    #[error(
+        "the profile has more than {MOST_EVENTS} events, or very long names: profile fewer runs"
+    )]
     TooLong,
     #[error("the profile has no time of any node: was profiling enabled while the model was run?")]
     Empty,
@@ -93,6 +96,7 @@ struct Events {
     count: usize,
     is_too_long: bool,
     names: FxHashSet<Arc<str>>,
+    name_bytes: usize,
 }
 
 impl Events {
@@ -101,6 +105,7 @@ impl Events {
             return known.clone();
         }
         let name: Arc<str> = name.into();
+        self.name_bytes += name.len();
         self.names.insert(name.clone());
         name
     }
@@ -144,7 +149,7 @@ impl<'de> Visitor<'de> for &mut Events {
         while let Some(event) = seq.next_element_seed(EventSeed)? {
             self.count += 1;
             self.add(&event);
-            if self.count > MOST_EVENTS {
+            if self.count > MOST_EVENTS || self.name_bytes > MOST_NAMES {
                 self.is_too_long = true;
                 return Err(serde::de::Error::custom("too many events"));
             }
