@@ -86,10 +86,9 @@ impl Explanation<'_> {
 /// Explains every message of a log.
 pub fn explain<'d>(document: &'d Document<'_>, log: &[u8]) -> Explanation<'d> {
     let log = log::parse(log);
-    let index = resolve::Index::new(document);
     let mut findings: Vec<Finding<'d>> = Vec::new();
     for message in log.messages {
-        let finding = finding(document, &index, message);
+        let finding = finding(document, message);
         match findings.iter_mut().find(|known| is_same(known, &finding)) {
             Some(known) if finding.certainty < known.certainty => *known = finding,
             Some(_) => {}
@@ -106,12 +105,8 @@ fn is_same(a: &Finding<'_>, b: &Finding<'_>) -> bool {
     is_one || (is_silent(a) && is_silent(b) && a.message.class == b.message.class)
 }
 
-fn finding<'d>(
-    document: &'d Document<'_>,
-    index: &resolve::Index<'d>,
-    message: Message,
-) -> Finding<'d> {
-    let found = resolve::resolve(document, index, &message);
+fn finding<'d>(document: &'d Document<'_>, message: Message) -> Finding<'d> {
+    let found = resolve::resolve(document, &message);
     let lines = lines::lines(document, &found, &message);
     // Who finds a buffer of the wrong size is not who made it so.
     let is_certain = found.is_certain && message.class != Some(Class::Buffer);

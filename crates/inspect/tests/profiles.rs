@@ -1,4 +1,5 @@
 //! `profile` on recorded runs of ONNX Runtime; `tools/profiles.py` records them.
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -22,51 +22,30 @@ pub(super) struct Found {
     pub(super) within: Vec<usize>,
 }
 
-/// The nodes of a model by their names and by what they make and read.
-#[derive(Debug, Default)]
-pub(super) struct Index<'d> {
-    names: FxHashMap<&'d str, Vec<usize>>,
-    makers: FxHashMap<&'d str, Vec<usize>>,
-    readers: FxHashMap<&'d str, Vec<usize>>,
-    /// Names without their white space: what a wrapped line leaves of them.
-    squeezed: FxHashMap<String, Vec<usize>>,
+/// The nodes of a name; where there are none, those of it without white space: what a wrapped line leaves.
+fn nodes_named(document: &Document<'_>, name: &str) -> Vec<usize> {
+    let exact = nodes_where(document, |node| node.name == name);
+    if !exact.is_empty() {
+        return exact;
+    }
+    let squeezed = squeeze(name);
+    nodes_where(document, |node| {
+        node.name.contains(char::is_whitespace) && squeeze(node.name) == squeezed
+    })
 }
 
-impl<'d> Index<'d> {
-    pub(super) fn new(document: &'d Document<'_>) -> Index<'d> {
-        let mut index = Index::default();
-        for (number, node) in document.scan.nodes.iter().enumerate() {
-            if !node.name.is_empty() {
-                index.names.entry(node.name).or_default().push(number);
-                if node.name.contains(char::is_whitespace) {
-                    index.squeezed.entry(squeeze(node.name)).or_default().push(number);
-                }
-            }
-            for &name in node.outputs.iter().filter(|name| !name.is_empty()) {
-                index.makers.entry(name).or_default().push(number);
-            }
-            for &name in node.inputs.iter().filter(|name| !name.is_empty()) {
-                let readers = index.readers.entry(name).or_default();
-                if readers.last() != Some(&number) {
-                    readers.push(number);
-                }
-            }
-        }
-        index
-    }
+fn makers(document: &Document<'_>, name: &str) -> Vec<usize> {
+    nodes_where(document, |node| node.outputs.contains(&name))
+}
 
-    fn node(&self, name: &str) -> &[usize] {
-        let squeezed = || self.squeezed.get(&squeeze(name));
-        self.names.get(name).or_else(squeezed).map_or(&[], Vec::as_slice)
-    }
+fn readers(document: &Document<'_>, name: &str) -> Vec<usize> {
+    nodes_where(document, |node| node.inputs.contains(&name))
+}
 
-    fn makers(&self, name: &str) -> &[usize] {
-        self.makers.get(name).map_or(&[], Vec::as_slice)
-    }
-
-    fn readers(&self, name: &str) -> &[usize] {
-        self.readers.get(name).map_or(&[], Vec::as_slice)
-    }
+/// A message or two are asked for as a rule: looking through all nodes costs less than an index of them.
+fn nodes_where(document: &Document<'_>, is_it: impl Fn(&Node<'_>) -> bool) -> Vec<usize> {
+    let nodes = document.scan.nodes.iter().enumerate();
+    nodes.filter(|(_, node)| is_it(node)).map(|(number, _)| number).collect()
 }
 
 fn squeeze(name: &str) -> String {
@@ -74,10 +53,10 @@ fn squeeze(name: &str) -> String {
 }
 
 /// What the innermost thing that a message names is; the next one around it where it is not known.
-pub(super) fn resolve(document: &Document<'_>, index: &Index<'_>, message: &Message) -> Found {
+pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Found {
     let mut unknown = Found::default();
     for (depth, clue) in message.clues.iter().enumerate().rev() {
-        let mut found = of_clue(document, index, clue);
+        let mut found = of_clue(document, clue);
         let is_innermost = depth + 1 == message.clues.len();
         if found.nodes.is_empty() && found.origins.is_empty() {
             if is_innermost {
@@ -86,16 +65,16 @@ pub(super) fn resolve(document: &Document<'_>, index: &Index<'_>, message: &Mess
             continue;
         }
         if is_innermost {
-            found.within = around(index, &message.clues[..depth]);
+            found.within = around(document, &message.clues[..depth]);
             return found;
         }
         let mut found = inside(document, &found, &unknown.how);
-        found.within = around(index, &message.clues[..=depth]);
+        found.within = around(document, &message.clues[..=depth]);
         return found;
     }
     if message.clues.is_empty() {
         if message.words.contains("not acyclic") {
-            return circle(document, index);
+            return circle(document);
         }
         "the message names no node and no value".clone_into(&mut unknown.how);
     }
@@ -143,12 +122,16 @@ fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
 }
 
 /// The nodes that read, over others, what they make themselves.
-fn circle(document: &Document<'_>, index: &Index<'_>) -> Found {
+fn circle(document: &Document<'_>) -> Found {
     let count = document.scan.nodes.len();
     let mut producers: Vec<Vec<usize>> = Vec::with_capacity(count);
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); count];
+    let mut makers: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
     for (number, node) in document.scan.nodes.iter().enumerate() {
-        let made = node.inputs.iter().flat_map(|name| index.makers(name)).copied();
+        node.outputs.iter().for_each(|&name| makers.entry(name).or_default().push(number));
+    }
+    for (number, node) in document.scan.nodes.iter().enumerate() {
+        let made = node.inputs.iter().filter_map(|name| makers.get(name)).flatten().copied();
         let made: Vec<usize> = made.collect();
         for &producer in &made {
             readers[producer].push(number);
@@ -180,27 +163,27 @@ fn circle(document: &Document<'_>, index: &Index<'_>) -> Found {
 }
 
 /// The nodes around the one that a message is about.
-fn around(index: &Index<'_>, clues: &[Clue]) -> Vec<usize> {
+fn around(document: &Document<'_>, clues: &[Clue]) -> Vec<usize> {
     let node = |clue: &Clue| match clue {
-        Clue::Node { name, .. } => index.node(name).first().copied(),
+        Clue::Node { name, .. } => nodes_named(document, name).first().copied(),
         _ => None,
     };
     clues.iter().filter_map(node).collect()
 }
 
-fn of_clue(document: &Document<'_>, index: &Index<'_>, clue: &Clue) -> Found {
+fn of_clue(document: &Document<'_>, clue: &Clue) -> Found {
     match clue {
-        Clue::Node { name, op } => of_node(document, index, name, op.as_deref()),
-        Clue::Value { name, role } => of_value(document, index, name, *role),
+        Clue::Node { name, op } => of_node(document, name, op.as_deref()),
+        Clue::Value { name, role } => of_value(document, name, *role),
         Clue::Op { op, domain } => of_op(document, op, domain.as_deref(), false),
         Clue::Unnamed { op } => of_op(document, op, None, true),
     }
 }
 
-fn of_node(document: &Document<'_>, index: &Index<'_>, name: &str, op: Option<&str>) -> Found {
-    let nodes = index.node(name);
+fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Found {
+    let nodes = nodes_named(document, name);
     if !nodes.is_empty() {
-        return named(document, nodes, name, op);
+        return named(document, &nodes, name, op);
     }
     let (sure, origins) = document.answer_of_name(name);
     if !origins.is_empty() {
@@ -212,10 +195,10 @@ fn of_node(document: &Document<'_>, index: &Index<'_>, name: &str, op: Option<&s
         let nodes = longest_within(document, name, &origins);
         return Found { nodes, origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
     }
-    let made = index.makers(name);
+    let made = makers(document, name);
     if !made.is_empty() {
         let how = format!("`{name}` is a value of the model");
-        return Found { nodes: made.to_vec(), how, ..Found::default() };
+        return Found { nodes: made, how, ..Found::default() };
     }
     match op {
         Some(op) if is_bare(name, op) => of_joined(document, op),
@@ -266,10 +249,10 @@ fn is_of_function(document: &Document<'_>, node: usize) -> bool {
     false
 }
 
-fn of_value(document: &Document<'_>, index: &Index<'_>, name: &str, role: Role) -> Found {
+fn of_value(document: &Document<'_>, name: &str, role: Role) -> Found {
     let (mut nodes, what) = match role {
-        Role::Made => (index.makers(name).to_vec(), "makes"),
-        Role::Read | Role::Weight | Role::Input => (index.readers(name).to_vec(), "reads"),
+        Role::Made => (makers(document, name), "makes"),
+        Role::Read | Role::Weight | Role::Input => (readers(document, name), "reads"),
     };
     if matches!(role, Role::Weight | Role::Input) {
         // A function may call something of its own so.
