@@ -1,13 +1,11 @@
 """How long the command line takes, beside `python -c "import onnx; onnx.load(...)"`.
 
 On a model with 500 MB of weights in the file, on one of 100,000 nodes, and on no model at all.
-Build the
-program first: `cargo build --release -p jax2onnx-cli`. A ratio is the time of Python by that of
-the command.
+`cargo build --release -p jax2onnx-cli` builds the program. A ratio is the time of Python by that
+of the command.
 """
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -67,13 +65,13 @@ def main() -> int:
 
 
 def timed(command: list[str], runs: int) -> float:
-    """The median of several runs, after one to warm up, in seconds."""
+    """The shortest of several runs, in seconds: the others are of what else the machine does."""
     times = []
-    for _ in range(runs + 1):
+    for _ in range(runs):
         start = time.perf_counter()
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+    return min(times)
 
 
 def large_model(path: Path) -> Path:

@@ -44,9 +44,9 @@ pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Found<'a> {
     ];
     for is_it in ways.iter().filter(|_| !wanted.is_empty()) {
         let found = matching(scan, is_it);
-        match found.len() {
-            0 => {}
-            1 => return Found::One(found.into_iter().next().map_or(Target::Node(0), |(_, t)| t)),
+        match found.as_slice() {
+            [] => {}
+            [(_, target)] => return Found::One(target.clone()),
             _ => return Found::Many(found),
         }
     }

@@ -148,7 +148,7 @@ fn origins<'d>(document: &'d Document<'_>) -> Origins<'d> {
     let (mut with_line, mut with_user_line, mut fused) = (0, 0, 0);
     for node in 0..document.scan.nodes.len() {
         let callsites = document.callsites(node);
-        fused += usize::from(callsites.len() > 1);
+        fused += usize::from(has_several_lines(document, &callsites));
         if let Some(&first) = callsites.first() {
             with_line += 1;
             with_user_line += usize::from(document.frame(first).tier == Tier::User);
@@ -186,6 +186,15 @@ fn origins<'d>(document: &'d Document<'_>) -> Origins<'d> {
         functions,
         scopes: by_name.into_iter().collect(),
     }
+}
+
+/// Several expressions of one line are one line.
+fn has_several_lines(document: &Document<'_>, callsites: &[LocationId]) -> bool {
+    let line = |&id: &LocationId| {
+        let frame = document.frame(id);
+        (frame.file, frame.line)
+    };
+    callsites.windows(2).any(|pair| line(&pair[0]) != line(&pair[1]))
 }
 
 /// Each once with how often it is there, the most frequent first, equal ones by name.

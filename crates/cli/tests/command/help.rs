@@ -1,4 +1,5 @@
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{fixtures, run};
 
@@ -43,6 +44,47 @@ fn there_is_a_manual_page_for_every_command() {
         "{page}"
     );
     std::fs::remove_dir_all(&folder).expect("the pages are removed");
+}
+
+/// What `where` and `blame` print beside a source, the exit codes apart.
+fn asked_beside(source: &str, model: &str) -> String {
+    static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+    let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("jax2onnx-stale-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("mlp.py"), source).expect("a source");
+    let model = fixtures().join(model);
+    let asked = ["where", "blame"].map(|command| {
+        let what = if command == "where" { "tanh" } else { "mlp.py" };
+        let output = run(&format!("{command} {} {what}", model.display()), &folder);
+        [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .concat()
+    });
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
+    asked.concat()
+}
+
+#[test]
+fn a_source_that_changed_is_not_shown() {
+    let source = std::fs::read_to_string(fixtures().join("mlp.py")).expect("the source");
+    for model in ["indexed.onnx", "mapped.onnx"] {
+        assert!(asked_beside(&source, model).contains("return jnp.tanh(carry) * SCALE"), "{model}");
+        let moved = format!("\n{source}");
+        let other = source.replace("jnp.tanh(carry)", "jnp.sinh(2 * carry)");
+        let renamed = source.replace("def body", "def inner");
+        for changed in [moved, other, renamed] {
+            let printed = asked_beside(&changed, model);
+            assert!(printed.contains("changed since the export"), "{model}: {printed}");
+            assert!(!printed.contains("return jnp"), "{model}: {printed}");
+        }
+    }
+    // Only the hash of the map tells this one.
+    let comment = source.replace("import jax\n", "import jax  # JAX\n");
+    assert!(asked_beside(&comment, "mapped.onnx").contains("changed since the export"));
+    let printed = asked_beside(&comment, "indexed.onnx");
+    assert!(printed.contains("written after the model, may have changed"), "{printed}");
 }
 
 #[test]
