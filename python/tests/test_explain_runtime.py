@@ -287,6 +287,27 @@ def test_a_model_is_run_and_shown(gpt: Path, tmp_path: Path) -> None:
     assert any(row.key == "Gpt/blocks.1/attention" for row in scopes.rows)
 
 
+def test_what_the_runtime_made_of_a_model_is_explained_with_the_model(
+    gpt: Path, tmp_path: Path
+) -> None:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    onnxruntime.InferenceSession(str(gpt), options, providers=PLAIN)
+    later = onnx.load(options.optimized_model_filepath)
+    watch = jax2onnx.explain(options.optimized_model_filepath, source_map=gpt)
+    before = {node.name for node in onnx.load(gpt).graph.node}
+    sures = set()
+    for node in later.graph.node:
+        message = f"running {node.op_type} node. Name:'{node.name}' Status Message: dimension"
+        (finding,) = watch.message(message).findings
+        sures.add(finding.sure)
+        assert finding.sure != "unknown"
+        # What is new is never certain.
+        assert node.name in before or finding.sure != "certain"
+    assert sures == {"certain", "likely", "one-of"}
+
+
 def test_what_cannot_be_profiled_is_refused(model: Path) -> None:
     with pytest.raises(jax2onnx.ConfigError, match="measure one run or more"):
         jax2onnx.profile(model, FEEDS, runs=0)

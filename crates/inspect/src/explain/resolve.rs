@@ -224,7 +224,15 @@ fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>)
         1 => format!("`{name}` is a node of the model"),
         count => format!("{count} nodes of the model have the name `{name}`"),
     };
-    Found { is_certain: same.len() == 1, nodes: same, how, ..Found::default() }
+    // The model may be what a tool made of the one that the lines are known of.
+    let sure = document.answer(same[0]).0;
+    let how = match sure {
+        Sure::Fused => format!("{how}, which a tool made of several"),
+        Sure::Neighbour => format!("{how}, which a tool put next to these lines"),
+        _ => how,
+    };
+    let is_certain = same.len() == 1 && matches!(sure, Sure::Exact | Sure::Name);
+    Found { is_certain, nodes: same, how, ..Found::default() }
 }
 
 /// The node with the longest name that stands in a longer one, of these origins.
