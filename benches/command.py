@@ -5,6 +5,7 @@ On a model with 500 MB of weights in the file, on one of 100,000 nodes, and on n
 of the command.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -17,6 +18,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 PROGRAM = Path(__file__).parent.parent / "target" / "release" / "jax2onnx"
+ORIGIN, TABLE = "pkg.jax2onnx.origin", "pkg.jax2onnx.provenance"
+#: How many lines the source of the models has.
+LINES = 1000
 #: How much faster every command has to be on the large model.
 LIMIT = 20.0
 #: What an answer about 100,000 nodes may take, in seconds.
@@ -51,7 +55,7 @@ def main() -> int:
             ["where", "node_77777"],
             ["where", "nod_777"],
             ["blame"],
-            ["blame", "model_3.py"],
+            ["blame", "model.py"],
             ["check"],
             ["diff", str(many)],
         )
@@ -98,10 +102,11 @@ def many_nodes(path: Path, count: int) -> Path:
 def save(
     path: Path, nodes: list[onnx.NodeProto], weights: list[TensorProto], last: int, size: int
 ) -> Path:
-    """Write a chain, with the metadata that the level `indexed` writes."""
+    """Write a chain, with a real table of origins."""
+    table, origins = provenance(path.parent)
     for number, node in enumerate(nodes):
         entry = node.metadata_props.add()
-        entry.key, entry.value = "pkg.jax2onnx.origin", str(number)
+        entry.key, entry.value = ORIGIN, origins[number % len(origins)]
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", size])
         for name in ("h0", f"h{last}")
@@ -109,30 +114,29 @@ def save(
     graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     entry = model.metadata_props.add()
-    entry.key, entry.value = "pkg.jax2onnx.provenance", table(len(nodes))
+    entry.key, entry.value = TABLE, table
     onnx.save(model, path)
     os.sync()
     return path
 
 
-def table(count: int) -> str:
-    """A table with an origin for each node, on 100 lines of each of its files."""
-    files = max(1, min(50, count // 100))
-    locations = [f"[{i % files},{i % 7},{i % 100 + 1},4,12]" for i in range(count)]
-    parts = {
-        "files": ",".join(f'["model_{i}.py","user"]' for i in range(files)),
-        "functions": ",".join(f'"layer_{i}"' for i in range(7)),
-        "locations": ",".join(locations),
-        "frames": ",".join(f"[null,{i}]" for i in range(count)),
-        "scopes": '["net",null]',
-        "emitter_files": '"plugins.rs"',
-        "emitters": '["plugin","add",0,7,null]',
-        "places": ",".join(f"[{i},0]" for i in range(count)),
-        "origins": f"[0,{','.join(str(i) for i in range(count))}]",
-        "fused": "",
-    }
-    lists = ",".join(f'"{name}":[{entries}]' for name, entries in parts.items())
-    return f'{{"version":1,{lists}}}'
+@functools.cache
+def provenance(folder: Path) -> tuple[str, list[str]]:
+    """The table of an export of many lines, and the numbers in it that its nodes have."""
+    lines = "".join(f"    x = jnp.sin(x) * {line}.5\n" for line in range(LINES))
+    source = f"import jax.numpy as jnp\n\n\ndef fn(x):\n{lines}    return x\n"
+    (folder / "model.py").write_text(source)
+    program = f"""
+import sys; sys.path[:0] = {[str(folder), *sys.path]!r}
+import jax2onnx, model
+jax2onnx.to_onnx(model.fn, [(3,)], provenance="indexed", return_mode="file",
+                 output_path={str(folder / "lines.onnx")!r})
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True)
+    model = onnx.load(folder / "lines.onnx")
+    table = next(entry.value for entry in model.metadata_props if entry.key == TABLE)
+    nodes = model.graph.node
+    return table, [entry.value for n in nodes for entry in n.metadata_props if entry.key == ORIGIN]
 
 
 if __name__ == "__main__":

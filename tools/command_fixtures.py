@@ -1,7 +1,7 @@
 """Write the models that the tests of the command line ask: `python tools/command_fixtures.py`.
 
 The same function at every level, with a source map, after ONNX Runtime optimised it, and in a
-second version.
+second version. What the fuzz targets start from is written with them.
 """
 
 import shutil
@@ -10,7 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-FIXTURES = Path(__file__).parent.parent / "crates" / "cli" / "tests" / "fixtures"
+import onnx
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "crates" / "cli" / "tests" / "fixtures"
+CORPUS = ROOT / "fuzz" / "corpus"
 
 EXPORT = """
 import jax2onnx, mlp
@@ -48,6 +52,15 @@ def main() -> None:
         run(folder, EXPORT)
         shutil.copy(folder / "indexed.onnx", FIXTURES / "second.onnx")
         shutil.copy(folder / "mapped.onnx.map", FIXTURES / "second.map")
+    for name in ("indexed.onnx", "minimal.onnx"):
+        shutil.copy(FIXTURES / name, CORPUS / "model")
+    shutil.copy(FIXTURES / "mapped.onnx.map", CORPUS / "map" / "mapped.map")
+    table = next(
+        entry.value
+        for entry in onnx.load(FIXTURES / "indexed.onnx").metadata_props
+        if entry.key == "pkg.jax2onnx.provenance"
+    )
+    (CORPUS / "table" / "mlp.json").write_text(table)
 
 
 def run(folder: Path, program: str) -> None:

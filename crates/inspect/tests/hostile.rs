@@ -6,8 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use inspect::{ModelFile, fuzz};
+use inspect::{ModelFile, Recorded, fuzz};
 use onnx::scan::{ScanError, scan};
+use provenance::codec::encode;
+use provenance::{Location, Origin, OriginId, PathPolicy, Paths, ScopeKind, Site, Table, Tier};
 
 /// The files that the fuzz target of a name starts from.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
@@ -163,30 +165,41 @@ fn a_node_that_reads_very_much_is_no_trouble() {
 
 #[test]
 fn a_table_of_one_deep_call_path_is_no_trouble() {
-    let frames: Vec<String> =
-        std::iter::once("null".to_owned()).chain((0..20_000).map(|_| "0".to_owned())).collect();
-    let places: Vec<String> = (0..20_000).map(|i| format!("[{i},null]")).collect();
-    let run: Vec<String> = (0..20_000).map(|i| i.to_string()).collect();
-    let scopes: Vec<String> = (0..20_000)
-        .map(|i: i32| if i == 0 { "[\"s\",null]".into() } else { format!("[\"s\",{}]", i - 1) })
-        .collect();
-    let table = format!(
-        r#"{{"version":1,"files":[["a.py","internal"]],"functions":["f"],"locations":[[0,0,1]],"frames":[[{}]],"scopes":[{}],"emitter_files":[],"emitters":[],"places":[{}],"origins":[[19999,{}]],"fused":[[19999,{}]]}}"#,
-        frames.join(","),
-        scopes.join(","),
-        places.join(","),
-        run.join(","),
-        run[..19_999].join(","),
-    );
+    const DEPTH: u32 = 2000;
+    let mut table = Table::default();
+    let file = table.file("a.py", Tier::Internal);
+    let function = table.function("f");
+    let location = table.location(Location { file, function, line: 1, span: None });
+    let (mut stack, mut scope) = (None, None);
+    let mut origins = Vec::new();
+    let mut all: Option<OriginId> = None;
+    for depth in 0..DEPTH {
+        stack = Some(table.push(stack, location));
+        scope = Some(table.scope(scope, ScopeKind::Name, "s"));
+        let site = table.site(Site { stack, scope, emitter: None });
+        let origin = table.origin(Origin::of(site));
+        origins.push(origin);
+        if depth % 100 == 0 {
+            all = Some(all.map_or(origin, |all| table.absorb(all, origin)));
+        }
+    }
+    origins.extend(all);
+    let nowhere = |_: &Path| false;
+    let encoded = encode(&table, &origins, &mut Paths::new(PathPolicy::Absolute, &nowhere));
     let entry =
         |key: &str, value: &str| [field(1, key.as_bytes()), field(2, value.as_bytes())].concat();
-    let nodes: Vec<u8> = (0..20_000)
-        .flat_map(|i: u32| {
-            let origin = entry("pkg.jax2onnx.origin", &i.to_string());
-            field(1, &[field(4, b"A"), field(9, &origin)].concat())
+    let nodes: Vec<u8> = origins
+        .iter()
+        .flat_map(|origin| {
+            let number = entry("pkg.jax2onnx.origin", &encoded.numbers[origin].to_string());
+            field(1, &[field(4, b"A"), field(9, &number)].concat())
         })
         .collect();
-    is_quick([field(7, &nodes), field(14, &entry("pkg.jax2onnx.provenance", &table))].concat());
+    let bytes =
+        [field(7, &nodes), field(14, &entry("pkg.jax2onnx.provenance", &encoded.text))].concat();
+    let file = ModelFile::from_bytes(bytes.clone());
+    assert_eq!(file.read(None).unwrap().level, Recorded::Indexed);
+    is_quick(bytes);
 }
 
 #[test]
