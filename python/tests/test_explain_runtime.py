@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import traceback
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ from flax import nnx
 
 import jax2onnx
 
+from . import accuracy
+from .accuracy import bodies, jax_forms, libraries, plain
+from .test_resolve import OPTIMIZATIONS, optimized
+
+#: The modules that have the samples.
+MODULES = (plain, jax_forms, libraries, bodies)
 PLAIN = ["CPUExecutionProvider"]
 
 
@@ -306,6 +313,36 @@ def test_what_the_runtime_made_of_a_model_is_explained_with_the_model(
         # What is new is never certain.
         assert node.name in before or finding.sure != "certain"
     assert sures == {"certain", "likely", "one-of"}
+
+
+def test_no_node_of_an_optimised_model_is_explained_wrongly(tmp_path: Path) -> None:
+    """Messages about every node that the runtime has in the end, with the model as it was exported."""
+    sures: Counter[str] = Counter()
+    for build in accuracy.SAMPLES:
+        fn, inputs = build()
+        path = tmp_path / "model.onnx"
+        jax2onnx.to_onnx(
+            fn,
+            inputs,
+            provenance="off",
+            source_map=True,
+            return_mode="file",
+            output_path=path,
+        )
+        later = optimized(onnx.load(path), OPTIMIZATIONS["all"], tmp_path)
+        watch = jax2onnx.explain(path)
+        for answer in jax2onnx.SourceMap.load(f"{path}.map").resolve_model(later):
+            message = f"running {answer.op} node. Name:'{answer.node}' Status Message: dimension"
+            (finding,) = watch.message(message).findings
+            sures[finding.sure] += 1
+            lines = [(line.file, line.line) for line in finding.lines]
+            true = {(frame.file, frame.line) for frame in answer.callsites}
+            if finding.sure in ("certain", "likely"):
+                assert lines[0] in true, (build.__name__, finding)
+            elif finding.sure == "one-of":
+                assert true & set(lines), (build.__name__, finding)
+    assert sures.total() > 700
+    assert sures["unknown"] / sures.total() < 0.05, sures
 
 
 def test_what_cannot_be_profiled_is_refused(model: Path) -> None:
