@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help demo test check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures clean tools
+.PHONY: help demo test check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures fuzz clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -13,6 +13,7 @@ help:
 	@echo "make bench              what an export costs, as ratios"
 	@echo "make bench-runtime      how fast exported models run, beside others"
 	@echo "make fixtures           write the reference models again"
+	@echo "make fuzz               put random files through the readers, SECONDS each"
 	@echo "make test-jax-versions  the end-to-end tests on the oldest and the newest JAX"
 	@echo "make clean              remove what was built"
 
@@ -50,10 +51,22 @@ bench: build
 	$(PY) benches/scaling.py
 	$(PY) benches/large.py
 	$(PY) benches/provenance.py
+	cargo build --quiet --release -p jax2onnx-cli
+	$(PY) benches/command.py
 
 fixtures: build
 	$(PY) tools/fixtures.py
+	$(PY) tools/failures.py
 	$(PY) tools/primitives.py
+	$(PY) tools/command_fixtures.py
+
+# Needs a nightly compiler and cargo-fuzz. `cargo test` runs the same functions briefly.
+SECONDS ?= 600
+fuzz:
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
+	for target in $$(cargo +nightly fuzz list); do \
+		cargo +nightly fuzz run $$target fuzz/corpus/$$target -- -max_total_time=$(SECONDS) || exit 1; \
+	done
 
 build: $(VENV)/installed
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release >$(VENV)/build.log 2>&1 \

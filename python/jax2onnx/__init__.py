@@ -1,5 +1,7 @@
 """Turn a JAX function into an ONNX model in which every node knows its line of Python."""
 
+from typing import TYPE_CHECKING, Any
+
 from ._allclose import allclose
 from ._api import to_onnx
 from ._config import provenance
@@ -14,17 +16,26 @@ from ._errors import (
     UnsupportedError,
     WriteError,
 )
+from ._explain import Explanation, Finding, Line, explain
 from ._function import onnx_function
 from ._plugin import plugin
+from ._profile import Profile, profile
 from ._source_map import Resolution, SourceMap
+
+if TYPE_CHECKING:
+    from ._session import InferenceSession as InferenceSession
 
 __all__ = [
     "ConfigError",
+    "Explanation",
+    "Finding",
     "InputSpecError",
     "InternalError",
     "Jax2OnnxError",
+    "Line",
     "PluginError",
     "PluginInfo",
+    "Profile",
     "Resolution",
     "SourceMap",
     "SourceMapError",
@@ -32,9 +43,24 @@ __all__ = [
     "WriteError",
     "__version__",
     "allclose",
+    "explain",
     "onnx_function",
     "plugin",
     "plugins",
+    "profile",
     "provenance",
     "to_onnx",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`InferenceSession`, which needs ONNX Runtime, is there when it is asked for."""
+    if name != "InferenceSession":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from ._session import InferenceSession
+    except ImportError as error:
+        raise ConfigError(
+            "`InferenceSession` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
+        ) from error
+    return InferenceSession

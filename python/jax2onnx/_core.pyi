@@ -10,10 +10,12 @@ __all__ = [
     "PluginInfo",
     "Resolver",
     "__version__",
+    "explain_log",
     "export",
     "jaxpr_text",
     "main",
     "plugins",
+    "profile_summary",
     "recorded_calls",
 ]
 
@@ -47,6 +49,23 @@ def export(
     source_map: str | None = None,
     embed_sources: bool = False,
 ) -> bytes | None: ...
+def explain_log(
+    model: str | bytes,
+    log: str,
+    *,
+    source_map: str | None = None,
+    source_roots: Sequence[str] = ...,
+) -> tuple[str, str, bool]: ...
+def profile_summary(
+    model: str | bytes,
+    profile: str,
+    *,
+    by: str,
+    top: int,
+    warmup: int | None = None,
+    source_map: str | None = None,
+    source_roots: Sequence[str] = ...,
+) -> tuple[str, str, str, str]: ...
 def jaxpr_text(
     closed_jaxpr: object,
     *,

@@ -274,4 +274,30 @@ def test_the_program_lists_its_commands(capfd: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(sys, "argv", ["jax2onnx", "--help"])
     assert __main__.main() == 0
     out = capfd.readouterr().out
-    assert "export   Export a JAX function to an ONNX model" in out
+    commands = {words[0]: words[1] for words in map(str.split, out.splitlines()) if len(words) > 1}
+    assert commands["export"] == "Export"
+    assert commands.keys() >= {"blame", "check", "diff", "inspect", "plugins", "strip", "where"}
+
+
+def test_the_command_of_the_wheel_asks_a_model_without_jax(tmp_path: Path) -> None:
+    source = tmp_path / "net.py"
+    source.write_text("import jax.numpy as jnp\n\n\ndef net(x):\n    return jnp.sin(x)\n")
+    program = [sys.executable, "-m", "jax2onnx"]
+    export = [*program, "export", "net:net", "-i", "x=f32[3]", "-o", "net.onnx", "--quiet"]
+    subprocess.run([*export, "--provenance", "indexed"], cwd=tmp_path, check=True)
+    ask = (
+        "import sys; from jax2onnx import __main__; "
+        "sys.argv = ['jax2onnx', 'where', 'net.onnx', 'sin']; code = __main__.main(); "
+        "assert not {'jax', 'numpy', 'onnx'} & sys.modules.keys(); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[:5] == [
+        "Sin `sin`",
+        "  --> net.py:5:12, in net",
+        "   |",
+        " 5 |     return jnp.sin(x)",
+        "   |            ^^^^^^^^^^",
+    ]

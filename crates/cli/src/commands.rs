@@ -1,6 +1,14 @@
 //! One file a command.
 
 pub(crate) mod attach;
+pub(crate) mod blame;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod diff;
+pub(crate) mod explain;
 pub(crate) mod export;
+pub(crate) mod inspect;
 pub(crate) mod plugins;
+pub(crate) mod profile;
 pub(crate) mod strip;
+pub(crate) mod where_;

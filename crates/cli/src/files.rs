@@ -18,7 +18,7 @@ pub(crate) struct ModelFile {
 impl ModelFile {
     pub(crate) fn read(path: &Path) -> anyhow::Result<ModelFile> {
         let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        let skim = skim(bytes.clone().into()).with_context(|| path.display().to_string())?;
+        let skim = skim(&bytes).with_context(|| path.display().to_string())?;
         Ok(ModelFile { bytes, external: skim.external })
     }
 

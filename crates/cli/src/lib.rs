@@ -2,7 +2,10 @@
 
 mod commands;
 mod files;
+mod model;
 mod output;
+mod screen;
+mod text;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -10,8 +13,9 @@ use std::io::{ErrorKind, Write};
 use clap::Parser;
 
 pub use commands::export::{ArraySpec, InputSpec, ParamValue, Request, Size};
+pub use screen::Screen;
 
-/// JAX functions to ONNX models
+/// JAX functions to ONNX models, and from ONNX models back to the line of Python
 #[derive(Debug, Parser)]
 #[command(name = "jax2onnx", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -22,9 +26,18 @@ struct Cli {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Attach(commands::attach::Args),
+    Blame(commands::blame::Args),
+    Check(commands::check::Args),
+    Completions(commands::completions::Args),
+    Diff(commands::diff::Args),
+    Explain(commands::explain::Args),
     Export(Box<commands::export::Args>),
+    Inspect(commands::inspect::Args),
+    Man(commands::completions::ManArgs),
     Plugins(commands::plugins::Args),
+    Profile(commands::profile::Args),
     Strip(commands::strip::Args),
+    Where(commands::where_::Args),
 }
 
 /// What a command found.
@@ -42,6 +55,7 @@ pub fn run(
     arguments: Vec<OsString>,
     out: &mut dyn Write,
     err: &mut dyn Write,
+    screen: Screen,
     export: Option<&mut Export<'_>>,
 ) -> i32 {
     let cli = match Cli::try_parse_from(arguments) {
@@ -61,8 +75,17 @@ pub fn run(
             )),
         },
         Command::Attach(arguments) => commands::attach::run(arguments, out),
-        Command::Strip(arguments) => commands::strip::run(arguments, out, err),
+        Command::Blame(arguments) => commands::blame::run(arguments, out, err, screen),
+        Command::Check(arguments) => commands::check::run(arguments, out, err, screen),
+        Command::Completions(arguments) => commands::completions::run(arguments, out),
+        Command::Diff(arguments) => commands::diff::run(arguments, out, err, screen),
+        Command::Inspect(arguments) => commands::inspect::run(arguments, out, err, screen),
+        Command::Explain(arguments) => commands::explain::run(arguments, out, err, screen),
+        Command::Man(arguments) => commands::completions::run_man(arguments, out),
+        Command::Profile(arguments) => commands::profile::run(arguments, out, err, screen),
         Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
+        Command::Strip(arguments) => commands::strip::run(arguments, out, err),
+        Command::Where(arguments) => commands::where_::run(arguments, out, err, screen),
     };
     match outcome {
         Ok(Outcome::Found) => 0,
@@ -90,7 +113,7 @@ mod tests {
     fn run_export(arguments: &[&str], export: Option<&mut Export<'_>>) -> (i32, String) {
         let mut err = Vec::new();
         let program = ["jax2onnx", "export"].iter().chain(arguments).map(Into::into);
-        let code = run(program.collect(), &mut Vec::new(), &mut err, export);
+        let code = run(program.collect(), &mut Vec::new(), &mut err, Screen::plain(), export);
         (code, String::from_utf8(err).unwrap())
     }
 

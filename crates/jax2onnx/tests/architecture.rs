@@ -14,8 +14,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lowering", &["provenance", "jaxpr", "onnx"]),
     ("passes", &["provenance", "onnx"]),
     ("jax2onnx", &["provenance", "jaxpr", "onnx", "lowering", "passes"]),
-    ("cli", &["provenance", "onnx", "lowering"]),
-    ("python", &["provenance", "jaxpr", "jax2onnx", "cli"]),
+    ("inspect", &["provenance", "onnx"]),
+    ("cli", &["provenance", "onnx", "inspect", "lowering"]),
+    ("python", &["provenance", "jaxpr", "onnx", "jax2onnx", "inspect", "cli"]),
 ];
 
 /// Longer files are split; what a tool writes is not read by people.

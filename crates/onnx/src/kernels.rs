@@ -71,6 +71,15 @@ pub fn support(op: &str, opset: i64, dtype: DType) -> Support {
     }
 }
 
+/// The opset from which on the runtime computes `op`, where that is later than this one. Nothing is known
+/// of opsets before 16.
+pub fn comes_with(op: &str, opset: i64) -> Option<i64> {
+    match lookup(op, opset) {
+        Lookup::Later(since) if opset >= 16 => Some(since),
+        _ => None,
+    }
+}
+
 /// The kernel of `op` for models of this opset.
 pub(crate) fn lookup(op: &str, opset: i64) -> Lookup {
     let rows = generated::KERNELS;

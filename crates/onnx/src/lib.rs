@@ -30,5 +30,6 @@ pub use dtype::DType;
 pub use edit::{Edit, Op};
 pub use expr::{Expr, Operand, Range};
 pub use model::{Function, Graph, Model, Node, Note};
+pub use proto::scan;
 pub use tensor::Tensor;
 pub use value::{Dim, Type, Value, ValueId, Values};

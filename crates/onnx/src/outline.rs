@@ -85,6 +85,6 @@ mod tests {
         let inputs: Vec<&[u32]> = outline.nodes.iter().map(|node| &*node.inputs).collect();
         assert_eq!(inputs, [&[][..], &[0], &[], &[], &[0, 1], &[0]]);
         let bytes = to_bytes(&model, &mut no_metadata).unwrap();
-        assert_eq!(skim(bytes.into()).unwrap().outline, outline);
+        assert_eq!(skim(&bytes).unwrap().outline, outline);
     }
 }

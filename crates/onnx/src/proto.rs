@@ -10,13 +10,16 @@ pub(crate) mod annotations;
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_qualifications)]
 pub(crate) mod generated;
 mod read;
+pub mod scan;
 mod skim;
 mod stream;
+pub(crate) mod wire;
 mod write;
 
 pub(crate) use annotate::annotate;
 pub use read::{External, ReadError, read, read_with};
 pub use skim::{Skim, skim};
+pub use wire::WireError;
 pub(crate) use write::{Layout, Placed, encode, model_proto};
 pub use write::{Message, Render, WriteError, no_metadata, to_bytes};
 

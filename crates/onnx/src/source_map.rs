@@ -1,6 +1,7 @@
 //! The source map of a model that says itself where its nodes came from.
 
-use bytes::Bytes;
+use std::sync::Arc;
+
 use provenance::codec::{self, DecodeError, Decoded};
 use provenance::from_text::{self, NodeTexts};
 use provenance::source_map::{Draft, MapValue, Source};
@@ -21,18 +22,21 @@ pub enum NoMap {
          or use its source map"
     )]
     Nothing,
+    #[error("the provenance table has {found} bytes, and one of ours has at most {most}")]
+    TableSize { found: usize, most: usize },
     #[error("`{node}` has the origin `{found}`, which is not in the provenance table")]
     Origin { node: String, found: String },
 }
 
 /// The map of a model: of its table, or of the texts on its nodes.
-pub fn of_model(bytes: Bytes) -> Result<SourceMap, NoMap> {
-    let skim = skim(bytes)?;
+pub fn of_model(bytes: &[u8]) -> Result<SourceMap, NoMap> {
+    let skim = skim(bytes).map_err(ReadError::from)?;
     let parts = MapParts::of(&skim)?;
     let id = model_value(&skim, keys::DEBUG_ID).map(str::to_owned);
     let debug_id = id.unwrap_or_else(|| parts.draft(&skim).debug_id()).into();
     let MapParts { provenance, origins, values, sources, .. } = parts;
     let Skim { outline, .. } = skim;
+    let provenance = Arc::new(provenance);
     Ok(SourceMap { debug_id, provenance, outline, origins, values, sources })
 }
 

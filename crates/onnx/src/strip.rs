@@ -1,6 +1,5 @@
 //! Models without their provenance, and models that get it back.
 
-use bytes::Bytes;
 use provenance::source_map::Draft;
 use provenance::{Level, keys};
 
@@ -23,7 +22,7 @@ pub struct Stripped {
 /// Removes all of our metadata, or what is beyond `level`. The id of the source map stays where
 /// `keep_debug_id` says so.
 pub fn strip(model: &[u8], level: Level, keep_debug_id: bool) -> Result<Stripped, ReadError> {
-    skim(Bytes::copy_from_slice(model))?;
+    skim(model).map_err(ReadError::from)?;
     let unwanted = |key: &str| match key {
         keys::CALLSITE | keys::PLUGIN | keys::FUSED_FROM | keys::PATH => level == Level::Off,
         keys::DEBUG_ID => !keep_debug_id,
@@ -68,7 +67,7 @@ pub enum StripError {
 /// Takes a model apart into one that says nothing and a map from which [`attach`] puts it together
 /// again, byte by byte.
 pub fn take_apart(model: &[u8]) -> Result<Apart, StripError> {
-    let skim = skim(Bytes::copy_from_slice(model))?;
+    let skim = skim(model).map_err(ReadError::from)?;
     let parts = MapParts::of(&skim)?;
     let (mut clean, entries) = annotations::take(model, &is_ours)?;
     if annotations::put(&clean, &entries)?.as_deref() != Some(model) {
@@ -84,7 +83,7 @@ pub fn take_apart(model: &[u8]) -> Result<Apart, StripError> {
 
 /// Puts into a model what its map says: as it was, where [`take_apart`] made the map.
 pub fn attach(model: &[u8], map: &str) -> Result<Vec<u8>, StripError> {
-    let skim = skim(Bytes::copy_from_slice(model))?;
+    let skim = skim(model).map_err(ReadError::from)?;
     let (source_map, entries) = annotations_json::read(map)?;
     source_map.check(model_value(&skim, keys::DEBUG_ID).ok_or(StripError::NoId)?)?;
     let Some(entries) = entries else {

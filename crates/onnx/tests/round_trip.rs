@@ -228,7 +228,7 @@ proptest! {
         prop_assert!(attach(&apart.model[..apart.model.len() / 2], &apart.map).is_err());
         // The map is one by itself.
         let map = SourceMap::read(&apart.map).unwrap();
-        prop_assert_eq!(map.outline, skim(bytes).unwrap().outline);
+        prop_assert_eq!(map.outline, skim(&bytes).unwrap().outline);
     }
 
     #[test]

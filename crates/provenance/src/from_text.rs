@@ -37,7 +37,7 @@ pub struct FromText {
 }
 
 /// The file of a frame of which only the function and the line are known.
-const UNKNOWN_FILE: &str = "<unknown>";
+pub const UNKNOWN_FILE: &str = "<unknown>";
 
 /// A frame as it is written: file, line, function.
 type Place<'a> = (&'a str, u32, &'a str);

@@ -29,9 +29,13 @@ impl Origin {
     /// Takes over every place of `other`; the one shown first stays.
     #[must_use]
     pub fn absorb(&self, other: &Origin) -> Origin {
-        let mut absorbed: Vec<SiteId> = self.absorbed.to_vec();
-        absorbed.push(other.primary);
-        absorbed.extend(other.absorbed.iter().copied());
+        self.absorb_sites(other.sites().collect())
+    }
+
+    /// Takes over places.
+    #[must_use]
+    pub(crate) fn absorb_sites(&self, mut absorbed: Vec<SiteId>) -> Origin {
+        absorbed.extend(self.absorbed.iter().copied());
         absorbed.sort_unstable();
         absorbed.dedup();
         absorbed.retain(|&site| site != self.primary);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Every node of a model, and the graphs they are in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,12 +90,9 @@ impl OutlineBuilder {
         outputs: impl IntoIterator<Item = &'n str>,
     ) -> u32 {
         let number = self.outline.nodes.len() as u32;
-        let mut producers = Vec::new();
-        for producer in inputs.into_iter().filter_map(|value| self.producer(value)) {
-            if !producers.contains(&producer) {
-                producers.push(producer);
-            }
-        }
+        let mut seen = FxHashSet::default();
+        let producers = inputs.into_iter().filter_map(|value| self.producer(value));
+        let producers: Vec<u32> = producers.filter(|&producer| seen.insert(producer)).collect();
         let outputs: Vec<Arc<str>> =
             outputs.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect();
         if let Some(scope) = self.scopes.last_mut() {

@@ -174,7 +174,8 @@ pub fn plugin_name(primitive: &str) -> String {
     name + "Plugin"
 }
 
-fn emitter_name(emitter: &Emitter) -> String {
+/// The name of a frame of the lowering: `ReduceSumPlugin.lower`.
+pub fn emitter_name(emitter: &Emitter) -> String {
     match emitter.kind {
         EmitterKind::Plugin => plugin_name(&emitter.name) + ".lower",
         _ => emitter.name.to_string(),

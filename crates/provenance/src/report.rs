@@ -1,6 +1,6 @@
 //! An error with the line of Python that it is about.
 
-mod excerpt;
+pub mod excerpt;
 
 use crate::frame::Location;
 use crate::origin::Site;
@@ -64,7 +64,7 @@ fn place(
     source: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<String> {
     let path = &table.get_file(location.file).path;
-    let excerpt = source(path).and_then(|text| excerpt::of(&text, location));
+    let excerpt = source(path).and_then(|text| excerpt::of(&text, location.line, location.span));
     let mut place = paths.shown(path);
     if location.line > 0 {
         place = format!("{place}:{}", location.line);

@@ -21,7 +21,7 @@ pub const VERSION: u64 = 1;
 pub struct SourceMap {
     /// The same text as in the model: a map is used with its own model only.
     pub debug_id: Arc<str>,
-    pub provenance: Decoded,
+    pub provenance: Arc<Decoded>,
     pub outline: Outline,
     /// For each node of the outline: its number in `provenance.origins`.
     pub origins: Vec<Option<u32>>,

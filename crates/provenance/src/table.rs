@@ -263,6 +263,36 @@ impl Table {
         self.files.get(id.index())
     }
 
+    /// The call site of every call path, by its number.
+    ///
+    /// A call path stands behind the one that it was entered from, so each is looked at once.
+    pub fn callsites(&self) -> Vec<LocationId> {
+        struct Known {
+            user: Option<LocationId>,
+            library: Option<LocationId>,
+            outermost: LocationId,
+        }
+        let mut known: Vec<Known> = Vec::with_capacity(self.stacks.iter().len());
+        for &Frame { location, parent } in self.stacks.iter() {
+            let caller = parent.and_then(|parent| known.get(parent.index()));
+            let tier = self.get_file(self.get_location(location).file).tier;
+            let own = |wanted: Tier| (tier == wanted).then_some(location);
+            let entry = Known {
+                user: own(Tier::User).or(caller.and_then(|caller| caller.user)),
+                library: own(Tier::Library).or(caller.and_then(|caller| caller.library)),
+                outermost: caller.map_or(location, |caller| caller.outermost),
+            };
+            known.push(entry);
+        }
+        let callsite = |known: Known| known.user.or(known.library).unwrap_or(known.outermost);
+        known.into_iter().map(callsite).collect()
+    }
+
+    /// Every location.
+    pub fn all_locations(&self) -> impl Iterator<Item = Location> + '_ {
+        self.locations.iter().copied()
+    }
+
     /// How many files there are; their ids are the numbers below.
     pub fn file_count(&self) -> usize {
         self.files.iter().len()
@@ -362,6 +392,7 @@ mod tests {
         let stack = stack(&mut table, &frames);
         let callsite = table.callsite(stack).map(|id| table.get_location(id).line);
         assert_eq!(callsite, Some(line));
+        assert_eq!(table.callsites().get(stack.index()).copied(), table.callsite(stack));
     }
 
     #[test]

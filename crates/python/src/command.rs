@@ -32,7 +32,8 @@ pub(crate) fn main(
             }
         });
         let export = call.as_mut().map(|call| call as &mut cli::Export<'_>);
-        cli::run(arguments, &mut std::io::stdout().lock(), &mut std::io::stderr().lock(), export)
+        let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
+        cli::run(arguments, &mut out, &mut err, cli::Screen::detect(), export)
     });
     raised.map_or(Ok(code), Err)
 }

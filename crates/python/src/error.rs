@@ -117,6 +117,11 @@ pub(crate) fn source_map(error: &dyn Error) -> PyErr {
     Kind::SourceMap.error(error.to_string())
 }
 
+/// The exception for an option that has no meaning.
+pub(crate) fn config(message: &str) -> PyErr {
+    Kind::Config.error(message.to_owned())
+}
+
 /// The exception for a word that is not one of the allowed ones.
 pub(crate) fn unknown_word(error: &provenance::level::UnknownWord) -> PyErr {
     Kind::Config.error(error.to_string())

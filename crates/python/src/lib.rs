@@ -1,5 +1,6 @@
 //! The only crate that knows Python: reads a jaxpr, calls the façade, raises what went wrong.
 
+mod after;
 mod command;
 mod compat;
 mod error;
@@ -14,6 +15,8 @@ mod sources;
 mod _core {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::after::{explain_log, profile_summary};
     #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]

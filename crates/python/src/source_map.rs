@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
 use jax2onnx::{skim, source_map};
 use provenance::codec::encode;
 use provenance::resolve::{Answer, Resolver as Answers};
@@ -31,7 +30,7 @@ impl Resolver {
 
     #[staticmethod]
     fn of_model(model: &[u8]) -> PyResult<Resolver> {
-        let map = || source_map::of_model(Bytes::copy_from_slice(model));
+        let map = || source_map::of_model(model);
         error::without_panic(|| {
             let map = map().map_err(|error| error::source_map(&error))?;
             Ok(Resolver(Answers::new(map)))
@@ -74,7 +73,7 @@ impl Resolver {
 
     fn resolve_model(&self, model: &[u8]) -> PyResult<Vec<FoundNode>> {
         error::without_panic(|| {
-            let later = skim(Bytes::copy_from_slice(model));
+            let later = skim(model);
             let later = later.map_err(|error| error::source_map(&error))?;
             if let Some(id) = source_map::model_value(&later, keys::DEBUG_ID) {
                 let paired = self.0.map().check(id);

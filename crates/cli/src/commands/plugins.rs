@@ -78,7 +78,13 @@ mod tests {
     fn check(arguments: &[&str], expect: &Expect) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let program = std::iter::once("jax2onnx").chain(arguments.iter().copied());
-        let code = crate::run(program.map(Into::into).collect(), &mut out, &mut err, None);
+        let code = crate::run(
+            program.map(Into::into).collect(),
+            &mut out,
+            &mut err,
+            crate::Screen::plain(),
+            None,
+        );
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         // The line moves with every line above it.
         let out = text(out).lines().map(without_line).collect::<Vec<_>>().join("\n");
@@ -162,16 +168,16 @@ mod tests {
         check(
             &["plugin"],
             &expect![[r#"
-            exit 2
+                exit 2
 
-            error: unrecognized subcommand 'plugin'
+                error: unrecognized subcommand 'plugin'
 
-              tip: a similar subcommand exists: 'plugins'
+                  tip: some similar subcommands exist: 'explain', 'plugins'
 
-            Usage: jax2onnx <COMMAND>
+                Usage: jax2onnx <COMMAND>
 
-            For more information, try '--help'.
-        "#]],
+                For more information, try '--help'.
+            "#]],
         );
     }
 }

@@ -149,7 +149,7 @@ mod tests {
                 false => argument.into(),
             });
             let program = std::iter::once("jax2onnx".into()).chain(named).collect();
-            let code = crate::run(program, &mut out, &mut err, None);
+            let code = crate::run(program, &mut out, &mut err, crate::Screen::plain(), None);
             out.extend(err);
             (code, String::from_utf8(out).unwrap().replace(&format!("{folder}/"), ""))
         }

@@ -4,6 +4,7 @@
 //! of fields, weights.
 
 use super::ReadError;
+use super::wire::{Field, Fields};
 
 /// A metadata entry, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,18 +91,18 @@ impl Take<'_> {
         self.messages += 1;
         let start = out.len();
         for field in Fields(content) {
-            let field = field?;
-            if let Some((key, value)) = field.entry(kind)
+            let field = field.ok()?;
+            if let Some((key, value)) = entry(&field, kind)
                 && (self.unwanted)(key)
             {
                 let at = (out.len() - start) as u32;
                 self.entries.push(Entry { message, at, key: key.into(), value: value.into() });
-            } else if let Some(child) = field.child(kind) {
-                let (messages, has_unwanted) = self.scan(child, field.payload)?;
+            } else if let Some((child, content)) = child(&field, kind) {
+                let (messages, has_unwanted) = self.scan(child, content)?;
                 if has_unwanted {
-                    let mut inner = Vec::with_capacity(field.payload.len());
-                    self.message(child, field.payload, &mut inner)?;
-                    field.write_with(&inner, out);
+                    let mut inner = Vec::with_capacity(content.len());
+                    self.message(child, content, &mut inner)?;
+                    write_with(&field, &inner, out);
                 } else {
                     self.messages += messages;
                     out.extend_from_slice(field.whole);
@@ -118,11 +119,11 @@ impl Take<'_> {
         let mut messages = 1;
         let mut has_unwanted = false;
         for field in Fields(content) {
-            let field = field?;
-            if let Some((key, _)) = field.entry(kind) {
+            let field = field.ok()?;
+            if let Some((key, _)) = entry(&field, kind) {
                 has_unwanted |= (self.unwanted)(key);
-            } else if let Some(child) = field.child(kind) {
-                let (inner, has) = self.scan(child, field.payload)?;
+            } else if let Some((child, content)) = child(&field, kind) {
+                let (inner, has) = self.scan(child, content)?;
                 messages += inner;
                 has_unwanted |= has;
             }
@@ -144,23 +145,23 @@ impl Put<'_> {
         self.messages += 1;
         let mut at = 0;
         for field in Fields(content) {
-            let field = field?;
+            let field = field.ok()?;
             self.entries_at(kind, message, at, out);
             at += field.whole.len();
-            match field.child(kind) {
+            match child(&field, kind) {
                 // Weights are not copied twice for nothing.
-                Some(Kind::Tensor) if !self.is_next(self.messages) => {
+                Some((Kind::Tensor, _)) if !self.is_next(self.messages) => {
                     self.messages += 1;
                     out.extend_from_slice(field.whole);
                 }
-                Some(child) => {
+                Some((child, content)) => {
                     let before = self.entries.len();
-                    let mut inner = Vec::with_capacity(field.payload.len());
-                    self.message(child, field.payload, &mut inner)?;
+                    let mut inner = Vec::with_capacity(content.len());
+                    self.message(child, content, &mut inner)?;
                     if self.entries.len() == before {
                         out.extend_from_slice(field.whole);
                     } else {
-                        field.write_with(&inner, out);
+                        write_with(&field, &inner, out);
                     }
                 }
                 None => out.extend_from_slice(field.whole),
@@ -185,99 +186,34 @@ impl Put<'_> {
     }
 }
 
-/// A field of a message.
-struct Field<'a> {
-    number: u64,
-    /// All its bytes.
-    whole: &'a [u8],
-    /// The bytes of its tag.
-    tag: &'a [u8],
-    /// The contents of a message or a text; empty for a number.
-    payload: &'a [u8],
-    has_length: bool,
+/// The key and the value of a field that is a metadata entry.
+fn entry<'a>(field: &Field<'a>, kind: Kind) -> Option<(&'a str, &'a str)> {
+    if kind.metadata() != Some(field.number) {
+        return None;
+    }
+    let (mut key, mut value) = ("", "");
+    for field in Fields(field.bytes()?) {
+        let field = field.ok()?;
+        let text = std::str::from_utf8(field.bytes()?).ok()?;
+        match field.number {
+            1 => key = text,
+            2 => value = text,
+            _ => return None,
+        }
+    }
+    Some((key, value))
 }
 
-impl<'a> Field<'a> {
-    /// The key and the value of a metadata entry.
-    fn entry(&self, kind: Kind) -> Option<(&'a str, &'a str)> {
-        if !self.has_length || kind.metadata() != Some(self.number) {
-            return None;
-        }
-        let (mut key, mut value) = ("", "");
-        for field in Fields(self.payload) {
-            let field = field?;
-            let text = std::str::from_utf8(field.payload).ok()?;
-            match (field.number, field.has_length) {
-                (1, true) => key = text,
-                (2, true) => value = text,
-                _ => return None,
-            }
-        }
-        Some((key, value))
-    }
-
-    fn child(&self, kind: Kind) -> Option<Kind> {
-        kind.child(self.number).filter(|_| self.has_length)
-    }
-
-    /// Writes the field with other contents.
-    fn write_with(&self, payload: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(self.tag);
-        write_varint(out, payload.len() as u64);
-        out.extend_from_slice(payload);
-    }
+/// The contents of a field that is a message with metadata in it, and what it is.
+fn child<'a>(field: &Field<'a>, kind: Kind) -> Option<(Kind, &'a [u8])> {
+    Some((kind.child(field.number)?, field.bytes()?))
 }
 
-/// The fields of a message; `None` is one that is cut off or of a kind that is not known.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = Option<Field<'a>>;
-
-    fn next(&mut self) -> Option<Option<Field<'a>>> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let field = field(self.0);
-        self.0 = field.as_ref().map_or(&[], |field| &self.0[field.whole.len()..]);
-        Some(field)
-    }
-}
-
-fn field(bytes: &[u8]) -> Option<Field<'_>> {
-    let (tag, after_tag) = varint(bytes)?;
-    let (start, length) = match tag & 7 {
-        0 => (after_tag, varint(&bytes[after_tag..])?.1),
-        1 => (after_tag, 8),
-        2 => {
-            let (length, size) = varint(&bytes[after_tag..])?;
-            (after_tag + size, usize::try_from(length).ok()?)
-        }
-        5 => (after_tag, 4),
-        _ => return None,
-    };
-    let end = start.checked_add(length)?;
-    let has_length = tag & 7 == 2;
-    let payload = bytes.get(start..end)?;
-    Some(Field {
-        number: tag >> 3,
-        whole: bytes.get(..end)?,
-        tag: &bytes[..after_tag],
-        payload: if has_length { payload } else { &[] },
-        has_length,
-    })
-}
-
-/// A number, and how many bytes it takes.
-fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
-    let mut number = 0;
-    for (i, &byte) in bytes.iter().enumerate().take(10) {
-        number |= u64::from(byte & 0x7f) << (7 * i);
-        if byte < 0x80 {
-            return Some((number, i + 1));
-        }
-    }
-    None
+/// Writes a field with other contents.
+fn write_with(field: &Field<'_>, content: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(field.tag);
+    write_varint(out, content.len() as u64);
+    out.extend_from_slice(content);
 }
 
 fn write_varint(out: &mut Vec<u8>, mut number: u64) {

@@ -30,6 +30,8 @@ use crate::value::{Dim, Type, Value, ValueId, Values};
 pub enum ReadError {
     #[error("this is not an ONNX model: {0}")]
     Protobuf(#[from] prost::DecodeError),
+    #[error(transparent)]
+    Scan(#[from] super::scan::ScanError),
     #[error("this is not an ONNX model: it has no graph")]
     NoGraph,
     #[error("this is not an ONNX model: it is cut off")]

@@ -196,12 +196,9 @@ fn read_origins(
             Some(known) => before[known].clone(),
             None => read_distances(unpacker, number)?,
         };
-        let mut origin = origins.get(number)?.clone();
-        for &distance in distances.iter().rev() {
-            let other = number.checked_sub(distance as usize)?;
-            origin = origin.absorb(&Origin::of(sites[other]));
-        }
-        origins[number] = origin;
+        let other = |&distance: &u32| Some(sites[number.checked_sub(distance as usize)?]);
+        let others = distances.iter().rev().map(other).collect::<Option<_>>()?;
+        origins[number] = origins.get(number)?.absorb_sites(others);
         all += distances.len();
         (!distances.is_empty() && all < MOST).then_some(distances)
     })?;

@@ -1,32 +1,39 @@
 //! A line of source, and the carets under an expression of it.
 
-use crate::frame::{Location, Span};
+use crate::frame::Span;
 
 /// What a tab is shown as.
 const TAB: &str = "    ";
 
-pub(super) struct Excerpt {
+/// A line of source as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
     /// The line as it is shown.
-    pub(super) line: String,
+    pub line: String,
     /// Where the expression starts, 1-based, in characters.
-    pub(super) column: Option<usize>,
-    pub(super) carets: Option<String>,
+    pub column: Option<usize>,
+    pub carets: Option<String>,
 }
 
-/// The line of `text` that a location is about; `None` where there is none, or nothing on it.
-pub(super) fn of(text: &str, location: &Location) -> Option<Excerpt> {
-    let index = (location.line as usize).checked_sub(1)?;
-    let line = text.lines().nth(index)?.trim_end();
+/// The line of `text` with that number; `None` where there is none, or nothing on it.
+pub fn of(text: &str, number: u32, span: Option<Span>) -> Option<Excerpt> {
+    let index = (number as usize).checked_sub(1)?;
+    of_line(text.lines().nth(index)?, number, span)
+}
+
+/// The line itself, which has that number; `None` where there is nothing on it.
+pub fn of_line(line: &str, number: u32, span: Option<Span>) -> Option<Excerpt> {
+    let line = line.trim_end();
     if line.is_empty() {
         return None;
     }
-    let parts = location.span.and_then(|span| split(line, location.line, span));
+    let parts = span.and_then(|span| split(line, number, span));
     Some(Excerpt {
         line: shown(line),
         column: parts.map(|(before, _)| before.chars().count() + 1),
         carets: parts.map(|(before, expression)| {
             let carets = "^".repeat(width(&shown(expression)).max(1));
-            let goes_on = location.span.is_some_and(|span| span.end_line > location.line);
+            let goes_on = span.is_some_and(|span| span.end_line > number);
             let more = if goes_on { " ..." } else { "" };
             " ".repeat(width(&shown(before))) + &carets + more
         }),
@@ -44,13 +51,13 @@ fn split(line: &str, number: u32, span: Span) -> Option<(&str, &str)> {
 }
 
 /// A line without tabs and without what would move the cursor.
-fn shown(line: &str) -> String {
+pub fn shown(line: &str) -> String {
     let line = line.replace('\t', TAB);
     line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// The columns that a text takes in a terminal.
-fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 

@@ -144,6 +144,9 @@ fn next_to(
     (sure, nodes)
 }
 
+/// How many nodes are looked at for neighbours: what is further away says nothing.
+const MOST_LOOKED_AT: usize = 1000;
+
 fn nearest<'a>(
     found: &[Option<(Sure, Vec<u32>)>],
     number: usize,
@@ -152,7 +155,7 @@ fn nearest<'a>(
     let mut seen: FxHashSet<u32> = FxHashSet::default();
     let mut open = next(number as u32).clone();
     let mut nodes = Vec::new();
-    while nodes.is_empty() && !open.is_empty() {
+    while nodes.is_empty() && !open.is_empty() && seen.len() < MOST_LOOKED_AT {
         let mut further = Vec::new();
         for node in open.into_iter().filter(|&node| seen.insert(node)) {
             match &found[node as usize] {

@@ -42,7 +42,7 @@ impl SourceMap {
             Some(_) => {}
         }
         let table = document.get("provenance").ok_or(MapError::Missing("provenance"))?;
-        let provenance = decode_value(table)?;
+        let provenance = Arc::new(decode_value(table)?);
         let known = provenance.origins.len();
         let sources = entries(document, "sources", source)?;
         let (outline, origins) = outline(document, known)?;

@@ -81,7 +81,7 @@ proptest! {
             prop_assert_eq!(&map.origins, draft.origins);
             prop_assert_eq!(&map.values, draft.values);
             prop_assert_eq!(&map.sources, draft.sources);
-            prop_assert_eq!(map.provenance.origins, decode(draft.table).unwrap().origins);
+            prop_assert_eq!(&map.provenance.origins, &decode(draft.table).unwrap().origins);
             Ok(())
         })?;
     }

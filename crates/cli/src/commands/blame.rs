@@ -1,0 +1,364 @@
+//! `jax2onnx blame`: what the lines of a source file became.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use inspect::blame::{Blame, Line, blame, ops};
+use inspect::show::clean;
+use inspect::{Document, Frame, Source, Sources, Style};
+use provenance::Tier;
+use provenance::report::excerpt::width;
+use serde_json::{Value, json};
+
+use crate::model::ModelArgs;
+use crate::output::{Format, OutputArgs};
+use crate::text::bytes;
+use crate::{Outcome, Screen};
+
+/// Show what the lines of the source became
+///
+/// Beside each line of FILE: how many nodes it became, the bytes of the weights that they are the first to
+/// read, and the operators. Operators in parentheses stand for the line beside another one. Without FILE:
+/// nodes and weights by file and function.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  jax2onnx blame model.onnx\n  \
+                        jax2onnx blame model.onnx train/model.py\n  \
+                        jax2onnx blame model.onnx model.py:40-60 --source-root ~/src/project")]
+pub(crate) struct Args {
+    /// The model
+    model: PathBuf,
+    /// A source file, and lines of it; the last parts of its path are enough
+    #[arg(value_name = "FILE[:LINE[-LINE]]")]
+    place: Option<Place>,
+    /// Leave out lines that became nothing
+    #[arg(long)]
+    only_nodes: bool,
+    #[command(flatten)]
+    reading: ModelArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A file, and the lines of it that are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    file: String,
+    first: u32,
+    last: u32,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        let whole = |file: &str| Place { file: file.to_owned(), first: 1, last: u32::MAX };
+        let Some((file, lines)) = text.rsplit_once(':') else { return Ok(whole(text)) };
+        // A drive, or a file with a colon in its name.
+        if !lines.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(whole(text));
+        }
+        let number = |text: &str| {
+            text.parse::<u32>().map_err(|_| format!("`{text}` is no number of a line"))
+        };
+        let (first, last) = match lines.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(lines)?, number(lines)?),
+        };
+        if first == 0 || last < first {
+            return Err(format!("`{lines}` are no lines: they are counted from 1"));
+        }
+        Ok(Place { file: file.to_owned(), first, last })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.first, self.last) {
+            (1, u32::MAX) => f.write_str(&self.file),
+            (first, last) if first == last => write!(f, "{}:{first}", self.file),
+            (first, last) => write!(f, "{}:{first}-{last}", self.file),
+        }
+    }
+}
+
+pub(crate) fn run(
+    arguments: &Args,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    screen: Screen,
+) -> anyhow::Result<Outcome> {
+    let document = arguments.reading.open(&arguments.model, err)?;
+    let blame = blame(document);
+    let json = arguments.output.format == Format::Json;
+    let Some(place) = &arguments.place else {
+        if json {
+            writeln!(out, "{:#}", describe_all(document, &blame))?;
+        } else if blame.files.is_empty() {
+            writeln!(err, "no node of `{}` has a line", document.name)?;
+        } else {
+            print_summary(&blame, screen.style(), out)?;
+        }
+        return Ok(if blame.files.is_empty() { Outcome::Nothing } else { Outcome::Found });
+    };
+    let found = blame.matching(&place.file);
+    let [file] = found.as_slice() else {
+        if json {
+            let answer = json!({
+                "version": 1, "model": document.name, "file": null, "lines": [],
+                "candidates": if found.is_empty() { blame.files.keys().copied().collect() } else { found },
+            });
+            writeln!(out, "{answer:#}")?;
+        } else {
+            print_files(&blame, &place.file, &found, err)?;
+        }
+        return Ok(Outcome::Nothing);
+    };
+    let sources = arguments.reading.sources(document);
+    let rows = rows(&blame, file, place, &sources, arguments.only_nodes);
+    let has_nodes = rows.iter().any(|row| !row.line.nodes.is_empty() || !row.line.fused.is_empty());
+    if json {
+        writeln!(out, "{:#}", describe_file(document, file, &rows, &sources))?;
+    } else {
+        if let Source::Changed { path } = sources.lookup(file) {
+            let path = path.display();
+            writeln!(err, "note: `{path}` has changed since the export: its lines are not shown")?;
+        }
+        if !has_nodes {
+            writeln!(err, "no node came from {place}")?;
+        }
+        print_rows(document, &rows, screen.style(), out)?;
+    }
+    Ok(if has_nodes { Outcome::Found } else { Outcome::Nothing })
+}
+
+/// A line of the source with what it became.
+struct Row<'b> {
+    number: u32,
+    text: Option<String>,
+    line: Cow<'b, Line>,
+}
+
+/// The lines to print: all of those asked for where the source is at hand, else those with nodes.
+fn rows<'b>(
+    blame: &'b Blame<'_>,
+    file: &str,
+    place: &Place,
+    sources: &Sources<'_, '_>,
+    only_nodes: bool,
+) -> Vec<Row<'b>> {
+    let mut lines: BTreeMap<u32, Cow<'b, Line>> = BTreeMap::new();
+    for (number, _, line) in blame.lines_of(file) {
+        let known = lines.entry(number).or_insert(Cow::Borrowed(line));
+        if !std::ptr::eq(known.as_ref(), line) {
+            let known = known.to_mut();
+            known.nodes.extend(&line.nodes);
+            known.fused.extend(&line.fused);
+            known.weight_bytes = known.weight_bytes.saturating_add(line.weight_bytes);
+        }
+    }
+    let source = sources.lookup(file);
+    let texts: Vec<&str> = match source.text() {
+        Some(text) => text.lines().collect(),
+        None => Vec::new(),
+    };
+    let wanted = |number: &u32| (place.first..=place.last).contains(number);
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for (number, text) in (1..).zip(&texts).filter(|(number, _)| wanted(number)) {
+        let line = lines.remove(&number).unwrap_or_default();
+        if !only_nodes || !line.nodes.is_empty() || !line.fused.is_empty() {
+            rows.push(Row { number, text: Some((*text).to_owned()), line });
+        }
+    }
+    let rest = lines.into_iter().filter(|(number, _)| wanted(number));
+    rows.extend(rest.map(|(number, line)| {
+        let function = blame.lines_of(file).find(|&(n, ..)| n == number).map_or("", |(_, f, _)| f);
+        let frame = Frame { file, function, line: number, span: None, tier: Tier::User };
+        Row { number, text: sources.line(&frame).1.map(|text| text.to_string()), line }
+    }));
+    rows.sort_by_key(|row| row.number);
+    rows
+}
+
+/// How many columns the source takes at most.
+const MOST_SOURCE: usize = 72;
+
+fn print_rows(
+    document: &Document<'_>,
+    rows: &[Row<'_>],
+    style: Style,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let texts: Vec<String> =
+        rows.iter().map(|row| clean(row.text.as_deref().unwrap_or("").trim_end())).collect();
+    let widest = texts.iter().map(|text| width(text)).max().unwrap_or(0);
+    // A third of a narrow screen is for the operators.
+    let room = style.width.saturating_sub(26).max(20) * 2 / 3;
+    let columns = widest.min(MOST_SOURCE).min(room);
+    if !rows.is_empty() {
+        writeln!(out, "{}", style.dim(" nodes    weights  line"))?;
+    }
+    for (row, text) in rows.iter().zip(&texts) {
+        let Line { nodes, fused, weight_bytes } = row.line.as_ref();
+        let number = if nodes.is_empty() { String::new() } else { nodes.len().to_string() };
+        let weight = if *weight_bytes == 0 { String::new() } else { bytes(*weight_bytes) };
+        let text = style.fit(text, columns);
+        let pad = " ".repeat(columns.saturating_sub(width(&text)));
+        let left = format!("{number:>6} {weight:>10} {:>5}", row.number);
+        let what = ops_text(document, nodes, fused);
+        let line = format!("{left} {} {text}{pad}  {what}", style.blue("|"));
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn ops_text(document: &Document<'_>, nodes: &[usize], fused: &[usize]) -> String {
+    let words = |nodes: &[usize]| -> Vec<String> {
+        let word = |(op, count): (String, usize)| match count {
+            1 => clean(&op),
+            count => format!("{} ×{count}", clean(&op)),
+        };
+        ops(document, nodes).into_iter().map(word).collect()
+    };
+    let mut parts = words(nodes);
+    parts.extend(words(fused).into_iter().map(|word| format!("({word})")));
+    parts.join(", ")
+}
+
+fn print_summary(blame: &Blame<'_>, style: Style, out: &mut dyn Write) -> std::io::Result<()> {
+    for (file, lines) in &blame.files {
+        let mut functions: BTreeMap<&str, (usize, u64, u32, u32)> = BTreeMap::new();
+        for (&(number, function), line) in lines {
+            let entry = functions.entry(function).or_insert((0, 0, number, number));
+            entry.0 += line.nodes.len();
+            entry.1 = entry.1.saturating_add(line.weight_bytes);
+            entry.2 = entry.2.min(number);
+            entry.3 = entry.3.max(number);
+        }
+        let nodes: usize = functions.values().map(|entry| entry.0).sum();
+        let weight = functions.values().fold(0u64, |all, entry| all.saturating_add(entry.1));
+        let name =
+            if *file == Frame::UNKNOWN { "files are not recorded at this level" } else { file };
+        writeln!(out, "{nodes:>6} {:>10}  {}", bytes(weight), style.bold(&clean(name)))?;
+        let mut functions: Vec<_> = functions.into_iter().collect();
+        functions.sort_by_key(|&(_, (_, _, first, _))| first);
+        for (function, (nodes, weight, first, last)) in functions {
+            let place = if first == last { format!("{first}") } else { format!("{first}-{last}") };
+            writeln!(out, "{nodes:>6} {:>10}    {}:{place}", bytes(weight), clean(function))?;
+        }
+    }
+    if blame.unknown > 0 {
+        writeln!(out, "{:>6} {:>10}  {}", blame.unknown, "", style.dim("nodes without a line"))?;
+    }
+    Ok(())
+}
+
+fn print_files(
+    blame: &Blame<'_>,
+    wanted: &str,
+    found: &[&str],
+    err: &mut dyn Write,
+) -> std::io::Result<()> {
+    let known: Vec<&str> = if found.is_empty() {
+        writeln!(err, "no node came from a file `{wanted}`")?;
+        blame.files.keys().copied().filter(|&file| file != Frame::UNKNOWN).collect()
+    } else {
+        writeln!(err, "`{wanted}` may be one of {}:", found.len())?;
+        found.to_vec()
+    };
+    if found.is_empty() && known.is_empty() {
+        return writeln!(
+            err,
+            "\nhint: the model does not record files; `full`, `indexed` and source maps do"
+        );
+    }
+    if found.is_empty() {
+        writeln!(err, "\nhint: nodes came from")?;
+    }
+    known.iter().try_for_each(|file| writeln!(err, "  {}", clean(file)))
+}
+
+fn describe_line(document: &Document<'_>, line: &Line) -> Value {
+    let list = |nodes: &[usize]| -> Vec<Value> {
+        let node = |&node: &usize| {
+            let op = document.scan.nodes.get(node).map(|node| node.op_with_domain());
+            json!({ "node": document.node_name(node), "op": op })
+        };
+        nodes.iter().map(node).collect()
+    };
+    json!({
+        "nodes": list(&line.nodes),
+        "fused": list(&line.fused),
+        "weight_bytes": line.weight_bytes,
+    })
+}
+
+fn describe_file(
+    document: &Document<'_>,
+    file: &str,
+    rows: &[Row<'_>],
+    sources: &Sources<'_, '_>,
+) -> Value {
+    let row = |row: &Row<'_>| {
+        let mut value = describe_line(document, &row.line);
+        value["line"] = json!(row.number);
+        value["text"] = json!(row.text);
+        value
+    };
+    json!({
+        "version": 1,
+        "model": document.name,
+        "file": file,
+        "source": sources.lookup(file).word(),
+        "lines": rows.iter().map(row).collect::<Vec<_>>(),
+        "candidates": [],
+    })
+}
+
+fn describe_all(document: &Document<'_>, blame: &Blame<'_>) -> Value {
+    let files = blame.files.iter().map(|(file, lines)| {
+        let lines = lines.iter().map(|(&(number, function), line)| {
+            let mut value = describe_line(document, line);
+            value["line"] = json!(number);
+            value["function"] = json!(function);
+            value
+        });
+        json!({
+            "file": Some(file).filter(|file| **file != Frame::UNKNOWN),
+            "lines": lines.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "version": 1,
+        "model": document.name,
+        "files": files.collect::<Vec<_>>(),
+        "nodes_without_line": blame.unknown,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_file_and_perhaps_lines() {
+        for (text, file, first, last) in [
+            ("model.py", "model.py", 1, u32::MAX),
+            ("a/model.py:12", "a/model.py", 12, 12),
+            ("model.py:12-20", "model.py", 12, 20),
+            ("C:\\model.py", "C:\\model.py", 1, u32::MAX),
+        ] {
+            let expected = Place { file: file.to_owned(), first, last };
+            assert_eq!(text.parse(), Ok(expected.clone()));
+            assert_eq!(expected.to_string(), text);
+        }
+        assert_eq!(
+            "m.py:3-2".parse::<Place>().unwrap_err(),
+            "`3-2` are no lines: they are counted from 1"
+        );
+        assert_eq!("m.py:3-x".parse::<Place>().unwrap_err(), "`x` is no number of a line");
+    }
+}

@@ -1,0 +1,62 @@
+//! `jax2onnx completions` and `jax2onnx man`: what shells and `man` know of the program.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::{Cli, Outcome};
+
+/// Print completions for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    jax2onnx completions bash > ~/.local/share/bash-completion/completions/jax2onnx\n  \
+    jax2onnx completions zsh > ~/.zfunc/_jax2onnx\n  \
+    jax2onnx completions fish > ~/.config/fish/completions/jax2onnx.fish")]
+pub(crate) struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+pub(crate) fn run(arguments: &Args, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "jax2onnx", &mut script);
+    out.write_all(&script)?;
+    Ok(Outcome::Found)
+}
+
+/// Write the manual pages
+///
+/// One for the program and one for each command, in the format of `man`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  jax2onnx man --out ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// The folder to write them into
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+pub(crate) fn run_man(arguments: &ManArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let folder = &arguments.out;
+    let failed = || format!("cannot write to `{}`", folder.display());
+    fs::create_dir_all(folder).with_context(failed)?;
+    let program = Cli::command();
+    let mut pages = vec![("jax2onnx".to_owned(), program.clone())];
+    for command in program.get_subcommands() {
+        let name = format!("jax2onnx-{}", command.get_name());
+        // The page shows the name as the user types it.
+        let shown = format!("jax2onnx {}", command.get_name());
+        pages.push((name, command.clone().display_name(&shown).bin_name(&shown)));
+    }
+    for (name, command) in pages {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command).title(&name).render(&mut page)?;
+        let path = folder.join(format!("{name}.1"));
+        fs::write(&path, page).with_context(failed)?;
+        writeln!(out, "{}", path.display())?;
+    }
+    Ok(Outcome::Found)
+}

@@ -1,0 +1,249 @@
+//! `jax2onnx diff`: what differs between two models.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use inspect::diff::{Diff, LineChange, NodeChange, WeightChange, WeightKind, diff};
+use inspect::show::clean;
+use inspect::{Document, Frame, Source, Sources, Style};
+use provenance::Tier;
+use serde_json::{Value, json};
+
+use crate::model::open;
+use crate::output::{Format, OutputArgs};
+use crate::text::count;
+use crate::{Outcome, Screen};
+
+/// Show what differs between two exports
+///
+/// Nodes are aligned by the lines that they came from, then by name: which lines gained or lost nodes,
+/// which operators, attributes and types changed, which weights. A line that only moved is none of them.
+/// The exit code is 0 where nothing differs and 1 where something does.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  jax2onnx diff before.onnx after.onnx\n  \
+                        jax2onnx diff before.onnx after.onnx --format json")]
+pub(crate) struct Args {
+    /// The first model
+    #[arg(value_name = "A")]
+    before: PathBuf,
+    /// The second model
+    #[arg(value_name = "B")]
+    after: PathBuf,
+    /// The source map of the first model
+    #[arg(long, value_name = "PATH")]
+    map_a: Option<PathBuf>,
+    /// The source map of the second model
+    #[arg(long, value_name = "PATH")]
+    map_b: Option<PathBuf>,
+    /// A folder to look for source files in, beside the current one; may be repeated
+    #[arg(long, value_name = "DIR")]
+    source_root: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(
+    arguments: &Args,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    screen: Screen,
+) -> anyhow::Result<Outcome> {
+    let before = open(&arguments.before, arguments.map_a.as_deref(), err)?;
+    let after = open(&arguments.after, arguments.map_b.as_deref(), err)?;
+    let diff = diff(before, after);
+    let not_compared =
+        diff.weights.iter().filter(|weight| weight.kind == WeightKind::NotCompared).count();
+    if not_compared > 0 {
+        let weights = count(not_compared, "weight");
+        writeln!(
+            err,
+            "note: the contents of {weights} in other files or other forms are not compared"
+        )?;
+    }
+    match arguments.output.format {
+        Format::Json => writeln!(out, "{:#}", describe(before, after, &diff))?,
+        Format::Text => {
+            let sources = |document| Sources::new(arguments.source_root.clone(), document);
+            let (old, new) = (sources(before), sources(after));
+            Printer { out, style: screen.style(), old: &old, new: &new }.print(&diff)?;
+        }
+    }
+    Ok(if diff.is_empty() { Outcome::Found } else { Outcome::Nothing })
+}
+
+struct Printer<'p, 'd, 'a> {
+    out: &'p mut dyn Write,
+    style: Style,
+    old: &'p Sources<'d, 'a>,
+    new: &'p Sources<'d, 'a>,
+}
+
+impl Printer<'_, '_, '_> {
+    fn print(&mut self, diff: &Diff<'_>) -> std::io::Result<()> {
+        for end in &diff.ends {
+            let what = clean(&end.what);
+            let line = match (end.before.as_deref().map(clean), end.after.as_deref().map(clean)) {
+                (Some(before), Some(after)) => format!("~ {what} {before} → {after}"),
+                (Some(before), None) => self.style.red(&format!("- {what} {before}")),
+                (None, after) => {
+                    self.style.green(&format!("+ {what} {}", after.unwrap_or_default()))
+                }
+            };
+            writeln!(self.out, "{line}")?;
+        }
+        let mut place = None;
+        for line in &diff.lines {
+            if place != Some((line.file, line.function)) {
+                place = Some((line.file, line.function));
+                let file = if line.file == Frame::UNKNOWN { "" } else { line.file };
+                let comma = if file.is_empty() { "" } else { ", " };
+                let title = format!("{}{comma}in {}", clean(file), clean(line.function));
+                writeln!(self.out, "\n{}", self.style.bold(&title))?;
+            }
+            self.line(line)?;
+        }
+        self.list("nodes without a line", &diff.unplaced, |printer, change| printer.node(change))?;
+        let weights: Vec<&WeightChange<'_>> =
+            diff.weights.iter().filter(|weight| weight.kind != WeightKind::NotCompared).collect();
+        self.list("weights", &weights, |printer, change| printer.weight(change))?;
+        self.summary(diff)
+    }
+
+    fn list<T>(
+        &mut self,
+        title: &str,
+        entries: &[T],
+        mut print: impl FnMut(&mut Self, &T) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        if !entries.is_empty() {
+            writeln!(self.out, "\n{}", self.style.bold(title))?;
+        }
+        entries.iter().try_for_each(|entry| print(self, entry))
+    }
+
+    fn line(&mut self, change: &LineChange<'_>) -> std::io::Result<()> {
+        let (mark, place) = match (change.before, change.after) {
+            (Some(before), Some(after)) if before == after => (" ", format!("line {after}")),
+            (Some(before), Some(after)) => (" ", format!("line {before} → {after}")),
+            (Some(before), None) => ("-", format!("line {before}")),
+            (None, after) => ("+", format!("line {}", after.unwrap_or_default())),
+        };
+        let text = self.text_of(change).unwrap_or_default();
+        let room = self.style.width.saturating_sub(place.len() + 6);
+        let line = format!("{mark} {place}  {}", self.style.fit(&clean(text.trim()), room));
+        writeln!(self.out, "{}", line.trim_end())?;
+        let ops = |list: &[(String, usize)]| -> Vec<String> {
+            let word = |(op, count): &(String, usize)| match count {
+                1 => clean(op),
+                count => format!("{} ×{count}", clean(op)),
+            };
+            list.iter().map(word).collect()
+        };
+        if !change.lost.is_empty() {
+            let lost = format!("- {}", ops(&change.lost).join(", "));
+            writeln!(self.out, "      {}", self.style.red(&lost))?;
+        }
+        if !change.gained.is_empty() {
+            let gained = format!("+ {}", ops(&change.gained).join(", "));
+            writeln!(self.out, "      {}", self.style.green(&gained))?;
+        }
+        change.changed.iter().try_for_each(|node| self.node(node))
+    }
+
+    /// The line as it is now, or as it was where it is gone and the file is surely the old one.
+    fn text_of(&self, change: &LineChange<'_>) -> Option<String> {
+        let frame = |line| {
+            let (file, function) = (change.file, change.function);
+            Frame { file, function, line, span: None, tier: Tier::User }
+        };
+        if let Some(after) = change.after {
+            return self.new.line(&frame(after)).1.map(|text| text.to_string());
+        }
+        match self.old.line(&frame(change.before?)) {
+            (Source::Same { .. }, text) => text.map(|text| text.to_string()),
+            _ => None,
+        }
+    }
+
+    fn node(&mut self, change: &NodeChange) -> std::io::Result<()> {
+        let name = change.after.as_deref().or(change.before.as_deref()).unwrap_or_default();
+        let mark = match (&change.before, &change.after) {
+            (Some(_), Some(_)) => "~",
+            (Some(_), None) => "-",
+            _ => "+",
+        };
+        let what = if change.what.is_empty() { "" } else { ": " };
+        let line = format!("{mark} {} `{name}`{what}{}", change.op, change.what.join("; "));
+        writeln!(self.out, "      {}", clean(&line))
+    }
+
+    fn weight(&mut self, change: &WeightChange<'_>) -> std::io::Result<()> {
+        let or_nothing = |ty: &Option<String>| ty.clone().unwrap_or_default();
+        let (before, after) = (or_nothing(&change.before), or_nothing(&change.after));
+        let name = change.name;
+        let line = match change.kind {
+            WeightKind::New => format!("+ {name}  {after}"),
+            WeightKind::Gone => format!("- {name}  {before}"),
+            WeightKind::Type => format!("~ {name}  {before} → {after}"),
+            WeightKind::Contents => format!("~ {name}  {after}, other contents"),
+            WeightKind::NotCompared => return Ok(()),
+        };
+        writeln!(self.out, "  {}", clean(&line))
+    }
+
+    fn summary(&mut self, diff: &Diff<'_>) -> std::io::Result<()> {
+        if diff.is_empty() {
+            let moved = match diff.moved {
+                0 => String::new(),
+                moved => format!("; {} moved", count(moved, "line")),
+            };
+            return writeln!(self.out, "no difference{moved}");
+        }
+        let kinds =
+            |is: fn(&LineChange<'_>) -> bool| diff.lines.iter().filter(|line| is(line)).count();
+        let new = kinds(|line| line.before.is_none());
+        let gone = kinds(|line| line.after.is_none());
+        let changed = diff.lines.len() - new - gone;
+        let (before, after) = diff.nodes;
+        writeln!(
+            self.out,
+            "\n{} changed, {new} new, {gone} gone, {} moved; {before} → {after} nodes",
+            count(changed, "line"),
+            diff.moved,
+        )
+    }
+}
+
+fn describe(before: &Document<'_>, after: &Document<'_>, diff: &Diff<'_>) -> Value {
+    let ops = |list: &[(String, usize)]| -> Vec<Value> {
+        list.iter().map(|(op, count)| json!({ "op": op, "count": count })).collect()
+    };
+    let node = |change: &NodeChange| json!({ "op": change.op, "before": change.before, "after": change.after, "what": change.what });
+    let nodes = |list: &[NodeChange]| -> Vec<Value> { list.iter().map(node).collect() };
+    json!({
+        "version": 1,
+        "before": before.name,
+        "after": after.name,
+        "same": diff.is_empty(),
+        "model": diff.ends.iter().map(|end| json!({
+            "what": end.what, "before": end.before, "after": end.after,
+        })).collect::<Vec<_>>(),
+        "lines": diff.lines.iter().map(|line| json!({
+            "file": Some(line.file).filter(|file| *file != Frame::UNKNOWN),
+            "function": line.function,
+            "before": line.before,
+            "after": line.after,
+            "lost": ops(&line.lost),
+            "gained": ops(&line.gained),
+            "changed": nodes(&line.changed),
+        })).collect::<Vec<_>>(),
+        "lines_moved": diff.moved,
+        "nodes_without_line": nodes(&diff.unplaced),
+        "weights": diff.weights.iter().map(|weight| json!({
+            "name": weight.name, "kind": weight.kind.word(),
+            "before": weight.before, "after": weight.after,
+        })).collect::<Vec<_>>(),
+        "nodes_before": diff.nodes.0,
+        "nodes_after": diff.nodes.1,
+    })
+}

@@ -1,0 +1,262 @@
+//! `jax2onnx inspect`: what a model is.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use inspect::show::clean;
+use inspect::summary::{End, Origins, Summary, Weights, summary};
+use inspect::{Document, Frame, Recorded, Style};
+use serde_json::{Value, json};
+
+use crate::model::ModelArgs;
+use crate::output::{Format, OutputArgs};
+use crate::text::{bytes, count, share};
+use crate::{Outcome, Screen};
+
+/// Show what a model is, and how much is known of its origins
+///
+/// Inputs, outputs, opsets, sizes, weights, operators; the provenance level, how many nodes have a line,
+/// and which files, functions and scopes they come from. Weights are not read.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  jax2onnx inspect model.onnx\n  \
+                        jax2onnx inspect release.onnx --map release.onnx.map --format json")]
+pub(crate) struct Args {
+    /// The model
+    model: PathBuf,
+    /// List every operator, function and scope
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    reading: ModelArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// How many lines of a list are printed unless all are asked for.
+const MOST_LISTED: usize = 12;
+
+pub(crate) fn run(
+    arguments: &Args,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    screen: Screen,
+) -> anyhow::Result<Outcome> {
+    let document = arguments.reading.open(&arguments.model, err)?;
+    let summary = summary(document);
+    match arguments.output.format {
+        Format::Text => {
+            let most = if arguments.all { usize::MAX } else { MOST_LISTED };
+            Printer { out, style: screen.style(), most }.print(document, &summary)?;
+        }
+        Format::Json => writeln!(out, "{:#}", describe(document, &summary))?,
+    }
+    Ok(Outcome::Found)
+}
+
+struct Printer<'p> {
+    out: &'p mut dyn Write,
+    style: Style,
+    most: usize,
+}
+
+impl Printer<'_> {
+    fn print(&mut self, document: &Document<'_>, summary: &Summary<'_>) -> std::io::Result<()> {
+        let scan = &document.scan;
+        writeln!(self.out, "{}", self.style.bold(&document.name))?;
+        let weights = &summary.weights;
+        let sizes = format!("{}, {}", bytes(document.size), weights_text(weights));
+        self.field("size", &sizes)?;
+        let version = if scan.producer_version.is_empty() { "" } else { " " };
+        if !scan.producer.is_empty() {
+            self.field("made by", &format!("{}{version}{}", scan.producer, scan.producer_version))?;
+        }
+        let opset = |&(domain, version): &(&str, i64)| match domain {
+            "" | "ai.onnx" => format!("{version}"),
+            domain => format!("{domain} {version}"),
+        };
+        let opsets: Vec<String> = scan.opsets.iter().map(opset).collect();
+        self.field("opset", &format!("{}; IR {}", opsets.join(", "), scan.ir_version))?;
+        for (what, ends) in [("in", &summary.inputs), ("out", &summary.outputs)] {
+            ends.iter().try_for_each(|end| self.field(what, &end_text(end)))?;
+        }
+        for (location, size) in &weights.files {
+            let size = size.as_ref().map_or_else(|why| why.to_string(), |&size| bytes(size));
+            self.field("weights", &format!("{location}, {size}"))?;
+        }
+        self.nodes(summary)?;
+        self.origins(document, &summary.origins, summary.nodes)
+    }
+
+    fn field(&mut self, name: &str, value: &str) -> std::io::Result<()> {
+        writeln!(self.out, "  {} {}", self.style.dim(&format!("{name:<8}")), clean(value))
+    }
+
+    fn nodes(&mut self, summary: &Summary<'_>) -> std::io::Result<()> {
+        let mut parts = vec![count(summary.nodes, "node")];
+        if !summary.functions.is_empty() {
+            parts.push(count(summary.functions.len(), "function"));
+        }
+        if summary.bodies > 0 {
+            let bodies = if summary.bodies == 1 { "body" } else { "bodies" };
+            parts.push(format!("{} {bodies}", summary.bodies));
+        }
+        writeln!(self.out, "\n{}", self.style.bold(&parts.join(", ")))?;
+        self.list(&summary.ops, |(op, number)| (*number, op.clone()))?;
+        if summary.functions.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\n{}", self.style.bold("functions, by calls"))?;
+        self.list(&summary.functions, |function| {
+            (function.calls, format!("{}, {}", function.name, count(function.nodes, "node")))
+        })
+    }
+
+    fn origins(
+        &mut self,
+        document: &Document<'_>,
+        origins: &Origins<'_>,
+        nodes: usize,
+    ) -> std::io::Result<()> {
+        let level = match (origins.level, &document.map_path) {
+            (Recorded::Map, Some(path)) => format!("source map {}", path.display()),
+            (Recorded::Torch, _) => "that of torch.onnx".to_owned(),
+            (level, _) => level.word().to_owned(),
+        };
+        writeln!(self.out, "\n{} {level}", self.style.bold("provenance:"))?;
+        if origins.level == Recorded::Off {
+            return Ok(());
+        }
+        let (lines, all) = (origins.with_line, share(origins.with_line, nodes));
+        writeln!(self.out, "  {lines} of {} have a line ({all})", count(nodes, "node"))?;
+        if origins.with_user_line < lines {
+            let other = lines - origins.with_user_line;
+            writeln!(self.out, "  {other} of them one of a library, not of the user")?;
+        }
+        if origins.fused > 0 {
+            writeln!(self.out, "  {} for several lines", stand(origins.fused))?;
+        }
+        for (sure, number) in
+            origins.sure.iter().filter(|(sure, _)| inspect::where_::how(*sure).is_some())
+        {
+            writeln!(self.out, "  {} found as `{}`", count(*number, "node"), sure.word())?;
+        }
+        let shown = |file: &str| match file {
+            Frame::UNKNOWN => "files are not recorded at this level".to_owned(),
+            file => file.to_owned(),
+        };
+        writeln!(self.out, "\n{}", self.style.bold("files, by nodes"))?;
+        self.list(&origins.files, |(file, _, number)| (*number, shown(file)))?;
+        writeln!(self.out, "\n{}", self.style.bold("functions of the source, by nodes"))?;
+        self.list(&origins.functions, |(file, function, number)| match *file {
+            Frame::UNKNOWN => (*number, (*function).to_owned()),
+            file => (*number, format!("{function}, {file}")),
+        })?;
+        if !origins.scopes.is_empty() {
+            writeln!(self.out, "\n{}", self.style.bold("scopes, by nodes"))?;
+            self.list(&origins.scopes, |(scope, number)| (*number, scope.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// Numbers and names, each on a line, as many as there is room for.
+    fn list<T>(
+        &mut self,
+        entries: &[T],
+        line: impl Fn(&T) -> (usize, String),
+    ) -> std::io::Result<()> {
+        for entry in entries.iter().take(self.most) {
+            let (number, name) = line(entry);
+            let room = self.style.width.saturating_sub(9);
+            writeln!(self.out, "{number:>7}  {}", self.style.fit(&clean(&name), room))?;
+        }
+        if entries.len() > self.most {
+            let more = entries.len() - self.most;
+            writeln!(self.out, "      …  and {more} more; --all lists them")?;
+        }
+        Ok(())
+    }
+}
+
+fn stand(nodes: usize) -> String {
+    if nodes == 1 { "1 node stands".to_owned() } else { format!("{nodes} nodes stand") }
+}
+
+fn weights_text(weights: &Weights<'_>) -> String {
+    if weights.count == 0 {
+        return "no weights".to_owned();
+    }
+    let tensors = count(weights.count, "tensor");
+    let external = match weights.external_bytes {
+        0 => String::new(),
+        external => format!(", {} of them in other files", bytes(external)),
+    };
+    format!("weights {} in {tensors}{external}", bytes(weights.bytes))
+}
+
+fn end_text(end: &End<'_>) -> String {
+    let path = end.path.filter(|&path| path != end.name);
+    let path = path.map_or_else(String::new, |path| format!("  ({path})"));
+    format!("{}  {}{path}", end.name, end.ty.as_deref().unwrap_or("?"))
+}
+
+fn describe(document: &Document<'_>, summary: &Summary<'_>) -> Value {
+    let scan = &document.scan;
+    let ends = |ends: &[End<'_>]| -> Vec<Value> {
+        ends.iter()
+            .map(|end| json!({ "name": end.name, "type": end.ty, "path": end.path }))
+            .collect()
+    };
+    let weights = &summary.weights;
+    let origins = &summary.origins;
+    let counted = |list: &[(String, usize)], key: &str| -> Vec<Value> {
+        list.iter().map(|(name, nodes)| json!({ key: name, "nodes": nodes })).collect()
+    };
+    json!({
+        "version": 1,
+        "model": document.name,
+        "bytes": document.size,
+        "producer": scan.producer,
+        "producer_version": scan.producer_version,
+        "ir_version": scan.ir_version,
+        "opsets": scan.opsets.iter().map(|(domain, version)| json!({ "domain": domain, "version": version })).collect::<Vec<_>>(),
+        "inputs": ends(&summary.inputs),
+        "outputs": ends(&summary.outputs),
+        "weights": {
+            "count": weights.count,
+            "elements": weights.elements,
+            "bytes": weights.bytes,
+            "external_bytes": weights.external_bytes,
+            "files": weights.files.iter().map(|(location, size)| json!({
+                "location": location,
+                "bytes": size.as_ref().ok(),
+                "problem": size.as_ref().err().map(ToString::to_string),
+            })).collect::<Vec<_>>(),
+        },
+        "nodes": summary.nodes,
+        "bodies": summary.bodies,
+        "ops": counted(&summary.ops, "op"),
+        "functions": summary.functions.iter().map(|function| json!({
+            "name": function.name, "nodes": function.nodes, "calls": function.calls,
+        })).collect::<Vec<_>>(),
+        "provenance": {
+            "level": origins.level.word(),
+            "map": document.map_path,
+            "debug_id": origins.debug_id,
+            "nodes_with_line": origins.with_line,
+            "nodes_with_user_line": origins.with_user_line,
+            "nodes_fused": origins.fused,
+            "sure": origins.sure.iter().map(|(sure, nodes)| json!({ "sure": sure.word(), "nodes": nodes })).collect::<Vec<_>>(),
+            "files": origins.files.iter().map(|(file, tier, nodes)| json!({
+                "file": Some(file).filter(|file| **file != Frame::UNKNOWN),
+                "tier": inspect::json::tier(*tier),
+                "nodes": nodes,
+            })).collect::<Vec<_>>(),
+            "functions": origins.functions.iter().map(|(file, function, nodes)| json!({
+                "file": Some(file).filter(|file| **file != Frame::UNKNOWN),
+                "function": function,
+                "nodes": nodes,
+            })).collect::<Vec<_>>(),
+            "scopes": counted(&origins.scopes, "scope"),
+        },
+    })
+}

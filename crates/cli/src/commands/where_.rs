@@ -1,0 +1,253 @@
+//! `jax2onnx where`: the lines that one node came from.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use inspect::find::{Found, Target, find};
+use inspect::show::{clean, excerpt, traceback};
+use inspect::where_::{self, Where, how, where_};
+use inspect::{Document, Provenance, Sources, Style, json as values};
+use serde_json::{Value, json};
+
+use crate::model::ModelArgs;
+use crate::output::{Format, OutputArgs};
+use crate::{Outcome, Screen};
+
+/// Show which line of Python a node came from
+///
+/// The call path with the source and the expression underlined, what the node was fused from, the plugin
+/// that emitted it, its scope, its inputs and outputs. Part of the name is enough where it is the only
+/// one; `#12` is the node with that number.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  jax2onnx where model.onnx attn/dot_general\n  \
+                        jax2onnx where model.onnx logits --source-root ~/src/project\n  \
+                        jax2onnx where release.onnx mul_3 --map release.onnx.map --format json")]
+pub(crate) struct Args {
+    /// The model
+    model: PathBuf,
+    /// The name of a node, an output, an input or a weight, or a part of it
+    #[arg(value_name = "NODE|OUTPUT")]
+    name: String,
+    /// Show the frames of libraries and of JAX too
+    #[arg(long)]
+    all_frames: bool,
+    #[command(flatten)]
+    reading: ModelArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// How many candidates, callers and readers are listed.
+const MOST_LISTED: usize = 20;
+
+pub(crate) fn run(
+    arguments: &Args,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    screen: Screen,
+) -> anyhow::Result<Outcome> {
+    let document = arguments.reading.open(&arguments.model, err)?;
+    let sources = arguments.reading.sources(document);
+    let wanted = arguments.name.as_str();
+    let json = arguments.output.format == Format::Json;
+    let mut found = find(&document.scan, wanted);
+    // A name that a runtime made of one in the model says more than one that only looks alike.
+    if !matches!(found, Found::One(_))
+        && let Some(answer) = runtime_name(document, wanted)
+    {
+        if json {
+            writeln!(out, "{:#}", describe(document, wanted, Some(&answer), &found, &sources))?;
+        } else {
+            print(document, &answer, arguments.all_frames, &sources, screen.style(), out)?;
+        }
+        return Ok(Outcome::Found);
+    }
+    let answer = match &mut found {
+        Found::One(target) => Some(where_(document, target)),
+        _ => None,
+    };
+    if json {
+        writeln!(out, "{:#}", describe(document, wanted, answer.as_ref(), &found, &sources))?;
+    } else if let Some(answer) = &answer {
+        print(document, answer, arguments.all_frames, &sources, screen.style(), out)?;
+    } else {
+        print_candidates(document, wanted, &found, err)?;
+    }
+    Ok(if answer.is_some() { Outcome::Found } else { Outcome::Nothing })
+}
+
+/// What a name is that a runtime made of the name of a node: `mul/LayerNormFusion/`.
+fn runtime_name<'d>(document: &'d Document<'_>, name: &str) -> Option<Where<'d>> {
+    let provenance = document.resolve_name(name)?;
+    Some(Where { provenance: Some(provenance), ..Where::nothing(name.to_owned(), "runtime name") })
+}
+
+fn print_candidates(
+    document: &Document<'_>,
+    wanted: &str,
+    found: &Found<'_>,
+    err: &mut dyn Write,
+) -> std::io::Result<()> {
+    match found {
+        Found::Many(candidates) => {
+            writeln!(err, "`{wanted}` may be one of {}:", candidates.len())?;
+            for (name, target) in candidates.iter().take(MOST_LISTED) {
+                writeln!(err, "  {}", candidate(document, name, target))?;
+            }
+            if candidates.len() > MOST_LISTED {
+                writeln!(err, "  … and {} more", candidates.len() - MOST_LISTED)?;
+            }
+        }
+        Found::Nothing(nearest) => {
+            writeln!(err, "no node or value is called `{wanted}`")?;
+            if !nearest.is_empty() {
+                let names: Vec<String> =
+                    nearest.iter().map(|name| format!("`{}`", clean(name))).collect();
+                writeln!(err, "\nhint: similar names are {}", names.join(", "))?;
+            }
+        }
+        Found::One(_) => {}
+    }
+    Ok(())
+}
+
+/// A candidate with what tells it from the others.
+fn candidate(document: &Document<'_>, name: &str, target: &Target<'_>) -> String {
+    let name = clean(name);
+    match *target {
+        Target::Node(number) => {
+            let op = document.scan.nodes.get(number).map(|node| node.op_with_domain());
+            let line = document.callsites(number).first().map(|&id| document.frame(id).place());
+            let line = line.map_or_else(String::new, |line| format!(", {}", clean(&line)));
+            format!("#{number}  {name}  {}{line}", clean(&op.unwrap_or_default()))
+        }
+        Target::Value { .. } => format!("{name}  a value that no node makes"),
+    }
+}
+
+fn print(
+    document: &Document<'_>,
+    answer: &Where<'_>,
+    all_frames: bool,
+    sources: &Sources<'_, '_>,
+    style: Style,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let what = answer.op.as_deref().unwrap_or(answer.kind);
+    writeln!(out, "{} `{}`", style.bold(&clean(what)), clean(&answer.name))?;
+    if let Some(provenance) = &answer.provenance {
+        write!(out, "{}", traceback(provenance, all_frames, sources, style))?;
+    }
+    let mut fact = |name: &str, value: &str| {
+        writeln!(
+            out,
+            "   {} {} {}",
+            style.blue("="),
+            style.dim(&format!("{name:<9}")),
+            clean(value)
+        )
+    };
+    match &answer.provenance {
+        None => fact("origin", "nothing is recorded of it")?,
+        Some(provenance) => {
+            if let Some(how) = how(provenance.sure) {
+                fact("sure", how)?;
+            }
+            if !provenance.scope.is_empty() {
+                fact("scope", &provenance.scope.join("/"))?;
+            }
+            if !provenance.transforms.is_empty() {
+                fact("through", &provenance.transforms.join(" / "))?;
+            }
+            if let Some(plugin) = &provenance.plugin {
+                let place = match (plugin.file, plugin.line) {
+                    ("", 0) => String::new(),
+                    ("", line) => format!(", line {line}"),
+                    (file, line) => format!(", {file}:{line}"),
+                };
+                fact("plugin", &format!("{}{place}", plugin.name))?;
+            }
+        }
+    }
+    if let Some(path) = answer.path {
+        fact("path", path)?;
+    }
+    if !answer.inside.is_empty() {
+        fact("inside", &answer.inside.join(", "))?;
+    }
+    for (what, list) in [("in", &answer.inputs), ("out", &answer.outputs)] {
+        for value in list {
+            fact(what, &format!("{}  {}", value.name, value.ty.as_deref().unwrap_or("?")))?;
+        }
+    }
+    for (what, list) in [("called by", &answer.callers), ("read by", &answer.readers)] {
+        for &node in list.iter().take(MOST_LISTED) {
+            fact(what, &node_and_line(document, node))?;
+        }
+        if list.len() > MOST_LISTED {
+            fact(what, &format!("… and {} more", list.len() - MOST_LISTED))?;
+        }
+    }
+    let fused = answer.provenance.as_ref().map(Provenance::fused_lines).unwrap_or_default();
+    if !fused.is_empty() {
+        writeln!(out, "{}", style.bold("and of"))?;
+    }
+    fused.iter().try_for_each(|frame| write!(out, "{}", excerpt(frame, sources, style)))
+}
+
+fn node_and_line(document: &Document<'_>, node: usize) -> String {
+    let line = document.callsites(node).first().map(|&id| format!(", {}", document.frame(id)));
+    format!("{}{}", document.node_name(node), line.unwrap_or_default())
+}
+
+fn describe(
+    document: &Document<'_>,
+    wanted: &str,
+    answer: Option<&Where<'_>>,
+    found: &Found<'_>,
+    sources: &Sources<'_, '_>,
+) -> Value {
+    let candidates: Vec<Value> = match found {
+        Found::Many(list) if answer.is_none() => list
+            .iter()
+            .map(|(name, target)| match target {
+                Target::Node(number) => json!({ "name": name, "node": number }),
+                Target::Value { .. } => json!({ "name": name, "node": null }),
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    let nearest: &[&str] = match found {
+        Found::Nothing(nearest) if answer.is_none() => nearest,
+        _ => &[],
+    };
+    json!({
+        "version": 1,
+        "model": document.name,
+        "asked": wanted,
+        "found": answer.map(|answer| found_value(document, answer, sources)),
+        "candidates": candidates,
+        "nearest": nearest,
+    })
+}
+
+fn found_value(document: &Document<'_>, answer: &Where<'_>, sources: &Sources<'_, '_>) -> Value {
+    let list = |list: &[where_::Value<'_>]| -> Vec<Value> {
+        list.iter().map(|value| json!({ "name": value.name, "type": value.ty })).collect()
+    };
+    let nodes = |list: &[usize]| -> Vec<String> {
+        list.iter().map(|&node| document.node_name(node)).collect()
+    };
+    json!({
+        "name": answer.name,
+        "kind": answer.kind,
+        "op": answer.op,
+        "provenance": answer.provenance.as_ref().map(|p| values::provenance(p, sources)),
+        "path": answer.path,
+        "inside": answer.inside,
+        "inputs": list(&answer.inputs),
+        "outputs": list(&answer.outputs),
+        "called_by": nodes(&answer.callers),
+        "read_by": nodes(&answer.readers),
+    })
+}

@@ -1,0 +1,46 @@
+//! The arguments of every command that asks a model.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use inspect::{Document, ModelFile, Sources};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ModelArgs {
+    /// The source map of the model, or the model that it was made of; MODEL.map is found by itself
+    #[arg(long, value_name = "PATH")]
+    pub(crate) map: Option<PathBuf>,
+    /// A folder to look for source files in, beside the current one; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub(crate) source_root: Vec<PathBuf>,
+}
+
+impl ModelArgs {
+    /// Reads a model, and says what the user should know beside the answer.
+    pub(crate) fn open(
+        &self,
+        model: &Path,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<&'static Document<'static>> {
+        open(model, self.map.as_deref(), err)
+    }
+
+    /// The source files of a document.
+    pub(crate) fn sources<'d, 'a>(&self, document: &'d Document<'a>) -> Sources<'d, 'a> {
+        Sources::new(self.source_root.clone(), document)
+    }
+}
+
+/// Reads a model with its map.
+///
+/// It is never taken apart: the program ends after the answer, and a model of many nodes has many parts.
+pub(crate) fn open(
+    model: &Path,
+    map: Option<&Path>,
+    err: &mut dyn Write,
+) -> anyhow::Result<&'static Document<'static>> {
+    let file: &'static ModelFile = Box::leak(Box::new(ModelFile::open(model)?));
+    let document: &'static Document<'static> = Box::leak(Box::new(file.read(map)?));
+    document.notes.iter().try_for_each(|note| writeln!(err, "note: {note}"))?;
+    Ok(document)
+}

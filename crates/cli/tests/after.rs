@@ -1,0 +1,523 @@
+//! `explain` and `profile` as whole commands: what is printed where, and the exit code.
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cli::Screen;
+use expect_test::{Expect, expect};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs a command; files are named in the folder of the crate `inspect`.
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let folder = repository().join("crates/inspect/tests");
+    let named = arguments.iter().map(|argument| match argument.split_once('@') {
+        Some(("", file)) => folder.join(file).into(),
+        _ => argument.into(),
+    });
+    let root = ["--source-root".into(), repository().into()];
+    let program = std::iter::once("jax2onnx".into()).chain(named).chain(root).collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = cli::run(program, &mut out, &mut err, Screen::plain(), None);
+    let shown = |bytes| shown(bytes).replace(&format!("{}/", folder.display()), "");
+    (code, shown(out), shown(err))
+}
+
+/// What was printed; a checkout is newer than the models in it.
+fn shown(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap().replace(" (written after the model, may have changed)", "")
+}
+
+#[track_caller]
+fn check(arguments: &[&str], expect: &Expect) {
+    let (code, out, err) = run(arguments);
+    expect.assert_eq(&format!("{out}--- stderr\n{err}--- exit {code}\n"));
+}
+
+#[test]
+fn an_error_within_a_branch_within_a_loop() {
+    check(
+        &[
+            "explain",
+            "@failures/in_a_branch_of_a_scan.onnx",
+            "@failures/in_a_branch_of_a_scan.disable.log",
+        ],
+        &expect![[r#"
+            error: Attempting to broadcast an axis by a dimension other than 1. 3 by 4
+              --> tools/failing/bodies.py:88:31, in in_a_branch_of_a_scan.<locals>.fn.<locals>.step.<locals>.<lambda>
+               |
+            88 |             heavy = lambda c: jnp.exp(c) + y  # <- fails
+               |                               ^^^^^^^^^^^^^^
+              called from tools/failing/bodies.py:90:20, in in_a_branch_of_a_scan.<locals>.fn.<locals>.step
+               |
+            90 |             return lax.cond(flag > 0, heavy, light, carry), flag
+               |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+              called from tools/failing/bodies.py:92:16, in in_a_branch_of_a_scan.<locals>.fn
+               |
+            92 |         return lax.scan(step, x, flags)[0]
+               |                ^^^^^^^^^^^^^^^^^^^^^^^^
+               = certain: `add` is a node of the model
+               = from the message: running Add node. Name:'add'
+               = node: Add `add`
+               = within: Scan `scan` / If `cond_1`
+               = reads: exp f32[N], y f32[N]
+               = makes: add f32[N]
+
+            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            --- stderr
+            --- exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_the_runtime_fused() {
+    check(
+        &[
+            "explain",
+            "@failures/product_before_bias.onnx",
+            "@failures/product_before_bias.extended.log",
+        ],
+        &expect![[r#"
+            error: GEMM: Dimension mismatch, W: {5,4} K: 3 N:4
+              --> tools/failing/fused.py:27:19, in product_before_bias.<locals>.fn
+               |
+            27 |         product = x @ w  # <- fails
+               |                   ^^^^^
+               = likely: `fused add` is what the runtime makes of a node of the model; it also stands for tools/failing/fused.py:28, which the message is not about
+               = from the message: running FusedGemm node. Name:'fused add'
+               = node: Gemm `add`
+               = reads: sin f32[M,K], w f32[K,4], b f32[4]
+               = makes: add f32[M,4]
+
+            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            --- stderr
+            --- exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn one_of_several_lines() {
+    check(
+        &[
+            "explain",
+            "@failures/skip_and_normalization.onnx",
+            "@failures/skip_and_normalization.extended.log",
+        ],
+        &expect![[r#"
+            error: last two dimensions of skip needs to be same as input
+               --> tools/failing/fused.py:205:17, in skip_and_normalization.<locals>.fn
+                |
+            205 |         total = x + y  # <- fails
+                |                 ^^^^^
+               --> tools/failing/fused.py:208:16, in skip_and_normalization.<locals>.fn
+                |
+            208 |         return (total - mean) / jnp.sqrt(variance + 1e-6) * scale + bias
+                |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+               --> tools/failing/fused.py:206:16, in skip_and_normalization.<locals>.fn
+                |
+            206 |         mean = total.mean(axis=-1, keepdims=True)
+                |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+               --> tools/failing/fused.py:207:31, in skip_and_normalization.<locals>.fn
+                |
+            207 |         variance = jnp.square(total - mean).mean(axis=-1, keepdims=True)
+                |                               ^^^^^^^^^^^^
+               = one of these lines: the model has one LayerNormalization, of which the runtime made SkipLayerNormalization
+               = from the message: running SkipLayerNormalization node. Name:'SkipLayerNormalization'
+
+            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            --- stderr
+            --- exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_message_that_names_nothing() {
+    check(
+        &[
+            "explain",
+            "@failures/input_of_another_type.onnx",
+            "@failures/input_of_another_type.disable.log",
+        ],
+        &expect![[r#"
+            error: Unexpected input data type. Actual: (tensor(double)) , expected: (tensor(float))
+               = the line is not known: the message names no node and no value
+
+            hint: the model takes `x` f32[3], `y` f32[3] and gives `out_0` f32[3]
+            --- stderr
+            --- exit 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_type_without_a_kernel() {
+    check(
+        &[
+            "explain",
+            "@failures/no_kernel_in_a_body.onnx",
+            "@failures/no_kernel_in_a_body.disable.log",
+        ],
+        &expect![[r#"
+            error: Could not find an implementation for Sinh(22) node with name 'sinh'
+              --> tools/failing/loading.py:55:20, in no_kernel_in_a_body.<locals>.fn.<locals>.step
+               |
+            55 |             return jnp.sinh(carry) + row, carry  # <- fails
+               |                    ^^^^^^^^^^^^^^^
+              called from tools/failing/loading.py:57:16, in no_kernel_in_a_body.<locals>.fn
+               |
+            57 |         return lax.scan(step, x[0], x)
+               |                ^^^^^^^^^^^^^^^^^^^^^^^
+               = certain: `sinh` is a node of the model
+               = from the message: Could not find an implementation for Sinh(22) node with name 'sinh'
+               = node: Sinh `sinh`
+               = reads: scan.body.input_0 bf16[2]
+               = makes: sinh bf16[2]
+
+            hint: ONNX Runtime has no kernel for this operator with these types on this device: compute it in `float32` (`x.astype(jnp.float32)`) and cast back; it has Sinh for f32
+            --- stderr
+            --- exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn two_errors_in_one_log() {
+    check(
+        &[
+            "explain",
+            "@failures/two_failures_in_one_log.onnx",
+            "@failures/two_failures_in_one_log.disable.log",
+        ],
+        &expect![[r#"
+            error: Attempting to broadcast an axis by a dimension other than 1. 3 by 4
+               --> tools/failing/shapes.py:196:17, in two_failures_in_one_log.<locals>.fn
+                |
+            196 |         first = x + y  # <- fails
+                |                 ^^^^^
+               = certain: `add` is a node of the model
+               = from the message: running Add node. Name:'add'
+               = node: Add `add`
+               = reads: x f32[N], y f32[N]
+               = makes: add f32[N]
+
+            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+
+            error: MatMul dimension mismatch
+               --> tools/failing/shapes.py:198:16, in two_failures_in_one_log.<locals>.fn
+                |
+            198 |         return jnp.dot(second, z)  # <- fails
+                |                ^^^^^^^^^^^^^^^^^^
+               = certain: `dot_general_2` is a node of the model
+               = from the message: running MatMul node. Name:'dot_general_2'
+               = node: MatMul `dot_general_2`
+               = reads: dot_general f32[1,N], dot_general_1 f32[N,1]
+               = makes: dot_general_2 f32[1,1]
+
+            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            --- stderr
+            --- exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn an_explanation_for_programs() {
+    let message = "running Add node. Name:'add' Status Message: invalid expand shape";
+    let (code, out, err) =
+        run(&["explain", "@failures/add_of_two_lengths.onnx", "-m", message, "--format", "json"]);
+    let mut answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+    // The frames of JAX are of no interest here.
+    answer["findings"][0]["origin"]["frames"] = serde_json::Value::Null;
+    assert_eq!((code, err.as_str()), (0, ""));
+    expect![[r#"
+        {
+          "version": 1,
+          "model": "failures/add_of_two_lengths.onnx",
+          "findings": [
+            {
+              "message": "invalid expand shape",
+              "class": "shape",
+              "used": "running Add node. Name:'add'",
+              "names": [
+                {
+                  "node": "add",
+                  "op": "Add"
+                }
+              ],
+              "sure": "certain",
+              "how": "`add` is a node of the model",
+              "lines": [
+                {
+                  "file": "tools/failing/shapes.py",
+                  "line": 16,
+                  "function": "add_of_two_lengths.<locals>.fn",
+                  "span": {
+                    "column": 15,
+                    "end_line": 16,
+                    "end_column": 23
+                  },
+                  "tier": "user",
+                  "source": "unchecked",
+                  "text": "        both = warm + y  # <- fails"
+                }
+              ],
+              "origin": {
+                "sure": "exact",
+                "callsite": {
+                  "file": "tools/failing/shapes.py",
+                  "line": 16,
+                  "function": "add_of_two_lengths.<locals>.fn",
+                  "span": {
+                    "column": 15,
+                    "end_line": 16,
+                    "end_column": 23
+                  },
+                  "tier": "user",
+                  "source": "unchecked",
+                  "text": "        both = warm + y  # <- fails"
+                },
+                "frames": null,
+                "fused_from": [],
+                "plugin": {
+                  "name": "AddPlugin.lower",
+                  "file": "crates/lowering/src/plugins.rs",
+                  "line": 50
+                },
+                "scope": [],
+                "transforms": []
+              },
+              "node": {
+                "name": "add",
+                "op": "Add"
+              },
+              "within": [],
+              "values": [
+                {
+                  "name": "tanh",
+                  "role": "reads",
+                  "type": "f32[N]"
+                },
+                {
+                  "name": "y",
+                  "role": "reads",
+                  "type": "f32[N]"
+                },
+                {
+                  "name": "add",
+                  "role": "makes",
+                  "type": "f32[N]"
+                }
+              ],
+              "advice": "the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs"
+            }
+          ],
+          "cut": false
+        }"#]].assert_eq(&format!("{answer:#}"));
+}
+
+#[test]
+fn a_log_that_is_piped() {
+    let folder = repository().join("crates/inspect/tests/failures");
+    let log = File::open(folder.join("in_a_function.disable.log")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_jax2onnx"))
+        .args(["explain", "in_a_function.onnx", "-", "--source-root", "../../../.."])
+        .current_dir(folder)
+        .stdin(log)
+        .output()
+        .unwrap();
+    expect![[r#"
+        error: Attempting to broadcast an axis by a dimension other than 1. 3 by 4
+           --> tools/failing/bodies.py:117:16, in in_a_function.<locals>.gate
+            |
+        117 |         return opened * y  # <- fails
+            |                ^^^^^^^^^^
+           = likely: `_inlfunc_gate_token_0_gate/mul` is a node of a function, as the runtime inlines it
+           = from the message: running Mul node. Name:'_inlfunc_gate_token_0_gate/mul'
+           = node: Mul `gate/mul`
+           = reads: gate/logistic f32[N], gate.input_1 f32[N]
+           = makes: gate/mul f32[N]
+
+        hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+    "#]].assert_eq(&shown(output.stdout));
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn a_model_of_torch() {
+    let message =
+        "running Gemm node. Name:'node_linear' Status Message: GEMM: Dimension mismatch, W: {3,4}";
+    check(
+        &["explain", "@../../cli/tests/fixtures/foreign/torch.onnx", "-m", message],
+        &expect![[r#"
+            error: GEMM: Dimension mismatch, W: {3,4}
+              --> /home/ann/project/torch_model.py:15, in forward
+               |
+            15 | return self.fc2(torch.relu(self.fc1(x)))
+               = certain: `node_linear` is a node of the model
+               = from the message: running Gemm node. Name:'node_linear'
+               = node: Gemm `node_linear`
+               = scope: fc1
+               = reads: x f32[2,4], fc1.weight f32[3,4], fc1.bias f32[3]
+               = makes: linear f32[2,3]
+
+            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            --- stderr
+            --- exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_without_origins() {
+    let message = "running MatMul node. Name:'head/dot_general'";
+    check(
+        &["explain", "@../../cli/tests/fixtures/off.onnx", "-m", message],
+        &expect![[r#"
+        error: running MatMul node. Name:'head/dot_general'
+           = the line is not known: `head/dot_general` is a node of the model; the model does not say where it came from: give its source map with --map, or export it with `provenance="indexed"`
+           = from the message: running MatMul node. Name:'head/dot_general'
+           = node: MatMul `head/dot_general`
+           = reads: head/sin f32[B,8], WEIGHT f32[8,3]
+           = makes: head/dot_general f32[B,3]
+        --- stderr
+        --- exit 1
+    "#]],
+    );
+}
+
+#[test]
+fn a_text_that_is_no_error() {
+    check(
+        &["explain", "@failures/add_of_two_lengths.onnx", "-m", "all is well"],
+        &expect![[r#"
+        --- stderr
+        note: nothing in the text is an error that is known
+        --- exit 1
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_that_the_model_does_not_have() {
+    let message = "running Add node. Name:'encoder/add' Status Message: x";
+    check(
+        &["explain", "@failures/add_of_two_lengths.onnx", "-m", message],
+        &expect![[r#"
+            error: x
+               = the line is not known: the model has no node `encoder/add`; is it the model that was run?
+               = from the message: running Add node. Name:'encoder/add'
+            --- stderr
+            --- exit 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_model_that_is_cut_off() {
+    check(
+        &["explain", "@failures/file_that_is_cut.onnx", "@failures/file_that_is_cut.disable.log"],
+        &expect![[r#"
+            --- stderr
+            error: failures/file_that_is_cut.onnx: this is not an ONNX model: it is cut off, in the `ModelProto` at byte 0
+            --- exit 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_log_that_is_not_there() {
+    check(
+        &["explain", "@failures/add_of_two_lengths.onnx", "@gone.log"],
+        &expect![[r#"
+        --- stderr
+        error: cannot read `gone.log`: No such file or directory (os error 2)
+        --- exit 2
+    "#]],
+    );
+}
+
+#[test]
+fn the_time_by_line() {
+    check(
+        &["profile", "@profiles/loop.onnx", "@profiles/loop.json"],
+        &expect![[r#"
+        3 runs: 210 µs of kernels in each, ± 15.1 µs, 223 µs from start to end
+        1 before to warm up: 315 µs
+        100.0 % of the time has a line of yours, 0.0 % a line of a library
+
+              time          ±   share   calls  line
+           91.7 µs    3.06 µs  43.7 %       1  tools/profiles.py:68, in loop  [Scan]
+                                                   last, sums = lax.scan(step, x, jnp.ones((6, 24, 24)))
+           75.0 µs    13.0 µs  35.7 %      18  tools/profiles.py:65, in loop.<locals>.step  [Tanh, FusedMatMul, MatMul]
+                                                   mixed = jnp.tanh(carry @ carry.T) @ carry
+           32.7 µs    2.08 µs  15.6 %      12  tools/profiles.py:66, in loop.<locals>.step  [Add, ReduceSum]
+                                                   return mixed + row, mixed.sum()
+           10.7 µs    0.58 µs   5.1 %       3  tools/profiles.py:69, in loop  [MatMul, Add, ReduceSum]
+                                                   return last @ last + sums.sum()
+        --- stderr
+        --- exit 0
+    "#]],
+    );
+}
+
+#[test]
+fn the_time_by_operator() {
+    let options = ["--by", "op", "--top", "3", "--warmup", "0"];
+    let files = ["profile", "@profiles/transformer.onnx", "@profiles/transformer.json"];
+    check(
+        &[&files[..], &options].concat(),
+        &expect![[r#"
+        4 runs: 218 µs of kernels in each, ± 109 µs, 349 µs from start to end
+        100.0 % of the time has a line of yours, 0.0 % a line of a library
+
+              time          ±   share   calls  op
+           46.0 µs    13.6 µs  21.1 %       7  MatMul
+           30.2 µs    8.50 µs  13.8 %       5  LayerNormalization
+           28.0 µs    7.35 µs  12.8 %       7  Add
+            114 µs    79.3 µs  52.3 %          … 7 more
+        --- stderr
+        --- exit 0
+    "#]],
+    );
+}
+
+#[test]
+fn a_profile_of_another_model_is_not_known() {
+    let files = ["profile", "@failures/matmul_inner_size.onnx", "@profiles/transformer.json"];
+    check(
+        &[&files[..], &["--top", "2"]].concat(),
+        &expect![[r#"
+            3 runs: 164 µs of kernels in each, ± 8.74 µs, 291 µs from start to end
+            1 before to warm up: 381 µs
+            3.9 % of the time has a line of yours, 0.0 % a line of a library
+
+                  time          ±   share   calls  line
+                158 µs    8.19 µs  96.1 %      32  (not known)  [MatMul, LayerNormalization, Add, …]
+               6.33 µs    0.58 µs   3.9 %       1  tools/failing/shapes.py:39, in matmul_inner_size.<locals>.fn  [MatMul]
+                                                       z = x @ y  # <- fails
+            --- stderr
+            note: 4 % of the time is that of nodes that the model has: is it the model that was run?
+            --- exit 0
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_no_profile() {
+    let files = ["profile", "@profiles/loop.onnx", "@profiles/transformer.onnx"];
+    check(
+        &files,
+        &expect![[r#"
+        --- stderr
+        error: profiles/transformer.onnx: this is not a profile of ONNX Runtime: expected value at line 1 column 1
+        --- exit 2
+    "#]],
+    );
+}

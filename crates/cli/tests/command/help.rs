@@ -1,0 +1,103 @@
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{fixtures, run};
+
+#[test]
+fn every_command_has_an_example() {
+    let help = String::from_utf8(run("--help", &fixtures()).stdout).expect("help is UTF-8");
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.is_empty());
+    let mut asked = 0;
+    for command in commands.filter_map(|line| line.split_whitespace().next()) {
+        if command == "help" {
+            continue;
+        }
+        asked += 1;
+        let output = run(&format!("{command} --help"), &fixtures());
+        let help = String::from_utf8(output.stdout).expect("help is UTF-8");
+        assert!(output.status.success(), "{command}");
+        assert!(help.contains("Examples:\n  jax2onnx "), "{command} has no example:\n{help}");
+    }
+    assert!(asked >= 11, "{asked}");
+}
+
+#[test]
+fn completions_name_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&format!("completions {shell}"), &fixtures());
+        let script = String::from_utf8(output.stdout).expect("a script is UTF-8");
+        for command in ["blame", "check", "diff", "inspect", "where"] {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+}
+
+#[test]
+fn there_is_a_manual_page_for_every_command() {
+    let folder = std::env::temp_dir().join(format!("jax2onnx-man-{}", std::process::id()));
+    let output = run(&format!("man --out {}", folder.display()), &fixtures());
+    assert!(output.status.success());
+    let page = std::fs::read_to_string(folder.join("jax2onnx-where.1")).expect("a page");
+    assert!(
+        page.contains("jax2onnx where \\- Show which line of Python a node came from"),
+        "{page}"
+    );
+    std::fs::remove_dir_all(&folder).expect("the pages are removed");
+}
+
+/// What `where` and `blame` print beside a source, the exit codes apart.
+fn asked_beside(source: &str, model: &str) -> String {
+    static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+    let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("jax2onnx-stale-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("mlp.py"), source).expect("a source");
+    let model = fixtures().join(model);
+    let asked = ["where", "blame"].map(|command| {
+        let what = if command == "where" { "tanh" } else { "mlp.py" };
+        let output = run(&format!("{command} {} {what}", model.display()), &folder);
+        [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .concat()
+    });
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
+    asked.concat()
+}
+
+#[test]
+fn a_source_that_changed_is_not_shown() {
+    let source = std::fs::read_to_string(fixtures().join("mlp.py")).expect("the source");
+    for model in ["indexed.onnx", "mapped.onnx"] {
+        assert!(asked_beside(&source, model).contains("return jnp.tanh(carry) * SCALE"), "{model}");
+        let moved = format!("\n{source}");
+        let other = source.replace("jnp.tanh(carry)", "jnp.sinh(2 * carry)");
+        let renamed = source.replace("def body", "def inner");
+        for changed in [moved, other, renamed] {
+            let printed = asked_beside(&changed, model);
+            assert!(printed.contains("changed since the export"), "{model}: {printed}");
+            assert!(!printed.contains("return jnp"), "{model}: {printed}");
+        }
+    }
+    // Only the hash of the map tells this one.
+    let comment = source.replace("import jax\n", "import jax  # JAX\n");
+    assert!(asked_beside(&comment, "mapped.onnx").contains("changed since the export"));
+    let printed = asked_beside(&comment, "indexed.onnx");
+    assert!(printed.contains("written after the model, may have changed"), "{printed}");
+}
+
+#[test]
+fn who_closes_the_pipe_has_seen_enough() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_jax2onnx"))
+        .args(["plugins"])
+        .current_dir(fixtures())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the program ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -1,0 +1,87 @@
+//! What is wrong with a model: its structure, types, opsets, names, weights, metadata and sources.
+
+mod graph;
+mod metadata;
+mod weights;
+
+use std::fmt;
+
+use crate::{Document, Sources};
+
+/// Something that is wrong, or that may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub severity: Severity,
+    /// What kind of finding it is: `undefined-value`.
+    pub rule: &'static str,
+    pub message: String,
+    /// The node that it is about, by number.
+    pub node: Option<usize>,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// A runtime refuses the model, or computes something else.
+    Error,
+    /// It works, and somebody may be surprised.
+    Warning,
+}
+
+impl Severity {
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// How many findings of one rule are listed; the rest are counted.
+const MOST_OF_A_RULE: usize = 50;
+
+/// What is collected.
+#[derive(Default)]
+pub(crate) struct Findings {
+    list: Vec<Finding>,
+    more: std::collections::BTreeMap<(Severity, &'static str), usize>,
+}
+
+impl Findings {
+    fn add(
+        &mut self,
+        severity: Severity,
+        rule: &'static str,
+        node: Option<usize>,
+        message: fmt::Arguments<'_>,
+    ) {
+        let known = self.list.iter().filter(|finding| finding.rule == rule).count();
+        if known >= MOST_OF_A_RULE {
+            *self.more.entry((severity, rule)).or_default() += 1;
+        } else {
+            self.list.push(Finding { severity, rule, message: message.to_string(), node });
+        }
+    }
+
+    fn error(&mut self, rule: &'static str, node: Option<usize>, message: fmt::Arguments<'_>) {
+        self.add(Severity::Error, rule, node, message);
+    }
+
+    fn warning(&mut self, rule: &'static str, node: Option<usize>, message: fmt::Arguments<'_>) {
+        self.add(Severity::Warning, rule, node, message);
+    }
+}
+
+/// Looks for all that is wrong; errors come first.
+pub fn check(document: &Document<'_>, sources: &Sources<'_, '_>) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    graph::check(document, &mut findings);
+    weights::check(document, &mut findings);
+    metadata::check(document, sources, &mut findings);
+    for ((severity, rule), count) in findings.more {
+        let message = format!("… and {count} more");
+        findings.list.push(Finding { severity, rule, message, node: None });
+    }
+    findings.list.sort_by_key(|finding| (finding.severity, finding.rule));
+    findings.list
+}

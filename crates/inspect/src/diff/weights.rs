@@ -1,0 +1,76 @@
+//! Weights that differ.
+
+use std::collections::BTreeMap;
+
+use onnx::scan::Tensor;
+
+use crate::Document;
+
+/// A weight that is not the same in both models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightChange<'d> {
+    pub name: &'d str,
+    pub kind: WeightKind,
+    /// `f32[2,3]`
+    pub before: Option<String>,
+    pub after: Option<String>,
+}
+
+/// How a weight differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightKind {
+    New,
+    Gone,
+    /// It has another type or shape.
+    Type,
+    Contents,
+    /// The contents are in other files, or in different forms.
+    NotCompared,
+}
+
+impl WeightKind {
+    pub fn word(self) -> &'static str {
+        match self {
+            WeightKind::New => "new",
+            WeightKind::Gone => "gone",
+            WeightKind::Type => "type",
+            WeightKind::Contents => "contents",
+            WeightKind::NotCompared => "not compared",
+        }
+    }
+}
+
+/// Compares the weights of two models by name.
+pub(super) fn compare<'d>(
+    before: &'d Document<'_>,
+    after: &'d Document<'_>,
+) -> Vec<WeightChange<'d>> {
+    let (old, new) = (by_name(before), by_name(after));
+    let mut changes = Vec::new();
+    for (&name, tensor) in &old {
+        let types = |other: &Tensor<'_>| (Some(tensor.type_text()), Some(other.type_text()));
+        let (kind, (before, after)) = match new.get(name) {
+            None => (WeightKind::Gone, (Some(tensor.type_text()), None)),
+            Some(other) if tensor.type_text() != other.type_text() => {
+                (WeightKind::Type, types(other))
+            }
+            Some(other) => match tensor.has_contents_of(other) {
+                Some(true) => continue,
+                Some(false) => (WeightKind::Contents, types(other)),
+                None => (WeightKind::NotCompared, types(other)),
+            },
+        };
+        changes.push(WeightChange { name, kind, before, after });
+    }
+    for (&name, tensor) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
+        let after = Some(tensor.type_text());
+        changes.push(WeightChange { name, kind: WeightKind::New, before: None, after });
+    }
+    changes.sort_by_key(|change| change.name);
+    changes
+}
+
+fn by_name<'d, 'a>(document: &'d Document<'a>) -> BTreeMap<&'d str, &'d Tensor<'a>> {
+    let tensors = document.scan.graphs.iter().flat_map(|graph| &graph.initializers);
+    tensors.map(|tensor| (tensor.name, tensor)).collect()
+}

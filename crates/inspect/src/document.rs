@@ -1,0 +1,268 @@
+//! A model with what is known of its origins.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use onnx::scan::{self, Graph, Scan, Tensor, ValueInfo};
+use provenance::codec::Decoded;
+use provenance::outline::Outline;
+use provenance::resolve::{Answer, Resolver, Sure};
+use provenance::{LocationId, OriginId, ScopeId, ScopeKind, SourceMap, Table};
+
+use crate::file::{ModelFile, OpenError};
+use crate::foreign::Lines;
+use crate::origin::{Frame, Provenance};
+use crate::recorded::{self, Recorded};
+
+/// A model that can be asked.
+#[derive(Debug)]
+pub struct Document<'a> {
+    /// What the model is called in messages.
+    pub name: String,
+    pub path: Option<PathBuf>,
+    /// How many bytes the file has.
+    pub size: u64,
+    pub scan: Scan<'a>,
+    pub level: Recorded,
+    /// The source map that is used.
+    pub map_path: Option<PathBuf>,
+    /// What the user should know beside the answer.
+    pub notes: Vec<String>,
+    provenance: Arc<Decoded>,
+    origins: Origins,
+    /// From names to origins, once somebody asks for it.
+    resolver: OnceCell<Resolver>,
+    outline: OnceCell<Outline>,
+    lines: Lines,
+    /// For each call path of the table.
+    callsites: Vec<LocationId>,
+}
+
+impl<'a> Document<'a> {
+    pub(crate) fn read(file: &'a ModelFile, map: Option<&Path>) -> Result<Document<'a>, OpenError> {
+        let name = file.name();
+        let failed = |why| OpenError::Scan { name: name.clone(), why };
+        let scan = scan::scan(file.bytes()).map_err(failed)?;
+        let found = recorded::find(&scan, file.path(), &name, map)?;
+        let (resolver, outline) = (OnceCell::new(), OnceCell::new());
+        let (provenance, origins) = match found.origins {
+            recorded::Origins::Own { provenance, numbers } => (provenance, Origins::Own(numbers)),
+            recorded::Origins::Export(map) => {
+                let provenance = map.provenance.clone();
+                let resolver = resolver.get_or_init(|| Resolver::new(map));
+                let later = outline.get_or_init(|| scan.outline());
+                (provenance, Origins::Resolved(resolver.resolve_model(later)))
+            }
+        };
+        let callsites = provenance.table.callsites();
+        Ok(Document {
+            callsites,
+            path: file.path().map(Path::to_owned),
+            size: file.bytes().len() as u64,
+            scan,
+            level: found.level,
+            map_path: found.map_path,
+            notes: found.notes,
+            provenance,
+            origins,
+            resolver,
+            outline,
+            lines: found.lines,
+            name,
+        })
+    }
+
+    /// The names of nodes and values, and who reads whom; numbered as in the scan.
+    pub fn outline(&self) -> &Outline {
+        self.outline.get_or_init(|| self.scan.outline())
+    }
+
+    /// From names that runtimes make back to origins.
+    pub fn resolver(&self) -> &Resolver {
+        self.resolver.get_or_init(|| {
+            // Only a model that is its own map has none yet.
+            let origins = match &self.origins {
+                Origins::Own(numbers) => numbers.clone(),
+                Origins::Resolved(_) => Vec::new(),
+            };
+            Resolver::new(SourceMap {
+                provenance: self.provenance.clone(),
+                outline: self.outline().clone(),
+                origins,
+                ..SourceMap::default()
+            })
+        })
+    }
+
+    pub fn table(&self) -> &Table {
+        &self.provenance.table
+    }
+
+    /// How a node was found, and its origins in the table, the one to show first at the front.
+    pub fn answer(&self, node: usize) -> (Sure, Vec<OriginId>) {
+        match &self.origins {
+            Origins::Own(numbers) => match numbers.get(node).copied().flatten() {
+                Some(number) => (Sure::Exact, self.origins(&[number])),
+                None => (Sure::Unknown, Vec::new()),
+            },
+            Origins::Resolved(answers) => match answers.get(node) {
+                Some(answer) => (answer.sure, self.origins(&answer.origins)),
+                None => (Sure::Unknown, Vec::new()),
+            },
+        }
+    }
+
+    fn origins(&self, numbers: &[u32]) -> Vec<OriginId> {
+        let known = &self.provenance.origins;
+        numbers.iter().filter_map(|&number| known.get(number as usize).copied()).collect()
+    }
+
+    /// How many origins there are.
+    pub fn origin_count(&self) -> usize {
+        self.provenance.origins.len()
+    }
+
+    /// Where a node came from.
+    pub fn provenance(&self, node: usize) -> Option<Provenance<'_>> {
+        let (sure, origins) = self.answer(node);
+        Provenance::of(self.table(), &self.callsites, sure, &origins)
+    }
+
+    /// What an origin of the table says, by its number.
+    pub fn provenance_of_origin(&self, number: u32) -> Option<Provenance<'_>> {
+        let origins = self.origins(&[number]);
+        Provenance::of(self.table(), &self.callsites, Sure::Exact, &origins)
+    }
+
+    /// Whether the values of the graph `outer` are seen from the graph `inner`.
+    pub fn sees(&self, inner: usize, outer: usize) -> bool {
+        let around = |&graph: &usize| self.graph(graph).and_then(|graph| graph.around);
+        std::iter::successors(Some(inner), around).any(|graph| graph == outer)
+    }
+
+    /// The nodes that call a function, `domain::name`.
+    pub fn callers(&self, function: &str) -> Vec<usize> {
+        let (domain, name) = function.rsplit_once("::").unwrap_or(("", function));
+        let nodes = self.scan.nodes.iter().enumerate();
+        let calls = nodes.filter(|(_, node)| node.op == name && node.domain == domain);
+        calls.map(|(number, _)| number).collect()
+    }
+
+    /// Where the node or the value of a name came from that a runtime may have made.
+    pub fn resolve_name(&self, name: &str) -> Option<Provenance<'_>> {
+        let (sure, origins) = self.answer_of_name(name);
+        Provenance::of(self.table(), &self.callsites, sure, &origins)
+    }
+
+    /// The same as origins in the table, the one to show first at the front.
+    pub fn answer_of_name(&self, name: &str) -> (Sure, Vec<OriginId>) {
+        let answer = self.resolver().resolve(name);
+        (answer.sure, self.origins(&answer.origins))
+    }
+
+    /// The call sites of a node: the one to show first, then those of what it was fused from.
+    pub fn callsites(&self, node: usize) -> Vec<LocationId> {
+        let (_, origins) = self.answer(node);
+        crate::origin::callsites(self.table(), &self.callsites, &origins)
+    }
+
+    /// The scope of a node, by its number in the table.
+    pub fn scope(&self, node: usize) -> Option<ScopeId> {
+        let (_, origins) = self.answer(node);
+        let table = self.table();
+        table.get_site(table.get_origin(*origins.first()?).primary).scope
+    }
+
+    /// The names of the user in a scope, joined: `blocks.0/attn`. Of very many the innermost are left out.
+    pub fn scope_name(&self, scope: ScopeId) -> String {
+        const MOST: usize = 100;
+        let table = self.table();
+        let path = table.scope_path(scope).into_iter().rev().map(|id| table.get_scope(id));
+        let named = path.filter(|scope| scope.kind == ScopeKind::Name).map(|scope| &*scope.name);
+        named.take(MOST).collect::<Vec<_>>().join("/")
+    }
+
+    /// For each call path of the table, its call site.
+    pub(crate) fn known_callsites(&self) -> &[LocationId] {
+        &self.callsites
+    }
+
+    /// A place in the source, by its number in the table.
+    pub fn frame(&self, location: LocationId) -> Frame<'_> {
+        Frame::of(self.table(), location)
+    }
+
+    /// Whether the origins say in which files they are.
+    pub fn has_files(&self) -> bool {
+        let table = self.table();
+        let mut files = (0..table.file_count() as u32).map(provenance::FileId);
+        files.all(|id| &*table.get_file(id).path != Frame::UNKNOWN)
+    }
+
+    /// What the map knows of a source file: its hash, its text.
+    pub(crate) fn source(&self, file: &str) -> Option<&provenance::source_map::Source> {
+        let table = self.table();
+        let files = (0..table.file_count() as u32).map(provenance::FileId);
+        let mut sources = files.zip(&self.resolver.get()?.map().sources);
+        sources.find(|(id, _)| &*table.get_file(*id).path == file).map(|(_, source)| source)
+    }
+
+    /// A line of source that the model itself has.
+    pub(crate) fn recorded_line(&self, file: &str, line: u32) -> Option<&str> {
+        self.lines.get(&(file.into(), line)).map(AsRef::as_ref)
+    }
+
+    /// The graph of a number.
+    pub fn graph(&self, number: usize) -> Option<&Graph<'a>> {
+        self.scan.graphs.get(number)
+    }
+
+    /// The type of a value as it is seen from a graph: `f32[B,10]`.
+    pub fn value_type(&self, graph: usize, name: &str) -> Option<String> {
+        let mut at = self.graph(graph);
+        while let Some(graph) = at {
+            let mut values = graph.inputs.iter().chain(&graph.outputs).chain(&graph.values);
+            let typed = |value: &'_ ValueInfo<'a>| {
+                if value.name == name { value.ty.clone() } else { None }
+            };
+            if let Some(ty) = values.find_map(typed) {
+                return Some(ty.to_string());
+            }
+            if let Some(tensor) = graph.initializers.iter().find(|tensor| tensor.name == name) {
+                return Some(tensor.type_text());
+            }
+            at = graph.around.and_then(|around| self.graph(around));
+        }
+        None
+    }
+
+    /// The initializer of a name, as it is seen from a graph.
+    pub fn initializer(&self, graph: usize, name: &str) -> Option<&Tensor<'a>> {
+        let mut at = self.graph(graph);
+        while let Some(graph) = at {
+            if let Some(tensor) = graph.initializers.iter().find(|tensor| tensor.name == name) {
+                return Some(tensor);
+            }
+            at = graph.around.and_then(|around| self.graph(around));
+        }
+        None
+    }
+
+    /// What to call a node that may have no name: its name, or its number.
+    pub fn node_name(&self, node: usize) -> String {
+        match self.scan.nodes.get(node).map(|node| node.name) {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => format!("#{node}"),
+        }
+    }
+}
+
+/// The origins of nodes, by their numbers in the table.
+#[derive(Debug)]
+enum Origins {
+    /// As they are written in the model.
+    Own(Vec<Option<u32>>),
+    /// As they were found by the map of an earlier form.
+    Resolved(Vec<Answer>),
+}

@@ -1,0 +1,156 @@
+//! From an error of a runtime to the line of the user that it is about.
+//!
+//! An answer says how it was found and how sure it is. What a message does not say is not guessed: then
+//! there is no line, or there are all that it may be.
+
+mod advice;
+mod json;
+mod lines;
+mod resolve;
+mod text;
+
+use crate::log::{self, Class, Message};
+use crate::{Document, Frame, Provenance};
+
+pub use json::json;
+pub use text::text;
+
+/// How sure an answer is, the surest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Certainty {
+    /// The message names a node or a value of this model, and that has one line.
+    Certain,
+    /// The message leads to one line by what runtimes are known to do.
+    Likely,
+    /// It is one of several lines.
+    OneOf,
+    Unknown,
+}
+
+impl Certainty {
+    pub fn word(self) -> &'static str {
+        match self {
+            Certainty::Certain => "certain",
+            Certainty::Likely => "likely",
+            Certainty::OneOf => "one-of",
+            Certainty::Unknown => "unknown",
+        }
+    }
+}
+
+/// A value of the model, with its type as the model declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueType {
+    pub name: String,
+    pub role: &'static str,
+    pub ty: Option<String>,
+}
+
+/// What one message is about.
+#[derive(Clone, Debug)]
+pub struct Finding<'d> {
+    pub message: Message,
+    pub certainty: Certainty,
+    /// How the lines were found, in words.
+    pub how: String,
+    /// The node that it is about, by its number.
+    pub node: Option<usize>,
+    /// The nodes around that one, the outermost first.
+    pub within: Vec<usize>,
+    /// The lines that it may be, each once, the best first.
+    pub lines: Vec<Frame<'d>>,
+    /// The call path and the scopes of the first line.
+    pub origin: Option<Provenance<'d>>,
+    /// What the node reads and makes.
+    pub values: Vec<ValueType>,
+    /// What usually helps.
+    pub advice: Option<String>,
+}
+
+/// What a log says of a model.
+#[derive(Clone, Debug)]
+pub struct Explanation<'d> {
+    /// In the order of the log; each thing once.
+    pub findings: Vec<Finding<'d>>,
+    /// Whether some of the log was not read.
+    pub is_cut: bool,
+}
+
+impl Explanation<'_> {
+    /// Whether some message leads to a line.
+    pub fn has_lines(&self) -> bool {
+        self.findings.iter().any(|finding| !finding.lines.is_empty())
+    }
+}
+
+/// Explains every message of a log.
+pub fn explain<'d>(document: &'d Document<'_>, log: &[u8]) -> Explanation<'d> {
+    let log = log::parse(log);
+    let mut findings: Vec<Finding<'d>> = Vec::new();
+    for message in log.messages {
+        let finding = finding(document, message);
+        match findings.iter_mut().find(|known| is_same(known, &finding)) {
+            Some(known) if finding.certainty < known.certainty => *known = finding,
+            Some(_) => {}
+            None => findings.push(finding),
+        }
+    }
+    Explanation { findings, is_cut: log.is_cut }
+}
+
+/// Whether two messages are about the same thing.
+fn is_same(a: &Finding<'_>, b: &Finding<'_>) -> bool {
+    let is_one = a.node.is_some() && a.node == b.node;
+    let is_silent = |finding: &Finding<'_>| finding.lines.is_empty() && finding.node.is_none();
+    is_one || (is_silent(a) && is_silent(b) && a.message.class == b.message.class)
+}
+
+fn finding<'d>(document: &'d Document<'_>, message: Message) -> Finding<'d> {
+    let found = resolve::resolve(document, &message);
+    let lines = lines::lines(document, &found, &message);
+    // Who finds a buffer of the wrong size is not who made it so.
+    let is_certain = found.is_certain && message.class != Some(Class::Buffer);
+    let certainty = match (lines.frames.len(), is_certain) {
+        (0, _) => Certainty::Unknown,
+        (1, true) => Certainty::Certain,
+        (1, false) => Certainty::Likely,
+        _ if lines.is_chosen => Certainty::Likely,
+        _ => Certainty::OneOf,
+    };
+    let mut how = found.how;
+    if lines.frames.is_empty() && !(found.nodes.is_empty() && found.origins.is_empty()) {
+        how += "; the model does not say where it came from: give its source map with --map, or export \
+                it with `provenance=\"indexed\"`";
+    }
+    let node = found.nodes.first().copied().filter(|_| found.nodes.len() == 1);
+    let values = node.map(|node| values(document, node)).unwrap_or_default();
+    Finding {
+        certainty,
+        how,
+        node,
+        within: found.within,
+        origin: lines.origin,
+        lines: lines.frames,
+        values,
+        advice: advice::advice(document, &message, node),
+        message,
+    }
+}
+
+/// What a node reads and makes.
+fn values(document: &Document<'_>, node: usize) -> Vec<ValueType> {
+    /// More is not read by anybody.
+    const MOST: usize = 12;
+    let Some(node) = document.scan.nodes.get(node) else {
+        return Vec::new();
+    };
+    let inputs = node.inputs.iter().map(|&name| ("reads", name));
+    let outputs = node.outputs.iter().map(|&name| ("makes", name));
+    let named = inputs.chain(outputs).filter(|(_, name)| !name.is_empty()).take(MOST);
+    named
+        .map(|(role, name)| {
+            let ty = document.value_type(node.graph as usize, name);
+            ValueType { name: name.to_owned(), role, ty }
+        })
+        .collect()
+}

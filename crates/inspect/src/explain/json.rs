@@ -1,0 +1,58 @@
+//! An explanation for programs; `docs/explain.md` describes it.
+
+use serde_json::{Value, json};
+
+use super::{Explanation, Finding};
+use crate::json::{frame_with_source, provenance};
+use crate::log::Clue;
+use crate::{Document, Sources};
+
+/// What was found, message by message.
+pub fn json(
+    explanation: &Explanation<'_>,
+    document: &Document<'_>,
+    sources: &Sources<'_, '_>,
+) -> Value {
+    let findings = explanation.findings.iter().map(|finding| one(finding, document, sources));
+    json!({
+        "version": 1,
+        "model": document.name,
+        "findings": findings.collect::<Vec<_>>(),
+        "cut": explanation.is_cut,
+    })
+}
+
+fn one(finding: &Finding<'_>, document: &Document<'_>, sources: &Sources<'_, '_>) -> Value {
+    let node = |number: usize| {
+        let op = document.scan.nodes.get(number).map_or("", |node| node.op);
+        json!({"name": document.node_name(number), "op": op})
+    };
+    let lines = finding.lines.iter().map(|line| frame_with_source(line, sources));
+    let values = finding
+        .values
+        .iter()
+        .map(|value| json!({"name": value.name, "role": value.role, "type": value.ty}));
+    json!({
+        "message": finding.message.words,
+        "class": finding.message.class.map(|class| class.word()),
+        "used": finding.message.used,
+        "names": finding.message.clues.iter().map(clue).collect::<Vec<_>>(),
+        "sure": finding.certainty.word(),
+        "how": finding.how,
+        "lines": lines.collect::<Vec<_>>(),
+        "origin": finding.origin.as_ref().map(|origin| provenance(origin, sources)),
+        "node": finding.node.map(node),
+        "within": finding.within.iter().copied().map(node).collect::<Vec<_>>(),
+        "values": values.collect::<Vec<_>>(),
+        "advice": finding.advice,
+    })
+}
+
+fn clue(clue: &Clue) -> Value {
+    match clue {
+        Clue::Node { name, op } => json!({"node": name, "op": op}),
+        Clue::Value { name, .. } => json!({"value": name}),
+        Clue::Op { op, domain } => json!({"op": op, "domain": domain}),
+        Clue::Unnamed { op } => json!({"node": "", "op": op}),
+    }
+}

@@ -1,0 +1,113 @@
+//! The lines of what a message is about, the best first.
+
+use provenance::resolve::Sure;
+use provenance::{LocationId, OriginId, SiteId};
+
+use super::resolve::Found;
+use crate::log::{Class, Message};
+use crate::{Document, Frame, Provenance};
+
+/// What is to be shown.
+#[derive(Debug, Default)]
+pub(super) struct Lines<'d> {
+    /// Each line once.
+    pub(super) frames: Vec<Frame<'d>>,
+    pub(super) origin: Option<Provenance<'d>>,
+    /// Whether the message says which of the lines it is.
+    pub(super) is_chosen: bool,
+}
+
+/// A place that asked for what a node does, and the primitive that it asked for.
+struct Place<'d> {
+    location: LocationId,
+    site: SiteId,
+    origin: OriginId,
+    primitive: &'d str,
+}
+
+/// Primitives that move numbers and do not combine them: seldom what sizes fail for.
+const MOVES: &[&str] = &[
+    "broadcast_in_dim",
+    "convert_element_type",
+    "copy",
+    "dim_as_value",
+    "reshape",
+    "squeeze",
+    "transpose",
+];
+
+pub(super) fn lines<'d>(document: &'d Document<'_>, found: &Found, message: &Message) -> Lines<'d> {
+    let mut places = places(document, found);
+    // The line of a `def` asks for sizes; where something else was asked for, that it is.
+    if places.iter().any(|place| !place.primitive.is_empty()) {
+        places.retain(|place| !place.primitive.is_empty());
+    }
+    let op = found.nodes.first().and_then(|&node| document.scan.nodes.get(node));
+    let wanted = op.and_then(|node| wanted(node.op, message));
+    let is_wanted = |place: &Place<'_>| wanted.is_some_and(|wanted| place.primitive == wanted);
+    let is_shape = message.class == Some(Class::Shape);
+    let is_move = |place: &Place<'_>| is_shape && MOVES.contains(&place.primitive);
+    places.sort_by_key(|place| (!is_wanted(place), is_move(place)));
+    let mut is_chosen = found.nodes.len() == 1 && places.iter().any(is_wanted);
+    let Some(first) = places.first() else {
+        return Lines::default();
+    };
+    let sure = if found.is_certain { Sure::Exact } else { Sure::Fused };
+    let origin = origin(document, sure, first);
+    let mut frames: Vec<Frame<'d>> = Vec::new();
+    for place in &places {
+        let frame = document.frame(place.location);
+        let same = |known: &Frame<'_>| (known.file, known.line) == (frame.file, frame.line);
+        if !frames.iter().any(same) {
+            // A second line that was wanted as much leaves the choice open.
+            is_chosen &= frames.is_empty() || !is_wanted(place);
+            frames.push(frame);
+        }
+    }
+    Lines { frames, origin, is_chosen }
+}
+
+/// Which of the primitives that a node stands for a message is about.
+fn wanted(op: &str, message: &Message) -> Option<&'static str> {
+    if op != "Gemm" || message.class != Some(Class::Shape) {
+        return None;
+    }
+    if message.words.contains("bias") {
+        return Some("add");
+    }
+    message.words.contains("W:").then_some("dot_general")
+}
+
+/// Every place of what was found.
+fn places<'d>(document: &'d Document<'_>, found: &Found) -> Vec<Place<'d>> {
+    let table = document.table();
+    let of_nodes = || found.nodes.iter().flat_map(|&node| document.answer(node).1);
+    let origins: Vec<OriginId> = match found.origins.is_empty() {
+        true => of_nodes().collect(),
+        false => found.origins.clone(),
+    };
+    let known = document.known_callsites();
+    let mut places = Vec::new();
+    for origin in origins {
+        for site in table.get_origin(origin).sites() {
+            let provenance::Site { stack, emitter, .. } = table.get_site(site);
+            let Some(&location) = stack.and_then(|stack| known.get(stack.index())) else {
+                continue;
+            };
+            let plugin = emitter.and_then(|emitter| table.plugin_of(emitter));
+            let primitive = plugin.map_or("", |plugin| &*table.get_emitter(plugin).name);
+            places.push(Place { location, site, origin, primitive });
+        }
+    }
+    places
+}
+
+/// The call path of the place that is shown first.
+fn origin<'d>(document: &'d Document<'_>, sure: Sure, place: &Place<'d>) -> Option<Provenance<'d>> {
+    let (table, known) = (document.table(), document.known_callsites());
+    let is_primary = table.get_origin(place.origin).primary == place.site;
+    match is_primary {
+        true => Provenance::of(table, known, sure, &[place.origin]),
+        false => Some(Provenance::of_site(table, known, sure, table.get_site(place.site))),
+    }
+}

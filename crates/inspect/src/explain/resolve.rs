@@ -1,0 +1,343 @@
+//! From what a message names to nodes of the model.
+
+use onnx::scan::Node;
+use provenance::OriginId;
+use provenance::outline::Place;
+use provenance::resolve::Sure;
+use rustc_hash::FxHashMap;
+
+use crate::Document;
+use crate::fusions::{inner, is_bare};
+use crate::log::{Clue, Message, Role};
+
+/// What a message is about.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The nodes that it may be, each once.
+    pub(super) nodes: Vec<usize>,
+    /// Origins, where there are no nodes: a name that a runtime made leads to them.
+    pub(super) origins: Vec<OriginId>,
+    pub(super) is_certain: bool,
+    pub(super) how: String,
+    pub(super) within: Vec<usize>,
+}
+
+/// The nodes of a name; where there are none, those of it without white space: what a wrapped line leaves.
+fn nodes_named(document: &Document<'_>, name: &str) -> Vec<usize> {
+    let exact = nodes_where(document, |node| node.name == name);
+    if !exact.is_empty() {
+        return exact;
+    }
+    let squeezed = squeeze(name);
+    nodes_where(document, |node| {
+        node.name.contains(char::is_whitespace) && squeeze(node.name) == squeezed
+    })
+}
+
+fn makers(document: &Document<'_>, name: &str) -> Vec<usize> {
+    nodes_where(document, |node| node.outputs.contains(&name))
+}
+
+fn readers(document: &Document<'_>, name: &str) -> Vec<usize> {
+    nodes_where(document, |node| node.inputs.contains(&name))
+}
+
+/// A message or two are asked for as a rule: looking through all nodes costs less than an index of them.
+fn nodes_where(document: &Document<'_>, is_it: impl Fn(&Node<'_>) -> bool) -> Vec<usize> {
+    let nodes = document.scan.nodes.iter().enumerate();
+    nodes.filter(|(_, node)| is_it(node)).map(|(number, _)| number).collect()
+}
+
+fn squeeze(name: &str) -> String {
+    name.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// What the innermost thing that a message names is; the next one around it where it is not known.
+pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Found {
+    let mut unknown = Found::default();
+    for (depth, clue) in message.clues.iter().enumerate().rev() {
+        let mut found = of_clue(document, clue);
+        let is_innermost = depth + 1 == message.clues.len();
+        if found.nodes.is_empty() && found.origins.is_empty() {
+            if is_innermost {
+                unknown = found;
+            }
+            continue;
+        }
+        if is_innermost {
+            found.within = around(document, &message.clues[..depth]);
+            return found;
+        }
+        let mut found = inside(document, &found, &unknown.how);
+        found.within = around(document, &message.clues[..=depth]);
+        return found;
+    }
+    if message.clues.is_empty() {
+        if message.words.contains("not acyclic") {
+            return circle(document);
+        }
+        "the message names no node and no value".clone_into(&mut unknown.how);
+    }
+    unknown
+}
+
+/// Everything in the bodies of a node, where the message is about something in them that is not known.
+fn inside(document: &Document<'_>, outer: &Found, why: &str) -> Found {
+    /// More is no help.
+    const MOST: usize = 24;
+    let mut found = Found::default();
+    let [node] = outer.nodes.as_slice() else {
+        why.clone_into(&mut found.how);
+        return found;
+    };
+    let nodes = (0..document.scan.nodes.len()).filter(|&inner| is_inside(document, inner, *node));
+    found.nodes = nodes.take(MOST + 1).collect();
+    let name = document.node_name(*node);
+    found.how = match found.nodes.len() {
+        0 => why.to_owned(),
+        1..=MOST => format!("{why}; it is something within `{name}`"),
+        _ => format!("{why}; it is something within `{name}`, which has much in it"),
+    };
+    if found.nodes.len() > MOST {
+        found.nodes.clear();
+    }
+    found
+}
+
+/// Whether a node is in a body of another, or in a body in one.
+fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
+    let mut at = document.scan.nodes.get(node);
+    for _ in 0..document.scan.graphs.len() {
+        let Some(Place::Body { node, .. }) =
+            at.and_then(|node| document.graph(node.graph as usize)).map(|graph| &graph.place)
+        else {
+            return false;
+        };
+        if *node as usize == outer {
+            return true;
+        }
+        at = document.scan.nodes.get(*node as usize);
+    }
+    false
+}
+
+/// The nodes that read, over others, what they make themselves.
+fn circle(document: &Document<'_>) -> Found {
+    let count = document.scan.nodes.len();
+    let mut producers: Vec<Vec<usize>> = Vec::with_capacity(count);
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); count];
+    let mut makers: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+    for (number, node) in document.scan.nodes.iter().enumerate() {
+        node.outputs.iter().for_each(|&name| makers.entry(name).or_default().push(number));
+    }
+    for (number, node) in document.scan.nodes.iter().enumerate() {
+        let made = node.inputs.iter().filter_map(|name| makers.get(name)).flatten().copied();
+        let made: Vec<usize> = made.collect();
+        for &producer in &made {
+            readers[producer].push(number);
+        }
+        producers.push(made);
+    }
+    // Without those that read nothing that is left, then without those that nobody left reads.
+    let mut is_left = vec![true; count];
+    for (before, after) in [(&producers, &readers), (&readers, &producers)] {
+        let left = |number: usize| before[number].iter().filter(|&&it| is_left[it]).count();
+        let mut open: Vec<usize> = (0..count).map(left).collect();
+        let mut ready: Vec<usize> = (0..count).filter(|&it| is_left[it] && open[it] == 0).collect();
+        while let Some(number) = ready.pop() {
+            is_left[number] = false;
+            for &next in &after[number] {
+                open[next] = open[next].saturating_sub(1);
+                if open[next] == 0 && is_left[next] {
+                    ready.push(next);
+                }
+            }
+        }
+    }
+    let nodes: Vec<usize> = (0..count).filter(|&number| is_left[number]).collect();
+    let how = match nodes.len() {
+        0 => "the message names no node, and the model has no circle".to_owned(),
+        count => format!("{count} nodes of the model read each other in a circle"),
+    };
+    Found { nodes, is_certain: true, how, ..Found::default() }
+}
+
+/// The nodes around the one that a message is about.
+fn around(document: &Document<'_>, clues: &[Clue]) -> Vec<usize> {
+    let node = |clue: &Clue| match clue {
+        Clue::Node { name, .. } => nodes_named(document, name).first().copied(),
+        _ => None,
+    };
+    clues.iter().filter_map(node).collect()
+}
+
+fn of_clue(document: &Document<'_>, clue: &Clue) -> Found {
+    match clue {
+        Clue::Node { name, op } => of_node(document, name, op.as_deref()),
+        Clue::Value { name, role } => of_value(document, name, *role),
+        Clue::Op { op, domain } => of_op(document, op, domain.as_deref(), false),
+        Clue::Unnamed { op } => of_op(document, op, None, true),
+    }
+}
+
+fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Found {
+    let nodes = nodes_named(document, name);
+    if !nodes.is_empty() {
+        return named(document, &nodes, name, op);
+    }
+    let (sure, origins) = document.answer_of_name(name);
+    if !origins.is_empty() {
+        let how = match sure {
+            Sure::Exact => format!("`{name}` is a value of the model"),
+            Sure::Name => format!("`{name}` is a node of a function, as the runtime inlines it"),
+            _ => format!("`{name}` is what the runtime makes of a node of the model"),
+        };
+        let nodes = longest_within(document, name, &origins);
+        return Found { nodes, origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
+    }
+    let made = makers(document, name);
+    if !made.is_empty() {
+        let how = format!("`{name}` is a value of the model");
+        return Found { nodes: made, how, ..Found::default() };
+    }
+    match op {
+        Some(op) if is_bare(name, op) => of_joined(document, op),
+        _ => Found {
+            how: format!("the model has no node `{name}`; is it the model that was run?"),
+            ..Found::default()
+        },
+    }
+}
+
+/// The nodes of a name, those with the operator where one has it.
+fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>) -> Found {
+    let op_of = |node: usize| document.scan.nodes.get(node).map_or("", |node| node.op);
+    let same: Vec<usize> =
+        nodes.iter().copied().filter(|&node| op.is_none_or(|op| op == op_of(node))).collect();
+    if same.is_empty() {
+        let first = nodes.first().map_or("", |&node| op_of(node));
+        let op = op.unwrap_or_default();
+        let how = format!("`{name}` is a {first} of the model, which the runtime made a {op}");
+        return Found { nodes: nodes.to_vec(), how, ..Found::default() };
+    }
+    let how = match same.len() {
+        1 => format!("`{name}` is a node of the model"),
+        count => format!("{count} nodes of the model have the name `{name}`"),
+    };
+    // The model may be what a tool made of the one that the lines are known of.
+    let sure = document.answer(same[0]).0;
+    let how = match sure {
+        Sure::Fused => format!("{how}, which a tool made of several"),
+        Sure::Neighbour => format!("{how}, which a tool put next to these lines"),
+        _ => how,
+    };
+    let is_certain = same.len() == 1 && matches!(sure, Sure::Exact | Sure::Name);
+    Found { is_certain, nodes: same, how, ..Found::default() }
+}
+
+/// The node with the longest name that stands in a longer one, of these origins.
+fn longest_within(document: &Document<'_>, name: &str, origins: &[OriginId]) -> Vec<usize> {
+    let nodes = document.scan.nodes.iter().enumerate();
+    let is_of = |node: usize| document.answer(node).1.iter().any(|origin| origins.contains(origin));
+    let within = nodes
+        .filter(|(_, node)| !node.name.is_empty() && name.contains(node.name))
+        .filter(|(number, _)| is_of(*number));
+    within.max_by_key(|(_, node)| node.name.len()).map(|(number, _)| number).into_iter().collect()
+}
+
+/// Whether a node is of a function, or of a body in one.
+fn is_of_function(document: &Document<'_>, node: usize) -> bool {
+    let mut at = document.scan.nodes.get(node).and_then(|node| document.graph(node.graph as usize));
+    while let Some(graph) = at {
+        if matches!(graph.place, Place::Function(_)) {
+            return true;
+        }
+        at = graph.around.and_then(|around| document.graph(around));
+    }
+    false
+}
+
+fn of_value(document: &Document<'_>, name: &str, role: Role) -> Found {
+    let (mut nodes, what) = match role {
+        Role::Made => (makers(document, name), "makes"),
+        Role::Read | Role::Weight | Role::Input => (readers(document, name), "reads"),
+    };
+    if matches!(role, Role::Weight | Role::Input) {
+        // A function may call something of its own so.
+        nodes.retain(|&node| !is_of_function(document, node));
+    }
+    if nodes.is_empty() {
+        let (sure, origins) = document.answer_of_name(name);
+        let how = match origins.is_empty() {
+            true => format!("no node of the model {what} `{name}`"),
+            false => format!("`{name}` is a value of the model"),
+        };
+        return Found { origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
+    }
+    let how = match nodes.len() {
+        1 => format!("one node {what} `{name}`"),
+        count => format!("{count} nodes {} `{name}`", what.trim_end_matches('s')),
+    };
+    Found { nodes, is_certain: true, how, ..Found::default() }
+}
+
+/// The nodes of an operator; more than a few are no answer.
+fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bool) -> Found {
+    let is_it = |node: &Node<'_>| {
+        node.op == op
+            && domain.is_none_or(|domain| domain == node.domain)
+            // What has a name in the model has it in a message.
+            && (!is_unnamed || node.name.is_empty())
+    };
+    let nodes = document.scan.nodes.iter().enumerate().filter(|(_, node)| is_it(node));
+    let nodes: Vec<usize> = nodes.map(|(number, _)| number).collect();
+    let what = if is_unnamed { "unnamed " } else { "" };
+    few(nodes, &format!("{what}{op}"))
+}
+
+/// What the runtime joined under the name of its operator.
+fn of_joined(document: &Document<'_>, op: &str) -> Found {
+    match inner(document, op) {
+        Some((inner, nodes)) => {
+            let mut found = few(nodes, inner);
+            if !found.nodes.is_empty() {
+                add_producers(document, &mut found.nodes);
+                found.how = format!("{}, of which the runtime made {op}", found.how);
+            }
+            found
+        }
+        None => Found {
+            how: format!("`{op}` is a node that the runtime made, under a name of its own"),
+            ..Found::default()
+        },
+    }
+}
+
+/// Nodes where they are few.
+fn few(nodes: Vec<usize>, what: &str) -> Found {
+    const MOST: usize = 4;
+    let how = match nodes.len() {
+        0 => format!("the message names no node, and the model has no {what}"),
+        1 => format!("the model has one {what}"),
+        count if count <= MOST => format!("the model has {count} of {what}"),
+        count => format!("the message names no node, and the model has {count} of {what}"),
+    };
+    let nodes = if nodes.len() > MOST { Vec::new() } else { nodes };
+    Found { nodes, how, ..Found::default() }
+}
+
+/// Puts what makes the operands in front: what the runtime joined with it fails for that, as a rule.
+fn add_producers(document: &Document<'_>, nodes: &mut Vec<usize>) {
+    let outline = document.outline();
+    let mut producers = Vec::new();
+    for &node in nodes.iter() {
+        let inputs = outline.nodes.get(node).map_or(&[][..], |node| &node.inputs);
+        for &input in inputs {
+            let op = document.scan.nodes.get(input as usize).map_or("", |node| node.op);
+            if op == "Add" && !nodes.contains(&(input as usize)) {
+                producers.push(input as usize);
+            }
+        }
+    }
+    nodes.splice(0..0, producers);
+}

@@ -1,0 +1,106 @@
+//! An explanation for people.
+
+use std::fmt::Write;
+
+use super::{Certainty, Explanation, Finding};
+use crate::show::{self, clean};
+use crate::{Document, Sources, Style};
+
+/// How many lines are shown where it is one of several.
+const MOST_LINES: usize = 6;
+
+/// What was found, message by message.
+pub fn text(
+    explanation: &Explanation<'_>,
+    document: &Document<'_>,
+    sources: &Sources<'_, '_>,
+    style: Style,
+) -> String {
+    let mut text = String::new();
+    for (number, finding) in explanation.findings.iter().enumerate() {
+        if number > 0 {
+            text.push('\n');
+        }
+        one(&mut text, finding, document, sources, style);
+    }
+    text
+}
+
+fn one(
+    text: &mut String,
+    finding: &Finding<'_>,
+    document: &Document<'_>,
+    sources: &Sources<'_, '_>,
+    style: Style,
+) {
+    let words = clean(&finding.message.words);
+    let _ = writeln!(text, "{} {}", style.red("error:"), style.bold(&words));
+    match (finding.certainty, &finding.origin) {
+        (Certainty::OneOf, _) => {
+            for line in finding.lines.iter().take(MOST_LINES) {
+                *text += &show::excerpt(line, sources, style);
+            }
+            if finding.lines.len() > MOST_LINES {
+                let _ = writeln!(text, "   … and {} more", finding.lines.len() - MOST_LINES);
+            }
+        }
+        (_, Some(origin)) => *text += &show::traceback(origin, false, sources, style),
+        _ => {}
+    }
+    let mut note = |label: &str, said: &str| {
+        let _ = writeln!(text, "   {} {label}{}", style.blue("="), clean(said));
+    };
+    note("", &sureness(finding));
+    if !finding.message.used.is_empty() {
+        note("from the message: ", &finding.message.used);
+    }
+    if let Some(node) = finding.node {
+        note("node: ", &described(document, node));
+    }
+    if !finding.within.is_empty() {
+        let around: Vec<String> =
+            finding.within.iter().map(|&node| described(document, node)).collect();
+        note("within: ", &around.join(" / "));
+    }
+    if let Some(origin) = finding.origin.as_ref().filter(|origin| !origin.scope.is_empty()) {
+        note("scope: ", &origin.scope.join("/"));
+    }
+    for role in ["reads", "makes"] {
+        let values = finding.values.iter().filter(|value| value.role == role);
+        let shown: Vec<String> = values
+            .map(|value| match &value.ty {
+                Some(ty) => format!("{} {ty}", value.name),
+                None => value.name.clone(),
+            })
+            .collect();
+        if !shown.is_empty() {
+            note(&format!("{role}: "), &shown.join(", "));
+        }
+    }
+    if let Some(advice) = &finding.advice {
+        let _ = writeln!(text, "\n{} {}", style.green("hint:"), clean(advice));
+    }
+}
+
+/// How sure it is, and why.
+fn sureness(finding: &Finding<'_>) -> String {
+    let how = &finding.how;
+    let others = finding.lines.len().saturating_sub(1);
+    match finding.certainty {
+        Certainty::Certain => format!("certain: {how}"),
+        Certainty::Likely if others > 0 => {
+            let lines = finding.lines.iter().skip(1).map(|line| line.place());
+            let lines = lines.collect::<Vec<_>>().join(", ");
+            format!("likely: {how}; it also stands for {lines}, which the message is not about")
+        }
+        Certainty::Likely => format!("likely: {how}"),
+        Certainty::OneOf => format!("one of these lines: {how}"),
+        Certainty::Unknown => format!("the line is not known: {how}"),
+    }
+}
+
+/// `Add add`
+fn described(document: &Document<'_>, node: usize) -> String {
+    let op = document.scan.nodes.get(node).map_or("", |node| node.op);
+    format!("{op} `{}`", document.node_name(node))
+}

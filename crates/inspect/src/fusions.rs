@@ -1,0 +1,50 @@
+//! What ONNX Runtime makes of operators, under names that say nothing of the nodes.
+
+use crate::Document;
+
+/// What it joins, by what it calls it: an operator of the model that is in it, and the operators of which
+/// it makes that one itself.
+const JOINED: &[(&str, &str, &[&str])] = &[
+    ("SkipLayerNormalization", "LayerNormalization", &["ReduceMean"]),
+    ("SkipSimplifiedLayerNormalization", "RMSNormalization", &["ReduceMean"]),
+    ("SimplifiedLayerNormalization", "RMSNormalization", &["ReduceMean"]),
+    ("BiasGelu", "Gelu", &["Erf"]),
+    ("FastGelu", "Gelu", &["Tanh"]),
+    ("BiasSoftmax", "Softmax", &["Exp"]),
+];
+
+/// The nodes of the model that one of the runtime may be made of, and their operator. None where it may
+/// be made of something else.
+pub(crate) fn inner(document: &Document<'_>, op: &str) -> Option<(&'static str, Vec<usize>)> {
+    let (_, inner, parts) = JOINED.iter().find(|(joined, _, _)| *joined == op)?;
+    let nodes = || document.scan.nodes.iter().enumerate();
+    if nodes().any(|(_, node)| parts.contains(&node.op)) {
+        return None;
+    }
+    let of_inner = nodes().filter(|(_, node)| node.op == *inner).map(|(number, _)| number);
+    Some((*inner, of_inner.collect()))
+}
+
+/// Whether a name is nothing but a word, made unique: `Gelu`, `Gelu_2`, `Gelu_token_12`.
+pub(crate) fn is_bare(name: &str, word: &str) -> bool {
+    name.strip_prefix(word).is_some_and(|rest| {
+        let number = rest.strip_prefix("_token_").or_else(|| rest.strip_prefix('_'));
+        let is_number = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+        rest.is_empty() || number.is_some_and(is_number)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_is_the_word_and_a_number() {
+        for name in ["Gelu", "Gelu_2", "Gelu_token_12"] {
+            assert!(is_bare(name, "Gelu"), "{name}");
+        }
+        for name in ["a/Gelu", "Gelu_", "Gelu_x", "Gelu_token_", "Gelus"] {
+            assert!(!is_bare(name, "Gelu"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What any bytes are put through: every question, with every name that is there. Nothing here may panic,
+//! take long or take much memory. The fuzz targets and a test call these.
+
+use std::path::PathBuf;
+
+use provenance::resolve::{Resolver, Sure};
+use provenance::{SourceMap, codec};
+
+use crate::blame::blame;
+use crate::check::check;
+use crate::diff::diff;
+use crate::find::{Found, Target, find};
+use crate::show::{Style, traceback};
+use crate::summary::summary;
+use crate::where_::where_;
+use crate::{ModelFile, Sources, explain, json, profile};
+
+/// How many nodes are asked for one by one.
+const MOST_ASKED: usize = 16;
+
+/// Bytes as a model.
+pub fn model(data: &[u8]) {
+    let file = ModelFile::from_bytes(data.to_vec());
+    let Ok(document) = file.read(None) else { return };
+    let sources = Sources::new(vec![PathBuf::from("/nonexistent")], &document);
+    let _ = summary(&document);
+    let _ = blame(&document);
+    let _ = check(&document, &sources);
+    let _ = diff(&document, &document);
+    for number in 0..document.scan.nodes.len().min(MOST_ASKED) {
+        let answer = where_(&document, &Target::Node(number));
+        if let Some(provenance) = &answer.provenance {
+            let _ = traceback(provenance, true, &sources, Style { color: true, width: 40 });
+            let _ = json::provenance(provenance, &sources);
+        }
+        let _ = document.resolve_name(&answer.name);
+        if let Found::One(target) = find(&document.scan, &answer.name) {
+            let _ = where_(&document, &target);
+        }
+    }
+    let _ = find(&document.scan, "dot_genral");
+}
+
+/// Bytes as the log of a runtime, about a model.
+pub fn log(model: &[u8], data: &[u8]) {
+    let file = ModelFile::from_bytes(model.to_vec());
+    let Ok(document) = file.read(None) else { return };
+    let sources = Sources::new(vec![PathBuf::from("/nonexistent")], &document);
+    let explanation = explain::explain(&document, data);
+    let _ = explain::text(&explanation, &document, &sources, Style { color: true, width: 40 });
+    let _ = explain::json(&explanation, &document, &sources);
+}
+
+/// Bytes as a profile of a model.
+pub fn profile(model: &[u8], data: &[u8]) {
+    let Ok(profile) = profile::Profile::read(data) else { return };
+    let file = ModelFile::from_bytes(model.to_vec());
+    let Ok(document) = file.read(None) else { return };
+    let sources = Sources::new(vec![PathBuf::from("/nonexistent")], &document);
+    let summary = profile::summarize(&document, &profile, profile::By::Line, None);
+    let _ = profile::text(&summary, 3, &sources, Style { color: true, width: 40 });
+    let _ = profile::json(&summary, "", &sources);
+    let stacks = profile::stacks(&document, &profile, summary.warmup.len());
+    let _ = profile::flamegraph(&stacks, "");
+    let _ = profile::speedscope(&stacks, "");
+}
+
+/// Bytes as the table of a model.
+pub fn table(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(decoded) = codec::decode(text) else { return };
+    let callsites = decoded.table.callsites();
+    for &origin in decoded.origins.iter().take(MOST_ASKED) {
+        let _ = crate::Provenance::of(&decoded.table, &callsites, Sure::Exact, &[origin]);
+    }
+}
+
+/// Bytes as a source map.
+pub fn map(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(map) = SourceMap::read(text) else { return };
+    let outline = map.outline.clone();
+    let resolver = Resolver::new(map);
+    let _ = resolver.resolve_model(&outline);
+    for node in outline.nodes.iter().take(MOST_ASKED) {
+        let _ = resolver.resolve(&node.name);
+    }
+}

@@ -1,0 +1,34 @@
+//! Questions about a model, long after the export: what is in it, which line a node came from, what a
+//! line became, what differs. Pure: answers are data or text, and nothing is printed.
+//!
+//! A file is mapped into memory and read where it stands, without its weights; it may come from
+//! anywhere. Start at [`ModelFile`] and [`Document`].
+
+pub mod blame;
+pub mod check;
+pub mod diff;
+mod document;
+pub mod explain;
+pub mod external;
+mod file;
+pub mod find;
+mod foreign;
+mod fusions;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod json;
+pub mod log;
+mod origin;
+pub mod profile;
+mod recorded;
+pub mod show;
+mod sources;
+pub mod summary;
+pub mod where_;
+
+pub use document::Document;
+pub use file::{ModelFile, OpenError};
+pub use origin::{Frame, Plugin, Provenance};
+pub use recorded::Recorded;
+pub use show::Style;
+pub use sources::{Source, Sources};

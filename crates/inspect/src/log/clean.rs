@@ -1,0 +1,121 @@
+//! The text of a log without what is only for the eye.
+
+/// A text without the sequences that colour it or move the cursor, and without other control codes.
+pub(super) fn without_escapes(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => match rest.peek() {
+                // Up to the letter that says what to do.
+                Some('[') => {
+                    rest.next();
+                    while rest.next_if(|&c| !is_final(c) && !c.is_control()).is_some() {}
+                    rest.next_if(|&c| is_final(c));
+                }
+                Some(_) => {
+                    rest.next_if(|c| !c.is_control());
+                }
+                None => {}
+            },
+            '\n' | '\t' => clean.push(c),
+            '\r' => {}
+            c if c.is_control() => clean.push(' '),
+            c => clean.push(c),
+        }
+    }
+    clean
+}
+
+fn is_final(c: char) -> bool {
+    matches!(c, '@'..='~')
+}
+
+/// The log cut where a new message starts.
+pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut starts: Vec<usize> = vec![0];
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if at > 0 && starts_message(line) {
+            starts.push(at);
+        }
+        at += line.len();
+    }
+    starts.push(text.len());
+    let mut ends = starts.clone().into_iter().skip(1);
+    starts.into_iter().filter_map(move |start| text.get(start..ends.next()?))
+}
+
+/// Whether a line opens a message rather than going on with one.
+fn starts_message(line: &str) -> bool {
+    let line = line.trim_start();
+    is_logged(line) || is_exception(line)
+}
+
+/// `2026-01-01 00:00:00.000 [E:onnxruntime:, …` and `[01/01/2026-00:00:00] [E] …`
+fn is_logged(line: &str) -> bool {
+    let line = line.strip_prefix('[').unwrap_or(line);
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let year = |text: &str| digits(text) == 4;
+    let stamp = |text: &str| {
+        text.get(5..).is_some_and(|text| digits(text) == 2)
+            && matches!(text.as_bytes().get(4), Some(b'-' | b'/'))
+    };
+    let reversed = |text: &str| {
+        digits(text) == 2
+            && text.as_bytes().get(2) == Some(&b'/')
+            && text.get(6..).is_some_and(year)
+    };
+    (year(line) && stamp(line)) || reversed(line) || line.starts_with("TRT]")
+}
+
+/// A message without the time at its start.
+pub(super) fn without_stamp(part: &str) -> &str {
+    let part = part.trim();
+    let is_of_stamp =
+        |c: char| c.is_ascii_digit() || matches!(c, '-' | '/' | ':' | '.' | '[' | ' ');
+    if is_logged(part) { part.trim_start_matches(is_of_stamp) } else { part }
+}
+
+/// `ValueError: …`, `onnxruntime.capi.onnxruntime_pybind11_state.Fail: …`, `Traceback (most …`
+fn is_exception(line: &str) -> bool {
+    if line.starts_with("Traceback (most recent call last)") {
+        return true;
+    }
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    let name = line.split(|c| !is_part(c)).next().unwrap_or_default();
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_class = last.starts_with(|c: char| c.is_ascii_uppercase());
+    let is_error = name.contains("onnxruntime_pybind11_state.")
+        || ["Error", "Exception", "Failure"].iter().any(|end| last.ends_with(end));
+    is_class && is_error && line[name.len()..].starts_with(':')
+}
+
+/// A text without white space, and where each byte of it was.
+pub(super) struct Squeezed<'t> {
+    pub(super) original: &'t str,
+    pub(super) text: String,
+    offsets: Vec<u32>,
+}
+
+impl<'t> Squeezed<'t> {
+    pub(super) fn new(original: &'t str) -> Squeezed<'t> {
+        let mut text = String::with_capacity(original.len());
+        let mut offsets = Vec::with_capacity(original.len());
+        for (offset, c) in original.char_indices().filter(|(_, c)| !c.is_whitespace()) {
+            text.push(c);
+            offsets.extend((0..c.len_utf8()).map(|byte| (offset + byte) as u32));
+        }
+        Squeezed { original, text, offsets }
+    }
+
+    /// What stood in the original from one place of the squeezed text to another.
+    pub(super) fn slice(&self, start: usize, end: usize) -> &'t str {
+        let Some((&first, &last)) =
+            self.offsets.get(start).zip(self.offsets.get(end.wrapping_sub(1)))
+        else {
+            return "";
+        };
+        self.original.get(first as usize..=last as usize).unwrap_or_default()
+    }
+}

@@ -1,0 +1,297 @@
+//! One message: what it names, what it is about, and what it says in words.
+
+use std::sync::LazyLock;
+
+use super::clean::Squeezed;
+use super::patterns::{Clue, clues};
+
+/// The most that is kept of the words of a message, and of the part that names something.
+const MOST_WORDS: usize = 600;
+const MOST_USED: usize = 240;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Class {
+    /// Sizes that do not fit each other.
+    Shape,
+    /// A buffer that was planned for another size.
+    Buffer,
+    Index,
+    /// A type for which the runtime has no kernel.
+    Kernel,
+    /// An operator, or a version of it, that is not known.
+    Operator,
+    Opset,
+    Format,
+    Type,
+    Attribute,
+    /// A graph that is not put together as it must be.
+    Graph,
+    Memory,
+    ExternalData,
+    Weight,
+    /// What was fed, or asked for, is not what the model takes or gives.
+    Call,
+    File,
+}
+
+impl Class {
+    pub fn word(self) -> &'static str {
+        match self {
+            Class::Shape => "shape",
+            Class::Buffer => "buffer",
+            Class::Index => "index",
+            Class::Kernel => "kernel",
+            Class::Operator => "operator",
+            Class::Opset => "opset",
+            Class::Format => "format",
+            Class::Type => "type",
+            Class::Attribute => "attribute",
+            Class::Graph => "graph",
+            Class::Memory => "memory",
+            Class::ExternalData => "external-data",
+            Class::Weight => "weight",
+            Class::Call => "call",
+            Class::File => "file",
+        }
+    }
+}
+
+/// One message of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// What it names, the outermost node first: the last one is what it is about.
+    pub clues: Vec<Clue>,
+    /// The part of the text that names it.
+    pub used: String,
+    pub class: Option<Class>,
+    /// What it says, without places in the runtime's own source.
+    pub words: String,
+}
+
+impl Message {
+    /// Whether this message says all that `other` does.
+    pub(super) fn says_as_much_as(&self, other: &Message) -> bool {
+        self.clues.ends_with(&other.clues) && (other.class.is_none() || self.class == other.class)
+    }
+}
+
+/// Phrases, and what they say of a message; the first that is there decides.
+const CLASSES: &[(Class, &[&str])] = &[
+    (Class::Buffer, &["attempting to re-use buffer"]),
+    (
+        Class::Memory,
+        &[
+            "Failed to allocate memory",
+            "bad_alloc",
+            "out of memory",
+            "OutOfMemory",
+            "bad allocation",
+        ],
+    ),
+    (Class::ExternalData, &["External data path", "External initializer:", "GetExtDataFromTensor"]),
+    (Class::Weight, &["Deserialize tensor"]),
+    (Class::Kernel, &["Could not find an implementation for", "Could not find any implementation"]),
+    (
+        Class::Operator,
+        &[
+            "No Op registered for",
+            "is not a registered function/op",
+            "not support the following ONNX operations",
+            "No schema registered for",
+        ],
+    ),
+    (Class::Opset, &["official released onnx opset versions", "Unsupported opset"]),
+    (Class::Format, &["Unsupported model IR version"]),
+    (
+        Class::Attribute,
+        &["Required attribute", "Unrecognized attribute", "has an invalid value. Value"],
+    ),
+    (
+        Class::Call,
+        &[
+            "Got invalid dimensions for input",
+            "Invalid rank for input",
+            "Unexpected input data type",
+            "Required inputs (",
+            "Missing Input:",
+            "Invalid input name",
+            "Invalid output name",
+        ],
+    ),
+    (
+        Class::Index,
+        &[
+            "out of data bounds",
+            "invalid index found",
+            "Out of range value in index",
+            "indices element out of",
+            "should not be greater than specified axis dim value",
+        ],
+    ),
+    (
+        Class::Type,
+        &[
+            "Type Error:",
+            "bound to different types",
+            "TypeInferenceError] Input",
+            "does not match expected type",
+            "is invalid. Type",
+        ],
+    ),
+    (
+        Class::Graph,
+        &[
+            "is not a graph input",
+            "Duplicate definition of name",
+            "graph is not acyclic",
+            "topologically sorted",
+            "has input size",
+            "This is an invalid model. Error",
+        ],
+    ),
+    (
+        Class::Shape,
+        &[
+            "broadcast",
+            "dimension mismatch",
+            "Dimension mismatch",
+            "cannot be reshaped",
+            "dimensions must match",
+            "invalid expand shape",
+            "Incompatible dimensions",
+            "ShapeInferenceError",
+            "kernel channels",
+            "must match X.shape",
+            "must have shape",
+            "needs to be same",
+            "exceeds the remaining size",
+            "shapes are inconsistent",
+            "dimensions not compatible",
+            "bias shape",
+            "dimension",
+            "shape",
+        ],
+    ),
+    (Class::File, &["Protobuf parsing failed", "ModelProto does not have a graph"]),
+];
+
+/// Reads a message; `None` where it says nothing that is known.
+pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
+    let found = clues(text);
+    let has = |phrase: &String| text.text.contains(phrase.as_str());
+    // A phrase decides where there is an error; texts of all kinds have shapes in them.
+    let is_error = !found.is_empty() || SQUEEZED.errors.iter().any(has);
+    let class = SQUEEZED.classes.iter().find(|(_, phrases)| phrases.iter().any(has));
+    let class = class.map(|(class, _)| *class).filter(|_| is_error);
+    if found.is_empty() && class.is_none() {
+        return None;
+    }
+    let (ranges, clues): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let last = ranges.last().cloned();
+    let used = last.clone().map(|range| shortened(text.slice(range.start, range.end), MOST_USED));
+    let after = last.map_or(0, |range| range.end);
+    let words = words(text.slice(after, text.text.len()), text.original);
+    Some(Message { clues, used: used.unwrap_or_default(), class, words })
+}
+
+/// What a message that names nothing must have, to be an error.
+const ERRORS: &[&str] = &[
+    "[ONNXRuntimeError]",
+    "[E:onnxruntime",
+    "[E][TRT]",
+    "Error:",
+    "ShapeInferenceError",
+    "ValidationError",
+];
+
+/// The phrases without white space, as messages are matched.
+struct Phrases {
+    errors: Vec<String>,
+    classes: Vec<(Class, Vec<String>)>,
+}
+
+static SQUEEZED: LazyLock<Phrases> = LazyLock::new(|| {
+    let squeeze = |phrases: &[&str]| phrases.iter().map(|phrase| phrase.replace(' ', "")).collect();
+    Phrases {
+        errors: squeeze(ERRORS),
+        classes: CLASSES.iter().map(|(class, phrases)| (*class, squeeze(phrases))).collect(),
+    }
+});
+
+/// What is said of the thing that is named, without the runtime's own places.
+fn words(after: &str, whole: &str) -> String {
+    let after = after.trim_start_matches([':', ' ', '\n']);
+    let said = match after.split_once("Status Message:") {
+        Some((_, said)) => said,
+        None if after.starts_with('[') => after,
+        None => whole,
+    };
+    let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut line = line.as_str();
+    for before in [" failed:", " was false. ", " , Error "] {
+        line = line.rsplit_once(before).map_or(line, |(_, said)| said);
+    }
+    shortened(without_place(without_exception(line)), MOST_WORDS)
+}
+
+/// A text without `ValueError: ` and `onnxruntime.capi….Fail: [ONNXRuntimeError] : 1 : FAIL : `.
+fn without_exception(text: &str) -> &str {
+    if let Some((_, said)) = text.split_once("[ONNXRuntimeError] : ") {
+        return said.splitn(3, " : ").nth(2).unwrap_or(said);
+    }
+    match text.split_once(": ") {
+        Some((class, said)) if class.ends_with("Error") && !class.contains(' ') => said,
+        _ => text,
+    }
+}
+
+/// A text without the file and the function of the runtime that it starts with.
+fn without_place(text: &str) -> &str {
+    let Some((place, rest)) = text.split_once(' ') else {
+        return text;
+    };
+    let is_place = place.rsplit_once(':').is_some_and(|(file, line)| {
+        [".h", ".cc", ".cpp", ".hpp"].iter().any(|end| file.ends_with(end))
+            && !line.is_empty()
+            && line.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if !is_place {
+        return text;
+    }
+    let is_signature = |open: &usize| rest[..*open].contains("::");
+    match rest.find('(').filter(is_signature) {
+        Some(open) => after_signature(&rest[open..]).unwrap_or(rest),
+        // `Compute MatMul dimension mismatch`
+        None => rest.split_once(' ').map_or(rest, |(_, said)| said),
+    }
+}
+
+/// What is behind `(…)` and `[with T = …]`.
+fn after_signature(text: &str) -> Option<&str> {
+    let mut depth = 0usize;
+    let end = text.char_indices().find_map(|(at, c)| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (depth == 0).then_some(at + 1)
+    })?;
+    let rest = text.get(end..)?.trim_start();
+    let rest = rest.strip_prefix("const ").unwrap_or(rest);
+    match rest.strip_prefix("[with ") {
+        Some(types) => types.split_once("] ").map(|(_, said)| said),
+        None => Some(rest),
+    }
+}
+
+/// One line, of at most so many characters.
+fn shortened(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}

@@ -1,0 +1,120 @@
+use super::*;
+
+fn node(name: &str, op: &str) -> Clue {
+    Clue::Node { name: name.into(), op: Some(op.into()) }
+}
+
+#[test]
+fn nested_nodes_are_named_from_the_outside_in() {
+    let text = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Scan node. \
+        Name:'scan' Status Message: Non-zero status code returned while running Add node. \
+        Name:'add' Status Message: /src/element_wise_ops.h:563 void onnxruntime::B::Init(ptrdiff_t) \
+        axis == 1 was false. Attempting to broadcast an axis by a dimension other than 1. 3 by 4";
+    let log = parse(text.as_bytes());
+    let [message] = log.messages.as_slice() else { panic!("{log:?}") };
+    assert_eq!(message.clues, [node("scan", "Scan"), node("add", "Add")]);
+    assert_eq!(message.class, Some(Class::Shape));
+    assert_eq!(message.used, "running Add node. Name:'add'");
+    let expected = "Attempting to broadcast an axis by a dimension other than 1. 3 by 4";
+    assert_eq!(message.words, expected);
+}
+
+#[test]
+fn what_is_said_twice_is_one_message() {
+    let text = "2026-01-01 00:00:00.0 [E:onnxruntime:, a.cc:1 F] running Add node. Name:'add' Status \
+        Message: dimension\n\
+        2026-01-01 00:00:00.0 [E:onnxruntime:, a.cc:1 F] running If node. Name:'if' Status Message: \
+        running Add node. Name:'add' Status Message: dimension\n\
+        \x1b[1;31mo.onnxruntime_pybind11_state.Fail: running If node. Name:'if' Status Message: running \
+        Add node. Name:'add' Status Message: dimension\x1b[m\n\
+        ValueError: Required inputs (['x']) are missing from input feed (['y']).\n";
+    let log = parse(text.as_bytes());
+    let clues: Vec<_> = log.messages.iter().map(|message| message.clues.len()).collect();
+    assert_eq!(clues, [2, 1]);
+    assert_eq!(log.messages[1].class, Some(Class::Call));
+}
+
+#[test]
+fn a_text_that_is_no_error_says_nothing() {
+    for text in
+        ["", "hello", "the shape of things", "INFO: loaded, shape (3, 4)\n", "\0\0\x1b[", "é\n"]
+    {
+        assert_eq!(parse(text.as_bytes()).messages, [], "{text:?}");
+    }
+}
+
+mod hostile {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Texts that look like messages, and are not.
+    fn pieces() -> impl Strategy<Value = Vec<u8>> {
+        let words = prop::sample::select(vec![
+            "running Add node. Name:'",
+            "' Status Message: ",
+            "[ONNXRuntimeError] : 1 : FAIL : ",
+            "Node (a) Op (",
+            ") [ShapeInferenceError] ",
+            "In Node, (\"",
+            "2026-01-01 00:00:00.0 [E:onnxruntime:, ",
+            "ValueError: ",
+            "a.h:1 void onnxruntime::f(int, (",
+            " was false. ",
+            "\x1b[1;31m",
+            "\x1b[",
+            "\x1b",
+            "\n",
+            "{op}",
+            "é漢",
+            "\0",
+        ]);
+        let word = words.prop_map(|word| word.as_bytes().to_vec());
+        let any = prop::collection::vec(any::<u8>(), 0..12);
+        prop::collection::vec(prop_oneof![4 => word, 1 => any], 0..40).prop_map(|all| all.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_and_the_same_twice(text in pieces()) {
+            let log = parse(&text);
+            prop_assert_eq!(&log, &parse(&text));
+            for message in &log.messages {
+                prop_assert!(message.words.len() <= 4 * 601 + 3 && message.used.len() <= 4 * 241 + 3);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read(text in prop::collection::vec(any::<u8>(), 0..400)) {
+            parse(&text);
+        }
+    }
+
+    #[test]
+    fn long_texts_take_bounded_time() {
+        let most = if cfg!(debug_assertions) { 10 } else { 1 };
+        for piece in [
+            "running ",
+            "running Add node. Name:'",
+            "running A node. Name:'a' Status Message: ",
+            "Node(",
+            "In Node, (\"",
+            "x",
+            " ",
+            "\n",
+            "\x1b[",
+            "(",
+            "\0",
+            "2026-01-01 00:00:00.0 [E:onnxruntime:, running A node. Name:'a'\n",
+        ] {
+            let text = piece.repeat((1 << 18) / piece.len());
+            let start = Instant::now();
+            parse(text.as_bytes());
+            let took = start.elapsed();
+            assert!(took < Duration::from_secs(most), "{piece:?} took {took:?}");
+        }
+        assert!(parse(&vec![b'x'; MOST_BYTES + 1]).is_cut);
+    }
+}

@@ -1,0 +1,61 @@
+//! A profile of ONNX Runtime: how long each node took, run by run.
+//!
+//! The file is read event by event. The time of a node is its own: what the bodies of a loop took is
+//! theirs. So the times add up to what the profile says, however the nodes are grouped.
+
+mod attribute;
+mod flamegraph;
+mod read;
+mod runs;
+mod show;
+mod stacks;
+mod summary;
+
+use std::io::Read;
+
+pub use attribute::{Attribution, attribute};
+pub use flamegraph::flamegraph;
+pub use read::{ProfileError, Shapes};
+pub use runs::{Run, Spread};
+pub use show::{json, text};
+pub use stacks::{Level, speedscope, stacks};
+pub use summary::{By, Row, Summary, summarize};
+
+/// A node of the model as it was run, and its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    pub node: String,
+    pub op: String,
+    pub provider: String,
+    /// Microseconds of its own, in each run.
+    pub times: Vec<u64>,
+    /// How often it was run, in each run of the model.
+    pub calls: Vec<u64>,
+    /// The kernels before and after it where it was run first, for those whose name says nothing.
+    pub before: Option<usize>,
+    pub after: Option<usize>,
+    pub shapes: Shapes,
+}
+
+/// What a profile says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// In the order in which they were run first.
+    pub kernels: Vec<Kernel>,
+    pub runs: Vec<Run>,
+}
+
+impl Profile {
+    /// Reads a profile.
+    pub fn read(file: impl Read) -> Result<Profile, ProfileError> {
+        Ok(runs::profile(read::events(file)?))
+    }
+
+    /// The time of all kernels, in microseconds: the sum of those that no other contains.
+    pub fn total(&self) -> u64 {
+        self.kernels.iter().flat_map(|kernel| &kernel.times).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! Which line of the user a kernel's time belongs to.
+
+use provenance::resolve::Sure;
+use provenance::{OriginId, Site, Tier};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Profile;
+use crate::fusions::{inner, is_bare};
+use crate::{Document, Provenance};
+
+/// Where the time of one kernel went.
+#[derive(Clone, Debug)]
+pub struct Attribution<'d> {
+    pub origin: Option<Provenance<'d>>,
+    /// Whether it has a line that the user wrote, and not one of a library.
+    pub is_users: bool,
+}
+
+/// Primitives that take most of the time of what they were fused with.
+const PRODUCTS: &[&str] = &["conv_general_dilated", "dot_general"];
+
+/// How many kernels of one operator are told apart by what needs what.
+const MOST_JOINED: usize = 256;
+
+/// What the runtime makes around a product over more than two axes: nodes whose names say nothing.
+const BEFORE_PRODUCT: &str = "gemm_input_reshape";
+const AFTER_PRODUCT: &str = "gemm_output_reshape";
+/// What the name of such a product ends in.
+const PRODUCT: &str = "/MatMulAddFusion";
+
+/// For each kernel of a profile, where it came from.
+pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attribution<'d>> {
+    let mut nodes: FxHashMap<&str, Option<usize>> = FxHashMap::default();
+    for (number, node) in document.scan.nodes.iter().enumerate() {
+        // A name that several have leads to none of them.
+        nodes.entry(node.name).and_modify(|known| *known = None).or_insert(Some(number));
+    }
+    let own = |name: &str| match nodes.get(name) {
+        Some(Some(node)) => heaviest(document, document.answer(*node)),
+        Some(None) => None,
+        None => heaviest(document, document.answer_of_name(name)),
+    };
+    let origins: Vec<Option<Provenance<'d>>> =
+        profile.kernels.iter().map(|kernel| own(&kernel.node)).collect();
+    let joined = by_elimination(document, profile, &|number| origins[number].is_some());
+    let of_joined = |number: usize| {
+        let mut origin = heaviest(document, document.answer(*joined.get(&number)?))?;
+        origin.sure = Sure::Fused;
+        Some(origin)
+    };
+    let beside = |number: usize| {
+        let mut origin = origins.get(product_beside(profile, number)?)?.clone()?;
+        origin.sure = Sure::Neighbour;
+        Some(origin)
+    };
+    (0..profile.kernels.len())
+        .map(|number| {
+            let own = origins[number].clone();
+            let origin = own.or_else(|| of_joined(number)).or_else(|| beside(number));
+            let callsite = origin.as_ref().and_then(|origin| origin.callsite);
+            let is_users = callsite.is_some_and(|frame| frame.tier == Tier::User);
+            Attribution { origin, is_users }
+        })
+        .collect()
+}
+
+/// Where what takes the time came from: of a node that stands for several lines, the one with a product.
+fn heaviest<'d>(
+    document: &'d Document<'_>,
+    (sure, origins): (Sure, Vec<OriginId>),
+) -> Option<Provenance<'d>> {
+    let (table, known) = (document.table(), document.known_callsites());
+    let first = Provenance::of(table, known, sure, &origins)?;
+    let is_product = |site: &Site| {
+        let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
+        plugin.is_some_and(|plugin| PRODUCTS.contains(&&*table.get_emitter(plugin).name))
+    };
+    let primary = table.get_site(table.get_origin(*origins.first()?).primary);
+    if is_product(&primary) {
+        return Some(first);
+    }
+    let all = origins.iter().flat_map(|&origin| table.get_origin(origin).sites());
+    let product = all.map(|site| table.get_site(site)).find(is_product);
+    let product = product.map(|site| Provenance::of_site(table, known, sure, site));
+    Some(product.filter(|it| it.callsite.is_some()).unwrap_or(first))
+}
+
+/// The product that a reshape was made for: run next to it, on exactly what it makes.
+fn product_beside(profile: &Profile, number: usize) -> Option<usize> {
+    let kernel = &profile.kernels[number];
+    let is_before = is_bare(&kernel.node, BEFORE_PRODUCT);
+    if !is_before && !is_bare(&kernel.node, AFTER_PRODUCT) {
+        return None;
+    }
+    let other = if is_before { kernel.after? } else { kernel.before? };
+    let product = profile.kernels.get(other)?;
+    let (made, read) = match is_before {
+        true => (&kernel.shapes.made, &product.shapes.read),
+        false => (&product.shapes.made, &kernel.shapes.read),
+    };
+    let is_joined = made.is_some() && made == read;
+    (is_joined && product.node.ends_with(PRODUCT)).then_some(other)
+}
+
+/// For kernels that have the name of their operator alone: the nodes of the model that they are.
+///
+/// Where as many nodes of an operator were not run under their names as the runtime ran joined ones, it
+/// is those; and in that order, where each needs the one before.
+fn by_elimination(
+    document: &Document<'_>,
+    profile: &Profile,
+    is_known: &dyn Fn(usize) -> bool,
+) -> FxHashMap<usize, usize> {
+    let names: FxHashSet<&str> = profile.kernels.iter().map(|it| it.node.as_str()).collect();
+    let mut bare: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+    for (number, kernel) in profile.kernels.iter().enumerate() {
+        if !is_known(number) && is_bare(&kernel.node, &kernel.op) {
+            bare.entry(kernel.op.as_str()).or_default().push(number);
+        }
+    }
+    let mut ops: Vec<(&str, Vec<usize>)> = bare.into_iter().collect();
+    ops.sort_unstable();
+    let mut found = FxHashMap::default();
+    for (op, kernels) in ops {
+        let Some((_, mut missing)) = inner(document, op) else {
+            continue;
+        };
+        missing.retain(|&node| !names.contains(document.scan.nodes[node].name));
+        if missing.len() > MOST_JOINED {
+            continue;
+        }
+        let is_chain = missing.windows(2).all(|pair| needs(document, pair[1], pair[0]));
+        if missing.len() == kernels.len() && is_chain {
+            found.extend(kernels.into_iter().zip(missing));
+        }
+    }
+    found
+}
+
+/// Whether a node reads, over others, what another makes.
+fn needs(document: &Document<'_>, node: usize, other: usize) -> bool {
+    let nodes = &document.outline().nodes;
+    let mut seen: FxHashSet<u32> = FxHashSet::default();
+    let mut open = vec![node as u32];
+    while let Some(next) = open.pop() {
+        if next as usize == other {
+            return true;
+        }
+        let inputs = nodes.get(next as usize).map_or(&[][..], |node| &node.inputs);
+        open.extend(inputs.iter().copied().filter(|&input| seen.insert(input)));
+    }
+    false
+}

@@ -1,0 +1,137 @@
+//! Call paths as a picture: the wider, the longer it took.
+
+use std::fmt::Write;
+
+use rustc_hash::FxHashMap;
+
+use super::stacks::Level;
+
+const WIDTH: f64 = 1200.0;
+const HEIGHT: f64 = 18.0;
+const TOP: f64 = 34.0;
+/// What is narrower is not drawn.
+const NARROWEST: f64 = 0.3;
+/// Paths that are deeper are cut.
+const MOST_DEPTH: usize = 128;
+/// A letter of the font that is used.
+const LETTER: f64 = 6.6;
+
+/// A level of the picture.
+#[derive(Default)]
+struct Branch<'s> {
+    level: Option<&'s Level>,
+    time: u64,
+    branches: Vec<Branch<'s>>,
+    numbers: FxHashMap<&'s Level, usize>,
+}
+
+/// An SVG that needs nothing else; what is under the mouse is named with its place and time.
+pub fn flamegraph(stacks: &[(Vec<Level>, u64)], title: &str) -> String {
+    let mut root = Branch::default();
+    for (path, time) in stacks.iter().filter(|(_, time)| *time > 0) {
+        add(&mut root, &path[..path.len().min(MOST_DEPTH)], *time);
+    }
+    let depth = depth(&root);
+    let height = TOP + depth as f64 * HEIGHT + 8.0;
+    let mut svg = String::new();
+    let _ = writeln!(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" font-family=\"monospace\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+         <text x=\"6\" y=\"20\" font-size=\"14\">{}</text>",
+        escaped(title)
+    );
+    let scale = if root.time == 0 { 0.0 } else { WIDTH / root.time as f64 };
+    draw(&mut svg, &root, 0.0, 0, scale, root.time);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn add<'s>(branch: &mut Branch<'s>, path: &'s [Level], time: u64) {
+    branch.time += time;
+    let Some((first, rest)) = path.split_first() else {
+        return;
+    };
+    let next = branch.branches.len();
+    let number = *branch.numbers.entry(first).or_insert(next);
+    if number == next {
+        branch.branches.push(Branch { level: Some(first), ..Branch::default() });
+    }
+    add(&mut branch.branches[number], rest, time);
+}
+
+fn depth(branch: &Branch<'_>) -> usize {
+    branch.branches.iter().map(|branch| 1 + depth(branch)).max().unwrap_or(0)
+}
+
+fn draw(svg: &mut String, branch: &Branch<'_>, mut x: f64, row: usize, scale: f64, all: u64) {
+    for inner in &branch.branches {
+        let width = inner.time as f64 * scale;
+        if let Some(level) = inner.level.filter(|_| width >= NARROWEST) {
+            let y = TOP + row as f64 * HEIGHT;
+            let place = match &level.file {
+                Some(file) => format!(" {file}:{}", level.line),
+                None => String::new(),
+            };
+            let share = inner.time as f64 * 100.0 / all.max(1) as f64;
+            let said = format!("{}{place} — {} µs, {share:.1} %", level.name, inner.time);
+            let _ = writeln!(
+                svg,
+                "<g><title>{}</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{:.2}\" height=\"{}\" rx=\"2\" \
+                 fill=\"{}\"/>{}</g>",
+                escaped(&said),
+                (width - 0.5).max(0.2),
+                HEIGHT - 1.0,
+                color(level),
+                label(level, x, y, width)
+            );
+            draw(svg, inner, x, row + 1, scale, all);
+        }
+        x += width;
+    }
+}
+
+/// The name, as much of it as there is room for.
+fn label(level: &Level, x: f64, y: f64, width: f64) -> String {
+    let room = ((width - 6.0) / LETTER).max(0.0) as usize;
+    if room < 3 {
+        return String::new();
+    }
+    let name = match &level.file {
+        Some(_) => format!("{}:{}", level.name, level.line),
+        None => level.name.clone(),
+    };
+    let name = match name.char_indices().nth(room) {
+        Some(_) => name.chars().take(room - 1).collect::<String>() + "…",
+        None => name,
+    };
+    format!("<text x=\"{:.2}\" y=\"{}\">{}</text>", x + 3.0, y + 12.5, escaped(&name))
+}
+
+/// Lines are warm, operators cool, what is not known grey; the same name has the same shade.
+fn color(level: &Level) -> String {
+    let shade =
+        level.name.bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31) + u32::from(byte)) % 40;
+    match (&level.file, level.name.as_str()) {
+        (Some(_), _) => format!("hsl({}, 85%, 68%)", 10 + shade),
+        (None, "(not known)") => "hsl(0, 0%, 80%)".to_owned(),
+        (None, _) => format!("hsl({}, 55%, 72%)", 190 + shade),
+    }
+}
+
+/// A text as it may stand in XML.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,128 @@
+//! From events to the times that nodes took themselves, run by run.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::read::{Event, Kind};
+use super::{Kernel, Profile};
+
+/// One run of the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// Microseconds from its start to its end, where the profile says so.
+    pub wall: Option<u64>,
+    /// Microseconds of all kernels.
+    pub kernels: u64,
+}
+
+/// Several measurements of one time, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    pub mean: f64,
+    /// The standard deviation.
+    pub deviation: f64,
+}
+
+impl Spread {
+    pub fn of(times: &[u64]) -> Spread {
+        if times.is_empty() {
+            return Spread::default();
+        }
+        let count = times.len() as f64;
+        let mean = times.iter().map(|&time| time as f64).sum::<f64>() / count;
+        let squares = times.iter().map(|&time| (time as f64 - mean).powi(2)).sum::<f64>();
+        let deviation = if times.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 };
+        Spread { mean, deviation }
+    }
+}
+
+/// Sums the events by node and run.
+pub(super) fn profile(mut events: Vec<Event>) -> Profile {
+    // An event that contains others starts before them, or with them and lasts longer.
+    events.sort_by_key(|event| (event.start, u64::MAX - event.length));
+    let spans = runs(&events);
+    let own = own_times(&events);
+    let mut runs: Vec<Run> =
+        spans.iter().map(|span| Run { wall: Some(span.length), kernels: 0 }).collect();
+    if runs.is_empty() {
+        runs.push(Run::default());
+    }
+    let mut kernels: Vec<Kernel> = Vec::new();
+    let mut numbers: FxHashMap<(Arc<str>, Arc<str>), usize> = FxHashMap::default();
+    let mut last: Option<usize> = None;
+    for (event, own) in events.iter().zip(own) {
+        let Kind::Kernel { node, op, provider, shapes } = &event.kind else {
+            continue;
+        };
+        let number = *numbers.entry((node.clone(), op.clone())).or_insert_with(|| {
+            kernels.push(Kernel {
+                node: node.to_string(),
+                op: op.to_string(),
+                provider: provider.to_string(),
+                times: vec![0; runs.len()],
+                calls: vec![0; runs.len()],
+                before: last,
+                after: None,
+                shapes: shapes.clone(),
+            });
+            kernels.len() - 1
+        });
+        if let Some(last) = last
+            && let Some(before) = kernels.get_mut(last)
+            && before.after.is_none()
+            && last != number
+        {
+            before.after = Some(number);
+        }
+        last = Some(number);
+        let run = run_of(&spans, event);
+        let kernel = &mut kernels[number];
+        kernel.times[run] += own;
+        kernel.calls[run] += 1;
+        runs[run].kernels += own;
+    }
+    Profile { kernels, runs }
+}
+
+/// The runs of the model, in order; those within others are not runs of their own.
+fn runs(events: &[Event]) -> Vec<&Event> {
+    let mut runs: Vec<&Event> = Vec::new();
+    for event in events.iter().filter(|event| event.kind == Kind::Run) {
+        let is_within = |run: &&Event| event.start + event.length <= run.start + run.length;
+        if !runs.last().is_some_and(is_within) {
+            runs.push(event);
+        }
+    }
+    runs
+}
+
+/// The run that an event started in, or the last one before it.
+fn run_of(runs: &[&Event], event: &Event) -> usize {
+    runs.partition_point(|run| run.start <= event.start).saturating_sub(1)
+}
+
+/// For each event, sorted by start: the part of its time that no kernel within it took.
+fn own_times(events: &[Event]) -> Vec<u64> {
+    let mut own: Vec<u64> = events.iter().map(|event| event.length).collect();
+    // For each thread the kernels that are open.
+    let mut open: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
+    for (number, event) in events.iter().enumerate() {
+        if event.kind == Kind::Run {
+            continue;
+        }
+        let stack = open.entry(event.thread).or_default();
+        let end = |number: usize| events[number].start + events[number].length;
+        while stack
+            .last()
+            .is_some_and(|&around| end(around) < end(number) || end(around) <= event.start)
+        {
+            stack.pop();
+        }
+        if let Some(&around) = stack.last() {
+            own[around] = own[around].saturating_sub(event.length);
+        }
+        stack.push(number);
+    }
+    own
+}

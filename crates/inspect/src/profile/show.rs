@@ -1,0 +1,147 @@
+//! A profile for people and for programs.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::{By, Run, Spread, Summary};
+use crate::json::frame_with_source;
+use crate::show::clean;
+use crate::{Sources, Style};
+
+/// The operators that are named in a row.
+const MOST_OPS: usize = 3;
+
+/// A table, the longest first; at most `top` rows, the rest summed.
+pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style: Style) -> String {
+    let mut text = heading(summary);
+    let _ = writeln!(
+        text,
+        "\n{}",
+        style.bold(&format!(
+            "{:>10}  {:>9}  {:>6}  {:>6}  {}",
+            "time",
+            "±",
+            "share",
+            "calls",
+            summary.by.word()
+        ))
+    );
+    let counted = summary.runs.len().max(1) as f64;
+    for row in summary.rows.iter().take(top) {
+        let key = match &row.key {
+            Some(key) if key.is_empty() => "(no scope)".to_owned(),
+            Some(key) => clean(key),
+            None => "(not known)".to_owned(),
+        };
+        let calls = format!("{:.0}", row.calls as f64 / counted);
+        let numbers = line(&row.spread, row.share, &calls);
+        let ops = row.ops.iter().take(MOST_OPS).map(|op| clean(op)).collect::<Vec<_>>().join(", ");
+        let more = if row.ops.len() > MOST_OPS { ", …" } else { "" };
+        let ops = match summary.by {
+            By::Op => String::new(),
+            _ => format!("  {}", style.dim(&format!("[{ops}{more}]"))),
+        };
+        let _ = writeln!(text, "{numbers}  {key}{ops}");
+        if let (By::Line, Some(frame)) = (summary.by, &row.frame)
+            && let (_, Some(source)) = sources.line(frame)
+        {
+            let room = style.width.saturating_sub(43);
+            let _ =
+                writeln!(text, "{:43}{}", "", style.dim(&style.fit(&clean(source.trim()), room)));
+        }
+    }
+    if summary.rows.len() > top {
+        let rest = &summary.rows[top..];
+        let times = (0..summary.runs.len())
+            .map(|run| rest.iter().filter_map(|row| row.times.get(run)).sum())
+            .collect::<Vec<u64>>();
+        let share = rest.iter().map(|row| row.share).sum();
+        let numbers = line(&Spread::of(&times), share, "");
+        let _ = writeln!(text, "{numbers}  … {} more", rest.len());
+    }
+    text
+}
+
+fn line(spread: &Spread, share: f64, calls: &str) -> String {
+    let share = format!("{:.1} %", share * 100.0);
+    let (mean, deviation) = (time(spread.mean), time(spread.deviation));
+    format!("{mean:>10}  {deviation:>9}  {share:>6}  {calls:>6}")
+}
+
+/// What was measured.
+fn heading(summary: &Summary<'_>) -> String {
+    let runs = match summary.runs.len() {
+        1 => "1 run".to_owned(),
+        count => format!("{count} runs"),
+    };
+    let mut text = format!("{runs}: {} of kernels in each", time(summary.kernels.mean));
+    if summary.runs.len() > 1 {
+        let _ = write!(text, ", ± {}", time(summary.kernels.deviation));
+    }
+    let walls: Vec<u64> = summary.runs.iter().filter_map(|run| run.wall).collect();
+    if !walls.is_empty() {
+        let _ = write!(text, ", {} from start to end", time(Spread::of(&walls).mean));
+    }
+    if !summary.warmup.is_empty() {
+        let first: u64 = summary.warmup.iter().map(|run| run.kernels).sum();
+        let count = summary.warmup.len();
+        let _ = write!(text, "\n{count} before to warm up: {}", time(first as f64));
+    }
+    let _ = writeln!(
+        text,
+        "\n{:.1} % of the time has a line of yours, {:.1} % a line of a library",
+        summary.users * 100.0,
+        (summary.known - summary.users).max(0.0) * 100.0
+    );
+    text
+}
+
+/// Microseconds, with three digits and a unit.
+fn time(micros: f64) -> String {
+    let (number, unit) = match micros {
+        m if m >= 999_500.0 => (m / 1e6, "s"),
+        m if m >= 999.5 => (m / 1e3, "ms"),
+        m => (m, "µs"),
+    };
+    let digits = match number {
+        n if n >= 99.95 => 0,
+        n if n >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{number:.digits$} {unit}")
+}
+
+/// The same as data; `docs/profile.md` describes it.
+pub fn json(summary: &Summary<'_>, name: &str, sources: &Sources<'_, '_>) -> Value {
+    let run = |run: &Run, is_warmup: bool| json!({"warmup": is_warmup, "wall_us": run.wall, "kernels_us": run.kernels});
+    let warmup = summary.warmup.iter().map(|it| run(it, true));
+    let runs: Vec<Value> = warmup.chain(summary.runs.iter().map(|it| run(it, false))).collect();
+    let rows: Vec<Value> = summary
+        .rows
+        .iter()
+        .map(|row| {
+            json!({
+                "key": row.key,
+                "line": row.frame.as_ref().map(|frame| frame_with_source(frame, sources)),
+                "mean_us": row.spread.mean,
+                "deviation_us": row.spread.deviation,
+                "times_us": row.times,
+                "share": row.share,
+                "calls": row.calls,
+                "ops": row.ops,
+            })
+        })
+        .collect();
+    json!({
+        "version": 1,
+        "model": name,
+        "by": summary.by.word(),
+        "runs": runs,
+        "total_us": summary.total,
+        "kernels_us": {"mean": summary.kernels.mean, "deviation": summary.kernels.deviation},
+        "share_of_user_lines": summary.users,
+        "share_of_lines": summary.known,
+        "rows": rows,
+    })
+}

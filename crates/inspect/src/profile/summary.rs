@@ -1,0 +1,177 @@
+//! The times of kernels, summed by what the user wrote.
+
+use rustc_hash::FxHashMap;
+
+use super::attribute::{Attribution, attribute};
+use super::{Profile, Run, Spread};
+use crate::{Document, Frame};
+
+/// What times are summed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    #[default]
+    Line,
+    Function,
+    Scope,
+    Op,
+    Plugin,
+    /// A node as it was run.
+    Node,
+}
+
+impl By {
+    const ALL: [By; 6] = [By::Line, By::Function, By::Scope, By::Op, By::Plugin, By::Node];
+
+    pub fn of_word(word: &str) -> Option<By> {
+        By::ALL.into_iter().find(|by| by.word() == word)
+    }
+
+    pub fn words() -> Vec<&'static str> {
+        By::ALL.iter().map(|by| by.word()).collect()
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            By::Line => "line",
+            By::Function => "function",
+            By::Scope => "scope",
+            By::Op => "op",
+            By::Plugin => "plugin",
+            By::Node => "node",
+        }
+    }
+}
+
+/// The time of all kernels that have something in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row<'d> {
+    /// What they have in common; `None` where it is not known.
+    pub key: Option<String>,
+    /// The line, or the first one of the function.
+    pub frame: Option<Frame<'d>>,
+    /// Microseconds in each run that counts.
+    pub times: Vec<u64>,
+    pub spread: Spread,
+    /// The part of the time of all kernels.
+    pub share: f64,
+    /// How often kernels were run, in all runs that count.
+    pub calls: u64,
+    /// The operators that took the time, the longest first.
+    pub ops: Vec<String>,
+}
+
+/// A profile by what the user wrote.
+#[derive(Clone, Debug)]
+pub struct Summary<'d> {
+    pub by: By,
+    /// The longest first.
+    pub rows: Vec<Row<'d>>,
+    pub warmup: Vec<Run>,
+    pub runs: Vec<Run>,
+    /// Microseconds of all kernels in a run.
+    pub kernels: Spread,
+    /// Microseconds of all kernels in all runs, warm-up and all: what the profile says.
+    pub total: u64,
+    /// The part of the time, in the runs that count, that has a line of the user.
+    pub users: f64,
+    /// The same, of any line.
+    pub known: f64,
+}
+
+/// Sums a profile. The first runs are for warming up: they are counted apart.
+pub fn summarize<'d>(
+    document: &'d Document<'_>,
+    profile: &Profile,
+    by: By,
+    warmup: Option<usize>,
+) -> Summary<'d> {
+    let attributions = attribute(document, profile);
+    let runs = profile.runs.len();
+    // One run alone is all there is.
+    let warmup = warmup.unwrap_or(1).min(runs.saturating_sub(1));
+    let counted = |times: &[u64]| -> u64 { times.iter().skip(warmup).sum() };
+    let all: u64 = profile.kernels.iter().map(|kernel| counted(&kernel.times)).sum();
+    let share = |time: u64| if all == 0 { 0.0 } else { time as f64 / all as f64 };
+    let of = |is_it: &dyn Fn(&Attribution<'_>) -> bool| -> f64 {
+        let kernels = profile.kernels.iter().zip(&attributions);
+        share(kernels.filter(|(_, it)| is_it(it)).map(|(kernel, _)| counted(&kernel.times)).sum())
+    };
+    let mut groups: FxHashMap<Option<String>, Group<'d>> = FxHashMap::default();
+    let mut order: Vec<Option<String>> = Vec::new();
+    for (kernel, attribution) in profile.kernels.iter().zip(&attributions) {
+        let (key, frame) = key(by, kernel, attribution);
+        let group = groups.entry(key.clone()).or_insert_with(|| {
+            order.push(key);
+            Group { frame, times: vec![0; runs - warmup], ..Group::default() }
+        });
+        for (sum, time) in group.times.iter_mut().zip(kernel.times.iter().skip(warmup)) {
+            *sum += time;
+        }
+        group.calls += counted(&kernel.calls);
+        *group.ops.entry(kernel.op.clone()).or_default() += counted(&kernel.times);
+    }
+    let mut rows: Vec<Row<'d>> = Vec::new();
+    for key in order {
+        let Some(group) = groups.remove(&key) else { continue };
+        rows.push(group.row(key, &share));
+    }
+    rows.sort_by_key(|row| u64::MAX - row.times.iter().sum::<u64>());
+    let of_runs: Vec<u64> = profile.runs.iter().skip(warmup).map(|run| run.kernels).collect();
+    Summary {
+        by,
+        rows,
+        warmup: profile.runs.iter().take(warmup).copied().collect(),
+        runs: profile.runs.iter().skip(warmup).copied().collect(),
+        kernels: Spread::of(&of_runs),
+        total: profile.total(),
+        users: of(&|it| it.is_users),
+        known: of(&|it| it.origin.as_ref().is_some_and(|origin| origin.callsite.is_some())),
+    }
+}
+
+#[derive(Default)]
+struct Group<'d> {
+    frame: Option<Frame<'d>>,
+    times: Vec<u64>,
+    calls: u64,
+    ops: FxHashMap<String, u64>,
+}
+
+impl<'d> Group<'d> {
+    fn row(self, key: Option<String>, share: &dyn Fn(u64) -> f64) -> Row<'d> {
+        let mut ops: Vec<(String, u64)> = self.ops.into_iter().collect();
+        ops.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        Row {
+            key,
+            frame: self.frame,
+            spread: Spread::of(&self.times),
+            share: share(self.times.iter().sum()),
+            times: self.times,
+            calls: self.calls,
+            ops: ops.into_iter().map(|(op, _)| op).collect(),
+        }
+    }
+}
+
+/// What a kernel is summed by, and the line to show for it.
+fn key<'d>(
+    by: By,
+    kernel: &super::Kernel,
+    attribution: &Attribution<'d>,
+) -> (Option<String>, Option<Frame<'d>>) {
+    let origin = attribution.origin.as_ref();
+    let frame = origin.and_then(|origin| origin.callsite);
+    match by {
+        By::Line => (frame.map(|frame| frame.to_string()), frame),
+        By::Function => {
+            (frame.map(|frame| format!("{}, in {}", frame.file, frame.function)), frame)
+        }
+        By::Scope => (origin.map(|origin| origin.scope.join("/")), None),
+        By::Op => (Some(kernel.op.clone()), None),
+        By::Plugin => {
+            let plugin = origin.and_then(|origin| origin.plugin.as_ref());
+            (plugin.map(|plugin| plugin.name.clone()), None)
+        }
+        By::Node => (Some(kernel.node.clone()), frame),
+    }
+}

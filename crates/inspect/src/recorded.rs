@@ -1,0 +1,197 @@
+//! What a model says of its origins, in whatever way it says it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use onnx::scan::{Node, Scan};
+use onnx::source_map::NoMap;
+use provenance::codec::{self, Decoded};
+use provenance::from_text::{self, NodeTexts};
+use provenance::{SourceMap, keys};
+
+use crate::file::{OpenError, read_map_bytes};
+use crate::foreign::{self, Lines};
+
+/// How a model says where its nodes came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// Not at all.
+    Off,
+    /// By call sites without files.
+    Minimal,
+    /// By texts on each node.
+    Full,
+    /// By a table.
+    Indexed,
+    /// Elsewhere, by its source map.
+    Map,
+    /// By the stack traces and scopes of torch.onnx.
+    Torch,
+}
+
+impl Recorded {
+    pub fn word(self) -> &'static str {
+        match self {
+            Recorded::Off => "off",
+            Recorded::Minimal => "minimal",
+            Recorded::Full => "full",
+            Recorded::Indexed => "indexed",
+            Recorded::Map => "map",
+            Recorded::Torch => "torch",
+        }
+    }
+}
+
+/// Where the origins are from.
+pub(crate) enum Origins {
+    /// The model itself: for each node its number.
+    Own { provenance: Arc<Decoded>, numbers: Vec<Option<u32>> },
+    /// A map of the model as it was exported, which may have been another.
+    Export(SourceMap),
+}
+
+/// What was found.
+pub(crate) struct Found {
+    pub(crate) level: Recorded,
+    pub(crate) origins: Origins,
+    /// Lines of source that the model itself has.
+    pub(crate) lines: Lines,
+    pub(crate) map_path: Option<PathBuf>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// How large a table may be: more is none of ours, and reading it would take much memory.
+const MOST_TABLE: usize = 1 << 27;
+
+/// Looks for the origins of a model: in the map that is given, in the model, in the map beside it.
+pub(crate) fn find(
+    scan: &Scan<'_>,
+    path: Option<&Path>,
+    name: &str,
+    map: Option<&Path>,
+) -> Result<Found, OpenError> {
+    let id = scan.meta(keys::DEBUG_ID);
+    if let Some(map_path) = map {
+        let map = load(map_path)?;
+        if let Some(id) = id {
+            map.check(id).map_err(|why| OpenError::Pair { path: map_path.to_owned(), why })?;
+        }
+        return Ok(Found {
+            level: Recorded::Map,
+            origins: Origins::Export(map),
+            lines: Lines::default(),
+            map_path: Some(map_path.to_owned()),
+            notes: Vec::new(),
+        });
+    }
+    let mut notes = Vec::new();
+    if let Some(beside) = path.map(beside).filter(|beside| beside.is_file())
+        && let Some(found) = beside_the_model(&beside, id, &mut notes)
+    {
+        let lines = Lines::default();
+        let map_path = Some(beside);
+        let level = Recorded::Map;
+        let origins = Origins::Export(found);
+        return Ok(Found { level, origins, lines, map_path, notes });
+    }
+    let model_error = |why| OpenError::Model { name: name.to_owned(), why };
+    let (level, provenance, numbers, lines) = of_model(scan, &mut notes).map_err(model_error)?;
+    let origins = Origins::Own { provenance: Arc::new(provenance), numbers };
+    Ok(Found { level, origins, lines, map_path: None, notes })
+}
+
+/// `model.onnx.map`
+fn beside(model: &Path) -> PathBuf {
+    let mut name = model.as_os_str().to_owned();
+    name.push(".map");
+    PathBuf::from(name)
+}
+
+/// The map beside the model, where it is the model's own.
+fn beside_the_model(path: &Path, id: Option<&str>, notes: &mut Vec<String>) -> Option<SourceMap> {
+    let shown = path.display();
+    let Some(id) = id else {
+        notes.push(format!(
+            "`{shown}` is not used: the model has no debug id that says whether it is its map; \
+             --map uses it all the same"
+        ));
+        return None;
+    };
+    match load(path) {
+        Ok(map) if map.check(id).is_ok() => Some(map),
+        Ok(_) => {
+            notes.push(format!("`{shown}` is not used: it is the map of another model"));
+            None
+        }
+        Err(error) => {
+            notes.push(format!("`{shown}` is not used: {error}"));
+            None
+        }
+    }
+}
+
+/// Reads a map, or makes one of a model that says itself where its nodes came from.
+fn load(path: &Path) -> Result<SourceMap, OpenError> {
+    let file = read_map_bytes(path)?;
+    let bytes = file.bytes();
+    if bytes.first() != Some(&b'{') {
+        let failed = |why| OpenError::NoMap { path: path.to_owned(), why };
+        return onnx::source_map::of_model(bytes).map_err(failed);
+    }
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| OpenError::MapUtf8 { path: path.to_owned() })?;
+    SourceMap::read(text).map_err(|why| OpenError::Map { path: path.to_owned(), why })
+}
+
+type OfModel = (Recorded, Decoded, Vec<Option<u32>>, Lines);
+
+fn of_model(scan: &Scan<'_>, notes: &mut Vec<String>) -> Result<OfModel, NoMap> {
+    if let Some(table) = scan.meta(keys::PROVENANCE) {
+        if table.len() > MOST_TABLE {
+            return Err(NoMap::TableSize { found: table.len(), most: MOST_TABLE });
+        }
+        let provenance = codec::decode(table)?;
+        let origins = written_numbers(scan, &provenance, notes);
+        return Ok((Recorded::Indexed, provenance, origins, Lines::default()));
+    }
+    let texts: Vec<NodeTexts<'_>> = scan.nodes.iter().map(texts).collect();
+    if let Some(read) = from_text::read(&texts) {
+        let is_full = texts.iter().any(|t| t.stacktrace.is_some() || t.jax_traceback.is_some());
+        let level = if is_full { Recorded::Full } else { Recorded::Minimal };
+        return Ok((level, codec::decode(&read.table)?, read.origins, Lines::default()));
+    }
+    Ok(match foreign::read(scan) {
+        Some(read) => (Recorded::Torch, read.provenance, read.origins, read.lines),
+        None => (Recorded::Off, Decoded::default(), vec![None; scan.nodes.len()], Lines::default()),
+    })
+}
+
+/// The numbers on the nodes. One that is not in the table is left out, and that is said.
+fn written_numbers(
+    scan: &Scan<'_>,
+    provenance: &Decoded,
+    notes: &mut Vec<String>,
+) -> Vec<Option<u32>> {
+    let mut wrong = 0;
+    let mut number = |node: &Node<'_>| {
+        let found = node.meta(keys::ORIGIN)?;
+        let known = found.parse().ok().filter(|&n: &u32| (n as usize) < provenance.origins.len());
+        wrong += usize::from(known.is_none());
+        known
+    };
+    let numbers = scan.nodes.iter().map(&mut number).collect();
+    if wrong > 0 {
+        notes.push(format!("{wrong} nodes have an origin that is not in the table"));
+    }
+    numbers
+}
+
+fn texts<'a>(node: &Node<'a>) -> NodeTexts<'a> {
+    NodeTexts {
+        callsite: node.meta(keys::CALLSITE),
+        plugin: node.meta(keys::PLUGIN),
+        stacktrace: node.meta(keys::STACKTRACE),
+        jax_traceback: node.meta(keys::JAX_TRACEBACK),
+        fused_from: node.meta(keys::FUSED_FROM),
+    }
+}

@@ -1,0 +1,156 @@
+//! Frames as text: the line, and the expression on it underlined.
+
+use std::fmt::Write;
+
+use provenance::report::excerpt;
+
+use crate::{Frame, Provenance, Source, Sources};
+
+/// How text may look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    pub color: bool,
+    /// How many columns there are.
+    pub width: usize,
+}
+
+impl Style {
+    /// No line is cut off.
+    pub const WIDE: usize = 1 << 20;
+
+    /// Without colours, as wide as it gets.
+    pub fn plain() -> Style {
+        Style { color: false, width: Style::WIDE }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    pub fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    pub fn red(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    pub fn green(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    pub fn blue(self, text: &str) -> String {
+        self.paint("1;34", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.color && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// A text that takes at most so many columns; what is cut off is said by `…`.
+    pub fn fit(self, text: &str, columns: usize) -> String {
+        if excerpt::width(text) <= columns {
+            return text.to_owned();
+        }
+        let mut kept = String::new();
+        for letter in text.chars() {
+            kept.push(letter);
+            if excerpt::width(&kept) >= columns.max(1) {
+                kept.pop();
+                break;
+            }
+        }
+        kept + "…"
+    }
+}
+
+/// Text of a model without what would move the cursor of a terminal.
+pub fn clean(text: &str) -> String {
+    excerpt::shown(text)
+}
+
+/// A frame, and the line of it where it can be shown.
+///
+/// ```text
+///   --> train/whiten.py:42:12, in whiten
+///    |
+/// 42 |     w, v = jnp.linalg.eigh(cov)
+///    |            ^^^^^^^^^^^^^^^^^^^^
+/// ```
+pub fn excerpt(frame: &Frame<'_>, sources: &Sources<'_, '_>, style: Style) -> String {
+    lines("-->", frame, sources, style, gutter(frame.line))
+}
+
+/// The call path of a node: the line of the user first, then those that it was called from.
+pub fn traceback(
+    provenance: &Provenance<'_>,
+    all: bool,
+    sources: &Sources<'_, '_>,
+    style: Style,
+) -> String {
+    let frames = provenance.shown_frames(all);
+    let gutter = frames.iter().map(|frame| gutter(frame.line)).max().unwrap_or_default();
+    let mut text = String::new();
+    for (depth, frame) in frames.iter().enumerate() {
+        let arrow = if depth == 0 { "-->" } else { "called from" };
+        text += &lines(arrow, frame, sources, style, gutter);
+    }
+    text
+}
+
+/// The columns that a number takes before the bar.
+fn gutter(line: u32) -> usize {
+    line.to_string().len().max(2)
+}
+
+fn lines(
+    arrow: &str,
+    frame: &Frame<'_>,
+    sources: &Sources<'_, '_>,
+    style: Style,
+    gutter: usize,
+) -> String {
+    let (source, line) = sources.line(frame);
+    // Where the text is only what the model has of it, the columns are those of another line.
+    let is_shown = source.text().is_some();
+    let span = frame.span.filter(|_| is_shown);
+    let excerpt = line.and_then(|line| excerpt::of_line(&line, frame.line, span));
+    let column = match &excerpt {
+        Some(excerpt) => excerpt.column,
+        None => frame.span.map(|span| span.column as usize + 1),
+    };
+    let mut place = clean(&frame.place());
+    if let (Some(column), true) = (column, frame.line > 0) {
+        let _ = write!(place, ":{column}");
+    }
+    let function = match frame.function {
+        "" => String::new(),
+        function => format!(", in {}", clean(function)),
+    };
+    let changed = match source {
+        Source::Changed { .. } => " (changed since the export)",
+        Source::Unchecked { is_newer: true, .. } => " (written after the model, may have changed)",
+        _ => "",
+    };
+    let space = " ".repeat(gutter);
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "{space}{} {}{function}{changed}", style.blue(arrow), style.bold(&place));
+    if let Some(excerpt) = excerpt {
+        let bar = style.blue("|");
+        let number = style.blue(&format!("{:>gutter$}", frame.line));
+        let room = style.width.saturating_sub(gutter + 3);
+        let _ = writeln!(text, "{space} {bar}");
+        let _ = writeln!(text, "{number} {bar} {}", style.fit(&excerpt.line, room));
+        if let Some(carets) = excerpt.carets {
+            let start = carets.len() - carets.trim_start().len();
+            let carets = format!("{}{}", &carets[..start], style.red(&carets[start..]));
+            let _ = writeln!(text, "{space} {bar} {carets}");
+        }
+    }
+    text
+}

@@ -1,0 +1,271 @@
+//! The source files that nodes came from, as far as they can be found and are still the same.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use sha2::{Digest, Sha256};
+
+use crate::{Document, Frame};
+
+/// What is known of a source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The text as it was exported.
+    Same {
+        text: Arc<str>,
+        path: Option<PathBuf>,
+    },
+    /// A file of that name; nobody knows what was in it then.
+    Unchecked {
+        text: Arc<str>,
+        path: PathBuf,
+        /// Whether it was written after the model.
+        is_newer: bool,
+    },
+    /// A file of that name which is not what was exported.
+    Changed {
+        path: PathBuf,
+    },
+    Missing,
+}
+
+impl Source {
+    pub fn text(&self) -> Option<&Arc<str>> {
+        match self {
+            Source::Same { text, .. } | Source::Unchecked { text, .. } => Some(text),
+            Source::Changed { .. } | Source::Missing => None,
+        }
+    }
+
+    pub fn word(&self) -> &'static str {
+        match self {
+            Source::Same { .. } => "same",
+            Source::Unchecked { .. } => "unchecked",
+            Source::Changed { .. } => "changed",
+            Source::Missing => "missing",
+        }
+    }
+}
+
+/// More is no source that a person wrote.
+const MOST_BYTES: u64 = 1 << 24;
+
+/// How many of the last parts of a path are looked for.
+const MOST_PARTS: usize = 24;
+
+/// Finds source files: below the folders that the user names, below the current one, in the source map.
+#[derive(Debug)]
+pub struct Sources<'d, 'a> {
+    document: &'d Document<'a>,
+    roots: Vec<PathBuf>,
+    found: RefCell<FxHashMap<String, Source>>,
+}
+
+impl<'d, 'a> Sources<'d, 'a> {
+    pub fn new(roots: Vec<PathBuf>, document: &'d Document<'a>) -> Sources<'d, 'a> {
+        Sources { document, roots, found: RefCell::default() }
+    }
+
+    /// What is known of the file that the model calls so.
+    pub fn lookup(&self, file: &str) -> Source {
+        if let Some(known) = self.found.borrow().get(file) {
+            return known.clone();
+        }
+        let source = self.search(file);
+        self.found.borrow_mut().insert(file.to_owned(), source.clone());
+        source
+    }
+
+    /// The line that a frame is about, and what is known of its file. Of a file that has changed there is
+    /// only the line that the model itself has, if any.
+    pub fn line(&self, frame: &Frame<'_>) -> (Source, Option<Arc<str>>) {
+        let source = self.lookup(frame.file);
+        let index = (frame.line as usize).checked_sub(1);
+        let found = source.text().and_then(|text| Some(text.lines().nth(index?)?.into()));
+        let recorded = || self.document.recorded_line(frame.file, frame.line).map(Arc::from);
+        let line = found.or_else(recorded);
+        (source, line)
+    }
+
+    fn search(&self, file: &str) -> Source {
+        let known = self.document.source(file);
+        let hash = known.and_then(|source| source.sha256.as_deref());
+        if let Some(text) = known.and_then(|source| source.text.as_deref()) {
+            return Source::Same { text: text.into(), path: None };
+        }
+        let mut other = None;
+        for (path, is_sure) in self.candidates(file) {
+            let Some(bytes) = read(&path) else { continue };
+            if let Some(hash) = hash {
+                if !is_hash(&bytes, hash) {
+                    other = other.or(Some(path).filter(|_| is_sure));
+                    continue;
+                }
+                let text = String::from_utf8_lossy(&bytes).into();
+                return Source::Same { text, path: Some(path) };
+            }
+            if is_sure {
+                let text = String::from_utf8_lossy(&bytes);
+                if !self.fits(file, &text) {
+                    return Source::Changed { path };
+                }
+                let is_newer = self.is_newer(&path);
+                return Source::Unchecked { text: text.into(), path, is_newer };
+            }
+        }
+        other.map_or(Source::Missing, |path| Source::Changed { path })
+    }
+
+    /// Whether a text can be the one that was exported: every function that the model has of the file is
+    /// defined there, every expression is one, every line that the model has is the same.
+    fn fits(&self, file: &str, text: &str) -> bool {
+        let lines: Vec<&str> = text.lines().collect();
+        let table = self.document.table();
+        let here = table.all_locations().filter(|at| &*table.get_file(at.file).path == file);
+        for location in here.filter(|location| location.line > 0) {
+            let Some(line) = lines.get(location.line as usize - 1) else { return false };
+            let before = &lines[..location.line as usize];
+            let recorded = self.document.recorded_line(file, location.line);
+            let is_same = recorded.is_none_or(|recorded| recorded.trim() == line.trim());
+            let one_line = location.span.filter(|span| span.end_line == location.line);
+            let is_expression = one_line.is_none_or(|span| {
+                is_expression(line, span.column as usize, span.end_column as usize)
+            });
+            if !is_same || !is_expression || !defines(before, table.get_function(location.function))
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn is_newer(&self, path: &Path) -> bool {
+        let time = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let model = self.document.path.as_deref().and_then(time);
+        model.zip(time(path)).is_some_and(|(model, source)| source > model)
+    }
+
+    /// Where the file may be, and whether what is there is surely meant. What is found by the last parts
+    /// of its path alone is meant if it has the right contents, or if the user named the folder.
+    fn candidates(&self, file: &str) -> Vec<(PathBuf, bool)> {
+        let path = Path::new(file);
+        let parts: Vec<&std::ffi::OsStr> = path
+            .components()
+            .filter_map(|part| match part {
+                Component::Normal(part) => Some(part),
+                _ => None,
+            })
+            .collect();
+        let leads_out = path.components().any(|part| part == Component::ParentDir);
+        if !is_python(path) || leads_out || parts.is_empty() {
+            return Vec::new();
+        }
+        let mut candidates = Vec::new();
+        let here = [PathBuf::new()];
+        let folders =
+            self.roots.iter().map(|root| (root, true)).chain(here.iter().map(|h| (h, false)));
+        for (folder, is_named) in folders {
+            let first = parts.len().saturating_sub(MOST_PARTS);
+            for skipped in first..parts.len() {
+                let below: PathBuf = parts[skipped..].iter().collect();
+                let is_whole = skipped == 0 && !path.is_absolute();
+                candidates.push((folder.join(below), is_named || is_whole));
+            }
+        }
+        if path.is_absolute() {
+            let named = self.roots.len() * parts.len().min(MOST_PARTS);
+            candidates.insert(named, (path.to_owned(), true));
+        }
+        candidates
+    }
+}
+
+fn is_python(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    matches!(extension, Some("py" | "pyi" | "pyw" | "pyx"))
+}
+
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let metadata = fs::metadata(path).ok()?;
+    (metadata.is_file() && metadata.len() <= MOST_BYTES).then(|| fs::read(path).ok())?
+}
+
+fn is_hash(bytes: &[u8], hash: &str) -> bool {
+    let digest = Sha256::digest(bytes);
+    hash.len() == 2 * digest.len()
+        && digest.iter().enumerate().all(|(i, &byte)| {
+            let digits = hash.get(2 * i..2 * i + 2);
+            digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) == Some(byte)
+        })
+}
+
+/// Whether a function is defined in these lines.
+fn defines(lines: &[&str], function: &str) -> bool {
+    let name = function.rsplit('.').next().unwrap_or_default();
+    // `<module>`, `<lambda>`, `<listcomp>` have no line of their own.
+    if name.is_empty() || name.starts_with('<') {
+        return true;
+    }
+    lines.iter().any(|line| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("async ").unwrap_or(line);
+        let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "));
+        let rest = rest.and_then(|rest| rest.trim_start().strip_prefix(name));
+        rest.is_some_and(|rest| !rest.starts_with(is_word))
+    })
+}
+
+/// Whether these bytes of a line can be an expression: whole words, brackets that close.
+fn is_expression(line: &str, start: usize, end: usize) -> bool {
+    let parts = (line.get(..start), line.get(start..end.max(start)), line.get(end.max(start)..));
+    let (Some(before), Some(inner), Some(after)) = parts else { return false };
+    let is_cut = |left: &str, right: &str| left.ends_with(is_word) && right.starts_with(is_word);
+    if inner.is_empty() || inner.trim() != inner || is_cut(before, inner) || is_cut(inner, after) {
+        return false;
+    }
+    // Brackets in texts need not close.
+    if inner.contains(['"', '\'']) {
+        return true;
+    }
+    let mut open = Vec::new();
+    for letter in inner.chars() {
+        match letter {
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            ')' | ']' | '}' if open.pop() != Some(letter) => return false,
+            _ => {}
+        }
+    }
+    open.is_empty()
+}
+
+fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_defined_before_its_lines() {
+        let text = ["import x", "", "@jit", "async def forward (x):", "    return x"];
+        assert!(defines(&text, "Net.forward"));
+        assert!(!defines(&text[..3], "Net.forward"));
+        assert!(!defines(&text, "for"));
+        assert!(defines(&text, "f.<locals>.<lambda>"));
+    }
+
+    #[test]
+    fn an_expression_is_of_whole_words_and_closed_brackets() {
+        let line = "    return jnp.cos(c) * 2.0, c.sum()";
+        let is = |start, end| is_expression(line, start, end);
+        assert!(is(11, 21) && is(11, 27) && is(29, 36));
+        assert!(!is(11, 22) && !is(12, 21) && !is(11, 20) && !is(10, 21) && !is(30, 99));
+        assert!(is_expression("f(')')", 0, 6));
+    }
+}

@@ -1,0 +1,143 @@
+//! `explain` on real failures: right, or one of several and says so, or does not know; never wrong.
+//!
+//! `tools/failures.py` writes the corpus by running ONNX Runtime.
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use inspect::ModelFile;
+use inspect::explain::{Certainty, explain};
+use serde_json::Value;
+
+/// How an answer compares with the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    /// One line, and it is the one.
+    Right,
+    /// Several lines, said to be so, and the one is among them.
+    Among,
+    /// No line, and none is to blame.
+    Silent,
+    Unknown,
+    Wrong,
+}
+
+#[derive(Default)]
+struct Tally {
+    real: BTreeMap<Verdict, usize>,
+    documented: BTreeMap<Verdict, usize>,
+    report: String,
+}
+
+#[test]
+fn no_failure_is_explained_wrongly() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures");
+    let text = fs::read_to_string(folder.join("expected.json")).unwrap();
+    let expected: Value = serde_json::from_str(&text).unwrap();
+    let mut tally = Tally::default();
+    for (name, failure) in expected["failures"].as_object().unwrap() {
+        let strings = |value: &Value| -> Vec<String> {
+            value.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
+        };
+        let truth = strings(&failure["lines"]);
+        let model = folder.join(failure["model"].as_str().unwrap());
+        for entry in failure["logs"].as_array().unwrap() {
+            let log = entry["log"].as_str().unwrap();
+            let text = fs::read(folder.join(log)).unwrap();
+            let (verdict, said) = judge(&model, &text, &truth);
+            let is_real = entry["real"].as_bool().unwrap();
+            let count = if is_real { &mut tally.real } else { &mut tally.documented };
+            *count.entry(verdict).or_default() += 1;
+            if !matches!(verdict, Verdict::Right | Verdict::Silent) {
+                let _ = writeln!(tally.report, "{verdict:?}: {name} ({log}): {said}");
+            }
+        }
+    }
+    let count = |verdict| tally.real.get(&verdict).copied().unwrap_or(0);
+    let summary = format!(
+        "{}messages of real runs: {:?}\nmessages as documented: {:?}",
+        tally.report, tally.real, tally.documented
+    );
+    assert_eq!(count(Verdict::Wrong), 0, "{summary}");
+    assert_eq!(tally.documented.get(&Verdict::Wrong), None, "{summary}");
+    let total: usize = tally.real.values().sum();
+    assert!(total >= 40, "{summary}");
+    assert!(count(Verdict::Right) * 10 >= total * 8, "{summary}");
+    #[expect(clippy::print_stderr, reason = "shown with --nocapture")]
+    {
+        eprintln!("{summary}");
+    }
+}
+
+/// The truth is every line that is marked; a message about one of them has found it.
+fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
+    let file = ModelFile::open(model).unwrap();
+    // A model that cannot be read is one that nothing is known of.
+    let document = match file.read(None) {
+        Ok(document) => document,
+        Err(error) => return (Verdict::Unknown, error.to_string()),
+    };
+    let explanation = explain(&document, log);
+    let mut verdict = Verdict::Unknown;
+    let mut said = String::new();
+    let mut found: Vec<String> = Vec::new();
+    for finding in &explanation.findings {
+        let lines: Vec<String> = finding.lines.iter().map(|line| line.place()).collect();
+        let _ = write!(said, "{:?} {lines:?} {}; ", finding.certainty, finding.how);
+        verdict = match finding.certainty {
+            Certainty::Unknown => continue,
+            Certainty::Certain | Certainty::Likely if truth.contains(&lines[0]) => Verdict::Right,
+            Certainty::OneOf if lines.iter().any(|line| truth.contains(line)) => {
+                // Where all of them are to blame, all were found.
+                let is_all = lines.iter().all(|line| truth.contains(line));
+                if is_all { Verdict::Right } else { Verdict::Among }
+            }
+            _ => return (Verdict::Wrong, said),
+        };
+        found.extend(lines);
+    }
+    if verdict == Verdict::Right && !truth.iter().all(|line| found.contains(line)) {
+        verdict = Verdict::Among;
+    }
+    // Where nothing is to blame, not to know is right.
+    match (verdict, truth.is_empty()) {
+        (Verdict::Unknown, true) => (Verdict::Silent, said),
+        _ => (verdict, said),
+    }
+}
+
+/// Runtimes make nodes of their own; that the model has one of the same operator says nothing.
+#[test]
+fn what_only_looks_like_a_node_is_not_one() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures");
+    for (model, message) in [
+        ("add_of_two_lengths", "Could not find an implementation for Add(14) node with name ''"),
+        ("product_of_a_transpose", "running Transpose node. Name:'Transpose_token_3'"),
+        ("operator_of_a_later_opset", "running Gelu node. Name:'Gelu'"),
+        ("matmul_inner_size", "running MatMul node. Name:'dot_general_7'"),
+        ("matmul_inner_size", "running MatMul node. Name:'MatMul'"),
+    ] {
+        let file = ModelFile::open(&folder.join(format!("{model}.onnx"))).unwrap();
+        let document = file.read(None).unwrap();
+        let explanation = explain(&document, message.as_bytes());
+        let [finding] = explanation.findings.as_slice() else { panic!("{message}") };
+        assert_eq!(finding.certainty, Certainty::Unknown, "{message}: {}", finding.how);
+    }
+}
+
+/// What is within a loop and not known is one of the lines of its body, and not the line of the loop.
+#[test]
+fn what_is_not_known_within_a_loop_is_one_of_the_lines_of_its_body() {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures/in_a_scan.onnx");
+    let file = ModelFile::open(&model).unwrap();
+    let document = file.read(None).unwrap();
+    let message = "running Scan node. Name:'scan' Status Message: running Fused node. Name:'Fused'";
+    let explanation = explain(&document, message.as_bytes());
+    let finding = &explanation.findings[0];
+    assert_eq!(finding.certainty, Certainty::OneOf);
+    let functions: Vec<&str> = finding.lines.iter().map(|line| line.function).collect();
+    assert_eq!(functions, ["in_a_scan.<locals>.fn.<locals>.step"; 2]);
+}

@@ -1,0 +1,247 @@
+//! Files from anywhere: each is read or refused, in bounded time and memory, and nothing panics. This is
+//! also the brief run of the fuzz targets: their functions over the corpus and changes of it.
+#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use inspect::{ModelFile, Recorded, fuzz};
+use onnx::scan::{ScanError, scan};
+use provenance::codec::encode;
+use provenance::{Location, Origin, OriginId, PathPolicy, Paths, ScopeKind, Site, Table, Tier};
+
+/// The files that the fuzz target of a name starts from.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// Numbers that look random and are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit.max(1) as u64) as usize
+    }
+}
+
+/// Another file: bits flipped, bytes replaced by awkward ones, parts cut out, doubled or moved.
+fn changed(data: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut data = data.to_vec();
+    for _ in 0..=random.below(4) {
+        if data.is_empty() {
+            break;
+        }
+        let at = random.below(data.len());
+        let end = (at + 1 + random.below(40)).min(data.len());
+        match random.below(6) {
+            0 => data[at] ^= 1 << random.below(8),
+            1 => data[at] = [0, 0x7f, 0x80, 0xff, b'"', b'['][random.below(6)],
+            2 => drop(data.drain(at..end)),
+            3 => {
+                let part = data[at..end].to_vec();
+                let to = random.below(data.len());
+                data.splice(to..to, part);
+            }
+            4 => data.truncate(at),
+            _ => data[at] = random.below(256) as u8,
+        }
+    }
+    data
+}
+
+#[track_caller]
+fn survives(target: &str, ask: fn(&[u8]), changes: usize) {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for data in corpus(target) {
+        ask(&data);
+        for _ in 0..changes {
+            ask(&changed(&data, &mut random));
+        }
+    }
+    for length in 0..400 {
+        let noise: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+        ask(&noise);
+    }
+}
+
+#[test]
+fn models_are_read_or_refused() {
+    survives("model", fuzz::model, 300);
+}
+
+#[test]
+fn tables_are_read_or_refused() {
+    survives("table", fuzz::table, 2000);
+}
+
+#[test]
+fn maps_are_read_or_refused() {
+    survives("map", fuzz::map, 1000);
+}
+
+#[test]
+fn logs_are_read() {
+    const MODEL: &[u8] = include_bytes!("failures/in_a_loop_of_a_function.onnx");
+    survives("log", |data| fuzz::log(MODEL, data), 200);
+}
+
+#[test]
+fn profiles_are_read_or_refused() {
+    const MODEL: &[u8] = include_bytes!("profiles/loop.onnx");
+    survives("profile", |data| fuzz::profile(MODEL, data), 400);
+}
+
+#[test]
+fn every_beginning_of_a_model_is_read_or_refused() {
+    for data in corpus("model") {
+        for end in 0..data.len() {
+            let _ = scan(&data[..end]);
+            if end % 97 == 0 {
+                fuzz::model(&data[..end]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_bit_may_be_flipped() {
+    for data in corpus("model").iter().filter(|data| data.len() < 4000) {
+        for bit in 0..data.len() * 8 {
+            let mut data = data.clone();
+            data[bit / 8] ^= 1 << (bit % 8);
+            let _ = scan(&data);
+        }
+    }
+}
+
+/// A field with contents of a length.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![number << 3 | 2];
+    let mut length = content.len();
+    while length >= 0x80 {
+        bytes.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    bytes.push(length as u8);
+    bytes.extend_from_slice(content);
+    bytes
+}
+
+#[track_caller]
+fn is_quick(bytes: Vec<u8>) {
+    let start = Instant::now();
+    fuzz::model(&bytes);
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?} for {} bytes", bytes.len());
+    drop(bytes);
+}
+
+#[test]
+fn a_file_of_nothing_but_empty_nodes_is_refused_in_bounded_memory() {
+    let bytes = field(7, &field(1, b"").repeat(8 << 20));
+    assert_eq!(scan(&bytes).unwrap_err(), ScanError::TooMany);
+}
+
+#[test]
+fn a_node_that_reads_very_much_is_no_trouble() {
+    let nodes: Vec<u8> = (0..20_000)
+        .flat_map(|i: u32| {
+            field(1, &[field(2, format!("v{i}").as_bytes()), field(4, b"A")].concat())
+        })
+        .collect();
+    let reads: Vec<u8> =
+        (0..20_000).flat_map(|i: u32| field(1, format!("v{i}").as_bytes())).collect();
+    is_quick(field(7, &[nodes, field(1, &[reads, field(4, b"Concat")].concat())].concat()));
+}
+
+#[test]
+fn a_table_of_one_deep_call_path_is_no_trouble() {
+    const DEPTH: u32 = 2000;
+    let mut table = Table::default();
+    let file = table.file("a.py", Tier::Internal);
+    let function = table.function("f");
+    let location = table.location(Location { file, function, line: 1, span: None });
+    let (mut stack, mut scope) = (None, None);
+    let mut origins = Vec::new();
+    let mut all: Option<OriginId> = None;
+    for depth in 0..DEPTH {
+        stack = Some(table.push(stack, location));
+        scope = Some(table.scope(scope, ScopeKind::Name, "s"));
+        let site = table.site(Site { stack, scope, emitter: None });
+        let origin = table.origin(Origin::of(site));
+        origins.push(origin);
+        if depth % 100 == 0 {
+            all = Some(all.map_or(origin, |all| table.absorb(all, origin)));
+        }
+    }
+    origins.extend(all);
+    let nowhere = |_: &Path| false;
+    let encoded = encode(&table, &origins, &mut Paths::new(PathPolicy::Absolute, &nowhere));
+    let entry =
+        |key: &str, value: &str| [field(1, key.as_bytes()), field(2, value.as_bytes())].concat();
+    let nodes: Vec<u8> = origins
+        .iter()
+        .flat_map(|origin| {
+            let number = entry("pkg.jax2onnx.origin", &encoded.numbers[origin].to_string());
+            field(1, &[field(4, b"A"), field(9, &number)].concat())
+        })
+        .collect();
+    let bytes =
+        [field(7, &nodes), field(14, &entry("pkg.jax2onnx.provenance", &encoded.text))].concat();
+    let file = ModelFile::from_bytes(bytes.clone());
+    assert_eq!(file.read(None).unwrap().level, Recorded::Indexed);
+    is_quick(bytes);
+}
+
+#[test]
+fn very_many_functions_and_bodies_are_no_trouble() {
+    let call = |i: u32| field(1, &[field(4, format!("f{i}").as_bytes()), field(7, b"d")].concat());
+    let calls: Vec<u8> = (0..5000).flat_map(call).collect();
+    let functions: Vec<u8> = (0..5000)
+        .flat_map(|i: u32| {
+            let body = field(7, &field(5, &field(6, b"")));
+            field(0, &[field(1, format!("f{i}").as_bytes()), field(10, b"d"), body].concat())
+        })
+        .collect();
+    // Field 25 takes two bytes.
+    let functions = with_tag_25(&functions);
+    is_quick([field(7, &calls), functions].concat());
+}
+
+/// The same fields with the number 25.
+fn with_tag_25(fields: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = fields;
+    while let Some((_, after)) = rest.split_first() {
+        let (mut length, mut size) = (0usize, 0);
+        for (i, &byte) in after.iter().enumerate() {
+            length |= usize::from(byte & 0x7f) << (7 * i);
+            size = i + 1;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        bytes.extend([0xca, 0x01]);
+        bytes.extend_from_slice(&after[..size + length]);
+        rest = &after[size + length..];
+    }
+    bytes
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let folder = std::env::temp_dir();
+    let error = ModelFile::open(&folder).unwrap_err().to_string();
+    assert!(error.ends_with("is no file"), "{error}");
+    let error = ModelFile::open(&folder.join("jax2onnx-gone.onnx")).unwrap_err().to_string();
+    assert!(error.starts_with("cannot read"), "{error}");
+}

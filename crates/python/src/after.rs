@@ -1,0 +1,90 @@
+//! Questions after the export, for Python: what an error is about, where the time went.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use inspect::explain;
+use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summarize};
+use inspect::{ModelFile, OpenError, Sources, Style};
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// A model: its path, or its bytes.
+#[derive(FromPyObject)]
+pub(crate) enum Model {
+    Path(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+impl Model {
+    fn open(self) -> Result<ModelFile, OpenError> {
+        match self {
+            Model::Path(path) => ModelFile::open(&path),
+            Model::Bytes(bytes) => Ok(ModelFile::from_bytes(bytes)),
+        }
+    }
+}
+
+/// What the messages of a log are about: as text, as JSON, and whether there is a line for any.
+#[pyfunction]
+#[pyo3(signature = (model, log, *, source_map = None, source_roots = Vec::new()))]
+pub(crate) fn explain_log(
+    py: Python<'_>,
+    model: Model,
+    log: &str,
+    source_map: Option<&str>,
+    source_roots: Vec<PathBuf>,
+) -> PyResult<(String, String, bool)> {
+    let answer = || -> Result<_, OpenError> {
+        let file = model.open()?;
+        let document = file.read(source_map.map(Path::new))?;
+        let explanation = explain::explain(&document, log.as_bytes());
+        let sources = Sources::new(source_roots, &document);
+        let text = explain::text(&explanation, &document, &sources, Style::plain());
+        let json = explain::json(&explanation, &document, &sources).to_string();
+        Ok((text, json, explanation.has_lines()))
+    };
+    let opened = |error: OpenError| error::source_map(&error);
+    error::without_panic(|| py.detach(answer).map_err(opened))
+}
+
+/// How a profile is shown: the table, the data, the picture, the file for speedscope.
+type Shown = (String, String, String, String);
+
+/// A profile by what the user wrote.
+#[pyfunction]
+#[pyo3(signature = (
+    model, profile, *, by, top, warmup = None, source_map = None, source_roots = Vec::new()
+))]
+#[expect(clippy::too_many_arguments, reason = "named arguments of Python")]
+pub(crate) fn profile_summary(
+    py: Python<'_>,
+    model: Model,
+    profile: PathBuf,
+    by: &str,
+    top: usize,
+    warmup: Option<usize>,
+    source_map: Option<&str>,
+    source_roots: Vec<PathBuf>,
+) -> PyResult<Shown> {
+    let Some(by) = By::of_word(by) else {
+        return Err(error::config(&format!("`by={by}`: use {}", By::words().join(", "))));
+    };
+    let answer = || -> Result<Shown, String> {
+        let file = model.open().map_err(|error| error.to_string())?;
+        let document = file.read(source_map.map(Path::new)).map_err(|error| error.to_string())?;
+        let opened = File::open(profile).map_err(|error| error.to_string())?;
+        let profile = Profile::read(opened).map_err(|error| error.to_string())?;
+        let summary = summarize(&document, &profile, by, warmup);
+        let sources = Sources::new(source_roots, &document);
+        let paths = stacks(&document, &profile, summary.warmup.len());
+        Ok((
+            profile::text(&summary, top, &sources, Style::plain()),
+            profile::json(&summary, &document.name, &sources).to_string(),
+            flamegraph(&paths, &document.name),
+            speedscope(&paths, &document.name).to_string(),
+        ))
+    };
+    error::without_panic(|| py.detach(answer).map_err(|why| error::config(&why)))
+}

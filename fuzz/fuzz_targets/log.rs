@@ -1,0 +1,5 @@
+#![no_main]
+
+const MODEL: &[u8] = include_bytes!("../../crates/inspect/tests/failures/in_a_loop_of_a_function.onnx");
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| inspect::fuzz::log(MODEL, data));

@@ -1,0 +1,5 @@
+#![no_main]
+
+const MODEL: &[u8] = include_bytes!("../../crates/inspect/tests/profiles/loop.onnx");
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| inspect::fuzz::profile(MODEL, data));

@@ -1,0 +1,95 @@
+"""Record the profiles that tests read: models, and what ONNX Runtime measured of them.
+
+    python tools/profiles.py
+
+Times differ from run to run, so that the files are written again only when something else changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnxruntime
+from jax import lax
+
+import jax2onnx
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "crates/inspect/tests/profiles"
+RUNS = 4
+
+
+def normalize(x: jax.Array, scale: jax.Array, bias: jax.Array) -> jax.Array:
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = jnp.square(x - mean).mean(axis=-1, keepdims=True)
+    return (x - mean) / jnp.sqrt(variance + 1e-5) * scale + bias
+
+
+def attend(x: jax.Array, qkv: jax.Array, out: jax.Array) -> jax.Array:
+    batch, length, width = x.shape
+    q, k, v = (part.reshape(batch, length, 2, width // 2) for part in jnp.split(x @ qkv, 3, -1))
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / 4.0
+    weights = jax.nn.softmax(scores, axis=-1)
+    mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+    return mixed.reshape(x.shape) @ out
+
+
+def transformer(tokens: jax.Array) -> jax.Array:
+    """One layer like those of GPT-2."""
+    rng = np.random.default_rng(0)
+
+    def w(*shape: int) -> jax.Array:
+        return jnp.asarray(rng.normal(size=shape) * 0.1, jnp.float32)
+
+    table, ones = w(64, 32), w(32)
+    x = table[tokens] + w(16, 32)
+    for _ in range(2):
+        x = x + attend(normalize(x, ones, ones), w(32, 96), w(32, 32))
+        hidden = jax.nn.gelu(normalize(x, ones, ones) @ w(32, 128) + w(128))
+        x = x + hidden @ w(128, 32) + w(32)
+    return normalize(x, ones, ones) @ table.T
+
+
+def loop(x: jax.Array) -> jax.Array:
+    """Products in the body of a loop, and one behind it."""
+
+    def step(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        mixed = jnp.tanh(carry @ carry.T) @ carry
+        return mixed + row, mixed.sum()
+
+    last, sums = lax.scan(step, x, jnp.ones((6, 24, 24)))
+    return last @ last + sums.sum()
+
+
+def record(name: str, fn: Callable[..., Any], array: np.ndarray) -> None:
+    path = FOLDER / f"{name}.onnx"
+    spec = jax.ShapeDtypeStruct(array.shape, array.dtype)
+    jax2onnx.to_onnx(fn, [spec], return_mode="file", output_path=path, provenance="indexed")
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling = True
+    options.intra_op_num_threads = 1
+    with tempfile.TemporaryDirectory() as folder:
+        options.profile_file_prefix = str(Path(folder) / "profile")
+        session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+        for _ in range(RUNS):
+            session.run(None, {session.get_inputs()[0].name: array})
+        events = json.loads(Path(session.end_profiling()).read_text())
+    lines = ",\n".join(json.dumps(event) for event in events)
+    (FOLDER / f"{name}.json").write_text(f"[\n{lines}\n]\n")
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    record("transformer", transformer, np.arange(32, dtype=np.int32).reshape(2, 16))
+    record("loop", loop, np.full((24, 24), 0.1, np.float32))
