@@ -88,11 +88,11 @@ fn a_node_that_the_runtime_fused() {
                |
             27 |         product = x @ w  # <- fails
                |                   ^^^^^
-               = likely: `fused add` is what the runtime makes of a node of the model; it also stands for tools/failing/fused.py:28, which the message is not about
-               = from the message: running FusedGemm node. Name:'fused add'
-               = node: Gemm `add`
+               = likely: `fused dot_general` is what the runtime makes of a node of the model; it also stands for tools/failing/fused.py:28, which the message is not about
+               = from the message: running FusedGemm node. Name:'fused dot_general'
+               = node: Gemm `dot_general`
                = reads: sin f32[M,K], w f32[K,4], b f32[4]
-               = makes: add f32[M,4]
+               = makes: dot_general f32[M,4]
 
             hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
             --- stderr
@@ -448,22 +448,22 @@ fn the_time_by_line() {
     check(
         &["profile", "@profiles/loop.onnx", "@profiles/loop.json"],
         &expect![[r#"
-        3 runs: 210 µs of kernels in each, ± 15.1 µs, 223 µs from start to end
-        1 before to warm up: 315 µs
-        100.0 % of the time has a line of yours, 0.0 % a line of a library
+            3 runs: 275 µs of kernels in each, ± 9.17 µs, 294 µs from start to end
+            1 before to warm up: 475 µs
+            100.0 % of the time has a line of yours, 0.0 % a line of a library
 
-              time          ±   share   calls  line
-           91.7 µs    3.06 µs  43.7 %       1  tools/profiles.py:68, in loop  [Scan]
-                                                   last, sums = lax.scan(step, x, jnp.ones((6, 24, 24)))
-           75.0 µs    13.0 µs  35.7 %      18  tools/profiles.py:65, in loop.<locals>.step  [Tanh, FusedMatMul, MatMul]
-                                                   mixed = jnp.tanh(carry @ carry.T) @ carry
-           32.7 µs    2.08 µs  15.6 %      12  tools/profiles.py:66, in loop.<locals>.step  [Add, ReduceSum]
-                                                   return mixed + row, mixed.sum()
-           10.7 µs    0.58 µs   5.1 %       3  tools/profiles.py:69, in loop  [MatMul, Add, ReduceSum]
-                                                   return last @ last + sums.sum()
-        --- stderr
-        --- exit 0
-    "#]],
+                  time          ±   share   calls  line
+                116 µs    6.51 µs  42.1 %       1  tools/profiles.py:68, in loop  [Scan]
+                                                       last, sums = lax.scan(step, x, jnp.ones((6, 24, 24)))
+               82.7 µs    3.06 µs  30.1 %      12  tools/profiles.py:65, in loop.<locals>.step  [FusedGemm, MatMul]
+                                                       mixed = jnp.tanh(carry @ carry.T) @ carry
+               59.0 µs    0.00 µs  21.5 %      12  tools/profiles.py:66, in loop.<locals>.step  [Add, ReduceSum]
+                                                       return mixed + row, mixed.sum()
+               17.7 µs    0.58 µs   6.4 %       3  tools/profiles.py:69, in loop  [MatMul, Add, ReduceSum]
+                                                       return last @ last + sums.sum()
+            --- stderr
+            --- exit 0
+        "#]],
     );
 }
 
@@ -474,17 +474,17 @@ fn the_time_by_operator() {
     check(
         &[&files[..], &options].concat(),
         &expect![[r#"
-        4 runs: 218 µs of kernels in each, ± 109 µs, 349 µs from start to end
-        100.0 % of the time has a line of yours, 0.0 % a line of a library
+            4 runs: 380 µs of kernels in each, ± 167 µs, 566 µs from start to end
+            100.0 % of the time has a line of yours, 0.0 % a line of a library
 
-              time          ±   share   calls  op
-           46.0 µs    13.6 µs  21.1 %       7  MatMul
-           30.2 µs    8.50 µs  13.8 %       5  LayerNormalization
-           28.0 µs    7.35 µs  12.8 %       7  Add
-            114 µs    79.3 µs  52.3 %          … 7 more
-        --- stderr
-        --- exit 0
-    "#]],
+                  time          ±   share   calls  op
+               84.8 µs    39.0 µs  22.3 %       7  MatMul
+               53.2 µs    9.25 µs  14.0 %       7  Add
+               51.2 µs    14.7 µs  13.5 %       5  LayerNormalization
+                190 µs     104 µs  50.1 %          … 7 more
+            --- stderr
+            --- exit 0
+        "#]],
     );
 }
 
@@ -494,16 +494,16 @@ fn a_profile_of_another_model_is_not_known() {
     check(
         &[&files[..], &["--top", "2"]].concat(),
         &expect![[r#"
-            3 runs: 164 µs of kernels in each, ± 8.74 µs, 291 µs from start to end
-            1 before to warm up: 381 µs
-            3.9 % of the time has a line of yours, 0.0 % a line of a library
+            3 runs: 296 µs of kernels in each, ± 17.2 µs, 476 µs from start to end
+            1 before to warm up: 629 µs
+            3.4 % of the time has a line of yours, 0.0 % a line of a library
 
                   time          ±   share   calls  line
-                158 µs    8.19 µs  96.1 %      32  (not known)  [MatMul, LayerNormalization, Add, …]
-               6.33 µs    0.58 µs   3.9 %       1  tools/failing/shapes.py:39, in matmul_inner_size.<locals>.fn  [MatMul]
+                286 µs    15.5 µs  96.6 %      32  (not known)  [MatMul, Add, LayerNormalization, …]
+               10.0 µs    1.73 µs   3.4 %       1  tools/failing/shapes.py:39, in matmul_inner_size.<locals>.fn  [MatMul]
                                                        z = x @ y  # <- fails
             --- stderr
-            note: 4 % of the time is that of nodes that the model has: is it the model that was run?
+            note: 3 % of the time is that of nodes that the model has: is it the model that was run?
             --- exit 0
         "#]],
     );

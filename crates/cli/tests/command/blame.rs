@@ -28,7 +28,7 @@ fn the_source_is_shown_with_what_it_became() {
                  2        4 B    17 |     return jnp.tanh(carry) * SCALE, None                                  Tanh, Mul
                                  18 |
                                  19 |
-                                 20 | def predict(x):                                                           (LayerNormalization)
+                                 20 | def predict(x):
                                  21 |     with jax.named_scope("head"):
                  2       96 B    22 |         y = jnp.sin(normalize(x)) @ WEIGHT                                Sin, MatMul
                  2        9 B    23 |     y, _ = jax.lax.scan(body, y, None, length=3)                          Loop, Identity
@@ -61,12 +61,12 @@ fn without_a_file_there_is_a_summary() {
     check(
         "blame indexed.onnx",
         &expect![[r#"
-        exit 0
-            11      161 B  mlp.py
-             1       32 B    normalize:12-13
-             2        4 B    body:17
-             8      125 B    predict:20-24
-    "#]],
+            exit 0
+                11      161 B  mlp.py
+                 1       32 B    normalize:12-13
+                 2        4 B    body:17
+                 8      125 B    predict:22-24
+        "#]],
     );
 }
 

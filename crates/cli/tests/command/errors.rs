@@ -81,7 +81,7 @@ fn the_map_of_another_model() {
         &expect![[r#"
             exit 2
             --- stderr
-            error: second.map: this is the source map of another model: its debug id is `c3c90db71d58f72c7a9c3890f04031f7`, and that of the model `fb197aaab0649815a5975be0f83d076c`
+            error: second.map: this is the source map of another model: its debug id is `c66fd99dca9ddef2a4a8d6b169934578`, and that of the model `69fbf4cc07de0935d0681d14b4d7e3c7`
         "#]],
     );
 }

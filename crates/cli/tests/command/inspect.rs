@@ -7,42 +7,42 @@ fn a_model_is_described() {
     check(
         "inspect indexed.onnx",
         &expect![[r#"
-        exit 0
-        indexed.onnx
-          size     8.3 KiB, weights 161 B in 7 tensors
-          made by  jax2onnx 0.1.0
-          opset    23; IR 11
-          in       x  f32[B,8]
-          out      out_0  f32[B,3]
+            exit 0
+            indexed.onnx
+              size     6.2 KiB, weights 161 B in 7 tensors
+              made by  jax2onnx 0.1.0
+              opset    23; IR 11
+              in       x  f32[B,8]
+              out      out_0  f32[B,3]
 
-        11 nodes, 1 body
-              1  Greater
-              1  Identity
-              1  LayerNormalization
-              1  Loop
-              1  MatMul
-              1  Mul
-              1  Neg
-              1  ReduceSum
-              1  Sin
-              1  Tanh
-              1  Where
+            11 nodes, 1 body
+                  1  Greater
+                  1  Identity
+                  1  LayerNormalization
+                  1  Loop
+                  1  MatMul
+                  1  Mul
+                  1  Neg
+                  1  ReduceSum
+                  1  Sin
+                  1  Tanh
+                  1  Where
 
-        provenance: indexed
-          11 of 11 nodes have a line (100 %)
-          1 node stands for several lines
+            provenance: indexed
+              11 of 11 nodes have a line (100 %)
+              1 node stands for several lines
 
-        files, by nodes
-             11  mlp.py
+            files, by nodes
+                 11  mlp.py
 
-        functions of the source, by nodes
-              8  predict, mlp.py
-              2  body, mlp.py
-              1  normalize, mlp.py
+            functions of the source, by nodes
+                  8  predict, mlp.py
+                  2  body, mlp.py
+                  1  normalize, mlp.py
 
-        scopes, by nodes
-              3  head
-    "#]],
+            scopes, by nodes
+                  3  head
+        "#]],
     );
 }
 
@@ -126,126 +126,126 @@ fn programs_get_the_description_as_json() {
     check(
         "inspect minimal.onnx --format json",
         &expect![[r#"
-        exit 0
-        {
-          "version": 1,
-          "model": "minimal.onnx",
-          "bytes": 3066,
-          "producer": "jax2onnx",
-          "producer_version": "0.1.0",
-          "ir_version": 11,
-          "opsets": [
+            exit 0
             {
-              "domain": "",
-              "version": 23
-            }
-          ],
-          "inputs": [
-            {
-              "name": "x",
-              "type": "f32[B,8]",
-              "path": "x"
-            }
-          ],
-          "outputs": [
-            {
-              "name": "out_0",
-              "type": "f32[B,3]",
-              "path": "out_0"
-            }
-          ],
-          "weights": {
-            "count": 7,
-            "elements": 38,
-            "bytes": 161,
-            "external_bytes": 0,
-            "files": []
-          },
-          "nodes": 11,
-          "bodies": 1,
-          "ops": [
-            {
-              "op": "Greater",
-              "nodes": 1
-            },
-            {
-              "op": "Identity",
-              "nodes": 1
-            },
-            {
-              "op": "LayerNormalization",
-              "nodes": 1
-            },
-            {
-              "op": "Loop",
-              "nodes": 1
-            },
-            {
-              "op": "MatMul",
-              "nodes": 1
-            },
-            {
-              "op": "Mul",
-              "nodes": 1
-            },
-            {
-              "op": "Neg",
-              "nodes": 1
-            },
-            {
-              "op": "ReduceSum",
-              "nodes": 1
-            },
-            {
-              "op": "Sin",
-              "nodes": 1
-            },
-            {
-              "op": "Tanh",
-              "nodes": 1
-            },
-            {
-              "op": "Where",
-              "nodes": 1
-            }
-          ],
-          "functions": [],
-          "provenance": {
-            "level": "minimal",
-            "map": null,
-            "debug_id": null,
-            "nodes_with_line": 11,
-            "nodes_with_user_line": 11,
-            "nodes_fused": 1,
-            "sure": [],
-            "files": [
-              {
-                "file": null,
-                "tier": "user",
-                "nodes": 11
-              }
-            ],
-            "functions": [
-              {
-                "file": null,
-                "function": "predict",
-                "nodes": 8
+              "version": 1,
+              "model": "minimal.onnx",
+              "bytes": 3044,
+              "producer": "jax2onnx",
+              "producer_version": "0.1.0",
+              "ir_version": 11,
+              "opsets": [
+                {
+                  "domain": "",
+                  "version": 23
+                }
+              ],
+              "inputs": [
+                {
+                  "name": "x",
+                  "type": "f32[B,8]",
+                  "path": "x"
+                }
+              ],
+              "outputs": [
+                {
+                  "name": "out_0",
+                  "type": "f32[B,3]",
+                  "path": "out_0"
+                }
+              ],
+              "weights": {
+                "count": 7,
+                "elements": 38,
+                "bytes": 161,
+                "external_bytes": 0,
+                "files": []
               },
-              {
-                "file": null,
-                "function": "body",
-                "nodes": 2
-              },
-              {
-                "file": null,
-                "function": "normalize",
-                "nodes": 1
+              "nodes": 11,
+              "bodies": 1,
+              "ops": [
+                {
+                  "op": "Greater",
+                  "nodes": 1
+                },
+                {
+                  "op": "Identity",
+                  "nodes": 1
+                },
+                {
+                  "op": "LayerNormalization",
+                  "nodes": 1
+                },
+                {
+                  "op": "Loop",
+                  "nodes": 1
+                },
+                {
+                  "op": "MatMul",
+                  "nodes": 1
+                },
+                {
+                  "op": "Mul",
+                  "nodes": 1
+                },
+                {
+                  "op": "Neg",
+                  "nodes": 1
+                },
+                {
+                  "op": "ReduceSum",
+                  "nodes": 1
+                },
+                {
+                  "op": "Sin",
+                  "nodes": 1
+                },
+                {
+                  "op": "Tanh",
+                  "nodes": 1
+                },
+                {
+                  "op": "Where",
+                  "nodes": 1
+                }
+              ],
+              "functions": [],
+              "provenance": {
+                "level": "minimal",
+                "map": null,
+                "debug_id": null,
+                "nodes_with_line": 11,
+                "nodes_with_user_line": 11,
+                "nodes_fused": 1,
+                "sure": [],
+                "files": [
+                  {
+                    "file": null,
+                    "tier": "user",
+                    "nodes": 11
+                  }
+                ],
+                "functions": [
+                  {
+                    "file": null,
+                    "function": "predict",
+                    "nodes": 8
+                  },
+                  {
+                    "file": null,
+                    "function": "body",
+                    "nodes": 2
+                  },
+                  {
+                    "file": null,
+                    "function": "normalize",
+                    "nodes": 1
+                  }
+                ],
+                "scopes": []
               }
-            ],
-            "scopes": []
-          }
-        }
-    "#]],
+            }
+        "#]],
     );
 }
 
