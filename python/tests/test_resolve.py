@@ -250,11 +250,15 @@ def quantised(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
 
 
 def slimmed(model: onnx.ModelProto, _: Path) -> onnx.ModelProto:
-    return pytest.importorskip("onnxslim").slim(model)
+    import onnxslim
+
+    return onnxslim.slim(model)
 
 
 def simplified(model: onnx.ModelProto, _: Path) -> onnx.ModelProto:
-    simple, is_same = pytest.importorskip("onnxsim").simplify(model)
+    import onnxsim
+
+    simple, is_same = onnxsim.simplify(model)
     assert is_same
     return simple
 
