@@ -118,14 +118,13 @@ impl Search<'_, '_> {
             return false;
         }
         self.bindings.nodes.push(index);
-        let in_order = |s: &mut Self, order: &[usize]| {
-            operands.iter().zip(order).all(|(pattern, &operand)| {
+        let all = |s: &mut Self, is_swapped: bool| {
+            operands.iter().enumerate().all(|(operand, pattern)| {
+                let operand = if is_swapped { 1 - operand } else { operand };
                 s.edit.input(index, operand).is_some_and(|input| s.value(pattern, input))
             })
         };
-        let order: Vec<usize> = (0..operands.len()).collect();
-        self.attempt(|s| in_order(s, &order))
-            || (commutes && self.attempt(|s| in_order(s, &[1, 0])))
+        self.attempt(|s| all(s, false)) || (commutes && self.attempt(|s| all(s, true)))
     }
 
     /// Matches the factors that are left with the values that are open; `number` is what the numbers
