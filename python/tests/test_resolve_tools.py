@@ -42,8 +42,8 @@ TOOLS: dict[str, Tool] = {
 }
 
 #: How much is found by names at least; the rest is found by what is around it. Quantisation puts
-#: several nodes in the place of one, and onnxsim makes a sum behind a product three nodes with names
-#: of its own.
+#: several nodes in the place of one, and onnxsim makes three nodes, with names of its own, of a
+#: product and a sum.
 LEAST_BY_NAME = {"dynamic quantisation": 0.5, "onnxsim": 0.7}
 
 #: onnxslim does not end on the body of a function.
