@@ -240,9 +240,7 @@ fn rewrite(
 ) {
     let node = edit.node(product.index).clone();
     let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-    let attrs = node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
-    let op = Op { domain: "", name: &node.op, inputs: inputs[..given].to_vec(), attrs };
-    edit.rewrite(index, fused, op);
+    edit.rewrite(index, fused, Op::of(&node, inputs[..given].to_vec()));
 }
 
 /// One number for each channel, of a constant that is spread over all other axes.

@@ -47,8 +47,7 @@ fn read_instead(
     let mut inputs: Vec<Option<ValueId>> =
         (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
     inputs[operand] = Some(edit.constant(index, &[], trimmed, &[constant]));
-    let attrs = node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
-    edit.rewrite(index, &[], Op { domain: "", name: &node.op, inputs, attrs });
+    edit.rewrite(index, &[], Op::of(&node, inputs));
 }
 
 #[cfg(test)]

@@ -30,6 +30,12 @@ impl<'a> Op<'a> {
         Op { domain: "", name, inputs, attrs: Vec::new() }
     }
 
+    /// The operator of a node with its attributes, on other operands.
+    pub fn of(node: &'a Node, inputs: Vec<Option<ValueId>>) -> Op<'a> {
+        let attrs = node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
+        Op { domain: &node.domain, name: &node.op, inputs, attrs }
+    }
+
     #[must_use]
     pub fn attr(mut self, name: &'a str, value: impl Into<Attr>) -> Op<'a> {
         self.attrs.push((name, value.into()));

@@ -3,6 +3,7 @@
 use onnx::{Attr, Dim, Edit, Node, Tensor, ValueId};
 
 use super::order::{Order, filled_axes};
+use crate::bypass_expand::BROADCASTING;
 
 /// Operators on each element by itself, of the first operand; the others are single numbers.
 const ELEMENTWISE: &[&str] = &[
@@ -52,33 +53,10 @@ const ELEMENTWISE: &[&str] = &[
     "ThresholdedRelu",
 ];
 
-/// Operators whose operands all broadcast.
-const BROADCASTING: &[&str] = &[
-    "Add",
-    "And",
-    "BitShift",
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
-    "Div",
-    "Equal",
-    "Greater",
-    "GreaterOrEqual",
-    "Less",
-    "LessOrEqual",
-    "Max",
-    "Mean",
-    "Min",
-    "Mod",
-    "Mul",
-    "Or",
-    "PRelu",
-    "Pow",
-    "Sub",
-    "Sum",
-    "Where",
-    "Xor",
-];
+/// Whether all operands of an operator broadcast; where it is a matter of the order of axes alone.
+fn broadcasts(op: &str) -> bool {
+    BROADCASTING.contains(&op) || matches!(op, "Mean" | "PRelu" | "Sum")
+}
 
 /// Operators along one axis, which is an attribute; the last where it is not given.
 const ALONG_AN_AXIS: &[&str] = &["Concat", "Hardmax", "LogSoftmax", "Softmax", "Split"];
@@ -154,7 +132,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
             };
             member((1..node.inputs.len()).all(is_number))
         }
-        _ if BROADCASTING.contains(&op) => member(true),
+        _ if broadcasts(op) => member(true),
         _ if ALONG_AN_AXIS.contains(&op) => {
             let is_along_all = op.ends_with("max") && edit.opset() < 13;
             let sizes_are_known = op != "Split" || node.inputs.len() < 2 || {
@@ -222,7 +200,7 @@ fn others(rank: usize, axes: &[usize]) -> Vec<usize> {
 /// The operands of a member that are arrays, and not sizes, axes or single numbers.
 pub(super) fn data_operands(node: &Node) -> usize {
     match &*node.op {
-        op if BROADCASTING.contains(&op) || op == "Concat" => node.inputs.len(),
+        op if broadcasts(op) || op == "Concat" => node.inputs.len(),
         _ => 1,
     }
 }

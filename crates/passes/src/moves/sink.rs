@@ -157,10 +157,9 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
     let op = Op { domain: "", name: &node.op, inputs, attrs };
     let before = edit.insert(index, &[link], op, Type::new(result.dtype, shape));
     let spelled = edit.node(link).clone();
-    let attrs = spelled.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
     let mut inputs = spelled.inputs.to_vec();
     inputs[0] = Some(before);
-    edit.rewrite(index, &[link], Op { domain: "", name: &spelled.op, inputs, attrs });
+    edit.rewrite(index, &[link], Op::of(&spelled, inputs));
     Some(())
 }
 
