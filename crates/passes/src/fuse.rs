@@ -4,6 +4,7 @@
 
 mod activation;
 mod attention;
+mod choice;
 mod index;
 mod norm;
 mod pick;
@@ -12,6 +13,7 @@ mod reduction;
 mod resize;
 mod rotary;
 mod softmax;
+mod weighted;
 
 use onnx::Edit;
 
@@ -63,6 +65,16 @@ pub(crate) fn reductions(edit: &mut Edit<'_>) {
 
 pub(crate) fn indices(edit: &mut Edit<'_>) {
     rewrite::run(edit, index::REWRITES);
+}
+
+/// Before moves are brought together: it makes some.
+pub(crate) fn weighted_sums(edit: &mut Edit<'_>) {
+    rewrite::run(edit, weighted::REWRITES);
+}
+
+/// After indices, whose bounds it asks for.
+pub(crate) fn choices(edit: &mut Edit<'_>) {
+    rewrite::run(edit, choice::REWRITES);
 }
 
 /// After indices.

@@ -65,9 +65,10 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 
 /// The passes in the order they run.
 ///
-/// The dead go first, so that no line is answered for that asks for nothing, and last, for every pass
-/// leaves some behind. Which line captures which weight is noted while each line has nodes of its own. No-ops go before broadcasts are looked through, so that one between an `Expand`
-/// and its reader does not hide it, and once more after folding, which decides choices. Broadcasts come
+/// The dead go first, so that no line is answered for that asks for nothing, and after every pass, which
+/// may leave some behind. Which line captures which weight is noted while each line has nodes of its own.
+/// No-ops go before broadcasts are looked through, so that one between an `Expand` and its reader does
+/// not hide it, and once more after folding, which decides choices. Broadcasts come
 /// before folding, because a folded broadcast is a larger constant. Bounds that hold go before broadcasts
 /// too, while both sides of a choice have its shape, and again when types are as they stay. Reductions
 /// keep their axes before formulas are looked for; norms take up squares and roots before other
@@ -98,7 +99,6 @@ pub const PIPELINE: &[Pass] = &[
     graph("share-nodes", share_nodes::run),
     graph("fuse-recurrent", recurrent::run),
     graph("fuse-pools", fuse::pools),
-    graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
     graph("keep-axes", keep_axes::run),
     graph("fuse-activations", fuse::activations),
@@ -106,64 +106,51 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-means", fuse::means),
     graph(FUSE_NORMS, fuse::norms),
     graph("fuse-reductions", fuse::reductions),
+    graph("fuse-weighted-sums", fuse::weighted_sums),
     graph("merge-affine", merge_affine::run),
-    graph("drop-dead", drop_dead::run),
     graph(INLINE_COMPOSITES, inline_composites::run),
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
     graph("simplify-flags", simplify_flags::run),
     graph("fuse-indices", fuse::indices),
-    graph("drop-dead", drop_dead::run),
     graph("fuse-entries", fuse::entries),
     graph("drop-identity", drop_identity::run),
     graph("bypass-expand", bypass_expand::run),
     graph("fold-constants", fold_constants::run),
+    graph("fuse-choices", fuse::choices),
     graph("drop-identity", drop_identity::run),
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
     graph("fuse-rotary-embeddings", fuse::rotary),
-    graph("drop-dead", drop_dead::run),
     graph("fold-products", fold_products::run),
     graph("merge-transposes", transposes::run),
-    graph("drop-dead", drop_dead::run),
     graph("move-transposes", layout::run),
     graph("merge-transposes", transposes::run),
-    graph("drop-dead", drop_dead::run),
     graph("fold-products", fold_products::run),
     graph("fuse-resize", fuse::resizes),
-    graph("drop-dead", drop_dead::run),
-    graph("merge-moves", moves::merge::run),
-    graph("drop-dead", drop_dead::run),
-    graph("sink-moves", moves::sink::run),
-    graph("drop-dead", drop_dead::run),
-    graph("merge-moves", moves::merge::run),
-    graph("drop-dead", drop_dead::run),
-    graph("orient-products", moves::products::run),
-    graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
     graph("sink-moves", moves::sink::run),
-    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
     graph("orient-products", moves::products::run),
-    graph("drop-dead", drop_dead::run),
+    graph("merge-moves", moves::merge::run),
+    graph("sink-moves", moves::sink::run),
+    graph("orient-products", moves::products::run),
     graph("fuse-picks", fuse::picks),
     graph("fuse-attention", fuse::attention),
-    graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
     graph("sink-moves", moves::sink::run),
-    graph("drop-dead", drop_dead::run),
     graph("merge-moves", moves::merge::run),
-    graph("drop-dead", drop_dead::run),
     graph("fuse-blocks", moves::blocks::run),
+    graph("drop-batches", moves::batches::run),
+    graph("make-columns", moves::columns::run),
     graph("make-gemm", gemm::run),
-    graph("drop-dead", drop_dead::run),
     graph("fold-constants", fold_constants::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
     model(LIFT_WEIGHTS, lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),
-    graph("drop-dead", drop_dead::run),
     model("share-functions", share_functions::run),
     model(CONSTANTS_TO_NODES, Model::constants_to_nodes),
 ];
@@ -207,6 +194,9 @@ pub fn optimize(model: &mut Model, options: &Options) {
         match pass.run {
             Run::Graph(run) => {
                 if model.edit(&mut |edit| run(edit)) {
+                    if options.optimize {
+                        model.edit(&mut |edit| drop_dead::run(edit));
+                    }
                     changes += 1;
                 } else {
                     idle_at.insert(pass.name, changes);

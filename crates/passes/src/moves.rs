@@ -4,7 +4,9 @@
 //! another order. What it does is known by that order alone, however many nodes spell it, so that the
 //! shortest spelling can be written down: at most a `Reshape`, a `Transpose` and a `Reshape`.
 
+pub(crate) mod batches;
 pub(crate) mod blocks;
+pub(crate) mod columns;
 pub(crate) mod merge;
 pub(crate) mod products;
 pub(crate) mod sink;

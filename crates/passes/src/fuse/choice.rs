@@ -1,0 +1,213 @@
+//! What is chosen by, and what is made of a choice.
+
+use onnx::{DType, Dim, Edit, Op, Tensor, ValueId};
+
+use crate::bounds::bounds;
+use crate::pattern::{Pattern, either, either_order, hole, node, number, reciprocal, uniform};
+use crate::rewrite::{Declined, Found, Rewrite};
+
+pub(super) const REWRITES: &[Rewrite] = &[
+    Rewrite { name: "drop-zero-order", pattern: zeros_apart, replacement: to_zeros_alike },
+    Rewrite { name: "fuse-one-hot", pattern: one_hot, replacement: to_one_hot },
+];
+
+/// `1/x = −∞ ? −ε : x`, which puts `−0` below `0`
+fn zeros_apart() -> Pattern {
+    let x = hole("x");
+    let is_negative_zero = node("Equal", &[&reciprocal(&x), &number("infinite")]);
+    node("Where", &[&is_negative_zero, &number("near zero"), &x])
+}
+
+fn to_zeros_alike(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let least = found.number("near zero")?;
+    if found.number("infinite")? != f64::NEG_INFINITY || !(-1e-250..0.0).contains(&least) {
+        return Err("no zeros are told apart".into());
+    }
+    if may_be_negative_zero(found.edit, x, MOST_NODES) {
+        return Err("there may be zeros of both signs".into());
+    }
+    Ok(Op::new("Identity", &[x]))
+}
+
+/// How many nodes the sign of a zero is followed through.
+const MOST_NODES: usize = 12;
+
+/// Whether a number of the value may be `−0` otherwise than by what was too small to be written down.
+///
+/// The runtime begins the sums of a product with zero, and `0 + −0` is `0`.
+fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId, left: usize) -> bool {
+    if let Some(tensor) = edit.tensor(value) {
+        let floats = tensor.floats();
+        return floats
+            .is_none_or(|floats| floats.iter().any(|x| *x == 0.0 && x.is_sign_negative()));
+    }
+    let Some(index) = edit.producer(value).filter(|_| left > 0) else {
+        return true;
+    };
+    let node = edit.node(index);
+    if !node.domain.is_empty() {
+        return true;
+    }
+    let operand = |number: usize| {
+        let value = edit.input(index, number);
+        value.is_none_or(|value| may_be_negative_zero(edit, value, left - 1))
+    };
+    let is_positive = |number: usize| {
+        let tensor = edit.input(index, number).and_then(|value| edit.tensor(value));
+        tensor.and_then(uniform).is_some_and(|number| number > 0.0)
+    };
+    match &*node.op {
+        "MatMul" | "Gemm" | "Softmax" | "Sigmoid" | "Exp" | "Abs" | "Softplus" => false,
+        "Add" => operand(0) && operand(1),
+        "Mul" if is_positive(0) => operand(1),
+        "Mul" | "Div" if is_positive(1) => operand(0),
+        "Cast" | "Expand" | "Gather" | "Identity" | "Reshape" | "Slice" | "Squeeze"
+        | "Transpose" | "Unsqueeze" => operand(0),
+        _ => true,
+    }
+}
+
+/// `i = (0, 1, …, n − 1)` as numbers
+fn one_hot() -> Pattern {
+    let column = either(&["Unsqueeze", "Reshape"].map(|op| node(op, &[&hole("i")])).each_ref());
+    let is_there = either_order("Equal", &column.named("column"), &hole("places"));
+    node("Cast", &[&is_there.named("is there")])
+}
+
+/// How many elements are written faster by `OneHot` than by its parts.
+const MOST_ELEMENTS: i64 = 1024;
+
+/// `OneHot` counts what is below zero from the end, so nothing may be.
+fn to_one_hot(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let mut i = found.value("i")?;
+    let (ty, result) = (found.ty(i)?, found.ty(found.result())?);
+    if !ty.dtype.is_int() || result.dtype != DType::F32 {
+        return Err("the runtime has no OneHot of the types".into());
+    }
+    let places = found.edit.tensor(found.value("places")?).ok_or("the places are not known")?;
+    let count = places.shape.last().copied().unwrap_or_default();
+    let in_order = places.ints().is_some_and(|places| places.into_iter().eq(0..count));
+    let is = |shape: &[Dim], last: i64| {
+        let (head, tail) = shape.split_at(shape.len().min(ty.rank()));
+        head == &ty.shape[..] && matches!(tail, [dim] if dim.is(last))
+    };
+    let column = found.ty(found.value("column")?)?;
+    if !in_order || !is(&column.shape, 1) || !is(&result.shape, count) {
+        return Err("it is no list of places along the last axis".into());
+    }
+    let elements: Option<i64> = result.shape.iter().map(Dim::known).product();
+    if elements.is_none_or(|elements| elements > MOST_ELEMENTS) {
+        return Err("the runtime is slower with OneHot at this size".into());
+    }
+    if bounds(found.edit, i).is_none_or(|(low, _)| low < 0) {
+        return Err("an index may be below zero".into());
+    }
+    if let Some((cast, wide)) = uncast(found.edit, i) {
+        found.take_up(&[cast]);
+        i = wide;
+    } else if ty.dtype != DType::I64 {
+        return Err("the runtime has no OneHot of the types".into());
+    }
+    let depth = Tensor::of_ints(DType::I64, Vec::new(), &[count]).ok_or("no depth")?;
+    let values = Tensor::of_floats(DType::F32, vec![2], &[0.0, 1.0]).ok_or("no values")?;
+    let (depth, values) = (found.constant(depth), found.constant(values));
+    Ok(Op::new("OneHot", &[i, depth, values]))
+}
+
+/// The cast that makes a value of 64-bit integers and changes none of them, and those.
+fn uncast(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
+    let cast = edit.producer(value)?;
+    let node = edit.node(cast);
+    let source = edit.input(cast, 0).filter(|_| node.domain.is_empty() && &*node.op == "Cast")?;
+    let is_whole = edit.ty(source)?.dtype == DType::I64;
+    let same = bounds(edit, source)? == bounds(edit, value)?;
+    (is_whole && same).then_some((cast, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn zeros_that_a_product_made_are_alike() {
+        check(
+            crate::fuse::choices,
+            "graph g(x:f32[4,3], w:f32[3,5]) -> (y)
+%0:f32[4,5] = MatMul(x, w)
+%1:f64[4,5] = Cast(%0) {to=11}
+%2:f64[4,5] = Reciprocal(%1)
+%3:bool[4,5] = Equal(%2, -inf:f64)
+y:f64[4,5] = Where(%3, -1e-300:f64, %1)",
+            expect![[r#"
+                graph g(x:f32[4,3], w:f32[3,5]) -> (y)
+                %0 = MatMul(x, w)  # 2
+                %1 = Cast(%0) {to=11}  # 3
+                %2 = Reciprocal(%1)  # 4
+                %3 = Equal(%2, -inf:f64)  # 5
+                y:f64[4,5] = Identity(%1)  # 6 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn zeros_of_an_input_are_not() {
+        check(
+            crate::fuse::choices,
+            "graph g(x:f32[4]) -> (y)
+%0:f64[4] = Cast(x) {to=11}
+%1:f64[4] = Reciprocal(%0)
+%2:bool[4] = Equal(%1, -inf:f64)
+y:f64[4] = Where(%2, -1e-300:f64, %0)",
+            expect![[r#"
+                graph g(x:f32[4]) -> (y)
+                %0 = Cast(x) {to=11}  # 2
+                %1 = Reciprocal(%0)  # 3
+                %2 = Equal(%1, -inf:f64)  # 4
+                y:f64[4] = Where(%2, -1e-300:f64, %0)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_code_of_a_place_is_one_operator() {
+        check(
+            crate::fuse::choices,
+            "graph g(x:f32[2,3]) -> (y)
+%0:i64[2] = ArgMax(x) {axis=1, keepdims=0}
+%1:i32[2] = Cast(%0) {to=6}
+%2:i32[2,1] = Unsqueeze(%1, [1]:i64)
+%3:bool[2,3] = Equal(%2, [0, 1, 2]:i32)
+y:f32[2,3] = Cast(%3) {to=1}",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                %0 = ArgMax(x) {axis=1, keepdims=0}  # 2
+                %1 = Cast(%0) {to=6}  # 3
+                %2 = Unsqueeze(%1, [1]:i64)  # 4
+                %3 = Equal(%2, [0, 1, 2]:i32)  # 5
+                y:f32[2,3] = OneHot(%0, 3:i64, [0.0, 1.0])  # 6 3 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_code_of_other_places_is_not() {
+        check(
+            crate::fuse::choices,
+            "graph g(x:f32[2,3]) -> (y)
+%0:i64[2] = ArgMax(x) {axis=1, keepdims=0}
+%1:i64[2,1] = Unsqueeze(%0, [1]:i64)
+%2:bool[2,3] = Equal(%1, [0, 2, 1]:i64)
+y:f32[2,3] = Cast(%2) {to=1}",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                %0 = ArgMax(x) {axis=1, keepdims=0}  # 2
+                %1 = Unsqueeze(%0, [1]:i64)  # 3
+                %2 = Equal(%1, [0, 2, 1]:i64)  # 4
+                y:f32[2,3] = Cast(%2) {to=1}  # 5
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! `drop-batches`: an operand of a product that is only named anew as a batch of one, or out of one.
+
+use onnx::expr::broadcast_shapes;
+use onnx::{Dim, Edit};
+
+use super::RENAMING;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        let node = edit.node(index);
+        if !node.domain.is_empty() || &*node.op != "MatMul" {
+            continue;
+        }
+        for operand in 0..2 {
+            if is_superfluous(edit, index, operand).unwrap_or(false) {
+                edit.bypass(index, operand);
+            }
+        }
+    }
+}
+
+/// Whether the product is the same of what the operand was before it was named anew.
+fn is_superfluous(edit: &Edit<'_>, index: usize, operand: usize) -> Option<bool> {
+    let value = edit.input(index, operand)?;
+    let renaming = edit.producer(value)?;
+    let node = edit.node(renaming);
+    if !node.domain.is_empty() || !RENAMING.contains(&&*node.op) {
+        return None;
+    }
+    let before = &edit.ty(edit.input(renaming, 0)?)?.shape;
+    let (batch, matrix) = before.split_at(before.len().checked_sub(2)?);
+    let after = &edit.ty(value)?.shape;
+    let (batch_after, matrix_after) = after.split_at(after.len().checked_sub(2)?);
+    let other = &edit.ty(edit.input(index, 1 - operand)?)?.shape;
+    let other = &other[..other.len().checked_sub(2)?];
+    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
+    let is_same = matrix == matrix_after && without_ones(batch) == without_ones(batch_after);
+    Some(is_same && broadcast_shapes(batch, other)? == result[..result.len() - 2])
+}
+
+fn without_ones(batch: &[Dim]) -> &[Dim] {
+    let ones = batch.iter().take_while(|dim| dim.is(1)).count();
+    &batch[ones..]
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_batch_of_one_may_stay_one() {
+        check(
+            super::run,
+            "graph g(x:f32[1,4,3], w:f32[8,3,5]) -> (y)
+%0:f32[4,3] = Reshape(x, [4, 3]:i64)
+y:f32[8,4,5] = MatMul(%0, w)",
+            expect![[r#"
+                graph g(x:f32[1,4,3], w:f32[8,3,5]) -> (y)
+                %0 = Reshape(x, [4, 3]:i64)  # 2
+                y:f32[8,4,5] = MatMul(x, w)  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn but_not_where_the_result_would_have_it() {
+        check(
+            super::run,
+            "graph g(x:f32[1,4,3], w:f32[3,5]) -> (y)
+%0:f32[4,3] = Reshape(x, [4, 3]:i64)
+y:f32[4,5] = MatMul(%0, w)",
+            expect![[r#"
+                graph g(x:f32[1,4,3], w:f32[3,5]) -> (y)
+                %0 = Reshape(x, [4, 3]:i64)  # 2
+                y:f32[4,5] = MatMul(%0, w)  # 3
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,127 @@
+"""Choices, one-hot codes and weighted sums: the operators that come out, and the numbers of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from . import bench
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((3, 6, 16)).astype(np.float32)
+ROUTER = RNG.standard_normal((16, 8)).astype(np.float32)
+COLUMN = np.linspace(-1, 1, 16).astype(np.float32)
+ZEROS = np.array([[-0.0, 0.0, -1.0, np.nan, np.inf, -0.0, 0.0, -np.inf]], np.float32)
+
+
+def check(fn: Callable[..., Any], inputs: Sequence[np.ndarray]) -> list[str]:
+    """Compare the numbers, and give the operators, in order."""
+    model = bench.convert(fn, inputs)
+    for found, want in zip(bench.run(model, inputs), bench.expected(fn, inputs), strict=True):
+        bench.assert_same(found, want, rtol=2e-5, atol=2e-6)
+    return [node.op_type for node in model.graph.node]
+
+
+def routed(x: jax.Array) -> Any:
+    return jax.lax.top_k(x @ ROUTER, 2)
+
+
+KEY = ["Cast", "IsNaN", "Min", "Where", "TopK"]
+
+
+def test_the_sign_of_a_zero_is_no_matter_where_a_product_made_it() -> None:
+    assert check(routed, [X]) == ["MatMul", *KEY, "GatherElements", "Cast"]
+    x = X.copy()
+    x[0, 0], x[1, 2], x[2, 3, 5] = 0, -0.0, np.nan
+    check(routed, [x])
+    check(lambda x: jax.lax.top_k(jax.nn.softmax(x), 3), [X])
+
+
+def test_the_zeros_of_an_input_are_ordered() -> None:
+    assert "Reciprocal" in check(lambda x: jax.lax.top_k(x, 8), [ZEROS])
+    assert "Reciprocal" in check(lambda x: jax.lax.top_k(x * 2, 8), [ZEROS])
+    # The sum of two zeros below zero is one.
+    assert "Reciprocal" in check(lambda x: jax.lax.top_k(x + x, 8), [ZEROS])
+
+
+def test_a_choice_is_written_as_a_code() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.nn.one_hot(jnp.argmax(x, -1), 16)
+
+    assert check(fn, [X]).count("OneHot") == 1
+
+
+def test_a_code_of_what_may_be_below_zero_is_left() -> None:
+    places = np.array([[0, 3, -1, 7], [8, -8, 2, 2**31 - 1]], np.int32)
+    assert "OneHot" not in check(lambda i: jax.nn.one_hot(i, 8), [places])
+
+
+def test_a_large_code_is_left() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.nn.one_hot(jnp.argmax(x, -1), 2048)
+
+    assert "OneHot" not in check(fn, [X])
+
+
+def rows(x: jax.Array) -> jax.Array:
+    weights = jnp.sum(x, -1)
+    return jnp.sum(weights[..., None] * x, -2)
+
+
+SUMS: list[tuple[Callable[..., Any], list[np.ndarray], list[str]]] = [
+    (rows, [X], ["ReduceSum", "Reshape", "MatMul", "Squeeze"]),
+    (lambda x: jnp.sum(x * COLUMN, -1, keepdims=True), [X], ["MatMul"]),
+    (lambda x: jnp.sum(x * COLUMN, -1), [X], ["MatMul", "Squeeze"]),
+    (lambda w, x: jnp.sum(w[:, None] * x, 0), [X[0, :, 0], X[0]], ["Reshape", "MatMul", "Squeeze"]),
+    (lambda x: x @ COLUMN, [X], ["MatMul", "Reshape"]),
+    (lambda x, w: x @ w, [X, COLUMN], ["Reshape", "MatMul", "Reshape"]),
+    (lambda w, x: w @ x, [COLUMN, X[0].T.copy()], ["MatMul"]),
+    (lambda a, b: a @ b, [COLUMN, COLUMN], ["MatMul"]),
+]
+
+
+@pytest.mark.parametrize(("fn", "inputs", "wanted"), SUMS)
+def test_a_weighted_sum_is_a_product(fn: Any, inputs: list[np.ndarray], wanted: list[str]) -> None:
+    assert check(fn, inputs) == wanted
+
+
+def test_a_weighted_sum_keeps_what_is_no_number() -> None:
+    x = X.copy()
+    x[0, 1, 2], x[1, 3, 4], x[2, 0, 0] = np.nan, np.inf, -np.inf
+    check(rows, [x])
+    check(lambda x: jnp.sum(x * jnp.zeros(16), -1), [x])
+
+
+def both_full(x: jax.Array) -> jax.Array:
+    return jnp.sum(x * jnp.cos(x), -1)
+
+
+def terms_are_used(x: jax.Array) -> Any:
+    terms = x * COLUMN
+    return terms, jnp.sum(terms, -1)
+
+
+NEAR_MISSES: list[tuple[Callable[..., Any], list[np.ndarray]]] = [
+    (both_full, [X]),
+    (terms_are_used, [X]),
+    (lambda x: jnp.sum(x * COLUMN, (0, 2)), [X]),
+    (lambda x: jnp.sum(x * COLUMN[:3, None, None], 1), [X]),
+    (lambda x: jnp.sum(x * jnp.arange(16), -1), [(10 * X).astype(np.int32)]),
+    (lambda x: jnp.sum(x * jnp.arange(2.0), -1), [X[:, :3, :2]]),
+]
+
+
+@pytest.mark.parametrize(("fn", "inputs"), NEAR_MISSES)
+def test_other_sums_are_left(fn: Any, inputs: list[np.ndarray]) -> None:
+    assert "MatMul" not in check(fn, inputs)
+
+
+def test_a_batch_of_one_needs_no_other_name() -> None:
+    up = RNG.standard_normal((4, 16, 5)).astype(np.float32)
+    assert check(lambda x: jnp.einsum("btd,edh->beth", x, up), [X[:1]]) == ["MatMul", "Reshape"]
+    assert "Reshape" in check(lambda x: jnp.einsum("btd,edh->beth", x, up), [X[:2]])
