@@ -260,6 +260,11 @@ impl<'m> Edit<'m> {
         self.renamed.insert(dropped, kept);
     }
 
+    /// Whether anything is other than when the edit began.
+    pub fn is_changed(&self) -> bool {
+        self.changed || !self.renamed.is_empty() || !self.inserted.is_empty()
+    }
+
     /// Drops every node that nothing reads.
     pub fn drop_unread(&mut self) {
         let Edit { graph, uses, renamed, .. } = self;
@@ -272,8 +277,10 @@ impl<'m> Edit<'m> {
             }
             is_read
         };
-        for (index, node) in graph.nodes.iter().enumerate().rev() {
-            self.dropped[index] = self.dropped[index] || !keep(node);
+        for index in (0..=graph.nodes.len()).rev() {
+            if let Some(node) = graph.nodes.get(index) {
+                self.dropped[index] = self.dropped[index] || !keep(node);
+            }
             if let Some(before) = self.inserted.get_mut(&index) {
                 before.reverse();
                 before.retain(&mut keep);
@@ -332,11 +339,10 @@ impl<'m> Edit<'m> {
 
     /// Removes what was dropped and renames what is left. Says whether anything changed.
     fn finish(self) -> bool {
-        let Edit { graph, table, dropped, renamed, waiting, mut inserted, changed, .. } = self;
-        let is_same = !changed && renamed.is_empty() && inserted.is_empty();
-        if is_same && !dropped.contains(&true) {
+        if !self.is_changed() && !self.dropped.contains(&true) {
             return false;
         }
+        let Edit { graph, table, dropped, renamed, waiting, mut inserted, .. } = self;
         let mut kept = Vec::with_capacity(graph.nodes.len());
         for (index, node) in std::mem::take(&mut graph.nodes).into_iter().enumerate() {
             kept.extend(inserted.remove(&index).into_iter().flatten());

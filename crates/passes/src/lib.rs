@@ -65,8 +65,8 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 
 /// The passes in the order they run.
 ///
-/// The dead go first, so that no line is answered for that asks for nothing, and after every pass, which
-/// may leave some behind. Which line captures which weight is noted while each line has nodes of its own.
+/// The dead go first, so that no line is answered for that asks for nothing, with every pass that changes
+/// a graph, and at the end, for what a body no longer reads. Which line captures which weight is noted while each line has nodes of its own.
 /// No-ops go before broadcasts are looked through, so that one between an `Expand` and its reader does
 /// not hide it, and once more after folding, which decides choices. Broadcasts come
 /// before folding, because a folded broadcast is a larger constant. Bounds that hold go before broadcasts
@@ -151,6 +151,7 @@ pub const PIPELINE: &[Pass] = &[
     model(LIFT_WEIGHTS, lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),
+    graph("drop-dead", drop_dead::run),
     model("share-functions", share_functions::run),
     model(CONSTANTS_TO_NODES, Model::constants_to_nodes),
 ];
@@ -193,10 +194,13 @@ pub fn optimize(model: &mut Model, options: &Options) {
         }
         match pass.run {
             Run::Graph(run) => {
-                if model.edit(&mut |edit| run(edit)) {
-                    if options.optimize {
-                        model.edit(&mut |edit| drop_dead::run(edit));
+                let changed = model.edit(&mut |edit| {
+                    run(edit);
+                    if options.optimize && edit.is_changed() {
+                        edit.drop_unread();
                     }
+                });
+                if changed {
                     changes += 1;
                 } else {
                     idle_at.insert(pass.name, changes);

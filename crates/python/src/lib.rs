@@ -10,6 +10,11 @@ mod read;
 mod source_map;
 mod sources;
 
+/// An export makes and drops some hundred thousand small things, for which the allocator of the system
+/// takes a quarter of the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The Rust side of `jax2onnx`.
 #[pyo3::pymodule]
 mod _core {
