@@ -53,4 +53,27 @@ y:f32[3] = If(c) {else_branch={
             "#]],
         );
     }
+
+    #[test]
+    fn what_was_put_behind_the_last_node_stays() {
+        use onnx::{DType, Op, Type};
+        check(
+            |edit| {
+                let Some(x) = edit.input(1, 0) else { return };
+                let ty = Type::new(DType::F64, [3.into()]);
+                let back = |value| Op::new("Cast", &[value]).attr("to", 1);
+                edit.rewrite_results(1, &[], Op::new("Cos", &[x]), vec![ty], &back);
+                edit.drop_unread();
+            },
+            "graph g(x:f64[3]) -> (y)
+%0:f64[3] = Sin(x)
+y:f32[3] = Exp(%0)",
+            expect![[r#"
+                graph g(x:f64[3]) -> (y)
+                %0 = Sin(x)  # 2
+                %1 = Cos(%0)  # 3
+                y:f32[3] = Cast(%1) {to=1}  # 3
+            "#]],
+        );
+    }
 }

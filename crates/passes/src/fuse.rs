@@ -4,10 +4,10 @@
 
 mod activation;
 mod attention;
-mod choice;
 mod index;
 mod norm;
 mod pick;
+mod place;
 mod pool;
 mod reduction;
 mod resize;
@@ -73,8 +73,8 @@ pub(crate) fn weighted_sums(edit: &mut Edit<'_>) {
 }
 
 /// After indices, whose bounds it asks for.
-pub(crate) fn choices(edit: &mut Edit<'_>) {
-    rewrite::run(edit, choice::REWRITES);
+pub(crate) fn places(edit: &mut Edit<'_>) {
+    rewrite::run(edit, place::REWRITES);
 }
 
 /// After indices.

@@ -178,7 +178,7 @@ mod tests {
     #[track_caller]
     fn check(graph: &str, expect: Expect) {
         testing::check_all(
-            &[super::run, crate::transposes::run, crate::drop_dead::run],
+            &[super::run, crate::moves::merge::run, crate::drop_dead::run],
             graph,
             expect,
         );

@@ -10,6 +10,7 @@ mod drop_dead;
 mod drop_identity;
 mod eval;
 mod fold_constants;
+mod fold_moves;
 mod fold_products;
 mod fuse;
 mod gemm;
@@ -31,7 +32,6 @@ mod simplify_flags;
 mod sizes;
 #[cfg(test)]
 mod testing;
-mod transposes;
 mod trim_constants;
 
 use onnx::{Edit, Model};
@@ -110,6 +110,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("merge-affine", merge_affine::run),
     graph(INLINE_COMPOSITES, inline_composites::run),
     graph("merge-chains", merge_chains::run),
+    graph("merge-moves", moves::merge::run),
     graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
     graph("simplify-flags", simplify_flags::run),
@@ -118,15 +119,18 @@ pub const PIPELINE: &[Pass] = &[
     graph("drop-identity", drop_identity::run),
     graph("bypass-expand", bypass_expand::run),
     graph("fold-constants", fold_constants::run),
-    graph("fuse-choices", fuse::choices),
+    graph("fuse-places", fuse::places),
     graph("drop-identity", drop_identity::run),
     graph("merge-chains", merge_chains::run),
+    graph("merge-moves", moves::merge::run),
     graph("drop-identity", drop_identity::run),
     graph("fuse-rotary-embeddings", fuse::rotary),
     graph("fold-products", fold_products::run),
-    graph("merge-transposes", transposes::run),
+    graph("merge-moves", moves::merge::run),
+    graph("fold-moves", fold_moves::run),
     graph("move-transposes", layout::run),
-    graph("merge-transposes", transposes::run),
+    graph("merge-moves", moves::merge::run),
+    graph("fold-moves", fold_moves::run),
     graph("fold-products", fold_products::run),
     graph("fuse-resize", fuse::resizes),
     graph("merge-moves", moves::merge::run),

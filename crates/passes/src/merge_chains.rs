@@ -1,21 +1,13 @@
-//! `merge-chains`: two operators on the shape, the order or the type of a value that are one.
-
-use std::sync::Arc;
+//! `merge-chains`: two operators on the type, the size or a part of a value that are one.
 
 use onnx::{Attr, DType, Dim, Edit, Op, Tensor, ValueId};
 
 use crate::change::{Change, each};
 
-const RENAMING: &[&str] = &["Reshape", "Squeeze", "Unsqueeze"];
-
 pub(crate) fn run(edit: &mut Edit<'_>) {
-    // Constants of shapes cannot be made while a node is looked at, so they are made before.
+    // Constants of bounds cannot be made while a node is looked at, so they are made before.
     for index in 0..edit.len() {
-        if let Some((first, shape)) = joined_renaming(edit, index) {
-            rename_once(edit, index, Some(first), &shape);
-        } else if let Some(shape) = known_shape(edit, index) {
-            rename_once(edit, index, None, &shape);
-        } else if let Some((first, bounds)) = joined_slice(edit, index) {
+        if let Some((first, bounds)) = joined_slice(edit, index) {
             slice_once(edit, index, first, &bounds);
         }
     }
@@ -30,7 +22,6 @@ fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
     }
     match (second_op, first_op) {
         ("Cast", "Cast") => joined_cast(edit, index, first),
-        ("Transpose", "Transpose") => joined_transpose(edit, index, first),
         ("Expand", "Expand") => joined_expand(edit, index, first),
         ("Slice", "Concat") => part_of_concat(edit, index, first),
         _ => None,
@@ -81,22 +72,6 @@ fn holds(wide: DType, narrow: DType) -> bool {
     }
 }
 
-fn joined_transpose(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
-    let order = |index: usize| match edit.node(index).attr("perm") {
-        Some(Attr::Ints(order)) => Some(Arc::clone(order)),
-        _ => None,
-    };
-    let (second, earlier) = (order(index)?, order(first)?);
-    let x = edit.input(first, 0)?;
-    let joined: Option<Vec<i64>> =
-        second.iter().map(|&axis| earlier.get(axis as usize).copied()).collect();
-    let joined = joined?;
-    if joined.iter().copied().eq(0..joined.len() as i64) {
-        return Some(Change::Value(x, vec![first]));
-    }
-    Some(Change::Op(Op::new("Transpose", &[x]).attr("perm", &joined[..]), vec![first]))
-}
-
 /// Where the second one names every size, it needs no help.
 fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let (x, shape) = (edit.input(first, 0)?, edit.input(index, 1)?);
@@ -128,66 +103,6 @@ fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change>
         offset += size;
     }
     None
-}
-
-/// The shape of a value whose axes were named twice, as `Reshape` takes it.
-fn joined_renaming(edit: &Edit<'_>, index: usize) -> Option<(usize, Vec<i64>)> {
-    let renames = |index: usize| renames(edit, index).unwrap_or(false);
-    let first = edit.producer(edit.input(index, 0)?).filter(|&first| renames(first))?;
-    if !renames(index) {
-        return None;
-    }
-    let from = &edit.ty(edit.input(first, 0)?)?.shape;
-    Some((first, sizes_for(from, &edit.ty(edit.node(index).outputs[0])?.shape)?))
-}
-
-/// A shape that `Reshape` takes without anything being computed: a size that has its name at the same
-/// place before is a zero, or the only one is what is left over.
-fn sizes_for(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
-    if to.iter().any(|dim| dim.is(0)) {
-        return None;
-    }
-    let named = to.iter().filter(|dim| dim.known().is_none()).count();
-    let size = |(axis, dim): (usize, &Dim)| match dim {
-        Dim::Known(size) => Some(*size),
-        Dim::Named(_) if from.get(axis) == Some(dim) => Some(0),
-        // Beside a zero, nothing may be left over: where that is empty, anything would fit.
-        Dim::Named(_) if named == 1 => Some(-1),
-        Dim::Named(_) => None,
-    };
-    to.iter().enumerate().map(size).collect()
-}
-
-/// The shape of a value whose axes are named anew, where it is computed and need not be.
-fn known_shape(edit: &Edit<'_>, index: usize) -> Option<Vec<i64>> {
-    let node = edit.node(index);
-    let is_computed = edit.tensor(edit.input(index, 1)?).is_none();
-    if !node.domain.is_empty() || &*node.op != "Reshape" || !is_computed {
-        return None;
-    }
-    sizes_for(&edit.ty(edit.input(index, 0)?)?.shape, &edit.ty(node.outputs[0])?.shape)
-}
-
-/// Whether a node changes the shape and nothing else, as a broadcast does that only adds axes.
-fn renames(edit: &Edit<'_>, index: usize) -> Option<bool> {
-    let node = edit.node(index);
-    if !node.domain.is_empty() || &*node.op != "Expand" {
-        return Some(node.domain.is_empty() && RENAMING.contains(&&*node.op));
-    }
-    let from = &edit.ty(edit.input(index, 0)?)?.shape;
-    let to = &edit.ty(node.outputs[0])?.shape;
-    let new = to.len().checked_sub(from.len())?;
-    Some(to[new..] == from[..] && to[..new].iter().all(|dim| dim.is(1)))
-}
-
-fn rename_once(edit: &mut Edit<'_>, index: usize, first: Option<usize>, shape: &[i64]) {
-    let fused: Vec<usize> = first.into_iter().collect();
-    let x = edit.input(first.unwrap_or(index), 0);
-    let shape = Tensor::of_ints(DType::I64, vec![shape.len() as i64], shape);
-    if let (Some(x), Some(shape)) = (x, shape) {
-        let shape = edit.constant(index, &fused, shape, &[]);
-        edit.rewrite(index, &fused, Op::new("Reshape", &[x, shape]));
-    }
 }
 
 /// From where to where a slice goes along some axes, all from the front.
@@ -300,59 +215,6 @@ w:i64[3] = Cast(%2) {to=7}",
                 z:i32[3] = Cast(%1) {to=6}  # 5
                 %2 = Cast(n) {to=12}  # 6
                 w:i64[3] = Cast(%2) {to=7}  # 7
-            "#]],
-        );
-    }
-
-    #[test]
-    fn two_orders_are_one_or_none() {
-        check(
-            run,
-            "graph g(x:f32[2,3,4], z:f32[2,3,4]) -> (y, w)
-%0:f32[4,2,3] = Transpose(x) {perm=[2, 0, 1]}
-y:f32[3,4,2] = Transpose(%0) {perm=[2, 0, 1]}
-%1:f32[4,2,3] = Transpose(z) {perm=[2, 0, 1]}
-%2:f32[2,3,4] = Transpose(%1) {perm=[1, 2, 0]}
-w:f32[2,3,4] = Exp(%2)",
-            expect![[r#"
-                graph g(x:f32[2,3,4], z:f32[2,3,4]) -> (y, w)
-                y:f32[3,4,2] = Transpose(x) {perm=[1, 2, 0]}  # 3 2
-                w:f32[2,3,4] = Exp(z)  # 6 4 5
-            "#]],
-        );
-    }
-
-    #[test]
-    fn two_shapes_are_the_last() {
-        check(
-            run,
-            "graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
-%0:f32[B,2,3] = Reshape(x, [-1, 2, 3]:i64)
-%1:f32[B,1,2,3] = Unsqueeze(%0, [1]:i64)
-%3:f32[1,B,1,2,3] = Expand(%1, [1, 1, 1, 2, 3]:i64)
-y:f32[B,2,3,1] = Reshape(%3, [-1, 2, 3, 1]:i64)
-%2:f32[B,1,C] = Unsqueeze(z, [1]:i64)
-w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
-            expect![[r#"
-                graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
-                y:f32[B,2,3,1] = Reshape(x, [0, 2, 3, 1]:i64)  # 5 2 3 4
-                %0 = Unsqueeze(z, [1]:i64)  # 6
-                w:f32[B,1,C,1] = Unsqueeze(%0, [3]:i64)  # 7
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_size_that_stays_in_its_place_is_not_computed() {
-        check(
-            run,
-            "graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
-y:f32[B,T,2,3] = Reshape(x, s) {allowzero=1}
-z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}",
-            expect![[r#"
-                graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
-                y:f32[B,T,2,3] = Reshape(x, [0, 0, 2, 3]:i64)  # 2
-                z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}  # 3
             "#]],
         );
     }

@@ -66,7 +66,9 @@ impl Move {
     pub(crate) fn then(self, edit: &Edit<'_>, index: usize) -> Option<Move> {
         let node = edit.node(index);
         if &*node.op == "Transpose" {
-            return self.ordered(&permutation(node.attr("perm")?)?);
+            let reversed = || (0..self.to.len()).rev().collect();
+            let order = node.attr("perm").map_or_else(|| Some(reversed()), permutation)?;
+            return self.ordered(&order);
         }
         let shape = edit.ty(node.outputs[0])?.shape.clone();
         (is_move(edit, index)).then(|| self.reshaped(&shape))?
@@ -293,17 +295,21 @@ pub(crate) fn plan(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
     Some(planned)
 }
 
-/// A shape as `Reshape` takes it: zero is the size that the operand has there, −1 what is left over.
+/// A shape as `Reshape` takes it without anything being computed: zero is the size that the operand has
+/// there, −1 what is left over.
 fn sizes_of(before: &[Dim], after: &[Dim]) -> Option<Vec<i64>> {
+    if after.iter().any(|dim| dim.is(0)) {
+        return None;
+    }
+    let named = after.iter().filter(|dim| dim.known().is_none()).count();
     let size = |(axis, dim): (usize, &Dim)| match dim {
-        Dim::Known(size) => *size,
-        Dim::Named(_) if before.get(axis) == Some(dim) => 0,
-        Dim::Named(_) => -1,
+        Dim::Known(size) => Some(*size),
+        Dim::Named(_) if before.get(axis) == Some(dim) => Some(0),
+        // Beside a zero, nothing may be left over: where that is empty, anything would fit.
+        Dim::Named(_) if named == 1 => Some(-1),
+        Dim::Named(_) => None,
     };
-    let sizes: Vec<i64> = after.iter().enumerate().map(size).collect();
-    let is_known_empty = after.iter().any(|dim| dim.is(0));
-    let left_over = sizes.iter().filter(|&&size| size == -1).count();
-    (left_over <= 1 && !is_known_empty).then_some(sizes)
+    after.iter().enumerate().map(size).collect()
 }
 
 impl Planned {

@@ -1,8 +1,8 @@
 //! `merge-moves`: a chain of moves in the fewest nodes.
 
-use onnx::{Edit, ValueId};
+use onnx::{Edit, Op, ValueId};
 
-use super::{Move, Step, emit, is_move, plan};
+use super::{Move, RENAMING, Step, emit, is_move, plan};
 
 /// How long a chain may be that is looked at as a whole.
 const MOST_LINKS: usize = 8;
@@ -34,6 +34,17 @@ fn shorten(edit: &mut Edit<'_>, index: usize) {
             return;
         }
     }
+    spell_out(edit, index);
+}
+
+/// Gives a shape that is computed and need not be as a constant.
+fn spell_out(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let is_computed = edit.tensor(edit.input(index, 1)?).is_none();
+    if !is_computed || &*edit.node(index).op != "Reshape" {
+        return None;
+    }
+    let steps = [Step::Reshape(edit.ty(edit.node(index).outputs[0])?.shape.to_vec())];
+    replace(edit, index, &[index], edit.input(index, 0)?, &steps)
 }
 
 fn transposes(edit: &Edit<'_>, links: &[usize]) -> usize {
@@ -52,6 +63,16 @@ pub(super) fn links(edit: &Edit<'_>, index: usize) -> Vec<usize> {
 /// What the chain begins with, and its shortest spelling.
 fn spelled(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
     let source = edit.input(*links.last()?, 0)?;
+    let renames = |&link: &usize| RENAMING.contains(&&*edit.node(link).op);
+    if links.iter().all(renames) {
+        let (before, after) =
+            (&edit.ty(source)?.shape, &edit.ty(edit.node(links[0]).outputs[0])?.shape);
+        let is_same = before == after;
+        return Some((
+            source,
+            if is_same { Vec::new() } else { vec![Step::Reshape(after.to_vec())] },
+        ));
+    }
     let whole = Move::none(&edit.ty(source)?.shape);
     let whole = links.iter().rev().try_fold(whole, |whole, &link| whole.then(edit, link))?;
     Some((source, whole.steps()?))
@@ -68,7 +89,10 @@ fn replace(
     let fused = &links[1..];
     let Some((last, before)) = planned.split_last() else {
         edit.fuse(index, fused);
-        return edit.forward(index, source).then_some(());
+        if !edit.forward(index, source) {
+            edit.rewrite(index, &[], Op::new("Identity", &[source]));
+        }
+        return Some(());
     };
     if edit.tensor(source).is_some() && planned.iter().any(|step| step.op == "Transpose") {
         // A constant that is moved is folded, or left to the runtime, as one.
@@ -145,6 +169,72 @@ z:f32[2,3,4] = Cos(%4)",
                 y:f32[4,3,2] = Tanh(%2)  # 5
                 %3 = Transpose(x) {perm=[2, 1, 0]}  # 6
                 z:f32[2,3,4] = Cos(x)  # 8 6 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn two_shapes_are_the_last() {
+        check(
+            super::run,
+            "graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
+%0:f32[B,2,3] = Reshape(x, [-1, 2, 3]:i64)
+%1:f32[B,1,2,3] = Unsqueeze(%0, [1]:i64)
+y:f32[B,2,3,1] = Reshape(%1, [-1, 2, 3, 1]:i64)
+%2:f32[B,1,C] = Unsqueeze(z, [1]:i64)
+w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
+            expect![[r#"
+                graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
+                %0 = Reshape(x, [-1, 2, 3]:i64)  # 2
+                %1 = Reshape(x, [0, 1, 2, 3]:i64)  # 2 3
+                y:f32[B,2,3,1] = Reshape(x, [0, 2, 3, 1]:i64)  # 4 2 3
+                %2 = Unsqueeze(z, [1]:i64)  # 5
+                w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn parts_that_are_cut_anew_are_one_shape() {
+        check(
+            super::run,
+            "graph g(x:f32[4,6]) -> (y)
+%0:f32[3,8] = Reshape(x, [3, 8]:i64)
+y:f32[6,4] = Reshape(%0, [6, 4]:i64)",
+            expect![[r#"
+                graph g(x:f32[4,6]) -> (y)
+                %0 = Reshape(x, [3, 8]:i64)  # 2
+                y:f32[6,4] = Reshape(x, [6, 4]:i64)  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_size_that_stays_in_its_place_is_not_computed() {
+        check(
+            super::run,
+            "graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
+y:f32[B,T,2,3] = Reshape(x, s) {allowzero=1}
+z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}",
+            expect![[r#"
+                graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
+                y:f32[B,T,2,3] = Reshape(x, [0, 0, 2, 3]:i64)  # 2
+                z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}  # 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_given_back_as_a_result_keeps_a_node() {
+        check(
+            super::run,
+            "graph g(x:f32[2,3]) -> (y)
+%0:f32[3,2] = Transpose(x)
+y:f32[2,3] = Transpose(%0) {perm=[1, 0]}",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                %0 = Transpose(x)  # 2
+                y:f32[2,3] = Identity(x)  # 3 2
             "#]],
         );
     }

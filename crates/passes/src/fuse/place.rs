@@ -1,4 +1,4 @@
-//! What is chosen by, and what is made of a choice.
+//! The places of the largest: what they are told by, and what is made of them.
 
 use onnx::{DType, Dim, Edit, Op, Tensor, ValueId};
 
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn zeros_that_a_product_made_are_alike() {
         check(
-            crate::fuse::choices,
+            crate::fuse::places,
             "graph g(x:f32[4,3], w:f32[3,5]) -> (y)
 %0:f32[4,5] = MatMul(x, w)
 %1:f64[4,5] = Cast(%0) {to=11}
@@ -155,7 +155,7 @@ y:f64[4,5] = Where(%3, -1e-300:f64, %1)",
     #[test]
     fn zeros_of_an_input_are_not() {
         check(
-            crate::fuse::choices,
+            crate::fuse::places,
             "graph g(x:f32[4]) -> (y)
 %0:f64[4] = Cast(x) {to=11}
 %1:f64[4] = Reciprocal(%0)
@@ -174,7 +174,7 @@ y:f64[4] = Where(%2, -1e-300:f64, %0)",
     #[test]
     fn a_code_of_a_place_is_one_operator() {
         check(
-            crate::fuse::choices,
+            crate::fuse::places,
             "graph g(x:f32[2,3]) -> (y)
 %0:i64[2] = ArgMax(x) {axis=1, keepdims=0}
 %1:i32[2] = Cast(%0) {to=6}
@@ -195,7 +195,7 @@ y:f32[2,3] = Cast(%3) {to=1}",
     #[test]
     fn a_code_of_other_places_is_not() {
         check(
-            crate::fuse::choices,
+            crate::fuse::places,
             "graph g(x:f32[2,3]) -> (y)
 %0:i64[2] = ArgMax(x) {axis=1, keepdims=0}
 %1:i64[2,1] = Unsqueeze(%0, [1]:i64)

@@ -1,0 +1,49 @@
+//! `fold-moves`: a constant in another order, or a part of one, is a constant.
+
+use onnx::{Edit, Tensor};
+
+use crate::eval::eval;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if let Some(tensor) = moved(edit, index) {
+            edit.fold(index, tensor);
+        }
+    }
+}
+
+/// No more elements than there were, so this is done whatever the size.
+fn moved(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
+    let node = edit.node(index);
+    if !node.domain.is_empty() || !matches!(&*node.op, "Transpose" | "Slice") {
+        return None;
+    }
+    let operand = |operand| edit.tensor(edit.input(index, operand)?);
+    let operands: Vec<&Tensor> = (0..node.inputs.len()).map(operand).collect::<Option<_>>()?;
+    let ty = edit.ty(node.outputs[0])?;
+    let shape = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
+    eval(&node.op, node, &operands, ty.dtype, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn a_weight_is_transposed_whatever_its_size() {
+        check(
+            super::run,
+            "graph g(x:f32[2,64]) -> (y)
+w = const f32[64,64]
+%0:f32[64,64] = Transpose(w) {perm=[1, 0]}
+y:f32[2,64] = MatMul(x, %0)",
+            expect![[r#"
+                graph g(x:f32[2,64]) -> (y)
+                w/Transpose = const f32[64,64]
+                y:f32[2,64] = MatMul(x, w/Transpose)  # 4
+            "#]],
+        );
+    }
+}
