@@ -144,6 +144,9 @@ IDIOMS = [
     Idiom("linen.no_bias", of_linen(linen.LayerNorm(use_bias=False)), [ROWS], LAYER),
     Idiom("linen.plain", of_linen(linen.LayerNorm(use_bias=False, use_scale=False)), [ROWS], LAYER),
     Idiom("linen.two_pass", of_linen(linen.LayerNorm(use_fast_variance=False)), [ROWS], LAYER),
+    Idiom(
+        "nnx.two_pass", nnx.LayerNorm(16, use_fast_variance=False, rngs=nnx.Rngs(0)), [ROWS], LAYER
+    ),
     Idiom("linen.rms", of_linen(linen.RMSNorm()), [ROWS], RMS),
     Idiom("nnx.layer", nnx.LayerNorm(16, rngs=nnx.Rngs(0)), [ROWS], LAYER),
     Idiom("equinox.layer", jax.vmap(jax.vmap(with_weights(eqx.nn.LayerNorm(16)))), [ROWS], LAYER),
@@ -166,6 +169,20 @@ IDIOMS = [
         of_linen(linen.GroupNorm(num_groups=4, use_fast_variance=False), (2, 6, 6, 16)),
         [IMAGE],
         IN_GROUPS,
+        atol=1e-5,
+    ),
+    Idiom(
+        "linen.group_row",
+        of_linen(linen.GroupNorm(num_groups=4), (5, 16)),
+        [ROWS[0]],
+        ["Reshape", "InstanceNormalization", "Reshape", "Mul", "Add"],
+        atol=1e-5,
+    ),
+    Idiom(
+        "linen.group_of_one",
+        of_linen(linen.GroupNorm(num_groups=16), (2, 6, 6, 16)),
+        [IMAGE],
+        ["Transpose", "InstanceNormalization", "Transpose"],
         atol=1e-5,
     ),
     Idiom(
@@ -404,6 +421,17 @@ def test_an_earlier_opset_has_no_rms_norm() -> None:
     assert "RMSNormalization" not in ops(model)
     [found], [wanted] = bench.run(model, [ROWS]), bench.expected(llama, [ROWS])
     np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("fn", [of_linen(linen.LayerNorm()), standard])
+def test_a_mean_has_its_axes_as_an_attribute_below_opset_18(fn: Any) -> None:
+    model = bench.convert(fn, [ROWS], opset=17)
+    assert ops(model) == LAYER
+    [found], [wanted] = bench.run(model, [ROWS]), bench.expected(fn, [ROWS])
+    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
+    mean = bench.convert(lambda x: jnp.mean(x, (0, 2)), [ROWS], opset=17)
+    assert ops(mean) == ["ReduceMean"]
+    np.testing.assert_allclose(bench.run(mean, [ROWS])[0], ROWS.mean((0, 2)), atol=1e-6)
 
 
 def test_the_place_of_the_largest_needs_no_bounds() -> None:
