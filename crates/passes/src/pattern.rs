@@ -142,6 +142,16 @@ pub(crate) fn minimum(a: &Pattern, b: &Pattern) -> Pattern {
     either_order("Min", a, b)
 }
 
+/// `a > b`, from either side.
+pub(crate) fn greater(a: &Pattern, b: &Pattern) -> Pattern {
+    either(&[&node("Greater", &[a, b]), &node("Less", &[b, a])])
+}
+
+/// `a ≥ b`, from either side.
+pub(crate) fn greater_or_equal(a: &Pattern, b: &Pattern) -> Pattern {
+    either(&[&node("GreaterOrEqual", &[a, b]), &node("LessOrEqual", &[b, a])])
+}
+
 /// `max(x, 0)`, as one operator or the other.
 pub(crate) fn relu(x: &Pattern) -> Pattern {
     either(&[&node("Relu", &[x]), &maximum(x, &0.0.into())])
