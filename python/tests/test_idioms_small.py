@@ -255,11 +255,52 @@ IDIOMS = [
         0,
         0,
     ),
+    Idiom("tril", lambda x: jnp.tril(x, -1), [PLACES], ["Trilu"], 0, 0),
+    Idiom("triu", lambda x: jnp.triu(x, 2), [np.where(ROWS > 0, np.nan, ROWS)], ["Trilu"], 0, 0),
+    Idiom("tril.flags", jnp.tril, [MASK], ["And"], 0, 0),
+    Idiom(
+        "select",
+        lambda c, d, x: jnp.select([c, d], [x, -x], x[0]),
+        [MASK, MASK[::-1], SCORES],
+        ["Neg", "Gather", "Where", "Where"],
+        0,
+        0,
+    ),
+    Idiom(
+        "select.flags",
+        lambda c, d: jnp.select([c], [d], False),
+        [MASK, MASK[::-1]],
+        ["And"],
+        0,
+        0,
+    ),
+    Idiom(
+        "select.constant",
+        lambda x: x + jnp.select([MASK, MASK[::-1]], [1 - SCORES, SCORES]),
+        [SCORES],
+        ["Add"],
+        0,
+        0,
+    ),
+    Idiom(
+        "cond",
+        lambda x: jax.lax.cond(x[0] < x[1], jnp.sin, jnp.cos, x),
+        [SCORES[0]],
+        ["Gather", "Gather", "Less", "If"],
+    ),
+    Idiom("less", lambda x: x < x[::-1], [ROUND_ZERO], ["Slice", "Less"], 0, 0),
+    Idiom("less_or_equal", lambda x: x <= 1.0, [ROUND_ZERO], ["LessOrEqual"], 0, 0),
+    Idiom(
+        "leaky_relu.turned",
+        lambda x: jnp.where(jax.lax.lt(jnp.zeros(16), x), x, 0.5 * x),
+        [ROUND_ZERO],
+        ["LeakyRelu"],
+    ),
     Idiom(
         "mod",
         lambda x: jnp.mod(x, 3.0),
         [ROUND_ZERO],
-        ["Mod", "Greater", "Add", "Where"],
+        ["Mod", "Less", "Add", "Where"],
         0,
         0,
     ),
@@ -330,6 +371,8 @@ def rounded(x: jax.Array) -> jax.Array:
         (lambda x: jnp.where(x >= 1, x, B * x), ROUND_ZERO, "PRelu"),
         (lambda x: jnp.where(x >= 0, x, x * x), ROUND_ZERO, "PRelu"),
         (blocks_turned, CHANNELS, "DepthToSpace"),
+        (lambda x: jnp.where(jnp.eye(5, 16, dtype=bool), x, 0), ROWS, "Trilu"),
+        (lambda x: jnp.where(jnp.tri(5, 16, dtype=bool), x, 1), ROWS, "Trilu"),
     ],
 )
 def test_what_only_looks_like_it_is_left(fn: Any, x: np.ndarray, absent: str) -> None:
@@ -432,6 +475,17 @@ def test_a_mean_has_its_axes_as_an_attribute_below_opset_18(fn: Any) -> None:
     mean = bench.convert(lambda x: jnp.mean(x, (0, 2)), [ROWS], opset=17)
     assert ops(mean) == ["ReduceMean"]
     np.testing.assert_allclose(bench.run(mean, [ROWS])[0], ROWS.mean((0, 2)), atol=1e-6)
+
+
+def test_an_exact_gelu_is_short_before_there_is_an_operator() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.nn.gelu(x, approximate=False)
+
+    x = np.concatenate([ROUND_ZERO, np.linspace(-6, 6, 999, dtype=np.float32)])
+    model = bench.convert(fn, [x], opset=18)
+    assert ops(model) == ["Div", "Erf", "Add", "Mul", "Mul"]
+    [found], [wanted] = bench.run(model, [x]), bench.expected(fn, [x])
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_the_place_of_the_largest_needs_no_bounds() -> None:
