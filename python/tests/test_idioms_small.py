@@ -134,6 +134,9 @@ def blocks_turned(x: jax.Array) -> jax.Array:
     return blocks.reshape(2, 4, 12, 12)
 
 
+EXTREMES = np.stack([ROUND_ZERO, ROUND_ZERO[::-1], np.roll(ROUND_ZERO, 5)] * 2, axis=1)[:, :5]
+EXTREMES[3], EXTREMES[4], EXTREMES[5] = -np.inf, np.inf, np.finfo(np.float32).max
+LOG_SUM_EXP = ["ReduceMax", "Clip", "Unsqueeze", "Sub", "Exp", "ReduceSum", "Log", "Add"]
 LAYER, RMS = ["LayerNormalization"], ["RMSNormalization"]
 IN_GROUPS = ["Transpose", "Reshape", "InstanceNormalization", "Reshape", "Mul", "Add", "Transpose"]
 FILLED = ["Clip", "Equal", "Gather", "Unsqueeze", "Where"]
@@ -199,6 +202,23 @@ IDIOMS = [
         ["Reshape", "LayerNormalization", "Reshape", "Mul", "Add"],
         atol=1e-5,
     ),
+    Idiom(
+        "equinox.avg_pool",
+        eqx.nn.AvgPool2d(2, 2, padding=1),
+        [CHANNELS[0]],
+        ["Reshape", "AveragePool", "Reshape"],
+    ),
+    Idiom("equinox.avg_pools", jax.vmap(eqx.nn.AvgPool2d(3, 2)), [CHANNELS], ["AveragePool"]),
+    Idiom(
+        "equinox.max_pool",
+        lambda x: eqx.nn.MaxPool2d(2, 2)(x),
+        [np.where(CHANNELS[0] > 2, np.nan, CHANNELS[0])],
+        ["Reshape", "MaxPool", "IsNaN", "Cast", "MaxPool", "Cast", "Where", "Reshape"],
+        0,
+        0,
+    ),
+    Idiom("axis", lambda x: jnp.sin(x[None]), [ROWS], ["Unsqueeze", "Sin"]),
+    Idiom("axes", lambda x: jnp.broadcast_to(x[None], (4, 3, 5, 16)), [ROWS], ["Expand"], 0, 0),
     Idiom("batch", trained, [ROWS], ["Mul", "Add"], atol=1e-5),
     Idiom("affine", lambda x: ((x - 0.5) / 0.25) * 3.0 + 1.0, [ROWS], ["Mul", "Add"], atol=1e-5),
     Idiom("l2", lambda x: jnp.linalg.norm(x, axis=-1), [ROWS], ["ReduceL2"]),
@@ -209,6 +229,13 @@ IDIOMS = [
         lambda x: x * jax.lax.rsqrt(jnp.sum(x * x, -1, keepdims=True) + 1e-6),
         [ROWS],
         ["ReduceSumSquare", "Add", "Sqrt", "Div"],
+    ),
+    Idiom("logsumexp", lambda x: jax.nn.logsumexp(x, axis=1), [EXTREMES], LOG_SUM_EXP),
+    Idiom(
+        "logsumexp.keep",
+        lambda x: jax.nn.logsumexp(x, axis=(0, 2), keepdims=True),
+        [EXTREMES[:, :, None] + ROWS[:1, :1, :3]],
+        [op for op in LOG_SUM_EXP if op != "Unsqueeze"],
     ),
     Idiom("celu", lambda x: jax.nn.celu(x, 2.0), [ROUND_ZERO], ["Celu"]),
     Idiom("selu", jax.nn.selu, [ROUND_ZERO], ["Selu"]),
