@@ -334,6 +334,24 @@ IDIOMS = [
     Idiom("nan", lambda x: jnp.where(x != x, 0.0, x), [ROUND_ZERO], ["Equal", "Where"], 0, 0),
     Idiom("flatten", lambda x: x.reshape(5, 48)[None].reshape(48, 5), [ROWS], ["Reshape"], 0, 0),
     Idiom("transposes", lambda x: jnp.sin(x.T.T), [ROWS], ["Sin"]),
+    Idiom(
+        "det",
+        jnp.linalg.det,
+        [ROWS[:, :2, :2]],
+        ["Reshape", "Gather", "Gather", "Mul", "Gather", "Gather", "Mul", "Sub"],
+    ),
+    Idiom(
+        "det.one",
+        lambda x: jnp.sin(x)[1, 2],
+        [TABLE],
+        ["Sin", "Slice", "Squeeze"],
+    ),
+    Idiom(
+        "loop",
+        lambda x: jax.lax.fori_loop(0, 5, lambda i, v: v * 1.5, x),
+        [ROUND_ZERO],
+        ["Loop"],
+    ),
     Idiom("crop", lambda x: x[1:, 1:][:, :2], [ROWS], ["Slice"], 0, 0),
 ]
 
@@ -457,6 +475,31 @@ def test_sizes_may_be_known_later(fn: Any, wanted: list[str]) -> None:
         x = RNG.standard_normal((rows, rows + 1, 16)).astype(np.float32)
         [found], [exact] = bench.run(model, [x]), bench.expected(fn, [x])
         np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fn", "wanted"),
+    [
+        (lambda x: jnp.array(x.shape), ["Shape", "Cast"]),
+        (lambda x: jnp.array(x.shape[1:]), ["Shape", "Cast"]),
+        (lambda x: jnp.asarray(x.size), ["Size", "Cast"]),
+        (lambda x: jnp.array([x.shape[0], 15]), ["Shape", "Cast", "Concat"]),
+    ],
+)
+def test_sizes_are_those_of_the_array(fn: Any, wanted: list[str]) -> None:
+    model = jax2onnx.to_onnx(fn, [("B", "T", 16)])
+    assert ops(model) == wanted
+    x = np.zeros((2, 7, 16), np.float32)
+    np.testing.assert_array_equal(bench.run(model, [x])[0], fn(x))
+
+
+def test_a_loop_carries_only_what_is_read() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 5, lambda i, v: v * 1.5, x)
+
+    [loop] = bench.convert(fn, [ROWS]).graph.node
+    assert len(loop.input) == 3
+    assert [node.op_type for node in loop.attribute[0].g.node] == ["Mul", "Identity"]
 
 
 def test_groups_need_no_batch_size() -> None:

@@ -6,6 +6,7 @@ mod bounds;
 mod bypass_expand;
 mod change;
 mod drop_bounds;
+mod drop_carries;
 mod drop_dead;
 mod drop_identity;
 mod eval;
@@ -28,6 +29,7 @@ mod share_constants;
 mod share_functions;
 mod share_nodes;
 mod simplify_flags;
+mod simplify_sizes;
 mod sizes;
 #[cfg(test)]
 mod testing;
@@ -88,6 +90,8 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 /// the round before has joined. Products are oriented by the moves that are left around them, and
 /// attention is what is found around two products then.
 pub const PIPELINE: &[Pass] = &[
+    graph("drop-dead", drop_dead::run),
+    model("drop-carries", drop_carries::run),
     graph("drop-dead", drop_dead::run),
     model("note-captures", Model::note_captures),
     graph("drop-identity", drop_identity::run),
@@ -160,6 +164,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("make-gemm", gemm::run),
     graph("drop-dead", drop_dead::run),
     graph("fold-constants", fold_constants::run),
+    graph("simplify-sizes", simplify_sizes::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
     model(LIFT_WEIGHTS, lift_weights::run),

@@ -261,7 +261,7 @@ y:f32[3] = Add(%8, %3)"
     }
 
     fn lean(edit: &mut onnx::Edit<'_>) {
-        crate::fuse::reductions(edit);
+        reductions(edit);
         edit.drop_unread();
     }
 
