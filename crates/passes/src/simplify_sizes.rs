@@ -23,13 +23,25 @@ fn join(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let mut sizes = Vec::new();
     let mut fused = Vec::new();
     let mut place = None;
-    for operand in 0..edit.node(index).inputs.len() {
-        let part = edit.input(index, operand)?;
+    let parts: Vec<ValueId> = (0..edit.node(index).inputs.len())
+        .map(|operand| edit.input(index, operand))
+        .collect::<Option<_>>()?;
+    for &part in &parts {
         if let Some(tensor) = edit.tensor(part) {
             sizes.extend(tensor.ints()?.into_iter().map(Dim::Known));
             continue;
         }
-        let shape = shape_behind(edit, part, &mut fused)?;
+        // What is read elsewhere would stay.
+        let is_cast = |node: &usize| &*edit.node(*node).op == "Cast";
+        let cast = edit.producer(part).filter(is_cast);
+        let uses = parts.iter().filter(|&&other| other == part).count();
+        if cast.is_some() && edit.reads(part) != uses {
+            return None;
+        }
+        fused.extend(cast);
+        let part = cast.map_or(Some(part), |cast| edit.input(cast, 0))?;
+        let shape = shape_of(edit, part)?;
+        fused.extend(edit.producer(part));
         place = place.or(shape.start.checked_sub(sizes.len()).map(|start| (shape.of, start)));
         sizes.extend_from_slice(&edit.ty(shape.of)?.shape[shape.start..shape.end]);
     }
@@ -62,25 +74,20 @@ struct Sizes {
     end: usize,
 }
 
-/// The `Shape` that a value is, or was before it was cast.
-fn shape_behind(edit: &Edit<'_>, value: ValueId, fused: &mut Vec<usize>) -> Option<Sizes> {
-    let index = edit.producer(value).filter(|&index| edit.node(index).domain.is_empty())?;
+/// Whose sizes a value is.
+fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
+    let index = edit.producer(value)?;
     let (node, of) = (edit.node(index), edit.input(index, 0)?);
-    fused.push(index);
-    match &*node.op {
-        // What is read elsewhere is not made away with.
-        "Cast" if edit.reads(value) == 1 => shape_behind(edit, of, fused),
-        "Shape" => {
-            let rank = edit.ty(of)?.rank();
-            let at = |name: &str, default: usize| match node.attr(name) {
-                Some(&Attr::Int(at)) => usize::try_from(at).ok().filter(|&at| at <= rank),
-                _ => Some(default),
-            };
-            let (start, end) = (at("start", 0)?, at("end", rank)?);
-            (start <= end).then_some(Sizes { of, start, end })
-        }
-        _ => None,
+    if !node.domain.is_empty() || &*node.op != "Shape" {
+        return None;
     }
+    let rank = edit.ty(of)?.rank();
+    let at = |name: &str, default: usize| match node.attr(name) {
+        Some(&Attr::Int(at)) => usize::try_from(at).ok().filter(|&at| at <= rank),
+        _ => Some(default),
+    };
+    let (start, end) = (at("start", 0)?, at("end", rank)?);
+    (start <= end).then_some(Sizes { of, start, end })
 }
 
 /// The product of all sizes of an array is the number of its elements.
@@ -120,7 +127,7 @@ mod tests {
     fn all_sizes_of_an_array_are_its_shape() {
         check(
             run,
-            "graph g(x:f32[B,3,T], z:f32[T]) -> (y, w, v)
+            "graph g(x:f32[B,3,T], z:f32[T], q:f32[T,T]) -> (y, w, v, u)
 %0:i64[1] = Shape(x) {end=1, start=0}
 %1:i64[1] = Shape(z)
 y:i64[3] = Concat(%0, [3]:i64, %1) {axis=0}
@@ -128,15 +135,20 @@ y:i64[3] = Concat(%0, [3]:i64, %1) {axis=0}
 w:i32[2] = Concat([3]:i32, %2) {axis=0}
 %3:i64[1] = Shape(x) {end=3, start=2}
 %4:i32[1] = Cast(%3) {to=6}
-v:i32[2] = Concat([3]:i32, %4) {axis=0}",
+v:i32[2] = Concat([3]:i32, %4) {axis=0}
+%5:i64[1] = Shape(q) {end=1, start=0}
+%6:i32[1] = Cast(%5) {to=6}
+u:i32[2] = Concat(%6, %6) {axis=0}",
             expect![[r#"
-                graph g(x:f32[B,3,T], z:f32[T]) -> (y, w, v)
+                graph g(x:f32[B,3,T], z:f32[T], q:f32[T,T]) -> (y, w, v, u)
                 %0 = Shape(z)  # 3
                 y:i64[3] = Shape(x)  # 3 2 4
                 %1 = Cast(%0) {to=6}  # 5
                 w:i32[2] = Concat([3]:i32, %1) {axis=0}  # 6
                 %2 = Shape(x) {end=3, start=1}  # 7 8 9
                 v:i32[2] = Cast(%2) {to=6}  # 8 7 9
+                %3 = Shape(q)  # 10 11 12
+                u:i32[2] = Cast(%3) {to=6}  # 11 10 12
             "#]],
         );
     }
