@@ -134,6 +134,9 @@ def blocks_turned(x: jax.Array) -> jax.Array:
     return blocks.reshape(2, 4, 12, 12)
 
 
+EXTREMES = np.stack([ROUND_ZERO, ROUND_ZERO[::-1], np.roll(ROUND_ZERO, 5)] * 2, axis=1)[:, :5]
+EXTREMES[3], EXTREMES[4], EXTREMES[5] = -np.inf, np.inf, np.finfo(np.float32).max
+LOG_SUM_EXP = ["ReduceMax", "Clip", "Unsqueeze", "Sub", "Exp", "ReduceSum", "Log", "Add"]
 LAYER, RMS = ["LayerNormalization"], ["RMSNormalization"]
 IN_GROUPS = ["Transpose", "Reshape", "InstanceNormalization", "Reshape", "Mul", "Add", "Transpose"]
 FILLED = ["Clip", "Equal", "Gather", "Unsqueeze", "Where"]
@@ -144,6 +147,9 @@ IDIOMS = [
     Idiom("linen.no_bias", of_linen(linen.LayerNorm(use_bias=False)), [ROWS], LAYER),
     Idiom("linen.plain", of_linen(linen.LayerNorm(use_bias=False, use_scale=False)), [ROWS], LAYER),
     Idiom("linen.two_pass", of_linen(linen.LayerNorm(use_fast_variance=False)), [ROWS], LAYER),
+    Idiom(
+        "nnx.two_pass", nnx.LayerNorm(16, use_fast_variance=False, rngs=nnx.Rngs(0)), [ROWS], LAYER
+    ),
     Idiom("linen.rms", of_linen(linen.RMSNorm()), [ROWS], RMS),
     Idiom("nnx.layer", nnx.LayerNorm(16, rngs=nnx.Rngs(0)), [ROWS], LAYER),
     Idiom("equinox.layer", jax.vmap(jax.vmap(with_weights(eqx.nn.LayerNorm(16)))), [ROWS], LAYER),
@@ -169,6 +175,20 @@ IDIOMS = [
         atol=1e-5,
     ),
     Idiom(
+        "linen.group_row",
+        of_linen(linen.GroupNorm(num_groups=4), (5, 16)),
+        [ROWS[0]],
+        ["Reshape", "InstanceNormalization", "Reshape", "Mul", "Add"],
+        atol=1e-5,
+    ),
+    Idiom(
+        "linen.group_of_one",
+        of_linen(linen.GroupNorm(num_groups=16), (2, 6, 6, 16)),
+        [IMAGE],
+        ["Transpose", "InstanceNormalization", "Transpose"],
+        atol=1e-5,
+    ),
+    Idiom(
         "linen.instance",
         of_linen(linen.InstanceNorm(), (2, 6, 6, 16)),
         [IMAGE],
@@ -182,6 +202,23 @@ IDIOMS = [
         ["Reshape", "LayerNormalization", "Reshape", "Mul", "Add"],
         atol=1e-5,
     ),
+    Idiom(
+        "equinox.avg_pool",
+        eqx.nn.AvgPool2d(2, 2, padding=1),
+        [CHANNELS[0]],
+        ["Reshape", "AveragePool", "Reshape"],
+    ),
+    Idiom("equinox.avg_pools", jax.vmap(eqx.nn.AvgPool2d(3, 2)), [CHANNELS], ["AveragePool"]),
+    Idiom(
+        "equinox.max_pool",
+        lambda x: eqx.nn.MaxPool2d(2, 2)(x),
+        [np.where(CHANNELS[0] > 2, np.nan, CHANNELS[0])],
+        ["Reshape", "MaxPool", "IsNaN", "Cast", "MaxPool", "Cast", "Where", "Reshape"],
+        0,
+        0,
+    ),
+    Idiom("axis", lambda x: jnp.sin(x[None]), [ROWS], ["Unsqueeze", "Sin"]),
+    Idiom("axes", lambda x: jnp.broadcast_to(x[None], (4, 3, 5, 16)), [ROWS], ["Expand"], 0, 0),
     Idiom("batch", trained, [ROWS], ["Mul", "Add"], atol=1e-5),
     Idiom("affine", lambda x: ((x - 0.5) / 0.25) * 3.0 + 1.0, [ROWS], ["Mul", "Add"], atol=1e-5),
     Idiom("l2", lambda x: jnp.linalg.norm(x, axis=-1), [ROWS], ["ReduceL2"]),
@@ -192,6 +229,13 @@ IDIOMS = [
         lambda x: x * jax.lax.rsqrt(jnp.sum(x * x, -1, keepdims=True) + 1e-6),
         [ROWS],
         ["ReduceSumSquare", "Add", "Sqrt", "Div"],
+    ),
+    Idiom("logsumexp", lambda x: jax.nn.logsumexp(x, axis=1), [EXTREMES], LOG_SUM_EXP),
+    Idiom(
+        "logsumexp.keep",
+        lambda x: jax.nn.logsumexp(x, axis=(0, 2), keepdims=True),
+        [EXTREMES[:, :, None] + ROWS[:1, :1, :3]],
+        [op for op in LOG_SUM_EXP if op != "Unsqueeze"],
     ),
     Idiom("celu", lambda x: jax.nn.celu(x, 2.0), [ROUND_ZERO], ["Celu"]),
     Idiom("selu", jax.nn.selu, [ROUND_ZERO], ["Selu"]),
@@ -238,17 +282,76 @@ IDIOMS = [
         0,
         0,
     ),
+    Idiom("tril", lambda x: jnp.tril(x, -1), [PLACES], ["Trilu"], 0, 0),
+    Idiom("triu", lambda x: jnp.triu(x, 2), [np.where(ROWS > 0, np.nan, ROWS)], ["Trilu"], 0, 0),
+    Idiom("tril.flags", jnp.tril, [MASK], ["And"], 0, 0),
+    Idiom(
+        "select",
+        lambda c, d, x: jnp.select([c, d], [x, -x], x[0]),
+        [MASK, MASK[::-1], SCORES],
+        ["Neg", "Gather", "Where", "Where"],
+        0,
+        0,
+    ),
+    Idiom(
+        "select.flags",
+        lambda c, d: jnp.select([c], [d], False),
+        [MASK, MASK[::-1]],
+        ["And"],
+        0,
+        0,
+    ),
+    Idiom(
+        "select.constant",
+        lambda x: x + jnp.select([MASK, MASK[::-1]], [1 - SCORES, SCORES]),
+        [SCORES],
+        ["Add"],
+        0,
+        0,
+    ),
+    Idiom(
+        "cond",
+        lambda x: jax.lax.cond(x[0] < x[1], jnp.sin, jnp.cos, x),
+        [SCORES[0]],
+        ["Gather", "Gather", "Less", "If"],
+    ),
+    Idiom("less", lambda x: x < x[::-1], [ROUND_ZERO], ["Slice", "Less"], 0, 0),
+    Idiom("less_or_equal", lambda x: x <= 1.0, [ROUND_ZERO], ["LessOrEqual"], 0, 0),
+    Idiom(
+        "leaky_relu.turned",
+        lambda x: jnp.where(jax.lax.lt(jnp.zeros(16), x), x, 0.5 * x),
+        [ROUND_ZERO],
+        ["LeakyRelu"],
+    ),
     Idiom(
         "mod",
         lambda x: jnp.mod(x, 3.0),
         [ROUND_ZERO],
-        ["Mod", "Greater", "Add", "Where"],
+        ["Mod", "Less", "Add", "Where"],
         0,
         0,
     ),
     Idiom("nan", lambda x: jnp.where(x != x, 0.0, x), [ROUND_ZERO], ["Equal", "Where"], 0, 0),
     Idiom("flatten", lambda x: x.reshape(5, 48)[None].reshape(48, 5), [ROWS], ["Reshape"], 0, 0),
     Idiom("transposes", lambda x: jnp.sin(x.T.T), [ROWS], ["Sin"]),
+    Idiom(
+        "det",
+        jnp.linalg.det,
+        [ROWS[:, :2, :2]],
+        ["Reshape", "Gather", "Gather", "Mul", "Gather", "Gather", "Mul", "Sub"],
+    ),
+    Idiom(
+        "det.one",
+        lambda x: jnp.sin(x)[1, 2],
+        [TABLE],
+        ["Sin", "Slice", "Squeeze"],
+    ),
+    Idiom(
+        "loop",
+        lambda x: jax.lax.fori_loop(0, 5, lambda i, v: v * 1.5, x),
+        [ROUND_ZERO],
+        ["Loop"],
+    ),
     Idiom("crop", lambda x: x[1:, 1:][:, :2], [ROWS], ["Slice"], 0, 0),
 ]
 
@@ -313,6 +416,8 @@ def rounded(x: jax.Array) -> jax.Array:
         (lambda x: jnp.where(x >= 1, x, B * x), ROUND_ZERO, "PRelu"),
         (lambda x: jnp.where(x >= 0, x, x * x), ROUND_ZERO, "PRelu"),
         (blocks_turned, CHANNELS, "DepthToSpace"),
+        (lambda x: jnp.where(jnp.eye(5, 16, dtype=bool), x, 0), ROWS, "Trilu"),
+        (lambda x: jnp.where(jnp.tri(5, 16, dtype=bool), x, 1), ROWS, "Trilu"),
     ],
 )
 def test_what_only_looks_like_it_is_left(fn: Any, x: np.ndarray, absent: str) -> None:
@@ -372,6 +477,31 @@ def test_sizes_may_be_known_later(fn: Any, wanted: list[str]) -> None:
         np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("fn", "wanted"),
+    [
+        (lambda x: jnp.array(x.shape), ["Shape", "Cast"]),
+        (lambda x: jnp.array(x.shape[1:]), ["Shape", "Cast"]),
+        (lambda x: jnp.asarray(x.size), ["Size", "Cast"]),
+        (lambda x: jnp.array([x.shape[0], 15]), ["Shape", "Cast", "Concat"]),
+    ],
+)
+def test_sizes_are_those_of_the_array(fn: Any, wanted: list[str]) -> None:
+    model = jax2onnx.to_onnx(fn, [("B", "T", 16)])
+    assert ops(model) == wanted
+    x = np.zeros((2, 7, 16), np.float32)
+    np.testing.assert_array_equal(bench.run(model, [x])[0], fn(x))
+
+
+def test_a_loop_carries_only_what_is_read() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 5, lambda i, v: v * 1.5, x)
+
+    [loop] = bench.convert(fn, [ROWS]).graph.node
+    assert len(loop.input) == 3
+    assert [node.op_type for node in loop.attribute[0].g.node] == ["Mul", "Identity"]
+
+
 def test_groups_need_no_batch_size() -> None:
     fn = of_linen(linen.GroupNorm(num_groups=4), (2, 6, 6, 16))
     model = jax2onnx.to_onnx(fn, [("B", 6, 6, 16)])
@@ -404,6 +534,28 @@ def test_an_earlier_opset_has_no_rms_norm() -> None:
     assert "RMSNormalization" not in ops(model)
     [found], [wanted] = bench.run(model, [ROWS]), bench.expected(llama, [ROWS])
     np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("fn", [of_linen(linen.LayerNorm()), standard])
+def test_a_mean_has_its_axes_as_an_attribute_below_opset_18(fn: Any) -> None:
+    model = bench.convert(fn, [ROWS], opset=17)
+    assert ops(model) == LAYER
+    [found], [wanted] = bench.run(model, [ROWS]), bench.expected(fn, [ROWS])
+    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
+    mean = bench.convert(lambda x: jnp.mean(x, (0, 2)), [ROWS], opset=17)
+    assert ops(mean) == ["ReduceMean"]
+    np.testing.assert_allclose(bench.run(mean, [ROWS])[0], ROWS.mean((0, 2)), atol=1e-6)
+
+
+def test_an_exact_gelu_is_short_before_there_is_an_operator() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.nn.gelu(x, approximate=False)
+
+    x = np.concatenate([ROUND_ZERO, np.linspace(-6, 6, 999, dtype=np.float32)])
+    model = bench.convert(fn, [x], opset=18)
+    assert ops(model) == ["Div", "Erf", "Add", "Mul", "Mul"]
+    [found], [wanted] = bench.run(model, [x]), bench.expected(fn, [x])
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_the_place_of_the_largest_needs_no_bounds() -> None:

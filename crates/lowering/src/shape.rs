@@ -18,9 +18,15 @@ pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     let [x] = eqn.operands()?;
     let shape = &eqn.output()?.shape;
     axes.extend(shape.len() - eqn.part_axes()..shape.len());
-    // Leading axes come by themselves; those between and behind the operand's are put in.
-    let lead = axes.first().map_or(0, |&first| first);
-    let rank = if axes.is_empty() { lead } else { shape.len() };
+    let is_repeated =
+        !shape.iter().enumerate().all(|(axis, size)| match axes.binary_search(&axis) {
+            Ok(own) => x.shape()[own] == *size,
+            Err(_) => size.is(1),
+        });
+    // Leading axes come by themselves where something is repeated; those between and behind the operand's
+    // are put in.
+    let lead = if is_repeated { axes.first().map_or(0, |&first| first) } else { 0 };
+    let rank = if is_repeated && axes.is_empty() { lead } else { shape.len() };
     let added: Vec<usize> =
         (lead..rank).filter(|axis| !axes.contains(axis)).map(|axis| axis - lead).collect();
     Ok(x.unsqueeze(&added).expand(shape))

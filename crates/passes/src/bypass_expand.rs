@@ -31,10 +31,13 @@ pub(crate) const BROADCASTING: &[&str] = &[
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let node = edit.node(index);
-        if !node.domain.is_empty() || !BROADCASTING.contains(&&*node.op) {
-            continue;
-        }
-        for operand in 0..node.inputs.len() {
+        let operands = match &*node.op {
+            _ if !node.domain.is_empty() => 0,
+            "Expand" => 1,
+            op if BROADCASTING.contains(&op) => node.inputs.len(),
+            _ => 0,
+        };
+        for operand in 0..operands {
             while broadcasts_without_expand(edit, index, operand) {
                 edit.bypass(index, operand);
             }
@@ -61,13 +64,16 @@ fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> b
     let Some(narrow) = narrow() else {
         return false;
     };
-    let operands = (0..edit.node(index).inputs.len()).map(|other| {
-        if other == operand { shape_of(narrow) } else { shape_of(edit.input(index, other)?) }
+    let node = edit.node(index);
+    let result = shape_of(node.outputs[0]);
+    let operands = (0..node.inputs.len()).map(|other| match &*node.op {
+        _ if other == operand => shape_of(narrow),
+        "Expand" => result.clone(),
+        _ => shape_of(edit.input(index, other)?),
     });
     let joined = operands
         .into_iter()
         .try_fold(Vec::<Dim>::new(), |joined, shape| broadcast_shapes(&joined, &shape?));
-    let result = shape_of(edit.node(index).outputs[0]);
     joined.is_some() && joined.as_deref() == result.as_deref()
 }
 
@@ -93,6 +99,25 @@ y:f32[2,3] = Add(x, %0)",
                 graph g(x:f32[2,3], b:f32[3]) -> (y)
                 %0 = Expand(b, [2, 3]:i64)  # 2
                 y:f32[2,3] = Add(x, b)  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_repeated_needs_no_axes_in_front() {
+        check(
+            super::run,
+            "graph g(b:f32[3]) -> (y, z)
+%0:f32[1,3] = Unsqueeze(b, [0]:i64)
+y:f32[2,3] = Expand(%0, [2, 3]:i64)
+%1:f32[3,1] = Unsqueeze(b, [1]:i64)
+z:f32[3,3] = Expand(%1, [3, 3]:i64)",
+            expect![[r#"
+                graph g(b:f32[3]) -> (y, z)
+                %0 = Unsqueeze(b, [0]:i64)  # 2
+                y:f32[2,3] = Expand(b, [2, 3]:i64)  # 3 2
+                %1 = Unsqueeze(b, [1]:i64)  # 4
+                z:f32[3,3] = Expand(%1, [3, 3]:i64)  # 5
             "#]],
         );
     }

@@ -102,7 +102,34 @@ fn of_any_numbers(
         ("Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual", [x, y]) => {
             comparison(op, x, y, shape)
         }
+        ("ArgMax", [x]) => place_of_largest(node, x, dtype, shape),
         _ => None,
+    }
+}
+
+/// The place of the largest integer along an axis, the first of equals.
+fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let is_first = matches!(node.attr("select_last_index"), None | Some(onnx::Attr::Int(0)));
+    if !is_first || x.dtype == DType::U64 {
+        return None;
+    }
+    let axis = axis_of(node)?;
+    let (numbers, size) = (x.ints()?, usize::try_from(*x.shape.get(axis)?).ok()?);
+    let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
+    let places = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
+        (0..width).map(move |column| {
+            let along = (0..size).map(move |place| (rows[place * width + column], place));
+            along.rev().max_by_key(|&(number, _)| number).map(|(_, place)| place as i64)
+        })
+    });
+    Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
+}
+
+/// The axis that a node names, counted from the front; the first where it names none.
+fn axis_of(node: &Node) -> Option<usize> {
+    match node.attr("axis") {
+        Some(onnx::Attr::Int(axis)) => usize::try_from(*axis).ok(),
+        _ => Some(0),
     }
 }
 
@@ -176,10 +203,7 @@ fn gathered(
     dtype: DType,
     shape: &[i64],
 ) -> Option<Tensor> {
-    let axis = match node.attr("axis") {
-        Some(onnx::Attr::Int(axis)) => usize::try_from(*axis).ok()?,
-        _ => 0,
-    };
+    let axis = axis_of(node)?;
     let size = *x.shape.get(axis)?;
     let rows: i64 = x.shape[..axis].iter().product();
     let width: i64 = x.shape[axis + 1..].iter().product();

@@ -4,6 +4,7 @@
 
 mod activation;
 mod attention;
+mod choice;
 mod index;
 mod norm;
 mod pick;
@@ -13,6 +14,7 @@ mod reduction;
 mod resize;
 mod rotary;
 mod softmax;
+mod triangle;
 mod weighted;
 
 use onnx::Edit;
@@ -27,6 +29,11 @@ pub(crate) fn activations(edit: &mut Edit<'_>) {
 /// After moves have been brought together.
 pub(crate) fn attention(edit: &mut Edit<'_>) {
     attention::run(edit);
+}
+
+/// Before formulas that have a choice in them.
+pub(crate) fn choices(edit: &mut Edit<'_>) {
+    rewrite::run(edit, choice::REWRITES);
 }
 
 pub(crate) fn means(edit: &mut Edit<'_>) {
@@ -44,6 +51,11 @@ pub(crate) fn norms(edit: &mut Edit<'_>) {
 /// One entry of an axis, however it was cut out.
 pub(crate) fn picks(edit: &mut Edit<'_>) {
     rewrite::run(edit, pick::REWRITES);
+}
+
+/// When nothing is left to be moved through a choice.
+pub(crate) fn triangles(edit: &mut Edit<'_>) {
+    rewrite::run(edit, triangle::REWRITES);
 }
 
 /// Before moves are brought together: it makes some.

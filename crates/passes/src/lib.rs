@@ -6,6 +6,7 @@ mod bounds;
 mod bypass_expand;
 mod change;
 mod drop_bounds;
+mod drop_carries;
 mod drop_dead;
 mod drop_identity;
 mod eval;
@@ -29,6 +30,7 @@ mod share_constants;
 mod share_functions;
 mod share_nodes;
 mod simplify_flags;
+mod simplify_sizes;
 mod sizes;
 #[cfg(test)]
 mod testing;
@@ -90,6 +92,8 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 /// attention is what is found around two products then.
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
+    model("drop-carries", drop_carries::run),
+    graph("drop-dead", drop_dead::run),
     model("note-captures", Model::note_captures),
     graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
@@ -97,6 +101,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fold-constants", fold_constants::run),
     graph("drop-identity", drop_identity::run),
     graph("share-nodes", share_nodes::run),
+    graph("fuse-choices", fuse::choices),
     graph("fuse-recurrent", recurrent::run),
     graph("fuse-pools", fuse::pools),
     graph("merge-moves", moves::merge::run),
@@ -148,8 +153,10 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-blocks", moves::blocks::run),
     graph("drop-batches", moves::batches::run),
     graph("make-columns", moves::columns::run),
+    graph("fuse-triangles", fuse::triangles),
     graph("make-gemm", gemm::run),
     graph("fold-constants", fold_constants::run),
+    graph("simplify-sizes", simplify_sizes::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
     model(LIFT_WEIGHTS, lift_weights::run),

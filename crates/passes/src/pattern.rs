@@ -14,6 +14,9 @@ use rustc_hash::FxHashSet;
 
 pub(crate) use matching::{Bindings, find, uniform};
 
+/// Operators that leave every element as it is, and none out.
+pub(crate) const MOVES: &[&str] = &["Transpose", "Unsqueeze", "Reshape", "Squeeze"];
+
 /// A shape of nodes.
 #[derive(Clone)]
 pub(crate) struct Pattern(Rc<Kind>);
@@ -30,8 +33,8 @@ enum Kind {
     /// A product of these factors and of numbers that make `number` together, in any order and
     /// association; dividing by a number counts.
     Product { factors: Vec<Pattern>, number: f64 },
-    /// What is inside, or what `Unsqueeze`, `Reshape`, `Squeeze` and `Expand` make of it.
-    Spread(Pattern),
+    /// What is inside, or what a few of these operators make of it.
+    Through(&'static [&'static str], Pattern),
     /// The first of these that fits.
     Either(Vec<Pattern>),
     /// What is inside, under a name by which the replacement finds the value.
@@ -54,7 +57,7 @@ impl Pattern {
             Kind::Node { op, .. } => vec![op],
             Kind::Product { .. } => vec!["Mul", "Div"],
             Kind::Either(patterns) => patterns.iter().flat_map(Pattern::roots).collect(),
-            Kind::Named(_, inner) | Kind::Spread(inner) => inner.roots(),
+            Kind::Named(_, inner) | Kind::Through(_, inner) => inner.roots(),
             Kind::Hole(_) | Kind::Number(_) | Kind::AnyNumber(_) => Vec::new(),
         }
     }
@@ -67,7 +70,7 @@ impl Pattern {
             }
             Kind::Product { factors, .. } => factors.iter().all(|factor| factor.is_possible(ops)),
             Kind::Either(patterns) => patterns.iter().any(|pattern| pattern.is_possible(ops)),
-            Kind::Named(_, inner) | Kind::Spread(inner) => inner.is_possible(ops),
+            Kind::Named(_, inner) | Kind::Through(_, inner) => inner.is_possible(ops),
             Kind::Hole(_) | Kind::Number(_) | Kind::AnyNumber(_) => true,
         }
     }
@@ -101,7 +104,13 @@ pub(crate) fn product(factors: &[&Pattern], number: f64) -> Pattern {
 
 /// The value, or what broadcasts it: axes of size one, and their expansion.
 pub(crate) fn spread(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Spread(inner.clone()))
+    let ops = &["Unsqueeze", "Reshape", "Squeeze", "Expand", "Identity"];
+    Pattern::new(Kind::Through(ops, inner.clone()))
+}
+
+/// The value, or its elements in another order or shape.
+pub(crate) fn moved(inner: &Pattern) -> Pattern {
+    Pattern::new(Kind::Through(MOVES, inner.clone()))
 }
 
 /// The first of these that fits.
@@ -140,6 +149,16 @@ pub(crate) fn maximum(a: &Pattern, b: &Pattern) -> Pattern {
 
 pub(crate) fn minimum(a: &Pattern, b: &Pattern) -> Pattern {
     either_order("Min", a, b)
+}
+
+/// `a > b`, from either side.
+pub(crate) fn greater(a: &Pattern, b: &Pattern) -> Pattern {
+    either(&[&node("Greater", &[a, b]), &node("Less", &[b, a])])
+}
+
+/// `a ≥ b`, from either side.
+pub(crate) fn greater_or_equal(a: &Pattern, b: &Pattern) -> Pattern {
+    either(&[&node("GreaterOrEqual", &[a, b]), &node("LessOrEqual", &[b, a])])
 }
 
 /// `max(x, 0)`, as one operator or the other.

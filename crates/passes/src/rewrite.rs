@@ -9,6 +9,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::pattern::{Bindings, Pattern, find};
 
+/// From this opset on reductions other than `ReduceSum` have their axes as an operand, not an attribute.
+pub(crate) const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
+
 /// A pattern with what is put in its place.
 pub(crate) struct Rewrite {
     pub name: &'static str,
@@ -184,7 +187,7 @@ impl Found<'_, '_> {
 
     /// Declines where a reduction other than `ReduceSum` has its axes as an attribute still.
     pub(crate) fn expect_axes_as_operand(&self) -> Result<(), Declined> {
-        if self.edit.opset() < 18 {
+        if self.edit.opset() < AXES_ARE_AN_OPERAND_SINCE {
             return Err("the axes are an operand from opset 18 on".into());
         }
         Ok(())

@@ -17,6 +17,9 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
             Some(Change::Value(edit.input(inner, 0)?, vec![inner]))
         }
         "Equal" => {
+            if let Some(change) = compared_flag(edit, index) {
+                return Some(change);
+            }
             let beside = beside_a_flag(edit, index)?;
             if beside.is_set {
                 return beside.left_alone(edit, index);
@@ -105,7 +108,33 @@ fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
     beside(a, b).or_else(|| beside(b, a))
 }
 
-/// `c ? 1 : 0` as a flag is `c`, and `c ? 0 : 1` is its opposite.
+/// A flag as a number is one where it is set, and zero where it is not.
+fn compared_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
+    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let compared = |number: ValueId, constant: ValueId| {
+        let (cast, flag) = flag_behind(edit, number)?;
+        Some((cast, flag, edit.tensor(constant).and_then(uniform)?))
+    };
+    let (cast, flag, number) = compared(a, b).or_else(|| compared(b, a))?;
+    if edit.ty(flag) != edit.ty(edit.node(index).outputs[0]) {
+        return None;
+    }
+    if number == 1.0 {
+        return Some(Change::Value(flag, vec![cast]));
+    }
+    (number == 0.0).then(|| Change::Op(Op::new("Not", &[flag]), vec![cast]))
+}
+
+/// The flag of which a value is the number, and the `Cast` that makes it one.
+fn flag_behind(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
+    let cast = edit.producer(value)?;
+    let node = edit.node(cast);
+    let flag = edit.input(cast, 0)?;
+    let is_cast = node.domain.is_empty() && &*node.op == "Cast";
+    (is_cast && edit.ty(flag)?.dtype == DType::Bool).then_some((cast, flag))
+}
+
+/// `c ? 1 : 0` as a flag is `c`, and `c ? 0 : 1` is its opposite; `c ? a : 0` is both, `c ? 1 : a` either.
 fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
     if edit.node(index).attr("to") != Some(&Attr::Int(DType::Bool.code().into())) {
         return None;
@@ -115,29 +144,47 @@ fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
     if !node.domain.is_empty() || &*node.op != "Where" {
         return None;
     }
-    let mut passed = vec![choice];
     let condition = edit.input(choice, 0)?;
-    let on_true = number_behind(edit, edit.input(choice, 1)?, &mut passed)?;
-    let on_false = number_behind(edit, edit.input(choice, 2)?, &mut passed)?;
-    if edit.ty(condition) != edit.ty(edit.node(index).outputs[0]) {
-        return None;
-    }
-    match (on_true != 0.0, on_false != 0.0) {
-        (true, false) => Some(Change::Value(condition, passed)),
-        (false, true) => Some(Change::Op(Op::new("Not", &[condition]), passed)),
+    let (x, y) = (edit.input(choice, 1)?, edit.input(choice, 2)?);
+    let number = |value: ValueId| {
+        let mut passed = vec![choice];
+        Some((number_behind(edit, value, &mut passed)? != 0.0, passed))
+    };
+    let is_whole = |flag: ValueId| edit.ty(flag) == edit.ty(edit.node(index).outputs[0]);
+    let joined = |op: &'static str, number: ValueId, passed: Vec<usize>| {
+        let (cast, flag) = flag_behind(edit, number)?;
+        let op = Op::new(op, &[condition, flag]);
+        (is_whole(flag) || is_whole(condition))
+            .then(|| Change::Op(op, [&passed[..], &[cast]].concat()))
+    };
+    match (number(x), number(y)) {
+        (Some((true, x)), Some((false, y))) if is_whole(condition) => {
+            Some(Change::Value(condition, [x, y].concat()))
+        }
+        (Some((false, x)), Some((true, y))) if is_whole(condition) => {
+            Some(Change::Op(Op::new("Not", &[condition]), [x, y].concat()))
+        }
+        (None, Some((false, passed))) => joined("And", x, passed),
+        (Some((true, passed)), None) => joined("Or", y, passed),
         _ => None,
     }
 }
 
 /// The number that a constant is, also where it was cast or repeated.
-fn number_behind(edit: &Edit<'_>, mut value: ValueId, passed: &mut Vec<usize>) -> Option<f64> {
+pub(crate) fn number_behind(
+    edit: &Edit<'_>,
+    mut value: ValueId,
+    passed: &mut Vec<usize>,
+) -> Option<f64> {
     loop {
         if let Some(tensor) = edit.tensor(value) {
             return uniform(tensor);
         }
         let index = edit.producer(value)?;
         let node = edit.node(index);
-        if !node.domain.is_empty() || !matches!(&*node.op, "Cast" | "Expand" | "Reshape") {
+        if !node.domain.is_empty()
+            || !matches!(&*node.op, "Cast" | "Expand" | "Reshape" | "Unsqueeze")
+        {
             return None;
         }
         passed.push(index);
@@ -227,6 +274,52 @@ w:bool[N] = Cast(%5) {to=9}",
                 z:bool[N] = Not(c)  # 8 2 3 7
                 %2 = Where(d, %1, 0:u8)  # 9
                 w:bool[N] = Cast(%2) {to=9}  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_choice_of_a_flag_or_nothing_is_both() {
+        check(
+            run,
+            "graph g(c:bool[2,3], a:bool[3], b:bool[2,3]) -> (y, z, w)
+%0:u8[3] = Cast(a) {to=2}
+%1:u8[2,3] = Where(c, %0, 0:u8)
+y:bool[2,3] = Cast(%1) {to=9}
+%2:u8[2,3] = Cast(b) {to=2}
+%3:u8[2,3] = Where(c, 1:u8, %2)
+z:bool[2,3] = Cast(%3) {to=9}
+%4:u8[2,3] = Where(c, 0:u8, %2)
+w:bool[2,3] = Cast(%4) {to=9}",
+            expect![[r#"
+                graph g(c:bool[2,3], a:bool[3], b:bool[2,3]) -> (y, z, w)
+                y:bool[2,3] = And(c, a)  # 4 2 3
+                %0 = Cast(b) {to=2}  # 5
+                z:bool[2,3] = Or(c, b)  # 7 5 6
+                %1 = Where(c, 0:u8, %0)  # 8
+                w:bool[2,3] = Cast(%1) {to=9}  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_flag_that_is_compared_as_a_number_is_a_flag() {
+        check(
+            run,
+            "graph g(a:bool[3], n:i32[3]) -> (x, y, z, w)
+%0:i32[3] = Cast(a) {to=6}
+x:bool[3] = Equal(%0, 0:i32)
+%1:bool[3] = Equal(1:i32, %0)
+y:bool[3] = Not(%1)
+z:bool[3] = Equal(%0, 2:i32)
+w:bool[3] = Equal(n, 1:i32)",
+            expect![[r#"
+                graph g(a:bool[3], n:i32[3]) -> (x, y, z, w)
+                %0 = Cast(a) {to=6}  # 2
+                x:bool[3] = Not(a)  # 3 2
+                y:bool[3] = Not(a)  # 5 2 4
+                z:bool[3] = Equal(%0, 2:i32)  # 6
+                w:bool[3] = Equal(n, 1:i32)  # 7
             "#]],
         );
     }

@@ -12,6 +12,19 @@ pub(crate) fn check(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
     check_all(&[pass], graph, expect);
 }
 
+/// As [`check`], with another opset than that of the text.
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
+pub(crate) fn check_at(opset: i64, pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    let mut model = onnx::text::parse_graph(graph).expect("the graph of a test can be parsed");
+    for (_, version) in model.opsets.iter_mut().filter(|(domain, _)| domain.is_empty()) {
+        *version = opset;
+    }
+    model.edit(&mut |edit| pass(edit));
+    onnx::check::check(&model).expect("a pass leaves a valid model");
+    expect.assert_eq(&text_with_lines(&model));
+}
+
 /// As [`check`], with several passes.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]

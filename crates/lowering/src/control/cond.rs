@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::Jaxpr;
-use onnx::{Attr, Expr};
+use onnx::{Attr, DType, Expr};
 
 use super::own_results;
 use crate::ctx::{Ctx, Eqn};
@@ -11,7 +11,7 @@ use crate::error::{Refused, Result};
 
 /// `branches[index](operands…)`
 ///
-/// Of two branches, the second is taken where the index is not zero; more are a chain of such choices.
+/// Of two branches, the second is taken where the index is not zero; more are a chain of choices.
 /// The index is in range: JAX clamps it before.
 pub(crate) fn cond<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let branches: Vec<Arc<Jaxpr>> = eqn.param("branches")?;
@@ -68,6 +68,12 @@ fn choose<'g>(
         let results = choose(ctx, eqn, index, others, first + 1, operands)?;
         Ok(own_results(builder, results))
     })?;
-    let attrs = vec![("else_branch", Attr::from(rest)), ("then_branch", Attr::from(this))];
-    Ok(builder.nodes("If", &[Some(index.equal(first as f64))], attrs, &eqn.outputs))
+    let is_flag = first == 0 && others.len() == 1;
+    let (condition, on_true, on_false) = if is_flag {
+        (index.cast(DType::Bool), rest, this)
+    } else {
+        (index.equal(first as f64), this, rest)
+    };
+    let attrs = vec![("else_branch", Attr::from(on_false)), ("then_branch", Attr::from(on_true))];
+    Ok(builder.nodes("If", &[Some(condition)], attrs, &eqn.outputs))
 }

@@ -11,11 +11,11 @@ pub(crate) fn gt<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 }
 
 pub(crate) fn le<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    ge(y, x)
+    if x.dtype() == DType::Bool { ge(y, x) } else { x.less_equal(y) }
 }
 
 pub(crate) fn lt<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    gt(y, x)
+    if x.dtype() == DType::Bool { gt(y, x) } else { x.less(y) }
 }
 
 /// Neither infinite nor NaN: `|x| < ∞`
@@ -102,7 +102,7 @@ mod tests {
             "x:i32[3] y:i32[3] -> z:bool[3] = le_to x y",
             expect![[r#"
                 graph test(in_0:i32[3], in_1:i32[3]) -> (out_0)
-                %0 = Greater(in_0, in_1)
+                %0 = Less(in_1, in_0)
                 out_0:bool[3] = Not(%0)
             "#]],
         );

@@ -4,19 +4,20 @@
 //! and one: where JAX computes `expm1` or `erfc`, the runtime subtracts from one, and is exact to
 //! 10⁻⁷ there, not in every digit.
 
-use std::f64::consts::{FRAC_1_SQRT_2, PI};
+use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
+use onnx::kernels::{Support, support};
 use onnx::{Attr, Op, Tensor};
 
 use crate::pattern::{
-    Pattern, abs, either, erf, erfc, exp, expm1, hole, log1p, maximum, minimum, node, number,
-    product, relu, tanh,
+    Pattern, abs, either, erf, erfc, exp, expm1, greater, greater_or_equal, hole, log1p, maximum,
+    minimum, node, number, product, relu, tanh,
 };
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] = &[
     Rewrite { name: "fuse-gelu", pattern: gelu_by_erf, replacement: |found| gelu(found, "none") },
-    Rewrite { name: "fuse-gelu", pattern: gelu_by_erfc, replacement: |found| gelu(found, "none") },
+    Rewrite { name: "fuse-gelu", pattern: gelu_by_erfc, replacement: to_gelu_or_erf },
     Rewrite { name: "fuse-gelu", pattern: gelu_by_tanh, replacement: |found| gelu(found, "tanh") },
     Rewrite {
         name: "fuse-relu",
@@ -69,6 +70,22 @@ fn gelu(found: &mut Found<'_, '_>, approximate: &'static str) -> Result<Op<'stat
     Ok(Op::new("Gelu", &[x]).attr("approximate", approximate))
 }
 
+/// The formula by `erf` where the opset has no operator yet: it is what the operator's kernel computes.
+fn to_gelu_or_erf(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let ty = found.ty(x)?;
+    if !matches!(support("Gelu", found.edit.opset(), ty.dtype), Support::From(_)) {
+        return gelu(found, "none");
+    }
+    found.expect_kernel("Erf", x)?;
+    let [root, one, half] = [SQRT_2, 1.0, 0.5].map(|number| found.scalar(ty.dtype, number));
+    let scaled = found.emit(Op::new("Div", &[x, root?]), ty.clone());
+    let erf = found.emit(Op::new("Erf", &[scaled]), ty.clone());
+    let shifted = found.emit(Op::new("Add", &[erf, one?]), ty.clone());
+    let halved = found.emit(Op::new("Mul", &[x, half?]), ty);
+    Ok(Op::new("Mul", &[halved, shifted]))
+}
+
 /// `max(x, 0)`
 fn max_with_zero() -> Pattern {
     maximum(&hole("x"), &0.0.into())
@@ -82,7 +99,7 @@ fn leaky_relu() -> Pattern {
 
 fn is_not_negative() -> Pattern {
     let x = hole("x");
-    either(&[&node("GreaterOrEqual", &[&x, &0.0.into()]), &node("Greater", &[&x, &0.0.into()])])
+    either(&[&greater_or_equal(&x, &0.0.into()), &greater(&x, &0.0.into())])
 }
 
 /// `x ≥ 0 ? x : α · x` with a slope for each channel
@@ -170,7 +187,7 @@ fn softsign() -> Pattern {
 }
 
 fn is_positive() -> Pattern {
-    node("Greater", &[&hole("x"), &0.0.into()])
+    greater(&hole("x"), &0.0.into())
 }
 
 fn expm1_of_negative() -> Pattern {
@@ -243,12 +260,9 @@ fn to_celu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 fn clip() -> Pattern {
     let x = hole("x");
     let (low, high) = (number("low"), number("high"));
-    let raised = either(&[
-        &node("Where", &[&node("Greater", &[&low, &x]), &low, &x]),
-        &node("Where", &[&node("Less", &[&x, &low]), &low, &x]),
-    ]);
+    let raised = node("Where", &[&greater(&low, &x), &low, &x]);
     either(&[
-        &node("Where", &[&node("Greater", &[&x, &high]), &high, &raised]),
+        &node("Where", &[&greater(&x, &high), &high, &raised]),
         &minimum(&maximum(&x, &number("low")), &high),
         &minimum(&node("Relu", &[&x]).named("relu"), &high),
     ])
@@ -298,7 +312,76 @@ mod tests {
     use expect_test::expect;
 
     use crate::fuse::activations;
-    use crate::testing::check;
+    use crate::testing::{check, check_at};
+
+    const GELU: &str = "graph g(x:f32[3]) -> (y)
+%0:f32[3] = Mul(0.5, x)
+%1:f32[3] = Neg(x)
+%2:f32[3] = Mul(%1, 0.70710677)
+%3:f32[3] = jax2onnx.composite::erfc(%2)
+y:f32[3] = Mul(%0, %3)";
+
+    fn lean(edit: &mut onnx::Edit<'_>) {
+        activations(edit);
+        edit.drop_unread();
+    }
+
+    #[test]
+    fn an_exact_gelu_is_one_operator_or_the_formula_of_its_kernel() {
+        check(
+            lean,
+            GELU,
+            expect![[r#"
+            graph g(x:f32[3]) -> (y)
+            y:f32[3] = Gelu(x) {approximate="none"}  # 6 2 3 4 5
+        "#]],
+        );
+        check_at(
+            19,
+            lean,
+            GELU,
+            expect![[r#"
+            graph g(x:f32[3]) -> (y)
+            %0 = Div(x, 1.4142135)  # 6 2 3 4 5
+            %1 = Erf(%0)  # 6 2 3 4 5
+            %2 = Add(%1, 1.0)  # 6 2 3 4 5
+            %3 = Mul(x, 0.5)  # 6 2 3 4 5
+            y:f32[3] = Mul(%3, %2)  # 6 2 3 4 5
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_gelu_of_another_width_or_of_doubles_is_left() {
+        let narrow = GELU.replace("0.70710677", "0.8");
+        check_at(
+            19,
+            lean,
+            &narrow,
+            expect![[r#"
+            graph g(x:f32[3]) -> (y)
+            %0 = Mul(0.5, x)  # 2
+            %1 = Neg(x)  # 3
+            %2 = Mul(%1, 0.8)  # 4
+            %3 = jax2onnx.composite::erfc(%2)  # 5
+            y:f32[3] = Mul(%0, %3)  # 6
+        "#]],
+        );
+        let double = GELU.replace("f32", "f64").replace("0.70710677", "0.7071067811865476:f64");
+        check_at(
+            19,
+            lean,
+            &double.replace("0.5,", "0.5:f64,"),
+            expect![[r#"
+            graph g(x:f64[3]) -> (y)
+            %0 = Mul(0.5:f64, x)  # 2
+            %1 = Neg(x)  # 3
+            %2 = Mul(%1, 0.7071067811865476:f64)  # 4
+            %3 = jax2onnx.composite::erfc(%2)  # 5
+            y:f64[3] = Mul(%0, %3)  # 6
+        "#]],
+        );
+    }
 
     #[test]
     fn choices_between_limits_are_a_clip() {

@@ -5,7 +5,7 @@
 
 use onnx::{Attr, DType, Op, Tensor, ValueId};
 
-use crate::pattern::{Pattern, either, hole, node, number};
+use crate::pattern::{Pattern, either, greater, hole, node, number};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] = &[
@@ -24,7 +24,7 @@ pub(super) const ENTRIES: &[Rewrite] = &[
 fn wrapped() -> Pattern {
     let i = hole("i");
     let zero = Pattern::from(0.0);
-    let is_negative = either(&[&node("Greater", &[&zero, &i]), &node("Less", &[&i, &zero])]);
+    let is_negative = greater(&zero, &i);
     node("Where", &[&is_negative, &(&i + number("size")), &i])
 }
 

@@ -13,7 +13,7 @@ use onnx::{Attr, DType, Dim, Op, Tensor, Type, ValueId};
 use crate::pattern::{
     Pattern, either, hole, number, product, reciprocal, reduce_mean, reduce_sum, relu, spread, sqrt,
 };
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Found, Rewrite};
 use crate::sizes::{computed_size, product_of};
 
 /// More ones than these are not written into the model to say that there is no scale.
@@ -101,17 +101,21 @@ fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return Err("the divisor is not the number of elements".into());
     }
     found.expect_kernel("ReduceMean", x)?;
-    found.expect_axes_as_operand()?;
     if !found.ty(x)?.dtype.is_float() {
         return Err("a mean of integers is rounded".into());
     }
-    let sum = found.node("sum")?;
-    let attrs = sum.attrs.iter().map(|(name, attr)| (attr_name(name), attr.clone())).collect();
-    let inputs = sum.inputs.to_vec();
     if found.ty(found.value("sum")?)? != found.ty(found.result())? {
         return Err("the divisor has more axes than the sum".into());
     }
-    Ok(Op { domain: "", name: "ReduceMean", inputs, attrs })
+    let sum = found.node("sum")?;
+    let keeps = sum.attr("keepdims").cloned().unwrap_or(Attr::Int(1));
+    if found.edit.opset() < AXES_ARE_AN_OPERAND_SINCE {
+        let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+        let op = Op::new("ReduceMean", &[x]).attr("axes", &axes[..]);
+        return Ok(op.attr("keepdims", keeps));
+    }
+    let inputs = sum.inputs.to_vec();
+    Ok(Op { domain: "", name: "ReduceMean", inputs, attrs: vec![("keepdims", keeps)] })
 }
 
 fn is_positive(dim: &Dim) -> bool {
@@ -123,14 +127,6 @@ fn is_positive(dim: &Dim) -> bool {
             letters.next().is_some_and(is_letter)
                 && letters.all(|letter| is_letter(letter) || letter.is_numeric())
         }
-    }
-}
-
-fn attr_name(name: &str) -> &'static str {
-    match name {
-        "axes" => "axes",
-        "noop_with_empty_axes" => "noop_with_empty_axes",
-        _ => "keepdims",
     }
 }
 
@@ -160,12 +156,13 @@ fn plain(Quotient { numerator, root }: &Quotient) -> Pattern {
     ])
 }
 
-/// `(x − mean) / √(variance + ε)`
+/// `(x − mean) / √(variance + ε)`; the variance may spread the mean in its own way
 fn layer_norm() -> Quotient {
     let x = hole("x");
     let mean = reduce_mean(&x).named("mean");
     let centered = &x - spread(&mean).named("spread mean");
-    let two_pass = reduce_mean(&(&centered * &centered)).named("square mean");
+    let deviation = &x - spread(&mean).named("mean in variance");
+    let two_pass = reduce_mean(&(&deviation * &deviation)).named("square mean");
     let variance = either(&[&two_pass, &fast_variance(&x, &mean)]);
     Quotient { root: root(&either(&[&variance, &relu(&variance)])), numerator: centered }
 }
@@ -193,8 +190,11 @@ fn to_layer_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if found.axes("square mean")? != axes {
         return Err("the variance is over other axes than the mean".into());
     }
-    found.expect_reduced(found.value("spread mean")?, x, &axes)?;
-    found.expect_reduced(found.value("factor")?, x, &axes)?;
+    for name in ["spread mean", "mean in variance", "factor"] {
+        if let Some(value) = found.maybe(name) {
+            found.expect_reduced(value, x, &axes)?;
+        }
+    }
     expect_whole(found, x)?;
     let Type { shape, dtype } = found.ty(x)?;
     let rank = shape.len();

@@ -1,6 +1,6 @@
 //! One entry of an axis: `x[…, i, …]`.
 
-use onnx::{DType, Op, Tensor};
+use onnx::{DType, Dim, Op, Tensor, Type};
 
 use crate::pattern::{Pattern, hole, node};
 use crate::rewrite::{Declined, Found, Rewrite};
@@ -21,8 +21,9 @@ fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         tensor.and_then(Tensor::ints).ok_or_else(|| Declined(format!("the {name} are not known")))
     };
     let axes = ints(found, "axes")?;
-    let (&[axis], [start]) = (&axes[..], &ints(found, "starts")?[..]) else {
-        return Err("it is a part of several axes".into());
+    let starts = ints(found, "starts")?;
+    let (&[axis], [start]) = (&axes[..], &starts[..]) else {
+        return of_several_axes(found, &axes, &starts, &ints(found, "dropped")?);
     };
     let part = found.ty(found.value("part")?)?;
     let is_one =
@@ -35,6 +36,51 @@ fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let place = Tensor::of_ints(DType::I64, Vec::new(), &[*start]).ok_or("no index")?;
     let place = found.constant(place);
     Ok(Op::new("Gather", &[x, place]).attr("axis", axis))
+}
+
+/// `x[…, i, j, …]`: the entry of one axis in place of several. That is shorter where there is more than one
+/// entry, for they have the axis in common.
+fn of_several_axes(
+    found: &mut Found<'_, '_>,
+    axes: &[i64],
+    starts: &[i64],
+    dropped: &[i64],
+) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let Type { shape, dtype } = found.ty(x)?;
+    let part = found.ty(found.value("part")?)?.shape;
+    let first = axes.first().and_then(|&axis| usize::try_from(axis).ok());
+    let first = first.ok_or("it is a part of no axis")?;
+    let behind = first + axes.len();
+    let are_together = axes.iter().zip(first..behind).all(|(&axis, wanted)| axis == wanted as i64);
+    let picked = part.get(first..behind).ok_or("it is a part of other axes")?;
+    if !are_together || dropped != axes || !picked.iter().all(|dim| dim.is(1)) {
+        return Err("other axes are dropped".into());
+    }
+    if found.edit.reads(x) < 2 {
+        return Err("it is one entry of several axes".into());
+    }
+    let sizes: Option<Vec<i64>> = shape[first..behind].iter().map(Dim::known).collect();
+    let sizes = sizes.ok_or("a size is not known")?;
+    let in_bounds = |(start, size): (&i64, &i64)| (0..*size).contains(start);
+    if starts.len() != sizes.len() || !starts.iter().zip(&sizes).all(in_bounds) {
+        return Err("it is not within bounds".into());
+    }
+    let place = starts.iter().zip(&sizes).fold(0, |place, (start, size)| place * size + start);
+    let joined =
+        [&shape[..first], &[sizes.iter().product::<i64>().into()], &shape[behind..]].concat();
+    // Zero stands for the size that the operand has there.
+    let target = joined.iter().enumerate().map(|(axis, dim)| match dim {
+        Dim::Known(size) => (*size > 0).then_some(*size),
+        Dim::Named(_) => (axis < first).then_some(0),
+    });
+    let target: Vec<i64> = target.collect::<Option<_>>().ok_or("a size behind is not known")?;
+    found.expect_kernel("Gather", x)?;
+    let target = found.ints(&target)?;
+    let joined = found.emit(Op::new("Reshape", &[x, target]), Type::new(dtype, joined));
+    let place = Tensor::of_ints(DType::I64, Vec::new(), &[place]).ok_or("no index")?;
+    let place = found.constant(place);
+    Ok(Op::new("Gather", &[joined, place]).attr("axis", first as i64))
 }
 
 #[cfg(test)]
@@ -54,6 +100,26 @@ y:f32[B,3] = Squeeze(%0, [1]:i64)",
                 graph g(x:f32[B,5,3]) -> (y)
                 %0 = Slice(x, [4]:i64, [5]:i64, [1]:i64)  # 2
                 y:f32[B,3] = Gather(x, 4:i64) {axis=1}  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn entries_of_several_axes_have_one_in_common() {
+        check(
+            crate::fuse::picks,
+            "graph g(x:f32[B,2,3]) -> (y, z)
+%0:f32[B,1,1] = Slice(x, [1, 2]:i64, [2, 3]:i64, [1, 2]:i64)
+y:f32[B] = Squeeze(%0, [1, 2]:i64)
+%1:f32[1,1,3] = Slice(x, [0, 0]:i64, [1, 1]:i64, [0, 1]:i64)
+z:f32[3] = Squeeze(%1, [0, 1]:i64)",
+            expect![[r#"
+                graph g(x:f32[B,2,3]) -> (y, z)
+                %0 = Slice(x, [1, 2]:i64, [2, 3]:i64, [1, 2]:i64)  # 2
+                %1 = Reshape(x, [0, 6]:i64)  # 3 2
+                y:f32[B] = Gather(%1, 5:i64) {axis=1}  # 3 2
+                %2 = Slice(x, [0, 0]:i64, [1, 1]:i64, [0, 1]:i64)  # 4
+                z:f32[3] = Squeeze(%2, [0, 1]:i64)  # 5
             "#]],
         );
     }

@@ -1,21 +1,26 @@
 //! Means over windows.
 
-use onnx::{Attr, Edit, Op, ValueId};
+use onnx::{Attr, Edit, Node, Op, Type, ValueId};
 
-use crate::pattern::{Pattern, either, hole, node, number, spread, uniform};
+use crate::pattern::{MOVES, Pattern, either, hole, moved, node, number, spread, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] =
     &[Rewrite { name: "fuse-average-pool", pattern: average, replacement: to_average_pool }];
 
-/// `Σ x / n` over windows, or `Σ x / Σ 1` where the padding does not count; transposed before it is
-/// divided where the channels come last.
+/// `Σ x / n` over windows, in any order and shape before it is divided; or `Σ x / Σ 1` where the padding
+/// does not count, transposed where the channels come last.
 fn average() -> Pattern {
     let sum = node("window_sum", &[&hole("x")]).named("sum");
-    let sum = either(&[&node("Transpose", &[&sum]).named("turned"), &sum]);
+    let moved = moved(&sum).named("moved");
+    let turned = either(&[&node("Transpose", &[&sum]).named("turned"), &sum]);
     let counts = node("window_sum", &[&hole("ones")]).named("counts");
     let counts = either(&[&node("Transpose", &[&counts]).named("turned counts"), &counts]);
-    either(&[&(&sum / number("count")), &(&sum * number("part")), &(&sum / &spread(&counts))])
+    either(&[
+        &(&moved / number("count")),
+        &(&moved * number("part")),
+        &(turned.named("moved") / spread(&counts)),
+    ])
 }
 
 fn to_average_pool(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -45,10 +50,10 @@ fn to_average_pool(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if found.maybe("counts").is_none() && !all_places_count {
         return Err("the divisor is not the number of places".into());
     }
-    let whole = found.maybe("turned").unwrap_or(found.value("sum")?);
-    if found.ty(whole)? != found.ty(found.result())? {
+    if found.ty(found.value("moved")?)? != found.ty(found.result())? {
         return Err("the divisor has more axes than the sum".into());
     }
+    let moves = moves(found)?;
     found.expect_kernel("AveragePool", x)?;
     let mut op = Op::new("AveragePool", &[x]).attr("kernel_shape", &window[..]);
     for (name, values) in [("strides", ints("strides")), ("pads", pads.clone())] {
@@ -59,20 +64,35 @@ fn to_average_pool(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if all_places_count && !pads.is_empty() {
         op = op.attr("count_include_pad", 1);
     }
-    let Some(turned) = found.maybe("turned") else {
-        return Ok(op);
-    };
-    let perm = perm_of(found.edit, turned).ok_or("the order is not known")?;
-    let pooled = found.emit(op, ty);
-    Ok(Op::new("Transpose", &[pooled]).attr("perm", perm))
+    let mut last = (op, ty);
+    for (mut op, ty) in moves {
+        let value = found.emit(last.0, last.1);
+        op.inputs[0] = Some(value);
+        last = (op, ty);
+    }
+    Ok(last.0)
+}
+
+/// What is done to the sum before it is divided, in order, with what that makes of it.
+fn moves(found: &Found<'_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined> {
+    let (mut value, sum) = (found.value("moved")?, found.value("sum")?);
+    let mut moves = Vec::new();
+    while value != sum {
+        let index = found.edit.producer(value).ok_or("a sum is no node")?;
+        let node = found.edit.node(index);
+        let &name = MOVES.iter().find(|&&name| name == &*node.op).ok_or("a sum is computed on")?;
+        let inputs = (0..node.inputs.len()).map(|input| found.edit.input(index, input)).collect();
+        let attrs = ["perm", "allowzero"].map(|name| Some((name, node.attr(name)?.clone())));
+        let attrs = attrs.into_iter().flatten().collect();
+        moves.push((Op { domain: "", name, inputs, attrs }, found.ty(value)?));
+        value = found.edit.input(index, 0).ok_or("a sum is of nothing")?;
+    }
+    moves.reverse();
+    Ok(moves)
 }
 
 /// Declines unless the divisor counts, for each window, its places that are not padding.
-fn expect_same_windows(
-    found: &Found<'_, '_>,
-    sum: &onnx::Node,
-    x: ValueId,
-) -> Result<(), Declined> {
+fn expect_same_windows(found: &Found<'_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
     let counts = found.node("counts")?;
     let is_same = ["kernel_shape", "strides", "pads", "dilations"]
         .into_iter()
@@ -140,6 +160,29 @@ y:f32[1,2,4,4] = Div(%0, %2)",
                 %1 = Expand(1.0, [1, 1, 8, 8]:i64)  # 3
                 %2 = jax2onnx.composite::window_sum(%1) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 4
                 y:f32[1,2,4,4] = AveragePool(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 5 2 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_may_lose_its_batch_before_it_is_divided() {
+        check(
+            |edit| {
+                crate::fuse::pools(edit);
+                edit.drop_unread();
+            },
+            "graph g(x:f32[1,2,8,8]) -> (y)
+%0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[2, 2], strides=[2, 2]}
+%1:f32[1,4,4,2] = Transpose(%0) {perm=[0, 2, 3, 1]}
+%2:f32[4,4,2] = Squeeze(%1, [0]:i64)
+%3:f32[2,4,4] = Transpose(%2) {perm=[2, 0, 1]}
+y:f32[2,4,4] = Div(%3, 4.0)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y)
+                %0 = AveragePool(x) {kernel_shape=[2, 2], strides=[2, 2]}  # 6 2 3 4 5
+                %1 = Transpose(%0) {perm=[0, 2, 3, 1]}  # 5 2 3 4 6
+                %2 = Squeeze(%1, [0]:i64)  # 4 2 3 5 6
+                y:f32[2,4,4] = Transpose(%2) {perm=[2, 0, 1]}  # 5 2 3 4 6
             "#]],
         );
     }

@@ -1,11 +1,13 @@
-//! Reductions of squares, and quotients.
+//! Reductions of squares, sums of exponentials, and quotients.
 //!
-//! `logsumexp` stays as it is, but for the absolute value that JAX takes of its sum: the runtime's
-//! `ReduceLogSumExp` is right but many times slower than the formula.
+//! `logsumexp` stays a formula: the runtime's `ReduceLogSumExp` is right but many times slower.
 
-use onnx::{Attr, Op};
+use onnx::expr::reduced_shape;
+use onnx::{Attr, DType, Op, Type};
 
-use crate::pattern::{Pattern, abs, exp, hole, reciprocal, reduce_sum, sqrt};
+use crate::pattern::{
+    Pattern, abs, exp, hole, log, node, reciprocal, reduce_max, reduce_sum, spread, sqrt,
+};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 /// A root of a sum before the sum, which is a part of it.
@@ -20,12 +22,85 @@ pub(super) const STAGES: &[&[Rewrite]] = &[
             replacement: |found| Ok(Op::new("Identity", &[found.value("sum")?])),
         },
     ],
+    &[Rewrite {
+        name: "fuse-log-sum-exp",
+        pattern: log_sum_exp,
+        replacement: to_plain_log_sum_exp,
+    }],
 ];
 
 /// `Σ x²`
 fn squares() -> Pattern {
     let x = hole("x");
     reduce_sum(&(&x * &x).named("square")).named("sum")
+}
+
+/// `log Σ exp(x − m) + m`, where `m` is the largest, or 0 where that is not finite
+fn log_sum_exp() -> Pattern {
+    let x = hole("x");
+    let max = spread(&reduce_max(&x).named("max"));
+    let is_finite = node("Less", &[&abs(&max), &f64::INFINITY.into()]);
+    let shift = node("Where", &[&is_finite, &max, &0.0.into()]).named("shift");
+    let shifted = &x - spread(&shift).named("spread shift");
+    let sum = reduce_sum(&exp(&shifted).named("exponentials")).named("sum");
+    log(&spread(&sum)).named("log") + spread(&shift).named("shift behind")
+}
+
+/// The largest is only a shift. So it need not be NaN where there is one, for the sum is; and where it is
+/// infinite, the largest number that is not will do: the sum is still 0 or infinite.
+fn to_plain_log_sum_exp(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let axes = found.axes("max")?;
+    if found.axes("sum")? != axes {
+        return Err("the largest is over other axes than the sum".into());
+    }
+    found.expect_reduced(found.value("spread shift")?, x, &axes)?;
+    let Type { shape, dtype } = found.ty(x)?;
+    let largest = largest_of(dtype).ok_or("the type has no infinity to leave out")?;
+    let ty = found.ty(found.result())?;
+    let [kept, dropped] = [true, false].map(|keep| reduced_shape(&shape, &axes, keep));
+    let keeps = ty.shape[..] == kept[..];
+    let is_whole = |name: &str| Ok::<_, Declined>(found.ty(found.value(name)?)? == ty);
+    if !(keeps || ty.shape[..] == dropped[..]) || !is_whole("log")? || !is_whole("shift behind")? {
+        return Err("the largest is spread over other axes".into());
+    }
+    for name in ["exponentials", "sum"] {
+        if found.edit.reads(found.value(name)?) > 1 {
+            return Err("a part of it is read elsewhere".into());
+        }
+    }
+    found.expect_kernel("ReduceMax", x)?;
+    found.expect_kernel("Clip", x)?;
+    found.expect_axes_as_operand()?;
+    let (low, high) = (found.scalar(dtype, -largest)?, found.scalar(dtype, largest)?);
+    let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+    let axes = found.ints(&axes)?;
+    let reduced = Type::new(dtype, if keeps { kept.clone() } else { dropped });
+    let keepdims = i64::from(keeps);
+    let max = Op::new("ReduceMax", &[x, axes]).attr("keepdims", keepdims);
+    let max = found.emit(max, reduced.clone());
+    let shift = found.emit(Op::new("Clip", &[max, low, high]), reduced.clone());
+    let spread = match keeps {
+        true => shift,
+        false => found.emit(Op::new("Unsqueeze", &[shift, axes]), Type::new(dtype, kept)),
+    };
+    let shifted = found.emit(Op::new("Sub", &[x, spread]), Type::new(dtype, shape));
+    let whole = found.ty(shifted)?;
+    let exponentials = found.emit(Op::new("Exp", &[shifted]), whole);
+    let sum = Op::new("ReduceSum", &[exponentials, axes]).attr("keepdims", keepdims);
+    let sum = found.emit(sum, reduced.clone());
+    let log = found.emit(Op::new("Log", &[sum]), reduced);
+    Ok(Op::new("Add", &[log, shift]))
+}
+
+/// The largest finite number of a type.
+fn largest_of(dtype: DType) -> Option<f64> {
+    match dtype {
+        DType::F64 => Some(f64::MAX),
+        DType::F32 => Some(f32::MAX.into()),
+        DType::F16 => Some(65504.0),
+        _ => None,
+    }
 }
 
 fn to_l2_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -165,6 +240,87 @@ z:f32[2,3] = Mul(x, %2)",
                 %1 = Reciprocal(w)  # 5
                 z:f32[2,3] = Mul(x, %1)  # 6
             "#]],
+        );
+    }
+
+    fn log_sum_exp(how: [&str; 2]) -> String {
+        let [shape, behind] = how;
+        format!(
+            "graph g(x:f32[3,3]) -> (y)
+%0:f32[3] = jax2onnx.composite::reduce_max(x) {{axes=[1]}}
+%1:f32[3] = Abs(%0)
+%2:bool[3] = Less(%1, inf)
+%3:f32[3] = Where(%2, %0, 0.0)
+%4:{shape} = Unsqueeze(%3, [{behind}]:i64)
+%5:f32[3,3] = Sub(x, %4)
+%6:f32[3,3] = Exp(%5)
+%7:f32[3] = ReduceSum(%6, [1]:i64) {{keepdims=0}}
+%8:f32[3] = Log(%7)
+y:f32[3] = Add(%8, %3)"
+        )
+    }
+
+    fn lean(edit: &mut onnx::Edit<'_>) {
+        reductions(edit);
+        edit.drop_unread();
+    }
+
+    #[test]
+    fn the_largest_of_a_log_sum_exp_is_only_a_shift() {
+        check(
+            lean,
+            &log_sum_exp(["f32[3,1]", "1"]),
+            expect![[r#"
+            graph g(x:f32[3,3]) -> (y)
+            %0 = ReduceMax(x, [1]:i64) {keepdims=0}  # 11 2 3 4 5 6 7 8 9 10
+            %1 = Clip(%0, -3.4028235e38, 3.4028235e38)  # 11 2 3 4 5 6 7 8 9 10
+            %2 = Unsqueeze(%1, [1]:i64)  # 6 2 3 4 5 7 8 9 10 11
+            %3 = Sub(x, %2)  # 7 2 3 4 5 6 8 9 10 11
+            %4 = Exp(%3)  # 8 2 3 4 5 6 7 9 10 11
+            %5 = ReduceSum(%4, [1]:i64) {keepdims=0}  # 9 2 3 4 5 6 7 8 10 11
+            %6 = Log(%5)  # 10 2 3 4 5 6 7 8 9 11
+            y:f32[3] = Add(%6, %1)  # 11 2 3 4 5 6 7 8 9 10
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_shift_of_other_rows_is_left() {
+        check(
+            lean,
+            &log_sum_exp(["f32[1,3]", "0"]),
+            expect![[r#"
+            graph g(x:f32[3,3]) -> (y)
+            %0 = jax2onnx.composite::reduce_max(x) {axes=[1]}  # 2
+            %1 = Abs(%0)  # 3
+            %2 = Less(%1, inf)  # 4
+            %3 = Where(%2, %0, 0.0)  # 5
+            %4 = Unsqueeze(%3, [0]:i64)  # 6
+            %5 = Sub(x, %4)  # 7
+            %6 = Exp(%5)  # 8
+            %7 = ReduceSum(%6, [1]:i64) {keepdims=0}  # 9
+            %8 = Log(%7)  # 10
+            y:f32[3] = Add(%8, %3)  # 11
+        "#]],
+        );
+        let twice = log_sum_exp(["f32[3,1]", "1"]).replace("(y)", "(y, z)");
+        check(
+            lean,
+            &(twice + "\nz:f32[3,3] = Neg(%6)"),
+            expect![[r#"
+            graph g(x:f32[3,3]) -> (y, z)
+            %0 = jax2onnx.composite::reduce_max(x) {axes=[1]}  # 2
+            %1 = Abs(%0)  # 3
+            %2 = Less(%1, inf)  # 4
+            %3 = Where(%2, %0, 0.0)  # 5
+            %4 = Unsqueeze(%3, [1]:i64)  # 6
+            %5 = Sub(x, %4)  # 7
+            %6 = Exp(%5)  # 8
+            %7 = ReduceSum(%6, [1]:i64) {keepdims=0}  # 9
+            %8 = Log(%7)  # 10
+            y:f32[3] = Add(%8, %3)  # 11
+            z:f32[3,3] = Neg(%6)  # 12
+        "#]],
         );
     }
 }

@@ -5,10 +5,8 @@ use onnx::{DType, Edit, Tensor, ValueId};
 
 use super::{Kind, Pattern};
 
-/// How many shape operators `spread` looks through.
-const MOST_SPREADS: usize = 4;
-
-const SPREADING: &[&str] = &["Unsqueeze", "Reshape", "Squeeze", "Expand", "Identity"];
+/// How many operators a pattern looks through.
+const MOST_PASSED: usize = 4;
 
 /// What the names of a pattern stand for, and the nodes that it takes up.
 #[derive(Clone, Debug, Default)]
@@ -76,9 +74,9 @@ impl Search<'_, '_> {
             Kind::Either(patterns) => {
                 patterns.iter().any(|pattern| self.attempt(|s| s.value(pattern, value)))
             }
-            Kind::Spread(inner) => {
+            Kind::Through(ops, inner) => {
                 self.attempt(|s| s.value(inner, value))
-                    || self.through(inner, value, SPREADING, MOST_SPREADS)
+                    || self.through(inner, value, ops, MOST_PASSED)
             }
             Kind::Product { factors, number } => {
                 let factors: Vec<&Pattern> = factors.iter().collect();

@@ -79,8 +79,9 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, De
     let Type { shape, dtype } = found.ty(x)?;
     let grouped = found.ty(found.value("groups")?)?.shape;
     let rank = shape.len();
-    let is_split = grouped.len() == rank + 1 && grouped[..rank - 1] == shape[..rank - 1];
-    if rank < 3 || !is_split || axes.iter().copied().ne((1..rank - 1).chain([rank])) {
+    let is_split =
+        rank > 1 && grouped.len() == rank + 1 && grouped[..rank - 1] == shape[..rank - 1];
+    if !is_split || axes.iter().copied().ne((1..rank - 1).chain([rank])) {
         return Err("it is not over groups of the last axis".into());
     }
     let sizes = |dims: &[Dim]| dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>();
@@ -95,6 +96,9 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, De
     expect_group_spread(found, "spread mean", "mean", &shape, width)?;
     expect_group_spread(found, "factor", "variance", &shape, width)?;
     expect_whole(found, x)?;
+    if width == 1 && rank > 2 {
+        return to_instance_norm(found, x);
+    }
     found.expect_kernel("InstanceNormalization", x)?;
     let epsilon = epsilon(found, dtype)?;
     let channels = groups * width;

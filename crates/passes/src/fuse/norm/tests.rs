@@ -125,6 +125,59 @@ y:f32[2,3] = Add(%6, b)"
     );
 }
 
+/// The mean is put back into the rows in `how` for the variance, and once more beside it.
+fn deviation_of_its_own(how: [&str; 2]) -> String {
+    let [shape, axis] = how;
+    format!(
+        "graph g(x:f32[3,3]) -> (y)
+%0:f32[3] = ReduceMean(x, [1]:i64) {{keepdims=0}}
+%1:{shape} = Unsqueeze(%0, [{axis}]:i64)
+%2:f32[3,3] = Sub(x, %1)
+%3:f32[3,3] = Mul(%2, %2)
+%4:f32[3] = ReduceMean(%3, [1]:i64) {{keepdims=0}}
+%5:f32[3,1] = Reshape(%4, [-1, 1]:i64)
+%6:f32[3,1] = Reshape(%0, [-1, 1]:i64)
+%7:f32[3,3] = Sub(x, %6)
+%8:f32[3,1] = Add(%5, 0.00001)
+%9:f32[3,1] = Sqrt(%8)
+y:f32[3,3] = Div(%7, %9)"
+    )
+}
+
+#[test]
+fn the_variance_may_spread_the_mean_in_its_own_way() {
+    check(
+        norms,
+        &deviation_of_its_own(["f32[3,1]", "1"]),
+        expect![[r#"
+        graph g(x:f32[3,3]) -> (y)
+        y:f32[3,3] = LayerNormalization(x, [1.0, 1.0, 1.0]) {axis=1, epsilon=1e-5}  # 12 2 3 4 5 6 7 8 9 10 11
+    "#]],
+    );
+}
+
+#[test]
+fn a_variance_about_the_means_of_other_rows_is_none() {
+    check(
+        norms,
+        &deviation_of_its_own(["f32[1,3]", "0"]),
+        expect![[r#"
+        graph g(x:f32[3,3]) -> (y)
+        %0 = ReduceMean(x, [1]:i64) {keepdims=0}  # 2
+        %1 = Unsqueeze(%0, [0]:i64)  # 3
+        %2 = Sub(x, %1)  # 4
+        %3 = Mul(%2, %2)  # 5
+        %4 = ReduceMean(%3, [1]:i64) {keepdims=0}  # 6
+        %5 = Reshape(%4, [-1, 1]:i64)  # 7
+        %6 = Reshape(%0, [-1, 1]:i64)  # 8
+        %7 = Sub(x, %6)  # 9
+        %8 = Add(%5, 1e-5)  # 10
+        %9 = Sqrt(%8)  # 11
+        y:f32[3,3] = Div(%7, %9)  # 12
+    "#]],
+    );
+}
+
 #[test]
 fn a_root_that_is_spread_over_the_other_axis_makes_none() {
     check(
@@ -299,6 +352,66 @@ fn groups_of_channels_are_instances() {
             %3 = Reshape(%2, [0, 4, 3, 3]:i64)  # 14 2 3 4 5 6 7 8 9 10 11 12 13 15 16 17 18 19 20
             %4 = Mul(%3, [[[1.0]], [[2.0]], [[3.0]], [[4.0]]])  # 20 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19
             y:f32[B,3,3,4] = Transpose(%4) {perm=[0, 2, 3, 1]}  # 20 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19
+        "#]],
+    );
+}
+
+#[test]
+fn groups_of_a_row_are_instances() {
+    check(
+        norms,
+        "graph g(x:f32[3,4]) -> (y)
+%0:f32[3,2,2] = Reshape(x, [3, 2, 2]:i64)
+%1:f32[3,2,2] = Mul(%0, %0)
+%2:f32[3,2] = ReduceMean(%0, [2]:i64) {keepdims=0}
+%3:f32[3,2] = ReduceMean(%1, [2]:i64) {keepdims=0}
+%4:f32[3,2] = Mul(%2, %2)
+%5:f32[3,2] = Sub(%3, %4)
+%6:f32[3,2,1] = Unsqueeze(%2, [2]:i64)
+%7:f32[3,2,2] = Expand(%6, [3, 2, 2]:i64)
+%8:f32[3,4] = Reshape(%7, [3, 4]:i64)
+%9:f32[3,2,1] = Unsqueeze(%5, [2]:i64)
+%10:f32[3,2,2] = Expand(%9, [3, 2, 2]:i64)
+%11:f32[3,4] = Reshape(%10, [3, 4]:i64)
+%12:f32[3,4] = Sub(x, %8)
+%13:f32[3,4] = Add(%11, 0.00001)
+%14:f32[3,4] = Sqrt(%13)
+y:f32[3,4] = Div(%12, %14)",
+        expect![[r#"
+            graph g(x:f32[3,4]) -> (y)
+            %0 = Transpose(x) {perm=[0, 1]}  # 17 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+            %1 = Reshape(%0, [0, 2, -1]:i64)  # 13 2 3 4 5 6 7 8 9 10 11 12 14 15 16 17
+            %2 = InstanceNormalization(%1, [1.0, 1.0], [0.0, 0.0]) {epsilon=1e-5}  # 17 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+            %3 = Reshape(%2, [0, 4]:i64)  # 13 2 3 4 5 6 7 8 9 10 11 12 14 15 16 17
+            y:f32[3,4] = Transpose(%3) {perm=[0, 1]}  # 17 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+        "#]],
+    );
+}
+
+#[test]
+fn one_channel_in_a_group_is_an_instance_with_its_scale() {
+    check(
+        norms,
+        "graph g(x:f32[B,3,2]) -> (y)
+%0:f32[B,3,2,1] = Reshape(x, [-1, 3, 2, 1]:i64)
+%1:f32[B,3,2,1] = Mul(%0, %0)
+%2:f32[B,2] = ReduceMean(%0, [1, 3]:i64) {keepdims=0}
+%3:f32[B,2] = ReduceMean(%1, [1, 3]:i64) {keepdims=0}
+%4:f32[B,2] = Mul(%2, %2)
+%5:f32[B,2] = Sub(%3, %4)
+%6:f32[B,1,2] = Reshape(%2, [-1, 1, 2]:i64)
+%7:f32[B,1,2] = Reshape(%5, [-1, 1, 2]:i64)
+%8:f32[B,3,2] = Sub(x, %6)
+%9:f32[B,1,2] = Add(%7, 0.00001)
+%10:f32[B,1,2] = Sqrt(%9)
+%11:f32[B,3,2] = Div(%8, %10)
+%12:f32[B,3,2] = Mul(%11, [1.0, 2.0])
+y:f32[B,3,2] = Add(%12, [3.0, 4.0])",
+        expect![[r#"
+            graph g(x:f32[B,3,2]) -> (y)
+            %0 = Transpose(x) {perm=[0, 2, 1]}  # 15 2 3 4 5 6 7 8 9 10 11 12 13 14
+            %1 = InstanceNormalization(%0, [1.0, 2.0], [3.0, 4.0]) {epsilon=1e-5}  # 15 2 3 4 5 6 7 8 9 10 11 12 13 14
+            y:f32[B,3,2] = Transpose(%1) {perm=[0, 2, 1]}  # 15 2 3 4 5 6 7 8 9 10 11 12 13 14
         "#]],
     );
 }

@@ -1,0 +1,199 @@
+//! `drop-carries`: what a loop carries from round to round only for itself.
+//!
+//! JAX counts the rounds of a `fori_loop` in one more value, which the body often does not read.
+
+use onnx::{Attr, Graph, Model, Node, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+pub(crate) fn run(model: &mut Model) {
+    let mut read = FxHashSet::default();
+    note_reads(&model.graph, &mut read);
+    for function in &model.functions {
+        note_reads(&function.body, &mut read);
+    }
+    drop_in(&mut model.graph, &read);
+    for function in &mut model.functions {
+        drop_in(&mut function.body, &read);
+    }
+}
+
+/// All that is read anywhere, or is a result.
+fn note_reads(graph: &Graph, read: &mut FxHashSet<ValueId>) {
+    read.extend(&graph.outputs);
+    for node in &graph.nodes {
+        read.extend(node.inputs.iter().flatten());
+        node.bodies().for_each(|body| note_reads(body, read));
+    }
+}
+
+fn drop_in(graph: &mut Graph, read: &FxHashSet<ValueId>) {
+    for node in &mut graph.nodes {
+        if let Some(carries) = Carries::of(node) {
+            let needed = node.bodies().next().map(|body| carries.needed(node, body, read));
+            if let Some(needed) = needed.filter(|needed| needed.carries.contains(&false)) {
+                carries.keep(node, &needed);
+            }
+        }
+        node.bodies_mut().for_each(|body| drop_in(body, read));
+    }
+}
+
+/// Where the values stand that a loop carries.
+#[derive(Clone, Copy)]
+struct Carries {
+    count: usize,
+    /// How many operands of the node and inputs of the body are before them.
+    operands: usize,
+    /// How many results of the body are before them.
+    results: usize,
+}
+
+/// What a loop is asked for, or needs for what it is asked for.
+struct Needed {
+    carries: Vec<bool>,
+    /// Of the body.
+    values: FxHashSet<ValueId>,
+}
+
+impl Carries {
+    fn of(node: &Node) -> Option<Carries> {
+        if !node.domain.is_empty() {
+            return None;
+        }
+        let inputs = node.bodies().next()?.inputs.len();
+        // Before those of a `Loop` are the number of rounds and the condition.
+        let (operands, results, scanned) = match &*node.op {
+            "Loop" => (2, 1, 0),
+            "Scan" => match node.attr("num_scan_inputs") {
+                Some(&Attr::Int(scanned)) => (0, 0, usize::try_from(scanned).ok()?),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Carries { count: inputs.checked_sub(operands + scanned)?, operands, results })
+    }
+
+    fn needed(self, node: &Node, body: &Graph, read: &FxHashSet<ValueId>) -> Needed {
+        let (inputs, results) = (&body.inputs[self.operands..], &body.outputs[self.results..]);
+        let carry_of: FxHashMap<ValueId, usize> =
+            inputs.iter().copied().zip(0..self.count).collect();
+        let mut made_by: FxHashMap<ValueId, &Node> = FxHashMap::default();
+        for node in &body.nodes {
+            made_by.extend(node.outputs.iter().map(|&output| (output, node)));
+        }
+        let mut is_needed = vec![false; self.count];
+        let mut open: Vec<ValueId> = body.outputs[..self.results].to_vec();
+        open.extend(&results[self.count..]);
+        for (carry, output) in node.outputs.iter().take(self.count).enumerate() {
+            if read.contains(output) {
+                is_needed[carry] = true;
+                open.push(results[carry]);
+            }
+        }
+        let mut values = FxHashSet::default();
+        while let Some(value) = open.pop() {
+            if !values.insert(value) {
+                continue;
+            }
+            if let Some(&carry) = carry_of.get(&value)
+                && !is_needed[carry]
+            {
+                is_needed[carry] = true;
+                open.push(results[carry]);
+            }
+            if let Some(node) = made_by.get(&value) {
+                open.extend(node.inputs.iter().flatten());
+                let mut inner = FxHashSet::default();
+                node.bodies().for_each(|body| note_reads(body, &mut inner));
+                open.extend(inner);
+            }
+        }
+        Needed { carries: is_needed, values }
+    }
+
+    fn keep(self, node: &mut Node, Needed { carries, values }: &Needed) {
+        let is_kept = |first: usize| {
+            let mut places = 0..;
+            move || {
+                let carry = places.next().and_then(|place: usize| place.checked_sub(first));
+                carry.and_then(|carry| carries.get(carry)).is_none_or(|&is| is)
+            }
+        };
+        let mut operand = is_kept(self.operands);
+        node.inputs.retain(|_| operand());
+        let mut output = is_kept(0);
+        node.outputs.retain(|_| output());
+        for body in node.bodies_mut() {
+            let (mut input, mut result) = (is_kept(self.operands), is_kept(self.results));
+            body.inputs.retain(|_| input());
+            body.outputs.retain(|_| result());
+            body.nodes.retain(|node| node.outputs.iter().any(|output| values.contains(output)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_model;
+
+    #[test]
+    fn a_count_that_nothing_reads_is_not_carried() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3], n:i64[]) -> (y)
+%0:i32[], y:f32[3], %1:f32[] = Loop(n, true, 0:i32, x, 1.0) {body={
+  graph b(i:i64[], c:bool[], k:i32[], v:f32[3], s:f32[]) -> (d, l, w, t)
+  d:bool[] = Identity(c)
+  l:i32[] = Add(k, 1:i32)
+  w:f32[3] = Mul(v, s)
+  t:f32[] = Neg(s)
+}}",
+            expect![[r#"
+                graph g(x:f32[3], n:i64[]) -> (y)
+                y:f32[3], %0 = Loop(n, true, x, 1.0) {body={  # 2
+                  graph b(i:i64[], c:bool[], v:f32[3], s:f32[]) -> (d, w, t)
+                  d:bool[] = Identity(c)  # 4
+                  w:f32[3] = Mul(v, s)  # 6
+                  t:f32[] = Neg(s)  # 7
+                }}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_another_carry_or_a_result_needs_is_carried() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3], r:f32[4,3], p:bool[]) -> (y, z)
+%0:f32[3], y:f32[3], z:f32[4,3] = Scan(x, x, r) {body={
+  graph b(a:f32[3], v:f32[3], t:f32[3]) -> (e, w, o)
+  e:f32[3] = Add(a, t)
+  w:f32[3] = If(p) {else_branch={
+    graph e() -> (q)
+    q:f32[3] = Add(v, a)
+  }, then_branch={
+    graph s() -> (u)
+    u:f32[3] = Neg(v)
+  }}
+  o:f32[3] = Neg(v)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(x:f32[3], r:f32[4,3], p:bool[]) -> (y, z)
+                %0, y:f32[3], z:f32[4,3] = Scan(x, x, r) {body={  # 2
+                  graph b(a:f32[3], v:f32[3], t:f32[3]) -> (e, w, o)
+                  e:f32[3] = Add(a, t)  # 4
+                  w:f32[3] = If(p) {else_branch={  # 5
+                    graph e() -> (q)
+                    q:f32[3] = Add(v, a)  # 7
+                  }, then_branch={
+                    graph s() -> (u)
+                    u:f32[3] = Neg(v)  # 10
+                  }}
+                  o:f32[3] = Neg(v)  # 12
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! Choices by the first condition that holds, as `jnp.select` has them.
+//!
+//! JAX counts: the place of the first condition among all of them is compared with the number of each.
+//! The conditions can choose themselves.
+
+use onnx::expr::{broadcast_shapes, reduced_shape};
+use onnx::{Attr, DType, Edit, Op, Type, ValueId};
+
+use crate::pattern::{Pattern, hole, node, number};
+use crate::rewrite::{Declined, Found, Rewrite};
+use crate::simplify_flags::number_behind;
+
+/// As many as every type can count.
+const MOST_CONDITIONS: usize = 127;
+
+pub(super) const REWRITES: &[Rewrite] =
+    &[Rewrite { name: "fuse-choices", pattern: last_choice, replacement: to_choices }];
+
+/// `place = n ? x : others`
+fn last_choice() -> Pattern {
+    let is_last = node("Equal", &[&hole("place"), &number("last")]);
+    node("Where", &[&is_last, &hole("x"), &hole("others")])
+}
+
+fn to_choices(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    let mut passed = Vec::new();
+    let place = found.value("place")?;
+    let conditions = conditions(found.edit, place, &mut passed);
+    let conditions = conditions.ok_or("the number is not that of the first condition")?;
+    if conditions.len() > MOST_CONDITIONS || found.number("last")? != conditions.len() as f64 {
+        return Err("it is not the last choice".into());
+    }
+    let mut cases = vec![found.value("x")?];
+    let mut chosen = found.value("others")?;
+    for number in (1..conditions.len()).rev() {
+        let choice = choice(found.edit, chosen, place, number, &mut passed);
+        let (case, others) = choice.ok_or("a choice is left out")?;
+        cases.push(case);
+        chosen = others;
+    }
+
+    let Type { shape: whole, dtype } = found.ty(found.result())?;
+    let mut shape = found.ty(chosen)?.shape.to_vec();
+    let mut steps = Vec::new();
+    for (&condition, &case) in conditions.iter().rev().zip(&cases) {
+        for value in [condition, case] {
+            let other = found.ty(value)?.shape;
+            shape = broadcast_shapes(&shape, &other).ok_or("the choices differ in shape")?;
+        }
+        steps.push((condition, case, Type::new(dtype, shape.clone())));
+    }
+    if shape[..] != whole[..] {
+        return Err("the number has more axes than the choices".into());
+    }
+    found.take_up(&passed);
+    let first = steps.pop().ok_or("there is no condition")?;
+    for (condition, case, ty) in steps {
+        chosen = found.emit(Op::new("Where", &[condition, case, chosen]), ty);
+    }
+    Ok(Op::new("Where", &[first.0, first.1, chosen]))
+}
+
+/// The conditions of which `place` is the number of the first that holds, counted from one; zero is none
+/// of them.
+fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Option<Vec<ValueId>> {
+    let counted = behind(edit, place, &["Cast", "Expand"], passed);
+    let first = edit.producer(counted).filter(|&index| is(edit, index, "ArgMax"))?;
+    let axis = along(edit, first)?;
+    let is_first =
+        edit.node(first).attr("select_last_index").is_none_or(|last| *last == Attr::Int(0));
+    if !is_first || edit.node(first).attr("keepdims") != Some(&Attr::Int(0)) {
+        return None;
+    }
+    passed.push(first);
+    let stacked = behind(edit, edit.input(first, 0)?, &["Cast"], passed);
+    let stack = edit.producer(stacked).filter(|&index| is(edit, index, "Concat"))?;
+    if edit.ty(stacked)?.dtype != DType::Bool || along(edit, stack)? != axis {
+        return None;
+    }
+    passed.push(stack);
+    let none = edit.input(stack, 0)?;
+    if number_behind(edit, none, passed)? != 0.0 || !edit.ty(none)?.shape.get(axis)?.is(1) {
+        return None;
+    }
+    let parts = 1..edit.node(stack).inputs.len();
+    parts.map(|part| condition(edit, edit.input(stack, part)?, axis, passed)).collect()
+}
+
+/// The flags that were given one more axis, of size one.
+fn condition(
+    edit: &Edit<'_>,
+    part: ValueId,
+    axis: usize,
+    passed: &mut Vec<usize>,
+) -> Option<ValueId> {
+    let index = edit.producer(part).filter(|&index| is(edit, index, "Unsqueeze"))?;
+    let flags = edit.input(index, 0)?;
+    let whole = &edit.ty(part)?.shape;
+    let is_part = whole.get(axis)?.is(1)
+        && reduced_shape(whole, &[axis], false)[..] == edit.ty(flags)?.shape[..]
+        && edit.tensor(edit.input(index, 1)?)?.ints()? == [axis as i64];
+    passed.push(index);
+    is_part.then_some(flags)
+}
+
+/// What is chosen where `place` is this number, and elsewhere.
+fn choice(
+    edit: &Edit<'_>,
+    value: ValueId,
+    place: ValueId,
+    number: usize,
+    passed: &mut Vec<usize>,
+) -> Option<(ValueId, ValueId)> {
+    let index = edit.producer(value).filter(|&index| is(edit, index, "Where"))?;
+    let comparison = edit.producer(edit.input(index, 0)?);
+    let comparison = comparison.filter(|&index| is(edit, index, "Equal"))?;
+    let compared = edit.tensor(edit.input(comparison, 1)?).and_then(crate::pattern::uniform)?;
+    let is_next = edit.input(comparison, 0)? == place && compared == number as f64;
+    passed.extend([index, comparison]);
+    if is_next { Some((edit.input(index, 1)?, edit.input(index, 2)?)) } else { None }
+}
+
+/// What a number was before these operators.
+fn behind(edit: &Edit<'_>, mut value: ValueId, ops: &[&str], passed: &mut Vec<usize>) -> ValueId {
+    while edit.ty(value).is_some_and(|ty| ty.dtype != DType::Bool)
+        && let Some(index) = edit.producer(value)
+        && ops.iter().any(|op| is(edit, index, op))
+        && let Some(operand) = edit.input(index, 0)
+    {
+        passed.push(index);
+        value = operand;
+    }
+    value
+}
+
+fn is(edit: &Edit<'_>, index: usize, op: &str) -> bool {
+    edit.node(index).domain.is_empty() && *edit.node(index).op == *op
+}
+
+/// The axis along which a node works, where it is counted from the front.
+fn along(edit: &Edit<'_>, index: usize) -> Option<usize> {
+    match edit.node(index).attr("axis") {
+        Some(&Attr::Int(axis)) => usize::try_from(axis).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use onnx::Edit;
+
+    use crate::testing::check;
+
+    fn lean(edit: &mut Edit<'_>) {
+        crate::fuse::choices(edit);
+        edit.drop_unread();
+    }
+
+    fn select(none: &str, numbers: [u8; 2]) -> String {
+        let [first, second] = numbers;
+        format!(
+            "graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
+%0:bool[1,3] = Unsqueeze(c, [0]:i64)
+%1:bool[1,3] = Unsqueeze(d, [0]:i64)
+%2:bool[3,3] = Concat({none}, %0, %1) {{axis=0}}
+%3:u8[3,3] = Cast(%2) {{to=2}}
+%4:i64[3] = ArgMax(%3) {{axis=0, keepdims=0}}
+%5:i32[3] = Cast(%4) {{to=6}}
+%6:i32[2,3] = Expand(%5, [2, 3]:i64)
+%7:bool[2,3] = Equal(%6, {first}:i32)
+%8:f32[2,3] = Where(%7, x, z)
+%9:bool[2,3] = Equal(%6, {second}:i32)
+r:f32[2,3] = Where(%9, y, %8)"
+        )
+    }
+
+    #[test]
+    fn the_first_condition_that_holds_chooses() {
+        check(
+            lean,
+            &select("[[false, false, false]]", [1, 2]),
+            expect![[r#"
+            graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
+            %0 = Where(d, y, z)  # 12 2 3 4 5 6 7 8 9 10 11
+            r:f32[2,3] = Where(c, x, %0)  # 12 2 3 4 5 6 7 8 9 10 11
+        "#]],
+        );
+    }
+
+    #[test]
+    fn another_order_or_a_condition_more_is_left() {
+        check(
+            lean,
+            &select("[[false, false, false]]", [2, 1]),
+            expect![[r#"
+            graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
+            %0 = Unsqueeze(c, [0]:i64)  # 2
+            %1 = Unsqueeze(d, [0]:i64)  # 3
+            %2 = Concat([[false, false, false]], %0, %1) {axis=0}  # 4
+            %3 = Cast(%2) {to=2}  # 5
+            %4 = ArgMax(%3) {axis=0, keepdims=0}  # 6
+            %5 = Cast(%4) {to=6}  # 7
+            %6 = Expand(%5, [2, 3]:i64)  # 8
+            %7 = Equal(%6, 2:i32)  # 9
+            %8 = Where(%7, x, z)  # 10
+            %9 = Equal(%6, 1:i32)  # 11
+            r:f32[2,3] = Where(%9, y, %8)  # 12
+        "#]],
+        );
+        check(
+            lean,
+            &select("[[false, true, false]]", [1, 2]),
+            expect![[r#"
+            graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
+            %0 = Unsqueeze(c, [0]:i64)  # 2
+            %1 = Unsqueeze(d, [0]:i64)  # 3
+            %2 = Concat([[false, true, false]], %0, %1) {axis=0}  # 4
+            %3 = Cast(%2) {to=2}  # 5
+            %4 = ArgMax(%3) {axis=0, keepdims=0}  # 6
+            %5 = Cast(%4) {to=6}  # 7
+            %6 = Expand(%5, [2, 3]:i64)  # 8
+            %7 = Equal(%6, 1:i32)  # 9
+            %8 = Where(%7, x, z)  # 10
+            %9 = Equal(%6, 2:i32)  # 11
+            r:f32[2,3] = Where(%9, y, %8)  # 12
+        "#]],
+        );
+    }
+}
