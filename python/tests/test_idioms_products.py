@@ -67,12 +67,6 @@ def test_grouped_queries_are_one_node() -> None:
     assert check(grouped, inputs) == FUSED
 
 
-def test_groups_of_queries_without_a_mask_have_one_softmax() -> None:
-    inputs = (array(2, 6, 6, 8), array(2, 6, 2, 8, seed=1), array(2, 6, 2, 8, seed=2))
-    ops = check(jax.nn.dot_product_attention, inputs)
-    assert (ops.count("MatMul"), ops.count("Softmax"), "Exp" in ops) == (2, 1, False)
-
-
 @pytest.mark.parametrize("shape", [(2, 1, 5, 7), (2, 4, 5, 7), (1, 1, 5, 7), (2, 1, 1, 7)])
 def test_a_row_that_is_masked_as_a_whole_is_the_mean(shape: tuple[int, ...]) -> None:
     mask = np.random.default_rng(3).random(shape) < 0.6
@@ -172,7 +166,7 @@ def test_a_softmax_over_the_rows_is_not_fused() -> None:
 
 def test_one_head_is_left_in_parts() -> None:
     assert "Attention" not in check(
-        jax.nn.dot_product_attention, (Q[:, :, :1], K[:, :, :1], V[:, :, :1])
+        jax.nn.dot_product_attention, (Q[:1, :, :1], K[:1, :, :1], V[:1, :, :1])
     )
 
 

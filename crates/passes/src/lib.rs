@@ -86,7 +86,8 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 /// Moves are joined before softmaxes are looked for, which they may stand in, and again when all formulas
 /// have become operators that they can sink through. Each round of sinking brings those further that
 /// the round before has joined. Products are oriented by the moves that are left around them, and
-/// attention is what is found around two products then.
+/// attention is what is found around two products then. Where it needs no transposes it is found before,
+/// so that the projections are oriented for what reads them.
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     model("note-captures", Model::note_captures),
@@ -123,6 +124,8 @@ pub const PIPELINE: &[Pass] = &[
     graph("merge-chains", merge_chains::run),
     graph("drop-identity", drop_identity::run),
     graph("fuse-rotary-embeddings", fuse::rotary),
+    graph("drop-dead", drop_dead::run),
+    graph("fuse-plain-attention", fuse::plain_attention),
     graph("drop-dead", drop_dead::run),
     graph("fold-products", fold_products::run),
     graph("merge-transposes", transposes::run),

@@ -5,6 +5,7 @@
 //! shortest spelling can be written down: at most a `Reshape`, a `Transpose` and a `Reshape`.
 
 pub(crate) mod blocks;
+mod compose;
 pub(crate) mod merge;
 pub(crate) mod products;
 pub(crate) mod sink;
@@ -322,7 +323,7 @@ impl Planned {
     }
 
     /// What the node makes of a constant.
-    fn of_constant(&self, x: &Tensor) -> Option<Tensor> {
+    pub(crate) fn of_constant(&self, x: &Tensor) -> Option<Tensor> {
         if self.sizes.is_none() {
             return transposed(x, &self.order);
         }
