@@ -234,56 +234,6 @@ def test_keys_that_are_repeated_in_turn_are_not_shared() -> None:
     check(grouped, (Q, K[:, :, :2], V[:, :, :2]))
 
 
-ANGLES = np.arange(5)[:, None] / 100 ** (np.arange(4) / 4).astype(np.float32)
-COS, SIN = np.cos(ANGLES).astype(np.float32), np.sin(ANGLES).astype(np.float32)
-
-
-def by_halves(x: Any, cos: Any, sin: Any) -> Any:
-    a, b = jnp.split(x, 2, axis=-1)
-    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
-
-
-def by_swapping(x: Any, cos: Any, sin: Any) -> Any:
-    a, b = jnp.split(x, 2, axis=-1)
-    return x * cos + jnp.concatenate([-b, a], -1) * sin
-
-
-@pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("by_head", [False, True])
-def test_halves_that_are_turned_are_one_node(batch: int, by_head: bool) -> None:
-    x = Q[:batch]
-    if by_head:
-        found = check(lambda x: by_halves(x, COS, SIN), (x.swapaxes(1, 2),))
-    else:
-        found = check(lambda x: by_halves(x, COS[:, None], SIN[:, None]), (x,))
-    assert "RotaryEmbedding" in found
-    assert "Split" not in found
-
-
-def test_tables_of_both_halves_are_read_once() -> None:
-    def turn(x: Any) -> Any:
-        angles = jnp.concatenate([ANGLES, ANGLES], -1)[None, :, None, :] * x[:1, :1, :1, :1]
-        return by_swapping(x, jnp.cos(angles), jnp.sin(angles))
-
-    assert "RotaryEmbedding" in check(turn, (Q[:1],))
-
-
-def test_tables_whose_halves_differ_are_not_fused() -> None:
-    angles = array(5, 1, 8)
-    found = check(lambda x: by_swapping(x, np.cos(angles), np.sin(angles)), (Q[:1],))
-    assert "RotaryEmbedding" not in found
-
-
-def test_tables_for_each_head_are_not_fused() -> None:
-    cos, sin = array(5, 4, 4), array(5, 4, 4, seed=1)
-    assert "RotaryEmbedding" not in check(lambda x: by_halves(x, cos, sin), (Q[:1],))
-
-
-def test_a_turn_of_any_batch_is_left_in_parts() -> None:
-    found = check(lambda x: by_halves(x, COS[:, None], SIN[:, None]), (Q,), [("B", 5, 4, 8)])
-    assert "RotaryEmbedding" not in found
-
-
 @pytest.mark.parametrize(
     ("spec", "shapes", "operators"),
     [

@@ -269,10 +269,11 @@ impl Scores {
             scores.mask.is_none().then_some(())?;
             scores
         } else {
-            masked(edit, node).into_iter().find_map(|(mask, source)| {
+            masked(edit, node).into_iter().find_map(|(mask, source, passed)| {
                 let mut scores = Scores::of(edit, source, most - 1)?;
                 scores.mask.is_none().then_some(())?;
                 scores.before_mask = scores.links.len();
+                scores.passed.extend(passed);
                 scores.mask = Some(mask.simplified(edit, &mut scores.passed));
                 Some(scores)
             })?
@@ -288,24 +289,30 @@ impl Scores {
     }
 }
 
-/// What may be masked by the node, and how.
-fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId)> {
+/// What may be masked by the node, and how, and what makes a bias of flags.
+fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId, Option<usize>)> {
     let number = |value: ValueId| edit.tensor(value).and_then(uniform);
     let result = edit.ty(edit.node(node).outputs[0]);
     let has_shape = |other: &ValueId| edit.ty(*other) == result;
     let operands: Vec<ValueId> = (0..3).map_while(|operand| edit.input(node, operand)).collect();
+    let chosen = |flags, keeps, otherwise, scores| {
+        vec![(Mask::Chosen { flags, keeps, otherwise }, scores, None)]
+    };
     let found = match (&*edit.node(node).op, &operands[..]) {
         ("Where", &[flags, a, b]) => match (number(a), number(b)) {
-            (None, Some(otherwise)) => vec![(Mask::Chosen { flags, keeps: true, otherwise }, a)],
-            (Some(otherwise), None) => vec![(Mask::Chosen { flags, keeps: false, otherwise }, b)],
+            (None, Some(otherwise)) => chosen(flags, true, otherwise, a),
+            (Some(otherwise), None) => chosen(flags, false, otherwise, b),
             _ => Vec::new(),
         },
         ("Add", &[a, b]) => [(a, b), (b, a)]
-            .map(|(scores, bias)| (chosen_bias(edit, bias).unwrap_or(Mask::Added(bias)), scores))
+            .map(|(scores, bias)| match chosen_bias(edit, bias) {
+                Some(mask) => (mask, scores, edit.producer(bias)),
+                None => (Mask::Added(bias), scores, None),
+            })
             .into(),
         _ => Vec::new(),
     };
-    found.into_iter().filter(|(_, scores)| has_shape(scores)).collect()
+    found.into_iter().filter(|(_, scores, _)| has_shape(scores)).collect()
 }
 
 /// A bias that is zero or the lowest number is a mask by flags.
