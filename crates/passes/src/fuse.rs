@@ -26,9 +26,14 @@ pub(crate) fn activations(edit: &mut Edit<'_>) {
     rewrite::run(edit, activation::REWRITES);
 }
 
+/// Before products are oriented, which needs to know what reads them.
+pub(crate) fn plain_attention(edit: &mut Edit<'_>) {
+    attention::run(edit, attention::Stage::Plain);
+}
+
 /// After moves have been brought together.
 pub(crate) fn attention(edit: &mut Edit<'_>) {
-    attention::run(edit);
+    attention::run(edit, attention::Stage::Any);
 }
 
 /// Before formulas that have a choice in them.

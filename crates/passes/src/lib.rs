@@ -89,7 +89,8 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 /// Moves are joined before softmaxes are looked for, which they may stand in, and again when all formulas
 /// have become operators that they can sink through. Each round of sinking brings those further that
 /// the round before has joined. Products are oriented by the moves that are left around them, and
-/// attention is what is found around two products then.
+/// attention is what is found around two products then. Where it needs no transposes it is found before,
+/// so that the projections are oriented for what reads them.
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     model("drop-carries", drop_carries::run),
@@ -130,6 +131,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("merge-moves", moves::merge::run),
     graph("drop-identity", drop_identity::run),
     graph("fuse-rotary-embeddings", fuse::rotary),
+    graph("fuse-plain-attention", fuse::plain_attention),
     graph("fold-products", fold_products::run),
     graph("merge-moves", moves::merge::run),
     graph("fold-moves", fold_moves::run),

@@ -7,6 +7,7 @@
 pub(crate) mod batches;
 pub(crate) mod blocks;
 pub(crate) mod columns;
+mod compose;
 pub(crate) mod merge;
 pub(crate) mod products;
 pub(crate) mod sink;
@@ -330,7 +331,7 @@ impl Planned {
     }
 
     /// What the node makes of a constant.
-    fn of_constant(&self, x: &Tensor) -> Option<Tensor> {
+    pub(crate) fn of_constant(&self, x: &Tensor) -> Option<Tensor> {
         if self.sizes.is_none() {
             return transposed(x, &self.order);
         }

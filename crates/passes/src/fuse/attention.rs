@@ -1,7 +1,8 @@
 //! `Attention`: `softmax(scale · q·kᵀ, masked) · v`.
 //!
 //! The runtime's kernel takes `q`, `k` and `v` with the heads side by side, as the projections make
-//! them, and needs none of the transposes around the two products.
+//! them, and needs none of the transposes around the two products. Where heads are made apart it takes
+//! them so.
 //!
 //! What it does with a mask is known, and decides what is fused:
 //! * It adds the mask. A score that a choice would have replaced is absorbed by a number below −10³⁰;
@@ -11,15 +12,17 @@
 //!   it is fused only where the mask is known to leave something in each row.
 //! * Each head is computed by one thread, so that a single head is left as it is.
 
+mod choice;
 mod mask;
 
 use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, Type, ValueId};
 
 use crate::moves::products::{Side, following, side};
-use crate::moves::{Move, Planned, Step, emit, is_move, plan};
+use crate::moves::{Move, emit, is_move};
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
+use choice::Choice;
 use mask::Prepared;
 
 /// Numbers from here down are what the kernel takes for masked, should there be nothing else in a row.
@@ -28,32 +31,51 @@ const LOWEST: f64 = -3e38;
 /// How many nodes there may be between a product and the softmax.
 const MOST_LINKS: usize = 8;
 
-pub(super) fn run(edit: &mut Edit<'_>) {
+/// What is fused when.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// While products are as they were asked for: what needs no transposes, or only such as a product can
+    /// be written without.
+    Plain,
+    /// When moves have been brought together: whatever needs no more of them than the parts.
+    Any,
+}
+
+pub(super) fn run(edit: &mut Edit<'_>, stage: Stage) {
     for index in 0..edit.len() {
         let node = edit.node(index);
         if !node.domain.is_empty() || &*node.op != "MatMul" {
             continue;
         }
-        let Some(found) = find(edit, index) else {
+        let Some(found) = [false, true].into_iter().find_map(|turned| find(edit, index, turned))
+        else {
             continue;
         };
-        match fuse(edit, &found) {
+        match fuse(edit, &found, stage) {
             Ok(()) => edit.note("fuse-attention", index, None),
-            Err(Declined(why)) => edit.note("fuse-attention", index, Some(why)),
+            Err(Declined(why)) if stage == Stage::Any => {
+                edit.note("fuse-attention", index, Some(why));
+            }
+            Err(_) => {}
         }
     }
 }
 
 /// An attention that was found, part by part.
 struct Attention {
+    /// With the axes of the batch, then row and element; `k` and `v` may have one for all heads.
     q: Side,
     k: Side,
     v: Side,
     scale: f64,
     mask: Option<Mask>,
-    /// The shape of the scores as a product, and as the softmax sees them.
-    product: Vec<Dim>,
-    scores: Vec<Dim>,
+    /// The sizes of the scores: the batch, row and column.
+    shape: Vec<Dim>,
+    /// From the scores to where they are masked.
+    to_mask: Move,
+    /// From the result, with the axes of the batch, row and element, to what is made of it.
+    result: Move,
+    value_depth: Dim,
     /// The second product, and the moves after it.
     index: usize,
     after: Vec<usize>,
@@ -68,45 +90,135 @@ enum Mask {
     Chosen { flags: ValueId, keeps: bool, otherwise: f64 },
 }
 
-/// Looks for an attention whose second product is the node.
-fn find(edit: &Edit<'_>, index: usize) -> Option<Attention> {
-    let weights = side(edit, index, 0)?;
-    let softmax = read_once(edit, weights.source)?;
-    let scores = edit.ty(weights.source)?.shape.to_vec();
-    let node = edit.node(softmax);
-    let axis = node.attr("axis").cloned().unwrap_or(Attr::Int(-1));
-    let is_last = axis == Attr::Int(-1) || axis == Attr::Int(scores.len() as i64 - 1);
-    if &*node.op != "Softmax" || !is_last {
-        return None;
-    }
-    let mut fused = weights.links.clone();
-    fused.push(softmax);
-    let (mask, masked) = match masked(edit, edit.input(softmax, 0)?) {
-        Some((node, mask, masked)) => {
-            fused.push(node);
-            (Some(mask), masked)
+impl Mask {
+    /// The same mask without flags that are all set.
+    fn simplified(self, edit: &Edit<'_>, passed: &mut Vec<usize>) -> Mask {
+        let Mask::Chosen { mut flags, keeps, otherwise } = self else {
+            return self;
+        };
+        let is_set = |value: ValueId| edit.tensor(value).and_then(uniform) == Some(1.0);
+        while let Some(node) = edit.producer(flags).filter(|&node| &*edit.node(node).op == "And")
+            && let (Some(a), Some(b)) = (edit.input(node, 0), edit.input(node, 1))
+            && (is_set(a) || is_set(b))
+        {
+            flags = if is_set(a) { b } else { a };
+            passed.push(node);
         }
-        None => (None, edit.input(softmax, 0)?),
-    };
-    let (first, scale, links) = scaled_product(edit, masked)?;
-    fused.extend(&links);
-    let product = edit.ty(edit.node(first).outputs[0])?.shape.to_vec();
-    let moves = links.iter().rev().filter(|&&link| is_move(edit, link));
-    let before =
-        moves.copied().try_fold(Move::none(&product), |moves, link| moves.then(edit, link));
-    if !renames_only(&before?) || !renames_only(&weights.moves) {
+        Mask::Chosen { flags, keeps, otherwise }
+    }
+}
+
+/// Looks for an attention whose second product is the node, which may be the other way round.
+fn find(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<Attention> {
+    let [weights, v] = sides(edit, index, is_turned)?;
+    let softmax = read_once(edit, weights.source)?;
+    let axis = softmax_axis(edit, softmax)?;
+    let scores = Scores::of(edit, edit.input(softmax, 0)?, MOST_LINKS)?;
+    let mut shape = edit.ty(edit.node(scores.first).outputs[0])?.shape.to_vec();
+    let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
+    let to_softmax = scores.moves(edit, Move::none(&shape), scores.links.len())?;
+    let first_is_turned = to_softmax.keeps(row, axis);
+    if !first_is_turned && !to_softmax.keeps(column, axis) {
         return None;
     }
-    let (mut q, k, v) = (side(edit, first, 0)?, side(edit, first, 1)?, side(edit, index, 1)?);
-    let mut scale = scale;
-    if let Some((node, number, source)) = scaled(edit, q.source) {
-        scale *= number;
-        q.source = source;
-        q.links.push(node);
+    let [q, mut k] = sides(edit, scores.first, first_is_turned)?;
+    turn(&mut k)?;
+    let mut start = Move::none(&shape);
+    if first_is_turned {
+        shape.swap(row, column);
+        start = turned(Move::none(&shape))?;
     }
-    fused.push(first);
+    let to_softmax = scores.moves(edit, start.clone(), scores.links.len())?;
+    let to_mask = scores.moves(edit, start, scores.before_mask)?;
+    let whole = to_softmax.then_moves(&weights.moves)?;
+    let second_rank = weights.moves.shape_after()?.len();
+    if !whole.keeps(column, second_rank - 1) {
+        return None;
+    }
+
+    let value_depth = v.moves.shape_after()?.last()?.clone();
     let after = following(edit, index);
-    Some(Attention { q, k, v, scale, mask, product, scores, index, after, fused })
+    let mut result = whole.clone().without(column, second_rank - 1)?.beside(&value_depth);
+    if is_turned {
+        result = turned(result)?;
+    }
+    let result = after.iter().try_fold(result, |moves, &link| moves.then(edit, link))?;
+    let batch = &shape[..row];
+    let (q, k) = (padded(q, batch)?, padded(k, batch)?);
+    let v = value_like_scores(v, whole, &value_depth)?;
+
+    let mut fused = [&weights.links[..], &scores.links, &[softmax, scores.first]].concat();
+    let mut scale = scores.scale;
+    let q = unscaled(edit, q, &mut scale);
+    let k = unscaled(edit, k, &mut scale);
+    fused.extend(&scores.passed);
+    let mask = scores.mask;
+    Some(Attention {
+        q,
+        k,
+        v,
+        scale,
+        mask,
+        shape,
+        to_mask,
+        result,
+        value_depth,
+        index,
+        after,
+        fused,
+    })
+}
+
+/// The sides of a product, or those of the product that it is the transpose of.
+fn sides(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<[Side; 2]> {
+    let (mut left, mut right) = (side(edit, index, 0)?, side(edit, index, 1)?);
+    if is_turned {
+        turn(&mut left)?;
+        turn(&mut right)?;
+        return Some([right, left]);
+    }
+    Some([left, right])
+}
+
+fn turn(side: &mut Side) -> Option<()> {
+    side.moves = turned(side.moves.clone())?;
+    Some(())
+}
+
+/// A move and then the swap of the last two axes.
+fn turned(moves: Move) -> Option<Move> {
+    let rank = moves.rank_after();
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.swap(rank.checked_sub(2)?, rank - 1);
+    moves.ordered(&order)
+}
+
+/// A side with as many axes as the product has.
+fn padded(mut side: Side, batch: &[Dim]) -> Option<Side> {
+    let own = side.moves.shape_after()?;
+    let missing = (batch.len() + 2).checked_sub(own.len())?;
+    if missing > 0 {
+        let shape = [&vec![Dim::Known(1); missing][..], &own].concat();
+        side.moves = side.moves.reshaped(&shape)?;
+    }
+    Some(side)
+}
+
+/// `v` with the axes of the batch in the order that they have in the scores; `whole` leads from those to
+/// the second product.
+fn value_like_scores(v: Side, whole: Move, depth: &Dim) -> Option<Side> {
+    let (product, scores) = (whole.shape_after()?, whole.rank_before());
+    let batch = &product[..product.len() - 2];
+    let mut v = padded(v, batch)?;
+    let own = v.moves.shape_after()?;
+    let mut back = whole.undone().without(product.len() - 2, scores - 2)?;
+    for (axis, (own, all)) in own.iter().zip(batch).enumerate() {
+        if own.is(1) && !all.is(1) {
+            back = back.of_single(axis)?;
+        }
+    }
+    v.moves = v.moves.then_moves(&back.beside(depth))?;
+    Some(v)
 }
 
 /// The node that makes a value which is read once.
@@ -114,36 +226,93 @@ fn read_once(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     edit.producer(value).filter(|&node| edit.reads(value) == 1 && edit.node(node).domain.is_empty())
 }
 
-fn renames_only(moves: &Move) -> bool {
-    matches!(moves.steps().as_deref(), Some([] | [Step::Reshape(_)]))
-}
-
-/// The mask, and the scores that it is put on.
-fn masked(edit: &Edit<'_>, value: ValueId) -> Option<(usize, Mask, ValueId)> {
-    let node = read_once(edit, value)?;
-    let operand = |operand| edit.input(node, operand);
-    let number = |value: ValueId| edit.tensor(value).and_then(uniform);
-    let same_shape = |other: ValueId| Some(edit.ty(other)?.shape == edit.ty(value)?.shape);
-    match &*edit.node(node).op {
-        "Where" => {
-            let (flags, a, b) = (operand(0)?, operand(1)?, operand(2)?);
-            let (scores, keeps, otherwise) = match (number(a), number(b)) {
-                (None, Some(number)) => (a, true, number),
-                (Some(number), None) => (b, false, number),
-                _ => return None,
-            };
-            let mask = Mask::Chosen { flags, keeps, otherwise };
-            same_shape(scores)?.then_some((node, mask, scores))
-        }
-        "Add" => {
-            let (a, b) = (operand(0)?, operand(1)?);
-            let is_product = |value: ValueId| scaled_product(edit, value).is_some();
-            let (scores, bias) = if is_product(a) { (a, b) } else { (b, a) };
-            let mask = chosen_bias(edit, bias).unwrap_or(Mask::Added(bias));
-            same_shape(scores)?.then_some((node, mask, scores))
-        }
+fn softmax_axis(edit: &Edit<'_>, node: usize) -> Option<usize> {
+    let rank = edit.ty(edit.node(node).outputs[0])?.rank() as i64;
+    if &*edit.node(node).op != "Softmax" {
+        return None;
+    }
+    match edit.node(node).attr("axis").unwrap_or(&Attr::Int(-1)) {
+        Attr::Int(axis) => usize::try_from(if *axis < 0 { axis + rank } else { *axis }).ok(),
         _ => None,
     }
+}
+
+/// What is between the first product and the softmax.
+struct Scores {
+    first: usize,
+    scale: f64,
+    mask: Option<Mask>,
+    /// In the order in which they are computed.
+    links: Vec<usize>,
+    /// How many of them there are before the mask.
+    before_mask: usize,
+    /// What else goes with the mask.
+    passed: Vec<usize>,
+}
+
+impl Scores {
+    fn of(edit: &Edit<'_>, value: ValueId, most: usize) -> Option<Scores> {
+        let node = read_once(edit, value).filter(|_| most > 0)?;
+        let none = |first| {
+            let (links, passed) = (Vec::new(), Vec::new());
+            Scores { first, scale: 1.0, mask: None, links, before_mask: 0, passed }
+        };
+        if &*edit.node(node).op == "MatMul" {
+            return Some(none(node));
+        }
+        let mut scores = if is_move(edit, node) {
+            Scores::of(edit, edit.input(node, 0)?, most - 1)?
+        } else if let Some(scaled) = scaled(edit, value) {
+            let mut scores = Scores::of(edit, scaled.source, most - 1)?;
+            scores.scale *= scaled.factor;
+            // What is masked is no longer scaled.
+            scores.mask.is_none().then_some(())?;
+            scores
+        } else {
+            masked(edit, node).into_iter().find_map(|(mask, source, passed)| {
+                let mut scores = Scores::of(edit, source, most - 1)?;
+                scores.mask.is_none().then_some(())?;
+                scores.before_mask = scores.links.len();
+                scores.passed.extend(passed);
+                scores.mask = Some(mask.simplified(edit, &mut scores.passed));
+                Some(scores)
+            })?
+        };
+        scores.links.push(node);
+        Some(scores)
+    }
+
+    /// What the first of the links do to the shape.
+    fn moves(&self, edit: &Edit<'_>, start: Move, count: usize) -> Option<Move> {
+        let moves = self.links[..count].iter().filter(|&&link| is_move(edit, link));
+        moves.copied().try_fold(start, |moves, link| moves.then(edit, link))
+    }
+}
+
+/// What may be masked by the node, and how, and what makes a bias of flags.
+fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId, Option<usize>)> {
+    let number = |value: ValueId| edit.tensor(value).and_then(uniform);
+    let result = edit.ty(edit.node(node).outputs[0]);
+    let has_shape = |other: &ValueId| edit.ty(*other) == result;
+    let operands: Vec<ValueId> = (0..3).map_while(|operand| edit.input(node, operand)).collect();
+    let chosen = |flags, keeps, otherwise, scores| {
+        vec![(Mask::Chosen { flags, keeps, otherwise }, scores, None)]
+    };
+    let found = match (&*edit.node(node).op, &operands[..]) {
+        ("Where", &[flags, a, b]) => match (number(a), number(b)) {
+            (None, Some(otherwise)) => chosen(flags, true, otherwise, a),
+            (Some(otherwise), None) => chosen(flags, false, otherwise, b),
+            _ => Vec::new(),
+        },
+        ("Add", &[a, b]) => [(a, b), (b, a)]
+            .map(|(scores, bias)| match chosen_bias(edit, bias) {
+                Some(mask) => (mask, scores, edit.producer(bias)),
+                None => (Mask::Added(bias), scores, None),
+            })
+            .into(),
+        _ => Vec::new(),
+    };
+    found.into_iter().filter(|(_, scores, _)| has_shape(scores)).collect()
 }
 
 /// A bias that is zero or the lowest number is a mask by flags.
@@ -160,128 +329,65 @@ fn chosen_bias(edit: &Edit<'_>, bias: ValueId) -> Option<Mask> {
     (otherwise <= LOWEST && has_all_axes).then_some(Mask::Chosen { flags, keeps, otherwise })
 }
 
-/// The product that a value is, up to moves and a scale, and the nodes between.
-fn scaled_product(edit: &Edit<'_>, mut value: ValueId) -> Option<(usize, f64, Vec<usize>)> {
-    let mut links = Vec::new();
-    let mut scale = 1.0;
-    for _ in 0..MOST_LINKS {
-        let node = read_once(edit, value)?;
-        if &*edit.node(node).op == "MatMul" {
-            return Some((node, scale, links));
-        }
-        value = if is_move(edit, node) {
-            edit.input(node, 0)?
-        } else {
-            let (_, number, source) = scaled(edit, value)?;
-            scale *= number;
-            source
-        };
-        links.push(node);
-    }
-    None
+/// `x · number` or `x / number`.
+struct Scaled {
+    node: usize,
+    factor: f64,
+    /// What is scaled, and as which operand.
+    source: ValueId,
+    operand: usize,
 }
 
-/// `x · number` or `x / number`, of the shape of `x`, that nothing else reads.
-fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<(usize, f64, ValueId)> {
+/// Something scaled, of its own shape, that nothing else reads.
+fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<Scaled> {
     let node = read_once(edit, value)?;
-    let (a, b) = (edit.input(node, 0), edit.input(node, 1));
-    let number = |value: Option<ValueId>| edit.tensor(value?).and_then(uniform);
-    let (source, factor) = match (&*edit.node(node).op, number(a), number(b)) {
-        ("Mul", None, Some(number)) => (a?, number),
-        ("Mul", Some(number), None) => (b?, number),
-        ("Div", None, Some(number)) => (a?, 1.0 / number),
+    let number = |operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
+    let (operand, factor) = match (&*edit.node(node).op, number(0), number(1)) {
+        ("Mul", None, Some(number)) => (0, number),
+        ("Mul", Some(number), None) => (1, number),
+        ("Div", None, Some(number)) => (0, 1.0 / number),
         _ => return None,
     };
-    (edit.ty(source)? == edit.ty(value)?).then_some((node, factor, source))
+    let source = edit.input(node, operand)?;
+    (edit.ty(source)? == edit.ty(value)?).then_some(Scaled { node, factor, source, operand })
 }
 
-/// The sizes of an attention.
-struct Sizes {
-    batch: Dim,
-    rows: Dim,
-    columns: Dim,
-    /// Heads of `k` and `v`, and how many of `q` share one.
-    heads: i64,
-    group: i64,
-    depth: i64,
-    value_depth: i64,
+/// A side without a number that it is scaled by.
+fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
+    let bare = || {
+        let scaled = scaled(edit, side_of_product.source)?;
+        let mut inner = side(edit, scaled.node, scaled.operand)?;
+        inner.moves = inner.moves.then_moves(&side_of_product.moves)?;
+        inner.links = [&side_of_product.links[..], &[scaled.node], &inner.links].concat();
+        Some((inner, scaled.factor))
+    };
+    let Some((inner, factor)) = bare() else {
+        return side_of_product;
+    };
+    *scale *= factor;
+    inner
 }
 
-impl Sizes {
-    fn of(edit: &Edit<'_>, found: &Attention) -> Result<Sizes, Declined> {
-        let [batch, heads, joined, columns] = &found.product[..] else {
-            return Err("it has other axes than batch, head, row and column".into());
-        };
-        let (rows, group) = match &found.scores[..] {
-            scores if *scores == found.product[..] => (joined, 1),
-            [b, h, rows, group, c] if [b, h, c] == [batch, heads, columns] => {
-                (rows, group.known().ok_or("the number of heads is not known")?)
-            }
-            _ => return Err("the scores have other axes than batch, head, row and column".into()),
-        };
-        let value = edit.ty(edit.node(found.index).outputs[0]).ok_or("a type is not known")?;
-        let last = |side: &Side| side.moves.shape_after().and_then(|shape| shape.last()?.known());
-        let sizes = (heads.known(), last(&found.q), value.shape.last().and_then(Dim::known));
-        let (Some(heads), Some(depth), Some(value_depth)) = sizes else {
-            return Err("the number or size of heads is not known".into());
-        };
-        let (batch, rows, columns) = (batch.clone(), rows.clone(), columns.clone());
-        Ok(Sizes { batch, rows, columns, heads, group, depth, value_depth })
+/// The best choice for which there is a mask too.
+fn chosen(
+    edit: &Edit<'_>,
+    found: &Attention,
+    stage: Stage,
+) -> Result<(Choice, Prepared), Declined> {
+    let mut first = None;
+    for choice in Choice::all(edit, found, stage)? {
+        match Prepared::of(edit, found, &choice.view) {
+            Ok(mask) => return Ok((choice, mask)),
+            Err(why) => first = first.or(Some(why)),
+        }
     }
-
-    /// The shape of `q`, or of the result, with the heads side by side.
-    fn of_rows(&self, depth: i64) -> Vec<Dim> {
-        let width = self.heads * self.group * depth;
-        vec![self.batch.clone(), self.rows.clone(), width.into()]
-    }
-
-    /// The shape of `k` or `v` with the heads side by side.
-    fn of_columns(&self, depth: i64) -> Vec<Dim> {
-        vec![self.batch.clone(), self.columns.clone(), (self.heads * depth).into()]
-    }
-
-    /// The shape of `q`, or of the result, with all axes apart.
-    fn apart(&self, depth: i64, is_by_head: bool) -> Vec<Dim> {
-        let (rows, heads) = (self.rows.clone(), Dim::Known(self.heads));
-        let [first, second] = if is_by_head { [heads, rows] } else { [rows, heads] };
-        vec![self.batch.clone(), first, second, self.group.into(), depth.into()]
-    }
+    Err(first.unwrap_or_else(|| "there is no choice".into()))
 }
 
-fn fuse(edit: &mut Edit<'_>, found: &Attention) -> Result<(), Declined> {
-    let sizes = Sizes::of(edit, found)?;
-    expect_kernel(edit, found, &sizes)?;
-    let far = || Declined::from("the heads cannot be put side by side");
-    let by_head = |side: &Side, order: &[usize], shape: &[Dim]| {
-        side.moves.clone().ordered(order)?.reshaped(shape)
-    };
-    let q = || {
-        let apart = found.q.moves.clone().reshaped(&sizes.apart(sizes.depth, true))?;
-        apart.ordered(&[0, 2, 1, 3, 4])?.reshaped(&sizes.of_rows(sizes.depth))
-    };
-    let q = Operand::of(edit, &found.q, &q().ok_or_else(far)?)?;
-    let k = by_head(&found.k, &[0, 3, 1, 2], &sizes.of_columns(sizes.depth));
-    let mut k = Operand::of(edit, &found.k, &k.ok_or_else(far)?)?;
-    let v = by_head(&found.v, &[0, 2, 1, 3], &sizes.of_columns(sizes.value_depth));
-    let mut v = Operand::of(edit, &found.v, &v.ok_or_else(far)?)?;
-    let mut heads = sizes.heads;
-    let shared = (k.before_repeating(edit), v.before_repeating(edit));
-    if let (Some((few, one_k)), Some((also_few, one_v))) = shared
-        && few == also_few
-        && sizes.group == 1
-    {
-        (heads, k, v) = (few, one_k, one_v);
-    }
-    let joined = sizes.of_rows(sizes.value_depth);
-    let result = || {
-        let apart = Move::none(&joined).reshaped(&sizes.apart(sizes.value_depth, false))?;
-        let by_head = apart.ordered(&[0, 2, 1, 3, 4])?;
-        let result = by_head.reshaped(&edit.ty(edit.node(found.index).outputs[0])?.shape)?;
-        found.after.iter().try_fold(result, |moves, &link| moves.then(edit, link))
-    };
-    let steps = result().and_then(|moves| moves.steps()).ok_or_else(far)?;
-    let after = plan(&joined, &steps).ok_or_else(far)?;
-    let mask = Prepared::of(edit, found, &sizes)?;
+fn fuse(edit: &mut Edit<'_>, found: &Attention, stage: Stage) -> Result<(), Declined> {
+    expect_kernel(edit, found)?;
+    let (choice, mask) = chosen(edit, found, stage)?;
+    let Choice { q, k, v, heads, after, joined, .. } = choice;
 
     let end = found.after.last().copied().unwrap_or(found.index);
     let mut fused = [&found.fused[..], &found.after, &[found.index]].concat();
@@ -293,10 +399,10 @@ fn fuse(edit: &mut Edit<'_>, found: &Attention) -> Result<(), Declined> {
     let q = q.emit(edit, end).ok_or_else(lost)?;
     let k = k.emit(edit, end).ok_or_else(lost)?;
     let v = v.emit(edit, end).ok_or_else(lost)?;
-    let mut op = Op::new("Attention", &[q, k, v])
-        .attr("scale", Attr::Float(found.scale as f32))
-        .attr("q_num_heads", sizes.heads * sizes.group)
-        .attr("kv_num_heads", heads);
+    let mut op = Op::new("Attention", &[q, k, v]).attr("scale", Attr::Float(found.scale as f32));
+    if let Some([of_q, of_k]) = heads {
+        op = op.attr("q_num_heads", of_q).attr("kv_num_heads", of_k);
+    }
     match mask {
         Prepared::None => {}
         Prepared::Causal => op = op.attr("is_causal", 1),
@@ -318,48 +424,7 @@ fn fuse(edit: &mut Edit<'_>, found: &Attention) -> Result<(), Declined> {
     Ok(())
 }
 
-/// `q`, `k` or `v` with the heads side by side: what it is made of, and by which change of the shape.
-struct Operand {
-    source: ValueId,
-    steps: Vec<Planned>,
-    links: Vec<usize>,
-}
-
-impl Operand {
-    fn of(edit: &Edit<'_>, side: &Side, moves: &Move) -> Result<Operand, Declined> {
-        let steps = moves.steps().ok_or("a size is not known")?;
-        if steps.iter().any(|step| matches!(step, Step::Transpose(_))) {
-            return Err("the heads are not made side by side".into());
-        }
-        let ty = edit.ty(side.source).ok_or("a type is not known")?;
-        let steps = plan(&ty.shape, &steps).ok_or("too many sizes are not known")?;
-        Ok(Operand { source: side.source, steps, links: side.links.clone() })
-    }
-
-    /// The heads before each was repeated for those of `q` that share it, and how many there are.
-    fn before_repeating(&self, edit: &Edit<'_>) -> Option<(i64, Operand)> {
-        let expand = edit.producer(self.source).filter(|&node| &*edit.node(node).op == "Expand")?;
-        let source = edit.input(expand, 0)?;
-        let (few, many) = (&edit.ty(source)?.shape, &edit.ty(self.source)?.shape);
-        let ([b, s, n, one, d], [batch, rows, heads, _, depth]) = (&few[..], &many[..]) else {
-            return None;
-        };
-        if [b, s, n, d] != [batch, rows, heads, depth] || !one.is(1) {
-            return None;
-        }
-        let heads = heads.known()?;
-        let joined = vec![b.clone(), s.clone(), Dim::Known(heads * depth.known()?)];
-        let steps = plan(few, &[Step::Reshape(joined)])?;
-        let links = [&self.links[..], &[expand]].concat();
-        Some((heads, Operand { source, steps, links }))
-    }
-
-    fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
-        emit(edit, index, &self.links, self.source, &self.steps)
-    }
-}
-
-fn expect_kernel(edit: &Edit<'_>, found: &Attention, sizes: &Sizes) -> Result<(), Declined> {
+fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
     let dtype = edit.ty(found.q.source).map(|ty| ty.dtype);
     if dtype != Some(DType::F32) {
         return Err("it is not of single precision".into());
@@ -368,9 +433,6 @@ fn expect_kernel(edit: &Edit<'_>, found: &Attention, sizes: &Sizes) -> Result<()
         Support::Yes => {}
         Support::From(since) => return Err(Declined(format!("Attention needs opset {since}"))),
         Support::No => return Err("the runtime has no Attention".into()),
-    }
-    if sizes.heads * sizes.group == 1 {
-        return Err("a single head is faster in parts".into());
     }
     // A scale of zero or below is refused by the kernel.
     let is_scale = found.scale.is_finite() && found.scale as f32 > 0.0;

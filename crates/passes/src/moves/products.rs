@@ -47,8 +47,13 @@ fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if of_left != of_right && !of_left.is_empty() && !of_right.is_empty() {
         return None;
     }
-    let after = following(edit, index);
-    let form = Form { after: moves_after(edit, index, &left, &right, &after)?, left, right };
+    let following = following(edit, index);
+    // The longest chain that can be followed.
+    let (after, moves) = (0..=following.len()).rev().find_map(|length| {
+        let after = &following[..length];
+        Some((after, moves_after(edit, index, &left, &right, after)?))
+    })?;
+    let form = Form { after: moves, left, right };
     let now = form.cost()?;
     if now == 0 && !form.left.is_constant {
         return None;
@@ -61,7 +66,7 @@ fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if found > now || (found == now && !is_alike) {
         return None;
     }
-    write(edit, index, &after, best)
+    write(edit, index, after, best)
 }
 
 /// An operand, seen through the moves that only it is read through.

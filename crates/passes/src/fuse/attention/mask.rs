@@ -2,8 +2,9 @@
 
 use onnx::{DType, Dim, Edit, Op, Tensor, Type, ValueId};
 
-use super::{Attention, LOWEST, Mask, Sizes};
-use crate::moves::{Planned, Step, emit, is_move, plan};
+use super::choice::View;
+use super::{Attention, LOWEST, Mask};
+use crate::moves::{Planned, emit, is_move, plan};
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
 
@@ -25,6 +26,8 @@ pub(super) enum Prepared {
 /// What is added to the scores, and how it gets all rows and columns.
 pub(super) struct AddedMask {
     source: ValueId,
+    /// What the source is, where it is a constant with repeats.
+    once: Option<Tensor>,
     /// What to add where the source is true, and where it is not.
     choice: Option<[f64; 2]>,
     shape: Vec<Dim>,
@@ -36,7 +39,7 @@ impl Prepared {
     pub(super) fn of(
         edit: &Edit<'_>,
         found: &Attention,
-        sizes: &Sizes,
+        view: &View,
     ) -> Result<Prepared, Declined> {
         let (source, choice) = match found.mask {
             None => return Ok(Prepared::None),
@@ -44,107 +47,147 @@ impl Prepared {
                 return Err("a row may be masked as a whole by what is added".into());
             }
             Some(Mask::Added(bias)) => (bias, None),
+            Some(Mask::Chosen { otherwise, .. }) if otherwise.is_nan() || otherwise > ABSORBING => {
+                return Err("what replaces a masked score does not absorb it".into());
+            }
             Some(Mask::Chosen { flags, keeps, otherwise }) => {
-                if let Some(known) = known_flags(edit, found, flags, keeps, sizes) {
+                if let Some(known) = known_flags(edit, flags, keeps, view) {
                     return Ok(known);
+                }
+                if keeps && is_triangle(edit, flags, view) {
+                    return Ok(Prepared::Causal);
                 }
                 if otherwise == f64::NEG_INFINITY {
                     return Err("a row may be masked as a whole, which is NaN with −∞".into());
                 }
-                if otherwise.is_nan() || otherwise > ABSORBING {
-                    return Err("what replaces a masked score does not absorb it".into());
-                }
                 (flags, Some(if keeps { [0.0, MASKED] } else { [MASKED, 0.0] }))
             }
         };
-        let shape = edit.ty(source).ok_or("a type is not known")?.shape.to_vec();
-        let of_heads = mask_shape(&shape, found, sizes)?;
-        let steps =
-            if shape == of_heads { Vec::new() } else { vec![Step::Reshape(of_heads.clone())] };
-        let renamed = plan(&shape, &steps).ok_or("too many sizes are not known")?;
-        let expanded = expansion(&of_heads, sizes)?;
-        Ok(Prepared::Added(AddedMask { source, choice, shape, renamed, expanded }))
+        let mut shape = edit.ty(source).ok_or("a type is not known")?.shape.to_vec();
+        let once = edit.tensor(source).map(without_repeats);
+        if let Some(once) = &once {
+            shape = shape_of(once);
+        }
+        let (renamed, of_heads) = for_scores(&shape, view)?;
+        let expanded = expansion(&of_heads, view)?;
+        Ok(Prepared::Added(AddedMask { source, once, choice, shape, renamed, expanded }))
     }
+}
+
+fn shape_of(tensor: &Tensor) -> Vec<Dim> {
+    tensor.shape.iter().map(|&size| Dim::Known(size)).collect()
+}
+
+/// How a mask of this shape gets the axes batch, head, row and column, and its shape then.
+fn for_scores(shape: &[Dim], view: &View) -> Result<(Vec<Planned>, Vec<Dim>), Declined> {
+    let moves = view.to_mask.undone_on(shape).ok_or("the mask differs between parts of an axis")?;
+    let unknown = || Declined::from("too many sizes are not known");
+    let of_heads = moves.shape_after().ok_or_else(unknown)?;
+    // The kernel takes rows and columns as they are.
+    if of_heads[2..] == *shape {
+        return Ok((Vec::new(), of_heads));
+    }
+    let steps = moves.steps().ok_or_else(unknown)?;
+    Ok((plan(shape, &steps).ok_or_else(unknown)?, of_heads))
 }
 
 /// A mask that is known, the same for all heads, and leaves something in each row.
-fn known_flags(
-    edit: &Edit<'_>,
-    found: &Attention,
-    flags: ValueId,
-    keeps: bool,
-    sizes: &Sizes,
-) -> Option<Prepared> {
-    let tensor = without_repeats(edit.tensor(flags)?);
-    let (rows, columns) = (sizes.rows.known()?, sizes.columns.known()?);
-    let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
-    let shape = mask_shape(&shape, found, sizes).ok()?;
-    let all = [1, 1, rows, columns].map(Dim::Known);
-    if shape[..] != all || columns == 0 {
+fn known_flags(edit: &Edit<'_>, flags: ValueId, keeps: bool, view: &View) -> Option<Prepared> {
+    let once = without_repeats(edit.tensor(flags)?);
+    let (rows, columns) = (view.rows.known()?, view.columns.known()?);
+    let (steps, _) = for_scores(&shape_of(&once), view).ok()?;
+    let once = steps.iter().try_fold(once, |tensor, step| step.of_constant(&tensor))?;
+    let kept: Vec<bool> = once.ints()?.into_iter().map(|flag| (flag != 0) == keeps).collect();
+    let (&[1, 1, own_rows, own_columns] | &[own_rows, own_columns]) = &once.shape[..] else {
         return None;
-    }
-    let kept: Vec<i64> =
-        tensor.ints()?.into_iter().map(|flag| i64::from((flag != 0) == keeps)).collect();
-    let mut by_row = kept.chunks_exact(columns as usize);
-    if !by_row.clone().all(|row| row.contains(&1)) {
-        return None;
-    }
-    let is_causal = |(row, flags): (usize, &[i64])| {
-        flags.iter().enumerate().all(|(column, &flag)| (flag == 1) == (column <= row))
     };
-    if by_row.by_ref().enumerate().all(is_causal) && rows == columns {
+    if kept[..] == [true] {
+        return Some(Prepared::None);
+    }
+    let is_kept = |row: i64, column: i64| {
+        let (row, column) = (row.min(own_rows - 1), column.min(own_columns - 1));
+        kept.get((row * own_columns + column) as usize) == Some(&true)
+    };
+    if !(0..rows).all(|row| (0..columns).any(|column| is_kept(row, column))) {
+        return None;
+    }
+    let all = || (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+    if rows == columns && all().all(|(row, column)| is_kept(row, column) == (column <= row)) {
         return Some(Prepared::Causal);
     }
+    let kept: Vec<i64> = all().map(|(row, column)| i64::from(is_kept(row, column))).collect();
     Some(Prepared::Flags(Tensor::of_ints(DType::Bool, vec![rows, columns], &kept)?, flags))
 }
 
-/// The same mask with one of those that stand for each of the leading axes, as far as they are equal.
+/// Whether flags are computed to be set where the row is not before the column, as many as there are.
+fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View) -> bool {
+    let found = || {
+        let node = edit.producer(flags)?;
+        let (row, column) = match &*edit.node(node).op {
+            "GreaterOrEqual" => (edit.input(node, 0)?, edit.input(node, 1)?),
+            "LessOrEqual" => (edit.input(node, 1)?, edit.input(node, 0)?),
+            _ => return None,
+        };
+        let shape = |value: ValueId| Some(&edit.ty(value)?.shape[..]);
+        let of_rows = [view.rows.clone(), Dim::Known(1)];
+        let of_columns = shape(column)?.strip_suffix(std::slice::from_ref(&view.columns))?;
+        let is_square = view.rows == view.columns
+            && *shape(flags)? == [view.rows.clone(), view.columns.clone()]
+            && *shape(row)? == of_rows
+            && of_columns.iter().all(|dim| dim.is(1));
+        Some(is_square && counts_up(edit, row) && counts_up(edit, column))
+    };
+    found() == Some(true) && for_scores(&[view.rows.clone(), view.columns.clone()], view).is_ok()
+}
+
+/// Whether a value is `0, 1, 2, …`, up to moves.
+fn counts_up(edit: &Edit<'_>, mut value: ValueId) -> bool {
+    while let Some(node) = edit.producer(value)
+        && (is_move(edit, node) || &*edit.node(node).op == "Cast")
+        && let Some(source) = edit.input(node, 0)
+    {
+        value = source;
+    }
+    let number = |node, operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
+    let range = edit.producer(value).filter(|&node| &*edit.node(node).op == "Range");
+    range.is_some_and(|node| number(node, 0) == Some(0.0) && number(node, 2) == Some(1.0))
+}
+
+/// The same mask with one of those that stand side by side along an axis, where they are all equal.
 fn without_repeats(tensor: &Tensor) -> Tensor {
     let mut once = tensor.clone();
     for axis in 0..tensor.shape.len() {
-        let size = once.data.len() / (once.shape[axis].max(1) as usize);
-        let mut parts = once.data.chunks(size.max(1));
-        let first = parts.next();
-        if size == 0 || !parts.all(|part| Some(part) == first) {
-            break;
+        let inner: i64 = once.shape[axis + 1..].iter().product();
+        let part = inner as usize * once.dtype.bits() / 8;
+        let whole = part * once.shape[axis] as usize;
+        if part == 0 || once.shape[axis] < 2 {
+            continue;
         }
-        once.data = once.data.slice(..size);
+        let is_repeated = |whole: &[u8]| whole.chunks(part).all(|other| *other == whole[..part]);
+        if !once.data.chunks(whole).all(is_repeated) {
+            continue;
+        }
+        let data: Vec<u8> =
+            once.data.chunks(whole).flat_map(|whole| &whole[..part]).copied().collect();
+        once.data = data.into();
         once.shape[axis] = 1;
     }
     once
 }
 
-/// The shape of a mask with the axes batch, head, row and column.
-fn mask_shape(shape: &[Dim], found: &Attention, sizes: &Sizes) -> Result<Vec<Dim>, Declined> {
-    let rank = found.scores.len();
-    let leading = rank.checked_sub(shape.len()).ok_or("the mask has more axes than the scores")?;
-    let one = Dim::Known(1);
-    let axis = |axis: usize| axis.checked_sub(leading).map_or(&one, |own| &shape[own]);
-    let (batch, heads) = (axis(0).clone(), axis(1).clone());
-    let (rows, columns) = (axis(2).clone(), axis(rank - 1).clone());
-    if rank == 4 {
-        return Ok(vec![batch, heads, rows, columns]);
-    }
-    let differs = (sizes.heads != 1 && !heads.is(1)) || (sizes.group != 1 && !axis(3).is(1));
-    if differs {
-        return Err("the mask differs between heads of a group".into());
-    }
-    Ok(vec![batch, one, rows, columns])
-}
-
 /// What to expand a mask to that has not all rows and columns, and its shape then.
 type Expansion = Option<(Vec<i64>, Vec<Dim>)>;
 
-fn expansion(shape: &[Dim], sizes: &Sizes) -> Result<Expansion, Declined> {
+fn expansion(shape: &[Dim], view: &View) -> Result<Expansion, Declined> {
     let [batch, heads, rows, columns] = shape else {
         return Err("the mask has other axes than the scores".into());
     };
-    let whole = vec![batch.clone(), heads.clone(), sizes.rows.clone(), sizes.columns.clone()];
-    if *rows == sizes.rows && *columns == sizes.columns {
+    let whole = vec![batch.clone(), heads.clone(), view.rows.clone(), view.columns.clone()];
+    if *rows == view.rows && *columns == view.columns {
         return Ok(None);
     }
     let size = |own: &Dim, all: &Dim| if own == all { Some(1) } else { all.known() };
-    let sizes = (size(rows, &sizes.rows), size(columns, &sizes.columns));
+    let sizes = (size(rows, &view.rows), size(columns, &view.columns));
     let (Some(rows), Some(columns)) = sizes else {
         return Err("the mask has not all rows, and their number is not known".into());
     };
@@ -159,6 +202,9 @@ impl AddedMask {
         fused: &[usize],
     ) -> Option<ValueId> {
         let mut value = self.source;
+        if let Some(once) = self.once.filter(|once| edit.tensor(value) != Some(once)) {
+            value = edit.constant(index, fused, once, &[value]);
+        }
         if let Some(numbers) = self.choice {
             let mut number = |number: f64| {
                 let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number])?;

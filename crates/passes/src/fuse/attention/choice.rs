@@ -1,0 +1,285 @@
+//! Which axes of an attention are batch, heads and rows, and how its operands are laid out.
+//!
+//! The batch of the scores may be taken for heads, and a part of their rows too: each is an attention of its
+//! own, with the same `k` and `v`. So every choice is right, and the one is taken that moves the least.
+
+use onnx::{Dim, Edit, ValueId};
+
+use super::{Attention, Stage};
+use crate::moves::products::Side;
+use crate::moves::{Move, Planned, Step, cost, emit, is_move, plan};
+use crate::rewrite::Declined;
+
+/// How an attention is written down.
+pub(super) struct Choice {
+    pub q: Operand,
+    pub k: Operand,
+    pub v: Operand,
+    /// How many heads `q` and `k` have, where they stand side by side.
+    pub heads: Option<[i64; 2]>,
+    pub after: Vec<Planned>,
+    /// The shape of the result.
+    pub joined: Vec<Dim>,
+    pub view: View,
+}
+
+/// The scores with the axes batch, head, row and column.
+pub(super) struct View {
+    /// From there to where they are masked.
+    pub to_mask: Move,
+    pub rows: Dim,
+    pub columns: Dim,
+}
+
+/// `q`, `k` or `v` as the kernel takes it: what it is made of, and by which change of the shape.
+pub(super) struct Operand {
+    pub source: ValueId,
+    pub links: Vec<usize>,
+    steps: Vec<Planned>,
+    cost: usize,
+    transposes: usize,
+}
+
+impl Operand {
+    fn of(edit: &Edit<'_>, side: &Side, arranged: &Move) -> Option<Operand> {
+        let moves = side.moves.clone().then_moves(arranged)?;
+        let steps = moves.steps()?;
+        let planned = plan(&edit.ty(side.source)?.shape, &steps)?;
+        let is_constant = edit.tensor(side.source).is_some();
+        let (source, links) = (side.source, side.links.clone());
+        let price = if is_constant { (0, 0) } else { (cost(&steps), transposes(&steps)) };
+        Some(Operand { source, links, steps: planned, cost: price.0, transposes: price.1 })
+    }
+
+    pub(super) fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
+        emit(edit, index, &self.links, self.source, &self.steps)
+    }
+}
+
+fn transposes(steps: &[Step]) -> usize {
+    steps.iter().filter(|step| matches!(step, Step::Transpose(_))).count()
+}
+
+/// Which axes are which.
+struct Roles {
+    /// The axis of the batch that is one of heads.
+    heads: Option<usize>,
+    /// What the rows are made of, and which of these parts is one of heads too.
+    rows: Vec<Dim>,
+    group: Option<usize>,
+    /// Whether heads are apart from elements.
+    is_apart: bool,
+}
+
+impl Roles {
+    fn all(found: &Attention) -> Vec<Roles> {
+        let batch = found.shape.len() - 2;
+        let mut parts = found.q.moves.parts_after(batch);
+        if parts.len() < 2 {
+            parts = found.to_mask.parts_before(batch);
+        }
+        let whole = (vec![found.shape[batch].clone()], None);
+        let last = parts.len().saturating_sub(1);
+        // Heads of many rows are what the kernel is fast with.
+        let is_smaller = |group: usize| {
+            let sizes: Option<Vec<i64>> = parts.iter().map(Dim::known).collect();
+            sizes.is_none_or(|sizes| sizes[group].pow(2) <= sizes.iter().product())
+        };
+        let in_groups = [last, 0].into_iter().filter(|&group| last > 0 && is_smaller(group));
+        let rows: Vec<_> = std::iter::once(whole)
+            .chain(in_groups.map(|group| (parts.clone(), Some(group))))
+            .collect();
+        let mut all = Vec::new();
+        for is_apart in [false, true] {
+            for heads in (0..batch).rev().map(Some).chain([None]) {
+                for (rows, group) in &rows {
+                    let (rows, group) = (rows.clone(), *group);
+                    all.push(Roles { heads, rows, group, is_apart });
+                }
+            }
+        }
+        all
+    }
+
+    /// The move from the axes of the scores, with `last` for the columns, to those of the kernel, where
+    /// the heads are apart from the last axis or not.
+    fn of_rows(&self, batch: &[Dim], last: &Dim, is_apart: bool) -> Option<Move> {
+        let row = batch.len();
+        let group = self.group.map(|part| (row, part));
+        let rows = (0..self.rows.len()).map(|part| (row, part)).filter(|&part| Some(part) != group);
+        self.arranged(batch, &self.rows, last, rows.collect(), group, is_apart)
+    }
+
+    /// As [`Roles::of_rows`], of `k` and `v`.
+    fn of_columns(&self, batch: &[Dim], columns: &Dim, last: &Dim) -> Option<Move> {
+        let parts = vec![(batch.len(), 0)];
+        self.arranged(batch, std::slice::from_ref(columns), last, parts, None, self.is_apart)
+    }
+
+    fn arranged(
+        &self,
+        batch: &[Dim],
+        rows: &[Dim],
+        last: &Dim,
+        row_parts: Vec<(usize, usize)>,
+        group: Option<(usize, usize)>,
+        is_apart: bool,
+    ) -> Option<Move> {
+        let mut parts: Vec<Vec<Dim>> = batch.iter().map(|dim| vec![dim.clone()]).collect();
+        parts.extend([rows.to_vec(), vec![last.clone()]]);
+        let is_head = |axis: &usize| Some(*axis) == self.heads;
+        let axes = (0..batch.len()).filter(|axis| !is_head(axis)).map(|axis| (axis, 0)).collect();
+        let heads = self.heads.map(|axis| (axis, 0)).into_iter().chain(group);
+        let end = (batch.len() + 1, 0);
+        let to = if is_apart {
+            vec![axes, heads.collect(), row_parts, vec![end]]
+        } else {
+            vec![axes, row_parts, heads.chain([end]).collect()]
+        };
+        Move::arranged(&parts, &to)
+    }
+
+    /// How many heads there are, where that is known.
+    fn count(&self, batch: &[Dim]) -> Option<i64> {
+        let size = |dim: Option<&Dim>| dim.map_or(Some(1), Dim::known);
+        let group = self.group.and_then(|part| self.rows.get(part));
+        Some(size(self.heads.map(|axis| &batch[axis]))? * size(group)?)
+    }
+}
+
+impl Choice {
+    /// What can be chosen, that with the least to move first.
+    pub(super) fn all(
+        edit: &Edit<'_>,
+        found: &Attention,
+        stage: Stage,
+    ) -> Result<Vec<Choice>, Declined> {
+        let shared = one_for_each_group(edit, found);
+        let mut all: Vec<(usize, Choice)> = Vec::new();
+        let mut why = "a single head is faster in parts";
+        for roles in Roles::all(found) {
+            let heads = roles.count(&found.shape[..found.shape.len() - 2]);
+            if heads.is_none_or(|heads| heads < 2) {
+                continue;
+            }
+            let of_shared = shared.as_ref().and_then(|[k, v]| plan_for(edit, found, &roles, k, v));
+            let planned = of_shared.or_else(|| plan_for(edit, found, &roles, &found.k, &found.v));
+            match planned.filter(|(_, choice)| choice.is_better(edit, found, stage)) {
+                Some(choice) => all.push(choice),
+                None => why = "the heads are not made side by side",
+            }
+        }
+        all.sort_by_key(|(cost, _)| *cost);
+        let all: Vec<Choice> = all.into_iter().map(|(_, choice)| choice).collect();
+        if all.is_empty() { Err(why.into()) } else { Ok(all) }
+    }
+
+    /// Whether less is moved than in parts.
+    fn is_better(&self, edit: &Edit<'_>, found: &Attention, stage: Stage) -> bool {
+        let operands = [&self.q, &self.k, &self.v];
+        let moved = self.after.iter().filter(|step| step.op == "Transpose").count();
+        if stage == Stage::Plain {
+            let is_free = |source| self.heads.is_some() && is_product(edit, source, 4);
+            let is_plain = |operand: &&Operand| operand.transposes == 0 || is_free(operand.source);
+            return (moved == 0 || is_for_product(edit, found)) && operands.iter().all(is_plain);
+        }
+        let sides = [&found.q, &found.k, &found.v].map(|side| &side.links);
+        let parts: Vec<usize> =
+            sides.into_iter().chain([&found.fused, &found.after]).flatten().copied().collect();
+        let is_moved = |&&link: &&usize| &*edit.node(link).op == "Transpose";
+        let steps = operands.iter().map(|operand| operand.steps.len()).sum::<usize>();
+        let transposes = operands.iter().map(|operand| operand.transposes).sum::<usize>();
+        moved + transposes <= parts.iter().filter(is_moved).count()
+            && steps + self.after.len() < parts.len()
+    }
+}
+
+/// Whether the result goes into a product, which can have its axes in any order.
+fn is_for_product(edit: &Edit<'_>, found: &Attention) -> bool {
+    let end = found.after.last().copied().unwrap_or(found.index);
+    let reader = edit.sole_reader(edit.node(end).outputs[0]);
+    reader.is_some_and(|reader| &*edit.node(reader).op == "MatMul")
+}
+
+/// Whether a value is a product, up to numbers and biases, so that its axes can be had in any order.
+fn is_product(edit: &Edit<'_>, value: ValueId, depth: usize) -> bool {
+    let Some(node) = edit.producer(value).filter(|_| depth > 0) else {
+        return false;
+    };
+    let inner = |operand| edit.input(node, operand);
+    let is_inner =
+        |value: Option<ValueId>| value.is_some_and(|value| is_product(edit, value, depth - 1));
+    match &*edit.node(node).op {
+        "MatMul" => true,
+        "Add" | "Mul" | "Div" => is_inner(inner(0)) || is_inner(inner(1)),
+        _ => is_move(edit, node) && is_inner(inner(0)),
+    }
+}
+
+fn plan_for(
+    edit: &Edit<'_>,
+    found: &Attention,
+    roles: &Roles,
+    k: &Side,
+    v: &Side,
+) -> Option<(usize, Choice)> {
+    let (batch, own) = found.shape.split_at(found.shape.len() - 2);
+    let columns = &own[1];
+    let depth = found.q.moves.shape_after()?.last()?.clone();
+    let of_batch = |side: &Side| {
+        let shape = side.moves.shape_after()?;
+        Some(shape[..batch.len()].to_vec())
+    };
+    let (of_k, of_v) = (of_batch(k)?, of_batch(v)?);
+    let is_whole = |axis: usize| of_k[axis] == batch[axis] || Some(axis) == roles.heads;
+    if of_batch(&found.q)? != batch || of_k != of_v || !(0..batch.len()).all(is_whole) {
+        return None;
+    }
+    let heads = (!roles.is_apart)
+        .then(|| {
+            let of_k = roles.heads.map_or(Some(1), |axis| of_k[axis].known())?;
+            Some([roles.count(batch)?, of_k])
+        })
+        .map_or(Some(None), |heads| heads.map(Some))?;
+    let q = Operand::of(edit, &found.q, &roles.of_rows(batch, &depth, roles.is_apart)?)?;
+    let k = Operand::of(edit, k, &roles.of_columns(&of_k, columns, &depth)?)?;
+    let v = Operand::of(edit, v, &roles.of_columns(&of_v, columns, &found.value_depth)?)?;
+    let arranged = roles.of_rows(batch, &found.value_depth, roles.is_apart)?;
+    let joined = arranged.shape_after()?;
+    let steps = arranged.undone().then_moves(&found.result)?.steps()?;
+    let after = plan(&joined, &steps)?;
+    let view = roles.of_rows(batch, columns, true)?;
+    let rows = view.shape_after()?.get(2)?.clone();
+    let to_mask = view.undone().then_moves(&found.to_mask)?;
+    let view = View { to_mask, rows, columns: columns.clone() };
+    let cost = q.cost + k.cost + v.cost + cost(&steps);
+    Some((cost, Choice { q, k, v, heads, after, joined, view }))
+}
+
+/// `k` and `v` before each was repeated for the heads of `q` that share it.
+fn one_for_each_group(edit: &Edit<'_>, found: &Attention) -> Option<[Side; 2]> {
+    let batch = found.shape.len() - 2;
+    (0..batch).rev().find_map(|heads| {
+        let (k, times) = before_repeating(edit, &found.k, heads)?;
+        let (v, also) = before_repeating(edit, &found.v, heads)?;
+        (times == also).then_some([k, v])
+    })
+}
+
+/// What is repeated to make this axis of heads, each in its place, and how often.
+fn before_repeating(edit: &Edit<'_>, side: &Side, heads: usize) -> Option<(Side, i64)> {
+    let expand = edit.producer(side.source).filter(|&node| &*edit.node(node).op == "Expand")?;
+    let source = edit.input(expand, 0)?;
+    let (few, many) = (&edit.ty(source)?.shape, &edit.ty(side.source)?.shape);
+    let grown: Vec<usize> =
+        (0..many.len()).filter(|&axis| few.get(axis) != Some(&many[axis])).collect();
+    let &[axis] = &grown[..] else {
+        return None;
+    };
+    let is_repeated = few.len() == many.len() && few[axis].is(1);
+    let (moves, times) = side.moves.clone().of_one(axis, heads).filter(|_| is_repeated)?;
+    let mut one = side.clone();
+    (one.source, one.moves) = (source, moves);
+    one.links.push(expand);
+    Some((one, times))
+}

@@ -1,0 +1,194 @@
+//! How the kernel takes what is turned: which axes are batch, heads and rows.
+//!
+//! Heads that are apart may be any number, of all batches together; heads side by side need the tables of
+//! every batch. Where the number of batches is not known, they are taken for heads, and each head for a
+//! row, with tables for every head.
+
+use onnx::kernels::{Support, support};
+use onnx::{DType, Dim, Edit, Op, Tensor, Type, ValueId};
+
+use super::Turn;
+use super::table::Single;
+use crate::moves::{Step, emit, plan};
+use crate::rewrite::Declined;
+
+struct Layout {
+    /// What the kernel is given, in the order of the axes that the array has.
+    shape: Vec<Dim>,
+    /// How many heads there are, where they stand side by side.
+    heads: Option<i64>,
+    /// The shape of the tables before they are repeated, along which axis that is and how often, and the
+    /// shape then.
+    table: Vec<Dim>,
+    repeated: Option<(usize, i64)>,
+    whole: Vec<Dim>,
+}
+
+impl Layout {
+    /// The layout of an array with tables that broadcast along these axes.
+    fn of(shape: &[Dim], table: &[Dim]) -> Option<Layout> {
+        let (size, lead) = shape.split_last()?;
+        let width = table.last()?.clone();
+        let one = Dim::Known(1);
+        let varies: Vec<usize> = (0..lead.len()).filter(|&axis| !table[axis].is(1)).collect();
+        if varies.iter().any(|&axis| table[axis] != shape[axis]) {
+            return None;
+        }
+        let rank = shape.len();
+        let apart = |batch: Dim, heads: Dim, rows: &Dim| {
+            let table = vec![batch.clone(), rows.clone(), width.clone()];
+            let shape = vec![batch, heads, rows.clone(), size.clone()];
+            Layout { shape, heads: None, whole: table.clone(), table, repeated: None }
+        };
+        let joined = |batch: Dim, rows: &Dim, heads: &Dim, repeated: Option<i64>| {
+            let (heads, size) = (heads.known()?, size.known()?);
+            let whole = vec![batch.clone(), rows.clone(), width.clone()];
+            let mut table = whole.clone();
+            if repeated.is_some() {
+                table[0] = one.clone();
+            }
+            let repeated = repeated.map(|times| (0, times));
+            let shape = vec![batch, rows.clone(), (heads * size).into()];
+            Some(Layout { shape, heads: Some(heads), table, repeated, whole })
+        };
+        match varies[..] {
+            [row] if row + 2 == rank => {
+                Some(apart(one.clone(), product(&lead[..row])?, &shape[row]))
+            }
+            [row] if row + 3 == rank => {
+                let batch = product(&lead[..row])?;
+                let (rows, heads) = (&shape[row], &shape[row + 1]);
+                if let Some(times) = batch.known() {
+                    return joined(batch, rows, heads, Some(times).filter(|&times| times != 1));
+                }
+                let all = Dim::Known(rows.known()? * heads.known()?);
+                let mut layout = apart(one.clone(), batch, &all);
+                layout.table = vec![one.clone(), rows.clone(), one, width];
+                layout.repeated = Some((2, heads.known()?));
+                Some(layout)
+            }
+            [0, 1] if rank == 3 => joined(shape[0].clone(), &shape[1], &one, None),
+            [0, 1] if rank == 4 => joined(shape[0].clone(), &shape[1], &shape[2], None),
+            [0, 2] if rank == 4 => Some(apart(shape[0].clone(), shape[1].clone(), &shape[2])),
+            _ => None,
+        }
+    }
+}
+
+/// The size of several axes together.
+fn product(axes: &[Dim]) -> Option<Dim> {
+    let known: i64 = axes.iter().filter_map(Dim::known).product();
+    let mut named = axes.iter().filter(|axis| axis.known().is_none());
+    match (named.next(), named.next()) {
+        (None, _) => Some(known.into()),
+        (Some(name), None) if known == 1 => Some(name.clone()),
+        (Some(name), None) => Some(Dim::Named(format!("({name})*({known})").into())),
+        _ => None,
+    }
+}
+
+pub(super) fn fuse(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Result<(), Declined> {
+    let unknown = || Declined::from("a type is not known");
+    let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
+    let result = edit.ty(edit.node(index).outputs[0]).cloned().ok_or_else(unknown)?;
+    let is_supported = support("RotaryEmbedding", edit.opset(), DType::F32);
+    if ty.dtype != DType::F32 || !matches!(is_supported, Support::Yes) {
+        return Err("RotaryEmbedding needs single precision and opset 23".into());
+    }
+    let table = |table| Single::of(edit, found, table);
+    let (Some(cos), Some(sin)) = (table(found.cos), table(found.sin)) else {
+        return Err("the numbers of a pair are not known to be equal".into());
+    };
+    let half = ty.shape.last().and_then(Dim::known).filter(|size| size % 2 == 0).map(|d| d / 2);
+    let is_half = half.is_some() && cos.axes.last().and_then(Dim::known) == half;
+    let missing = ty.rank().checked_sub(cos.axes.len());
+    let (true, true, Some(missing)) = (cos.axes == sin.axes && result == ty, is_half, missing)
+    else {
+        return Err("the table is not one number for each row and pair".into());
+    };
+    let axes = [&vec![Dim::Known(1); missing][..], &cos.axes].concat();
+    let mut fused = [&found.fused[..], &cos.passed, &sin.passed].concat();
+    let before = ordered_before(edit, found.x);
+    let (x, order, layout) = before
+        .and_then(|(node, base, order)| {
+            let shape = &edit.ty(base)?.shape;
+            let mut of_base = axes.clone();
+            order.iter().zip(&axes).for_each(|(&axis, dim)| of_base[axis].clone_from(dim));
+            let layout = Layout::of(shape, &of_base)?;
+            fused.push(node);
+            Some((base, Some(order), layout))
+        })
+        .or_else(|| Some((found.x, None, Layout::of(&ty.shape, &axes)?)))
+        .ok_or("the table is not one number for each row and pair, or the batch is not known")?;
+    let found = Turn { x, fused, ..*found };
+    write(edit, index, &found, [&cos, &sin], &layout, order.as_deref())
+        .ok_or_else(|| "a shape has too many sizes that are not known".into())
+}
+
+/// The node that transposes to make a value, and what and how, where the last axis stays the last.
+fn ordered_before(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId, Vec<usize>)> {
+    let node = edit.producer(value).filter(|&node| &*edit.node(node).op == "Transpose")?;
+    let order = super::order_of(edit, node)?;
+    let keeps_last = order.last().copied() == order.len().checked_sub(1);
+    keeps_last.then_some((node, edit.input(node, 0)?, order))
+}
+
+fn write(
+    edit: &mut Edit<'_>,
+    index: usize,
+    found: &Turn,
+    tables: [&Single; 2],
+    layout: &Layout,
+    order: Option<&[usize]>,
+) -> Option<()> {
+    let shape = edit.ty(found.x)?.shape.clone();
+    let renamed = |from: &[Dim], to: &[Dim]| {
+        let steps = if from == to { Vec::new() } else { vec![Step::Reshape(to.to_vec())] };
+        plan(from, &steps)
+    };
+    let before = renamed(&shape, &layout.shape)?;
+    let after = renamed(&layout.shape, &shape)?;
+    let of_table = tables.map(|table| renamed(&table.shape, &layout.table));
+    let [Some(of_cos), Some(of_sin)] = of_table else {
+        return None;
+    };
+    let mut inputs = vec![emit(edit, index, &found.fused, found.x, &before)?];
+    for (table, steps) in tables.into_iter().zip([of_cos, of_sin]) {
+        let single = table.emit(edit, index, &found.fused)?;
+        let mut value = emit(edit, index, &found.fused, single, &steps)?;
+        if let Some((axis, times)) = layout.repeated {
+            let mut sizes = vec![1; layout.table.len()];
+            sizes[axis] = times;
+            let mut shape = layout.table.clone();
+            shape[axis] = Dim::Known(times);
+            let whole = renamed(&shape, &layout.whole)?;
+            let sizes = Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &sizes)?;
+            let sizes = edit.constant(index, &found.fused, sizes, &[]);
+            let op = Op::new("Expand", &[value, sizes]);
+            value = edit.insert(index, &found.fused, op, Type::new(DType::F32, shape));
+            value = emit(edit, index, &found.fused, value, &whole)?;
+        }
+        inputs.push(value);
+    }
+    let mut op = Op::new("RotaryEmbedding", &inputs);
+    if let Some(heads) = layout.heads {
+        op = op.attr("num_heads", heads);
+    }
+    if found.is_interleaved {
+        op = op.attr("interleaved", 1);
+    }
+    let mut steps = after;
+    if let Some(order) = order {
+        steps.extend(plan(&shape, &[Step::Transpose(order.to_vec())])?);
+    }
+    let Some((last, rest)) = steps.split_last() else {
+        edit.rewrite(index, &found.fused, op);
+        return Some(());
+    };
+    let ty = Type::new(DType::F32, &layout.shape[..]);
+    let turned = edit.insert(index, &found.fused, op, ty);
+    let turned = emit(edit, index, &found.fused, turned, rest)?;
+    let op = last.op(edit, index, &found.fused, turned)?;
+    edit.rewrite(index, &found.fused, op);
+    Some(())
+}

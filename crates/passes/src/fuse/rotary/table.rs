@@ -1,0 +1,174 @@
+//! Tables of cosines and sines, with one number for each pair.
+
+use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+
+use super::{Turn, joined};
+use crate::moves::is_move;
+
+/// How far back a table is looked into.
+const DEEPEST: usize = 8;
+
+/// What is computed element by element.
+const UNARY: &[&str] = &["Cos", "Sin", "Cast"];
+
+/// A table with a number for each pair, of which another one was made with a number for each element.
+pub(super) struct Single {
+    source: ValueId,
+    /// The axes that it broadcasts along, and those that it has as it is written down.
+    pub axes: Vec<Dim>,
+    pub shape: Vec<Dim>,
+    /// What is computed of it, element by element.
+    chain: Vec<usize>,
+    /// What wrote each number twice.
+    pub passed: Vec<usize>,
+    /// From where and how far the numbers are taken, where the source has one for each element.
+    cut: Option<[i64; 2]>,
+}
+
+impl Single {
+    /// The table of a turn. `None` where the numbers of a pair are not known to be equal.
+    pub(super) fn of(edit: &Edit<'_>, turn: &Turn, table: ValueId) -> Option<Single> {
+        let mut axes = edit.ty(table)?.shape.to_vec();
+        let (chain, passed) = (Vec::new(), Vec::new());
+        if !turn.is_doubled {
+            let shape = axes.clone();
+            return Some(Single { source: table, shape, axes, chain, passed, cut: None });
+        }
+        let size = axes.last()?.known()?;
+        *axes.last_mut()? = Dim::Known(size / 2);
+        let mut single =
+            Single { source: table, shape: axes.clone(), axes, chain, passed, cut: None };
+        if let Some((source, passed)) = doubled_by_node(edit, table, turn.is_interleaved) {
+            single.shape = edit.ty(source)?.shape.to_vec();
+            single.source = source;
+            (single.chain, single.passed) =
+                passed.into_iter().partition(|&node| UNARY.contains(&&*edit.node(node).op));
+            return Some(single);
+        }
+        has_equal_pairs(edit, table, turn.is_interleaved, DEEPEST).then_some(())?;
+        single.cut = Some(if turn.is_interleaved { [size, 2] } else { [size / 2, 1] });
+        Some(single)
+    }
+
+    /// Writes the table down, in front of a node.
+    pub(super) fn emit(
+        &self,
+        edit: &mut Edit<'_>,
+        index: usize,
+        fused: &[usize],
+    ) -> Option<ValueId> {
+        let mut value = self.source;
+        let mut dtype = edit.ty(value)?.dtype;
+        if let Some([end, step]) = self.cut {
+            let axis = self.shape.len() as i64 - 1;
+            let mut int = |number: i64| {
+                let tensor = Tensor::of_ints(DType::I64, vec![1], &[number])?;
+                Some(edit.constant(index, fused, tensor, &[]))
+            };
+            let bounds = [value, int(0)?, int(end)?, int(axis)?, int(step)?];
+            let op = Op::new("Slice", &bounds[..if step == 1 { 4 } else { 5 }]);
+            value = edit.insert(index, fused, op, Type::new(dtype, &self.shape[..]));
+        }
+        for &link in self.chain.iter().rev() {
+            let node = edit.node(link).clone();
+            dtype = edit.ty(node.outputs[0])?.dtype;
+            let mut op = Op::new(&node.op, &[value]);
+            if let Some(to) = node.attr("to") {
+                op = op.attr("to", to.clone());
+            }
+            let fused = [fused, &[link]].concat();
+            value = edit.insert(index, &fused, op, Type::new(dtype, &self.shape[..]));
+        }
+        Some(value)
+    }
+}
+
+/// What a node writes twice, and the nodes from the last to that one. The last axis stays the last.
+fn doubled_by_node(
+    edit: &Edit<'_>,
+    table: ValueId,
+    is_interleaved: bool,
+) -> Option<(ValueId, Vec<usize>)> {
+    let (mut value, mut passed) = (table, Vec::new());
+    let last = |value: ValueId| edit.ty(value)?.shape.last()?.known();
+    for _ in 0..DEEPEST {
+        let node = edit.producer(value).filter(|&node| edit.node(node).domain.is_empty())?;
+        let source = edit.input(node, 0)?;
+        passed.push(node);
+        match &*edit.node(node).op {
+            op if UNARY.contains(&op) => {}
+            "Tile" if !is_interleaved => {
+                let repeats = edit.tensor(edit.input(node, 1)?)?.ints()?;
+                let (times, rest) = repeats.split_last()?;
+                let is_twice = *times == 2 && rest.iter().all(|&times| times == 1);
+                return is_twice.then_some((source, passed));
+            }
+            "Concat" if !is_interleaved => {
+                let [a, b] = joined(edit, node)?.parts;
+                return (a == b).then_some((a, passed));
+            }
+            "Reshape" if is_interleaved && last(value) != last(source) => {
+                let (single, nodes) = repeated_in_place(edit, source)?;
+                passed.extend(nodes);
+                let is_joined = last(value)? == 2 * last(single)?;
+                return is_joined.then_some((single, passed));
+            }
+            "Reshape" | "Squeeze" | "Unsqueeze" if last(value) == last(source) => {}
+            _ => return None,
+        }
+        value = source;
+    }
+    None
+}
+
+/// What an `Expand` writes twice along a last axis of its own, without that axis, and the nodes.
+fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, [usize; 2])> {
+    let expand = edit.producer(value).filter(|&node| &*edit.node(node).op == "Expand")?;
+    let single = edit.input(expand, 0)?;
+    let (few, many) = (&edit.ty(single)?.shape, &edit.ty(value)?.shape);
+    let ((one, own), (two, all)) = (few.split_last()?, many.split_last()?);
+    let unsqueeze = edit.producer(single).filter(|&node| is_move(edit, node))?;
+    let source = edit.input(unsqueeze, 0)?;
+    let is_twice = one.is(1) && two.is(2) && own == all && edit.ty(source)?.shape[..] == *own;
+    let is_renamed = &*edit.node(unsqueeze).op != "Transpose";
+    (is_twice && is_renamed).then_some((source, [expand, unsqueeze]))
+}
+
+/// Whether the numbers of each pair along the last axis are equal: those of a constant that are, what
+/// `Concat` or `Tile` makes of one array, and what is computed of such arrays element by element.
+fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth: usize) -> bool {
+    if let Some(tensor) = edit.tensor(value) {
+        let width = tensor.dtype.bits() / 8;
+        let row = tensor.shape.last().map_or(0, |&size| size as usize) * width;
+        let run = if is_interleaved { 2 * width } else { row };
+        let is_twice = |run: &[u8]| run[..run.len() / 2] == run[run.len() / 2..];
+        return row > 0 && row % run == 0 && tensor.data.chunks_exact(run).all(is_twice);
+    }
+    let Some(node) = edit.producer(value).filter(|_| depth > 0) else {
+        return false;
+    };
+    let last = |value| edit.ty(value).and_then(|ty| ty.shape.last().cloned());
+    let is_one = |value| last(value).is_none_or(|dim| dim.is(1));
+    let is_twice = |operand| {
+        let is_paired = |source| has_equal_pairs(edit, source, is_interleaved, depth - 1);
+        edit.input(node, operand).is_some_and(|source| is_one(source) || is_paired(source))
+    };
+    match &*edit.node(node).op {
+        "Concat" if !is_interleaved => {
+            joined(edit, node).is_some_and(|joined| joined.parts[0] == joined.parts[1])
+        }
+        "Cos" | "Sin" | "Cast" | "Identity" => is_twice(0),
+        "Add" | "Sub" | "Mul" | "Div" => is_twice(0) && is_twice(1),
+        "Expand" | "Reshape" | "Squeeze" | "Unsqueeze" => {
+            let keeps_last = edit.input(node, 0).and_then(last) == last(value);
+            keeps_last && is_twice(0)
+        }
+        "Transpose" => {
+            let order = edit.node(node).attr("perm");
+            let rank = edit.ty(value).map_or(0, Type::rank) as i64;
+            matches!(order, Some(Attr::Ints(order)) if order.last() == Some(&(rank - 1)))
+                && is_twice(0)
+        }
+        _ => false,
+    }
+}

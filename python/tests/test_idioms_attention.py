@@ -1,0 +1,191 @@
+"""Attention in the spellings of libraries and users: the operators, and the numbers of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from . import bench
+from .test_idioms_products import FUSED, Fn, array, check
+
+BATCH, ROWS, HEADS, SIZE = 2, 6, 4, 8
+X = array(BATCH, ROWS, HEADS * SIZE)
+WEIGHTS = 0.1 * array(HEADS * SIZE, 3 * HEADS * SIZE, seed=1)
+Q, K, V = (array(BATCH, ROWS, 6, SIZE, seed=seed) for seed in range(3))
+FEW = (K[:, :, :2], V[:, :, :2])
+
+
+def attend(q: Any, k: Any, v: Any) -> Any:
+    weights = jax.nn.softmax(jnp.einsum("bthd,bshd->bhts", q, k) / np.sqrt(np.float32(SIZE)))
+    return jnp.einsum("bhts,bshd->bthd", weights, v)
+
+
+def attributes(fn: Fn, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
+    model = bench.convert(fn, inputs)
+    (node,) = [node for node in model.graph.node if node.op_type == "Attention"]
+    return {attribute.name: attribute.i for attribute in node.attribute}
+
+
+def joined(x: Any) -> Any:
+    return x.reshape(*x.shape[:2], -1)
+
+
+def split_by_head(x: Any) -> Any:
+    heads = (x @ WEIGHTS).reshape(BATCH, ROWS, HEADS, 3 * SIZE)
+    return joined(attend(*jnp.split(heads, 3, -1)))
+
+
+def split_whole(x: Any) -> Any:
+    parts = jnp.split(x @ WEIGHTS, 3, -1)
+    return joined(attend(*(part.reshape(BATCH, ROWS, HEADS, SIZE) for part in parts)))
+
+
+def stacked_by_head(x: Any) -> Any:
+    qkv = (x @ WEIGHTS).reshape(BATCH, ROWS, 3, HEADS, SIZE).transpose(2, 0, 3, 1, 4)
+    scores = qkv[0] @ qkv[1].swapaxes(-1, -2) * SIZE**-0.5
+    return joined((jax.nn.softmax(scores) @ qkv[2]).transpose(0, 2, 1, 3))
+
+
+@pytest.mark.parametrize("fn", [split_by_head, split_whole, stacked_by_head])
+def test_one_projection_for_all_three(fn: Fn) -> None:
+    found = check(fn, (X,))
+    assert (found.count("MatMul"), found.count("Attention"), len(found) <= 9) == (1, 1, True)
+
+
+def test_heads_that_are_apart_stay_so() -> None:
+    def apart(q: Any, k: Any, v: Any) -> Any:
+        return jax.nn.softmax(q @ k.swapaxes(-1, -2)) @ v
+
+    inputs = (array(2, 3, 5, 8), array(2, 3, 7, 8, seed=1), array(2, 3, 7, 4, seed=2))
+    assert check(apart, inputs) == ["Attention"]
+
+
+def test_grouped_queries_without_a_mask_are_one_node() -> None:
+    assert check(jax.nn.dot_product_attention, (Q, *FEW)) == FUSED
+    found = attributes(jax.nn.dot_product_attention, (Q, *FEW))
+    assert (found["q_num_heads"], found["kv_num_heads"]) == (6, 2)
+
+
+def test_grouped_queries_by_hand_are_one_node() -> None:
+    def grouped(q: Any, k: Any, v: Any) -> Any:
+        q = q.reshape(BATCH, ROWS, 2, 3, SIZE)
+        weights = jax.nn.softmax(jnp.einsum("btkgh,bskh->bkgts", q, k))
+        return jnp.einsum("bkgts,bskh->btkgh", weights, v).reshape(Q.shape)
+
+    assert check(grouped, (Q, *FEW)) == FUSED
+
+
+def test_repeated_heads_that_are_apart_are_shared() -> None:
+    def grouped(q: Any, k: Any, v: Any) -> Any:
+        k, v = jnp.repeat(k, 3, axis=1), jnp.repeat(v, 3, axis=1)
+        return jax.nn.softmax(q @ k.swapaxes(2, 3)) @ v
+
+    inputs = (array(2, 6, 5, 8), array(2, 2, 7, 8, seed=1), array(2, 2, 7, 8, seed=2))
+    assert check(grouped, inputs) == ["Attention"]
+
+
+def test_keys_that_are_repeated_otherwise_than_values_are_not_shared() -> None:
+    def grouped(q: Any, k: Any, v: Any) -> Any:
+        k, v = jnp.repeat(k, 3, axis=1), jnp.tile(v, (1, 3, 1, 1))
+        return jax.nn.softmax(q @ k.swapaxes(2, 3)) @ v
+
+    inputs = (array(2, 6, 5, 8), array(2, 2, 7, 8, seed=1), array(2, 2, 7, 8, seed=2))
+    found = check(grouped, inputs)
+    assert "Attention" in found
+    assert "Expand" in found
+
+
+def test_one_key_for_all_heads() -> None:
+    def shared(q: Any, k: Any, v: Any) -> Any:
+        weights = jax.nn.softmax(jnp.einsum("bthd,bsd->bhts", q, k))
+        return jnp.einsum("bhts,bsd->bthd", weights, v)
+
+    inputs = (Q[:, :, :4], K[:, :, 0], V[:, :, 0])
+    assert check(shared, inputs) == ["Reshape", "Attention", "Reshape"]
+    assert attributes(shared, inputs)["kv_num_heads"] == 1
+    assert check(jax.nn.dot_product_attention, (Q[:, :, :4], K[:, :, :1], V[:, :, :1])) == FUSED
+
+
+def test_one_key_that_is_broadcast() -> None:
+    def shared(q: Any, k: Any, v: Any) -> Any:
+        return jax.nn.softmax(q @ k.swapaxes(-1, -2)) @ v
+
+    inputs = (array(2, 4, 5, 8), array(2, 1, 7, 8, seed=1), array(2, 1, 7, 8, seed=2))
+    assert check(shared, inputs) == ["Attention"]
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_as_in_jax(special: float) -> None:
+    inputs = [Q.copy(), FEW[0].copy(), FEW[1].copy()]
+    inputs[0][0, 1, 2, 3] = special
+    inputs[2][1, 0, 0, 5] = special
+    assert check(jax.nn.dot_product_attention, inputs) == FUSED
+
+
+def test_attention_under_vmap() -> None:
+    assert check(jax.vmap(jax.nn.dot_product_attention), (Q, K, V)) == FUSED
+
+
+def test_a_causal_mask_of_any_length_is_an_attribute() -> None:
+    def causal(q: Any, k: Any, v: Any) -> Any:
+        return jax.nn.dot_product_attention(q, k, v, is_causal=True)
+
+    assert check(causal, (Q, K, V), [("B", "T", 6, SIZE)] * 3) == FUSED
+
+
+def test_a_strict_triangle_of_any_length_is_not_causal() -> None:
+    def strict(q: Any, k: Any, v: Any) -> Any:
+        rows = jnp.arange(q.shape[1])
+        mask = rows[:, None] > rows
+        return jax.nn.dot_product_attention(q, k, v, mask=mask[None, None])
+
+    assert "Attention" in check(strict, (Q, K, V), [("B", "T", 6, SIZE)] * 3)
+
+
+def test_lengths_of_keys() -> None:
+    def padded(q: Any, k: Any, v: Any) -> Any:
+        lengths = jnp.array([4, 6])
+        return jax.nn.dot_product_attention(
+            q, k, v, query_seq_lengths=lengths - 1, key_value_seq_lengths=lengths
+        )
+
+    assert "Attention" in check(padded, (Q, K, V))
+
+
+def test_a_small_number_that_leaves_something_in_each_row_does_not_mask() -> None:
+    triangle = np.tril(np.ones((ROWS, ROWS), np.bool_))
+
+    def biased(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.einsum("bthd,bshd->bhts", q, k)
+        weights = jax.nn.softmax(jnp.where(triangle, scores, -2.0))
+        return jnp.einsum("bhts,bshd->bthd", weights, v)
+
+    assert "Attention" not in check(biased, (Q, K, V))
+
+
+def test_a_scale_after_the_mask_is_not_fused() -> None:
+    def scaled(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.einsum("bthd,bshd->bhts", q, k) + 0.1 * array(ROWS, ROWS)
+        return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores * 0.3), v)
+
+    assert "Attention" not in check(scaled, (Q, K, V))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("batched", [False, True])
+def test_the_block_of_equinox(batched: bool, masked: bool) -> None:
+    block = eqx.nn.MultiheadAttention(HEADS, 32, use_query_bias=True, key=jax.random.key(0))
+    mask = np.tril(np.ones((ROWS, ROWS), np.bool_)) if masked else None
+
+    def attention(x: Any) -> Any:
+        return block(x, x, x, mask=mask)
+
+    found = check(jax.vmap(attention) if batched else attention, (X if batched else X[0],))
+    assert "Attention" in found
+    assert "Transpose" not in found
