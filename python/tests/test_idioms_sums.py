@@ -14,6 +14,7 @@ from . import bench
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3, 6, 16)).astype(np.float32)
+LONG = RNG.standard_normal((3, 40, 16)).astype(np.float32)
 ROUTER = RNG.standard_normal((16, 8)).astype(np.float32)
 COLUMN = np.linspace(-1, 1, 16).astype(np.float32)
 ZEROS = np.array([[-0.0, 0.0, -1.0, np.nan, np.inf, -0.0, 0.0, -np.inf]], np.float32)
@@ -78,8 +79,10 @@ SUMS: list[tuple[Callable[..., Any], list[np.ndarray], list[str]]] = [
     (lambda x: jnp.sum(x * COLUMN, -1, keepdims=True), [X], ["MatMul"]),
     (lambda x: jnp.sum(x * COLUMN, -1), [X], ["MatMul", "Squeeze"]),
     (lambda w, x: jnp.sum(w[:, None] * x, 0), [X[0, :, 0], X[0]], ["Reshape", "MatMul", "Squeeze"]),
-    (lambda x: x @ COLUMN, [X], ["MatMul", "Reshape"]),
-    (lambda x, w: x @ w, [X, COLUMN], ["Reshape", "MatMul", "Reshape"]),
+    (lambda x: x @ COLUMN, [LONG], ["MatMul", "Reshape"]),
+    (lambda x, w: x @ w, [LONG, COLUMN], ["Reshape", "MatMul", "Reshape"]),
+    (lambda x: x @ COLUMN, [X], ["MatMul"]),
+    (lambda w: ROUTER.T @ w, [COLUMN], ["MatMul"]),
     (lambda w, x: w @ x, [COLUMN, X[0].T.copy()], ["MatMul"]),
     (lambda a, b: a @ b, [COLUMN, COLUMN], ["MatMul"]),
 ]
