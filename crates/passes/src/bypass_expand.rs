@@ -3,30 +3,7 @@
 use onnx::expr::broadcast_shapes;
 use onnx::{Dim, Edit, ValueId};
 
-/// Operators whose operands all broadcast to the shape of the result.
-pub(crate) const BROADCASTING: &[&str] = &[
-    "Add",
-    "And",
-    "BitShift",
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
-    "Div",
-    "Equal",
-    "Greater",
-    "GreaterOrEqual",
-    "Less",
-    "LessOrEqual",
-    "Max",
-    "Min",
-    "Mod",
-    "Mul",
-    "Or",
-    "Pow",
-    "Sub",
-    "Where",
-    "Xor",
-];
+use crate::operators::BROADCASTING;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {

@@ -3,20 +3,8 @@
 use onnx::expr::reduced_shape;
 use onnx::{Attr, Edit, Op};
 
+use crate::operators::REDUCTIONS;
 use crate::rewrite::reduced_axes;
-
-/// Reductions that say by `keepdims` whether the axes stay, with the name that lives as long as needed.
-const REDUCTIONS: &[&str] = &[
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-];
 
 /// JAX reduces and then broadcasts, also where the program says `keepdims=True`.
 pub(crate) fn run(edit: &mut Edit<'_>) {

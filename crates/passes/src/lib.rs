@@ -23,6 +23,7 @@ mod lift_weights;
 mod merge_affine;
 mod merge_chains;
 mod moves;
+mod operators;
 mod pattern;
 mod recurrent;
 mod rewrite;

@@ -4,7 +4,7 @@
 
 use onnx::{Edit, Op, Tensor, ValueId};
 
-use crate::bypass_expand::BROADCASTING;
+use crate::operators::BROADCASTING;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {

@@ -3,55 +3,7 @@
 use onnx::{Attr, Dim, Edit, Node, Tensor, ValueId};
 
 use super::order::{Order, filled_axes};
-use crate::bypass_expand::BROADCASTING;
-
-/// Operators on each element by itself, of the first operand; the others are single numbers.
-const ELEMENTWISE: &[&str] = &[
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "BitwiseNot",
-    "Cast",
-    "Ceil",
-    "Celu",
-    "Clip",
-    "Cos",
-    "Cosh",
-    "Elu",
-    "Erf",
-    "Exp",
-    "Floor",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "IsInf",
-    "IsNaN",
-    "LeakyRelu",
-    "Log",
-    "Mish",
-    "Neg",
-    "Not",
-    "Reciprocal",
-    "Relu",
-    "Round",
-    "Selu",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Softplus",
-    "Softsign",
-    "Sqrt",
-    "Swish",
-    "Tan",
-    "Tanh",
-    "ThresholdedRelu",
-];
+use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 
 /// Whether all operands of an operator broadcast; where it is a matter of the order of axes alone.
 fn broadcasts(op: &str) -> bool {
@@ -60,19 +12,6 @@ fn broadcasts(op: &str) -> bool {
 
 /// Operators along one axis, which is an attribute; the last where it is not given.
 const ALONG_AN_AXIS: &[&str] = &["Concat", "Hardmax", "LogSoftmax", "Softmax", "Split"];
-
-const REDUCTIONS: &[&str] = &[
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {

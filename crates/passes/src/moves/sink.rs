@@ -7,38 +7,7 @@
 use onnx::{Attr, Edit, Op, Tensor, Type, ValueId};
 
 use super::{Move, Step, emit, is_move, plan};
-use crate::bypass_expand::BROADCASTING;
-
-/// Operators that look at one element of one array.
-const ELEMENTWISE: &[&str] = &[
-    "Abs",
-    "Cast",
-    "Ceil",
-    "Clip",
-    "Cos",
-    "Elu",
-    "Erf",
-    "Exp",
-    "Floor",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "LeakyRelu",
-    "Log",
-    "Neg",
-    "Not",
-    "Reciprocal",
-    "Relu",
-    "Round",
-    "Selu",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Softplus",
-    "Sqrt",
-    "Tanh",
-];
+use crate::operators::{BROADCASTING, ELEMENTWISE};
 
 /// How far it is looked for a move to meet.
 const FARTHEST: usize = 8;
