@@ -14,6 +14,7 @@
 
 mod choice;
 mod mask;
+mod stack;
 
 use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, Type, ValueId};
@@ -24,6 +25,7 @@ use crate::pattern::uniform;
 use crate::rewrite::Declined;
 use choice::Choice;
 use mask::Prepared;
+use stack::Stack;
 
 /// Numbers from here down are what the kernel takes for masked, should there be nothing else in a row.
 const LOWEST: f64 = -3e38;
@@ -76,6 +78,8 @@ struct Attention {
     /// From the result, with the axes of the batch, row and element, to what is made of it.
     result: Move,
     value_depth: Dim,
+    /// What the three are parts of.
+    stack: Option<Stack>,
     /// The second product, and the moves after it.
     index: usize,
     after: Vec<usize>,
@@ -153,6 +157,7 @@ fn find(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<Attention> {
     let k = unscaled(edit, k, &mut scale);
     fused.extend(&scores.passed);
     let mask = scores.mask;
+    let stack = Stack::of(edit, [&q, &k, &v]);
     Some(Attention {
         q,
         k,
@@ -163,6 +168,7 @@ fn find(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<Attention> {
         to_mask,
         result,
         value_depth,
+        stack,
         index,
         after,
         fused,
@@ -387,7 +393,7 @@ fn chosen(
 fn fuse(edit: &mut Edit<'_>, found: &Attention, stage: Stage) -> Result<(), Declined> {
     expect_kernel(edit, found)?;
     let (choice, mask) = chosen(edit, found, stage)?;
-    let Choice { q, k, v, heads, after, joined, .. } = choice;
+    let Choice { q, k, v, heads, after, joined, is_stacked, .. } = choice;
 
     let end = found.after.last().copied().unwrap_or(found.index);
     let mut fused = [&found.fused[..], &found.after, &[found.index]].concat();
@@ -396,9 +402,13 @@ fn fuse(edit: &mut Edit<'_>, found: &Attention, stage: Stage) -> Result<(), Decl
     }
     fused.retain(|&node| node != end);
     let lost = || Declined::from("a constant cannot be moved");
-    let q = q.emit(edit, end).ok_or_else(lost)?;
-    let k = k.emit(edit, end).ok_or_else(lost)?;
-    let v = v.emit(edit, end).ok_or_else(lost)?;
+    let parts = match found.stack.as_ref().filter(|_| is_stacked) {
+        Some(stack) => stack.emit(edit, end).ok_or_else(lost)?,
+        None => Vec::new(),
+    };
+    let q = q.emit(edit, end, &parts).ok_or_else(lost)?;
+    let k = k.emit(edit, end, &parts).ok_or_else(lost)?;
+    let v = v.emit(edit, end, &parts).ok_or_else(lost)?;
     let mut op = Op::new("Attention", &[q, k, v]).attr("scale", Attr::Float(found.scale as f32));
     if let Some([of_q, of_k]) = heads {
         op = op.attr("q_num_heads", of_q).attr("kv_num_heads", of_k);
