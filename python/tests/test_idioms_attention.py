@@ -219,3 +219,14 @@ def test_the_block_of_equinox(batched: bool, masked: bool) -> None:
     found = check(jax.vmap(attention) if batched else attention, (X if batched else X[0],))
     assert "Attention" in found
     assert "Transpose" not in found
+
+
+def test_a_mask_beside_a_bias_is_one_choice() -> None:
+    def both(q: Any, k: Any, v: Any, mask: Any, bias: Any) -> Any:
+        return jax.nn.dot_product_attention(q, k, v, mask=mask, bias=bias)
+
+    mask = array(BATCH, 1, ROWS, ROWS, seed=3) > 0
+    mask[0, 0, 2] = False
+    found = check(both, (Q, K, V, mask, array(BATCH, 6, ROWS, ROWS, seed=4)))
+    assert "And" not in found
+    assert (found.count("Where"), len(found)) == (1, 10)

@@ -94,24 +94,6 @@ enum Mask {
     Chosen { flags: ValueId, keeps: bool, otherwise: f64 },
 }
 
-impl Mask {
-    /// The same mask without flags that are all set.
-    fn simplified(self, edit: &Edit<'_>, passed: &mut Vec<usize>) -> Mask {
-        let Mask::Chosen { mut flags, keeps, otherwise } = self else {
-            return self;
-        };
-        let is_set = |value: ValueId| edit.tensor(value).and_then(uniform) == Some(1.0);
-        while let Some(node) = edit.producer(flags).filter(|&node| &*edit.node(node).op == "And")
-            && let (Some(a), Some(b)) = (edit.input(node, 0), edit.input(node, 1))
-            && (is_set(a) || is_set(b))
-        {
-            flags = if is_set(a) { b } else { a };
-            passed.push(node);
-        }
-        Mask::Chosen { flags, keeps, otherwise }
-    }
-}
-
 /// Looks for an attention whose second product is the node, which may be the other way round.
 fn find(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<Attention> {
     let [weights, v] = sides(edit, index, is_turned)?;
@@ -280,7 +262,7 @@ impl Scores {
                 scores.mask.is_none().then_some(())?;
                 scores.before_mask = scores.links.len();
                 scores.passed.extend(passed);
-                scores.mask = Some(mask.simplified(edit, &mut scores.passed));
+                scores.mask = Some(mask);
                 Some(scores)
             })?
         };
