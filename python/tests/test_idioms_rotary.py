@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from . import bench
 from .test_idioms_products import Fn, array, check
 
 X = array(2, 5, 4, 8)
@@ -161,3 +162,27 @@ def test_a_turn_the_other_way_is_not_fused() -> None:
         )
 
     assert "RotaryEmbedding" not in check(turn, (X[0, :, 0],))
+
+
+def check_parts(fn: Fn, x: np.ndarray) -> list[str]:
+    """The operators where the opset has none for a turn, with the numbers compared."""
+    model = bench.convert(fn, (x,), opset=21)
+    ((found,), (want,)) = bench.run(model, (x,)), bench.expected(fn, (x,))
+    bench.assert_same(found, want, rtol=1e-6, atol=1e-6)
+    return [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize("axes", [0, 1])
+def test_below_opset_23_the_sign_is_in_the_table(axes: int) -> None:
+    turn = eqx.nn.RotaryPositionalEmbedding(8)
+    fn: Fn = jax.vmap(turn, in_axes=1, out_axes=1) if axes else turn
+    x = X[0].copy() if axes else X[0, :, 0].copy()
+    x[0, ..., 1], x[1, ..., 5], x[2, ..., 2] = np.nan, np.inf, -0.0
+    assert check_parts(fn, x) == ["Split", "Concat", "Mul", "Mul", "Add"]
+
+
+def test_a_sine_for_all_has_no_sign_to_take_up() -> None:
+    def turn(x: Any) -> Any:
+        return x * 0.5 + jnp.concatenate([-x[..., 4:], x[..., :4]], -1) * 0.25
+
+    assert "Neg" in check_parts(turn, X[0, :, 0])

@@ -1,5 +1,6 @@
 //! `simplify-flags`: flags that are compared with flags, turned over twice, or made numbers in between.
 
+use onnx::expr::broadcast_shapes;
 use onnx::{Attr, DType, Edit, Op, ValueId};
 
 use crate::change::{Change, each};
@@ -39,13 +40,31 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
             (!beside.is_set).then(|| beside.left_alone(edit, index))?
         }
         "Where" => {
-            let inner = negation(edit, operand(0)?)?;
-            let (flag, x, y) = (edit.input(inner, 0)?, operand(1)?, operand(2)?);
-            Some(Change::Op(Op::new("Where", &[flag, y, x]), vec![inner]))
+            let (flag, x, y) = (operand(0)?, operand(1)?, operand(2)?);
+            if let Some(inner) = negation(edit, flag) {
+                let op = Op::new("Where", &[edit.input(inner, 0)?, y, x]);
+                return Some(Change::Op(op, vec![inner]));
+            }
+            let (flag, passed) = without_all_set(edit, flag)?;
+            let result = edit.ty(edit.node(index).outputs[0])?;
+            let shape = [flag, x, y].into_iter().try_fold(Vec::new(), |shape, operand| {
+                broadcast_shapes(&shape, &edit.ty(operand)?.shape)
+            });
+            let is_whole = shape.is_some_and(|shape| shape[..] == result.shape[..]);
+            is_whole.then(|| Change::Op(Op::new("Where", &[flag, x, y]), passed))
         }
         "Cast" => chosen_flag(edit, index),
         _ => None,
     }
+}
+
+/// What is left of `a ∧ b` where the other is set everywhere, which only gives it a shape.
+fn without_all_set(edit: &Edit<'_>, flag: ValueId) -> Option<(ValueId, Vec<usize>)> {
+    let node = edit.producer(flag)?;
+    let is_both = edit.node(node).domain.is_empty() && &*edit.node(node).op == "And";
+    let beside = beside_a_flag(edit, node).filter(|beside| is_both && beside.is_set)?;
+    let passed = [&[node][..], &beside.passed].concat();
+    Some((beside.flag, passed))
 }
 
 /// `r < c ∧ r ≠ c` is `r < c`, also where they are NaN; remainders ask for both.
@@ -363,6 +382,35 @@ z:bool[3] = And(%0, false)",
                 %0 = Equal(a, 0:i32)  # 2
                 y:bool[3] = And(%0, b)  # 3
                 z:bool[3] = And(%0, false)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_choice_repeats_its_flags_itself() {
+        check(
+            run,
+            "graph g(a:bool[1,3], x:f32[2,3]) -> (y)
+%0:bool[2,3] = And([[true, true, true], [true, true, true]], a)
+y:f32[2,3] = Where(%0, x, 0.0)",
+            expect![[r#"
+                graph g(a:bool[1,3], x:f32[2,3]) -> (y)
+                y:f32[2,3] = Where(a, x, 0.0)  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn flags_that_give_a_choice_its_shape_stay() {
+        check(
+            run,
+            "graph g(a:bool[1,3], x:f32[1,3]) -> (y)
+%0:bool[2,3] = And([[true, true, true], [true, true, true]], a)
+y:f32[2,3] = Where(%0, x, 0.0)",
+            expect![[r#"
+                graph g(a:bool[1,3], x:f32[1,3]) -> (y)
+                %0 = And([[true, true, true], [true, true, true]], a)  # 2
+                y:f32[2,3] = Where(%0, x, 0.0)  # 3
             "#]],
         );
     }

@@ -14,6 +14,7 @@
 
 mod choice;
 mod mask;
+mod stack;
 
 use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, Type, ValueId};
@@ -24,6 +25,7 @@ use crate::pattern::uniform;
 use crate::rewrite::Declined;
 use choice::Choice;
 use mask::Prepared;
+use stack::Stack;
 
 /// Numbers from here down are what the kernel takes for masked, should there be nothing else in a row.
 const LOWEST: f64 = -3e38;
@@ -76,6 +78,8 @@ struct Attention {
     /// From the result, with the axes of the batch, row and element, to what is made of it.
     result: Move,
     value_depth: Dim,
+    /// What the three are parts of.
+    stack: Option<Stack>,
     /// The second product, and the moves after it.
     index: usize,
     after: Vec<usize>,
@@ -88,24 +92,6 @@ enum Mask {
     Added(ValueId),
     /// Scores are kept where the flag is `keeps`, and are `otherwise` elsewhere.
     Chosen { flags: ValueId, keeps: bool, otherwise: f64 },
-}
-
-impl Mask {
-    /// The same mask without flags that are all set.
-    fn simplified(self, edit: &Edit<'_>, passed: &mut Vec<usize>) -> Mask {
-        let Mask::Chosen { mut flags, keeps, otherwise } = self else {
-            return self;
-        };
-        let is_set = |value: ValueId| edit.tensor(value).and_then(uniform) == Some(1.0);
-        while let Some(node) = edit.producer(flags).filter(|&node| &*edit.node(node).op == "And")
-            && let (Some(a), Some(b)) = (edit.input(node, 0), edit.input(node, 1))
-            && (is_set(a) || is_set(b))
-        {
-            flags = if is_set(a) { b } else { a };
-            passed.push(node);
-        }
-        Mask::Chosen { flags, keeps, otherwise }
-    }
 }
 
 /// Looks for an attention whose second product is the node, which may be the other way round.
@@ -153,6 +139,7 @@ fn find(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<Attention> {
     let k = unscaled(edit, k, &mut scale);
     fused.extend(&scores.passed);
     let mask = scores.mask;
+    let stack = Stack::of(edit, [&q, &k, &v]);
     Some(Attention {
         q,
         k,
@@ -163,6 +150,7 @@ fn find(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<Attention> {
         to_mask,
         result,
         value_depth,
+        stack,
         index,
         after,
         fused,
@@ -274,7 +262,7 @@ impl Scores {
                 scores.mask.is_none().then_some(())?;
                 scores.before_mask = scores.links.len();
                 scores.passed.extend(passed);
-                scores.mask = Some(mask.simplified(edit, &mut scores.passed));
+                scores.mask = Some(mask);
                 Some(scores)
             })?
         };
@@ -387,7 +375,7 @@ fn chosen(
 fn fuse(edit: &mut Edit<'_>, found: &Attention, stage: Stage) -> Result<(), Declined> {
     expect_kernel(edit, found)?;
     let (choice, mask) = chosen(edit, found, stage)?;
-    let Choice { q, k, v, heads, after, joined, .. } = choice;
+    let Choice { q, k, v, heads, after, joined, is_stacked, .. } = choice;
 
     let end = found.after.last().copied().unwrap_or(found.index);
     let mut fused = [&found.fused[..], &found.after, &[found.index]].concat();
@@ -396,9 +384,13 @@ fn fuse(edit: &mut Edit<'_>, found: &Attention, stage: Stage) -> Result<(), Decl
     }
     fused.retain(|&node| node != end);
     let lost = || Declined::from("a constant cannot be moved");
-    let q = q.emit(edit, end).ok_or_else(lost)?;
-    let k = k.emit(edit, end).ok_or_else(lost)?;
-    let v = v.emit(edit, end).ok_or_else(lost)?;
+    let parts = match found.stack.as_ref().filter(|_| is_stacked) {
+        Some(stack) => stack.emit(edit, end).ok_or_else(lost)?,
+        None => Vec::new(),
+    };
+    let q = q.emit(edit, end, &parts).ok_or_else(lost)?;
+    let k = k.emit(edit, end, &parts).ok_or_else(lost)?;
+    let v = v.emit(edit, end, &parts).ok_or_else(lost)?;
     let mut op = Op::new("Attention", &[q, k, v]).attr("scale", Attr::Float(found.scale as f32));
     if let Some([of_q, of_k]) = heads {
         op = op.attr("q_num_heads", of_q).attr("kv_num_heads", of_k);

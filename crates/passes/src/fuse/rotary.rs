@@ -5,6 +5,7 @@
 //! times as fast as the parts, and more.
 
 mod layout;
+mod parts;
 mod table;
 
 use onnx::{Attr, Edit, ValueId};
@@ -27,6 +28,9 @@ pub(super) fn run(edit: &mut Edit<'_>) {
             continue;
         };
         let declined = fuse(edit, index, &found).err().map(|Declined(why)| why);
+        if declined.is_some() {
+            parts::write(edit, index, &found);
+        }
         edit.note("fuse-rotary-embedding", index, declined);
     }
 }

@@ -80,6 +80,30 @@ impl Move {
         Some((self, times))
     }
 
+    /// The same move of one entry of an axis after, which is a part of an axis before. Also the shape of the
+    /// whole before, with an axis that begins with the entries, and which one that is.
+    pub(crate) fn picked(mut self, after: usize) -> Option<(Vec<Dim>, Move, usize)> {
+        let &[entries] = &self.to.get(after)?[..] else {
+            return None;
+        };
+        let place = |atoms: &Vec<usize>| atoms.iter().position(|&atom| atom == entries);
+        let (mut axis, place) =
+            self.from.iter().enumerate().find_map(|(axis, atoms)| Some((axis, place(atoms)?)))?;
+        if place > 0 {
+            let rest = self.from[axis].split_off(place);
+            axis += 1;
+            self.from.insert(axis, rest);
+        }
+        let whole = self.shape_before()?;
+        self.from[axis].remove(0);
+        self.to.remove(after);
+        Some((whole, self, axis))
+    }
+
+    pub(crate) fn shape_before(&self) -> Option<Vec<Dim>> {
+        self.shape_of(&self.from)
+    }
+
     /// Whether the axis before is the axis after, and not of size one.
     pub(crate) fn keeps(&self, axis: usize, after: usize) -> bool {
         let (before, after) = (self.from.get(axis), self.to.get(after));

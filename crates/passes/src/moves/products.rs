@@ -5,17 +5,36 @@
 //! transposes it afterwards.
 
 use onnx::{Edit, Op, Type, ValueId};
+use rustc_hash::FxHashMap;
 
 use super::merge::links;
 use super::{Move, Planned, Step, cost, emit, is_move, plan};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
+    let weighted = read_by_weights(edit);
     for index in 0..edit.len() {
-        let node = edit.node(index);
-        if node.domain.is_empty() && &*node.op == "MatMul" {
-            orient(edit, index);
+        if is_product(edit, index) {
+            orient(edit, index, &weighted);
         }
     }
+}
+
+fn is_product(edit: &Edit<'_>, index: usize) -> bool {
+    let node = edit.node(index);
+    node.domain.is_empty() && &*node.op == "MatMul"
+}
+
+/// How often a value is the right side of a product with weights. What nothing else reads need not be made
+/// where all of these products are written the other way round.
+fn read_by_weights(edit: &Edit<'_>) -> FxHashMap<ValueId, usize> {
+    let mut counts = FxHashMap::default();
+    for index in (0..edit.len()).filter(|&index| is_product(edit, index)) {
+        let is_constant = edit.input(index, 0).is_some_and(|left| edit.tensor(left).is_some());
+        if let Some(right) = edit.input(index, 1).filter(|_| is_constant) {
+            *counts.entry(right).or_default() += 1;
+        }
+    }
+    counts
 }
 
 /// One side of a product: what it is made of, and how.
@@ -36,8 +55,10 @@ struct Form {
     after: Move,
 }
 
-fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let (left, right) = (side(edit, index, 0)?, side(edit, index, 1)?);
+fn orient(edit: &mut Edit<'_>, index: usize, weighted: &FxHashMap<ValueId, usize>) -> Option<()> {
+    let is_weighted = |value: &ValueId| weighted.get(value) == Some(&edit.reads(*value));
+    let left = side(edit, index, 0)?;
+    let right = side_where(edit, index, 1, |value| left.is_constant && is_weighted(&value))?;
     let batch = |side: &Side| {
         let rank = side.moves.to.len().checked_sub(2)?;
         side.moves.shape_of(&side.moves.to[..rank])
@@ -47,13 +68,8 @@ fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if of_left != of_right && !of_left.is_empty() && !of_right.is_empty() {
         return None;
     }
-    let following = following(edit, index);
-    // The longest chain that can be followed.
-    let (after, moves) = (0..=following.len()).rev().find_map(|length| {
-        let after = &following[..length];
-        Some((after, moves_after(edit, index, &left, &right, after)?))
-    })?;
-    let form = Form { after: moves, left, right };
+    let after = following(edit, index);
+    let form = Form { after: moves_after(edit, index, &left, &right, &after)?, left, right };
     let now = form.cost()?;
     if now == 0 && !form.left.is_constant {
         return None;
@@ -66,13 +82,26 @@ fn orient(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if found > now || (found == now && !is_alike) {
         return None;
     }
-    write(edit, index, after, best)
+    write(edit, index, &after, best)
 }
 
 /// An operand, seen through the moves that only it is read through.
 pub(crate) fn side(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Side> {
+    side_where(edit, index, operand, |_| false)
+}
+
+/// As [`side`], also through what others read for which it is the same.
+fn side_where(
+    edit: &Edit<'_>,
+    index: usize,
+    operand: usize,
+    is_the_same: impl Fn(ValueId) -> bool,
+) -> Option<Side> {
     let value = edit.input(index, operand)?;
-    let is_own = |&link: &usize| edit.reads(edit.node(link).outputs[0]) == 1;
+    let is_own = |&link: &usize| {
+        let result = edit.node(link).outputs[0];
+        edit.reads(result) == 1 || (result == value && is_the_same(result))
+    };
     let last = edit.producer(value).filter(|&link| is_move(edit, link));
     let chain = last.map(|last| links(edit, last)).unwrap_or_default();
     let chain: Vec<usize> = chain.into_iter().take_while(is_own).collect();
@@ -272,6 +301,68 @@ y:f32[2,5,3,4] = Transpose(%3) {perm=[0, 2, 1, 3]}",
                 %4 = Reshape(p, [2, 15, 6]:i64)  # 3 2 6
                 %5 = MatMul(%4, v)  # 4 2 3 5 6
                 y:f32[2,5,3,4] = Reshape(%5, [2, 5, 3, 4]:i64)  # 5 2 3 4 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_only_weights_read_need_not_be_transposed() {
+        check(
+            super::run,
+            "graph g(x:f32[2,5,3]) -> (y, z)
+w = const f32[3,3]
+u = const f32[3,3]
+%0:f32[3,2,5] = Transpose(x) {perm=[2, 0, 1]}
+%1:f32[3,10] = Reshape(%0, [3, 10]:i64)
+%2:f32[3,10] = MatMul(w, %1)
+%3:f32[3,2,5] = Reshape(%2, [3, 2, 5]:i64)
+y:f32[2,5,3] = Transpose(%3) {perm=[1, 2, 0]}
+%4:f32[3,10] = MatMul(u, %1)
+%5:f32[3,2,5] = Reshape(%4, [3, 2, 5]:i64)
+z:f32[2,5,3] = Transpose(%5) {perm=[1, 2, 0]}",
+            expect![[r#"
+                graph g(x:f32[2,5,3]) -> (y, z)
+                w = const f32[3,3]
+                w/folded = const f32[3,3]
+                u = const f32[3,3]
+                u/folded = const f32[3,3]
+                %0 = Transpose(x) {perm=[2, 0, 1]}  # 4
+                %1 = Reshape(%0, [3, 10]:i64)  # 5
+                %2 = MatMul(w, %1)  # 6
+                %3 = Reshape(%2, [3, 2, 5]:i64)  # 7
+                %4 = Reshape(x, [10, 3]:i64)  # 5 4 8
+                %5 = MatMul(%4, w/folded)  # 6 4 5 7 8
+                y:f32[2,5,3] = Reshape(%5, [2, 5, 3]:i64)  # 7 4 5 6 8
+                %6 = MatMul(u, %1)  # 9
+                %7 = Reshape(%6, [3, 2, 5]:i64)  # 10
+                %8 = Reshape(x, [10, 3]:i64)  # 5 4 11
+                %9 = MatMul(%8, u/folded)  # 9 4 5 10 11
+                z:f32[2,5,3] = Reshape(%9, [2, 5, 3]:i64)  # 10 4 5 9 11
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_others_read_too_is_transposed() {
+        check(
+            super::run,
+            "graph g(x:f32[2,5,3]) -> (y, z)
+w = const f32[3,3]
+%0:f32[3,2,5] = Transpose(x) {perm=[2, 0, 1]}
+%1:f32[3,10] = Reshape(%0, [3, 10]:i64)
+%2:f32[3,10] = MatMul(w, %1)
+%3:f32[3,2,5] = Reshape(%2, [3, 2, 5]:i64)
+y:f32[2,5,3] = Transpose(%3) {perm=[1, 2, 0]}
+z:f32[3,10] = Tanh(%1)",
+            expect![[r#"
+                graph g(x:f32[2,5,3]) -> (y, z)
+                w = const f32[3,3]
+                %0 = Transpose(x) {perm=[2, 0, 1]}  # 3
+                %1 = Reshape(%0, [3, 10]:i64)  # 4
+                %2 = MatMul(w, %1)  # 5
+                %3 = Reshape(%2, [3, 2, 5]:i64)  # 6
+                y:f32[2,5,3] = Transpose(%3) {perm=[1, 2, 0]}  # 7
+                z:f32[3,10] = Tanh(%1)  # 8
             "#]],
         );
     }

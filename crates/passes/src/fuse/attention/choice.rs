@@ -5,6 +5,7 @@
 
 use onnx::{Dim, Edit, ValueId};
 
+use super::stack::Stack;
 use super::{Attention, Stage};
 use crate::moves::products::Side;
 use crate::moves::{Move, Planned, Step, cost, emit, is_move, plan};
@@ -21,6 +22,8 @@ pub(super) struct Choice {
     /// The shape of the result.
     pub joined: Vec<Dim>,
     pub view: View,
+    /// Whether operands are parts of a stack.
+    pub is_stacked: bool,
 }
 
 /// The scores with the axes batch, head, row and column.
@@ -35,24 +38,50 @@ pub(super) struct View {
 pub(super) struct Operand {
     pub source: ValueId,
     pub links: Vec<usize>,
+    /// Which part of a stack it is.
+    part: Option<usize>,
     steps: Vec<Planned>,
     cost: usize,
     transposes: usize,
 }
 
 impl Operand {
-    fn of(edit: &Edit<'_>, side: &Side, arranged: &Move) -> Option<Operand> {
-        let moves = side.moves.clone().then_moves(arranged)?;
-        let steps = moves.steps()?;
-        let planned = plan(&edit.ty(side.source)?.shape, &steps)?;
+    fn of(
+        edit: &Edit<'_>,
+        side: &Side,
+        arranged: &Move,
+        stack: Option<&Stack>,
+        number: usize,
+    ) -> Option<Operand> {
+        let mut links = side.links.clone();
+        let mut moves = side.moves.clone();
+        let mut shape = edit.ty(side.source)?.shape.to_vec();
+        let stack = stack.filter(|stack| stack.places[number].is_some());
+        if let Some(stack) = stack {
+            moves = stack.moves.clone().then_moves(&moves)?;
+            shape.clone_from(&stack.part);
+            links.extend(&stack.nodes);
+        }
+        let part = stack.and_then(|stack| stack.places[number]);
+        let steps = moves.then_moves(arranged)?.steps()?;
+        let planned = plan(&shape, &steps)?;
         let is_constant = edit.tensor(side.source).is_some();
-        let (source, links) = (side.source, side.links.clone());
-        let price = if is_constant { (0, 0) } else { (cost(&steps), transposes(&steps)) };
-        Some(Operand { source, links, steps: planned, cost: price.0, transposes: price.1 })
+        let (cost, transposes) =
+            if is_constant { (0, 0) } else { (cost(&steps), transposes(&steps)) };
+        Some(Operand { source: side.source, links, part, steps: planned, cost, transposes })
     }
 
-    pub(super) fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
-        emit(edit, index, &self.links, self.source, &self.steps)
+    pub(super) fn emit(
+        &self,
+        edit: &mut Edit<'_>,
+        index: usize,
+        parts: &[ValueId],
+    ) -> Option<ValueId> {
+        let source = match self.part {
+            Some(part) => *parts.get(part)?,
+            None => self.source,
+        };
+        emit(edit, index, &self.links, source, &self.steps)
     }
 }
 
@@ -162,11 +191,17 @@ impl Choice {
             if heads.is_none_or(|heads| heads < 2) {
                 continue;
             }
-            let of_shared = shared.as_ref().and_then(|[k, v]| plan_for(edit, found, &roles, k, v));
-            let planned = of_shared.or_else(|| plan_for(edit, found, &roles, &found.k, &found.v));
-            match planned.filter(|(_, choice)| choice.is_better(edit, found, stage)) {
-                Some(choice) => all.push(choice),
-                None => why = "the heads are not made side by side",
+            let of_shared =
+                shared.as_ref().and_then(|[k, v]| plan_for(edit, found, &roles, [k, v], None));
+            let sides = [&found.k, &found.v];
+            let planned = of_shared.or_else(|| plan_for(edit, found, &roles, sides, None));
+            let stack = found.stack.as_ref();
+            let stacked = stack.and_then(|_| plan_for(edit, found, &roles, sides, stack));
+            let before = all.len();
+            let is_better = |choice: &(usize, Choice)| choice.1.is_better(edit, found, stage);
+            all.extend(planned.into_iter().chain(stacked).filter(is_better));
+            if all.len() == before {
+                why = "the heads are not made side by side";
             }
         }
         all.sort_by_key(|(cost, _)| *cost);
@@ -220,8 +255,8 @@ fn plan_for(
     edit: &Edit<'_>,
     found: &Attention,
     roles: &Roles,
-    k: &Side,
-    v: &Side,
+    [k, v]: [&Side; 2],
+    stack: Option<&Stack>,
 ) -> Option<(usize, Choice)> {
     let (batch, own) = found.shape.split_at(found.shape.len() - 2);
     let columns = &own[1];
@@ -241,9 +276,11 @@ fn plan_for(
             Some([roles.count(batch)?, of_k])
         })
         .map_or(Some(None), |heads| heads.map(Some))?;
-    let q = Operand::of(edit, &found.q, &roles.of_rows(batch, &depth, roles.is_apart)?)?;
-    let k = Operand::of(edit, k, &roles.of_columns(&of_k, columns, &depth)?)?;
-    let v = Operand::of(edit, v, &roles.of_columns(&of_v, columns, &found.value_depth)?)?;
+    let of_q = roles.of_rows(batch, &depth, roles.is_apart)?;
+    let q = Operand::of(edit, &found.q, &of_q, stack, 0)?;
+    let k = Operand::of(edit, k, &roles.of_columns(&of_k, columns, &depth)?, stack, 1)?;
+    let of_v = roles.of_columns(&of_v, columns, &found.value_depth)?;
+    let v = Operand::of(edit, v, &of_v, stack, 2)?;
     let arranged = roles.of_rows(batch, &found.value_depth, roles.is_apart)?;
     let joined = arranged.shape_after()?;
     let steps = arranged.undone().then_moves(&found.result)?.steps()?;
@@ -252,8 +289,10 @@ fn plan_for(
     let rows = view.shape_after()?.get(2)?.clone();
     let to_mask = view.undone().then_moves(&found.to_mask)?;
     let view = View { to_mask, rows, columns: columns.clone() };
-    let cost = q.cost + k.cost + v.cost + cost(&steps);
-    Some((cost, Choice { q, k, v, heads, after, joined, view }))
+    let picks = found.stack.as_ref().map_or(0, Stack::picks);
+    let cost = q.cost + k.cost + v.cost + cost(&steps) + stack.map_or(picks, Stack::cost);
+    let is_stacked = stack.is_some();
+    Some((cost, Choice { q, k, v, heads, after, joined, view, is_stacked }))
 }
 
 /// `k` and `v` before each was repeated for the heads of `q` that share it.

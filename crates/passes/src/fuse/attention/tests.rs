@@ -391,3 +391,68 @@ fn what_cannot_be_turned_is_left_until_moves_are_together() {
     "#]],
     );
 }
+
+/// Two heads of size three for which one array has `q`, `k` and `v`, one of which is picked here.
+#[track_caller]
+fn check_stacked(pick: &str, expect: Expect) {
+    let text = format!(
+        "graph g(x:f32[B,4,18]) -> (y)
+x5:f32[B,4,3,2,3] = Reshape(x, [0, 4, 3, 2, 3]:i64)
+xt:f32[3,B,2,4,3] = Transpose(x5) {{perm=[2, 0, 3, 1, 4]}}
+q:f32[B,2,4,3] = Gather(xt, 0:i64) {{axis=0}}
+k:f32[B,2,4,3] = {pick}
+kt:f32[B,2,3,4] = Transpose(k) {{perm=[0, 1, 3, 2]}}
+s:f32[B,2,4,4] = MatMul(q, kt)
+p:f32[B,2,4,4] = Softmax(s) {{axis=3}}
+v:f32[B,2,4,3] = Gather(xt, 2:i64) {{axis=0}}
+o:f32[B,2,4,3] = MatMul(p, v)
+ot:f32[B,4,2,3] = Transpose(o) {{perm=[0, 2, 1, 3]}}
+y:f32[B,4,6] = Reshape(ot, [0, 4, 6]:i64)"
+    );
+    check(crate::fuse::attention, &text, expect);
+}
+
+#[test]
+fn parts_of_one_array_are_split() {
+    check_stacked(
+        "Gather(xt, 1:i64) {axis=0}",
+        expect![[r#"
+        graph g(x:f32[B,4,18]) -> (y)
+        x5 = Reshape(x, [0, 4, 3, 2, 3]:i64)  # 2
+        xt = Transpose(x5) {perm=[2, 0, 3, 1, 4]}  # 3
+        q = Gather(xt, 0:i64) {axis=0}  # 4
+        k = Gather(xt, 1:i64) {axis=0}  # 5
+        kt = Transpose(k) {perm=[0, 1, 3, 2]}  # 6
+        s = MatMul(q, kt)  # 7
+        p = Softmax(s) {axis=3}  # 8
+        v = Gather(xt, 2:i64) {axis=0}  # 9
+        o = MatMul(p, v)  # 10
+        ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 11
+        %0, %1, %2 = Split(x, [6, 6, 6]:i64) {axis=2}  # 12 2 3 4 5 9
+        y:f32[B,4,6] = Attention(%0, %1, %2) {kv_num_heads=2, q_num_heads=2, scale=1.0}  # 10 2 3 4 5 6 7 8 9 11 12
+    "#]],
+    );
+}
+
+#[test]
+fn a_part_that_is_read_twice_is_picked() {
+    check_stacked(
+        "Gather(xt, 2:i64) {axis=0}",
+        expect![[r#"
+        graph g(x:f32[B,4,18]) -> (y)
+        x5 = Reshape(x, [0, 4, 3, 2, 3]:i64)  # 2
+        xt = Transpose(x5) {perm=[2, 0, 3, 1, 4]}  # 3
+        q = Gather(xt, 0:i64) {axis=0}  # 4
+        k = Gather(xt, 2:i64) {axis=0}  # 5
+        kt = Transpose(k) {perm=[0, 1, 3, 2]}  # 6
+        s = MatMul(q, kt)  # 7
+        p = Softmax(s) {axis=3}  # 8
+        v = Gather(xt, 2:i64) {axis=0}  # 9
+        o = MatMul(p, v)  # 10
+        ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 11
+        %0 = Attention(q, k, v) {scale=1.0}  # 10 6 7 8 11 12
+        %1 = Transpose(%0) {perm=[0, 2, 1, 3]}  # 11 6 7 8 10 12
+        y:f32[B,4,6] = Reshape(%1, [0, 4, 6]:i64)  # 12 6 7 8 10 11
+    "#]],
+    );
+}

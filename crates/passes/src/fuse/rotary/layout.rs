@@ -126,7 +126,10 @@ pub(super) fn fuse(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Result<()
 }
 
 /// The node that transposes to make a value, and what and how, where the last axis stays the last.
-fn ordered_before(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId, Vec<usize>)> {
+pub(super) fn ordered_before(
+    edit: &Edit<'_>,
+    value: ValueId,
+) -> Option<(usize, ValueId, Vec<usize>)> {
     let node = edit.producer(value).filter(|&node| &*edit.node(node).op == "Transpose")?;
     let order = super::order_of(edit, node)?;
     let keeps_last = order.last().copied() == order.len().checked_sub(1);

@@ -9,7 +9,7 @@ use crate::moves::is_move;
 const DEEPEST: usize = 8;
 
 /// What is computed element by element.
-const UNARY: &[&str] = &["Cos", "Sin", "Cast"];
+pub(super) const UNARY: &[&str] = &["Cos", "Sin", "Cast"];
 
 /// A table with a number for each pair, of which another one was made with a number for each element.
 pub(super) struct Single {
@@ -84,7 +84,7 @@ impl Single {
 }
 
 /// What a node writes twice, and the nodes from the last to that one. The last axis stays the last.
-fn doubled_by_node(
+pub(super) fn doubled_by_node(
     edit: &Edit<'_>,
     table: ValueId,
     is_interleaved: bool,

@@ -1,0 +1,104 @@
+//! `q`, `k` and `v` that one product makes and that are picked from an axis of their own.
+//!
+//! What is picked is a part of what that axis was made of, so that one `Split` makes all of them, in the
+//! order of axes that the product has.
+
+use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+
+use crate::moves::products::Side;
+use crate::moves::{Move, Planned, Step, emit, is_move, plan};
+use crate::pattern::uniform;
+
+/// How many moves are looked through.
+const MOST_MOVES: usize = 4;
+
+pub(super) struct Stack {
+    source: ValueId,
+    /// How the source gets an axis that begins with the parts, and which one that is.
+    whole: Vec<Planned>,
+    axis: usize,
+    count: i64,
+    /// The shape of a part, and the moves to what was picked.
+    pub part: Vec<Dim>,
+    pub moves: Move,
+    /// Which part each side is, if any.
+    pub places: [Option<usize>; 3],
+    pub nodes: Vec<usize>,
+}
+
+/// One entry of an axis.
+struct Pick {
+    node: usize,
+    data: ValueId,
+    axis: usize,
+    place: usize,
+}
+
+impl Pick {
+    fn of(edit: &Edit<'_>, value: ValueId) -> Option<Pick> {
+        let node = edit.producer(value).filter(|&node| &*edit.node(node).op == "Gather")?;
+        let data = edit.input(node, 0)?;
+        let entry = edit.tensor(edit.input(node, 1)?).filter(|entry| entry.shape.is_empty())?;
+        let Attr::Int(axis) = edit.node(node).attr("axis")? else {
+            return None;
+        };
+        let axis = usize::try_from(*axis).ok()?;
+        let place = uniform(entry).filter(|place| *place >= 0.0)? as usize;
+        Some(Pick { node, data, axis, place })
+    }
+}
+
+impl Stack {
+    pub(super) fn of(edit: &Edit<'_>, sides: [&Side; 3]) -> Option<Stack> {
+        let picks = sides.map(|side| Pick::of(edit, side.source));
+        let Pick { data, axis, .. } = *picks[2].as_ref()?;
+        let picks = picks.map(|pick| pick.filter(|pick| pick.data == data && pick.axis == axis));
+        let places = picks.each_ref().map(|pick| pick.as_ref().map(|pick| pick.place));
+        let count = edit.ty(data)?.shape.get(axis)?.known()?;
+        let has = |place: i64| places.contains(&Some(place as usize));
+        if count < 2 || !(0..count).all(has) || places.iter().flatten().count() != count as usize {
+            return None;
+        }
+        let mut nodes: Vec<usize> = picks.iter().flatten().map(|pick| pick.node).collect();
+        let (mut source, mut chain) = (data, Vec::new());
+        while let Some(node) = edit.producer(source).filter(|&node| is_move(edit, node))
+            && chain.len() < MOST_MOVES
+        {
+            chain.push(node);
+            source = edit.input(node, 0)?;
+        }
+        let shape = &edit.ty(source)?.shape;
+        let start = Move::none(shape);
+        let moves = chain.iter().rev().try_fold(start, |moves, &link| moves.then(edit, link))?;
+        let (before, moves, axis) = moves.picked(axis)?;
+        let steps = if before == shape[..] { Vec::new() } else { vec![Step::Reshape(before)] };
+        let whole = plan(shape, &steps)?;
+        nodes.extend(chain);
+        let part = moves.shape_before()?;
+        Some(Stack { source, whole, axis, count, part, moves, places, nodes })
+    }
+
+    /// What it costs besides the moves of each part.
+    pub(super) fn cost(&self) -> usize {
+        self.whole.len() + 1
+    }
+
+    /// How many nodes pick the parts.
+    pub(super) fn picks(&self) -> usize {
+        self.count as usize
+    }
+
+    /// The parts, in front of a node.
+    pub(super) fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<Vec<ValueId>> {
+        let dtype = edit.ty(self.source)?.dtype;
+        let x = emit(edit, index, &self.nodes, self.source, &self.whole)?;
+        let size = self.part.get(self.axis)?.known()?;
+        let sizes = vec![size; self.count as usize];
+        let sizes = Tensor::of_ints(DType::I64, vec![self.count], &sizes)?;
+        let sizes = edit.constant(index, &self.nodes, sizes, &[]);
+        let op = Op::new("Split", &[x, sizes]).attr("axis", self.axis as i64);
+        let part = Type::new(dtype, &self.part[..]);
+        let parts = vec![part; self.count as usize];
+        Some(edit.insert_all(index, &self.nodes, op, parts))
+    }
+}

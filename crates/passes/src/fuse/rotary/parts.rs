@@ -1,0 +1,94 @@
+//! Halves that are turned where there is no `RotaryEmbedding`: `x·cos + [b, a]·[−sin, sin]`.
+
+use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+
+use super::Turn;
+use super::layout::ordered_before;
+use super::table::{UNARY, doubled_by_node};
+use crate::eval::transposed;
+
+/// Writes the turn of swapped halves with as few nodes as there can be, which is exactly what they compute.
+/// Its tables have to be known: the sign goes into them.
+pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Option<()> {
+    if !found.is_doubled || found.is_interleaved {
+        return None;
+    }
+    let mut fused = found.fused.clone();
+    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let rank = result.rank();
+    (edit.ty(found.x)? == &result).then_some(())?;
+    let mut tables = [found.cos, found.sin].map(|table| whole(edit, table, rank, &mut fused));
+    let mut x = found.x;
+    let before = ordered_before(edit, x);
+    if let Some((node, base, order)) = &before {
+        let mut back = vec![0; rank];
+        order.iter().enumerate().for_each(|(place, &axis)| back[axis] = place as i64);
+        tables = tables.map(|table| transposed(&table?, &back));
+        fused.push(*node);
+        x = *base;
+    }
+    let [Some(cos), Some(sin)] = tables else {
+        return None;
+    };
+    let shape = edit.ty(x)?.shape.to_vec();
+    let size = shape.last()?.known().filter(|size| size % 2 == 0 && *size > 0)?;
+    let half = size / 2;
+    let sin = with_first_half_negated(&sin).filter(|_| sin.shape.last() == Some(&size))?;
+    let axis = rank as i64 - 1;
+    let mut of_half = shape.clone();
+    *of_half.last_mut()? = Dim::Known(half);
+    let sizes = Tensor::of_ints(DType::I64, vec![2], &[half, half])?;
+
+    let sizes = edit.constant(index, &fused, sizes, &[]);
+    let cos = edit.constant(index, &fused, cos, &[found.cos]);
+    let sin = edit.constant(index, &fused, sin, &[found.sin]);
+    let part = Type::new(result.dtype, of_half);
+    let whole = Type::new(result.dtype, shape);
+    let split = Op::new("Split", &[x, sizes]).attr("axis", axis);
+    let halves = edit.insert_all(index, &fused, split, [part.clone(), part]);
+    let swapped = Op::new("Concat", &[halves[1], halves[0]]).attr("axis", axis);
+    let swapped = edit.insert(index, &fused, swapped, whole.clone());
+    let plain = edit.insert(index, &fused, Op::new("Mul", &[x, cos]), whole.clone());
+    let turned = edit.insert(index, &fused, Op::new("Mul", &[swapped, sin]), whole.clone());
+    let sum = Op::new("Add", &[plain, turned]);
+    let Some((_, _, order)) = before else {
+        edit.rewrite(index, &fused, sum);
+        return Some(());
+    };
+    let sum = edit.insert(index, &fused, sum, whole);
+    let perm: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
+    edit.rewrite(index, &fused, Op::new("Transpose", &[sum]).attr("perm", Attr::Ints(perm.into())));
+    Some(())
+}
+
+/// A table that is known, with a number for each element, of this rank.
+fn whole(edit: &Edit<'_>, table: ValueId, rank: usize, fused: &mut Vec<usize>) -> Option<Tensor> {
+    let shape = &edit.ty(table)?.shape;
+    let mut sizes: Vec<i64> = shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let missing = rank.checked_sub(sizes.len())?;
+    sizes.splice(0..0, vec![1; missing]);
+    if let Some(tensor) = edit.tensor(table) {
+        return Some(Tensor { shape: sizes, ..tensor.clone() });
+    }
+    let (source, passed) = doubled_by_node(edit, table, false)?;
+    let once = edit.tensor(source)?;
+    let is_computed = |&node: &usize| UNARY.contains(&&*edit.node(node).op);
+    if passed.iter().any(is_computed) {
+        return None;
+    }
+    fused.extend(passed);
+    let row = *sizes.last()? as usize / 2 * once.dtype.bits() / 8;
+    let data: Vec<u8> =
+        once.data.chunks_exact(row.max(1)).flat_map(|row| [row, row].concat()).collect();
+    let tensor = Tensor { dtype: once.dtype, shape: sizes, data: data.into() };
+    (tensor.data.len() == tensor.expected_bytes()).then_some(tensor)
+}
+
+fn with_first_half_negated(table: &Tensor) -> Option<Tensor> {
+    let size = table.shape.last().map(|&size| size as usize).filter(|&size| size > 0)?;
+    let mut numbers = table.floats()?;
+    for row in numbers.chunks_exact_mut(size) {
+        row[..size / 2].iter_mut().for_each(|number| *number = -*number);
+    }
+    Tensor::of_floats(table.dtype, table.shape.clone(), &numbers)
+}
