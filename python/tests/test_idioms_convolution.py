@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -226,3 +227,22 @@ def test_an_image_of_any_other_size_is_right(method: str, size: int) -> None:
     model = bench.convert(fn, [IMAGE])
     assert "Resize" not in ops(model)
     compare(model, fn, [IMAGE])
+
+
+def test_a_bias_goes_into_a_convolution_without_a_batch() -> None:
+    module = eqx.nn.Conv2d(4, 3, 3, key=jax.random.key(0))
+    check(lambda x: module(x), ["Unsqueeze", "Conv", "Squeeze"], IMAGE[0].transpose(2, 0, 1))
+
+
+def test_a_bias_goes_into_a_convolution_whose_transpose_stays() -> None:
+    def halves(x: jax.Array) -> list[jax.Array]:
+        return jnp.split(conv(x) + SHIFT, 2, axis=-1)
+
+    check(halves, ["Transpose", "Conv", "Transpose", "Split"], IMAGE)
+
+
+def test_what_differs_by_row_is_no_bias() -> None:
+    def halves(x: jax.Array) -> list[jax.Array]:
+        return jnp.split(conv(x) + ROWS, 2, axis=-1)
+
+    check(halves, ["Transpose", "Conv", "Transpose", "Add", "Split"], IMAGE)

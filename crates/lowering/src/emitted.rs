@@ -82,7 +82,7 @@ pub(crate) const EMITTED: &[(&str, &[&str])] = &[
     ("lu_pivots_to_permutation", &["Cast", "Equal", "Gather", "Identity", "Loop", "ReduceSum", "Unsqueeze", "Where"]),
     ("max", &["Cast", "Greater", "Max", "Or", "Relu", "Where"]),
     ("min", &["And", "Cast", "Clip", "Less", "Min", "Where"]),
-    ("mul", &["Add", "Cast", "Concat", "Div", "Gather", "Gelu", "Mul", "Sub", "Transpose", "Unsqueeze"]),
+    ("mul", &["Add", "Cast", "Concat", "Div", "Gather", "Gelu", "Mul", "Sub", "Unsqueeze"]),
     ("ne", &["And", "Cast", "Equal", "Gather", "Not"]),
     ("neg", &["Cast", "Neg"]),
     ("nextafter", &["Abs", "Add", "BitwiseXor", "Cast", "Clip", "Div", "Equal", "Greater", "IsInf", "IsNaN", "Less", "Log", "Max", "Mul", "Or", "Pow", "Reciprocal", "Round", "Sign", "Sub", "Where", "Xor"]),

@@ -89,17 +89,48 @@ impl Product {
     }
 }
 
+/// The product that makes a value, or makes what only is in another order or without some axes of size
+/// one; that move, and the axis of channels behind it.
+fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<usize>, usize)> {
+    let index = edit.producer(value)?;
+    if let Some(product) = Product::of(edit, index) {
+        let axis = product.axis;
+        return Some((product, None, axis));
+    }
+    let node = edit.node(index);
+    let made = edit.input(index, 0).filter(|&made| edit.reads(made) == 1)?;
+    let product = Product::of(edit, edit.producer(made)?)?;
+    if !node.domain.is_empty() || !product.has_room_for_bias(edit) {
+        return None;
+    }
+    let channels = product.axis as i64;
+    let axis = match &*node.op {
+        "Transpose" => match node.attr("perm")? {
+            Attr::Ints(order) => order.iter().position(|&axis| axis == channels)?,
+            _ => return None,
+        },
+        "Squeeze" => {
+            let dropped = edit.tensor(edit.input(index, 1)?)?.ints()?;
+            let is_kept = dropped.iter().all(|&axis| axis >= 0 && axis != channels);
+            let before = dropped.iter().filter(|&&axis| axis < channels).count();
+            is_kept.then(|| product.axis - before)?
+        }
+        _ => return None,
+    };
+    Some((product, Some(index), axis))
+}
+
 /// `y · s + t` of what a product makes, where nothing else reads it.
 fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let (value, constant) = beside_constant(edit, index)?;
     let is_reversed = edit.input(index, 0) == Some(constant);
-    let product = Product::of(edit, edit.producer(value)?)?;
+    let (product, moved, axis) = product_behind(edit, value)?;
     let result = edit.ty(edit.node(index).outputs[0])?;
     if edit.reads(value) != 1 || edit.ty(value)? != result {
         return None;
     }
     let dtype = result.dtype;
-    let numbers = of_channels(edit.tensor(constant)?, &result.shape, product.axis)?;
+    let numbers = of_channels(edit.tensor(constant)?, &result.shape, axis)?;
     let minus: Vec<f64> = numbers.iter().map(|number| -number).collect();
     let (scale, shift) = match (&*edit.node(index).op, is_reversed) {
         ("Add", _) => (None, Some(numbers)),
@@ -113,6 +144,7 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
 
+    let fused: Vec<usize> = [product.index].into_iter().chain(moved).collect();
     let mut weights = product.weights;
     let mut bias = product.bias(edit)?;
     if let Some(scale) = &scale {
@@ -120,7 +152,7 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             return None;
         }
         let scaled = scaled(edit.tensor(weights)?, product.weight_axis, scale)?;
-        weights = edit.constant(index, &[product.index], scaled, &[weights, constant]);
+        weights = edit.constant(index, &fused, scaled, &[weights, constant]);
         bias.iter_mut().zip(scale).for_each(|(bias, scale)| *bias *= scale);
     }
     if let Some(shift) = &shift {
@@ -130,11 +162,22 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let bias = if needs_bias {
         let from: Vec<ValueId> = product.bias.into_iter().chain([constant]).collect();
         let tensor = finite(dtype, vec![product.channels as i64], &bias)?;
-        Some(edit.constant(index, &[product.index], tensor, &from))
+        Some(edit.constant(index, &fused, tensor, &from))
     } else {
         None
     };
-    rewrite(edit, index, &product, &[Some(product.x), Some(weights), bias], &[product.index]);
+    let inputs = [Some(product.x), Some(weights), bias];
+    let Some(moved) = moved else {
+        rewrite(edit, index, &product, &inputs, &fused);
+        return Some(());
+    };
+    let (node, link) = (edit.node(product.index).clone(), edit.node(moved).clone());
+    let ty = edit.ty(node.outputs[0])?.clone();
+    let given = if needs_bias { 3 } else { 2 };
+    let made = edit.insert(index, &fused, Op::of(&node, inputs[..given].to_vec()), ty);
+    let others = (1..link.inputs.len()).map(|operand| edit.input(moved, operand));
+    let operands = [Some(made)].into_iter().chain(others).collect();
+    edit.rewrite(index, &fused, Op::of(&link, operands));
     Some(())
 }
 
@@ -363,6 +406,33 @@ y:f32[1,2,4] = Add(%2, [[[4.0], [5.0]]])",
             expect![[r#"
                 graph g(x:f32[1,1,4]) -> (y)
                 y:f32[1,2,4] = Conv(x, [[[3.0]], [[1.0]]], [1.0, 4.0])  # 2 3 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_order_of_axes_or_the_batch_may_come_between() {
+        check_all(
+            &[super::run, crate::drop_dead::run],
+            "graph g(x:f32[1,1,4]) -> (y, z, u)
+%0:f32[1,2,4] = Conv(x, [[[1.0]], [[2.0]]])
+%1:f32[1,4,2] = Transpose(%0) {perm=[0, 2, 1]}
+y:f32[1,4,2] = Add(%1, [1.0, 2.0])
+%2:f32[1,2,4] = Conv(x, [[[1.0]], [[2.0]]])
+%3:f32[2,4] = Squeeze(%2, [0]:i64)
+z:f32[2,4] = Mul(%3, [[2.0], [3.0]])
+%4:f32[1,2,4] = Conv(x, [[[1.0]], [[2.0]]])
+%5:f32[2,4] = Squeeze(%4, [0]:i64)
+u:f32[2,4] = Mul(%5, [2.0, 3.0, 4.0, 5.0])",
+            expect![[r#"
+                graph g(x:f32[1,1,4]) -> (y, z, u)
+                %0 = Conv(x, [[[1.0]], [[2.0]]], [1.0, 2.0])  # 2 3 4
+                y:f32[1,4,2] = Transpose(%0) {perm=[0, 2, 1]}  # 3 2 4
+                %1 = Conv(x, [[[2.0]], [[6.0]]])  # 5 6 7
+                z:f32[2,4] = Squeeze(%1, [0]:i64)  # 6 5 7
+                %2 = Conv(x, [[[1.0]], [[2.0]]])  # 8
+                %3 = Squeeze(%2, [0]:i64)  # 9
+                u:f32[2,4] = Mul(%3, [2.0, 3.0, 4.0, 5.0])  # 10
             "#]],
         );
     }

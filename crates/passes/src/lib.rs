@@ -68,10 +68,11 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 
 /// The passes in the order they run.
 ///
-/// The dead go first, so that no line is answered for that asks for nothing, with every pass that changes
-/// a graph, and at the end, for what a body no longer reads. Which line captures which weight is noted while each line has nodes of its own.
-/// No-ops go before broadcasts are looked through, so that one between an `Expand` and its reader does
-/// not hide it, and once more after folding, which decides choices. Broadcasts come
+/// The dead go first, so that no line is answered for that asks for nothing, with what loops carry for
+/// nothing; then with every pass that changes a graph, and at the end, for what a body no longer reads.
+/// Which line captures which weight is noted while each line has nodes of its own. No-ops go before
+/// broadcasts are looked through, so that one between an `Expand` and its reader does not hide it, and
+/// once more after folding, which decides choices. Broadcasts come
 /// before folding, because a folded broadcast is a larger constant. Bounds that hold go before broadcasts
 /// too, while both sides of a choice have its shape, and again when types are as they stay. Reductions
 /// keep their axes before formulas are looked for; norms take up squares and roots before other
@@ -91,7 +92,9 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 /// have become operators that they can sink through. Each round of sinking brings those further that
 /// the round before has joined. Products are oriented by the moves that are left around them, and
 /// attention is what is found around two products then. Where it needs no transposes it is found before,
-/// so that the projections are oriented for what reads them.
+/// so that the projections are oriented for what reads them. Conditions choose before formulas are looked
+/// for that have a choice in them; triangles are written when nothing is left to be moved through a
+/// choice, and sizes read at once when no pass looks into how they are computed any more.
 pub const PIPELINE: &[Pass] = &[
     graph("drop-dead", drop_dead::run),
     model("drop-carries", drop_carries::run),

@@ -24,6 +24,8 @@ pub(crate) struct Pattern(Rc<Kind>);
 enum Kind {
     /// Any value; the same one wherever the name stands.
     Hole(&'static str),
+    /// Any constant; the same one wherever the name stands.
+    Constant(&'static str),
     /// A constant whose elements are all this number.
     Number(f64),
     /// A constant whose elements are all one number, whichever; the same one wherever the name stands.
@@ -58,7 +60,7 @@ impl Pattern {
             Kind::Product { .. } => vec!["Mul", "Div"],
             Kind::Either(patterns) => patterns.iter().flat_map(Pattern::roots).collect(),
             Kind::Named(_, inner) | Kind::Through(_, inner) => inner.roots(),
-            Kind::Hole(_) | Kind::Number(_) | Kind::AnyNumber(_) => Vec::new(),
+            Kind::Hole(_) | Kind::Constant(_) | Kind::Number(_) | Kind::AnyNumber(_) => Vec::new(),
         }
     }
 
@@ -71,13 +73,18 @@ impl Pattern {
             Kind::Product { factors, .. } => factors.iter().all(|factor| factor.is_possible(ops)),
             Kind::Either(patterns) => patterns.iter().any(|pattern| pattern.is_possible(ops)),
             Kind::Named(_, inner) | Kind::Through(_, inner) => inner.is_possible(ops),
-            Kind::Hole(_) | Kind::Number(_) | Kind::AnyNumber(_) => true,
+            Kind::Hole(_) | Kind::Constant(_) | Kind::Number(_) | Kind::AnyNumber(_) => true,
         }
     }
 }
 
 pub(crate) fn hole(name: &'static str) -> Pattern {
     Pattern::new(Kind::Hole(name))
+}
+
+/// An array that is known.
+pub(crate) fn constant(name: &'static str) -> Pattern {
+    Pattern::new(Kind::Constant(name))
 }
 
 /// One number, whichever.
@@ -106,6 +113,11 @@ pub(crate) fn product(factors: &[&Pattern], number: f64) -> Pattern {
 pub(crate) fn spread(inner: &Pattern) -> Pattern {
     let ops = &["Unsqueeze", "Reshape", "Squeeze", "Expand", "Identity"];
     Pattern::new(Kind::Through(ops, inner.clone()))
+}
+
+/// The value, or what repeats it or makes it another type.
+pub(crate) fn repeated(inner: &Pattern) -> Pattern {
+    Pattern::new(Kind::Through(&["Cast", "Expand"], inner.clone()))
 }
 
 /// The value, or its elements in another order or shape.

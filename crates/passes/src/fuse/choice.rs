@@ -6,7 +6,7 @@
 use onnx::expr::{broadcast_shapes, reduced_shape};
 use onnx::{Attr, DType, Edit, Op, Type, ValueId};
 
-use crate::pattern::{Pattern, hole, node, number};
+use crate::pattern::{Pattern, hole, node, number, repeated};
 use crate::rewrite::{Declined, Found, Rewrite};
 use crate::simplify_flags::number_behind;
 
@@ -18,7 +18,8 @@ pub(super) const REWRITES: &[Rewrite] =
 
 /// `place = n ? x : others`
 fn last_choice() -> Pattern {
-    let is_last = node("Equal", &[&hole("place"), &number("last")]);
+    let place = repeated(&node("ArgMax", &[&hole("conditions")])).named("place");
+    let is_last = node("Equal", &[&place, &number("last")]);
     node("Where", &[&is_last, &hole("x"), &hole("others")])
 }
 

@@ -2,7 +2,7 @@
 
 use onnx::{DType, Op, Tensor};
 
-use crate::pattern::{Pattern, either, hole, node};
+use crate::pattern::{Pattern, constant, either, hole, node};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] =
@@ -10,7 +10,7 @@ pub(super) const REWRITES: &[Rewrite] =
 
 /// `mask ? x : 0`, or `mask ? 0 : x`
 fn triangle() -> Pattern {
-    let (mask, x, zero) = (hole("mask"), hole("x"), Pattern::from(0.0).named("zero"));
+    let (mask, x, zero) = (constant("mask"), hole("x"), Pattern::from(0.0).named("zero"));
     either(&[
         &node("Where", &[&mask, &x, &zero]).named("kept"),
         &node("Where", &[&mask, &zero, &x]),
@@ -26,7 +26,7 @@ fn to_trilu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if found.number("zero")?.is_sign_negative() {
         return Err("the zero is a negative one".into());
     }
-    let mask = found.edit.tensor(found.value("mask")?).ok_or("the mask is not constant")?;
+    let mask = found.edit.tensor(found.value("mask")?).ok_or("the mask is not known")?;
     let (lead, whole) = (mask.shape.len().checked_sub(2), ty.shape.len().checked_sub(2));
     let (Some(lead), Some(whole)) = (lead, whole) else {
         return Err("there is no matrix".into());

@@ -58,6 +58,9 @@ impl Search<'_, '_> {
     fn value(&mut self, pattern: &Pattern, value: ValueId) -> bool {
         match &*pattern.0 {
             Kind::Hole(name) => self.bindings.bind(name, value),
+            Kind::Constant(name) => {
+                self.edit.tensor(value).is_some() && self.bindings.bind(name, value)
+            }
             Kind::Number(number) => {
                 self.number(value).is_some_and(|(found, dtype)| is_near(found, *number, dtype))
             }
