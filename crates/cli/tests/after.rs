@@ -63,7 +63,7 @@ fn an_error_within_a_branch_within_a_loop() {
                = certain: `add` is a node of the model
                = from the message: running Add node. Name:'add'
                = node: Add `add`
-               = within: Scan `scan` / If `cond_1`
+               = within: Scan `scan` / If `cond`
                = reads: exp f32[N], y f32[N]
                = makes: add f32[N]
 

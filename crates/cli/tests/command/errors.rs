@@ -81,7 +81,7 @@ fn the_map_of_another_model() {
         &expect![[r#"
             exit 2
             --- stderr
-            error: second.map: this is the source map of another model: its debug id is `c66fd99dca9ddef2a4a8d6b169934578`, and that of the model `69fbf4cc07de0935d0681d14b4d7e3c7`
+            error: second.map: this is the source map of another model: its debug id is `5456ee67dc7730876fccd24efd16de06`, and that of the model `0aac524ca9a94783b29e108ddf643c7f`
         "#]],
     );
 }
