@@ -110,10 +110,20 @@ def test_infinity_on_a_whole_row_is_not_a_number() -> None:
     assert "Attention" not in check(attention_by_hand(-np.inf, mask), (Q, K, V))
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_a_large_number_masks_also_a_whole_row(scale: float) -> None:
+    mask = np.tril(np.ones((5, 7), np.bool_))
+    for _ in range(2):
+        q = np.float32(scale) * Q
+        assert "Attention" in check(attention_by_hand(-1e9, mask), (q, K, V))
+        mask[2] = False
+
+
 def test_a_small_number_does_not_mask() -> None:
     mask = np.tril(np.ones((5, 7), np.bool_))
-    mask[2] = False
-    assert "Attention" not in check(attention_by_hand(-5.0, mask), (Q, K, V))
+    for _ in range(2):
+        assert "Attention" not in check(attention_by_hand(-5.0, mask), (Q, K, V))
+        mask[2] = False
 
 
 def test_a_bias_with_rows_of_the_lowest_number() -> None:

@@ -87,7 +87,8 @@ def fori_loop() -> Traced:
         return x * jnp.cos(x)  # <- cos:1 mul:1
 
     def fn(x: jax.Array) -> jax.Array:
-        return jax.lax.fori_loop(0, 5, step, x) + 1.0  # <- add *
+        y = jax.lax.fori_loop(0, 5, step, x)  # <- add:1? *
+        return y + 1.0  # <- add:1
 
     return fn, [(2,)]
 

@@ -170,7 +170,7 @@ def shard_map_in_a_jitted_function_and_a_loop() -> Traced:
 
     def fn(x: jax.Array) -> jax.Array:
         y = block(x)
-        return jax.lax.fori_loop(0, 3, lambda _, z: block(z) - 1.0, y)  # <- scan sub:1 add:1
+        return jax.lax.fori_loop(0, 3, lambda _, z: block(z) - 1.0, y)  # <- scan sub:1 add:1?
 
     return fn, [(4,)]
 
@@ -331,7 +331,7 @@ def vmap_of_grad() -> Traced:
 
 @sample
 def custom_root() -> Traced:
-    """Newton's method: the loop, and its counter, have the line of `fori_loop`."""
+    """Newton's method: the loop, and its counter, which nothing reads, have the line of `fori_loop`."""
 
     def fn(a: jax.Array) -> jax.Array:
         def residual(x: jax.Array) -> jax.Array:
@@ -341,7 +341,7 @@ def custom_root() -> Traced:
             def step(_: int, x: jax.Array) -> jax.Array:
                 return x - f(x) / (2.0 * x)  # <- mul:1{2.0 * x} div:1{f(x) / (2.0 * x)} sub:1
 
-            return jax.lax.fori_loop(0, 5, step, guess)  # <- scan add:1
+            return jax.lax.fori_loop(0, 5, step, guess)  # <- scan add:1?
 
         def tangent_solve(g: Any, y: jax.Array) -> jax.Array:
             return y / g(jnp.ones_like(y))

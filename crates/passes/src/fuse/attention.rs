@@ -5,7 +5,7 @@
 //! them so.
 //!
 //! What it does with a mask is known, and decides what is fused:
-//! * It adds the mask. A score that a choice would have replaced is absorbed by a number below −10³⁰;
+//! * It adds the mask: a number that absorbs the score, where a choice would put one below −10⁸;
 //!   a NaN is not, and spreads over its row, while in JAX it does so only through `v`.
 //! * A row of nothing but −∞ or the lowest number becomes zeros. In JAX a finite number gives the mean of
 //!   `v` there, which the kernel does too with a number that is not the lowest; −∞ gives NaN, so that

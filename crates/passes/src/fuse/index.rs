@@ -5,6 +5,7 @@
 
 use onnx::{Attr, DType, Op, Tensor, ValueId};
 
+use super::pick::{pick, to_entry_of_one_axis};
 use crate::pattern::{Pattern, either, greater, hole, node, number};
 use crate::rewrite::{Declined, Found, Rewrite};
 
@@ -17,7 +18,7 @@ pub(super) const REWRITES: &[Rewrite] = &[
 /// After the indices are as short as they get.
 pub(super) const ENTRIES: &[Rewrite] = &[
     Rewrite { name: "fuse-entry", pattern: entry, replacement: to_entry },
-    Rewrite { name: "fuse-entry", pattern: sliced_entry, replacement: to_sliced_entry },
+    Rewrite { name: "fuse-entry", pattern: pick, replacement: to_entry_of_one_axis },
 ];
 
 /// `i < 0 ? i + n : i`
@@ -114,37 +115,6 @@ fn to_entry(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         i = found.emit(Op::new("Clip", &[i, low, high]), ty);
     }
     Ok(Op::new("Gather", &[x, i]).attr("axis", axis))
-}
-
-/// `x[…, k:k + 1, …]` without the axis
-fn sliced_entry() -> Pattern {
-    let [start, end, axes] = ["start", "end", "axes"].map(hole);
-    node("Squeeze", &[&node("Slice", &[&hole("x"), &start, &end, &axes]).named("slice")])
-}
-
-fn to_sliced_entry(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
-    let x = found.value("x")?;
-    let slice = found.value("slice")?;
-    let ints = |name: &str| -> Result<Vec<i64>, Declined> {
-        let ints = found.edit.tensor(found.value(name)?).and_then(Tensor::ints);
-        ints.ok_or_else(|| "the slice is computed".into())
-    };
-    let (&[start], &[axis]) = (&ints("start")?[..], &ints("axes")?[..]) else {
-        return Err("several axes are cut".into());
-    };
-    if found.node("slice")?.inputs.len() > 4 {
-        return Err("the slice has steps".into());
-    }
-    let is_one = found.ty(slice)?.shape.get(axis as usize).is_some_and(|size| size.is(1));
-    if !is_one || found.root_axes()? != [axis] || start < 0 {
-        return Err("another axis goes".into());
-    }
-    if found.edit.reads(slice) > 1 {
-        return Err("the slice is read elsewhere".into());
-    }
-    let start = Tensor::of_ints(DType::I64, Vec::new(), &[start]).ok_or("no index")?;
-    let start = found.constant(start);
-    Ok(Op::new("Gather", &[x, start]).attr("axis", axis))
 }
 
 impl Found<'_, '_> {

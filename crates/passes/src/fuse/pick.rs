@@ -9,31 +9,40 @@ pub(super) const REWRITES: &[Rewrite] =
     &[Rewrite { name: "fuse-pick", pattern: pick, replacement: to_gather }];
 
 /// A part of size one of an axis, and then the axis dropped.
-fn pick() -> Pattern {
+pub(super) fn pick() -> Pattern {
     let starts = hole("starts");
     let part = node("Slice", &[&hole("x"), &starts, &hole("ends"), &hole("axes")]);
     node("Squeeze", &[&part.named("part"), &hole("dropped")])
 }
 
 fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
-    let ints = |found: &Found<'_, '_>, name: &str| {
-        let tensor = found.edit.tensor(found.value(name)?);
-        tensor.and_then(Tensor::ints).ok_or_else(|| Declined(format!("the {name} are not known")))
-    };
+    let (axes, starts) = (ints(found, "axes")?, ints(found, "starts")?);
+    if axes.len() == 1 {
+        return to_entry_of_one_axis(found);
+    }
+    let dropped = ints(found, "dropped")?;
+    of_several_axes(found, &axes, &starts, &dropped)
+}
+
+fn ints(found: &Found<'_, '_>, name: &str) -> Result<Vec<i64>, Declined> {
+    let tensor = found.edit.tensor(found.value(name)?);
+    tensor.and_then(Tensor::ints).ok_or_else(|| Declined(format!("the {name} are not known")))
+}
+
+pub(super) fn to_entry_of_one_axis(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let axes = ints(found, "axes")?;
-    let starts = ints(found, "starts")?;
-    let (&[axis], [start]) = (&axes[..], &starts[..]) else {
-        return of_several_axes(found, &axes, &starts, &ints(found, "dropped")?);
+    let (&[axis], &[start]) = (&axes[..], &ints(found, "starts")?[..]) else {
+        return Err("it is a part of several axes".into());
     };
     let part = found.ty(found.value("part")?)?;
     let is_one =
         usize::try_from(axis).is_ok_and(|axis| part.shape.get(axis).is_some_and(|dim| dim.is(1)));
-    if !is_one || ints(found, "dropped")? != axes || *start < 0 {
+    if !is_one || ints(found, "dropped")? != axes || start < 0 {
         return Err("other axes are dropped".into());
     }
     let x = found.value("x")?;
     found.expect_kernel("Gather", x)?;
-    let place = Tensor::of_ints(DType::I64, Vec::new(), &[*start]).ok_or("no index")?;
+    let place = Tensor::of_ints(DType::I64, Vec::new(), &[start]).ok_or("no index")?;
     let place = found.constant(place);
     Ok(Op::new("Gather", &[x, place]).attr("axis", axis))
 }

@@ -11,8 +11,9 @@ use crate::rewrite::Declined;
 /// What takes a score out: far below any, and not the lowest.
 const MASKED: f64 = -2.381_976_325_057_654e38;
 
-/// Numbers from here down absorb any score.
-const ABSORBING: f64 = -1e30;
+/// Numbers from here down take a score out. What is kept would have to be as low for a weight to be left
+/// to it, and a score is no longer told from the next at that size.
+const ABSORBING: f64 = -1e8;
 
 /// The mask as the kernel takes it.
 pub(super) enum Prepared {

@@ -1,8 +1,8 @@
 //! How the kernel takes what is turned: which axes are batch, heads and rows.
 //!
-//! Heads that are apart may be any number, of all batches together; heads side by side need the tables of
-//! every batch. Where the number of batches is not known, they are taken for heads, and each head for a
-//! row, with tables for every head.
+//! The tables are repeated for every batch, so that what is turned keeps its shape. Where the number of
+//! batches is not known, heads that are apart may be any number, of all batches together; and of heads
+//! side by side each is taken for a row, with tables for every head.
 
 use onnx::kernels::{Support, support};
 use onnx::{DType, Dim, Edit, Op, Tensor, Type, ValueId};
@@ -52,9 +52,15 @@ impl Layout {
             Some(Layout { shape, heads: Some(heads), table, repeated, whole })
         };
         match varies[..] {
-            [row] if row + 2 == rank => {
-                Some(apart(one.clone(), product(&lead[..row])?, &shape[row]))
-            }
+            [row] if row + 2 == rank => match &lead[..row] {
+                [batch, heads] if batch.known().is_some_and(|times| times != 1) => {
+                    let mut layout = apart(batch.clone(), heads.clone(), &shape[row]);
+                    layout.table[0] = one;
+                    layout.repeated = batch.known().map(|times| (0, times));
+                    Some(layout)
+                }
+                all => Some(apart(one.clone(), product(all)?, &shape[row])),
+            },
             [row] if row + 3 == rank => {
                 let batch = product(&lead[..row])?;
                 let (rows, heads) = (&shape[row], &shape[row + 1]);

@@ -34,6 +34,37 @@ y:f32[1,T,2,4] = Concat(%2, %5) {axis=3}",
 }
 
 #[test]
+fn batches_of_heads_that_are_apart_keep_their_shape() {
+    check(
+        crate::fuse::rotary,
+        "graph g(x:f32[3,2,5,4], c:f32[5,2], s:f32[5,2]) -> (y)
+a:f32[3,2,5,2], b:f32[3,2,5,2] = Split(x, [2, 2]:i64) {axis=3}
+%0:f32[3,2,5,2] = Mul(a, c)
+%1:f32[3,2,5,2] = Mul(s, b)
+%2:f32[3,2,5,2] = Sub(%0, %1)
+%3:f32[3,2,5,2] = Mul(a, s)
+%4:f32[3,2,5,2] = Mul(b, c)
+%5:f32[3,2,5,2] = Add(%3, %4)
+y:f32[3,2,5,4] = Concat(%2, %5) {axis=3}",
+        expect![[r#"
+            graph g(x:f32[3,2,5,4], c:f32[5,2], s:f32[5,2]) -> (y)
+            a, b = Split(x, [2, 2]:i64) {axis=3}  # 2
+            %0 = Mul(a, c)  # 3
+            %1 = Mul(s, b)  # 4
+            %2 = Sub(%0, %1)  # 5
+            %3 = Mul(a, s)  # 6
+            %4 = Mul(b, c)  # 7
+            %5 = Add(%3, %4)  # 8
+            %6 = Reshape(c, [1, 5, 2]:i64)  # 9 2 3 4 5 6 7 8
+            %7 = Expand(%6, [3, 1, 1]:i64)  # 9 2 3 4 5 6 7 8
+            %8 = Reshape(s, [1, 5, 2]:i64)  # 9 2 3 4 5 6 7 8
+            %9 = Expand(%8, [3, 1, 1]:i64)  # 9 2 3 4 5 6 7 8
+            y:f32[3,2,5,4] = RotaryEmbedding(x, %7, %9)  # 9 2 3 4 5 6 7 8
+        "#]],
+    );
+}
+
+#[test]
 fn a_turn_the_other_way_is_not() {
     check(
         crate::fuse::rotary,
