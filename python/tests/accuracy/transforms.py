@@ -331,7 +331,7 @@ def vmap_of_grad() -> Traced:
 
 @sample
 def custom_root() -> Traced:
-    """Newton's method: the loop, and its counter, which nothing reads, have the line of `fori_loop`."""
+    """Newton's method: the loop and its idle counter have the line of `fori_loop`."""
 
     def fn(a: jax.Array) -> jax.Array:
         def residual(x: jax.Array) -> jax.Array:
