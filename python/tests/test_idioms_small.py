@@ -176,7 +176,7 @@ IDIOMS = [
     ),
     Idiom(
         "linen.group_row",
-        of_linen(linen.GroupNorm(num_groups=4), (5, 16)),
+        of_linen(linen.GroupNorm(num_groups=2), (5, 16)),
         [ROWS[0]],
         ["Reshape", "InstanceNormalization", "Reshape", "Mul", "Add"],
         atol=1e-5,

@@ -78,6 +78,7 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, De
     }
     let Type { shape, dtype } = found.ty(x)?;
     let grouped = found.ty(found.value("groups")?)?.shape;
+    super::expect_enough(found, &grouped, &axes)?;
     let rank = shape.len();
     let is_split =
         rank > 1 && grouped.len() == rank + 1 && grouped[..rank - 1] == shape[..rank - 1];

@@ -360,6 +360,38 @@ fn groups_of_channels_are_instances() {
 fn groups_of_a_row_are_instances() {
     check(
         norms,
+        "graph g(x:f32[3,16]) -> (y)
+%0:f32[3,2,8] = Reshape(x, [3, 2, 8]:i64)
+%1:f32[3,2,8] = Mul(%0, %0)
+%2:f32[3,2] = ReduceMean(%0, [2]:i64) {keepdims=0}
+%3:f32[3,2] = ReduceMean(%1, [2]:i64) {keepdims=0}
+%4:f32[3,2] = Mul(%2, %2)
+%5:f32[3,2] = Sub(%3, %4)
+%6:f32[3,2,1] = Unsqueeze(%2, [2]:i64)
+%7:f32[3,2,8] = Expand(%6, [3, 2, 8]:i64)
+%8:f32[3,16] = Reshape(%7, [3, 16]:i64)
+%9:f32[3,2,1] = Unsqueeze(%5, [2]:i64)
+%10:f32[3,2,8] = Expand(%9, [3, 2, 8]:i64)
+%11:f32[3,16] = Reshape(%10, [3, 16]:i64)
+%12:f32[3,16] = Sub(x, %8)
+%13:f32[3,16] = Add(%11, 0.00001)
+%14:f32[3,16] = Sqrt(%13)
+y:f32[3,16] = Div(%12, %14)",
+        expect![[r#"
+            graph g(x:f32[3,16]) -> (y)
+            %0 = Transpose(x) {perm=[0, 1]}  # 17 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+            %1 = Reshape(%0, [0, 2, -1]:i64)  # 13 2 3 4 5 6 7 8 9 10 11 12 14 15 16 17
+            %2 = InstanceNormalization(%1, [1.0, 1.0], [0.0, 0.0]) {epsilon=1e-5}  # 17 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+            %3 = Reshape(%2, [0, 16]:i64)  # 13 2 3 4 5 6 7 8 9 10 11 12 14 15 16 17
+            y:f32[3,16] = Transpose(%3) {perm=[0, 1]}  # 17 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+        "#]],
+    );
+}
+
+#[test]
+fn groups_of_two_are_left() {
+    check(
+        norms,
         "graph g(x:f32[3,4]) -> (y)
 %0:f32[3,2,2] = Reshape(x, [3, 2, 2]:i64)
 %1:f32[3,2,2] = Mul(%0, %0)
@@ -379,11 +411,22 @@ fn groups_of_a_row_are_instances() {
 y:f32[3,4] = Div(%12, %14)",
         expect![[r#"
             graph g(x:f32[3,4]) -> (y)
-            %0 = Transpose(x) {perm=[0, 1]}  # 17 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
-            %1 = Reshape(%0, [0, 2, -1]:i64)  # 13 2 3 4 5 6 7 8 9 10 11 12 14 15 16 17
-            %2 = InstanceNormalization(%1, [1.0, 1.0], [0.0, 0.0]) {epsilon=1e-5}  # 17 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
-            %3 = Reshape(%2, [0, 4]:i64)  # 13 2 3 4 5 6 7 8 9 10 11 12 14 15 16 17
-            y:f32[3,4] = Transpose(%3) {perm=[0, 1]}  # 17 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+            %0 = Reshape(x, [3, 2, 2]:i64)  # 2
+            %1 = Mul(%0, %0)  # 3
+            %2 = ReduceMean(%0, [2]:i64) {keepdims=0}  # 4
+            %3 = ReduceMean(%1, [2]:i64) {keepdims=0}  # 5
+            %4 = Mul(%2, %2)  # 6
+            %5 = Sub(%3, %4)  # 7
+            %6 = Unsqueeze(%2, [2]:i64)  # 8
+            %7 = Expand(%6, [3, 2, 2]:i64)  # 9
+            %8 = Reshape(%7, [3, 4]:i64)  # 10
+            %9 = Unsqueeze(%5, [2]:i64)  # 11
+            %10 = Expand(%9, [3, 2, 2]:i64)  # 12
+            %11 = Reshape(%10, [3, 4]:i64)  # 13
+            %12 = Sub(x, %8)  # 14
+            %13 = Add(%11, 1e-5)  # 15
+            %14 = Sqrt(%13)  # 16
+            y:f32[3,4] = Div(%12, %14)  # 17
         "#]],
     );
 }
@@ -392,26 +435,26 @@ y:f32[3,4] = Div(%12, %14)",
 fn one_channel_in_a_group_is_an_instance_with_its_scale() {
     check(
         norms,
-        "graph g(x:f32[B,3,2]) -> (y)
-%0:f32[B,3,2,1] = Reshape(x, [-1, 3, 2, 1]:i64)
-%1:f32[B,3,2,1] = Mul(%0, %0)
+        "graph g(x:f32[B,8,2]) -> (y)
+%0:f32[B,8,2,1] = Reshape(x, [-1, 8, 2, 1]:i64)
+%1:f32[B,8,2,1] = Mul(%0, %0)
 %2:f32[B,2] = ReduceMean(%0, [1, 3]:i64) {keepdims=0}
 %3:f32[B,2] = ReduceMean(%1, [1, 3]:i64) {keepdims=0}
 %4:f32[B,2] = Mul(%2, %2)
 %5:f32[B,2] = Sub(%3, %4)
 %6:f32[B,1,2] = Reshape(%2, [-1, 1, 2]:i64)
 %7:f32[B,1,2] = Reshape(%5, [-1, 1, 2]:i64)
-%8:f32[B,3,2] = Sub(x, %6)
+%8:f32[B,8,2] = Sub(x, %6)
 %9:f32[B,1,2] = Add(%7, 0.00001)
 %10:f32[B,1,2] = Sqrt(%9)
-%11:f32[B,3,2] = Div(%8, %10)
-%12:f32[B,3,2] = Mul(%11, [1.0, 2.0])
-y:f32[B,3,2] = Add(%12, [3.0, 4.0])",
+%11:f32[B,8,2] = Div(%8, %10)
+%12:f32[B,8,2] = Mul(%11, [1.0, 2.0])
+y:f32[B,8,2] = Add(%12, [3.0, 4.0])",
         expect![[r#"
-            graph g(x:f32[B,3,2]) -> (y)
+            graph g(x:f32[B,8,2]) -> (y)
             %0 = Transpose(x) {perm=[0, 2, 1]}  # 15 2 3 4 5 6 7 8 9 10 11 12 13 14
             %1 = InstanceNormalization(%0, [1.0, 2.0], [3.0, 4.0]) {epsilon=1e-5}  # 15 2 3 4 5 6 7 8 9 10 11 12 13 14
-            y:f32[B,3,2] = Transpose(%1) {perm=[0, 2, 1]}  # 15 2 3 4 5 6 7 8 9 10 11 12 13 14
+            y:f32[B,8,2] = Transpose(%1) {perm=[0, 2, 1]}  # 15 2 3 4 5 6 7 8 9 10 11 12 13 14
         "#]],
     );
 }
