@@ -33,7 +33,7 @@ test-rust: tools
 	cargo test --quiet --workspace
 
 test-python: build
-	$(PY) -m pytest -q -n 2 python/tests
+	$(PY) -m pytest -q -n 2 --dist worksteal python/tests
 
 # The wheel alone, in an empty environment, used from an unrelated directory.
 test-wheel: $(VENV)/installed

@@ -19,10 +19,6 @@ use crate::sizes::{computed_size, product_of};
 /// More ones than these are not written into the model to say that there is no scale.
 const MOST_ONES: i64 = 4096;
 
-/// Fewer elements than these often happen to be alike. What JAX makes of their variance, where it is the
-/// mean square less the squared mean, is then rounding alone, and the operator would not make the same.
-const FEWEST_FOR_FAST_VARIANCE: i64 = 8;
-
 pub(super) const MEANS: &[Rewrite] =
     &[Rewrite { name: "fuse-mean", pattern: mean, replacement: to_mean }];
 
@@ -183,16 +179,6 @@ fn fast_variance(x: &Pattern, mean: &Pattern) -> Pattern {
     (reduce_mean(&(x * x)).named("square mean") - mean * mean).named("fast variance")
 }
 
-/// Declines where a fast variance is of so few elements of an array of this shape that it is rounding.
-fn expect_enough(found: &Found<'_, '_>, shape: &[Dim], axes: &[usize]) -> Result<(), Declined> {
-    let count: Option<i64> = axes.iter().map(|&axis| shape[axis].known()).product();
-    let are_few = count.is_some_and(|count| count < FEWEST_FOR_FAST_VARIANCE);
-    if are_few && found.maybe("fast variance").is_some() {
-        return Err("the variance of so few elements is a matter of rounding".into());
-    }
-    Ok(())
-}
-
 /// `√(v + ε)`, with the axes that were reduced spread before or after.
 fn root(v: &Pattern) -> Pattern {
     sqrt(&spread(&(spread(v) + number("epsilon"))))
@@ -211,7 +197,6 @@ fn to_layer_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     }
     expect_whole(found, x)?;
     let Type { shape, dtype } = found.ty(x)?;
-    expect_enough(found, &shape, &axes)?;
     let rank = shape.len();
     if !axes.is_empty() && axes.iter().copied().eq(1..rank - 1) {
         return group::to_instance_norm(found, x);
