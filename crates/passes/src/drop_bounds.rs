@@ -75,14 +75,8 @@ fn condition(edit: &Edit<'_>, mut value: ValueId, deciding: &mut Vec<usize>) -> 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use onnx::Edit;
 
-    use crate::testing::check;
-
-    fn run(edit: &mut Edit<'_>) {
-        super::run(edit);
-        edit.drop_unread();
-    }
+    use crate::testing::check_lean;
 
     fn looked_up(rows: usize) -> String {
         format!(
@@ -103,8 +97,8 @@ y:f32[3,2] = Where(%8, %6, nan)",
 
     #[test]
     fn the_place_of_the_largest_is_in_bounds() {
-        check(
-            run,
+        check_lean(
+            super::run,
             &looked_up(5),
             expect![[r#"
             graph g(x:f32[3,5], t:f32[5,2]) -> (y)
@@ -117,8 +111,8 @@ y:f32[3,2] = Where(%8, %6, nan)",
 
     #[test]
     fn of_fewer_rows_it_may_not_be() {
-        check(
-            run,
+        check_lean(
+            super::run,
             &looked_up(4),
             expect![[r#"
             graph g(x:f32[3,5], t:f32[4,2]) -> (y)
@@ -135,8 +129,8 @@ y:f32[3,2] = Where(%8, %6, nan)",
 
     #[test]
     fn a_byte_is_not_below_zero() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(n:u8[3], m:i8[3]) -> (y, z)
 %0:i32[3] = Cast(n) {to=6}
 y:i32[3] = Relu(%0)

@@ -163,19 +163,13 @@ fn slice_once(edit: &mut Edit<'_>, index: usize, first: usize, bounds: &Bounds) 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use onnx::Edit;
 
-    use crate::testing::check;
-
-    fn run(edit: &mut Edit<'_>) {
-        super::run(edit);
-        edit.drop_unread();
-    }
+    use crate::testing::check_lean;
 
     #[test]
     fn a_cast_by_way_of_a_type_that_holds_all_is_direct() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(x:f16[3], n:i8[3], b:bool[3]) -> (y, z, w, v)
 %0:f32[3] = Cast(x) {to=1}
 %1:f16[3] = Cast(%0) {to=10}
@@ -198,8 +192,8 @@ v:u8[3] = Cast(%4) {to=2}",
 
     #[test]
     fn a_cast_that_rounds_or_wraps_stays() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(x:f32[3], n:i32[3]) -> (y, z, w)
 %0:f16[3] = Cast(x) {to=10}
 y:f32[3] = Cast(%0) {to=1}
@@ -221,8 +215,8 @@ w:i64[3] = Cast(%2) {to=7}",
 
     #[test]
     fn two_broadcasts_are_the_last() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(x:f32[3,1]) -> (y)
 %0:f32[3,4] = Expand(x, [3, 4]:i64)
 y:f32[2,3,4] = Expand(%0, [2, 3, 4]:i64)",
@@ -235,8 +229,8 @@ y:f32[2,3,4] = Expand(%0, [2, 3, 4]:i64)",
 
     #[test]
     fn a_slice_of_a_slice_is_one() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(x:f32[9,9]) -> (y, z)
 %0:f32[6,9] = Slice(x, [1]:i64, [7]:i64, [0]:i64)
 y:f32[3,2] = Slice(%0, [2, 0]:i64, [5, 2]:i64, [0, 1]:i64)
@@ -253,8 +247,8 @@ z:f32[1,9] = Slice(%1, [1]:i64, [2]:i64, [0]:i64)",
 
     #[test]
     fn a_part_that_was_joined_is_that_part() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(x:f32[2,3], z:f32[2,4]) -> (y, w)
 %0:f32[2,7] = Concat(x, z) {axis=1}
 %1:f32[2,4] = Slice(%0, [3]:i64, [7]:i64, [1]:i64)

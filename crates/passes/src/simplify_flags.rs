@@ -214,19 +214,13 @@ pub(crate) fn number_behind(
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use onnx::Edit;
 
-    use crate::testing::check;
-
-    fn run(edit: &mut Edit<'_>) {
-        super::run(edit);
-        edit.drop_unread();
-    }
+    use crate::testing::check_lean;
 
     #[test]
     fn two_negations_are_none() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(a:bool[3]) -> (y)
 %0:bool[3] = Equal(a, false)
 %1:bool[3] = Not(%0)
@@ -241,8 +235,8 @@ y:bool[3] = Xor(%2, a)",
 
     #[test]
     fn a_neutral_flag_only_repeats_the_other() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(a:bool[N], s:i64[2]) -> (y)
 %0:bool[M,N] = Expand(true, s)
 %1:bool[M,N] = And(%0, a)
@@ -257,8 +251,8 @@ y:bool[M,N] = Not(%1)",
 
     #[test]
     fn a_choice_by_a_negation_is_the_other_choice() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(x:f32[3]) -> (y)
 %0:bool[3] = Equal(x, x)
 %1:bool[3] = Not(%0)
@@ -273,8 +267,8 @@ y:f32[3] = Where(%1, 0.0, x)",
 
     #[test]
     fn a_choice_between_flags_is_the_condition() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(c:bool[N], d:bool[], s:i64[1]) -> (y, z, w)
 %0:bool[N] = Expand(true, s)
 %1:u8[N] = Cast(%0) {to=2}
@@ -299,8 +293,8 @@ w:bool[N] = Cast(%5) {to=9}",
 
     #[test]
     fn a_choice_of_a_flag_or_nothing_is_both() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(c:bool[2,3], a:bool[3], b:bool[2,3]) -> (y, z, w)
 %0:u8[3] = Cast(a) {to=2}
 %1:u8[2,3] = Where(c, %0, 0:u8)
@@ -323,8 +317,8 @@ w:bool[2,3] = Cast(%4) {to=9}",
 
     #[test]
     fn a_flag_that_is_compared_as_a_number_is_a_flag() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(a:bool[3], n:i32[3]) -> (x, y, z, w)
 %0:i32[3] = Cast(a) {to=6}
 x:bool[3] = Equal(%0, 0:i32)
@@ -345,8 +339,8 @@ w:bool[3] = Equal(n, 1:i32)",
 
     #[test]
     fn what_is_less_is_different() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(r:f32[3], s:f32[3]) -> (y, z)
 %0:bool[3] = Equal(r, 0.0)
 %1:bool[3] = Not(%0)
@@ -371,8 +365,8 @@ z:f32[3] = Where(%5, s, r)",
 
     #[test]
     fn numbers_are_not_flags() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(a:i32[3], b:bool[3]) -> (y, z)
 %0:bool[3] = Equal(a, 0:i32)
 y:bool[3] = And(%0, b)
@@ -388,8 +382,8 @@ z:bool[3] = And(%0, false)",
 
     #[test]
     fn a_choice_repeats_its_flags_itself() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(a:bool[1,3], x:f32[2,3]) -> (y)
 %0:bool[2,3] = And([[true, true, true], [true, true, true]], a)
 y:f32[2,3] = Where(%0, x, 0.0)",
@@ -402,8 +396,8 @@ y:f32[2,3] = Where(%0, x, 0.0)",
 
     #[test]
     fn flags_that_give_a_choice_its_shape_stay() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(a:bool[1,3], x:f32[1,3]) -> (y)
 %0:bool[2,3] = And([[true, true, true], [true, true, true]], a)
 y:f32[2,3] = Where(%0, x, 0.0)",

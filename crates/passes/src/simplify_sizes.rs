@@ -114,19 +114,13 @@ fn multiply(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use onnx::Edit;
 
-    use crate::testing::check;
-
-    fn run(edit: &mut Edit<'_>) {
-        super::run(edit);
-        edit.drop_unread();
-    }
+    use crate::testing::check_lean;
 
     #[test]
     fn all_sizes_of_an_array_are_its_shape() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(x:f32[B,3,T], z:f32[T], q:f32[T,T]) -> (y, w, v, u)
 %0:i64[1] = Shape(x) {end=1, start=0}
 %1:i64[1] = Shape(z)
@@ -155,8 +149,8 @@ u:i32[2] = Concat(%6, %6) {axis=0}",
 
     #[test]
     fn another_order_or_another_number_is_left() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(x:f32[B,3]) -> (y, z, w)
 %0:i64[1] = Shape(x) {end=1, start=0}
 y:i64[2] = Concat([3]:i64, %0) {axis=0}
@@ -176,8 +170,8 @@ w:i64[] = Mul(%1, 4:i64)",
 
     #[test]
     fn the_product_of_all_sizes_is_the_size() {
-        check(
-            run,
+        check_lean(
+            super::run,
             "graph g(x:f32[B,3,T]) -> (y, z)
 %0:i64[1] = Shape(x) {end=1, start=0}
 %1:i64[] = Squeeze(%0, [0]:i64)

@@ -25,6 +25,12 @@ pub(crate) fn check_at(opset: i64, pass: fn(&mut Edit<'_>), graph: &str, expect:
     expect.assert_eq(&text_with_lines(&model));
 }
 
+/// As [`check`], without what the pass leaves unread.
+#[track_caller]
+pub(crate) fn check_lean(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    check_all(&[pass, crate::drop_dead::run], graph, expect);
+}
+
 /// As [`check`], with several passes.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]

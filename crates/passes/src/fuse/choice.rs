@@ -149,14 +149,8 @@ fn along(edit: &Edit<'_>, index: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use onnx::Edit;
 
-    use crate::testing::check;
-
-    fn lean(edit: &mut Edit<'_>) {
-        crate::fuse::choices(edit);
-        edit.drop_unread();
-    }
+    use crate::testing::check_lean;
 
     fn select(none: &str, numbers: [u8; 2]) -> String {
         let [first, second] = numbers;
@@ -178,8 +172,8 @@ r:f32[2,3] = Where(%9, y, %8)"
 
     #[test]
     fn the_first_condition_that_holds_chooses() {
-        check(
-            lean,
+        check_lean(
+            crate::fuse::choices,
             &select("[[false, false, false]]", [1, 2]),
             expect![[r#"
             graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
@@ -191,8 +185,8 @@ r:f32[2,3] = Where(%9, y, %8)"
 
     #[test]
     fn another_order_or_a_condition_more_is_left() {
-        check(
-            lean,
+        check_lean(
+            crate::fuse::choices,
             &select("[[false, false, false]]", [2, 1]),
             expect![[r#"
             graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
@@ -209,8 +203,8 @@ r:f32[2,3] = Where(%9, y, %8)"
             r:f32[2,3] = Where(%9, y, %8)  # 12
         "#]],
         );
-        check(
-            lean,
+        check_lean(
+            crate::fuse::choices,
             &select("[[false, true, false]]", [1, 2]),
             expect![[r#"
             graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)

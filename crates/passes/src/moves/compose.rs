@@ -120,13 +120,15 @@ impl Move {
 
     /// The sizes that an axis of the result is made of.
     pub(crate) fn parts_after(&self, axis: usize) -> Vec<Dim> {
-        let atoms = self.to.get(axis).map_or(&[][..], |atoms| &atoms[..]);
-        atoms.iter().map(|&atom| self.sizes[atom].clone()).collect()
+        self.parts(self.to.get(axis))
     }
 
     /// The sizes that an axis before is made of.
     pub(crate) fn parts_before(&self, axis: usize) -> Vec<Dim> {
-        let atoms = self.from.get(axis).map_or(&[][..], |atoms| &atoms[..]);
-        atoms.iter().map(|&atom| self.sizes[atom].clone()).collect()
+        self.parts(self.from.get(axis))
+    }
+
+    fn parts(&self, axis: Option<&Vec<usize>>) -> Vec<Dim> {
+        axis.into_iter().flatten().map(|&atom| self.sizes[atom].clone()).collect()
     }
 }

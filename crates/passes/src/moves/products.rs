@@ -135,12 +135,9 @@ fn moves_after(
 ) -> Option<Move> {
     let shape = edit.ty(edit.node(index).outputs[0])?.shape.clone();
     let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
-    let parts = |side: &Side, axis: usize| -> Vec<_> {
-        side.moves.to[axis].iter().map(|&atom| side.moves.sizes[atom].clone()).collect()
-    };
     let axes = shape.iter().enumerate().map(|(axis, dim)| match axis {
-        _ if axis == row => parts(left, left.moves.to.len() - 2),
-        _ if axis == column => parts(right, right.moves.to.len() - 1),
+        _ if axis == row => left.moves.parts_after(left.moves.to.len() - 2),
+        _ if axis == column => right.moves.parts_after(right.moves.to.len() - 1),
         _ => vec![dim.clone()],
     });
     let moves = Move::none_of_parts(axes.collect::<Vec<_>>().into_iter());
