@@ -51,6 +51,7 @@ def to_onnx(
     export_mode: ExportMode = "standard",
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
+    optimize: bool = True,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -80,6 +81,7 @@ def to_onnx(
     export_mode: ExportMode = "standard",
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
+    optimize: bool = True,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -109,6 +111,7 @@ def to_onnx(
     export_mode: ExportMode = "standard",
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
+    optimize: bool = True,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -137,6 +140,7 @@ def to_onnx(
     export_mode: ExportMode = "standard",
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
+    optimize: bool = True,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -175,6 +179,8 @@ def to_onnx(
         normalization_mode: `"force_decomposed"` keeps norms as the arithmetic that they are; the
             other modes make one operator of them, such as `LayerNormalization`, where it is exactly
             that.
+        optimize: Whether passes rewrite the graph. With `False`, the nodes are as plugins made
+            them, which tells a wrong plugin from a wrong pass.
         explain_passes: Say what was fused into one operator and what nearly was, with the source
             line: on standard error, or in a file where this is a path.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
@@ -246,6 +252,7 @@ def to_onnx(
             output_path=path,
             external_threshold=external_threshold,
             weight_names=held.names,
+            optimize=optimize,
             norms=normalization_mode != "force_decomposed",
             explain=_explaining(explain_passes),
             source_map=map_path,

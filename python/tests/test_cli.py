@@ -57,6 +57,9 @@ MODELS = """
         shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
         return jax.pure_callback(np.sin, shape, x)
 
+    def unit(x):
+        return -(x * 1.0)
+
     def positional(*args):
         return args[0] - args[1]
 """
@@ -158,6 +161,16 @@ def test_a_target_is_a_function_an_object_or_a_factory(
     code, out, err = export(monkeypatch, capfd, target, *flags, "-o", "m.onnx", "--format", "json")
     assert (code, err) == (0, "")
     assert list(json.loads(out)["inputs"]) == inputs
+
+
+def test_no_optimize_leaves_the_graph_as_plugins_made_it(monkeypatch: Any, capfd: Any) -> None:
+    line = ["our_models:unit", "-i", "f32[3]", "-o", "m.onnx", "--format", "json"]
+    counts = []
+    for switch in ([], ["--no-optimize"]):
+        code, out, _ = export(monkeypatch, capfd, *line, *switch)
+        assert code == 0
+        counts.append(json.loads(out)["ops"])
+    assert counts == [{"Neg": 1}, {"Mul": 1, "Neg": 1}]
 
 
 def test_programs_get_a_summary_as_json(monkeypatch: Any, capfd: Any) -> None:

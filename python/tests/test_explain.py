@@ -91,3 +91,8 @@ def test_norms_may_be_kept_as_arithmetic() -> None:
         assert [node.op_type for node in model.graph.node] == ["LayerNormalization"]
     model = to_onnx(layer, [(2, 3)], normalization_mode="force_decomposed")
     assert "LayerNormalization" not in {node.op_type for node in model.graph.node}
+
+
+def test_without_optimize_the_graph_is_as_plugins_made_it() -> None:
+    model = to_onnx(lambda x: -(x * 1.0), [(2, 3)], optimize=False)
+    assert [node.op_type for node in model.graph.node] == ["Mul", "Neg"]

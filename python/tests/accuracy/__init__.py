@@ -29,7 +29,7 @@ from typing import Any
 import onnx
 
 import jax2onnx
-from jax2onnx import _api, _config, _core, provenance_reader
+from jax2onnx import _core, provenance_reader
 from jax2onnx.provenance_reader import Frame, Origin, Site, Table
 
 Sample = Callable[[], tuple[Callable[..., Any], Sequence[Any]]]
@@ -205,19 +205,9 @@ def export(
     fn: Callable[..., Any], inputs: Sequence[Any], level: str = "full", *, optimize: bool = True
 ) -> onnx.ModelProto:
     """Export with files by their whole path; without `optimize` as plugins made it."""
-    if optimize:
-        return jax2onnx.to_onnx(fn, inputs, provenance=level, provenance_paths="absolute")
-    from jax2onnx import _trace, _weights
-
-    held = _weights.weights_of(fn)
-    data = _api.export_traced(
-        _trace.trace(fn, inputs, double_precision=False).closed_jaxpr,
-        settings=_config.settings(level, "absolute"),
-        definition=_trace.definition(fn),
-        weight_names=held.names,
-        optimize=False,
+    return jax2onnx.to_onnx(
+        fn, inputs, provenance=level, provenance_paths="absolute", optimize=optimize
     )
-    return onnx.ModelProto.FromString(data or b"")
 
 
 def check_sample(build: Sample) -> None:

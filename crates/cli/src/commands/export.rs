@@ -26,6 +26,7 @@ const BESIDE: &str = ".map";
                   number, a name, or an expression of names. Quote it: brackets mean something to most shells.\n\n\
                   The exit code is 1 where the export failed, 2 where the command cannot be understood."
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub(crate) struct Args {
     /// What to export: MODULE:NAME or FILE.py:NAME
     #[arg(value_name = "TARGET")]
@@ -87,6 +88,9 @@ pub(crate) struct Args {
     /// Keep norms as the arithmetic that they are, or make one operator of them
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["auto", "prefer_native", "force_decomposed"]))]
     normalization_mode: Option<String>,
+    /// Leave the graph as plugins made it: no pass rewrites it
+    #[arg(long)]
+    no_optimize: bool,
     /// Say what was fused into one operator and what nearly was, with the source line
     #[arg(long)]
     explain_passes: bool,
@@ -122,6 +126,7 @@ pub struct Request<'a> {
     pub record_primitive_calls: Option<&'a PathBuf>,
     pub export_mode: Option<&'a str>,
     pub normalization_mode: Option<&'a str>,
+    pub no_optimize: bool,
     pub explain_passes: bool,
     pub quiet: bool,
     pub json: bool,
@@ -150,6 +155,7 @@ impl Args {
             record_primitive_calls: self.record_primitive_calls.as_ref(),
             export_mode: self.export_mode.as_deref(),
             normalization_mode: self.normalization_mode.as_deref(),
+            no_optimize: self.no_optimize,
             explain_passes: self.explain_passes,
             quiet: self.quiet,
             json: self.format.format == Format::Json,
