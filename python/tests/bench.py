@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.extend.core
@@ -60,14 +60,65 @@ def in_parts(array: Any) -> np.ndarray:
     return np.stack([array.real, array.imag], axis=-1)
 
 
-def run(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[np.ndarray]:
-    """What ONNX Runtime computes."""
+#: Whether passes rewrite the graph, and whether ONNX Runtime does.
+VARIANTS: Final = [(passes, runtime) for passes in (True, False) for runtime in (True, False)]
+
+
+def check(
+    fn: Any,
+    inputs: Sequence[Any],
+    *,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    double: bool = False,
+    **options: Any,
+) -> onnx.ModelProto:
+    """Fail unless the model computes what JAX computes, with and without passes, and with and
+    without ONNX Runtime's optimizations. Returns the model with passes.
+    """
+    want = expected(fn, inputs, double=double)
+    models = {
+        passes: convert(fn, inputs, double=double, optimize=passes, **options)
+        for passes in (True, False)
+    }
+    for passes, runtime in VARIANTS:
+        found = run(models[passes], inputs, optimize=runtime)
+        try:
+            assert_all_same(found, want, rtol, atol)
+        except AssertionError as error:
+            raise AssertionError(f"{variant_name(passes, runtime)}: {error}") from None
+    return models[True]
+
+
+def variant_name(passes: bool, runtime: bool) -> str:
+    """The name of a variant in messages."""
+    words = {True: "on", False: "off"}
+    return f"passes {words[passes]}, ONNX Runtime's optimizations {words[runtime]}"
+
+
+def session(model: onnx.ModelProto, *, optimize: bool = True) -> onnxruntime.InferenceSession:
+    """A session of ONNX Runtime, with or without its graph optimizations."""
+    levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
+
+
+def run(
+    model: onnx.ModelProto, inputs: Sequence[Any], *, optimize: bool = True
+) -> list[np.ndarray]:
+    """What ONNX Runtime computes, with or without its graph optimizations."""
+    return run_session(session(model, optimize=optimize), model, inputs)
+
+
+def run_session(
+    session: onnxruntime.InferenceSession, model: onnx.ModelProto, inputs: Sequence[Any]
+) -> list[np.ndarray]:
+    """What a session of the model computes."""
     leaves = [in_parts(leaf) for leaf in jax.tree.leaves(tuple(inputs))]
     binding = session.io_binding()
     for value, leaf in zip(model.graph.input, leaves, strict=True):
@@ -97,6 +148,15 @@ def _to_numpy(value: onnxruntime.OrtValue, code: int) -> np.ndarray:
     bits = np.dtype(_AS_BITS[dtype])
     buffer = (ctypes.c_char * (count * bits.itemsize)).from_address(value.data_ptr())
     return np.frombuffer(buffer, dtype=bits).copy().view(dtype).reshape(shape)
+
+
+def assert_all_same(
+    found: Sequence[np.ndarray], want: Sequence[np.ndarray], rtol: float = 0.0, atol: float = 0.0
+) -> None:
+    """Fail unless every result is what JAX has."""
+    assert len(found) == len(want), f"{len(found)} results where JAX has {len(want)}"
+    for one_found, one_want in zip(found, want, strict=True):
+        assert_same(one_found, one_want, rtol, atol)
 
 
 def assert_same(found: np.ndarray, want: np.ndarray, rtol: float = 0.0, atol: float = 0.0) -> None:

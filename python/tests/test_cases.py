@@ -28,12 +28,8 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_the_runtime_computes_what_jax_computes(case: Case) -> None:
-    want = bench.expected(case.fn, case.inputs, double=case.double)
-    model = bench.convert(case.fn, case.inputs, double=case.double, opset=case.opset)
-    found = bench.run(model, case.inputs)
-    assert len(found) == len(want)
-    for one_found, one_want in zip(found, want, strict=True):
-        bench.assert_same(one_found, one_want, case.rtol, case.atol)
+    tolerances = {"rtol": case.rtol, "atol": case.atol}
+    bench.check(case.fn, case.inputs, double=case.double, opset=case.opset, **tolerances)
 
 
 @pytest.mark.parametrize("limit", all_limits(), ids=repr)

@@ -27,11 +27,7 @@ def exported(name: str) -> tuple[networks.Built, onnx.ModelProto]:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_is_exported_whole(name: str) -> None:
     (fn, inputs), model = exported(name)
-    want = bench.expected(fn, inputs)
-    found = bench.run(model, inputs)
-    assert len(found) == len(want)
-    for one_found, one_want in zip(found, want, strict=True):
-        bench.assert_same(one_found, one_want, rtol=2e-4, atol=2e-5)
+    bench.check(fn, inputs, rtol=2e-4, atol=2e-5)
     nodes = nodes_of(model)
     assert len({node.name for node in nodes}) == len(nodes)
 
