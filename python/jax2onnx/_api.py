@@ -9,7 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from . import _config, _core, _ends, _plugin, _progress, _tiers, _web
-from ._config import Level, PathPolicy, Prefixes, StrPath
+from ._config import Level, NanMode, PathPolicy, Prefixes, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def to_onnx(
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     optimize: bool = True,
+    nan: NanMode | None = None,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -82,6 +83,7 @@ def to_onnx(
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     optimize: bool = True,
+    nan: NanMode | None = None,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -112,6 +114,7 @@ def to_onnx(
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     optimize: bool = True,
+    nan: NanMode | None = None,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -141,6 +144,7 @@ def to_onnx(
     weights: WeightsMode = "auto",
     normalization_mode: NormalizationMode = "auto",
     optimize: bool = True,
+    nan: NanMode | None = None,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -181,6 +185,9 @@ def to_onnx(
             that.
         optimize: Whether passes rewrite the graph. With `False`, the nodes are as plugins made
             them, which tells a wrong plugin from a wrong pass.
+        nan: `"exact"` computes what JAX computes where a NaN is; `"ignore"` leaves out the nodes
+            that this needs, and the model's metadata says so. By default the environment or
+            `pyproject.toml` decides, and `"exact"` if neither does.
         explain_passes: Say what was fused into one operator and what nearly was, with the source
             line: on standard error, or in a file where this is a path.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
@@ -205,7 +212,7 @@ def to_onnx(
         WriteError: The file could not be written.
     """
     settings = _config.settings(
-        provenance, provenance_paths, user_code=user_code, prefixes=provenance_prefixes
+        provenance, provenance_paths, user_code=user_code, prefixes=provenance_prefixes, nan=nan
     )
     path = _checked_path(return_mode, output_path)
     _check(fn, model_name, opset)
@@ -311,6 +318,7 @@ def export_traced(
             plugins=_plugin.for_core(opset),
             optimize=optimize,
             norms=norms,
+            exact_nan=settings.nan == "exact",
             explain=explain,
             source_map=source_map,
             embed_sources=embed_sources,

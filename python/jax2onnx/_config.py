@@ -17,6 +17,7 @@ from ._errors import ConfigError
 
 Level: TypeAlias = Literal["off", "minimal", "full", "indexed"]
 PathPolicy: TypeAlias = Literal["relative", "absolute", "basename"]
+NanMode: TypeAlias = Literal["exact", "ignore"]
 StrPath: TypeAlias = str | os.PathLike[str]
 Prefixes: TypeAlias = Iterable[str] | Mapping[str, str]
 
@@ -26,6 +27,7 @@ PATHS: Final = "JAX2ONNX_STACKTRACE_PATHS"
 PREFIXES: Final = "JAX2ONNX_STACKTRACE_PREFIXES"
 USER_CODE: Final = "JAX2ONNX_USER_CODE"
 LIBRARY_CODE: Final = "JAX2ONNX_LIBRARY_CODE"
+NAN: Final = "JAX2ONNX_NAN"
 MODULE_SCOPES: Final = "JAX2ONNX_MODULE_SCOPES"
 
 _Word = TypeVar("_Word", bound=str)
@@ -33,12 +35,13 @@ _Word = TypeVar("_Word", bound=str)
 _LEVELS: Final[tuple[Level, ...]] = ("off", "minimal", "full", "indexed")
 _DETAILS: Final[tuple[Level, ...]] = ("minimal", "full", "indexed")
 _POLICIES: Final[tuple[PathPolicy, ...]] = ("relative", "absolute", "basename")
+_NAN_MODES: Final[tuple[NanMode, ...]] = ("exact", "ignore")
 _OFF: Final = frozenset({"", "0", "false", "off", "no"})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How much provenance is written, and whose code is whose."""
+    """How much provenance is written, whose code is whose, and whether NaN matters."""
 
     level: Level
     paths: PathPolicy
@@ -46,6 +49,7 @@ class Settings:
     library_code: tuple[str, ...]
     #: Folders that are written as something else.
     prefixes: tuple[tuple[str, str], ...]
+    nan: NanMode = "exact"
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ def settings(
     *,
     user_code: Iterable[StrPath] = (),
     prefixes: Prefixes = (),
+    nan: str | None = None,
 ) -> Settings:
     """What holds for an export that was given these arguments."""
     scope = _scope.get()
@@ -123,6 +128,7 @@ def settings(
         + scope.prefixes
         + _prefixes(_listed(PREFIXES), PREFIXES)
         + _prefixes(project.prefixes, _project.PREFIXES),
+        nan=_nan(nan, project.nan),
     )
 
 
@@ -137,6 +143,16 @@ def _level(word: str) -> Level:
 
 def _policy(word: str) -> PathPolicy:
     return _one_of(word, _POLICIES, "a path policy")
+
+
+def _nan(argument: str | None, project: str | None) -> NanMode:
+    if argument is not None:
+        return _one_of(argument, _NAN_MODES, "a NaN mode")
+    if variable := os.environ.get(NAN):
+        return _one_of(variable, _NAN_MODES, f"a NaN mode ({NAN})")
+    if project is not None:
+        return _one_of(project, _NAN_MODES, f"a NaN mode (`{_project.NAN}` of pyproject.toml)")
+    return "exact"
 
 
 def _environment_level() -> Level:

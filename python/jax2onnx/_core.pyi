@@ -45,6 +45,7 @@ def export(
     plugins: Mapping[str, object] | None = None,
     optimize: bool = True,
     norms: bool = True,
+    exact_nan: bool = True,
     explain: Callable[[str], object] | None = None,
     source_map: str | None = None,
     embed_sources: bool = False,

@@ -12,9 +12,10 @@ from ._errors import ConfigError
 USER_CODE: Final = "user-code"
 LIBRARY_CODE: Final = "library-code"
 PREFIXES: Final = "path-prefixes"
+NAN: Final = "nan"
 
 _SECTION: Final = "tool.jax2onnx"
-_KEYS: Final = (USER_CODE, LIBRARY_CODE, PREFIXES)
+_KEYS: Final = (USER_CODE, LIBRARY_CODE, PREFIXES, NAN)
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Project:
     user_code: tuple[str, ...] = ()
     library_code: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
+    nan: str | None = None
 
 
 def read() -> Project:
@@ -63,12 +65,16 @@ def _section(text: str, folder: Path) -> Project:
             raise ConfigError(
                 f"`{key}` is no key of `{_SECTION}` in `{path}`: use {', '.join(_KEYS)}"
             )
-        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        if key == NAN:
+            if not isinstance(value, str):
+                raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a text")
+        elif not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
             raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a list of texts")
     return Project(
         user_code=_code(section.get(USER_CODE, []), folder),
         library_code=_code(section.get(LIBRARY_CODE, []), folder),
         prefixes=tuple(str(folder / entry) for entry in section.get(PREFIXES, [])),
+        nan=section.get(NAN),
     )
 
 

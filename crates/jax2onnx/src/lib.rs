@@ -123,6 +123,9 @@ pub fn annotate<'a>(
     }
     let mut added: Vec<(String, String)> = Vec::new();
     added.extend(renderer.model().map(|(key, table)| (key.into(), table)));
+    if !model.exact_nan {
+        added.push((keys::NAN.into(), keys::IGNORE.into()));
+    }
     let source_map = sources.map(|sources| {
         let (text, id) = source_map(model, &mut renderer, sources);
         added.push((keys::DEBUG_ID.into(), id));

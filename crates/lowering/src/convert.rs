@@ -11,6 +11,7 @@ pub(crate) use float_bits::{bits_of, float_of_bits, smallest};
 pub(crate) use precision::reduce_precision;
 
 use crate::ctx::{Ctx, Eqn};
+use crate::element::guards_nan;
 use crate::error::Result;
 
 /// The same number in another type: integers wrap, floats round, floats saturate to integers
@@ -46,7 +47,7 @@ fn saturate(x: Expr<'_>, dtype: DType) -> Expr<'_> {
     let bits = dtype.bits() as i32;
     let past = f64::powi(2.0, if dtype.is_signed_int() { bits - 1 } else { bits });
     let low = if dtype.is_signed_int() { -past } else { 0.0 };
-    let number = x.is_nan().select(x.constant(0.0), x);
+    let number = if guards_nan(x) { x.is_nan().select(x.constant(0.0), x) } else { x };
     let digits = if x.dtype() == DType::F64 { 53 } else { 24 };
     if bits <= digits {
         return number.max(low).min(past - 1.0).cast(dtype);

@@ -1,6 +1,6 @@
 //! How the elements of JAX are carried by ONNX.
 
-use onnx::DType;
+use onnx::{DType, Expr};
 
 use crate::error::Refused;
 
@@ -41,6 +41,11 @@ impl Element {
         };
         Some(Element { dtype, parts: Some(parts) })
     }
+}
+
+/// True if nodes are to be spent on what JAX computes where an element of `x` is NaN.
+pub(crate) fn guards_nan(x: Expr<'_>) -> bool {
+    x.dtype().is_float() && x.builder.exact_nan()
 }
 
 /// The ONNX type with the same elements.

@@ -12,7 +12,7 @@ use crate::error::{LoweringError, Refused, Stop};
 use crate::plugins::PLUGINS;
 
 /// What the model should be like.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     pub model_name: String,
     pub opset: i64,
@@ -24,6 +24,22 @@ pub struct Options {
     pub input_paths: Vec<String>,
     /// Where the first outputs stand in the result; the rest stand where their names say.
     pub output_paths: Vec<String>,
+    /// Whether nodes are spent on computing what JAX computes where a NaN is.
+    pub exact_nan: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            model_name: String::new(),
+            opset: 23,
+            input_names: Vec::new(),
+            output_names: Vec::new(),
+            input_paths: Vec::new(),
+            output_paths: Vec::new(),
+            exact_nan: true,
+        }
+    }
 }
 
 /// A refusal, with the table that its site refers to.
@@ -35,7 +51,8 @@ pub struct Failure {
 
 /// Lowers a program to a model that is correct and not yet optimised.
 pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> {
-    let builder = Builder::new(options.opset, std::mem::take(&mut program.table));
+    let builder =
+        Builder::new(options.opset, std::mem::take(&mut program.table), options.exact_nan);
     match lower_main(&builder, &program, options) {
         Ok((inputs, outputs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
@@ -54,6 +71,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
                 producer_name: "jax2onnx".into(),
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
+                exact_nan: options.exact_nan,
                 notes: Vec::new(),
             })
         }

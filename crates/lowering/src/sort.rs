@@ -41,6 +41,11 @@ pub(crate) fn sort<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
             }
         })
         .collect();
+    if let ([x], [key]) = (&eqn.inputs[..], &keys[..])
+        && x.id == key.id
+    {
+        return Ok(vec![top(*x, axis, Ends::Lowest, size).0]);
+    }
     let order = order(eqn, &keys, axis, Ends::Lowest, size)?;
     Ok(eqn.inputs.iter().map(|&x| take(x, order, axis)).collect())
 }

@@ -36,6 +36,7 @@ pub const COMPOSITE: &str = "jax2onnx.composite";
 /// A graph under construction.
 pub struct Builder {
     opset: i64,
+    exact_nan: bool,
     state: RefCell<State>,
 }
 
@@ -116,15 +117,21 @@ pub enum Problem {
 }
 
 impl Builder {
-    /// Starts a graph for models of this opset; places refer to `table`.
-    pub fn new(opset: i64, table: Table) -> Builder {
+    /// Starts a graph for models of this opset; places refer to `table`. With `exact_nan`, nodes are spent
+    /// on what JAX computes where a NaN is.
+    pub fn new(opset: i64, table: Table, exact_nan: bool) -> Builder {
         let (open, regions) = (vec![Vec::new()], vec![Region::default()]);
         let state = State { table, open, regions, ..State::default() };
-        Builder { opset, state: RefCell::new(state) }
+        Builder { opset, exact_nan, state: RefCell::new(state) }
     }
 
     pub fn opset(&self) -> i64 {
         self.opset
+    }
+
+    /// True if the model must compute what JAX computes where a NaN is, too.
+    pub fn exact_nan(&self) -> bool {
+        self.exact_nan
     }
 
     /// Runs `f` on the provenance table.

@@ -35,6 +35,7 @@ pub struct Edit<'m> {
     inserted: FxHashMap<usize, Vec<Node>>,
     notes: &'m mut Vec<Note>,
     opset: i64,
+    exact_nan: bool,
     /// Whether a node is other than it was.
     changed: bool,
 }
@@ -52,6 +53,7 @@ impl Model {
             table: &mut self.provenance,
             notes: &mut self.notes,
             opset,
+            exact_nan: self.exact_nan,
         };
         let mut changed = false;
         for graph in std::iter::once(&mut self.graph).chain(functions) {
@@ -68,6 +70,7 @@ struct Around<'m> {
     notes: &'m mut Vec<Note>,
     uses: Uses,
     opset: i64,
+    exact_nan: bool,
 }
 
 fn edit_graph(
@@ -99,6 +102,7 @@ impl<'m> Edit<'m> {
             inserted: FxHashMap::default(),
             notes: around.notes,
             opset: around.opset,
+            exact_nan: around.exact_nan,
             changed: false,
         }
     }

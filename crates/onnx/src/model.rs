@@ -22,6 +22,8 @@ pub struct Model {
     pub producer_name: String,
     pub producer_version: String,
     pub metadata: Vec<(String, String)>,
+    /// True if it computes what JAX computes where a NaN is, too.
+    pub exact_nan: bool,
     /// What passes did and did not do, in order. It is not written.
     pub notes: Vec<Note>,
 }

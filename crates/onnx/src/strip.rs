@@ -26,7 +26,7 @@ pub fn strip(model: &[u8], level: Level, keep_debug_id: bool) -> Result<Stripped
     let unwanted = |key: &str| match key {
         keys::CALLSITE | keys::PLUGIN | keys::FUSED_FROM | keys::PATH => level == Level::Off,
         keys::DEBUG_ID => !keep_debug_id,
-        _ => key.starts_with(keys::PREFIX),
+        _ => keys::is_provenance(key),
     };
     let (model, entries) = annotations::take(model, &unwanted)?;
     Ok(Stripped { model, removed: entries.len() })
@@ -94,5 +94,5 @@ pub fn attach(model: &[u8], map: &str) -> Result<Vec<u8>, StripError> {
 }
 
 fn is_ours(key: &str) -> bool {
-    key.starts_with(keys::PREFIX)
+    keys::is_provenance(key)
 }

@@ -12,5 +12,14 @@ pub const ORIGIN: &str = "pkg.jax2onnx.origin";
 pub const PROVENANCE: &str = "pkg.jax2onnx.provenance";
 /// On the model: what its source map has as well.
 pub const DEBUG_ID: &str = "pkg.jax2onnx.debug_id";
+/// On the model: [`IGNORE`] if it computes what JAX computes only where no NaN is.
+pub const NAN: &str = "pkg.jax2onnx.nan";
+/// The value of [`NAN`].
+pub const IGNORE: &str = "ignore";
 /// What every key of ours starts with.
 pub const PREFIX: &str = "pkg.jax2onnx.";
+
+/// True if the key says where something comes from. [`NAN`] says what the model computes.
+pub fn is_provenance(key: &str) -> bool {
+    key.starts_with(PREFIX) && key != NAN
+}

@@ -81,6 +81,7 @@ fn options<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, P
     put(&options, "export_mode", request.export_mode)?;
     put(&options, "normalization_mode", request.normalization_mode)?;
     put(&options, "optimize", request.no_optimize.then_some(false))?;
+    put(&options, "nan", request.nan)?;
     put(&options, "explain_passes", request.explain_passes.then_some(true))?;
     Ok(options)
 }

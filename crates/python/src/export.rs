@@ -43,17 +43,21 @@ impl From<TierRules> for Tiers {
 /// are written as something else, and `definition` file, line and name of the function that is exported; `names` gives the name of an array by its identity, as
 /// `_weights.identity` says; `plugins` has the `primitives` that plugins were registered for, and the
 /// function `record` that calls them; `optimize` says whether to rewrite what plugins made, `norms` whether a
-/// norm may become one operator, and `explain` is called with what the passes did. `source_map` is where
+/// norm may become one operator, `exact_nan` whether nodes are spent on NaN, and `explain` is called with what the passes did. `source_map` is where
 /// to write the source map, with the text of the source files where `embed_sources` says so.
 #[pyfunction]
 #[pyo3(signature = (
     closed_jaxpr, *, model_name, opset, level, path_policy, export_stack, tiers,
     prefixes = Vec::new(), definition = None, input_names = Vec::new(), output_names = Vec::new(), input_paths = Vec::new(),
     output_paths = Vec::new(), output_path = None, external_threshold = 1 << 30, names = None,
-    plugins = None, optimize = true, norms = true, explain = None, source_map = None,
+    plugins = None, optimize = true, norms = true, exact_nan = true, explain = None, source_map = None,
     embed_sources = false,
 ))]
-#[expect(clippy::too_many_arguments, reason = "each is a keyword on the Python side")]
+#[expect(
+    clippy::too_many_arguments,
+    clippy::fn_params_excessive_bools,
+    reason = "each is a keyword on the Python side"
+)]
 pub(crate) fn export<'py>(
     closed_jaxpr: &Bound<'py, PyAny>,
     model_name: String,
@@ -74,6 +78,7 @@ pub(crate) fn export<'py>(
     plugins: Option<Plugins<'py>>,
     optimize: bool,
     norms: bool,
+    exact_nan: bool,
     explain: Option<Bound<'py, PyAny>>,
     source_map: Option<PathBuf>,
     embed_sources: bool,
@@ -86,8 +91,15 @@ pub(crate) fn export<'py>(
         packages: tiers.internal.clone(),
         prefixes,
     };
-    let options =
-        Options { model_name, opset, input_names, output_names, input_paths, output_paths };
+    let options = Options {
+        model_name,
+        opset,
+        input_names,
+        output_names,
+        input_paths,
+        output_paths,
+        exact_nan,
+    };
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, tiers, names, definition, plugins)?;
         let passes = PassOptions { optimize, norms };

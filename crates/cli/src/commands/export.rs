@@ -91,6 +91,9 @@ pub(crate) struct Args {
     /// Leave the graph as plugins made it: no pass rewrites it
     #[arg(long)]
     no_optimize: bool,
+    /// Compute what JAX computes for NaN, or leave the nodes out that this needs [default: exact]
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["exact", "ignore"]))]
+    nan: Option<String>,
     /// Say what was fused into one operator and what nearly was, with the source line
     #[arg(long)]
     explain_passes: bool,
@@ -127,6 +130,7 @@ pub struct Request<'a> {
     pub export_mode: Option<&'a str>,
     pub normalization_mode: Option<&'a str>,
     pub no_optimize: bool,
+    pub nan: Option<&'a str>,
     pub explain_passes: bool,
     pub quiet: bool,
     pub json: bool,
@@ -156,6 +160,7 @@ impl Args {
             export_mode: self.export_mode.as_deref(),
             normalization_mode: self.normalization_mode.as_deref(),
             no_optimize: self.no_optimize,
+            nan: self.nan.as_deref(),
             explain_passes: self.explain_passes,
             quiet: self.quiet,
             json: self.format.format == Format::Json,

@@ -2,6 +2,8 @@
 
 use onnx::{DType, Expr};
 
+use crate::element::guards_nan;
+
 /// How a type stores its numbers.
 struct Layout {
     /// The type that arithmetic is exact in.
@@ -30,7 +32,7 @@ pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
     let size = x.cast(compute).abs();
     let least = f64::powi(2.0, 1 - bias);
     let normal = size.max(least);
-    let is_special = x.is_nan().or(x.is_inf());
+    let is_special = if guards_nan(x) { x.is_nan().or(x.is_inf()) } else { x.is_inf() };
     let normal = is_special.select(size.constant(1.0), normal);
 
     let two = size.constant(2.0);
@@ -52,8 +54,12 @@ pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
     };
     let constant = |bits: i64| field.builder.constant_ints(exact, &[], &[bits]);
     let exponent_ones = (2 * i64::from(bias) + 1) << mantissa;
-    let special =
-        x.is_nan().select(constant(exponent_ones | 1 << (mantissa - 1)), constant(exponent_ones));
+    let special = constant(exponent_ones);
+    let special = if guards_nan(x) {
+        x.is_nan().select(constant(exponent_ones | 1 << (mantissa - 1)), special)
+    } else {
+        special
+    };
     let unsigned = is_special.select(special, field);
     // The sign of zero is that of its reciprocal.
     let is_zero = size.equal(0.0);

@@ -3,6 +3,7 @@
 use onnx::{DType, Expr};
 
 use crate::convert::{bits_of, float_of_bits, smallest};
+use crate::element::guards_nan;
 
 pub(crate) fn and<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.and(y) } else { x.bitwise_and(y) }
@@ -85,8 +86,12 @@ pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let from_zero = y.sign() * smallest(x.dtype());
     let moved = x.equal(0.0).select(from_zero, neighbour);
     let is_elsewhere = x.less(y).or(x.greater(y));
+    let neighbour = is_elsewhere.select(moved, y);
+    if !guards_nan(x) {
+        return neighbour;
+    }
     let either_nan = x.is_nan().or(y.is_nan());
-    either_nan.select(x + y, is_elsewhere.select(moved, y))
+    either_nan.select(x + y, neighbour)
 }
 
 /// The same bits as a signed number.

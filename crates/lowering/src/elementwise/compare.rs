@@ -2,6 +2,8 @@
 
 use onnx::{DType, Expr};
 
+use crate::element::guards_nan;
+
 pub(crate) fn ge<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.or(y.logical_not()) } else { x.greater_equal(y) }
 }
@@ -37,6 +39,9 @@ pub(crate) fn lt_to<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
         return lt(x, y);
     }
     let zeros = x.equal(0.0).and(y.equal(0.0)).and(x.recip().less(y.recip()));
+    if !guards_nan(x) {
+        return x.less(y).or(zeros);
+    }
     let nans = y.is_nan().and(x.is_nan().logical_not());
     x.less(y).or(zeros).or(nans)
 }

@@ -308,7 +308,7 @@ fn write_elements<'g>(
         x.builder.node("ScatterElements", &[x, places, updates], attrs, x.ty())
     };
     let written = write(x, updates, reduction);
-    if !reduction.loses_nan(x.dtype()) {
+    if !reduction.loses_nan(x.dtype()) || !x.builder.exact_nan() {
         return written;
     }
     let flag = |x: Expr<'g>| x.is_nan().cast(DType::I32);

@@ -5,6 +5,7 @@ use onnx::{Attr, DType, Expr, Type};
 
 use super::{axes, joined_last, may_be_empty, of_flags};
 use crate::ctx::{Ctx, Eqn};
+use crate::element::guards_nan;
 use crate::error::Result;
 
 /// The two ends of an order.
@@ -49,7 +50,7 @@ fn arg<'g>(eqn: &Eqn<'g, '_>, end: End) -> Result<Expr<'g>> {
     };
     let comparable = if x.dtype() == DType::U64 { ordered_as_signed(x) } else { x };
     let index = index_of(comparable, end, axis, false);
-    if !x.dtype().is_float() {
+    if !guards_nan(x) {
         return Ok(index.cast(result.dtype));
     }
     // To the runtime NaN is neither large nor small.
@@ -101,6 +102,9 @@ pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
             x.builder.composite(name, [x], attrs, |[x]| {
                 // The runtime loses NaN on the way, so it is put back.
                 let extreme = x.reduce(op, axes, false);
+                if !x.builder.exact_nan() {
+                    return extreme;
+                }
                 let any_nan = of_flags(x.is_nan(), "ReduceMax", axes);
                 any_nan.select(x.constant(f64::NAN), extreme)
             })

@@ -23,6 +23,7 @@ pub(super) fn is_plain(dtype: &jaxpr::DType) -> bool {
 /// NaN is a key of its own.
 pub(super) fn levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     match x.dtype() {
+        dtype if dtype.is_float() && !x.builder.exact_nan() => vec![x],
         DType::F64 => {
             let is_nan = x.is_nan();
             vec![is_nan, is_nan.select(x.constant(f64::INFINITY), x)]
@@ -51,6 +52,9 @@ pub(super) fn total_levels(x: Expr<'_>) -> Vec<Expr<'_>> {
 
 /// `wide` holds the numbers of `x` in double precision.
 fn with_nan_above<'g>(x: Expr<'g>, wide: Expr<'g>) -> Expr<'g> {
+    if !x.builder.exact_nan() {
+        return wide;
+    }
     let is_nan = if x.dtype().bits() < 16 { wide.is_nan() } else { x.is_nan() };
     is_nan.select(wide.constant(f64::INFINITY), wide.min(PAST_FLOATS))
 }

@@ -3,6 +3,7 @@
 use onnx::{Attr, DType, Dim, Expr, Type};
 
 use super::slide::Slide;
+use crate::element::guards_nan;
 use crate::reduce::Monoid;
 
 /// The largest table of ones that is written for a sum.
@@ -120,7 +121,7 @@ impl Pooling<'_> {
     /// is put back.
     fn max<'g>(&self, x: Expr<'g>) -> Expr<'g> {
         let largest = self.node("MaxPool", &[x], Vec::new());
-        if !x.dtype().is_float() {
+        if !guards_nan(x) {
             return largest;
         }
         let any_nan = self.node("MaxPool", &[x.is_nan()], Vec::new());

@@ -226,6 +226,11 @@ impl Edit<'_> {
         })
     }
 
+    /// True if the model must compute what JAX computes where a NaN is, too.
+    pub fn exact_nan(&self) -> bool {
+        self.exact_nan
+    }
+
     /// The opset of the model.
     pub fn opset(&self) -> i64 {
         self.opset

@@ -77,7 +77,7 @@ fn annotate_values(
 }
 
 fn is_ours(entry: &StringStringEntryProto) -> bool {
-    entry.key.as_deref().is_some_and(|key| key.starts_with(keys::PREFIX))
+    entry.key.as_deref().is_some_and(keys::is_provenance)
 }
 
 fn entry(key: &str, value: String) -> StringStringEntryProto {

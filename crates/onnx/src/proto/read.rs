@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message;
-use provenance::{Origin, OriginId, Site, Table};
+use provenance::{Origin, OriginId, Site, Table, keys};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::generated::attribute_proto::AttributeType;
@@ -130,6 +130,10 @@ impl<'a, 'f> Reader<'a, 'f> {
         let opset = |import: super::generated::OperatorSetIdProto| {
             (domain(import.domain), import.version.unwrap_or_default())
         };
+        let metadata = pairs(proto.metadata_props);
+        let ignores_nan =
+            |(key, value): &(String, String)| key == keys::NAN && value == keys::IGNORE;
+        let exact_nan = !metadata.iter().any(ignores_nan);
         Ok(Model {
             graph,
             functions,
@@ -139,7 +143,8 @@ impl<'a, 'f> Reader<'a, 'f> {
             opsets: proto.opset_import.into_iter().map(opset).collect(),
             producer_name: proto.producer_name.unwrap_or_default(),
             producer_version: proto.producer_version.unwrap_or_default(),
-            metadata: pairs(proto.metadata_props),
+            metadata,
+            exact_nan,
             notes: Vec::new(),
         })
     }

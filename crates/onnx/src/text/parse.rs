@@ -59,6 +59,7 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         producer_name: String::new(),
         producer_version: String::new(),
         metadata: Vec::new(),
+        exact_nan: true,
         notes: Vec::new(),
     })
 }
