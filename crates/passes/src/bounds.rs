@@ -5,6 +5,9 @@ use onnx::{Attr, DType, Edit, Tensor, ValueId};
 /// How many nodes the numbers are followed through.
 const MOST_NODES: usize = 12;
 
+/// The longest axis: JAX computes sizes in 32 bits.
+const MAX_AXIS: i64 = i32::MAX as i64;
+
 /// The smallest and the largest that an integer of the value can be.
 pub(crate) fn bounds(edit: &Edit<'_>, value: ValueId) -> Option<(i64, i64)> {
     let mut left = MOST_NODES;
@@ -31,25 +34,21 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
     }
     let dtype = edit.ty(value)?.dtype;
     let mut operand = |number: usize| of_value(edit, edit.input(index, number)?, left);
-    let size = |axis: &Attr| {
+    let last_place = |axis: &Attr| {
         let Attr::Int(axis) = axis else {
             return None;
         };
-        edit.ty(edit.input(index, 0)?)?.shape.get(usize::try_from(*axis).ok()?)?.known()
+        let dim = edit.ty(edit.input(index, 0)?)?.shape.get(usize::try_from(*axis).ok()?)?;
+        Some((dim.known().unwrap_or(MAX_AXIS) - 1).max(0))
     };
     match &*node.op {
-        // No axis is longer than 32 bits can count.
-        "Range" => {
-            let (start, step) = (operand(0)?, operand(2)?);
-            (step.0 > 0).then_some((start.0, start.1.max(i32::MAX.into())))
-        }
-        "ArgMax" | "ArgMin" => Some((0, size(node.attr("axis")?)? - 1)),
-        "TopK" if node.outputs.get(1) == Some(&value) => Some((0, size(node.attr("axis")?)? - 1)),
+        "Range" => of_range(dtype, operand(0)?, operand(1)?, operand(2)?),
+        "ArgMax" | "ArgMin" => Some((0, last_place(node.attr("axis")?)?)),
+        "TopK" if node.outputs.get(1) == Some(&value) => Some((0, last_place(node.attr("axis")?)?)),
         "Cast" => {
             let (low, high) = operand(0)?;
-            let (least, most) = of_type(dtype).unwrap_or((i64::MIN, i64::MAX));
-            let is_int = dtype.is_int() || dtype == DType::Bool;
-            (is_int && least <= low && high <= most).then_some((low, high))
+            let (least, most) = of_type(dtype).or((dtype == DType::U64).then_some((0, i64::MAX)))?;
+            (least <= low && high <= most).then_some((low, high))
         }
         "Expand" | "Gather" | "Identity" | "Reshape" | "Slice" | "Squeeze" | "Transpose"
         | "Unsqueeze" => operand(0),
@@ -63,11 +62,10 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
             let low = parts.iter().map(|part| part.0).min()?;
             Some((low, parts.iter().map(|part| part.1).max()?))
         }
+        // The upper limit wins where it is below the lower one.
         "Clip" => {
-            let (low, high) = (operand(1)?, operand(2)?);
-            let of_operand = operand(0).unwrap_or((i64::MIN, i64::MAX));
-            let clip = |number: i64| number.max(low.0).min(high.1);
-            Some((clip(of_operand.0), clip(of_operand.1)))
+            let (x, low, high) = (operand(0)?, operand(1)?, operand(2)?);
+            Some((x.0.max(low.0).min(high.0), x.1.max(low.1).min(high.1)))
         }
         "Relu" => {
             let (low, high) = operand(0)?;
@@ -83,6 +81,38 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
         }
         _ => None,
     }
+}
+
+/// The elements `start + k · step`, which are before `limit`.
+///
+/// The kernel subtracts `start` from `limit` in the type of the operands and divides as doubles. Where
+/// that may wrap or round, `limit` says nothing, and `k` is less than the longest axis.
+fn of_range(
+    dtype: DType,
+    start: (i64, i64),
+    limit: (i64, i64),
+    step: (i64, i64),
+) -> Option<(i64, i64)> {
+    let (least, most) = of_type(dtype)?;
+    let fits = |number: i128| (i128::from(least)..=i128::from(most)).contains(&number);
+    let minus = |a: i64, b: i64| i128::from(a) - i128::from(b);
+    let is_exact = |number: i128| fits(number) && number.abs() < 1 << 53;
+    let has_length = is_exact(minus(limit.0, start.1)) && is_exact(minus(limit.1, start.0));
+    let last_of =
+        |start: i64, step: i64| i128::from(start) + i128::from(step) * i128::from(MAX_AXIS - 1);
+    let (low, high) = if step.0 > 0 {
+        let by_limit = minus(limit.1, 1).max(start.1.into());
+        let by_length = last_of(start.1, step.1);
+        (start.0.into(), if has_length { by_limit.min(by_length) } else { by_length })
+    } else if step.1 < 0 {
+        let by_limit = (i128::from(limit.0) + 1).min(start.0.into());
+        let by_length = last_of(start.0, step.0);
+        (if has_length { by_limit.max(by_length) } else { by_length }, start.1.into())
+    } else {
+        return None;
+    };
+    let narrow = |number: i128| i64::try_from(number).ok().filter(|_| fits(number));
+    Some((narrow(low)?, narrow(high)?))
 }
 
 fn of_tensor(tensor: &Tensor) -> Option<(i64, i64)> {
@@ -103,3 +133,6 @@ fn of_type(dtype: DType) -> Option<(i64, i64)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

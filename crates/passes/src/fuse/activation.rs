@@ -19,11 +19,7 @@ pub(super) const REWRITES: &[Rewrite] = &[
     Rewrite { name: "fuse-gelu", pattern: gelu_by_erf, replacement: |found| gelu(found, "none") },
     Rewrite { name: "fuse-gelu", pattern: gelu_by_erfc, replacement: to_gelu_or_erf },
     Rewrite { name: "fuse-gelu", pattern: gelu_by_tanh, replacement: |found| gelu(found, "tanh") },
-    Rewrite {
-        name: "fuse-relu",
-        pattern: max_with_zero,
-        replacement: |found| plain(found, "Relu"),
-    },
+    Rewrite { name: "fuse-relu", pattern: max_with_zero, replacement: to_relu },
     Rewrite { name: "fuse-leaky-relu", pattern: leaky_relu, replacement: to_leaky_relu },
     Rewrite { name: "fuse-prelu", pattern: prelu, replacement: to_prelu },
     Rewrite { name: "fuse-selu", pattern: selu, replacement: to_selu },
@@ -88,7 +84,14 @@ fn to_gelu_or_erf(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 
 /// `max(x, 0)`
 fn max_with_zero() -> Pattern {
-    maximum(&hole("x"), &0.0.into())
+    maximum(&hole("x"), &Pattern::from(0.0).named("zero"))
+}
+
+fn to_relu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+    if found.number("zero")?.is_sign_negative() {
+        return Err("the zero is negative".into());
+    }
+    plain(found, "Relu")
 }
 
 /// `x ≥ 0 ? x : α · x`
@@ -128,6 +131,14 @@ fn to_leaky_relu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     with_alpha(found, "LeakyRelu", "alpha")
 }
 
+/// Zero may be on either side, and is the same on both with such a slope.
+fn expect_slope(slope: f64) -> Result<(), Declined> {
+    if slope.is_finite() && slope.is_sign_positive() {
+        return Ok(());
+    }
+    Err("a slope is negative or not finite".into())
+}
+
 /// `x > 0 ? x : α · expm1(x > 0 ? 0 : x)`
 fn elu() -> Pattern {
     let curve = expm1_of_negative();
@@ -157,9 +168,9 @@ fn to_selu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
             Some(Attr::Float(alpha)) => *alpha,
             _ => 1.0,
         },
-        None => found.number("alpha")? as f32,
+        None => in_single_precision(found.number("alpha")?)?,
     };
-    let scale = found.number("scale")? as f32;
+    let scale = in_single_precision(found.number("scale")?)?;
     let op = plain(found, "Selu")?;
     Ok(op.attr("alpha", Attr::Float(alpha)).attr("gamma", Attr::Float(scale)))
 }
@@ -248,12 +259,12 @@ fn celu() -> Pattern {
 fn to_celu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let of = |name: &str| found.maybe(name).map_or(Ok(1.0), |_| found.number(name));
     let alpha = of("alpha")?;
-    if of("divisor")? != alpha || alpha <= 0.0 {
+    if of("divisor")? != alpha || alpha.is_nan() || alpha <= 0.0 {
         return Err("it is not divided by what it is multiplied with".into());
     }
     // The operator is of single precision alone; with 1 it is the other one.
     let op = plain(found, if alpha == 1.0 { "Elu" } else { "Celu" })?;
-    Ok(op.attr("alpha", Attr::Float(alpha as f32)))
+    Ok(op.attr("alpha", Attr::Float(in_single_precision(alpha)?)))
 }
 
 /// `min(max(x, low), high)`, or the choices `x > high ? high : x < low ? low : x`
@@ -272,8 +283,8 @@ fn to_clip(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let high = found.number("high")?;
     let low = if found.maybe("low").is_some() { found.number("low")? } else { 0.0 };
-    if low > high {
-        return Err("the lower limit is above the upper one".into());
+    if low.is_nan() || high.is_nan() || low > high {
+        return Err("the lower limit is above the upper one, or one is NaN".into());
     }
     let ty = found.ty(x)?;
     if ty != found.ty(found.result())? {
@@ -303,8 +314,18 @@ fn with_alpha(
     op: &'static str,
     name: &str,
 ) -> Result<Op<'static>, Declined> {
-    let alpha = found.number(name)?;
-    Ok(plain(found, op)?.attr("alpha", Attr::Float(alpha as f32)))
+    expect_slope(found.number(name)?)?;
+    let alpha = in_single_precision(found.number(name)?)?;
+    Ok(plain(found, op)?.attr("alpha", Attr::Float(alpha)))
+}
+
+/// A finite number that an attribute holds as it is.
+fn in_single_precision(number: f64) -> Result<f32, Declined> {
+    let narrow = number as f32;
+    if number.is_finite() && f64::from(narrow) == number {
+        return Ok(narrow);
+    }
+    Err("a number is not finite, or needs double precision".into())
 }
 
 #[cfg(test)]
@@ -417,6 +438,37 @@ y:f32[3] = Where(%0, 1.0, %2)",
                 %1 = Greater(-1.0, x)  # 3
                 %2 = Where(%1, -2.0, x)  # 4
                 y:f32[3] = Where(%0, 1.0, %2)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn slopes_and_limits_that_are_not_finite_are_left() {
+        check(
+            activations,
+            "graph g(x:f32[3]) -> (a, b, c, d, e)
+%0:bool[3] = Greater(x, 0.0)
+%1:f32[3] = Mul(x, inf)
+a:f32[3] = Where(%0, x, %1)
+%2:f32[3] = Mul(x, -0.5)
+b:f32[3] = Where(%0, x, %2)
+%3:f32[3] = Max(x, nan)
+c:f32[3] = Min(%3, 1.0)
+d:f32[3] = Max(x, -0.0)
+%4:f32[3] = Mul(x, [1.0, nan, 0.5])
+e:f32[3] = Where(%0, x, %4)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (a, b, c, d, e)
+                %0 = Greater(x, 0.0)  # 2
+                %1 = Mul(x, inf)  # 3
+                a:f32[3] = Where(%0, x, %1)  # 4
+                %2 = Mul(x, -0.5)  # 5
+                b:f32[3] = PRelu(x, -0.5)  # 6 2 5
+                %3 = Max(x, nan)  # 7
+                c:f32[3] = Min(%3, 1.0)  # 8
+                d:f32[3] = Max(x, -0.0)  # 9
+                %4 = Mul(x, [1.0, nan, 0.5])  # 10
+                e:f32[3] = Where(%0, x, %4)  # 11
             "#]],
         );
     }

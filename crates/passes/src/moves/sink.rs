@@ -18,8 +18,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             continue;
         }
         // The condition of a choice comes last: it is what can be moved back.
-        let operands = (0..edit.node(index).inputs.len()).rev();
-        for operand in operands {
+        for operand in (0..arrays(edit, index)).rev() {
             let may = moved_by(edit, index, operand).is_some() && is_worth_it(edit, index, operand);
             if may && sink(edit, index, operand).is_some() {
                 break;
@@ -33,6 +32,13 @@ fn lets_through(edit: &Edit<'_>, index: usize) -> bool {
     let op = &*node.op;
     let is_known = ELEMENTWISE.contains(&op) || BROADCASTING.contains(&op) || op == "Softmax";
     node.domain.is_empty() && is_known && node.outputs.len() == 1
+}
+
+/// How many operands are arrays that give the result its shape. Limits and axes behind them are single
+/// numbers, which no move changes.
+fn arrays(edit: &Edit<'_>, index: usize) -> usize {
+    let node = edit.node(index);
+    if BROADCASTING.contains(&&*node.op) { node.inputs.len() } else { 1 }
 }
 
 /// The move that makes an operand, and nothing else reads.
@@ -99,7 +105,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
             back.push(None);
             continue;
         };
-        if other == operand {
+        if other == operand || other >= arrays(edit, index) {
             back.push(Some((value, Vec::new())));
             continue;
         }
@@ -116,6 +122,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
     for (position, value) in back.into_iter().enumerate() {
         inputs.push(match value {
             _ if position == operand => Some(source),
+            Some((value, _)) if position >= arrays(edit, index) => Some(value),
             Some((value, planned)) => {
                 let moved = emit(edit, index, &[link], value, &planned)?;
                 Some(without_leading_ones(edit, index, moved))
@@ -208,6 +215,30 @@ y:f32[12,2] = Transpose(%1) {perm=[1, 0]}",
                 %0 = Reshape(x, [2, 12]:i64)  # 2
                 %1 = Softmax(%0) {axis=1}  # 3
                 y:f32[12,2] = Transpose(%1) {perm=[1, 0]}  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn limits_of_a_clip_stay_single_numbers() {
+        check(
+            super::run,
+            "graph g(n:i32[1], high:i32[1], x:f32[2,3], low:f32[]) -> (y, z)
+%0:i32[] = Squeeze(high, [0]:i64)
+%1:i32[] = Clip(3:i32, 0:i32, %0)
+y:i32[1] = Unsqueeze(%1, [0]:i64)
+%2:f32[3,2] = Transpose(x) {perm=[1, 0]}
+%3:f32[3,2] = Clip(%2, low, 1.0)
+z:f32[2,3] = Transpose(%3) {perm=[1, 0]}",
+            expect![[r#"
+                graph g(n:i32[1], high:i32[1], x:f32[2,3], low:f32[]) -> (y, z)
+                %0 = Squeeze(high, [0]:i64)  # 2
+                %1 = Clip(3:i32, 0:i32, %0)  # 3
+                y:i32[1] = Unsqueeze(%1, [0]:i64)  # 4
+                %2 = Transpose(x) {perm=[1, 0]}  # 5
+                %3 = Clip(x, low, 1.0)  # 6 5
+                %4 = Transpose(%3) {perm=[1, 0]}  # 5 6
+                z:f32[2,3] = Transpose(%4) {perm=[1, 0]}  # 7
             "#]],
         );
     }
