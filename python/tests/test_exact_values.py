@@ -1,0 +1,89 @@
+"""Edge values and sizes: NaN, infinities, signed zeros, limits that are not known, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jax2onnx
+
+from . import bench
+
+RNG = np.random.default_rng(0)
+EDGES = np.array([-np.inf, -3, -1, -0.0, 0.0, 1, 3, np.inf, np.nan], np.float32)
+TABLE = np.arange(10, dtype=np.float32) * 1.5
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jnp.clip(x, jnp.nan, 1.0),
+        lambda x: jnp.clip(x, 0.0, jnp.nan),
+        lambda x: lax.clamp(jnp.float32(jnp.nan), x, jnp.float32(1)),
+        lambda x: jnp.clip(x, 2.0, 1.0),
+        lambda x: jnp.where(x > 0, x, np.float32(np.inf) * x),
+        lambda x: jnp.where(x >= 0, x, np.float32(np.nan) * x),
+        lambda x: jnp.where(x > 0, x, np.float32(-2) * x),
+        lambda x: jnp.where(x > 0, x, np.array([1, np.inf, np.nan] * 3, np.float32) * x),
+        lambda x: jax.nn.elu(x, np.float32(np.inf)),
+        lambda x: jax.nn.celu(x, np.float32(np.inf)),
+    ],
+)
+def test_limits_and_slopes_that_are_not_finite_are_as_in_jax(fn: Any) -> None:
+    bench.check(fn, [EDGES], rtol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.int8, np.uint8])
+@pytest.mark.parametrize("limits", [(50, 100), (-5, 3), (7, 2), (0, 9)])
+def test_an_index_between_limits_that_are_not_known_is_kept_in_bounds(
+    dtype: Any, limits: tuple[int, int]
+) -> None:
+    def fn(x: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
+        place = jnp.argmax(x).astype(dtype)
+        return jnp.asarray(TABLE)[lax.clamp(low, place, high)]
+
+    low, high = (np.array(limit).astype(dtype) for limit in limits)
+    x = RNG.standard_normal(10).astype(np.float32)
+    bench.check(fn, [x, low, high], double=dtype == np.int64)
+
+
+@pytest.mark.parametrize("start", [0, -4, 5])
+@pytest.mark.parametrize("step", [1, 3, -1, -2])
+def test_the_bounds_of_a_range_know_its_step(start: int, step: int) -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        places = start + step * jnp.arange(x.shape[0])
+        return jnp.where(places < 0, -1.0, jnp.take(jnp.asarray(TABLE), places, mode="clip"))
+
+    model = jax2onnx.to_onnx(fn, [("B", 2)])
+    for rows in (0, 1, 2, 7):
+        x = np.zeros((rows, 2), np.float32)
+        for optimize in (True, False):
+            [found] = bench.run(model, [x], optimize=optimize)
+            np.testing.assert_array_equal(found, fn(jnp.asarray(x)))
+
+
+AT: list[Callable[..., Any]] = [
+    lambda x: x.at[0].set(1.0),
+    lambda x: x.at[0].add(1.0),
+    lambda x: x.at[-1].multiply(2.0),
+    lambda x: x.at[:, 0].set(0.0),
+    lambda x: x.at[0, 1].max(3.0),
+    lambda x: lax.dynamic_update_slice(x, x[:1] * 2, (1, 0)),
+    lambda x: lax.dynamic_slice_in_dim(x, 1, 1, 0)[0],
+]
+
+
+@pytest.mark.parametrize("fn", AT)
+def test_an_entry_of_an_axis_of_any_size_is_updated(fn: Any) -> None:
+    model = jax2onnx.to_onnx(fn, [("B", 4)])
+    for rows in (1, 2, 7):
+        x = RNG.standard_normal((rows, 4)).astype(np.float32)
+        for optimize in (True, False):
+            [found] = bench.run(model, [x], optimize=optimize)
+            np.testing.assert_array_equal(found, fn(jnp.asarray(x)))
