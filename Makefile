@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help demo test check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures fuzz clean tools
+.PHONY: help demo test check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures fuzz fuzz-numbers clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench-runtime      how fast exported models run, beside others"
 	@echo "make fixtures           write the reference models again"
 	@echo "make fuzz               put random files through the readers, SECONDS each"
+	@echo "make fuzz-numbers       compare random programs with JAX for SECONDS, from SEED on"
 	@echo "make test-jax-versions  the end-to-end tests on the oldest and the newest JAX"
 	@echo "make clean              remove what was built"
 
@@ -67,6 +68,9 @@ fuzz:
 	for target in $$(cargo +nightly fuzz list); do \
 		cargo +nightly fuzz run $$target fuzz/corpus/$$target -- -max_total_time=$(SECONDS) || exit 1; \
 	done
+
+fuzz-numbers: build
+	$(PY) tools/fuzz_numbers.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 build: $(VENV)/installed
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release >$(VENV)/build.log 2>&1 \

@@ -100,7 +100,7 @@ def session(model: onnx.ModelProto, *, optimize: bool = True) -> onnxruntime.Inf
     """A session of ONNX Runtime, with or without its graph optimizations."""
     levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4
     options.intra_op_num_threads = 1
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(

@@ -1,7 +1,8 @@
-"""Random small programs over the primitives of the table."""
+"""Random small programs: idioms and near misses, special values, and sizes known later."""
 
+from .check import Difference, difference
 from .draw import draw_program
 from .program import Program, Step
 from .shrink import shrink
 
-__all__ = ["Program", "Step", "draw_program", "shrink"]
+__all__ = ["Difference", "Program", "Step", "difference", "draw_program", "shrink"]

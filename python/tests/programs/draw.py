@@ -3,93 +3,250 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, Final
 
 import jax
+import jax.export
+import ml_dtypes
 import numpy as np
 
-from .operations import OPERATIONS, Operation
-from .program import Program, Step
+from .operations import Operation, pick
+from .program import SIZES, SYMBOL, Leaf, Program, Step
+from .table import OPERATIONS, WEIGHTS
 
-SHAPES = ((), (1,), (3,), (2, 3), (3, 1), (0, 2), (2, 1, 4))
-DTYPES = (np.float32, np.float32, np.float32, np.int32, np.uint8, np.int8, np.uint32, np.bool_)
+SHAPES: Final = (
+    (),
+    (1,),
+    (3,),
+    (4,),
+    (2, 3),
+    (3, 4),
+    (3, 1),
+    (0, 2),
+    (2, 1, 4),
+    (2, 3, 4),
+    (1, 3, 3, 2),
+)
+SYMBOLIC: Final = (
+    ("N",),
+    ("N", 4),
+    (3, "N"),
+    ("N", "N"),
+    (2, "N", 4),
+    ("N", 3, 4),
+    ("N", 1),
+    (4,),
+    (3, 4),
+)
+NARROW: Final = (np.float32,) * 6 + (
+    np.int32, np.int32, np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.bool_, np.bool_,
+    np.float16, ml_dtypes.bfloat16,
+)  # fmt: skip
+WIDE: Final = (
+    np.float64,
+    np.float64,
+    np.float64,
+    np.float32,
+    np.int64,
+    np.int64,
+    np.int32,
+    np.bool_,
+    np.uint8,
+)
+CONTEXTS: Final = ("plain",) * 12 + (
+    "function",
+    "function",
+    "jit",
+    "map",
+    "vmap",
+    "loop",
+    "branch",
+    "choice",
+)
 #: A value that grows beyond this is not used further.
-MOST_ELEMENTS = 512
+MAX_ELEMENTS: Final = 512
+MAX_TRIES: Final = 400
 
 
 @dataclasses.dataclass(frozen=True)
 class Value:
     """What is known of a value before it is computed."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
     dtype: np.dtype
     exact: bool
+    #: Has numbers below the normal ones, which XLA takes for zeros: it may be moved, and no more.
+    denormal: bool = False
 
 
-def draw_program(seed: int, steps: int = 8) -> Program:
+def draw_program(seed: int, steps: int = 6) -> Program:
     """A program of that many steps; the same seed gives the same one."""
     random = np.random.default_rng(seed)
-    inputs = tuple(draw_input(random) for _ in range(int(random.integers(1, 4))))
-    values = [Value(x.shape, x.dtype, exact=True) for x in inputs]
+    double = bool(random.random() < 0.12)
+    symbolic = bool(random.random() < 0.35)
+    leaves = tuple(draw_leaf(random, symbolic, double) for _ in range(int(random.integers(2, 5))))
+    if all(leaf.constant for leaf in leaves):
+        leaves = (dataclasses.replace(leaves[0], constant=False), *leaves[1:])
+    symbolic = any(SYMBOL in leaf.shape for leaf in leaves)
+    values = [value_of(leaf) for leaf in leaves]
     made: list[Step] = []
-    while len(made) < steps:
-        drawn = draw_step(random, values)
-        if drawn is not None:
-            step, value = drawn
-            made.append(step)
-            values.append(value)
-    return Program(inputs, tuple(made))
+    with jax.enable_x64(double):
+        for _ in range(MAX_TRIES):
+            drawn = draw_step(random, values)
+            if drawn is not None:
+                made.append(drawn[0])
+                values.append(drawn[1])
+            if len(made) == steps:
+                break
+    return Program(leaves, tuple(made), double, SIZES if symbolic else SIZES[-1:])
 
 
-def draw_input(random: np.random.Generator) -> np.ndarray:
-    shape = SHAPES[random.integers(len(SHAPES))]
-    dtype = np.dtype(DTYPES[random.integers(len(DTYPES))])
-    if dtype.kind == "f":
-        special = np.array([0.0, -1.0, 0.5, 2.5, -3.5], dtype)
-        drawn = random.normal(size=shape).astype(dtype)
-        mask = random.random(size=shape) < 0.3
-        return np.where(mask, random.choice(special, size=shape), drawn).astype(dtype)
+def value_of(leaf: Leaf) -> Value:
+    array = leaf.array(SIZES[-1])
+    denormal = False
+    if is_float(leaf.dtype):
+        tiny = float(ml_dtypes.finfo(leaf.dtype).tiny)
+        magnitude = np.abs(array.astype(np.float64))
+        denormal = bool(((magnitude > 0) & (magnitude < tiny)).any())
+    (scope,) = jax.export.symbolic_shape(SYMBOL, scope=SCOPE)
+    shape = tuple(scope if size == SYMBOL else size for size in leaf.shape)
+    return Value(shape, leaf.dtype, exact=True, denormal=denormal)
+
+
+SCOPE: Final = jax.export.SymbolicScope()
+
+
+def is_float(dtype: np.dtype) -> bool:
+    return kind(dtype) == "f"
+
+
+def kind(dtype: np.dtype) -> str:
+    return "f" if dtype.kind == "V" else dtype.kind
+
+
+def draw_leaf(random: np.random.Generator, symbolic: bool, double: bool) -> Leaf:
+    constant = bool(random.random() < 0.25)
+    shape = pick(random, SYMBOLIC if symbolic and not constant else SHAPES)
+    dtype = np.dtype(pick(random, WIDE if double else NARROW))
+    special = bool(random.random() < 0.3)
+    tiny = special and bool(random.random() < 0.15)
+    sizes = SIZES if SYMBOL in shape else SIZES[-1:]
+    arrays = {}
+    for size in sizes:
+        concrete = tuple(size if axis == SYMBOL else axis for axis in shape)
+        arrays[size] = draw_array(random, concrete, dtype, special, tiny)
+    return Leaf(arrays, shape, dtype, constant)
+
+
+def draw_array(
+    random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, special: bool, tiny: bool
+) -> np.ndarray:
+    if is_float(dtype):
+        drawn = random.normal(size=shape)
+        plain = [0.0, -1.0, 0.5, 2.5, -3.5, 1.0]
+        odd = [np.nan, np.inf, -np.inf, -0.0, 0.0, 30.0, -30.0]
+        if dtype.itemsize > 2:
+            odd += [1e10, -1e10]
+        if tiny:
+            odd = [float(ml_dtypes.finfo(dtype).tiny) / 4, -float(ml_dtypes.finfo(dtype).tiny) / 2]
+        chosen = random.choice(odd if special else plain, size=shape)
+        return np.where(random.random(size=shape) < 0.3, chosen, drawn).astype(dtype)
     if dtype.kind == "b":
         return np.asarray(random.random(size=shape) < 0.5)
     limits = np.iinfo(dtype)
-    wide = random.integers(limits.min, limits.max, size=shape, endpoint=True)
-    small = random.integers(0, 5, size=shape)
+    low = -3 if dtype.kind == "i" else 0
+    small = random.integers(low, 5, size=shape).astype(dtype)
+    if not special:
+        return small
+    wide = random.integers(limits.min, limits.max, size=shape, endpoint=True, dtype=dtype)
+    edges = random.choice(np.array([limits.min, limits.max, limits.max - 1], dtype), size=shape)
+    wide = np.where(random.random(size=shape) < 0.3, edges, wide)
     return np.where(random.random(size=shape) < 0.5, wide, small).astype(dtype)
 
 
 def draw_step(random: np.random.Generator, values: list[Value]) -> tuple[Step, Value] | None:
     """A step on values that are there, or nothing where the operation does not fit."""
-    name = list(OPERATIONS)[random.integers(len(OPERATIONS))]
-    operation = OPERATIONS[name]
+    index = int(random.choice(len(OPERATIONS), p=WEIGHTS))
+    operation = OPERATIONS[index]
+    context = pick(random, CONTEXTS)
     operands = draw_operands(random, operation, values)
     if operands is None:
         return None
-    params = operation.draw(random, values[operands[0]].shape)
+    read = [values[i] for i in operands]
+    if context in ("choice", "branch") and not all(value.exact for value in read):
+        context = "plain"
+    if context in ("map", "vmap"):
+        if len(operands) > 1 or not read[0].shape or len(read[0].shape) <= operation.rank:
+            context = "plain"
+        else:
+            read = [dataclasses.replace(read[0], shape=read[0].shape[1:])]
+    if context == "loop" and len(operands) > 1:
+        context = "plain"
+    params = operation.draw(random, [value.shape for value in read])
     if params is None:
         return None
-    specs = [jax.ShapeDtypeStruct(values[i].shape, values[i].dtype) for i in operands]
-    result = jax.eval_shape(lambda *xs: operation.run(*xs, **params), *specs)
-    if np.prod(result.shape, dtype=np.int64) > MOST_ELEMENTS:
+    exact = all(value.exact for value in read)
+    loses = not operation.keeps and any(is_float(value.dtype) for value in read)
+    step = Step(
+        index, operands, tuple(params.items()), context, rounds=loses and not operation.jumps
+    )
+    result = shape_of(step, [values[i] for i in operands])
+    if result is None:
         return None
-    from_exact = all(values[i].exact for i in operands)
-    is_whole = result.dtype.kind in "biu"
-    exact = from_exact and (operation.keeps or is_whole)
-    return Step(name, operands, tuple(params.items())), Value(result.shape, result.dtype, exact)
+    exact = exact and not (loses or (not operation.keeps and is_float(result.dtype)))
+    denormal = operation.moves and any(value.denormal for value in read)
+    return step, Value(result.shape, np.dtype(result.dtype), exact, denormal)
+
+
+def shape_of(step: Step, operands: list[Value]) -> Any:
+    """The type of the result, where there is one at every size."""
+    try:
+        specs = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in operands]
+        result = jax.eval_shape(step.run, *specs)
+        symbolic = any(not isinstance(size, int) for value in operands for size in value.shape)
+        for size in SIZES if symbolic else ():
+            empty = jax.eval_shape(step.run, *[at_size(spec, size) for spec in specs])
+            if count(empty.shape) > MAX_ELEMENTS or empty.shape != at_size(result, size).shape:
+                return None
+    except Exception:
+        return None
+    if not symbolic and count(result.shape) > MAX_ELEMENTS:
+        return None
+    return result if result.dtype.name in DRAWN else None
+
+
+DRAWN: Final = {np.dtype(dtype).name for dtype in (*NARROW, *WIDE)}
+
+
+def at_size(spec: Any, size: int) -> Any:
+    shape = [
+        axis if isinstance(axis, int) else int(axis._evaluate({SYMBOL: size}))
+        for axis in spec.shape
+    ]
+    return jax.ShapeDtypeStruct(tuple(shape), spec.dtype)
+
+
+def count(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
 
 
 def draw_operands(
     random: np.random.Generator, operation: Operation, values: list[Value]
 ) -> tuple[int, ...] | None:
-    fits = [
-        index
-        for index, value in enumerate(values)
-        if value.dtype.kind in operation.kinds and (value.exact or not operation.jumps)
-    ]
-    if not fits:
-        return None
-    first = int(random.choice(fits))
-    if operation.operands == 1:
-        return (first,)
-    same = [i for i in fits if values[i].dtype == values[first].dtype]
-    if operation.run.__name__ not in ("product",):
-        same = [i for i in same if values[i].shape == values[first].shape]
-    return first, int(random.choice(same))
+    chosen: list[int] = []
+    for place, kinds in enumerate(operation.kinds):
+        fits = [
+            index
+            for index, value in enumerate(values)
+            if kind(value.dtype) in kinds
+            and (value.exact or not operation.jumps)
+            and (operation.moves or not value.denormal)
+            and (place > 0 or len(value.shape) >= operation.rank)
+            and (place == 0 or not operation.alike or value.dtype == values[chosen[0]].dtype)
+        ]
+        if not fits:
+            return None
+        # What was made last is read more often, so that programs are deep.
+        late = fits[-3:]
+        chosen.append(int(random.choice(late if random.random() < 0.6 else fits)))
+    return tuple(chosen)

@@ -1,54 +1,232 @@
-"""A program as data: steps over numbered values."""
+"""A program as data: steps over numbered values, which also print as Python."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import functools
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from .operations import OPERATIONS
+from . import helpers
+from .table import OPERATIONS
+
+#: What an expression may name.
+NAMES: Final = {
+    **{name: value for name, value in vars(helpers).items() if inspect.isfunction(value)},
+    "jax": jax,
+    "jnp": jnp,
+    "lax": lax,
+    "np": np,
+    "nan": np.nan,
+    "inf": np.inf,
+}
+
+#: Where an expression stands; `{body}` is a function of the operands.
+CONTEXTS: Final = {
+    "plain": "",
+    "function": "part({body})({operands})",
+    "jit": "jax.jit({body})({operands})",
+    "map": "lax.map({body}, {operands})",
+    "vmap": "jax.vmap({body})({operands})",
+    "loop": "lax.fori_loop(0, 2, lambda i, a: ({body})(a), {operands})",
+    "branch": "lax.cond({first}.size > 3, {body}, {body}, {operands})",
+    "choice": "lax.cond(jnp.isfinite({first}).all(), {body}, {body}, {operands})",
+}
+
+#: Sizes that a symbolic one has when the model runs.
+SIZES: Final = (0, 1, 2, 7)
+SYMBOL: Final = "N"
+
+
+@functools.lru_cache(maxsize=4096)
+def compiled(source: str, operands: int) -> Callable[..., jax.Array]:
+    """The function of the operands `a`, `b`, … that an expression is."""
+    names = ", ".join("abcd"[:operands])
+    return eval(f"lambda {names}: {source}", dict(NAMES))
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """An input, or a constant that the program closes over."""
+
+    #: The array at each size; a leaf without a symbolic size has one for all.
+    arrays: dict[int, np.ndarray]
+    shape: tuple[int | str, ...]
+    dtype: np.dtype
+    constant: bool = False
+
+    def array(self, size: int) -> np.ndarray:
+        return self.arrays[size if SYMBOL in self.shape else SIZES[-1]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
     """One operation on earlier values."""
 
-    operation: str
+    operation: int
     operands: tuple[int, ...]
     params: tuple[tuple[str, Any], ...] = ()
+    context: str = "plain"
+    #: Whether last digits of operands count for nothing.
+    rounds: bool = False
 
-    def __str__(self) -> str:
-        operands = [f"v{index}" for index in self.operands]
-        params = [f"{name}={value!r}" for name, value in self.params]
-        return f"{self.operation}({', '.join([*operands, *params])})"
+    def source(self, names: Sequence[str]) -> str:
+        template = OPERATIONS[self.operation].source
+        if self.context == "plain":
+            return template.format(*names, **dict(self.params))
+        inner = "abcd"[: len(names)]
+        expression = template.format(*inner, **dict(self.params))
+        body = f"lambda {', '.join(inner)}: {expression}"
+        return CONTEXTS[self.context].format(body=body, operands=", ".join(names), first=names[0])
+
+    def run(self, *operands: Any) -> jax.Array:
+        names = "abcd"[: len(operands)]
+        return compiled(self.source(names), len(operands))(*operands)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Program:
-    """Inputs, then steps; every value that nothing reads is a result."""
+    """Leaves, then steps; every value that nothing reads is a result."""
 
-    inputs: tuple[np.ndarray, ...]
+    leaves: tuple[Leaf, ...]
     steps: tuple[Step, ...]
+    double: bool = False
+    #: The sizes at which it runs.
+    sizes: tuple[int, ...] = SIZES[-1:]
 
-    def __call__(self, *inputs: jax.Array) -> tuple[jax.Array, ...]:
-        values: list[jax.Array] = list(inputs)
+    @property
+    def is_symbolic(self) -> bool:
+        return any(SYMBOL in leaf.shape for leaf in self.leaves)
+
+    def inputs(self, size: int) -> list[np.ndarray]:
+        return [leaf.array(size) for leaf in self.leaves if not leaf.constant]
+
+    def specs(self) -> list[Any]:
+        """What to export for."""
+        return [
+            jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+            for leaf in self.leaves
+            if not leaf.constant
+        ]
+
+    def values(
+        self, inputs: Sequence[Any], read: Callable[[Any, int], Any] | None = None
+    ) -> list[Any]:
+        """Every value; `read` changes what steps read that round their operands anyway."""
+        given = iter(inputs)
+        values: list[Any] = [
+            jnp.asarray(leaf.array(SIZES[-1])) if leaf.constant else next(given)
+            for leaf in self.leaves
+        ]
         for step in self.steps:
             operands = [values[index] for index in step.operands]
-            values.append(OPERATIONS[step.operation].run(*operands, **dict(step.params)))
+            if read is not None and step.rounds:
+                operands = [
+                    read(value, index) for value, index in zip(operands, step.operands, strict=True)
+                ]
+            values.append(step.run(*operands))
+        return values
+
+    def __call__(self, *inputs: jax.Array) -> tuple[jax.Array, ...]:
+        values = self.values(inputs)
         return tuple(values[index] for index in self.results())
 
     def results(self) -> list[int]:
         read = {index for step in self.steps for index in step.operands}
-        first = len(self.inputs)
+        first = len(self.leaves)
         return [first + i for i in range(len(self.steps)) if first + i not in read]
 
     def __str__(self) -> str:
+        """The program as a file of Python that shows what is wrong."""
+        size = self.sizes[0]
+        first = len(self.leaves)
         lines = [
-            f"v{i} = np.array({value.tolist()!r}, np.{value.dtype}).reshape({value.shape})"
-            for i, value in enumerate(self.inputs)
+            f"    v{first + i} = {step.source(step_names(step))}"
+            for i, step in enumerate(self.steps)
         ]
-        first = len(self.inputs)
-        lines += [f"v{first + i} = {step}" for i, step in enumerate(self.steps)]
-        return "\n".join([*lines, "return " + ", ".join(f"v{index}" for index in self.results())])
+        body = "\n".join([*lines, f"    return {', '.join(f'v{i}' for i in self.results())},"])
+        named = list(enumerate(self.leaves))
+        inputs = [i for i, leaf in named if not leaf.constant]
+        constants = [
+            f"v{i} = jnp.asarray({text(leaf.array(size))})" for i, leaf in named if leaf.constant
+        ]
+        arrays = [f"    {text(leaf.array(size))}," for leaf in self.leaves if not leaf.constant]
+        specs = [
+            f"    jax.ShapeDtypeStruct({leaf.shape!r}, {dtype_text(leaf.dtype)}),"
+            for leaf in self.leaves
+            if not leaf.constant
+        ]
+        parts = [
+            HEADER + (DOUBLE if self.double else ""),
+            *sources_in(body),
+            *(["\n".join(constants)] if constants else []),
+            f"def program({', '.join(f'v{i}' for i in inputs)}):\n{body}",
+            "specs = [\n" + "\n".join(specs) + "\n]",
+            "inputs = [\n" + "\n".join(arrays) + "\n]",
+            FOOTER.replace("DOUBLE", str(self.double)),
+        ]
+        return "\n\n".join(parts)
+
+
+def step_names(step: Step) -> list[str]:
+    return [f"v{index}" for index in step.operands]
+
+
+def sources_in(body: str) -> list[str]:
+    """The source of the helpers that a text names, and that these name."""
+    found: list[str] = []
+    for name, value in vars(helpers).items():
+        if inspect.isfunction(value) and re.search(rf"\b{name}\(", "\n".join([body, *found])):
+            found.append(inspect.getsource(value).rstrip())
+    if any("weight(" in source for source in found) or "weight(" in body:
+        weight = inspect.getsource(helpers.weight).rstrip()
+        found = [weight, *(source for source in found if source != weight)]
+    return found
+
+
+def text(array: np.ndarray) -> str:
+    """An array as Python."""
+    values = array.astype(np.float64) if array.dtype.kind in "fV" else array
+    shape = f".reshape({array.shape})" if array.size == 0 else ""
+    return f"np.array({values.tolist()!r}, {dtype_text(array.dtype)}){shape}"
+
+
+def dtype_text(dtype: np.dtype) -> str:
+    return f"jnp.{'bool_' if dtype.name == 'bool' else dtype.name}"
+
+
+HEADER: Final = """\
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnxruntime
+from jax import lax
+from numpy import inf, nan
+
+import jax2onnx
+"""
+DOUBLE: Final = '\njax.config.update("jax_enable_x64", True)\n'
+FOOTER: Final = """\
+print("JAX", *jax.jit(program)(*inputs), sep="\\n")
+levels = onnxruntime.GraphOptimizationLevel
+for passes in (True, False):
+    model = jax2onnx.to_onnx(program, specs, optimize=passes, enable_double_precision=DOUBLE)
+    for level in (levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = level
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        feed = {value.name: array for value, array in zip(model.graph.input, inputs)}
+        print("passes", passes, level, *session.run(None, feed), sep="\\n")
+"""

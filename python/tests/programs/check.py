@@ -1,0 +1,128 @@
+"""What is wrong with an exported program, if anything: all four variants against JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Final
+
+import jax
+import ml_dtypes
+import numpy as np
+
+import jax2onnx
+from tests import bench
+
+from .program import Program
+
+#: Compiling is what takes the time, and the numbers do not need it to be thorough.
+QUICK: Final = {"xla_backend_optimization_level": 0}
+#: Relative errors of one result, by the bytes of its type; wide types are told apart by name.
+TOLERANCES: Final = {"float64": 1e-9, "float32": 2e-5, "float16": 1e-2, "bfloat16": 6e-2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """How a program failed."""
+
+    variant: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.variant}: {self.text}"
+
+
+def difference(program: Program) -> Difference | None:
+    """How an exported program differs from JAX.
+
+    Raises:
+        UnsupportedError: The converter refuses the program.
+    """
+    with jax.enable_x64(program.double):
+        references = {size: Reference(program, size) for size in program.sizes}
+    models = {}
+    for passes in (True, False):
+        try:
+            models[passes] = bench.convert(
+                program, program.specs(), double=program.double, optimize=passes
+            )
+        except jax2onnx.UnsupportedError:
+            raise
+        except Exception as error:
+            return Difference(f"export, optimize={passes}", f"{type(error).__name__}: {error}")
+    for passes, runtime in bench.VARIANTS:
+        variant = bench.variant_name(passes, runtime)
+        try:
+            session = bench.session(models[passes], optimize=runtime)
+        except Exception as error:
+            return Difference(variant, f"{type(error).__name__}: {error}")
+        for size in program.sizes:
+            inputs = program.inputs(size)
+            try:
+                found = bench.run_session(session, models[passes], inputs)
+            except Exception as error:
+                return Difference(f"{variant}, size {size}", f"{type(error).__name__}: {error}")
+            wrong = references[size].wrong(found)
+            if wrong is not None:
+                return Difference(f"{variant}, size {size}", wrong)
+    return None
+
+
+class Reference:
+    """What JAX computes, and how far off a result may be.
+
+    The program runs a second time with noise of a few last digits in all that is rounded. Where the
+    noise moves a result, rounding may.
+    """
+
+    def __init__(self, program: Program, size: int) -> None:
+        inputs = program.inputs(size)
+        results = program.results()
+
+        def noisy(noise: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
+            def read(value: jax.Array, index: int) -> jax.Array:
+                if not jax.numpy.issubdtype(value.dtype, np.floating):
+                    return value
+                waves = np.cos(np.arange(value.size) * 1.7 + index).reshape(value.shape)
+                digits = waves * float(ml_dtypes.finfo(value.dtype).eps) * 4
+                return value * (1 + noise.astype(value.dtype) * digits.astype(value.dtype))
+
+            values = program.values(arrays, read)
+            return [values[index] for index in results]
+
+        compiled = jax.jit(noisy, compiler_options=QUICK)
+        self.want, *self.others = (
+            [np.asarray(value) for value in compiled(np.float32(noise), *inputs)]
+            for noise in (0, 1, -1, 0.5)
+        )
+
+    def wrong(self, found: Sequence[np.ndarray]) -> str | None:
+        for index, (one, want) in enumerate(zip(found, self.want, strict=True)):
+            if one.dtype != want.dtype or one.shape != want.shape:
+                return f"{one.dtype}{one.shape} where JAX has {want.dtype}{want.shape}"
+            same = self.same(one, want, [other[index] for other in self.others])
+            if not same.all():
+                at = np.argwhere(~same)[0]
+                place = tuple(int(i) for i in at)
+                return f"{one[place]} where JAX has {want[place]}, at {place} of result {index}"
+        return None
+
+    def same(self, found: np.ndarray, want: np.ndarray, others: list[np.ndarray]) -> np.ndarray:
+        """Which elements are right."""
+        if want.dtype.name not in TOLERANCES:
+            return np.asarray(found == want)
+        tolerance, tiny = TOLERANCES[want.dtype.name], float(ml_dtypes.finfo(want.dtype).tiny)
+        found, want, *others = (array.astype(np.float64) for array in (found, want, *others))
+        with np.errstate(invalid="ignore", over="ignore"):
+            finite = np.isfinite(want)
+            scale = float(np.max(np.abs(want), initial=0.0, where=finite))
+            moved: Any = np.zeros(want.shape)
+            for other in others:
+                moved = np.maximum(moved, np.abs(other - want))
+            # Noise that makes a number of NaN or the reverse leaves nothing to compare.
+            unsure = np.isnan(moved) & ~np.isnan(want) | np.isinf(moved)
+            for other in others:
+                unsure |= np.isnan(other) != np.isnan(want)
+            allowed = tolerance * (np.abs(want) + 0.1 * max(scale, 1)) + 16 * moved + tiny
+            close = np.abs(found - want) <= allowed
+        return unsure | (np.isnan(found) & np.isnan(want)) | (found == want) | (finite & close)

@@ -1,0 +1,186 @@
+"""Idioms of more than one line, with their near misses.
+
+A program calls these by name, and its text has their source: each function stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import jax2onnx
+
+
+def weight(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    """Numbers between -1 and 1 that depend on the shape alone."""
+    count = int(np.prod(shape))
+    return np.cos(np.arange(count) * 0.7 + len(shape)).reshape(shape).astype(dtype)
+
+
+def part(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the user, which becomes a function of the model."""
+    fn.__name__ = "part"
+    return jax2onnx.onnx_function(fn)
+
+
+def layer_norm(x: jax.Array, axes: Any, form: str, eps: float) -> jax.Array:
+    mean = x.mean(axes, keepdims=True)
+    if form == "fast":
+        variance = jnp.maximum((x * x).mean(axes, keepdims=True) - mean * mean, 0)
+    elif form == "unbiased":
+        variance = x.var(axes, keepdims=True, ddof=1)
+    elif form == "deviation":
+        return (x - mean) / (x.std(axes, keepdims=True) + eps)
+    else:
+        variance = ((x - mean) ** 2).mean(axes, keepdims=True)
+    if form == "quotient":
+        return (x - mean) / jnp.sqrt(variance + eps)
+    if form == "uncentered":
+        return x * lax.rsqrt(variance + eps)
+    if form == "mean used twice":
+        return (x - mean) * lax.rsqrt(variance + eps) + mean
+    return (x - mean) * lax.rsqrt(variance + eps)
+
+
+def rms_norm(x: jax.Array, axes: Any, form: str, eps: float) -> jax.Array:
+    squares = (
+        (x * x).sum(axes, keepdims=True) if form == "sum" else (x * x).mean(axes, keepdims=True)
+    )
+    if form == "cube":
+        squares = (x * x * x).mean(axes, keepdims=True)
+    if form == "inside":
+        return x / (jnp.sqrt(squares) + eps)
+    return x * lax.rsqrt(squares + eps)
+
+
+def group_norm(x: jax.Array, form: str) -> jax.Array:
+    groups = x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
+    axes = {"last": -1, "spatial": (*range(1, x.ndim - 1), x.ndim), "groups": -2}[form]
+    mean = groups.mean(axes, keepdims=True)
+    variance = ((groups - mean) ** 2).mean(axes, keepdims=True)
+    normed = ((groups - mean) * lax.rsqrt(variance + 1e-5)).reshape(x.shape)
+    return normed * np.linspace(0.5, 1.5, x.shape[-1]).astype(x.dtype)
+
+
+def attention(x: jax.Array, y: jax.Array, mask: str, form: str) -> jax.Array:
+    """Every row of `x` looks at every row of `y`; a mask takes some of them out."""
+    scores = jnp.einsum("...qd,...kd->...qk", x, y) * 0.5
+    rows, columns = jnp.arange(x.shape[-2])[:, None], jnp.arange(y.shape[-2])
+    seen = {"causal": rows >= columns, "anti": rows <= columns, "first": columns < 1}.get(mask)
+    if seen is not None:
+        low = {"inf": -jnp.inf, "min": float(jnp.finfo(x.dtype).min)}.get(form, -1e9)
+        if form == "add":
+            scores = scores + jnp.where(seen, 0, low).astype(x.dtype)
+        else:
+            scores = jnp.where(seen, scores, jnp.asarray(low, x.dtype))
+    axis = -2 if form == "axis" else -1
+    chances = jax.nn.softmax(scores, axis=axis)
+    if form == "zeros" and seen is not None:
+        chances = jnp.where(seen, chances, 0)
+    return jnp.einsum("...qk,...kd->...qd", chances, y)
+
+
+def rotary(x: jax.Array, form: str) -> jax.Array:
+    half = x.shape[-1] // 2
+    angles = jnp.arange(x.shape[-2])[:, None] * jnp.linspace(1.0, 0.1, half)
+    sin, cos = jnp.sin(angles).astype(x.dtype), jnp.cos(angles).astype(x.dtype)
+    if form == "neighbours":
+        a, b = x[..., ::2], x[..., 1::2]
+        return jnp.stack([a * cos - b * sin, b * cos + a * sin], axis=-1).reshape(x.shape)
+    a, b = x[..., :half], x[..., half:]
+    if form == "other sign":
+        return jnp.concatenate([a * cos + b * sin, b * cos - a * sin], axis=-1)
+    if form == "other order":
+        return jnp.concatenate([b * cos + a * sin, a * cos - b * sin], axis=-1)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+def gru(x: jax.Array, form: str) -> jax.Array:
+    w, r = weight(x.shape[-1], 6, dtype=x.dtype), weight(2, 6, dtype=x.dtype)
+
+    def step(h: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        a, b = t @ w, h @ r
+        reset, update = (
+            jax.nn.sigmoid(a[..., :2] + b[..., :2]),
+            jax.nn.sigmoid(a[..., 2:4] + b[..., 2:4]),
+        )
+        if form == "reset first":
+            new = jnp.tanh(a[..., 4:] + (reset * h) @ r[:, 4:])
+        elif form == "relu":
+            new = jax.nn.relu(a[..., 4:] + reset * b[..., 4:])
+        else:
+            new = jnp.tanh(a[..., 4:] + reset * b[..., 4:])
+        if form == "swapped":
+            update = 1 - update
+        h = (1 - update) * new + update * h
+        return h, h + update if form == "other output" else h
+
+    start = jnp.zeros((*x.shape[1:-1], 2), x.dtype)
+    if form == "batched state":
+        start = jnp.ones((2, 2), x.dtype)
+    last, every = lax.scan(step, start, x, reverse=form == "reverse")
+    return last if form == "last" else every
+
+
+def lstm(x: jax.Array, form: str) -> jax.Array:
+    w, r = weight(x.shape[-1], 8, dtype=x.dtype), weight(2, 8, dtype=x.dtype)
+    bias = weight(8, dtype=x.dtype)
+
+    def step(state: Any, t: jax.Array) -> Any:
+        h, c = state
+        gates = t @ w + h @ r + bias
+        i, f, g, o = (gates[..., k : k + 2] for k in (0, 2, 4, 6))
+        if form == "forget bias":
+            f = f + 1
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * (c if form == "no tanh" else jnp.tanh(c))
+        return (h, c), c if form == "cells" else h
+
+    zeros = jnp.zeros((*x.shape[1:-1], 2), x.dtype)
+    start = (jnp.ones_like(zeros), zeros) if form == "start" else (zeros, zeros)
+    (h, c), every = lax.scan(step, start, x, reverse=form == "reverse")
+    return h + c if form == "last" else every
+
+
+def convolution(x: jax.Array, form: str, padding: str, stride: int) -> jax.Array:
+    """Over all axes but the first and the last, which are the batch and the channels."""
+    spatial = x.ndim - 2
+    groups = x.shape[-1] if form == "depthwise" else 1
+    kernel = weight(*(2,) * spatial, x.shape[-1] // groups, 2 * groups, dtype=x.dtype)
+    letters = "HW"[:spatial]
+    out = lax.conv_general_dilated(
+        x,
+        kernel,
+        (stride,) * spatial,
+        padding,
+        rhs_dilation=(2,) * spatial if form == "dilated" else None,
+        dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
+        feature_group_count=groups,
+    )
+    if form in ("bias", "norm"):
+        out = out + weight(out.shape[-1], dtype=x.dtype)
+    if form == "norm":
+        scale = np.linspace(0.5, 2, out.shape[-1]).astype(x.dtype)
+        out = (out - weight(out.shape[-1], dtype=x.dtype)) * scale * np.asarray(0.9, x.dtype)
+    return jax.nn.relu(out) if form == "relu" else out
+
+
+def pooled(
+    x: jax.Array, kind: str, window: Sequence[int], strides: Sequence[int], padding: str
+) -> jax.Array:
+    if kind == "mean":
+        ones = jnp.ones_like(x)
+        total = lax.reduce_window(x, 0.0, lax.add, window, strides, padding)
+        return total / lax.reduce_window(ones, 0.0, lax.add, window, strides, padding)
+    start, fold = {
+        "max": (-jnp.inf, lax.max),
+        "min": (jnp.inf, lax.min),
+        "sum": (0.0, lax.add),
+        "max from 0": (0.0, lax.max),
+    }[kind]
+    return lax.reduce_window(x, jnp.asarray(start, x.dtype), fold, window, strides, padding)

@@ -1,0 +1,180 @@
+"""Compare exports of random programs with JAX: `python tools/fuzz_numbers.py --seconds 600`.
+
+Each program runs with passes off and on, and with ONNX Runtime's optimizations off and on. A worker
+process runs the programs, so that a program that ends the process is found like any other. The exit
+code is 1 if a program failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import collections
+import json
+import os
+import pickle
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "python"))
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+#: A worker is replaced after this many programs, because compiled programs stay in memory.
+MAX_PROGRAMS: Final = 400
+#: A program that takes longer is a failure.
+MAX_SECONDS: Final = 180.0
+SHRINK_SECONDS: Final = 60.0
+
+
+class WorkerError(Exception):
+    """The worker ended, or did not answer, and what it said last."""
+
+
+class Worker:
+    """A process that checks programs, one after the other."""
+
+    def __init__(self) -> None:
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115
+        command = [sys.executable, __file__, "--worker"]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            bufsize=1,
+        )
+        self.programs = 0
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.programs += 1
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            ready, _, _ = select.select([self.process.stdout], [], [], MAX_SECONDS)
+            line = self.process.stdout.readline() if ready else ""
+        except BrokenPipeError:
+            line = ""
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        alive = self.process.poll() is None and not ready
+        self.close()
+        if alive:
+            raise WorkerError(f"no answer in {MAX_SECONDS:.0f} s")
+        self.errors.seek(0)
+        last = (self.errors.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+        raise WorkerError(f"the process ended with {self.process.returncode}: {last}")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def work() -> None:
+    """Check the programs that are asked for, and answer each with a line."""
+    import jax
+
+    import jax2onnx
+    from tests.programs import difference, draw_program, shrink
+
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "seed" in request:
+            program = draw_program(request["seed"])
+        else:
+            program = pickle.loads(base64.b64decode(request["program"]))
+
+        def fails(candidate: Any) -> bool:
+            try:
+                return difference(candidate) is not None
+            except Exception:
+                return False
+
+        answer: dict[str, Any] = {}
+        try:
+            wrong = difference(program)
+            if wrong is not None:
+                small = shrink(program, fails, SHRINK_SECONDS) if request.get("shrink") else program
+                answer = {"wrong": str(difference(small) or wrong), "program": str(small)}
+        except jax2onnx.UnsupportedError as error:
+            answer = {"refused": str(error).splitlines()[0]}
+        print(json.dumps(answer), file=answers)
+        jax.clear_caches()
+
+
+def shrunk_after_death(seed: int) -> str:
+    """The text of a small program that ends the process, as that of the seed does."""
+    from tests.programs import draw_program, shrink
+
+    worker = Worker()
+
+    def fails(candidate: Any) -> bool:
+        nonlocal worker
+        if worker.process.poll() is not None:
+            worker = Worker()
+        try:
+            worker.ask({"program": base64.b64encode(pickle.dumps(candidate)).decode()})
+        except WorkerError:
+            return True
+        return False
+
+    small = shrink(draw_program(seed), fails, SHRINK_SECONDS)
+    worker.close()
+    return str(small)
+
+
+def fuzz(seconds: float, first: int, folder: Path | None) -> int:
+    """Check programs of one seed after the other; the number of those that failed."""
+    end = time.monotonic() + seconds
+    refused: collections.Counter[str] = collections.Counter()
+    failures, seed = 0, first
+    worker = Worker()
+    while time.monotonic() < end:
+        if worker.programs >= MAX_PROGRAMS:
+            worker.close()
+            worker = Worker()
+        try:
+            answer = worker.ask({"seed": seed, "shrink": True})
+        except WorkerError as error:
+            answer = {"wrong": str(error), "program": shrunk_after_death(seed)}
+            worker = Worker()
+        if "refused" in answer:
+            refused[answer["refused"]] += 1
+        if "wrong" in answer:
+            failures += 1
+            text = f"# seed {seed}: {answer['wrong']}\n".replace("\n", "\n# ").rstrip("# ")
+            print(f"{text}\n{answer['program']}\n", flush=True)
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"seed-{seed}.py").write_text(f"{text}\n{answer['program']}")
+        seed += 1
+    worker.close()
+    tried = seed - first
+    counts = f"{failures} failed, {refused.total()} refused"
+    print(f"{tried} programs, seeds {first} to {seed - 1}: {counts}")
+    for reason, count in refused.most_common():
+        print(f"  {count:4}  {reason}")
+    return failures
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=None, help="where to start [default: the time]")
+    parser.add_argument("--folder", type=Path, help="where to write each failing program")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        work()
+    else:
+        start = int(time.time()) * 1000 if arguments.seed is None else arguments.seed
+        sys.exit(fuzz(arguments.seconds, start, arguments.folder) > 0)
