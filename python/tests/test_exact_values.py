@@ -87,3 +87,87 @@ def test_an_entry_of_an_axis_of_any_size_is_updated(fn: Any) -> None:
         for optimize in (True, False):
             [found] = bench.run(model, [x], optimize=optimize)
             np.testing.assert_array_equal(found, fn(jnp.asarray(x)))
+
+
+Q, K, V = (RNG.standard_normal((2, 5, 3, 4)).astype(np.float32) for _ in range(3))
+TRIANGLE = np.tril(np.ones((5, 5), np.bool_))
+LOWEST = float(np.finfo(np.float32).min)
+
+
+def by_hand(fill: float, mask: Any) -> Callable[..., Any]:
+    def attend(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        scores = jnp.einsum("bqnd,bknd->bnqk", q * 0.5, k)
+        weights = jax.nn.softmax(jnp.where(mask, scores, fill))
+        return jnp.einsum("bnqk,bknd->bqnd", weights, v)
+
+    return attend
+
+
+def causal(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    return jax.nn.dot_product_attention(q, k, v, is_causal=True)
+
+
+def cached(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    return jax.nn.dot_product_attention(q, k, v, key_value_seq_lengths=jnp.array([4, 3]))
+
+
+def turned(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    scores = jnp.where(~TRIANGLE, -1e9, jnp.einsum("bqnd,bknd->bnqk", q, k))
+    return jnp.einsum("bnqk,bknd->bqnd", jax.nn.softmax(scores), v)
+
+
+def zero_elsewhere(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    scores = jnp.einsum("bqnd,bknd->bnqk", q, k)
+    return jnp.einsum("bnqk,bknd->bqnd", jax.nn.softmax(scores, where=TRIANGLE), v)
+
+
+def biased(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    scores = jnp.einsum("bqnd,bknd->bnqk", q, k) + jnp.where(TRIANGLE, 0.0, LOWEST)
+    return jnp.einsum("bnqk,bknd->bqnd", jax.nn.softmax(scores), v)
+
+
+ATTENTIONS = [
+    by_hand(-1e9, TRIANGLE),
+    by_hand(LOWEST, TRIANGLE),
+    by_hand(-np.inf, TRIANGLE),
+    by_hand(-1e4, TRIANGLE),
+    by_hand(-1e9, np.arange(5) < 3),
+    by_hand(-1e9, np.zeros((5, 5), np.bool_)),
+    by_hand(-np.inf, TRIANGLE & (np.arange(5) > 0)),
+    causal,
+    cached,
+    turned,
+    zero_elsewhere,
+    biased,
+]
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 3e38])
+@pytest.mark.parametrize("attend", ATTENTIONS)
+def test_a_mask_chooses_and_does_not_add(attend: Any, special: float) -> None:
+    key, query = K.copy(), Q.copy()
+    key[:, 4], query[1, 3] = special, special
+    bench.check(attend, [Q, key, V], rtol=2e-5, atol=2e-6)
+    bench.check(attend, [query, K, V], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("attend", [by_hand(-1e9, TRIANGLE), causal])
+def test_a_masked_attention_is_one_node_where_nan_is_ignored(attend: Any) -> None:
+    model = bench.convert(attend, [Q, K, V], nan="ignore")
+    assert "Attention" in [node.op_type for node in model.graph.node]
+    [found], [wanted] = bench.run(model, [Q, K, V]), bench.expected(attend, [Q, K, V])
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+def test_a_masked_sum_leaves_out_what_is_not_finite(special: float) -> None:
+    x, keep = RNG.standard_normal((4, 6)).astype(np.float32), np.ones((4, 6), np.bool_)
+    x[1, 2], x[2], keep[1, 2], keep[2] = special, special, False, False
+    w = RNG.standard_normal((6,)).astype(np.float32)
+
+    def total(x: jax.Array, keep: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
+        kept = jnp.where(keep, x, 0)
+        weights = jax.nn.softmax(jnp.where(keep, x, -jnp.inf), where=keep)
+        return kept.sum(0), (kept * w).sum(1), kept @ w, jnp.mean(x, 1, where=keep), weights
+
+    bench.check(total, [x, keep, w], rtol=2e-6, atol=1e-6)

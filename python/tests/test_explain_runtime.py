@@ -221,6 +221,7 @@ def gpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return_mode="file",
         output_path=path,
         provenance="indexed",
+        nan="ignore",
     )
     return path
 

@@ -25,6 +25,17 @@ pub(crate) fn check_at(opset: i64, pass: fn(&mut Edit<'_>), graph: &str, expect:
     expect.assert_eq(&text_with_lines(&model));
 }
 
+/// As [`check`], where results need not be exact for NaN.
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
+pub(crate) fn check_ignoring_nan(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    let mut model = onnx::text::parse_graph(graph).expect("the graph of a test can be parsed");
+    model.exact_nan = false;
+    model.edit(&mut |edit| pass(edit));
+    onnx::check::check(&model).expect("a pass leaves a valid model");
+    expect.assert_eq(&text_with_lines(&model));
+}
+
 /// As [`check`], without what the pass leaves unread.
 #[track_caller]
 pub(crate) fn check_lean(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {

@@ -5,8 +5,9 @@
 //! them so.
 //!
 //! What it does with a mask is known, and decides what is fused:
-//! * It adds the mask: a number that absorbs the score, where a choice would put one below −10⁸;
-//!   a NaN is not, and spreads over its row, while in JAX it does so only through `v`.
+//! * It adds the mask: a number that absorbs the score, where a choice would put one below −10⁸.
+//!   NaN and infinity are not absorbed, and spread over their row, while in JAX a choice takes them
+//!   out. So a choice is fused only where NaN need not be exact.
 //! * A row of nothing but −∞ or the lowest number becomes zeros. In JAX a finite number gives the mean of
 //!   `v` there, which the kernel does too with a number that is not the lowest; −∞ gives NaN, so that
 //!   it is fused only where the mask is known to leave something in each row.
@@ -90,8 +91,9 @@ struct Attention {
 enum Mask {
     /// Added to the scores.
     Added(ValueId),
-    /// Scores are kept where the flag is `keeps`, and are `otherwise` elsewhere.
-    Chosen { flags: ValueId, keeps: bool, otherwise: f64 },
+    /// Scores are kept where the flag is `keeps`, and are `otherwise` elsewhere, or that is added where it
+    /// is a bias.
+    Chosen { flags: ValueId, keeps: bool, otherwise: f64, is_bias: bool },
 }
 
 /// Looks for an attention whose second product is the node, which may be the other way round.
@@ -284,7 +286,7 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId, Option<usize>)> {
     let has_shape = |other: &ValueId| edit.ty(*other) == result;
     let operands: Vec<ValueId> = (0..3).map_while(|operand| edit.input(node, operand)).collect();
     let chosen = |flags, keeps, otherwise, scores| {
-        vec![(Mask::Chosen { flags, keeps, otherwise }, scores, None)]
+        vec![(Mask::Chosen { flags, keeps, otherwise, is_bias: false }, scores, None)]
     };
     let found = match (&*edit.node(node).op, &operands[..]) {
         ("Where", &[flags, a, b]) => match (number(a), number(b)) {
@@ -314,7 +316,8 @@ fn chosen_bias(edit: &Edit<'_>, bias: ValueId) -> Option<Mask> {
     };
     let flags = edit.input(node, 0)?;
     let has_all_axes = edit.ty(flags)?.shape == edit.ty(bias)?.shape;
-    (otherwise <= LOWEST && has_all_axes).then_some(Mask::Chosen { flags, keeps, otherwise })
+    let mask = Mask::Chosen { flags, keeps, otherwise, is_bias: true };
+    (otherwise <= LOWEST && has_all_axes).then_some(mask)
 }
 
 /// `x · number` or `x / number`.

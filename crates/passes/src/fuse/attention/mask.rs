@@ -51,8 +51,17 @@ impl Prepared {
             Some(Mask::Chosen { otherwise, .. }) if otherwise.is_nan() || otherwise > ABSORBING => {
                 return Err("what replaces a masked score does not absorb it".into());
             }
-            Some(Mask::Chosen { flags, keeps, otherwise }) => {
-                if let Some(known) = known_flags(edit, flags, keeps, view) {
+            Some(Mask::Chosen { flags, keeps, otherwise, is_bias }) => {
+                let known = known_flags(edit, flags, keeps, view);
+                if let Some(Prepared::None) = known {
+                    return Ok(Prepared::None);
+                }
+                if !is_bias && edit.exact_nan() {
+                    return Err(
+                        "a masked score may be NaN or infinite, which the kernel adds".into()
+                    );
+                }
+                if let Some(known) = known {
                     return Ok(known);
                 }
                 if keeps && is_triangle(edit, flags, view) {

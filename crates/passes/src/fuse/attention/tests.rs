@@ -1,11 +1,10 @@
 use expect_test::{Expect, expect};
 
-use crate::testing::check;
+use crate::testing::{check, check_ignoring_nan};
 
 /// Two heads of size three over rows of four, with these nodes between the product and the softmax.
-#[track_caller]
-fn check_scores(nodes: &str, expect: Expect) {
-    let text = format!(
+fn scores(nodes: &str) -> String {
+    format!(
         "graph g(q:f32[B,4,6], k:f32[B,5,6], v:f32[B,5,6], m:bool[B,1,1,5]) -> (y)
 q4:f32[B,4,2,3] = Reshape(q, [0, 4, 2, 3]:i64)
 qt:f32[B,2,4,3] = Transpose(q4) {{perm=[0, 2, 1, 3]}}
@@ -18,8 +17,12 @@ vt:f32[B,2,5,3] = Transpose(v4) {{perm=[0, 2, 1, 3]}}
 o:f32[B,2,4,3] = MatMul(p, vt)
 ot:f32[B,4,2,3] = Transpose(o) {{perm=[0, 2, 1, 3]}}
 y:f32[B,4,6] = Reshape(ot, [0, 4, 6]:i64)"
-    );
-    check(crate::fuse::attention, &text, expect);
+    )
+}
+
+#[track_caller]
+fn check_scores(nodes: &str, expect: Expect) {
+    check_ignoring_nan(crate::fuse::attention, &scores(nodes), expect);
 }
 
 #[test]
@@ -67,6 +70,61 @@ p:f32[B,2,4,5] = Softmax(masked) {axis=3}",
             %1 = Expand(%0, [1, 1, 4, 1]:i64)  # 13 6 7 8
             y:f32[B,4,6] = Attention(q, k, v, %1) {kv_num_heads=2, q_num_heads=2, scale=1.0}  # 11 2 3 4 5 6 7 8 9 10 12 13
         "#]],
+    );
+}
+
+#[test]
+fn a_mask_that_chooses_is_not_added_where_nan_is_exact() {
+    let masked = "masked:f32[B,2,4,5] = Where(m, s, -1e9)
+p:f32[B,2,4,5] = Softmax(masked) {axis=3}";
+    check(
+        crate::fuse::attention,
+        &scores(masked),
+        expect![[r#"
+        graph g(q:f32[B,4,6], k:f32[B,5,6], v:f32[B,5,6], m:bool[B,1,1,5]) -> (y)
+        q4 = Reshape(q, [0, 4, 2, 3]:i64)  # 2
+        qt = Transpose(q4) {perm=[0, 2, 1, 3]}  # 3
+        k4 = Reshape(k, [0, 5, 2, 3]:i64)  # 4
+        kt = Transpose(k4) {perm=[0, 2, 3, 1]}  # 5
+        s = MatMul(qt, kt)  # 6
+        masked = Where(m, s, -1000000000.0)  # 7
+        p = Softmax(masked) {axis=3}  # 8
+        v4 = Reshape(v, [0, 5, 2, 3]:i64)  # 9
+        vt = Transpose(v4) {perm=[0, 2, 1, 3]}  # 10
+        o = MatMul(p, vt)  # 11
+        ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 12
+        y:f32[B,4,6] = Reshape(ot, [0, 4, 6]:i64)  # 13
+    "#]],
+    );
+}
+
+#[test]
+fn a_bias_is_added_where_nan_is_exact() {
+    let added = "flags:bool[B,2,4,5] = Expand(m, [1, 2, 4, 5]:i64)
+bias:f32[B,2,4,5] = Where(flags, 0.0, -3.4028235e38)
+masked:f32[B,2,4,5] = Add(s, bias)
+p:f32[B,2,4,5] = Softmax(masked) {axis=3}";
+    check(
+        crate::fuse::attention,
+        &scores(added),
+        expect![[r#"
+        graph g(q:f32[B,4,6], k:f32[B,5,6], v:f32[B,5,6], m:bool[B,1,1,5]) -> (y)
+        q4 = Reshape(q, [0, 4, 2, 3]:i64)  # 2
+        qt = Transpose(q4) {perm=[0, 2, 1, 3]}  # 3
+        k4 = Reshape(k, [0, 5, 2, 3]:i64)  # 4
+        kt = Transpose(k4) {perm=[0, 2, 3, 1]}  # 5
+        s = MatMul(qt, kt)  # 6
+        flags = Expand(m, [1, 2, 4, 5]:i64)  # 7
+        bias = Where(flags, 0.0, -3.4028235e38)  # 8
+        masked = Add(s, bias)  # 9
+        p = Softmax(masked) {axis=3}  # 10
+        v4 = Reshape(v, [0, 5, 2, 3]:i64)  # 11
+        vt = Transpose(v4) {perm=[0, 2, 1, 3]}  # 12
+        o = MatMul(p, vt)  # 13
+        ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 14
+        %0 = Where(flags, 0.0, -2.3819763e38)  # 8 6 9 10 15
+        y:f32[B,4,6] = Attention(q, k, v, %0) {kv_num_heads=2, q_num_heads=2, scale=1.0}  # 13 2 3 4 5 6 8 9 10 11 12 14 15
+    "#]],
     );
 }
 
