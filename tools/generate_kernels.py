@@ -84,13 +84,14 @@ def main() -> None:
     print(f"//! Made by `tools/generate_kernels.py` from ONNX Runtime {version}; do not edit.")
     print()
     print("use super::Kernel;")
+    print("use crate::operator::OpType;")
     print()
     print("#[rustfmt::skip]")
     print("pub(super) const KERNELS: &[Kernel] = &[")
     for op, first, last, variables in rows():
         masks = ", ".join(f"{mask:#x}" for mask in variables.masks)
         print(
-            f'    Kernel {{ op: "{op}", since: {first}, until: {last}, '
+            f"    Kernel {{ op: OpType::{op}, since: {first}, until: {last}, "
             f"inputs: &{variables.inputs}, outputs: &{variables.outputs}, types: &[{masks}] }},"
         )
     print("];")

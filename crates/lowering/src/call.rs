@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::Jaxpr;
-use onnx::{DType, Expr};
+use onnx::{DType, Expr, OpType};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -90,19 +90,19 @@ pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr
 /// Whether any flag of the whole array is set
 pub(crate) fn unvmap_any<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [flags] = eqn.operands()?;
-    Ok(over_all(flags.cast(DType::U8), "ReduceMax").cast(DType::Bool))
+    Ok(over_all(flags.cast(DType::U8), OpType::ReduceMax).cast(DType::Bool))
 }
 
 /// Whether every flag of the whole array is set
 pub(crate) fn unvmap_all<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [flags] = eqn.operands()?;
-    Ok(over_all(flags.cast(DType::U8), "ReduceMin").cast(DType::Bool))
+    Ok(over_all(flags.cast(DType::U8), OpType::ReduceMin).cast(DType::Bool))
 }
 
 /// The largest of the whole array
 pub(crate) fn unvmap_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x] = eqn.operands()?;
-    Ok(over_all(x, "ReduceMax"))
+    Ok(over_all(x, OpType::ReduceMax))
 }
 
 /// `x` of `(predicate, x, y)`: the choice is made only under `vmap`, which turns it into `select_n`
@@ -111,7 +111,7 @@ pub(crate) fn select_if_vmap<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
     Ok(x)
 }
 
-fn over_all<'g>(x: Expr<'g>, op: &str) -> Expr<'g> {
+fn over_all(x: Expr<'_>, op: OpType) -> Expr<'_> {
     let axes: Vec<usize> = (0..x.rank()).collect();
     x.reduce(op, &axes, false)
 }

@@ -3,7 +3,7 @@
 mod product;
 mod transposed;
 
-use onnx::{Attr, DType, Dim, Expr, Range, SizeOp, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Range, SizeOp, Type};
 
 use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
@@ -141,7 +141,7 @@ impl<'g> Convolution<'g> {
             attrs.push(("pads", pads[..].into()));
         }
         let ty = Type::new(DType::F32, &self.shape[..]);
-        x.builder.node("Conv", &[x, self.rhs], attrs, ty)
+        x.builder.node(OpType::Conv, &[x, self.rhs], attrs, ty)
     }
 
     /// Whether the amount of padding depends on a size.
@@ -208,7 +208,7 @@ impl<'g> Input<'g> {
             amounts[rank + i + 2] = high;
         }
         let amounts = builder.sizes(&amounts);
-        builder.node("Pad", &[x, amounts], Vec::new(), Type::new(x.dtype(), shape))
+        builder.node(OpType::Pad, &[x, amounts], Vec::new(), Type::new(x.dtype(), shape))
     }
 }
 

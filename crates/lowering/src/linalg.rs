@@ -22,7 +22,7 @@ pub(crate) use svd::svd;
 pub(crate) use triangular::{cholesky, cholesky_update, triangular_solve};
 pub(crate) use tridiagonal::tridiagonal_solve;
 
-use onnx::{Attr, Builder, DType, Dim, Expr, Type};
+use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Type};
 
 use crate::Refused;
 use crate::control::{own_results, types};
@@ -104,7 +104,7 @@ fn finish<'g, const N: usize>(
     let operands: Vec<Option<Expr<'g>>> =
         head.into_iter().chain(carried.into_iter().map(Some)).collect();
     let attrs = vec![("body", Attr::from(body))];
-    let results = builder.nodes("Loop", &operands, attrs, &types(&carried));
+    let results = builder.nodes(OpType::Loop, &operands, attrs, &types(&carried));
     std::array::from_fn(|i| results[i])
 }
 
@@ -194,7 +194,7 @@ fn transposed(matrix: Expr<'_>) -> Expr<'_> {
 #[track_caller]
 fn triangle(matrix: Expr<'_>, upper: bool) -> Expr<'_> {
     let attrs = if upper { Vec::new() } else { vec![("upper", Attr::Int(0))] };
-    matrix.builder.node("Trilu", &[matrix], attrs, matrix.ty())
+    matrix.builder.node(OpType::Trilu, &[matrix], attrs, matrix.ty())
 }
 
 /// A batch of matrices with ones on the diagonal and zeros elsewhere.
@@ -261,12 +261,12 @@ fn sorted<'g>(
         let attrs = vec![("largest", Attr::Int(i64::from(!ascending)))];
         let indices = Type::new(DType::I64, list.shape());
         let operands = [Some(list), Some(builder.ints(&[size]))];
-        let found = builder.nodes("TopK", &operands, attrs, &[list.ty(), indices]);
+        let found = builder.nodes(OpType::TopK, &operands, attrs, &[list.ty(), indices]);
         let in_order = |matrix: &Expr<'g>| {
             let (row_axis, column_axis) = axes(*matrix);
             let indices = found[1].unsqueeze(&[row_axis]).expand(&matrix.shape());
             let attrs = vec![("axis", Attr::Int(column_axis as i64))];
-            builder.node("GatherElements", &[*matrix, indices], attrs, matrix.ty())
+            builder.node(OpType::GatherElements, &[*matrix, indices], attrs, matrix.ty())
         };
         (found[0], matrices.iter().map(in_order).collect())
     })
@@ -283,7 +283,7 @@ fn zero_or_nan(matrix: Expr<'_>) -> Expr<'_> {
 #[track_caller]
 fn magnitude(matrix: Expr<'_>) -> Expr<'_> {
     let (row_axis, column_axis) = axes(matrix);
-    matrix.abs().reduce("ReduceMax", &[row_axis, column_axis], true)
+    matrix.abs().reduce(OpType::ReduceMax, &[row_axis, column_axis], true)
 }
 
 /// Whether any flag holds.
@@ -298,7 +298,7 @@ fn any(flags: Expr<'_>) -> Expr<'_> {
 fn position_of_largest(x: Expr<'_>, axis: usize) -> Expr<'_> {
     let shape = onnx::expr::reduced_shape(&x.shape(), &[axis], true);
     let attrs = vec![("axis", Attr::Int(axis as i64))];
-    x.builder.node("ArgMax", &[x], attrs, Type::new(DType::I64, shape))
+    x.builder.node(OpType::ArgMax, &[x], attrs, Type::new(DType::I64, shape))
 }
 
 /// The distance from one to the next number of the type.

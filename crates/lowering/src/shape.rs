@@ -2,7 +2,7 @@
 //!
 //! The axes behind those that an equation knows are those of parts, and stay where they are.
 
-use onnx::{Attr, DType, Dim, Expr, Range, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -86,7 +86,7 @@ pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
     let sizes: Vec<Dim> = eqn.outputs.iter().map(|part| part.shape[axis].clone()).collect();
     let attrs = vec![("axis", Attr::Int(axis as i64))];
     let sizes = ctx.builder.sizes(&sizes);
-    Ok(ctx.builder.nodes("Split", &[Some(x), Some(sizes)], attrs, &eqn.outputs))
+    Ok(ctx.builder.nodes(OpType::Split, &[Some(x), Some(sizes)], attrs, &eqn.outputs))
 }
 
 /// Each axis repeated
@@ -96,7 +96,7 @@ pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x] = eqn.operands()?;
     repeats.resize(x.rank(), Dim::Known(1));
     let repeats = ctx.builder.sizes(&repeats);
-    Ok(ctx.builder.node("Tile", &[x, repeats], Vec::new(), eqn.output()?.clone()))
+    Ok(ctx.builder.node(OpType::Tile, &[x, repeats], Vec::new(), eqn.output()?.clone()))
 }
 
 /// Some axes backwards

@@ -8,7 +8,7 @@ mod top_k;
 
 pub(crate) use top_k::{approx_top_k, top_k};
 
-use onnx::{Attr, DType, Dim, Expr, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Type};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::element::Element;
@@ -68,7 +68,7 @@ fn top<'g>(x: Expr<'g>, axis: usize, first: Ends, count: &Dim) -> (Expr<'g>, Exp
         ("largest", Attr::Int(i64::from(first == Ends::Highest))),
     ];
     let count = x.builder.sizes(std::slice::from_ref(count));
-    let results = x.builder.nodes("TopK", &[Some(x), Some(count)], attrs, &results);
+    let results = x.builder.nodes(OpType::TopK, &[Some(x), Some(count)], attrs, &results);
     match results[..] {
         [values, indices] => (values, indices),
         _ => (x, x),
@@ -105,7 +105,7 @@ fn take<'g>(x: Expr<'g>, indices: Expr<'g>, axis: usize) -> Expr<'g> {
     let behind: Vec<usize> = (indices.rank()..x.rank()).collect();
     let indices = indices.unsqueeze(&behind).expand(&shape);
     let attrs = vec![("axis", Attr::Int(axis as i64))];
-    x.builder.node("GatherElements", &[x, indices], attrs, Type::new(x.dtype(), shape))
+    x.builder.node(OpType::GatherElements, &[x, indices], attrs, Type::new(x.dtype(), shape))
 }
 
 fn part(x: Expr<'_>, index: i64) -> Expr<'_> {

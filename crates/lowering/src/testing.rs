@@ -37,7 +37,7 @@ pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
             let functions = model.functions.iter().flat_map(|function| &function.body.nodes);
             let nodes = model.graph.nodes.iter().chain(functions);
             let lines: Vec<String> =
-                nodes.map(|node| format!("{} {}", node.op, place(node))).collect();
+                nodes.map(|node| format!("{} {}", node.op.name(), place(node))).collect();
             lines.join("\n") + "\n"
         }
         Err(failure) => {

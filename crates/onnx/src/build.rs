@@ -30,9 +30,6 @@ use crate::model::{Function, Graph, Node};
 use crate::tensor::Tensor;
 use crate::value::{Type, Value, ValueId, Values};
 
-/// The domain of composites: several nodes that passes see as one, until they are put in its place.
-pub const COMPOSITE: &str = "jax2onnx.composite";
-
 /// A graph under construction.
 pub struct Builder {
     opset: i64,

@@ -188,8 +188,8 @@ impl<'a> Checker<'a> {
         {
             return Err(CheckError::NodeName { name: name.clone() });
         }
-        if !self.model.opsets.iter().any(|(domain, _)| *domain == node.domain) {
-            let domain = node.domain.clone();
+        if !self.model.opsets.iter().any(|(domain, _)| **domain == *node.op.domain()) {
+            let domain = node.op.domain().into();
             return Err(CheckError::NoOpset { node: shown_node(node), domain });
         }
         self.call(node)?;
@@ -214,7 +214,7 @@ impl<'a> Checker<'a> {
 
     /// A call has what its function takes and gives.
     fn call(&self, node: &Node) -> Result<(), CheckError> {
-        let Some(function) = self.functions.get(&(&*node.domain, &*node.op)) else {
+        let Some(function) = self.functions.get(&(node.op.domain(), node.op.name())) else {
             return Ok(());
         };
         let body = &function.body;
@@ -272,8 +272,8 @@ impl<'a> Checker<'a> {
 
 fn shown_node(node: &Node) -> Shown {
     Shown(match &node.name {
-        Some(name) => format!("{} `{name}`", node.op),
-        None => format!("{} without a name", node.op),
+        Some(name) => format!("{} `{name}`", node.op.name()),
+        None => format!("{} without a name", node.op.name()),
     })
 }
 
@@ -293,6 +293,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::operator::Operator;
     use crate::text::parse_graph;
 
     /// What is wrong with the model of `text` after `change`.
@@ -430,7 +431,7 @@ mod tests {
     fn domains_are_imported_and_the_interface_is_typed() {
         wrong(
             CHAIN,
-            |model| model.graph.nodes[0].domain = "local".into(),
+            |model| model.graph.nodes[0].op = Operator::new("local", "Neg"),
             &expect!["Neg without a name is of domain `local`, which the model does not import"],
         );
         wrong(

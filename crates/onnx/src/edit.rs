@@ -217,7 +217,7 @@ impl<'m> Edit<'m> {
         let operands = node.inputs.iter().flatten().map(|&id| &self.values[self.current(id)]);
         let mut named = operands.filter_map(|value| value.name.as_ref());
         let name = named.next().filter(|name| named.all(|other| other == *name))?;
-        Some(format!("{name}/{}", node.op).into())
+        Some(format!("{name}/{}", node.op.name()).into())
     }
 
     /// Which parameters a constant is computed of.

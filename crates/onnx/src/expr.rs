@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::build::{Attrs, Builder};
 use crate::dtype::DType;
+use crate::operator::OpType;
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId};
 
@@ -68,13 +69,13 @@ impl<'g> Expr<'g> {
 
     /// An operator on this value alone that keeps its type.
     #[track_caller]
-    pub fn unary(self, op: &str) -> Expr<'g> {
+    pub fn unary(self, op: OpType) -> Expr<'g> {
         self.builder.node(op, &[self], Attrs::new(), self.ty())
     }
 
     /// An operator on two values of one type, which broadcast.
     #[track_caller]
-    pub fn binary(self, op: &str, other: impl Operand<'g>) -> Expr<'g> {
+    pub fn binary(self, op: OpType, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
         let shape = self.broadcast_with(other, op);
         self.builder.node(op, &[self, other], Attrs::new(), Type::new(self.dtype(), shape))
@@ -82,13 +83,13 @@ impl<'g> Expr<'g> {
 
     /// A comparison of two values of one type, which broadcast.
     #[track_caller]
-    pub fn compare(self, op: &str, other: impl Operand<'g>) -> Expr<'g> {
+    pub fn compare(self, op: OpType, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
         let shape = self.broadcast_with(other, op);
         self.builder.node(op, &[self, other], Attrs::new(), Type::new(DType::Bool, shape))
     }
 
-    fn broadcast_with(self, other: Expr<'g>, op: &str) -> Vec<Dim> {
+    fn broadcast_with(self, other: Expr<'g>, op: OpType) -> Vec<Dim> {
         let (a, b) = (self.ty(), other.ty());
         broadcast_shapes(&a.shape, &b.shape).unwrap_or_else(|| {
             let _ = self.builder.broken(format!("`{op}` of {a} and {b}"), a.clone());

@@ -9,7 +9,8 @@ use smallvec::smallvec;
 use crate::attr::Attr;
 use crate::check::constants_of;
 use crate::edit::{for_each_read, rename};
-use crate::model::{Function, Graph, Model, Node};
+use crate::model::{Graph, Model, Node};
+use crate::operator::{OpType, Operator};
 use crate::value::{Value, ValueId};
 
 /// A function as calls refer to it: its domain and its name.
@@ -44,7 +45,7 @@ impl Model {
     /// Makes inputs of those constants of functions that `is_lifted` says, and has every call pass
     /// them. A function comes after those that it calls, so what it passes on is lifted from it too.
     pub fn lift_constants(&mut self, is_lifted: impl Fn(&Value) -> bool) {
-        let mut passed: FxHashMap<Name, Vec<ValueId>> = FxHashMap::default();
+        let mut passed: FxHashMap<Operator, Vec<ValueId>> = FxHashMap::default();
         for index in 0..self.functions.len() {
             pass_on(&mut self.functions[index].body, &passed);
             let mut lifted = constants_of(self, &self.functions[index].body);
@@ -60,7 +61,7 @@ impl Model {
             let renamed = lifted.iter().copied().zip(formals.iter().copied()).collect();
             function.body.nodes.iter_mut().for_each(|node| rename(node, &renamed));
             function.body.inputs.extend(formals);
-            passed.insert((function.domain.clone(), function.name.clone()), lifted);
+            passed.insert(function.operator(), lifted);
         }
         pass_on(&mut self.graph, &passed);
     }
@@ -69,12 +70,12 @@ impl Model {
     /// index of the function that stays and of the one that goes; a node that stays answers for the
     /// lines of the one that goes.
     pub fn share_functions(&mut self, pairs: &[(usize, usize)]) {
-        let mut calls: FxHashMap<Name, Arc<str>> = FxHashMap::default();
+        let mut calls: FxHashMap<Operator, Operator> = FxHashMap::default();
         for &(kept, dropped) in pairs {
             let gone = std::mem::take(&mut self.functions[dropped].body);
             absorb_nodes(&mut self.functions[kept].body, &gone, &mut self.provenance);
             let (kept, dropped) = (&self.functions[kept], &self.functions[dropped]);
-            calls.insert((dropped.domain.clone(), dropped.name.clone()), kept.name.clone());
+            calls.insert(dropped.operator(), kept.operator());
         }
         let gone: FxHashSet<usize> = pairs.iter().map(|&(_, dropped)| dropped).collect();
         let mut index = 0;
@@ -87,19 +88,18 @@ impl Model {
 
     /// Drops the functions that nothing calls, and numbers those of one title anew.
     pub fn tidy_functions(&mut self) {
-        let mut called: FxHashSet<Name> = FxHashSet::default();
+        let mut called: FxHashSet<Operator> = FxHashSet::default();
         visit_nodes(&self.graph, &mut |node| {
-            called.insert((node.domain.clone(), node.op.clone()));
+            called.insert(node.op.clone());
         });
-        let name = |function: &Function| (function.domain.clone(), function.name.clone());
         for function in self.functions.iter().rev() {
-            if called.contains(&name(function)) {
+            if called.contains(&function.operator()) {
                 visit_nodes(&function.body, &mut |node| {
-                    called.insert((node.domain.clone(), node.op.clone()));
+                    called.insert(node.op.clone());
                 });
             }
         }
-        self.functions.retain(|function| called.contains(&name(function)));
+        self.functions.retain(|function| called.contains(&function.operator()));
         self.number_functions();
     }
 
@@ -111,26 +111,27 @@ impl Model {
             .iter()
             .map(|function| names.taken.insert((function.domain.clone(), function.title.clone())))
             .collect();
-        let mut calls: FxHashMap<Name, Arc<str>> = FxHashMap::default();
+        let mut calls: FxHashMap<Operator, Operator> = FxHashMap::default();
         for (function, is_first) in self.functions.iter_mut().zip(first) {
             let name = match is_first {
                 true => function.title.clone(),
                 false => names.claim(&function.domain, &function.title),
             };
-            let old = std::mem::replace(&mut function.name, name.clone());
-            calls.insert((function.domain.clone(), old), name);
+            let before = function.operator();
+            function.name = name;
+            calls.insert(before, function.operator());
         }
         self.rename_calls(&calls);
     }
 
-    fn rename_calls(&mut self, names: &FxHashMap<Name, Arc<str>>) {
+    fn rename_calls(&mut self, calls: &FxHashMap<Operator, Operator>) {
         let functions = self.functions.iter_mut().map(|function| &mut function.body);
         for graph in std::iter::once(&mut self.graph).chain(functions) {
             visit_nodes_mut(graph, &mut |node| {
-                if !node.domain.is_empty()
-                    && let Some(name) = names.get(&(node.domain.clone(), node.op.clone()))
+                if !node.op.is_onnx()
+                    && let Some(operator) = calls.get(&node.op)
                 {
-                    node.op = name.clone();
+                    node.op = operator.clone();
                 }
             });
         }
@@ -156,8 +157,7 @@ impl Model {
                 renamed.insert(id, own);
                 nodes.push(Node {
                     name: None,
-                    domain: "".into(),
-                    op: "Constant".into(),
+                    op: OpType::Constant.into(),
                     inputs: smallvec![],
                     outputs: smallvec![own],
                     attrs: vec![("value".into(), Attr::Tensor(tensor))],
@@ -173,10 +173,10 @@ impl Model {
 }
 
 /// Gives calls the operands that their functions take besides.
-fn pass_on(graph: &mut Graph, passed: &FxHashMap<Name, Vec<ValueId>>) {
+fn pass_on(graph: &mut Graph, passed: &FxHashMap<Operator, Vec<ValueId>>) {
     visit_nodes_mut(graph, &mut |node| {
-        if !node.domain.is_empty()
-            && let Some(lifted) = passed.get(&(node.domain.clone(), node.op.clone()))
+        if !node.op.is_onnx()
+            && let Some(lifted) = passed.get(&node.op)
         {
             node.inputs.extend(lifted.iter().copied().map(Some));
         }

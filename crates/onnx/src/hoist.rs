@@ -4,6 +4,7 @@ use rustc_hash::FxHashSet;
 
 use crate::edit::for_each_read;
 use crate::model::{Graph, Model, Node};
+use crate::operator::OpType;
 use crate::value::{ValueId, Values};
 
 /// Whether a node may run once before a loop in place of once in each round, or never.
@@ -23,7 +24,7 @@ impl Model {
 fn hoist(graph: &mut Graph, values: &Values, may: MayHoist) {
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     for mut node in std::mem::take(&mut graph.nodes) {
-        let repeats = node.domain.is_empty() && matches!(&*node.op, "Loop" | "Scan");
+        let repeats = matches!(node.op.onnx(), Some(OpType::Loop | OpType::Scan));
         for body in node.bodies_mut() {
             hoist(body, values, may);
             if repeats {

@@ -7,10 +7,11 @@
 mod generated;
 
 use crate::dtype::DType;
+use crate::operator::OpType;
 
 /// The operand types of one operator over a range of opsets.
 pub(crate) struct Kernel {
-    pub op: &'static str,
+    pub op: OpType,
     pub since: i64,
     pub until: i64,
     /// The type variable of each operand; the last one repeats for a variadic operator.
@@ -60,7 +61,7 @@ pub enum Support {
 }
 
 /// Whether the runtime computes `op` on operands of a type, without a cast.
-pub fn support(op: &str, opset: i64, dtype: DType) -> Support {
+pub fn support(op: OpType, opset: i64, dtype: DType) -> Support {
     match lookup(op, opset) {
         Lookup::Kernel(kernel) => match kernel.variable_of_input(0) {
             Some(variable) if kernel.takes(variable, dtype) => Support::Yes,
@@ -73,7 +74,7 @@ pub fn support(op: &str, opset: i64, dtype: DType) -> Support {
 
 /// The opset from which on the runtime computes `op`, where that is later than this one. Nothing is known
 /// of opsets before 16.
-pub fn comes_with(op: &str, opset: i64) -> Option<i64> {
+pub fn comes_with(op: OpType, opset: i64) -> Option<i64> {
     match lookup(op, opset) {
         Lookup::Later(since) if opset >= 16 => Some(since),
         _ => None,
@@ -81,7 +82,7 @@ pub fn comes_with(op: &str, opset: i64) -> Option<i64> {
 }
 
 /// The kernel of `op` for models of this opset.
-pub(crate) fn lookup(op: &str, opset: i64) -> Lookup {
+pub(crate) fn lookup(op: OpType, opset: i64) -> Lookup {
     let rows = generated::KERNELS;
     let start = rows.partition_point(|row| row.op < op);
     let mut later = None;
@@ -123,36 +124,36 @@ fn widenings(dtype: DType) -> &'static [DType] {
 
 /// Types of the same width that serve as well for operators that only move elements, or that are
 /// the same on signed and unsigned numbers.
-fn reinterpretations(op: &str, dtype: DType) -> &'static [DType] {
+fn reinterpretations(op: OpType, dtype: DType) -> &'static [DType] {
     let ignores_the_sign = matches!(
         op,
-        "Add"
-            | "Sub"
-            | "Neg"
-            | "Mul"
-            | "MatMul"
-            | "Einsum"
-            | "ReduceSum"
-            | "CumSum"
-            | "Where"
-            | "Concat"
-            | "Gather"
-            | "GatherElements"
-            | "GatherND"
-            | "Reshape"
-            | "Transpose"
-            | "Expand"
-            | "Slice"
-            | "Pad"
-            | "Tile"
-            | "Trilu"
-            | "ScatterElements"
-            | "ScatterND"
-            | "Equal"
-            | "BitwiseAnd"
-            | "BitwiseOr"
-            | "BitwiseXor"
-            | "BitwiseNot"
+        OpType::Add
+            | OpType::Sub
+            | OpType::Neg
+            | OpType::Mul
+            | OpType::MatMul
+            | OpType::Einsum
+            | OpType::ReduceSum
+            | OpType::CumSum
+            | OpType::Where
+            | OpType::Concat
+            | OpType::Gather
+            | OpType::GatherElements
+            | OpType::GatherND
+            | OpType::Reshape
+            | OpType::Transpose
+            | OpType::Expand
+            | OpType::Slice
+            | OpType::Pad
+            | OpType::Tile
+            | OpType::Trilu
+            | OpType::ScatterElements
+            | OpType::ScatterND
+            | OpType::Equal
+            | OpType::BitwiseAnd
+            | OpType::BitwiseOr
+            | OpType::BitwiseXor
+            | OpType::BitwiseNot
     );
     match dtype {
         DType::U64 if ignores_the_sign => &[DType::I64],
@@ -165,7 +166,7 @@ fn reinterpretations(op: &str, dtype: DType) -> &'static [DType] {
 mod tests {
     use super::*;
 
-    fn compute_type(op: &str, dtype: DType) -> Option<DType> {
+    fn compute_type(op: OpType, dtype: DType) -> Option<DType> {
         match lookup(op, 23) {
             Lookup::Kernel(kernel) => kernel.compute_type(kernel.variable_of_output(0)?, dtype),
             _ => None,
@@ -174,32 +175,32 @@ mod tests {
 
     #[test]
     fn a_type_with_a_kernel_stays() {
-        assert_eq!(compute_type("Add", DType::I8), Some(DType::I8));
+        assert_eq!(compute_type(OpType::Add, DType::I8), Some(DType::I8));
     }
 
     #[test]
     fn a_type_without_a_kernel_is_widened() {
-        assert_eq!(compute_type("Sin", DType::Bf16), Some(DType::F32));
-        assert_eq!(compute_type("Where", DType::Bool), Some(DType::U8));
-        assert_eq!(compute_type("ReduceSum", DType::U32), Some(DType::I64));
+        assert_eq!(compute_type(OpType::Sin, DType::Bf16), Some(DType::F32));
+        assert_eq!(compute_type(OpType::Where, DType::Bool), Some(DType::U8));
+        assert_eq!(compute_type(OpType::ReduceSum, DType::U32), Some(DType::I64));
     }
 
     #[test]
     fn unsigned_64_bits_are_summed_as_signed_but_not_ordered_so() {
-        assert_eq!(compute_type("ReduceSum", DType::U64), Some(DType::I64));
-        assert_eq!(compute_type("ReduceMax", DType::U64), None);
-        assert_eq!(compute_type("Neg", DType::U64), Some(DType::I64));
+        assert_eq!(compute_type(OpType::ReduceSum, DType::U64), Some(DType::I64));
+        assert_eq!(compute_type(OpType::ReduceMax, DType::U64), None);
+        assert_eq!(compute_type(OpType::Neg, DType::U64), Some(DType::I64));
     }
 
     #[test]
     fn there_is_nothing_wider_than_a_double() {
-        assert_eq!(compute_type("Erf", DType::F64), None);
+        assert_eq!(compute_type(OpType::Erf, DType::F64), None);
     }
 
     #[test]
     fn an_operator_of_a_later_opset_says_which() {
-        assert!(matches!(lookup("BitwiseAnd", 17), Lookup::Later(18)));
-        assert!(matches!(lookup("NoSuchOperator", 17), Lookup::Unlisted));
+        assert!(matches!(lookup(OpType::BitwiseAnd, 17), Lookup::Later(18)));
+        assert!(matches!(lookup(OpType::SequenceMap, 17), Lookup::Unlisted));
     }
 
     #[test]

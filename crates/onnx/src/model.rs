@@ -6,6 +6,7 @@ use provenance::{OriginId, SiteId, Table};
 use smallvec::SmallVec;
 
 use crate::attr::Attr;
+use crate::operator::Operator;
 use crate::value::{ValueId, Values};
 
 /// A model: one graph, and everything that its ids refer to.
@@ -63,8 +64,7 @@ pub struct Function {
 pub struct Node {
     /// Given when the model is finished, or read from the file.
     pub name: Option<Arc<str>>,
-    pub domain: Arc<str>,
-    pub op: Arc<str>,
+    pub op: Operator,
     /// `None` is an optional operand that is left out.
     pub inputs: SmallVec<[Option<ValueId>; 3]>,
     pub outputs: SmallVec<[ValueId; 1]>,
@@ -73,6 +73,13 @@ pub struct Node {
     pub(crate) origin: OriginId,
     /// Metadata of a node that was read from a file; what we build has none until it is rendered.
     pub metadata: Vec<(String, String)>,
+}
+
+impl Function {
+    /// The operator of its calls.
+    pub fn operator(&self) -> Operator {
+        Operator::new(&self.domain, &self.name)
+    }
 }
 
 impl Node {

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::attr::Attr;
 use crate::model::{Graph, Model, Node};
+use crate::operator::OpType;
 use crate::proto::OMITTED;
 use crate::value::{ValueId, Values};
 
@@ -113,9 +114,9 @@ fn speaking_name(table: &Table, function: &str, node: &Node) -> String {
     let scopes = site.scope.map_or_else(Vec::new, |scope| table.scope_path(scope));
     let scopes = scopes.into_iter().rev().map(|id| table.get_scope(id));
     let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
-    let primitive = plugin.map_or(&*node.op, |plugin| match table.get_emitter(plugin) {
-        Emitter { kind: EmitterKind::Plugin, name, .. } if node.domain.is_empty() => name,
-        _ => &node.op,
+    let primitive = plugin.map_or(node.op.name(), |plugin| match table.get_emitter(plugin) {
+        Emitter { kind: EmitterKind::Plugin, name, .. } if node.op.domain().is_empty() => name,
+        _ => node.op.name(),
     });
     let mut parts: Vec<&str> = vec![function];
     parts.extend(scopes.filter_map(shown_scope));
@@ -123,7 +124,7 @@ fn speaking_name(table: &Table, function: &str, node: &Node) -> String {
     parts.dedup_by(|part, before| *part == BACKWARD && *before == BACKWARD);
     parts.push(primitive);
     // A constant of a function is called as one that is an initializer: after who reads it.
-    let is_constant = node.domain.is_empty() && &*node.op == "Constant";
+    let is_constant = node.op == OpType::Constant;
     parts.join("/") + if is_constant { ".const" } else { "" }
 }
 
@@ -187,7 +188,7 @@ impl ValueNames<'_> {
     }
 
     fn name_node(&mut self, node: &Node) {
-        let name = node.name.as_deref().unwrap_or(&node.op);
+        let name = node.name.as_deref().unwrap_or(node.op.name());
         for &id in node.inputs.iter().flatten() {
             // Whatever is read and has no name by now is a constant.
             self.name(id, || format!("{name}.const"));

@@ -33,8 +33,8 @@ pub fn outline(model: &Model) -> Outlined {
         for node in &graph.nodes {
             let number = builder.node(
                 node.name.as_deref().unwrap_or_default(),
-                &node.domain,
-                &node.op,
+                node.op.domain(),
+                node.op.name(),
                 node.inputs.iter().flatten().map(|&id| name(model, id)),
                 node.outputs.iter().map(|&id| name(model, id)),
             );

@@ -1,6 +1,6 @@
 //! Between which numbers the integers of a value are.
 
-use onnx::{Attr, DType, Edit, Tensor, ValueId};
+use onnx::{Attr, DType, Edit, OpType, Tensor, ValueId};
 
 /// How many nodes the numbers are followed through.
 const MOST_NODES: usize = 12;
@@ -29,9 +29,6 @@ fn of_value(edit: &Edit<'_>, value: ValueId, left: &mut usize) -> Option<(i64, i
 
 fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> Option<(i64, i64)> {
     let node = edit.node(index);
-    if !node.domain.is_empty() {
-        return None;
-    }
     let dtype = edit.ty(value)?.dtype;
     let mut operand = |number: usize| of_value(edit, edit.input(index, number)?, left);
     let last_place = |axis: &Attr| {
@@ -41,41 +38,51 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
         let dim = edit.ty(edit.input(index, 0)?)?.shape.get(usize::try_from(*axis).ok()?)?;
         Some((dim.known().unwrap_or(MAX_AXIS) - 1).max(0))
     };
-    match &*node.op {
-        "Range" => of_range(dtype, operand(0)?, operand(1)?, operand(2)?),
-        "ArgMax" | "ArgMin" => Some((0, last_place(node.attr("axis")?)?)),
-        "TopK" if node.outputs.get(1) == Some(&value) => Some((0, last_place(node.attr("axis")?)?)),
-        "Cast" => {
+    match node.op.onnx() {
+        Some(OpType::Range) => of_range(dtype, operand(0)?, operand(1)?, operand(2)?),
+        Some(OpType::ArgMax | OpType::ArgMin) => Some((0, last_place(node.attr("axis")?)?)),
+        Some(OpType::TopK) if node.outputs.get(1) == Some(&value) => {
+            Some((0, last_place(node.attr("axis")?)?))
+        }
+        Some(OpType::Cast) => {
             let (low, high) = operand(0)?;
             let (least, most) = of_type(dtype).or((dtype == DType::U64).then_some((0, i64::MAX)))?;
             (least <= low && high <= most).then_some((low, high))
         }
-        "Expand" | "Gather" | "Identity" | "Reshape" | "Slice" | "Squeeze" | "Transpose"
-        | "Unsqueeze" => operand(0),
-        "Where" => {
+        Some(
+            OpType::Expand
+            | OpType::Gather
+            | OpType::Identity
+            | OpType::Reshape
+            | OpType::Slice
+            | OpType::Squeeze
+            | OpType::Transpose
+            | OpType::Unsqueeze,
+        ) => operand(0),
+        Some(OpType::Where) => {
             let (a, b) = (operand(1)?, operand(2)?);
             Some((a.0.min(b.0), a.1.max(b.1)))
         }
-        "Concat" => {
+        Some(OpType::Concat) => {
             let parts: Option<Vec<_>> = (0..node.inputs.len()).map(operand).collect();
             let parts = parts?;
             let low = parts.iter().map(|part| part.0).min()?;
             Some((low, parts.iter().map(|part| part.1).max()?))
         }
         // The upper limit wins where it is below the lower one.
-        "Clip" => {
+        Some(OpType::Clip) => {
             let (x, low, high) = (operand(0)?, operand(1)?, operand(2)?);
             Some((x.0.max(low.0).min(high.0), x.1.max(low.1).min(high.1)))
         }
-        "Relu" => {
+        Some(OpType::Relu) => {
             let (low, high) = operand(0)?;
             Some((low.max(0), high.max(0)))
         }
-        "Max" if node.inputs.len() == 2 => {
+        Some(OpType::Max) if node.inputs.len() == 2 => {
             let (a, b) = (operand(0)?, operand(1)?);
             Some((a.0.max(b.0), a.1.max(b.1)))
         }
-        "Min" if node.inputs.len() == 2 => {
+        Some(OpType::Min) if node.inputs.len() == 2 => {
             let (a, b) = (operand(0)?, operand(1)?);
             Some((a.0.min(b.0), a.1.min(b.1)))
         }

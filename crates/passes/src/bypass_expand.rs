@@ -1,17 +1,16 @@
 //! `bypass-expand`: an operator that broadcasts need not be given what is already broadcast.
 
 use onnx::expr::broadcast_shapes;
-use onnx::{Dim, Edit, ValueId};
+use onnx::{Dim, Edit, OpType, ValueId};
 
 use crate::operators::BROADCASTING;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let node = edit.node(index);
-        let operands = match &*node.op {
-            _ if !node.domain.is_empty() => 0,
-            "Expand" => 1,
-            op if BROADCASTING.contains(&op) => node.inputs.len(),
+        let operands = match node.op.onnx() {
+            Some(OpType::Expand) => 1,
+            Some(op) if BROADCASTING.contains(&op) => node.inputs.len(),
             _ => 0,
         };
         for operand in 0..operands {
@@ -29,9 +28,9 @@ fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> b
     let narrow = || {
         let producer = edit.producer(edit.input(index, operand)?)?;
         let narrow = edit.input(producer, 0)?;
-        match &*edit.node(producer).op {
-            "Expand" => Some(narrow),
-            "Reshape" | "Unsqueeze" => {
+        match edit.node(producer).op.onnx() {
+            Some(OpType::Expand) => Some(narrow),
+            Some(OpType::Reshape | OpType::Unsqueeze) => {
                 let wide = shape_of(edit.node(producer).outputs[0])?;
                 adds_leading_axes(&shape_of(narrow)?, &wide).then_some(narrow)
             }
@@ -43,9 +42,9 @@ fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> b
     };
     let node = edit.node(index);
     let result = shape_of(node.outputs[0]);
-    let operands = (0..node.inputs.len()).map(|other| match &*node.op {
+    let operands = (0..node.inputs.len()).map(|other| match node.op.onnx() {
         _ if other == operand => shape_of(narrow),
-        "Expand" => result.clone(),
+        Some(OpType::Expand) => result.clone(),
         _ => shape_of(edit.input(index, other)?),
     });
     let joined = operands

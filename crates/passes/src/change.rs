@@ -13,7 +13,7 @@ pub(crate) enum Change {
 pub(crate) fn each(edit: &mut Edit<'_>, better: fn(&Edit<'_>, usize) -> Option<Change>) {
     for index in 0..edit.len() {
         let node = edit.node(index);
-        if !node.domain.is_empty() || node.outputs.len() != 1 {
+        if !node.op.is_onnx() || node.outputs.len() != 1 {
             continue;
         }
         match better(edit, index) {

@@ -1,11 +1,11 @@
 //! `drop-bounds`: what brings integers into bounds in which they are, and what asks whether they are.
 
-use onnx::{Edit, ValueId};
+use onnx::{Edit, OpType, ValueId};
 
 use crate::bounds::bounds;
 use crate::change::{Change, each};
 
-const SPREADING: &[&str] = &["Unsqueeze", "Reshape", "Squeeze", "Expand"];
+const SPREADING: &[OpType] = &[OpType::Unsqueeze, OpType::Reshape, OpType::Squeeze, OpType::Expand];
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     each(edit, |edit, index| {
@@ -19,16 +19,16 @@ fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.node(index);
     let operand = |number: usize| edit.input(index, number);
     let is_int = |value: ValueId| edit.ty(value).is_some_and(|ty| ty.dtype.is_int());
-    match &*node.op {
-        "Clip" if node.inputs.len() == 3 && is_int(operand(0)?) => {
+    match node.op.onnx() {
+        Some(OpType::Clip) if node.inputs.len() == 3 && is_int(operand(0)?) => {
             let x = bounds(edit, operand(0)?)?;
             let (low, high) = (bounds(edit, operand(1)?)?, bounds(edit, operand(2)?)?);
             (low.1 <= x.0 && x.1 <= high.0).then_some((operand(0)?, Vec::new()))
         }
-        "Relu" if is_int(operand(0)?) => {
+        Some(OpType::Relu) if is_int(operand(0)?) => {
             (bounds(edit, operand(0)?)?.0 >= 0).then_some((operand(0)?, Vec::new()))
         }
-        "Where" => {
+        Some(OpType::Where) => {
             let mut deciding = Vec::new();
             let holds = condition(edit, operand(0)?, &mut deciding)?;
             Some((operand(if holds { 1 } else { 2 })?, deciding))
@@ -42,9 +42,9 @@ fn condition(edit: &Edit<'_>, mut value: ValueId, deciding: &mut Vec<usize>) -> 
     loop {
         let index = edit.producer(value)?;
         let node = edit.node(index);
-        let a = edit.input(index, 0).filter(|_| node.domain.is_empty())?;
+        let a = edit.input(index, 0)?;
         deciding.push(index);
-        if SPREADING.contains(&&*node.op) {
+        if node.op.is_one_of(SPREADING) {
             value = a;
             continue;
         }
@@ -53,19 +53,19 @@ fn condition(edit: &Edit<'_>, mut value: ValueId, deciding: &mut Vec<usize>) -> 
             return None;
         }
         if a == b {
-            return match &*node.op {
-                "Equal" | "GreaterOrEqual" | "LessOrEqual" => Some(true),
-                "Greater" | "Less" => Some(false),
+            return match node.op.onnx() {
+                Some(OpType::Equal | OpType::GreaterOrEqual | OpType::LessOrEqual) => Some(true),
+                Some(OpType::Greater | OpType::Less) => Some(false),
                 _ => None,
             };
         }
         let (a, b) = (bounds(edit, a)?, bounds(edit, b)?);
-        let (always, never) = match &*node.op {
-            "Greater" => (a.0 > b.1, a.1 <= b.0),
-            "GreaterOrEqual" => (a.0 >= b.1, a.1 < b.0),
-            "Less" => (a.1 < b.0, a.0 >= b.1),
-            "LessOrEqual" => (a.1 <= b.0, a.0 > b.1),
-            "Equal" => (a.0 == a.1 && a == b, a.1 < b.0 || b.1 < a.0),
+        let (always, never) = match node.op.onnx() {
+            Some(OpType::Greater) => (a.0 > b.1, a.1 <= b.0),
+            Some(OpType::GreaterOrEqual) => (a.0 >= b.1, a.1 < b.0),
+            Some(OpType::Less) => (a.1 < b.0, a.0 >= b.1),
+            Some(OpType::LessOrEqual) => (a.1 <= b.0, a.0 > b.1),
+            Some(OpType::Equal) => (a.0 == a.1 && a == b, a.1 < b.0 || b.1 < a.0),
             _ => return None,
         };
         return (always || never).then_some(always);

@@ -2,7 +2,7 @@
 //!
 //! JAX counts the rounds of a `fori_loop` in one more value, which the body often does not read.
 
-use onnx::{Attr, Graph, Model, Node, ValueId};
+use onnx::{Attr, Graph, Model, Node, OpType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) fn run(model: &mut Model) {
@@ -57,14 +57,11 @@ struct Needed {
 
 impl Carries {
     fn of(node: &Node) -> Option<Carries> {
-        if !node.domain.is_empty() {
-            return None;
-        }
         let inputs = node.bodies().next()?.inputs.len();
         // Before those of a `Loop` are the number of rounds and the condition.
-        let (operands, results, scanned) = match &*node.op {
-            "Loop" => (2, 1, 0),
-            "Scan" => match node.attr("num_scan_inputs") {
+        let (operands, results, scanned) = match node.op.onnx() {
+            Some(OpType::Loop) => (2, 1, 0),
+            Some(OpType::Scan) => match node.attr("num_scan_inputs") {
                 Some(&Attr::Int(scanned)) => (0, 0, usize::try_from(scanned).ok()?),
                 _ => return None,
             },

@@ -56,13 +56,13 @@ y:f32[3] = If(c) {else_branch={
 
     #[test]
     fn what_was_put_behind_the_last_node_stays() {
-        use onnx::{DType, Op, Type};
+        use onnx::{DType, Op, OpType, Type};
         check(
             |edit| {
                 let Some(x) = edit.input(1, 0) else { return };
                 let ty = Type::new(DType::F64, [3.into()]);
-                let back = |value| Op::new("Cast", &[value]).attr("to", 1);
-                edit.rewrite_results(1, &[], Op::new("Cos", &[x]), vec![ty], &back);
+                let back = |value| Op::new(OpType::Cast, &[value]).attr("to", 1);
+                edit.rewrite_results(1, &[], Op::new(OpType::Cos, &[x]), vec![ty], &back);
                 edit.drop_unread();
             },
             "graph g(x:f64[3]) -> (y)

@@ -1,14 +1,21 @@
 //! `drop-identity`: nodes that give back their operand.
 
-use onnx::{Edit, ValueId};
+use onnx::{Edit, OpType, ValueId};
 
 use crate::pattern::uniform;
 
 /// Operators that change nothing where the type of the result is that of the operand.
-const NO_OPS: &[&str] = &["Identity", "Cast", "Reshape", "Expand", "Squeeze", "Unsqueeze"];
+const NO_OPS: &[OpType] = &[
+    OpType::Identity,
+    OpType::Cast,
+    OpType::Reshape,
+    OpType::Expand,
+    OpType::Squeeze,
+    OpType::Unsqueeze,
+];
 
 /// Operators that only change the shape, and not the order of the elements.
-const RENAMING: &[&str] = &["Reshape", "Squeeze", "Unsqueeze"];
+const RENAMING: &[OpType] = &[OpType::Reshape, OpType::Squeeze, OpType::Unsqueeze];
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -28,7 +35,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// What was there before two changes of the shape alone, of which the second undoes the first, and the
 /// first.
 fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId, Option<usize>) {
-    let renames = |index: usize| RENAMING.contains(&&*edit.node(index).op);
+    let renames = |index: usize| edit.node(index).op.is_one_of(RENAMING);
     let original = || {
         let first = edit.producer(operand).filter(|&first| renames(first) && renames(index))?;
         let original = edit.input(first, 0)?;
@@ -41,17 +48,14 @@ fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId,
 /// The operand that a node gives back where the types agree, and the nodes that make it so.
 fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.node(index);
-    if !node.domain.is_empty() {
-        return None;
-    }
-    if NO_OPS.contains(&&*node.op) {
+    if node.op.is_one_of(NO_OPS) {
         return Some((edit.input(index, 0)?, Vec::new()));
     }
     if let Some(found) = beside_a_neutral_number(edit, index) {
         return Some(found);
     }
     // A choice whose condition is one constant flag is made.
-    if &*node.op == "Where" {
+    if node.op == OpType::Where {
         let condition = edit.tensor(edit.input(index, 0)?)?;
         let flags = condition.ints()?;
         let &first = flags.first()?;
@@ -65,13 +69,13 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usi
 /// `x` of `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which are `x` to the bit, NaN and
 /// the sign of a zero included. `x + 0` is that of integers alone: of −0 it is 0.
 fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
-    let (neutral, either_side) = match &*edit.node(index).op {
-        "Mul" => (1.0, true),
-        "Div" => (1.0, false),
-        "Sub" => (0.0, false),
-        "Add" if edit.ty(edit.input(index, 0)?)?.dtype.is_int() => (0.0, true),
-        "Max" => (f64::NEG_INFINITY, true),
-        "Min" => (f64::INFINITY, true),
+    let (neutral, either_side) = match edit.node(index).op.onnx() {
+        Some(OpType::Mul) => (1.0, true),
+        Some(OpType::Div) => (1.0, false),
+        Some(OpType::Sub) => (0.0, false),
+        Some(OpType::Add) if edit.ty(edit.input(index, 0)?)?.dtype.is_int() => (0.0, true),
+        Some(OpType::Max) => (f64::NEG_INFINITY, true),
+        Some(OpType::Min) => (f64::INFINITY, true),
         _ => return None,
     };
     if edit.node(index).inputs.len() != 2 {
@@ -98,8 +102,7 @@ fn before_spreading(edit: &Edit<'_>, mut value: ValueId) -> (ValueId, Vec<usize>
     let mut passed = Vec::new();
     while let Some(index) = edit.producer(value)
         && let Some(operand) = edit.input(index, 0)
-        && edit.node(index).domain.is_empty()
-        && (RENAMING.contains(&&*edit.node(index).op) || &*edit.node(index).op == "Expand")
+        && (edit.node(index).op.is_one_of(RENAMING) || edit.node(index).op == OpType::Expand)
     {
         passed.push(index);
         value = operand;

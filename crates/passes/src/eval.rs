@@ -8,11 +8,11 @@ mod floats;
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use onnx::{DType, Node, Tensor};
+use onnx::{DType, Node, OpType, Tensor};
 
 /// The result of `op` on constants, where we know how to compute it.
 pub(crate) fn eval(
-    op: &str,
+    op: OpType,
     node: &Node,
     operands: &[&Tensor],
     dtype: DType,
@@ -24,85 +24,94 @@ pub(crate) fn eval(
 
 /// The result where no runtime differs, whichever the numbers are.
 fn of_any_numbers(
-    op: &str,
+    op: OpType,
     node: &Node,
     operands: &[&Tensor],
     dtype: DType,
     shape: Vec<i64>,
 ) -> Option<Tensor> {
     match (op, operands) {
-        ("Reshape" | "Squeeze" | "Unsqueeze" | "Identity", [x, ..]) => {
+        (OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze | OpType::Identity, [x, ..]) => {
             Some(Tensor { dtype, shape, data: x.data.clone() })
         }
-        ("Expand", [x, _]) => moved(x, dtype, &shape, &broadcast_indices(&x.shape, &shape)),
-        ("Transpose", [x]) => match node.attr("perm")? {
+        (OpType::Expand, [x, _]) => moved(x, dtype, &shape, &broadcast_indices(&x.shape, &shape)),
+        (OpType::Transpose, [x]) => match node.attr("perm")? {
             onnx::Attr::Ints(order) => transposed(x, order),
             _ => None,
         },
-        ("Concat", parts) => joined(node, parts, dtype, shape),
-        ("Slice", [x, starts, _, axes, steps @ ..]) => {
+        (OpType::Concat, parts) => joined(node, parts, dtype, shape),
+        (OpType::Slice, [x, starts, _, axes, steps @ ..]) => {
             sliced(x, starts, axes, steps.first().copied(), dtype, &shape)
         }
-        ("Gather", [x, indices]) => gathered(node, x, indices, dtype, &shape),
-        ("Where", [condition, x, y]) => chosen(condition, x, y, dtype, &shape),
-        ("Cast", [x]) => cast(x, dtype, shape),
-        ("Sqrt" | "Reciprocal" | "Abs", [x]) if dtype.is_float() => {
+        (OpType::Gather, [x, indices]) => gathered(node, x, indices, dtype, &shape),
+        (OpType::Where, [condition, x, y]) => chosen(condition, x, y, dtype, &shape),
+        (OpType::Cast, [x]) => cast(x, dtype, shape),
+        (OpType::Sqrt | OpType::Reciprocal | OpType::Abs, [x]) if dtype.is_float() => {
             let function = match op {
-                "Sqrt" => f64::sqrt,
-                "Reciprocal" => f64::recip,
+                OpType::Sqrt => f64::sqrt,
+                OpType::Reciprocal => f64::recip,
                 _ => f64::abs,
             };
             let values: Vec<f64> = x.floats()?.into_iter().map(function).collect();
             Tensor::of_floats(dtype, shape, &values)
         }
-        ("Sign", [x]) if dtype.is_signed_int() => {
+        (OpType::Sign, [x]) if dtype.is_signed_int() => {
             let values: Vec<i64> = x.ints()?.into_iter().map(i64::signum).collect();
             Tensor::of_ints(dtype, shape, &values)
         }
-        ("Not", [x]) => {
+        (OpType::Not, [x]) => {
             let flags: Vec<i64> = x.ints()?.into_iter().map(|flag| i64::from(flag == 0)).collect();
             Tensor::of_ints(dtype, shape, &flags)
         }
-        ("And" | "Or" | "Xor", [x, y]) => {
+        (OpType::And | OpType::Or | OpType::Xor, [x, y]) => {
             let op = match op {
-                "And" => "BitwiseAnd",
-                "Or" => "BitwiseOr",
-                _ => "BitwiseXor",
+                OpType::And => OpType::BitwiseAnd,
+                OpType::Or => OpType::BitwiseOr,
+                _ => OpType::BitwiseXor,
             };
             arithmetic(op, x, y, dtype, shape)
         }
-        ("Max" | "Min", [x, y]) => extreme(op, x, y, dtype, shape),
-        ("Clip", [x, low, high]) => {
-            let raised = extreme("Max", x, low, dtype, shape.clone())?;
-            extreme("Min", &raised, high, dtype, shape)
+        (OpType::Max | OpType::Min, [x, y]) => extreme(op, x, y, dtype, shape),
+        (OpType::Clip, [x, low, high]) => {
+            let raised = extreme(OpType::Max, x, low, dtype, shape.clone())?;
+            extreme(OpType::Min, &raised, high, dtype, shape)
         }
-        ("Add" | "Sub" | "Mul" | "Div" | "BitwiseAnd" | "BitwiseOr" | "BitwiseXor", [x, y]) => {
-            arithmetic(op, x, y, dtype, shape)
-        }
-        ("BitShift", [x, y]) => {
+        (
+            OpType::Add
+            | OpType::Sub
+            | OpType::Mul
+            | OpType::Div
+            | OpType::BitwiseAnd
+            | OpType::BitwiseOr
+            | OpType::BitwiseXor,
+            [x, y],
+        ) => arithmetic(op, x, y, dtype, shape),
+        (OpType::BitShift, [x, y]) => {
             let is_left = *node.attr("direction")? == onnx::Attr::from("LEFT");
-            let op = if is_left { "ShiftLeft" } else { "ShiftRight" };
-            let bits = dtype.bits() as i64;
-            let may = y.ints()?.iter().all(|distance| (0..bits).contains(distance));
-            may.then(|| arithmetic(op, x, y, dtype, shape))?
+            shifted(is_left, x, y, dtype, shape)
         }
-        ("Neg", [x]) => {
+        (OpType::Neg, [x]) => {
             let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
             // Zero minus zero would lose the sign, so floats are multiplied.
             let minus_one = Tensor::of_ints(dtype, Vec::new(), &[-1])?;
             if dtype.is_float() {
-                arithmetic("Mul", x, &minus_one, dtype, shape)
+                arithmetic(OpType::Mul, x, &minus_one, dtype, shape)
             } else {
-                arithmetic("Sub", &zero, x, dtype, shape)
+                arithmetic(OpType::Sub, &zero, x, dtype, shape)
             }
         }
         // Both are rounded once, in double precision far enough from where it would show.
-        ("Sqrt", [x]) => of_each(x, dtype, shape, f64::sqrt),
-        ("Reciprocal", [x]) => of_each(x, dtype, shape, f64::recip),
-        ("Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual", [x, y]) => {
-            comparison(op, x, y, shape)
-        }
-        ("ArgMax", [x]) => place_of_largest(node, x, dtype, shape),
+        (OpType::Sqrt, [x]) => of_each(x, dtype, shape, f64::sqrt),
+        (OpType::Reciprocal, [x]) => of_each(x, dtype, shape, f64::recip),
+        (
+            OpType::Equal
+            | OpType::Greater
+            | OpType::GreaterOrEqual
+            | OpType::Less
+            | OpType::LessOrEqual,
+            [x, y],
+        ) => comparison(op, x, y, shape),
+        (OpType::ArgMax, [x]) => place_of_largest(node, x, dtype, shape),
         _ => None,
     }
 }
@@ -296,7 +305,7 @@ fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
 
 /// The sum, product and so on of constants that broadcast to the shape.
 pub(crate) fn arithmetic(
-    op: &str,
+    op: OpType,
     x: &Tensor,
     y: &Tensor,
     dtype: DType,
@@ -305,15 +314,12 @@ pub(crate) fn arithmetic(
     let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
     if let (Some(a), Some(b)) = (x.ints(), y.ints()) {
         let join = |(&i, &j): (&usize, &usize)| match op {
-            "Add" => Some(a[i].wrapping_add(b[j])),
-            "Sub" => Some(a[i].wrapping_sub(b[j])),
-            "Mul" => Some(a[i].wrapping_mul(b[j])),
-            "BitwiseAnd" => Some(a[i] & b[j]),
-            "BitwiseOr" => Some(a[i] | b[j]),
-            "BitwiseXor" => Some(a[i] ^ b[j]),
-            "ShiftLeft" => Some(a[i].wrapping_shl(b[j] as u32)),
-            // Only unsigned numbers are shifted, so none but those of 64 bits look negative.
-            "ShiftRight" => Some((a[i] as u64).wrapping_shr(b[j] as u32) as i64),
+            OpType::Add => Some(a[i].wrapping_add(b[j])),
+            OpType::Sub => Some(a[i].wrapping_sub(b[j])),
+            OpType::Mul => Some(a[i].wrapping_mul(b[j])),
+            OpType::BitwiseAnd => Some(a[i] & b[j]),
+            OpType::BitwiseOr => Some(a[i] | b[j]),
+            OpType::BitwiseXor => Some(a[i] ^ b[j]),
             _ => None,
         };
         let values: Option<Vec<i64>> = at_x.iter().zip(&at_y).map(join).collect();
@@ -323,13 +329,30 @@ pub(crate) fn arithmetic(
     // In double precision, sums, products and quotients of narrower floats round to what the narrow
     // operation gives.
     let join = |(&i, &j): (&usize, &usize)| match op {
-        "Add" => a[i] + b[j],
-        "Sub" => a[i] - b[j],
-        "Mul" => a[i] * b[j],
+        OpType::Add => a[i] + b[j],
+        OpType::Sub => a[i] - b[j],
+        OpType::Mul => a[i] * b[j],
         _ => a[i] / b[j],
     };
     let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect();
     Tensor::of_floats(dtype, shape, &values)
+}
+
+/// The bits of integers moved up or down by less than their number.
+fn shifted(is_left: bool, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    let (a, distances) = (x.ints()?, y.ints()?);
+    let bits = dtype.bits() as i64;
+    if !distances.iter().all(|distance| (0..bits).contains(distance)) {
+        return None;
+    }
+    let shift = |(&i, &j): (&usize, &usize)| match is_left {
+        true => a[i].wrapping_shl(distances[j] as u32),
+        // Only unsigned numbers are shifted, so none but those of 64 bits look negative.
+        false => (a[i] as u64).wrapping_shr(distances[j] as u32) as i64,
+    };
+    let values: Vec<i64> = at_x.iter().zip(&at_y).map(shift).collect();
+    Tensor::of_ints(dtype, shape, &values)
 }
 
 fn of_each(x: &Tensor, dtype: DType, shape: Vec<i64>, f: fn(f64) -> f64) -> Option<Tensor> {
@@ -338,11 +361,11 @@ fn of_each(x: &Tensor, dtype: DType, shape: Vec<i64>, f: fn(f64) -> f64) -> Opti
 }
 
 /// The larger or smaller of integers; of floats, runtimes differ in which zero and which NaN.
-fn extreme(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
     let (a, b) = (x.ints()?, y.ints()?);
     let join = |(&i, &j): (&usize, &usize)| match op {
-        "Max" => a[i].max(b[j]),
+        OpType::Max => a[i].max(b[j]),
         _ => a[i].min(b[j]),
     };
     let values: Vec<i64> = at_x.iter().zip(&at_y).map(join).collect();
@@ -350,7 +373,7 @@ fn extreme(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> O
     (dtype != DType::U64).then(|| Tensor::of_ints(dtype, shape, &values))?
 }
 
-fn comparison(op: &str, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
+fn comparison(op: OpType, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
     let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
     let pairs = at_x.iter().zip(&at_y);
     // Every type but the 64-bit integers is exact as a double, and those are compared as integers.
@@ -365,10 +388,10 @@ fn comparison(op: &str, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tenso
     };
     let holds = |order: Option<Ordering>| {
         order.is_some_and(|order| match op {
-            "Equal" => order.is_eq(),
-            "Greater" => order.is_gt(),
-            "GreaterOrEqual" => order.is_ge(),
-            "Less" => order.is_lt(),
+            OpType::Equal => order.is_eq(),
+            OpType::Greater => order.is_gt(),
+            OpType::GreaterOrEqual => order.is_ge(),
+            OpType::Less => order.is_lt(),
             _ => order.is_le(),
         })
     };

@@ -1,6 +1,6 @@
 //! `fold-constants`: small nodes whose operands are constants.
 
-use onnx::{Edit, Tensor};
+use onnx::{Edit, OpType, Tensor};
 
 use crate::eval::eval;
 
@@ -22,16 +22,14 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
-    if !node.domain.is_empty() || node.outputs.len() != 1 {
-        return None;
-    }
+    let op = node.op.onnx().filter(|_| node.outputs.len() == 1)?;
     let operands: Option<Vec<&Tensor>> =
         (0..node.inputs.len()).map(|operand| edit.tensor(edit.input(index, operand)?)).collect();
     let operands = operands?;
     let ty = edit.ty(node.outputs[0])?;
     let shape: Vec<i64> = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
     let count: i64 = shape.iter().product();
-    let renames_only = matches!(&*node.op, "Reshape" | "Squeeze" | "Unsqueeze");
+    let renames_only = matches!(op, OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze);
     let largest_operand = operands.iter().map(|operand| operand.len()).max().unwrap_or(0);
     let budget = match ty.dtype {
         onnx::DType::Bool => MOST_ELEMENTS_OF_WEIGHTS,
@@ -40,13 +38,13 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     if count as usize > budget && !renames_only && !is_own_transpose(edit, index) {
         return None;
     }
-    eval(&node.op, node, &operands, ty.dtype, shape)
+    eval(op, node, &operands, ty.dtype, shape)
 }
 
 /// Whether the node is the transpose of an array that nothing else reads: the file gets no larger.
 fn is_own_transpose(edit: &Edit<'_>, index: usize) -> bool {
     let is_read_once = edit.input(index, 0).is_some_and(|value| edit.reads(value) == 1);
-    is_read_once && &*edit.node(index).op == "Transpose"
+    is_read_once && edit.node(index).op == OpType::Transpose
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `fold-moves`: a constant in another order, or a part of one, is a constant.
 
-use onnx::{Edit, Tensor};
+use onnx::{Edit, OpType, Tensor};
 
 use crate::eval::eval;
 
@@ -15,14 +15,13 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// No more elements than there were, so this is done whatever the size.
 fn moved(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
-    if !node.domain.is_empty() || !matches!(&*node.op, "Transpose" | "Slice") {
-        return None;
-    }
+    let is_move = |op: &OpType| matches!(op, OpType::Transpose | OpType::Slice);
+    let op = node.op.onnx().filter(is_move)?;
     let operand = |operand| edit.tensor(edit.input(index, operand)?);
     let operands: Vec<&Tensor> = (0..node.inputs.len()).map(operand).collect::<Option<_>>()?;
     let ty = edit.ty(node.outputs[0])?;
     let shape = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
-    eval(&node.op, node, &operands, ty.dtype, shape)
+    eval(op, node, &operands, ty.dtype, shape)
 }
 
 #[cfg(test)]

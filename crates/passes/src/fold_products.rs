@@ -4,21 +4,18 @@
 //! `(W ∗ x + b) · s + t = (W · s) ∗ x + (b · s + t)`, for constants with one number a channel. Each
 //! weight is rounded once more, so results are those of the formula up to the rounding of the type.
 
-use onnx::{Attr, DType, Dim, Edit, Op, Tensor, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 /// Larger weights that others read too are not copied.
 const MOST_SHARED: usize = 1 << 14;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
-        if !edit.node(index).domain.is_empty() {
-            continue;
-        }
-        match &*edit.node(index).op {
-            "Add" | "Sub" | "Mul" | "Div" => {
+        match edit.node(index).op.onnx() {
+            Some(OpType::Add | OpType::Sub | OpType::Mul | OpType::Div) => {
                 let _ = fold_behind(edit, index).or_else(|| fold_behind_sum(edit, index));
             }
-            "Conv" | "MatMul" => while fold_before(edit, index).is_some() {},
+            Some(OpType::Conv | OpType::MatMul) => while fold_before(edit, index).is_some() {},
             _ => {}
         }
     }
@@ -40,9 +37,6 @@ struct Product {
 impl Product {
     fn of(edit: &Edit<'_>, index: usize) -> Option<Product> {
         let node = edit.node(index);
-        if !node.domain.is_empty() {
-            return None;
-        }
         let (x, weights) = (edit.input(index, 0)?, edit.input(index, 1)?);
         let result = edit.ty(node.outputs[0])?;
         if !matches!(result.dtype, DType::F32 | DType::F64) {
@@ -53,10 +47,10 @@ impl Product {
             Attr::Int(group) => *group,
             _ => 0,
         });
-        let (weight_axis, axis) = match &*node.op {
-            "Conv" => (0, 1),
-            "ConvTranspose" if group == 1 => (1, 1),
-            "MatMul" if tensor.shape.len() == 2 => (1, result.rank().checked_sub(1)?),
+        let (weight_axis, axis) = match node.op.onnx() {
+            Some(OpType::Conv) => (0, 1),
+            Some(OpType::ConvTranspose) if group == 1 => (1, 1),
+            Some(OpType::MatMul) if tensor.shape.len() == 2 => (1, result.rank().checked_sub(1)?),
             _ => return None,
         };
         let channels = usize::try_from(*tensor.shape.get(weight_axis)?).ok()?;
@@ -71,7 +65,7 @@ impl Product {
     }
 
     fn has_room_for_bias(&self, edit: &Edit<'_>) -> bool {
-        &*edit.node(self.index).op != "MatMul"
+        edit.node(self.index).op != OpType::MatMul
     }
 
     /// Whether other weights may be written in place of these.
@@ -100,16 +94,16 @@ fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<us
     let node = edit.node(index);
     let made = edit.input(index, 0).filter(|&made| edit.reads(made) == 1)?;
     let product = Product::of(edit, edit.producer(made)?)?;
-    if !node.domain.is_empty() || !product.has_room_for_bias(edit) {
+    if !product.has_room_for_bias(edit) {
         return None;
     }
     let channels = product.axis as i64;
-    let axis = match &*node.op {
-        "Transpose" => match node.attr("perm")? {
+    let axis = match node.op.onnx() {
+        Some(OpType::Transpose) => match node.attr("perm")? {
             Attr::Ints(order) => order.iter().position(|&axis| axis == channels)?,
             _ => return None,
         },
-        "Squeeze" => {
+        Some(OpType::Squeeze) => {
             let dropped = edit.tensor(edit.input(index, 1)?)?.ints()?;
             let is_kept = dropped.iter().all(|&axis| axis >= 0 && axis != channels);
             let before = dropped.iter().filter(|&&axis| axis < channels).count();
@@ -132,12 +126,14 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let dtype = result.dtype;
     let numbers = of_channels(edit.tensor(constant)?, &result.shape, axis)?;
     let minus: Vec<f64> = numbers.iter().map(|number| -number).collect();
-    let (scale, shift) = match (&*edit.node(index).op, is_reversed) {
-        ("Add", _) => (None, Some(numbers)),
-        ("Sub", false) => (None, Some(minus)),
-        ("Sub", true) => (Some(vec![-1.0; product.channels]), Some(numbers)),
-        ("Mul", _) => (Some(numbers), None),
-        ("Div", false) => (Some(numbers.iter().map(|number| 1.0 / number).collect()), None),
+    let (scale, shift) = match (edit.node(index).op.onnx(), is_reversed) {
+        (Some(OpType::Add), _) => (None, Some(numbers)),
+        (Some(OpType::Sub), false) => (None, Some(minus)),
+        (Some(OpType::Sub), true) => (Some(vec![-1.0; product.channels]), Some(numbers)),
+        (Some(OpType::Mul), _) => (Some(numbers), None),
+        (Some(OpType::Div), false) => {
+            (Some(numbers.iter().map(|number| 1.0 / number).collect()), None)
+        }
         _ => return None,
     };
     if shift.is_some() && !product.has_room_for_bias(edit) {
@@ -183,12 +179,12 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 
 /// `(x · W + b) · s` is `x · (W · s) + b · s`, of a product of matrices, which has no bias.
 fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    if &*edit.node(index).op != "Mul" {
+    if edit.node(index).op != OpType::Mul {
         return None;
     }
     let (value, scale) = beside_constant(edit, index)?;
     let sum = edit.producer(value)?;
-    let is_sum = edit.node(sum).domain.is_empty() && &*edit.node(sum).op == "Add";
+    let is_sum = edit.node(sum).op == OpType::Add;
     let (made, bias) = beside_constant(edit, sum).filter(|_| is_sum)?;
     let product = Product::of(edit, edit.producer(made)?)?;
     let ty = edit.ty(edit.node(index).outputs[0])?.clone();
@@ -206,9 +202,9 @@ fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let fused = [product.index, sum];
     let weights = edit.constant(index, &fused, weights, &[product.weights, scale]);
     let shift = edit.constant(index, &fused, shift, &[bias, scale]);
-    let op = Op::new("MatMul", &[product.x, weights]);
+    let op = Op::new(OpType::MatMul, &[product.x, weights]);
     let made = edit.insert(index, &fused, op, ty);
-    edit.rewrite(index, &fused, Op::new("Add", &[made, shift]));
+    edit.rewrite(index, &fused, Op::new(OpType::Add, &[made, shift]));
     Some(())
 }
 
@@ -228,23 +224,23 @@ fn fold_before(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let product = Product::of(edit, index)?;
     let before = edit.producer(product.x)?;
     let node = edit.node(before);
-    if !node.domain.is_empty() || edit.reads(product.x) != 1 {
+    if edit.reads(product.x) != 1 {
         return None;
     }
     let (value, constant) = beside_constant(edit, before)?;
     let is_reversed = edit.input(before, 0) == Some(constant);
     let ty = edit.ty(product.x)?.clone();
-    let is_convolution = &*edit.node(index).op == "Conv";
+    let is_convolution = edit.node(index).op == OpType::Conv;
     let axis = if is_convolution { 1 } else { ty.rank().checked_sub(1)? };
     if edit.ty(value)? != &ty || !product.may_copy_weights(edit) {
         return None;
     }
     let numbers = of_channels(edit.tensor(constant)?, &ty.shape, axis)?;
     let tensor = edit.tensor(product.weights)?;
-    match (&*node.op, is_reversed) {
-        ("Mul", _) | ("Div", false) => {
-            let factors: Vec<f64> = match &*node.op {
-                "Mul" => numbers,
+    match (node.op.onnx(), is_reversed) {
+        (Some(OpType::Mul), _) | (Some(OpType::Div), false) => {
+            let factors: Vec<f64> = match node.op.onnx() {
+                Some(OpType::Mul) => numbers,
                 _ => numbers.iter().map(|number| 1.0 / number).collect(),
             };
             let scaled = if is_convolution {
@@ -256,8 +252,10 @@ fn fold_before(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             let weights = edit.constant(index, &[before], scaled, &from);
             rewrite(edit, index, &product, &[Some(value), Some(weights), product.bias], &[before]);
         }
-        ("Add", _) | ("Sub", false) if is_convolution && !is_padded(edit, index) => {
-            let sign = if &*node.op == "Sub" { -1.0 } else { 1.0 };
+        (Some(OpType::Add), _) | (Some(OpType::Sub), false)
+            if is_convolution && !is_padded(edit, index) =>
+        {
+            let sign = if node.op == OpType::Sub { -1.0 } else { 1.0 };
             let shift: Vec<f64> = numbers.iter().map(|number| sign * number).collect();
             let mut bias = product.bias(edit)?;
             add_weighted(&mut bias, tensor, &shift)?;

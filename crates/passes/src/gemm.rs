@@ -1,17 +1,13 @@
 //! `make-gemm`: a product of matrices with what is done to its operands and its rows.
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Edit, Op, Type, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, Type, ValueId};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
-        let node = edit.node(index);
-        if !node.domain.is_empty() {
-            continue;
-        }
-        match &*node.op {
-            "MatMul" => turn(edit, index),
-            "Add" => add(edit, index),
+        match edit.node(index).op.onnx() {
+            Some(OpType::MatMul) => turn(edit, index),
+            Some(OpType::Add) => add(edit, index),
             _ => None,
         };
     }
@@ -31,7 +27,7 @@ fn turn(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     let before = |link: Option<usize>, value| link.map_or(Some(value), |link| edit.input(link, 0));
-    let mut op = Op::new("Gemm", &[before(turned_a, a)?, before(turned_b, b)?]);
+    let mut op = Op::new(OpType::Gemm, &[before(turned_a, a)?, before(turned_b, b)?]);
     for (name, link) in [("transA", turned_a), ("transB", turned_b)] {
         if link.is_some() {
             op = op.attr(name, 1);
@@ -45,9 +41,8 @@ fn turn(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 fn turned(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     let link = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
     let node = edit.node(link);
-    let is_turn = node.domain.is_empty()
-        && &*node.op == "Transpose"
-        && node.attr("perm") == Some(&Attr::Ints([1, 0].into()));
+    let is_turn =
+        node.op == OpType::Transpose && node.attr("perm") == Some(&Attr::Ints([1, 0].into()));
     is_turn.then_some(link)
 }
 
@@ -58,8 +53,8 @@ fn add(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let product = edit.producer(operands[operand]);
         product.is_some_and(|product| {
             let node = edit.node(product);
-            let is_bare = &*node.op == "Gemm" && node.inputs.len() == 2;
-            node.domain.is_empty() && (&*node.op == "MatMul" || is_bare)
+            let is_bare = node.op == OpType::Gemm && node.inputs.len() == 2;
+            node.op == OpType::MatMul || is_bare
         }) && edit.reads(operands[operand]) == 1
     };
     let operand = [0, 1].into_iter().find(is_product)?;
@@ -80,13 +75,13 @@ fn add(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let made = edit.node(product).clone();
     let op = Op::of(&made, vec![Some(a), Some(b), Some(bias)]);
-    edit.rewrite(index, &[product], Op { name: "Gemm", ..op });
+    edit.rewrite(index, &[product], Op { op: OpType::Gemm.into(), ..op });
     Some(())
 }
 
 fn has_kernel(edit: &Edit<'_>, result: &Type) -> bool {
     let is_wide = matches!(result.dtype, DType::F32 | DType::F64);
-    is_wide && support("Gemm", edit.opset(), result.dtype) == Support::Yes
+    is_wide && support(OpType::Gemm, edit.opset(), result.dtype) == Support::Yes
 }
 
 #[cfg(test)]

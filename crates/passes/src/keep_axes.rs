@@ -1,7 +1,7 @@
 //! `keep-axes`: a reduction whose axes are put back keeps them.
 
 use onnx::expr::reduced_shape;
-use onnx::{Attr, Edit, Op};
+use onnx::{Attr, Edit, Op, OpType};
 
 use crate::operators::REDUCTIONS;
 use crate::rewrite::reduced_axes;
@@ -18,14 +18,13 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// The reduction that only this node reads, and the same one with its axes kept.
 fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op<'static>)> {
     let node = edit.node(index);
-    if !node.domain.is_empty() || !matches!(&*node.op, "Unsqueeze" | "Reshape" | "Expand") {
+    if !matches!(node.op.onnx(), Some(OpType::Unsqueeze | OpType::Reshape | OpType::Expand)) {
         return None;
     }
     let reduced = edit.input(index, 0)?;
     let reduction = edit.producer(reduced)?;
     let made_by = edit.node(reduction);
-    let &name = REDUCTIONS.iter().find(|&&name| name == &*made_by.op)?;
-    if !made_by.domain.is_empty() || made_by.attr("keepdims") != Some(&Attr::Int(0)) {
+    if !made_by.op.is_one_of(REDUCTIONS) || made_by.attr("keepdims") != Some(&Attr::Int(0)) {
         return None;
     }
     let axes = reduced_axes(edit, reduction)?;
@@ -39,7 +38,7 @@ fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op<'static>)> {
         Some(axes) => vec![("axes", axes.clone())],
         None => Vec::new(),
     };
-    let op = Op { domain: "", name, inputs, attrs: axes };
+    let op = Op { op: made_by.op.clone(), inputs, attrs: axes };
     Some((reduction, op.attr("keepdims", 1i64)))
 }
 

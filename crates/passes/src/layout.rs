@@ -10,7 +10,7 @@ mod order;
 mod regions;
 mod role;
 
-use onnx::{Edit, ValueId};
+use onnx::{Edit, OpType, ValueId};
 use rustc_hash::FxHashMap;
 
 pub(crate) use order::Order;
@@ -18,7 +18,7 @@ use regions::Regions;
 use role::Role;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
-    let has_transposes = (0..edit.len()).any(|index| &*edit.node(index).op == "Transpose");
+    let has_transposes = (0..edit.len()).any(|index| edit.node(index).op == OpType::Transpose);
     if !has_transposes {
         return;
     }

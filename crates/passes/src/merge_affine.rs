@@ -6,7 +6,7 @@
 //! whose constants are so large that more than that could get lost are left as they are.
 
 use onnx::expr::broadcast_shapes;
-use onnx::{DType, Dim, Edit, Op, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::eval::arithmetic;
@@ -81,7 +81,7 @@ enum StepOp {
 /// The operand of a sum or product with a constant, which has the type of the result.
 fn step(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Step)> {
     let node = edit.node(index);
-    if !node.domain.is_empty() || node.inputs.len() != 2 {
+    if node.inputs.len() != 2 {
         return None;
     }
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
@@ -90,12 +90,12 @@ fn step(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Step)> {
         (Some(_), None) => (b, a, true),
         _ => return None,
     };
-    let op = match (&*node.op, is_first) {
-        ("Add", _) => StepOp::Add,
-        ("Sub", false) => StepOp::Subtract,
-        ("Sub", true) => StepOp::SubtractFrom,
-        ("Mul", _) => StepOp::Multiply,
-        ("Div", false) => StepOp::Divide,
+    let op = match (node.op.onnx(), is_first) {
+        (Some(OpType::Add), _) => StepOp::Add,
+        (Some(OpType::Sub), false) => StepOp::Subtract,
+        (Some(OpType::Sub), true) => StepOp::SubtractFrom,
+        (Some(OpType::Mul), _) => StepOp::Multiply,
+        (Some(OpType::Div), false) => StepOp::Divide,
         _ => return None,
     };
     let ty = edit.ty(operand)?;
@@ -118,14 +118,14 @@ impl Affine {
         let constant = &step.constant;
         let mut next = self.clone();
         match step.op {
-            StepOp::Add => next.shift = Some(joined("Add", self.shift.as_ref(), constant)?),
+            StepOp::Add => next.shift = Some(joined(OpType::Add, self.shift.as_ref(), constant)?),
             StepOp::Subtract => {
-                let negative = joined("Mul", Some(constant), &number(-1.0)?)?;
-                next.shift = Some(joined("Add", self.shift.as_ref(), &negative)?);
+                let negative = joined(OpType::Mul, Some(constant), &number(-1.0)?)?;
+                next.shift = Some(joined(OpType::Add, self.shift.as_ref(), &negative)?);
             }
             StepOp::SubtractFrom => {
                 next = next.scaled(&number(-1.0)?)?;
-                next.shift = Some(joined("Add", next.shift.as_ref(), constant)?);
+                next.shift = Some(joined(OpType::Add, next.shift.as_ref(), constant)?);
             }
             StepOp::Multiply => next = next.scaled(constant)?,
             StepOp::Divide => next = next.scaled(&reciprocal(constant)?)?,
@@ -138,9 +138,9 @@ impl Affine {
     }
 
     fn scaled(mut self, factor: &Tensor) -> Option<Affine> {
-        self.scale = Some(joined("Mul", self.scale.as_ref(), factor)?);
+        self.scale = Some(joined(OpType::Mul, self.scale.as_ref(), factor)?);
         if let Some(shift) = &self.shift {
-            self.shift = Some(joined("Mul", Some(shift), factor)?);
+            self.shift = Some(joined(OpType::Mul, Some(shift), factor)?);
         }
         Some(self)
     }
@@ -160,18 +160,18 @@ impl Affine {
             let rounded = Tensor::of_floats(ty.dtype, tensor.shape.clone(), &tensor.floats()?)?;
             Some(edit.constant(root, fused, rounded, &self.constants))
         };
-        let parts: Vec<(&str, &Tensor)> = self
+        let parts: Vec<(OpType, &Tensor)> = self
             .scale
             .iter()
-            .map(|scale| ("Mul", scale))
-            .chain(self.shift.iter().map(|shift| ("Add", shift)))
+            .map(|scale| (OpType::Mul, scale))
+            .chain(self.shift.iter().map(|shift| (OpType::Add, shift)))
             .collect();
         let mut value = self.base;
-        for (position, (name, tensor)) in parts.iter().enumerate() {
+        for (position, &(op, tensor)) in parts.iter().enumerate() {
             let Some(operand) = constant(edit, tensor) else {
                 return;
             };
-            let op = Op::new(name, &[value, operand]);
+            let op = Op::new(op, &[value, operand]);
             if position + 1 < parts.len() {
                 value = edit.insert(root, fused, op, ty.clone());
             } else {
@@ -192,7 +192,7 @@ fn reciprocal(tensor: &Tensor) -> Option<Tensor> {
 }
 
 /// The sum or product of constants, where it is no larger than the larger of them.
-fn joined(op: &str, a: Option<&Tensor>, b: &Tensor) -> Option<Tensor> {
+fn joined(op: OpType, a: Option<&Tensor>, b: &Tensor) -> Option<Tensor> {
     let Some(a) = a else {
         return Some(b.clone());
     };

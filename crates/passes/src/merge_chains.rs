@@ -1,6 +1,6 @@
 //! `merge-chains`: two operators on the type, the size or a part of a value that are one.
 
-use onnx::{Attr, DType, Dim, Edit, Op, Tensor, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::change::{Change, each};
 
@@ -16,14 +16,10 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let first = edit.producer(edit.input(index, 0)?)?;
-    let (second_op, first_op) = (&*edit.node(index).op, &*edit.node(first).op);
-    if !edit.node(first).domain.is_empty() {
-        return None;
-    }
-    match (second_op, first_op) {
-        ("Cast", "Cast") => joined_cast(edit, index, first),
-        ("Expand", "Expand") => joined_expand(edit, index, first),
-        ("Slice", "Concat") => part_of_concat(edit, index, first),
+    match (edit.node(index).op.onnx()?, edit.node(first).op.onnx()?) {
+        (OpType::Cast, OpType::Cast) => joined_cast(edit, index, first),
+        (OpType::Expand, OpType::Expand) => joined_expand(edit, index, first),
+        (OpType::Slice, OpType::Concat) => part_of_concat(edit, index, first),
         _ => None,
     }
 }
@@ -42,7 +38,7 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     if from == to {
         return Some(Change::Value(x, vec![first]));
     }
-    Some(Change::Op(Op::new("Cast", &[x]).attr("to", i64::from(to.code())), vec![first]))
+    Some(Change::Op(Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code())), vec![first]))
 }
 
 /// Whether every value of the narrow type is one of the wide type.
@@ -80,7 +76,7 @@ fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> 
     if sizes[..] != result[..] {
         return None;
     }
-    Some(Change::Op(Op::new("Expand", &[x, shape]), vec![first]))
+    Some(Change::Op(Op::new(OpType::Expand, &[x, shape]), vec![first]))
 }
 
 /// A slice that is one of the parts that were joined.
@@ -115,7 +111,7 @@ struct Bounds {
 /// The bounds of a slice without steps, where they are constants that count from the front.
 fn bounds_of(edit: &Edit<'_>, index: usize) -> Option<Bounds> {
     let node = edit.node(index);
-    if !node.domain.is_empty() || &*node.op != "Slice" || node.inputs.len() != 4 {
+    if node.op != OpType::Slice || node.inputs.len() != 4 {
         return None;
     }
     let ints = |operand: usize| edit.tensor(edit.input(index, operand)?)?.ints();
@@ -156,7 +152,7 @@ fn slice_once(edit: &mut Edit<'_>, index: usize, first: usize, bounds: &Bounds) 
         .collect();
     if let Some(constants) = constants {
         let inputs = [&[x], &constants[..]].concat();
-        edit.rewrite(index, &[first], Op::new("Slice", &inputs));
+        edit.rewrite(index, &[first], Op::new(OpType::Slice, &inputs));
     }
 }
 

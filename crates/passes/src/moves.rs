@@ -12,12 +12,12 @@ pub(crate) mod merge;
 pub(crate) mod products;
 pub(crate) mod sink;
 
-use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use crate::eval::transposed;
 
 /// Operators that only change the shape, and not the order of the elements.
-const RENAMING: &[&str] = &["Reshape", "Squeeze", "Unsqueeze"];
+const RENAMING: &[OpType] = &[OpType::Reshape, OpType::Squeeze, OpType::Unsqueeze];
 
 /// How the axes of one array become those of another. Axes of size one have no atoms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) enum Step {
 /// Whether the node is a move.
 pub(crate) fn is_move(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
-    node.domain.is_empty() && (RENAMING.contains(&&*node.op) || &*node.op == "Transpose")
+    node.op.is_one_of(RENAMING) || node.op == OpType::Transpose
 }
 
 impl Move {
@@ -66,7 +66,7 @@ impl Move {
     /// is not known, or is no move.
     pub(crate) fn then(self, edit: &Edit<'_>, index: usize) -> Option<Move> {
         let node = edit.node(index);
-        if &*node.op == "Transpose" {
+        if node.op == OpType::Transpose {
             let reversed = || (0..self.to.len()).rev().collect();
             let order = node.attr("perm").map_or_else(|| Some(reversed()), permutation)?;
             return self.ordered(&order);
@@ -265,7 +265,7 @@ pub(crate) fn cost(steps: &[Step]) -> usize {
 
 /// A step as a node.
 pub(crate) struct Planned {
-    pub op: &'static str,
+    pub op: OpType,
     /// The sizes that `Reshape` is given.
     sizes: Option<Vec<i64>>,
     order: Vec<i64>,
@@ -283,13 +283,13 @@ pub(crate) fn plan(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
                 let sizes = Some(sizes_of(&shape, after)?);
                 shape.clone_from(after);
                 let shape = shape.clone();
-                planned.push(Planned { op: "Reshape", sizes, order: Vec::new(), shape });
+                planned.push(Planned { op: OpType::Reshape, sizes, order: Vec::new(), shape });
             }
             Step::Transpose(order) => {
                 shape = order.iter().map(|&axis| shape[axis].clone()).collect();
                 let order = order.iter().map(|&axis| axis as i64).collect();
                 let shape = shape.clone();
-                planned.push(Planned { op: "Transpose", sizes: None, order, shape });
+                planned.push(Planned { op: OpType::Transpose, sizes: None, order, shape });
             }
         }
     }
@@ -323,11 +323,11 @@ impl Planned {
         x: ValueId,
     ) -> Option<Op<'static>> {
         let Some(sizes) = &self.sizes else {
-            return Some(Op::new("Transpose", &[x]).attr("perm", &self.order[..]));
+            return Some(Op::new(OpType::Transpose, &[x]).attr("perm", &self.order[..]));
         };
         let tensor = Tensor::of_ints(DType::I64, vec![sizes.len() as i64], sizes)?;
         let sizes = edit.constant(index, fused, tensor, &[]);
-        Some(Op::new("Reshape", &[x, sizes]))
+        Some(Op::new(OpType::Reshape, &[x, sizes]))
     }
 
     /// What the node makes of a constant.

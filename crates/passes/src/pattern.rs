@@ -6,16 +6,17 @@
 
 mod matching;
 
+use onnx::{OpType, Operator};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
 pub(crate) use matching::{Bindings, find, uniform};
 
 /// Operators that leave every element as it is, and none out.
-pub(crate) const MOVES: &[&str] = &["Transpose", "Unsqueeze", "Reshape", "Squeeze"];
+pub(crate) const MOVES: &[OpType] =
+    &[OpType::Transpose, OpType::Unsqueeze, OpType::Reshape, OpType::Squeeze];
 
 /// A shape of nodes.
 #[derive(Clone)]
@@ -31,12 +32,12 @@ enum Kind {
     /// A constant whose elements are all one number, whichever; the same one wherever the name stands.
     AnyNumber(&'static str),
     /// A node. Operands that the pattern does not mention may be there.
-    Node { op: &'static str, operands: Vec<Pattern>, commutes: bool },
+    Node { op: Operator, operands: Vec<Pattern>, commutes: bool },
     /// A product of these factors and of numbers that make `number` together, in any order and
     /// association; dividing by a number counts.
     Product { factors: Vec<Pattern>, number: f64 },
     /// What is inside, or what a few of these operators make of it.
-    Through(&'static [&'static str], Pattern),
+    Through(&'static [OpType], Pattern),
     /// The first of these that fits.
     Either(Vec<Pattern>),
     /// What is inside, under a name by which the replacement finds the value.
@@ -54,10 +55,10 @@ impl Pattern {
     }
 
     /// The operators that a node may have for the pattern to begin there.
-    pub(crate) fn roots(&self) -> Vec<&'static str> {
+    pub(crate) fn roots(&self) -> Vec<Operator> {
         match &*self.0 {
-            Kind::Node { op, .. } => vec![op],
-            Kind::Product { .. } => vec!["Mul", "Div"],
+            Kind::Node { op, .. } => vec![op.clone()],
+            Kind::Product { .. } => vec![OpType::Mul.into(), OpType::Div.into()],
             Kind::Either(patterns) => patterns.iter().flat_map(Pattern::roots).collect(),
             Kind::Named(_, inner) | Kind::Through(_, inner) => inner.roots(),
             Kind::Hole(_) | Kind::Constant(_) | Kind::Number(_) | Kind::AnyNumber(_) => Vec::new(),
@@ -65,10 +66,10 @@ impl Pattern {
     }
 
     /// Whether a graph with these operators may have it.
-    pub(crate) fn is_possible(&self, ops: &FxHashSet<Arc<str>>) -> bool {
+    pub(crate) fn is_possible(&self, ops: &FxHashSet<Operator>) -> bool {
         match &*self.0 {
             Kind::Node { op, operands, .. } => {
-                ops.contains(*op) && operands.iter().all(|operand| operand.is_possible(ops))
+                ops.contains(op) && operands.iter().all(|operand| operand.is_possible(ops))
             }
             Kind::Product { factors, .. } => factors.iter().all(|factor| factor.is_possible(ops)),
             Kind::Either(patterns) => patterns.iter().any(|pattern| pattern.is_possible(ops)),
@@ -93,14 +94,15 @@ pub(crate) fn number(name: &'static str) -> Pattern {
 }
 
 /// A node with these first operands.
-pub(crate) fn node(op: &'static str, operands: &[&Pattern]) -> Pattern {
+pub(crate) fn node(op: impl Into<Operator>, operands: &[&Pattern]) -> Pattern {
+    let op = op.into();
     let operands = operands.iter().map(|&operand| operand.clone()).collect();
     Pattern::new(Kind::Node { op, operands, commutes: false })
 }
 
 /// A node whose two operands may stand in either order.
-pub(crate) fn either_order(op: &'static str, a: &Pattern, b: &Pattern) -> Pattern {
-    Pattern::new(Kind::Node { op, operands: vec![a.clone(), b.clone()], commutes: true })
+pub(crate) fn either_order(op: OpType, a: &Pattern, b: &Pattern) -> Pattern {
+    Pattern::new(Kind::Node { op: op.into(), operands: vec![a.clone(), b.clone()], commutes: true })
 }
 
 /// These factors, times a number.
@@ -111,13 +113,14 @@ pub(crate) fn product(factors: &[&Pattern], number: f64) -> Pattern {
 
 /// The value, or what broadcasts it: axes of size one, and their expansion.
 pub(crate) fn spread(inner: &Pattern) -> Pattern {
-    let ops = &["Unsqueeze", "Reshape", "Squeeze", "Expand", "Identity"];
+    let ops =
+        &[OpType::Unsqueeze, OpType::Reshape, OpType::Squeeze, OpType::Expand, OpType::Identity];
     Pattern::new(Kind::Through(ops, inner.clone()))
 }
 
 /// The value, or what repeats it or makes it another type.
 pub(crate) fn repeated(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Through(&["Cast", "Expand"], inner.clone()))
+    Pattern::new(Kind::Through(&[OpType::Cast, OpType::Expand], inner.clone()))
 }
 
 /// The value, or its elements in another order or shape.
@@ -130,9 +133,14 @@ pub(crate) fn either(patterns: &[&Pattern]) -> Pattern {
     Pattern::new(Kind::Either(patterns.iter().map(|&pattern| pattern.clone()).collect()))
 }
 
+/// An operator that a lowering makes of several nodes.
+pub(crate) fn composite(name: &str) -> Operator {
+    Operator::Composite(name.into())
+}
+
 /// Functions of one operand, by their names in formulas.
 macro_rules! functions {
-    ($($name:ident = $op:literal),* $(,)?) => {
+    ($($name:ident = $op:expr),* $(,)?) => {
         $(pub(crate) fn $name(x: &Pattern) -> Pattern {
             node($op, &[x])
         })*
@@ -140,42 +148,42 @@ macro_rules! functions {
 }
 
 functions! {
-    abs = "Abs",
-    erf = "Erf",
-    erfc = "erfc",
-    exp = "Exp",
-    expm1 = "expm1",
-    log = "Log",
-    log1p = "log1p",
-    reciprocal = "Reciprocal",
-    reduce_max = "reduce_max",
-    reduce_mean = "ReduceMean",
-    reduce_sum = "ReduceSum",
-    sqrt = "Sqrt",
-    tanh = "Tanh",
+    abs = OpType::Abs,
+    erf = OpType::Erf,
+    erfc = composite("erfc"),
+    exp = OpType::Exp,
+    expm1 = composite("expm1"),
+    log = OpType::Log,
+    log1p = composite("log1p"),
+    reciprocal = OpType::Reciprocal,
+    reduce_max = composite("reduce_max"),
+    reduce_mean = OpType::ReduceMean,
+    reduce_sum = OpType::ReduceSum,
+    sqrt = OpType::Sqrt,
+    tanh = OpType::Tanh,
 }
 
 pub(crate) fn maximum(a: &Pattern, b: &Pattern) -> Pattern {
-    either_order("Max", a, b)
+    either_order(OpType::Max, a, b)
 }
 
 pub(crate) fn minimum(a: &Pattern, b: &Pattern) -> Pattern {
-    either_order("Min", a, b)
+    either_order(OpType::Min, a, b)
 }
 
 /// `a > b`, from either side.
 pub(crate) fn greater(a: &Pattern, b: &Pattern) -> Pattern {
-    either(&[&node("Greater", &[a, b]), &node("Less", &[b, a])])
+    either(&[&node(OpType::Greater, &[a, b]), &node(OpType::Less, &[b, a])])
 }
 
 /// `a ≥ b`, from either side.
 pub(crate) fn greater_or_equal(a: &Pattern, b: &Pattern) -> Pattern {
-    either(&[&node("GreaterOrEqual", &[a, b]), &node("LessOrEqual", &[b, a])])
+    either(&[&node(OpType::GreaterOrEqual, &[a, b]), &node(OpType::LessOrEqual, &[b, a])])
 }
 
 /// `max(x, 0)`, as one operator or the other.
 pub(crate) fn relu(x: &Pattern) -> Pattern {
-    either(&[&node("Relu", &[x]), &maximum(x, &0.0.into())])
+    either(&[&node(OpType::Relu, &[x]), &maximum(x, &0.0.into())])
 }
 
 impl From<f64> for Pattern {
@@ -186,7 +194,7 @@ impl From<f64> for Pattern {
 
 /// `a + b` and the like, for patterns, references to them, and numbers.
 macro_rules! operators {
-    ($($trait:ident $method:ident $op:literal $commutes:literal),* $(,)?) => {
+    ($($trait:ident $method:ident $op:ident $commutes:literal),* $(,)?) => {
         $(
             operators!(@ $trait $method $op $commutes; Pattern, Pattern);
             operators!(@ $trait $method $op $commutes; Pattern, &Pattern);
@@ -198,13 +206,13 @@ macro_rules! operators {
             operators!(@ $trait $method $op $commutes; f64, &Pattern);
         )*
     };
-    (@ $trait:ident $method:ident $op:literal $commutes:literal; $left:ty, $right:ty) => {
+    (@ $trait:ident $method:ident $op:ident $commutes:literal; $left:ty, $right:ty) => {
         impl $trait<$right> for $left {
             type Output = Pattern;
 
             fn $method(self, other: $right) -> Pattern {
                 let operands = vec![Pattern::from(self), Pattern::from(other)];
-                Pattern::new(Kind::Node { op: $op, operands, commutes: $commutes })
+                Pattern::new(Kind::Node { op: OpType::$op.into(), operands, commutes: $commutes })
             }
         }
     };
@@ -217,17 +225,17 @@ impl From<&Pattern> for Pattern {
 }
 
 operators! {
-    Add add "Add" true,
-    Mul mul "Mul" true,
-    Sub sub "Sub" false,
-    Div div "Div" false,
+    Add add Add true,
+    Mul mul Mul true,
+    Sub sub Sub false,
+    Div div Div false,
 }
 
 impl Neg for &Pattern {
     type Output = Pattern;
 
     fn neg(self) -> Pattern {
-        node("Neg", &[self])
+        node(OpType::Neg, &[self])
     }
 }
 

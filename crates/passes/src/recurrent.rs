@@ -13,7 +13,7 @@ mod lstm;
 mod tests;
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use crate::rewrite::Declined;
 use body::Body;
@@ -22,7 +22,7 @@ use linear::Linear;
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let node = edit.node(index);
-        if !node.domain.is_empty() || &*node.op != "Scan" {
+        if node.op != OpType::Scan {
             continue;
         }
         let Some(found) = find(edit, index) else {
@@ -35,7 +35,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 /// A cell that was found in the body of a scan.
 struct Cell {
-    op: &'static str,
+    op: OpType,
     /// What goes into each gate, in ONNX's order, and the size of the state.
     gates: Vec<Linear>,
     size: usize,
@@ -90,7 +90,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, cell: &Cell) -> Result<(), Declined> 
     let last = Type::new(ty.dtype, [Dim::Known(1), batch, size]);
     let mut types = vec![all, last.clone()];
     types.extend(cell.memory.map(|_| last));
-    let mut op = Op { domain: "", name: cell.op, inputs, attrs };
+    let mut op = Op { op: cell.op.into(), inputs, attrs };
     op.attrs.push(("hidden_size", Attr::Int(cell.size as i64)));
     op.attrs.extend(cell.attrs.iter().cloned());
     let made = edit.insert_all(index, &[], op, types);
@@ -113,7 +113,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, cell: &Cell) -> Result<(), Declined> 
         let axes =
             Tensor::of_ints(DType::I64, vec![axes.len() as i64], axes).ok_or_else(unknown)?;
         let axes = edit.constant(index, &[], axes, &[]);
-        let result = edit.insert(index, &[], Op::new("Squeeze", &[made, axes]), ty);
+        let result = edit.insert(index, &[], Op::new(OpType::Squeeze, &[made, axes]), ty);
         edit.replace_output(index, output, result);
     }
     Ok(())
@@ -155,7 +155,7 @@ fn unsqueeze(
     shape.insert(axis, Dim::Known(1));
     let axes = Tensor::of_ints(DType::I64, vec![1], &[axis as i64]).ok_or("no axes")?;
     let axes = edit.constant(index, &[], axes, &[]);
-    let op = Op::new("Unsqueeze", &[value, axes]);
+    let op = Op::new(OpType::Unsqueeze, &[value, axes]);
     Ok(edit.insert(index, &[], op, Type::new(ty.dtype, shape)))
 }
 

@@ -1,10 +1,8 @@
 //! Rewrites: a pattern, and what stands in its place.
 
-use std::sync::Arc;
-
 use onnx::expr::reduced_shape;
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Dim, Edit, Node, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Operator, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::pattern::{Bindings, Pattern, find};
@@ -32,25 +30,25 @@ impl From<&str> for Declined {
 /// Looks for every rewrite at every node, once, in the order of the nodes.
 pub(crate) fn run(edit: &mut Edit<'_>, rewrites: &[Rewrite]) {
     let patterns: Vec<Pattern> = rewrites.iter().map(|rewrite| (rewrite.pattern)()).collect();
-    let mut by_root: FxHashMap<&'static str, Vec<usize>> = FxHashMap::default();
+    let mut by_root: FxHashMap<Operator, Vec<usize>> = FxHashMap::default();
     for (number, pattern) in patterns.iter().enumerate() {
         for root in pattern.roots() {
             by_root.entry(root).or_default().push(number);
         }
     }
-    let mut ops: FxHashSet<Arc<str>> = FxHashSet::default();
+    let mut ops: FxHashSet<Operator> = FxHashSet::default();
     for index in 0..edit.len() {
         let op = &edit.node(index).op;
         if !ops.contains(op) {
             ops.insert(op.clone());
         }
     }
-    let possible = |ops: &FxHashSet<Arc<str>>| -> Vec<bool> {
+    let possible = |ops: &FxHashSet<Operator>| -> Vec<bool> {
         patterns.iter().map(|pattern| pattern.is_possible(ops)).collect()
     };
     let mut is_possible = possible(&ops);
     for index in 0..edit.len() {
-        let candidates = by_root.get(&*edit.node(index).op);
+        let candidates = by_root.get(&edit.node(index).op);
         for &number in candidates.into_iter().flatten().filter(|&&number| is_possible[number]) {
             if let Some(bindings) = find(edit, &patterns[number], index)
                 && apply(edit, &rewrites[number], index, bindings)
@@ -176,7 +174,7 @@ impl Found<'_, '_> {
     }
 
     /// Declines where the runtime does not compute the operator on what the value is.
-    pub(crate) fn expect_kernel(&self, op: &str, value: ValueId) -> Result<(), Declined> {
+    pub(crate) fn expect_kernel(&self, op: OpType, value: ValueId) -> Result<(), Declined> {
         let dtype = self.ty(value)?.dtype;
         match support(op, self.edit.opset(), dtype) {
             Support::Yes => Ok(()),

@@ -1,19 +1,17 @@
 //! `share-functions`: functions of one title and equal bodies are one.
 
-use std::sync::Arc;
-
-use onnx::{Attr, Dim, Function, Graph, Model, Node, Tensor, Type, ValueId};
+use onnx::{Attr, Dim, Function, Graph, Model, Node, Operator, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;
 
 /// Functions come after those that they call, so a call of a function that went is known as a call of
 /// the one that stayed.
 pub(crate) fn run(model: &mut Model) {
     let mut known: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
-    let mut same: FxHashMap<(Arc<str>, Arc<str>), usize> = FxHashMap::default();
+    let mut same: FxHashMap<Operator, usize> = FxHashMap::default();
     let mut pairs = Vec::new();
     for (index, function) in model.functions.iter().enumerate() {
         let kept = *known.entry(Form::of(model, function, &same)).or_insert(index);
-        same.insert((function.domain.clone(), function.name.clone()), kept);
+        same.insert(function.operator(), kept);
         if kept != index {
             pairs.push((kept, index));
         }
@@ -26,18 +24,14 @@ pub(crate) fn run(model: &mut Model) {
 /// is. Every list is preceded by its length.
 struct Form<'a> {
     model: &'a Model,
-    same: &'a FxHashMap<(Arc<str>, Arc<str>), usize>,
+    same: &'a FxHashMap<Operator, usize>,
     /// Values in the order of definition.
     numbers: FxHashMap<ValueId, usize>,
     bytes: Vec<u8>,
 }
 
 impl<'a> Form<'a> {
-    fn of(
-        model: &'a Model,
-        function: &Function,
-        same: &'a FxHashMap<(Arc<str>, Arc<str>), usize>,
-    ) -> Vec<u8> {
+    fn of(model: &'a Model, function: &Function, same: &'a FxHashMap<Operator, usize>) -> Vec<u8> {
         let mut form = Form { model, same, numbers: FxHashMap::default(), bytes: Vec::new() };
         form.text(&function.domain);
         form.text(&function.title);
@@ -55,13 +49,13 @@ impl<'a> Form<'a> {
     }
 
     fn node(&mut self, node: &Node) {
-        self.text(&node.domain);
-        if let Some(&function) = self.same.get(&(node.domain.clone(), node.op.clone())) {
+        self.text(node.op.domain());
+        if let Some(&function) = self.same.get(&node.op) {
             self.bytes.push(0);
             self.number(function);
         } else {
             self.bytes.push(1);
-            self.text(&node.op);
+            self.text(node.op.name());
         }
         self.number(node.inputs.len());
         node.inputs.iter().for_each(|&id| self.read(id));

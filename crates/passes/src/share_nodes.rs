@@ -3,15 +3,25 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use onnx::{Attr, Edit, ValueId};
+use onnx::{Attr, Edit, OpType, ValueId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+
+/// Operators that give something else each time.
+const DRAWS_AT_RANDOM: &[OpType] = &[
+    OpType::Bernoulli,
+    OpType::Dropout,
+    OpType::Multinomial,
+    OpType::RandomNormal,
+    OpType::RandomNormalLike,
+    OpType::RandomUniform,
+    OpType::RandomUniformLike,
+];
 
 /// What decides the result of a node.
 #[derive(PartialEq)]
 struct Key {
-    domain: Arc<str>,
-    op: Arc<str>,
+    op: OpType,
     inputs: SmallVec<[Option<ValueId>; 4]>,
     outputs: usize,
     attrs: Vec<(Arc<str>, Attr)>,
@@ -30,12 +40,14 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut known: FxHashMap<Key, usize> = FxHashMap::default();
     for index in 0..edit.len() {
         let node = edit.node(index);
-        if !node.domain.is_empty() || node.bodies().next().is_some() || draws_at_random(&node.op) {
+        let Some(op) = node.op.onnx() else {
+            continue;
+        };
+        if node.bodies().next().is_some() || DRAWS_AT_RANDOM.contains(&op) {
             continue;
         }
         let key = Key {
-            domain: node.domain.clone(),
-            op: node.op.clone(),
+            op,
             inputs: (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect(),
             outputs: node.outputs.len(),
             attrs: node.attrs.clone(),
@@ -49,10 +61,6 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             }
         }
     }
-}
-
-fn draws_at_random(op: &str) -> bool {
-    op.starts_with("Random") || matches!(op, "Bernoulli" | "Multinomial" | "Dropout")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `simplify-flags`: flags that are compared with flags, turned over twice, or made numbers in between.
 
 use onnx::expr::broadcast_shapes;
-use onnx::{Attr, DType, Edit, Op, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
 use crate::change::{Change, each};
 use crate::pattern::uniform;
@@ -12,12 +12,12 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let operand = |number: usize| edit.input(index, number);
-    match &*edit.node(index).op {
-        "Not" => {
+    match edit.node(index).op.onnx() {
+        Some(OpType::Not) => {
             let inner = negation(edit, operand(0)?)?;
             Some(Change::Value(edit.input(inner, 0)?, vec![inner]))
         }
-        "Equal" => {
+        Some(OpType::Equal) => {
             if let Some(change) = compared_flag(edit, index) {
                 return Some(change);
             }
@@ -26,23 +26,23 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
                 return beside.left_alone(edit, index);
             }
             let is_whole = edit.ty(beside.flag) == edit.ty(edit.node(index).outputs[0]);
-            is_whole.then(|| Change::Op(Op::new("Not", &[beside.flag]), beside.passed))
+            is_whole.then(|| Change::Op(Op::new(OpType::Not, &[beside.flag]), beside.passed))
         }
-        "And" => {
+        Some(OpType::And) => {
             if let Some(beside) = beside_a_flag(edit, index) {
                 return beside.is_set.then(|| beside.left_alone(edit, index))?;
             }
             let (a, b) = (operand(0)?, operand(1)?);
             beside_less(edit, a, b).or_else(|| beside_less(edit, b, a))
         }
-        "Or" | "Xor" => {
+        Some(OpType::Or | OpType::Xor) => {
             let beside = beside_a_flag(edit, index)?;
             (!beside.is_set).then(|| beside.left_alone(edit, index))?
         }
-        "Where" => {
+        Some(OpType::Where) => {
             let (flag, x, y) = (operand(0)?, operand(1)?, operand(2)?);
             if let Some(inner) = negation(edit, flag) {
-                let op = Op::new("Where", &[edit.input(inner, 0)?, y, x]);
+                let op = Op::new(OpType::Where, &[edit.input(inner, 0)?, y, x]);
                 return Some(Change::Op(op, vec![inner]));
             }
             let (flag, passed) = without_all_set(edit, flag)?;
@@ -51,9 +51,9 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
                 broadcast_shapes(&shape, &edit.ty(operand)?.shape)
             });
             let is_whole = shape.is_some_and(|shape| shape[..] == result.shape[..]);
-            is_whole.then(|| Change::Op(Op::new("Where", &[flag, x, y]), passed))
+            is_whole.then(|| Change::Op(Op::new(OpType::Where, &[flag, x, y]), passed))
         }
-        "Cast" => chosen_flag(edit, index),
+        Some(OpType::Cast) => chosen_flag(edit, index),
         _ => None,
     }
 }
@@ -61,7 +61,7 @@ fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
 /// What is left of `a ∧ b` where the other is set everywhere, which only gives it a shape.
 fn without_all_set(edit: &Edit<'_>, flag: ValueId) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.producer(flag)?;
-    let is_both = edit.node(node).domain.is_empty() && &*edit.node(node).op == "And";
+    let is_both = edit.node(node).op == OpType::And;
     let beside = beside_a_flag(edit, node).filter(|beside| is_both && beside.is_set)?;
     let passed = [&[node][..], &beside.passed].concat();
     Some((beside.flag, passed))
@@ -72,9 +72,9 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
     let comparison = edit.producer(less)?;
     let negated = negation(edit, different)?;
     let equality = edit.producer(edit.input(negated, 0)?)?;
-    let op =
-        |index: usize| Some(&*edit.node(index).op).filter(|_| edit.node(index).domain.is_empty());
-    let is_strict = matches!(op(comparison)?, "Less" | "Greater") && op(equality)? == "Equal";
+    let op = |index: usize| edit.node(index).op.onnx();
+    let is_strict =
+        matches!(op(comparison)?, OpType::Less | OpType::Greater) && op(equality)? == OpType::Equal;
     let same = |a: ValueId, b: ValueId| {
         let number = |value: ValueId| edit.tensor(value).and_then(uniform);
         a == b || (number(a).is_some() && number(a) == number(b))
@@ -89,7 +89,7 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
 fn negation(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     let index = edit.producer(value)?;
     let node = edit.node(index);
-    (node.domain.is_empty() && &*node.op == "Not").then_some(index)
+    (node.op == OpType::Not).then_some(index)
 }
 
 /// An operand of an operator on flags whose other operand is one constant flag.
@@ -108,7 +108,7 @@ impl Beside {
         if edit.ty(self.flag) == edit.ty(edit.node(index).outputs[0]) {
             return Some(Change::Value(self.flag, self.passed));
         }
-        Some(Change::Op(Op::new("Expand", &[self.flag, self.shape?]), self.passed))
+        Some(Change::Op(Op::new(OpType::Expand, &[self.flag, self.shape?]), self.passed))
     }
 }
 
@@ -120,7 +120,7 @@ fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
     let beside = |flag: ValueId, constant: ValueId| {
         let mut passed = Vec::new();
         let is_set = number_behind(edit, constant, &mut passed)? != 0.0;
-        let repeats = edit.producer(constant).filter(|&node| &*edit.node(node).op == "Expand");
+        let repeats = edit.producer(constant).filter(|&node| edit.node(node).op == OpType::Expand);
         let shape = repeats.and_then(|node| edit.input(node, 1));
         Some(Beside { flag, is_set, shape, passed })
     };
@@ -141,7 +141,7 @@ fn compared_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
     if number == 1.0 {
         return Some(Change::Value(flag, vec![cast]));
     }
-    (number == 0.0).then(|| Change::Op(Op::new("Not", &[flag]), vec![cast]))
+    (number == 0.0).then(|| Change::Op(Op::new(OpType::Not, &[flag]), vec![cast]))
 }
 
 /// The flag of which a value is the number, and the `Cast` that makes it one.
@@ -149,7 +149,7 @@ fn flag_behind(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
     let cast = edit.producer(value)?;
     let node = edit.node(cast);
     let flag = edit.input(cast, 0)?;
-    let is_cast = node.domain.is_empty() && &*node.op == "Cast";
+    let is_cast = node.op == OpType::Cast;
     (is_cast && edit.ty(flag)?.dtype == DType::Bool).then_some((cast, flag))
 }
 
@@ -160,7 +160,7 @@ fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
     }
     let choice = edit.producer(edit.input(index, 0)?)?;
     let node = edit.node(choice);
-    if !node.domain.is_empty() || &*node.op != "Where" {
+    if node.op != OpType::Where {
         return None;
     }
     let condition = edit.input(choice, 0)?;
@@ -170,7 +170,7 @@ fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
         Some((number_behind(edit, value, &mut passed)? != 0.0, passed))
     };
     let is_whole = |flag: ValueId| edit.ty(flag) == edit.ty(edit.node(index).outputs[0]);
-    let joined = |op: &'static str, number: ValueId, passed: Vec<usize>| {
+    let joined = |op: OpType, number: ValueId, passed: Vec<usize>| {
         let (cast, flag) = flag_behind(edit, number)?;
         let op = Op::new(op, &[condition, flag]);
         (is_whole(flag) || is_whole(condition))
@@ -181,10 +181,10 @@ fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
             Some(Change::Value(condition, [x, y].concat()))
         }
         (Some((false, x)), Some((true, y))) if is_whole(condition) => {
-            Some(Change::Op(Op::new("Not", &[condition]), [x, y].concat()))
+            Some(Change::Op(Op::new(OpType::Not, &[condition]), [x, y].concat()))
         }
-        (None, Some((false, passed))) => joined("And", x, passed),
-        (Some((true, passed)), None) => joined("Or", y, passed),
+        (None, Some((false, passed))) => joined(OpType::And, x, passed),
+        (Some((true, passed)), None) => joined(OpType::Or, y, passed),
         _ => None,
     }
 }
@@ -201,9 +201,10 @@ pub(crate) fn number_behind(
         }
         let index = edit.producer(value)?;
         let node = edit.node(index);
-        if !node.domain.is_empty()
-            || !matches!(&*node.op, "Cast" | "Expand" | "Reshape" | "Unsqueeze")
-        {
+        if !matches!(
+            node.op.onnx(),
+            Some(OpType::Cast | OpType::Expand | OpType::Reshape | OpType::Unsqueeze)
+        ) {
             return None;
         }
         passed.push(index);

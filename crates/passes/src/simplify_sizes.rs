@@ -1,17 +1,14 @@
 //! `simplify-sizes`: sizes that are all those of one array.
 
-use onnx::{Attr, DType, Dim, Edit, Op, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Type, ValueId};
 
 use crate::sizes::{computed_size, product_of};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
-        if !edit.node(index).domain.is_empty() {
-            continue;
-        }
-        match &*edit.node(index).op {
-            "Concat" => join(edit, index),
-            "Mul" => multiply(edit, index),
+        match edit.node(index).op.onnx() {
+            Some(OpType::Concat) => join(edit, index),
+            Some(OpType::Mul) => multiply(edit, index),
             _ => None,
         };
     }
@@ -32,7 +29,7 @@ fn join(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             continue;
         }
         // What is read elsewhere would stay.
-        let is_cast = |node: &usize| &*edit.node(*node).op == "Cast";
+        let is_cast = |node: &usize| edit.node(*node).op == OpType::Cast;
         let cast = edit.producer(part).filter(is_cast);
         let uses = parts.iter().filter(|&&other| other == part).count();
         if cast.is_some() && edit.reads(part) != uses {
@@ -52,7 +49,7 @@ fn join(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if !is_in_order || !matches!(ty.dtype, DType::I64 | DType::I32) {
         return None;
     }
-    let mut op = Op::new("Shape", &[array]);
+    let mut op = Op::new(OpType::Shape, &[array]);
     if sizes.len() < shape.len() {
         op = op.attr("start", start as i64).attr("end", end as i64);
     }
@@ -62,7 +59,7 @@ fn join(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let wide = Type::new(DType::I64, &ty.shape[..]);
     let shape = edit.insert(index, &fused, op, wide);
-    let cast = Op::new("Cast", &[shape]).attr("to", i64::from(ty.dtype.code()));
+    let cast = Op::new(OpType::Cast, &[shape]).attr("to", i64::from(ty.dtype.code()));
     edit.rewrite(index, &fused, cast);
     Some(())
 }
@@ -78,7 +75,7 @@ struct Sizes {
 fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
     let index = edit.producer(value)?;
     let (node, of) = (edit.node(index), edit.input(index, 0)?);
-    if !node.domain.is_empty() || &*node.op != "Shape" {
+    if node.op != OpType::Shape {
         return None;
     }
     let rank = edit.ty(of)?.rank();
@@ -97,17 +94,17 @@ fn multiply(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     let (size, mut nodes) = computed_size(edit, result)?;
-    let op = |index: usize| &*edit.node(index).op;
-    if nodes.iter().any(|&node| op(node) == "Cast") {
+    let op = |index: usize| &edit.node(index).op;
+    if nodes.iter().any(|&node| *op(node) == OpType::Cast) {
         return None;
     }
     let is_whole = |&array: &ValueId| {
         edit.ty(array).is_some_and(|ty| product_of(ty.shape.iter().cloned()) == size)
     };
-    let arrays = nodes.iter().filter(|&&node| op(node) == "Shape");
+    let arrays = nodes.iter().filter(|&&node| *op(node) == OpType::Shape);
     let array = arrays.filter_map(|&node| edit.input(node, 0)).find(is_whole)?;
     nodes.retain(|&node| node != index);
-    edit.rewrite(index, &nodes, Op::new("Size", &[array]));
+    edit.rewrite(index, &nodes, Op::new(OpType::Size, &[array]));
     Some(())
 }
 

@@ -1,6 +1,6 @@
 //! Sizes that the graph computes.
 
-use onnx::{Attr, Dim, Edit, Type, ValueId};
+use onnx::{Attr, Dim, Edit, OpType, Type, ValueId};
 
 /// How many nodes a size is looked for behind.
 const MOST_NODES: usize = 16;
@@ -44,15 +44,15 @@ fn collect(
     nodes.push(index);
     let node = edit.node(index);
     let operand = edit.input(index, 0)?;
-    match &*node.op {
-        "Cast" | "Squeeze" | "Unsqueeze" | "Reshape" | "Identity" => {
-            collect(edit, operand, factors, nodes)
-        }
-        "Mul" => {
+    match node.op.onnx() {
+        Some(
+            OpType::Cast | OpType::Squeeze | OpType::Unsqueeze | OpType::Reshape | OpType::Identity,
+        ) => collect(edit, operand, factors, nodes),
+        Some(OpType::Mul) => {
             collect(edit, operand, factors, nodes)?;
             collect(edit, edit.input(index, 1)?, factors, nodes)
         }
-        "Shape" => {
+        Some(OpType::Shape) => {
             let Type { shape, .. } = edit.ty(operand)?;
             let at = |name: &str, default: i64| match node.attr(name) {
                 Some(Attr::Int(at)) => *at,

@@ -9,7 +9,7 @@ use crate::operators::BROADCASTING;
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let node = edit.node(index);
-        if !node.domain.is_empty() || !BROADCASTING.contains(&&*node.op) {
+        if !node.op.is_one_of(BROADCASTING) {
             continue;
         }
         for operand in 0..node.inputs.len() {

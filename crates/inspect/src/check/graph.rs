@@ -1,7 +1,7 @@
 //! Structure: values and their definitions, names, opsets, functions.
 
-use onnx::kernels;
 use onnx::scan::{Graph, Scan};
+use onnx::{OpType, kernels};
 use provenance::outline::Place;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -69,7 +69,9 @@ fn opsets(scan: &Scan<'_>, findings: &mut Findings) {
 fn later_operators(scan: &Scan<'_>, version: i64, findings: &mut Findings) {
     let mut asked: FxHashMap<&str, Option<i64>> = FxHashMap::default();
     for (number, node) in scan.nodes.iter().enumerate().filter(|(_, n)| n.domain().is_empty()) {
-        let since = *asked.entry(node.op).or_insert_with(|| kernels::comes_with(node.op, version));
+        let since = *asked.entry(node.op).or_insert_with(|| {
+            OpType::from_name(node.op).and_then(|op| kernels::comes_with(op, version))
+        });
         if let Some(since) = since {
             let op = node.op;
             let message = format_args!(

@@ -1,7 +1,8 @@
 //! What usually helps.
 
-use onnx::DType;
 use onnx::kernels::{Support, support};
+use onnx::scan::Node;
+use onnx::{DType, OpType};
 
 use crate::Document;
 use crate::log::{Class, Clue, Message};
@@ -62,9 +63,8 @@ fn kernel(document: &Document<'_>, message: &Message, node: Option<usize>) -> St
     let general = "ONNX Runtime has no kernel for this operator with these types on this device: compute \
                    it in `float32` (`x.astype(jnp.float32)`) and cast back";
     let opset = document.scan.opsets.iter().find(|(domain, _)| domain.is_empty());
-    let op = node.and_then(|node| document.scan.nodes.get(node)).map(|node| node.op);
-    let op = op.or_else(|| message.clues.iter().rev().find_map(op_of));
-    let (Some(&(_, opset)), Some(op)) = (opset, op) else {
+    let node = node.and_then(|node| document.scan.nodes.get(node));
+    let (Some(&(_, opset)), Some(op)) = (opset, op_type(node, message)) else {
         return general.to_owned();
     };
     let takes = |dtype: &DType| support(op, opset, *dtype) == Support::Yes;
@@ -82,8 +82,8 @@ fn operator(document: &Document<'_>, message: &Message, node: Option<usize>) -> 
     let op = node.map(|node| node.op).or(named).unwrap_or("the operator");
     let opset = document.scan.opsets.iter().find(|(domain, _)| domain.is_empty());
     let opset = opset.map_or(0, |&(_, version)| version);
-    match support(op, opset, DType::F32) {
-        Support::From(since) => format!(
+    match op_type(node, message).map(|op| support(op, opset, DType::F32)) {
+        Some(Support::From(since)) => format!(
             "{op} is in ONNX from opset {since} on, and the model says {opset}: export with \
              `opset={since}` or more"
         ),
@@ -97,6 +97,15 @@ fn operator(document: &Document<'_>, message: &Message, node: Option<usize>) -> 
             ),
         },
     }
+}
+
+/// The operator of ONNX that the node has; where there is none, the one that the message names.
+fn op_type(node: Option<&Node<'_>>, message: &Message) -> Option<OpType> {
+    let name = match node {
+        Some(node) => Some(node.op).filter(|_| node.domain().is_empty()),
+        None => message.clues.iter().rev().find_map(op_of),
+    };
+    name.and_then(OpType::from_name)
 }
 
 fn op_of(clue: &Clue) -> Option<&str> {

@@ -1,6 +1,6 @@
 //! Fourier transforms.
 
-use onnx::{Attr, DType, Dim, Expr, Range, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 
 use super::Complex;
 use crate::Refused;
@@ -96,7 +96,7 @@ fn dft<'g>(x: Expr<'g>, axis: usize, mut attrs: Vec<(&str, Attr)>, ty: Type) -> 
         attrs.push(("axis", Attr::Int(axis as i64)));
         vec![Some(x)]
     };
-    let results = builder.nodes("DFT", &inputs, attrs, std::slice::from_ref(&ty));
+    let results = builder.nodes(OpType::DFT, &inputs, attrs, std::slice::from_ref(&ty));
     results
         .into_iter()
         .next()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::Jaxpr;
-use onnx::{Attr, DType, Expr};
+use onnx::{Attr, DType, Expr, OpType};
 
 use super::own_results;
 use crate::ctx::{Ctx, Eqn};
@@ -75,5 +75,5 @@ fn choose<'g>(
         (index.equal(first as f64), this, rest)
     };
     let attrs = vec![("else_branch", Attr::from(on_false)), ("then_branch", Attr::from(on_true))];
-    Ok(builder.nodes("If", &[Some(condition)], attrs, &eqn.outputs))
+    Ok(builder.nodes(OpType::If, &[Some(condition)], attrs, &eqn.outputs))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::Jaxpr;
-use onnx::{Attr, DType, Dim, Expr, Range, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 
 use super::{groups, inline_body, own_results, types};
 use crate::ctx::{Ctx, Eqn};
@@ -46,7 +46,7 @@ pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
         }
     }
     let operands: Vec<Option<Expr<'g>>> = initial.into_iter().chain(inputs).map(Some).collect();
-    Ok(builder.nodes("Scan", &operands, attrs, &eqn.outputs))
+    Ok(builder.nodes(OpType::Scan, &operands, attrs, &eqn.outputs))
 }
 
 /// A scan of no rounds: the carry as it was, and outputs without an element.
@@ -86,7 +86,7 @@ fn count<'g>(
         .map(Some)
         .collect();
     let attrs = vec![("body", Attr::from(round))];
-    let mut results = builder.nodes("Loop", &operands, attrs, &eqn.outputs);
+    let mut results = builder.nodes(OpType::Loop, &operands, attrs, &eqn.outputs);
     if reverse {
         for output in results.iter_mut().skip(initial.len()) {
             *output = backwards(*output);

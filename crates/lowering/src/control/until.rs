@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use onnx::{Attr, DType, Expr, Type};
+use onnx::{Attr, DType, Expr, OpType, Type};
 
 use super::own_results;
 
@@ -27,7 +27,7 @@ pub(crate) fn until_all<'g, const N: usize>(
     let mut operands = vec![None, Some(any(holds(initial)))];
     operands.extend(initial.map(Some));
     let attrs = vec![("body", Attr::from(round))];
-    let results = builder.nodes("Loop", &operands, attrs, &states);
+    let results = builder.nodes(OpType::Loop, &operands, attrs, &states);
     std::array::from_fn(|i| results[i])
 }
 

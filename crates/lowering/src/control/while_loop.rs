@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::Jaxpr;
-use onnx::{Attr, DType, Expr, Type};
+use onnx::{Attr, DType, Expr, OpType, Type};
 
 use super::{groups, inline_body, own_results, types};
 use crate::ctx::{Ctx, Eqn};
@@ -41,12 +41,12 @@ pub(crate) fn while_loop<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     })?;
     let operands: Vec<Option<Expr<'g>>> =
         [None, Some(any(first))].into_iter().chain(initial.into_iter().map(Some)).collect();
-    Ok(builder.nodes("Loop", &operands, vec![("body", Attr::from(round))], &eqn.outputs))
+    Ok(builder.nodes(OpType::Loop, &operands, vec![("body", Attr::from(round))], &eqn.outputs))
 }
 
 fn any(flags: Expr<'_>) -> Expr<'_> {
     let axes: Vec<usize> = (0..flags.rank()).collect();
-    flags.reduce("ReduceMax", &axes, false)
+    flags.reduce(OpType::ReduceMax, &axes, false)
 }
 
 /// A choice by flags that have only the leading axes of the values.

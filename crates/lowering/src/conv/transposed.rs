@@ -1,6 +1,6 @@
 //! A convolution of an array that is spread out.
 
-use onnx::{Dim, Expr, Range, SizeOp, Type};
+use onnx::{Dim, Expr, OpType, Range, SizeOp, Type};
 
 use super::Convolution;
 
@@ -42,7 +42,7 @@ impl<'g> Convolution<'g> {
             return None;
         }
         let ty = Type::new(self.lhs.dtype(), shape);
-        let spread = builder.node("ConvTranspose", &[self.lhs, self.flipped()?], attrs, ty);
+        let spread = builder.node(OpType::ConvTranspose, &[self.lhs, self.flipped()?], attrs, ty);
         if both().all(|side| side >= 0) {
             return Some(spread);
         }
@@ -52,7 +52,7 @@ impl<'g> Convolution<'g> {
         let amounts: Vec<i64> = around(|cut| cut.0).chain(around(|cut| cut.1)).collect();
         let amounts = builder.ints(&amounts);
         let ty = Type::new(self.lhs.dtype(), &self.shape[..]);
-        Some(builder.node("Pad", &[spread, amounts], Vec::new(), ty))
+        Some(builder.node(OpType::Pad, &[spread, amounts], Vec::new(), ty))
     }
 
     /// The window backwards, with the channels of the operand before those of the result.

@@ -1,7 +1,7 @@
 //! Reading windows at computed places.
 
 use jaxpr::Param;
-use onnx::{Attr, DType, Dim, Expr, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Type};
 
 use super::numbers::{Axis, Mode, Windows, gather_mode};
 use super::places::{Starts, arrange, gather_nd, movable, wide_axes};
@@ -102,7 +102,7 @@ fn windows_at<'g>(
             let at = along_one_axis(starts, windows, axis, batch);
             let attrs = vec![("axis", Attr::Int(axis as i64))];
             let ty = Type::new(x.dtype(), at.shape());
-            return (x.builder.node("GatherElements", &[x, at], attrs, ty), of_indices);
+            return (x.builder.node(OpType::GatherElements, &[x, at], attrs, ty), of_indices);
         }
     }
     anywhere(x, starts, windows, &looked_up, batch)
@@ -138,7 +138,7 @@ fn one_window<'g>(
     let axes: Vec<i64> = windows.mapped.iter().map(|&axis| axis as i64).collect();
     let axes = builder.ints(&axes);
     let ty = Type::new(x.dtype(), &windows.sizes[..]);
-    let window = builder.node("Slice", &[x, start, end, axes], Vec::new(), ty);
+    let window = builder.node(OpType::Slice, &[x, start, end, axes], Vec::new(), ty);
     let collapsed: Vec<usize> =
         looked_up.iter().copied().filter(|axis| windows.collapsed.contains(axis)).collect();
     (window.squeeze(&collapsed), windows.window_axes().into_iter().map(Axis::Window).collect())

@@ -1,6 +1,6 @@
 //! Indices in bounds, and the places of whole windows.
 
-use onnx::{Attr, Builder, DType, Dim, Expr, Type};
+use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Type};
 
 use super::numbers::{Axis, Windows};
 
@@ -33,7 +33,7 @@ impl<'g> Starts<'g> {
             let inside = clamp(indices, &room, watch || is_narrow);
             let were_in_bounds = watch.then(|| {
                 let same = inside.equal(indices);
-                if is_plain { same } else { same.reduce("ReduceMin", &[last], false) }
+                if is_plain { same } else { same.reduce(OpType::ReduceMin, &[last], false) }
             });
             Starts { indices: inside, were_in_bounds }
         })
@@ -138,7 +138,7 @@ pub(super) fn clamp<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)], enough: bool) 
         return indices.max(0.0).min(last);
     }
     let zero = indices.constant(0.0);
-    indices.builder.node("Clip", &[indices, zero, last], Vec::new(), indices.ty())
+    indices.builder.node(OpType::Clip, &[indices, zero, last], Vec::new(), indices.ty())
 }
 
 /// Whether every number of a type is below 2³¹.
@@ -230,5 +230,5 @@ pub(super) fn gather_nd<'g>(x: Expr<'g>, places: Expr<'g>, width: usize, batch: 
         0 => Vec::new(),
         _ => vec![("batch_dims", Attr::Int(batch as i64))],
     };
-    x.builder.node("GatherND", &[x, places], attrs, Type::new(x.dtype(), shape))
+    x.builder.node(OpType::GatherND, &[x, places], attrs, Type::new(x.dtype(), shape))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::{Atom, Jaxpr};
-use onnx::{Attr, DType, Dim, Expr, Range, SizeOp};
+use onnx::{Attr, DType, Dim, Expr, OpType, Range, SizeOp};
 
 use super::numbers::{Axis, Mode, Windows, scatter_mode};
 use super::places::{Starts, gather_nd, linear, wide_axes};
@@ -305,7 +305,7 @@ fn write_elements<'g>(
     let write = |x: Expr<'g>, updates: Expr<'g>, reduction: Reduction| {
         let mut attrs = vec![("axis", Attr::Int(axis as i64))];
         attrs.extend(reduction.attr());
-        x.builder.node("ScatterElements", &[x, places, updates], attrs, x.ty())
+        x.builder.node(OpType::ScatterElements, &[x, places, updates], attrs, x.ty())
     };
     let written = write(x, updates, reduction);
     if !reduction.loses_nan(x.dtype()) || !x.builder.exact_nan() {
@@ -325,5 +325,5 @@ pub(super) fn write_nd<'g>(
     reduction: Reduction,
 ) -> Expr<'g> {
     let attrs = reduction.attr().into_iter().collect();
-    x.builder.node("ScatterND", &[x, places, updates], attrs, x.ty())
+    x.builder.node(OpType::ScatterND, &[x, places, updates], attrs, x.ty())
 }

@@ -1,6 +1,6 @@
 //! One window at a computed place.
 
-use onnx::{DType, Dim, Expr};
+use onnx::{DType, Dim, Expr, OpType};
 
 use super::numbers::Windows;
 use super::places::{Starts, as_index, clamp, is_narrow, wide_axes};
@@ -40,7 +40,7 @@ pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr
     let end = start + builder.sizes(&sizes);
     let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
     let inputs = [*x, start, end, builder.ints(&axes)];
-    Ok(builder.node("Slice", &inputs, Vec::new(), result.clone()))
+    Ok(builder.node(OpType::Slice, &inputs, Vec::new(), result.clone()))
 }
 
 /// The operand with a window overwritten, which starts earlier where it would not fit

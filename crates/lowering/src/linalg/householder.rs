@@ -1,6 +1,6 @@
 //! Orthogonal matrices as products of reflections `H = I − τ · v · vᵀ`.
 
-use onnx::{Dim, Expr, Type};
+use onnx::{Dim, Expr, OpType, Type};
 
 use super::{
     axes, batched, column, column_numbers, from_the_end, identity, known_sizes, operands,
@@ -37,7 +37,7 @@ pub(super) fn reflection<'g>(x: Expr<'g>, rows: Expr<'g>, at: Expr<'g>) -> Refle
         let is_below = rows.greater(at);
         let alpha = row(x, at);
         let tail = is_below.select(x, zero);
-        let largest = tail.abs().reduce("ReduceMax", &[axis], true);
+        let largest = tail.abs().reduce(OpType::ReduceMax, &[axis], true);
         let is_done = largest.equal(0.0);
         let scale = largest.max(alpha.abs());
         let scale = scale.equal(0.0).select(x.constant(1.0), scale);

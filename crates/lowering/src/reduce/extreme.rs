@@ -1,7 +1,7 @@
 //! The largest and the smallest, and where they are.
 
 use onnx::expr::reduced_shape;
-use onnx::{Attr, DType, Expr, Type};
+use onnx::{Attr, DType, Expr, OpType, Type};
 
 use super::{axes, joined_last, may_be_empty, of_flags};
 use crate::ctx::{Ctx, Eqn};
@@ -56,14 +56,14 @@ fn arg<'g>(eqn: &Eqn<'g, '_>, end: End) -> Result<Expr<'g>> {
     // To the runtime NaN is neither large nor small.
     let nans = x.is_nan();
     let first_nan = index_of(nans.cast(DType::U8), End::Largest, axis, false);
-    let any_nan = of_flags(nans, "ReduceMax", &axes);
+    let any_nan = of_flags(nans, OpType::ReduceMax, &axes);
     Ok(any_nan.select(first_nan, index).cast(result.dtype))
 }
 
 pub(super) fn index_of(x: Expr<'_>, end: End, axis: usize, keep: bool) -> Expr<'_> {
     let op = match end {
-        End::Largest => "ArgMax",
-        End::Smallest => "ArgMin",
+        End::Largest => OpType::ArgMax,
+        End::Smallest => OpType::ArgMin,
     };
     let attrs = vec![("axis", Attr::Int(axis as i64)), ("keepdims", Attr::Int(i64::from(keep)))];
     let shape = reduced_shape(&x.shape(), &[axis], keep);
@@ -80,8 +80,8 @@ pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
         return of_none(x, end).expand(&reduced_shape(&shape, axes, false));
     }
     let op = match end {
-        End::Largest => "ReduceMax",
-        End::Smallest => "ReduceMin",
+        End::Largest => OpType::ReduceMax,
+        End::Smallest => OpType::ReduceMin,
     };
     match x.dtype() {
         DType::Bool => of_flags(x, op, axes),
@@ -105,7 +105,7 @@ pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
                 if !x.builder.exact_nan() {
                     return extreme;
                 }
-                let any_nan = of_flags(x.is_nan(), "ReduceMax", axes);
+                let any_nan = of_flags(x.is_nan(), OpType::ReduceMax, axes);
                 any_nan.select(x.constant(f64::NAN), extreme)
             })
         }
@@ -120,7 +120,7 @@ fn of_64_bits<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
     let index = index_of(x, end, axis, true);
     let ty = Type::new(x.dtype(), index.shape());
     let attrs = vec![("axis", Attr::Int(axis as i64))];
-    x.builder.node("GatherElements", &[x, index], attrs, ty).squeeze(&[axis])
+    x.builder.node(OpType::GatherElements, &[x, index], attrs, ty).squeeze(&[axis])
 }
 
 /// What every number is at least as large, or as small, as.

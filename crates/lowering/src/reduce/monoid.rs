@@ -1,6 +1,6 @@
 //! The operations that reductions and windows are folded with.
 
-use onnx::{DType, Expr};
+use onnx::{DType, Expr, OpType};
 
 use super::extreme::{End, extreme, of_none};
 use super::{by_halves, of_flags, sum_of_ints};
@@ -73,11 +73,11 @@ impl Monoid {
         Ok(match self {
             Monoid::Add if x.dtype().is_int() => sum_of_ints(x, axes),
             Monoid::Add => x.reduce_sum(axes, false),
-            Monoid::Mul if !x.dtype().is_int() => x.reduce("ReduceProd", axes, false),
+            Monoid::Mul if !x.dtype().is_int() => x.reduce(OpType::ReduceProd, axes, false),
             Monoid::Max => extreme(x, End::Largest, axes),
             Monoid::Min => extreme(x, End::Smallest, axes),
-            Monoid::And if is_flag => of_flags(x, "ReduceMin", axes),
-            Monoid::Or if is_flag => of_flags(x, "ReduceMax", axes),
+            Monoid::And if is_flag => of_flags(x, OpType::ReduceMin, axes),
+            Monoid::Or if is_flag => of_flags(x, OpType::ReduceMax, axes),
             Monoid::Xor if is_flag => {
                 x.cast(DType::I32).reduce_sum(axes, false).modulo(2.0).cast(DType::Bool)
             }

@@ -1,6 +1,6 @@
 //! Padding: around, between, and negative.
 
-use onnx::{Dim, Expr, Range};
+use onnx::{Dim, Expr, OpType, Range};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -71,7 +71,7 @@ fn pad_between<'g>(
 fn pad_by<'g>(x: Expr<'g>, amounts: &[i64], value: Expr<'g>, shape: &[Dim]) -> Expr<'g> {
     let amounts = x.builder.ints(amounts);
     let ty = onnx::Type::new(x.dtype(), shape);
-    x.builder.node("Pad", &[x, amounts, value], Vec::new(), ty)
+    x.builder.node(OpType::Pad, &[x, amounts, value], Vec::new(), ty)
 }
 
 /// The shape after what is positive was added, before what is negative is cut.

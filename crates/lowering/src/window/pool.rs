@@ -1,6 +1,6 @@
 //! Windows as pooling operators, where those say the same.
 
-use onnx::{Attr, DType, Dim, Expr, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Type};
 
 use super::slide::Slide;
 use crate::element::guards_nan;
@@ -107,7 +107,7 @@ impl Pooling<'_> {
     #[track_caller]
     fn node<'g>(
         &self,
-        op: &str,
+        op: OpType,
         inputs: &[Expr<'g>],
         attrs: Vec<(&'static str, Attr)>,
     ) -> Expr<'g> {
@@ -120,11 +120,11 @@ impl Pooling<'_> {
     /// <https://onnx.ai/onnx/operators/onnx__MaxPool.html>; the runtime loses NaN on the way, so it
     /// is put back.
     fn max<'g>(&self, x: Expr<'g>) -> Expr<'g> {
-        let largest = self.node("MaxPool", &[x], Vec::new());
+        let largest = self.node(OpType::MaxPool, &[x], Vec::new());
         if !guards_nan(x) {
             return largest;
         }
-        let any_nan = self.node("MaxPool", &[x.is_nan()], Vec::new());
+        let any_nan = self.node(OpType::MaxPool, &[x.is_nan()], Vec::new());
         any_nan.select(x.constant(f64::NAN), largest)
     }
 
@@ -144,7 +144,7 @@ impl Pooling<'_> {
             if self.pads.iter().any(|&pads| pads != (0, 0)) {
                 attrs.push(("count_include_pad", Attr::Int(1)));
             }
-            return self.node("AveragePool", &[x], attrs) * places as f64;
+            return self.node(OpType::AveragePool, &[x], attrs) * places as f64;
         }
         let shape = x.shape();
         let channels = shape[1].known().filter(|channels| channels * places <= MOST_ONES);
@@ -158,11 +158,11 @@ impl Pooling<'_> {
             if channels != 1 {
                 attrs.push(("group", Attr::Int(channels)));
             }
-            return self.node("Conv", &[x, ones(channels)], attrs);
+            return self.node(OpType::Conv, &[x, ones(channels)], attrs);
         }
         // With many channels, each is an array of its own.
         let apart = [&[x.builder.product(&shape[..2]), Dim::Known(1)], &shape[2..]].concat();
-        let sums = self.node("Conv", &[x.reshape(&apart), ones(1)], Vec::new());
+        let sums = self.node(OpType::Conv, &[x.reshape(&apart), ones(1)], Vec::new());
         sums.reshape(&[&shape[..2], &self.counts].concat())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onnx::{Attr, DType, Dim, Expr, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Type};
 
 use super::slide::Slide;
 use super::slides;
@@ -23,7 +23,7 @@ pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Res
     let tangents = windows.of(tangents, tangents.constant(0.0));
     let ty = Type::new(tangents.dtype(), chosen.shape());
     let axis = vec![("axis", Attr::Int(2))];
-    let gathered = ctx.builder.node("GatherElements", &[tangents, chosen], axis, ty);
+    let gathered = ctx.builder.node(OpType::GatherElements, &[tangents, chosen], axis, ty);
     Ok(windows.leave(gathered.squeeze(&[2]), &windows.counts))
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Re
     let zeros = source.constant(0.0).expand(&[rows.clone(), Dim::Known(total + 1)]);
     let source = source.transpose(&windows.order).reshape(&[rows, Dim::Known(count)]);
     let attrs = vec![("axis", Attr::Int(1)), ("reduction", "add".into())];
-    let added = ctx.builder.node("ScatterElements", &[zeros, at, source], attrs, zeros.ty());
+    let added = ctx.builder.node(OpType::ScatterElements, &[zeros, at, source], attrs, zeros.ty());
     Ok(windows.leave(added.slice_axis(1, 0, total), &windows.sizes))
 }
 
@@ -122,7 +122,7 @@ impl<'a> Windows<'a> {
     /// The place in its window that each window selects.
     fn chosen<'g>(&self, x: Expr<'g>, monoid: Monoid) -> Expr<'g> {
         let windows = self.of(x, monoid.identity(x));
-        let op = if monoid == Monoid::Max { "ArgMax" } else { "ArgMin" };
+        let op = if monoid == Monoid::Max { OpType::ArgMax } else { OpType::ArgMin };
         let mut shape = windows.shape().to_vec();
         shape[2] = Dim::Known(1);
         let attrs = vec![("axis", Attr::Int(2)), ("keepdims", Attr::Int(1))];

@@ -1,6 +1,6 @@
 //! How windows slide along an axis, and the array of all windows.
 
-use onnx::{Builder, DType, Dim, Expr, SizeOp, Type};
+use onnx::{Builder, DType, Dim, Expr, OpType, SizeOp, Type};
 
 /// The largest table of indices that is written rather than computed.
 const LONGEST_TABLE: i64 = 4096;
@@ -120,5 +120,5 @@ fn with_one_more<'g>(x: Expr<'g>, axis: usize, fill: Expr<'g>) -> Expr<'g> {
     let mut amounts = vec![0; 2 * shape.len()];
     amounts[shape.len() + axis] = 1;
     let amounts = x.builder.ints(&amounts);
-    x.builder.node("Pad", &[x, amounts, fill], Vec::new(), Type::new(x.dtype(), shape))
+    x.builder.node(OpType::Pad, &[x, amounts, fill], Vec::new(), Type::new(x.dtype(), shape))
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use provenance::{EmitterId, Origin, OriginId, Site};
 use smallvec::SmallVec;
 
-use super::{Builder, COMPOSITE, Place, Problem, Size, SizeOp};
+use super::{Builder, Place, Problem, Size, SizeOp};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
 use crate::kernels::{self, Kernel, Lookup};
 use crate::model::Node;
+use crate::operator::{OpType, Operator};
 use crate::value::{Dim, Type, Value, ValueId};
 
 /// The attributes of a node, by name.
@@ -23,7 +24,7 @@ impl Builder {
     #[track_caller]
     pub fn node<'g>(
         &'g self,
-        op: &str,
+        op: OpType,
         inputs: &[Expr<'g>],
         attrs: Attrs<'_>,
         result: Type,
@@ -40,7 +41,7 @@ impl Builder {
     #[track_caller]
     pub fn nodes<'g>(
         &'g self,
-        op: &str,
+        op: OpType,
         inputs: &[Option<Expr<'g>>],
         attrs: Attrs<'_>,
         results: &[Type],
@@ -49,14 +50,14 @@ impl Builder {
         let kernel = match kernels::lookup(op, self.opset()) {
             Lookup::Kernel(kernel) => kernel,
             Lookup::Later(needed) => {
-                self.note(Problem::NeedsOpset { op: op.into(), needed });
-                return self.push(line, op, inputs, attrs, results);
+                self.note(Problem::NeedsOpset { op: op.to_string(), needed });
+                return self.push(line, op.into(), inputs, attrs, results);
             }
-            Lookup::Unlisted => return self.push(line, op, inputs, attrs, results),
+            Lookup::Unlisted => return self.push(line, op.into(), inputs, attrs, results),
         };
         let types = self.compute_types(op, kernel, inputs);
         if types.iter().all(|(_, from, to)| from == to) {
-            return self.push(line, op, inputs, attrs, results);
+            return self.push(line, op.into(), inputs, attrs, results);
         }
         let compute = |variable: Option<usize>| {
             types
@@ -83,7 +84,7 @@ impl Builder {
                 _ => result.clone(),
             })
             .collect();
-        let outputs = self.push(line, op, &cast_inputs, attrs, &computed);
+        let outputs = self.push(line, op.into(), &cast_inputs, attrs, &computed);
         let wanted = results.iter().map(|result| result.dtype);
         outputs
             .into_iter()
@@ -95,14 +96,14 @@ impl Builder {
     /// For each type variable of the operator: the type of its operands, and the one to compute in.
     fn compute_types(
         &self,
-        op: &str,
+        op: OpType,
         kernel: &Kernel,
         inputs: &[Option<Expr<'_>>],
     ) -> SmallVec<[(usize, DType, DType); 3]> {
         let mut types: SmallVec<[(usize, DType, DType); 3]> = SmallVec::new();
         // A cast is what makes up for missing kernels, so it is never cast around itself; bodies of
         // control flow have one variable for operands of several types.
-        if matches!(op, "Cast" | "Loop" | "If" | "Scan") {
+        if matches!(op, OpType::Cast | OpType::Loop | OpType::If | OpType::Scan) {
             return types;
         }
         for (index, input) in inputs.iter().enumerate() {
@@ -115,7 +116,7 @@ impl Builder {
             }
             match kernel.compute_type(variable, dtype) {
                 Some(compute) => types.push((variable, dtype, compute)),
-                None => self.note(Problem::NoKernel { op: op.into(), dtype }),
+                None => self.note(Problem::NoKernel { op: op.to_string(), dtype }),
             }
         }
         types
@@ -132,21 +133,21 @@ impl Builder {
         }
         let attrs = vec![("to", Attr::Int(dtype.code().into()))];
         let result = Type::new(dtype, value.shape());
-        let outputs = self.push(line, "Cast", &[Some(value)], attrs, &[result]);
+        let outputs = self.push(line, OpType::Cast.into(), &[Some(value)], attrs, &[result]);
         outputs.into_iter().next().unwrap_or(value)
     }
 
     pub(super) fn push<'g>(
         &'g self,
         line: &'static Location<'static>,
-        op: &str,
+        op: Operator,
         inputs: &[Option<Expr<'g>>],
         attrs: Attrs<'_>,
         results: &[Type],
     ) -> Vec<Expr<'g>> {
         let results: SmallVec<[Option<Type>; 1]> = results.iter().cloned().map(Some).collect();
         let origin = self.state.borrow_mut().origin_at(line);
-        self.push_as(origin, "", op, inputs, attrs, results)
+        self.push_as(origin, op, inputs, attrs, results)
     }
 
     /// What `formula` makes of the operands, as one node called `name` until the passes that look for
@@ -170,7 +171,8 @@ impl Builder {
         let origin = self.state.borrow_mut().origin_at(Location::caller());
         let attrs = attrs.into_iter().chain([("body", body.into())]).collect();
         let inputs: SmallVec<[Option<Expr<'g>>; 4]> = inputs.iter().copied().map(Some).collect();
-        let mut made = self.push_as(origin, COMPOSITE, name, &inputs, attrs, [result].into());
+        let mut made =
+            self.push_as(origin, Operator::Composite(name.into()), &inputs, attrs, [result].into());
         made.swap_remove(0)
     }
 
@@ -196,14 +198,13 @@ impl Builder {
             state.table.origin(Origin::of(site))
         };
         let results = std::iter::repeat_n(None, results).collect();
-        self.push_as(origin, domain, op, inputs, attrs, results)
+        self.push_as(origin, Operator::new(domain, op), inputs, attrs, results)
     }
 
     fn push_as<'g>(
         &'g self,
         origin: OriginId,
-        domain: &str,
-        op: &str,
+        op: Operator,
         inputs: &[Option<Expr<'g>>],
         attrs: Attrs<'_>,
         results: SmallVec<[Option<Type>; 1]>,
@@ -215,8 +216,7 @@ impl Builder {
             .collect();
         let node = Node {
             name: None,
-            domain: domain.into(),
-            op: op.into(),
+            op,
             inputs: inputs.iter().map(|input| input.map(|expr| expr.id)).collect(),
             outputs: outputs.clone(),
             attrs: attrs.into_iter().map(|(name, attr)| (Arc::from(name), attr)).collect(),
@@ -250,7 +250,7 @@ impl Builder {
                 let one = Type::new(DType::I64, [Dim::Known(1)]);
                 let range =
                     vec![("start", Attr::Int(*axis as i64)), ("end", Attr::Int(*axis as i64 + 1))];
-                self.node("Shape", &[input], range, one).squeeze(&[0])
+                self.node(OpType::Shape, &[input], range, one).squeeze(&[0])
             }
             Size::Op(op, a, b) => {
                 let (a, b) = (self.compute_size(a), self.compute_size(b));

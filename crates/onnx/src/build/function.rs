@@ -11,6 +11,7 @@ use crate::dtype::DType;
 use crate::edit::{for_each_read, rename};
 use crate::expr::Expr;
 use crate::model::{Function, Graph, Node};
+use crate::operator::Operator;
 use crate::value::{Dim, Type, Value, ValueId};
 
 /// The main graph or a function: what sees only its own values.
@@ -83,11 +84,10 @@ impl Builder {
             inputs: inner.clone(),
             nodes,
         };
-        let name = self.add_function(domain, title, body);
+        let operator = self.add_function(domain, title, body);
         let operands: SmallVec<[Option<Expr<'g>>; 4]> =
             outer.iter().map(|&id| Some(Expr { builder: self, id })).collect();
-        let mut called = self.push(line, &name, &operands, Attrs::new(), &types);
-        self.set_domain(domain);
+        let mut called = self.push(line, operator, &operands, Attrs::new(), &types);
 
         let outside: FxHashMap<ValueId, ValueId> = inner.into_iter().zip(outer).collect();
         let escaped = escaped.into_iter().map(|value| {
@@ -158,20 +158,13 @@ impl Builder {
         }
     }
 
-    fn add_function(&self, domain: &Arc<str>, title: &Arc<str>, body: Graph) -> Arc<str> {
+    fn add_function(&self, domain: &Arc<str>, title: &Arc<str>, body: Graph) -> Operator {
         let mut state = self.state.borrow_mut();
         let name = state.function_names.claim(domain, title);
-        let (domain, title) = (domain.clone(), title.clone());
-        state.functions.push(Function { domain, name: name.clone(), title, body });
-        name
-    }
-
-    /// Says of which domain the last node is.
-    fn set_domain(&self, domain: &Arc<str>) {
-        let mut state = self.state.borrow_mut();
-        if let Some(node) = state.open.last_mut().and_then(|nodes| nodes.last_mut()) {
-            node.domain = domain.clone();
-        }
+        let function = Function { domain: domain.clone(), name, title: title.clone(), body };
+        let operator = function.operator();
+        state.functions.push(function);
+        operator
     }
 
     pub(super) fn innermost_region(&self) -> usize {

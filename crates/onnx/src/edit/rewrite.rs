@@ -9,31 +9,29 @@ use smallvec::SmallVec;
 use super::uses::Reads;
 use super::{Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
-use crate::build::COMPOSITE;
 use crate::model::{Graph, Node, Note};
+use crate::operator::{OpType, Operator};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, Value, ValueId};
 
 /// An operator with what it reads.
 #[derive(Clone, Debug)]
 pub struct Op<'a> {
-    pub domain: &'a str,
-    pub name: &'a str,
+    pub op: Operator,
     pub inputs: Vec<Option<ValueId>>,
     pub attrs: Vec<(&'a str, Attr)>,
 }
 
 impl<'a> Op<'a> {
-    /// An operator of ONNX.
-    pub fn new(name: &'a str, inputs: &[ValueId]) -> Op<'a> {
+    pub fn new(op: impl Into<Operator>, inputs: &[ValueId]) -> Op<'a> {
         let inputs = inputs.iter().copied().map(Some).collect();
-        Op { domain: "", name, inputs, attrs: Vec::new() }
+        Op { op: op.into(), inputs, attrs: Vec::new() }
     }
 
     /// The operator of a node with its attributes, on other operands.
     pub fn of(node: &'a Node, inputs: Vec<Option<ValueId>>) -> Op<'a> {
         let attrs = node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
-        Op { domain: &node.domain, name: &node.op, inputs, attrs }
+        Op { op: node.op.clone(), inputs, attrs }
     }
 
     #[must_use]
@@ -45,8 +43,7 @@ impl<'a> Op<'a> {
     fn into_node(self, outputs: &[ValueId], origin: OriginId) -> Node {
         Node {
             name: None,
-            domain: self.domain.into(),
-            op: self.name.into(),
+            op: self.op,
             inputs: self.inputs.into(),
             outputs: SmallVec::from_slice(outputs),
             attrs: self.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect(),
@@ -57,7 +54,8 @@ impl<'a> Op<'a> {
 }
 
 /// Operators that make a product of their operands, besides what else they do.
-const PRODUCTS: &[&str] = &["Attention", "Conv", "ConvTranspose", "Gemm", "MatMul"];
+const PRODUCTS: &[OpType] =
+    &[OpType::Attention, OpType::Conv, OpType::ConvTranspose, OpType::Gemm, OpType::MatMul];
 
 /// The name of a constant that was computed of another: its own where only the shape is another, else
 /// with what became of it.
@@ -83,8 +81,7 @@ impl Edit<'_> {
         self.changed = true;
         let node = &mut self.graph.nodes[index];
         node.origin = origin;
-        node.domain = op.domain.into();
-        node.op = op.name.into();
+        node.op = op.op;
         node.inputs = op.inputs.into();
         node.attrs = op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect();
     }
@@ -99,11 +96,9 @@ impl Edit<'_> {
     /// What an operator answers for that stands for several. It shows the line of the one that it is
     /// still, which is the last product where it is one, and else that of the node in whose place it is.
     fn origin_of_op(&mut self, index: usize, fused: &[usize], op: &Op<'_>) -> OriginId {
-        let is_product = |name: &str| PRODUCTS.contains(&name);
         let is_still = |&node: &usize| {
             let node = &self.graph.nodes[node];
-            let is_both = is_product(&node.op) && is_product(op.name);
-            &*node.domain == op.domain && (&*node.op == op.name || is_both)
+            node.op == op.op || (node.op.is_one_of(PRODUCTS) && op.op.is_one_of(PRODUCTS))
         };
         let shown = fused.iter().copied().filter(is_still).max().filter(|_| !is_still(&index));
         let origin = self.joined_origin(index, fused);
@@ -259,7 +254,7 @@ impl Edit<'_> {
     /// Puts the nodes of a composite in its place. They were made for the same equation; the ones
     /// that make its results answer for whatever it absorbed since.
     pub fn inline_composite(&mut self, index: usize) {
-        if &*self.graph.nodes[index].domain != COMPOSITE {
+        if !self.graph.nodes[index].op.is_composite() {
             return;
         }
         let origin = self.whole_origin(index);
@@ -302,7 +297,7 @@ fn open(node: &mut Node, nodes: &mut Vec<Node>) -> Vec<ValueId> {
     }
     for mut node in inner {
         rename(&mut node, &renamed);
-        if &*node.domain == COMPOSITE {
+        if node.op.is_composite() {
             let outputs = node.outputs.clone();
             let results = open(&mut node, nodes);
             renamed.extend(outputs.into_iter().zip(results));

@@ -6,106 +6,107 @@ use super::{Expr, Operand};
 use crate::attr::Attr;
 use crate::build::Attrs;
 use crate::dtype::DType;
+use crate::operator::OpType;
 use crate::value::Type;
 
 /// Methods that are one operator each.
 macro_rules! operators {
-    ($($form:ident { $($(#[$doc:meta])* $method:ident = $op:literal),* $(,)? })*) => {
+    ($($form:ident { $($(#[$doc:meta])* $method:ident = $op:ident),* $(,)? })*) => {
         impl<'g> Expr<'g> {$($(operators!(@$form $(#[$doc])* $method $op);)*)*}
     };
-    (@unary $(#[$doc:meta])* $method:ident $op:literal) => {
+    (@unary $(#[$doc:meta])* $method:ident $op:ident) => {
         $(#[$doc])*
         #[track_caller]
         pub fn $method(self) -> Expr<'g> {
-            self.unary($op)
+            self.unary(OpType::$op)
         }
     };
-    (@test $(#[$doc:meta])* $method:ident $op:literal) => {
+    (@test $(#[$doc:meta])* $method:ident $op:ident) => {
         $(#[$doc])*
         #[track_caller]
         pub fn $method(self) -> Expr<'g> {
             let ty = Type::new(DType::Bool, self.shape());
-            self.builder.node($op, &[self], Attrs::new(), ty)
+            self.builder.node(OpType::$op, &[self], Attrs::new(), ty)
         }
     };
-    (@binary $(#[$doc:meta])* $method:ident $op:literal) => {
+    (@binary $(#[$doc:meta])* $method:ident $op:ident) => {
         $(#[$doc])*
         #[track_caller]
         pub fn $method(self, other: impl Operand<'g>) -> Expr<'g> {
-            self.binary($op, other)
+            self.binary(OpType::$op, other)
         }
     };
-    (@compare $(#[$doc:meta])* $method:ident $op:literal) => {
+    (@compare $(#[$doc:meta])* $method:ident $op:ident) => {
         $(#[$doc])*
         #[track_caller]
         pub fn $method(self, other: impl Operand<'g>) -> Expr<'g> {
-            self.compare($op, other)
+            self.compare(OpType::$op, other)
         }
     };
 }
 
 operators! {
     unary {
-        abs = "Abs",
-        acos = "Acos",
-        acosh = "Acosh",
-        asin = "Asin",
-        asinh = "Asinh",
-        atan = "Atan",
-        atanh = "Atanh",
-        bitwise_not = "BitwiseNot",
-        ceil = "Ceil",
-        cos = "Cos",
-        cosh = "Cosh",
-        erf = "Erf",
-        exp = "Exp",
-        floor = "Floor",
-        identity = "Identity",
-        log = "Log",
-        logical_not = "Not",
-        recip = "Reciprocal",
-        relu = "Relu",
+        abs = Abs,
+        acos = Acos,
+        acosh = Acosh,
+        asin = Asin,
+        asinh = Asinh,
+        atan = Atan,
+        atanh = Atanh,
+        bitwise_not = BitwiseNot,
+        ceil = Ceil,
+        cos = Cos,
+        cosh = Cosh,
+        erf = Erf,
+        exp = Exp,
+        floor = Floor,
+        identity = Identity,
+        log = Log,
+        logical_not = Not,
+        recip = Reciprocal,
+        relu = Relu,
         /// Halves go to the even neighbour.
-        round = "Round",
-        sigmoid = "Sigmoid",
-        sign = "Sign",
-        sin = "Sin",
-        sinh = "Sinh",
-        sqrt = "Sqrt",
-        tan = "Tan",
-        tanh = "Tanh",
+        round = Round,
+        sigmoid = Sigmoid,
+        sign = Sign,
+        sin = Sin,
+        sinh = Sinh,
+        sqrt = Sqrt,
+        tan = Tan,
+        tanh = Tanh,
     }
     test {
-        is_inf = "IsInf",
-        is_nan = "IsNaN",
+        is_inf = IsInf,
+        is_nan = IsNaN,
     }
     binary {
-        and = "And",
-        bitwise_and = "BitwiseAnd",
-        bitwise_or = "BitwiseOr",
-        bitwise_xor = "BitwiseXor",
-        or = "Or",
-        pow = "Pow",
-        xor = "Xor",
+        and = And,
+        bitwise_and = BitwiseAnd,
+        bitwise_or = BitwiseOr,
+        bitwise_xor = BitwiseXor,
+        or = Or,
+        pow = Pow,
+        xor = Xor,
     }
     compare {
-        equal = "Equal",
-        greater = "Greater",
-        greater_equal = "GreaterOrEqual",
-        less = "Less",
-        less_equal = "LessOrEqual",
+        equal = Equal,
+        greater = Greater,
+        greater_equal = GreaterOrEqual,
+        less = Less,
+        less_equal = LessOrEqual,
     }
 }
 
 /// The operators of Rust, each an operator of ONNX.
 macro_rules! rust_operators {
-    ($($trait:ident $method:ident $op:literal),*) => {$(
+    ($($trait:ident $method:ident $op:ident),*) => {$(
         impl<'g, T: Operand<'g>> $trait<T> for Expr<'g> {
             type Output = Expr<'g>;
 
             #[track_caller]
             fn $method(self, other: T) -> Expr<'g> {
-                self.binary($op, other)
+                self.binary(OpType::$op, other)
             }
         }
 
@@ -114,20 +115,20 @@ macro_rules! rust_operators {
 
             #[track_caller]
             fn $method(self, other: Expr<'g>) -> Expr<'g> {
-                self.operand(other).binary($op, other)
+                self.operand(other).binary(OpType::$op, other)
             }
         }
     )*};
 }
 
-rust_operators!(Add add "Add", Sub sub "Sub", Mul mul "Mul", Div div "Div");
+rust_operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div);
 
 impl<'g> Neg for Expr<'g> {
     type Output = Expr<'g>;
 
     #[track_caller]
     fn neg(self) -> Expr<'g> {
-        self.unary("Neg")
+        self.unary(OpType::Neg)
     }
 }
 
@@ -139,24 +140,24 @@ impl<'g> Expr<'g> {
             return self;
         }
         let attrs = vec![("to", Attr::Int(dtype.code().into()))];
-        self.builder.node("Cast", &[self], attrs, Type::new(dtype, self.shape()))
+        self.builder.node(OpType::Cast, &[self], attrs, Type::new(dtype, self.shape()))
     }
 
     /// The same values in an 8-bit floating-point type; what is too large becomes infinite or NaN.
     #[track_caller]
     pub fn cast_without_saturation(self, dtype: DType) -> Expr<'g> {
         let attrs = vec![("to", Attr::Int(dtype.code().into())), ("saturate", Attr::Int(0))];
-        self.builder.node("Cast", &[self], attrs, Type::new(dtype, self.shape()))
+        self.builder.node(OpType::Cast, &[self], attrs, Type::new(dtype, self.shape()))
     }
 
     /// `self ? on_true : on_false`, element by element; numbers take the type of the other branch.
     #[track_caller]
     pub fn select(self, on_true: Expr<'g>, on_false: impl Operand<'g>) -> Expr<'g> {
         let on_false = on_false.operand(on_true);
-        let branches = on_true.broadcast_with(on_false, "Where");
+        let branches = on_true.broadcast_with(on_false, OpType::Where);
         let shape = super::broadcast_shapes(&self.shape(), &branches).unwrap_or(branches);
         let ty = Type::new(on_true.dtype(), shape);
-        self.builder.node("Where", &[self, on_true, on_false], Attrs::new(), ty)
+        self.builder.node(OpType::Where, &[self, on_true, on_false], Attrs::new(), ty)
     }
 
     #[track_caller]
@@ -173,7 +174,7 @@ impl<'g> Expr<'g> {
         let other = other.operand(self);
         match self.dtype() {
             DType::I64 => self.greater(other).select(self, other),
-            _ => self.binary("Max", other),
+            _ => self.binary(OpType::Max, other),
         }
     }
 
@@ -183,23 +184,23 @@ impl<'g> Expr<'g> {
         let other = other.operand(self);
         match self.dtype() {
             DType::I64 => self.less(other).select(self, other),
-            _ => self.binary("Min", other),
+            _ => self.binary(OpType::Min, other),
         }
     }
 
     /// The remainder with the sign of the divisor, of integers.
     #[track_caller]
     pub fn modulo(self, other: impl Operand<'g>) -> Expr<'g> {
-        self.binary("Mod", other)
+        self.binary(OpType::Mod, other)
     }
 
     /// The remainder with the sign of the dividend, as C's `fmod`.
     #[track_caller]
     pub fn fmod(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
-        let shape = self.broadcast_with(other, "Mod");
+        let shape = self.broadcast_with(other, OpType::Mod);
         let ty = Type::new(self.dtype(), shape);
-        self.builder.node("Mod", &[self, other], vec![("fmod", Attr::Int(1))], ty)
+        self.builder.node(OpType::Mod, &[self, other], vec![("fmod", Attr::Int(1))], ty)
     }
 
     /// Shifts the bits of an unsigned integer up.
@@ -217,8 +218,8 @@ impl<'g> Expr<'g> {
     #[track_caller]
     fn shift(self, direction: &str, by: impl Operand<'g>) -> Expr<'g> {
         let by = by.operand(self);
-        let shape = self.broadcast_with(by, "BitShift");
+        let shape = self.broadcast_with(by, OpType::BitShift);
         let ty = Type::new(self.dtype(), shape);
-        self.builder.node("BitShift", &[self, by], vec![("direction", direction.into())], ty)
+        self.builder.node(OpType::BitShift, &[self, by], vec![("direction", direction.into())], ty)
     }
 }

@@ -4,6 +4,7 @@ use super::Expr;
 use crate::attr::Attr;
 use crate::build::Attrs;
 use crate::dtype::DType;
+use crate::operator::OpType;
 use crate::value::{Dim, Type};
 
 /// The shape that two broadcast to, by the rule of NumPy; `None` where they do not.
@@ -56,7 +57,7 @@ impl<'g> Expr<'g> {
         } else {
             Attrs::new()
         };
-        self.builder.node("Reshape", &[self, sizes], attrs, ty)
+        self.builder.node(OpType::Reshape, &[self, sizes], attrs, ty)
     }
 
     /// Repeats axes of size one until the shape is reached.
@@ -67,7 +68,7 @@ impl<'g> Expr<'g> {
         }
         let ty = Type::new(self.dtype(), shape);
         let sizes = self.builder.sizes(shape);
-        self.builder.node("Expand", &[self, sizes], Attrs::new(), ty)
+        self.builder.node(OpType::Expand, &[self, sizes], Attrs::new(), ty)
     }
 
     /// Axis `i` of the result is axis `order[i]` of this.
@@ -80,7 +81,7 @@ impl<'g> Expr<'g> {
         let shape: Vec<Dim> = order.iter().map(|&axis| shape[axis].clone()).collect();
         let order: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
         let ty = Type::new(self.dtype(), shape);
-        self.builder.node("Transpose", &[self], vec![("perm", order[..].into())], ty)
+        self.builder.node(OpType::Transpose, &[self], vec![("perm", order[..].into())], ty)
     }
 
     /// Drops axes of size one.
@@ -91,7 +92,7 @@ impl<'g> Expr<'g> {
         }
         let ty = Type::new(self.dtype(), reduced_shape(&self.shape(), axes, false));
         let axes = self.builder.ints(&as_ints(axes));
-        self.builder.node("Squeeze", &[self, axes], Attrs::new(), ty)
+        self.builder.node(OpType::Squeeze, &[self, axes], Attrs::new(), ty)
     }
 
     /// Adds axes of size one, which have these positions in the result.
@@ -107,7 +108,7 @@ impl<'g> Expr<'g> {
             .collect();
         let ty = Type::new(self.dtype(), shape);
         let axes = self.builder.ints(&as_ints(axes));
-        self.builder.node("Unsqueeze", &[self, axes], Attrs::new(), ty)
+        self.builder.node(OpType::Unsqueeze, &[self, axes], Attrs::new(), ty)
     }
 
     /// Joins values along an axis. The size of that axis must be known, or given by
@@ -129,7 +130,7 @@ impl<'g> Expr<'g> {
         let mut shape = first.shape().to_vec();
         shape[axis] = size;
         let ty = Type::new(first.dtype(), shape);
-        first.builder.node("Concat", parts, vec![("axis", Attr::Int(axis as i64))], ty)
+        first.builder.node(OpType::Concat, parts, vec![("axis", Attr::Int(axis as i64))], ty)
     }
 
     /// Elements `start, start + step, …` before `end` of each axis; the result has the shape
@@ -156,7 +157,7 @@ impl<'g> Expr<'g> {
         if steps.iter().any(|&step| step != 1) {
             inputs.push(self.builder.ints(&steps));
         }
-        self.builder.node("Slice", &inputs, Attrs::new(), Type::new(self.dtype(), shape))
+        self.builder.node(OpType::Slice, &inputs, Attrs::new(), Type::new(self.dtype(), shape))
     }
 
     /// The part of one axis from `start` to `end`.
@@ -171,14 +172,14 @@ impl<'g> Expr<'g> {
 
     /// `ReduceSum` and its kin over some axes.
     #[track_caller]
-    pub fn reduce(self, op: &str, axes: &[usize], keep: bool) -> Expr<'g> {
+    pub fn reduce(self, op: OpType, axes: &[usize], keep: bool) -> Expr<'g> {
         if axes.is_empty() {
             return self;
         }
         let ty = Type::new(self.dtype(), reduced_shape(&self.shape(), axes, keep));
         let mut attrs = vec![("keepdims", Attr::Int(i64::from(keep)))];
         // The axes became an operand with opset 18; `ReduceSum` had it before.
-        if op == "ReduceSum" || self.builder.opset() >= 18 {
+        if op == OpType::ReduceSum || self.builder.opset() >= 18 {
             let axes = self.builder.ints(&as_ints(axes));
             return self.builder.node(op, &[self, axes], attrs, ty);
         }
@@ -189,7 +190,7 @@ impl<'g> Expr<'g> {
     /// The sum over some axes.
     #[track_caller]
     pub fn reduce_sum(self, axes: &[usize], keep: bool) -> Expr<'g> {
-        self.reduce("ReduceSum", axes, keep)
+        self.reduce(OpType::ReduceSum, axes, keep)
     }
 
     /// The product of matrices, with leading axes that broadcast. A single axis is a row on the
@@ -201,7 +202,7 @@ impl<'g> Expr<'g> {
             let _ = self.builder.broken(format!("`MatMul` of {a} and {b}"), a.clone());
             a.shape.to_vec()
         });
-        self.builder.node("MatMul", &[self, other], Attrs::new(), Type::new(a.dtype, shape))
+        self.builder.node(OpType::MatMul, &[self, other], Attrs::new(), Type::new(a.dtype, shape))
     }
 
     /// The entries along an axis that `indices` name.
@@ -210,7 +211,12 @@ impl<'g> Expr<'g> {
         let shape = self.shape();
         let shape: Vec<Dim> = [&shape[..axis], &indices.shape(), &shape[axis + 1..]].concat();
         let ty = Type::new(self.dtype(), shape);
-        self.builder.node("Gather", &[self, indices], vec![("axis", Attr::Int(axis as i64))], ty)
+        self.builder.node(
+            OpType::Gather,
+            &[self, indices],
+            vec![("axis", Attr::Int(axis as i64))],
+            ty,
+        )
     }
 
     /// `0, 1, … size − 1`, of 64-bit integers.
@@ -219,7 +225,7 @@ impl<'g> Expr<'g> {
         let bound = |value: i64| builder.constant_ints(DType::I64, &[], &[value]);
         let ty = Type::new(DType::I64, [size.clone()]);
         let end = builder.size(size);
-        builder.node("Range", &[bound(0), end, bound(1)], Attrs::new(), ty)
+        builder.node(OpType::Range, &[bound(0), end, bound(1)], Attrs::new(), ty)
     }
 }
 

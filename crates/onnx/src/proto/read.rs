@@ -21,6 +21,7 @@ use crate::attr::Attr;
 use crate::check::{holds_its_contents, type_of};
 use crate::dtype::DType;
 use crate::model::{Function, Graph, Model, Node};
+use crate::operator::Operator;
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, Value, ValueId, Values};
 
@@ -274,8 +275,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         Ok(Node {
             outputs: outputs.collect::<Result<_, _>>()?,
             name: name.map(Into::into),
-            domain: domain(proto.domain),
-            op: op.into(),
+            op: Operator::new(&domain(proto.domain), &op),
             inputs,
             attrs,
             origin: self.origin,

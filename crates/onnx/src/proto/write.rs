@@ -229,8 +229,8 @@ impl Writer<'_, '_> {
             input: inputs.collect::<Result<_, _>>()?,
             output: outputs.collect::<Result<_, _>>()?,
             name: node.name.as_ref().map(ToString::to_string),
-            op_type: Some(node.op.to_string()),
-            domain: non_empty(&node.domain),
+            op_type: Some(node.op.name().to_owned()),
+            domain: non_empty(node.op.domain()),
             ..NodeProto::default()
         };
         for (name, attr) in &node.attrs {

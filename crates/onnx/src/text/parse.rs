@@ -9,6 +9,7 @@ use super::cursor::{Element, Parser, Result};
 use crate::attr::Attr;
 use crate::check::type_of;
 use crate::model::{Function, Graph, Model, Node};
+use crate::operator::Operator;
 use crate::proto::OMITTED;
 use crate::tensor::Tensor;
 use crate::value::{Type, Value, ValueId, Values};
@@ -121,8 +122,7 @@ impl Parser<'_> {
         }
         Ok(Some(Node {
             name: None,
-            domain: domain.into(),
-            op: op.into(),
+            op: Operator::of_text(&domain, &op),
             inputs: inputs.into(),
             outputs: outputs.into_iter().map(|output| self.define(output)).collect(),
             attrs,

@@ -74,10 +74,10 @@ impl<'a> Text<'a> {
     fn node(&self, f: &mut Formatter<'_>, graph: &Graph, node: &Node, depth: usize) -> fmt::Result {
         separated(f, &node.outputs, |f, &id| self.definition(f, id, graph.outputs.contains(&id)))?;
         f.write_str(" = ")?;
-        if !node.domain.is_empty() {
-            write!(f, "{}::", Name(&node.domain))?;
+        if !node.op.domain().is_empty() {
+            write!(f, "{}::", Name(node.op.domain()))?;
         }
-        write!(f, "{}(", Name(&node.op))?;
+        write!(f, "{}(", Name(node.op.name()))?;
         separated(f, &node.inputs, |f, &id| self.operand(f, id))?;
         f.write_str(")")?;
         if node.attrs.is_empty() {

@@ -1,44 +1,44 @@
 //! Operators on floats whose result is the same in every runtime for the numbers at hand.
 
-use onnx::{Attr, DType, Tensor};
+use onnx::{Attr, DType, OpType, Tensor};
 
 use super::{broadcast_indices, strided_indices};
 
 /// The result of `op` on constants. `None` where runtimes may differ: which of two zeros or NaN is
 /// larger, how a number outside an integer's range is cast, in which order rounded terms are added.
 pub(super) fn eval(
-    op: &str,
+    op: OpType,
     node: &onnx::Node,
     operands: &[&Tensor],
     dtype: DType,
     shape: Vec<i64>,
 ) -> Option<Tensor> {
     match (op, operands) {
-        ("Floor" | "Ceil", [x]) => {
-            let function = if op == "Floor" { f64::floor } else { f64::ceil };
+        (OpType::Floor | OpType::Ceil, [x]) => {
+            let function = if op == OpType::Floor { f64::floor } else { f64::ceil };
             let values: Vec<f64> = x.floats()?.into_iter().map(function).collect();
             Tensor::of_floats(dtype, shape, &values)
         }
-        ("IsNaN", [x]) => {
+        (OpType::IsNaN, [x]) => {
             let flags: Vec<i64> = x.floats()?.iter().map(|x| x.is_nan().into()).collect();
             Tensor::of_ints(dtype, shape, &flags)
         }
-        ("Cast", [x]) if dtype.is_signed_int() && dtype.bits() >= 32 => {
+        (OpType::Cast, [x]) if dtype.is_signed_int() && dtype.bits() >= 32 => {
             let is_in_range = |value: &f64| value.abs() < f64::from(1 << 30);
             let values = x.floats()?;
             let ints: Vec<i64> = values.iter().map(|&value| value as i64).collect();
             values.iter().all(is_in_range).then(|| Tensor::of_ints(dtype, shape, &ints))?
         }
-        ("Max" | "Min", [x, y]) => extreme(op, x, y, dtype, shape),
-        ("Relu", [x]) => {
-            extreme("Max", x, &Tensor::of_floats(dtype, Vec::new(), &[0.0])?, dtype, shape)
+        (OpType::Max | OpType::Min, [x, y]) => extreme(op, x, y, dtype, shape),
+        (OpType::Relu, [x]) => {
+            extreme(OpType::Max, x, &Tensor::of_floats(dtype, Vec::new(), &[0.0])?, dtype, shape)
         }
-        ("ReduceSum", [x, axes]) => sum(node, x, &axes.ints()?, dtype, shape),
+        (OpType::ReduceSum, [x, axes]) => sum(node, x, &axes.ints()?, dtype, shape),
         _ => None,
     }
 }
 
-fn extreme(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
     let (a, b) = (x.floats()?, y.floats()?);
     let join = |(&i, &j): (&usize, &usize)| {
@@ -47,7 +47,7 @@ fn extreme(op: &str, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> O
         if a.is_nan() || b.is_nan() || (a == 0.0 && b == 0.0 && differ) {
             return None;
         }
-        Some(if op == "Max" { a.max(b) } else { a.min(b) })
+        Some(if op == OpType::Max { a.max(b) } else { a.min(b) })
     };
     let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect::<Option<_>>()?;
     Tensor::of_floats(dtype, shape, &values)

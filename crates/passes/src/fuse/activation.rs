@@ -7,7 +7,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, Op, Tensor};
+use onnx::{Attr, Op, OpType, Tensor};
 
 use crate::pattern::{
     Pattern, abs, either, erf, erfc, exp, expm1, greater, greater_or_equal, hole, log1p, maximum,
@@ -27,7 +27,7 @@ pub(super) const REWRITES: &[Rewrite] = &[
     Rewrite {
         name: "fuse-softplus",
         pattern: softplus,
-        replacement: |found| plain(found, "Softplus"),
+        replacement: |found| plain(found, OpType::Softplus),
     },
     Rewrite { name: "fuse-hard-sigmoid", pattern: hard_sigmoid, replacement: to_hard_sigmoid },
     Rewrite { name: "fuse-hard-swish", pattern: hard_swish, replacement: to_hard_swish },
@@ -36,7 +36,7 @@ pub(super) const REWRITES: &[Rewrite] = &[
     Rewrite {
         name: "fuse-softsign",
         pattern: softsign,
-        replacement: |found| plain(found, "Softsign"),
+        replacement: |found| plain(found, OpType::Softsign),
     },
     Rewrite { name: "fuse-clip", pattern: clip, replacement: to_clip },
 ];
@@ -62,24 +62,24 @@ fn gelu_by_tanh() -> Pattern {
 
 fn gelu(found: &mut Found<'_, '_>, approximate: &'static str) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
-    found.expect_kernel("Gelu", x)?;
-    Ok(Op::new("Gelu", &[x]).attr("approximate", approximate))
+    found.expect_kernel(OpType::Gelu, x)?;
+    Ok(Op::new(OpType::Gelu, &[x]).attr("approximate", approximate))
 }
 
 /// The formula by `erf` where the opset has no operator yet: it is what the operator's kernel computes.
 fn to_gelu_or_erf(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
-    if !matches!(support("Gelu", found.edit.opset(), ty.dtype), Support::From(_)) {
+    if !matches!(support(OpType::Gelu, found.edit.opset(), ty.dtype), Support::From(_)) {
         return gelu(found, "none");
     }
-    found.expect_kernel("Erf", x)?;
+    found.expect_kernel(OpType::Erf, x)?;
     let [root, one, half] = [SQRT_2, 1.0, 0.5].map(|number| found.scalar(ty.dtype, number));
-    let scaled = found.emit(Op::new("Div", &[x, root?]), ty.clone());
-    let erf = found.emit(Op::new("Erf", &[scaled]), ty.clone());
-    let shifted = found.emit(Op::new("Add", &[erf, one?]), ty.clone());
-    let halved = found.emit(Op::new("Mul", &[x, half?]), ty);
-    Ok(Op::new("Mul", &[halved, shifted]))
+    let scaled = found.emit(Op::new(OpType::Div, &[x, root?]), ty.clone());
+    let erf = found.emit(Op::new(OpType::Erf, &[scaled]), ty.clone());
+    let shifted = found.emit(Op::new(OpType::Add, &[erf, one?]), ty.clone());
+    let halved = found.emit(Op::new(OpType::Mul, &[x, half?]), ty);
+    Ok(Op::new(OpType::Mul, &[halved, shifted]))
 }
 
 /// `max(x, 0)`
@@ -91,13 +91,13 @@ fn to_relu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if found.number("zero")?.is_sign_negative() {
         return Err("the zero is negative".into());
     }
-    plain(found, "Relu")
+    plain(found, OpType::Relu)
 }
 
 /// `x ≥ 0 ? x : α · x`
 fn leaky_relu() -> Pattern {
     let x = hole("x");
-    node("Where", &[&is_not_negative(), &x, &(&x * number("alpha"))])
+    node(OpType::Where, &[&is_not_negative(), &x, &(&x * number("alpha"))])
 }
 
 fn is_not_negative() -> Pattern {
@@ -108,11 +108,11 @@ fn is_not_negative() -> Pattern {
 /// `x ≥ 0 ? x : α · x` with a slope for each channel
 fn prelu() -> Pattern {
     let x = hole("x");
-    node("Where", &[&is_not_negative(), &x, &(&x * hole("slope"))])
+    node(OpType::Where, &[&is_not_negative(), &x, &(&x * hole("slope"))])
 }
 
 fn to_prelu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
-    let (op, slope) = (plain(found, "PRelu")?, found.value("slope")?);
+    let (op, slope) = (plain(found, OpType::PRelu)?, found.value("slope")?);
     let numbers = found.edit.tensor(slope).and_then(Tensor::floats);
     let Some(numbers) = numbers else {
         return Err("the slopes are not known".into());
@@ -128,7 +128,7 @@ fn to_prelu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 }
 
 fn to_leaky_relu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
-    with_alpha(found, "LeakyRelu", "alpha")
+    with_alpha(found, OpType::LeakyRelu, "alpha")
 }
 
 /// Zero may be on either side, and is the same on both with such a slope.
@@ -143,23 +143,23 @@ fn expect_slope(slope: f64) -> Result<(), Declined> {
 fn elu() -> Pattern {
     let curve = expm1_of_negative();
     either(&[
-        &node("Where", &[&is_positive(), &hole("x"), &(number("alpha") * &curve)]),
-        &node("Where", &[&is_positive(), &hole("x"), &curve]),
+        &node(OpType::Where, &[&is_positive(), &hole("x"), &(number("alpha") * &curve)]),
+        &node(OpType::Where, &[&is_positive(), &hole("x"), &curve]),
     ])
 }
 
 fn to_elu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     match found.maybe("alpha") {
-        Some(_) => with_alpha(found, "Elu", "alpha"),
-        None => plain(found, "Elu"),
+        Some(_) => with_alpha(found, OpType::Elu, "alpha"),
+        None => plain(found, OpType::Elu),
     }
 }
 
 /// `λ · (x > 0 ? x : α · expm1(x > 0 ? 0 : x))`
 fn selu() -> Pattern {
     let curve = number("alpha") * expm1_of_negative();
-    let whole = node("Where", &[&is_positive(), &hole("x"), &curve]);
-    number("scale") * either(&[&whole, &node("Elu", &[&hole("x")]).named("elu")])
+    let whole = node(OpType::Where, &[&is_positive(), &hole("x"), &curve]);
+    number("scale") * either(&[&whole, &node(OpType::Elu, &[&hole("x")]).named("elu")])
 }
 
 fn to_selu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -171,14 +171,14 @@ fn to_selu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         None => in_single_precision(found.number("alpha")?)?,
     };
     let scale = in_single_precision(found.number("scale")?)?;
-    let op = plain(found, "Selu")?;
+    let op = plain(found, OpType::Selu)?;
     Ok(op.attr("alpha", Attr::Float(alpha)).attr("gamma", Attr::Float(scale)))
 }
 
 /// `x · tanh(softplus(x))`
 fn mish() -> Pattern {
     let x = hole("x");
-    &x * tanh(&node("Softplus", &[&x]))
+    &x * tanh(&node(OpType::Softplus, &[&x]))
 }
 
 fn to_mish(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -187,8 +187,8 @@ fn to_mish(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return Err("Mish needs opset 18".into());
     }
     // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
-    found.expect_kernel("Softplus", x)?;
-    Ok(Op::new("Mish", &[x]))
+    found.expect_kernel(OpType::Softplus, x)?;
+    Ok(Op::new(OpType::Mish, &[x]))
 }
 
 /// `x / (1 + |x|)`
@@ -202,7 +202,7 @@ fn is_positive() -> Pattern {
 }
 
 fn expm1_of_negative() -> Pattern {
-    let negative = node("Where", &[&is_positive(), &0.0.into(), &hole("x")]);
+    let negative = node(OpType::Where, &[&is_positive(), &0.0.into(), &hole("x")]);
     expm1(&either(&[&negative, &hole("x")]))
 }
 
@@ -210,28 +210,28 @@ fn expm1_of_negative() -> Pattern {
 fn softplus() -> Pattern {
     let x = hole("x");
     let smooth = relu(&x) + log1p(&exp(&-abs(&x)));
-    let is_nan = node("Not", &[&node("Equal", &[&x, &x])]);
-    let smooth = either(&[&node("Softplus", &[&x]), &smooth]);
-    either(&[&node("Where", &[&is_nan, &(&x + 0.0), &smooth]), &smooth])
+    let is_nan = node(OpType::Not, &[&node(OpType::Equal, &[&x, &x])]);
+    let smooth = either(&[&node(OpType::Softplus, &[&x]), &smooth]);
+    either(&[&node(OpType::Where, &[&is_nan, &(&x + 0.0), &smooth]), &smooth])
 }
 
 /// `min(max(x + 3, 0), 6) / 6`
 fn hard_sigmoid() -> Pattern {
     let shifted = hole("x") + 3.0;
     let clipped = minimum(&relu(&shifted), &6.0.into());
-    let clip = node("Clip", &[&shifted, &0.0.into(), &6.0.into()]);
+    let clip = node(OpType::Clip, &[&shifted, &0.0.into(), &6.0.into()]);
     product(&[&either(&[&clipped, &clip])], 1.0 / 6.0)
 }
 
 fn to_hard_sigmoid(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
-    let op = plain(found, "HardSigmoid")?;
+    let op = plain(found, OpType::HardSigmoid)?;
     Ok(op.attr("alpha", Attr::Float(1.0 / 6.0)).attr("beta", Attr::Float(0.5)))
 }
 
 /// `x · HardSigmoid(x)`, in either order of the factors, which may be over the six already
 fn hard_swish() -> Pattern {
     let x = hole("x");
-    &x * node("HardSigmoid", &[&x]).named("sigmoid")
+    &x * node(OpType::HardSigmoid, &[&x]).named("sigmoid")
 }
 
 fn to_hard_swish(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -244,8 +244,8 @@ fn to_hard_swish(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return Err("the curve is read elsewhere".into());
     }
     // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
-    found.expect_kernel("HardSigmoid", found.value("x")?)?;
-    Ok(Op::new("HardSwish", &[found.value("x")?]))
+    found.expect_kernel(OpType::HardSigmoid, found.value("x")?)?;
+    Ok(Op::new(OpType::HardSwish, &[found.value("x")?]))
 }
 
 /// `max(x, 0) + α · expm1(min(x, 0) / α)`
@@ -263,7 +263,7 @@ fn to_celu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return Err("it is not divided by what it is multiplied with".into());
     }
     // The operator is of single precision alone; with 1 it is the other one.
-    let op = plain(found, if alpha == 1.0 { "Elu" } else { "Celu" })?;
+    let op = plain(found, if alpha == 1.0 { OpType::Elu } else { OpType::Celu })?;
     Ok(op.attr("alpha", Attr::Float(in_single_precision(alpha)?)))
 }
 
@@ -271,11 +271,11 @@ fn to_celu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 fn clip() -> Pattern {
     let x = hole("x");
     let (low, high) = (number("low"), number("high"));
-    let raised = node("Where", &[&greater(&low, &x), &low, &x]);
+    let raised = node(OpType::Where, &[&greater(&low, &x), &low, &x]);
     either(&[
-        &node("Where", &[&greater(&x, &high), &high, &raised]),
+        &node(OpType::Where, &[&greater(&x, &high), &high, &raised]),
         &minimum(&maximum(&x, &number("low")), &high),
-        &minimum(&node("Relu", &[&x]).named("relu"), &high),
+        &minimum(&node(OpType::Relu, &[&x]).named("relu"), &high),
     ])
 }
 
@@ -293,14 +293,14 @@ fn to_clip(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if !ty.dtype.is_float() {
         return Err("the runtime's Clip of integers is not to be trusted".into());
     }
-    found.expect_kernel("Clip", x)?;
+    found.expect_kernel(OpType::Clip, x)?;
     let low = found.scalar(ty.dtype, low)?;
     let high = found.scalar(ty.dtype, high)?;
-    Ok(Op::new("Clip", &[x, low, high]))
+    Ok(Op::new(OpType::Clip, &[x, low, high]))
 }
 
 /// An operator of `x` alone.
-fn plain(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
+fn plain(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     found.expect_kernel(op, x)?;
     if found.ty(x)? != found.ty(found.result())? {
@@ -309,11 +309,7 @@ fn plain(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Dec
     Ok(Op::new(op, &[x]))
 }
 
-fn with_alpha(
-    found: &mut Found<'_, '_>,
-    op: &'static str,
-    name: &str,
-) -> Result<Op<'static>, Declined> {
+fn with_alpha(found: &mut Found<'_, '_>, op: OpType, name: &str) -> Result<Op<'static>, Declined> {
     expect_slope(found.number(name)?)?;
     let alpha = in_single_precision(found.number(name)?)?;
     Ok(plain(found, op)?.attr("alpha", Attr::Float(alpha)))

@@ -18,7 +18,7 @@ mod mask;
 mod stack;
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Dim, Edit, Op, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Type, ValueId};
 
 use crate::moves::products::{Side, following, side};
 use crate::moves::{Move, emit, is_move};
@@ -47,7 +47,7 @@ pub(super) enum Stage {
 pub(super) fn run(edit: &mut Edit<'_>, stage: Stage) {
     for index in 0..edit.len() {
         let node = edit.node(index);
-        if !node.domain.is_empty() || &*node.op != "MatMul" {
+        if node.op != OpType::MatMul {
             continue;
         }
         let Some(found) = [false, true].into_iter().find_map(|turned| find(edit, index, turned))
@@ -213,12 +213,12 @@ fn value_like_scores(v: Side, whole: Move, depth: &Dim) -> Option<Side> {
 
 /// The node that makes a value which is read once.
 fn read_once(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
-    edit.producer(value).filter(|&node| edit.reads(value) == 1 && edit.node(node).domain.is_empty())
+    edit.producer(value).filter(|&node| edit.reads(value) == 1 && edit.node(node).op.is_onnx())
 }
 
 fn softmax_axis(edit: &Edit<'_>, node: usize) -> Option<usize> {
     let rank = edit.ty(edit.node(node).outputs[0])?.rank() as i64;
-    if &*edit.node(node).op != "Softmax" {
+    if edit.node(node).op != OpType::Softmax {
         return None;
     }
     match edit.node(node).attr("axis").unwrap_or(&Attr::Int(-1)) {
@@ -247,7 +247,7 @@ impl Scores {
             let (links, passed) = (Vec::new(), Vec::new());
             Scores { first, scale: 1.0, mask: None, links, before_mask: 0, passed }
         };
-        if &*edit.node(node).op == "MatMul" {
+        if edit.node(node).op == OpType::MatMul {
             return Some(none(node));
         }
         let mut scores = if is_move(edit, node) {
@@ -288,13 +288,13 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId, Option<usize>)> {
     let chosen = |flags, keeps, otherwise, scores| {
         vec![(Mask::Chosen { flags, keeps, otherwise, is_bias: false }, scores, None)]
     };
-    let found = match (&*edit.node(node).op, &operands[..]) {
-        ("Where", &[flags, a, b]) => match (number(a), number(b)) {
+    let found = match (edit.node(node).op.onnx(), &operands[..]) {
+        (Some(OpType::Where), &[flags, a, b]) => match (number(a), number(b)) {
             (None, Some(otherwise)) => chosen(flags, true, otherwise, a),
             (Some(otherwise), None) => chosen(flags, false, otherwise, b),
             _ => Vec::new(),
         },
-        ("Add", &[a, b]) => [(a, b), (b, a)]
+        (Some(OpType::Add), &[a, b]) => [(a, b), (b, a)]
             .map(|(scores, bias)| match chosen_bias(edit, bias) {
                 Some(mask) => (mask, scores, edit.producer(bias)),
                 None => (Mask::Added(bias), scores, None),
@@ -307,7 +307,7 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId, Option<usize>)> {
 
 /// A bias that is zero or the lowest number is a mask by flags.
 fn chosen_bias(edit: &Edit<'_>, bias: ValueId) -> Option<Mask> {
-    let node = edit.producer(bias).filter(|&node| &*edit.node(node).op == "Where")?;
+    let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where)?;
     let number = |operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
     let (keeps, otherwise) = match (number(1)?, number(2)?) {
         (0.0, otherwise) => (true, otherwise),
@@ -333,10 +333,10 @@ struct Scaled {
 fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<Scaled> {
     let node = read_once(edit, value)?;
     let number = |operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
-    let (operand, factor) = match (&*edit.node(node).op, number(0), number(1)) {
-        ("Mul", None, Some(number)) => (0, number),
-        ("Mul", Some(number), None) => (1, number),
-        ("Div", None, Some(number)) => (0, 1.0 / number),
+    let (operand, factor) = match (edit.node(node).op.onnx(), number(0), number(1)) {
+        (Some(OpType::Mul), None, Some(number)) => (0, number),
+        (Some(OpType::Mul), Some(number), None) => (1, number),
+        (Some(OpType::Div), None, Some(number)) => (0, 1.0 / number),
         _ => return None,
     };
     let source = edit.input(node, operand)?;
@@ -394,7 +394,8 @@ fn fuse(edit: &mut Edit<'_>, found: &Attention, stage: Stage) -> Result<(), Decl
     let q = q.emit(edit, end, &parts).ok_or_else(lost)?;
     let k = k.emit(edit, end, &parts).ok_or_else(lost)?;
     let v = v.emit(edit, end, &parts).ok_or_else(lost)?;
-    let mut op = Op::new("Attention", &[q, k, v]).attr("scale", Attr::Float(found.scale as f32));
+    let mut op =
+        Op::new(OpType::Attention, &[q, k, v]).attr("scale", Attr::Float(found.scale as f32));
     if let Some([of_q, of_k]) = heads {
         op = op.attr("q_num_heads", of_q).attr("kv_num_heads", of_k);
     }
@@ -424,7 +425,7 @@ fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
     if dtype != Some(DType::F32) {
         return Err("it is not of single precision".into());
     }
-    match support("Attention", edit.opset(), DType::F32) {
+    match support(OpType::Attention, edit.opset(), DType::F32) {
         Support::Yes => {}
         Support::From(since) => return Err(Declined(format!("Attention needs opset {since}"))),
         Support::No => return Err("the runtime has no Attention".into()),

@@ -4,7 +4,7 @@
 //! The conditions can choose themselves.
 
 use onnx::expr::{broadcast_shapes, reduced_shape};
-use onnx::{Attr, DType, Edit, Op, Type, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, Type, ValueId};
 
 use crate::pattern::{Pattern, hole, node, number, repeated};
 use crate::rewrite::{Declined, Found, Rewrite};
@@ -18,9 +18,9 @@ pub(super) const REWRITES: &[Rewrite] =
 
 /// `place = n ? x : others`
 fn last_choice() -> Pattern {
-    let place = repeated(&node("ArgMax", &[&hole("conditions")])).named("place");
-    let is_last = node("Equal", &[&place, &number("last")]);
-    node("Where", &[&is_last, &hole("x"), &hole("others")])
+    let place = repeated(&node(OpType::ArgMax, &[&hole("conditions")])).named("place");
+    let is_last = node(OpType::Equal, &[&place, &number("last")]);
+    node(OpType::Where, &[&is_last, &hole("x"), &hole("others")])
 }
 
 fn to_choices(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -56,16 +56,16 @@ fn to_choices(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     found.take_up(&passed);
     let first = steps.pop().ok_or("there is no condition")?;
     for (condition, case, ty) in steps {
-        chosen = found.emit(Op::new("Where", &[condition, case, chosen]), ty);
+        chosen = found.emit(Op::new(OpType::Where, &[condition, case, chosen]), ty);
     }
-    Ok(Op::new("Where", &[first.0, first.1, chosen]))
+    Ok(Op::new(OpType::Where, &[first.0, first.1, chosen]))
 }
 
 /// The conditions of which `place` is the number of the first that holds, counted from one; zero is none
 /// of them.
 fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Option<Vec<ValueId>> {
-    let counted = behind(edit, place, &["Cast", "Expand"], passed);
-    let first = edit.producer(counted).filter(|&index| is(edit, index, "ArgMax"))?;
+    let counted = behind(edit, place, &[OpType::Cast, OpType::Expand], passed);
+    let first = edit.producer(counted).filter(|&index| is(edit, index, OpType::ArgMax))?;
     let axis = along(edit, first)?;
     let is_first =
         edit.node(first).attr("select_last_index").is_none_or(|last| *last == Attr::Int(0));
@@ -73,8 +73,8 @@ fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Optio
         return None;
     }
     passed.push(first);
-    let stacked = behind(edit, edit.input(first, 0)?, &["Cast"], passed);
-    let stack = edit.producer(stacked).filter(|&index| is(edit, index, "Concat"))?;
+    let stacked = behind(edit, edit.input(first, 0)?, &[OpType::Cast], passed);
+    let stack = edit.producer(stacked).filter(|&index| is(edit, index, OpType::Concat))?;
     if edit.ty(stacked)?.dtype != DType::Bool || along(edit, stack)? != axis {
         return None;
     }
@@ -94,7 +94,7 @@ fn condition(
     axis: usize,
     passed: &mut Vec<usize>,
 ) -> Option<ValueId> {
-    let index = edit.producer(part).filter(|&index| is(edit, index, "Unsqueeze"))?;
+    let index = edit.producer(part).filter(|&index| is(edit, index, OpType::Unsqueeze))?;
     let flags = edit.input(index, 0)?;
     let whole = &edit.ty(part)?.shape;
     let is_part = whole.get(axis)?.is(1)
@@ -112,9 +112,9 @@ fn choice(
     number: usize,
     passed: &mut Vec<usize>,
 ) -> Option<(ValueId, ValueId)> {
-    let index = edit.producer(value).filter(|&index| is(edit, index, "Where"))?;
+    let index = edit.producer(value).filter(|&index| is(edit, index, OpType::Where))?;
     let comparison = edit.producer(edit.input(index, 0)?);
-    let comparison = comparison.filter(|&index| is(edit, index, "Equal"))?;
+    let comparison = comparison.filter(|&index| is(edit, index, OpType::Equal))?;
     let compared = edit.tensor(edit.input(comparison, 1)?).and_then(crate::pattern::uniform)?;
     let is_next = edit.input(comparison, 0)? == place && compared == number as f64;
     passed.extend([index, comparison]);
@@ -122,10 +122,10 @@ fn choice(
 }
 
 /// What a number was before these operators.
-fn behind(edit: &Edit<'_>, mut value: ValueId, ops: &[&str], passed: &mut Vec<usize>) -> ValueId {
+fn behind(edit: &Edit<'_>, mut value: ValueId, ops: &[OpType], passed: &mut Vec<usize>) -> ValueId {
     while edit.ty(value).is_some_and(|ty| ty.dtype != DType::Bool)
         && let Some(index) = edit.producer(value)
-        && ops.iter().any(|op| is(edit, index, op))
+        && edit.node(index).op.is_one_of(ops)
         && let Some(operand) = edit.input(index, 0)
     {
         passed.push(index);
@@ -134,8 +134,8 @@ fn behind(edit: &Edit<'_>, mut value: ValueId, ops: &[&str], passed: &mut Vec<us
     value
 }
 
-fn is(edit: &Edit<'_>, index: usize, op: &str) -> bool {
-    edit.node(index).domain.is_empty() && *edit.node(index).op == *op
+fn is(edit: &Edit<'_>, index: usize, op: OpType) -> bool {
+    edit.node(index).op == op
 }
 
 /// The axis along which a node works, where it is counted from the front.

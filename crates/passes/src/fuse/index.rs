@@ -3,15 +3,19 @@
 //! JAX counts an index below zero from the end and then brings it into bounds, or fills; ONNX counts it
 //! from the end itself, so it only has to be brought into bounds on both sides.
 
-use onnx::{Attr, DType, Op, Tensor, ValueId};
+use onnx::{Attr, DType, Op, OpType, Tensor, ValueId};
 
 use super::pick::{pick, to_entry_of_one_axis};
 use crate::pattern::{Pattern, either, greater, hole, node, number};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] = &[
-    Rewrite { name: "fuse-gather", pattern: || gather("Gather"), replacement: to_gather },
-    Rewrite { name: "fuse-gather", pattern: || gather("GatherElements"), replacement: to_gather },
+    Rewrite { name: "fuse-gather", pattern: || gather(OpType::Gather), replacement: to_gather },
+    Rewrite {
+        name: "fuse-gather",
+        pattern: || gather(OpType::GatherElements),
+        replacement: to_gather,
+    },
     Rewrite { name: "fuse-bounds", pattern: was_in_bounds, replacement: to_was_in_bounds },
 ];
 
@@ -26,18 +30,18 @@ fn wrapped() -> Pattern {
     let i = hole("i");
     let zero = Pattern::from(0.0);
     let is_negative = greater(&zero, &i);
-    node("Where", &[&is_negative, &(&i + number("size")), &i])
+    node(OpType::Where, &[&is_negative, &(&i + number("size")), &i])
 }
 
 /// `min(max(i, 0), n − 1)`, where `i` below zero counts from the end; or that in a vector of its own
 fn in_bounds() -> Pattern {
-    let clipped = |i: &Pattern| node("Clip", &[i, &0.0.into(), &number("last")]);
-    let vector = node("Unsqueeze", &[&wrapped()]).named("vector");
+    let clipped = |i: &Pattern| node(OpType::Clip, &[i, &0.0.into(), &number("last")]);
+    let vector = node(OpType::Unsqueeze, &[&wrapped()]).named("vector");
     either(&[&clipped(&wrapped()), &clipped(&vector)])
 }
 
 /// `x[min(max(i, 0), n − 1)]`
-fn gather(op: &'static str) -> Pattern {
+fn gather(op: OpType) -> Pattern {
     node(op, &[&hole("x"), &in_bounds().named("place")])
 }
 
@@ -49,7 +53,7 @@ fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         Some(Attr::Int(axis)) => *axis,
         _ => 0,
     };
-    let op = if &*root.op == "Gather" { "Gather" } else { "GatherElements" };
+    let op = if root.op == OpType::Gather { OpType::Gather } else { OpType::GatherElements };
     let size = found.number("size")?;
     if found.ty(x)?.shape[axis as usize].known() != Some(size as i64) {
         return Err("the index does not count from the end of the axis".into());
@@ -60,7 +64,7 @@ fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 
 /// `min(max(i, 0), n − 1) = i`, which says what was in bounds
 fn was_in_bounds() -> Pattern {
-    node("Equal", &[&in_bounds().named("place"), &either(&[&wrapped(), &hole("vector")])])
+    node(OpType::Equal, &[&in_bounds().named("place"), &either(&[&wrapped(), &hole("vector")])])
 }
 
 fn to_was_in_bounds(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -68,7 +72,7 @@ fn to_was_in_bounds(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> 
         return Err("the indices are vectors".into());
     }
     let place = clipped_both_ways(found)?;
-    Ok(Op::new("Equal", &[place, found.value("i")?]))
+    Ok(Op::new(OpType::Equal, &[place, found.value("i")?]))
 }
 
 /// `min(max(i, −n), n − 1)`
@@ -85,19 +89,22 @@ fn clipped_both_ways(found: &mut Found<'_, '_>) -> Result<ValueId, Declined> {
     if found.maybe("vector").is_some() {
         let axes = found.node("vector")?.inputs[1].ok_or("no axes")?;
         let vector = found.ty(found.value("vector")?)?;
-        i = found.emit(Op::new("Unsqueeze", &[i, axes]), vector.clone());
+        i = found.emit(Op::new(OpType::Unsqueeze, &[i, axes]), vector.clone());
         ty = vector;
     }
     let low = found.scalar(ty.dtype, -size)?;
     let high = found.scalar(ty.dtype, size - 1.0)?;
-    Ok(found.emit(Op::new("Clip", &[i, low, high]), ty))
+    Ok(found.emit(Op::new(OpType::Clip, &[i, low, high]), ty))
 }
 
 /// One entry along an axis, by an index that was made an array of one for it
 fn entry() -> Pattern {
-    let place = node("Unsqueeze", &[&hole("i")]);
-    let place = either(&[&node("Clip", &[&place, &hole("low"), &hole("high")]), &place]);
-    node("Squeeze", &[&node("Gather", &[&hole("x"), &place.named("place")]).named("entries")])
+    let place = node(OpType::Unsqueeze, &[&hole("i")]);
+    let place = either(&[&node(OpType::Clip, &[&place, &hole("low"), &hole("high")]), &place]);
+    node(
+        OpType::Squeeze,
+        &[&node(OpType::Gather, &[&hole("x"), &place.named("place")]).named("entries")],
+    )
 }
 
 fn to_entry(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -112,9 +119,9 @@ fn to_entry(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return Err("another axis goes".into());
     }
     if let (Some(low), Some(high)) = (found.maybe("low"), found.maybe("high")) {
-        i = found.emit(Op::new("Clip", &[i, low, high]), ty);
+        i = found.emit(Op::new(OpType::Clip, &[i, low, high]), ty);
     }
-    Ok(Op::new("Gather", &[x, i]).attr("axis", axis))
+    Ok(Op::new(OpType::Gather, &[x, i]).attr("axis", axis))
 }
 
 impl Found<'_, '_> {

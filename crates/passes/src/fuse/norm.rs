@@ -8,7 +8,7 @@
 
 mod group;
 
-use onnx::{Attr, DType, Dim, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Op, OpType, Tensor, Type, ValueId};
 
 use crate::pattern::{
     Pattern, either, hole, number, product, reciprocal, reduce_mean, reduce_sum, relu, spread, sqrt,
@@ -100,7 +100,7 @@ fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if !is_count {
         return Err("the divisor is not the number of elements".into());
     }
-    found.expect_kernel("ReduceMean", x)?;
+    found.expect_kernel(OpType::ReduceMean, x)?;
     if !found.ty(x)?.dtype.is_float() {
         return Err("a mean of integers is rounded".into());
     }
@@ -111,11 +111,11 @@ fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let keeps = sum.attr("keepdims").cloned().unwrap_or(Attr::Int(1));
     if found.edit.opset() < AXES_ARE_AN_OPERAND_SINCE {
         let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
-        let op = Op::new("ReduceMean", &[x]).attr("axes", &axes[..]);
+        let op = Op::new(OpType::ReduceMean, &[x]).attr("axes", &axes[..]);
         return Ok(op.attr("keepdims", keeps));
     }
     let inputs = sum.inputs.to_vec();
-    Ok(Op { domain: "", name: "ReduceMean", inputs, attrs: vec![("keepdims", keeps)] })
+    Ok(Op { op: OpType::ReduceMean.into(), inputs, attrs: vec![("keepdims", keeps)] })
 }
 
 fn is_positive(dim: &Dim) -> bool {
@@ -207,13 +207,13 @@ fn to_layer_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if !has_scale && found.maybe("bias").is_none() && ones.is_none_or(|ones| ones > MOST_ONES) {
         return group::to_unscaled_norm(found, x, axis);
     }
-    found.expect_kernel("LayerNormalization", x)?;
+    found.expect_kernel(OpType::LayerNormalization, x)?;
     let epsilon = epsilon(found, dtype)?;
     let mut inputs = vec![x, last_axes_of(found, "scale", x, axis)?];
     if found.maybe("bias").is_some() {
         inputs.push(last_axes_of(found, "bias", x, axis)?);
     }
-    let op = Op::new("LayerNormalization", &inputs).attr("axis", axis as i64);
+    let op = Op::new(OpType::LayerNormalization, &inputs).attr("axis", axis as i64);
     Ok(op.attr("epsilon", epsilon))
 }
 
@@ -224,10 +224,10 @@ fn to_rms_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     expect_whole(found, x)?;
     let Type { shape, dtype } = found.ty(x)?;
     let axis = over_last_axes(&axes, shape.len())?;
-    found.expect_kernel("RMSNormalization", x)?;
+    found.expect_kernel(OpType::RMSNormalization, x)?;
     let epsilon = epsilon(found, dtype)?;
     let scale = last_axes_of(found, "scale", x, axis)?;
-    let op = Op::new("RMSNormalization", &[x, scale]).attr("axis", axis as i64);
+    let op = Op::new(OpType::RMSNormalization, &[x, scale]).attr("axis", axis as i64);
     Ok(op.attr("epsilon", epsilon))
 }
 
@@ -327,7 +327,7 @@ fn renamed(
     let dims: Vec<Dim> = target.iter().map(|&size| Dim::Known(size)).collect();
     let dtype = found.ty(value)?.dtype;
     let shape = found.ints(&target)?;
-    Ok(found.emit(Op::new("Reshape", &[value, shape]), Type::new(dtype, dims)))
+    Ok(found.emit(Op::new(OpType::Reshape, &[value, shape]), Type::new(dtype, dims)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One entry of an axis: `x[…, i, …]`.
 
-use onnx::{DType, Dim, Op, Tensor, Type};
+use onnx::{DType, Dim, Op, OpType, Tensor, Type};
 
 use crate::pattern::{Pattern, hole, node};
 use crate::rewrite::{Declined, Found, Rewrite};
@@ -11,8 +11,8 @@ pub(super) const REWRITES: &[Rewrite] =
 /// A part of size one of an axis, and then the axis dropped.
 pub(super) fn pick() -> Pattern {
     let starts = hole("starts");
-    let part = node("Slice", &[&hole("x"), &starts, &hole("ends"), &hole("axes")]);
-    node("Squeeze", &[&part.named("part"), &hole("dropped")])
+    let part = node(OpType::Slice, &[&hole("x"), &starts, &hole("ends"), &hole("axes")]);
+    node(OpType::Squeeze, &[&part.named("part"), &hole("dropped")])
 }
 
 fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -41,10 +41,10 @@ pub(super) fn to_entry_of_one_axis(found: &mut Found<'_, '_>) -> Result<Op<'stat
         return Err("other axes are dropped".into());
     }
     let x = found.value("x")?;
-    found.expect_kernel("Gather", x)?;
+    found.expect_kernel(OpType::Gather, x)?;
     let place = Tensor::of_ints(DType::I64, Vec::new(), &[start]).ok_or("no index")?;
     let place = found.constant(place);
-    Ok(Op::new("Gather", &[x, place]).attr("axis", axis))
+    Ok(Op::new(OpType::Gather, &[x, place]).attr("axis", axis))
 }
 
 /// `x[…, i, j, …]`: the entry of one axis in place of several. That is shorter where there is more than one
@@ -84,12 +84,12 @@ fn of_several_axes(
         Dim::Named(_) => (axis < first).then_some(0),
     });
     let target: Vec<i64> = target.collect::<Option<_>>().ok_or("a size behind is not known")?;
-    found.expect_kernel("Gather", x)?;
+    found.expect_kernel(OpType::Gather, x)?;
     let target = found.ints(&target)?;
-    let joined = found.emit(Op::new("Reshape", &[x, target]), Type::new(dtype, joined));
+    let joined = found.emit(Op::new(OpType::Reshape, &[x, target]), Type::new(dtype, joined));
     let place = Tensor::of_ints(DType::I64, Vec::new(), &[place]).ok_or("no index")?;
     let place = found.constant(place);
-    Ok(Op::new("Gather", &[joined, place]).attr("axis", first as i64))
+    Ok(Op::new(OpType::Gather, &[joined, place]).attr("axis", first as i64))
 }
 
 #[cfg(test)]

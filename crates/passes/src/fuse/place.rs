@@ -1,6 +1,6 @@
 //! The places of the largest: what they are told by, and what is made of them.
 
-use onnx::{DType, Dim, Edit, Op, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::bounds::bounds;
 use crate::pattern::{Pattern, either, either_order, hole, node, number, reciprocal, uniform};
@@ -14,8 +14,8 @@ pub(super) const REWRITES: &[Rewrite] = &[
 /// `1/x = −∞ ? −ε : x`, which puts `−0` below `0`
 fn zeros_apart() -> Pattern {
     let x = hole("x");
-    let is_negative_zero = node("Equal", &[&reciprocal(&x), &number("infinite")]);
-    node("Where", &[&is_negative_zero, &number("near zero"), &x])
+    let is_negative_zero = node(OpType::Equal, &[&reciprocal(&x), &number("infinite")]);
+    node(OpType::Where, &[&is_negative_zero, &number("near zero"), &x])
 }
 
 fn to_zeros_alike(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
@@ -27,7 +27,7 @@ fn to_zeros_alike(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if may_be_negative_zero(found.edit, x, MOST_NODES) {
         return Err("there may be zeros of both signs".into());
     }
-    Ok(Op::new("Identity", &[x]))
+    Ok(Op::new(OpType::Identity, &[x]))
 }
 
 /// How many nodes the sign of a zero is followed through.
@@ -46,9 +46,6 @@ fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId, left: usize) -> bool {
         return true;
     };
     let node = edit.node(index);
-    if !node.domain.is_empty() {
-        return true;
-    }
     let operand = |number: usize| {
         let value = edit.input(index, number);
         value.is_none_or(|value| may_be_negative_zero(edit, value, left - 1))
@@ -57,22 +54,40 @@ fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId, left: usize) -> bool {
         let tensor = edit.input(index, number).and_then(|value| edit.tensor(value));
         tensor.and_then(uniform).is_some_and(|number| number > 0.0)
     };
-    match &*node.op {
-        "MatMul" | "Gemm" | "Softmax" | "Sigmoid" | "Exp" | "Abs" | "Softplus" => false,
-        "Add" => operand(0) && operand(1),
-        "Mul" if is_positive(0) => operand(1),
-        "Mul" | "Div" if is_positive(1) => operand(0),
-        "Cast" | "Expand" | "Gather" | "Identity" | "Reshape" | "Slice" | "Squeeze"
-        | "Transpose" | "Unsqueeze" => operand(0),
+    match node.op.onnx() {
+        Some(
+            OpType::MatMul
+            | OpType::Gemm
+            | OpType::Softmax
+            | OpType::Sigmoid
+            | OpType::Exp
+            | OpType::Abs
+            | OpType::Softplus,
+        ) => false,
+        Some(OpType::Add) => operand(0) && operand(1),
+        Some(OpType::Mul) if is_positive(0) => operand(1),
+        Some(OpType::Mul | OpType::Div) if is_positive(1) => operand(0),
+        Some(
+            OpType::Cast
+            | OpType::Expand
+            | OpType::Gather
+            | OpType::Identity
+            | OpType::Reshape
+            | OpType::Slice
+            | OpType::Squeeze
+            | OpType::Transpose
+            | OpType::Unsqueeze,
+        ) => operand(0),
         _ => true,
     }
 }
 
 /// `i = (0, 1, …, n − 1)` as numbers
 fn one_hot() -> Pattern {
-    let column = either(&["Unsqueeze", "Reshape"].map(|op| node(op, &[&hole("i")])).each_ref());
-    let is_there = either_order("Equal", &column.named("column"), &hole("places"));
-    node("Cast", &[&is_there.named("is there")])
+    let column =
+        either(&[OpType::Unsqueeze, OpType::Reshape].map(|op| node(op, &[&hole("i")])).each_ref());
+    let is_there = either_order(OpType::Equal, &column.named("column"), &hole("places"));
+    node(OpType::Cast, &[&is_there.named("is there")])
 }
 
 /// How many elements are written faster by `OneHot` than by its parts.
@@ -112,14 +127,14 @@ fn to_one_hot(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let depth = Tensor::of_ints(DType::I64, Vec::new(), &[count]).ok_or("no depth")?;
     let values = Tensor::of_floats(DType::F32, vec![2], &[0.0, 1.0]).ok_or("no values")?;
     let (depth, values) = (found.constant(depth), found.constant(values));
-    Ok(Op::new("OneHot", &[i, depth, values]))
+    Ok(Op::new(OpType::OneHot, &[i, depth, values]))
 }
 
 /// The cast that makes a value of 64-bit integers and changes none of them, and those.
 fn uncast(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
     let cast = edit.producer(value)?;
     let node = edit.node(cast);
-    let source = edit.input(cast, 0).filter(|_| node.domain.is_empty() && &*node.op == "Cast")?;
+    let source = edit.input(cast, 0).filter(|_| node.op == OpType::Cast)?;
     let is_whole = edit.ty(source)?.dtype == DType::I64;
     let same = bounds(edit, source)? == bounds(edit, value)?;
     (is_whole && same).then_some((cast, source))

@@ -1,8 +1,10 @@
 //! Means over windows.
 
-use onnx::{Attr, Edit, Node, Op, Type, ValueId};
+use onnx::{Attr, Edit, Node, Op, OpType, Type, ValueId};
 
-use crate::pattern::{MOVES, Pattern, either, hole, moved, node, number, spread, uniform};
+use crate::pattern::{
+    MOVES, Pattern, composite, either, hole, moved, node, number, spread, uniform,
+};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] =
@@ -11,11 +13,11 @@ pub(super) const REWRITES: &[Rewrite] =
 /// `Σ x / n` over windows, in any order and shape before it is divided; or `Σ x / Σ 1` where the padding
 /// does not count, transposed where the channels come last.
 fn average() -> Pattern {
-    let sum = node("window_sum", &[&hole("x")]).named("sum");
+    let sum = node(composite("window_sum"), &[&hole("x")]).named("sum");
     let moved = moved(&sum).named("moved");
-    let turned = either(&[&node("Transpose", &[&sum]).named("turned"), &sum]);
-    let counts = node("window_sum", &[&hole("ones")]).named("counts");
-    let counts = either(&[&node("Transpose", &[&counts]).named("turned counts"), &counts]);
+    let turned = either(&[&node(OpType::Transpose, &[&sum]).named("turned"), &sum]);
+    let counts = node(composite("window_sum"), &[&hole("ones")]).named("counts");
+    let counts = either(&[&node(OpType::Transpose, &[&counts]).named("turned counts"), &counts]);
     either(&[
         &(&moved / number("count")),
         &(&moved * number("part")),
@@ -54,8 +56,8 @@ fn to_average_pool(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return Err("the divisor has more axes than the sum".into());
     }
     let moves = moves(found)?;
-    found.expect_kernel("AveragePool", x)?;
-    let mut op = Op::new("AveragePool", &[x]).attr("kernel_shape", &window[..]);
+    found.expect_kernel(OpType::AveragePool, x)?;
+    let mut op = Op::new(OpType::AveragePool, &[x]).attr("kernel_shape", &window[..]);
     for (name, values) in [("strides", ints("strides")), ("pads", pads.clone())] {
         if !values.is_empty() {
             op = op.attr(name, &values[..]);
@@ -80,11 +82,13 @@ fn moves(found: &Found<'_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined> {
     while value != sum {
         let index = found.edit.producer(value).ok_or("a sum is no node")?;
         let node = found.edit.node(index);
-        let &name = MOVES.iter().find(|&&name| name == &*node.op).ok_or("a sum is computed on")?;
+        if !node.op.is_one_of(MOVES) {
+            return Err("a sum is computed on".into());
+        }
         let inputs = (0..node.inputs.len()).map(|input| found.edit.input(index, input)).collect();
         let attrs = ["perm", "allowzero"].map(|name| Some((name, node.attr(name)?.clone())));
         let attrs = attrs.into_iter().flatten().collect();
-        moves.push((Op { domain: "", name, inputs, attrs }, found.ty(value)?));
+        moves.push((Op { op: node.op.clone(), inputs, attrs }, found.ty(value)?));
         value = found.edit.input(index, 0).ok_or("a sum is of nothing")?;
     }
     moves.reverse();
@@ -106,7 +110,10 @@ fn expect_same_windows(found: &Found<'_, '_>, sum: &Node, x: ValueId) -> Result<
     // A broadcast number is as good as an array of them.
     let mut source = ones;
     while let Some(index) = found.edit.producer(source)
-        && matches!(&*found.edit.node(index).op, "Expand" | "Reshape" | "Unsqueeze" | "Transpose")
+        && matches!(
+            found.edit.node(index).op.onnx(),
+            Some(OpType::Expand | OpType::Reshape | OpType::Unsqueeze | OpType::Transpose)
+        )
         && let Some(operand) = found.edit.input(index, 0)
     {
         source = operand;

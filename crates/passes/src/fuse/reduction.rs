@@ -3,7 +3,7 @@
 //! `logsumexp` stays a formula: the runtime's `ReduceLogSumExp` is right but many times slower.
 
 use onnx::expr::reduced_shape;
-use onnx::{Attr, DType, Op, Type};
+use onnx::{Attr, DType, Op, OpType, Type};
 
 use crate::pattern::{
     Pattern, abs, exp, hole, log, node, reciprocal, reduce_max, reduce_sum, spread, sqrt,
@@ -19,7 +19,7 @@ pub(super) const STAGES: &[&[Rewrite]] = &[
         Rewrite {
             name: "drop-abs",
             pattern: || abs(&reduce_sum(&exp(&hole("x"))).named("sum")),
-            replacement: |found| Ok(Op::new("Identity", &[found.value("sum")?])),
+            replacement: |found| Ok(Op::new(OpType::Identity, &[found.value("sum")?])),
         },
     ],
     &[Rewrite {
@@ -39,8 +39,8 @@ fn squares() -> Pattern {
 fn log_sum_exp() -> Pattern {
     let x = hole("x");
     let max = spread(&reduce_max(&x).named("max"));
-    let is_finite = node("Less", &[&abs(&max), &f64::INFINITY.into()]);
-    let shift = node("Where", &[&is_finite, &max, &0.0.into()]).named("shift");
+    let is_finite = node(OpType::Less, &[&abs(&max), &f64::INFINITY.into()]);
+    let shift = node(OpType::Where, &[&is_finite, &max, &0.0.into()]).named("shift");
     let shifted = &x - spread(&shift).named("spread shift");
     let sum = reduce_sum(&exp(&shifted).named("exponentials")).named("sum");
     log(&spread(&sum)).named("log") + spread(&shift).named("shift behind")
@@ -69,28 +69,28 @@ fn to_plain_log_sum_exp(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declin
             return Err("a part of it is read elsewhere".into());
         }
     }
-    found.expect_kernel("ReduceMax", x)?;
-    found.expect_kernel("Clip", x)?;
+    found.expect_kernel(OpType::ReduceMax, x)?;
+    found.expect_kernel(OpType::Clip, x)?;
     found.expect_axes_as_operand()?;
     let (low, high) = (found.scalar(dtype, -largest)?, found.scalar(dtype, largest)?);
     let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
     let axes = found.ints(&axes)?;
     let reduced = Type::new(dtype, if keeps { kept.clone() } else { dropped });
     let keepdims = i64::from(keeps);
-    let max = Op::new("ReduceMax", &[x, axes]).attr("keepdims", keepdims);
+    let max = Op::new(OpType::ReduceMax, &[x, axes]).attr("keepdims", keepdims);
     let max = found.emit(max, reduced.clone());
-    let shift = found.emit(Op::new("Clip", &[max, low, high]), reduced.clone());
+    let shift = found.emit(Op::new(OpType::Clip, &[max, low, high]), reduced.clone());
     let spread = match keeps {
         true => shift,
-        false => found.emit(Op::new("Unsqueeze", &[shift, axes]), Type::new(dtype, kept)),
+        false => found.emit(Op::new(OpType::Unsqueeze, &[shift, axes]), Type::new(dtype, kept)),
     };
-    let shifted = found.emit(Op::new("Sub", &[x, spread]), Type::new(dtype, shape));
+    let shifted = found.emit(Op::new(OpType::Sub, &[x, spread]), Type::new(dtype, shape));
     let whole = found.ty(shifted)?;
-    let exponentials = found.emit(Op::new("Exp", &[shifted]), whole);
-    let sum = Op::new("ReduceSum", &[exponentials, axes]).attr("keepdims", keepdims);
+    let exponentials = found.emit(Op::new(OpType::Exp, &[shifted]), whole);
+    let sum = Op::new(OpType::ReduceSum, &[exponentials, axes]).attr("keepdims", keepdims);
     let sum = found.emit(sum, reduced.clone());
-    let log = found.emit(Op::new("Log", &[sum]), reduced);
-    Ok(Op::new("Add", &[log, shift]))
+    let log = found.emit(Op::new(OpType::Log, &[sum]), reduced);
+    Ok(Op::new(OpType::Add, &[log, shift]))
 }
 
 /// The largest finite number of a type.
@@ -107,15 +107,15 @@ fn to_l2_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if found.edit.reads(found.value("sum")?) > 1 {
         return Err("the sum is read elsewhere".into());
     }
-    of_operand(found, "ReduceL2")
+    of_operand(found, OpType::ReduceL2)
 }
 
 fn to_sum_of_squares(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
-    of_operand(found, "ReduceSumSquare")
+    of_operand(found, OpType::ReduceSumSquare)
 }
 
 /// Another reduction of `x` over the axes of the sum.
-fn of_operand(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
+fn of_operand(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     if !found.ty(x)?.dtype.is_float() {
         return Err("the runtime reduces integers in double precision".into());
@@ -142,7 +142,7 @@ fn to_quotient(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if found.edit.reads(found.value("reciprocal")?) > 1 {
         return Err("the reciprocal is read elsewhere".into());
     }
-    Ok(Op::new("Div", &[found.value("x")?, found.value("root")?]))
+    Ok(Op::new(OpType::Div, &[found.value("x")?, found.value("root")?]))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! moves the same elements.
 
 use onnx::kernels::{Support, support};
-use onnx::{DType, Edit, Op, Tensor, ValueId};
+use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -30,7 +30,7 @@ fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let source = source?;
     // Of longer rows a copy is faster, and the runtime copies when it gathers.
     let is_of_single_elements = scales.last().is_some_and(|&times| times > 1.0);
-    let has_kernel = support("Resize", edit.opset(), result.dtype) == Support::Yes;
+    let has_kernel = support(OpType::Resize, edit.opset(), result.dtype) == Support::Yes;
     if !is_of_single_elements || !has_kernel || edit.opset() < 13 {
         return None;
     }
@@ -38,8 +38,7 @@ fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let scales = Tensor::of_floats(DType::F32, vec![scales.len() as i64], &scales)?;
     let scales = edit.constant(index, fused, scales, &[]);
     let op = Op {
-        domain: "",
-        name: "Resize",
+        op: OpType::Resize.into(),
         inputs: vec![Some(source), None, Some(scales)],
         attrs: vec![
             ("mode", "nearest".into()),
@@ -55,7 +54,7 @@ fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 /// What a `Gather` reads, along which axis, and how many times in turn each place.
 fn repetition(edit: &Edit<'_>, index: usize) -> Option<(ValueId, usize, f64)> {
     let node = edit.node(index);
-    if !node.domain.is_empty() || &*node.op != "Gather" {
+    if node.op != OpType::Gather {
         return None;
     }
     let data = edit.input(index, 0)?;

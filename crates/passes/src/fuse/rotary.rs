@@ -8,7 +8,7 @@ mod layout;
 mod parts;
 mod table;
 
-use onnx::{Attr, Edit, ValueId};
+use onnx::{Attr, Edit, OpType, ValueId};
 
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
@@ -16,12 +16,9 @@ use layout::fuse;
 
 pub(super) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
-        if !edit.node(index).domain.is_empty() {
-            continue;
-        }
-        let found = match &*edit.node(index).op {
-            "Concat" | "Reshape" => by_parts(edit, index),
-            "Add" => by_swapping(edit, index),
+        let found = match edit.node(index).op.onnx() {
+            Some(OpType::Concat | OpType::Reshape) => by_parts(edit, index),
+            Some(OpType::Add) => by_swapping(edit, index),
             _ => None,
         };
         let Some(found) = found else {
@@ -48,14 +45,14 @@ struct Turn {
 }
 
 /// The node that makes a value which is read once.
-fn own(edit: &Edit<'_>, op: &str, value: ValueId) -> Option<usize> {
+fn own(edit: &Edit<'_>, op: OpType, value: ValueId) -> Option<usize> {
     let node = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
-    (edit.node(node).domain.is_empty() && *edit.node(node).op == *op).then_some(node)
+    (edit.node(node).op == op).then_some(node)
 }
 
 /// The other factor of a product with `x`, and the node.
 fn factor(edit: &Edit<'_>, value: ValueId, x: ValueId) -> Option<(ValueId, usize)> {
-    let node = own(edit, "Mul", value)?;
+    let node = own(edit, OpType::Mul, value)?;
     let (a, b) = (edit.input(node, 0)?, edit.input(node, 1)?);
     let other = if a == x { b } else { a };
     (a == x || b == x).then_some((other, node))
@@ -73,24 +70,26 @@ struct Half {
 
 impl Half {
     fn of(edit: &Edit<'_>, value: ValueId) -> Option<Half> {
-        let node = edit.producer(value).filter(|&node| edit.node(node).domain.is_empty())?;
-        match &*edit.node(node).op {
-            "Split" => Half::of_split(edit, node, value),
-            "Slice" => Half::of_slice(edit, node),
-            "Gather" => Half::of_gather(edit, node).or_else(|| Half::of_axis(edit, node)),
-            "Transpose" => Half::of(edit, edit.input(node, 0)?)?.then(edit, node),
+        let node = edit.producer(value)?;
+        match edit.node(node).op.onnx() {
+            Some(OpType::Split) => Half::of_split(edit, node, value),
+            Some(OpType::Slice) => Half::of_slice(edit, node),
+            Some(OpType::Gather) => {
+                Half::of_gather(edit, node).or_else(|| Half::of_axis(edit, node))
+            }
+            Some(OpType::Transpose) => Half::of(edit, edit.input(node, 0)?)?.then(edit, node),
             _ => None,
         }
     }
 
     /// As [`Half::of`], behind a change of the sign.
     fn negated(edit: &Edit<'_>, value: ValueId) -> Option<Half> {
-        if let Some(node) = own(edit, "Neg", value) {
+        if let Some(node) = own(edit, OpType::Neg, value) {
             let mut half = Half::of(edit, edit.input(node, 0)?)?;
             half.nodes.push(node);
             return Some(half);
         }
-        let node = own(edit, "Transpose", value)?;
+        let node = own(edit, OpType::Transpose, value)?;
         Half::negated(edit, edit.input(node, 0)?)?.then(edit, node)
     }
 
@@ -153,7 +152,7 @@ impl Half {
     /// One entry of an axis of pairs.
     fn of_axis(edit: &Edit<'_>, node: usize) -> Option<Half> {
         let pairs = edit.input(node, 0)?;
-        let reshape = edit.producer(pairs).filter(|&node| &*edit.node(node).op == "Reshape")?;
+        let reshape = edit.producer(pairs).filter(|&node| edit.node(node).op == OpType::Reshape)?;
         let x = edit.input(reshape, 0)?;
         let (pair, rest) = edit.ty(pairs)?.shape.split_last()?;
         let whole = &edit.ty(x)?.shape;
@@ -211,13 +210,14 @@ fn joined(edit: &Edit<'_>, node: usize) -> Option<Joined> {
         (is_pair && is_last).then_some(())?;
         Some([edit.input(concat, 0)?, edit.input(concat, 1)?])
     };
-    if &*edit.node(node).op == "Concat" {
+    if edit.node(node).op == OpType::Concat {
         return Some(Joined { parts: parts_of(node)?, is_interleaved: false, nodes: Vec::new() });
     }
-    let concat = own(edit, "Concat", edit.input(node, 0)?)?;
+    let concat = own(edit, OpType::Concat, edit.input(node, 0)?)?;
     let mut nodes = vec![concat];
     let mut part = |value: ValueId| {
-        let unsqueeze = own(edit, "Unsqueeze", value).or_else(|| own(edit, "Reshape", value))?;
+        let unsqueeze =
+            own(edit, OpType::Unsqueeze, value).or_else(|| own(edit, OpType::Reshape, value))?;
         let source = edit.input(unsqueeze, 0)?;
         let (own, wide) = (&edit.ty(source)?.shape, &edit.ty(value)?.shape);
         let (last, rest) = wide.split_last()?;
@@ -237,15 +237,15 @@ fn joined(edit: &Edit<'_>, node: usize) -> Option<Joined> {
 /// `[a·cos − b·sin, b·cos + a·sin]` of the elements `a` and `b` of pairs
 fn by_parts(edit: &Edit<'_>, index: usize) -> Option<Turn> {
     let Joined { parts: [left, right], is_interleaved, nodes } = joined(edit, index)?;
-    let (left, right) = (own(edit, "Sub", left)?, own(edit, "Add", right)?);
-    let first = own(edit, "Mul", edit.input(left, 0)?)?;
+    let (left, right) = (own(edit, OpType::Sub, left)?, own(edit, OpType::Add, right)?);
+    let first = own(edit, OpType::Mul, edit.input(left, 0)?)?;
     let first_half = |operand| {
         let value = edit.input(first, operand)?;
         Half::of(edit, value).filter(|half| !half.is_second).map(|half| (value, half))
     };
     let (a, of_a) = first_half(0).or_else(|| first_half(1))?;
     let (cos, _) = factor(edit, edit.input(left, 0)?, a)?;
-    let second = own(edit, "Mul", edit.input(left, 1)?)?;
+    let second = own(edit, OpType::Mul, edit.input(left, 1)?)?;
     let second_half = |operand| {
         let value = edit.input(second, operand)?;
         let half = Half::of(edit, value)?;
@@ -274,10 +274,11 @@ fn by_swapping(edit: &Edit<'_>, index: usize) -> Option<Turn> {
     let operand = |operand| edit.input(index, operand);
     [(operand(0)?, operand(1)?), (operand(1)?, operand(0)?)].into_iter().find_map(
         |(plain, turned)| {
-            let product = own(edit, "Mul", turned)?;
+            let product = own(edit, OpType::Mul, turned)?;
             let swapped = |operand: usize| {
                 let value = edit.input(product, operand)?;
-                let join = own(edit, "Concat", value).or_else(|| own(edit, "Reshape", value))?;
+                let join = own(edit, OpType::Concat, value)
+                    .or_else(|| own(edit, OpType::Reshape, value))?;
                 let Joined { parts: [negated, kept], is_interleaved, nodes } = joined(edit, join)?;
                 let (b, a) = (Half::negated(edit, negated)?, Half::of(edit, kept)?);
                 let is_swapped = b.is_second && !a.is_second && a.x == b.x && a.order == b.order;
@@ -287,7 +288,7 @@ fn by_swapping(edit: &Edit<'_>, index: usize) -> Option<Turn> {
                 (is_swapped && is_alike).then_some((a.x, a.order, is_interleaved, sin, nodes))
             };
             let (source, order, is_interleaved, sin, nodes) = swapped(0).or_else(|| swapped(1))?;
-            let scaled = own(edit, "Mul", plain)?;
+            let scaled = own(edit, OpType::Mul, plain)?;
             let is_x = |&operand: &usize| {
                 edit.input(scaled, operand).is_some_and(|x| is_ordered(edit, x, source, &order))
             };
@@ -304,7 +305,7 @@ fn is_ordered(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &[usize]) -> 
     let mut x = x;
     let mut found: Vec<usize> = (0..order.len()).collect();
     while x != source {
-        let node = edit.producer(x).filter(|&node| &*edit.node(node).op == "Transpose");
+        let node = edit.producer(x).filter(|&node| edit.node(node).op == OpType::Transpose);
         let Some((inner, of_node)) =
             node.and_then(|node| Some((edit.input(node, 0)?, order_of(edit, node)?)))
         else {

@@ -1,6 +1,6 @@
 //! `Softmax` and `LogSoftmax`.
 
-use onnx::{Attr, Dim, Op, ValueId};
+use onnx::{Attr, Dim, Op, OpType, ValueId};
 
 use crate::pattern::{
     Pattern, either, exp, hole, log, node, number, reduce_max, reduce_sum, spread,
@@ -11,22 +11,22 @@ pub(super) const REWRITES: &[Rewrite] = &[
     Rewrite {
         name: "fuse-softmax",
         pattern: softmax,
-        replacement: |found| over_one_axis(found, "Softmax"),
+        replacement: |found| over_one_axis(found, OpType::Softmax),
     },
     Rewrite {
         name: "fuse-log-softmax",
         pattern: log_softmax,
-        replacement: |found| over_one_axis(found, "LogSoftmax"),
+        replacement: |found| over_one_axis(found, OpType::LogSoftmax),
     },
     Rewrite {
         name: "fuse-masked-softmax",
         pattern: masked_softmax,
-        replacement: |found| masked(found, "Softmax"),
+        replacement: |found| masked(found, OpType::Softmax),
     },
     Rewrite {
         name: "fuse-masked-log-softmax",
         pattern: masked_log_softmax,
-        replacement: |found| masked(found, "LogSoftmax"),
+        replacement: |found| masked(found, OpType::LogSoftmax),
     },
 ];
 
@@ -47,9 +47,9 @@ fn shifted() -> Pattern {
     let x = hole("x");
     let max = reduce_max(&x).named("max");
     let largest = spread(&max).named("spread max");
-    let renamed = node("Reshape", &[&x]).named("renamed");
-    let ordered = node("Transpose", &[&x]).named("ordered");
-    let largest_ordered = spread(&node("Transpose", &[&max]).named("ordered max"));
+    let renamed = node(OpType::Reshape, &[&x]).named("renamed");
+    let ordered = node(OpType::Transpose, &[&x]).named("ordered");
+    let largest_ordered = spread(&node(OpType::Transpose, &[&max]).named("ordered max"));
     either(&[
         &(&x - &largest),
         &(renamed - &largest),
@@ -69,26 +69,26 @@ fn shifted_by_max(x: &Pattern) -> Pattern {
 fn masked_softmax() -> Pattern {
     let (mask, e) = (hole("mask"), exp(&shifted_by_max(&let_through())));
     let quotient = &e / masked_sum(&e);
-    node("Where", &[&mask, &quotient, &number("elsewhere")])
+    node(OpType::Where, &[&mask, &quotient, &number("elsewhere")])
 }
 
 /// The same of its logarithm
 fn masked_log_softmax() -> Pattern {
     let (mask, shifted) = (hole("mask"), shifted_by_max(&let_through()));
     let sum = spread(&log(&masked_sum(&exp(&shifted)))).named("spread log");
-    node("Where", &[&mask, &(shifted - sum), &number("elsewhere")])
+    node(OpType::Where, &[&mask, &(shifted - sum), &number("elsewhere")])
 }
 
 fn let_through() -> Pattern {
-    node("Where", &[&hole("mask"), &hole("input"), &f64::NEG_INFINITY.into()]).named("x")
+    node(OpType::Where, &[&hole("mask"), &hole("input"), &f64::NEG_INFINITY.into()]).named("x")
 }
 
 fn masked_sum(e: &Pattern) -> Pattern {
-    let let_through = node("Where", &[&hole("mask"), e, &0.0.into()]);
+    let let_through = node(OpType::Where, &[&hole("mask"), e, &0.0.into()]);
     spread(&reduce_sum(&let_through).named("sum")).named("spread sum")
 }
 
-fn masked(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
+fn masked(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     if let Some(log) = found.maybe("spread log") {
         found.expect_reduced(log, found.value("x")?, &found.axes("sum")?)?;
     }
@@ -96,10 +96,10 @@ fn masked(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, De
     let op = over_one_axis(found, op)?;
     let ty = found.ty(found.value("x")?)?;
     let whole = found.emit(op, ty);
-    Ok(Op::new("Where", &[mask, whole, elsewhere]))
+    Ok(Op::new(OpType::Where, &[mask, whole, elsewhere]))
 }
 
-fn over_one_axis(found: &mut Found<'_, '_>, op: &'static str) -> Result<Op<'static>, Declined> {
+fn over_one_axis(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     let axes = found.axes("sum")?;
     let &[axis] = &axes[..] else {
         return Err("it is over several axes".into());

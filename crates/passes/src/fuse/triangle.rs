@@ -1,6 +1,6 @@
 //! `Trilu`: what is on one side of a diagonal, and zeros on the other.
 
-use onnx::{DType, Op, Tensor};
+use onnx::{DType, Op, OpType, Tensor};
 
 use crate::pattern::{Pattern, constant, either, hole, node};
 use crate::rewrite::{Declined, Found, Rewrite};
@@ -12,8 +12,8 @@ pub(super) const REWRITES: &[Rewrite] =
 fn triangle() -> Pattern {
     let (mask, x, zero) = (constant("mask"), hole("x"), Pattern::from(0.0).named("zero"));
     either(&[
-        &node("Where", &[&mask, &x, &zero]).named("kept"),
-        &node("Where", &[&mask, &zero, &x]),
+        &node(OpType::Where, &[&mask, &x, &zero]).named("kept"),
+        &node(OpType::Where, &[&mask, &zero, &x]),
     ])
 }
 
@@ -37,10 +37,10 @@ fn to_trilu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     }
     let triangle = Triangle::of(mask, matrix[1], found.maybe("kept").is_some());
     let Triangle { is_upper, diagonal } = triangle.ok_or("the mask is no triangle")?;
-    found.expect_kernel("Trilu", x)?;
+    found.expect_kernel(OpType::Trilu, x)?;
     let diagonal = Tensor::of_ints(DType::I64, Vec::new(), &[diagonal]).ok_or("no diagonal")?;
     let diagonal = found.constant(diagonal);
-    Ok(Op::new("Trilu", &[x, diagonal]).attr("upper", i64::from(is_upper)))
+    Ok(Op::new(OpType::Trilu, &[x, diagonal]).attr("upper", i64::from(is_upper)))
 }
 
 /// The elements from a diagonal on: `column ≥ row + diagonal`, or `column ≤ row + diagonal`.

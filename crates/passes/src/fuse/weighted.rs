@@ -3,7 +3,7 @@
 //! `Σₖ wₖ·xₖₙ` is a row of weights times a matrix, and `Σₖ xₙₖ·wₖ` a matrix times a column, whatever
 //! they are repeated for. The products are not written down then.
 
-use onnx::{Attr, Dim, Op, Type, ValueId};
+use onnx::{Attr, Dim, Op, OpType, Type, ValueId};
 
 use crate::pattern::{Pattern, hole, reduce_sum};
 use crate::rewrite::{Declined, Found, Rewrite};
@@ -28,7 +28,7 @@ fn to_product(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     if !ty.dtype.is_float() {
         return Err("the numbers are integers".into());
     }
-    found.expect_kernel("MatMul", terms)?;
+    found.expect_kernel(OpType::MatMul, terms)?;
     if found.edit.reads(terms) > 1 {
         return Err("the terms are read elsewhere".into());
     }
@@ -54,7 +54,7 @@ fn to_product(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let keeps = !matches!(found.node("sum")?.attr("keepdims"), Some(Attr::Int(0)));
     let weights = turned(found, weights)?;
     let operands = if axis == last { [matrix, weights] } else { [weights, matrix] };
-    let product = Op::new("MatMul", &operands);
+    let product = Op::new(OpType::MatMul, &operands);
     if keeps {
         return Ok(product);
     }
@@ -62,7 +62,7 @@ fn to_product(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     kept.shape = onnx::expr::reduced_shape(&ty.shape, &[axis], true).into();
     let product = found.emit(product, kept);
     let axes = found.ints(&[axis as i64])?;
-    Ok(Op::new("Squeeze", &[product, axes]))
+    Ok(Op::new(OpType::Squeeze, &[product, axes]))
 }
 
 /// Whether an operand has its own entries along an axis of the whole.
@@ -83,14 +83,14 @@ fn turned(found: &mut Found<'_, '_>, weights: ValueId) -> Result<ValueId, Declin
     if rank == 1 {
         ty.shape = [&ty.shape[..], &[Dim::Known(1)]].concat().into();
         let axes = found.ints(&[1])?;
-        return Ok(found.emit(Op::new("Unsqueeze", &[weights, axes]), ty));
+        return Ok(found.emit(Op::new(OpType::Unsqueeze, &[weights, axes]), ty));
     }
     let mut order: Vec<i64> = (0..rank as i64).collect();
     order.swap(rank - 2, rank - 1);
     let mut shape = ty.shape.to_vec();
     shape.swap(rank - 2, rank - 1);
     ty.shape = shape.into();
-    Ok(found.emit(Op::new("Transpose", &[weights]).attr("perm", &order[..]), ty))
+    Ok(found.emit(Op::new(OpType::Transpose, &[weights]).attr("perm", &order[..]), ty))
 }
 
 #[cfg(test)]

@@ -1,13 +1,19 @@
 //! An operator on transposed operands.
 
-use onnx::{Attr, DType, Edit, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::order::Order;
 use super::role::{axes, constant, data_operands};
+use crate::operators::REDUCTIONS;
 
 /// Operands that are axes, by operator.
-const AXES_OPERAND: &[(&str, usize)] =
-    &[("CumSum", 1), ("Pad", 3), ("Slice", 3), ("Squeeze", 1), ("Unsqueeze", 1)];
+const AXES_OPERAND: &[(OpType, usize)] = &[
+    (OpType::CumSum, 1),
+    (OpType::Pad, 3),
+    (OpType::Slice, 3),
+    (OpType::Squeeze, 1),
+    (OpType::Unsqueeze, 1),
+];
 
 /// The operator of the node at `index` where arrays are in another order. `stored` gives what stands
 /// for an array.
@@ -36,20 +42,20 @@ pub(super) fn carried<'n>(
         }
     }
     if node.attr("axis").is_none()
-        && let Some(default) = default_axis(&node.op)
+        && let Some(default) = node.op.onnx().and_then(default_axis)
     {
         attrs.push(("axis", Attr::Int(order.position_of(default))));
     }
-    for (operand, moved) in moved_operands(edit, &node.op, index, order) {
+    for (operand, moved) in moved_operands(edit, node, index, order) {
         inputs[operand] = Some(moved);
     }
-    Op { domain: "", name: &node.op, inputs, attrs }
+    Op { op: node.op.clone(), inputs, attrs }
 }
 
-fn default_axis(op: &str) -> Option<i64> {
+fn default_axis(op: OpType) -> Option<i64> {
     match op {
-        "Softmax" | "LogSoftmax" | "Hardmax" => Some(-1),
-        "Split" | "ArgMax" | "ArgMin" | "Gather" => Some(0),
+        OpType::Softmax | OpType::LogSoftmax | OpType::Hardmax => Some(-1),
+        OpType::Split | OpType::ArgMax | OpType::ArgMin | OpType::Gather => Some(0),
         _ => None,
     }
 }
@@ -57,12 +63,12 @@ fn default_axis(op: &str) -> Option<i64> {
 /// The operands that say something of axes.
 fn moved_operands(
     edit: &mut Edit<'_>,
-    op: &str,
+    node: &onnx::Node,
     index: usize,
     order: &Order,
 ) -> Vec<(usize, ValueId)> {
-    let of_axes = AXES_OPERAND.iter().find(|(name, _)| *name == op).map(|&(_, operand)| operand);
-    let of_axes = if op.starts_with("Reduce") { Some(1) } else { of_axes };
+    let of_axes = AXES_OPERAND.iter().find(|(op, _)| node.op == *op).map(|&(_, operand)| operand);
+    let of_axes = if node.op.is_one_of(REDUCTIONS) { Some(1) } else { of_axes };
     let mut moved = Vec::new();
     if let Some(operand) = of_axes
         && let Some(axes) = constant(edit, index, operand)
@@ -70,18 +76,18 @@ fn moved_operands(
         let axes: Vec<i64> = axes.iter().map(|&axis| order.position_of(axis)).collect();
         moved.extend(replaced(edit, index, operand, &axes));
     }
-    match op {
-        "Expand" => {
+    match node.op.onnx() {
+        Some(OpType::Expand) => {
             let sizes = constant(edit, index, 1).unwrap_or_default();
             moved.extend(replaced(edit, index, 1, &order.apply(&sizes)));
         }
-        "Pad" if edit.input(index, 3).is_none() => {
+        Some(OpType::Pad) if edit.input(index, 3).is_none() => {
             let pads = constant(edit, index, 1).unwrap_or_default();
             let (low, high) = pads.split_at(pads.len() / 2);
             let pads = [order.apply(low), order.apply(high)].concat();
             moved.extend(replaced(edit, index, 1, &pads));
         }
-        "Resize" => {
+        Some(OpType::Resize) => {
             for operand in [2, 3] {
                 let Some(id) = edit.input(index, operand) else {
                     continue;
@@ -132,7 +138,7 @@ pub(super) fn made_in_order(
     let node = edit.node(source).clone();
     let ty = edit.ty(node.outputs[0])?.clone();
     let x = edit.input(source, 0)?;
-    let list = if &*node.op == "Reshape" {
+    let list = if node.op == OpType::Reshape {
         order.apply(&constant(edit, source, 1)?)
     } else {
         let added = axes(edit, source, ty.rank())?;
@@ -143,10 +149,10 @@ pub(super) fn made_in_order(
     let tensor = Tensor::of_ints(DType::I64, vec![list.len() as i64], &list)?;
     let given_as_attr = node.inputs.len() < 2;
     let op = if given_as_attr {
-        Op::new(&node.op, &[x]).attr("axes", &list[..])
+        Op::new(node.op.clone(), &[x]).attr("axes", &list[..])
     } else {
         let list = edit.constant(reader, &[source], tensor, &[]);
-        Op::new(&node.op, &[x, list])
+        Op::new(node.op.clone(), &[x, list])
     };
     Some(edit.insert(reader, &[source], op, order.apply_to(&ty)))
 }
@@ -183,10 +189,10 @@ pub(super) fn widened(
     }
     let ty = Type::new(ty.dtype, shape);
     if edit.opset() < 13 {
-        let op = Op::new("Unsqueeze", &[value]).attr("axes", &added[..]);
+        let op = Op::new(OpType::Unsqueeze, &[value]).attr("axes", &added[..]);
         return Some(edit.insert(reader, &[], op, ty));
     }
     let axes = Tensor::of_ints(DType::I64, vec![added.len() as i64], &added)?;
     let axes = edit.constant(reader, &[], axes, &[]);
-    Some(edit.insert(reader, &[], Op::new("Unsqueeze", &[value, axes]), ty))
+    Some(edit.insert(reader, &[], Op::new(OpType::Unsqueeze, &[value, axes]), ty))
 }

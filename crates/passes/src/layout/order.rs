@@ -1,6 +1,6 @@
 //! Orders of axes: axis `i` of what is transposed is axis `order[i]` of what it was.
 
-use onnx::{Attr, Dim, Node, Op, Tensor, Type, ValueId};
+use onnx::{Attr, Dim, Node, Op, OpType, Tensor, Type, ValueId};
 
 use crate::eval::transposed;
 
@@ -74,7 +74,7 @@ impl Order {
 
     pub(crate) fn transpose(&self, value: ValueId) -> Op<'static> {
         let perm: Vec<i64> = self.0.iter().map(|&axis| axis as i64).collect();
-        Op::new("Transpose", &[value]).attr("perm", &perm[..])
+        Op::new(OpType::Transpose, &[value]).attr("perm", &perm[..])
     }
 
     /// A constant that broadcasts with arrays of this rank, as it broadcasts with transposed ones.

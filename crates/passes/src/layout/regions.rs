@@ -1,6 +1,6 @@
 //! Regions of arrays that share an order of axes, and the order in which fewest are transposed.
 
-use onnx::{Edit, Type, ValueId};
+use onnx::{Edit, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
@@ -278,7 +278,7 @@ impl Regions {
 
 fn is_convolution(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
-    node.domain.is_empty() && matches!(&*node.op, "Conv" | "ConvTranspose")
+    matches!(node.op.onnx(), Some(OpType::Conv | OpType::ConvTranspose))
 }
 
 /// Sets of values that are joined.

@@ -1,17 +1,18 @@
 //! What an operator does with the order of axes.
 
-use onnx::{Attr, Dim, Edit, Node, Tensor, ValueId};
+use onnx::{Attr, Dim, Edit, Node, OpType, Tensor, ValueId};
 
 use super::order::{Order, filled_axes};
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 
 /// Whether all operands of an operator broadcast; where it is a matter of the order of axes alone.
-fn broadcasts(op: &str) -> bool {
-    BROADCASTING.contains(&op) || matches!(op, "Mean" | "PRelu" | "Sum")
+fn broadcasts(op: OpType) -> bool {
+    BROADCASTING.contains(&op) || matches!(op, OpType::Mean | OpType::PRelu | OpType::Sum)
 }
 
 /// Operators along one axis, which is an attribute; the last where it is not given.
-const ALONG_AN_AXIS: &[&str] = &["Concat", "Hardmax", "LogSoftmax", "Softmax", "Split"];
+const ALONG_AN_AXIS: &[OpType] =
+    &[OpType::Concat, OpType::Hardmax, OpType::LogSoftmax, OpType::Softmax, OpType::Split];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -33,17 +34,14 @@ pub(super) fn role(edit: &Edit<'_>, index: usize) -> Role {
 
 fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
     let node = edit.node(index);
-    if !node.domain.is_empty() {
-        return None;
-    }
-    let op = &*node.op;
+    let op = node.op.onnx()?;
     let x = edit.input(index, 0)?;
     let shape = &edit.ty(x)?.shape;
     let result = edit.ty(*node.outputs.first()?)?;
     let member = |is: bool| is.then_some(Role::Member);
     match op {
-        "Transpose" => Order::of(node, shape.len()).map(Role::Transpose),
-        "Reshape" => {
+        OpType::Transpose => Order::of(node, shape.len()).map(Role::Transpose),
+        OpType::Reshape => {
             let target = constant(edit, index, 1)?;
             if target.contains(&0) {
                 return None;
@@ -55,11 +53,11 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
                 false => Role::Sink(filled_axes(shape)),
             })
         }
-        "Squeeze" => {
+        OpType::Squeeze => {
             let axes = axes(edit, index, shape.len())?;
             Some(Role::Sink(others(shape.len(), &axes)))
         }
-        "Unsqueeze" => {
+        OpType::Unsqueeze => {
             let axes = axes(edit, index, result.rank())?;
             Some(Role::Source(others(result.rank(), &axes)))
         }
@@ -73,8 +71,9 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
         }
         _ if broadcasts(op) => member(true),
         _ if ALONG_AN_AXIS.contains(&op) => {
-            let is_along_all = op.ends_with("max") && edit.opset() < 13;
-            let sizes_are_known = op != "Split" || node.inputs.len() < 2 || {
+            let is_along_all = matches!(op, OpType::Hardmax | OpType::LogSoftmax | OpType::Softmax)
+                && edit.opset() < 13;
+            let sizes_are_known = op != OpType::Split || node.inputs.len() < 2 || {
                 edit.input(index, 1).is_none_or(|sizes| edit.tensor(sizes).is_some())
             };
             member(!is_along_all && sizes_are_known)
@@ -87,24 +86,24 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
             }
             Some(if keeps { Role::Member } else { Role::Sink(others(shape.len(), &axes)) })
         }
-        "ArgMax" | "ArgMin" => {
+        OpType::ArgMax | OpType::ArgMin => {
             member(node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1)))
         }
-        "CumSum" => member(constant(edit, index, 1)?.len() == 1),
-        "Expand" => {
+        OpType::CumSum => member(constant(edit, index, 1)?.len() == 1),
+        OpType::Expand => {
             let fits = constant(edit, index, 1)?.len() == shape.len();
             member(fits && shape.len() == result.rank())
         }
-        "Gather" => {
+        OpType::Gather => {
             let indices = edit.ty(edit.input(index, 1)?)?;
             member(indices.rank() == 1)
         }
-        "Pad" => {
+        OpType::Pad => {
             let axes_are_known = node.inputs.len() < 4 || constant(edit, index, 3).is_some();
             member(constant(edit, index, 1).is_some() && axes_are_known)
         }
-        "Slice" => member(constant(edit, index, 3).is_some()),
-        "Resize" => {
+        OpType::Slice => member(constant(edit, index, 3).is_some()),
+        OpType::Resize => {
             let has_region = edit.input(index, 1).is_some();
             let sizes = [2, 3].into_iter().find_map(|operand| edit.input(index, operand))?;
             let fits = edit.tensor(sizes)?.len() == shape.len();
@@ -138,8 +137,8 @@ fn others(rank: usize, axes: &[usize]) -> Vec<usize> {
 
 /// The operands of a member that are arrays, and not sizes, axes or single numbers.
 pub(super) fn data_operands(node: &Node) -> usize {
-    match &*node.op {
-        op if broadcasts(op) || op == "Concat" => node.inputs.len(),
+    match node.op.onnx() {
+        Some(op) if broadcasts(op) || op == OpType::Concat => node.inputs.len(),
         _ => 1,
     }
 }

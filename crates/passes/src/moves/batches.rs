@@ -1,14 +1,14 @@
 //! `drop-batches`: an operand of a product that is only named anew as a batch of one, or out of one.
 
 use onnx::expr::broadcast_shapes;
-use onnx::{Dim, Edit};
+use onnx::{Dim, Edit, OpType};
 
 use super::RENAMING;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let node = edit.node(index);
-        if !node.domain.is_empty() || &*node.op != "MatMul" {
+        if node.op != OpType::MatMul {
             continue;
         }
         for operand in 0..2 {
@@ -24,7 +24,7 @@ fn is_superfluous(edit: &Edit<'_>, index: usize, operand: usize) -> Option<bool>
     let value = edit.input(index, operand)?;
     let renaming = edit.producer(value)?;
     let node = edit.node(renaming);
-    if !node.domain.is_empty() || !RENAMING.contains(&&*node.op) {
+    if !node.op.is_one_of(RENAMING) {
         return None;
     }
     let before = &edit.ty(edit.input(renaming, 0)?)?.shape;

@@ -1,7 +1,7 @@
 //! `fuse-blocks`: channels that become a block of pixels, and the other way round.
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, Dim, Edit, Op};
+use onnx::{Attr, Dim, Edit, Op, OpType};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -11,7 +11,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 /// One axis each for the image, the channels, the rows and the columns, with two more for the block.
 struct Block {
-    op: &'static str,
+    op: OpType,
     mode: Option<&'static str>,
     order: [i64; 6],
     /// Which axes of the six are the block, and which the channels, rows and columns beside it.
@@ -21,21 +21,21 @@ struct Block {
 
 const BLOCKS: &[Block] = &[
     Block {
-        op: "DepthToSpace",
+        op: OpType::DepthToSpace,
         mode: Some("DCR"),
         order: [0, 3, 4, 1, 5, 2],
         edges: [1, 2],
         beside: [3, 4, 5],
     },
     Block {
-        op: "DepthToSpace",
+        op: OpType::DepthToSpace,
         mode: Some("CRD"),
         order: [0, 1, 4, 2, 5, 3],
         edges: [2, 3],
         beside: [1, 4, 5],
     },
     Block {
-        op: "SpaceToDepth",
+        op: OpType::SpaceToDepth,
         mode: None,
         order: [0, 3, 5, 1, 2, 4],
         edges: [3, 5],
@@ -44,16 +44,14 @@ const BLOCKS: &[Block] = &[
 ];
 
 fn fuse(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let is = |node: usize, op: &str| {
-        let node = edit.node(node);
-        node.domain.is_empty() && &*node.op == op
-    };
+    let is = |node: usize, op: OpType| edit.node(node).op == op;
     let before = |node: usize| {
         let value = edit.input(node, 0)?;
         edit.producer(value).filter(|_| edit.reads(value) == 1)
     };
-    let transpose = before(index).filter(|&node| is(index, "Reshape") && is(node, "Transpose"))?;
-    let apart = before(transpose).filter(|&node| is(node, "Reshape"))?;
+    let transpose =
+        before(index).filter(|&node| is(index, OpType::Reshape) && is(node, OpType::Transpose))?;
+    let apart = before(transpose).filter(|&node| is(node, OpType::Reshape))?;
     let x = edit.input(apart, 0)?;
     let (from, to) = (edit.ty(x)?, edit.ty(edit.node(index).outputs[0])?);
     let mut between = edit.ty(edit.node(apart).outputs[0])?.shape.to_vec();

@@ -2,14 +2,14 @@
 //!
 //! The runtime multiplies each row with a vector by itself, which is up to fifteen times slower.
 
-use onnx::{Dim, Edit, Op, Type};
+use onnx::{Dim, Edit, Op, OpType, Type};
 
 use super::{Step, emit, plan};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let node = edit.node(index);
-        if node.domain.is_empty() && &*node.op == "MatMul" {
+        if node.op == OpType::MatMul {
             make_column(edit, index);
         }
     }
@@ -27,7 +27,7 @@ fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if shape.len() == 2 && edit.tensor(matrix).is_some() {
         let turned = plan(shape, &[Step::Transpose(vec![1, 0])])?;
         let turned = emit(edit, index, &[], matrix, &turned)?;
-        edit.rewrite(index, &[], Op::new("MatMul", &[vector, turned]));
+        edit.rewrite(index, &[], Op::new(OpType::MatMul, &[vector, turned]));
         return Some(());
     }
     let elements: Option<i64> = shape.iter().map(Dim::known).product();
@@ -41,7 +41,7 @@ fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let shape = [&result.shape[..], &[one]].concat();
     let back = plan(&shape, &[Step::Reshape(result.shape.to_vec())])?;
     let column = emit(edit, index, &[], vector, &column)?;
-    let product = Op::new("MatMul", &[matrix, column]);
+    let product = Op::new(OpType::MatMul, &[matrix, column]);
     let product = edit.insert(index, &[], product, Type::new(result.dtype, shape));
     let op = back.first()?.op(edit, index, &[], product)?;
     edit.rewrite(index, &[], op);

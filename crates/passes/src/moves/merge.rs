@@ -1,6 +1,6 @@
 //! `merge-moves`: a chain of moves in the fewest nodes.
 
-use onnx::{Edit, Op, ValueId};
+use onnx::{Edit, Op, OpType, ValueId};
 
 use super::{Move, RENAMING, Step, emit, is_move, plan};
 
@@ -40,7 +40,7 @@ fn shorten(edit: &mut Edit<'_>, index: usize) {
 /// Gives a shape that is computed and need not be as a constant.
 fn spell_out(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let is_computed = edit.tensor(edit.input(index, 1)?).is_none();
-    if !is_computed || &*edit.node(index).op != "Reshape" {
+    if !is_computed || edit.node(index).op != OpType::Reshape {
         return None;
     }
     let steps = [Step::Reshape(edit.ty(edit.node(index).outputs[0])?.shape.to_vec())];
@@ -48,7 +48,7 @@ fn spell_out(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 }
 
 fn transposes(edit: &Edit<'_>, links: &[usize]) -> usize {
-    links.iter().filter(|&&link| &*edit.node(link).op == "Transpose").count()
+    links.iter().filter(|&&link| edit.node(link).op == OpType::Transpose).count()
 }
 
 /// The moves that lead to a node, itself first.
@@ -63,7 +63,7 @@ pub(super) fn links(edit: &Edit<'_>, index: usize) -> Vec<usize> {
 /// What the chain begins with, and its shortest spelling.
 fn spelled(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
     let source = edit.input(*links.last()?, 0)?;
-    let renames = |&link: &usize| RENAMING.contains(&&*edit.node(link).op);
+    let renames = |&link: &usize| edit.node(link).op.is_one_of(RENAMING);
     if links.iter().all(renames) {
         let (before, after) =
             (&edit.ty(source)?.shape, &edit.ty(edit.node(links[0]).outputs[0])?.shape);
@@ -90,11 +90,11 @@ fn replace(
     let Some((last, before)) = planned.split_last() else {
         edit.fuse(index, fused);
         if !edit.forward(index, source) {
-            edit.rewrite(index, &[], Op::new("Identity", &[source]));
+            edit.rewrite(index, &[], Op::new(OpType::Identity, &[source]));
         }
         return Some(());
     };
-    if edit.tensor(source).is_some() && planned.iter().any(|step| step.op == "Transpose") {
+    if edit.tensor(source).is_some() && planned.iter().any(|step| step.op == OpType::Transpose) {
         // A constant that is moved is folded, or left to the runtime, as one.
         return None;
     }

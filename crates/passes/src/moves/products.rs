@@ -4,7 +4,7 @@
 //! JAX has one order of axes for the result of `dot_general`, whichever way round it was asked for, and
 //! transposes it afterwards.
 
-use onnx::{Edit, Op, Type, ValueId};
+use onnx::{Edit, Op, OpType, Type, ValueId};
 use rustc_hash::FxHashMap;
 
 use super::merge::links;
@@ -21,7 +21,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 fn is_product(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
-    node.domain.is_empty() && &*node.op == "MatMul"
+    node.op == OpType::MatMul
 }
 
 /// How often a value is the right side of a product with weights. What nothing else reads need not be made
@@ -204,7 +204,7 @@ fn write(edit: &mut Edit<'_>, index: usize, after: &[usize], form: &Form) -> Opt
     fused.retain(|&node| node != end);
     let a = emit(edit, end, &form.left.links, form.left.source, &left)?;
     let b = emit(edit, end, &form.right.links, form.right.source, &right)?;
-    let product = Op::new("MatMul", &[a, b]);
+    let product = Op::new(OpType::MatMul, &[a, b]);
     let Some((last, before)) = following.split_last() else {
         edit.rewrite(end, &fused, product);
         return Some(());

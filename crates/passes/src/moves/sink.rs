@@ -4,7 +4,7 @@
 //! changes its shape. The bias that follows a product is added before its columns are taken apart, so
 //! that the runtime finds the two side by side.
 
-use onnx::{Attr, Edit, Op, Tensor, Type, ValueId};
+use onnx::{Attr, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::{Move, Step, emit, is_move, plan};
 use crate::operators::{BROADCASTING, ELEMENTWISE};
@@ -29,16 +29,17 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 fn lets_through(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
-    let op = &*node.op;
-    let is_known = ELEMENTWISE.contains(&op) || BROADCASTING.contains(&op) || op == "Softmax";
-    node.domain.is_empty() && is_known && node.outputs.len() == 1
+    let is_known = node.op.is_one_of(ELEMENTWISE)
+        || node.op.is_one_of(BROADCASTING)
+        || node.op == OpType::Softmax;
+    is_known && node.outputs.len() == 1
 }
 
 /// How many operands are arrays that give the result its shape. Limits and axes behind them are single
 /// numbers, which no move changes.
 fn arrays(edit: &Edit<'_>, index: usize) -> usize {
     let node = edit.node(index);
-    if BROADCASTING.contains(&&*node.op) { node.inputs.len() } else { 1 }
+    if node.op.is_one_of(BROADCASTING) { node.inputs.len() } else { 1 }
 }
 
 /// The move that makes an operand, and nothing else reads.
@@ -52,12 +53,12 @@ fn moved_by(edit: &Edit<'_>, index: usize, operand: usize) -> Option<usize> {
 fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
     let is_bias = || {
         let source = edit.input(moved_by(edit, index, operand)?, 0)?;
-        let product = edit.producer(source).filter(|&node| &*edit.node(node).op == "MatMul")?;
+        let product = edit.producer(source).filter(|&node| edit.node(node).op == OpType::MatMul)?;
         let other = edit.input(index, 1 - operand.min(1))?;
-        (edit.tensor(other).is_some() && &*edit.node(index).op == "Add").then_some(product)
+        (edit.tensor(other).is_some() && edit.node(index).op == OpType::Add).then_some(product)
     };
     let link = moved_by(edit, index, operand);
-    let is_transpose = link.is_some_and(|link| &*edit.node(link).op == "Transpose");
+    let is_transpose = link.is_some_and(|link| edit.node(link).op == OpType::Transpose);
     is_bias().is_some() || meets_a_move(edit, index, is_transpose)
 }
 
@@ -66,7 +67,7 @@ fn meets_a_move(edit: &Edit<'_>, mut index: usize, or_product: bool) -> bool {
         let Some(reader) = edit.sole_reader(edit.node(index).outputs[0]) else {
             return false;
         };
-        if is_move(edit, reader) || (or_product && &*edit.node(reader).op == "MatMul") {
+        if is_move(edit, reader) || (or_product && edit.node(reader).op == OpType::MatMul) {
             return true;
         }
         if !lets_through(edit, reader) {
@@ -90,7 +91,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
     let node = edit.node(index).clone();
     let mut attrs: Vec<(&str, Attr)> =
         node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
-    if &*node.op == "Softmax" {
+    if node.op == OpType::Softmax {
         let axis = match node.attr("axis") {
             Some(Attr::Int(axis)) => *axis,
             _ => -1,
@@ -130,7 +131,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
             None => None,
         });
     }
-    let op = Op { domain: "", name: &node.op, inputs, attrs };
+    let op = Op { op: node.op.clone(), inputs, attrs };
     let before = edit.insert(index, &[link], op, Type::new(result.dtype, shape));
     let spelled = edit.node(link).clone();
     let mut inputs = spelled.inputs.to_vec();

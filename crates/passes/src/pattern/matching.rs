@@ -1,7 +1,6 @@
 //! Finding a pattern in a graph.
 
-use onnx::build::COMPOSITE;
-use onnx::{DType, Edit, Tensor, ValueId};
+use onnx::{DType, Edit, OpType, Operator, Tensor, ValueId};
 
 use super::{Kind, Pattern};
 
@@ -92,12 +91,12 @@ impl Search<'_, '_> {
     }
 
     /// Matches behind up to `most` nodes of these operators.
-    fn through(&mut self, inner: &Pattern, value: ValueId, ops: &[&str], most: usize) -> bool {
+    fn through(&mut self, inner: &Pattern, value: ValueId, ops: &[OpType], most: usize) -> bool {
         let Some(index) = self.edit.producer(value).filter(|_| most > 0) else {
             return false;
         };
         let node = self.edit.node(index);
-        if !node.domain.is_empty() || !ops.contains(&&*node.op) {
+        if !node.op.is_one_of(ops) {
             return false;
         }
         let Some(operand) = self.edit.input(index, 0) else {
@@ -109,13 +108,18 @@ impl Search<'_, '_> {
         })
     }
 
-    fn node(&mut self, op: &str, operands: &[Pattern], commutes: bool, value: ValueId) -> bool {
+    fn node(
+        &mut self,
+        op: &Operator,
+        operands: &[Pattern],
+        commutes: bool,
+        value: ValueId,
+    ) -> bool {
         let Some(index) = self.edit.producer(value) else {
             return false;
         };
         let node = self.edit.node(index);
-        let is_ours = node.domain.is_empty() || &*node.domain == COMPOSITE;
-        if !is_ours || *node.op != *op || node.inputs.len() < operands.len() {
+        if node.op != *op || node.inputs.len() < operands.len() {
             return false;
         }
         self.bindings.nodes.push(index);
@@ -166,17 +170,17 @@ impl Search<'_, '_> {
         };
         let node = self.edit.node(index);
         let operands = (self.edit.input(index, 0), self.edit.input(index, 1));
-        let (true, (Some(a), Some(b))) = (node.domain.is_empty(), operands) else {
+        let (true, (Some(a), Some(b))) = (node.op.is_onnx(), operands) else {
             return false;
         };
         self.attempt(|s| {
             s.bindings.nodes.push(index);
-            match &*s.edit.node(index).op {
-                "Mul" => {
+            match s.edit.node(index).op.onnx() {
+                Some(OpType::Mul) => {
                     let open = [&[a, b], rest].concat();
                     s.product(&open, factors, number, whole, depth + 1)
                 }
-                "Div" => s.number(b).is_some_and(|(found, _)| {
+                Some(OpType::Div) => s.number(b).is_some_and(|(found, _)| {
                     let open = [&[a], rest].concat();
                     s.product(&open, factors, number * found, whole, depth + 1)
                 }),

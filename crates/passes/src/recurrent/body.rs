@@ -1,6 +1,6 @@
 //! The body of a scan, read backwards from its results.
 
-use onnx::{Edit, Graph, Node, Tensor, Type, ValueId};
+use onnx::{Edit, Graph, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;
 
 /// A body with the nodes that make its values.
@@ -43,7 +43,7 @@ impl<'b> Body<'b> {
 
     fn original(&self, mut value: ValueId) -> ValueId {
         while let Some(node) = self.makers.get(&value)
-            && &*node.op == "Identity"
+            && node.op == OpType::Identity
             && let Some(Some(source)) = node.inputs.first()
         {
             value = *source;
@@ -53,7 +53,7 @@ impl<'b> Body<'b> {
 
     pub(super) fn maker(&self, value: ValueId) -> Option<&'b Node> {
         let node = self.makers.get(&self.original(value)).copied();
-        node.filter(|node| node.domain.is_empty())
+        node.filter(|node| node.op.is_onnx())
     }
 
     pub(super) fn ty(&self, value: ValueId) -> Option<&Type> {
@@ -65,14 +65,14 @@ impl<'b> Body<'b> {
     }
 
     /// The operand of an operator of one.
-    pub(super) fn unary(&self, op: &str, value: ValueId) -> Option<ValueId> {
-        let node = self.maker(value).filter(|node| *node.op == *op)?;
+    pub(super) fn unary(&self, op: OpType, value: ValueId) -> Option<ValueId> {
+        let node = self.maker(value).filter(|node| node.op == op)?;
         node.inputs.first().copied()?.map(|operand| self.original(operand))
     }
 
     /// The operands of an operator of two.
-    pub(super) fn binary(&self, op: &str, value: ValueId) -> Option<[ValueId; 2]> {
-        let node = self.maker(value).filter(|node| *node.op == *op)?;
+    pub(super) fn binary(&self, op: OpType, value: ValueId) -> Option<[ValueId; 2]> {
+        let node = self.maker(value).filter(|node| node.op == op)?;
         match node.inputs[..] {
             [Some(a), Some(b)] => Some([self.original(a), self.original(b)]),
             _ => None,
@@ -83,7 +83,7 @@ impl<'b> Body<'b> {
     /// for: what that gave, and the other.
     pub(super) fn either<T>(
         &self,
-        op: &str,
+        op: OpType,
         value: ValueId,
         first: impl Fn(ValueId) -> Option<T>,
     ) -> Option<(T, ValueId)> {

@@ -1,6 +1,6 @@
 //! `GRU`, with the reset gate on the product with the state.
 
-use onnx::{Attr, ValueId};
+use onnx::{Attr, OpType, ValueId};
 
 use super::Cell;
 use super::body::Body;
@@ -17,38 +17,40 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
     let state = body.carry(0);
     let (update, new) = mixed(body, body.output(0)?, state)?;
     let size = usize::try_from(body.ty(state)?.shape.last()?.known()?).ok()?;
-    let sigmoid = |value: ValueId| body.unary("Sigmoid", value);
-    let reset_product = |value: ValueId| body.either("Mul", value, sigmoid);
+    let sigmoid = |value: ValueId| body.unary(OpType::Sigmoid, value);
+    let reset_product = |value: ValueId| body.either(OpType::Mul, value, sigmoid);
     let ((reset, of_state), of_input) =
-        body.either("Add", body.unary("Tanh", new)?, reset_product)?;
+        body.either(OpType::Add, body.unary(OpType::Tanh, new)?, reset_product)?;
     let linear = |value: ValueId| Linear::of(body, value, 0, size);
     let candidate = Linear::of_both(linear(of_input)?, linear(of_state)?)?;
     // The order of ONNX: update, reset, hidden.
     let gates = vec![linear(update)?, linear(reset)?, candidate];
     let attrs = vec![("linear_before_reset", Attr::Int(1))];
-    Some(Cell { op: "GRU", gates, size, hidden: 0, memory: None, attrs })
+    Some(Cell { op: OpType::GRU, gates, size, hidden: 0, memory: None, attrs })
 }
 
 /// What goes into the update gate, and the new state before it is mixed with the old.
 fn mixed(body: &Body<'_>, result: ValueId, state: ValueId) -> Option<(ValueId, ValueId)> {
     let kept = |value: ValueId| {
-        let (update, old) = body
-            .either("Mul", value, |gate| body.unary("Sigmoid", gate).map(|inner| (gate, inner)))?;
+        let (update, old) = body.either(OpType::Mul, value, |gate| {
+            body.unary(OpType::Sigmoid, gate).map(|inner| (gate, inner))
+        })?;
         (old == state).then_some(update)
     };
-    if let Some(((gate, update), added)) = body.either("Add", result, kept) {
-        let ((), new) = body.either("Mul", added, |value| {
-            let [one, other] = body.binary("Sub", value)?;
+    if let Some(((gate, update), added)) = body.either(OpType::Add, result, kept) {
+        let ((), new) = body.either(OpType::Mul, added, |value| {
+            let [one, other] = body.binary(OpType::Sub, value)?;
             let is_one = body.tensor(one).and_then(uniform) == Some(1.0);
             (is_one && other == gate).then_some(())
         })?;
         return Some((update, new));
     }
     let moved = |value: ValueId| {
-        let (update, difference) = body.either("Mul", value, |gate| body.unary("Sigmoid", gate))?;
-        let [old, new] = body.binary("Sub", difference)?;
+        let (update, difference) =
+            body.either(OpType::Mul, value, |gate| body.unary(OpType::Sigmoid, gate))?;
+        let [old, new] = body.binary(OpType::Sub, difference)?;
         (old == state).then_some((update, new))
     };
-    let ((update, new), added) = body.either("Add", result, moved)?;
+    let ((update, new), added) = body.either(OpType::Add, result, moved)?;
     (added == new).then_some((update, new))
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use onnx::{Attr, Edit, Tensor, ValueId};
+use onnx::{Attr, Edit, OpType, Tensor, ValueId};
 
 use super::body::Body;
 
@@ -63,9 +63,9 @@ impl Linear {
         }
         let node = body.maker(value)?;
         let width = |value: ValueId| body.ty(value)?.shape.last()?.known();
-        match &*node.op {
-            "Add" => {
-                let operands = body.binary("Add", value)?;
+        match node.op.onnx() {
+            Some(OpType::Add) => {
+                let operands = body.binary(OpType::Add, value)?;
                 for operand in operands {
                     let is_whole = body.tensor(operand).is_some() || width(operand) == width(value);
                     is_whole.then_some(())?;
@@ -73,13 +73,13 @@ impl Linear {
                 }
                 Some(())
             }
-            "Split" | "Slice" => {
+            Some(OpType::Split | OpType::Slice) => {
                 let source = node.inputs[0]?;
                 let start = start_on_last_axis(body, node, value)?;
                 self.add(body, source, state, columns.start + start..columns.end + start)
             }
-            "MatMul" => {
-                let [a, b] = body.binary("MatMul", value)?;
+            Some(OpType::MatMul) => {
+                let [a, b] = body.binary(OpType::MatMul, value)?;
                 let rank = |value: ValueId| body.ty(value).map(onnx::Type::rank);
                 let is_matrix =
                     |value: ValueId| body.tensor(value).is_some() && rank(value) == Some(2);
@@ -102,7 +102,7 @@ impl Linear {
         columns: Range<usize>,
         is_transposed: bool,
     ) -> Option<()> {
-        let concat = body.maker(operand).filter(|node| &*node.op == "Concat");
+        let concat = body.maker(operand).filter(|node| node.op == OpType::Concat);
         let parts: Vec<ValueId> = match concat {
             Some(node) => {
                 let rank = body.ty(operand)?.rank() as i64;
@@ -179,7 +179,7 @@ fn bias_range(tensor: &Tensor, columns: Range<usize>) -> Option<Range<usize>> {
 fn start_on_last_axis(body: &Body<'_>, node: &onnx::Node, value: ValueId) -> Option<usize> {
     let rank = body.ty(value)?.rank() as i64;
     let ints = |operand: usize| body.tensor(node.inputs.get(operand).copied()??)?.ints();
-    let start = if &*node.op == "Split" {
+    let start = if node.op == OpType::Split {
         let axis = node.attr("axis").cloned().unwrap_or(Attr::Int(0));
         if axis != Attr::Int(rank - 1) && axis != Attr::Int(-1) {
             return None;

@@ -1,6 +1,6 @@
 //! `LSTM`.
 
-use onnx::ValueId;
+use onnx::{OpType, ValueId};
 
 use super::Cell;
 use super::body::Body;
@@ -15,24 +15,24 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
         let cell = 1 - hidden;
         let state = body.carry(cell);
         let [new_hidden, new_cell] = [body.output(hidden)?, body.output(cell)?];
-        let sigmoid = |value: ValueId| body.unary("Sigmoid", value);
-        let (output, squashed) = body.either("Mul", new_hidden, sigmoid)?;
-        if body.unary("Tanh", squashed)? != new_cell {
+        let sigmoid = |value: ValueId| body.unary(OpType::Sigmoid, value);
+        let (output, squashed) = body.either(OpType::Mul, new_hidden, sigmoid)?;
+        if body.unary(OpType::Tanh, squashed)? != new_cell {
             return None;
         }
         let forgotten = |value: ValueId| {
-            let (forget, old) = body.either("Mul", value, sigmoid)?;
+            let (forget, old) = body.either(OpType::Mul, value, sigmoid)?;
             (old == state).then_some(forget)
         };
-        let (forget, added) = body.either("Add", new_cell, forgotten)?;
-        let (input, candidate) = body.either("Mul", added, sigmoid)?;
-        let candidate = body.unary("Tanh", candidate)?;
+        let (forget, added) = body.either(OpType::Add, new_cell, forgotten)?;
+        let (input, candidate) = body.either(OpType::Mul, added, sigmoid)?;
+        let candidate = body.unary(OpType::Tanh, candidate)?;
         let size = usize::try_from(body.ty(state)?.shape.last()?.known()?).ok()?;
         // The order of ONNX: input, output, forget, cell.
         let gates = [input, output, forget, candidate]
             .into_iter()
             .map(|gate| Linear::of(body, gate, hidden, size))
             .collect::<Option<_>>()?;
-        Some(Cell { op: "LSTM", gates, size, hidden, memory: Some(cell), attrs: Vec::new() })
+        Some(Cell { op: OpType::LSTM, gates, size, hidden, memory: Some(cell), attrs: Vec::new() })
     })
 }

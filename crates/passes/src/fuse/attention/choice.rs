@@ -3,7 +3,7 @@
 //! The batch of the scores may be taken for heads, and a part of their rows too: each is an attention of its
 //! own, with the same `k` and `v`. So every choice is right, and the one is taken that moves the least.
 
-use onnx::{Dim, Edit, ValueId};
+use onnx::{Dim, Edit, OpType, ValueId};
 
 use super::stack::Stack;
 use super::{Attention, Stage};
@@ -212,7 +212,7 @@ impl Choice {
     /// Whether less is moved than in parts.
     fn is_better(&self, edit: &Edit<'_>, found: &Attention, stage: Stage) -> bool {
         let operands = [&self.q, &self.k, &self.v];
-        let moved = self.after.iter().filter(|step| step.op == "Transpose").count();
+        let moved = self.after.iter().filter(|step| step.op == OpType::Transpose).count();
         if stage == Stage::Plain {
             let is_free = |source| self.heads.is_some() && is_product(edit, source, 4);
             let is_plain = |operand: &&Operand| operand.transposes == 0 || is_free(operand.source);
@@ -221,7 +221,7 @@ impl Choice {
         let sides = [&found.q, &found.k, &found.v].map(|side| &side.links);
         let parts: Vec<usize> =
             sides.into_iter().chain([&found.fused, &found.after]).flatten().copied().collect();
-        let is_moved = |&&link: &&usize| &*edit.node(link).op == "Transpose";
+        let is_moved = |&&link: &&usize| edit.node(link).op == OpType::Transpose;
         let steps = operands.iter().map(|operand| operand.steps.len()).sum::<usize>();
         let transposes = operands.iter().map(|operand| operand.transposes).sum::<usize>();
         moved + transposes <= parts.iter().filter(is_moved).count()
@@ -233,7 +233,7 @@ impl Choice {
 fn is_for_product(edit: &Edit<'_>, found: &Attention) -> bool {
     let end = found.after.last().copied().unwrap_or(found.index);
     let reader = edit.sole_reader(edit.node(end).outputs[0]);
-    reader.is_some_and(|reader| &*edit.node(reader).op == "MatMul")
+    reader.is_some_and(|reader| edit.node(reader).op == OpType::MatMul)
 }
 
 /// Whether a value is a product, up to numbers and biases, so that its axes can be had in any order.
@@ -244,9 +244,9 @@ fn is_product(edit: &Edit<'_>, value: ValueId, depth: usize) -> bool {
     let inner = |operand| edit.input(node, operand);
     let is_inner =
         |value: Option<ValueId>| value.is_some_and(|value| is_product(edit, value, depth - 1));
-    match &*edit.node(node).op {
-        "MatMul" => true,
-        "Add" | "Mul" | "Div" => is_inner(inner(0)) || is_inner(inner(1)),
+    match edit.node(node).op.onnx() {
+        Some(OpType::MatMul) => true,
+        Some(OpType::Add | OpType::Mul | OpType::Div) => is_inner(inner(0)) || is_inner(inner(1)),
         _ => is_move(edit, node) && is_inner(inner(0)),
     }
 }
@@ -307,7 +307,7 @@ fn one_for_each_group(edit: &Edit<'_>, found: &Attention) -> Option<[Side; 2]> {
 
 /// What is repeated to make this axis of heads, each in its place, and how often.
 fn before_repeating(edit: &Edit<'_>, side: &Side, heads: usize) -> Option<(Side, i64)> {
-    let expand = edit.producer(side.source).filter(|&node| &*edit.node(node).op == "Expand")?;
+    let expand = edit.producer(side.source).filter(|&node| edit.node(node).op == OpType::Expand)?;
     let source = edit.input(expand, 0)?;
     let (few, many) = (&edit.ty(source)?.shape, &edit.ty(side.source)?.shape);
     let grown: Vec<usize> =

@@ -1,6 +1,6 @@
 //! The mask of an attention, as the kernel takes it.
 
-use onnx::{DType, Dim, Edit, Op, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::choice::View;
 use super::{Attention, LOWEST, Mask};
@@ -133,9 +133,9 @@ fn known_flags(edit: &Edit<'_>, flags: ValueId, keeps: bool, view: &View) -> Opt
 fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View) -> bool {
     let found = || {
         let node = edit.producer(flags)?;
-        let (row, column) = match &*edit.node(node).op {
-            "GreaterOrEqual" => (edit.input(node, 0)?, edit.input(node, 1)?),
-            "LessOrEqual" => (edit.input(node, 1)?, edit.input(node, 0)?),
+        let (row, column) = match edit.node(node).op.onnx() {
+            Some(OpType::GreaterOrEqual) => (edit.input(node, 0)?, edit.input(node, 1)?),
+            Some(OpType::LessOrEqual) => (edit.input(node, 1)?, edit.input(node, 0)?),
             _ => return None,
         };
         let shape = |value: ValueId| Some(&edit.ty(value)?.shape[..]);
@@ -153,13 +153,13 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View) -> bool {
 /// Whether a value is `0, 1, 2, …`, up to moves.
 fn counts_up(edit: &Edit<'_>, mut value: ValueId) -> bool {
     while let Some(node) = edit.producer(value)
-        && (is_move(edit, node) || &*edit.node(node).op == "Cast")
+        && (is_move(edit, node) || edit.node(node).op == OpType::Cast)
         && let Some(source) = edit.input(node, 0)
     {
         value = source;
     }
     let number = |node, operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
-    let range = edit.producer(value).filter(|&node| &*edit.node(node).op == "Range");
+    let range = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Range);
     range.is_some_and(|node| number(node, 0) == Some(0.0) && number(node, 2) == Some(1.0))
 }
 
@@ -220,7 +220,7 @@ impl AddedMask {
                 let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number])?;
                 Some(edit.constant(index, fused, tensor, &[]))
             };
-            let op = Op::new("Where", &[value, number(numbers[0])?, number(numbers[1])?]);
+            let op = Op::new(OpType::Where, &[value, number(numbers[0])?, number(numbers[1])?]);
             value = edit.insert(index, fused, op, Type::new(DType::F32, self.shape));
         }
         value = emit(edit, index, fused, value, &self.renamed)?;
@@ -229,7 +229,7 @@ impl AddedMask {
         };
         let sizes = Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &sizes)?;
         let sizes = edit.constant(index, fused, sizes, &[]);
-        let op = Op::new("Expand", &[value, sizes]);
+        let op = Op::new(OpType::Expand, &[value, sizes]);
         Some(edit.insert(index, fused, op, Type::new(DType::F32, shape)))
     }
 }
@@ -247,7 +247,7 @@ fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
     {
         bias = source;
     }
-    let node = edit.producer(bias).filter(|&node| &*edit.node(node).op == "Where");
+    let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where);
     let above = |operand| {
         let number = edit.tensor(edit.input(node?, operand)?).and_then(uniform)?;
         Some(number > LOWEST)

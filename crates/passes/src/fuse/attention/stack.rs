@@ -3,7 +3,7 @@
 //! What is picked is a part of what that axis was made of, so that one `Split` makes all of them, in the
 //! order of axes that the product has.
 
-use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use crate::moves::products::Side;
 use crate::moves::{Move, Planned, Step, emit, is_move, plan};
@@ -36,7 +36,7 @@ struct Pick {
 
 impl Pick {
     fn of(edit: &Edit<'_>, value: ValueId) -> Option<Pick> {
-        let node = edit.producer(value).filter(|&node| &*edit.node(node).op == "Gather")?;
+        let node = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Gather)?;
         let data = edit.input(node, 0)?;
         let entry = edit.tensor(edit.input(node, 1)?).filter(|entry| entry.shape.is_empty())?;
         let Attr::Int(axis) = edit.node(node).attr("axis")? else {
@@ -96,7 +96,7 @@ impl Stack {
         let sizes = vec![size; self.count as usize];
         let sizes = Tensor::of_ints(DType::I64, vec![self.count], &sizes)?;
         let sizes = edit.constant(index, &self.nodes, sizes, &[]);
-        let op = Op::new("Split", &[x, sizes]).attr("axis", self.axis as i64);
+        let op = Op::new(OpType::Split, &[x, sizes]).attr("axis", self.axis as i64);
         let part = Type::new(dtype, &self.part[..]);
         let parts = vec![part; self.count as usize];
         Some(edit.insert_all(index, &self.nodes, op, parts))

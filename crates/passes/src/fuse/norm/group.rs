@@ -4,7 +4,7 @@
 //! group is an instance of its own. Its `InstanceNormalization` sums in single precision one after the
 //! other, so results are within 10⁻⁶ · (1 + |mean| / σ) · √n of JAX's for `n` elements.
 
-use onnx::{Dim, Op, Tensor, Type, ValueId};
+use onnx::{Dim, Op, OpType, Tensor, Type, ValueId};
 
 use super::{Quotient, epsilon, expect_whole, fast_variance, last_axes_of, renamed, root};
 use crate::pattern::{either, hole, node, reduce_mean, relu, spread};
@@ -19,7 +19,7 @@ pub(super) fn to_instance_norm(
     found: &mut Found<'_, '_>,
     x: ValueId,
 ) -> Result<Op<'static>, Declined> {
-    found.expect_kernel("InstanceNormalization", x)?;
+    found.expect_kernel(OpType::InstanceNormalization, x)?;
     let Type { shape, dtype } = found.ty(x)?;
     let epsilon = epsilon(found, dtype)?;
     let last = shape.len() - 1;
@@ -27,10 +27,10 @@ pub(super) fn to_instance_norm(
     let bias = last_axes_of(found, "bias", x, last)?;
     let (first, back) = channel_orders(shape.len());
     let first = transposed(found, x, &first)?;
-    let op = Op::new("InstanceNormalization", &[first, scale, bias]).attr("epsilon", epsilon);
+    let op = Op::new(OpType::InstanceNormalization, &[first, scale, bias]).attr("epsilon", epsilon);
     let ty = found.ty(first)?;
     let normalized = found.emit(op, ty);
-    Ok(Op::new("Transpose", &[normalized]).attr("perm", &back[..]))
+    Ok(Op::new(OpType::Transpose, &[normalized]).attr("perm", &back[..]))
 }
 
 /// Over the last axes, without scale: each of what is before them is an instance.
@@ -39,7 +39,7 @@ pub(super) fn to_unscaled_norm(
     x: ValueId,
     axis: usize,
 ) -> Result<Op<'static>, Declined> {
-    found.expect_kernel("InstanceNormalization", x)?;
+    found.expect_kernel(OpType::InstanceNormalization, x)?;
     let Type { shape, dtype } = found.ty(x)?;
     let epsilon = epsilon(found, dtype)?;
     let Some(channels) = axis.checked_sub(1).and_then(|channel| shape[channel].known()) else {
@@ -47,15 +47,15 @@ pub(super) fn to_unscaled_norm(
     };
     let (scale, bias) = neutral(found, &found.ty(x)?, channels)?;
     let norm = |x: ValueId| {
-        Op::new("InstanceNormalization", &[x, scale, bias]).attr("epsilon", epsilon.clone())
+        Op::new(OpType::InstanceNormalization, &[x, scale, bias]).attr("epsilon", epsilon.clone())
     };
     match axis {
         1 => {
             let axes = found.ints(&[0])?;
             let ty = Type::new(dtype, [&[Dim::Known(1)], &shape[..]].concat());
-            let batch = found.emit(Op::new("Unsqueeze", &[x, axes]), ty.clone());
+            let batch = found.emit(Op::new(OpType::Unsqueeze, &[x, axes]), ty.clone());
             let normalized = found.emit(norm(batch), ty);
-            Ok(Op::new("Squeeze", &[normalized, axes]))
+            Ok(Op::new(OpType::Squeeze, &[normalized, axes]))
         }
         2 => Ok(norm(x)),
         _ => Err("the instances are over several axes".into()),
@@ -65,7 +65,7 @@ pub(super) fn to_unscaled_norm(
 /// `(x − mean) / √(variance + ε)` where mean and variance are of groups of channels, the last axis
 pub(super) fn norm() -> Quotient {
     let x = hole("x");
-    let groups = node("Reshape", &[&x]).named("groups");
+    let groups = node(OpType::Reshape, &[&x]).named("groups");
     let mean = reduce_mean(&groups).named("mean");
     let centered = &groups - spread(&mean).named("mean in groups");
     let two_pass = reduce_mean(&(&centered * &centered)).named("square mean");
@@ -108,7 +108,7 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, De
     if width == 1 && rank > 2 {
         return to_instance_norm(found, x);
     }
-    found.expect_kernel("InstanceNormalization", x)?;
+    found.expect_kernel(OpType::InstanceNormalization, x)?;
     let epsilon = epsilon(found, dtype)?;
     let channels = groups * width;
 
@@ -119,13 +119,14 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, De
     let instances = found.ints(&[0, groups, -1])?;
     let area = places.iter().product::<i64>() * width;
     let ty = Type::new(dtype, vec![shape[0].clone(), groups.into(), area.into()]);
-    let reshaped = found.emit(Op::new("Reshape", &[first, instances]), ty.clone());
+    let reshaped = found.emit(Op::new(OpType::Reshape, &[first, instances]), ty.clone());
     let (one, zero) = neutral(found, &ty, groups)?;
-    let op = Op::new("InstanceNormalization", &[reshaped, one, zero]).attr("epsilon", epsilon);
+    let op =
+        Op::new(OpType::InstanceNormalization, &[reshaped, one, zero]).attr("epsilon", epsilon);
     let normalized = found.emit(op, ty);
     let whole = found.ints(&[&[0, channels], &places[..]].concat())?;
-    let mut result = found.emit(Op::new("Reshape", &[normalized, whole]), first_ty.clone());
-    for (name, op) in [("scale", "Mul"), ("bias", "Add")] {
+    let mut result = found.emit(Op::new(OpType::Reshape, &[normalized, whole]), first_ty.clone());
+    for (name, op) in [("scale", OpType::Mul), ("bias", OpType::Add)] {
         if found.maybe(name).is_some() {
             let vector = last_axes_of(found, name, x, rank - 1)?;
             let column = [&[channels][..], &vec![1; places.len()]].concat();
@@ -133,7 +134,7 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, De
             result = found.emit(Op::new(op, &[result, vector]), first_ty.clone());
         }
     }
-    Ok(Op::new("Transpose", &[result]).attr("perm", &back[..]))
+    Ok(Op::new(OpType::Transpose, &[result]).attr("perm", &back[..]))
 }
 
 /// Declines unless what is named gives each channel the number of its group: the numbers of groups,
@@ -164,8 +165,8 @@ fn expect_group_spread(
             let sizes = |dims: &[Dim]| crate::sizes::product_of(dims.iter().cloned());
             sizes(from) == sizes(to)
         };
-        match &*found.edit.node(index).op {
-            "Expand" => {
+        match found.edit.node(index).op.onnx() {
+            Some(OpType::Expand) => {
                 let lead = from.len().wrapping_sub(1);
                 fits = !is_repeated
                     && from.len() == to.len()
@@ -197,7 +198,7 @@ fn channel_orders(rank: usize) -> (Vec<i64>, Vec<i64>) {
 fn transposed(found: &mut Found<'_, '_>, x: ValueId, order: &[i64]) -> Result<ValueId, Declined> {
     let Type { shape, dtype } = found.ty(x)?;
     let shape: Vec<Dim> = order.iter().map(|&axis| shape[axis as usize].clone()).collect();
-    let op = Op::new("Transpose", &[x]).attr("perm", order);
+    let op = Op::new(OpType::Transpose, &[x]).attr("perm", order);
     Ok(found.emit(op, Type::new(dtype, shape)))
 }
 

@@ -5,7 +5,7 @@
 //! side by side each is taken for a row, with tables for every head.
 
 use onnx::kernels::{Support, support};
-use onnx::{DType, Dim, Edit, Op, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::Turn;
 use super::table::Single;
@@ -97,7 +97,7 @@ pub(super) fn fuse(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Result<()
     let unknown = || Declined::from("a type is not known");
     let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
     let result = edit.ty(edit.node(index).outputs[0]).cloned().ok_or_else(unknown)?;
-    let is_supported = support("RotaryEmbedding", edit.opset(), DType::F32);
+    let is_supported = support(OpType::RotaryEmbedding, edit.opset(), DType::F32);
     if ty.dtype != DType::F32 || !matches!(is_supported, Support::Yes) {
         return Err("RotaryEmbedding needs single precision and opset 23".into());
     }
@@ -136,7 +136,7 @@ pub(super) fn ordered_before(
     edit: &Edit<'_>,
     value: ValueId,
 ) -> Option<(usize, ValueId, Vec<usize>)> {
-    let node = edit.producer(value).filter(|&node| &*edit.node(node).op == "Transpose")?;
+    let node = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Transpose)?;
     let order = super::order_of(edit, node)?;
     let keeps_last = order.last().copied() == order.len().checked_sub(1);
     keeps_last.then_some((node, edit.input(node, 0)?, order))
@@ -173,13 +173,13 @@ fn write(
             let whole = renamed(&shape, &layout.whole)?;
             let sizes = Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &sizes)?;
             let sizes = edit.constant(index, &found.fused, sizes, &[]);
-            let op = Op::new("Expand", &[value, sizes]);
+            let op = Op::new(OpType::Expand, &[value, sizes]);
             value = edit.insert(index, &found.fused, op, Type::new(DType::F32, shape));
             value = emit(edit, index, &found.fused, value, &whole)?;
         }
         inputs.push(value);
     }
-    let mut op = Op::new("RotaryEmbedding", &inputs);
+    let mut op = Op::new(OpType::RotaryEmbedding, &inputs);
     if let Some(heads) = layout.heads {
         op = op.attr("num_heads", heads);
     }

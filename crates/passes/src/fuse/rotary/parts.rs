@@ -1,6 +1,6 @@
 //! Halves that are turned where there is no `RotaryEmbedding`: `x·cos + [b, a]·[−sin, sin]`.
 
-use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::Turn;
 use super::layout::ordered_before;
@@ -44,20 +44,24 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Option<(
     let sin = edit.constant(index, &fused, sin, &[found.sin]);
     let part = Type::new(result.dtype, of_half);
     let whole = Type::new(result.dtype, shape);
-    let split = Op::new("Split", &[x, sizes]).attr("axis", axis);
+    let split = Op::new(OpType::Split, &[x, sizes]).attr("axis", axis);
     let halves = edit.insert_all(index, &fused, split, [part.clone(), part]);
-    let swapped = Op::new("Concat", &[halves[1], halves[0]]).attr("axis", axis);
+    let swapped = Op::new(OpType::Concat, &[halves[1], halves[0]]).attr("axis", axis);
     let swapped = edit.insert(index, &fused, swapped, whole.clone());
-    let plain = edit.insert(index, &fused, Op::new("Mul", &[x, cos]), whole.clone());
-    let turned = edit.insert(index, &fused, Op::new("Mul", &[swapped, sin]), whole.clone());
-    let sum = Op::new("Add", &[plain, turned]);
+    let plain = edit.insert(index, &fused, Op::new(OpType::Mul, &[x, cos]), whole.clone());
+    let turned = edit.insert(index, &fused, Op::new(OpType::Mul, &[swapped, sin]), whole.clone());
+    let sum = Op::new(OpType::Add, &[plain, turned]);
     let Some((_, _, order)) = before else {
         edit.rewrite(index, &fused, sum);
         return Some(());
     };
     let sum = edit.insert(index, &fused, sum, whole);
     let perm: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
-    edit.rewrite(index, &fused, Op::new("Transpose", &[sum]).attr("perm", Attr::Ints(perm.into())));
+    edit.rewrite(
+        index,
+        &fused,
+        Op::new(OpType::Transpose, &[sum]).attr("perm", Attr::Ints(perm.into())),
+    );
     Some(())
 }
 
@@ -72,7 +76,7 @@ fn whole(edit: &Edit<'_>, table: ValueId, rank: usize, fused: &mut Vec<usize>) -
     }
     let (source, passed) = doubled_by_node(edit, table, false)?;
     let once = edit.tensor(source)?;
-    let is_computed = |&node: &usize| UNARY.contains(&&*edit.node(node).op);
+    let is_computed = |&node: &usize| edit.node(node).op.is_one_of(UNARY);
     if passed.iter().any(is_computed) {
         return None;
     }

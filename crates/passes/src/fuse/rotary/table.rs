@@ -1,6 +1,6 @@
 //! Tables of cosines and sines, with one number for each pair.
 
-use onnx::{Attr, DType, Dim, Edit, Op, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::{Turn, joined};
 use crate::moves::is_move;
@@ -9,7 +9,7 @@ use crate::moves::is_move;
 const DEEPEST: usize = 8;
 
 /// What is computed element by element.
-pub(super) const UNARY: &[&str] = &["Cos", "Sin", "Cast"];
+pub(super) const UNARY: &[OpType] = &[OpType::Cos, OpType::Sin, OpType::Cast];
 
 /// A table with a number for each pair, of which another one was made with a number for each element.
 pub(super) struct Single {
@@ -42,7 +42,7 @@ impl Single {
             single.shape = edit.ty(source)?.shape.to_vec();
             single.source = source;
             (single.chain, single.passed) =
-                passed.into_iter().partition(|&node| UNARY.contains(&&*edit.node(node).op));
+                passed.into_iter().partition(|&node| edit.node(node).op.is_one_of(UNARY));
             return Some(single);
         }
         has_equal_pairs(edit, table, turn.is_interleaved, DEEPEST).then_some(())?;
@@ -66,13 +66,13 @@ impl Single {
                 Some(edit.constant(index, fused, tensor, &[]))
             };
             let bounds = [value, int(0)?, int(end)?, int(axis)?, int(step)?];
-            let op = Op::new("Slice", &bounds[..if step == 1 { 4 } else { 5 }]);
+            let op = Op::new(OpType::Slice, &bounds[..if step == 1 { 4 } else { 5 }]);
             value = edit.insert(index, fused, op, Type::new(dtype, &self.shape[..]));
         }
         for &link in self.chain.iter().rev() {
             let node = edit.node(link).clone();
             dtype = edit.ty(node.outputs[0])?.dtype;
-            let mut op = Op::new(&node.op, &[value]);
+            let mut op = Op::new(node.op.clone(), &[value]);
             if let Some(to) = node.attr("to") {
                 op = op.attr("to", to.clone());
             }
@@ -92,28 +92,29 @@ pub(super) fn doubled_by_node(
     let (mut value, mut passed) = (table, Vec::new());
     let last = |value: ValueId| edit.ty(value)?.shape.last()?.known();
     for _ in 0..DEEPEST {
-        let node = edit.producer(value).filter(|&node| edit.node(node).domain.is_empty())?;
+        let node = edit.producer(value).filter(|&node| edit.node(node).op.is_onnx())?;
         let source = edit.input(node, 0)?;
         passed.push(node);
-        match &*edit.node(node).op {
-            op if UNARY.contains(&op) => {}
-            "Tile" if !is_interleaved => {
+        match edit.node(node).op.onnx() {
+            Some(op) if UNARY.contains(&op) => {}
+            Some(OpType::Tile) if !is_interleaved => {
                 let repeats = edit.tensor(edit.input(node, 1)?)?.ints()?;
                 let (times, rest) = repeats.split_last()?;
                 let is_twice = *times == 2 && rest.iter().all(|&times| times == 1);
                 return is_twice.then_some((source, passed));
             }
-            "Concat" if !is_interleaved => {
+            Some(OpType::Concat) if !is_interleaved => {
                 let [a, b] = joined(edit, node)?.parts;
                 return (a == b).then_some((a, passed));
             }
-            "Reshape" if is_interleaved && last(value) != last(source) => {
+            Some(OpType::Reshape) if is_interleaved && last(value) != last(source) => {
                 let (single, nodes) = repeated_in_place(edit, source)?;
                 passed.extend(nodes);
                 let is_joined = last(value)? == 2 * last(single)?;
                 return is_joined.then_some((single, passed));
             }
-            "Reshape" | "Squeeze" | "Unsqueeze" if last(value) == last(source) => {}
+            Some(OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze)
+                if last(value) == last(source) => {}
             _ => return None,
         }
         value = source;
@@ -123,14 +124,14 @@ pub(super) fn doubled_by_node(
 
 /// What an `Expand` writes twice along a last axis of its own, without that axis, and the nodes.
 fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, [usize; 2])> {
-    let expand = edit.producer(value).filter(|&node| &*edit.node(node).op == "Expand")?;
+    let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
     let single = edit.input(expand, 0)?;
     let (few, many) = (&edit.ty(single)?.shape, &edit.ty(value)?.shape);
     let ((one, own), (two, all)) = (few.split_last()?, many.split_last()?);
     let unsqueeze = edit.producer(single).filter(|&node| is_move(edit, node))?;
     let source = edit.input(unsqueeze, 0)?;
     let is_twice = one.is(1) && two.is(2) && own == all && edit.ty(source)?.shape[..] == *own;
-    let is_renamed = &*edit.node(unsqueeze).op != "Transpose";
+    let is_renamed = edit.node(unsqueeze).op != OpType::Transpose;
     (is_twice && is_renamed).then_some((source, [expand, unsqueeze]))
 }
 
@@ -153,17 +154,17 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
         let is_paired = |source| has_equal_pairs(edit, source, is_interleaved, depth - 1);
         edit.input(node, operand).is_some_and(|source| is_one(source) || is_paired(source))
     };
-    match &*edit.node(node).op {
-        "Concat" if !is_interleaved => {
+    match edit.node(node).op.onnx() {
+        Some(OpType::Concat) if !is_interleaved => {
             joined(edit, node).is_some_and(|joined| joined.parts[0] == joined.parts[1])
         }
-        "Cos" | "Sin" | "Cast" | "Identity" => is_twice(0),
-        "Add" | "Sub" | "Mul" | "Div" => is_twice(0) && is_twice(1),
-        "Expand" | "Reshape" | "Squeeze" | "Unsqueeze" => {
+        Some(OpType::Cos | OpType::Sin | OpType::Cast | OpType::Identity) => is_twice(0),
+        Some(OpType::Add | OpType::Sub | OpType::Mul | OpType::Div) => is_twice(0) && is_twice(1),
+        Some(OpType::Expand | OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze) => {
             let keeps_last = edit.input(node, 0).and_then(last) == last(value);
             keeps_last && is_twice(0)
         }
-        "Transpose" => {
+        Some(OpType::Transpose) => {
             let order = edit.node(node).attr("perm");
             let rank = edit.ty(value).map_or(0, Type::rank) as i64;
             matches!(order, Some(Attr::Ints(order)) if order.last() == Some(&(rank - 1)))
