@@ -5,18 +5,24 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: help demo test check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures fuzz fuzz-numbers clean tools
+# Instruction sets that stand in for other CPUs, the oldest first. The tests' numbers hold on each.
+CPUS := SSE4_2 AVX2 AVX512
+# `make test-quick` runs the first of every so many parameters of each Python test.
+SAMPLE ?= 40
+
+.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures fuzz fuzz-numbers clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
 	@echo "make test               every check and test"
+	@echo "make test-quick         Rust unit tests, and a sample of the Python tests on a debug build"
 	@echo "make bench              what an export costs, as ratios"
 	@echo "make bench-runtime      how fast exported models run, beside others"
 	@echo "make fixtures           write the reference models again"
 	@echo "make fuzz               put random files through the readers, SECONDS each"
 	@echo "make fuzz-numbers       compare random programs with JAX for SECONDS, from SEED on"
 	@echo "make test-jax-versions  the end-to-end tests on the oldest and the newest JAX"
-	@echo "make clean              remove what was built"
+	@echo "make clean              remove what was built, and the cache of the tests"
 
 demo: build
 	@$(PY) examples/demo.py
@@ -30,11 +36,16 @@ check: build
 	$(VENV)/bin/ruff check --quiet python examples benches tools
 	$(VENV)/bin/mypy
 
+test-quick: $(VENV)/installed
+	cargo test --quiet --workspace --lib
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet
+	$(PY) -m pytest -q -n 2 --dist worksteal --sample $(SAMPLE) python/tests
+
 test-rust: tools
 	cargo test --quiet --workspace
 
 test-python: build
-	$(PY) -m pytest -q -n 2 --dist worksteal python/tests
+	JAX2ONNX_TEST_CPUS="$(CPUS)" $(PY) -m pytest -q -n 2 --dist worksteal python/tests
 
 # The wheel alone, in an empty environment, used from an unrelated directory.
 test-wheel: $(VENV)/installed
@@ -88,4 +99,4 @@ tools:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install Python 3.11 or newer, or name it with PYTHON=..." >&2; exit 1; }
 
 clean:
-	rm -rf target $(VENV) .venvs dist python/jax2onnx/_core*.so
+	rm -rf target $(VENV) .venvs .cache dist python/jax2onnx/_core*.so

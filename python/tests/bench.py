@@ -15,6 +15,19 @@ import onnxruntime
 
 import jax2onnx
 
+from . import elsewhere
+
+#: Primitives that move or compare numbers, or hold others: the same on every CPU.
+_EXACT = frozenset(
+    [
+        *("broadcast_in_dim", "concatenate", "copy", "dynamic_slice", "dynamic_update_slice"),
+        *("expand_dims", "gather", "iota", "pad", "reshape", "rev", "scatter", "select_n", "slice"),
+        *("sort", "split", "squeeze", "transpose"),
+        *("eq", "ge", "gt", "le", "lt", "ne"),
+        *("cond", "custom_jvp_call", "custom_vjp_call", "jit", "pjit", "scan", "while"),
+    ]
+)
+
 #: NumPy types that ONNX Runtime's Python interface does not take.
 _AS_BITS = {
     np.dtype(ml_dtypes.bfloat16): np.uint16,
@@ -43,11 +56,38 @@ def convert(
     return model
 
 
-def expected(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> list[np.ndarray]:
+class Reference(np.ndarray):
+    """What JAX computes on this CPU, and what it computes on others where that differs."""
+
+    elsewhere: dict[str, np.ndarray]
+
+    def __array_finalize__(self, source: np.ndarray | None) -> None:
+        self.elsewhere = {}
+
+
+def expected(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> list[Reference]:
     """What JAX computes."""
     with precision(double):
-        results = jax.jit(fn)(*inputs)
-        return [in_parts(result) for result in jax.tree.leaves(results)]
+        results = [in_parts(leaf) for leaf in jax.tree.leaves(jax.jit(fn)(*inputs))]
+        references = [result.view(Reference) for result in results]
+        if elsewhere.CPUS and depends_on_cpu(fn, inputs):
+            for cpu, others in elsewhere.compute(fn, inputs, results).items():
+                for reference, other in zip(references, others, strict=True):
+                    reference.elsewhere[cpu] = in_parts(other)
+    return references
+
+
+def depends_on_cpu(fn: Any, inputs: Sequence[Any]) -> bool:
+    """Whether `fn` computes with floats, rather than with integers or by moving floats about."""
+    return any(
+        eqn.primitive.name not in _EXACT
+        and any(has_floats(var.aval) for var in (*eqn.invars, *eqn.outvars))
+        for eqn in equations_of(fn, inputs)
+    )
+
+
+def has_floats(aval: Any) -> bool:
+    return jax.dtypes.issubdtype(getattr(aval, "dtype", np.bool_), np.inexact)
 
 
 def in_parts(array: Any) -> np.ndarray:
@@ -71,12 +111,16 @@ def check(
     rtol: float = 0.0,
     atol: float = 0.0,
     double: bool = False,
+    want: Sequence[np.ndarray] | None = None,
     **options: Any,
 ) -> onnx.ModelProto:
     """Fail unless the model computes what JAX computes, with and without passes, and with and
     without ONNX Runtime's optimizations. Returns the model with passes.
+
+    `want` takes the place of what JAX computes.
     """
-    want = expected(fn, inputs, double=double)
+    if want is None:
+        want = expected(fn, inputs, double=double)
     models = {
         passes: convert(fn, inputs, double=double, optimize=passes, **options)
         for passes in (True, False)
@@ -160,34 +204,47 @@ def assert_all_same(
 
 
 def assert_same(found: np.ndarray, want: np.ndarray, rtol: float = 0.0, atol: float = 0.0) -> None:
-    """Fail unless type, shape and every element are what JAX has."""
+    """Fail unless type, shape and every element are what JAX has, on every CPU."""
+    assert_equal(found, want, rtol, atol)
+    for cpu, other in getattr(want, "elsewhere", {}).items():
+        assert_equal(found, other, rtol, atol, f"with the instructions of {cpu}")
+
+
+def assert_equal(
+    found: np.ndarray, want: np.ndarray, rtol: float, atol: float, where: str = ""
+) -> None:
+    """Fail unless type, shape and every element are those of one reference."""
     assert found.dtype == want.dtype, f"type {found.dtype} where JAX has {want.dtype}"
     assert found.shape == want.shape, f"shape {found.shape} where JAX has {want.shape}"
     if found.dtype.kind in "biu":
-        np.testing.assert_array_equal(found, want)
+        np.testing.assert_array_equal(found, want, where)
         return
     # NumPy does not know NaN in types that are not its own.
     wide = np.complex128 if found.dtype.kind == "c" else np.float64
-    found, want = found.astype(wide), want.astype(wide)
+    found, want = np.asarray(found).astype(wide), np.asarray(want).astype(wide)
     if rtol or atol:
-        np.testing.assert_allclose(found, want, rtol=rtol, atol=atol)
+        np.testing.assert_allclose(found, want, rtol=rtol, atol=atol, err_msg=where)
         return
-    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(found, want, where)
     if wide is np.float64:
         zeros = want == 0
         signs = np.signbit(found[zeros]), np.signbit(want[zeros])
-        np.testing.assert_array_equal(*signs, "the sign of a zero")
+        np.testing.assert_array_equal(*signs, f"the sign of a zero {where}")
 
 
 def primitives_of(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> set[str]:
     """Every primitive in the jaxpr of `fn`, bodies included."""
     with precision(double):
-        closed = jax.make_jaxpr(fn)(*inputs)
-    found: set[str] = set()
+        return {eqn.primitive.name for eqn in equations_of(fn, inputs)}
+
+
+def equations_of(fn: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Every equation in the jaxpr of `fn`, bodies included."""
+    found: list[Any] = []
 
     def visit(jaxpr: Any) -> None:
         for eqn in jaxpr.eqns:
-            found.add(eqn.primitive.name)
+            found.append(eqn)
             for param in eqn.params.values():
                 for inner in jax.tree.leaves(
                     param, is_leaf=lambda x: isinstance(x, jax.extend.core.ClosedJaxpr)
@@ -197,5 +254,5 @@ def primitives_of(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> se
                     elif isinstance(inner, jax.extend.core.Jaxpr):
                         visit(inner)
 
-    visit(closed.jaxpr)
+    visit(jax.make_jaxpr(fn)(*inputs).jaxpr)
     return found

@@ -65,12 +65,13 @@ class Idiom:
 
 def of_linen(module: Any, shape: tuple[int, ...] = (3, 5, 16)) -> Callable[..., Any]:
     """The module with weights that are not what they are initialized to."""
-    variables = module.init(jax.random.key(0), jnp.zeros(shape))
+    # The shapes alone: modules are made when the file is imported, which must not compile anything.
+    shapes = jax.eval_shape(module.init, jax.random.key(0), jax.ShapeDtypeStruct(shape, np.float32))
 
-    def weights(array: jax.Array) -> np.ndarray:
+    def weights(array: jax.ShapeDtypeStruct) -> np.ndarray:
         return np.linspace(0.5, 1.5, array.size).reshape(array.shape).astype(array.dtype)
 
-    variables = jax.tree.map(weights, variables)
+    variables = jax.tree.map(weights, shapes)
     return lambda x: module.apply(variables, x)
 
 

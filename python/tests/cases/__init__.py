@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections import Counter
 from typing import Any
 
 from .case import Case, Limit
@@ -19,8 +20,8 @@ def families() -> dict[str, list[Case]]:
 def all_cases() -> list[Case]:
     """Every case of every family, in a fixed order."""
     cases = [case for family in families().values() for case in family]
-    names = [case.name for case in cases]
-    repeated = {name for name in names if names.count(name) > 1}
+    names = Counter(case.name for case in cases)
+    repeated = {name for name, count in names.items() if count > 1}
     assert not repeated, f"two cases have one name: {sorted(repeated)}"
     return cases
 

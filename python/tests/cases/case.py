@@ -25,6 +25,12 @@ class Case:
     opset: int = 23
     #: Primitives that the case is about; each must be in its jaxpr.
     covers: tuple[str, ...] = ()
+    #: The result in NumPy, where JAX's own depends on the CPU; `because` says how it does.
+    reference: Callable[..., Any] | None = None
+    because: str = ""
+
+    def __post_init__(self) -> None:
+        assert bool(self.reference) == bool(self.because), f"{self.name}: give a reason"
 
     def __repr__(self) -> str:
         return self.name

@@ -263,6 +263,7 @@ RAW = [
                 raw_scatter(scatter, MEETING, mode),
                 (A, MEETING_STARTS, MEETING_UPDATES),
                 rtol=1e-6,
+                covers=(scatter.__name__.replace("_", "-"),),
             )
             for scatter in (
                 lax.scatter,

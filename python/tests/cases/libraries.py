@@ -39,5 +39,5 @@ CASES = [
     Case("nonbatchable", lambda x: eqxi.nonbatchable(x) + 1, (X,), covers=("nonbatchable",)),
     Case("select_if_vmap", chosen, (X,), covers=("select_if_vmap",)),
     Case("select_if_vmap.vmap", chosen_each, (X,)),
-    Case("shard_map", sharded, (X,), covers=("shard_map",)),
+    Case("shard_map", sharded, (X,), covers=("shard_map", "pvary")),
 ]

@@ -1,0 +1,52 @@
+"""What holds for every test: where XLA keeps what it compiled, and which part of the tests runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def _cpu() -> str:
+    """A name for the instructions of this CPU; XLA compiles for them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    features = sorted({line for line in lines if line.startswith(("flags", "Features"))})
+    return hashlib.sha256("\n".join(features).encode()).hexdigest()[:12]
+
+
+# JAX reads these when it is imported; programs that a test starts inherit them. The key of an entry
+# has the computation, the versions and the flags of XLA, but not the CPU.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "xla" / _cpu()))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run the first of every N parameters of each test",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    step = config.getoption("--sample")
+    seen: Counter[str] = Counter()
+    kept, left_out = [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        (left_out if seen[test] % step else kept).append(item)
+        seen[test] += 1
+    items[:] = kept
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
