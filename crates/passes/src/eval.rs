@@ -317,6 +317,8 @@ pub(crate) fn arithmetic(
             OpType::Add => Some(a[i].wrapping_add(b[j])),
             OpType::Sub => Some(a[i].wrapping_sub(b[j])),
             OpType::Mul => Some(a[i].wrapping_mul(b[j])),
+            // Those of 64 unsigned bits were read as signed; what traps is left to the runtime.
+            OpType::Div if dtype != DType::U64 => a[i].checked_div(b[j]),
             OpType::BitwiseAnd => Some(a[i] & b[j]),
             OpType::BitwiseOr => Some(a[i] | b[j]),
             OpType::BitwiseXor => Some(a[i] ^ b[j]),

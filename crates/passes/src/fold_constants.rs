@@ -148,7 +148,24 @@ y:f32[2,3] = Mul(x, %4)",
     }
 
     #[test]
-    fn a_division_of_integers_and_a_large_result_are_left() {
+    fn integers_are_divided_towards_zero() {
+        check(
+            super::run,
+            "graph g(n:i32[2], k:u8[]) -> (m, l)
+%0:i32[2] = Div([-7, 7]:i32, 2:i32)
+m:i32[2] = Add(n, %0)
+%1:u8[] = Div(255:u8, 2:u8)
+l:u8[] = Add(k, %1)",
+            expect![[r#"
+                graph g(n:i32[2], k:u8[]) -> (m, l)
+                m:i32[2] = Add(n, [-3, 3]:i32)  # 3
+                l:u8[] = Add(k, 127:u8)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_division_by_zero_and_a_large_result_are_left() {
         check(
             super::run,
             "graph g(x:f32[2000], n:i32[]) -> (y, m)

@@ -10,6 +10,7 @@ mod drop_carries;
 mod drop_dead;
 mod drop_identity;
 mod eval;
+pub mod faults;
 mod fold_constants;
 mod fold_moves;
 mod fold_products;
@@ -63,6 +64,7 @@ const fn model(name: &'static str, run: fn(&mut Model)) -> Pass {
 
 const FUSE_NORMS: &str = "fuse-norms";
 const INLINE_COMPOSITES: &str = "inline-composites";
+const AVOID_FAULTS: &str = "avoid-faults";
 const LIFT_WEIGHTS: &str = "lift-weights";
 const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 
@@ -165,6 +167,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("simplify-sizes", simplify_sizes::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
+    model(AVOID_FAULTS, faults::run),
     model(LIFT_WEIGHTS, lift_weights::run),
     graph("share-constants", share_constants::run),
     graph("share-nodes", share_nodes::run),
@@ -173,8 +176,9 @@ pub const PIPELINE: &[Pass] = &[
     model(CONSTANTS_TO_NODES, Model::constants_to_nodes),
 ];
 
-/// What is needed for there to be a file at all: it has no composites, and its functions no initializers.
-const NEEDED: &[&str] = &[INLINE_COMPOSITES, LIFT_WEIGHTS, CONSTANTS_TO_NODES];
+/// What is needed for there to be a right file at all: it has no composites, no form that a runtime gets wrong,
+/// and its functions have no initializers.
+const NEEDED: &[&str] = &[INLINE_COMPOSITES, AVOID_FAULTS, LIFT_WEIGHTS, CONSTANTS_TO_NODES];
 
 /// What passes are wanted for.
 #[derive(Clone, Copy, Debug)]

@@ -20,9 +20,9 @@ const FEWEST_ELEMENTS: i64 = 1024;
 
 fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let [size] = &edit.ty(vector)?.shape[..] else {
+    if edit.ty(vector)?.rank() != 1 {
         return None;
-    };
+    }
     let shape = &edit.ty(matrix)?.shape;
     if shape.len() == 2 && edit.tensor(matrix).is_some() {
         let turned = plan(shape, &[Step::Transpose(vec![1, 0])])?;
@@ -34,9 +34,16 @@ fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if shape.len() < 2 || elements.is_some_and(|elements| elements < FEWEST_ELEMENTS) {
         return None;
     }
+    multiply_with_column(edit, index)
+}
+
+/// Writes the product of a matrix and a vector as one with a column.
+pub(crate) fn multiply_with_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let size = edit.ty(vector)?.shape.first()?.clone();
     let one = Dim::Known(1);
-    let column =
-        plan(std::slice::from_ref(size), &[Step::Reshape(vec![size.clone(), one.clone()])])?;
+    let column = Step::Reshape(vec![size.clone(), one.clone()]);
+    let column = plan(std::slice::from_ref(&size), &[column])?;
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     let shape = [&result.shape[..], &[one]].concat();
     let back = plan(&shape, &[Step::Reshape(result.shape.to_vec())])?;

@@ -1,0 +1,302 @@
+//! `avoid-faults`: no export contains a form that a runtime gets wrong.
+//!
+//! Each entry of [`FAULTS`] is a valid form that a runtime's own optimizer changes into something else. The runtime
+//! inlines functions before it optimizes, so a form may cross the boundary of a call: where a reader is not known,
+//! it counts as the one that completes the form.
+
+use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, ValueId};
+
+use crate::moves::columns::multiply_with_column;
+use crate::moves::{Step, plan};
+
+/// A form that a runtime gets wrong, and how it is avoided.
+pub struct Fault {
+    /// The optimizer of ONNX Runtime that is at fault.
+    pub optimizer: &'static str,
+    /// The versions that were run and have the fault.
+    pub versions: &'static str,
+    pub form: &'static str,
+    pub result: &'static str,
+    pub instead: &'static str,
+    /// Rewrites the node at an index if it completes the form.
+    avoid: fn(&mut Edit<'_>, usize, Present) -> Option<()>,
+}
+
+/// Which operators the model has in any graph. A form needs all of its operators.
+#[derive(Clone, Copy)]
+struct Present {
+    transposes: bool,
+    products: bool,
+    pools: bool,
+}
+
+/// Every form that is avoided. `docs/runtime-faults.md` shows the same table.
+pub const FAULTS: &[Fault] = &[
+    Fault {
+        optimizer: "MatmulTransposeFusion",
+        versions: "1.22 to 1.31",
+        form: "`MatMul(Transpose(a), v)` with a vector `v`",
+        result: "the transpose is dropped",
+        instead: "`MatMul(v, a)`, or a product with a column",
+        avoid: vector_behind_a_transpose,
+    },
+    Fault {
+        optimizer: "MatmulTransposeFusion",
+        versions: "1.22 to 1.23",
+        form: "`MatMul(Transpose(a), b)` of float64",
+        result: "the model does not load",
+        instead: "`MatMul(Max(Transpose(a)), b)`",
+        avoid: transposed_doubles,
+    },
+    Fault {
+        optimizer: "DivMulFusion",
+        versions: "1.22 to 1.31",
+        form: "`Mul(Div(1, x), y)`",
+        result: "`y / x`, which differs for integers and where `1 / x` overflows",
+        instead: "`Reciprocal(x)` of floats, `Max(Div(1, x))` of integers",
+        avoid: quotient_of_one,
+    },
+    Fault {
+        optimizer: "DivMulFusion, MatMulScaleFusion",
+        versions: "1.22 to 1.31",
+        form: "`Mul(x, c)` or `Div(x, c)` with one number `c` of higher rank than `x`",
+        result: "the result has the rank of `x`",
+        instead: "a number of rank 0, and a reshape of the result",
+        avoid: number_of_high_rank,
+    },
+    Fault {
+        optimizer: "MatMulScaleFusion",
+        versions: "1.22 to 1.31",
+        form: "`MatMul(Mul(x, c), y)` with an infinite number `c`",
+        result: "infinity where `0 * c` is NaN",
+        instead: "`MatMul(Max(Mul(x, c)), y)`",
+        avoid: infinite_factor,
+    },
+    Fault {
+        optimizer: "FuseReluClip",
+        versions: "1.22 to 1.31",
+        form: "`Clip(Relu(x), lo, hi)` of float64 or integers",
+        result: "the model does not load",
+        instead: "`Clip(Max(x, 0), lo, hi)`",
+        avoid: relu_of_another_type,
+    },
+    Fault {
+        optimizer: "PadFusion",
+        versions: "1.26 to 1.31",
+        form: "`MaxPool(Pad(x))` or `AveragePool(Pad(x))` with zeros",
+        result: "the zeros are left out of the maximum, or the model does not load",
+        instead: "`MaxPool(Max(Pad(x)))`",
+        avoid: pool_of_zeros,
+    },
+    Fault {
+        optimizer: "ExpandElimination",
+        versions: "1.22 to 1.31",
+        form: "`Reshape(Expand(Reshape(x)))` of an empty array",
+        result: "the model does not load",
+        instead: "an empty constant",
+        avoid: expand_to_nothing,
+    },
+    Fault {
+        optimizer: "TransposeOptimizer",
+        versions: "1.22 to 1.31",
+        form: "`Pad` with axes next to a `Transpose`",
+        result: "the model does not load",
+        instead: "`Pad` of all axes",
+        avoid: pad_with_axes,
+    },
+];
+
+pub(crate) fn run(model: &mut Model) {
+    let has = |ops: &[OpType]| {
+        let mut nodes = model.graphs().into_iter().flat_map(|graph| &graph.nodes);
+        nodes.any(|node| node.op.is_one_of(ops))
+    };
+    let present = Present {
+        transposes: has(&[OpType::Transpose]),
+        products: has(&[OpType::MatMul]),
+        pools: has(&[OpType::MaxPool, OpType::AveragePool]),
+    };
+    // A rewrite separates operators and joins none, so the rounds end.
+    while model.edit(&mut |edit| {
+        for index in 0..edit.len() {
+            let _ = FAULTS.iter().find_map(|fault| (fault.avoid)(edit, index, present));
+        }
+        if edit.is_changed() {
+            edit.drop_unread();
+        }
+    }) {}
+}
+
+/// True if one node of ONNX's own reads the result, and it is none of these.
+fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
+    let reader = edit.sole_reader(edit.node(index).outputs[0]);
+    reader.is_some_and(|reader| {
+        let op = &edit.node(reader).op;
+        op.is_onnx() && !op.is_one_of(ops)
+    })
+}
+
+/// Puts a `Max` of one operand behind a node: the same numbers, and nothing that an optimizer looks through.
+fn separate(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let node = edit.node(index).clone();
+    let ty = edit.ty(node.outputs[0])?.clone();
+    let inputs = (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+    let op = Op::of(&node, inputs);
+    edit.rewrite_results(index, &[], op, vec![ty], &|value| Op::new(OpType::Max, &[value]));
+    Some(())
+}
+
+/// The numbers of a constant that has one element.
+fn number<'a>(edit: &'a Edit<'_>, value: ValueId) -> Option<&'a Tensor> {
+    edit.tensor(value).filter(|tensor| tensor.len() == 1)
+}
+
+fn vector_behind_a_transpose(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+    if !present.transposes || edit.node(index).op != OpType::MatMul {
+        return None;
+    }
+    let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let rank = edit.ty(matrix)?.rank();
+    if rank < 2 || edit.ty(vector)?.rank() != 1 || edit.tensor(matrix).is_some() {
+        return None;
+    }
+    let transpose = edit.producer(matrix).filter(|&node| edit.node(node).op == OpType::Transpose);
+    if let (2, Some(transpose)) = (rank, transpose) {
+        let source = edit.input(transpose, 0)?;
+        edit.rewrite(index, &[transpose], Op::new(OpType::MatMul, &[vector, source]));
+        return Some(());
+    }
+    multiply_with_column(edit, index)
+}
+
+fn transposed_doubles(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+    let may = present.products && edit.node(index).op == OpType::Transpose;
+    let ty = edit.ty(edit.node(index).outputs[0]).filter(|_| may)?;
+    if ty.dtype != DType::F64 || is_read_by_another(edit, index, &[OpType::MatMul]) {
+        return None;
+    }
+    separate(edit, index)
+}
+
+fn quotient_of_one(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+    if edit.node(index).op != OpType::Div || is_read_by_another(edit, index, &[OpType::Mul]) {
+        return None;
+    }
+    let (one, x) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let tensor = number(edit, one)?;
+    let numbers = tensor.floats().or_else(|| Some(vec![*tensor.ints()?.first()? as f64]))?;
+    if numbers != [1.0] {
+        return None;
+    }
+    if !tensor.dtype.is_float() {
+        return separate(edit, index);
+    }
+    if tensor.shape.len() > edit.ty(x)?.rank() {
+        return None;
+    }
+    edit.rewrite(index, &[], Op::new(OpType::Reciprocal, &[x]));
+    Some(())
+}
+
+fn number_of_high_rank(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+    if edit.node(index).op != OpType::Mul && edit.node(index).op != OpType::Div {
+        return None;
+    }
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let place = operands.iter().position(|&value| number(edit, value).is_some())?;
+    let (tensor, x) = (number(edit, operands[place])?, operands[1 - place]);
+    let before = edit.ty(x)?.clone();
+    if tensor.shape.len() <= before.rank() {
+        return None;
+    }
+    let scalar = Tensor { shape: Vec::new(), ..tensor.clone() };
+    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let back = plan(&before.shape, &[Step::Reshape(result.shape.to_vec())])?;
+    let mut inputs = operands.map(Some).to_vec();
+    inputs[place] = Some(edit.constant(index, &[], scalar, &[operands[place]]));
+    let node = edit.node(index).clone();
+    let product = edit.insert(index, &[], Op::of(&node, inputs), before);
+    let op = back.first()?.op(edit, index, &[], product)?;
+    edit.rewrite(index, &[], op);
+    Some(())
+}
+
+fn infinite_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+    let is_quotient = edit.node(index).op == OpType::Div;
+    if !present.products || !(is_quotient || edit.node(index).op == OpType::Mul) {
+        return None;
+    }
+    let is_infinite = |operand: usize| {
+        let factor = *number(edit, edit.input(index, operand)?)?.floats()?.first()?;
+        Some(!if is_quotient { 1.0 / factor } else { factor }.is_finite())
+    };
+    let operands = if is_quotient { 1..2 } else { 0..2 };
+    let may = operands.filter_map(is_infinite).any(|is_infinite| is_infinite);
+    if !may || is_read_by_another(edit, index, &[OpType::MatMul]) {
+        return None;
+    }
+    separate(edit, index)
+}
+
+fn relu_of_another_type(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+    if edit.node(index).op != OpType::Relu || is_read_by_another(edit, index, &[OpType::Clip]) {
+        return None;
+    }
+    let x = edit.input(index, 0)?;
+    let dtype = edit.ty(x)?.dtype;
+    if matches!(dtype, DType::F32 | DType::F16 | DType::Bf16) {
+        return None;
+    }
+    let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
+    let zero = edit.constant(index, &[], zero, &[]);
+    edit.rewrite(index, &[], Op::new(OpType::Max, &[x, zero]));
+    Some(())
+}
+
+fn pool_of_zeros(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+    if !present.pools || edit.node(index).op != OpType::Pad {
+        return None;
+    }
+    let is_zero = match edit.input(index, 2) {
+        Some(value) => number(edit, value)?.floats()?.first() == Some(&0.0),
+        None => true,
+    };
+    if !is_zero || is_read_by_another(edit, index, &[OpType::MaxPool, OpType::AveragePool]) {
+        return None;
+    }
+    separate(edit, index)
+}
+
+fn expand_to_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+    if edit.node(index).op != OpType::Expand {
+        return None;
+    }
+    let ty = edit.ty(edit.node(index).outputs[0])?;
+    let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let nothing = Tensor::of_ints(ty.dtype, shape, &[])?;
+    (nothing.is_empty() && edit.fold(index, nothing)).then_some(())
+}
+
+fn pad_with_axes(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+    if edit.node(index).op != OpType::Pad {
+        return None;
+    }
+    let axes = edit.tensor(edit.input(index, 3)?)?.ints()?;
+    let amounts = edit.tensor(edit.input(index, 1)?)?.ints()?;
+    let rank = edit.ty(edit.input(index, 0)?)?.rank();
+    let mut all = vec![0; 2 * rank];
+    for (place, &axis) in axes.iter().enumerate() {
+        let axis = usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok()?;
+        *all.get_mut(axis)? = *amounts.get(place)?;
+        *all.get_mut(rank + axis)? = *amounts.get(axes.len() + place)?;
+    }
+    let all = Tensor::of_ints(DType::I64, vec![2 * rank as i64], &all)?;
+    let all = edit.constant(index, &[], all, &[]);
+    let node = edit.node(index).clone();
+    let inputs = vec![edit.input(index, 0), Some(all), edit.input(index, 2)];
+    edit.rewrite(index, &[], Op::of(&node, inputs));
+    Some(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+use expect_test::{Expect, expect};
+
+use super::FAULTS;
+use crate::testing::check_model;
+
+#[track_caller]
+fn check(text: &str, expect: Expect) {
+    check_model(super::run, text, expect);
+}
+
+#[test]
+fn a_transposed_matrix_times_a_vector_is_the_vector_times_the_matrix() {
+    check(
+        "graph g(a:f32[2,3], v:f32[2]) -> (y)
+%0:f32[3,2] = Transpose(a) {perm=[1, 0]}
+y:f32[3] = MatMul(%0, v)",
+        expect![[r#"
+            graph g(a:f32[2,3], v:f32[2]) -> (y)
+            y:f32[3] = MatMul(v, a)  # 3 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_matrix_times_a_vector_is_a_product_with_a_column_if_there_is_a_transpose() {
+    check(
+        "graph g(a:f32[B,2,3], v:f32[2]) -> (y)
+%0:f32[B,3,2] = Transpose(a) {perm=[0, 2, 1]}
+%1:f32[B,3,2] = Tanh(%0)
+y:f32[B,3] = MatMul(%1, v)",
+        expect![[r#"
+            graph g(a:f32[B,2,3], v:f32[2]) -> (y)
+            %0 = Transpose(a) {perm=[0, 2, 1]}  # 2
+            %1 = Tanh(%0)  # 3
+            %2 = Reshape(v, [2, 1]:i64)  # 4
+            %3 = MatMul(%1, %2)  # 4
+            y:f32[B,3] = Reshape(%3, [0, 3]:i64)  # 4
+        "#]],
+    );
+}
+
+#[test]
+fn a_matrix_times_a_vector_is_kept_if_there_is_no_transpose() {
+    check(
+        "graph g(a:f32[3,2], v:f32[2]) -> (y)
+y:f32[3] = MatMul(a, v)",
+        expect![[r#"
+            graph g(a:f32[3,2], v:f32[2]) -> (y)
+            y:f32[3] = MatMul(a, v)  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn the_transpose_of_doubles_is_kept_apart_from_the_product() {
+    check(
+        "graph g(a:f64[2,3], b:f64[2,3]) -> (y)
+%0:f64[3,2] = Transpose(a) {perm=[1, 0]}
+y:f64[3,3] = MatMul(%0, b)",
+        expect![[r#"
+            graph g(a:f64[2,3], b:f64[2,3]) -> (y)
+            %0 = Transpose(a) {perm=[1, 0]}  # 2
+            %1 = Max(%0)  # 2
+            y:f64[3,3] = MatMul(%1, b)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn one_divided_by_an_integer_is_kept_apart_from_the_product() {
+    check(
+        "graph g(x:i32[3], y:i32[3]) -> (z)
+%0:i32[3] = Div(1:i32, x)
+z:i32[3] = Mul(%0, y)",
+        expect![[r#"
+            graph g(x:i32[3], y:i32[3]) -> (z)
+            %0 = Div(1:i32, x)  # 2
+            %1 = Max(%0)  # 2
+            z:i32[3] = Mul(%1, y)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn one_divided_by_a_float_is_its_reciprocal_if_it_is_multiplied() {
+    check(
+        "graph g(x:f32[3], y:f32[3]) -> (z, w)
+%0:f32[3] = Div(1.0, x)
+z:f32[3] = Mul(%0, y)
+%1:f32[3] = Div(1.0, y)
+w:f32[3] = Add(%1, y)",
+        expect![[r#"
+            graph g(x:f32[3], y:f32[3]) -> (z, w)
+            %0 = Reciprocal(x)  # 2
+            z:f32[3] = Mul(%0, y)  # 3
+            %1 = Div(1.0, y)  # 4
+            w:f32[3] = Add(%1, y)  # 5
+        "#]],
+    );
+}
+
+#[test]
+fn a_number_has_no_higher_rank_than_what_it_scales() {
+    check(
+        "graph g(x:f32[3], y:f32[B]) -> (z, w)
+z:f32[1,1,3] = Mul(x, [[[2.0]]])
+w:f32[1,B] = Div([[1.0]], y)",
+        expect![[r#"
+            graph g(x:f32[3], y:f32[B]) -> (z, w)
+            %0 = Mul(x, 2.0)  # 2
+            z:f32[1,1,3] = Reshape(%0, [1, 1, 3]:i64)  # 2
+            %1 = Div(1.0, y)  # 3
+            w:f32[1,B] = Reshape(%1, [1, -1]:i64)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn an_infinite_factor_is_kept_apart_from_the_product() {
+    check(
+        "graph g(x:f32[2,2], y:f32[2,2]) -> (z)
+%0:f32[2,2] = Mul(x, inf)
+z:f32[2,2] = MatMul(%0, y)",
+        expect![[r#"
+            graph g(x:f32[2,2], y:f32[2,2]) -> (z)
+            %0 = Mul(x, inf)  # 2
+            %1 = Max(%0)  # 2
+            z:f32[2,2] = MatMul(%1, y)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn the_relu_of_doubles_before_a_clip_is_a_maximum() {
+    check(
+        "graph g(x:f64[2]) -> (y)
+%0:f64[2] = Relu(x)
+y:f64[2] = Clip(%0, -1.0:f64, 2.0:f64)",
+        expect![[r#"
+            graph g(x:f64[2]) -> (y)
+            %0 = Max(x, 0.0:f64)  # 2
+            y:f64[2] = Clip(%0, -1.0:f64, 2.0:f64)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn zeros_around_an_array_are_kept_apart_from_a_pool_and_not_from_a_convolution() {
+    check(
+        "graph g(x:f32[1,3,6,6], w:f32[4,3,3,3]) -> (y, z)
+%0:f32[1,3,8,8] = Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64, 0.0)
+y:f32[1,3,7,7] = MaxPool(%0) {kernel_shape=[2, 2]}
+%1:f32[1,3,8,8] = Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64, 0.0)
+z:f32[1,4,6,6] = Conv(%1, w) {kernel_shape=[3, 3]}",
+        expect![[r#"
+            graph g(x:f32[1,3,6,6], w:f32[4,3,3,3]) -> (y, z)
+            %0 = Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64, 0.0)  # 2
+            %1 = Max(%0)  # 2
+            y:f32[1,3,7,7] = MaxPool(%1) {kernel_shape=[2, 2]}  # 3
+            %2 = Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64, 0.0)  # 4
+            z:f32[1,4,6,6] = Conv(%2, w) {kernel_shape=[3, 3]}  # 5
+        "#]],
+    );
+}
+
+#[test]
+fn an_expand_to_nothing_is_a_constant() {
+    check(
+        "graph g(x:f32[6,1], z:f32[6,3]) -> (y)
+%0:f32[6,0] = Expand(x, [6, 0]:i64)
+y:f32[6,3] = Concat(%0, z) {axis=1}",
+        expect![[r#"
+            graph g(x:f32[6,1], z:f32[6,3]) -> (y)
+            x/Expand = const f32[6,0]
+            y:f32[6,3] = Concat(x/Expand, z) {axis=1}  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_pad_names_all_axes() {
+    check(
+        "graph g(x:f32[2,3]) -> (y)
+y:f32[2,6] = Pad(x, [1, 2]:i64, 0.0, [-1]:i64)",
+        expect![[r#"
+            graph g(x:f32[2,3]) -> (y)
+            y:f32[2,6] = Pad(x, [0, 1, 0, 2]:i64, 0.0)  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_form_that_a_call_completes_is_avoided() {
+    check(
+        "graph g(x:i32[3], y:i32[3]) -> (z)
+%0:i32[3] = Div(1:i32, x)
+z:i32[3] = custom::f(%0, y)
+function custom::f(a, b) -> (c)
+c:i32[3] = Mul(a, b)",
+        expect![[r#"
+            graph g(x:i32[3], y:i32[3]) -> (z)
+            %0 = Div(1:i32, x)  # 2
+            %1 = Max(%0)  # 2
+            z:i32[3] = custom::f(%1, y)  # 3
+            function custom::f(a, b) -> (c)
+            c:i32[3] = Mul(a, b)  # 5
+        "#]],
+    );
+}
+
+#[test]
+fn the_page_on_faults_shows_every_one() {
+    let page = include_str!("../../../../docs/runtime-faults.md");
+    for fault in FAULTS {
+        let row = format!(
+            "| {} | {} | {} | {} | {} |",
+            fault.form, fault.optimizer, fault.versions, fault.result, fault.instead
+        );
+        assert!(page.contains(&row), "docs/runtime-faults.md lacks the row\n{row}");
+    }
+}

@@ -1,0 +1,177 @@
+"""Forms that ONNX Runtime's own optimizers get wrong: an export does not contain them.
+
+Each program is checked with passes and the runtime's optimizations off and on.
+`tools/runtime_faults.py` shows that the runtime is wrong about the forms themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jax2onnx
+
+from . import bench
+
+rng = np.random.default_rng(0)
+
+
+def floats(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def check(fn: Callable[..., Any], *inputs: Any, double: bool = False) -> None:
+    bench.check(fn, inputs, rtol=1e-5, atol=1e-6, double=double)
+
+
+def scan_over(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A scan that has the form in its body."""
+    return lambda a, v: lax.scan(lambda c, m: (c * 0.5, step(m, c)), v, a)
+
+
+@jax2onnx.onnx_function
+def times(a: jax.Array, v: jax.Array) -> jax.Array:
+    return a @ v
+
+
+TRANSPOSED = {
+    "of a matrix": lambda a, v: (a + 1).T @ v,
+    "of an input": lambda a, v: a.T @ v,
+    "behind an activation": lambda a, v: jnp.tanh(a.T) @ v,
+    "as an einsum": lambda a, v: jnp.einsum("ij,i->j", jnp.sin(a), v),
+    "twice": lambda a, v: a.T @ (a @ (a.T @ v)),
+    "through a function": lambda a, v: times((a * 2).T, v),
+    "by dot_general": lambda a, v: lax.dot_general(a * 2, v, (((0,), (0,)), ((), ()))),
+    "of a constant vector": lambda a, v: (a * v).T @ np.arange(3, dtype=np.float32),
+}
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_a_transposed_matrix_times_a_vector(name: str, double: bool) -> None:
+    dtype = np.float64 if double else np.float32
+    check(TRANSPOSED[name], floats(3, 3, dtype=dtype), floats(3, dtype=dtype), double=double)
+
+
+def test_a_transposed_matrix_times_a_vector_in_a_body() -> None:
+    check(scan_over(lambda m, c: (m * m).T @ (c + 1)), floats(3, 2, 2), floats(2))
+    branch = lambda flag, a, v: lax.cond(flag, lambda: (a * a).T @ v, lambda: a @ v)  # noqa: E731
+    for flag in (True, False):
+        check(branch, np.asarray(flag), floats(3, 3), floats(3))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3), (2, 2, 3, 3)])
+def test_transposed_matrices_times_a_vector(shape: tuple[int, ...]) -> None:
+    check(lambda a, v: jnp.swapaxes(a * 2, -1, -2) @ v, floats(*shape), floats(3))
+    check(jax.vmap(lambda a, v: (a * 2).T @ v), floats(2, 3, 3), floats(2, 3))
+
+
+INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_one_divided_by_an_integer_times_a_number(dtype: Any) -> None:
+    x = np.array([1, 2, 3, 100], dtype)
+    one = dtype(1)
+    check(lambda x: lax.div(one, x) * x, x, double=True)
+    check(lambda x, y: y * lax.div(one, x), x, x, double=True)
+    check(lambda x: lax.rem(one, x), x, double=True)
+    check(lambda x: one // x * x, x, double=True)
+    check(lambda x, y: times_number(lax.div(one, x), y), x, x, double=True)
+
+
+@jax2onnx.onnx_function
+def times_number(x: jax.Array, y: jax.Array) -> jax.Array:
+    return x * y
+
+
+def test_one_divided_by_a_float_that_is_not_normal() -> None:
+    x = np.array([1e-39, 0.0, -0.0, np.inf, np.nan, 3.0, 1e-45], np.float32)
+    y = np.array([1e-39, 0.0, 1.0, np.inf, 1.0, 5.0, 0.0], np.float32)
+    # JAX takes numbers that are not normal for zero on the CPU, and the runtime does not.
+    is_normal = np.abs(x) >= np.finfo(np.float32).tiny
+    keep = is_normal | (x == 0) | ~np.isfinite(x)
+    check(lambda x, y: (1 / x) * y, x[keep], y[keep])
+    model = bench.convert(lambda x, y: (1 / x) * y, [x, y])
+    on, off = (bench.run(model, [x, y], optimize=optimize)[0] for optimize in (True, False))
+    np.testing.assert_array_equal(on, off)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 1, 1)])
+def test_the_rank_of_a_number_counts(shape: tuple[int, ...]) -> None:
+    number = np.full(shape, 2.5, np.float32)
+    x = floats(3, 3)
+    check(lambda x: (number / x) * x, x)
+    check(lambda x: (x * number) @ x, x)
+    check(lambda x: (x @ x) * number, x)
+    check(lambda x: (x[0] @ x[1]) * number, x)
+    check(lambda x: (np.ones(shape, np.float32) / x[0]) * x[1], x)
+    check(lambda x: (x[0, 0] * number) / number, x)
+
+
+def test_an_infinite_factor() -> None:
+    x = np.array([[0.0, 1.0], [2.0, 3.0]], np.float32)
+    inf = np.float32(np.inf)
+    check(lambda x, y: (x * inf) @ y, x, x)
+    check(lambda x, y: (x / np.float32(0)) @ y, x, x)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.int8])
+def test_a_relu_before_a_clip(dtype: Any) -> None:
+    x = np.arange(-4, 5).astype(dtype)
+    check(lambda x: jnp.clip(jax.nn.relu(x), dtype(-1), dtype(2)), x, double=True)
+    check(lambda x: jnp.clip(jnp.maximum(x, dtype(0)), dtype(1), dtype(3)), x, double=True)
+
+
+def pool(x: jax.Array, kind: str, size: int) -> jax.Array:
+    init, op = (-jnp.inf, lax.max) if kind == "max" else (0.0, lax.add)
+    return lax.reduce_window(x, init, op, (1, size, size, 1), (1, 1, 1, 1), "VALID")
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("kind", ["max", "add"])
+@pytest.mark.parametrize("amount", [1, 3])
+def test_a_pool_of_padded_zeros(kind: str, size: int, amount: int) -> None:
+    around = ((0, 0), (amount, amount), (amount, 0), (0, 0))
+    x = -np.abs(floats(1, 5, 5, 3))
+    check(lambda x: pool(jnp.pad(x, around), kind, size), x)
+    check(lambda x: pool(jnp.pad(jnp.tanh(x), around), kind, size) / size**2, x)
+    check(lambda x: padded_pool(jnp.pad(x, around)), x)
+
+
+@jax2onnx.onnx_function
+def padded_pool(x: jax.Array) -> jax.Array:
+    return pool(x, "max", 2)
+
+
+def test_a_pad_with_axes_that_a_plugin_writes() -> None:
+    model = jax2onnx.to_onnx(lambda x: (padded_p.bind(x.T)).T, [(2, 3, 4)])
+    x = floats(2, 3, 4)
+    for optimize in (True, False):
+        (found,) = bench.run(model, [x], optimize=optimize)
+        np.testing.assert_array_equal(found, np.pad(x, ((0, 0), (1, 2), (0, 0))))
+
+
+padded_p = jax.extend.core.Primitive("padded_in_the_middle")
+padded_p.def_abstract_eval(
+    lambda x: jax.core.ShapedArray((x.shape[0], x.shape[1] + 3, x.shape[2]), x.dtype)
+)
+
+
+@jax2onnx.plugin("padded_in_the_middle")
+class Padded:
+    def lower(self, ctx: Any, eqn: Any) -> Any:
+        (x,) = ctx.inputs
+        return ctx.op.Pad(x, np.array([1, 2]), np.float32(0), np.array([1]))
+
+
+def test_an_expand_to_nothing() -> None:
+    empty = lambda x: jnp.broadcast_to(x[:, None], (3, 0))  # noqa: E731
+    check(lambda x: jnp.concatenate([empty(x), jnp.outer(x, x)], axis=1), floats(3))
+    check(lambda x: jnp.pad(jnp.outer(x, x), ((0, 0), (0, 2)), mode="maximum"), floats(3))
