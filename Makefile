@@ -10,7 +10,7 @@ CPUS := SSE4_2 AVX2 AVX512
 # `make test-quick` runs the first of every so many parameters of each Python test.
 SAMPLE ?= 40
 
-.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures fuzz fuzz-numbers clean tools
+.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures fuzz fuzz-numbers sweep clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -21,6 +21,7 @@ help:
 	@echo "make fixtures           write the reference models again"
 	@echo "make fuzz               put random files through the readers, SECONDS each"
 	@echo "make fuzz-numbers       compare random programs with JAX for SECONDS, from SEED on"
+	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
 	@echo "make test-jax-versions  the end-to-end tests on the oldest and the newest JAX"
 	@echo "make clean              remove what was built, and the cache of the tests"
 
@@ -82,6 +83,10 @@ fuzz:
 
 fuzz-numbers: build
 	$(PY) tools/fuzz_numbers.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+# Every public function of JAX's array modules against JAX; writes docs/coverage.md.
+sweep: build
+	$(PY) tools/sweep.py
 
 build: $(VENV)/installed
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release >$(VENV)/build.log 2>&1 \

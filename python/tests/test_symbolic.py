@@ -305,6 +305,27 @@ def symbolic(case: Use) -> list[jax.ShapeDtypeStruct]:
     return [jax.ShapeDtypeStruct(shape, case.dtype) for shape in shapes]
 
 
+#: Symbols that no axis is by itself: the model solves the size of an axis for them.
+USES += [
+    use(
+        "solve.double",
+        lambda x: (x.reshape(-1, 2, 3).sum(1), jnp.arange(x.shape[0] // 2)),
+        ("2*B", 3),
+    ),
+    use("solve.one_more", lambda x: (x[1:] - x[:-1], jnp.zeros(x.shape[0] - 1)), ("B + 1", 3)),
+    use(
+        "solve.less_two", lambda x: jnp.zeros(x.shape[0] + 2) + x.sum(), ("B - 2",), sizes=SOME[1:]
+    ),
+    use(
+        "solve.one_by_another",
+        lambda x, y: (jnp.zeros(x.shape[0] + y.shape[0]), jnp.zeros(y.shape[0] - 2) + x.sum()),
+        ("B + 3*S",),
+        ("S + 2",),
+        sizes=TWO,
+    ),
+]
+
+
 @pytest.mark.parametrize("case", USES, ids=repr)
 def test_one_model_serves_every_size(case: Use) -> None:
     model = jax2onnx.to_onnx(case.fn, symbolic(case))

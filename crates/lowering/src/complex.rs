@@ -230,6 +230,12 @@ pub(crate) fn ne<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(eq(ctx, eqn)?.logical_not())
 }
 
+/// `z · w` of pairs
+#[track_caller]
+pub(crate) fn product<'g>(z: Expr<'g>, w: Expr<'g>) -> Expr<'g> {
+    Complex::of(z).mul(Complex::of(w)).pairs()
+}
+
 /// `zⁿ` by squaring
 pub(crate) fn integer_pow<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let n: i64 = eqn.param("y")?;

@@ -14,6 +14,7 @@ use crate::complex::{Complex, part_type};
 use crate::element::Element;
 use crate::error::{LoweringError, Refused, Result, Stop};
 use crate::function::Equations;
+use crate::linear::{self, Linear};
 use crate::plugin::{Lower, Parts, Plugin};
 
 /// The lowering of one program.
@@ -185,6 +186,19 @@ impl<'g> Ctx<'g> {
         self.symbols.borrow_mut().entry(name.clone()).or_insert(size);
     }
 
+    /// Says what the one unknown symbol of an expression is, if the expression is linear in it and of
+    /// this size.
+    pub(crate) fn solve(&self, expr: &jaxpr::DimExpr, size: &Size) {
+        if let Some(Linear { unknown: Some((name, factor)), rest }) = Linear::of(self, expr)
+            && factor != 0
+        {
+            let (larger, smaller) =
+                if factor > 0 { (size.clone(), rest) } else { (rest, size.clone()) };
+            let multiple = linear::difference(larger, smaller);
+            self.bind_symbol(&name, linear::quotient(multiple, factor.abs()));
+        }
+    }
+
     /// The ONNX type of a value; its sizes can be computed from then on.
     pub fn ty(&self, aval: &Aval) -> std::result::Result<Type, Refused> {
         match aval {
@@ -218,7 +232,7 @@ impl<'g> Ctx<'g> {
         }
     }
 
-    fn size(&self, expr: &jaxpr::DimExpr) -> std::result::Result<Size, Refused> {
+    pub(crate) fn size(&self, expr: &jaxpr::DimExpr) -> std::result::Result<Size, Refused> {
         use jaxpr::DimExpr as D;
         let (op, a, b) = match expr {
             D::Const(value) => return Ok(Size::Known(*value)),
@@ -474,13 +488,20 @@ impl<'g> Ctx<'g> {
                 Ok(re.into_iter().zip(im).map(|(re, im)| Complex { re, im }.pairs()).collect())
             }
             Parts::Bilinear => {
-                let [z, w] = eqn.operands()?.map(Complex::of);
+                let [x, y] = eqn.operands()?;
                 let run = |x: Expr<'g>, y: Expr<'g>| -> Result<Expr<'g>> {
                     let results = self.run(plugin, &eqn.with_operands(vec![x, y]))?;
                     Ok(results.first().copied().ok_or_else(|| eqn.broken("no result"))?)
                 };
-                let re = run(z.re, w.re)? - run(z.im, w.im)?;
-                let im = run(z.re, w.im)? + run(z.im, w.re)?;
+                let (re, im) = match [0, 1].map(|index| eqn.is_complex_operand(index)) {
+                    [true, false] => (run(Complex::of(x).re, y)?, run(Complex::of(x).im, y)?),
+                    [false, true] => (run(x, Complex::of(y).re)?, run(x, Complex::of(y).im)?),
+                    _ => {
+                        let (z, w) = (Complex::of(x), Complex::of(y));
+                        let re = run(z.re, w.re)? - run(z.im, w.im)?;
+                        (re, run(z.re, w.im)? + run(z.im, w.re)?)
+                    }
+                };
                 Ok(vec![Complex { re, im }.pairs()])
             }
             Parts::Unary(formula) => {

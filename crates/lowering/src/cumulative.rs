@@ -3,6 +3,7 @@
 use onnx::{Attr, Expr, OpType};
 
 use crate::Refused;
+use crate::complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::arithmetic::{max, min};
 use crate::elementwise::exponential::log1p;
@@ -21,6 +22,11 @@ pub(crate) fn cumsum<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 /// `yᵢ = Π xⱼ` for `j ≤ i`
 pub(crate) fn cumprod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     by_doubling(eqn, |x, y| x * y)
+}
+
+/// `yᵢ = Π zⱼ` for `j ≤ i`, of complex numbers
+pub(crate) fn complex_cumprod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    by_doubling(eqn, complex::product)
 }
 
 /// `yᵢ = max xⱼ` for `j ≤ i`

@@ -4,6 +4,7 @@
 //! index is brought into bounds before a node sees it.
 
 mod gather;
+mod joined;
 mod numbers;
 mod places;
 mod reduction;
@@ -12,7 +13,7 @@ mod slice;
 
 pub(crate) use gather::gather;
 pub(crate) use scatter::{
-    scatter, scatter_add, scatter_max, scatter_min, scatter_mul, scatter_sub,
+    complex_scatter_mul, scatter, scatter_add, scatter_max, scatter_min, scatter_mul, scatter_sub,
 };
 pub(crate) use slice::{dynamic_slice, dynamic_update_slice};
 
@@ -209,12 +210,25 @@ mod tests {
     }
 
     #[test]
-    fn a_function_of_its_own_is_refused() {
+    fn windows_that_may_meet_are_joined_one_after_the_other() {
         check(
             "x:f32[6] i:i32[3,1] u:f32[3] -> y:f32[6] = \
              scatter{dimension_numbers=ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), operand_batching_dims=(), scatter_indices_batching_dims=()); mode=GatherScatterMode.CLIP; update_consts=(); update_jaxpr=jaxpr f(a:f32[], b:f32[]) {\n c:f32[] = sin a\n return c\n }} x i u",
             expect![[r#"
-                refused: `scatter with a function of its own` has no ONNX counterpart
+                graph test(in_0:f32[6], in_1:i32[3,1], in_2:f32[3]) -> (out_0)
+                %0 = Squeeze(in_1, [1]:i64)
+                %1 = Clip(%0, 0:i32, 5:i32)
+                %2 = Cast(%1) {to=7}
+                %3 = Unsqueeze(%2, [1]:i64)
+                out_0:f32[6] = Loop(3:i64, true, in_0) {body={
+                  graph scatter(%4:i64[], %5:bool[], %6:f32[6]) -> (%12, %11)
+                  %7 = Gather(%3, %4) {axis=0}
+                  %8 = Gather(in_2, %4) {axis=0}
+                  %9 = GatherND(%6, %7)
+                  %10 = Sin(%9)
+                  %11:f32[6] = ScatterND(%6, %7, %10)
+                  %12:bool[] = Identity(%5)
+                }}
             "#]],
         );
     }

@@ -17,6 +17,7 @@ mod error;
 mod function;
 mod index;
 mod linalg;
+mod linear;
 mod lower;
 mod plugin;
 mod plugins;

@@ -122,19 +122,7 @@ fn inputs<'g>(
         (_, Some(name)) if !name.is_empty() => name.to_string(),
         _ => format!("in_{i}"),
     });
-    // An axis that is a symbol by itself says what the symbol is; so all inputs are looked at before
-    // the first expression of symbols is needed. The ids of inputs are those of a new builder.
-    for (i, &var) in main.inputs.iter().enumerate() {
-        if let Aval::Array { shape, .. } = main.aval(var) {
-            for (axis, dim) in shape.iter().enumerate() {
-                if let Dim::Symbolic(expr) = dim
-                    && let DimExpr::Symbol(name) = &**expr
-                {
-                    ctx.bind_symbol(name, Size::Axis(onnx::ValueId(i as u32), axis));
-                }
-            }
-        }
-    }
+    bind_symbols(ctx, main);
     let mut inputs = Vec::new();
     for (i, (name, &var)) in names.zip(&main.inputs).enumerate() {
         let input = ctx.builder.input(&name, ctx.ty(main.aval(var))?);
@@ -145,6 +133,35 @@ fn inputs<'g>(
         inputs.push(input);
     }
     Ok(inputs)
+}
+
+/// Says what each symbol is: the axis of an input that is the symbol by itself, else what follows
+/// from an axis such as `2*B + 1`.
+///
+/// All inputs are looked at before the first expression of symbols is needed. The ids of inputs are
+/// those of a new builder.
+fn bind_symbols(ctx: &Ctx<'_>, main: &jaxpr::Jaxpr) {
+    let mut axes = Vec::new();
+    for (i, &var) in main.inputs.iter().enumerate() {
+        if let Aval::Array { shape, .. } = main.aval(var) {
+            for (axis, dim) in shape.iter().enumerate() {
+                if let Dim::Symbolic(expr) = dim {
+                    axes.push((expr, Size::Axis(onnx::ValueId(i as u32), axis)));
+                }
+            }
+        }
+    }
+    for (expr, size) in &axes {
+        if let DimExpr::Symbol(name) = &***expr {
+            ctx.bind_symbol(name, size.clone());
+        }
+    }
+    // Each round may solve an axis with the symbols of the rounds before.
+    for _ in 0..axes.len() {
+        for (expr, size) in &axes {
+            ctx.solve(expr, size);
+        }
+    }
 }
 
 /// An output must be a value of its own: what is an input, a constant or already an output is

@@ -8,7 +8,7 @@ use crate::complex;
 use crate::control::{cond, platform_index, scan, while_loop};
 use crate::conv::conv_general_dilated;
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
-use crate::cumulative::{cumlogsumexp, cummax, cummin, cumprod, cumsum};
+use crate::cumulative::{complex_cumprod, cumlogsumexp, cummax, cummin, cumprod, cumsum};
 use crate::dot_general::dot_general;
 use crate::elementwise::{
     arithmetic, bessel, bits, clamp, compare, exponential, gamma, hyperbolic, incomplete_beta,
@@ -17,8 +17,8 @@ use crate::elementwise::{
 use crate::emitted::EMITTED;
 use crate::function::onnx_function;
 use crate::index::{
-    dynamic_slice, dynamic_update_slice, gather, scatter, scatter_add, scatter_max, scatter_min,
-    scatter_mul, scatter_sub,
+    complex_scatter_mul, dynamic_slice, dynamic_update_slice, gather, scatter, scatter_add,
+    scatter_max, scatter_min, scatter_mul, scatter_sub,
 };
 use crate::linalg::{
     cholesky, cholesky_update, custom_linear_solve, eig, eigh, geqp3, geqrf, hessenberg,
@@ -30,8 +30,8 @@ use crate::random::{
     random_bits, random_fold_in, random_gamma, random_seed, random_split, threefry2x32,
 };
 use crate::reduce::{
-    argmax, argmin, reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum,
-    reduce_xor,
+    argmax, argmin, complex_reduce_prod, reduce_and, reduce_max, reduce_min, reduce_or,
+    reduce_prod, reduce_sum, reduce_xor,
 };
 use crate::shape::{
     broadcast_in_dim, concatenate, dim_as_value, iota, pad, reshape, rev, slice, split, squeeze,
@@ -143,14 +143,16 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("reduce_max", reduce_max).limits(NOT_EMPTY_OF_64_BITS),
     eqn("reduce_min", reduce_min).limits(NOT_EMPTY_OF_64_BITS),
     eqn("reduce_or", reduce_or).limits(KNOWN_SIZE_FOR_INTS),
-    eqn("reduce_prod", reduce_prod).limits(KNOWN_SIZE_FOR_INTS),
+    eqn("reduce_prod", reduce_prod)
+        .complex_eqn(complex_reduce_prod)
+        .limits(&["axes of integers and of complex numbers must have known sizes"]),
     eqn("reduce_sum", reduce_sum).linear(),
     eqn("reduce_xor", reduce_xor).limits(KNOWN_SIZE_FOR_INTS),
     // Cumulative.
     eqn("cumlogsumexp", cumlogsumexp).limits(KNOWN_SIZE),
     eqn("cummax", cummax).limits(KNOWN_SIZE),
     eqn("cummin", cummin).limits(KNOWN_SIZE),
-    eqn("cumprod", cumprod).limits(KNOWN_SIZE),
+    eqn("cumprod", cumprod).complex_eqn(complex_cumprod).limits(KNOWN_SIZE),
     eqn("cumsum", cumsum).linear(),
     // Shapes.
     eqn("broadcast_in_dim", broadcast_in_dim).parts(),
@@ -174,13 +176,15 @@ pub const PLUGINS: &[Plugin] = &[
         "`mode=ONE_HOT` is refused",
         "random keys are not filled in where an index is out of bounds",
     ]),
-    eqn("scatter", scatter).parts().limits(&["`x.at[i].apply(f)` is refused"]),
+    eqn("scatter", scatter)
+        .parts()
+        .limits(&["`x.at[i].apply(f)` needs a function of each element alone"]),
     eqn("scatter-add", scatter_add).parts(),
     eqn("scatter-max", scatter_max)
         .limits(&["needs opset 18", "of zeros that differ in their sign, either may stay"]),
     eqn("scatter-min", scatter_min)
         .limits(&["needs opset 18", "of zeros that differ in their sign, either may stay"]),
-    eqn("scatter-mul", scatter_mul),
+    eqn("scatter-mul", scatter_mul).complex_eqn(complex_scatter_mul),
     eqn("scatter-sub", scatter_sub).parts(),
     // Convolutions and windows.
     eqn("conv_general_dilated", conv_general_dilated)
@@ -207,7 +211,9 @@ pub const PLUGINS: &[Plugin] = &[
     // Sorting.
     many("approx_top_k", approx_top_k).limits(&["every one of the `k` is found"]),
     many("sort", sort).parts(),
-    many("top_k", top_k).limits(&["every NaN counts as positive, so it is among the largest"]),
+    many("top_k", top_k).limits(&[
+        "every NaN counts as positive, so it is among the largest, and the negative of one is not",
+    ]),
     // Random numbers.
     eqn("random_bits", random_bits).limits(&["only of Threefry keys"]).parts(),
     many("random_clone", pass_through).parts(),

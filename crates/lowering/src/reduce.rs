@@ -5,6 +5,7 @@ mod monoid;
 
 use onnx::{DType, Dim, Expr, OpType};
 
+use crate::complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
@@ -25,6 +26,14 @@ pub(crate) fn reduce_prod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     Monoid::Mul.reduce(eqn, x, &axes)
+}
+
+/// `Π z` over the axes, of complex numbers
+pub(crate) fn complex_reduce_prod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let axes = axes(eqn)?;
+    let [z] = eqn.operands()?;
+    let one = z.builder.constant(z.dtype(), &[2], &[1.0, 0.0]);
+    by_halves(eqn, z, &axes, one, complex::product)
 }
 
 /// `∧ x` over the axes, bit by bit for integers

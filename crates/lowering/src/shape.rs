@@ -37,7 +37,10 @@ pub(crate) fn reshape<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let order: Option<Vec<usize>> = eqn.param("dimensions")?;
     eqn.ignore(&["new_sizes", "sharding"]);
     let [x] = eqn.operands()?;
-    let x = order.map_or(x, |order| x.transpose(&order));
+    let x = order.map_or(x, |mut order| {
+        order.extend(order.len()..x.rank());
+        x.transpose(&order)
+    });
     Ok(x.reshape(&eqn.output()?.shape))
 }
 

@@ -349,6 +349,17 @@ impl Builder {
         nodes.any(|node| node.outputs.contains(&id))
     }
 
+    /// Returns what a value is the negative of, if a node of the innermost open body negates it.
+    pub fn negated<'g>(&'g self, value: Expr<'g>) -> Option<Expr<'g>> {
+        let state = self.state.borrow();
+        let mut nodes = state.open.last().into_iter().flatten().rev();
+        let node = nodes.find(|node| node.outputs.contains(&value.id))?;
+        let [Some(id)] = node.inputs[..] else {
+            return None;
+        };
+        (&*node.op == "Neg").then_some(Expr { builder: self, id })
+    }
+
     /// The type of a value, where one was said.
     pub fn known_type(&self, id: ValueId) -> Option<Type> {
         self.state.borrow().values[id].ty.clone()

@@ -84,9 +84,28 @@ CASES = [
     Case("complex.edges.div", lax.div, (EDGES, EDGES[1:3].repeat(4)), rtol=1e-6),
     Case("complex.of_parts", lambda x: lax.complex(x, x * 2), (REAL,), covers=("complex",)),
     Case("complex.dot", lambda z, w: z @ w.T, (Z, W), **CLOSE),
+    Case("complex.dot.of_real", lambda z, x: lax.dot(z, x), (Z, REAL[:, :4].T.copy()), **CLOSE),
+    Case("complex.dot.by_real", lambda x, z: lax.dot(x, z), (REAL[:, :3], Z), **CLOSE),
     Case("complex.einsum", lambda z, w: jnp.einsum("ij,kj->ik", z, w.conj()), (Z, W), **CLOSE),
     Case("complex.jit", jax.jit(lambda z: jnp.angle(z) + jnp.abs(z)), (Z,), **CLOSE),
     Case("complex.scan", lambda z: lax.scan(lambda c, y: (c * y, c), z[0], z), (Z,), **CLOSE),
+    Case("complex.prod", jnp.prod, (Z,), covers=("reduce_prod",), **CLOSE),
+    Case("complex.prod.axes", lambda z: jnp.prod(z, (0, 2)), (draw(2, 3, 5),), **CLOSE),
+    Case("complex.prod.of_nothing", lambda z: jnp.prod(z[:0], 0), (Z,)),
+    Case("complex.prod.of_one", lambda z: jnp.prod(z[:1], 0), (Z,)),
+    Case("complex.cumprod", lambda z: jnp.cumprod(z, 1), (Z,), covers=("cumprod",), **CLOSE),
+    Case("complex.cumprod.reverse", lambda z: lax.cumprod(z, 0, reverse=True), (Z,), **CLOSE),
+    Case("complex.reshape_transposed", lambda z: lax.reshape(z, (4, 3), (1, 0)), (Z,)),
+    *(
+        Case(f"fft.{norm}.{name}", lambda x, fn=fn, norm=norm: fn(x, norm=norm), (x,), **CLOSE)
+        for norm in ("ortho", "forward")
+        for name, fn, x in (
+            ("fft", jnp.fft.fft, Z),
+            ("irfft", jnp.fft.irfft, Z),
+            ("rfft2", jnp.fft.rfft2, REAL),
+            ("ifftn", jnp.fft.ifftn, draw(2, 3, 5)),
+        )
+    ),
     Case("fft.fft", jnp.fft.fft, (Z,), covers=("fft",), **CLOSE),
     Case("fft.ifft", jnp.fft.ifft, (Z,), **CLOSE),
     Case("fft.fft2", jnp.fft.fft2, (Z,), **CLOSE),

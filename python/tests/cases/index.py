@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 from jax import lax
 
-from .case import Case
+from .case import Case, Limit
 
 A = np.arange(60, dtype=np.float32).reshape(3, 4, 5) - 17.5
 M = np.linspace(-3, 3, 24, dtype=np.float32).reshape(6, 4)
@@ -475,6 +475,46 @@ PARTS = [
     Case("scatter.scalar.complex", lambda x: x.at[()].add(3.0), (Z[0, 0],)),
 ]
 
+
+def applied(fn: Any, **options: Any) -> Any:
+    return lambda x, i: x.at[i].apply(fn, **options)
+
+
+#: What is written is a function of what is there; a place that is named twice is written twice.
+APPLIED = [
+    Case("scatter.apply.one", applied(jnp.tanh), (M, np.int32(2)), rtol=1e-6),
+    Case("scatter.apply.out_of_bounds", applied(jnp.square), (M, np.int32(99))),
+    Case("scatter.apply.clipped", applied(jnp.square, mode="clip"), (M, np.int32(99))),
+    Case("scatter.apply.rows", applied(lambda x: x * 0.5 + 1), (M, np.array([1, 3, 1], np.int32))),
+    Case("scatter.apply.wild", applied(jnp.square), (M, WILD), rtol=1e-6),
+    Case("scatter.apply.scalar", lambda x: x.at[()].apply(jnp.square), (M[0, 0],)),
+    Case(
+        "scatter.apply.unique",
+        applied(jnp.square, unique_indices=True),
+        (M, np.array([1, 3], np.int32)),
+    ),
+    Case("scatter.apply.slice", lambda x: x.at[1:3, ::2].apply(jnp.square), (M,)),
+    Case("scatter.apply.complex", applied(lambda z: z * z), (Z, WILD), rtol=1e-5, atol=1e-5),
+    Case(
+        "scatter-mul.complex",
+        write("multiply", "fill"),
+        (Z, WILD, Z[0]),
+        rtol=1e-5,
+        covers=("scatter-mul",),
+    ),
+    Case("scatter-mul.complex.slice", lambda z: z.at[:, 1:].multiply(2), (Z,)),
+    Case("scatter-mul.complex.clip", write("multiply", "clip"), (Z, WILD, Z[0]), rtol=1e-5),
+]
+
+LIMITS = [
+    Limit(
+        "scatter.apply.sorted",
+        lambda x: x.at[1].apply(lambda y: jnp.sort(y[None])[0]),
+        (M,),
+        "a function that is not of each element alone",
+    ),
+]
+
 CASES = [
     *(Case(f"gather.{name}", fn, inputs) for name, (fn, inputs) in READS.items()),
     *(Case(f"scatter.{name}", fn, inputs, rtol=1e-6) for name, (fn, inputs) in WRITES.items()),
@@ -493,6 +533,7 @@ CASES = [
     *INDEX_TYPES,
     *NANS,
     *PARTS,
+    *APPLIED,
     Case("scatter.no_rows", lambda x, i: x.at[i].add(1.0), (M[:0], I)),
     Case("platform_index.diagonal", jnp.diag, (M[:4],), covers=("platform_index",)),
 ]

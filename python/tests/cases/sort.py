@@ -99,6 +99,16 @@ CASES = [
     Case("top_k.none", top(0), (SPREAD,)),
     Case("top_k.empty", top(0), (SPREAD[:, :0],)),
     Case("top_k.opset_26", top(3), (X,), opset=26),
+    Case(
+        "partition.nan",
+        lambda x: jnp.partition(x, 2),
+        (np.array([3, np.nan, -1, 2, -0.0], np.float32),),
+    ),
+    Case(
+        "argpartition.nan",
+        lambda x: jnp.argpartition(x, 2),
+        (np.array([3, np.nan, -1, 2, np.inf], np.float32),),
+    ),
     Case("approx_max_k", lambda x: lax.approx_max_k(x, 3), (SPREAD,), covers=("approx_top_k",)),
     Case("approx_min_k", lambda x: lax.approx_min_k(x, 3, reduction_dimension=0), (SPREAD,)),
 ]

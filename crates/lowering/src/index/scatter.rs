@@ -5,22 +5,44 @@ use std::sync::Arc;
 use jaxpr::{Atom, Jaxpr};
 use onnx::{Attr, DType, Dim, Expr, OpType, Range, SizeOp};
 
+use super::joined::scatter_joined;
 use super::numbers::{Axis, Mode, Windows, scatter_mode};
 use super::places::{Starts, gather_nd, linear, wide_axes};
 use super::reduction::Reduction;
+use crate::complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::{Refused, Result};
 
 /// `x[start(b…) + w…] = updates[b…, w…]`; a window that does not fit is moved until it does, or dropped
 ///
 /// Of windows that meet, the last stays.
-pub(crate) fn scatter<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+pub(crate) fn scatter<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let body: Option<Arc<Jaxpr>> = eqn.param("update_jaxpr")?;
-    if body.is_some_and(|body| !is_second_argument(&body)) {
-        let what = "scatter with a function of its own".into();
+    match body.filter(|body| !is_second_argument(body)) {
+        None => scatter_by(eqn, Reduction::Overwrite, |updates| updates),
+        Some(body) => scatter_joined(eqn, |there, update| on_each(ctx, eqn, &body, there, update)),
+    }
+}
+
+/// `x[start(b…) + w…] = f(x[start(b…) + w…], updates[b…, w…])` with a function of the user's
+fn on_each<'g>(
+    ctx: &Ctx<'g>,
+    eqn: &Eqn<'g, '_>,
+    body: &Jaxpr,
+    there: Expr<'g>,
+    update: Expr<'g>,
+) -> Result<Expr<'g>> {
+    let constants: Option<Vec<jaxpr::Param>> = eqn.optional("update_consts")?;
+    if !ctx.is_elementwise(body) || constants.is_some_and(|constants| !constants.is_empty()) {
+        let what = "scatter with a function that is not of each element alone".into();
         return Err(Refused::NoCounterpart { what }.into());
     }
-    scatter_by(eqn, Reduction::Overwrite, |updates| updates)
+    let shape = there.shape();
+    let elements: Arc<[Dim]> = shape[..shape.len() - eqn.part_axes()].into();
+    let arguments = [there, update.expand(&shape)];
+    let results = ctx.inline_on_each(eqn.primitive, body, &arguments, &elements)?;
+    let result = results.first().ok_or_else(|| eqn.broken("no result"))?;
+    Ok(result.expand(&shape))
 }
 
 /// `x[start(b…) + w…] += updates[b…, w…]`
@@ -38,6 +60,12 @@ pub(crate) fn scatter_sub<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
 /// `x[start(b…) + w…] *= updates[b…, w…]`
 pub(crate) fn scatter_mul<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     scatter_by(eqn, Reduction::Multiply, |updates| updates)
+}
+
+/// `x[start(b…) + w…] *= updates[b…, w…]` of complex numbers, for which ONNX has no reduction
+pub(crate) fn complex_scatter_mul<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    eqn.ignore(&["update_jaxpr", "update_consts"]);
+    scatter_joined(eqn, |there, update| Ok(complex::product(there, update)))
 }
 
 /// `x[start(b…) + w…] = min(x[start(b…) + w…], updates[b…, w…])`
@@ -286,7 +314,7 @@ impl<'g> Scatter<'g, '_> {
 
 /// Brings the axes of updates into the wanted order, without those of size one that are not wanted.
 #[track_caller]
-fn rearrange<'g>(updates: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g> {
+pub(super) fn rearrange<'g>(updates: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g> {
     let (kept, narrow): (Vec<usize>, Vec<usize>) =
         (0..have.len()).partition(|&place| want.contains(&have[place]));
     let order = want.iter().filter_map(|axis| kept.iter().position(|&i| have[i] == *axis));

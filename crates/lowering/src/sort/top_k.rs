@@ -21,7 +21,12 @@ pub(crate) fn top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
         let (values, indices) = top(x, axis, Ends::Highest, &count);
         return results(eqn, values, indices);
     }
-    ranked(eqn, x, &key::total_levels(x), axis, Ends::Highest, &count)
+    // Every NaN counts as positive, so the negative of one is below everything: `jnp.partition` takes
+    // the largest of `-x` for the smallest of `x`.
+    match x.builder.negated(x) {
+        Some(negated) => ranked(eqn, x, &key::total_levels(negated), axis, Ends::Lowest, &count),
+        None => ranked(eqn, x, &key::total_levels(x), axis, Ends::Highest, &count),
+    }
 }
 
 /// The `k` largest or smallest along an axis, all of them found

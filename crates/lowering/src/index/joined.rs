@@ -1,0 +1,133 @@
+//! Writing windows that are computed from what is there.
+
+use onnx::{Attr, DType, Dim, Expr, Type};
+
+use super::numbers::{Axis, Mode, Windows, scatter_mode};
+use super::places::{Starts, gather_nd, movable, wide_axes};
+use super::reduction::Reduction;
+use super::scatter::{rearrange, write_nd};
+use crate::control::own_results;
+use crate::ctx::Eqn;
+use crate::error::Result;
+
+/// `x[start(b…) + w…] = join(x[start(b…) + w…], updates[b…, w…])`; windows that do not fit are moved or dropped
+///
+/// Windows that may meet are written one after the other, by a `Loop`, so that each finds what the
+/// one before it left.
+pub(super) fn scatter_joined<'g>(
+    eqn: &Eqn<'g, '_>,
+    join: impl Fn(Expr<'g>, Expr<'g>) -> Result<Expr<'g>>,
+) -> Result<Expr<'g>> {
+    let [x, indices, updates] = eqn.operands()?;
+    let mut windows = Windows::of_scatter(eqn, x.rank(), &updates.shape())?;
+    let mode = scatter_mode(eqn)?;
+    let are_unique: Option<bool> = eqn.optional("unique_indices")?;
+    eqn.ignore(&["indices_are_sorted"]);
+    let is_empty = |value: Expr<'g>| value.shape().iter().any(|dim| dim.is(0));
+    if is_empty(x) || is_empty(updates) {
+        return Ok(x);
+    }
+    let is_single = x.rank() == 0;
+    if is_single {
+        windows.collapsed.push(0);
+        windows.sizes.push(Dim::Known(1));
+    }
+    let array = if is_single { x.unsqueeze(&[0]) } else { x };
+    let batch = &indices.shape()[..indices.rank() - 1];
+    let starts = Starts::new(indices, &windows, &array.shape(), mode == Mode::Fill);
+    let looked_up = windows.looked_up(&array.shape()).into_iter();
+    let last = looked_up.chain(windows.batching.iter().map(|&(own, _)| own)).max();
+    let axes: Vec<usize> = (0..=last.unwrap_or(0)).collect();
+    let wide = wide_axes(&windows, &axes).into_iter();
+    let entries = wide.chain(axes.len()..array.rank()).map(Axis::Window);
+    let want: Vec<Axis> = (0..batch.len()).map(Axis::Index).chain(entries).collect();
+    let own = x.dtype();
+    let step = Step {
+        places: starts.places(&windows, &axes, batch),
+        updates: rearrange(updates, &windows.result_axes(updates.rank()), &want),
+        inside: starts.were_in_bounds,
+        width: axes.len(),
+    };
+    let array = array.cast(movable(own));
+    let join = |there: Expr<'g>, update: Expr<'g>| -> Result<Expr<'g>> {
+        Ok(join(there.cast(own), update)?.cast(movable(own)))
+    };
+    let written = if are_unique == Some(true) || windows.never_meet(&indices.shape()) {
+        step.write(array, batch.len(), &join)?
+    } else {
+        step.flattened(batch).in_turn(array, &join)?
+    };
+    let written = written.cast(own);
+    Ok(if is_single { written.squeeze(&[0]) } else { written })
+}
+
+/// What is written where: the first axes of all three are those of the indices.
+#[derive(Clone, Copy)]
+struct Step<'g> {
+    places: Expr<'g>,
+    updates: Expr<'g>,
+    /// Which windows are written at all.
+    inside: Option<Expr<'g>>,
+    /// How many axes of the array a place names.
+    width: usize,
+}
+
+impl<'g> Step<'g> {
+    /// Writes all windows at once.
+    fn write(
+        &self,
+        x: Expr<'g>,
+        batch: usize,
+        join: &impl Fn(Expr<'g>, Expr<'g>) -> Result<Expr<'g>>,
+    ) -> Result<Expr<'g>> {
+        let there = gather_nd(x, self.places, self.width, 0);
+        let mut joined = join(there, self.updates)?;
+        if let Some(inside) = self.inside {
+            let behind: Vec<usize> = (batch..joined.rank()).collect();
+            joined = inside.unsqueeze(&behind).select(joined, there);
+        }
+        Ok(write_nd(x, self.places, joined, Reduction::Overwrite))
+    }
+
+    /// The same with one axis in place of those of the indices.
+    fn flattened(self, batch: &[Dim]) -> Step<'g> {
+        let flat = |value: Expr<'g>| {
+            let count = value.builder.product(batch);
+            let shape = [&[count], &value.shape()[batch.len()..]].concat();
+            value.reshape(&shape)
+        };
+        Step {
+            places: flat(self.places),
+            updates: flat(self.updates),
+            inside: self.inside.map(flat),
+            width: self.width,
+        }
+    }
+
+    /// Writes one window after the other.
+    fn in_turn(
+        self,
+        x: Expr<'g>,
+        join: &impl Fn(Expr<'g>, Expr<'g>) -> Result<Expr<'g>>,
+    ) -> Result<Expr<'g>> {
+        let builder = x.builder;
+        let inputs = [Type::new(DType::I64, []), Type::new(DType::Bool, []), x.ty()];
+        let round = builder.body("scatter", &inputs, |inputs| -> Result<_> {
+            let one = |value: Expr<'g>| value.gather(inputs[0], 0);
+            let step = Step {
+                places: one(self.places),
+                updates: one(self.updates),
+                inside: self.inside.map(one),
+                width: self.width,
+            };
+            let written = step.write(inputs[2], 0, join)?;
+            Ok(own_results(builder, vec![inputs[1], written]))
+        })?;
+        let count = builder.size(&self.places.shape()[0]);
+        let goes_on = builder.constant_ints(DType::Bool, &[], &[1]);
+        let operands = [Some(count), Some(goes_on), Some(x)];
+        let attrs = vec![("body", Attr::from(round))];
+        let results = builder.nodes("Loop", &operands, attrs, &[x.ty()]);
+        Ok(results.into_iter().next().unwrap_or(x))
+    }
+}
