@@ -336,7 +336,7 @@ CONVOLUTIONS: dict[str, list[ArgumentSet]] = {
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
         ),
         call(floats(1, 2, 4, 5, 6), floats(3, 2, 2, 2, 2), (1, 1, 1), "VALID"),
-        call(floats(2, 3, 9), floats(4, 3, 3), (1,), "VALID", lhs_dilation=(2,)),
+        call(floats(2, 3, 9), floats(4, 3, 3), (1,), ((1, 2),), lhs_dilation=(2,)),
         call(ints(1, 2, 6), ints(3, 2, 3), (1,), "SAME"),
         call(complexes(1, 2, 6), complexes(3, 2, 3), (1,), "SAME"),
     ],
