@@ -69,6 +69,14 @@ def use(via: Callable[..., Any], *args: Any, **kwargs: Any) -> ArgumentSet:
     return ArgumentSet(args, kwargs, via=via)
 
 
+def up_to_sign(*args: Any, **kwargs: Any) -> ArgumentSet:
+    """Returns a set whose results are compared by absolute value.
+
+    The sign of an eigenvector or of a singular vector is arbitrary; LAPACK's is not reproduced.
+    """
+    return ArgumentSet(args, kwargs, via=_absolute)
+
+
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
     """Returns numbers of both signs."""
     return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(F32)
@@ -117,6 +125,10 @@ def array(*values: Any, dtype: Any = F32) -> np.ndarray:
 
 
 SPECIAL = array(np.nan, np.inf, -np.inf, -0.0, 0.0, 1, -1, 0.5, -2.5, 3, 1e-6, 1e6)
+
+
+def _absolute(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return jax.tree.map(abs, function(*args, **kwargs))
 
 
 def _is_array(value: Any) -> bool:

@@ -27,6 +27,7 @@ use crate::dtype::DType;
 use crate::expr::Expr;
 use crate::functions::FunctionNames;
 use crate::model::{Function, Graph, Node};
+use crate::operator::OpType;
 use crate::tensor::Tensor;
 use crate::value::{Type, Value, ValueId, Values};
 
@@ -357,7 +358,7 @@ impl Builder {
         let [Some(id)] = node.inputs[..] else {
             return None;
         };
-        (&*node.op == "Neg").then_some(Expr { builder: self, id })
+        (node.op == OpType::Neg).then_some(Expr { builder: self, id })
     }
 
     /// The type of a value, where one was said.

@@ -20,6 +20,7 @@ from sweeping.sets import (
     spd,
     square,
     unit,
+    up_to_sign,
     use,
 )
 
@@ -92,9 +93,9 @@ LINALG: dict[str, list[ArgumentSet]] = {
     "det": [call(SQ).near(1e-4), call(floats(2, 2, 2)), call(square(5, 5)).near(1e-4)],
     "dft": [call(4), call(5, scale="sqrtn"), call(3, scale="n")],
     "eigh": [
-        call(SPD).near(1e-3),
+        up_to_sign(SPD).near(1e-3),
         call(SPD, eigvals_only=True).near(1e-4),
-        call(SPD, lower=False).near(1e-3),
+        up_to_sign(SPD, lower=False).near(1e-3),
     ],
     "eigh_tridiagonal": [call(floats(4), W, eigvals_only=True).near(1e-3)],
     "expm": [call(SQ / 3).near(1e-4), call(floats(2, 2, 2)).near(1e-4), call(SQ * 4).near(1e-3)],
@@ -139,7 +140,7 @@ LINALG: dict[str, list[ArgumentSet]] = {
     "sqrtm": [call(SPD).near(1e-3)],
     "svd": [
         call(floats(4, 3), compute_uv=False).near(1e-4),
-        call(floats(4, 3), full_matrices=False).near(1e-3),
+        up_to_sign(floats(4, 3), full_matrices=False).near(1e-3),
     ],
     "hankel": [call(V), call(V, W), call(ints(4), ints(3))],
     "toeplitz": [call(V), call(V, W), call(complexes(4)), call(ints(4), ints(3))],

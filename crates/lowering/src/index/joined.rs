@@ -1,6 +1,6 @@
 //! Writing windows that are computed from what is there.
 
-use onnx::{Attr, DType, Dim, Expr, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Type};
 
 use super::numbers::{Axis, Mode, Windows, scatter_mode};
 use super::places::{Starts, gather_nd, movable, wide_axes};
@@ -127,7 +127,7 @@ impl<'g> Step<'g> {
         let goes_on = builder.constant_ints(DType::Bool, &[], &[1]);
         let operands = [Some(count), Some(goes_on), Some(x)];
         let attrs = vec![("body", Attr::from(round))];
-        let results = builder.nodes("Loop", &operands, attrs, &[x.ty()]);
+        let results = builder.nodes(OpType::Loop, &operands, attrs, &[x.ty()]);
         Ok(results.into_iter().next().unwrap_or(x))
     }
 }
