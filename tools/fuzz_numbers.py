@@ -82,7 +82,7 @@ def work() -> None:
     import jax
 
     import jax2onnx
-    from tests.programs import difference, draw_program, shrink
+    from tests.programs import difference, draw_program, fails_like, shrink
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -93,17 +93,13 @@ def work() -> None:
         else:
             program = pickle.loads(base64.b64decode(request["program"]))
 
-        def fails(candidate: Any) -> bool:
-            try:
-                return difference(candidate) is not None
-            except Exception:
-                return False
-
         answer: dict[str, Any] = {}
         try:
             wrong = difference(program)
             if wrong is not None:
-                small = shrink(program, fails, SHRINK_SECONDS) if request.get("shrink") else program
+                small = program
+                if request.get("shrink"):
+                    small = shrink(program, fails_like(wrong), SHRINK_SECONDS)
                 answer = {"wrong": str(difference(small) or wrong), "program": str(small)}
         except jax2onnx.UnsupportedError as error:
             answer = {"refused": str(error).splitlines()[0]}

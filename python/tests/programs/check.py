@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import jax
@@ -27,6 +27,13 @@ class Difference:
 
     variant: str
     text: str
+    #: The exception, where there is one.
+    error: str = ""
+
+    @staticmethod
+    def of(variant: str, error: Exception) -> Difference:
+        name = type(error).__name__
+        return Difference(variant, f"{name}: {error}", name)
 
     def __str__(self) -> str:
         return f"{self.variant}: {self.text}"
@@ -49,23 +56,36 @@ def difference(program: Program) -> Difference | None:
         except jax2onnx.UnsupportedError:
             raise
         except Exception as error:
-            return Difference(f"export, optimize={passes}", f"{type(error).__name__}: {error}")
+            return Difference.of(f"export, optimize={passes}", error)
     for passes, runtime in bench.VARIANTS:
         variant = bench.variant_name(passes, runtime)
         try:
             session = bench.session(models[passes], optimize=runtime)
         except Exception as error:
-            return Difference(variant, f"{type(error).__name__}: {error}")
+            return Difference.of(variant, error)
         for size in program.sizes:
             inputs = program.inputs(size)
             try:
                 found = bench.run_session(session, models[passes], inputs)
             except Exception as error:
-                return Difference(f"{variant}, size {size}", f"{type(error).__name__}: {error}")
+                return Difference.of(f"{variant}, size {size}", error)
             wrong = references[size].wrong(found)
             if wrong is not None:
                 return Difference(f"{variant}, size {size}", wrong)
     return None
+
+
+def fails_like(found: Difference) -> Callable[[Program], bool]:
+    """Whether a program fails in the same way."""
+
+    def fails(program: Program) -> bool:
+        try:
+            other = difference(program)
+        except Exception:
+            return False
+        return other is not None and other.error == found.error
+
+    return fails
 
 
 class Reference:
