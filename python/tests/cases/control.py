@@ -80,6 +80,12 @@ def squared_thrice(x: jax.Array) -> jax.Array:
 
 CASES = [
     Case("scan.forward", running_sum(False), (X,), covers=("scan",), **CLOSE),
+    Case("scan.every_result_is_forwarded", lambda x: lax.map(lambda row: row.reshape(-1), x), (X,)),
+    Case(
+        "cond.every_result_is_forwarded",
+        lambda x: lax.cond(x.sum() > 0, lambda y: y, lambda y: y.reshape(y.shape), x),
+        (X,),
+    ),
     Case("scan.reverse", running_sum(True), (X,), **CLOSE),
     Case("scan.without_inputs", scan_without_inputs, (X,), **CLOSE),
     Case("scan.closes_over", scan_closes_over, (X,), **CLOSE),

@@ -37,7 +37,7 @@ impl Builder {
             .unwrap_or_else(|| self.broken(format!("`{op}` without a result"), result))
     }
 
-    /// A node with optional operands and any number of results.
+    /// A node with optional operands and any number of results; no node if there are none.
     #[track_caller]
     pub fn nodes<'g>(
         &'g self,
@@ -46,6 +46,9 @@ impl Builder {
         attrs: Attrs<'_>,
         results: &[Type],
     ) -> Vec<Expr<'g>> {
+        if results.is_empty() {
+            return Vec::new();
+        }
         let line = Location::caller();
         let kernel = match kernels::lookup(op, self.opset()) {
             Lookup::Kernel(kernel) => kernel,
