@@ -1,11 +1,13 @@
 """The Rust side."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import CodeType, FrameType
 from typing import final
 
 from ._tiers import TierRules
 
 __all__ = [
+    "Calls",
     "CoreError",
     "PluginInfo",
     "Resolver",
@@ -23,6 +25,19 @@ __version__: str
 
 class CoreError(Exception):
     """The name of a class of `_errors`, and its arguments."""
+
+@final
+class Calls:
+    """A profile function that reports the calls of some code; `address` is what Python calls."""
+
+    def __new__(
+        cls,
+        codes: Sequence[CodeType],
+        enter: Callable[[FrameType], None],
+        leave: Callable[[FrameType], None],
+    ) -> Calls: ...
+    @property
+    def address(self) -> int: ...
 
 def export(
     closed_jaxpr: object,

@@ -1,140 +1,284 @@
 """Module paths in the names of nodes, for nnx and equinox, whose calls leave none in JAX's stack.
 
-What is traced is a copy of the module tree. Each copy is of a class of the same name below the
-module's own, whose methods run the original ones in `jax.named_scope`; its variables are the very
-same objects. The user's objects and classes stay as they are.
+The user's own objects are traced. While they are, Python reports the calls of their methods: a
+call opens a `jax.named_scope` with the path of the object that it is bound to, and the scope closes
+when the call returns or fails. `sys.monitoring` reports the calls; Python 3.11, which does not have
+it, reports them to a profile function of the core.
 """
 
 import contextlib
-import functools
 import inspect
+import sys
+import threading
 import types
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import jax
 
-Place: TypeAlias = int | None
-"""A copied module by its identity, or what is outside of all modules."""
+from . import _core
+from ._modules import Modules, Place
 
+Methods: TypeAlias = dict[int, list[types.FunctionType]]
+"""The functions of a class by the identity of their code, which decorated ones may share."""
 
-@dataclass
-class Modules:
-    """Which copied module is held by which, and under what name."""
-
-    holders: dict[int, list[tuple[Place, str]]] = field(default_factory=dict)
-    kept: list[Any] = field(default_factory=list)
-    chains: dict[tuple[Place, int], list[str] | None] = field(default_factory=dict)
-
-    def add(self, module: Any) -> None:
-        self.holders[id(module)] = []
-        self.kept.append(module)
-
-    def hold(self, module: Any, holder: Place, name: str) -> None:
-        entry = (holder, name)
-        if entry not in self.holders[id(module)]:
-            self.holders[id(module)].append(entry)
-
-    def chain(self, start: Place, module: int) -> list[str] | None:
-        """The names that lead from one module to another by the shortest way.
-
-        None where there is no way, or more than one of that length.
-        """
-        key = (start, module)
-        if key not in self.chains:
-            self.chains[key] = self._chain(start, module)
-        return self.chains[key]
-
-    def _chain(self, start: Place, module: int) -> list[str] | None:
-        level: list[tuple[Place, list[str]]] = [(module, [])]
-        seen: set[Place] = set()
-        while level:
-            found = [names for place, names in level if place == start]
-            if found:
-                return found[0] if len(found) == 1 else None
-            seen.update(place for place, _ in level)
-            level = [
-                (holder, [name, *names])
-                for place, names in level
-                if place is not None
-                for holder, name in self.holders[place]
-                if holder not in seen
-            ]
-        return None
-
-
-@dataclass(frozen=True)
-class _Running:
-    """The module whose method runs; nothing is known below one whose path is not."""
-
-    modules: Modules
-    place: Place = None
-    is_known: bool = True
-
-
-_running: ContextVar[_Running | None] = ContextVar("jax2onnx_running_module", default=None)
+#: The reader of the core knows it too.
+_SEPARATOR: Final = "\x1f"
+_MAX_WRAPPERS: Final = 100
+_SUSPENDS: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 @contextlib.contextmanager
 def naming(modules: Modules) -> Iterator[None]:
-    """A block in which calls of the copies are named."""
-    token = _running.set(_Running(modules))
+    """A block in which JAX is told the paths of the modules whose methods run in this thread.
+
+    If other tools occupy what reports calls, JAX is told nothing.
+    """
+    namer = _Namer(modules)
+    with _profiled(namer) if _monitoring is None else _monitored(namer):
+        try:
+            yield
+        finally:
+            namer.close()
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A call of a method, and the scopes that it opened."""
+
+    frame: types.FrameType | None
+    place: Place
+    #: Nothing is known below a module whose path is not.
+    is_known: bool
+    scopes: list[Any] = field(default_factory=list)
+
+
+class _Namer:
+    """Opens and closes the scopes of modules, in the order of their calls."""
+
+    def __init__(self, modules: Modules) -> None:
+        self._modules = modules
+        kinds = {type(module) for module in modules.kept.values() if id(module) in modules.holders}
+        self._methods = {kind: methods_of(kind, modules.bases) for kind in kinds}
+        self._running = [_Running(None, None, is_known=True)]
+
+    @property
+    def codes(self) -> list[types.CodeType]:
+        """The code of all methods."""
+        functions = (each for methods in self._methods.values() for each in methods.values())
+        codes = {
+            id(function.__code__): function.__code__ for each in functions for function in each
+        }
+        return list(codes.values())
+
+    def enter(self, frame: types.FrameType) -> None:
+        """Open the scopes of a module if the frame is a call of one of its methods."""
+        module = _first_argument(frame)
+        place, running = id(module), self._running[-1]
+        if place not in self._modules.holders or place == running.place:
+            return
+        functions = self._methods[type(module)].get(id(frame.f_code), ())
+        if not any(_is_call_of(frame, function) for function in functions):
+            return
+        chain = self._modules.chain(running.place, place) if running.is_known else None
+        entered = _Running(frame, place, chain is not None)
+        self._running.append(entered)
+        for name in _scope_names(running.place, chain or [], place):
+            scope: Any = jax.named_scope(name)
+            entered.scopes.append(scope)
+            scope.__enter__()
+
+    def leave(self, frame: types.FrameType) -> None:
+        """Close the scopes that the frame opened, and those inside that are still open."""
+        if any(running.frame is frame for running in self._running):
+            while self._running[-1].frame is not frame:
+                self._close_last()
+            self._close_last()
+
+    def close(self) -> None:
+        """Close every scope that is still open."""
+        while len(self._running) > 1:
+            self._close_last()
+
+    def _close_last(self) -> None:
+        for scope in reversed(self._running[-1].scopes):
+            # A scope that an interrupt kept from being entered has nothing to restore.
+            with contextlib.suppress(AttributeError):
+                scope.__exit__(None, None, None)
+        self._running.pop()
+
+
+def _scope_names(start: Place, chain: list[str], module: int) -> Iterator[str]:
+    """The names that lead from one module to another, each with the modules that it is between.
+
+    JAX may reuse what it traced here in another module, or in another export. The core drops the
+    names there, because they hold only below the module at hand.
+    """
+    places = [str(start or 0), *(f"{module}-{n}" for n in range(1, len(chain))), str(module)]
+    for name, caller, called in zip(chain, places, places[1:], strict=False):
+        yield _SEPARATOR.join((name, caller, called))
+
+
+def _first_argument(frame: types.FrameType) -> Any:
+    code = frame.f_code
+    if code.co_argcount:
+        return frame.f_locals.get(code.co_varnames[0])
+    if code.co_flags & inspect.CO_VARARGS:
+        arguments = frame.f_locals.get(code.co_varnames[code.co_kwonlyargcount])
+        return arguments[0] if arguments else None
+    return None
+
+
+def _is_call_of(frame: types.FrameType, function: types.FunctionType) -> bool:
+    """Whether a frame, which runs the code of a function, also has its free variables."""
+    names, cells = function.__code__.co_freevars, function.__closure__ or ()
+    known = frame.f_locals if names else {}
     try:
-        yield
-    finally:
-        _running.reset(token)
+        return all(known[n] is cell.cell_contents for n, cell in zip(names, cells, strict=True))
+    except (KeyError, ValueError):
+        return False
+
+
+def methods_of(kind: type, bases: tuple[type, ...]) -> Methods:
+    """The public methods of a class of modules, without those of the libraries' base classes.
+
+    The functions that decorators wrap are among them. Methods that suspend, such as generators, are
+    not: they run in the scope of whoever resumes them.
+    """
+    common = {known for base in bases for known in base.__mro__}
+    found: Methods = {}
+    for known in kind.__mro__:
+        for name, value in vars(known).items() if known not in common else ():
+            if name == "__call__" or not name.startswith("_"):
+                for function in _functions(value):
+                    found.setdefault(id(function.__code__), []).append(function)
+    return found
+
+
+def _functions(value: Any) -> Iterator[types.FunctionType]:
+    """The function that an attribute of a class is, and those that it wraps."""
+    if isinstance(value, staticmethod | classmethod):
+        return
+    if isinstance(value, property):
+        value = value.fget
+    for _ in range(_MAX_WRAPPERS):
+        if isinstance(value, types.FunctionType) and not value.__code__.co_flags & _SUSPENDS:
+            yield value
+        try:
+            value = object.__getattribute__(value, "__wrapped__")
+        except AttributeError:
+            return
 
 
 @contextlib.contextmanager
-def _named(module: Any) -> Iterator[None]:
-    """The block in which a method of a copied module runs."""
-    running = _running.get()
-    place = id(module)
-    if running is None or place == running.place or place not in running.modules.holders:
+def _profiled(namer: _Namer) -> Iterator[None]:
+    """A block in which the profile function of this thread reports calls to the namer."""
+    before: Any = sys.getprofile()
+    if before is not None and not isinstance(before, _core.Calls):
         yield
         return
-    chain = running.modules.chain(running.place, place) if running.is_known else None
-    token = _running.set(_Running(running.modules, place, chain is not None))
+    calls = _core.Calls(namer.codes, namer.enter, namer.leave)
+    _set_profile(calls)
     try:
-        with contextlib.ExitStack() as scopes:
-            for name in chain or ():
-                scopes.enter_context(jax.named_scope(name))
-            yield
+        yield
     finally:
-        _running.reset(token)
+        # The function that was traced may have started another profiler, which stays.
+        after: Any = sys.getprofile()
+        if after is calls:
+            _set_profile(before)
 
 
-@functools.cache
-def named_class(kind: type, base: type) -> type:
-    """A class below `kind` whose calls are named; `base` is the class of all modules.
+def _set_profile(calls: "_core.Calls | None") -> None:
+    import ctypes
 
-    It is made once, because JAX and nnx keep every class of modules for good.
-    """
-    definer = next(known for known in kind.__mro__ if "__init_subclass__" in vars(known))
-    for maker in (definer, type(kind)):
-        if maker.__module__.partition(".")[0] not in ("flax", "equinox", "builtins"):
-            raise TypeError(f"{maker} may do more than to make a class")
-    own = (known for known in kind.__mro__ if known not in base.__mro__)
-    names = {name for known in own for name in vars(known) if not name.startswith("_")}
-    found = {name: inspect.getattr_static(kind, name) for name in names}
-    found["__call__"] = inspect.getattr_static(kind, "__call__", None)
-    methods: dict[str, Any] = {
-        name: _named_method(method)
-        for name, method in found.items()
-        if isinstance(method, types.FunctionType)
-    }
-    about = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    options = {} if getattr(kind, "_pytree__is_pytree", True) else {"pytree": False}
-    made: type = type(kind)(kind.__name__, (kind,), {**methods, **about}, **options)
-    return made
+    if calls is None:
+        sys.setprofile(None)
+    else:
+        # Not a part of the stable interface, which the core is compiled for.
+        set_profile = ctypes.pythonapi.PyEval_SetProfile
+        set_profile(ctypes.c_void_p(calls.address), ctypes.py_object(calls))
 
 
-def _named_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def named(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _named(self):
-            return method(self, *args, **kwargs)
+_monitoring: Any = getattr(sys, "monitoring", None)
+_TOOLS: Final = (4, 3, 5, 2)
+"""The numbers that tools of monitoring may have, without those of debuggers and coverage."""
 
-    return named
+
+class _Monitor:
+    """Reports the calls of methods to the namers of the threads that export."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tool: int | None = None
+        #: By thread; an export may run inside of the function that another export traces.
+        self._namers: dict[int, list[_Namer]] = {}
+
+    def start(self, namer: _Namer) -> None:
+        with self._lock:
+            self._namers.setdefault(threading.get_ident(), []).append(namer)
+            if self._tool is None:
+                self._tool = self._take_tool()
+            self._watch(namer)
+
+    def stop(self, namer: _Namer) -> None:
+        with self._lock:
+            namers = self._namers[threading.get_ident()]
+            namers.remove(namer)
+            if not namers:
+                del self._namers[threading.get_ident()]
+            self._unwatch(namer)
+            if not self._namers and self._tool is not None:
+                _monitoring.set_events(self._tool, 0)
+                _monitoring.free_tool_id(self._tool)
+                self._tool = None
+
+    def _take_tool(self) -> int | None:
+        events = _monitoring.events
+        for tool in _TOOLS:
+            try:
+                _monitoring.use_tool_id(tool, "jax2onnx")
+            except ValueError:
+                continue
+            _monitoring.register_callback(tool, events.PY_START, self._started)
+            _monitoring.register_callback(tool, events.PY_RETURN, self._ended)
+            _monitoring.register_callback(tool, events.PY_UNWIND, self._ended)
+            # The end of a call by an exception is reported for all code or for none.
+            _monitoring.set_events(tool, events.PY_UNWIND)
+            return tool
+        return None
+
+    def _watch(self, namer: _Namer) -> None:
+        events = _monitoring.events.PY_START | _monitoring.events.PY_RETURN
+        for code in namer.codes if self._tool is not None else ():
+            _monitoring.set_local_events(self._tool, code, events)
+
+    def _unwatch(self, namer: _Namer) -> None:
+        others = [other for namers in self._namers.values() for other in namers]
+        watched = {id(code) for other in others for code in other.codes}
+        for code in namer.codes if self._tool is not None else ():
+            if id(code) not in watched:
+                _monitoring.set_local_events(self._tool, code, 0)
+
+    def _started(self, _code: types.CodeType, _offset: int) -> None:
+        namers = self._namers.get(threading.get_ident())
+        if namers:
+            namers[-1].enter(sys._getframe(1))
+
+    def _ended(self, _code: types.CodeType, _offset: int, _result: Any) -> None:
+        namers = self._namers.get(threading.get_ident())
+        if namers:
+            namers[-1].leave(sys._getframe(1))
+
+
+_monitor = _Monitor()
+
+
+@contextlib.contextmanager
+def _monitored(namer: _Namer) -> Iterator[None]:
+    """A block in which `sys.monitoring` reports calls to the namer."""
+    try:
+        _monitor.start(namer)
+        yield
+    finally:
+        _monitor.stop(namer)

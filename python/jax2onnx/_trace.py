@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from . import _call, _config, _copies, _names, _scopes
+from . import _call, _config, _modules, _names, _scopes
 from ._errors import InputSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -52,37 +52,19 @@ def trace(
     outputs_as_nchw: Sequence[int] = (),
 ) -> Traced:
     """Trace `fn` on inputs that have the given specs, with the names of its modules."""
-    layouts = (inputs_as_nchw, outputs_as_nchw)
-    params = input_params or {}
-    # What goes wrong with copies is none of the user's business, or goes wrong without them too.
-    with contextlib.suppress(Exception):
-        copied = _copies.with_copies(fn) if _config.module_scopes() else None
-        if copied is not None:
-            with _scopes.naming(copied[1]):
-                return _trace_as_it_is(copied[0], inputs, params, double_precision, *layouts)
-    return _trace_as_it_is(fn, inputs, params, double_precision, *layouts)
-
-
-def _trace_as_it_is(
-    fn: Callable[..., Any],
-    inputs: Sequence[Any],
-    params: Mapping[str, Any],
-    double_precision: bool,
-    inputs_as_nchw: Sequence[int],
-    outputs_as_nchw: Sequence[int],
-) -> Traced:
-    with keeping_double_precision(double_precision):
-        read = _Specs(inputs, params, double_precision=double_precision)
+    modules = _modules.modules_of(fn)
+    with _naming(modules), keeping_double_precision(double_precision):
+        read = _Specs(inputs, input_params or {}, double_precision=double_precision)
         specs, keywords = read.arguments, read.keywords
         traced = fn
         if inputs_as_nchw or outputs_as_nchw:
             traced, specs = _call.in_other_layout(fn, specs, inputs_as_nchw, outputs_as_nchw)
         try:
-            result = _traced(traced, specs, keywords)
+            result = _traced(traced, modules, specs, keywords)
         except TypeError as error:
             flags = [name for name, spec in keywords.items() if _call.is_flag(spec)]
             if flags and isinstance(error, jax.errors.ConcretizationTypeError):
-                result = _trace_both_ways(traced, specs, keywords, flags)
+                result = _trace_both_ways(traced, modules, specs, keywords, flags)
             else:
                 _check_signature(fn, specs, keywords, error)
                 raise
@@ -91,16 +73,32 @@ def _trace_as_it_is(
     return result
 
 
-def _traced(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]) -> Traced:
-    """Trace a function; once more on modules that may change, where the first try changes some."""
+def _naming(modules: _modules.Modules | None) -> contextlib.AbstractContextManager[None]:
+    if modules is None or not _config.module_scopes():
+        return contextlib.nullcontext()
+    return _scopes.naming(modules)
+
+
+def _traced(
+    fn: Callable[..., Any],
+    modules: _modules.Modules | None,
+    specs: Sequence[Any],
+    keywords: Mapping[str, Any],
+    flags: Sequence[str] = (),
+) -> Traced:
+    """Trace a function; if nnx refuses to change its modules, once more so that it may."""
     try:
-        with _copies.unharmed(fn):
-            return _traced_once(fn, specs, keywords)
+        with _modules.unharmed(modules):
+            deciding = _call.deciding_by_flags(fn, flags)
+            return _traced_once(deciding, specs, keywords, has_modules=modules is not None)
     except Exception as error:
-        fresh = _copies.on_fresh_modules(fn) if _is_about_changed_modules(error) else None
-        if fresh is None:
+        if not _is_about_changed_modules(error):
             raise
-    return _traced_once(fresh, specs, keywords)
+        with _modules.changeable(fn, modules) as changing:
+            if changing is None:
+                raise
+            deciding = _call.deciding_by_flags(changing, flags)
+            return _traced_once(deciding, specs, keywords, has_modules=True)
 
 
 def _is_about_changed_modules(error: Exception) -> bool:
@@ -111,26 +109,29 @@ def _is_about_changed_modules(error: Exception) -> bool:
 
 
 def _traced_once(
-    fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]
+    fn: Callable[..., Any],
+    specs: Sequence[Any],
+    keywords: Mapping[str, Any],
+    *,
+    has_modules: bool,
 ) -> Traced:
-    closed_jaxpr, result = jax.make_jaxpr(fn, return_shape=True)(*specs, **keywords)
+    # JAX would reuse a trace that it made without the names of modules; a new partial has none.
+    traced = functools.partial(fn) if has_modules else fn
+    closed_jaxpr, result = jax.make_jaxpr(traced, return_shape=True)(*specs, **keywords)
     names = _names.input_names(fn, specs, keywords)
     return Traced(closed_jaxpr, names, _names.output_names(result))
 
 
 def _trace_both_ways(
-    fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any], flags: Sequence[str]
+    fn: Callable[..., Any],
+    modules: _modules.Modules | None,
+    specs: Sequence[Any],
+    keywords: Mapping[str, Any],
+    flags: Sequence[str],
 ) -> Traced:
     """Trace a function that Python steers by flags, once for each value of each."""
     try:
-        try:
-            with _copies.unharmed(fn):
-                return _traced_once(_call.deciding_by_flags(fn, flags), specs, keywords)
-        except Exception as error:
-            fresh = _copies.on_fresh_modules(fn) if _is_about_changed_modules(error) else None
-            if fresh is None:
-                raise
-        return _traced_once(_call.deciding_by_flags(fresh, flags), specs, keywords)
+        return _traced(fn, modules, specs, keywords, flags)
     except Exception as error:
         names = ", ".join(f"`{name}`" for name in flags)
         raise UnsupportedError(

@@ -124,10 +124,10 @@ def _parts(held: Any) -> Iterator[tuple[str, Any]]:
         names = getattr(held, "_fields", None) or map(str, range(len(held)))
         yield from zip(names, held, strict=False)
     elif not isinstance(held, _CALLS):
-        yield from _attributes(held)
+        yield from attributes(held)
 
 
-def _attributes(held: Any) -> Iterator[tuple[str, Any]]:
+def attributes(held: Any) -> Iterator[tuple[str, Any]]:
     """The attributes that an object has itself, without running a property."""
     try:
         named = object.__getattribute__(held, "__dict__")

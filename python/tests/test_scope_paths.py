@@ -240,16 +240,14 @@ def test_the_modules_of_equinox_stay_as_they_are() -> None:
     assert isinstance(net.blocks[0], Block)
 
 
-def test_an_equinox_model_that_would_notice_a_copy_is_traced_as_it_is() -> None:
+def test_an_equinox_model_that_is_compared_by_structure_is_the_users_own() -> None:
     original, hidden = Net(), types.SimpleNamespace(net=Net())
 
     def fn(x: jax.Array) -> jax.Array:
         is_same = jax.tree.structure(original) == jax.tree.structure(hidden.net)
         return original(x) if is_same else x
 
-    model = jax2onnx.to_onnx(fn, [(3,)])
-    assert set(names(model)).isdisjoint(WHOLE)
-    assert len(model.graph.node) == len(WHOLE)
+    assert names(jax2onnx.to_onnx(fn, [(3,)])) == WHOLE
 
 
 def test_equinox_layers_with_state_compute_the_same() -> None:

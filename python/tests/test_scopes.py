@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ import onnx
 import pytest
 from flax import nnx
 
-from jax2onnx import _config, _copies, to_onnx
+from jax2onnx import _config, to_onnx
 
 from .accuracy import metadata
 from .bench import convert, expected, run
@@ -161,6 +162,7 @@ def test_all_but_the_names_is_the_same_without(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv(_config.MODULE_SCOPES, "off")
     plain = to_onnx(MODEL, [X], provenance="full")
     assert all_but_names(named) == all_but_names(plain)
+    assert any("blocks" in name for name in names(named))
     assert not any("blocks" in name for name in names(plain))
     for found, wanted in zip(run(named, (X,)), run(plain, (X,)), strict=True):
         np.testing.assert_array_equal(found, wanted)
@@ -249,16 +251,10 @@ class AsksForClass(nnx.Module):
         self.linear = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        return self.linear(x) if type(self.linear) is nnx.Linear else x
+        return self.linear(x) * (2.0 if self.is_the_same() else 1.0)
 
-
-def decide(layer: Any, x: jax.Array) -> jax.Array:
-    return layer(x) if layer.__class__ == nnx.Linear else x
-
-
-class AsksByHelper(AsksForClass):
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return decide(self.linear, x)
+    def is_the_same(self) -> bool:
+        return type(self.linear) is nnx.Linear
 
 
 class KeyedByModule(AsksForClass):
@@ -266,8 +262,32 @@ class KeyedByModule(AsksForClass):
         super().__init__()
         self.gains = {self.linear: 2.0}
 
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return self.linear(x) * self.gains.get(self.linear, 1.0)
+    def is_the_same(self) -> bool:
+        return self.gains.get(self.linear) == 2.0
+
+
+class InFrozenset(AsksForClass):
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = frozenset([self.linear])
+
+    def is_the_same(self) -> bool:
+        return self.linear in self.frozen
+
+
+class InRegistry(AsksForClass):
+    known: list[Any] = []  # noqa: RUF012
+    weakly: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known[:] = [self, self.linear]
+        self.weakly[self.linear] = 2.0
+        self.identity = id(self.linear)
+
+    def is_the_same(self) -> bool:
+        is_known = self is self.known[0] and self.linear is self.known[1]
+        return is_known and self.linear in self.weakly and id(self.linear) == self.identity
 
 
 class Registered(nnx.Module):
@@ -278,28 +298,25 @@ class Registered(nnx.Module):
         Registered.known.append(cls)
 
 
-class IsRegistered(Registered):
-    def __init__(self) -> None:
-        self.linear = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return self.linear(x)
+class IsRegistered(Registered, AsksForClass):
+    def is_the_same(self) -> bool:
+        return Registered.known == [IsRegistered]
 
 
-@pytest.mark.parametrize("kind", [AsksForClass, AsksByHelper, KeyedByModule, IsRegistered])
-def test_what_would_notice_a_copy_is_traced_as_it_is(kind: Callable[[], Any]) -> None:
+@pytest.mark.parametrize(
+    "kind", [AsksForClass, KeyedByModule, InFrozenset, InRegistry, IsRegistered]
+)
+def test_code_that_compares_modules_by_identity_meets_the_users_own(
+    kind: Callable[[], Any],
+) -> None:
     net = kind()
-    with pytest.raises(Exception, match=r"asks for a class|is a key|more than to make a class"):
-        _copies.with_copies(net)
-    known = list(Registered.known)
     model = convert(net, (X,))
-    assert not any("/" in name for name in names(model))
-    assert Registered.known == known
-    (found,), (wanted,) = run(model, (X,)), expected(lambda x: net(x), (X,))
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    assert f"{kind.__name__}/linear" in scopes(model)
+    (found,), (plain,) = run(model, (X,)), expected(net.linear, (X,))
+    np.testing.assert_allclose(found, 2 * np.asarray(plain), rtol=1e-5, atol=1e-5)
 
 
-def test_where_a_copy_cannot_be_traced_the_original_is() -> None:
+def test_a_module_that_an_unknown_object_holds_is_the_users_own() -> None:
     linear = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
     wanted = types.SimpleNamespace(layer=linear)
 
@@ -307,8 +324,7 @@ def test_where_a_copy_cannot_be_traced_the_original_is() -> None:
         assert linear is wanted.layer
         return linear(x)
 
-    model = convert(only_the_original, (X,))
-    assert "dot_general" in names(model)
+    assert "Linear/dot_general" in names(convert(only_the_original, (X,)))
 
 
 def test_a_function_that_writes_globals_is_traced_as_it_is() -> None:

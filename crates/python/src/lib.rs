@@ -1,6 +1,7 @@
 //! The only crate that knows Python: reads a jaxpr, calls the façade, raises what went wrong.
 
 mod after;
+mod calls;
 mod command;
 mod compat;
 mod error;
@@ -22,6 +23,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::after::{explain_log, profile_summary};
+    #[pymodule_export]
+    use crate::calls::Calls;
     #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]

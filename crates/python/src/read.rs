@@ -13,17 +13,20 @@ mod recipe;
 use std::sync::Arc;
 
 use jaxpr::{Aval, Constant, DType, Jaxpr, Place, Program, Var, VarId};
-use provenance::{Location, ScopeId, StackId, Table, Tiers};
+use provenance::{Location, StackId, Table, Tiers};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rustc_hash::FxHashMap;
 
 use crate::compat::{self, Body, Jax};
-use frames::Frames;
-use held::{Held, address};
+use frames::{Frames, Scoped};
+use held::{Held, HeldByModule, address};
 use params::Kind;
 pub(crate) use recipe::Plugins;
+
+/// What `_scopes.py` writes for the caller of a module that no module calls.
+const NO_MODULE: &str = "0";
 
 /// Reads one program.
 pub(crate) struct Reader<'py> {
@@ -38,8 +41,12 @@ pub(crate) struct Reader<'py> {
     texts: Held<'py, Arc<str>>,
     primitives: Held<'py, Arc<str>>,
     kinds: Held<'py, Kind<'py>>,
-    scopes: Held<'py, Option<ScopeId>>,
-    bodies: Held<'py, Arc<Jaxpr>>,
+    scopes: HeldByModule<'py, Scoped>,
+    bodies: HeldByModule<'py, Arc<Jaxpr>>,
+    /// The module whose method runs around what is read; see `_scopes.py`.
+    module: Arc<str>,
+    /// Whether a name of a module was met, so that what is read depends on the module around.
+    names_modules: bool,
     plugins: Option<Plugins<'py>>,
     /// What plugins raised.
     failures: Vec<PyErr>,
@@ -72,8 +79,10 @@ impl<'py> Reader<'py> {
             texts: Held::default(),
             primitives: Held::default(),
             kinds: Held::default(),
-            scopes: Held::default(),
-            bodies: Held::default(),
+            scopes: HeldByModule::default(),
+            bodies: HeldByModule::default(),
+            module: NO_MODULE.into(),
+            names_modules: false,
             plugins,
             failures: Vec::new(),
             calls: FxHashMap::default(),
@@ -97,7 +106,8 @@ impl<'py> Reader<'py> {
 
     /// Reads a jaxpr, open or closed; a body that many equations share is one.
     fn jaxpr(&mut self, jaxpr: &Bound<'py, PyAny>) -> PyResult<Arc<Jaxpr>> {
-        if let Some(known) = self.bodies.get(jaxpr) {
+        if let Some((known, names_modules)) = self.bodies.get(jaxpr, &self.module) {
+            self.names_modules |= names_modules;
             return Ok(known);
         }
         let body = Body::of(jaxpr)?;
@@ -107,15 +117,17 @@ impl<'py> Reader<'py> {
         };
         // Two closed jaxprs around one body are the same as long as neither has constants.
         let shared = (!has_constants).then_some(&body.jaxpr);
-        let known = shared.and_then(|inner| self.bodies.get(inner));
-        let read = match known {
+        let known = shared.and_then(|inner| self.bodies.get(inner, &self.module));
+        let outside = std::mem::replace(&mut self.names_modules, false);
+        let (read, names_modules) = match known {
             Some(known) => known,
-            None => Arc::new(self.body(&body)?),
+            None => (Arc::new(self.body(&body)?), self.names_modules),
         };
-        if let Some(inner) = shared {
-            self.bodies.keep(inner, read.clone());
+        self.names_modules = outside || names_modules;
+        for object in shared.into_iter().chain([jaxpr]) {
+            self.bodies.keep(object, &self.module, read.clone(), names_modules);
         }
-        Ok(self.bodies.keep(jaxpr, read))
+        Ok(read)
     }
 
     fn body(&mut self, body: &Body<'py>) -> PyResult<Jaxpr> {

@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::frames::Scoped;
 use super::held::address;
 use super::{Reader, Vars};
 use crate::compat::Jax;
@@ -21,6 +22,8 @@ impl<'py> Reader<'py> {
         for atom in eqn.getattr(intern!(py, "invars"))?.try_iter()? {
             inputs.push(self.atom(vars, &atom?)?);
         }
+        let (place, module) = self.place(&eqn.getattr(intern!(py, "source_info"))?)?;
+        let around = std::mem::replace(&mut self.module, module);
         let params = self.params(eqn, &primitive).map_err(|error| {
             error::during(py, error, &format!("while reading the parameters of `{primitive}`"))
         })?;
@@ -28,8 +31,8 @@ impl<'py> Reader<'py> {
         for var in eqn.getattr(intern!(py, "outvars"))?.try_iter()? {
             outputs.push(self.define(vars, &var?)?);
         }
-        let place = self.place(&eqn.getattr(intern!(py, "source_info"))?)?;
         let recipe = self.recipe(&primitive, eqn)?;
+        self.module = around;
         Ok(Eqn { primitive, inputs, outputs, params, place, recipe })
     }
 
@@ -86,11 +89,13 @@ impl<'py> Reader<'py> {
         Ok(param)
     }
 
-    fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<Place> {
+    /// The place of an equation, and the module that it is in.
+    fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<(Place, Arc<str>)> {
         let py = source_info.py();
         let traceback = source_info.getattr(intern!(py, "traceback"))?;
         let stack = self.frames.stack(&mut self.table, &traceback)?;
-        let scope = self.scope(&source_info.getattr(intern!(py, "name_stack"))?)?;
-        Ok(Place { stack, scope })
+        let name_stack = source_info.getattr(intern!(py, "name_stack"))?;
+        let Scoped { scope, module } = self.scope(&name_stack)?;
+        Ok((Place { stack, scope }, module))
     }
 }

@@ -1,5 +1,7 @@
 //! Tracebacks and name stacks.
 
+use std::sync::Arc;
+
 use provenance::{
     FileId, FunctionId, Location, LocationId, ScopeId, ScopeKind, Span, StackId, Table, Tier, Tiers,
 };
@@ -21,6 +23,13 @@ pub(super) struct Frames<'py> {
     locations: FxHashMap<(usize, i64), LocationId>,
 }
 
+/// A name scope, and the module whose method runs in it, as `_scopes.py` tells modules apart.
+#[derive(Clone)]
+pub(super) struct Scoped {
+    pub(super) scope: Option<ScopeId>,
+    pub(super) module: Arc<str>,
+}
+
 /// What there is to know about a code object.
 #[derive(Clone, Copy)]
 struct Code {
@@ -28,12 +37,7 @@ struct Code {
     function: FunctionId,
     /// Whether JAX starts to trace another function here.
     is_boundary: bool,
-    /// Whether this only names the call of a module, so that it is no part of the call path.
-    is_naming: bool,
 }
-
-/// The function of `_scopes.py` that runs a module's own under its name.
-const NAMING: &str = "_named_method.<locals>.named";
 
 impl<'py> Frames<'py> {
     pub(super) fn new(py: Python<'py>, tiers: Tiers) -> Frames<'py> {
@@ -69,9 +73,6 @@ impl<'py> Frames<'py> {
             if known.is_boundary {
                 break;
             }
-            if known.is_naming {
-                continue;
-            }
             let key = (address(&code), instruction);
             if let Some(&location) = self.locations.get(&key) {
                 locations.push(location);
@@ -101,7 +102,6 @@ impl<'py> Frames<'py> {
             file,
             function: table.function(&name),
             is_boundary: is_internal && Jax::is_trace_boundary(&name),
-            is_naming: is_internal && name == NAMING,
         };
         Ok(self.codes.keep(code, read))
     }
@@ -130,21 +130,42 @@ fn locate(
     Ok(Location { file, function, line: known(line).unwrap_or(0), span: span() })
 }
 
+/// Separates what `_scopes.py` writes for a module: its name, the module that called it and itself.
+const SEPARATOR: char = '\u{1f}';
+
 impl<'py> Reader<'py> {
-    /// The name scope of a name stack.
-    pub(super) fn scope(&mut self, name_stack: &Bound<'py, PyAny>) -> PyResult<Option<ScopeId>> {
-        if let Some(known) = self.scopes.get(name_stack) {
-            return Ok(known);
+    /// The name scope of a name stack, and the module that it leads to from the module around.
+    ///
+    /// JAX uses what it traced again, in other modules and in other exports too. So the name of a
+    /// module holds only below the module that called it when it was traced, and is left out
+    /// elsewhere.
+    pub(super) fn scope(&mut self, name_stack: &Bound<'py, PyAny>) -> PyResult<Scoped> {
+        if let Some((known, names_modules)) = self.scopes.get(name_stack, &self.module) {
+            self.names_modules |= names_modules;
+            let module = if names_modules { known.module } else { self.module.clone() };
+            return Ok(Scoped { module, ..known });
         }
         let py = name_stack.py();
-        let mut scope = None;
+        let mut read = Scoped { scope: None, module: self.module.clone() };
+        let mut names_modules = false;
         for entry in name_stack.getattr(intern!(py, "stack"))?.try_iter()? {
             let entry = entry?;
             let is_transform = Jax::is_transform(&entry)?;
             let kind = if is_transform { ScopeKind::Transform } else { ScopeKind::Name };
-            let name = self.text(&entry.getattr(intern!(py, "name"))?)?;
-            scope = Some(self.table.scope(scope, kind, &name));
+            let text = self.text(&entry.getattr(intern!(py, "name"))?)?;
+            let mut parts = text.split(SEPARATOR);
+            let name = parts.next().unwrap_or_default();
+            if let (Some(caller), Some(called)) = (parts.next(), parts.next()) {
+                names_modules = true;
+                if caller != &*read.module {
+                    continue;
+                }
+                read.module = called.into();
+            }
+            read.scope = Some(self.table.scope(read.scope, kind, name));
         }
-        Ok(self.scopes.keep(name_stack, scope))
+        self.names_modules |= names_modules;
+        self.scopes.keep(name_stack, &self.module, read.clone(), names_modules);
+        Ok(read)
     }
 }

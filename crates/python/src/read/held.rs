@@ -1,5 +1,7 @@
 //! What is known about Python objects, by identity.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -23,6 +25,46 @@ impl<'py, T: Clone> Held<'py, T> {
     pub(super) fn keep(&mut self, object: &Bound<'py, PyAny>, value: T) -> T {
         self.known.insert(address(object), (object.clone(), value.clone()));
         value
+    }
+}
+
+/// Values of Python objects, some of which depend on the module that the object is read in.
+pub(super) struct HeldByModule<'py, T> {
+    /// None for an object whose value depends on the module.
+    known: Held<'py, Option<T>>,
+    by_module: FxHashMap<(usize, Arc<str>), T>,
+}
+
+impl<T> Default for HeldByModule<'_, T> {
+    fn default() -> Self {
+        HeldByModule { known: Held::default(), by_module: FxHashMap::default() }
+    }
+}
+
+impl<'py, T: Clone> HeldByModule<'py, T> {
+    /// The value, and whether it depends on the module.
+    pub(super) fn get(&self, object: &Bound<'py, PyAny>, module: &Arc<str>) -> Option<(T, bool)> {
+        if let Some(value) = self.known.get(object)? {
+            return Some((value, false));
+        }
+        let value = self.by_module.get(&(address(object), module.clone()))?;
+        Some((value.clone(), true))
+    }
+
+    /// Remembers a value, for all modules or, if it depends on the module, for this one.
+    pub(super) fn keep(
+        &mut self,
+        object: &Bound<'py, PyAny>,
+        module: &Arc<str>,
+        value: T,
+        depends: bool,
+    ) {
+        if depends {
+            self.by_module.insert((address(object), module.clone()), value);
+            self.known.keep(object, None);
+        } else {
+            self.known.keep(object, Some(value));
+        }
     }
 }
 

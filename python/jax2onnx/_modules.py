@@ -1,0 +1,247 @@
+"""The nnx and equinox modules that a function holds, and the path to each of them.
+
+The modules are found by walking from the function over its closure, its defaults, the globals that
+its code names and the object that it is bound to. Nothing of the user's is run or replaced.
+"""
+
+import contextlib
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from ._weights import attributes, is_variable, variables
+
+Place: TypeAlias = int | None
+"""A module by its identity, or what is outside of all modules."""
+
+_MAX_VALUES: Final = 200_000
+
+
+class _TooLargeError(Exception):
+    """The function holds more objects than are looked through."""
+
+
+@dataclass
+class Modules:
+    """Which module is held by which, and under what name."""
+
+    #: The classes that the libraries have for all modules.
+    bases: tuple[type, ...]
+    holders: dict[int, list[tuple[Place, str]]] = field(default_factory=dict)
+    #: The modules, and the other objects and variables of nnx, by identity.
+    kept: dict[int, Any] = field(default_factory=dict)
+    chains: dict[tuple[Place, int], list[str] | None] = field(default_factory=dict)
+
+    def chain(self, start: Place, module: int) -> list[str] | None:
+        """The names that lead from one module to another by the shortest way.
+
+        None if there is no way, or more than one of that length.
+        """
+        key = (start, module)
+        if key not in self.chains:
+            self.chains[key] = self._chain(start, module)
+        return self.chains[key]
+
+    def _chain(self, start: Place, module: int) -> list[str] | None:
+        level: list[tuple[Place, list[str]]] = [(module, [])]
+        seen: set[Place] = set()
+        while level:
+            found = [names for place, names in level if place == start]
+            if found:
+                return found[0] if len(found) == 1 else None
+            seen.update(place for place, _ in level)
+            level = [
+                (holder, [name, *names])
+                for place, names in level
+                if place is not None
+                for holder, name in self.holders[place]
+                if holder not in seen
+            ]
+        return None
+
+
+def modules_of(fn: Callable[..., Any]) -> Modules | None:
+    """The modules that a function holds; None if it holds none, or too much to look through."""
+    nnx, equinox = sys.modules.get("flax.nnx"), sys.modules.get("equinox")
+    if nnx is None and equinox is None:
+        return None
+    walk = _Walk(nnx, equinox)
+    try:
+        walk.held(fn)
+    except (_TooLargeError, RecursionError):
+        return None
+    return walk.modules if walk.modules.holders else None
+
+
+class _Walk:
+    def __init__(self, nnx: Any, equinox: Any) -> None:
+        libraries = [library for library in (nnx, equinox) if library is not None]
+        self.modules = Modules(bases=tuple(library.Module for library in libraries))
+        #: Modules that stand for their entries, and what is not a module but holds variables.
+        self._containers = _classes(nnx, "List", "Dict")
+        self._objects = _classes(nnx, "Pytree", "Object")
+        self._calls: set[int] = set()
+        #: The containers around the value at hand; one of them may hold itself.
+        self._around: set[int] = set()
+        self._values = 0
+
+    def held(self, held: Any) -> None:
+        """Look through something that a function holds."""
+        if isinstance(held, types.MethodType):
+            self.held(held.__self__)
+        elif isinstance(held, types.FunctionType | functools.partial):
+            if id(held) in self._calls:
+                return
+            self._calls.add(id(held))
+            if isinstance(held, functools.partial):
+                self.held(held.func)
+            for _, value in variables(held):
+                self.held(value)
+        else:
+            self._value(held, None, "")
+
+    def _is_module(self, kind: type) -> bool:
+        """Whether a class is one of modules; equinox also wraps functions in modules of its own."""
+        home = kind.__module__
+        is_wrapper = home.startswith("equinox.") and not home.startswith("equinox.nn.")
+        return issubclass(kind, self.modules.bases) and not is_wrapper
+
+    def _value(self, value: Any, holder: Place, name: str) -> None:
+        """Look through a module, or a container of modules."""
+        self._values += 1
+        if self._values > _MAX_VALUES:
+            raise _TooLargeError
+        kind = type(value)
+        if self._is_module(kind) and not issubclass(kind, self._containers):
+            self._module(value, holder, kind.__name__ if holder is None else name)
+        elif issubclass(kind, self._objects):
+            self.modules.kept[id(value)] = value
+            self._entries(value, attributes(value), holder, name)
+        elif kind is dict:
+            keyed = ((str(k), v) for k, v in value.items() if isinstance(k, str | int))
+            self._entries(value, keyed, holder, name)
+        elif kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+            names = getattr(kind, "_fields", None) or map(str, range(len(value)))
+            self._entries(value, zip(names, value, strict=False), holder, name)
+        elif is_variable(value):
+            self.modules.kept[id(value)] = value
+
+    def _entries(
+        self, container: Any, entries: Iterator[tuple[str, Any]], holder: Place, name: str
+    ) -> None:
+        if id(container) in self._around:
+            return
+        self._around.add(id(container))
+        for key, value in entries:
+            self._value(value, holder, f"{name}.{key}" if name else key)
+        self._around.remove(id(container))
+
+    def _module(self, module: Any, holder: Place, name: str) -> None:
+        is_new = id(module) not in self.modules.holders
+        holders = self.modules.holders.setdefault(id(module), [])
+        if (holder, name) not in holders:
+            holders.append((holder, name))
+        if is_new:
+            self.modules.kept[id(module)] = module
+            for key, value in attributes(module):
+                self._value(value, id(module), key)
+
+
+def _classes(library: Any, *names: str) -> tuple[type, ...]:
+    """The classes that a library has under these names, some of them only in some versions."""
+    found = (getattr(library, name, None) for name in names)
+    return tuple(kind for kind in found if isinstance(kind, type))
+
+
+@contextlib.contextmanager
+def unharmed(modules: Modules | None) -> Iterator[None]:
+    """A block after which the nnx modules are as they were, if it fails.
+
+    A transformation of nnx empties a module before it writes back what it cannot write.
+    """
+    kept = _of_nnx(modules)
+    try:
+        yield
+    except BaseException:
+        for each in kept:
+            each.restore()
+        raise
+
+
+@contextlib.contextmanager
+def changeable(
+    fn: Callable[..., Any], modules: Modules | None
+) -> Iterator[Callable[..., Any] | None]:
+    """A block with the function, which may change its nnx modules while JAX traces it.
+
+    nnx lets a module be changed only in the trace that it was made in: the count of a random
+    stream, the statistics of a norm. In the block, the modules belong to the trace that calls the
+    function. Each call starts with the modules as they were before the block, and so does what
+    follows the block: the changes are not a result of the function.
+    """
+    kept = _of_nnx(modules)
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for each in kept:
+            each.restore()
+            each.enter_trace()
+        return fn(*args, **kwargs)
+
+    try:
+        yield call if kept else None
+    finally:
+        for each in kept:
+            each.restore()
+
+
+def _of_nnx(modules: Modules | None) -> list["_Kept"]:
+    """The modules and variables of nnx as they are now."""
+    return [_Kept(held) for held in modules.kept.values() if _trace_state(held)] if modules else []
+
+
+class _Kept:
+    """A module or variable of nnx, and its attributes at one moment."""
+
+    def __init__(self, held: Any) -> None:
+        self._held = held
+        self._state = _trace_state(held)
+        self._trace = self._state._jax_trace
+        #: A variable of recent versions of nnx has slots in place of a dictionary.
+        self._has_dict = hasattr(held, "__dict__") and not is_variable(held)
+        self._attributes = dict(vars(held) if self._has_dict else attributes(held))
+        notes = {name: value for name, value in self._attributes.items() if type(value) is dict}
+        self._notes = [(note, dict(note)) for name, note in notes.items() if name[:1] == "_"]
+
+    def enter_trace(self) -> None:
+        self._state._jax_trace = type(self._state)()._jax_trace
+
+    def restore(self) -> None:
+        self._state._jax_trace = self._trace
+        for note, entries in self._notes:
+            note.clear()
+            note.update(entries)
+        if self._has_dict:
+            vars(self._held).clear()
+            vars(self._held).update(self._attributes)
+        else:
+            for name, value in self._attributes.items():
+                object.__setattr__(self._held, name, value)
+
+
+def _trace_state(held: Any) -> Any:
+    """What nnx notes of the trace that a module or variable was made in; None for others."""
+    state = _own(held, "_trace_state")
+    for name in ("_pytree__state", "_object__state"):
+        state = state or _own(_own(held, name), "_trace_state")
+    return state if hasattr(state, "_jax_trace") else None
+
+
+def _own(held: Any, name: str) -> Any:
+    try:
+        return object.__getattribute__(held, name)
+    except AttributeError:
+        return None
