@@ -40,7 +40,7 @@ check: build
 test-quick: $(VENV)/installed
 	cargo test --quiet --workspace --lib
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet
-	$(PY) -m pytest -q -n 2 --dist worksteal --sample $(SAMPLE) python/tests
+	$(PY) -m pytest -q -n 2 --dist worksteal -m "not slow" --sample $(SAMPLE) python/tests
 
 test-rust: tools
 	cargo test --quiet --workspace

@@ -316,6 +316,7 @@ def test_what_the_runtime_made_of_a_model_is_explained_with_the_model(
     assert sures == {"certain", "likely", "one-of"}
 
 
+@pytest.mark.slow
 def test_no_node_of_an_optimised_model_is_explained_wrongly(tmp_path: Path) -> None:
     """Messages about every node that the runtime has in the end, and the model of the export."""
     sures: Counter[str] = Counter()

@@ -40,6 +40,7 @@ def test_a_seed_gives_the_same_program_and_its_text_runs(
     assert capsys.readouterr().out.count("passes") == 4
 
 
+@pytest.mark.slow
 def test_a_wrong_number_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A runtime that adds 1 to every float is found out by a program of one step."""
     from . import bench
