@@ -2,13 +2,14 @@
 //!
 //! Nothing here hands an origin out, so a pass cannot lose or invent one.
 
+mod branch;
 mod rewrite;
 mod uses;
 
 use std::sync::Arc;
 
 use provenance::{OriginId, Table};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::model::{Graph, Model, Node, Note};
@@ -33,6 +34,8 @@ pub struct Edit<'m> {
     waiting: FxHashMap<ValueId, OriginId>,
     /// New nodes, each before the node at an index, or at the end where there is none.
     inserted: FxHashMap<usize, Vec<Node>>,
+    /// The first result of each `If` that was inserted.
+    chosen: FxHashSet<ValueId>,
     notes: &'m mut Vec<Note>,
     opset: i64,
     exact_nan: bool,
@@ -80,9 +83,12 @@ fn edit_graph(
 ) -> bool {
     let mut edit = Edit::new(graph, around);
     pass(&mut edit);
+    let chosen = std::mem::take(&mut edit.chosen);
     let mut changed = edit.finish();
     around.uses.forget();
-    for body in graph.nodes.iter_mut().flat_map(Node::bodies_mut) {
+    let is_chosen = |node: &Node| node.outputs.first().is_some_and(|id| chosen.contains(id));
+    let nodes = graph.nodes.iter_mut().filter(|node| !is_chosen(node));
+    for body in nodes.flat_map(Node::bodies_mut) {
         changed |= edit_graph(body, around, pass);
     }
     changed
@@ -100,6 +106,7 @@ impl<'m> Edit<'m> {
             renamed: FxHashMap::default(),
             waiting: FxHashMap::default(),
             inserted: FxHashMap::default(),
+            chosen: FxHashSet::default(),
             notes: around.notes,
             opset: around.opset,
             exact_nan: around.exact_nan,

@@ -34,6 +34,7 @@ mod share_nodes;
 mod simplify_flags;
 mod simplify_sizes;
 mod sizes;
+mod split_means;
 #[cfg(test)]
 mod testing;
 mod trim_constants;
@@ -78,7 +79,7 @@ const CONSTANTS_TO_NODES: &str = "constants-to-nodes";
 /// before folding, because a folded broadcast is a larger constant. Bounds that hold go before broadcasts
 /// too, while both sides of a choice have its shape, and again when types are as they stay. Reductions
 /// keep their axes before formulas are looked for; norms take up squares and roots before other
-/// formulas of those, and chains of constants are merged when no formula needs their parts any more.
+/// formulas of those, and means that are part of no norm are split after, if an axis may be empty; chains of constants are merged when no formula needs their parts any more.
 /// Chains of shapes are merged before indices, which are often behind them, and at the end, when what
 /// was between two is gone. The order of axes is chosen when composites are nodes, so that nothing hides
 /// a transpose, and sums over windows become means while they are composites. What scales and shifts
@@ -117,6 +118,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-softmax", fuse::softmax),
     graph("fuse-means", fuse::means),
     graph(FUSE_NORMS, fuse::norms),
+    graph("split-means", split_means::run),
     graph("fuse-reductions", fuse::reductions),
     graph("fuse-weighted-sums", fuse::weighted_sums),
     graph("merge-affine", merge_affine::run),

@@ -4,15 +4,17 @@
 //! state with columns of weights, and of biases; the gates themselves have to be those of `LSTM` or
 //! `GRU`, activations and order of operations included. The runtime computes the products with the
 //! inputs of all steps at once.
+//!
+//! Its operators are wrong for some values: see [`guard`]. So the scan stays, as the other branch of an `If`.
 
 mod body;
 mod gru;
+mod guard;
 mod linear;
 mod lstm;
 #[cfg(test)]
 mod tests;
 
-use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use crate::rewrite::Declined;
@@ -60,63 +62,126 @@ fn fuse(edit: &mut Edit<'_>, index: usize, cell: &Cell) -> Result<(), Declined> 
     let carries = if cell.memory.is_some() { 2 } else { 1 };
     let unknown = || Declined::from("a type is not known");
     let x = edit.input(index, carries).ok_or_else(unknown)?;
+    let states = std::iter::once(cell.hidden).chain(cell.memory);
+    let states: Vec<ValueId> =
+        states.map(|carry| edit.input(index, carry)).collect::<Option<_>>().ok_or_else(unknown)?;
     let ty = edit.ty(x).cloned().ok_or_else(unknown)?;
-    match support(cell.op, edit.opset(), ty.dtype) {
-        Support::Yes => {}
-        _ => return Err(Declined(format!("the runtime has no {} of {}", cell.op, ty.dtype))),
+    // The runtime has kernels for doubles, which fail.
+    if ty.dtype != DType::F32 {
+        return Err(Declined(format!("the runtime has no {} of {}", cell.op, ty.dtype)));
     }
-    let attrs = directions(edit, index, carries)?;
-    let is_batched = ty.rank() == 3;
-    let steps = ty.shape[0].clone();
-    let batch = if is_batched { ty.shape[1].clone() } else { Dim::Known(1) };
-    let size = Dim::Known(cell.size as i64);
+    let batch = batch_of(edit, cell, &ty, &states)?;
+    let direction = directions(edit, index, carries)?;
     let weights = Weights::of(edit, cell, ty.dtype).ok_or("the weights are not all known")?;
-
-    edit.fuse_bodies(index);
-    let sources = weights.sources;
-    let constant =
-        |edit: &mut Edit<'_>, tensor: Tensor| edit.constant(index, &[], tensor, &sources);
-    let w = constant(edit, weights.input);
-    let r = constant(edit, weights.state);
-    let b = constant(edit, weights.bias);
-    let x = if is_batched { x } else { unsqueeze(edit, index, x, 1)? };
-    let mut inputs = vec![Some(x), Some(w), Some(r), Some(b), None];
-    for carry in std::iter::once(cell.hidden).chain(cell.memory) {
-        let state = edit.input(index, carry).ok_or_else(unknown)?;
-        let state = unsqueeze(edit, index, state, 0)?;
-        inputs.push(Some(if is_batched { state } else { unsqueeze(edit, index, state, 0)? }));
+    if !weights.are_small() {
+        return Err("a weight is not finite, or so large that a gate may overflow".into());
     }
-    let all = Type::new(ty.dtype, [steps, Dim::Known(1), batch.clone(), size.clone()]);
-    let last = Type::new(ty.dtype, [Dim::Known(1), batch, size]);
-    let mut types = vec![all, last.clone()];
-    types.extend(cell.memory.map(|_| last));
-    let mut op = Op { op: cell.op.into(), inputs, attrs };
-    op.attrs.push(("hidden_size", Attr::Int(cell.size as i64)));
-    op.attrs.extend(cell.attrs.iter().cloned());
-    let made = edit.insert_all(index, &[], op, types);
-    let results: Vec<ValueId> = (0..edit.node(index).outputs.len())
+    let is_batched = batch.is_some();
+    let fits = guard::fits(edit, index, x, &states);
+
+    let x = if is_batched { x } else { unsqueeze(edit, index, x, &[1])? };
+    let state_axes: &[i64] = if is_batched { &[0] } else { &[0, 1] };
+    let step_axes: &[i64] = if is_batched { &[1] } else { &[1, 2] };
+    let states = states.into_iter().map(|state| unsqueeze(edit, index, state, state_axes));
+    let states: Vec<ValueId> = states.collect::<Result<_, _>>()?;
+    // The results of the operator: all hidden states, the last one, and the last memory.
+    let size = Dim::Known(cell.size as i64);
+    let batch = batch.unwrap_or(Dim::Known(1));
+    let last = Type::new(ty.dtype, [Dim::Known(1), batch.clone(), size.clone()]);
+    let all = Type::new(ty.dtype, [ty.shape[0].clone(), Dim::Known(1), batch, size]);
+    let types = [vec![all], vec![last; carries]].concat();
+    let slots: Vec<(usize, &[i64])> = (0..edit.node(index).outputs.len())
         .map(|output| match output {
-            _ if output == cell.hidden => made[1],
-            _ if Some(output) == cell.memory => made[2],
-            _ => made[0],
+            _ if output == cell.hidden => (1, state_axes),
+            _ if Some(output) == cell.memory => (2, state_axes),
+            _ => (0, step_axes),
         })
         .collect();
-    for (output, made) in results.into_iter().enumerate() {
-        let ty = edit.ty(edit.node(index).outputs[output]).cloned().ok_or_else(unknown)?;
-        let is_step = output >= carries;
-        let axes: &[i64] = match (is_step, is_batched) {
-            (true, true) => &[1],
-            (true, false) => &[1, 2],
-            (false, true) => &[0],
-            (false, false) => &[0, 1],
+    let run = |edit: &mut Edit<'_>| {
+        let sources = &weights.sources;
+        let constant = |edit: &mut Edit<'_>, tensor: &Tensor| {
+            edit.constant(index, &[], tensor.clone(), sources)
         };
-        let axes =
-            Tensor::of_ints(DType::I64, vec![axes.len() as i64], axes).ok_or_else(unknown)?;
-        let axes = edit.constant(index, &[], axes, &[]);
+        let [w, r, b] =
+            [&weights.input, &weights.state, &weights.bias].map(|tensor| constant(edit, tensor));
+        let mut inputs = vec![Some(x), Some(w), Some(r), Some(b), None];
+        inputs.extend(states.iter().copied().map(Some));
+        let mut op = Op { op: cell.op.into(), inputs, attrs: direction.clone() };
+        op.attrs.push(("hidden_size", Attr::Int(cell.size as i64)));
+        op.attrs.extend(cell.attrs.iter().cloned());
+        edit.insert_all(index, &[], op, types.clone())
+    };
+    let outputs = edit.node(index).outputs.to_vec();
+    let is_read = |edit: &Edit<'_>, output: usize| edit.reads(outputs[output]) > 0;
+    let made: Vec<(usize, ValueId)> = match fits {
+        None => {
+            edit.fuse_bodies(index);
+            run(edit).into_iter().enumerate().collect()
+        }
+        Some(fits) => {
+            // One output of the scan for each result that is read.
+            let mut read: Vec<(usize, usize)> = Vec::new();
+            for (output, &(slot, _)) in slots.iter().enumerate() {
+                if is_read(edit, output) && read.iter().all(|&(other, _)| other != slot) {
+                    read.push((slot, output));
+                }
+            }
+            if read.is_empty() {
+                return Err("nothing reads it".into());
+            }
+            let otherwise = edit.branch(index, "recurrent/scan", |edit| {
+                let scanned = edit.insert_copy(index);
+                let shaped = read.iter().filter_map(|&(_, output)| {
+                    unsqueeze(edit, index, scanned[output], slots[output].1).ok()
+                });
+                shaped.collect()
+            });
+            edit.fuse_bodies(index);
+            let fused = edit.branch(index, "recurrent/fused", |edit| {
+                let made = run(edit);
+                read.iter().map(|&(slot, _)| made[slot]).collect()
+            });
+            let made = edit.insert_if(index, fits, fused, otherwise);
+            read.iter().map(|&(slot, _)| slot).zip(made).collect()
+        }
+    };
+    for (output, (slot, axes)) in slots.into_iter().enumerate() {
+        let Some(&(_, made)) = made.iter().find(|&&(other, _)| other == slot) else {
+            continue;
+        };
+        let ty = edit.ty(outputs[output]).cloned().ok_or_else(unknown)?;
+        let axes = axes_constant(edit, index, axes)?;
         let result = edit.insert(index, &[], Op::new(OpType::Squeeze, &[made, axes]), ty);
         edit.replace_output(index, output, result);
     }
     Ok(())
+}
+
+/// The size of the batch, if there is one. The states have the batch of the input.
+fn batch_of(
+    edit: &Edit<'_>,
+    cell: &Cell,
+    input: &Type,
+    states: &[ValueId],
+) -> Result<Option<Dim>, Declined> {
+    let [steps, batch @ .., depth] = &input.shape[..] else {
+        return Err("the input has no axis of features".into());
+    };
+    for &state in states {
+        let state = edit.ty(state).ok_or("a type is not known")?;
+        match state.shape.split_last() {
+            Some((size, leading)) if size.is(cell.size as i64) && leading == batch => {}
+            _ => return Err("the batch of the input is not that of the state".into()),
+        }
+    }
+    if cell.size == 0 || [steps, depth].into_iter().chain(batch).any(|dim| dim.is(0)) {
+        return Err("an axis is empty".into());
+    }
+    match batch {
+        [] => Ok(None),
+        [batch] => Ok(Some(batch.clone())),
+        _ => Err("the input has several batch axes".into()),
+    }
 }
 
 /// Which way the scan runs. Inputs and outputs have to run the same way.
@@ -148,15 +213,21 @@ fn unsqueeze(
     edit: &mut Edit<'_>,
     index: usize,
     value: ValueId,
-    axis: usize,
+    axes: &[i64],
 ) -> Result<ValueId, Declined> {
     let ty = edit.ty(value).cloned().ok_or("a type is not known")?;
     let mut shape = ty.shape.to_vec();
-    shape.insert(axis, Dim::Known(1));
-    let axes = Tensor::of_ints(DType::I64, vec![1], &[axis as i64]).ok_or("no axes")?;
-    let axes = edit.constant(index, &[], axes, &[]);
+    for &axis in axes {
+        shape.insert(axis as usize, Dim::Known(1));
+    }
+    let axes = axes_constant(edit, index, axes)?;
     let op = Op::new(OpType::Unsqueeze, &[value, axes]);
     Ok(edit.insert(index, &[], op, Type::new(ty.dtype, shape)))
+}
+
+fn axes_constant(edit: &mut Edit<'_>, index: usize, axes: &[i64]) -> Result<ValueId, Declined> {
+    let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], axes).ok_or("no axes")?;
+    Ok(edit.constant(index, &[], axes, &[]))
 }
 
 /// The weights as ONNX has them: the gates below each other, one row for each of their numbers.
@@ -168,6 +239,12 @@ struct Weights {
 }
 
 impl Weights {
+    /// True if no gate overflows, where what goes in is as small as [`guard::fits`] asks for.
+    fn are_small(&self) -> bool {
+        let is_small = |tensor: &Tensor| guard::is_small(tensor);
+        [&self.input, &self.state, &self.bias].into_iter().all(is_small)
+    }
+
     fn of(edit: &Edit<'_>, cell: &Cell, dtype: DType) -> Option<Weights> {
         let depth = cell.gates.iter().find_map(|gate| gate.input_depth())?;
         let rows = (cell.gates.len() * cell.size) as i64;

@@ -12,7 +12,8 @@ use crate::error::Result;
 /// `carry, yᵢ = body(carry, xᵢ)` for each `i`, forwards or backwards
 ///
 /// With inputs to run over it is ONNX's `Scan`, which has the direction as attributes; without, it is a
-/// `Loop` that counts.
+/// `Loop` that counts. ONNX Runtime fails at a `Scan` of no rounds, and its `Loop` of none forgets symbolic
+/// sizes. If the length is symbolic, an `If` returns the initial carry and empty outputs in that case.
 pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
     let length: jaxpr::Dim = eqn.param("length")?;
@@ -25,15 +26,38 @@ pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     if length.is(0) {
         return Ok(nothing(ctx, eqn, &initial));
     }
-    if inputs.is_empty() {
-        return count(ctx, eqn, &body, &consts, &initial, &length, reverse);
+    let rounds = || match inputs[..] {
+        [] => count(ctx, eqn, &body, &consts, &initial, &length, reverse),
+        _ => run_over(ctx, eqn, &body, &consts, &initial, &inputs, reverse),
+    };
+    if length.known().is_some() {
+        return rounds();
     }
+    let builder = ctx.builder;
+    let some = builder.body("scan/rounds", &[], |_| rounds())?;
+    let none = builder.body("scan/nothing", &[], |_| -> Result<_> {
+        Ok(own_results(builder, nothing(ctx, eqn, &initial)))
+    })?;
+    let has_rounds = builder.size(&length).greater(0.0);
+    let attrs = vec![("else_branch", Attr::from(none)), ("then_branch", Attr::from(some))];
+    Ok(builder.nodes(OpType::If, &[Some(has_rounds)], attrs, &eqn.outputs))
+}
 
+/// A scan over arrays: ONNX's `Scan`.
+fn run_over<'g>(
+    ctx: &Ctx<'g>,
+    eqn: &Eqn<'g, '_>,
+    body: &Jaxpr,
+    consts: &[Expr<'g>],
+    initial: &[Expr<'g>],
+    inputs: &[Expr<'g>],
+    reverse: bool,
+) -> Result<Vec<Expr<'g>>> {
     let builder = ctx.builder;
     let elements = inputs.iter().map(|input| Type::new(input.dtype(), &input.shape()[1..]));
-    let body_inputs: Vec<Type> = types(&initial).into_iter().chain(elements).collect();
+    let body_inputs: Vec<Type> = types(initial).into_iter().chain(elements).collect();
     let round = builder.body("scan/body", &body_inputs, |arguments| -> Result<_> {
-        let results = inline_body(ctx, "scan", &body, &consts, arguments)?;
+        let results = inline_body(ctx, "scan", body, consts, arguments)?;
         Ok(own_results(builder, results))
     })?;
     let mut attrs =
@@ -45,7 +69,7 @@ pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
             attrs.push(("scan_output_directions", vec![1; outputs][..].into()));
         }
     }
-    let operands: Vec<Option<Expr<'g>>> = initial.into_iter().chain(inputs).map(Some).collect();
+    let operands: Vec<Option<Expr<'g>>> = initial.iter().chain(inputs).copied().map(Some).collect();
     Ok(builder.nodes(OpType::Scan, &operands, attrs, &eqn.outputs))
 }
 

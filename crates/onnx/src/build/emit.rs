@@ -256,14 +256,20 @@ impl Builder {
                 self.node(OpType::Shape, &[input], range, one).squeeze(&[0])
             }
             Size::Op(op, a, b) => {
+                let is_known = matches!(**b, Size::Known(size) if size != 0);
                 let (a, b) = (self.compute_size(a), self.compute_size(b));
+                // An empty axis divides nothing, but the runtime fails at the division.
+                let divisor = || if is_known { b } else { b.equal(0.0).select(b.constant(1.0), b) };
                 match op {
                     SizeOp::Add => a + b,
                     SizeOp::Sub => a - b,
                     SizeOp::Mul => a * b,
                     // Floor division: the quotient without the remainder of the divisor's sign.
-                    SizeOp::FloorDiv => (a - a.modulo(b)) / b,
-                    SizeOp::Mod => a.modulo(b),
+                    SizeOp::FloorDiv => {
+                        let b = divisor();
+                        (a - a.modulo(b)) / b
+                    }
+                    SizeOp::Mod => a.modulo(divisor()),
                     SizeOp::Max => a.max(b),
                     SizeOp::Min => a.min(b),
                 }

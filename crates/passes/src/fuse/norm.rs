@@ -71,15 +71,15 @@ fn mean() -> Pattern {
     either(&[&(&sum / number("count")), &(&sum * number("part")), &(&sum / hole("size"))])
 }
 
-/// The runtime's mean of nothing is 0 and JAX's is NaN. A size that is a name of its own is at least
-/// one: JAX assumes so when it traces, and checks it when it runs.
+/// The runtime's mean of nothing is 0 and JAX's is NaN. `split-means` splits what may be such a mean, unless it
+/// is part of a norm, which has no element then.
 fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("sum")?;
     let shape = found.ty(x)?.shape;
     let reduced = axes.iter().map(|&axis| shape[axis].clone());
-    if !reduced.clone().all(|dim| is_positive(&dim)) {
-        return Err("there may be nothing to take the mean of".into());
+    if !reduced.clone().all(|dim| !dim.is(0)) {
+        return Err("there is nothing to take the mean of".into());
     }
     let count = product_of(reduced);
     let known = match count[..] {
@@ -116,18 +116,6 @@ fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     }
     let inputs = sum.inputs.to_vec();
     Ok(Op { op: OpType::ReduceMean.into(), inputs, attrs: vec![("keepdims", keeps)] })
-}
-
-fn is_positive(dim: &Dim) -> bool {
-    match dim {
-        Dim::Known(size) => *size > 0,
-        Dim::Named(name) => {
-            let mut letters = name.chars();
-            let is_letter = |letter: char| letter.is_alphabetic() || letter == '_';
-            letters.next().is_some_and(is_letter)
-                && letters.all(|letter| is_letter(letter) || letter.is_numeric())
-        }
-    }
 }
 
 /// What is divided by a root, and the root.

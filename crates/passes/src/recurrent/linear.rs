@@ -34,6 +34,9 @@ impl Linear {
         hidden: usize,
         size: usize,
     ) -> Option<Linear> {
+        let width = body.ty(value)?.shape.last()?.known()?;
+        let is_whole = usize::try_from(width) == Ok(size);
+        is_whole.then_some(())?;
         let mut linear = Linear::default();
         linear.add(body, value, body.carry(hidden), 0..size)?;
         Some(linear)

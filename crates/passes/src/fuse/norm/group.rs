@@ -23,6 +23,7 @@ pub(super) fn to_instance_norm(
     let Type { shape, dtype } = found.ty(x)?;
     let epsilon = epsilon(found, dtype)?;
     let last = shape.len() - 1;
+    expect_elements(&shape[1..last])?;
     let scale = last_axes_of(found, "scale", x, last)?;
     let bias = last_axes_of(found, "bias", x, last)?;
     let (first, back) = channel_orders(shape.len());
@@ -31,6 +32,14 @@ pub(super) fn to_instance_norm(
     let ty = found.ty(first)?;
     let normalized = found.emit(op, ty);
     Ok(Op::new(OpType::Transpose, &[normalized]).attr("perm", &back[..]))
+}
+
+/// Declines if an instance may be empty: the runtime's operator ends the process there.
+fn expect_elements(instance: &[Dim]) -> Result<(), Declined> {
+    if instance.iter().all(|dim| dim.known().is_some_and(|size| size > 0)) {
+        return Ok(());
+    }
+    Err("an axis that is normalized may be empty".into())
 }
 
 /// Over the last axes, without scale: each of what is before them is an instance.
@@ -45,6 +54,7 @@ pub(super) fn to_unscaled_norm(
     let Some(channels) = axis.checked_sub(1).and_then(|channel| shape[channel].known()) else {
         return Err("the number of instances is not known".into());
     };
+    expect_elements(&shape[axis..])?;
     let (scale, bias) = neutral(found, &found.ty(x)?, channels)?;
     let norm = |x: ValueId| {
         Op::new(OpType::InstanceNormalization, &[x, scale, bias]).attr("epsilon", epsilon.clone())
@@ -116,8 +126,8 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, De
     let first = transposed(found, x, &order)?;
     let first_ty = found.ty(first)?;
     // A zero stands for the size that the operand has there.
-    let instances = found.ints(&[0, groups, -1])?;
     let area = places.iter().product::<i64>() * width;
+    let instances = found.ints(&[0, groups, area])?;
     let ty = Type::new(dtype, vec![shape[0].clone(), groups.into(), area.into()]);
     let reshaped = found.emit(Op::new(OpType::Reshape, &[first, instances]), ty.clone());
     let (one, zero) = neutral(found, &ty, groups)?;

@@ -1,0 +1,52 @@
+//! Choosing at run time between what a node computes and another way to compute it.
+
+use super::{Edit, Op};
+use crate::model::{Graph, Node};
+use crate::operator::OpType;
+use crate::value::{Value, ValueId};
+
+impl<'m> Edit<'m> {
+    /// Inserts a copy of the node at `index` before it, and returns the results of the copy. The node itself
+    /// has to go: both have the same values in their bodies.
+    pub fn insert_copy(&mut self, index: usize) -> Vec<ValueId> {
+        let mut copy = self.graph.nodes[index].clone();
+        copy.origin = self.whole_origin(index);
+        for output in &mut copy.outputs {
+            let ty = self.values[*output].ty.clone();
+            *output = self.values.add(Value { ty, ..Value::default() });
+        }
+        let outputs = copy.outputs.to_vec();
+        self.inserted.entry(index).or_default().push(copy);
+        outputs
+    }
+
+    /// Gathers what `f` inserts before the node at `index` into a graph of its own, the branch of an `If`. The
+    /// results that `f` returns are made in it.
+    pub fn branch(
+        &mut self,
+        index: usize,
+        name: &str,
+        f: impl FnOnce(&mut Edit<'m>) -> Vec<ValueId>,
+    ) -> Graph {
+        let before = self.inserted.remove(&index).unwrap_or_default();
+        let outputs = f(self);
+        let nodes: Vec<Node> = self.inserted.insert(index, before).unwrap_or_default();
+        Graph { name: name.into(), inputs: Vec::new(), outputs, nodes }
+    }
+
+    /// Inserts an `If` before the node at `index`. The pass that runs does not enter its branches.
+    pub fn insert_if(
+        &mut self,
+        index: usize,
+        condition: ValueId,
+        on_true: Graph,
+        on_false: Graph,
+    ) -> Vec<ValueId> {
+        let types = on_true.outputs.iter().filter_map(|&output| self.values[output].ty.clone());
+        let types: Vec<_> = types.collect();
+        let op = Op::new(OpType::If, &[condition]).attr("else_branch", on_false);
+        let made = self.insert_all(index, &[], op.attr("then_branch", on_true), types);
+        self.chosen.extend(made.first());
+        made
+    }
+}

@@ -1,0 +1,66 @@
+//! When the runtime's `GRU` and `LSTM` are right.
+//!
+//! They clamp what goes into a gate, and so make a number of NaN. Of an empty batch or of no steps they end
+//! the process.
+
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+
+/// Sums of magnitudes below this do not overflow in a gate with weights below it.
+const MAX_SUM: f32 = (1u64 << 60) as f32;
+
+/// A condition under which the operator is right: the input has an element, and the input and the states
+/// are finite, and not so large that a gate overflows. `None` if it is right for whatever comes. If NaN is
+/// to be ignored, only the sizes count.
+///
+/// A sum of magnitudes is NaN or infinite if one of them is.
+pub(super) fn fits(
+    edit: &mut Edit<'_>,
+    index: usize,
+    x: ValueId,
+    states: &[ValueId],
+) -> Option<ValueId> {
+    let mut sums = Vec::new();
+    for value in std::iter::once(x).chain(states.iter().copied()) {
+        if edit.exact_nan() && !is_known_to_be_small(edit, value) {
+            let op = Op::new(OpType::ReduceL1, &[value]).attr("keepdims", 0);
+            sums.push(edit.insert(index, &[], op, Type::new(DType::F32, [])));
+        }
+    }
+    let flag = || Type::new(DType::Bool, []);
+    let total = match sums[..] {
+        [] => None,
+        [sum] => Some(sum),
+        _ => Some(edit.insert(index, &[], Op::new(OpType::Sum, &sums), Type::new(DType::F32, []))),
+    };
+    let is_small = total.and_then(|total| {
+        let bound = Tensor::of_floats(DType::F32, Vec::new(), &[MAX_SUM.into()])?;
+        let bound = edit.constant(index, &[], bound, &[]);
+        Some(edit.insert(index, &[], Op::new(OpType::Less, &[total, bound]), flag()))
+    });
+    let is_symbolic = edit.ty(x)?.shape.iter().any(|dim| matches!(dim, Dim::Named(_)));
+    let has_elements = is_symbolic.then(|| {
+        let size = edit.insert(index, &[], Op::new(OpType::Size, &[x]), Type::new(DType::I64, []));
+        let zero = Tensor::of_ints(DType::I64, Vec::new(), &[0])?;
+        let zero = edit.constant(index, &[], zero, &[]);
+        Some(edit.insert(index, &[], Op::new(OpType::Greater, &[size, zero]), flag()))
+    });
+    match (is_small, has_elements.flatten()) {
+        (Some(a), Some(b)) => Some(edit.insert(index, &[], Op::new(OpType::And, &[a, b]), flag())),
+        (a, b) => a.or(b),
+    }
+}
+
+/// True if all numbers of a constant are finite and small.
+pub(super) fn is_small(tensor: &Tensor) -> bool {
+    let numbers = tensor.floats();
+    numbers.is_some_and(|numbers| {
+        numbers.iter().map(|number| number.abs()).sum::<f64>() < f64::from(MAX_SUM)
+    })
+}
+
+/// True of small constants and of what repeats one, such as zeros of a symbolic size.
+fn is_known_to_be_small(edit: &Edit<'_>, value: ValueId) -> bool {
+    let repeated = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand);
+    let value = repeated.and_then(|node| edit.input(node, 0)).unwrap_or(value);
+    edit.tensor(value).is_some_and(is_small)
+}

@@ -1,0 +1,152 @@
+//! `split-means`: a mean over an axis that may be empty is a sum and a quotient.
+//!
+//! ONNX Runtime's `ReduceMean` of nothing is 0 and JAX's mean is NaN, which is what `0 / 0` is.
+
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+
+use crate::rewrite::reduced_axes;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    if !edit.exact_nan() {
+        return;
+    }
+    for index in 0..edit.len() {
+        let node = edit.node(index);
+        if node.op == OpType::ReduceMean {
+            split(edit, index);
+        }
+    }
+}
+
+fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let x = edit.input(index, 0)?;
+    let shape = edit.ty(x)?.shape.to_vec();
+    let axes = reduced_axes(edit, index)?;
+    let may_be_empty = |&axis: &usize| shape[axis].known().is_none_or(|size| size == 0);
+    if !axes.iter().any(may_be_empty) {
+        return None;
+    }
+    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
+    let keeps = edit.node(index).attr("keepdims").cloned().unwrap_or(Attr::Int(1));
+    let count = count(edit, index, x, &axes, shape.len())?;
+    let count_type = Type::new(ty.dtype, edit.ty(count)?.shape.clone());
+    let to = i64::from(ty.dtype.code());
+    let count = edit.insert(index, &[], Op::new(OpType::Cast, &[count]).attr("to", to), count_type);
+    let axes = ints(edit, index, &axes)?;
+    let sum = Op::new(OpType::ReduceSum, &[x, axes]).attr("keepdims", keeps);
+    let sum = edit.insert(index, &[], sum, ty);
+    edit.rewrite(index, &[], Op::new(OpType::Div, &[sum, count]));
+    Some(())
+}
+
+/// How many elements are reduced to one: a scalar, or one number in a list.
+fn count(
+    edit: &mut Edit<'_>,
+    index: usize,
+    x: ValueId,
+    axes: &[usize],
+    rank: usize,
+) -> Option<ValueId> {
+    let list = |length: usize| Type::new(DType::I64, [Dim::Known(length as i64)]);
+    if axes.len() == rank {
+        return Some(edit.insert(
+            index,
+            &[],
+            Op::new(OpType::Size, &[x]),
+            Type::new(DType::I64, []),
+        ));
+    }
+    if let &[axis] = axes {
+        let axis = axis as i64;
+        let op = Op::new(OpType::Shape, &[x]).attr("start", axis).attr("end", axis + 1);
+        return Some(edit.insert(index, &[], op, list(1)));
+    }
+    let places = ints(edit, index, axes)?;
+    let sizes = edit.insert(index, &[], Op::new(OpType::Shape, &[x]), list(rank));
+    let sizes =
+        edit.insert(index, &[], Op::new(OpType::Gather, &[sizes, places]), list(axes.len()));
+    Some(edit.insert(index, &[], Op::new(OpType::ReduceProd, &[sizes]), list(1)))
+}
+
+fn ints(edit: &mut Edit<'_>, index: usize, axes: &[usize]) -> Option<ValueId> {
+    let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+    let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
+    Some(edit.constant(index, &[], axes, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use crate::testing::check;
+
+    fn check_mean(shape: &str, result: &str, axes: &str, expect: Expect) {
+        let text = format!(
+            "graph g(x:f32[{shape}]) -> (y)\ny:f32[{result}] = ReduceMean(x, {axes}:i64) {{keepdims=0}}"
+        );
+        check(super::run, &text, expect);
+    }
+
+    #[test]
+    fn a_mean_over_a_symbolic_axis_divides_by_its_size() {
+        check_mean(
+            "B,4",
+            "4",
+            "[0]",
+            expect![[r#"
+            graph g(x:f32[B,4]) -> (y)
+            %0 = Shape(x) {end=1, start=0}  # 2
+            %1 = Cast(%0) {to=1}  # 2
+            %2 = ReduceSum(x, [0]:i64) {keepdims=0}  # 2
+            y:f32[4] = Div(%2, %1)  # 2
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_mean_over_all_axes_divides_by_the_number_of_elements() {
+        check_mean(
+            "B,4",
+            "",
+            "[0, 1]",
+            expect![[r#"
+            graph g(x:f32[B,4]) -> (y)
+            %0 = Size(x)  # 2
+            %1 = Cast(%0) {to=1}  # 2
+            %2 = ReduceSum(x, [0, 1]:i64) {keepdims=0}  # 2
+            y:f32[] = Div(%2, %1)  # 2
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_mean_over_some_axes_divides_by_the_product_of_their_sizes() {
+        check_mean(
+            "B,4,T",
+            "4",
+            "[0, 2]",
+            expect![[r#"
+            graph g(x:f32[B,4,T]) -> (y)
+            %0 = Shape(x)  # 2
+            %1 = Gather(%0, [0, 2]:i64)  # 2
+            %2 = ReduceProd(%1)  # 2
+            %3 = Cast(%2) {to=1}  # 2
+            %4 = ReduceSum(x, [0, 2]:i64) {keepdims=0}  # 2
+            y:f32[4] = Div(%4, %3)  # 2
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_mean_over_an_axis_with_elements_is_left() {
+        check_mean(
+            "B,4",
+            "B",
+            "[1]",
+            expect![[r#"
+            graph g(x:f32[B,4]) -> (y)
+            y:f32[B] = ReduceMean(x, [1]:i64) {keepdims=0}  # 2
+        "#]],
+        );
+    }
+}
