@@ -171,3 +171,52 @@ def test_a_masked_sum_leaves_out_what_is_not_finite(special: float) -> None:
         return kept.sum(0), (kept * w).sum(1), kept @ w, jnp.mean(x, 1, where=keep), weights
 
     bench.check(total, [x, keep, w], rtol=2e-6, atol=1e-6)
+
+
+ZEROS = np.array([-0.0, 0.0, -0.0, 0.0, 1, -1, np.nan, np.inf, -np.inf], np.float32)
+OTHERS = np.array([0.0, -0.0, -0.0, 0.0, -0.0, 0.0, 0.0, -0.0, 0.0], np.float32)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        lambda x, y: jnp.maximum(x, 0),
+        lambda x, y: jnp.maximum(-0.0, x),
+        lambda x, y: jnp.minimum(x, 0),
+        lambda x, y: jnp.minimum(x, -0.0),
+        lambda x, y: jnp.maximum(x, y),
+        lambda x, y: jnp.minimum(x, y),
+        lambda x, y: jax.nn.relu(x),
+        lambda x, y: jax.nn.relu6(x),
+        lambda x, y: jnp.clip(x, 0, 2),
+        lambda x, y: jnp.clip(x, -1, 0),
+        lambda x, y: lax.clamp(np.float32(-1), x, np.float32(-0.0)),
+        lambda x, y: lax.cond(x[4] > y[4], jax.nn.relu, lambda x: x, x),
+        lambda x, y: lax.fori_loop(0, 2, lambda i, x: jnp.maximum(x, 0) * 2, x),
+    ],
+)
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda x: 1 / x,
+        lambda x: (x * 2).reshape(3, 3) ** -1,
+        lambda x: jnp.signbit(x),
+        lambda x: jnp.arctan2(x, -1.0),
+        lambda x: jnp.copysign(3.0, x),
+    ],
+)
+def test_the_zero_of_a_choice_is_that_of_jax(chosen: Any, tell: Any) -> None:
+    bench.check(lambda x, y: tell(chosen(x, y)), [ZEROS, OTHERS], rtol=2e-6)
+
+
+def test_a_relu_is_one_node_where_nothing_tells_zeros_apart() -> None:
+    w = RNG.standard_normal((9, 9)).astype(np.float32)
+
+    def fn(x: jax.Array) -> tuple[jax.Array, ...]:
+        h = jax.nn.relu(x @ w)
+        return h, 1 / (jax.nn.relu(h @ w) + 1), 1 / (h @ w)
+
+    model = bench.check(fn, [EDGES[1:7].repeat(2)[:9]], rtol=2e-5)
+    ops = [node.op_type for node in model.graph.node]
+    assert ops.count("Relu") == 2
+    assert "Where" not in ops

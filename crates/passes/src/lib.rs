@@ -19,6 +19,7 @@ mod gemm;
 mod hoist_invariants;
 mod inline_composites;
 mod keep_axes;
+mod keep_zero_signs;
 mod layout;
 mod lift_weights;
 mod merge_affine;
@@ -64,6 +65,7 @@ const fn model(name: &'static str, run: fn(&mut Model)) -> Pass {
 }
 
 const FUSE_NORMS: &str = "fuse-norms";
+const KEEP_ZERO_SIGNS: &str = "keep-zero-signs";
 const INLINE_COMPOSITES: &str = "inline-composites";
 const AVOID_FAULTS: &str = "avoid-faults";
 const LIFT_WEIGHTS: &str = "lift-weights";
@@ -167,6 +169,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("make-gemm", gemm::run),
     graph("fold-constants", fold_constants::run),
     graph("simplify-sizes", simplify_sizes::run),
+    model(KEEP_ZERO_SIGNS, keep_zero_signs::run),
     graph("trim-constants", trim_constants::run),
     model("hoist-invariants", hoist_invariants::run),
     model(AVOID_FAULTS, faults::run),
@@ -179,8 +182,9 @@ pub const PIPELINE: &[Pass] = &[
 ];
 
 /// What is needed for there to be a right file at all: it has no composites, no form that a runtime gets wrong,
-/// and its functions have no initializers.
-const NEEDED: &[&str] = &[INLINE_COMPOSITES, AVOID_FAULTS, LIFT_WEIGHTS, CONSTANTS_TO_NODES];
+/// the zeros of JAX, and its functions have no initializers.
+const NEEDED: &[&str] =
+    &[INLINE_COMPOSITES, KEEP_ZERO_SIGNS, AVOID_FAULTS, LIFT_WEIGHTS, CONSTANTS_TO_NODES];
 
 /// What passes are wanted for.
 #[derive(Clone, Copy, Debug)]

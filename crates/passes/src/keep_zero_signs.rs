@@ -1,0 +1,328 @@
+//! `keep-zero-signs`: the zero that JAX chooses of two, where something tells them apart.
+//!
+//! In JAX `max(−0, 0)` is `0` and `min(−0, 0)` is `−0`. ONNX Runtime's `Max` and `Min` return either, its
+//! `Relu` and `Clip` return the operand. Most readers do not tell the zeros apart; a quotient does.
+
+use onnx::{DType, Edit, Function, Graph, Model, Node, Op, OpType, Tensor, Type, ValueId};
+use rustc_hash::FxHashSet;
+
+use crate::pattern::uniform;
+
+pub(crate) fn run(model: &mut Model) {
+    let observed = observed(model);
+    if observed.is_empty() {
+        return;
+    }
+    model.edit(&mut |edit| {
+        for index in 0..edit.len() {
+            let result = edit.node(index).outputs.first();
+            if result.is_some_and(|result| observed.contains(result)) {
+                keep(edit, index);
+            }
+        }
+    });
+}
+
+/// Operators whose result is the same for both zeros.
+const BLIND: &[OpType] = &[
+    OpType::Abs,
+    OpType::And,
+    OpType::ArgMax,
+    OpType::ArgMin,
+    OpType::Attention,
+    OpType::Conv,
+    OpType::ConvTranspose,
+    OpType::Cos,
+    OpType::Cosh,
+    OpType::Equal,
+    OpType::Exp,
+    OpType::Gemm,
+    OpType::Greater,
+    OpType::GreaterOrEqual,
+    OpType::IsInf,
+    OpType::IsNaN,
+    OpType::Less,
+    OpType::LessOrEqual,
+    OpType::Log,
+    OpType::LogSoftmax,
+    OpType::MatMul,
+    OpType::NonZero,
+    OpType::ReduceL1,
+    OpType::ReduceL2,
+    OpType::ReduceSumSquare,
+    OpType::Shape,
+    OpType::Sigmoid,
+    OpType::Size,
+    OpType::Softmax,
+    OpType::Softplus,
+];
+
+/// The values of which something may tell a zero from the other. Results of the model are compared as
+/// numbers, and not by their bits.
+fn observed(model: &Model) -> FxHashSet<ValueId> {
+    let graphs = model.graphs();
+    let mut observed = FxHashSet::default();
+    loop {
+        let before = observed.len();
+        for graph in &graphs {
+            for node in graph.nodes.iter().rev() {
+                observe(model, node, &mut observed);
+            }
+        }
+        if observed.len() == before {
+            return observed;
+        }
+    }
+}
+
+/// Adds the operands of a node in which the sign of a zero matters.
+fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
+    let is_read = node.outputs.iter().any(|output| observed.contains(output));
+    let is_float =
+        |value: &ValueId| model.values[*value].ty.as_ref().is_none_or(|ty| ty.dtype.is_float());
+    let mut add = |values: &[ValueId]| observed.extend(values.iter().filter(|id| is_float(id)));
+    let inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+    let is_called = |function: &&Function| !node.op.is_onnx() && function.operator() == node.op;
+    let function = model.functions.iter().find(is_called);
+    let bodies: Vec<&Graph> =
+        node.bodies().chain(function.map(|function| &function.body)).collect();
+    if !bodies.is_empty() {
+        if is_read {
+            for body in &bodies {
+                add(&body.outputs);
+            }
+        }
+        let enters = |body: &&Graph| body.inputs.iter().any(|input| observed.contains(input));
+        if bodies.iter().any(enters) {
+            // What a loop carries out of a round enters the next.
+            observed.extend(bodies.iter().flat_map(|body| &body.outputs).filter(|id| is_float(id)));
+            observed.extend(inputs.iter().filter(|id| is_float(id)));
+        }
+        return;
+    }
+    let number = |operand: usize| model.values[*inputs.get(operand)?].tensor.as_ref()?.floats();
+    let has_no_zero = |operand| {
+        number(operand).is_some_and(|numbers| numbers.iter().all(|&number| number != 0.0))
+    };
+    let Some(op) = node.op.onnx() else {
+        add(&inputs);
+        return;
+    };
+    match op {
+        OpType::Reciprocal | OpType::BitCast => add(&inputs),
+        OpType::Div => add(&inputs[usize::from(!is_read)..]),
+        OpType::Pow => {
+            let is_positive = |numbers: Vec<f64>| numbers.iter().all(|&number| number > 0.0);
+            if is_read || !number(1).is_some_and(is_positive) {
+                add(&inputs[..1]);
+            }
+        }
+        _ if !is_read || BLIND.contains(&op) => {}
+        OpType::Add | OpType::Sub if has_no_zero(0) || has_no_zero(1) => {}
+        _ => add(&inputs),
+    }
+}
+
+fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let node = edit.node(index);
+    let ty = edit.ty(node.outputs[0])?.clone();
+    // The runtime has no `Where` of narrower floats.
+    let has_kernels = matches!(ty.dtype, DType::F32 | DType::F64);
+    if !has_kernels {
+        return None;
+    }
+    let operand = |operand: usize| edit.input(index, operand);
+    let op = match (node.op.onnx()?, node.inputs.len()) {
+        (OpType::Relu, 1) => {
+            let (x, zero) = (operand(0)?, number(edit, index, ty.dtype, 0.0)?);
+            exact(edit, index, OpType::Max, [x, zero], &ty)?
+        }
+        (OpType::Max, 2) => exact(edit, index, OpType::Max, [operand(0)?, operand(1)?], &ty)?,
+        (OpType::Min, 2) => exact(edit, index, OpType::Min, [operand(0)?, operand(1)?], &ty)?,
+        (OpType::Clip, 3) => {
+            let (x, low, high) = (operand(0)?, operand(1)?, operand(2)?);
+            if has_no_zero(edit, low) && has_no_zero(edit, high) {
+                return None;
+            }
+            let raised = exact(edit, index, OpType::Max, [x, low], &ty)
+                .unwrap_or_else(|| Op::new(OpType::Max, &[x, low]));
+            let raised = edit.insert(index, &[], raised, ty.clone());
+            exact(edit, index, OpType::Min, [raised, high], &ty)
+                .unwrap_or_else(|| Op::new(OpType::Min, &[raised, high]))
+        }
+        _ => return None,
+    };
+    edit.rewrite(index, &[], op);
+    Some(())
+}
+
+fn number(edit: &mut Edit<'_>, index: usize, dtype: DType, value: f64) -> Option<ValueId> {
+    let number = Tensor::of_floats(dtype, Vec::new(), &[value])?;
+    Some(edit.constant(index, &[], number, &[]))
+}
+
+fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
+    let numbers = edit.tensor(value).and_then(Tensor::floats);
+    numbers.is_some_and(|numbers| numbers.iter().all(|&number| number != 0.0))
+}
+
+/// The larger or the smaller with the zero of JAX. `None` where the operator alone has that.
+fn exact(
+    edit: &mut Edit<'_>,
+    index: usize,
+    op: OpType,
+    operands: [ValueId; 2],
+    ty: &Type,
+) -> Option<Op<'static>> {
+    if operands.iter().any(|&operand| has_no_zero(edit, operand)) {
+        return None;
+    }
+    let [a, b] = operands;
+    for (x, constant) in [(a, b), (b, a)] {
+        let zero = edit.tensor(constant).and_then(uniform);
+        if zero.is_none_or(f64::is_sign_negative) {
+            continue;
+        }
+        // Of what is chosen where the flag is set, `Where` loses the sign of a zero.
+        let comparison = if op == OpType::Max { OpType::LessOrEqual } else { OpType::Greater };
+        let flags = Type::new(DType::Bool, ty.shape.clone());
+        let is_beyond = edit.insert(index, &[], Op::new(comparison, &[x, constant]), flags);
+        return Some(Op::new(OpType::Where, &[is_beyond, constant, x]));
+    }
+    let (a, b) = (is_negative(edit, index, a)?, is_negative(edit, index, b)?);
+    let joined = Op::new(if op == OpType::Max { OpType::And } else { OpType::Or }, &[a, b]);
+    let flags = Type::new(DType::Bool, ty.shape.clone());
+    let is_below = edit.insert(index, &[], joined, flags);
+    let [minus_one, one] = [-1.0, 1.0].map(|value| number(edit, index, ty.dtype, value));
+    let sign = Op::new(OpType::Where, &[is_below, minus_one?, one?]);
+    let sign = edit.insert(index, &[], sign, ty.clone());
+    let plain = edit.insert(index, &[], Op::new(op, &operands), ty.clone());
+    let size = edit.insert(index, &[], Op::new(OpType::Abs, &[plain]), ty.clone());
+    Some(Op::new(OpType::Mul, &[size, sign]))
+}
+
+/// Whether a number is below zero, or the zero that is: `1 / max(x, −1) < 0`
+fn is_negative(edit: &mut Edit<'_>, index: usize, x: ValueId) -> Option<ValueId> {
+    let ty = edit.ty(x)?.clone();
+    let [minus_one, zero] = [-1.0, 0.0].map(|value| number(edit, index, ty.dtype, value));
+    let near = edit.insert(index, &[], Op::new(OpType::Max, &[x, minus_one?]), ty.clone());
+    let inverse = edit.insert(index, &[], Op::new(OpType::Reciprocal, &[near]), ty.clone());
+    let flags = Type::new(DType::Bool, ty.shape);
+    Some(edit.insert(index, &[], Op::new(OpType::Less, &[inverse, zero?]), flags))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_model;
+
+    #[test]
+    fn a_quotient_tells_zeros_apart() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3], y:f32[3,1]) -> (a, b, c, d)
+%0:f32[3] = Relu(x)
+%1:f32[3] = Mul(%0, 2.0)
+a:f32[3] = Reciprocal(%1)
+%2:f32[3,3] = Min(x, y)
+b:f32[3,3] = Div(x, %2)
+%3:f32[3] = Clip(x, -1.0, -0.0)
+c:f32[3] = Pow(%3, -1.0)
+%4:f32[3] = Clip(x, 0.0, 6.0)
+d:f32[3] = Reciprocal(%4)",
+            expect![[r#"
+                graph g(x:f32[3], y:f32[3,1]) -> (a, b, c, d)
+                %0 = LessOrEqual(x, 0.0)  # 2
+                %1 = Where(%0, 0.0, x)  # 2
+                %2 = Mul(%1, 2.0)  # 3
+                a:f32[3] = Reciprocal(%2)  # 4
+                %3 = Max(x, -1.0)  # 5
+                %4 = Reciprocal(%3)  # 5
+                %5 = Less(%4, 0.0)  # 5
+                %6 = Max(y, -1.0)  # 5
+                %7 = Reciprocal(%6)  # 5
+                %8 = Less(%7, 0.0)  # 5
+                %9 = Or(%5, %8)  # 5
+                %10 = Where(%9, -1.0, 1.0)  # 5
+                %11 = Min(x, y)  # 5
+                %12 = Abs(%11)  # 5
+                %13 = Mul(%12, %10)  # 5
+                b:f32[3,3] = Div(x, %13)  # 6
+                %14 = Max(x, -1.0)  # 7
+                %15 = Max(%14, -1.0)  # 7
+                %16 = Reciprocal(%15)  # 7
+                %17 = Less(%16, 0.0)  # 7
+                %18 = Max(-0.0, -1.0)  # 7
+                %19 = Reciprocal(%18)  # 7
+                %20 = Less(%19, 0.0)  # 7
+                %21 = Or(%17, %20)  # 7
+                %22 = Where(%21, -1.0, 1.0)  # 7
+                %23 = Min(%14, -0.0)  # 7
+                %24 = Abs(%23)  # 7
+                %25 = Mul(%24, %22)  # 7
+                c:f32[3] = Pow(%25, -1.0)  # 8
+                %26 = LessOrEqual(x, 0.0)  # 9
+                %27 = Where(%26, 0.0, x)  # 9
+                %28 = Min(%27, 6.0)  # 9
+                d:f32[3] = Reciprocal(%28)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_does_not_tell_them_apart_is_left() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3], w:f32[3,3]) -> (a, b, c, d)
+%0:f32[3] = Relu(x)
+%1:f32[3] = MatMul(%0, w)
+a:f32[3] = Reciprocal(%1)
+%2:f32[3] = Max(x, 1e-06)
+b:f32[3] = Reciprocal(%2)
+c:f32[3] = Relu(x)
+%3:f32[3] = Relu(x)
+%4:f32[3] = Add(%3, 1.0)
+d:f32[3] = Div(%3, %4)",
+            expect![[r#"
+                graph g(x:f32[3], w:f32[3,3]) -> (a, b, c, d)
+                %0 = Relu(x)  # 2
+                %1 = MatMul(%0, w)  # 3
+                a:f32[3] = Reciprocal(%1)  # 4
+                %2 = Max(x, 1e-6)  # 5
+                b:f32[3] = Reciprocal(%2)  # 6
+                c:f32[3] = Relu(x)  # 7
+                %3 = Relu(x)  # 8
+                %4 = Add(%3, 1.0)  # 9
+                d:f32[3] = Div(%3, %4)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn zeros_are_followed_into_and_out_of_functions() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3]) -> (a)
+%0:f32[3] = d::f(x)
+%1:f32[3] = Relu(%0)
+a:f32[3] = d::h(%1)
+function d::f(p:f32[3]) -> (q)
+q:f32[3] = Relu(p)
+function d::h(r:f32[3]) -> (s)
+s:f32[3] = Reciprocal(r)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (a)
+                %0 = d::f(x)  # 2
+                %1 = LessOrEqual(%0, 0.0)  # 3
+                %2 = Where(%1, 0.0, %0)  # 3
+                a:f32[3] = d::h(%2)  # 4
+                function d::f(p:f32[3]) -> (q)
+                %3 = LessOrEqual(p, 0.0)  # 6
+                q:f32[3] = Where(%3, 0.0, p)  # 6
+                function d::h(r:f32[3]) -> (s)
+                s:f32[3] = Reciprocal(r)  # 8
+            "#]],
+        );
+    }
+}
