@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -27,13 +28,13 @@ class Difference:
 
     variant: str
     text: str
-    #: The exception, where there is one.
+    #: The exception, and the operator that raised it, where these are known.
     error: str = ""
 
     @staticmethod
     def of(variant: str, error: Exception) -> Difference:
-        name = type(error).__name__
-        return Difference(variant, f"{name}: {error}", name)
+        name, operator = type(error).__name__, re.search(r"running \w+ node", str(error))
+        return Difference(variant, f"{name}: {error}", name + (operator[0] if operator else ""))
 
     def __str__(self) -> str:
         return f"{self.variant}: {self.text}"
@@ -98,6 +99,8 @@ class Reference:
     def __init__(self, program: Program, size: int) -> None:
         inputs = program.inputs(size)
         results = program.results()
+        exact = program.exact()
+        self.exact = [exact[index] for index in results]
 
         def noisy(noise: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
             def read(value: jax.Array, index: int) -> jax.Array:
@@ -120,7 +123,10 @@ class Reference:
         for index, (one, want) in enumerate(zip(found, self.want, strict=True)):
             if one.dtype != want.dtype or one.shape != want.shape:
                 return f"{one.dtype}{one.shape} where JAX has {want.dtype}{want.shape}"
-            same = self.same(one, want, [other[index] for other in self.others])
+            if self.exact[index]:
+                same = identical(one, want)
+            else:
+                same = self.same(one, want, [other[index] for other in self.others])
             if not same.all():
                 at = np.argwhere(~same)[0]
                 place = tuple(int(i) for i in at)
@@ -146,3 +152,12 @@ class Reference:
             allowed = tolerance * (np.abs(want) + 0.1 * max(scale, 1)) + 16 * moved + tiny
             close = np.abs(found - want) <= allowed
         return unsure | (np.isnan(found) & np.isnan(want)) | (found == want) | (finite & close)
+
+
+def identical(found: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """Which elements are the same, the signs of zeros included."""
+    if want.dtype.name not in TOLERANCES:
+        return np.asarray(found == want)
+    found, want = found.astype(np.float64), want.astype(np.float64)
+    same = (found == want) & (np.signbit(found) == np.signbit(want))
+    return np.asarray(same | (np.isnan(found) & np.isnan(want)))

@@ -143,6 +143,14 @@ class Program:
         first = len(self.leaves)
         return [first + i for i in range(len(self.steps)) if first + i not in read]
 
+    def exact(self) -> list[bool]:
+        """Which values are the same to the last bit wherever they are computed."""
+        exact = [True] * len(self.leaves)
+        for step in self.steps:
+            keeps = OPERATIONS[step.operation].keeps
+            exact.append(keeps and all(exact[index] for index in step.operands))
+        return exact
+
     def __str__(self) -> str:
         """The program as a file of Python that shows what is wrong."""
         size = self.sizes[0]
