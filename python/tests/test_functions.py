@@ -505,3 +505,52 @@ def test_decorating_does_not_import_jax() -> None:
         [sys.executable, "-c", code], env={"PYTHONPATH": package}, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+#: Operators that ONNX Runtime knows by their names in every domain.
+KNOWN_TO_THE_RUNTIME = [
+    "Add", "Constant", "Div", "Gather", "Mul", "Size", "Squeeze", "Sub", "Unsqueeze",
+]  # fmt: skip
+
+#: These, and others that passes and ONNX Runtime drop, move, fuse or fold.
+OPERATORS = [
+    *KNOWN_TO_THE_RUNTIME,
+    "Cast", "Clip", "Concat", "Erf", "Exp", "Expand", "Gelu", "Gemm", "Identity",
+    "LayerNormalization", "MatMul", "Not", "ReduceMax", "ReduceSum", "Relu", "Reshape", "Shape",
+    "Sigmoid", "Slice", "Softmax", "Split", "Sqrt", "Tanh", "Transpose", "Where",
+]  # fmt: skip
+
+
+def around(called: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    """Call a function where passes look for operators that they know."""
+    turned = called(x.T).T
+    spread = called(jnp.broadcast_to(x[:1], x.shape))
+    return jnp.where(turned > 0, turned, spread) + called(called(x * 1.5)) @ jnp.eye(3)
+
+
+def names_of_two(title: str) -> set[str]:
+    """What two functions of one title are called in the model."""
+    if title in KNOWN_TO_THE_RUNTIME:
+        return {f"{title}_2", f"{title}_3"}
+    return {title, f"{title}_2"}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_function_called_as_an_operator_is_not_the_operator(name: str) -> None:
+    def body(x: jax.Array) -> jax.Array:
+        return jnp.sin(x) * 3 + 1
+
+    body.__name__ = body.__qualname__ = name
+    called = onnx_function(body)
+    model = bench.check(lambda x: around(called, x), [X], rtol=1e-5, atol=1e-6)
+    assert set(calls(model)) == names_of_two(name)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_class_called_as_an_operator_is_not_the_operator(name: str) -> None:
+    def call(self: Any, x: jax.Array) -> jax.Array:
+        return jnp.cos(x) * 2 - 1
+
+    module = onnx_function(type(name, (nnx.Module,), {"__call__": call}))()
+    model = bench.check(lambda x: around(module, x), [X], rtol=1e-5, atol=1e-6)
+    assert set(calls(model)) == names_of_two(name)

@@ -211,6 +211,18 @@ def test_operators_of_other_domains() -> None:
     np.testing.assert_allclose(found, jax.nn.gelu(X, approximate=False), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["Cast", "Expand", "Identity", "Reshape", "Softmax", "Transpose"])
+def test_an_operator_of_another_domain_with_a_name_of_onnx_is_left_alone(name: str) -> None:
+    @jax2onnx.plugin("twice")
+    class Foreign:
+        def lower(self, ctx: Any, eqn: Any) -> Any:
+            return getattr(ctx.op, name)(ctx.inputs[0], domain="mine")
+
+    model = jax2onnx.to_onnx(lambda x: jnp.exp(twice.bind(twice.bind(jnp.sin(x)))), [X])
+    operators = [(node.domain, node.op_type) for node in model.graph.node]
+    assert operators == [("", "Sin"), ("mine", name), ("mine", name), ("", "Exp")]
+
+
 def test_a_jaxpr_of_the_equation_is_lowered_in_place_with_its_own_lines() -> None:
     apply = Primitive("apply")
     apply.def_abstract_eval(lambda x, *, jaxpr: x)

@@ -9,6 +9,7 @@ use smallvec::smallvec;
 use crate::attr::Attr;
 use crate::check::constants_of;
 use crate::edit::{for_each_read, rename};
+use crate::kernels::TAKEN_BY_NAME;
 use crate::model::{Graph, Model, Node};
 use crate::operator::{OpType, Operator};
 use crate::value::{Value, ValueId};
@@ -25,9 +26,15 @@ pub(crate) struct FunctionNames {
 }
 
 impl FunctionNames {
-    /// `title`, or `title_2`, `title_3` … when it is taken.
+    /// Takes a name, unless it is taken or the runtime takes it for an operator.
+    fn take(&mut self, domain: &Arc<str>, name: &Arc<str>) -> bool {
+        !OpType::from_name(name).is_some_and(|op| TAKEN_BY_NAME.contains(&op))
+            && self.taken.insert((domain.clone(), name.clone()))
+    }
+
+    /// `title`, or `title_2`, `title_3` … when it cannot be taken.
     pub(crate) fn claim(&mut self, domain: &Arc<str>, title: &Arc<str>) -> Arc<str> {
-        if self.taken.insert((domain.clone(), title.clone())) {
+        if self.take(domain, title) {
             return title.clone();
         }
         let next = self.next.entry((domain.clone(), title.clone())).or_insert(2);
@@ -109,7 +116,7 @@ impl Model {
         let first: Vec<bool> = self
             .functions
             .iter()
-            .map(|function| names.taken.insert((function.domain.clone(), function.title.clone())))
+            .map(|function| names.take(&function.domain, &function.title))
             .collect();
         let mut calls: FxHashMap<Operator, Operator> = FxHashMap::default();
         for (function, is_first) in self.functions.iter_mut().zip(first) {
