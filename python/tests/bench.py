@@ -33,6 +33,8 @@ _AS_BITS = {
     np.dtype(ml_dtypes.bfloat16): np.uint16,
     np.dtype(ml_dtypes.float8_e4m3fn): np.uint8,
     np.dtype(ml_dtypes.float8_e5m2): np.uint8,
+    np.dtype(ml_dtypes.float8_e4m3fnuz): np.uint8,
+    np.dtype(ml_dtypes.float8_e5m2fnuz): np.uint8,
 }
 
 

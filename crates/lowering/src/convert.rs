@@ -28,12 +28,13 @@ pub(crate) fn convert(x: Expr<'_>, dtype: DType) -> Expr<'_> {
     if from.is_float() && dtype.is_int() {
         return saturate(x, dtype);
     }
+    // The runtime goes through single precision, and would round twice.
+    let x = match precision::digits(dtype) {
+        Some((mantissa, least)) if from == DType::F64 => precision::round_to(x, mantissa, least),
+        _ => x,
+    };
     if dtype.is_float() && dtype.bits() == 8 {
         return x.cast_without_saturation(dtype);
-    }
-    if (from, dtype) == (DType::F64, DType::F16) {
-        // The runtime goes through single precision, and would round twice.
-        return precision::round_to(x, 10, -14).cast(dtype);
     }
     x.cast(dtype)
 }

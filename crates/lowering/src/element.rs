@@ -23,6 +23,16 @@ impl Element {
         Ok(Element { dtype: number(dtype).ok_or_else(refused)?, parts: None })
     }
 
+    /// Refuses a type that the runtime has only in later opsets, or not at all.
+    pub fn in_opset(dtype: &jaxpr::DType, opset: i64) -> Result<Element, Refused> {
+        let element = Element::of(dtype)?;
+        match onnx::kernels::type_comes_with(element.dtype) {
+            Some(needed) if needed <= opset => Ok(element),
+            Some(needed) => Err(Refused::NeedsOpset { op: dtype.to_string(), needed, opset }),
+            None => Err(Refused::NoKernel { op: "Cast".into(), dtype: dtype.to_string() }),
+        }
+    }
+
     /// Whether an array of such elements has an axis of parts.
     pub fn has_parts(dtype: &jaxpr::DType) -> bool {
         Element::in_parts(dtype).is_some()

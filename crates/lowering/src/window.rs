@@ -127,13 +127,15 @@ mod tests {
             expect![[r#"
                 graph test(in_0:f32[B,8,8,3]) -> (out_0)
                 %0 = Transpose(in_0) {perm=[0, 3, 1, 2]}
-                %1 = MaxPool(%0) {kernel_shape=[2, 2], strides=[2, 2]}
-                %2 = IsNaN(%0)
-                %3 = Cast(%2) {to=2}
-                %4 = MaxPool(%3) {kernel_shape=[2, 2], strides=[2, 2]}
-                %5 = Cast(%4) {to=9}
-                %6 = Where(%5, nan, %1)
-                out_0:f32[B,4,4,3] = Transpose(%6) {perm=[0, 2, 3, 1]}
+                %1 = Mul(%0, 0.5)
+                %2 = MaxPool(%1) {kernel_shape=[2, 2], strides=[2, 2]}
+                %3 = Mul(%2, 2.0)
+                %4 = IsNaN(%0)
+                %5 = Cast(%4) {to=2}
+                %6 = MaxPool(%5) {kernel_shape=[2, 2], strides=[2, 2]}
+                %7 = Cast(%6) {to=9}
+                %8 = Where(%7, nan, %3)
+                out_0:f32[B,4,4,3] = Transpose(%8) {perm=[0, 2, 3, 1]}
             "#]],
         );
     }

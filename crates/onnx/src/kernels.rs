@@ -3,11 +3,14 @@
 //! A model that uses a type for which ONNX Runtime has no kernel does not load. The builder asks
 //! here, and casts around what is missing: the operands to a wider type, the result back.
 
+pub(crate) mod behavior;
 #[expect(clippy::unreadable_literal, reason = "generated")]
 mod generated;
 
 use crate::dtype::DType;
 use crate::operator::OpType;
+
+pub use behavior::is_right;
 
 /// The operand types of one operator over a range of opsets.
 pub(crate) struct Kernel {
@@ -31,7 +34,7 @@ impl Kernel {
         self.outputs.get(index).or(self.outputs.last()).copied()
     }
 
-    fn takes(&self, variable: usize, dtype: DType) -> bool {
+    pub fn takes(&self, variable: usize, dtype: DType) -> bool {
         self.types.get(variable).is_some_and(|mask| mask >> dtype.code() & 1 == 1)
     }
 
@@ -74,11 +77,11 @@ pub(crate) const TAKEN_BY_NAME: &[OpType] = &[
     OpType::Unsqueeze,
 ];
 
-/// Whether the runtime computes `op` on operands of a type, without a cast.
+/// Whether the runtime computes `op` on operands of a type, without a cast and rightly.
 pub fn support(op: OpType, opset: i64, dtype: DType) -> Support {
     match lookup(op, opset) {
         Lookup::Kernel(kernel) => match kernel.variable_of_input(0) {
-            Some(variable) if kernel.takes(variable, dtype) => Support::Yes,
+            Some(variable) if kernel.takes(variable, dtype) && is_right(op, dtype) => Support::Yes,
             _ => Support::No,
         },
         Lookup::Later(since) => Support::From(since),
@@ -93,6 +96,16 @@ pub fn comes_with(op: OpType, opset: i64) -> Option<i64> {
         Lookup::Later(since) if opset >= 16 => Some(since),
         _ => None,
     }
+}
+
+/// The opset from which on the runtime has values of the type at all; `None` if it has none, or rounds numbers to the
+/// type otherwise than JAX.
+pub fn type_comes_with(dtype: DType) -> Option<i64> {
+    if dtype == DType::F8E8M0 {
+        return None;
+    }
+    let rows = generated::KERNELS.iter().filter(|row| row.op == OpType::Cast);
+    rows.filter(|row| row.takes(0, dtype)).map(|row| row.since).min()
 }
 
 /// The kernel of `op` for models of this opset.

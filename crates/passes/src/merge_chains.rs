@@ -35,6 +35,10 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     if !holds(between, from) || !(stays_whole || to.is_float() || from == to) {
         return None;
     }
+    // What is too large is up to the attribute of this cast.
+    if edit.node(index).attr("saturate").is_some() {
+        return None;
+    }
     if from == to {
         return Some(Change::Value(x, vec![first]));
     }

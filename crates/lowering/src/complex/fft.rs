@@ -32,6 +32,10 @@ pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let Some((&last, others)) = axes.split_last() else {
         return Ok(x);
     };
+    if lengths.iter().any(|length| matches!(length, jaxpr::Dim::Known(0))) {
+        let Type { dtype, shape } = eqn.output()?.clone();
+        return Ok(x.builder.scalar(dtype, 0.0).expand(&shape));
+    }
     Ok(match name.as_str() {
         "FFT" => over(x, &axes, Direction::Forward),
         "IFFT" => over(x, &axes, Direction::Inverse),

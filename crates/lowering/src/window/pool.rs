@@ -119,8 +119,17 @@ impl Pooling<'_> {
 
     /// <https://onnx.ai/onnx/operators/onnx__MaxPool.html>; the runtime loses NaN on the way, so it
     /// is put back.
+    ///
+    /// A window of `-inf` alone is the least finite number to the runtime. Of halves that is less than every
+    /// finite number has, and twice that is `-inf` again.
     fn max<'g>(&self, x: Expr<'g>) -> Expr<'g> {
-        let largest = self.node(OpType::MaxPool, &[x], Vec::new());
+        let pooled = |x: Expr<'g>| self.node(OpType::MaxPool, &[x], Vec::new());
+        let in_single = x.dtype() == DType::F32 || x.dtype() == DType::Bf16;
+        let largest = if in_single && !onnx::kernels::is_right(OpType::MaxPool, DType::F32) {
+            pooled(x * 0.5) * 2.0
+        } else {
+            pooled(x)
+        };
         if !guards_nan(x) {
             return largest;
         }

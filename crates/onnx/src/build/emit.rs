@@ -11,7 +11,7 @@ use super::{Builder, Place, Problem, Size, SizeOp};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
-use crate::kernels::{self, Kernel, Lookup};
+use crate::kernels::{self, Kernel, Lookup, behavior};
 use crate::model::Node;
 use crate::operator::{OpType, Operator};
 use crate::value::{Dim, Type, Value, ValueId};
@@ -59,6 +59,7 @@ impl Builder {
             Lookup::Unlisted => return self.push(line, op.into(), inputs, attrs, results),
         };
         let types = self.compute_types(op, kernel, inputs);
+        self.note_missing_types(op, kernel, inputs, results);
         if types.iter().all(|(_, from, to)| from == to) {
             return self.push(line, op.into(), inputs, attrs, results);
         }
@@ -104,9 +105,7 @@ impl Builder {
         inputs: &[Option<Expr<'_>>],
     ) -> SmallVec<[(usize, DType, DType); 3]> {
         let mut types: SmallVec<[(usize, DType, DType); 3]> = SmallVec::new();
-        // A cast is what makes up for missing kernels, so it is never cast around itself; bodies of
-        // control flow have one variable for operands of several types.
-        if matches!(op, OpType::Cast | OpType::Loop | OpType::If | OpType::Scan) {
+        if is_not_cast_around(op) {
             return types;
         }
         for (index, input) in inputs.iter().enumerate() {
@@ -125,6 +124,31 @@ impl Builder {
         types
     }
 
+    /// Notes the types of operands and results that are not cast around and that the kernel does not take.
+    fn note_missing_types(
+        &self,
+        op: OpType,
+        kernel: &Kernel,
+        inputs: &[Option<Expr<'_>>],
+        results: &[Type],
+    ) {
+        if !is_not_cast_around(op) {
+            return;
+        }
+        let operands = inputs.iter().enumerate().filter_map(|(index, input)| {
+            Some((kernel.variable_of_input(index)?, (*input)?.dtype()))
+        });
+        let results = results
+            .iter()
+            .enumerate()
+            .filter_map(|(index, result)| Some((kernel.variable_of_output(index)?, result.dtype)));
+        for (variable, dtype) in operands.chain(results) {
+            if !kernel.takes(variable, dtype) {
+                self.note(Problem::NoKernel { op: op.to_string(), dtype });
+            }
+        }
+    }
+
     fn cast_at<'g>(
         &'g self,
         line: &'static Location<'static>,
@@ -134,8 +158,20 @@ impl Builder {
         if value.dtype() == dtype {
             return value;
         }
+        if let Some(between) = behavior::cast_through(value.dtype(), dtype) {
+            let value = self.cast_at(line, value, between);
+            return self.cast_at(line, value, dtype);
+        }
         let attrs = vec![("to", Attr::Int(dtype.code().into()))];
         let result = Type::new(dtype, value.shape());
+        if let Lookup::Kernel(kernel) = kernels::lookup(OpType::Cast, self.opset()) {
+            self.note_missing_types(
+                OpType::Cast,
+                kernel,
+                &[Some(value)],
+                std::slice::from_ref(&result),
+            );
+        }
         let outputs = self.push(line, OpType::Cast.into(), &[Some(value)], attrs, &[result]);
         outputs.into_iter().next().unwrap_or(value)
     }
@@ -217,6 +253,9 @@ impl Builder {
             .into_iter()
             .map(|ty| state.values.add(Value { ty, ..Value::default() }))
             .collect();
+        if let Some(op) = op.onnx() {
+            state.note_facts(op, inputs, &outputs);
+        }
         let node = Node {
             name: None,
             op,
@@ -352,4 +391,10 @@ impl Builder {
             _ => Expr::concat(&parts, 0),
         }
     }
+}
+
+/// True if operands of a type without a kernel cannot be cast to another one for the operator: a cast is what makes up
+/// for missing kernels, and bodies of control flow have one type variable for operands of several types.
+fn is_not_cast_around(op: OpType) -> bool {
+    matches!(op, OpType::Cast | OpType::Loop | OpType::If | OpType::Scan)
 }

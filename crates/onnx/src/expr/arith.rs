@@ -6,6 +6,7 @@ use super::{Expr, Operand};
 use crate::attr::Attr;
 use crate::build::Attrs;
 use crate::dtype::DType;
+use crate::kernels::behavior;
 use crate::operator::OpType;
 use crate::value::Type;
 
@@ -69,7 +70,6 @@ operators! {
         /// Halves go to the even neighbour.
         round = Round,
         sigmoid = Sigmoid,
-        sign = Sign,
         sin = Sin,
         sinh = Sinh,
         sqrt = Sqrt,
@@ -139,6 +139,9 @@ impl<'g> Expr<'g> {
         if self.dtype() == dtype {
             return self;
         }
+        if let Some(between) = behavior::cast_through(self.dtype(), dtype) {
+            return self.cast(between).cast(dtype);
+        }
         let attrs = vec![("to", Attr::Int(dtype.code().into()))];
         self.builder.node(OpType::Cast, &[self], attrs, Type::new(dtype, self.shape()))
     }
@@ -146,6 +149,20 @@ impl<'g> Expr<'g> {
     /// The same values in an 8-bit floating-point type; what is too large becomes infinite or NaN.
     #[track_caller]
     pub fn cast_without_saturation(self, dtype: DType) -> Expr<'g> {
+        if self.dtype() == dtype {
+            return self;
+        }
+        if let Some(limit) = behavior::overflow(dtype) {
+            let wide = if self.dtype() == DType::F64 { self } else { self.cast(DType::F32) };
+            let is_past = wide.abs().greater_equal(limit);
+            let past_is_infinite = wide * is_past.select(wide.constant(f64::INFINITY), 1.0);
+            return past_is_infinite.cast_as_it_is(dtype);
+        }
+        self.cast_as_it_is(dtype)
+    }
+
+    #[track_caller]
+    fn cast_as_it_is(self, dtype: DType) -> Expr<'g> {
         let attrs = vec![("to", Attr::Int(dtype.code().into())), ("saturate", Attr::Int(0))];
         self.builder.node(OpType::Cast, &[self], attrs, Type::new(dtype, self.shape()))
     }
@@ -165,27 +182,33 @@ impl<'g> Expr<'g> {
         self.equal(other).logical_not()
     }
 
+    /// `-1`, `0` or `1`.
+    #[track_caller]
+    pub fn sign(self) -> Expr<'g> {
+        if behavior::is_right(OpType::Sign, self.dtype()) {
+            return self.unary(OpType::Sign);
+        }
+        self.max(-1.0).min(1.0)
+    }
+
     /// The larger; NaN where either is.
-    ///
-    /// `Max` and `Min` of 64-bit integers compare their halves in ONNX Runtime 1.31; comparisons
-    /// do not.
     #[track_caller]
     pub fn max(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
-        match self.dtype() {
-            DType::I64 => self.greater(other).select(self, other),
-            _ => self.binary(OpType::Max, other),
+        if behavior::is_right(OpType::Max, self.dtype()) {
+            return self.binary(OpType::Max, other);
         }
+        self.greater(other).select(self, other)
     }
 
     /// The smaller; NaN where either is.
     #[track_caller]
     pub fn min(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
-        match self.dtype() {
-            DType::I64 => self.less(other).select(self, other),
-            _ => self.binary(OpType::Min, other),
+        if behavior::is_right(OpType::Min, self.dtype()) {
+            return self.binary(OpType::Min, other);
         }
+        self.less(other).select(self, other)
     }
 
     /// The remainder with the sign of the divisor, of integers.

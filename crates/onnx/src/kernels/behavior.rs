@@ -1,0 +1,75 @@
+//! Kernels of ONNX Runtime that exist and do not compute what ONNX and JAX say.
+//!
+//! The generated table says which types a kernel takes; this one says where its numbers are wrong. [`Expr`] asks
+//! before it emits a node, and passes ask through [`super::support`], so that no plugin has to know. All rows were
+//! measured with ONNX Runtime 1.31; the tests of edge values compare every row with JAX.
+//!
+//! [`Expr`]: crate::Expr
+
+use crate::dtype::DType;
+use crate::operator::OpType;
+
+/// An operator, and the types that its kernel computes wrongly.
+struct Wrong {
+    op: OpType,
+    types: &'static [DType],
+}
+
+const WRONG: &[Wrong] = &[
+    // The halves of a number are compared one by one: 2^31 to 2^32 counts as negative.
+    Wrong { op: OpType::Clip, types: &[DType::I64] },
+    Wrong { op: OpType::Max, types: &[DType::I64] },
+    Wrong { op: OpType::Min, types: &[DType::I64] },
+    Wrong { op: OpType::ReduceMax, types: &[DType::I64] },
+    Wrong { op: OpType::ReduceMin, types: &[DType::I64] },
+    Wrong { op: OpType::Sign, types: &[DType::I64] },
+    // A window that holds only -inf has the result -3.4e38.
+    Wrong { op: OpType::MaxPool, types: &[DType::F32] },
+];
+
+/// True if the kernel of `op` computes what ONNX says for every number of the type.
+pub fn is_right(op: OpType, dtype: DType) -> bool {
+    !WRONG.iter().any(|row| row.op == op && row.types.contains(&dtype))
+}
+
+/// The type to cast to before `to`, where a cast in one step is wrong.
+///
+/// `Cast` rounds floats to integers of 4 bits, where JAX truncates; and `-0` of 8 bits is not zero to it.
+pub(crate) fn cast_through(from: DType, to: DType) -> Option<DType> {
+    match to {
+        DType::I4 if from.is_float() => Some(DType::I8),
+        DType::U4 if from.is_float() => Some(DType::U8),
+        DType::Bool if from.is_float() && from.bits() == 8 => Some(DType::F32),
+        _ => None,
+    }
+}
+
+/// The size from which on `Cast` without saturation gives another number than infinity, or than NaN where the type
+/// has no infinity.
+pub(crate) fn overflow(to: DType) -> Option<f64> {
+    match to {
+        // 448 up to 496.
+        DType::F8E4M3Fn => Some(480.0),
+        // NaN up to 65536.
+        DType::F8E5M2 => Some(61440.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_listed_types_of_an_operator_are_wrong() {
+        assert!(!is_right(OpType::Sign, DType::I64));
+        assert!(is_right(OpType::Sign, DType::I32));
+        assert!(is_right(OpType::Add, DType::I64));
+    }
+
+    #[test]
+    fn a_float_is_cast_to_four_bits_through_eight() {
+        assert_eq!(cast_through(DType::F16, DType::I4), Some(DType::I8));
+        assert_eq!(cast_through(DType::I32, DType::I4), None);
+    }
+}
