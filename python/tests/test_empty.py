@@ -163,6 +163,10 @@ PROGRAMS: dict[str, tuple[Fn, Shapes]] = {
     "LSTM of symbolic length": (lstm, (("T", 2, 3), (2, 4))),
     "LSTM with two batch axes": (lstm, (("T", "B", 2, 3), ("B", 2, 4))),
     "LSTM with a broadcast batch": (lstm, (("T", 1, 3), ("B", 4))),
+    "GRU in a branch": (
+        lambda x, h: lax.cond(h.sum() > 0, gru, lambda x, h: (h, x @ W[:, :4]), x, h),
+        (("T", 2, 3), (2, 4)),
+    ),
     "RNN of nnx": (recurrent(nnx.GRUCell), LENGTH),
     "reverse RNN of nnx": (recurrent(nnx.OptimizedLSTMCell, reverse=True), (("B", "T", 3),)),
 }

@@ -15,7 +15,7 @@ mod lstm;
 #[cfg(test)]
 mod tests;
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
 
 use crate::rewrite::Declined;
 use body::Body;
@@ -23,14 +23,10 @@ use linear::Linear;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
-        let node = edit.node(index);
-        if node.op != OpType::Scan {
-            continue;
-        }
         let Some(found) = find(edit, index) else {
             continue;
         };
-        let declined = fuse(edit, index, &found).err().map(|Declined(why)| why);
+        let declined = fuse(edit, index, found).err().map(|Declined(why)| why);
         edit.note("fuse-recurrent", index, declined);
     }
 }
@@ -47,37 +43,69 @@ struct Cell {
     attrs: Vec<(&'static str, Attr)>,
 }
 
-fn find(edit: &Edit<'_>, index: usize) -> Option<Cell> {
-    let body = Body::of(edit, index)?;
+/// Where a cell was found: in a scan, or in one that is the whole branch of an `If`.
+struct Place {
+    cell: Cell,
+    /// What the scan reads: the carries, and the array that it runs over.
+    inputs: Vec<ValueId>,
+    direction: Result<Vec<(&'static str, Attr)>, Declined>,
+    /// The condition of the `If`.
+    condition: Option<ValueId>,
+}
+
+/// The scan that the node at an index is. An `If` is one if its condition, which is returned too, is true.
+fn scan_of<'e>(edit: &'e Edit<'_>, index: usize) -> Option<(&'e Node, Option<ValueId>)> {
+    let node = edit.node(index);
+    if node.op == OpType::Scan {
+        return Some((node, None));
+    }
+    let Some(Attr::Graph(branch)) = node.attr("then_branch").filter(|_| node.op == OpType::If)
+    else {
+        return None;
+    };
+    let [scan] = &branch.nodes[..] else {
+        return None;
+    };
+    let is_whole = scan.op == OpType::Scan && branch.outputs[..] == scan.outputs[..];
+    is_whole.then_some((scan, Some(edit.input(index, 0)?)))
+}
+
+fn find(edit: &Edit<'_>, index: usize) -> Option<Place> {
+    let (scan, condition) = scan_of(edit, index)?;
+    let body = Body::of(edit, scan)?;
     let cell = lstm::find(&body).or_else(|| gru::find(&body))?;
     // Whatever is given out at each step has to be the hidden state.
     let carries = body.carries();
     let hidden = body.output(cell.hidden)?;
-    let outputs = carries..edit.node(index).outputs.len();
+    let outputs = carries..scan.outputs.len();
     let is_hidden = |output| body.output(output) == Some(hidden);
-    outputs.into_iter().all(is_hidden).then_some(cell)
+    let inputs = scan.inputs.iter().copied().collect::<Option<_>>()?;
+    let direction = direction(scan, carries);
+    let found = Place { cell, inputs, direction, condition };
+    outputs.into_iter().all(is_hidden).then_some(found)
 }
 
-fn fuse(edit: &mut Edit<'_>, index: usize, cell: &Cell) -> Result<(), Declined> {
+fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined> {
+    let Place { cell, inputs, direction, condition } = place;
+    let cell = &cell;
     let carries = if cell.memory.is_some() { 2 } else { 1 };
     let unknown = || Declined::from("a type is not known");
-    let x = edit.input(index, carries).ok_or_else(unknown)?;
+    let x = inputs[carries];
     let states = std::iter::once(cell.hidden).chain(cell.memory);
-    let states: Vec<ValueId> =
-        states.map(|carry| edit.input(index, carry)).collect::<Option<_>>().ok_or_else(unknown)?;
+    let states: Vec<ValueId> = states.map(|carry| inputs[carry]).collect();
     let ty = edit.ty(x).cloned().ok_or_else(unknown)?;
     // The runtime has kernels for doubles, which fail.
     if ty.dtype != DType::F32 {
         return Err(Declined(format!("the runtime has no {} of {}", cell.op, ty.dtype)));
     }
     let batch = batch_of(edit, cell, &ty, &states)?;
-    let direction = directions(edit, index, carries)?;
+    let direction = direction?;
     let weights = Weights::of(edit, cell, ty.dtype).ok_or("the weights are not all known")?;
     if !weights.are_small() {
         return Err("a weight is not finite, or so large that a gate may overflow".into());
     }
     let is_batched = batch.is_some();
-    let fits = guard::fits(edit, index, x, &states);
+    let fits = guard::fits(edit, index, x, &states, condition);
 
     let x = if is_batched { x } else { unsqueeze(edit, index, x, &[1])? };
     let state_axes: &[i64] = if is_batched { &[0] } else { &[0, 1] };
@@ -185,12 +213,7 @@ fn batch_of(
 }
 
 /// Which way the scan runs. Inputs and outputs have to run the same way.
-fn directions(
-    edit: &Edit<'_>,
-    index: usize,
-    carries: usize,
-) -> Result<Vec<(&'static str, Attr)>, Declined> {
-    let node = edit.node(index);
+fn direction(node: &Node, carries: usize) -> Result<Vec<(&'static str, Attr)>, Declined> {
     let steps = node.outputs.len() - carries;
     let runs = |name: &str, count: usize| match node.attr(name) {
         Some(Attr::Ints(ways)) => ways.to_vec(),

@@ -12,8 +12,7 @@ pub(super) struct Body<'b> {
 
 impl<'b> Body<'b> {
     /// The body of a scan over one array.
-    pub(super) fn of(edit: &'b Edit<'b>, index: usize) -> Option<Body<'b>> {
-        let node = edit.node(index);
+    pub(super) fn of(edit: &'b Edit<'b>, node: &'b Node) -> Option<Body<'b>> {
         let is_over_one = node.attr("num_scan_inputs") == Some(&onnx::Attr::Int(1));
         let graph = node.bodies().next().filter(|_| is_over_one)?;
         let makers = graph.nodes.iter();

@@ -8,9 +8,9 @@ use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 /// Sums of magnitudes below this do not overflow in a gate with weights below it.
 const MAX_SUM: f32 = (1u64 << 60) as f32;
 
-/// A condition under which the operator is right: the input has an element, and the input and the states
-/// are finite, and not so large that a gate overflows. `None` if it is right for whatever comes. If NaN is
-/// to be ignored, only the sizes count.
+/// A condition under which the operator is right: the scan runs, if it has a `condition` itself, the input has
+/// an element, and the input and the states are finite, and not so large that a gate overflows. `None` if the
+/// operator is right for whatever comes. If NaN is to be ignored, the numbers do not count.
 ///
 /// A sum of magnitudes is NaN or infinite if one of them is.
 pub(super) fn fits(
@@ -18,6 +18,7 @@ pub(super) fn fits(
     index: usize,
     x: ValueId,
     states: &[ValueId],
+    condition: Option<ValueId>,
 ) -> Option<ValueId> {
     let mut sums = Vec::new();
     for value in std::iter::once(x).chain(states.iter().copied()) {
@@ -44,10 +45,8 @@ pub(super) fn fits(
         let zero = edit.constant(index, &[], zero, &[]);
         Some(edit.insert(index, &[], Op::new(OpType::Greater, &[size, zero]), flag()))
     });
-    match (is_small, has_elements.flatten()) {
-        (Some(a), Some(b)) => Some(edit.insert(index, &[], Op::new(OpType::And, &[a, b]), flag())),
-        (a, b) => a.or(b),
-    }
+    let all = [condition, is_small, has_elements.flatten()].into_iter().flatten();
+    all.reduce(|a, b| edit.insert(index, &[], Op::new(OpType::And, &[a, b]), flag()))
 }
 
 /// True if all numbers of a constant are finite and small.

@@ -139,3 +139,79 @@ fn a_hard_sigmoid_is_another() {
         "#]],
     );
 }
+
+#[test]
+fn a_scan_in_a_branch_is_fused_around_the_branch() {
+    check(
+        super::run,
+        "graph g(n:bool[], x:f32[T,1,1], h:f32[1,1]) -> (z)
+z:f32[1,1] = If(n) {else_branch={
+  graph e() -> (h3)
+  h3:f32[1,1] = Identity(h)
+}, then_branch={
+  graph t() -> (h2)
+  h2:f32[1,1] = Scan(h, x) {body={
+    graph b(h0:f32[1,1], x0:f32[1,1]) -> (h1)
+    wx:f32[1,3] = MatMul(x0, [[1.0, 2.0, 3.0]])
+    wh:f32[1,3] = MatMul(h0, [[4.0, 5.0, 6.0]])
+    xr:f32[1,1], xz:f32[1,1], xn:f32[1,1] = Split(wx, [1, 1, 1]:i64) {axis=1}
+    hr:f32[1,1], hz:f32[1,1], hn:f32[1,1] = Split(wh, [1, 1, 1]:i64) {axis=1}
+    sr:f32[1,1] = Add(xr, hr)
+    r:f32[1,1] = Sigmoid(sr)
+    sz:f32[1,1] = Add(xz, hz)
+    u:f32[1,1] = Sigmoid(sz)
+    rn:f32[1,1] = Mul(r, hn)
+    sn:f32[1,1] = Add(xn, rn)
+    n1:f32[1,1] = Tanh(sn)
+    v:f32[1,1] = Sub(1.0, u)
+    a:f32[1,1] = Mul(v, n1)
+    k:f32[1,1] = Mul(u, h0)
+    h1:f32[1,1] = Add(a, k)
+  }, num_scan_inputs=1}
+}}",
+        expect![[r#"
+            graph g(n:bool[], x:f32[T,1,1], h:f32[1,1]) -> (z)
+            %0 = ReduceL1(x) {keepdims=0}  # 2
+            %1 = ReduceL1(h) {keepdims=0}  # 2
+            %2 = Sum(%0, %1)  # 2
+            %3 = Less(%2, 1.1529215e18)  # 2
+            %4 = Size(x)  # 2
+            %5 = Greater(%4, 0:i64)  # 2
+            %6 = And(n, %3)  # 2
+            %7 = And(%6, %5)  # 2
+            %8 = Unsqueeze(h, [0]:i64)  # 2
+            %9 = If(%7) {else_branch={  # 2 4 7 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+              graph recurrent/scan() -> (%11)
+              %10 = If(n) {else_branch={  # 2
+                graph e() -> (h3)
+                h3:f32[1,1] = Identity(h)  # 4
+              }, then_branch={
+                graph t() -> (h2)
+                h2:f32[1,1] = Scan(h, x) {body={  # 7
+                  graph b(h0:f32[1,1], x0:f32[1,1]) -> (h1)
+                  wx = MatMul(x0, [[1.0, 2.0, 3.0]])  # 9
+                  wh = MatMul(h0, [[4.0, 5.0, 6.0]])  # 10
+                  xr, xz, xn = Split(wx, [1, 1, 1]:i64) {axis=1}  # 11
+                  hr, hz, hn = Split(wh, [1, 1, 1]:i64) {axis=1}  # 12
+                  sr = Add(xr, hr)  # 13
+                  r = Sigmoid(sr)  # 14
+                  sz = Add(xz, hz)  # 15
+                  u = Sigmoid(sz)  # 16
+                  rn = Mul(r, hn)  # 17
+                  sn = Add(xn, rn)  # 18
+                  n1 = Tanh(sn)  # 19
+                  v = Sub(1.0, u)  # 20
+                  a = Mul(v, n1)  # 21
+                  k = Mul(u, h0)  # 22
+                  h1:f32[1,1] = Add(a, k)  # 23
+                }, num_scan_inputs=1}
+              }}
+              %11:f32[1,1,1] = Unsqueeze(%10, [0]:i64)  # 2
+            }, then_branch={
+              graph recurrent/fused() -> (%13)
+              %12, %13:f32[1,1,1] = GRU(x, [[[2.0], [1.0], [3.0]]], [[[5.0], [4.0], [6.0]]], [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0]], _, %8) {hidden_size=1, linear_before_reset=1}  # 2 4 7 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+            }}
+            z:f32[1,1] = Squeeze(%9, [0]:i64)  # 2 4 7 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+        "#]],
+    );
+}
