@@ -29,7 +29,7 @@ HEAD = """\
 Every primitive of JAX that can be converted, with the line that lowers it, the ONNX operators it
 becomes in our tests, and what is not done. Everything that is built of these converts: `jnp`,
 `jax.nn`, flax, equinox, haiku, your own. `jax2onnx plugins` prints the same. Made by
-`tools/primitives.py`.
+`tools/primitives.py`. [Coverage](coverage.md) lists the functions of `jnp` and the other modules.
 
 | Primitive | Lowered at | ONNX operators | Limits |
 | --- | --- | --- | --- |
