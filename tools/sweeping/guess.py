@@ -81,10 +81,11 @@ def _special(arity: int) -> list[np.ndarray]:
     """Returns every combination of special values, up to two arrays of them."""
     if arity == 1:
         return [SPECIAL]
+    # Of two large numbers, functions such as the gamma distribution's leave nothing but rounding.
+    values = np.append(SPECIAL[:-1], np.float32(25))
     if arity == 2:
-        grid = np.meshgrid(SPECIAL, SPECIAL)
-        return [one.reshape(-1) for one in grid]
-    return [np.roll(SPECIAL, i * 5) for i in range(arity)]
+        return [one.reshape(-1) for one in np.meshgrid(values, values)]
+    return [np.roll(values, i * 5) for i in range(arity)]
 
 
 def _signature(function: Callable[..., Any]) -> tuple[int, list[str]]:

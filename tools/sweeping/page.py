@@ -15,8 +15,9 @@ HEAD = """\
 Every public function of JAX's array modules, tried with several argument sets. `tools/sweep.py`
 exports each set, checks the model with `onnx.checker`, runs it in ONNX Runtime with graph
 optimizations off and on, and compares the results with JAX's. An argument set is either *right*
-(every number is JAX's, within the tolerance of the set) or *refused* (`to_onnx` raises
-`UnsupportedError`); nothing else is allowed. The argument sets are in `tools/sweeping`.
+(every number is JAX's, compiled or op by op, within the tolerance of the set) or *refused*
+(`to_onnx` raises `UnsupportedError`); nothing else is allowed. The argument sets are in
+`tools/sweeping`.
 
 A refusal is about the arguments shown, not about the function: a function with 5 of 6 sets right
 converts. Functions whose results have a size that depends on values, such as `jnp.unique`, are

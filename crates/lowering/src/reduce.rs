@@ -100,7 +100,7 @@ fn joined_last<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
 /// Whether all (`ReduceMin`) or any (`ReduceMax`) of the flags are set.
 ///
 /// The runtime refuses an empty axis of flags, but knows the least and the greatest byte.
-fn of_flags<'g>(x: Expr<'g>, op: OpType, axes: &[usize]) -> Expr<'g> {
+pub(crate) fn of_flags<'g>(x: Expr<'g>, op: OpType, axes: &[usize]) -> Expr<'g> {
     if !may_be_empty(x, axes) {
         return x.reduce(op, axes, false);
     }

@@ -94,6 +94,7 @@ CASES = [
     Case("scan.no_rounds", running_sum(False), (X[:0],)),
     Case("scan.associative", lambda x: lax.associative_scan(jnp.multiply, x), (X,), **CLOSE),
     Case("while.collatz", collatz, (np.int32(27),), covers=("while", "cond")),
+    Case("while.of_none", batch_of_loops, (np.zeros((0,), np.int32),)),
     Case("while.never", collatz, (np.int32(1),)),
     Case("while.batch", batch_of_loops, (np.array([2, 3, 50, 200], np.int32),)),
     Case("while.counted", counted, (np.int32(4), X), **CLOSE),

@@ -8,6 +8,7 @@ use onnx::{Attr, DType, Expr, OpType, Type};
 use super::{groups, inline_body, own_results, types};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
+use crate::reduce::of_flags;
 
 /// `while condition(carry): carry = body(carry)`
 ///
@@ -46,7 +47,7 @@ pub(crate) fn while_loop<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
 
 fn any(flags: Expr<'_>) -> Expr<'_> {
     let axes: Vec<usize> = (0..flags.rank()).collect();
-    flags.reduce(OpType::ReduceMax, &axes, false)
+    of_flags(flags, OpType::ReduceMax, &axes)
 }
 
 /// A choice by flags that have only the leading axes of the values.
