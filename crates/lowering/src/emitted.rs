@@ -159,7 +159,7 @@ pub(crate) const EMITTED: &[(&str, &[&str])] = &[
     ("unvmap_all", &["Cast", "ReduceMin"]),
     ("unvmap_any", &["Cast", "ReduceMax"]),
     ("unvmap_max", &["ReduceMax"]),
-    ("while", &["Identity", "Loop", "ReduceMax", "Where"]),
+    ("while", &["Cast", "Identity", "Loop", "ReduceMax", "Where"]),
     ("xor", &["BitwiseXor", "Xor"]),
     ("zeta", &["Abs", "Add", "And", "Cast", "Div", "Equal", "Floor", "IsInf", "Less", "LessOrEqual", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Sub", "Where"]),
 ];
