@@ -23,7 +23,8 @@ A refusal is about the arguments shown, not about the function: a function with 
 converts. Functions whose results have a size that depends on values, such as `jnp.unique`, are
 tried with `size=`.
 
-`make sweep` regenerates this page; it takes about half an hour.
+`make sweep` regenerates this page; it takes about five minutes, and half an hour
+the first time, while XLA compiles.
 """
 
 
