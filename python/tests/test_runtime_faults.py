@@ -72,6 +72,26 @@ def test_transposed_matrices_times_a_vector(shape: tuple[int, ...]) -> None:
     check(jax.vmap(lambda a, v: (a * 2).T @ v), floats(2, 3, 3), floats(2, 3))
 
 
+ROTATED = {
+    "both": lambda x: jnp.einsum("qbd,kbd->bqk", x, x),
+    "one": lambda x: jnp.swapaxes(x, 0, 1) @ np.ones((4, 2), np.float32),
+    "behind": lambda x: jnp.tanh(jnp.moveaxis(x, 0, -1)) @ jnp.swapaxes(x, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", ROTATED)
+def test_a_product_of_batches_that_are_moved_and_may_be_empty(name: str) -> None:
+    fn = ROTATED[name]
+    sizes = [(2, 3), (0, 3), (3, 0), (0, 0), (1, 1)]
+    for optimize in (True, False):
+        model = jax2onnx.to_onnx(fn, [("N", "M", 4)], optimize=optimize)
+        for n, m in sizes:
+            x = floats(n, m, 4)
+            for runtime in (True, False):
+                found = bench.run(model, [x], optimize=runtime)
+                bench.assert_all_same(found, bench.expected(fn, [x]), 1e-5, 1e-5)
+
+
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32]
 
 

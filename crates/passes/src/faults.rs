@@ -4,7 +4,7 @@
 //! inlines functions before it optimizes, so a form may cross the boundary of a call: where a reader is not known,
 //! it counts as the one that completes the form.
 
-use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Model, Op, OpType, Tensor, ValueId};
 
 use crate::moves::columns::multiply_with_column;
 use crate::moves::{Step, plan};
@@ -47,6 +47,14 @@ pub const FAULTS: &[Fault] = &[
         result: "the model does not load",
         instead: "`MatMul(Max(Transpose(a)), b)`",
         avoid: transposed_doubles,
+    },
+    Fault {
+        optimizer: "MatmulTransposeFusion",
+        versions: "1.22 to 1.31",
+        form: "`MatMul(Transpose(a), b)` that moves the first axis of `a` behind the other batch axes, with a size of 0",
+        result: "the process ends",
+        instead: "`MatMul(Max(Transpose(a)), b)` if a size is not known to be positive",
+        avoid: batch_that_may_be_empty,
     },
     Fault {
         optimizer: "DivMulFusion",
@@ -173,6 +181,25 @@ fn transposed_doubles(edit: &mut Edit<'_>, index: usize, present: Present) -> Op
     let may = present.products && edit.node(index).op == OpType::Transpose;
     let ty = edit.ty(edit.node(index).outputs[0]).filter(|_| may)?;
     if ty.dtype != DType::F64 || is_read_by_another(edit, index, &[OpType::MatMul]) {
+        return None;
+    }
+    separate(edit, index)
+}
+
+fn batch_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+    if !present.products || edit.node(index).op != OpType::Transpose {
+        return None;
+    }
+    let Some(Attr::Ints(perm)) = edit.node(index).attr("perm") else {
+        return None;
+    };
+    let rank = perm.len() as i64;
+    let moves_first_axis_to =
+        |place: i64| perm.iter().copied().eq((1..=place).chain([0]).chain(place + 1..rank));
+    let ty = edit.ty(edit.node(index).outputs[0])?;
+    let may_be_empty = !ty.shape.iter().all(|dim| dim.known().is_some_and(|size| size > 0));
+    let is_form = may_be_empty && rank > 2 && (rank - 2..rank).any(moves_first_axis_to);
+    if !is_form || is_read_by_another(edit, index, &[OpType::MatMul]) {
         return None;
     }
     separate(edit, index)

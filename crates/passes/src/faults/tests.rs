@@ -67,6 +67,31 @@ y:f64[3,3] = MatMul(%0, b)",
 }
 
 #[test]
+fn a_batch_that_may_be_empty_is_kept_apart_from_the_product() {
+    check(
+        "graph g(a:f32[B,3,4], b:f32[2,3,4], c:f32[4,5]) -> (y, z, w)
+%0:f32[3,B,4] = Transpose(a) {perm=[1, 0, 2]}
+y:f32[3,B,5] = MatMul(%0, c)
+%1:f32[3,2,4] = Transpose(b) {perm=[1, 0, 2]}
+z:f32[3,2,5] = MatMul(%1, c)
+%2:f32[B,4,3] = Transpose(a) {perm=[0, 2, 1]}
+%3:f32[B,4,4] = MatMul(%2, a)
+w:f32[B,4,5] = MatMul(%3, c)",
+        expect![[r#"
+            graph g(a:f32[B,3,4], b:f32[2,3,4], c:f32[4,5]) -> (y, z, w)
+            %0 = Transpose(a) {perm=[1, 0, 2]}  # 2
+            %1 = Max(%0)  # 2
+            y:f32[3,B,5] = MatMul(%1, c)  # 3
+            %2 = Transpose(b) {perm=[1, 0, 2]}  # 4
+            z:f32[3,2,5] = MatMul(%2, c)  # 5
+            %3 = Transpose(a) {perm=[0, 2, 1]}  # 6
+            %4 = MatMul(%3, a)  # 7
+            w:f32[B,4,5] = MatMul(%4, c)  # 8
+        "#]],
+    );
+}
+
+#[test]
 fn one_divided_by_an_integer_is_kept_apart_from_the_product() {
     check(
         "graph g(x:i32[3], y:i32[3]) -> (z)
