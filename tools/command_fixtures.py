@@ -1,7 +1,8 @@
 """Write the models that the tests of the command line ask: `python tools/command_fixtures.py`.
 
 The same function at every level, with a source map, after ONNX Runtime optimised it, and in a
-second version. What the fuzz targets start from is written with them.
+second version; another function whose sizes must be positive. What the fuzz targets start from is
+written with them.
 """
 
 import shutil
@@ -25,6 +26,12 @@ jax2onnx.to_onnx(mlp.predict, inputs=[("B", 8)], source_map="mapped.onnx.map",
                  return_mode="file", output_path="mapped.onnx")
 """
 
+POOL = """
+import jax2onnx, pool
+jax2onnx.to_onnx(pool.pool, inputs=[("B", "T", 2), ("S", 4)], provenance="indexed", nan="ignore",
+                 return_mode="file", output_path="pool.onnx")
+"""
+
 OPTIMISE = """
 import onnxruntime
 options = onnxruntime.SessionOptions()
@@ -39,7 +46,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copy(FIXTURES / "mlp.py", folder)
+        shutil.copy(FIXTURES / "pool.py", folder)
         run(folder, EXPORT)
+        run(folder, POOL)
         run(folder, OPTIMISE)
         for path in sorted(folder.glob("*.onnx*")):
             shutil.copy(path, FIXTURES)

@@ -124,6 +124,10 @@ PROGRAMS: dict[str, tuple[Fn, Shapes]] = {
     "reshape": (lambda x: (x.reshape(-1), x.reshape(x.shape[0], 2, 2)), ROWS),
     "dot": (lambda x: (x.T @ x, x @ x.T, x @ weights(4, 3), jnp.vdot(x, x)), ROWS),
     "einsum": (lambda x, y: jnp.einsum("bij,bjk->bik", x, y), (("B", 2, 3), ("B", 3, 4))),
+    "dot of a batch": (
+        lambda x: (weights(3, 4) @ x, x @ weights(5), weights(4) @ x),
+        (("B", 4, 5),),
+    ),
     "conv": (conv, (("B", 5, 5, 2),)),
     "max_pool": (lambda x: linen.max_pool(x, (2, 2), (2, 2)), (("B", 6, 6, 2),)),
     "avg_pool": (lambda x: linen.avg_pool(x, (2, 2), (2, 2)), (("B", 6, 6, 2),)),
@@ -230,6 +234,11 @@ POSITIVE: dict[str, tuple[Fn, Shapes, str]] = {
         "Invalid input shape",
     ),
     "argmax of nothing": (lambda x: x.argmax(0), ROWS, "ArgMax"),
+    "resize of no batch": (
+        lambda x: jax.image.resize(x, (x.shape[0], 8, 8, 2), "bilinear"),
+        (("B", 4, 4, 2),),
+        "cannot broadcast",
+    ),
 }
 
 

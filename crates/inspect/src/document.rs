@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use onnx::scan::{self, Graph, Scan, Tensor, ValueInfo};
+use onnx::scan::{self, Graph, Scan, Tensor, ValueType};
 use provenance::codec::Decoded;
 use provenance::outline::Outline;
 use provenance::resolve::{Answer, Resolver, Sure};
@@ -220,21 +220,17 @@ impl<'a> Document<'a> {
 
     /// The type of a value as it is seen from a graph: `f32[B,10]`.
     pub fn value_type(&self, graph: usize, name: &str) -> Option<String> {
-        let mut at = self.graph(graph);
-        while let Some(graph) = at {
+        let declared = self.declared_type(graph, name).map(ToString::to_string);
+        declared.or_else(|| self.initializer(graph, name).map(Tensor::type_text))
+    }
+
+    /// The type that the file declares for a value that is not an initializer, as it is seen from a graph.
+    pub fn declared_type(&self, graph: usize, name: &str) -> Option<&ValueType<'a>> {
+        let around = |graph: &&Graph<'a>| graph.around.and_then(|around| self.graph(around));
+        std::iter::successors(self.graph(graph), around).find_map(|graph| {
             let mut values = graph.inputs.iter().chain(&graph.outputs).chain(&graph.values);
-            let typed = |value: &'_ ValueInfo<'a>| {
-                if value.name == name { value.ty.clone() } else { None }
-            };
-            if let Some(ty) = values.find_map(typed) {
-                return Some(ty.to_string());
-            }
-            if let Some(tensor) = graph.initializers.iter().find(|tensor| tensor.name == name) {
-                return Some(tensor.type_text());
-            }
-            at = graph.around.and_then(|around| self.graph(around));
-        }
-        None
+            values.find_map(|value| value.ty.as_ref().filter(|_| value.name == name))
+        })
     }
 
     /// The initializer of a name, as it is seen from a graph.

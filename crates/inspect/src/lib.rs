@@ -19,6 +19,7 @@ pub mod fuzz;
 pub mod json;
 pub mod log;
 mod origin;
+pub mod positive;
 pub mod profile;
 mod recorded;
 pub mod show;

@@ -9,6 +9,7 @@ use provenance::resolve::Sure;
 use provenance::{LocationId, ScopeId, Tier, keys};
 
 use crate::external::{self, Outside};
+use crate::positive::{Positive, positive};
 use crate::{Document, Recorded};
 
 /// The answer of `jax2onnx inspect`.
@@ -16,6 +17,7 @@ use crate::{Document, Recorded};
 pub struct Summary<'d> {
     pub inputs: Vec<End<'d>>,
     pub outputs: Vec<End<'d>>,
+    pub positive_sizes: Vec<Positive<'d>>,
     pub weights: Weights<'d>,
     pub nodes: usize,
     pub bodies: usize,
@@ -87,6 +89,7 @@ pub fn summary<'d>(document: &'d Document<'_>) -> Summary<'d> {
     Summary {
         inputs: main.inputs.iter().filter(is_input).map(end).collect(),
         outputs: main.outputs.iter().map(end).collect(),
+        positive_sizes: positive(document),
         weights: weights(document),
         nodes: scan.nodes.len(),
         bodies: bodies.count(),

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use inspect::positive::{Need, Positive};
 use inspect::show::clean;
 use inspect::summary::{End, Origins, Summary, Weights, summary};
 use inspect::{Document, Frame, Recorded, Style};
@@ -79,6 +80,8 @@ impl Printer<'_> {
         for (what, ends) in [("in", &summary.inputs), ("out", &summary.outputs)] {
             ends.iter().try_for_each(|end| self.field(what, &end_text(end)))?;
         }
+        let sizes = &summary.positive_sizes;
+        sizes.iter().try_for_each(|size| self.field("positive", &positive_text(size)))?;
         for (location, size) in &weights.files {
             let size = size.as_ref().map_or_else(|why| why.to_string(), |&size| bytes(size));
             self.field("weights", &format!("{location}, {size}"))?;
@@ -199,6 +202,20 @@ fn end_text(end: &End<'_>) -> String {
     format!("{}  {}{path}", end.name, end.ty.as_deref().unwrap_or("?"))
 }
 
+/// `T  for MaxPool at pool.py:12, and 2 more nodes`
+fn positive_text(positive: &Positive<'_>) -> String {
+    let need = |need: &Need<'_>| match &need.callsite {
+        Some(frame) => format!("  for {} at {}", need.op, frame.place()),
+        None => format!("  for {} {}", need.op, need.node),
+    };
+    let first = positive.needed_by.first().map(need).unwrap_or_default();
+    let more = match positive.needed_by.len().saturating_sub(1) {
+        0 => String::new(),
+        more => format!(", and {}", count(more, "more node")),
+    };
+    format!("{}{first}{more}", positive.size)
+}
+
 fn describe(document: &Document<'_>, summary: &Summary<'_>) -> Value {
     let scan = &document.scan;
     let ends = |ends: &[End<'_>]| -> Vec<Value> {
@@ -221,6 +238,14 @@ fn describe(document: &Document<'_>, summary: &Summary<'_>) -> Value {
         "opsets": scan.opsets.iter().map(|(domain, version)| json!({ "domain": domain, "version": version })).collect::<Vec<_>>(),
         "inputs": ends(&summary.inputs),
         "outputs": ends(&summary.outputs),
+        "positive_sizes": summary.positive_sizes.iter().map(|positive| json!({
+            "size": positive.size,
+            "needed_by": positive.needed_by.iter().map(|need| json!({
+                "node": need.node,
+                "op": need.op,
+                "callsite": need.callsite.as_ref().map(inspect::json::frame),
+            })).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
         "weights": {
             "count": weights.count,
             "elements": weights.elements,

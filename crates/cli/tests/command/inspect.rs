@@ -154,6 +154,7 @@ fn programs_get_the_description_as_json() {
                   "path": "out_0"
                 }
               ],
+              "positive_sizes": [],
               "weights": {
                 "count": 7,
                 "elements": 38,
@@ -246,6 +247,204 @@ fn programs_get_the_description_as_json() {
               }
             }
         "#]],
+    );
+}
+
+#[test]
+fn the_sizes_that_must_be_positive_are_listed_with_the_nodes_that_need_them() {
+    check(
+        "inspect pool.onnx",
+        &expect![[r#"
+        exit 0
+        pool.onnx
+          size     3.8 KiB, weights 8 B in 2 tensors
+          made by  jax2onnx 0.1.0
+          opset    23; IR 11
+          in       x  f32[B,T,2]
+          in       y  f32[S,4]
+          out      out_0  f32[B,T,2]
+          out      out_1  i32[4]
+          positive S  for ArgMax at pool.py:11
+          positive T  for MaxPool at pool.py:9, and 1 more node
+
+        8 nodes
+              2  MaxPool
+              2  Mul
+              2  Transpose
+              1  ArgMax
+              1  Cast
+
+        provenance: indexed
+          8 of 8 nodes have a line (100 %)
+          1 node stands for several lines
+
+        files, by nodes
+              8  pool.py
+
+        functions of the source, by nodes
+              8  pool, pool.py
+    "#]],
+    );
+}
+
+#[test]
+fn programs_get_the_sizes_that_must_be_positive_as_json() {
+    check(
+        "inspect pool.onnx --format json",
+        &expect![[r#"
+        exit 0
+        {
+          "version": 1,
+          "model": "pool.onnx",
+          "bytes": 3871,
+          "producer": "jax2onnx",
+          "producer_version": "0.1.0",
+          "ir_version": 11,
+          "opsets": [
+            {
+              "domain": "",
+              "version": 23
+            }
+          ],
+          "inputs": [
+            {
+              "name": "x",
+              "type": "f32[B,T,2]",
+              "path": "x"
+            },
+            {
+              "name": "y",
+              "type": "f32[S,4]",
+              "path": "y"
+            }
+          ],
+          "outputs": [
+            {
+              "name": "out_0",
+              "type": "f32[B,T,2]",
+              "path": "out_0"
+            },
+            {
+              "name": "out_1",
+              "type": "i32[4]",
+              "path": "out_1"
+            }
+          ],
+          "positive_sizes": [
+            {
+              "size": "S",
+              "needed_by": [
+                {
+                  "node": "argmax",
+                  "op": "ArgMax",
+                  "callsite": {
+                    "file": "pool.py",
+                    "line": 11,
+                    "function": "pool",
+                    "span": {
+                      "column": 17,
+                      "end_line": 11,
+                      "end_column": 28
+                    },
+                    "tier": "user"
+                  }
+                }
+              ]
+            },
+            {
+              "size": "T",
+              "needed_by": [
+                {
+                  "node": "reduce_window_max_2",
+                  "op": "MaxPool",
+                  "callsite": {
+                    "file": "pool.py",
+                    "line": 9,
+                    "function": "pool",
+                    "span": {
+                      "column": 11,
+                      "end_line": 9,
+                      "end_column": 77
+                    },
+                    "tier": "user"
+                  }
+                },
+                {
+                  "node": "reduce_window_max_3",
+                  "op": "MaxPool",
+                  "callsite": {
+                    "file": "pool.py",
+                    "line": 10,
+                    "function": "pool",
+                    "span": {
+                      "column": 11,
+                      "end_line": 10,
+                      "end_column": 80
+                    },
+                    "tier": "user"
+                  }
+                }
+              ]
+            }
+          ],
+          "weights": {
+            "count": 2,
+            "elements": 2,
+            "bytes": 8,
+            "external_bytes": 0,
+            "files": []
+          },
+          "nodes": 8,
+          "bodies": 0,
+          "ops": [
+            {
+              "op": "MaxPool",
+              "nodes": 2
+            },
+            {
+              "op": "Mul",
+              "nodes": 2
+            },
+            {
+              "op": "Transpose",
+              "nodes": 2
+            },
+            {
+              "op": "ArgMax",
+              "nodes": 1
+            },
+            {
+              "op": "Cast",
+              "nodes": 1
+            }
+          ],
+          "functions": [],
+          "provenance": {
+            "level": "indexed",
+            "map": null,
+            "debug_id": null,
+            "nodes_with_line": 8,
+            "nodes_with_user_line": 8,
+            "nodes_fused": 1,
+            "sure": [],
+            "files": [
+              {
+                "file": "pool.py",
+                "tier": "user",
+                "nodes": 8
+              }
+            ],
+            "functions": [
+              {
+                "file": "pool.py",
+                "function": "pool",
+                "nodes": 8
+              }
+            ],
+            "scopes": []
+          }
+        }
+    "#]],
     );
 }
 

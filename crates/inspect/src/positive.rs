@@ -1,0 +1,208 @@
+//! Sizes that must be positive: ONNX Runtime's kernels that fail on an axis without elements.
+
+use std::collections::BTreeMap;
+
+use onnx::scan::{AttributeValue, Dim, Node, ValueType};
+
+use crate::{Document, Frame};
+
+/// A size that must be positive when the model runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Positive<'d> {
+    /// A name of the inputs or an expression: `T`, `floordiv(T, 2)`.
+    pub size: &'d str,
+    /// The nodes that need it, in the order of the file.
+    pub needed_by: Vec<Need<'d>>,
+}
+
+/// A node whose kernel fails if the size is 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need<'d> {
+    pub node: String,
+    pub op: &'d str,
+    /// The line of Python that the node came from.
+    pub callsite: Option<Frame<'d>>,
+}
+
+/// A value of a node.
+#[derive(Clone, Copy)]
+enum Operand {
+    Input(usize),
+    Output(usize),
+}
+
+/// Axes of a value.
+#[derive(Clone, Copy)]
+enum Axes {
+    /// All from this one.
+    From(usize),
+    /// The one in the attribute `axis`, which is 0 by default.
+    Attribute,
+    /// Those before the matrices that the other factor broadcasts to.
+    Broadcast,
+}
+
+/// Each operator with the axes that must not be empty. `python/tests/test_positive.py` runs each row at size 0.
+///
+/// The facts are in the kernels of ONNX Runtime:
+/// [`Conv`](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/nn/conv_attributes.h),
+/// [`ConvTranspose`](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/nn/conv_transpose_attributes.h),
+/// [pools](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/nn/pool_attributes.h),
+/// [`ArgMax` and `ArgMin`](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/reduction/reduction_ops.cc),
+/// [`Attention`](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/llm/attention_parameters.h),
+/// [`MatMul`](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/math/matmul_helper.h).
+const TABLE: &[(&str, Operand, Axes)] = &[
+    ("ArgMax", Operand::Input(0), Axes::Attribute),
+    ("ArgMin", Operand::Input(0), Axes::Attribute),
+    ("Attention", Operand::Input(0), Axes::From(0)),
+    ("Attention", Operand::Input(1), Axes::From(0)),
+    ("Attention", Operand::Input(2), Axes::From(0)),
+    ("AveragePool", Operand::Input(0), Axes::From(1)),
+    ("Conv", Operand::Output(0), Axes::From(2)),
+    ("ConvTranspose", Operand::Output(0), Axes::From(2)),
+    ("GlobalAveragePool", Operand::Input(0), Axes::From(1)),
+    ("GlobalMaxPool", Operand::Input(0), Axes::From(1)),
+    ("LpPool", Operand::Input(0), Axes::From(1)),
+    ("MatMul", Operand::Input(0), Axes::Broadcast),
+    ("MatMul", Operand::Input(1), Axes::Broadcast),
+    ("MaxPool", Operand::Input(0), Axes::From(1)),
+];
+
+/// Returns the sizes that must be positive, by name. A value without a declared shape is left out.
+pub fn positive<'d>(document: &'d Document<'_>) -> Vec<Positive<'d>> {
+    let mut sizes: BTreeMap<&'d str, Vec<Need<'d>>> = BTreeMap::new();
+    for (number, node) in document.scan.nodes.iter().enumerate() {
+        if !node.domain().is_empty() {
+            continue;
+        }
+        let rows = TABLE.iter().filter(|(op, ..)| *op == node.op);
+        let mut named: Vec<&str> =
+            rows.flat_map(|&(_, operand, axes)| names(document, node, operand, axes)).collect();
+        named.sort_unstable();
+        named.dedup();
+        for size in named {
+            let callsite = document.callsites(number).first().map(|&at| document.frame(at));
+            let need = Need { node: document.node_name(number), op: node.op, callsite };
+            sizes.entry(size).or_default().push(need);
+        }
+    }
+    sizes.into_iter().map(|(size, needed_by)| Positive { size, needed_by }).collect()
+}
+
+/// The named sizes of the axes that may be 0.
+fn names<'d>(
+    document: &'d Document<'_>,
+    node: &Node<'_>,
+    operand: Operand,
+    axes: Axes,
+) -> Vec<&'d str> {
+    let Some(shape) = shape(document, node, operand) else { return Vec::new() };
+    let rank = shape.len();
+    let chosen: Vec<usize> = match axes {
+        Axes::From(first) => (first..rank).collect(),
+        Axes::Attribute => axis(node, rank).into_iter().collect(),
+        Axes::Broadcast => broadcast_axes(document, node, operand, rank),
+    };
+    let named = |axis: usize| match shape[axis] {
+        Dim::Named(size) if !has_positive_constant(size) => Some(size),
+        _ => None,
+    };
+    chosen.into_iter().filter_map(named).collect()
+}
+
+/// The axes of one factor that the other one lacks or has as 1. Only a second factor that is a matrix for all of the
+/// first is multiplied in another way, which works.
+fn broadcast_axes(
+    document: &Document<'_>,
+    node: &Node<'_>,
+    operand: Operand,
+    rank: usize,
+) -> Vec<usize> {
+    let is_first = matches!(operand, Operand::Input(0));
+    let Some(other) = shape(document, node, Operand::Input(usize::from(is_first))) else {
+        return Vec::new();
+    };
+    let batch = other.len().checked_sub(2).map(|axes| &other[..axes]);
+    if is_first && batch.is_some_and(|batch| batch.iter().all(|&size| size == Dim::Known(1))) {
+        return Vec::new();
+    }
+    let size = |axis: usize| (axis + other.len()).checked_sub(rank).map(|at| other[at]);
+    let is_broadcast = |&axis: &usize| matches!(size(axis), None | Some(Dim::Known(1)));
+    // The rows of a product by a vector count as well.
+    let matrix = if is_first && other.len() == 1 { 1 } else { 2 };
+    (0..rank.saturating_sub(matrix)).filter(is_broadcast).collect()
+}
+
+fn shape<'d>(
+    document: &'d Document<'_>,
+    node: &Node<'_>,
+    operand: Operand,
+) -> Option<Vec<Dim<'d>>> {
+    let name = match operand {
+        Operand::Input(number) => node.inputs.get(number)?,
+        Operand::Output(number) => node.outputs.get(number)?,
+    };
+    let graph = node.graph as usize;
+    match document.declared_type(graph, name) {
+        Some(ValueType::Tensor { shape, .. }) => shape.clone(),
+        Some(_) => None,
+        None => {
+            let tensor = document.initializer(graph, name)?;
+            Some(tensor.dims.iter().map(|&size| Dim::Known(size)).collect())
+        }
+    }
+}
+
+fn axis(node: &Node<'_>, rank: usize) -> Option<usize> {
+    let axis = match node.attribute("axis").map(|attribute| attribute.value()) {
+        None => 0,
+        Some(AttributeValue::Int(axis)) => axis,
+        Some(_) => return None,
+    };
+    let axis = if axis < 0 { axis.checked_add_unsigned(rank as u64)? } else { axis };
+    usize::try_from(axis).ok().filter(|&axis| axis < rank)
+}
+
+/// True if an expression such as `2*T + 1` is positive for all sizes.
+fn has_positive_constant(size: &str) -> bool {
+    let constant = size.rsplit_once(" + ").and_then(|(_, last)| last.parse::<u64>().ok());
+    constant.is_some_and(|constant| constant > 0) && !size.contains('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use onnx::scan::Attribute;
+
+    use super::*;
+
+    #[test]
+    fn an_expression_with_a_positive_constant_and_no_difference_is_positive() {
+        for (size, is_positive) in [
+            ("T", false),
+            ("T - 2", false),
+            ("2*T + 1", true),
+            ("T + S", false),
+            ("T - S + 1", false),
+            ("floordiv(T + 1, 2)", false),
+            ("floordiv(T, 2) + 1", true),
+        ] {
+            assert_eq!(has_positive_constant(size), is_positive, "{size}");
+        }
+    }
+
+    #[test]
+    fn an_axis_counts_from_the_end_if_it_is_negative_and_is_0_without_the_attribute() {
+        assert_eq!(axis(&Node::default(), 2), Some(0));
+        assert_eq!(axis(&Node::default(), 0), None);
+        let minus_one = [0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        let last = Attribute { name: "axis", kind: 2, message: &minus_one, reference: "" };
+        let node = Node { attributes: vec![last], ..Node::default() };
+        assert_eq!(axis(&node, 3), Some(2));
+        assert_eq!(axis(&node, 0), None);
+    }
+
+    #[test]
+    fn the_table_is_sorted_by_operator() {
+        assert!(TABLE.is_sorted_by_key(|(op, ..)| *op));
+    }
+}
