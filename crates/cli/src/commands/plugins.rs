@@ -106,7 +106,7 @@ mod tests {
             &expect![[r#"
                 exit 0
                 logistic  LogisticPlugin  crates/lowering/src/plugins.rs
-                    emits Abs, Add, Cast, Concat, Cos, Div, Exp, Gather, Max, Mul, Neg, Reciprocal, Sigmoid, Sin, Sub, Unsqueeze
+                    emits Abs, Add, And, Cast, Concat, Cos, Div, Exp, Gather, Less, Max, Mul, Neg, Reciprocal, Sigmoid, Sin, Sub, Unsqueeze, Where
                     limit: in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18
             "#]],
         );
