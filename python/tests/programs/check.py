@@ -24,7 +24,7 @@ TOLERANCES: Final = {"float64": 1e-9, "float32": 2e-5, "float16": 1e-2, "bfloat1
 #: What ONNX Runtime says where a window is larger than a symbolic axis, and where an axis that must
 #: have elements is empty. `docs/symbolic-shapes.md` lists both.
 TOO_SHORT: Final = re.compile(r"running (AveragePool|Conv|ConvTranspose|MaxPool) node.*shape", re.S)
-EMPTY: Final = re.compile(r"running (ArgMax|ArgMin|Attention|Gather|MatMul) node")
+EMPTY: Final = re.compile(r"running (ArgM|Attention|Gather|MatMul|Scatter)\w* node")
 
 
 def is_documented(error: Exception, size: int) -> bool:
