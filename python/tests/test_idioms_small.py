@@ -481,8 +481,9 @@ def test_infinities_and_nan_spoil_their_row_alone(fn: Any) -> None:
     ],
 )
 def test_sizes_may_be_known_later(fn: Any, wanted: list[str]) -> None:
+    # The mean of nothing is NaN, which takes a sum and a quotient where NaN matters.
+    assert ops(jax2onnx.to_onnx(fn, [("B", "T", 16)], nan="ignore")) == wanted
     model = jax2onnx.to_onnx(fn, [("B", "T", 16)])
-    assert ops(model) == wanted
     for rows in (1, 2, 5):
         x = RNG.standard_normal((rows, rows + 1, 16)).astype(np.float32)
         [found], [exact] = bench.run(model, [x]), bench.expected(fn, [x])

@@ -100,7 +100,7 @@ pub const PLUGINS: &[Plugin] = &[
     unary("logistic", exponential::logistic).complex(|z| z.logistic()).limits(&[
         "in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18",
     ]),
-    unary("rsqrt", |x| arithmetic::with_positive_zeros(x).sqrt().recip()).complex(|z| z.rsqrt()),
+    unary("rsqrt", |x| x.sqrt().recip()).complex(|z| z.rsqrt()),
     unary("sqrt", |x| x.sqrt()).complex(|z| z.sqrt()),
     // Trigonometric and hyperbolic.
     unary("acos", trigonometric::acos),

@@ -19,7 +19,7 @@ use indexmap::IndexSet;
 use provenance::{
     Emitter, EmitterId, EmitterKind, Origin, OriginId, ScopeId, Site, SiteId, StackId, Table,
 };
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::smallvec;
 
 use crate::check::type_of;
@@ -57,10 +57,6 @@ struct State {
     /// Arrays of the program, by where their contents are.
     weights: FxHashMap<(usize, Type), ValueId>,
     sizes: FxHashMap<Arc<str>, Size>,
-    /// The number that a value is everywhere, where it is a constant that was cast or broadcast.
-    numbers: FxHashMap<ValueId, f64>,
-    /// Values that are at least zero, and may hold `-0` where JAX has `0`.
-    raised_to_zero: FxHashSet<ValueId>,
     /// The domains besides ONNX's own that nodes are of, with the version that the model needs.
     domains: BTreeMap<Arc<str>, i64>,
     problem: Option<Problem>,
@@ -388,12 +384,6 @@ impl Builder {
         (node.op == OpType::Neg).then_some(Expr { builder: self, id })
     }
 
-    /// True if the value is the larger of zero and something else. Of zeros, the runtime returns either, and JAX
-    /// the positive one.
-    pub fn is_raised_to_zero(&self, id: ValueId) -> bool {
-        self.state.borrow().raised_to_zero.contains(&id)
-    }
-
     /// The type of a value, where one was said.
     pub fn known_type(&self, id: ValueId) -> Option<Type> {
         self.state.borrow().values[id].ty.clone()
@@ -473,61 +463,6 @@ impl State {
         match self.names.get_index_of(name) {
             Some(known) => known,
             None => self.names.insert_full(name.clone()).0,
-        }
-    }
-
-    /// The number that a value is everywhere, where it is known.
-    fn number(&self, id: ValueId) -> Option<f64> {
-        if let Some(&number) = self.numbers.get(&id) {
-            return Some(number);
-        }
-        let tensor = self.values[id].tensor.as_ref().filter(|tensor| tensor.len() == 1)?;
-        let ints = || Some(*tensor.ints()?.first()? as f64);
-        tensor.floats().and_then(|floats| floats.first().copied()).or_else(ints)
-    }
-
-    /// Notes what is known of the results of a node.
-    fn note_facts(&mut self, op: OpType, inputs: &[Option<Expr<'_>>], outputs: &[ValueId]) {
-        let moves = matches!(
-            op,
-            OpType::Cast | OpType::Expand | OpType::Identity | OpType::Reshape | OpType::Unsqueeze
-        );
-        if let (true, Some(Some(x))) = (moves, inputs.first())
-            && let Some(number) = self.number(x.id)
-        {
-            self.numbers.extend(outputs.iter().map(|&output| (output, number)));
-        }
-        if self.raises_to_zero(op, inputs) {
-            self.raised_to_zero.extend(outputs);
-        }
-    }
-
-    /// True if the result is at least zero because an operand was raised to zero, here or before.
-    fn raises_to_zero(&self, op: OpType, inputs: &[Option<Expr<'_>>]) -> bool {
-        let is_raised = |x: &Expr<'_>| self.raised_to_zero.contains(&x.id);
-        let limit = |x: &Expr<'_>| self.number(x.id);
-        let mut operands = inputs.iter().flatten();
-        match op {
-            // What is raised above zero has no zeros.
-            OpType::Max => match operands.clone().find_map(limit) {
-                Some(limit) if limit >= 0.0 => limit == 0.0,
-                _ => operands.any(is_raised),
-            },
-            OpType::Min => {
-                let is_positive = |x: &Expr<'_>| is_raised(x) || limit(x).is_some_and(|x| x > 0.0);
-                operands.clone().any(is_raised) && operands.all(is_positive)
-            }
-            OpType::Cast
-            | OpType::Expand
-            | OpType::Gather
-            | OpType::Identity
-            | OpType::Reshape
-            | OpType::Slice
-            | OpType::Sqrt
-            | OpType::Squeeze
-            | OpType::Transpose
-            | OpType::Unsqueeze => operands.next().is_some_and(is_raised),
-            _ => false,
         }
     }
 

@@ -7,7 +7,6 @@ use onnx::{DType, Expr};
 /// XLA defines `x / 0 = −1` and `MIN / −1 = MIN`; the processor traps on both. So the divisor is
 /// made harmless there, unless it is a constant that already is.
 pub(crate) fn div<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    let y = with_positive_zeros(y);
     if !x.dtype().is_int() || is_harmless_divisor(y) {
         return x / y;
     }
@@ -43,13 +42,6 @@ pub(crate) fn max<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 /// The smaller; NaN where either is; of flags, `x and y`
 pub(crate) fn min<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.and(y) } else { x.min(y) }
-}
-
-/// `x`, without the sign of a zero that the runtime may have left where `x` is the larger of zero and another number
-///
-/// For operations that tell the zeros apart.
-pub(crate) fn with_positive_zeros(x: Expr<'_>) -> Expr<'_> {
-    if x.dtype().is_float() && x.builder.is_raised_to_zero(x.id) { x.abs() } else { x }
 }
 
 fn is_harmless_divisor(y: Expr<'_>) -> bool {

@@ -3,7 +3,6 @@
 use onnx::Expr;
 
 use crate::ctx::{Ctx, Eqn};
-use crate::elementwise::arithmetic::with_positive_zeros;
 use crate::elementwise::in_single;
 use crate::error::Result;
 
@@ -13,7 +12,6 @@ pub(crate) fn integer_pow<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     eqn.ignore(&["accuracy"]);
     let [x] = eqn.operands()?;
 
-    let x = if n < 0 { with_positive_zeros(x) } else { x };
     let power = by_squaring(x, n.unsigned_abs(), |a, b| a * b);
     let power = power.unwrap_or_else(|| x.constant(1.0).expand(&x.shape()));
     Ok(if n < 0 { x.constant(1.0) / power } else { power })
@@ -38,7 +36,7 @@ pub(crate) fn by_squaring<T: Copy>(x: T, n: u64, times: impl Fn(T, T) -> T) -> O
 
 /// `xʸ`; an integer exponent is first made a number of the type of `x`, as JAX does
 pub(crate) fn pow<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    with_positive_zeros(x).pow(y.cast(x.dtype()))
+    x.pow(y.cast(x.dtype()))
 }
 
 /// `∛x = sign(x) · |x|^⅓`, with one step of Newton for the error of ⅓

@@ -7,7 +7,6 @@ use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, PI, SQRT_2};
 
 use onnx::{DType, Expr};
 
-use crate::elementwise::arithmetic::with_positive_zeros;
 use crate::elementwise::polynomial::polynomial;
 use crate::elementwise::special::in_single;
 
@@ -56,7 +55,6 @@ pub(crate) fn atan(x: Expr<'_>) -> Expr<'_> {
 /// The sign is that of `y`, the side that of `x`, and both count the sign of a zero. Equal sizes are
 /// not divided: of infinities the slope is 1, of zeros 0.
 pub(crate) fn atan2<'g>(y: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
-    let (y, x) = (with_positive_zeros(y), with_positive_zeros(x));
     in_single([y, x], |[y, x]| {
         let (height, width) = (y.abs(), x.abs());
         let slope = height.equal(width).select(height.sign(), height / width);

@@ -253,9 +253,6 @@ impl Builder {
             .into_iter()
             .map(|ty| state.values.add(Value { ty, ..Value::default() }))
             .collect();
-        if let Some(op) = op.onnx() {
-            state.note_facts(op, inputs, &outputs);
-        }
         let node = Node {
             name: None,
             op,
