@@ -84,6 +84,8 @@ def difference(program: Program) -> Difference | None:
                 if is_documented(error, size):
                     continue
                 return Difference.of(f"{variant}, size {size}", error)
+            if size < SIZES[-1] and program.has_windows and references[size].is_empty():
+                continue
             wrong = references[size].wrong(found)
             if wrong is not None and references[size].is_sure():
                 return Difference(f"{variant}, size {size}", wrong)
@@ -134,6 +136,10 @@ class Reference:
             [np.asarray(value) for value in compiled(np.float32(noise), *inputs)]
             for noise in (0, 1, -1, 0.5)
         )
+
+    def is_empty(self) -> bool:
+        """Whether a result has no elements, as where a window is larger than its axis."""
+        return any(want.size == 0 for want in self.want)
 
     def is_sure(self) -> bool:
         """Whether the program without noise has these results; XLA may simplify it otherwise."""

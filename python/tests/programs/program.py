@@ -105,6 +105,12 @@ class Program:
     def is_symbolic(self) -> bool:
         return any(SYMBOL in leaf.shape for leaf in self.leaves)
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether a step slides a window, which must fit into its axis."""
+        sources = (OPERATIONS[step.operation].source for step in self.steps)
+        return any(source.startswith(("pooled", "convolution")) for source in sources)
+
     def inputs(self, size: int) -> list[np.ndarray]:
         return [leaf.array(size) for leaf in self.leaves if not leaf.constant]
 
