@@ -1,6 +1,6 @@
 //! How the elements of JAX are carried by ONNX.
 
-use onnx::{DType, Expr};
+use onnx::{DType, Expr, Tensor};
 
 use crate::error::Refused;
 
@@ -86,6 +86,23 @@ fn number(dtype: &jaxpr::DType) -> Option<DType> {
         J::F64 => DType::F64,
         J::C64 | J::C128 | J::Key(_) | J::Other(_) => return None,
     })
+}
+
+/// Returns a constant of the jaxpr as an ONNX tensor.
+pub(crate) fn tensor(constant: &jaxpr::Constant) -> Result<Tensor, Refused> {
+    let Element { dtype, parts } = Element::of(&constant.dtype)?;
+    let data = match dtype.bits() {
+        bits @ (2 | 4) => pack(&constant.data, bits),
+        _ => constant.data.clone(),
+    };
+    Ok(Tensor { dtype, shape: constant.shape.iter().copied().chain(parts).collect(), data })
+}
+
+/// Packs elements of one byte each into `bits` each, the first into the lowest bits.
+fn pack(data: &[u8], bits: usize) -> bytes::Bytes {
+    let mask = (1u8 << bits) - 1;
+    let join = |byte: u8, (i, &element): (usize, &u8)| byte | (element & mask) << (i * bits);
+    data.chunks(8 / bits).map(|chunk| chunk.iter().enumerate().fold(0, join)).collect()
 }
 
 #[cfg(test)]

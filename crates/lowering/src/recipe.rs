@@ -8,7 +8,8 @@ use provenance::{Emitter, EmitterId, EmitterKind};
 use rustc_hash::FxHashMap;
 
 use crate::control::own_results_by;
-use crate::ctx::{Ctx, tensor};
+use crate::ctx::Ctx;
+use crate::element::tensor;
 use crate::error::{Refused, Result};
 
 /// The values of a recipe so far.

@@ -1,0 +1,103 @@
+//! An equation as a plugin reads it: operands, parameters and the types of the results.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use jaxpr::{FromParam, ParamError, Reading};
+use onnx::{Expr, Type};
+
+use crate::element::Element;
+use crate::error::Refused;
+
+/// An equation with its operands already lowered.
+pub(crate) struct Eqn<'g, 'a> {
+    pub primitive: &'a Arc<str>,
+    pub inputs: Vec<Expr<'g>>,
+    /// The types of the results, as JAX states them.
+    pub outputs: Vec<Type>,
+    /// The element types of the operands in JAX.
+    pub input_dtypes: Vec<jaxpr::DType>,
+    /// The element types of the results in JAX.
+    pub output_dtypes: Vec<jaxpr::DType>,
+    pub(super) params: Rc<Reading<'a>>,
+}
+
+impl<'g> Eqn<'g, '_> {
+    /// Returns the operands of a primitive that takes `N` of them.
+    pub fn operands<const N: usize>(&self) -> Result<[Expr<'g>; N], Refused> {
+        self.inputs.as_slice().try_into().map_err(|_| Refused::Internal {
+            primitive: self.primitive.clone(),
+            what: format!("{} operands where {N} were expected", self.inputs.len()),
+        })
+    }
+
+    /// Returns the parameter `name`, which is required.
+    pub fn param<T: FromParam>(&self, name: &str) -> Result<T, ParamError> {
+        self.optional(name)?.ok_or_else(|| ParamError::Missing {
+            primitive: self.primitive.clone(),
+            name: name.into(),
+        })
+    }
+
+    /// Returns the parameter `name`, or `None` if this version of JAX does not write it.
+    pub fn optional<T: FromParam>(&self, name: &str) -> Result<Option<T>, ParamError> {
+        let Some(param) = self.params.get(name) else {
+            return Ok(None);
+        };
+        let value = T::from_param(param).ok_or_else(|| ParamError::Kind {
+            primitive: self.primitive.clone(),
+            name: name.into(),
+            found: param.to_string(),
+            wanted: T::WANTED,
+        })?;
+        Ok(Some(value))
+    }
+
+    /// Marks parameters that do not change the numbers as read.
+    pub fn ignore(&self, names: &[&str]) {
+        for name in names {
+            let _ = self.params.get(name);
+        }
+    }
+
+    /// Refuses parameters that are set to anything but `None` or `False`.
+    pub fn refuse(&self, names: &[&str]) -> Result<(), Refused> {
+        for name in names {
+            match self.params.get(name) {
+                None | Some(jaxpr::Param::None | jaxpr::Param::Bool(false)) => {}
+                Some(given) => {
+                    return Err(Refused::NoCounterpart { what: format!("{name}={given}") });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the parameters of an elementwise primitive: ignores the hint `accuracy` and refuses those
+    /// that would change the result.
+    pub(super) fn ignore_hints(&self) -> Result<(), Refused> {
+        self.ignore(&["accuracy"]);
+        self.refuse(&["out_dtype", "out_sharding"])
+    }
+
+    /// True if the operand at `index` is complex.
+    pub fn is_complex_operand(&self, index: usize) -> bool {
+        matches!(self.input_dtypes.get(index), Some(jaxpr::DType::C64 | jaxpr::DType::C128))
+    }
+
+    /// Returns the refusal of an equation that its primitive does not allow.
+    pub fn broken(&self, what: &str) -> Refused {
+        Refused::Internal { primitive: self.primitive.clone(), what: what.into() }
+    }
+
+    /// Returns the type of the first result.
+    pub fn output(&self) -> Result<&Type, Refused> {
+        self.outputs.first().ok_or_else(|| self.broken("no result"))
+    }
+
+    /// Returns how many axes the first result has after those that JAX knows: 1 if its elements are
+    /// carried as parts, else 0.
+    pub fn part_axes(&self) -> usize {
+        usize::from(self.output_dtypes.first().is_some_and(Element::has_parts))
+    }
+}

@@ -1,0 +1,247 @@
+//! Walks over the equations of a jaxpr and of the jaxprs inside it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use jaxpr::{Atom, Aval, Jaxpr};
+use onnx::build::Place;
+use onnx::{Dim, Expr, Problem};
+use provenance::ScopeKind;
+
+use super::{Ctx, Eqn};
+use crate::error::{LoweringError, Refused, Result, Stop};
+use crate::function::Equations;
+use crate::plugin::Lower;
+
+impl<'g> Ctx<'g> {
+    /// Lowers the equations of a body in place and returns its results.
+    ///
+    /// `label` names the construct in the path of transformations: `jit(f)`, `cond`.
+    #[track_caller]
+    pub fn inline(
+        &self,
+        label: &str,
+        jaxpr: &Jaxpr,
+        arguments: &[Expr<'g>],
+    ) -> Result<Vec<Expr<'g>>> {
+        let entered = self.builder.enter_call();
+        let Place { stack, scope } = self.builder.place();
+        let scope = self.builder.table(|table| table.scope(scope, ScopeKind::Transform, label));
+        let enclosing = Place { stack, scope: Some(scope) };
+        let results = self.jaxpr(jaxpr, arguments, enclosing);
+        self.builder.leave(entered);
+        results
+    }
+
+    /// Lowers a body of scalars on each element of arrays of one shape. The body must be
+    /// [elementwise](Ctx::is_elementwise).
+    #[track_caller]
+    pub fn inline_on_each(
+        &self,
+        label: &str,
+        jaxpr: &Jaxpr,
+        arguments: &[Expr<'g>],
+        shape: &Arc<[Dim]>,
+    ) -> Result<Vec<Expr<'g>>> {
+        let before = self.on_each.replace(Some(shape.clone()));
+        let results = self.inline(label, jaxpr, arguments);
+        self.on_each.replace(before);
+        results
+    }
+
+    /// True if all values of a body are scalars and every equation is an elementwise formula.
+    pub fn is_elementwise(&self, jaxpr: &Jaxpr) -> bool {
+        let is_scalar =
+            |var: &jaxpr::Var| matches!(&var.aval, Aval::Array { shape, .. } if shape.is_empty());
+        let is_formula = |eqn: &jaxpr::Eqn| {
+            let body = ["jaxpr", "call_jaxpr"].iter().find_map(|name| eqn.params.get(name));
+            match (&*eqn.primitive, body) {
+                ("jit" | "pjit" | "custom_jvp_call", Some(jaxpr::Param::Jaxpr(body))) => {
+                    self.is_elementwise(body)
+                }
+                (
+                    "clamp"
+                    | "convert_element_type"
+                    | "integer_pow"
+                    | "onnx_function"
+                    | "round"
+                    | "select_n",
+                    _,
+                ) => true,
+                (primitive, _) => self
+                    .plugins
+                    .get(primitive)
+                    .is_some_and(|it| matches!(it.lower, Lower::Unary(_) | Lower::Binary(_))),
+            }
+        };
+        // An equation that depends on no input would stay a scalar.
+        let reads_a_variable =
+            |eqn: &jaxpr::Eqn| eqn.inputs.iter().any(|atom| matches!(atom, Atom::Var(_)));
+        jaxpr.constants.is_empty()
+            && jaxpr.vars.iter().all(is_scalar)
+            && jaxpr.eqns.iter().all(|eqn| reads_a_variable(eqn) && is_formula(eqn))
+    }
+
+    /// Lowers the equations of a jaxpr, each called from `enclosing`.
+    pub(crate) fn jaxpr(
+        &self,
+        jaxpr: &Jaxpr,
+        arguments: &[Expr<'g>],
+        enclosing: Place,
+    ) -> Result<Vec<Expr<'g>>> {
+        if arguments.len() != jaxpr.inputs.len() {
+            let what = format!("{} arguments for {} inputs", arguments.len(), jaxpr.inputs.len());
+            let primitive = jaxpr.name.clone();
+            return Err(Refused::Internal { primitive, what }.into());
+        }
+        let mut values: Vec<Option<Expr<'g>>> = vec![None; jaxpr.vars.len()];
+        for (&var, &argument) in jaxpr.inputs.iter().zip(arguments) {
+            values[var.index()] = Some(argument);
+        }
+        for (var, constant) in &jaxpr.constants {
+            values[var.index()] = Some(self.constant(constant)?);
+        }
+        let equations = Equations::new(jaxpr, enclosing);
+        self.equations(&equations, 0..jaxpr.eqns.len(), None, &mut values)?;
+        self.atoms(&jaxpr.outputs, &values)
+    }
+
+    /// Lowers one equation at its place.
+    pub(crate) fn equation(
+        &self,
+        jaxpr: &Jaxpr,
+        eqn: &jaxpr::Eqn,
+        place: Place,
+        values: &mut [Option<Expr<'g>>],
+    ) -> Result<()> {
+        let entered = self.builder.enter_plugin(place, &eqn.primitive);
+        let site = self.builder.site();
+        let results = self.eqn(jaxpr, eqn, values);
+        self.builder.leave(entered);
+        let results = results.map_err(|stop| match stop {
+            Stop::Here(why) => Stop::Inside(LoweringError { why, site }),
+            inside @ Stop::Inside(_) => inside,
+        })?;
+        for (&var, result) in eqn.outputs.iter().zip(results) {
+            let is_operand = eqn.inputs.iter().any(|atom| match atom {
+                Atom::Var(var) => values[var.index()].is_some_and(|value| value.id == result.id),
+                Atom::Literal(_) => false,
+            });
+            values[var.index()] = Some(match is_operand {
+                true => result,
+                false => self.builder.made_constant(result, site),
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the place of an equation inside the one that encloses it.
+    ///
+    /// Equations that a transformation adds around the exported function, such as the last transpose
+    /// of a `vmap`, have only frames of JAX. Their place is the definition of the function.
+    pub(crate) fn place(&self, inner: jaxpr::Place, enclosing: Place) -> Place {
+        self.builder.table(|table| {
+            let mut stack = table.stack_called_from(inner.stack, enclosing.stack);
+            let is_users = |stack| table.user_frame(stack).is_some();
+            if enclosing.stack.is_none() && !stack.is_some_and(is_users) {
+                stack = table.stack_called_from(stack, self.definition);
+            }
+            Place { stack, scope: table.scope_inside(inner.scope, enclosing.scope) }
+        })
+    }
+
+    /// Returns the values of atoms.
+    pub(crate) fn atoms(
+        &self,
+        atoms: &[Atom],
+        values: &[Option<Expr<'g>>],
+    ) -> Result<Vec<Expr<'g>>> {
+        atoms.iter().map(|atom| self.atom(atom, values)).collect()
+    }
+
+    fn atom(&self, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {
+        match atom {
+            Atom::Literal(literal) => Ok(self.constant(literal)?),
+            Atom::Var(var) => values[var.index()].ok_or_else(|| {
+                let what = format!("variable {} is used before it is defined", var.0);
+                let primitive = "jaxpr".into();
+                Refused::Internal { primitive, what }.into()
+            }),
+        }
+    }
+
+    /// Lowers one equation with its recipe or its plugin, and checks the results.
+    fn eqn(
+        &self,
+        jaxpr: &Jaxpr,
+        data: &jaxpr::Eqn,
+        values: &[Option<Expr<'g>>],
+    ) -> Result<Vec<Expr<'g>>> {
+        let primitive = &data.primitive;
+        if let Some(recipe) = &data.recipe {
+            return self.recipe(jaxpr, data, recipe, values);
+        }
+        let Some(plugin) = self.plugins.get(&**primitive) else {
+            let primitive = primitive.clone();
+            return Err(Refused::NoPlugin { primitive }.into());
+        };
+        let inputs = self.atoms(&data.inputs, values)?;
+        let outputs = data.outputs.iter().map(|&var| self.ty(jaxpr.aval(var)));
+        let eqn = Eqn {
+            primitive,
+            inputs,
+            outputs: outputs.collect::<std::result::Result<_, _>>()?,
+            input_dtypes: data.inputs.iter().filter_map(|atom| jaxpr.atom_dtype(atom)).collect(),
+            output_dtypes: data.outputs.iter().filter_map(|&var| jaxpr.aval(var).dtype()).collect(),
+            params: Rc::new(data.params.reading()),
+        };
+        eqn.ignore(plugin.ignored);
+        let results = match eqn.dtype_with_parts() {
+            Some(dtype) => self.run_on_parts(plugin, &eqn, dtype)?,
+            None => self.run(plugin, &eqn)?,
+        };
+        if let Some(problem) = self.builder.take_problem() {
+            return Err(refusal(problem, primitive, self.builder.opset()).into());
+        }
+        if let Some(param) = eqn.params.unread() {
+            let value = data.params.get(param).map(ToString::to_string);
+            return Err(Refused::UnreadParam {
+                primitive: primitive.clone(),
+                param: param.into(),
+                value: value.unwrap_or_default(),
+            }
+            .into());
+        }
+        check_results(&eqn, &results)?;
+        Ok(results)
+    }
+}
+
+/// Checks that the results of a plugin have the types that JAX states, so that a wrong shape is
+/// found here and not by a runtime.
+fn check_results(eqn: &Eqn<'_, '_>, results: &[Expr<'_>]) -> std::result::Result<(), Refused> {
+    let broken = |what: String| {
+        let primitive = eqn.primitive.clone();
+        Err(Refused::Internal { primitive, what })
+    };
+    if results.len() != eqn.outputs.len() {
+        return broken(format!("{} results where {} are due", results.len(), eqn.outputs.len()));
+    }
+    for (result, expected) in results.iter().zip(&eqn.outputs) {
+        let found = result.ty();
+        if found != *expected {
+            return broken(format!("a result of type `{found}` where `{expected}` is due"));
+        }
+    }
+    Ok(())
+}
+
+/// Converts a problem that the builder noted into a refusal.
+fn refusal(problem: Problem, primitive: &Arc<str>, opset: i64) -> Refused {
+    match problem {
+        Problem::NoKernel { op, dtype } => Refused::NoKernel { op, dtype: dtype.to_string() },
+        Problem::NeedsOpset { op, needed } => Refused::NeedsOpset { op, needed, opset },
+        Problem::Internal(what) => Refused::Internal { primitive: primitive.clone(), what },
+        other => Refused::Internal { primitive: primitive.clone(), what: format!("{other:?}") },
+    }
+}
