@@ -131,8 +131,10 @@ def bytes_per_node(layers: int) -> None:
 def child(layers: int) -> int:
     """In a process of its own: the first export, and a later one of another model."""
     spec = jax.ShapeDtypeStruct((16, 64), np.float32)
-    from jax2onnx import _api, _trace
+    from jax2onnx import _api, _tiers, _trace
+    from jax2onnx._options import ExportOptions
 
+    options = ExportOptions(tiers=_tiers.rules(_trace.folders()))
     made = [models.transformer(layers) for _ in range(2)]
     traced = [
         _trace.trace(forward, [spec], double_precision=False).closed_jaxpr for forward in made
@@ -140,7 +142,7 @@ def child(layers: int) -> int:
     times = []
     for closed in traced:
         start = time.process_time()
-        _api.export_traced(closed)
+        _api.export_traced(closed, options)
         times.append(time.process_time() - start)
     print(times[0] / times[1])
     return 0
@@ -186,11 +188,14 @@ def forward(x):
     return x
 spec = jax.ShapeDtypeStruct((1, 4096), np.float32)
 jax2onnx.to_onnx(lambda x: x + 1, [spec])
-from jax2onnx import _trace
+from jax2onnx import _api, _tiers, _trace
+from jax2onnx._options import ExportOptions
+options = ExportOptions(
+    tiers=_tiers.rules(_trace.folders()), output_path={str(Path(folder) / "model.onnx")!r}
+)
 closed = jax.make_jaxpr(forward)(spec)
 before = peak()
-from jax2onnx import _api
-_api.export_traced(closed, output_path={str(Path(folder) / "model.onnx")!r})
+_api.export_traced(closed, options)
 print(peak() - before)
 """
         done = subprocess.run(

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 from . import _config, _core, _ends, _plugin, _progress, _tiers, _web
 from ._config import Level, NanMode, PathPolicy, Prefixes, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
+from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
 
 if TYPE_CHECKING:
     import onnx
@@ -27,9 +28,7 @@ _EXPORT_MODES: Final = ("standard", "web")
 _NORMALIZATION_MODES: Final = ("auto", "prefer_native", "force_decomposed")
 _SOURCES_MODES: Final = ("hash", "embed")
 _OPSETS: Final = range(16, 27)
-#: Weights past this go into a file beside the model; protobuf holds twice as much.
-_EXTERNAL_THRESHOLD: Final = 1 << 30
-_THRESHOLDS: Final = {"inline": sys.maxsize, "external": 0, "auto": _EXTERNAL_THRESHOLD}
+_THRESHOLDS: Final = {"inline": sys.maxsize, "external": 0, "auto": EXTERNAL_THRESHOLD}
 
 
 @overload
@@ -241,88 +240,45 @@ def to_onnx(
     )
     if export_mode == "web":
         _web.check_types(traced.closed_jaxpr, in_names, out_names)
+    definition = _trace.definition(fn)
+    options = ExportOptions(
+        tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code, definition),
+        definition=definition,
+        weight_names=held.names,
+        plugins=_plugin.for_core(opset),
+        model_name=model_name,
+        opset=opset,
+        input_names=in_names,
+        output_names=out_names,
+        input_paths=traced.input_names,
+        output_paths=traced.output_names,
+        exact_nan=settings.nan == "exact",
+        optimize=optimize,
+        norms=normalization_mode != "force_decomposed",
+        explain=_explaining(explain_passes),
+        level=settings.level,
+        path_policy=settings.paths,
+        export_stack=stack,
+        prefixes=settings.prefixes,
+        output_path=path,
+        external_threshold=external_threshold,
+        source_map=map_path,
+        embed_sources=sources == "embed",
+    )
     if record_primitive_calls_file is not None:
-        _record(traced.closed_jaxpr, _trace.definition(fn), settings, record_primitive_calls_file)
+        _record(traced.closed_jaxpr, options, record_primitive_calls_file)
     _progress.stage("converting")
     with _web.one_file() if export_mode == "web" else contextlib.nullcontext():
-        data = export_traced(
-            traced.closed_jaxpr,
-            model_name=model_name,
-            opset=opset,
-            settings=settings,
-            export_stack=stack,
-            definition=_trace.definition(fn),
-            input_names=in_names,
-            output_names=out_names,
-            input_paths=traced.input_names,
-            output_paths=traced.output_names,
-            output_path=path,
-            external_threshold=external_threshold,
-            weight_names=held.names,
-            optimize=optimize,
-            norms=normalization_mode != "force_decomposed",
-            explain=_explaining(explain_passes),
-            source_map=map_path,
-            embed_sources=sources == "embed",
-        )
+        data = export_traced(traced.closed_jaxpr, options)
     if path is not None:
         return path
     return _model(data or b"", return_mode)
 
 
-def export_traced(
-    closed_jaxpr: Any,
-    *,
-    model_name: str = "jax_model",
-    opset: int = 23,
-    settings: _config.Settings | None = None,
-    export_stack: Sequence[tuple[str, int, str]] = (),
-    definition: tuple[str, int, str] | None = None,
-    input_names: Sequence[str] = (),
-    output_names: Sequence[str] = (),
-    input_paths: Sequence[str] = (),
-    output_paths: Sequence[str] = (),
-    output_path: str | None = None,
-    external_threshold: int = _EXTERNAL_THRESHOLD,
-    weight_names: Mapping[Hashable, str] | None = None,
-    optimize: bool = True,
-    norms: bool = True,
-    explain: Callable[[str], object] | None = None,
-    source_map: str | None = None,
-    embed_sources: bool = False,
-) -> bytes | None:
-    """Convert what was traced: the bytes of the model, or nothing where a file was written."""
-    from . import _trace
-
-    settings = settings or _config.settings()
+def export_traced(closed_jaxpr: Any, options: ExportOptions) -> bytes | None:
+    """Convert a jaxpr. Returns the bytes of the model, or `None` if it was written to a file."""
     with errors_of_core():
-        return _core.export(
-            closed_jaxpr,
-            model_name=model_name,
-            opset=opset,
-            level=settings.level,
-            path_policy=settings.paths,
-            export_stack=export_stack,
-            tiers=_tiers.rules(
-                _trace.folders(), settings.user_code, settings.library_code, definition
-            ),
-            prefixes=settings.prefixes,
-            definition=definition,
-            input_names=input_names,
-            output_names=output_names,
-            input_paths=input_paths,
-            output_paths=output_paths,
-            output_path=output_path,
-            external_threshold=external_threshold,
-            names=weight_names,
-            plugins=_plugin.for_core(opset),
-            optimize=optimize,
-            norms=norms,
-            exact_nan=settings.nan == "exact",
-            explain=explain,
-            source_map=source_map,
-            embed_sources=embed_sources,
-        )
+        return _core.export(closed_jaxpr, options)
 
 
 def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
@@ -367,19 +323,14 @@ def _map_path(source_map: Any, sources: str, output_path: str | None) -> str | N
     return path
 
 
-def _record(
-    closed_jaxpr: Any,
-    definition: tuple[str, int, str] | None,
-    settings: _config.Settings,
-    path: StrPath,
-) -> None:
+def _record(closed_jaxpr: Any, options: ExportOptions, path: StrPath) -> None:
     """Write every equation as text."""
-    from . import _trace
-
-    tiers = _tiers.rules(_trace.folders(), settings.user_code, settings.library_code, definition)
     with errors_of_core():
         text = _core.recorded_calls(
-            closed_jaxpr, tiers=tiers, path_policy=settings.paths, definition=definition
+            closed_jaxpr,
+            tiers=options.tiers,
+            path_policy=options.path_policy,
+            definition=options.definition,
         )
     try:
         Path(path).write_text(text, encoding="utf-8")
@@ -435,7 +386,7 @@ def _check(fn: Any, model_name: Any, opset: Any) -> None:
         raise ConfigError(f"opset {opset!r} is not supported: use {_OPSETS[0]} to {_OPSETS[-1]}")
 
 
-def _stack(frame: FrameType | None) -> list[tuple[str, int, str]]:
+def _stack(frame: FrameType | None) -> list[Frame]:
     """The Python stack down to `frame`, outermost first."""
     stack = []
     while frame is not None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import final
 
+from ._options import ExportOptions, Frame
 from ._tiers import TierRules
 
 __all__ = [
@@ -39,32 +40,7 @@ class Calls:
     @property
     def address(self) -> int: ...
 
-def export(
-    closed_jaxpr: object,
-    *,
-    model_name: str,
-    opset: int,
-    level: str,
-    path_policy: str,
-    export_stack: Sequence[tuple[str, int, str]],
-    tiers: TierRules,
-    prefixes: Sequence[tuple[str, str]] = ...,
-    definition: tuple[str, int, str] | None = None,
-    input_names: Sequence[str] = ...,
-    output_names: Sequence[str] = ...,
-    input_paths: Sequence[str] = ...,
-    output_paths: Sequence[str] = ...,
-    output_path: str | None = None,
-    external_threshold: int = ...,
-    names: Mapping[Hashable, str] | None = None,
-    plugins: Mapping[str, object] | None = None,
-    optimize: bool = True,
-    norms: bool = True,
-    exact_nan: bool = True,
-    explain: Callable[[str], object] | None = None,
-    source_map: str | None = None,
-    embed_sources: bool = False,
-) -> bytes | None: ...
+def export(closed_jaxpr: object, options: ExportOptions) -> bytes | None: ...
 def explain_log(
     model: str | bytes,
     log: str,
@@ -93,7 +69,7 @@ def recorded_calls(
     *,
     tiers: TierRules,
     path_policy: str,
-    definition: tuple[str, int, str] | None = None,
+    definition: Frame | None = None,
 ) -> str: ...
 
 @final

@@ -17,6 +17,7 @@ from flax import nnx
 
 import jax2onnx
 from jax2onnx import _api, to_onnx
+from jax2onnx._options import ExportOptions
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 IMAGE = np.arange(2 * 4 * 5 * 3, dtype=np.float32).reshape(2, 4, 5, 3)
@@ -263,8 +264,8 @@ def test_complex_numbers_are_pairs_for_the_web() -> None:
 def test_a_model_for_the_web_that_is_too_large_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def too_large(*_: Any, external_threshold: int, **__: Any) -> None:
-        assert external_threshold > 2**62
+    def too_large(_: Any, options: ExportOptions) -> None:
+        assert options.external_threshold > 2**62
         raise jax2onnx.WriteError("the model needs 3000000000 bytes")
 
     monkeypatch.setattr(_api, "export_traced", too_large)

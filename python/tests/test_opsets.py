@@ -15,7 +15,8 @@ import onnxruntime
 import pytest
 
 import jax2onnx
-from jax2onnx import _api, _trace
+from jax2onnx import _api, _tiers, _trace
+from jax2onnx._options import ExportOptions
 
 from . import bench
 from .cases import Case, families
@@ -53,7 +54,8 @@ def test_every_opset_computes_the_same_or_says_which_it_needs(family: str) -> No
 
 
 def model_at(traced: _trace.Traced, opset: int) -> onnx.ModelProto:
-    return onnx.ModelProto.FromString(_api.export_traced(traced.closed_jaxpr, opset=opset) or b"")
+    options = ExportOptions(tiers=_tiers.rules(_trace.folders()), opset=opset)
+    return onnx.ModelProto.FromString(_api.export_traced(traced.closed_jaxpr, options) or b"")
 
 
 def check(case: Case, traced: _trace.Traced, want: list[np.ndarray], opset: int) -> None:

@@ -6,6 +6,7 @@ mod command;
 mod compat;
 mod error;
 mod export;
+mod options;
 mod plugins;
 mod read;
 mod source_map;

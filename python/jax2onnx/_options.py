@@ -1,0 +1,64 @@
+"""The options of an export, as the core reads them."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from ._config import Level, PathPolicy
+from ._tiers import TierRules
+
+Frame: TypeAlias = tuple[str, int, str]
+"""The file, the line and the qualified name of a function."""
+
+EXTERNAL_THRESHOLD: Final = 1 << 30
+"""How many bytes of weights a model holds by default. Protobuf allows twice as many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """Everything that an export needs besides the jaxpr.
+
+    `crates/python/src/options.rs` reads each field. A field that only one side knows is an error.
+    """
+
+    #: Which files are the user's, and which are a library's.
+    tiers: TierRules
+    #: Where the exported function is defined.
+    definition: Frame | None = None
+    #: The names of the function's arrays, by the identity that `_weights.identity` returns.
+    weight_names: Mapping[Hashable, str] | None = None
+    #: The primitives that have plugins, and the function that runs these plugins.
+    plugins: Mapping[str, Any] | None = None
+
+    model_name: str = "jax_model"
+    opset: int = 23
+    input_names: Sequence[str] = ()
+    output_names: Sequence[str] = ()
+    #: The paths of the inputs in the arguments, and of the outputs in the result.
+    input_paths: Sequence[str] = ()
+    output_paths: Sequence[str] = ()
+    #: Whether to add the nodes without which a NaN gets lost.
+    exact_nan: bool = True
+
+    #: Whether passes rewrite the graph.
+    optimize: bool = True
+    #: Whether a norm becomes one operator.
+    norms: bool = True
+    #: Is called with the report on the passes.
+    explain: Callable[[str], object] | None = None
+
+    level: Level = "off"
+    path_policy: PathPolicy = "relative"
+    #: The Python stack that called the export, outermost frame first.
+    export_stack: Sequence[Frame] = ()
+    #: Folders, and the names to write in their place.
+    prefixes: Sequence[tuple[str, str]] = ()
+
+    #: Where to write the model. Without a path, the export returns the model.
+    output_path: str | None = None
+    #: How many bytes of weights the file of the model may hold.
+    external_threshold: int = EXTERNAL_THRESHOLD
+    #: Where to write the source map.
+    source_map: str | None = None
+    #: Whether the source map contains the text of the source files.
+    embed_sources: bool = False
