@@ -9,8 +9,8 @@ use serde_json::Value;
 
 /// Who may use whom. A crate that is not here may use none of the others.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("jaxpr", &["provenance"]),
-    ("onnx", &["provenance"]),
+    ("jaxpr", &["cursor", "provenance"]),
+    ("onnx", &["cursor", "provenance"]),
     ("lowering", &["provenance", "jaxpr", "onnx"]),
     ("passes", &["provenance", "onnx"]),
     ("jax2onnx", &["provenance", "jaxpr", "onnx", "lowering", "passes"]),

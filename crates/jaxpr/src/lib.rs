@@ -3,7 +3,6 @@
 pub mod aval;
 pub mod check;
 pub mod constant;
-mod cursor;
 pub mod dim;
 mod element;
 pub mod jaxpr;
@@ -12,6 +11,7 @@ pub mod parse;
 pub mod recipe;
 pub mod text;
 pub mod walk;
+mod word;
 
 pub use aval::{Aval, DType};
 pub use check::{Broken, CheckError, check};

@@ -4,29 +4,30 @@ mod constant;
 mod place;
 mod value;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+pub use cursor::ParseError;
+use cursor::{Cursor, Parse, Result};
 use provenance::Table;
 use rustc_hash::FxHashMap;
 
 use crate::aval::{Aval, DType};
-use crate::cursor::Cursor;
-pub use crate::cursor::ParseError;
 use crate::dim::Dim;
 use crate::jaxpr::{Atom, Eqn, Jaxpr, Program, Var, VarId};
 use crate::param::Params;
+use crate::word::{continues_word, starts_word};
 
 /// The program that a text stands for.
 ///
 /// Either the complete form that [`crate::text::print`] writes, or one equation after its inputs:
 /// `x:f32[3] y:f32[3] -> z:f32[3] = add x y`, whose outputs are then those of the program.
-pub fn parse(text: &str) -> Result<Program, ParseError> {
+pub fn parse(text: &str) -> Result<Program> {
     let mut parser = Parser { cursor: Cursor::new(text), table: Table::default() };
-    parser.cursor.space();
+    parser.cursor.skip_space();
     let main = if parser.at_jaxpr() { parser.jaxpr()? } else { parser.one_equation()? };
-    parser.cursor.space();
-    if parser.cursor.peek().is_some() {
-        return Err(parser.cursor.error("expected the end"));
+    if !parser.cursor.is_at_end() {
+        return Err(parser.cursor.expected("the end"));
     }
     Ok(Program { table: parser.table, main: Arc::new(main) })
 }
@@ -43,6 +44,12 @@ struct Body<'a> {
     names: FxHashMap<&'a str, VarId>,
 }
 
+impl<'a> Parse<'a> for Parser<'a> {
+    fn cursor(&mut self) -> &mut Cursor<'a> {
+        &mut self.cursor
+    }
+}
+
 impl<'a> Parser<'a> {
     /// `jaxpr` and the name of a function, rather than a variable that is called so.
     fn at_jaxpr(&self) -> bool {
@@ -50,7 +57,7 @@ impl<'a> Parser<'a> {
         rest.is_some_and(|rest| rest.starts_with([' ', '\n', '"']))
     }
 
-    fn one_equation(&mut self) -> Result<Jaxpr, ParseError> {
+    fn one_equation(&mut self) -> Result<Jaxpr> {
         let mut body = Body::default();
         body.jaxpr.name = "main".into();
         while !self.cursor.eat("->") {
@@ -62,31 +69,34 @@ impl<'a> Parser<'a> {
         Ok(body.jaxpr)
     }
 
-    fn jaxpr(&mut self) -> Result<Jaxpr, ParseError> {
-        self.cursor.enter()?;
+    fn jaxpr(&mut self) -> Result<Jaxpr> {
+        self.nested(Parser::jaxpr_inside)
+    }
+
+    fn jaxpr_inside(&mut self) -> Result<Jaxpr> {
         let mut body = Body::default();
         self.cursor.expect("jaxpr")?;
-        body.jaxpr.name = self.cursor.name("the name of a function")?.into();
+        body.jaxpr.name = self.name("the name of a function")?.into();
         self.cursor.expect("(")?;
         body.jaxpr.inputs = self.list(")", |parser| parser.definition(&mut body))?;
         if self.cursor.eat("names(") {
-            body.jaxpr.input_names = self.list(")", |parser| Ok(parser.cursor.string()?.into()))?;
+            body.jaxpr.input_names =
+                self.list(")", |parser| Ok(parser.cursor.quoted('"')?.into()))?;
         }
-        self.cursor.space();
+        self.cursor.skip_space();
         body.jaxpr.place = self.place()?;
         self.cursor.expect("{")?;
         while !self.statement(&mut body)? {}
         self.cursor.expect("}")?;
-        self.cursor.leave();
         Ok(body.jaxpr)
     }
 
     /// A constant, an equation, or the outputs, after which nothing may come: then it is `true`.
-    fn statement(&mut self, body: &mut Body<'a>) -> Result<bool, ParseError> {
-        self.cursor.space();
+    fn statement(&mut self, body: &mut Body<'a>) -> Result<bool> {
+        self.cursor.skip_space();
         let start = self.cursor.position();
-        let word = self.cursor.word();
-        self.cursor.blanks();
+        let word = self.word();
+        self.cursor.skip_blanks();
         match word {
             Some("const") if self.cursor.peek() != Some(':') => {
                 let var = self.definition(body)?;
@@ -99,7 +109,7 @@ impl<'a> Parser<'a> {
                 if !self.at_end_of_equation() {
                     body.jaxpr.outputs.push(self.atom(body)?);
                     while self.cursor.eat(",") {
-                        self.cursor.space();
+                        self.cursor.skip_space();
                         body.jaxpr.outputs.push(self.atom(body)?);
                     }
                 }
@@ -110,19 +120,19 @@ impl<'a> Parser<'a> {
                 self.equation(body)?;
             }
             None if self.cursor.peek() == Some('=') => self.equation(body)?,
-            None => return Err(self.cursor.error("expected an equation or `return`")),
+            None => return Err(self.cursor.expected("an equation or `return`")),
         }
         Ok(false)
     }
 
     /// `outputs = primitive{params} inputs`, and where it was written.
-    fn equation(&mut self, body: &mut Body<'a>) -> Result<(), ParseError> {
+    fn equation(&mut self, body: &mut Body<'a>) -> Result<()> {
         // An equation may not read what it defines, so the outputs get their names at its end.
         let mut outputs = Vec::new();
         while !self.cursor.eat("=") {
             outputs.push(self.typed_name()?);
         }
-        let primitive = self.cursor.name("a primitive")?.into();
+        let primitive = self.name("a primitive")?.into();
         let params = if self.cursor.rest().starts_with('{') {
             self.cursor.advance(1);
             self.params()?
@@ -141,17 +151,17 @@ impl<'a> Parser<'a> {
     }
 
     fn at_end_of_equation(&mut self) -> bool {
-        self.cursor.blanks();
+        self.cursor.skip_blanks();
         matches!(self.cursor.peek(), None | Some('\n' | '\r' | '@' | '#' | '}'))
     }
 
-    fn params(&mut self) -> Result<Params, ParseError> {
+    fn params(&mut self) -> Result<Params> {
         let mut entries = Vec::new();
         while !self.cursor.eat("}") {
-            let key = self.cursor.name("the name of a parameter")?.into();
+            let key = self.name("the name of a parameter")?.into();
             self.cursor.expect("=")?;
             entries.push((key, self.value()?));
-            self.cursor.space();
+            self.cursor.skip_space();
             if self.cursor.peek() != Some('}') {
                 self.cursor.expect(";")?;
             }
@@ -160,9 +170,9 @@ impl<'a> Parser<'a> {
     }
 
     /// A variable, or a literal, which always has a type after it.
-    fn atom(&mut self, body: &Body<'a>) -> Result<Atom, ParseError> {
+    fn atom(&mut self, body: &Body<'a>) -> Result<Atom> {
         let start = self.cursor.position();
-        if let Some(word) = self.cursor.word()
+        if let Some(word) = self.word()
             && !self.cursor.rest().starts_with([':', '"'])
         {
             let var = body.names.get(word).copied().map(Atom::Var);
@@ -173,16 +183,16 @@ impl<'a> Parser<'a> {
         self.constant(None).map(Atom::Literal)
     }
 
-    fn definition(&mut self, body: &mut Body<'a>) -> Result<VarId, ParseError> {
+    fn definition(&mut self, body: &mut Body<'a>) -> Result<VarId> {
         let typed_name = self.typed_name()?;
         self.define(body, typed_name)
     }
 
     /// `x:f32[3]`, and the place where it stands.
-    fn typed_name(&mut self) -> Result<(usize, &'a str, Aval), ParseError> {
-        self.cursor.space();
+    fn typed_name(&mut self) -> Result<(usize, &'a str, Aval)> {
+        self.cursor.skip_space();
         let start = self.cursor.position();
-        let name = self.cursor.word().ok_or_else(|| self.cursor.error("expected a variable"))?;
+        let name = self.word().ok_or_else(|| self.cursor.expected("a variable"))?;
         self.cursor.expect(":")?;
         Ok((start, name, self.aval()?))
     }
@@ -192,7 +202,7 @@ impl<'a> Parser<'a> {
         &self,
         body: &mut Body<'a>,
         (start, name, aval): (usize, &'a str, Aval),
-    ) -> Result<VarId, ParseError> {
+    ) -> Result<VarId> {
         let var = VarId(body.jaxpr.vars.len() as u32);
         body.jaxpr.vars.push(Var { aval });
         if name != "_" && body.names.insert(name, var).is_some() {
@@ -201,9 +211,9 @@ impl<'a> Parser<'a> {
         Ok(var)
     }
 
-    fn aval(&mut self) -> Result<Aval, ParseError> {
+    fn aval(&mut self) -> Result<Aval> {
         if self.cursor.eat("<") {
-            let text = self.cursor.name("a type")?.into();
+            let text = self.name("a type")?.into();
             self.cursor.expect(">")?;
             return Ok(Aval::Other(text));
         }
@@ -213,23 +223,22 @@ impl<'a> Parser<'a> {
         Ok(Aval::array(dtype, shape))
     }
 
-    fn dtype(&mut self) -> Result<DType, ParseError> {
-        self.cursor.space();
+    fn dtype(&mut self) -> Result<DType> {
+        self.cursor.skip_space();
         if self.cursor.peek() == Some('"') {
-            return Ok(DType::Other(self.cursor.string()?.into()));
+            return Ok(DType::Other(self.cursor.quoted('"')?.into()));
         }
-        let word =
-            self.cursor.word().ok_or_else(|| self.cursor.error("expected an element type"))?;
+        let word = self.word().ok_or_else(|| self.cursor.expected("an element type"))?;
         if word == "key" && self.cursor.rest().starts_with('<') {
             self.cursor.advance(1);
-            let implementation = self.cursor.name("the kind of a key")?.into();
+            let implementation = self.name("the kind of a key")?.into();
             self.cursor.expect(">")?;
             return Ok(DType::Key(implementation));
         }
         Ok(DType::from_short(word))
     }
 
-    fn dim(&mut self) -> Result<Dim, ParseError> {
+    fn dim(&mut self) -> Result<Dim> {
         match Dim::prefix(self.cursor.rest()) {
             Ok((dim, length)) => {
                 self.cursor.advance(length);
@@ -237,25 +246,36 @@ impl<'a> Parser<'a> {
             }
             Err(error) => {
                 self.cursor.advance(error.at);
-                Err(self.cursor.error(format!("expected {}", error.wanted)))
+                Err(self.cursor.expected(error.wanted))
             }
         }
     }
 
-    /// What stands between commas up to `end`; a comma may come before it.
-    fn list<T>(
-        &mut self,
-        end: &str,
-        mut item: impl FnMut(&mut Parser<'a>) -> Result<T, ParseError>,
-    ) -> Result<Vec<T>, ParseError> {
-        let mut items = Vec::new();
-        while !self.cursor.eat(end) {
-            items.push(item(self)?);
-            if !self.cursor.eat(",") {
-                self.cursor.expect(end)?;
+    /// Reads a word of letters, digits and underscores, if one comes next.
+    fn word(&mut self) -> Option<&'a str> {
+        self.cursor.peek().filter(|&first| starts_word(first))?;
+        Some(self.cursor.take(continues_word))
+    }
+
+    /// Reads words with dots between them, or a quoted text.
+    fn name(&mut self, what: &str) -> Result<Cow<'a, str>> {
+        self.cursor.skip_space();
+        if self.cursor.peek() == Some('"') {
+            return self.cursor.quoted('"').map(Cow::Owned);
+        }
+        let start = self.cursor.position();
+        let mut end = start;
+        while self.word().is_some() {
+            end = self.cursor.position();
+            if self.cursor.peek() != Some('.') {
                 break;
             }
+            self.cursor.advance(1);
         }
-        Ok(items)
+        self.cursor.go_to(end);
+        if end == start {
+            return Err(self.cursor.expected(what));
+        }
+        Ok(Cow::Borrowed(self.cursor.between(start, end)))
     }
 }

@@ -19,11 +19,11 @@ use rustc_hash::FxHashMap;
 
 use crate::aval::{Aval, DType};
 use crate::constant::Constant;
-use crate::cursor::{is_word, name, quoted};
 use crate::dim::Dim;
 use crate::element;
 use crate::jaxpr::{Atom, Eqn, Jaxpr, Place, Program, VarId};
 use crate::param::Param;
+use crate::word::{is_word, name, quoted};
 
 /// Arrays with more elements than this are written as bytes.
 const LONGEST_LIST: usize = 16;

@@ -152,7 +152,7 @@ fn an_error_says_where() {
     );
     assert_eq!(refused("x:f32[] -> y:f32[] = mul x 2.0"), "line 1, column 31: expected `:`");
     assert_eq!(refused("x:f32[] -> y:f32[] = f{p=} x"), "line 1, column 26: expected a value");
-    assert_eq!(refused("-> y:u8[] = f 256:u8[]"), "line 1, column 15: `256` is no `u8`");
+    assert_eq!(refused("-> y:u8[] = f 256:u8[]"), "line 1, column 15: `256` is not a `u8`");
     assert_eq!(
         refused("-> y:u8[] = f [1]:u8[2]"),
         "line 1, column 15: 1 elements do not fill the shape [2]"

@@ -18,7 +18,6 @@
 //! or `string`; larger ones as their type. Those with a name stand at the top. `_` is left out.
 //! Names that are no plain words are in backticks.
 
-mod cursor;
 mod parse;
 mod print;
 

@@ -1,11 +1,11 @@
 //! Arrays: contents, type, and name.
 
 use bytes::Bytes;
+use cursor::{Parse, Result};
 
 use super::Parser;
 use crate::aval::{Aval, DType};
 use crate::constant::Constant;
-use crate::cursor::ParseError;
 use crate::dim::Dim;
 use crate::element;
 
@@ -18,8 +18,8 @@ enum Contents<'a> {
 
 impl<'a> Parser<'a> {
     /// `1.0:f32[]`, `[1, 2]:i32[2] "name"`, `hex"0a0b":u8[2]`; the type may be left out if `known`.
-    pub(super) fn constant(&mut self, known: Option<&Aval>) -> Result<Constant, ParseError> {
-        self.cursor.space();
+    pub(super) fn constant(&mut self, known: Option<&Aval>) -> Result<Constant> {
+        self.cursor.skip_space();
         let start = self.cursor.position();
         let contents = self.contents()?;
         let aval = match known {
@@ -39,19 +39,18 @@ impl<'a> Parser<'a> {
         let mut constant = Constant { dtype, shape: shape.into(), data: Bytes::new(), name: None };
         let data = data(&constant, contents);
         constant.data = data.map_err(|message| self.cursor.error_at(start, message))?.into();
-        self.cursor.blanks();
+        self.cursor.skip_blanks();
         if self.cursor.peek() == Some('"') {
-            constant.name = Some(self.cursor.string()?.into());
+            constant.name = Some(self.cursor.quoted('"')?.into());
         }
         Ok(constant)
     }
 
-    fn contents(&mut self) -> Result<Contents<'a>, ParseError> {
+    fn contents(&mut self) -> Result<Contents<'a>> {
         if self.cursor.rest().starts_with("hex\"") {
             self.cursor.advance("hex".len());
-            let digits = self.cursor.string()?;
-            let bytes =
-                unhex(&digits).ok_or_else(|| self.cursor.error("expected hexadecimal digits"));
+            let digits = self.cursor.quoted('"')?;
+            let bytes = unhex(&digits).ok_or_else(|| self.cursor.expected("hexadecimal digits"));
             return bytes.map(Contents::Bytes);
         }
         if self.cursor.eat("[") {
@@ -61,17 +60,17 @@ impl<'a> Parser<'a> {
     }
 
     /// One element: a number, or the two of a complex one in brackets.
-    fn numbers(&mut self) -> Result<Vec<&'a str>, ParseError> {
+    fn numbers(&mut self) -> Result<Vec<&'a str>> {
         if self.cursor.eat("(") {
             return self.list(")", Parser::number);
         }
         Ok(vec![self.number()?])
     }
 
-    fn number(&mut self) -> Result<&'a str, ParseError> {
-        self.cursor.space();
+    fn number(&mut self) -> Result<&'a str> {
+        self.cursor.skip_space();
         let number = self.cursor.take(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-        if number.is_empty() { Err(self.cursor.error("expected a number")) } else { Ok(number) }
+        if number.is_empty() { Err(self.cursor.expected("a number")) } else { Ok(number) }
     }
 }
 
@@ -104,7 +103,7 @@ fn element_bytes(dtype: &DType, numbers: &[&str]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for number in numbers {
         let number = element::read(&part, number);
-        bytes.extend(number.ok_or_else(|| format!("`{}` is no `{part}`", numbers.join(", ")))?);
+        bytes.extend(number.ok_or_else(|| format!("`{}` is not a `{part}`", numbers.join(", ")))?);
     }
     Ok(bytes)
 }

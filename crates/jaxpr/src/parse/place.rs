@@ -1,21 +1,21 @@
 //! Where an equation was written.
 
+use cursor::Result;
 use provenance::{Location, ScopeId, ScopeKind, Span, StackId, Tier};
 
 use super::Parser;
-use crate::cursor::ParseError;
 use crate::jaxpr::Place;
 use crate::text::is_plain_in_scope;
 
 impl Parser<'_> {
     /// `@ "model.py":12:4-12:20 in f < "main.py":30 in main #~jit(f)/attn`, each part optional.
-    pub(super) fn place(&mut self) -> Result<Place, ParseError> {
+    pub(super) fn place(&mut self) -> Result<Place> {
         let mut place = Place::default();
-        self.cursor.blanks();
+        self.cursor.skip_blanks();
         if self.cursor.peek() == Some('@') {
             self.cursor.advance(1);
             place.stack = self.stack()?;
-            self.cursor.blanks();
+            self.cursor.skip_blanks();
         }
         if self.cursor.peek() == Some('#') {
             self.cursor.advance(1);
@@ -24,7 +24,7 @@ impl Parser<'_> {
         Ok(place)
     }
 
-    fn stack(&mut self) -> Result<Option<StackId>, ParseError> {
+    fn stack(&mut self) -> Result<Option<StackId>> {
         let mut locations = vec![self.location()?];
         while self.cursor.eat("<") {
             locations.push(self.location()?);
@@ -38,21 +38,21 @@ impl Parser<'_> {
     }
 
     /// `library "nn.py":12:4-12:20 in Linear.__call__`
-    fn location(&mut self) -> Result<Location, ParseError> {
-        self.cursor.space();
+    fn location(&mut self) -> Result<Location> {
+        self.cursor.skip_space();
         let start = self.cursor.position();
-        let tier = match self.cursor.word() {
+        let tier = match self.word() {
             None => Tier::User,
             Some("library") => Tier::Library,
             Some("internal") => Tier::Internal,
             Some(_) => return Err(self.cursor.error_at(start, "expected a file")),
         };
-        let path = self.cursor.string()?;
+        let path = self.cursor.quoted('"')?;
         self.cursor.expect(":")?;
         let line = self.cursor.number("a line")?;
         let span = self.span()?;
         self.cursor.expect("in")?;
-        let function = self.cursor.name("a function")?;
+        let function = self.name("a function")?;
         Ok(Location {
             file: self.table.file(&path, tier),
             function: self.table.function(&function),
@@ -61,7 +61,7 @@ impl Parser<'_> {
         })
     }
 
-    fn span(&mut self) -> Result<Option<Span>, ParseError> {
+    fn span(&mut self) -> Result<Option<Span>> {
         if !self.cursor.rest().starts_with(':') {
             return Ok(None);
         }
@@ -74,7 +74,7 @@ impl Parser<'_> {
         Ok(Some(Span { column, end_line, end_column }))
     }
 
-    fn scope(&mut self) -> Result<Option<ScopeId>, ParseError> {
+    fn scope(&mut self) -> Result<Option<ScopeId>> {
         let mut scope = None;
         loop {
             let kind = if self.cursor.rest().starts_with('~') {
@@ -84,7 +84,7 @@ impl Parser<'_> {
                 ScopeKind::Name
             };
             let name = if self.cursor.peek() == Some('"') {
-                self.cursor.string()?
+                self.cursor.quoted('"')?
             } else {
                 self.cursor.take(is_plain_in_scope).to_owned()
             };

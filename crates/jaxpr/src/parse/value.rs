@@ -2,37 +2,35 @@
 
 use std::sync::Arc;
 
+use cursor::{Parse, Result};
+
 use super::Parser;
 use crate::aval::{Aval, DType};
-use crate::cursor::ParseError;
 use crate::dim::Dim;
 use crate::element;
 use crate::param::Param;
 use crate::text::is_reserved;
 
 impl Parser<'_> {
-    pub(super) fn value(&mut self) -> Result<Param, ParseError> {
-        self.cursor.enter()?;
-        self.cursor.space();
-        let value = match self.cursor.peek() {
-            Some('(') => self.sequence(")"),
-            Some('[') => self.sequence("]"),
-            Some('"') => self.text_or_named(),
-            _ => self.word_or_number(),
-        };
-        self.cursor.leave();
-        value
+    pub(super) fn value(&mut self) -> Result<Param> {
+        self.cursor.skip_space();
+        self.nested(|parser| match parser.cursor.peek() {
+            Some('(') => parser.sequence(")"),
+            Some('[') => parser.sequence("]"),
+            Some('"') => parser.text_or_named(),
+            _ => parser.word_or_number(),
+        })
     }
 
-    fn sequence(&mut self, end: &str) -> Result<Param, ParseError> {
+    fn sequence(&mut self, end: &str) -> Result<Param> {
         self.cursor.advance(1);
         Ok(Param::Seq(self.list(end, Parser::value)?.into()))
     }
 
     /// A text, or what has a name that must be quoted.
-    fn text_or_named(&mut self) -> Result<Param, ParseError> {
+    fn text_or_named(&mut self) -> Result<Param> {
         let start = self.cursor.position();
-        let text = self.cursor.string()?;
+        let text = self.cursor.quoted('"')?;
         match self.cursor.peek() {
             Some('[') => {
                 self.cursor.go_to(start);
@@ -43,7 +41,7 @@ impl Parser<'_> {
         }
     }
 
-    fn word_or_number(&mut self) -> Result<Param, ParseError> {
+    fn word_or_number(&mut self) -> Result<Param> {
         let start = self.cursor.position();
         if let Some(alone) = self.reserved_word() {
             return Ok(alone);
@@ -53,7 +51,7 @@ impl Parser<'_> {
             return Ok(size);
         }
         self.cursor.go_to(start);
-        let Some(word) = self.cursor.word() else {
+        let Some(word) = self.word() else {
             return self.float();
         };
         let next = self.cursor.peek();
@@ -77,7 +75,7 @@ impl Parser<'_> {
             }
             _ => {
                 self.cursor.go_to(start);
-                let name = self.cursor.name("a value")?;
+                let name = self.name("a value")?;
                 self.named(&name)
             }
         }
@@ -85,7 +83,7 @@ impl Parser<'_> {
 
     /// A word that stands alone and is no size: a flag, an element type.
     fn reserved_word(&mut self) -> Option<Param> {
-        let word = self.cursor.word()?;
+        let word = self.word()?;
         if !self.at_delimiter() || !is_reserved(word) {
             return None;
         }
@@ -114,7 +112,7 @@ impl Parser<'_> {
         })
     }
 
-    fn float(&mut self) -> Result<Param, ParseError> {
+    fn float(&mut self) -> Result<Param> {
         let start = self.cursor.position();
         let text = self.cursor.take(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
         let bytes = element::read(&DType::F64, text).and_then(|bytes| bytes.try_into().ok());
@@ -124,7 +122,7 @@ impl Parser<'_> {
         }
     }
 
-    fn dtype_or_aval(&mut self) -> Result<Param, ParseError> {
+    fn dtype_or_aval(&mut self) -> Result<Param> {
         let start = self.cursor.position();
         let dtype = self.dtype()?;
         if !self.cursor.rest().starts_with('[') {
@@ -136,7 +134,7 @@ impl Parser<'_> {
     }
 
     /// What follows a name: the fields of a record, `...`, or the member of an enumeration.
-    fn named(&mut self, name: &str) -> Result<Param, ParseError> {
+    fn named(&mut self, name: &str) -> Result<Param> {
         if self.cursor.rest().starts_with('(') {
             self.cursor.advance(1);
             if self.cursor.eat("...") {
@@ -144,7 +142,7 @@ impl Parser<'_> {
                 return Ok(Param::Opaque(name.into()));
             }
             let fields = self.list(")", |parser| {
-                let key: Arc<str> = parser.cursor.name("a field")?.into();
+                let key: Arc<str> = parser.name("a field")?.into();
                 parser.cursor.expect("=")?;
                 Ok((key, parser.value()?))
             })?;
@@ -152,17 +150,17 @@ impl Parser<'_> {
         }
         if self.cursor.rest().starts_with('.') {
             self.cursor.advance(1);
-            let member = self.cursor.name("a member")?;
+            let member = self.name("a member")?;
             return Ok(Param::Enum(name.into(), member.into()));
         }
         match name.rsplit_once('.') {
             Some((kind, member)) => Ok(Param::Enum(kind.into(), member.into())),
-            None => Err(self.cursor.error("expected a value")),
+            None => Err(self.cursor.expected("a value")),
         }
     }
 
     fn at_delimiter(&mut self) -> bool {
-        self.cursor.space();
+        self.cursor.skip_space();
         matches!(self.cursor.peek(), None | Some(',' | ';' | ')' | ']' | '}'))
     }
 }

@@ -1,11 +1,15 @@
-//! From text to a model.
+//! Reads a model from its text.
+
+mod literal;
 
 use std::sync::Arc;
 
+use cursor::{Cursor, Parse, Result};
 use provenance::{Location, Origin, OriginId, Site, Table, Tier};
 use rustc_hash::FxHashMap;
 
-use super::cursor::{Element, Parser, Result};
+use self::literal::Element;
+use super::{RESERVED, is_plain};
 use crate::attr::Attr;
 use crate::check::type_of;
 use crate::model::{Function, Graph, Model, Node};
@@ -21,8 +25,7 @@ use crate::value::{Type, Value, ValueId, Values};
 /// zero. The model imports opset 23 and version 1 of every other domain it uses.
 pub fn parse_graph(text: &str) -> Result<Model> {
     let mut parser = Parser {
-        text,
-        at: 0,
+        cursor: Cursor::new(text),
         values: Values::default(),
         provenance: Table::default(),
         names: FxHashMap::default(),
@@ -32,10 +35,10 @@ pub fn parse_graph(text: &str) -> Result<Model> {
     let name = parser.name()?;
     let graph = parser.graph(&name)?;
     let mut functions = Vec::new();
-    while !parser.is_at_end() {
+    while !parser.cursor.is_at_end() {
         parser.expect_word("function")?;
         let domain = parser.name()?;
-        parser.expect("::")?;
+        parser.cursor.expect("::")?;
         let name = parser.name()?;
         parser.import(&domain);
         parser.names.clear();
@@ -65,30 +68,50 @@ pub fn parse_graph(text: &str) -> Result<Model> {
     })
 }
 
+/// Reads a text, and collects what it defines.
+struct Parser<'a> {
+    cursor: Cursor<'a>,
+    values: Values,
+    provenance: Table,
+    /// Values by the name that the text gives them.
+    names: FxHashMap<String, ValueId>,
+    domains: Vec<Arc<str>>,
+}
+
+impl<'a> Parse<'a> for Parser<'a> {
+    fn cursor(&mut self) -> &mut Cursor<'a> {
+        &mut self.cursor
+    }
+}
+
 /// What is defined: what it is called, and its type where that is said.
 type Definition = (String, Option<Type>);
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
     /// `(x:f32[3]) -> (y)` and the lines below it.
     fn graph(&mut self, name: &str) -> Result<Graph> {
-        self.expect("(")?;
+        self.cursor.expect("(")?;
         let inputs = self.list(")", Parser::definition)?;
         let inputs = inputs.into_iter().map(|input| self.define(input)).collect();
-        self.expect("->")?;
-        self.expect("(")?;
+        self.cursor.expect("->")?;
+        self.cursor.expect("(")?;
         // The outputs are defined below, so they are read when everything else has been.
-        let outputs_at = self.at;
-        self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        let outputs_at = self.cursor.position();
+        self.cursor.advance(self.cursor.rest().find('\n').unwrap_or(self.cursor.rest().len()));
         let mut nodes = Vec::new();
-        while !self.is_at_end() && !self.is_next("}") && !self.is_next("function ") {
+        while !self.cursor.is_at_end()
+            && !self.cursor.is_next("}")
+            && !self.cursor.is_next("function ")
+        {
             nodes.extend(self.line()?);
         }
-        let end = std::mem::replace(&mut self.at, outputs_at);
+        let end = self.cursor.position();
+        self.cursor.go_to(outputs_at);
         let outputs = self.list(")", |parser| {
             let output = parser.operand()?;
-            output.ok_or_else(|| parser.expected("an output"))
+            output.ok_or_else(|| parser.cursor.expected("an output"))
         })?;
-        self.at = end;
+        self.cursor.go_to(end);
         Ok(Graph { name: name.into(), inputs, outputs, nodes })
     }
 
@@ -96,10 +119,10 @@ impl Parser<'_> {
     fn line(&mut self) -> Result<Option<Node>> {
         let origin = self.origin_here();
         let mut outputs = vec![self.definition()?];
-        while self.accept(",") {
+        while self.cursor.eat(",") {
             outputs.push(self.definition()?);
         }
-        self.expect("=")?;
+        self.cursor.expect("=")?;
         if self.is_literal() {
             let tensor = self.literal()?;
             for (name, _) in outputs {
@@ -110,14 +133,14 @@ impl Parser<'_> {
         }
         let mut domain = String::new();
         let mut op = self.name()?;
-        if self.accept("::") {
+        if self.cursor.eat("::") {
             domain = std::mem::replace(&mut op, self.name()?);
             self.import(&domain);
         }
-        self.expect("(")?;
+        self.cursor.expect("(")?;
         let inputs = self.list(")", Parser::operand)?;
         let mut attrs = Vec::new();
-        if self.accept("{") {
+        if self.cursor.eat("{") {
             attrs = self.list("}", Parser::attribute)?;
         }
         Ok(Some(Node {
@@ -133,18 +156,18 @@ impl Parser<'_> {
 
     fn attribute(&mut self) -> Result<(Arc<str>, Attr)> {
         let name = self.name()?;
-        self.expect("=")?;
-        let attr = if self.accept("{") {
+        self.cursor.expect("=")?;
+        let attr = if self.cursor.eat("{") {
             let outside = self.names.clone();
             self.expect_word("graph")?;
             let name = self.name()?;
-            let graph = self.graph(&name)?;
-            self.expect("}")?;
+            let graph = self.nested(|parser| parser.graph(&name))?;
+            self.cursor.expect("}")?;
             self.names = outside;
             Attr::from(graph)
-        } else if self.accept_word("tensor") {
+        } else if self.eat_word("tensor") {
             Attr::Tensor(self.literal()?.into())
-        } else if self.accept("[") {
+        } else if self.cursor.eat("[") {
             let elements = self.list("]", Parser::element)?;
             self.list_attr(elements)?
         } else {
@@ -154,17 +177,17 @@ impl Parser<'_> {
                     Ok(int) => Attr::Int(int),
                     Err(_) => Attr::Float(self.number(&number)?),
                 },
-                Element::Bool(_) => return Err(self.expected("a number or a text")),
+                Element::Bool(_) => return Err(self.cursor.expected("a number or a text")),
             }
         };
         Ok((name.into(), attr))
     }
 
     fn list_attr(&mut self, elements: Vec<Element>) -> Result<Attr> {
-        if self.accept(":floats") {
+        if self.cursor.eat(":floats") {
             return Ok(Attr::Floats(Arc::default()));
         }
-        if self.accept(":strings") {
+        if self.cursor.eat(":strings") {
             return Ok(Attr::Strs(Arc::default()));
         }
         let (mut numbers, mut texts) = (Vec::new(), Vec::<Arc<str>>::new());
@@ -172,7 +195,7 @@ impl Parser<'_> {
             match element {
                 Element::Number(number) => numbers.push(number),
                 Element::Text(text) => texts.push(text.into()),
-                Element::Bool(_) => return Err(self.expected("numbers or texts")),
+                Element::Bool(_) => return Err(self.cursor.expected("numbers or texts")),
             }
         }
         if !texts.is_empty() {
@@ -198,13 +221,15 @@ impl Parser<'_> {
         }
         match self.names.get(&name) {
             Some(&id) => Ok(Some(id)),
-            None => Err(self.expected(&format!("a value that is defined before, not `{name}`"))),
+            None => {
+                Err(self.cursor.expected(&format!("a value that is defined before, not `{name}`")))
+            }
         }
     }
 
     fn definition(&mut self) -> Result<Definition> {
         let name = self.reference()?;
-        let ty = if self.accept(":") { Some(self.ty()?) } else { None };
+        let ty = if self.cursor.eat(":") { Some(self.ty()?) } else { None };
         Ok((name, ty))
     }
 
@@ -229,9 +254,54 @@ impl Parser<'_> {
         }
     }
 
+    /// Returns the characters from here on that can be in a plain name.
+    fn peek_word(&mut self) -> &'a str {
+        self.cursor.skip_space();
+        self.cursor.peek_while(is_plain)
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let is_next = self.peek_word() == word;
+        if is_next {
+            self.cursor.advance(word.len());
+        }
+        is_next
+    }
+
+    fn expect_word(&mut self, word: &str) -> Result<()> {
+        if self.eat_word(word) {
+            return Ok(());
+        }
+        Err(self.cursor.expected(&format!("`{word}`")))
+    }
+
+    /// Reads a name.
+    fn name(&mut self) -> Result<String> {
+        if self.cursor.is_next("`") {
+            return self.cursor.quoted('`');
+        }
+        let word = self.peek_word();
+        if word.is_empty() || RESERVED.contains(&word) {
+            return Err(self.cursor.expected("a name"));
+        }
+        self.cursor.advance(word.len());
+        Ok(word.into())
+    }
+
+    /// Reads the name of a value: `%0` if it has none, `_` if it is left out.
+    fn reference(&mut self) -> Result<String> {
+        if self.eat_word("_") {
+            return Ok(OMITTED.into());
+        }
+        if self.cursor.eat("%") {
+            return Ok(format!("%{}", self.name()?));
+        }
+        self.name()
+    }
+
     fn origin_here(&mut self) -> OriginId {
-        self.skip_space();
-        let line = self.text[..self.at].matches('\n').count() as u32 + 1;
+        self.cursor.skip_space();
+        let line = self.cursor.line() as u32;
         let location = Location {
             file: self.provenance.file("test.py", Tier::User),
             function: self.provenance.function("f"),

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt::{self, Display, Formatter};
 
+use cursor::quoted;
 use half::{bf16, f16};
 use rustc_hash::FxHashMap;
 
@@ -97,12 +98,12 @@ impl<'a> Text<'a> {
         match attr {
             Attr::Int(value) => value.fmt(f),
             Attr::Float(value) => Float(value).fmt(f),
-            Attr::Str(value) => write!(f, "{value:?}"),
+            Attr::Str(value) => f.write_str(&quoted(value, '"')),
             Attr::Ints(values) => list(f, values.iter()),
             Attr::Floats(values) if values.is_empty() => f.write_str("[]:floats"),
             Attr::Floats(values) => list(f, values.iter().map(Float)),
             Attr::Strs(values) if values.is_empty() => f.write_str("[]:strings"),
-            Attr::Strs(values) => list(f, values.iter().map(|value| format!("{value:?}"))),
+            Attr::Strs(values) => list(f, values.iter().map(|value| quoted(value, '"'))),
             Attr::Tensor(tensor) => write!(f, "tensor {}", Literal(tensor)),
             Attr::Graph(graph) => {
                 f.write_str("{\n")?;
@@ -170,7 +171,7 @@ impl Display for Name<'_> {
         if is_plain_name(self.0) {
             return f.write_str(self.0);
         }
-        write!(f, "`{}`", self.0.replace('\\', "\\\\").replace('`', "\\`").replace('\n', "\\n"))
+        f.write_str(&quoted(self.0, '`'))
     }
 }
 
@@ -232,8 +233,8 @@ fn elements(tensor: &Tensor) -> Option<Vec<String>> {
         DType::U32 => each(data, u32::from_le_bytes),
         DType::U64 => each(data, u64::from_le_bytes),
         DType::String => {
-            let quoted = |bytes: &[u8]| Some(format!("{:?}", str::from_utf8(bytes).ok()?));
-            unpack_strings(data)?.into_iter().map(quoted).collect::<Option<_>>()?
+            let shown = |bytes: &[u8]| Some(quoted(str::from_utf8(bytes).ok()?, '"'));
+            unpack_strings(data)?.into_iter().map(shown).collect::<Option<_>>()?
         }
         _ => return None,
     })
