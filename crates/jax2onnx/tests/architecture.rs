@@ -9,8 +9,8 @@ use serde_json::Value;
 
 /// Who may use whom. A crate that is not here may use none of the others.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("jaxpr", &["cursor", "provenance"]),
-    ("onnx", &["cursor", "provenance"]),
+    ("jaxpr", &["cursor", "provenance", "sizes"]),
+    ("onnx", &["cursor", "provenance", "sizes"]),
     ("lowering", &["provenance", "jaxpr", "onnx"]),
     ("passes", &["provenance", "onnx"]),
     ("jax2onnx", &["provenance", "jaxpr", "onnx", "lowering", "passes"]),
