@@ -131,14 +131,13 @@ def bytes_per_node(layers: int) -> None:
 def child(layers: int) -> int:
     """In a process of its own: the first export, and a later one of another model."""
     spec = jax.ShapeDtypeStruct((16, 64), np.float32)
-    from jax2onnx import _api, _tiers, _trace
+    from jax2onnx import _api, _tiers
     from jax2onnx._options import ExportOptions
+    from jax2onnx._tracing import trace
 
-    options = ExportOptions(tiers=_tiers.rules(_trace.folders()))
+    options = ExportOptions(tiers=_tiers.rules(trace.folders()))
     made = [models.transformer(layers) for _ in range(2)]
-    traced = [
-        _trace.trace(forward, [spec], double_precision=False).closed_jaxpr for forward in made
-    ]
+    traced = [trace.trace(forward, [spec], double_precision=False).closed_jaxpr for forward in made]
     times = []
     for closed in traced:
         start = time.process_time()
@@ -188,10 +187,11 @@ def forward(x):
     return x
 spec = jax.ShapeDtypeStruct((1, 4096), np.float32)
 jax2onnx.to_onnx(lambda x: x + 1, [spec])
-from jax2onnx import _api, _tiers, _trace
+from jax2onnx import _api, _tiers
 from jax2onnx._options import ExportOptions
+from jax2onnx._tracing import trace
 options = ExportOptions(
-    tiers=_tiers.rules(_trace.folders()), output_path={str(Path(folder) / "model.onnx")!r}
+    tiers=_tiers.rules(trace.folders()), output_path={str(Path(folder) / "model.onnx")!r}
 )
 closed = jax.make_jaxpr(forward)(spec)
 before = peak()

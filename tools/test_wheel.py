@@ -68,10 +68,13 @@ def main() -> None:
 
 
 def check_contents(wheel: Path) -> None:
-    """Type checkers find the types."""
+    """Every module is in the wheel, and type checkers find the types."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert {"jax2onnx/py.typed", "jax2onnx/_core.pyi"} <= names, names
+    package = ROOT / "python"
+    modules = {path.relative_to(package).as_posix() for path in package.glob("jax2onnx/**/*.py")}
+    expected = modules | {"jax2onnx/py.typed", "jax2onnx/_core.pyi"}
+    assert expected <= names, expected - names
 
 
 def check_sample(python: Path, away: Path, detail: str) -> None:

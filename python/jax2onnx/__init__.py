@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ._allclose import allclose
 from ._api import to_onnx
+from ._comparing.allclose import allclose
 from ._config import provenance
 from ._core import PluginInfo, __version__, plugins
 from ._errors import (
@@ -16,14 +16,14 @@ from ._errors import (
     UnsupportedError,
     WriteError,
 )
-from ._explain import Explanation, Finding, Line, explain
-from ._function import onnx_function
-from ._plugin import plugin
-from ._profile import Profile, profile
-from ._source_map import Resolution, SourceMap
+from ._inspecting.explain import Explanation, Finding, Line, explain
+from ._inspecting.profile import Profile, profile
+from ._inspecting.source_map import Resolution, SourceMap
+from ._plugins.registry import plugin
+from ._tracing.onnx_function import onnx_function
 
 if TYPE_CHECKING:
-    from ._session import InferenceSession as InferenceSession
+    from ._inspecting.session import InferenceSession as InferenceSession
 
 __all__ = [
     "ConfigError",
@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
     if name != "InferenceSession":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from ._session import InferenceSession
+        from ._inspecting.session import InferenceSession
     except ImportError as error:
         raise ConfigError(
             "`InferenceSession` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"

@@ -12,9 +12,9 @@ def main() -> int:
 
 
 def _export(**request: Any) -> int:
-    from . import _export
+    from ._command.export import run
 
-    return _export.run(**request)
+    return run(**request)
 
 
 if __name__ == "__main__":

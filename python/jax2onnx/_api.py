@@ -8,10 +8,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _ends, _plugin, _progress, _tiers, _web
+from . import _config, _core, _progress, _tiers, _web
 from ._config import Level, NanMode, PathPolicy, Prefixes, StrPath
 from ._errors import ConfigError, WriteError, errors_of_core
 from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
+from ._plugins import registry
 
 if TYPE_CHECKING:
     import onnx
@@ -219,33 +220,35 @@ def to_onnx(
     external_threshold = _external_threshold(weights, export_mode, return_mode)
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
     map_path = _map_path(source_map, sources, path)
-    _plugin.load_installed()
+    registry.load_installed()
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
-    from . import _call, _trace, _weights
+    from ._tracing import call, trace
+    from ._tracing.names import chosen_names
+    from ._tracing.weights import weights_of
 
     # Before tracing, which may put other arrays in their places.
-    held = _weights.weights_of(fn)
+    held = weights_of(fn)
     _progress.stage("tracing")
-    traced = _trace.trace(
+    traced = trace.trace(
         fn,
         inputs,
         input_params or {},
         double_precision=enable_double_precision,
-        inputs_as_nchw=_call.positions(inputs_as_nchw, "inputs_as_nchw"),
-        outputs_as_nchw=_call.positions(outputs_as_nchw, "outputs_as_nchw"),
+        inputs_as_nchw=call.positions(inputs_as_nchw, "inputs_as_nchw"),
+        outputs_as_nchw=call.positions(outputs_as_nchw, "outputs_as_nchw"),
     )
-    in_names, out_names = _ends.names(
+    in_names, out_names = chosen_names(
         traced.input_names, traced.output_names, input_names, output_names, input_params or {}
     )
     if export_mode == "web":
         _web.check_types(traced.closed_jaxpr, in_names, out_names)
-    definition = _trace.definition(fn)
+    definition = trace.definition(fn)
     options = ExportOptions(
-        tiers=_tiers.rules(_trace.folders(), settings.user_code, settings.library_code, definition),
+        tiers=_tiers.rules(trace.folders(), settings.user_code, settings.library_code, definition),
         definition=definition,
         weight_names=held.names,
-        plugins=_plugin.for_core(opset),
+        plugins=registry.for_core(opset),
         model_name=model_name,
         opset=opset,
         input_names=in_names,

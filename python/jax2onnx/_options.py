@@ -25,7 +25,7 @@ class ExportOptions:
     tiers: TierRules
     #: Where the exported function is defined.
     definition: Frame | None = None
-    #: The names of the function's arrays, by the identity that `_weights.identity` returns.
+    #: The names of the function's arrays, by the identity that `_tracing.weights.identity` returns.
     weight_names: Mapping[Hashable, str] | None = None
     #: The primitives that have plugins, and the function that runs these plugins.
     plugins: Mapping[str, Any] | None = None

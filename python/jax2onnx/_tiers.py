@@ -6,7 +6,10 @@ import site
 import sys
 import sysconfig
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Final, TypedDict
+
+PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
+"""The folder of this package."""
 
 
 class TierRules(TypedDict):
@@ -30,7 +33,7 @@ def rules(
     A package that is installed is the user's too where the function that is exported is its own,
     `definition`: the lines that its reader wants to see are not those of what it is built on.
     """
-    internal = [*jax_folders, os.path.dirname(os.path.abspath(__file__))]
+    internal = [*jax_folders, PACKAGE]
     own = _installed_package(definition[0]) if definition else None
     if own is not None and own not in (*internal, *library_code):
         user_code = [*user_code, own]
@@ -41,6 +44,11 @@ def rules(
         library=_library_folders(),
         frozen_library=sorted(sys.stdlib_module_names),
     )
+
+
+def is_own(file: str) -> bool:
+    """Return whether a file belongs to this package."""
+    return os.path.abspath(file).startswith(PACKAGE + os.sep)
 
 
 def _installed_package(file: str) -> str | None:

@@ -14,14 +14,15 @@ import pytest
 from onnx import TensorProto, helper
 
 import jax2onnx
-from jax2onnx import _api, _trace, testing
+from jax2onnx import _api, testing
+from jax2onnx._tracing import specs
 
 from .mystery import mystery
 
 
 def shown(*inputs: Any, double_precision: bool = False) -> list[str]:
     """What JAX is called with, one text an array."""
-    arguments = _trace.arguments(list(inputs), double_precision=double_precision)
+    arguments = specs.arguments(list(inputs), double_precision=double_precision)
     return [
         f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]" if hasattr(leaf, "shape") else repr(leaf)
         for leaf in jax.tree_util.tree_leaves(arguments)
@@ -48,7 +49,7 @@ def test_structs_arrays_and_numbers_have_their_own_type() -> None:
 
 def test_a_name_is_the_same_size_everywhere() -> None:
     assert shown(("B", 3), ("2*B", "N")) == ["float32[B,3]", "float32[2*B,N]"]
-    first, second = _trace.arguments([("B", 3), ("B",)])
+    first, second = specs.arguments([("B", 3), ("B",)])
     assert first.shape[0] == second.shape[0]
 
 
@@ -56,7 +57,7 @@ def test_a_size_that_the_user_made_gives_its_scope_to_the_names() -> None:
     from jax import export
 
     (size,) = export.symbolic_shape("B")
-    first, second = _trace.arguments([("B",), jax.ShapeDtypeStruct((size, 2), jnp.float32)])
+    first, second = specs.arguments([("B",), jax.ShapeDtypeStruct((size, 2), jnp.float32)])
     assert first.shape[0] == second.shape[0]
 
 
@@ -82,7 +83,7 @@ def test_containers_hold_specs() -> None:
 )
 def test_a_bad_spec_says_which_input_and_why(inputs: Any, message: str) -> None:
     with pytest.raises(jax2onnx.InputSpecError, match=message) as error:
-        _trace.arguments(inputs)
+        specs.arguments(inputs)
     assert isinstance(error.value, ValueError)
 
 

@@ -137,7 +137,7 @@ def test_an_exception_of_the_users_code_shows_their_traceback() -> None:
     assert done.stderr.startswith("Traceback (most recent call last):\n  File ")
     assert 'our_models.py", line 31, in broken' in done.stderr
     assert "ValueError: my own mistake" in done.stderr
-    assert "_target.py" not in done.stderr
+    assert "_command" not in done.stderr
     assert "_api.py" not in done.stderr
 
 

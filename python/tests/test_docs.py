@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jax2onnx import __main__, _plugin
+from jax2onnx import __main__
+from jax2onnx._plugins import registry
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -78,7 +79,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", sys.argv)
     # What a page registers is for that page.
-    monkeypatch.setattr(_plugin, "REGISTERED", {})
+    monkeypatch.setattr(registry, "REGISTERED", {})
     yield tmp_path
     for file in tmp_path.glob("*.py"):
         sys.modules.pop(file.stem, None)

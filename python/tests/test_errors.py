@@ -16,7 +16,8 @@ import onnx
 import pytest
 
 import jax2onnx
-from jax2onnx import _trace, to_onnx
+from jax2onnx import to_onnx
+from jax2onnx._tracing import trace
 
 from . import mystery
 
@@ -146,7 +147,7 @@ def test_a_parameter_that_the_plugin_does_not_read_is_refused(
     fn = load("def fn(x):\n    return jnp.sin(x)\n", tmp_path / "net.py")
     closed = jax.make_jaxpr(fn)(jnp.ones(3))
     monkeypatch.setitem(closed.jaxpr.eqns[0].params, "flavour", "sweet")
-    monkeypatch.setattr(_trace, "trace", lambda *_, **__: _trace.Traced(closed, ["x"], ["out_0"]))
+    monkeypatch.setattr(trace, "trace", lambda *_, **__: trace.Traced(closed, ["x"], ["out_0"]))
     message = refusal(fn)
     assert message.startswith("error: parameter `flavour=")
     assert " of `sin` would be dropped: the plugin does not read it\n" in message
@@ -155,7 +156,7 @@ def test_a_parameter_that_the_plugin_does_not_read_is_refused(
 
 
 def test_a_jaxpr_that_cannot_be_read_is_a_bug_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_trace, "trace", lambda *_, **__: _trace.Traced(object(), [], []))
+    monkeypatch.setattr(trace, "trace", lambda *_, **__: trace.Traced(object(), [], []))
     with pytest.raises(jax2onnx.InternalError, match="please report it") as error:
         to_onnx(jnp.sin, [(2,)])
     assert isinstance(error.value.__cause__, AttributeError)

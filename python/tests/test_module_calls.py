@@ -16,7 +16,8 @@ import onnx
 import pytest
 from flax import nnx
 
-from jax2onnx import _config, _trace, to_onnx
+from jax2onnx import _config, to_onnx
+from jax2onnx._tracing import trace
 
 from .bench import convert, expected, run
 from .models.networks import NETWORKS
@@ -55,7 +56,7 @@ PAIR = [
 
 def traced(fn: Callable[..., Any], inputs: Any) -> str:
     specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in inputs]
-    closed = _trace.trace(fn, specs, double_precision=False).closed_jaxpr
+    closed = trace.trace(fn, specs, double_precision=False).closed_jaxpr
     return closed.pretty_print(source_info=False, name_stack=False)
 
 

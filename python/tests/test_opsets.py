@@ -15,8 +15,9 @@ import onnxruntime
 import pytest
 
 import jax2onnx
-from jax2onnx import _api, _tiers, _trace
+from jax2onnx import _api, _tiers
 from jax2onnx._options import ExportOptions
+from jax2onnx._tracing import trace
 
 from . import bench
 from .cases import Case, families
@@ -44,7 +45,7 @@ def test_every_opset_computes_the_same_or_says_which_it_needs(family: str) -> No
     cases = list(sample(FAMILIES[family]))
     assert cases
     for case in cases:
-        traced = _trace.trace(case.fn, list(case.inputs), double_precision=case.double)
+        traced = trace.trace(case.fn, list(case.inputs), double_precision=case.double)
         want = bench.run(model_at(traced, case.opset), case.inputs)
         for opset in OPSETS:
             try:
@@ -53,12 +54,12 @@ def test_every_opset_computes_the_same_or_says_which_it_needs(family: str) -> No
                 raise AssertionError(f"{case} at opset {opset}: {error}") from error
 
 
-def model_at(traced: _trace.Traced, opset: int) -> onnx.ModelProto:
-    options = ExportOptions(tiers=_tiers.rules(_trace.folders()), opset=opset)
+def model_at(traced: trace.Traced, opset: int) -> onnx.ModelProto:
+    options = ExportOptions(tiers=_tiers.rules(trace.folders()), opset=opset)
     return onnx.ModelProto.FromString(_api.export_traced(traced.closed_jaxpr, options) or b"")
 
 
-def check(case: Case, traced: _trace.Traced, want: list[np.ndarray], opset: int) -> None:
+def check(case: Case, traced: trace.Traced, want: list[np.ndarray], opset: int) -> None:
     refusal = ""
     try:
         model = model_at(traced, opset)

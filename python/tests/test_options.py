@@ -8,14 +8,15 @@ from typing import Any
 import jax
 import pytest
 
-from jax2onnx import _core, _tiers, _trace
+from jax2onnx import _core, _tiers
 from jax2onnx._options import ExportOptions
+from jax2onnx._tracing import trace
 
 NAMES = [field.name for field in dataclasses.fields(ExportOptions)]
 
 
 def options() -> dict[str, Any]:
-    return vars(ExportOptions(tiers=_tiers.rules(_trace.folders())))
+    return vars(ExportOptions(tiers=_tiers.rules(trace.folders())))
 
 
 def export(fields: dict[str, Any]) -> bytes | None:

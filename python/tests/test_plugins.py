@@ -18,7 +18,7 @@ from jax import lax
 from jax.extend.core import Primitive
 
 import jax2onnx
-from jax2onnx import _plugin
+from jax2onnx._plugins import registry
 
 from . import bench
 from .accuracy import all_nodes, metadata
@@ -29,7 +29,7 @@ X = np.linspace(-2, 3, 6, dtype=np.float32).reshape(2, 3)
 
 @pytest.fixture(autouse=True)
 def no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_plugin, "REGISTERED", {})
+    monkeypatch.setattr(registry, "REGISTERED", {})
 
 
 def primitive(name: str, results: int = 1) -> Primitive:

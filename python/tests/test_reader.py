@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax2onnx import _core, _tiers, _trace
+from jax2onnx import _core, _tiers
+from jax2onnx._tracing import trace
 
 
 def text(closed_jaxpr: Any, *, places: bool = False, names: dict[int, str] | None = None) -> str:
     """The text of a jaxpr, as a rule without the frames."""
-    whole = _core.jaxpr_text(closed_jaxpr, tiers=_tiers.rules(_trace.folders()), names=names)
+    whole = _core.jaxpr_text(closed_jaxpr, tiers=_tiers.rules(trace.folders()), names=names)
     return (
         whole
         if places
@@ -25,7 +26,7 @@ def text(closed_jaxpr: Any, *, places: bool = False, names: dict[int, str] | Non
 
 
 def read(fn: Callable[..., Any], *specs: Any) -> str:
-    return text(_trace.trace(fn, specs, double_precision=False).closed_jaxpr)
+    return text(trace.trace(fn, specs, double_precision=False).closed_jaxpr)
 
 
 def test_a_program_is_read_with_its_names_literals_and_outputs() -> None:
@@ -178,7 +179,7 @@ def test_frames_lead_from_the_operation_to_the_function_and_no_further() -> None
         with jax.named_scope("outer"):
             return jax.vmap(helper)(x)
 
-    whole = text(_trace.trace(fn, [(2,)], double_precision=False).closed_jaxpr, places=True)
+    whole = text(trace.trace(fn, [(2,)], double_precision=False).closed_jaxpr, places=True)
     line = next(line for line in whole.splitlines() if "tanh" in line)
     own = re.findall(r'"[^"]*test_reader\.py":(\d+)[^<]* in ([^ ]+)', line)
     first = test_frames_lead_from_the_operation_to_the_function_and_no_further.__code__
@@ -186,7 +187,7 @@ def test_frames_lead_from_the_operation_to_the_function_and_no_further() -> None
         (str(helper.__code__.co_firstlineno + 1), "helper"),
         (str(first.co_firstlineno + 3), f'"{fn.__qualname__}"'),
     ]
-    assert "_trace.py" not in line
+    assert "_tracing" not in line
     assert line.endswith("#outer/~vmap")
 
 
@@ -196,7 +197,7 @@ def test_a_shared_body_keeps_no_caller() -> None:
     def fn(x: jax.Array) -> jax.Array:
         return inner(x) + inner(x)
 
-    whole = text(_trace.trace(fn, [(2,)], double_precision=False).closed_jaxpr, places=True)
+    whole = text(trace.trace(fn, [(2,)], double_precision=False).closed_jaxpr, places=True)
     tanh = [line for line in whole.splitlines() if "= tanh" in line]
     assert len(tanh) == 2
     for line in tanh:

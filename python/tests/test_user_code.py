@@ -92,6 +92,22 @@ def write_project(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(folder / "src")
 
 
+def test_files_in_subpackages_of_jax2onnx_are_internal() -> None:
+    @jax2onnx.onnx_function
+    def body(x: Any) -> Any:
+        return x * 2
+
+    model = jax2onnx.to_onnx(lambda x: body(x), [(2,)], provenance="indexed")
+    (entry,) = model.metadata_props
+    table = json.loads(entry.value)
+    tiers = dict(zip(table["files"], table["tiers"], strict=True))
+    own = {path: tier for path, tier in tiers.items() if path.startswith("jax2onnx/")}
+    assert own == {
+        "jax2onnx/_tracing/markers.py": "i",
+        "jax2onnx/_tracing/onnx_function.py": "i",
+    }
+
+
 def test_an_installed_package_is_the_users_where_it_is_named(
     net: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

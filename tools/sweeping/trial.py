@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 
 import jax2onnx
-from jax2onnx._compare import compare
+from jax2onnx._comparing.arrays import compare
 
 from .sets import ArgumentSet
 

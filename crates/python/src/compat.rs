@@ -129,7 +129,7 @@ impl<'py> Jax<'py> {
             || is_from_jax(class, &["TypedNdArray", "LiteralArray"])?)
     }
 
-    /// The memory that an array of NumPy's is a view of, as `_weights.identity` has it. From JAX 0.7
+    /// The memory that an array of NumPy's is a view of, as `_tracing/weights.py` has it. From JAX 0.7
     /// on, a constant is a view that JAX made; before 0.10 it is no array but has one.
     pub(crate) fn memory_of(
         &self,

@@ -58,7 +58,7 @@ pub(crate) struct ExportOptions<'py> {
 pub(crate) struct Reading<'py> {
     pub(crate) tiers: TierRules,
     pub(crate) definition: Option<Frame>,
-    /// The names of the user's arrays, by the identity that `_weights.identity` returns.
+    /// The names of the user's arrays, by the identity that `_tracing/weights.py` returns.
     pub(crate) weight_names: Option<Bound<'py, PyDict>>,
     pub(crate) plugins: Option<Plugins<'py>>,
 }

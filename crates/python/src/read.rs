@@ -25,7 +25,7 @@ use held::{Held, HeldByModule, address};
 use params::Kind;
 pub(crate) use recipe::Plugins;
 
-/// What `_scopes.py` writes for the caller of a module that no module calls.
+/// What `_tracing/scopes.py` writes for the caller of a module that no module calls.
 const NO_MODULE: &str = "0";
 
 /// Reads one program.
@@ -43,7 +43,7 @@ pub(crate) struct Reader<'py> {
     kinds: Held<'py, Kind<'py>>,
     scopes: HeldByModule<'py, Scoped>,
     bodies: HeldByModule<'py, Arc<Jaxpr>>,
-    /// The module whose method runs around what is read; see `_scopes.py`.
+    /// The module whose method runs around what is read; see `_tracing/scopes.py`.
     module: Arc<str>,
     /// Whether a name of a module was met, so that what is read depends on the module around.
     names_modules: bool,

@@ -23,7 +23,7 @@ pub(super) struct Frames<'py> {
     locations: FxHashMap<(usize, i64), LocationId>,
 }
 
-/// A name scope, and the module whose method runs in it, as `_scopes.py` tells modules apart.
+/// A name scope, and the module whose method runs in it, as `_tracing/scopes.py` tells modules apart.
 #[derive(Clone)]
 pub(super) struct Scoped {
     pub(super) scope: Option<ScopeId>,
@@ -130,7 +130,7 @@ fn locate(
     Ok(Location { file, function, line: known(line).unwrap_or(0), span: span() })
 }
 
-/// Separates what `_scopes.py` writes for a module: its name, the module that called it and itself.
+/// Separates what `_tracing/scopes.py` writes for a module: its name, the module that called it and itself.
 const SEPARATOR: char = '\u{1f}';
 
 impl<'py> Reader<'py> {

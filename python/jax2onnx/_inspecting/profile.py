@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from . import _core
-from ._config import StrPath
-from ._errors import ConfigError, errors_of_core
-from ._explain import Line, explain, line_of, path_or_bytes
+from .. import _core
+from .._config import StrPath
+from .._errors import ConfigError, errors_of_core
+from .explain import Line, explain, line_of, path_or_bytes
 
 if TYPE_CHECKING:
-    from ._explain import Model
+    from .explain import Model
 
 #: What times are summed by.
 By: TypeAlias = Literal["line", "function", "scope", "op", "plugin", "node"]

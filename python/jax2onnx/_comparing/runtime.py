@@ -11,9 +11,9 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from ._compare import Array
-from ._config import StrPath
-from ._errors import ConfigError
+from .._config import StrPath
+from .._errors import ConfigError
+from .arrays import Array
 
 if TYPE_CHECKING:
     import onnx_ir

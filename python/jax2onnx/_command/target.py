@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ._errors import ConfigError
+from .._errors import ConfigError
 
 _FORMS = "MODULE:NAME such as package.module:fn, or FILE.py:NAME"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from . import _core
-from ._config import StrPath
-from ._errors import ConfigError, errors_of_core
+from .. import _core
+from .._config import StrPath
+from .._errors import ConfigError, errors_of_core
 
 if TYPE_CHECKING:
     import onnx

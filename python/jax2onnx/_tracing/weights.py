@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from . import _tiers
+from .. import _tiers
 
 Path: TypeAlias = tuple[str, ...]
 

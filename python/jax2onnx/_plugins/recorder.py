@@ -6,7 +6,6 @@ core takes the steps in place of the equation.
 
 import difflib
 import functools
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -16,10 +15,11 @@ import numpy as np
 import onnx
 from onnx import defs, helper, shape_inference
 
-Frame: TypeAlias = tuple[str, int, str]
+from .._options import Frame
+from .._tiers import is_own
+
 Step: TypeAlias = tuple[Literal["node", "constant", "inline"], Any, list[int], list[Frame]]
 
-_PACKAGE: Final = os.path.dirname(__file__)
 _AttrType: Final = defs.OpSchema.AttrType
 
 
@@ -265,7 +265,7 @@ class Recorder:
         frame = sys._getframe(2)
         while frame is not None and frame.f_code is not Recorder.run.__code__:
             code = frame.f_code
-            if os.path.dirname(code.co_filename) != _PACKAGE:
+            if not is_own(code.co_filename):
                 function = code.co_qualname.rpartition("<locals>.")[2]
                 frames.append((code.co_filename, frame.f_lineno, function))
             frame = cast(Any, frame.f_back)

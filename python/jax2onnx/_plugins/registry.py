@@ -8,10 +8,10 @@ from importlib import metadata
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
-from ._errors import ConfigError
+from .._errors import ConfigError
 
 if TYPE_CHECKING:
-    from ._recorder import PluginContext, PluginValue
+    from .recorder import PluginContext, PluginValue
 
 Results: TypeAlias = "PluginValue | tuple[PluginValue, ...] | list[PluginValue] | Any"
 
@@ -97,7 +97,7 @@ def record(eqn: Any, opset: int) -> Any:
     Where one raises, the text of that and the exception; nothing where all decline, or where the
     equation has complex numbers or random keys, which ONNX does not have.
     """
-    from ._recorder import Recorder, is_for_plugins
+    from .recorder import Recorder, is_for_plugins
 
     if not is_for_plugins(eqn):
         return None

@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from . import _core
-from ._config import StrPath
-from ._errors import SourceMapError, errors_of_core
-from .provenance_reader import Frame, Origin, Table
+from .. import _core
+from .._config import StrPath
+from .._errors import SourceMapError, errors_of_core
+from ..provenance_reader import Frame, Origin, Table
 
 if TYPE_CHECKING:
     import onnx

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar, cast, overload
 
-from ._errors import ConfigError
+from .._errors import ConfigError
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
@@ -119,9 +119,9 @@ def _python_name(target: Any) -> str:
 def _decorated_callable(target: Callable[..., Any], function: OnnxFunction) -> Callable[..., Any]:
     @functools.wraps(target, updated=("__dict__",) if inspect.isroutine(target) else ())
     def call(*args: Any, **kwargs: Any) -> Any:
-        from . import _mark
+        from . import markers
 
-        return _mark.call(function, target, args, kwargs)
+        return markers.call(function, target, args, kwargs)
 
     setattr(call, _MARK, function)
     return call
@@ -136,9 +136,9 @@ def _decorated_class(target: type[Any], function: OnnxFunction) -> type[Any]:
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        from . import _mark
+        from . import markers
 
-        return _mark.call(function, method.__get__(self, type(self)), args, kwargs)
+        return markers.call(function, method.__get__(self, type(self)), args, kwargs)
 
     target.__call__ = call
     setattr(target, _MARK, function)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from ._errors import ConfigError, UnsupportedError
+from .._errors import ConfigError, UnsupportedError
 
 TO_NHWC = (0, 2, 3, 1)
 TO_NCHW = (0, 3, 1, 2)

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 
 import jax
 
-from . import _core
-from ._modules import Modules, Place
+from .. import _core
+from .modules import Modules, Place
 
 Methods: TypeAlias = dict[int, list[types.FunctionType]]
 """The functions of a class by the identity of their code, which decorated ones may share."""

@@ -7,8 +7,9 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from . import _trace
-from ._errors import InputSpecError
+from .._errors import InputSpecError
+from .._tracing.specs import is_shape
+from .reference import leaves
 
 #: Sizes with different names differ, so that one taken for the other is noticed; they are even,
 #: because sizes are halved more often than anything else.
@@ -35,8 +36,8 @@ def filled(inputs: Sequence[Any], specs: Sequence[Any], known: Mapping[str, int]
         shape = tuple(sizes.size(size) for size in spec.shape)
         return _numbers(random, shape, spec.dtype)
 
-    leaves, tree = jax.tree_util.tree_flatten(list(inputs), is_leaf=_trace.is_shape)
-    arrays = [array(leaf, spec) for leaf, spec in zip(leaves, _trace.leaves(specs), strict=True)]
+    given, tree = jax.tree_util.tree_flatten(list(inputs), is_leaf=is_shape)
+    arrays = [array(leaf, spec) for leaf, spec in zip(given, leaves(specs), strict=True)]
     return list(jax.tree_util.tree_unflatten(tree, arrays))
 
 

@@ -8,7 +8,7 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from ._function import OnnxFunction
+from .onnx_function import OnnxFunction
 
 _mark: Final[Any] = Primitive("onnx_function")
 _numbers: Final = itertools.count()

@@ -10,8 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from . import _progress, _target
-from ._errors import ConfigError, InputSpecError, Jax2OnnxError
+from .. import _progress
+from .._errors import ConfigError, InputSpecError, Jax2OnnxError
+from .._tiers import is_own
+from .target import bound, load
 
 if TYPE_CHECKING:
     import onnx
@@ -73,14 +75,14 @@ def _export(
     double: bool,
     options: Mapping[str, Any],
 ) -> str:
-    from . import _api
+    from .. import _api
 
-    fn = _target.load(target)
+    fn = load(target)
     specs = [
         (name, _struct(name or f"input {place}", spec, double=double))
         for place, (name, spec) in enumerate(inputs)
     ]
-    positional, by_keyword, names = _target.bound(fn, specs)
+    positional, by_keyword, names = bound(fn, specs)
     params: dict[str, Any] = dict(by_keyword)
     for name, value in input_params.items():
         if name in params:
@@ -113,7 +115,7 @@ def _summary(path: str, seconds: Mapping[str, float]) -> dict[str, Any]:
     """What was written, for programs."""
     import onnx
 
-    from .testing import value_type
+    from ..testing import value_type
 
     model = onnx.load(path, load_external_data=False)
     ops = Counter(node.op_type for node in _nodes(model))
@@ -178,10 +180,9 @@ def _size(count: int) -> str:
 
 def _users_part(found: TracebackType | None) -> TracebackType | None:
     """A traceback without the frames that led to the user's code."""
-    ours = os.path.dirname(os.path.abspath(__file__))
     while found is not None:
         file = found.tb_frame.f_code.co_filename
-        if os.path.dirname(file) != ours and "importlib" not in file:
+        if not is_own(file) and "importlib" not in file:
             break
         found = found.tb_next
     return found

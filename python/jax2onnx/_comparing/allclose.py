@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ._errors import ConfigError, InputSpecError
+from .._errors import ConfigError, InputSpecError
 
 if TYPE_CHECKING:
     import onnx
 
-    from ._compare import Array, Comparison, OutputComparison
-    from ._runtime import AnyModel, Session
+    from .arrays import Array, Comparison, OutputComparison
+    from .runtime import AnyModel, Session
 
 _CALLSITE: Final = "pkg.jax2onnx.callsite"
 
@@ -54,39 +54,40 @@ def allclose(
         InputSpecError: The inputs are not those of the model.
         ConfigError: ONNX Runtime is missing, or an option has a value that it cannot have.
     """
-    from . import _call, _compare, _runtime, _trace
+    from .._tracing import call, trace
+    from . import arrays, reference, runtime
 
     _check_tolerances(rtol, atol)
-    session = _runtime.Session(onnx_model_path)
+    session = runtime.Session(onnx_model_path)
     params = dict(input_params or {})
-    turned_inputs = _call.positions(inputs_as_nchw, "inputs_as_nchw")
-    turned_outputs = _call.positions(outputs_as_nchw, "outputs_as_nchw")
-    with _trace.keeping_double_precision(enable_double_precision):
+    turned_inputs = call.positions(inputs_as_nchw, "inputs_as_nchw")
+    turned_outputs = call.positions(outputs_as_nchw, "outputs_as_nchw")
+    with trace.keeping_double_precision(enable_double_precision):
         fed = [value for value in session.inputs if value.name not in params]
         arguments = _Arguments(inputs, fed, turned_inputs, double=enable_double_precision)
-        feeds = _feeds(fed, _trace.leaves(arguments.turned()))
+        feeds = _feeds(fed, reference.leaves(arguments.turned()))
         feeds |= _feeds(
             [value for value in session.inputs if value.name in params],
             [params[value.name] for value in session.inputs if value.name in params],
         )
-        want = _trace.evaluate(fn, arguments.arrays, params)
+        want = reference.evaluate(fn, arguments.arrays, params)
     found = session.run(feeds)
     if len(found) != len(want):
-        return _compare.Comparison.of(
+        return arrays.Comparison.of(
             False,
             f"the model has {_counted(len(found), 'output')}, and the function "
             f"{_counted(len(want), 'result')}",
         )
-    _call.check_images(want, turned_outputs, "outputs_as_nchw", "output")
+    call.check_images(want, turned_outputs, "outputs_as_nchw", "output")
     compared = []
     for place, (value, one, other) in enumerate(
         zip(session.graph.output, want, found, strict=True)
     ):
-        given = _call.to_nhwc(other) if place in turned_outputs and other.ndim == 4 else other
-        result = _compare.compare(value.name, one, _as_complex(given, one), rtol, atol)
+        given = call.to_nhwc(other) if place in turned_outputs and other.ndim == 4 else other
+        result = arrays.compare(value.name, one, _as_complex(given, one), rtol, atol)
         compared.append(_with_maker(result, session))
     is_match = all(output.is_match for output in compared)
-    return _compare.Comparison.of(is_match, _message(compared, session, rtol, atol), compared)
+    return arrays.Comparison.of(is_match, _message(compared, session, rtol, atol), compared)
 
 
 class _Arguments:
@@ -100,34 +101,36 @@ class _Arguments:
         *,
         double: bool,
     ) -> None:
-        from . import _call, _runtime, _sample, _trace
+        from .._tracing import call
+        from .._tracing.specs import arguments
+        from . import reference, runtime, samples
 
-        specs = _trace.arguments(inputs, double_precision=double)
-        count = len(_trace.leaves(specs))
+        specs = arguments(inputs, double_precision=double)
+        count = len(reference.leaves(specs))
         if count != len(fed):
             expected = ", ".join(_described(value) for value in fed) or "none"
             raise InputSpecError(
                 f"the model takes {_counted(len(fed), 'input')} ({expected}), and `inputs` has "
                 f"{count}"
             )
-        _call.check_images(specs, turned, "inputs_as_nchw", "input")
-        shapes = iter([_runtime.sizes_of(value) for value in fed])
+        call.check_images(specs, turned, "inputs_as_nchw", "input")
+        shapes = iter([runtime.sizes_of(value) for value in fed])
         known: dict[str, int] = {}
         for place, spec in enumerate(specs):
-            for leaf in _trace.leaves(spec):
+            for leaf in reference.leaves(spec):
                 sizes = next(shapes)
                 if place in turned and len(sizes) == 4:
-                    sizes = [sizes[axis] for axis in _call.TO_NHWC]
+                    sizes = [sizes[axis] for axis in call.TO_NHWC]
                 _learn_sizes(known, sizes, getattr(leaf, "shape", ()))
-        self.arrays = _sample.filled(inputs, specs, known)
+        self.arrays = samples.filled(inputs, specs, known)
         self._turned = turned
 
     def turned(self) -> list[Any]:
         """The arguments as the model takes them."""
-        from . import _call
+        from .._tracing import call
 
         return [
-            _call.to_nchw(array) if place in self._turned else array
+            call.to_nchw(array) if place in self._turned else array
             for place, array in enumerate(self.arrays)
         ]
 
@@ -143,12 +146,12 @@ def _feeds(values: Sequence["onnx.ValueInfoProto"], leaves: Sequence[Any]) -> di
     """What the model is fed with: the arrays as it takes them."""
     import numpy as np
 
-    from . import _runtime, _trace
+    from . import reference, runtime
 
     feeds = {}
     for value, leaf in zip(values, leaves, strict=True):
-        array, dtype = _trace.in_parts(leaf), _runtime.dtype_of(value)
-        sizes = _runtime.sizes_of(value)
+        array, dtype = reference.in_parts(leaf), runtime.dtype_of(value)
+        sizes = runtime.sizes_of(value)
         fits = len(sizes) == array.ndim and all(
             isinstance(size, str) or size == there
             for size, there in zip(sizes, array.shape, strict=True)
@@ -161,10 +164,10 @@ def _feeds(values: Sequence["onnx.ValueInfoProto"], leaves: Sequence[Any]) -> di
 
 
 def _described(value: "onnx.ValueInfoProto") -> str:
-    from . import _runtime
+    from . import runtime
 
-    sizes = ",".join(str(size or "?") for size in _runtime.sizes_of(value))
-    return f"`{value.name}` {_runtime.dtype_of(value).name}[{sizes}]"
+    sizes = ",".join(str(size or "?") for size in runtime.sizes_of(value))
+    return f"`{value.name}` {runtime.dtype_of(value).name}[{sizes}]"
 
 
 def _as_complex(found: "Array", want: "Array") -> "Array":

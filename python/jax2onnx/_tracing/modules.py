@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from ._weights import attributes, is_variable, variables
+from .weights import attributes, is_variable, variables
 
 Place: TypeAlias = int | None
 """A module by its identity, or what is outside of all modules."""

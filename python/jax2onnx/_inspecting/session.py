@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime
 
-from ._config import StrPath
-from ._explain import explain, path_or_bytes
+from .._config import StrPath
+from .explain import explain, path_or_bytes
 
 if TYPE_CHECKING:
-    from ._explain import Model
+    from .explain import Model
 
 
 class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]

@@ -1,0 +1,1 @@
+"""Compare a model in ONNX Runtime with its function in JAX."""

@@ -1,0 +1,34 @@
+"""What the function computes in JAX."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import tree_util
+
+from .arrays import Array
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The arrays of a container, in the order in which they are inputs of the model."""
+    return list(tree_util.tree_leaves(tree))
+
+
+def evaluate(
+    fn: Callable[..., Any], arguments: Sequence[Any], params: Mapping[str, Any]
+) -> list[Array]:
+    """What JAX computes, with products of full precision on every device."""
+    with jax.default_matmul_precision("highest"):
+        results = fn(*arguments, **params)
+    return [in_parts(result, complex_too=False) for result in leaves(results)]
+
+
+def in_parts(array: Any, *, complex_too: bool = True) -> Array:
+    """An array as the model has it: keys, and complex numbers, have an axis of parts."""
+    if jax.numpy.issubdtype(getattr(array, "dtype", np.bool_), jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(array))
+    known = np.asarray(jax.numpy.asarray(array))
+    if complex_too and known.dtype.kind == "c":
+        return np.stack([known.real, known.imag], axis=-1)
+    return known

@@ -1,0 +1,162 @@
+"""From input specs to what JAX traces with."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import tree_util
+
+from .._errors import InputSpecError
+from . import call
+
+_HELP = (
+    'a shape such as (2, 3) or ("B", 3), a jax.ShapeDtypeStruct, an array, a number, '
+    "or a container of these"
+)
+
+_NO_NUMBERS = frozenset("OSUMm")
+"""The kinds of NumPy's types whose elements are objects, texts and times."""
+
+_LARGEST = 2**63 - 1
+
+_struct: Any = jax.ShapeDtypeStruct
+
+
+def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[Any]:
+    """Turn input specs into what JAX can trace with."""
+    return Specs(inputs, {}, double_precision=double_precision).arguments
+
+
+class Specs:
+    """What JAX traces with, for the positional inputs and those by keyword."""
+
+    def __init__(
+        self, inputs: Sequence[Any], params: Mapping[str, Any], *, double_precision: bool
+    ) -> None:
+        _check_inputs(inputs)
+        call.check_params(params)
+        self._symbols = _Symbols([inputs, list(params.values())])
+        self._dtype = np.dtype("float64" if double_precision else "float32")
+        self.arguments = [self._argument(f"inputs[{i}]", spec) for i, spec in enumerate(inputs)]
+        self.keywords = call.param_specs(params, self._leaf, double_precision=double_precision)
+
+    def _argument(self, where: str, spec: Any) -> Any:
+        def named(path: Any, part: Any) -> Any:
+            return self._leaf(where + tree_util.keystr(path), part)
+
+        return tree_util.tree_map_with_path(named, spec, is_leaf=is_shape)
+
+    def _leaf(self, where: str, spec: Any) -> Any:
+        if is_shape(spec):
+            return _struct(_shape(spec, self._symbols, where), self._dtype)
+        if isinstance(spec, bool | int | float | complex):
+            return spec
+        shape, element = getattr(spec, "shape", None), getattr(spec, "dtype", None)
+        if isinstance(shape, tuple) and element is not None:
+            if getattr(element, "kind", None) in _NO_NUMBERS:
+                raise InputSpecError(
+                    f"{where} has elements of type {element}, which are no numbers"
+                )
+            weak = bool(getattr(spec, "weak_type", False))
+            return _struct(_shape(shape, self._symbols, where), element, weak_type=weak)
+        raise InputSpecError(f"{where} is {_shown(spec)}, which is no input spec: use {_HELP}")
+
+
+def is_shape(spec: Any) -> bool:
+    """Whether a container is a shape: its entries are sizes.
+
+    A number among sizes was meant to be one, and is refused as such.
+    """
+    if type(spec) not in (tuple, list):
+        return False
+    sizes = [_is_size(size) for size in spec]
+    numbers = [isinstance(size, float | complex | bool) for size in spec]
+    return all(sizes) or (any(sizes) and all(map(operator.or_, sizes, numbers)))
+
+
+def _is_size(size: Any) -> bool:
+    if isinstance(size, bool):
+        return False
+    return isinstance(size, int | str | np.integer) or _is_symbolic(size)
+
+
+def _is_symbolic(size: Any) -> bool:
+    """Whether a size is an expression of symbols that the user made with `jax.export`."""
+    return not isinstance(size, int | str | np.integer) and hasattr(size, "scope")
+
+
+class _Symbols:
+    """Symbolic sizes by name: the same name is the same size in all inputs.
+
+    `jax.export` is imported when a name is met, and not before: it is slow, and JAX 0.6 does not
+    install all that it needs.
+    """
+
+    def __init__(self, inputs: Any) -> None:
+        self._scope: Any = None
+        for spec in tree_util.tree_leaves(inputs, is_leaf=is_shape):
+            sizes = spec if is_shape(spec) else getattr(spec, "shape", ())
+            for size in sizes if isinstance(sizes, list | tuple) else ():
+                if _is_symbolic(size):
+                    self._scope = size.scope
+                    return
+
+    def size(self, name: str) -> Any:
+        from jax import export
+
+        if self._scope is None:
+            self._scope = export.SymbolicScope()
+        (size,) = export.symbolic_shape(name, scope=self._scope)
+        return size
+
+
+def _shape(sizes: Sequence[Any], symbols: _Symbols, where: str) -> tuple[Any, ...]:
+    return tuple(_size(size, symbols, f"{where}, {_shown(sizes)},") for size in sizes)
+
+
+def _size(size: Any, symbols: _Symbols, where: str) -> Any:
+    if _is_symbolic(size):
+        return size
+    if isinstance(size, str):
+        try:
+            return symbols.size(size)
+        except ImportError:
+            raise
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise InputSpecError(
+                f"{where} has the size {size!r}, which is no symbolic size: {reason}"
+            ) from error
+    if not _is_size(size):
+        raise InputSpecError(
+            f"{where} has the size {_shown(size)}: a size is a whole number, or a name"
+        )
+    known = operator.index(size)
+    if known > _LARGEST:
+        raise InputSpecError(f"{where} has the size {known}: ONNX has none above {_LARGEST}")
+    if known < 0:
+        raise InputSpecError(
+            f"{where} has the size {known}: a size that is not known has a name, such as 'B'"
+        )
+    return known
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    if len(text) > 60 or "\n" in text:
+        return f"of type {type(value).__name__}"
+    return text
+
+
+def _check_inputs(inputs: Any) -> None:
+    if not isinstance(inputs, list | tuple):
+        raise InputSpecError(
+            f"`inputs` is {_shown(inputs)}, and should be a list with one spec an argument: {_HELP}"
+        )
+    if isinstance(inputs, tuple) and inputs and is_shape(inputs):
+        raise InputSpecError(
+            f"`inputs` is the shape {inputs!r}, and should be a list with one spec an argument: "
+            f"use [{inputs!r}]"
+        )

@@ -1,0 +1,186 @@
+"""From a function and input specs to a closed jaxpr."""
+
+import contextlib
+import functools
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+
+from .. import _config
+from .._errors import InputSpecError, UnsupportedError
+from . import call
+from .modules import Modules, changeable, modules_of, unharmed
+from .names import input_names, output_names
+from .scopes import naming
+from .specs import Specs
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
+
+_MOST_WRAPPERS = 100
+
+
+class Traced(NamedTuple):
+    """What JAX made of a function, and what its inputs and outputs are called."""
+
+    closed_jaxpr: "ClosedJaxpr"
+    input_names: list[str]
+    output_names: list[str]
+
+
+def trace(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    *,
+    double_precision: bool,
+    inputs_as_nchw: Sequence[int] = (),
+    outputs_as_nchw: Sequence[int] = (),
+) -> Traced:
+    """Trace `fn` on inputs that have the given specs, with the names of its modules."""
+    modules = modules_of(fn)
+    with _naming(modules), keeping_double_precision(double_precision):
+        read = Specs(inputs, input_params or {}, double_precision=double_precision)
+        specs, keywords = read.arguments, read.keywords
+        traced = fn
+        if inputs_as_nchw or outputs_as_nchw:
+            traced, specs = call.in_other_layout(fn, specs, inputs_as_nchw, outputs_as_nchw)
+        try:
+            result = _traced(traced, modules, specs, keywords)
+        except TypeError as error:
+            flags = [name for name, spec in keywords.items() if call.is_flag(spec)]
+            if flags and isinstance(error, jax.errors.ConcretizationTypeError):
+                result = _trace_both_ways(traced, modules, specs, keywords, flags)
+            else:
+                _check_signature(fn, specs, keywords, error)
+                raise
+    outputs = result.closed_jaxpr.out_avals
+    call.check_images(outputs, outputs_as_nchw, "outputs_as_nchw", "output")
+    return result
+
+
+def _naming(modules: Modules | None) -> contextlib.AbstractContextManager[None]:
+    if modules is None or not _config.module_scopes():
+        return contextlib.nullcontext()
+    return naming(modules)
+
+
+def _traced(
+    fn: Callable[..., Any],
+    modules: Modules | None,
+    specs: Sequence[Any],
+    keywords: Mapping[str, Any],
+    flags: Sequence[str] = (),
+) -> Traced:
+    """Trace a function; if nnx refuses to change its modules, once more so that it may."""
+    try:
+        with unharmed(modules):
+            deciding = call.deciding_by_flags(fn, flags)
+            return _traced_once(deciding, specs, keywords, has_modules=modules is not None)
+    except Exception as error:
+        if not _is_about_changed_modules(error):
+            raise
+        with changeable(fn, modules) as changing:
+            if changing is None:
+                raise
+            deciding = call.deciding_by_flags(changing, flags)
+            return _traced_once(deciding, specs, keywords, has_modules=True)
+
+
+def _is_about_changed_modules(error: Exception) -> bool:
+    """Whether nnx refused to change a module, or to take one apart for a transformation of its."""
+    return type(error).__name__ == "TraceContextError" or (
+        isinstance(error, ValueError) and "different trace level" in str(error)
+    )
+
+
+def _traced_once(
+    fn: Callable[..., Any],
+    specs: Sequence[Any],
+    keywords: Mapping[str, Any],
+    *,
+    has_modules: bool,
+) -> Traced:
+    # JAX would reuse a trace that it made without the names of modules; a new partial has none.
+    traced = functools.partial(fn) if has_modules else fn
+    closed_jaxpr, result = jax.make_jaxpr(traced, return_shape=True)(*specs, **keywords)
+    names = input_names(fn, specs, keywords)
+    return Traced(closed_jaxpr, names, output_names(result))
+
+
+def _trace_both_ways(
+    fn: Callable[..., Any],
+    modules: Modules | None,
+    specs: Sequence[Any],
+    keywords: Mapping[str, Any],
+    flags: Sequence[str],
+) -> Traced:
+    """Trace a function that Python steers by flags, once for each value of each."""
+    try:
+        return _traced(fn, modules, specs, keywords, flags)
+    except Exception as error:
+        names = ", ".join(f"`{name}`" for name in flags)
+        raise UnsupportedError(
+            f"{names} cannot become an input, because the function cannot be traced for every "
+            f"value of it ({type(error).__name__}): bind the value with functools.partial"
+        ) from error
+
+
+def definition(fn: Any) -> tuple[str, int, str] | None:
+    """The file, line and qualified name of the function behind `fn`, where it is Python's."""
+    for _ in range(_MOST_WRAPPERS):
+        code = getattr(fn, "__code__", None)
+        inner = getattr(fn, "__wrapped__", None) or getattr(fn, "__func__", None)
+        if inner is None and isinstance(fn, functools.partial):
+            inner = fn.func
+        if inner is None and isinstance(code, CodeType):
+            return code.co_filename, code.co_firstlineno, code.co_qualname
+        if inner is None and code is None and callable(fn):
+            inner = type(fn).__call__
+        if inner is None:
+            return None
+        fn = inner
+    return None
+
+
+def folders() -> list[str]:
+    """The folders that hold JAX."""
+    import jaxlib
+
+    return [os.path.dirname(module.__file__) for module in (jax, jaxlib) if module.__file__]
+
+
+def keeping_double_precision(wanted: bool) -> contextlib.AbstractContextManager[Any]:
+    """A block in which 64-bit types are kept, if wanted; JAX 0.6 has it among the experiments."""
+    if not wanted:
+        return contextlib.nullcontext()
+    enable: Any = getattr(jax, "enable_x64", None)
+    if enable is None:
+        enable = importlib.import_module("jax.experimental").enable_x64
+    manager: contextlib.AbstractContextManager[Any] = enable(True)
+    return manager
+
+
+def _check_signature(
+    fn: Any, specs: Sequence[Any], keywords: Mapping[str, Any], error: TypeError
+) -> None:
+    """Say that the inputs are too few or too many, where that is why the call failed."""
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*specs, **keywords)
+    except TypeError as reason:
+        name = getattr(fn, "__name__", type(fn).__name__)
+        count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
+        if keywords:
+            count += " and " + ", ".join(f"`{name}`" for name in sorted(keywords))
+        raise InputSpecError(
+            f"`{name}{signature}` cannot be called with {count}: {reason}"
+        ) from error
