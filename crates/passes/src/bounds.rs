@@ -1,6 +1,9 @@
 //! Between which numbers the integers of a value are.
 
-use onnx::{Attr, DType, Edit, OpType, Tensor, ValueId};
+use onnx::{DType, Edit, OpType, Tensor, ValueId};
+
+use crate::access::Access;
+use crate::operators::SELECTIONS;
 
 /// How many nodes the numbers are followed through.
 const MOST_NODES: usize = 12;
@@ -31,34 +34,20 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
     let node = edit.node(index);
     let dtype = edit.ty(value)?.dtype;
     let mut operand = |number: usize| of_value(edit, edit.input(index, number)?, left);
-    let last_place = |axis: &Attr| {
-        let Attr::Int(axis) = axis else {
-            return None;
-        };
-        let dim = edit.ty(edit.input(index, 0)?)?.shape.get(usize::try_from(*axis).ok()?)?;
+    let last_place = || {
+        let dim = &edit.ty(edit.input(index, 0)?)?.shape[edit.axis(index)?];
         Some((dim.known().unwrap_or(MAX_AXIS) - 1).max(0))
     };
     match node.op.onnx() {
         Some(OpType::Range) => of_range(dtype, operand(0)?, operand(1)?, operand(2)?),
-        Some(OpType::ArgMax | OpType::ArgMin) => Some((0, last_place(node.attr("axis")?)?)),
-        Some(OpType::TopK) if node.outputs.get(1) == Some(&value) => {
-            Some((0, last_place(node.attr("axis")?)?))
-        }
+        Some(OpType::ArgMax | OpType::ArgMin) => Some((0, last_place()?)),
+        Some(OpType::TopK) if node.outputs.get(1) == Some(&value) => Some((0, last_place()?)),
         Some(OpType::Cast) => {
             let (low, high) = operand(0)?;
             let (least, most) = of_type(dtype).or((dtype == DType::U64).then_some((0, i64::MAX)))?;
             (least <= low && high <= most).then_some((low, high))
         }
-        Some(
-            OpType::Expand
-            | OpType::Gather
-            | OpType::Identity
-            | OpType::Reshape
-            | OpType::Slice
-            | OpType::Squeeze
-            | OpType::Transpose
-            | OpType::Unsqueeze,
-        ) => operand(0),
+        Some(op) if SELECTIONS.contains(&op) => operand(0),
         Some(OpType::Where) => {
             let (a, b) = (operand(1)?, operand(2)?);
             Some((a.0.min(b.0), a.1.max(b.1)))

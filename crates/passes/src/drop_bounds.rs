@@ -2,10 +2,10 @@
 
 use onnx::{Edit, OpType, ValueId};
 
+use crate::access::Access;
 use crate::bounds::bounds;
 use crate::change::{Change, each};
-
-const SPREADING: &[OpType] = &[OpType::Unsqueeze, OpType::Reshape, OpType::Squeeze, OpType::Expand];
+use crate::operators::BROADCAST_OPS;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     each(edit, |edit, index| {
@@ -38,38 +38,33 @@ fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
 }
 
 /// Whether a comparison of integers holds, or does not, for all of them.
-fn condition(edit: &Edit<'_>, mut value: ValueId, deciding: &mut Vec<usize>) -> Option<bool> {
-    loop {
-        let index = edit.producer(value)?;
-        let node = edit.node(index);
-        let a = edit.input(index, 0)?;
-        deciding.push(index);
-        if node.op.is_one_of(SPREADING) {
-            value = a;
-            continue;
-        }
-        let b = edit.input(index, 1)?;
-        if !edit.ty(a)?.dtype.is_int() {
-            return None;
-        }
-        if a == b {
-            return match node.op.onnx() {
-                Some(OpType::Equal | OpType::GreaterOrEqual | OpType::LessOrEqual) => Some(true),
-                Some(OpType::Greater | OpType::Less) => Some(false),
-                _ => None,
-            };
-        }
-        let (a, b) = (bounds(edit, a)?, bounds(edit, b)?);
-        let (always, never) = match node.op.onnx() {
-            Some(OpType::Greater) => (a.0 > b.1, a.1 <= b.0),
-            Some(OpType::GreaterOrEqual) => (a.0 >= b.1, a.1 < b.0),
-            Some(OpType::Less) => (a.1 < b.0, a.0 >= b.1),
-            Some(OpType::LessOrEqual) => (a.1 <= b.0, a.0 > b.1),
-            Some(OpType::Equal) => (a.0 == a.1 && a == b, a.1 < b.0 || b.1 < a.0),
-            _ => return None,
-        };
-        return (always || never).then_some(always);
+fn condition(edit: &Edit<'_>, value: ValueId, deciding: &mut Vec<usize>) -> Option<bool> {
+    let (value, passed) = edit.through(value, BROADCAST_OPS);
+    let index = edit.producer(value)?;
+    let node = edit.node(index);
+    deciding.extend(passed);
+    deciding.push(index);
+    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    if !edit.ty(a)?.dtype.is_int() {
+        return None;
     }
+    if a == b {
+        return match node.op.onnx() {
+            Some(OpType::Equal | OpType::GreaterOrEqual | OpType::LessOrEqual) => Some(true),
+            Some(OpType::Greater | OpType::Less) => Some(false),
+            _ => None,
+        };
+    }
+    let (a, b) = (bounds(edit, a)?, bounds(edit, b)?);
+    let (always, never) = match node.op.onnx() {
+        Some(OpType::Greater) => (a.0 > b.1, a.1 <= b.0),
+        Some(OpType::GreaterOrEqual) => (a.0 >= b.1, a.1 < b.0),
+        Some(OpType::Less) => (a.1 < b.0, a.0 >= b.1),
+        Some(OpType::LessOrEqual) => (a.1 <= b.0, a.0 > b.1),
+        Some(OpType::Equal) => (a.0 == a.1 && a == b, a.1 < b.0 || b.1 < a.0),
+        _ => return None,
+    };
+    (always || never).then_some(always)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use onnx::{Edit, OpType, ValueId};
 
+use crate::access::Access;
+use crate::operators::{BROADCAST_OPS, RESHAPES};
 use crate::pattern::uniform;
 
 /// Operators that change nothing where the type of the result is that of the operand.
@@ -13,9 +15,6 @@ const NO_OPS: &[OpType] = &[
     OpType::Squeeze,
     OpType::Unsqueeze,
 ];
-
-/// Operators that only change the shape, and not the order of the elements.
-const RENAMING: &[OpType] = &[OpType::Reshape, OpType::Squeeze, OpType::Unsqueeze];
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -35,7 +34,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// What was there before two changes of the shape alone, of which the second undoes the first, and the
 /// first.
 fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId, Option<usize>) {
-    let renames = |index: usize| edit.node(index).op.is_one_of(RENAMING);
+    let renames = |index: usize| edit.node(index).op.is_one_of(RESHAPES);
     let original = || {
         let first = edit.producer(operand).filter(|&first| renames(first) && renames(index))?;
         let original = edit.input(first, 0)?;
@@ -83,7 +82,7 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
     }
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let spreading_a_neutral = |id: ValueId| {
-        let (constant, passed) = before_spreading(edit, id);
+        let (constant, passed) = edit.through(id, BROADCAST_OPS);
         let number = edit.tensor(constant).and_then(uniform)?;
         // −0 is not what is taken away without a trace.
         let is_neutral =
@@ -95,19 +94,6 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
     }
     let passed = spreading_a_neutral(a).filter(|_| either_side)?;
     Some((b, passed))
-}
-
-/// What broadcasts and changes of the shape alone were made of, and those.
-fn before_spreading(edit: &Edit<'_>, mut value: ValueId) -> (ValueId, Vec<usize>) {
-    let mut passed = Vec::new();
-    while let Some(index) = edit.producer(value)
-        && let Some(operand) = edit.input(index, 0)
-        && (edit.node(index).op.is_one_of(RENAMING) || edit.node(index).op == OpType::Expand)
-    {
-        passed.push(index);
-        value = operand;
-    }
-    (value, passed)
 }
 
 #[cfg(test)]

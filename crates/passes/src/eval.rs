@@ -10,6 +10,8 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 use onnx::{DType, Node, OpType, Tensor};
 
+use crate::access::{axes_from_front, axis_of, perm_of};
+
 /// The result of `op` on constants, where we know how to compute it.
 pub(crate) fn eval(
     op: OpType,
@@ -35,10 +37,7 @@ fn of_any_numbers(
             Some(Tensor { dtype, shape, data: x.data.clone() })
         }
         (OpType::Expand, [x, _]) => moved(x, dtype, &shape, &broadcast_indices(&x.shape, &shape)),
-        (OpType::Transpose, [x]) => match node.attr("perm")? {
-            onnx::Attr::Ints(order) => transposed(x, order),
-            _ => None,
-        },
+        (OpType::Transpose, [x]) => transposed(x, &perm_of(node, x.shape.len())?),
         (OpType::Concat, parts) => joined(node, parts, dtype, shape),
         (OpType::Slice, [x, starts, _, axes, steps @ ..]) => {
             sliced(x, starts, axes, steps.first().copied(), dtype, &shape)
@@ -122,7 +121,7 @@ fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> O
     if !is_first || x.dtype == DType::U64 {
         return None;
     }
-    let axis = axis_of(node)?;
+    let axis = axis_of(node, x.shape.len())?;
     let (numbers, size) = (x.ints()?, usize::try_from(*x.shape.get(axis)?).ok()?);
     let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
     let places = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
@@ -134,19 +133,11 @@ fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> O
     Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
 }
 
-/// The axis that a node names, counted from the front; the first where it names none.
-fn axis_of(node: &Node) -> Option<usize> {
-    match node.attr("axis") {
-        Some(onnx::Attr::Int(axis)) => usize::try_from(*axis).ok(),
-        _ => Some(0),
-    }
-}
-
-/// Axis `i` of the result is axis `order[i]` of `x`.
-pub(crate) fn transposed(x: &Tensor, order: &[i64]) -> Option<Tensor> {
-    let size = |&axis: &i64| x.shape.get(usize::try_from(axis).ok()?).copied();
-    let shape: Vec<i64> = order.iter().map(size).collect::<Option<_>>()?;
-    moved(x, x.dtype, &shape, &transposed_indices(&x.shape, order))
+/// Returns a constant with other axes: axis `i` of the result is axis `perm[i]` of `x`.
+pub(crate) fn transposed(x: &Tensor, perm: &[usize]) -> Option<Tensor> {
+    let size = |&axis: &usize| x.shape.get(axis).copied();
+    let shape: Vec<i64> = perm.iter().map(size).collect::<Option<_>>()?;
+    moved(x, x.dtype, &shape, &transposed_indices(&x.shape, perm))
 }
 
 /// Which element of `from` stands at each place of `to`, by the rule of broadcasting.
@@ -161,10 +152,10 @@ fn broadcast_indices(from: &[i64], to: &[i64]) -> Vec<usize> {
     strided_indices(to, &strides)
 }
 
-fn transposed_indices(from: &[i64], order: &[i64]) -> Vec<usize> {
-    let stride = |&axis: &i64| from[axis as usize + 1..].iter().product();
-    let strides: Vec<i64> = order.iter().map(stride).collect();
-    let to: Vec<i64> = order.iter().map(|&axis| from[axis as usize]).collect();
+fn transposed_indices(from: &[i64], perm: &[usize]) -> Vec<usize> {
+    let stride = |&axis: &usize| from[axis + 1..].iter().product();
+    let strides: Vec<i64> = perm.iter().map(stride).collect();
+    let to: Vec<i64> = perm.iter().map(|&axis| from[axis]).collect();
     strided_indices(&to, &strides)
 }
 
@@ -186,14 +177,13 @@ fn sliced(
     dtype: DType,
     shape: &[i64],
 ) -> Option<Tensor> {
-    let (starts, axes) = (starts.ints()?, axes.ints()?);
+    let (starts, axes) = (starts.ints()?, axes_from_front(&axes.ints()?, x.shape.len())?);
     let steps = steps.map_or_else(|| Some(vec![1; axes.len()]), Tensor::ints)?;
     let stride = |axis: usize| -> i64 { x.shape[axis + 1..].iter().product() };
     let mut strides: Vec<i64> = (0..x.shape.len()).map(stride).collect();
     let mut first = 0;
     for ((&start, &axis), &step) in starts.iter().zip(&axes).zip(&steps) {
-        let axis = usize::try_from(axis).ok()?;
-        let size = *x.shape.get(axis)?;
+        let size = x.shape[axis];
         let start = if start < 0 { start + size } else { start };
         first += start.clamp(0, (size - 1).max(0)) * strides[axis];
         strides[axis] *= step;
@@ -212,7 +202,7 @@ fn gathered(
     dtype: DType,
     shape: &[i64],
 ) -> Option<Tensor> {
-    let axis = axis_of(node)?;
+    let axis = axis_of(node, x.shape.len())?;
     let size = *x.shape.get(axis)?;
     let rows: i64 = x.shape[..axis].iter().product();
     let width: i64 = x.shape[axis + 1..].iter().product();
@@ -251,10 +241,7 @@ fn chosen(
 }
 
 fn joined(node: &Node, parts: &[&Tensor], dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
-    let axis = match node.attr("axis")? {
-        onnx::Attr::Int(axis) => usize::try_from(*axis).ok()?,
-        _ => return None,
-    };
+    let axis = axis_of(node, shape.len())?;
     let rows: i64 = shape.get(..axis)?.iter().product();
     let width = dtype.bits() / 8;
     if width == 0 {

@@ -4,8 +4,9 @@
 //! inlines functions before it optimizes, so a form may cross the boundary of a call: where a reader is not known,
 //! it counts as the one that completes the form.
 
-use onnx::{Attr, DType, Dim, Edit, Model, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, ValueId};
 
+use crate::access::Access;
 use crate::moves::columns::multiply_with_column;
 use crate::moves::{Step, plan};
 
@@ -190,12 +191,10 @@ fn batch_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) 
     if !present.products || edit.node(index).op != OpType::Transpose {
         return None;
     }
-    let Some(Attr::Ints(perm)) = edit.node(index).attr("perm") else {
-        return None;
-    };
-    let rank = perm.len() as i64;
+    let perm = edit.perm(index)?;
+    let rank = perm.len();
     let moves_first_axis_to =
-        |place: i64| perm.iter().copied().eq((1..=place).chain([0]).chain(place + 1..rank));
+        |place: usize| perm.iter().copied().eq((1..=place).chain([0]).chain(place + 1..rank));
     let ty = edit.ty(edit.node(index).outputs[0])?;
     let may_be_empty = !ty.shape.iter().all(|dim| dim.known().is_some_and(|size| size > 0));
     let is_form = may_be_empty && rank > 2 && (rank - 2..rank).any(moves_first_axis_to);
@@ -308,12 +307,10 @@ fn pad_with_axes(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
     if edit.node(index).op != OpType::Pad {
         return None;
     }
-    let axes = edit.tensor(edit.input(index, 3)?)?.ints()?;
-    let amounts = edit.tensor(edit.input(index, 1)?)?.ints()?;
+    let (axes, amounts) = (edit.axes_in_order(index)?, edit.ints(index, 1)?);
     let rank = edit.ty(edit.input(index, 0)?)?.rank();
     let mut all = vec![0; 2 * rank];
     for (place, &axis) in axes.iter().enumerate() {
-        let axis = usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok()?;
         *all.get_mut(axis)? = *amounts.get(place)?;
         *all.get_mut(rank + axis)? = *amounts.get(axes.len() + place)?;
     }

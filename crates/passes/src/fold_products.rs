@@ -6,6 +6,8 @@
 
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
+use crate::access::Access;
+
 /// Larger weights that others read too are not copied.
 const MOST_SHARED: usize = 1 << 14;
 
@@ -97,17 +99,13 @@ fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<us
     if !product.has_room_for_bias(edit) {
         return None;
     }
-    let channels = product.axis as i64;
     let axis = match node.op.onnx() {
-        Some(OpType::Transpose) => match node.attr("perm")? {
-            Attr::Ints(order) => order.iter().position(|&axis| axis == channels)?,
-            _ => return None,
-        },
+        Some(OpType::Transpose) => {
+            edit.perm(index)?.iter().position(|&axis| axis == product.axis)?
+        }
         Some(OpType::Squeeze) => {
-            let dropped = edit.tensor(edit.input(index, 1)?)?.ints()?;
-            let is_kept = dropped.iter().all(|&axis| axis >= 0 && axis != channels);
-            let before = dropped.iter().filter(|&&axis| axis < channels).count();
-            is_kept.then(|| product.axis - before)?
+            let dropped = edit.axes(index).filter(|axes| !axes.contains(&product.axis))?;
+            product.axis - dropped.iter().filter(|&&axis| axis < product.axis).count()
         }
         _ => return None,
     };

@@ -1,7 +1,9 @@
 //! `make-gemm`: a product of matrices with what is done to its operands and its rows.
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Edit, Op, OpType, Type, ValueId};
+use onnx::{DType, Edit, Op, OpType, Type, ValueId};
+
+use crate::access::Access;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -40,10 +42,7 @@ fn turn(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 /// The transpose that makes a matrix, where nothing else reads it.
 fn turned(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     let link = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
-    let node = edit.node(link);
-    let is_turn =
-        node.op == OpType::Transpose && node.attr("perm") == Some(&Attr::Ints([1, 0].into()));
-    is_turn.then_some(link)
+    (edit.perm(link)? == [1, 0]).then_some(link)
 }
 
 /// `A · B + c`, where every row has the same added.

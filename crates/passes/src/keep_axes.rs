@@ -3,8 +3,8 @@
 use onnx::expr::reduced_shape;
 use onnx::{Attr, Edit, Op, OpType};
 
+use crate::access::Access;
 use crate::operators::REDUCTIONS;
-use crate::rewrite::reduced_axes;
 
 /// JAX reduces and then broadcasts, also where the program says `keepdims=True`.
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -27,7 +27,7 @@ fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op<'static>)> {
     if !made_by.op.is_one_of(REDUCTIONS) || made_by.attr("keepdims") != Some(&Attr::Int(0)) {
         return None;
     }
-    let axes = reduced_axes(edit, reduction)?;
+    let axes = edit.axes(reduction)?;
     let operand = edit.ty(edit.input(reduction, 0)?)?;
     let wanted = &edit.ty(node.outputs[0])?.shape;
     if reduced_shape(&operand.shape, &axes, true)[..] != wanted[..] || edit.reads(reduced) != 1 {

@@ -2,6 +2,7 @@
 //!
 //! A pass sees nodes and values, never origins: [`onnx::Edit`] carries those.
 
+mod access;
 mod bounds;
 mod bypass_expand;
 mod change;

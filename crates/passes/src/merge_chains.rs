@@ -1,7 +1,8 @@
 //! `merge-chains`: two operators on the type, the size or a part of a value that are one.
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
+use crate::access::Access;
 use crate::change::{Change, each};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -90,13 +91,11 @@ fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change>
         return None;
     };
     let concat = edit.node(first);
-    if concat.attr("axis") != Some(&Attr::Int(axis)) {
-        return None;
-    }
+    let axis = edit.axis(first).filter(|&own| own as i64 == axis)?;
     let mut offset = 0;
     for part in 0..concat.inputs.len() {
         let value = edit.input(first, part)?;
-        let size = edit.ty(value)?.shape.get(axis as usize)?.known()?;
+        let size = edit.ty(value)?.shape.get(axis)?.known()?;
         if offset == start && offset + size == end {
             return Some(Change::Value(value, vec![first]));
         }

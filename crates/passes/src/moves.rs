@@ -12,12 +12,11 @@ pub(crate) mod merge;
 pub(crate) mod products;
 pub(crate) mod sink;
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
+use crate::access::Access;
 use crate::eval::transposed;
-
-/// Operators that only change the shape, and not the order of the elements.
-const RENAMING: &[OpType] = &[OpType::Reshape, OpType::Squeeze, OpType::Unsqueeze];
+use crate::operators::LAYOUT_OPS;
 
 /// How the axes of one array become those of another. Axes of size one have no atoms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +38,7 @@ pub(crate) enum Step {
 
 /// Whether the node is a move.
 pub(crate) fn is_move(edit: &Edit<'_>, index: usize) -> bool {
-    let node = edit.node(index);
-    node.op.is_one_of(RENAMING) || node.op == OpType::Transpose
+    edit.node(index).op.is_one_of(LAYOUT_OPS)
 }
 
 impl Move {
@@ -67,9 +65,7 @@ impl Move {
     pub(crate) fn then(self, edit: &Edit<'_>, index: usize) -> Option<Move> {
         let node = edit.node(index);
         if node.op == OpType::Transpose {
-            let reversed = || (0..self.to.len()).rev().collect();
-            let order = node.attr("perm").map_or_else(|| Some(reversed()), permutation)?;
-            return self.ordered(&order);
+            return self.ordered(&edit.perm(index)?);
         }
         let shape = edit.ty(node.outputs[0])?.shape.clone();
         (is_move(edit, index)).then(|| self.reshaped(&shape))?
@@ -247,13 +243,6 @@ fn by_first_atom(axes: &[Vec<usize>], atoms: &[usize]) -> Vec<usize> {
     order
 }
 
-fn permutation(attr: &Attr) -> Option<Vec<usize>> {
-    match attr {
-        Attr::Ints(order) => order.iter().map(|&axis| usize::try_from(axis).ok()).collect(),
-        _ => None,
-    }
-}
-
 /// What the steps cost: moving elements is work, naming them anew is a node.
 pub(crate) fn cost(steps: &[Step]) -> usize {
     let each = steps.iter().map(|step| match step {
@@ -263,12 +252,18 @@ pub(crate) fn cost(steps: &[Step]) -> usize {
     each.sum()
 }
 
+/// Returns the operator that transposes a value: axis `i` of the result is axis `perm[i]` of `x`.
+pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op<'static> {
+    let perm: Vec<i64> = perm.iter().map(|&axis| axis as i64).collect();
+    Op::new(OpType::Transpose, &[x]).attr("perm", &perm[..])
+}
+
 /// A step as a node.
 pub(crate) struct Planned {
     pub op: OpType,
     /// The sizes that `Reshape` is given.
     sizes: Option<Vec<i64>>,
-    order: Vec<i64>,
+    order: Vec<usize>,
     pub shape: Vec<Dim>,
 }
 
@@ -287,8 +282,7 @@ pub(crate) fn plan(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
             }
             Step::Transpose(order) => {
                 shape = order.iter().map(|&axis| shape[axis].clone()).collect();
-                let order = order.iter().map(|&axis| axis as i64).collect();
-                let shape = shape.clone();
+                let (order, shape) = (order.clone(), shape.clone());
                 planned.push(Planned { op: OpType::Transpose, sizes: None, order, shape });
             }
         }
@@ -323,7 +317,7 @@ impl Planned {
         x: ValueId,
     ) -> Option<Op<'static>> {
         let Some(sizes) = &self.sizes else {
-            return Some(Op::new(OpType::Transpose, &[x]).attr("perm", &self.order[..]));
+            return Some(transpose(x, &self.order));
         };
         let tensor = Tensor::of_ints(DType::I64, vec![sizes.len() as i64], sizes)?;
         let sizes = edit.constant(index, fused, tensor, &[]);

@@ -88,3 +88,26 @@ pub(crate) const REDUCTIONS: &[OpType] = &[
     OpType::ReduceSum,
     OpType::ReduceSumSquare,
 ];
+
+/// The layout ops: they keep every element, and change only where it is.
+pub(crate) const LAYOUT_OPS: &[OpType] =
+    &[OpType::Transpose, OpType::Reshape, OpType::Squeeze, OpType::Unsqueeze];
+
+/// Layout ops that keep the order of elements, and change only the shape.
+pub(crate) const RESHAPES: &[OpType] = &[OpType::Reshape, OpType::Squeeze, OpType::Unsqueeze];
+
+/// What broadcasts an array: reshapes that add unit axes, and their expansion.
+pub(crate) const BROADCAST_OPS: &[OpType] =
+    &[OpType::Reshape, OpType::Squeeze, OpType::Unsqueeze, OpType::Expand, OpType::Identity];
+
+/// All elements of the result are elements of the first operand.
+pub(crate) const SELECTIONS: &[OpType] = &[
+    OpType::Expand,
+    OpType::Gather,
+    OpType::Identity,
+    OpType::Reshape,
+    OpType::Slice,
+    OpType::Squeeze,
+    OpType::Transpose,
+    OpType::Unsqueeze,
+];

@@ -12,11 +12,8 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
+use crate::operators::{BROADCAST_OPS, LAYOUT_OPS};
 pub(crate) use matching::{Bindings, find, uniform};
-
-/// Operators that leave every element as it is, and none out.
-pub(crate) const MOVES: &[OpType] =
-    &[OpType::Transpose, OpType::Unsqueeze, OpType::Reshape, OpType::Squeeze];
 
 /// A shape of nodes.
 #[derive(Clone)]
@@ -113,9 +110,7 @@ pub(crate) fn product(factors: &[&Pattern], number: f64) -> Pattern {
 
 /// The value, or what broadcasts it: axes of size one, and their expansion.
 pub(crate) fn spread(inner: &Pattern) -> Pattern {
-    let ops =
-        &[OpType::Unsqueeze, OpType::Reshape, OpType::Squeeze, OpType::Expand, OpType::Identity];
-    Pattern::new(Kind::Through(ops, inner.clone()))
+    Pattern::new(Kind::Through(BROADCAST_OPS, inner.clone()))
 }
 
 /// The value, or what repeats it or makes it another type.
@@ -125,7 +120,7 @@ pub(crate) fn repeated(inner: &Pattern) -> Pattern {
 
 /// The value, or its elements in another order or shape.
 pub(crate) fn moved(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Through(MOVES, inner.clone()))
+    Pattern::new(Kind::Through(LAYOUT_OPS, inner.clone()))
 }
 
 /// The first of these that fits.

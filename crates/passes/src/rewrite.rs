@@ -2,9 +2,10 @@
 
 use onnx::expr::reduced_shape;
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Operator, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Node, Op, OpType, Operator, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::access::Access;
 use crate::pattern::{Bindings, Pattern, find};
 
 /// From this opset on reductions other than `ReduceSum` have their axes as an operand, not an attribute.
@@ -84,19 +85,6 @@ fn apply(edit: &mut Edit<'_>, rewrite: &Rewrite, index: usize, bindings: Binding
     }
 }
 
-/// The axes that the node at an index reduces, counted from the front and sorted.
-pub(crate) fn reduced_axes(edit: &Edit<'_>, index: usize) -> Option<Vec<usize>> {
-    let rank = edit.ty(edit.input(index, 0)?)?.rank() as i64;
-    let given = match edit.node(index).attr("axes") {
-        Some(Attr::Ints(axes)) => axes.to_vec(),
-        _ => edit.tensor(edit.input(index, 1)?)?.ints()?,
-    };
-    let from_front = |axis| (if axis < 0 { axis + rank } else { axis }) as usize;
-    let mut axes: Vec<usize> = given.into_iter().map(from_front).collect();
-    axes.sort_unstable();
-    Some(axes)
-}
-
 /// A place where a pattern was found.
 pub(crate) struct Found<'f, 'e> {
     pub edit: &'f mut Edit<'e>,
@@ -130,11 +118,15 @@ impl Found<'_, '_> {
         self.edit.ty(value).cloned().ok_or_else(|| "a type is not known".into())
     }
 
-    /// The node that makes what a name stands for.
+    /// Returns the index of the node that makes what a name stands for.
+    pub(crate) fn index(&self, name: &str) -> Result<usize, Declined> {
+        let index = self.edit.producer(self.value(name)?);
+        index.ok_or_else(|| Declined(format!("`{name}` is not a node")))
+    }
+
+    /// Returns the node that makes what a name stands for.
     pub(crate) fn node(&self, name: &str) -> Result<&Node, Declined> {
-        let value = self.value(name)?;
-        let index = self.edit.producer(value);
-        Ok(self.edit.node(index.ok_or_else(|| Declined(format!("`{name}` is no node")))?))
+        Ok(self.edit.node(self.index(name)?))
     }
 
     /// Makes the replacement answer for more nodes than the pattern has.
@@ -151,11 +143,14 @@ impl Found<'_, '_> {
         number.ok_or_else(|| Declined(format!("`{name}` is no number")))
     }
 
-    /// The axes of a reduction, counted from the front and sorted.
+    /// Returns the axes of a node, sorted.
     pub(crate) fn axes(&self, name: &str) -> Result<Vec<usize>, Declined> {
-        let index = self.edit.producer(self.value(name)?);
-        let index = index.ok_or_else(|| Declined(format!("`{name}` is no node")))?;
-        reduced_axes(self.edit, index).ok_or_else(|| "the axes are not known".into())
+        self.edit.axes(self.index(name)?).ok_or_else(|| "the axes are not known".into())
+    }
+
+    /// Returns the axis that a node works along.
+    pub(crate) fn axis(&self, name: &str) -> Result<usize, Declined> {
+        self.edit.axis(self.index(name)?).ok_or_else(|| "the axis is not known".into())
     }
 
     /// Declines unless `value` has the shape of `x` with these axes of size one, or that shape

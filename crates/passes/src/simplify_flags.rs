@@ -3,7 +3,9 @@
 use onnx::expr::broadcast_shapes;
 use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
+use crate::access::Access;
 use crate::change::{Change, each};
+use crate::operators::BROADCAST_OPS;
 use crate::pattern::uniform;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -192,24 +194,12 @@ fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
 /// The number that a constant is, also where it was cast or repeated.
 pub(crate) fn number_behind(
     edit: &Edit<'_>,
-    mut value: ValueId,
+    value: ValueId,
     passed: &mut Vec<usize>,
 ) -> Option<f64> {
-    loop {
-        if let Some(tensor) = edit.tensor(value) {
-            return uniform(tensor);
-        }
-        let index = edit.producer(value)?;
-        let node = edit.node(index);
-        if !matches!(
-            node.op.onnx(),
-            Some(OpType::Cast | OpType::Expand | OpType::Reshape | OpType::Unsqueeze)
-        ) {
-            return None;
-        }
-        passed.push(index);
-        value = edit.input(index, 0)?;
-    }
+    let (value, nodes) = edit.through(value, &[BROADCAST_OPS, &[OpType::Cast]].concat());
+    passed.extend(nodes);
+    uniform(edit.tensor(value)?)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
-use crate::rewrite::reduced_axes;
+use crate::access::Access;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     if !edit.exact_nan() {
@@ -21,7 +21,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let x = edit.input(index, 0)?;
     let shape = edit.ty(x)?.shape.to_vec();
-    let axes = reduced_axes(edit, index)?;
+    let axes = edit.axes(index)?;
     let may_be_empty = |&axis: &usize| shape[axis].known().is_none_or(|size| size == 0);
     if !axes.iter().any(may_be_empty) {
         return None;

@@ -2,6 +2,8 @@
 
 use onnx::{Attr, DType, OpType, Tensor};
 
+use crate::access::axes_from_front;
+
 use super::{broadcast_indices, strided_indices};
 
 /// The result of `op` on constants. `None` where runtimes may differ: which of two zeros or NaN is
@@ -66,11 +68,7 @@ fn sum(
         DType::F64 => 53,
         _ => return None,
     };
-    let rank = x.shape.len() as i64;
-    let axes: Vec<usize> = axes
-        .iter()
-        .map(|&axis| usize::try_from(if axis < 0 { axis + rank } else { axis }).ok())
-        .collect::<Option<_>>()?;
+    let axes = axes_from_front(axes, x.shape.len())?;
     if axes.is_empty() || node.attr("noop_with_empty_axes") == Some(&Attr::Int(1)) {
         return None;
     }

@@ -20,6 +20,7 @@ mod stack;
 use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Type, ValueId};
 
+use crate::access::Access;
 use crate::moves::products::{Side, following, side};
 use crate::moves::{Move, emit, is_move};
 use crate::pattern::uniform;
@@ -217,14 +218,7 @@ fn read_once(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
 }
 
 fn softmax_axis(edit: &Edit<'_>, node: usize) -> Option<usize> {
-    let rank = edit.ty(edit.node(node).outputs[0])?.rank() as i64;
-    if edit.node(node).op != OpType::Softmax {
-        return None;
-    }
-    match edit.node(node).attr("axis").unwrap_or(&Attr::Int(-1)) {
-        Attr::Int(axis) => usize::try_from(if *axis < 0 { axis + rank } else { *axis }).ok(),
-        _ => None,
-    }
+    edit.axis(node).filter(|_| edit.node(node).op == OpType::Softmax)
 }
 
 /// What is between the first product and the softmax.

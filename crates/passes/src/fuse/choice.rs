@@ -6,6 +6,7 @@
 use onnx::expr::{broadcast_shapes, reduced_shape};
 use onnx::{Attr, DType, Edit, Op, OpType, Type, ValueId};
 
+use crate::access::Access;
 use crate::pattern::{Pattern, hole, node, number, repeated};
 use crate::rewrite::{Declined, Found, Rewrite};
 use crate::simplify_flags::number_behind;
@@ -66,7 +67,7 @@ fn to_choices(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Option<Vec<ValueId>> {
     let counted = behind(edit, place, &[OpType::Cast, OpType::Expand], passed);
     let first = edit.producer(counted).filter(|&index| is(edit, index, OpType::ArgMax))?;
-    let axis = along(edit, first)?;
+    let axis = edit.axis(first)?;
     let is_first =
         edit.node(first).attr("select_last_index").is_none_or(|last| *last == Attr::Int(0));
     if !is_first || edit.node(first).attr("keepdims") != Some(&Attr::Int(0)) {
@@ -75,7 +76,7 @@ fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Optio
     passed.push(first);
     let stacked = behind(edit, edit.input(first, 0)?, &[OpType::Cast], passed);
     let stack = edit.producer(stacked).filter(|&index| is(edit, index, OpType::Concat))?;
-    if edit.ty(stacked)?.dtype != DType::Bool || along(edit, stack)? != axis {
+    if edit.ty(stacked)?.dtype != DType::Bool || edit.axis(stack)? != axis {
         return None;
     }
     passed.push(stack);
@@ -99,7 +100,7 @@ fn condition(
     let whole = &edit.ty(part)?.shape;
     let is_part = whole.get(axis)?.is(1)
         && reduced_shape(whole, &[axis], false)[..] == edit.ty(flags)?.shape[..]
-        && edit.tensor(edit.input(index, 1)?)?.ints()? == [axis as i64];
+        && edit.axes(index)? == [axis];
     passed.push(index);
     is_part.then_some(flags)
 }
@@ -122,28 +123,19 @@ fn choice(
 }
 
 /// What a number was before these operators.
-fn behind(edit: &Edit<'_>, mut value: ValueId, ops: &[OpType], passed: &mut Vec<usize>) -> ValueId {
-    while edit.ty(value).is_some_and(|ty| ty.dtype != DType::Bool)
-        && let Some(index) = edit.producer(value)
-        && edit.node(index).op.is_one_of(ops)
-        && let Some(operand) = edit.input(index, 0)
-    {
+fn behind(edit: &Edit<'_>, value: ValueId, ops: &[OpType], passed: &mut Vec<usize>) -> ValueId {
+    let is_number = |index: usize| {
+        edit.ty(edit.node(index).outputs[0]).is_some_and(|ty| ty.dtype != DType::Bool)
+    };
+    let nodes = edit.walk(value, ops).take_while(|&(index, _)| is_number(index));
+    nodes.fold(value, |_, (index, source)| {
         passed.push(index);
-        value = operand;
-    }
-    value
+        source
+    })
 }
 
 fn is(edit: &Edit<'_>, index: usize, op: OpType) -> bool {
     edit.node(index).op == op
-}
-
-/// The axis along which a node works, where it is counted from the front.
-fn along(edit: &Edit<'_>, index: usize) -> Option<usize> {
-    match edit.node(index).attr("axis") {
-        Some(&Attr::Int(axis)) => usize::try_from(axis).ok(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

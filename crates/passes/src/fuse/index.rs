@@ -3,7 +3,7 @@
 //! JAX counts an index below zero from the end and then brings it into bounds, or fills; ONNX counts it
 //! from the end itself, so it only has to be brought into bounds on both sides.
 
-use onnx::{Attr, DType, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Op, OpType, ValueId};
 
 use super::pick::{pick, to_entry_of_one_axis};
 use crate::pattern::{Pattern, either, greater, hole, node, number};
@@ -42,24 +42,21 @@ fn in_bounds() -> Pattern {
 
 /// `x[min(max(i, 0), n − 1)]`
 fn gather(op: OpType) -> Pattern {
-    node(op, &[&hole("x"), &in_bounds().named("place")])
+    node(op, &[&hole("x"), &in_bounds().named("place")]).named("entries")
 }
 
 /// The same with `i` brought to `−n … n − 1`, which ONNX counts from the end where JAX does.
 fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
-    let root = found.root();
-    let axis = match root.attr("axis") {
-        Some(Attr::Int(axis)) => *axis,
-        _ => 0,
-    };
-    let op = if root.op == OpType::Gather { OpType::Gather } else { OpType::GatherElements };
+    let axis = found.axis("entries")?;
+    let op =
+        if found.root().op == OpType::Gather { OpType::Gather } else { OpType::GatherElements };
     let size = found.number("size")?;
-    if found.ty(x)?.shape[axis as usize].known() != Some(size as i64) {
+    if found.ty(x)?.shape[axis].known() != Some(size as i64) {
         return Err("the index does not count from the end of the axis".into());
     }
     let place = clipped_both_ways(found)?;
-    Ok(Op::new(op, &[x, place]).attr("axis", axis))
+    Ok(Op::new(op, &[x, place]).attr("axis", axis as i64))
 }
 
 /// `min(max(i, 0), n − 1) = i`, which says what was in bounds
@@ -105,32 +102,21 @@ fn entry() -> Pattern {
         OpType::Squeeze,
         &[&node(OpType::Gather, &[&hole("x"), &place.named("place")]).named("entries")],
     )
+    .named("entry")
 }
 
 fn to_entry(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
-    let axis = match found.node("entries")?.attr("axis") {
-        Some(Attr::Int(axis)) => *axis,
-        _ => 0,
-    };
+    let axis = found.axis("entries")?;
     let mut i = found.value("i")?;
     let ty = found.ty(i)?;
-    if ty.rank() != 0 || found.root_axes()? != [axis] {
-        return Err("another axis goes".into());
+    if ty.rank() != 0 || found.axes("entry")? != [axis] {
+        return Err("the squeeze drops another axis than the gather made".into());
     }
     if let (Some(low), Some(high)) = (found.maybe("low"), found.maybe("high")) {
         i = found.emit(Op::new(OpType::Clip, &[i, low, high]), ty);
     }
-    Ok(Op::new(OpType::Gather, &[x, i]).attr("axis", axis))
-}
-
-impl Found<'_, '_> {
-    /// The axes that the last node of the pattern is given.
-    fn root_axes(&self) -> Result<Vec<i64>, Declined> {
-        let axes = self.root().inputs.get(1).copied().flatten();
-        let axes = axes.and_then(|axes| self.edit.tensor(axes)).and_then(Tensor::ints);
-        axes.ok_or_else(|| "the axes are not known".into())
-    }
+    Ok(Op::new(OpType::Gather, &[x, i]).attr("axis", axis as i64))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::bounds::bounds;
+use crate::operators::SELECTIONS;
 use crate::pattern::{Pattern, either, either_order, hole, node, number, reciprocal, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
 
@@ -67,17 +68,7 @@ fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId, left: usize) -> bool {
         Some(OpType::Add) => operand(0) && operand(1),
         Some(OpType::Mul) if is_positive(0) => operand(1),
         Some(OpType::Mul | OpType::Div) if is_positive(1) => operand(0),
-        Some(
-            OpType::Cast
-            | OpType::Expand
-            | OpType::Gather
-            | OpType::Identity
-            | OpType::Reshape
-            | OpType::Slice
-            | OpType::Squeeze
-            | OpType::Transpose
-            | OpType::Unsqueeze,
-        ) => operand(0),
+        Some(op) if op == OpType::Cast || SELECTIONS.contains(&op) => operand(0),
         _ => true,
     }
 }

@@ -1,10 +1,11 @@
 //! Means over windows.
 
-use onnx::{Attr, Edit, Node, Op, OpType, Type, ValueId};
+use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 
-use crate::pattern::{
-    MOVES, Pattern, composite, either, hole, moved, node, number, spread, uniform,
-};
+use crate::access::Access;
+use crate::moves::transpose;
+use crate::operators::{BROADCAST_OPS, LAYOUT_OPS};
+use crate::pattern::{Pattern, composite, either, hole, moved, node, number, spread, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] =
@@ -15,13 +16,14 @@ pub(super) const REWRITES: &[Rewrite] =
 fn average() -> Pattern {
     let sum = node(composite("window_sum"), &[&hole("x")]).named("sum");
     let moved = moved(&sum).named("moved");
-    let turned = either(&[&node(OpType::Transpose, &[&sum]).named("turned"), &sum]);
+    let transposed = either(&[&node(OpType::Transpose, &[&sum]).named("transposed"), &sum]);
     let counts = node(composite("window_sum"), &[&hole("ones")]).named("counts");
-    let counts = either(&[&node(OpType::Transpose, &[&counts]).named("turned counts"), &counts]);
+    let transposed_counts = node(OpType::Transpose, &[&counts]).named("transposed counts");
+    let counts = either(&[&transposed_counts, &counts]);
     either(&[
         &(&moved / number("count")),
         &(&moved * number("part")),
-        &(turned.named("moved") / spread(&counts)),
+        &(transposed.named("moved") / spread(&counts)),
     ])
 }
 
@@ -82,13 +84,17 @@ fn moves(found: &Found<'_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined> {
     while value != sum {
         let index = found.edit.producer(value).ok_or("a sum is no node")?;
         let node = found.edit.node(index);
-        if !node.op.is_one_of(MOVES) {
+        if !node.op.is_one_of(LAYOUT_OPS) {
             return Err("a sum is computed on".into());
         }
         let inputs = (0..node.inputs.len()).map(|input| found.edit.input(index, input)).collect();
-        let attrs = ["perm", "allowzero"].map(|name| Some((name, node.attr(name)?.clone())));
-        let attrs = attrs.into_iter().flatten().collect();
-        moves.push((Op { op: node.op.clone(), inputs, attrs }, found.ty(value)?));
+        let op = if let Some(perm) = found.edit.perm(index) {
+            transpose(value, &perm)
+        } else {
+            let allows = node.attr("allowzero").map(|allows| ("allowzero", allows.clone()));
+            Op { op: node.op.clone(), inputs, attrs: allows.into_iter().collect() }
+        };
+        moves.push((op, found.ty(value)?));
         value = found.edit.input(index, 0).ok_or("a sum is of nothing")?;
     }
     moves.reverse();
@@ -103,29 +109,16 @@ fn expect_same_windows(found: &Found<'_, '_>, sum: &Node, x: ValueId) -> Result<
         .all(|name| counts.attr(name) == sum.attr(name));
     let ones = found.value("ones")?;
     let is_same = is_same && found.ty(ones)?.shape[2..] == found.ty(x)?.shape[2..];
-    let perm = |name: &str| found.maybe(name).and_then(|turned| perm_of(found.edit, turned));
-    if !is_same || perm("turned") != perm("turned counts") {
+    let perm = |name: &str| found.index(name).ok().and_then(|index| found.edit.perm(index));
+    if !is_same || perm("transposed") != perm("transposed counts") {
         return Err("the divisor is over other windows".into());
     }
     // A broadcast number is as good as an array of them.
-    let mut source = ones;
-    while let Some(index) = found.edit.producer(source)
-        && matches!(
-            found.edit.node(index).op.onnx(),
-            Some(OpType::Expand | OpType::Reshape | OpType::Unsqueeze | OpType::Transpose)
-        )
-        && let Some(operand) = found.edit.input(index, 0)
-    {
-        source = operand;
-    }
+    let (source, _) = found.edit.through(ones, &[LAYOUT_OPS, BROADCAST_OPS].concat());
     if found.edit.tensor(source).and_then(uniform) != Some(1.0) {
         return Err("the divisor is no count".into());
     }
     Ok(())
-}
-
-fn perm_of(edit: &Edit<'_>, transposed: ValueId) -> Option<Attr> {
-    edit.node(edit.producer(transposed)?).attr("perm").cloned()
 }
 
 #[cfg(test)]

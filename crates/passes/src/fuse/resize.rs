@@ -7,6 +7,8 @@
 use onnx::kernels::{Support, support};
 use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
+use crate::access::Access;
+
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         to_resize(edit, index);
@@ -59,13 +61,7 @@ fn repetition(edit: &Edit<'_>, index: usize) -> Option<(ValueId, usize, f64)> {
     }
     let data = edit.input(index, 0)?;
     let shape = &edit.ty(data)?.shape;
-    let axis = match node.attr("axis") {
-        Some(onnx::Attr::Int(axis)) if *axis < 0 => {
-            usize::try_from(axis + shape.len() as i64).ok()?
-        }
-        Some(onnx::Attr::Int(axis)) => usize::try_from(*axis).ok()?,
-        _ => 0,
-    };
+    let axis = edit.axis(index)?;
     let places = edit.tensor(edit.input(index, 1)?)?;
     if places.shape.len() != 1 {
         return None;

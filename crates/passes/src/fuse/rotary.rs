@@ -8,8 +8,9 @@ mod layout;
 mod parts;
 mod table;
 
-use onnx::{Attr, Edit, OpType, ValueId};
+use onnx::{Edit, OpType, ValueId};
 
+use crate::access::Access;
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
 use layout::fuse;
@@ -120,11 +121,10 @@ impl Half {
             &[number] => Some(number),
             _ => None,
         };
-        let (start, end, axis) = (number(1)?, number(2)?, number(3)?);
+        let (start, end) = (number(1)?, number(2)?);
         let step = if edit.input(node, 4).is_some() { number(4)? } else { 1 };
         let size = edit.ty(x)?.shape.last()?.known()?;
-        let is_last = axis == -1 || axis == edit.ty(x)?.rank() as i64 - 1;
-        if !is_last || size % 2 != 0 {
+        if edit.axes(node)? != [edit.ty(x)?.rank() - 1] || size % 2 != 0 {
             return None;
         }
         match (start, step) {
@@ -167,7 +167,7 @@ impl Half {
 
     /// The same behind a transpose that leaves the last axis where it is.
     fn then(mut self, edit: &Edit<'_>, transpose: usize) -> Option<Half> {
-        let order = order_of(edit, transpose)?;
+        let order = edit.perm(transpose)?;
         self.order = order.iter().map(|&axis| self.order[axis]).collect();
         self.nodes.push(transpose);
         (order.last().copied() == order.len().checked_sub(1)).then_some(self)
@@ -180,16 +180,7 @@ impl Half {
 
 /// Whether the axis of a node is the last of what it reads.
 fn is_along_last(edit: &Edit<'_>, node: usize) -> Option<bool> {
-    let rank = edit.ty(edit.input(node, 0)?)?.rank() as i64;
-    let axis = edit.node(node).attr("axis")?;
-    Some(*axis == Attr::Int(-1) || *axis == Attr::Int(rank - 1))
-}
-
-fn order_of(edit: &Edit<'_>, node: usize) -> Option<Vec<usize>> {
-    match edit.node(node).attr("perm")? {
-        Attr::Ints(order) => order.iter().map(|&axis| usize::try_from(axis).ok()).collect(),
-        _ => None,
-    }
+    Some(edit.axis(node)? + 1 == edit.ty(edit.input(node, 0)?)?.rank())
 }
 
 /// What is put together of the first and the second elements of pairs.
@@ -204,10 +195,8 @@ struct Joined {
 fn joined(edit: &Edit<'_>, node: usize) -> Option<Joined> {
     let result = &edit.ty(edit.node(node).outputs[0])?.shape;
     let parts_of = |concat: usize| {
-        let rank = edit.ty(edit.node(concat).outputs[0])?.rank() as i64;
         let is_pair = edit.node(concat).inputs.len() == 2;
-        let is_last = *edit.node(concat).attr("axis")? == Attr::Int(rank - 1);
-        (is_pair && is_last).then_some(())?;
+        (is_pair && is_along_last(edit, concat)?).then_some(())?;
         Some([edit.input(concat, 0)?, edit.input(concat, 1)?])
     };
     if edit.node(node).op == OpType::Concat {
@@ -307,7 +296,7 @@ fn is_ordered(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &[usize]) -> 
     while x != source {
         let node = edit.producer(x).filter(|&node| edit.node(node).op == OpType::Transpose);
         let Some((inner, of_node)) =
-            node.and_then(|node| Some((edit.input(node, 0)?, order_of(edit, node)?)))
+            node.and_then(|node| Some((edit.input(node, 0)?, edit.perm(node)?)))
         else {
             return false;
         };

@@ -1,7 +1,8 @@
 //! `Softmax` and `LogSoftmax`.
 
-use onnx::{Attr, Dim, Op, OpType, ValueId};
+use onnx::{Dim, Op, OpType, ValueId};
 
+use crate::access::Access;
 use crate::pattern::{
     Pattern, either, exp, hole, log, node, number, reduce_max, reduce_sum, spread,
 };
@@ -145,13 +146,13 @@ fn expect_last_axis_kept(
 
 /// Declines unless the array and the largest of each row are put into the same order, rows whole.
 fn expect_same_order(found: &Found<'_, '_>, axis: usize) -> Result<(), Declined> {
-    let order = |name| match found.node(name)?.attr("perm") {
-        Some(Attr::Ints(order)) => Ok(order.clone()),
-        _ => Err(Declined::from("an order of axes is not known")),
+    let order = |name| {
+        let perm = found.edit.perm(found.index(name)?);
+        perm.ok_or_else(|| Declined::from("a permutation of axes is malformed"))
     };
     let (of_rows, of_largest) = (order("ordered")?, order("ordered max")?);
     let last = of_rows.len().wrapping_sub(1);
-    let is_last = axis == last && found.axes("max")? == [last] && of_rows[last] == last as i64;
+    let is_last = axis == last && found.axes("max")? == [last] && of_rows[last] == last;
     if is_last && of_rows[..last] == of_largest[..] {
         return Ok(());
     }

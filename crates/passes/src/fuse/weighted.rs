@@ -5,6 +5,7 @@
 
 use onnx::{Attr, Dim, Op, OpType, Type, ValueId};
 
+use crate::moves::transpose;
 use crate::pattern::{Pattern, hole, reduce_sum};
 use crate::rewrite::{Declined, Found, Rewrite};
 
@@ -85,12 +86,12 @@ fn turned(found: &mut Found<'_, '_>, weights: ValueId) -> Result<ValueId, Declin
         let axes = found.ints(&[1])?;
         return Ok(found.emit(Op::new(OpType::Unsqueeze, &[weights, axes]), ty));
     }
-    let mut order: Vec<i64> = (0..rank as i64).collect();
+    let mut order: Vec<usize> = (0..rank).collect();
     order.swap(rank - 2, rank - 1);
     let mut shape = ty.shape.to_vec();
     shape.swap(rank - 2, rank - 1);
     ty.shape = shape.into();
-    Ok(found.emit(Op::new(OpType::Transpose, &[weights]).attr("perm", &order[..]), ty))
+    Ok(found.emit(transpose(weights, &order), ty))
 }
 
 #[cfg(test)]

@@ -3,17 +3,8 @@
 use onnx::{Attr, DType, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::order::Order;
-use super::role::{axes, constant, data_operands};
-use crate::operators::REDUCTIONS;
-
-/// Operands that are axes, by operator.
-const AXES_OPERAND: &[(OpType, usize)] = &[
-    (OpType::CumSum, 1),
-    (OpType::Pad, 3),
-    (OpType::Slice, 3),
-    (OpType::Squeeze, 1),
-    (OpType::Unsqueeze, 1),
-];
+use super::role::data_operands;
+use crate::access::{Access, axes_operand};
 
 /// The operator of the node at `index` where arrays are in another order. `stored` gives what stands
 /// for an array.
@@ -31,20 +22,22 @@ pub(super) fn carried<'n>(
     }
     let mut attrs: Vec<(&'n str, Attr)> =
         node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
-    for (name, attr) in &mut attrs {
-        match (*name, &*attr) {
-            ("axis", Attr::Int(axis)) => *attr = Attr::Int(order.position_of(*axis)),
-            ("axes", Attr::Ints(axes)) => {
-                let moved: Vec<i64> = axes.iter().map(|&axis| order.position_of(axis)).collect();
-                *attr = moved[..].into();
-            }
-            _ => {}
-        }
+    let mut set = |name: &'n str, value: Attr| match attrs.iter_mut().find(|attr| attr.0 == name) {
+        Some((_, attr)) => *attr = value,
+        None => attrs.push((name, value)),
+    };
+    if let Some(axis) = edit.axis(index) {
+        set("axis", Attr::Int(order.position(axis) as i64));
     }
-    if node.attr("axis").is_none()
-        && let Some(default) = node.op.onnx().and_then(default_axis)
+    let axes = edit.axes_in_order(index);
+    let axes = axes.map(|axes| axes.iter().map(|&axis| order.position(axis) as i64).collect());
+    let axes: Vec<i64> = axes.unwrap_or_default();
+    if node.attr("axes").is_some() {
+        set("axes", axes[..].into());
+    } else if let Some(operand) = axes_operand(node)
+        && let Some((operand, axes)) = replaced(edit, index, operand, &axes)
     {
-        attrs.push(("axis", Attr::Int(order.position_of(default))));
+        inputs[operand] = Some(axes);
     }
     for (operand, moved) in moved_operands(edit, node, index, order) {
         inputs[operand] = Some(moved);
@@ -52,37 +45,21 @@ pub(super) fn carried<'n>(
     Op { op: node.op.clone(), inputs, attrs }
 }
 
-fn default_axis(op: OpType) -> Option<i64> {
-    match op {
-        OpType::Softmax | OpType::LogSoftmax | OpType::Hardmax => Some(-1),
-        OpType::Split | OpType::ArgMax | OpType::ArgMin | OpType::Gather => Some(0),
-        _ => None,
-    }
-}
-
-/// The operands that say something of axes.
+/// The operands with one entry per axis.
 fn moved_operands(
     edit: &mut Edit<'_>,
     node: &onnx::Node,
     index: usize,
     order: &Order,
 ) -> Vec<(usize, ValueId)> {
-    let of_axes = AXES_OPERAND.iter().find(|(op, _)| node.op == *op).map(|&(_, operand)| operand);
-    let of_axes = if node.op.is_one_of(REDUCTIONS) { Some(1) } else { of_axes };
     let mut moved = Vec::new();
-    if let Some(operand) = of_axes
-        && let Some(axes) = constant(edit, index, operand)
-    {
-        let axes: Vec<i64> = axes.iter().map(|&axis| order.position_of(axis)).collect();
-        moved.extend(replaced(edit, index, operand, &axes));
-    }
     match node.op.onnx() {
         Some(OpType::Expand) => {
-            let sizes = constant(edit, index, 1).unwrap_or_default();
+            let sizes = edit.ints(index, 1).unwrap_or_default();
             moved.extend(replaced(edit, index, 1, &order.apply(&sizes)));
         }
         Some(OpType::Pad) if edit.input(index, 3).is_none() => {
-            let pads = constant(edit, index, 1).unwrap_or_default();
+            let pads = edit.ints(index, 1).unwrap_or_default();
             let (low, high) = pads.split_at(pads.len() / 2);
             let pads = [order.apply(low), order.apply(high)].concat();
             moved.extend(replaced(edit, index, 1, &pads));
@@ -139,9 +116,9 @@ pub(super) fn made_in_order(
     let ty = edit.ty(node.outputs[0])?.clone();
     let x = edit.input(source, 0)?;
     let list = if node.op == OpType::Reshape {
-        order.apply(&constant(edit, source, 1)?)
+        order.apply(&edit.ints(source, 1)?)
     } else {
-        let added = axes(edit, source, ty.rank())?;
+        let added = edit.axes(source)?;
         let mut moved: Vec<i64> = added.iter().map(|&axis| order.position(axis) as i64).collect();
         moved.sort_unstable();
         moved

@@ -1,8 +1,10 @@
 //! Orders of axes: axis `i` of what is transposed is axis `order[i]` of what it was.
 
-use onnx::{Attr, Dim, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Dim, Node, Op, Tensor, Type, ValueId};
 
+use crate::access::perm_of;
 use crate::eval::transposed;
+use crate::moves::transpose;
 
 /// An order of axes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,16 +17,7 @@ impl Order {
 
     /// The order of a `Transpose`.
     pub(crate) fn of(node: &Node, rank: usize) -> Option<Order> {
-        match node.attr("perm") {
-            Some(Attr::Ints(perm)) => {
-                let order: Vec<usize> =
-                    perm.iter().map(|&axis| usize::try_from(axis).ok()).collect::<Option<_>>()?;
-                (order.len() == rank && order.iter().all(|&axis| axis < rank))
-                    .then_some(Order(order))
-            }
-            None => Some(Order((0..rank).rev().collect())),
-            Some(_) => None,
-        }
+        perm_of(node, rank).map(Order)
     }
 
     pub(crate) fn rank(&self) -> usize {
@@ -53,12 +46,6 @@ impl Order {
         self.0.iter().position(|&other| other == axis).unwrap_or(axis)
     }
 
-    /// Where an axis goes that may be counted from the end.
-    pub(crate) fn position_of(&self, axis: i64) -> i64 {
-        let axis = if axis < 0 { axis + self.0.len() as i64 } else { axis };
-        self.position(axis as usize) as i64
-    }
-
     /// Whether these axes, which are sorted, stay in order.
     pub(crate) fn keeps(&self, axes: &[usize]) -> bool {
         axes.iter().map(|&axis| self.position(axis)).is_sorted()
@@ -73,8 +60,7 @@ impl Order {
     }
 
     pub(crate) fn transpose(&self, value: ValueId) -> Op<'static> {
-        let perm: Vec<i64> = self.0.iter().map(|&axis| axis as i64).collect();
-        Op::new(OpType::Transpose, &[value]).attr("perm", &perm[..])
+        transpose(value, &self.0)
     }
 
     /// A constant that broadcasts with arrays of this rank, as it broadcasts with transposed ones.
@@ -87,8 +73,7 @@ impl Order {
             Tensor { dtype: tensor.dtype, shape, data: tensor.data.clone() }
         } else {
             let whole = Tensor { dtype: tensor.dtype, shape: whole, data: tensor.data.clone() };
-            let order: Vec<i64> = self.0.iter().map(|&axis| axis as i64).collect();
-            transposed(&whole, &order)?
+            transposed(&whole, &self.0)?
         };
         let ones = moved.shape.iter().take_while(|&&size| size == 1).count();
         moved.shape.drain(..ones.min(lead));

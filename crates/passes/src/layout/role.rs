@@ -1,8 +1,9 @@
 //! What an operator does with the order of axes.
 
-use onnx::{Attr, Dim, Edit, Node, OpType, Tensor, ValueId};
+use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};
 
 use super::order::{Order, filled_axes};
+use crate::access::Access;
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 
 /// Whether all operands of an operator broadcast; where it is a matter of the order of axes alone.
@@ -42,7 +43,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
     match op {
         OpType::Transpose => Order::of(node, shape.len()).map(Role::Transpose),
         OpType::Reshape => {
-            let target = constant(edit, index, 1)?;
+            let target = edit.ints(index, 1)?;
             if target.contains(&0) {
                 return None;
             }
@@ -54,11 +55,11 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
             })
         }
         OpType::Squeeze => {
-            let axes = axes(edit, index, shape.len())?;
+            let axes = edit.axes(index)?;
             Some(Role::Sink(others(shape.len(), &axes)))
         }
         OpType::Unsqueeze => {
-            let axes = axes(edit, index, result.rank())?;
+            let axes = edit.axes(index)?;
             Some(Role::Source(others(result.rank(), &axes)))
         }
         _ if ELEMENTWISE.contains(&op) => {
@@ -71,38 +72,37 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
         }
         _ if broadcasts(op) => member(true),
         _ if ALONG_AN_AXIS.contains(&op) => {
-            let is_along_all = matches!(op, OpType::Hardmax | OpType::LogSoftmax | OpType::Softmax)
-                && edit.opset() < 13;
             let sizes_are_known = op != OpType::Split || node.inputs.len() < 2 || {
                 edit.input(index, 1).is_none_or(|sizes| edit.tensor(sizes).is_some())
             };
-            member(!is_along_all && sizes_are_known)
+            member(edit.axis(index).is_some() && sizes_are_known)
         }
         _ if REDUCTIONS.contains(&op) => {
             let keeps = node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1));
-            let axes = axes(edit, index, shape.len())?;
+            let axes = edit.axes(index)?;
             if axes.is_empty() {
                 return None;
             }
             Some(if keeps { Role::Member } else { Role::Sink(others(shape.len(), &axes)) })
         }
         OpType::ArgMax | OpType::ArgMin => {
-            member(node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1)))
+            let keeps = node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1));
+            member(keeps && edit.axis(index).is_some())
         }
-        OpType::CumSum => member(constant(edit, index, 1)?.len() == 1),
+        OpType::CumSum => member(edit.axes(index)?.len() == 1),
         OpType::Expand => {
-            let fits = constant(edit, index, 1)?.len() == shape.len();
+            let fits = edit.ints(index, 1)?.len() == shape.len();
             member(fits && shape.len() == result.rank())
         }
         OpType::Gather => {
             let indices = edit.ty(edit.input(index, 1)?)?;
-            member(indices.rank() == 1)
+            member(indices.rank() == 1 && edit.axis(index).is_some())
         }
         OpType::Pad => {
-            let axes_are_known = node.inputs.len() < 4 || constant(edit, index, 3).is_some();
-            member(constant(edit, index, 1).is_some() && axes_are_known)
+            let axes_are_known = node.inputs.len() < 4 || edit.axes(index).is_some();
+            member(edit.ints(index, 1).is_some() && axes_are_known)
         }
-        OpType::Slice => member(constant(edit, index, 3).is_some()),
+        OpType::Slice => member(edit.axes(index).is_some()),
         OpType::Resize => {
             let has_region = edit.input(index, 1).is_some();
             let sizes = [2, 3].into_iter().find_map(|operand| edit.input(index, operand))?;
@@ -111,24 +111,6 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
         }
         _ => None,
     }
-}
-
-/// The axes of a reduction or a change of rank, counted from the front and sorted.
-pub(super) fn axes(edit: &Edit<'_>, index: usize, rank: usize) -> Option<Vec<usize>> {
-    let given = match edit.node(index).attr("axes") {
-        Some(Attr::Ints(axes)) => axes.to_vec(),
-        _ => constant(edit, index, 1)?,
-    };
-    let rank = rank as i64;
-    let from_front = |axis: i64| usize::try_from(if axis < 0 { axis + rank } else { axis }).ok();
-    let mut axes: Vec<usize> = given.into_iter().map(from_front).collect::<Option<_>>()?;
-    axes.sort_unstable();
-    Some(axes)
-}
-
-/// The integers that an operand is.
-pub(super) fn constant(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Vec<i64>> {
-    edit.tensor(edit.input(index, operand)?).and_then(Tensor::ints)
 }
 
 fn others(rank: usize, axes: &[usize]) -> Vec<usize> {

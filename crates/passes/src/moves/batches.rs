@@ -3,7 +3,7 @@
 use onnx::expr::broadcast_shapes;
 use onnx::{Dim, Edit, OpType};
 
-use super::RENAMING;
+use crate::operators::RESHAPES;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -24,7 +24,7 @@ fn is_superfluous(edit: &Edit<'_>, index: usize, operand: usize) -> Option<bool>
     let value = edit.input(index, operand)?;
     let renaming = edit.producer(value)?;
     let node = edit.node(renaming);
-    if !node.op.is_one_of(RENAMING) {
+    if !node.op.is_one_of(RESHAPES) {
         return None;
     }
     let before = &edit.ty(edit.input(renaming, 0)?)?.shape;

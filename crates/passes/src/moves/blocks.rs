@@ -1,7 +1,9 @@
 //! `fuse-blocks`: channels that become a block of pixels, and the other way round.
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, Dim, Edit, Op, OpType};
+use onnx::{Dim, Edit, Op, OpType};
+
+use crate::access::Access;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -13,7 +15,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 struct Block {
     op: OpType,
     mode: Option<&'static str>,
-    order: [i64; 6],
+    order: [usize; 6],
     /// Which axes of the six are the block, and which the channels, rows and columns beside it.
     edges: [usize; 2],
     beside: [usize; 3],
@@ -55,8 +57,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let x = edit.input(apart, 0)?;
     let (from, to) = (edit.ty(x)?, edit.ty(edit.node(index).outputs[0])?);
     let mut between = edit.ty(edit.node(apart).outputs[0])?.shape.to_vec();
-    let Some(Attr::Ints(order)) = edit.node(transpose).attr("perm") else { return None };
-    let mut order = order.to_vec();
+    let mut order = edit.perm(transpose)?;
     // One image has no axis of its own.
     if between.len() == 5 && from.shape.first()?.is(1) {
         between.insert(0, Dim::Known(1));

@@ -2,7 +2,10 @@
 
 use onnx::{Edit, Op, OpType, ValueId};
 
-use super::{Move, RENAMING, Step, emit, is_move, plan};
+use crate::access::Access;
+use crate::operators::{LAYOUT_OPS, RESHAPES};
+
+use super::{Move, Step, emit, is_move, plan};
 
 /// How long a chain may be that is looked at as a whole.
 const MOST_LINKS: usize = 8;
@@ -53,17 +56,14 @@ fn transposes(edit: &Edit<'_>, links: &[usize]) -> usize {
 
 /// The moves that lead to a node, itself first.
 pub(super) fn links(edit: &Edit<'_>, index: usize) -> Vec<usize> {
-    let before = |&link: &usize| {
-        let producer = edit.input(link, 0).and_then(|value| edit.producer(value));
-        producer.filter(|&producer| is_move(edit, producer))
-    };
-    std::iter::successors(Some(index), before).take(MOST_LINKS).collect()
+    let links = edit.walk(edit.node(index).outputs[0], LAYOUT_OPS);
+    links.map(|(link, _)| link).take(MOST_LINKS).collect()
 }
 
 /// What the chain begins with, and its shortest spelling.
 fn spelled(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
     let source = edit.input(*links.last()?, 0)?;
-    let renames = |&link: &usize| edit.node(link).op.is_one_of(RENAMING);
+    let renames = |&link: &usize| edit.node(link).op.is_one_of(RESHAPES);
     if links.iter().all(renames) {
         let (before, after) =
             (&edit.ty(source)?.shape, &edit.ty(edit.node(links[0]).outputs[0])?.shape);

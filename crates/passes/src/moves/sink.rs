@@ -7,6 +7,7 @@
 use onnx::{Attr, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::{Move, Step, emit, is_move, plan};
+use crate::access::Access;
 use crate::operators::{BROADCASTING, ELEMENTWISE};
 
 /// How far it is looked for a move to meet.
@@ -92,13 +93,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
     let mut attrs: Vec<(&str, Attr)> =
         node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
     if node.op == OpType::Softmax {
-        let axis = match node.attr("axis") {
-            Some(Attr::Int(axis)) => *axis,
-            _ => -1,
-        };
-        let axis =
-            usize::try_from(if axis < 0 { axis + result.rank() as i64 } else { axis }).ok()?;
-        attrs = vec![("axis", Attr::Int(chain.axis_before(axis)? as i64))];
+        attrs = vec![("axis", Attr::Int(chain.axis_before(edit.axis(index)?)? as i64))];
     }
     let mut back = Vec::with_capacity(node.inputs.len());
     for other in 0..node.inputs.len() {

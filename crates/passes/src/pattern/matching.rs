@@ -2,6 +2,8 @@
 
 use onnx::{DType, Edit, OpType, Operator, Tensor, ValueId};
 
+use crate::access::Access;
+
 use super::{Kind, Pattern};
 
 /// How many operators a pattern looks through.
@@ -76,10 +78,7 @@ impl Search<'_, '_> {
             Kind::Either(patterns) => {
                 patterns.iter().any(|pattern| self.attempt(|s| s.value(pattern, value)))
             }
-            Kind::Through(ops, inner) => {
-                self.attempt(|s| s.value(inner, value))
-                    || self.through(inner, value, ops, MOST_PASSED)
-            }
+            Kind::Through(ops, inner) => self.through(inner, value, ops),
             Kind::Product { factors, number } => {
                 let factors: Vec<&Pattern> = factors.iter().collect();
                 self.attempt(|s| s.product(&[value], &factors, *number, value, 0))
@@ -90,21 +89,15 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Matches behind up to `most` nodes of these operators.
-    fn through(&mut self, inner: &Pattern, value: ValueId, ops: &[OpType], most: usize) -> bool {
-        let Some(index) = self.edit.producer(value).filter(|_| most > 0) else {
-            return false;
-        };
-        let node = self.edit.node(index);
-        if !node.op.is_one_of(ops) {
-            return false;
-        }
-        let Some(operand) = self.edit.input(index, 0) else {
-            return false;
-        };
+    /// Matches a value, or what it is behind a few nodes of these operators.
+    fn through(&mut self, inner: &Pattern, value: ValueId, ops: &[OpType]) -> bool {
+        let edit = self.edit;
         self.attempt(|s| {
-            s.bindings.nodes.push(index);
-            s.attempt(|s| s.value(inner, operand)) || s.through(inner, operand, ops, most - 1)
+            s.attempt(|s| s.value(inner, value))
+                || edit.walk(value, ops).take(MOST_PASSED).any(|(index, operand)| {
+                    s.bindings.nodes.push(index);
+                    s.attempt(|s| s.value(inner, operand))
+                })
         })
     }
 

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use onnx::{Attr, Edit, OpType, Tensor, ValueId};
+use onnx::{Edit, OpType, Tensor, ValueId};
+
+use crate::access::{axes_from_front, axis_of};
 
 use super::body::Body;
 
@@ -108,10 +110,8 @@ impl Linear {
         let concat = body.maker(operand).filter(|node| node.op == OpType::Concat);
         let parts: Vec<ValueId> = match concat {
             Some(node) => {
-                let rank = body.ty(operand)?.rank() as i64;
-                let axis = node.attr("axis")?;
-                let is_last = *axis == Attr::Int(rank - 1) || *axis == Attr::Int(-1);
-                is_last.then_some(())?;
+                let rank = body.ty(operand)?.rank();
+                (axis_of(node, rank)? + 1 == rank).then_some(())?;
                 node.inputs.iter().copied().collect::<Option<_>>()?
             }
             None => vec![operand],
@@ -180,25 +180,18 @@ fn bias_range(tensor: &Tensor, columns: Range<usize>) -> Option<Range<usize>> {
 
 /// Where a part of an array along its last axis begins.
 fn start_on_last_axis(body: &Body<'_>, node: &onnx::Node, value: ValueId) -> Option<usize> {
-    let rank = body.ty(value)?.rank() as i64;
+    let rank = body.ty(value)?.rank();
     let ints = |operand: usize| body.tensor(node.inputs.get(operand).copied()??)?.ints();
     let start = if node.op == OpType::Split {
-        let axis = node.attr("axis").cloned().unwrap_or(Attr::Int(0));
-        if axis != Attr::Int(rank - 1) && axis != Attr::Int(-1) {
-            return None;
-        }
+        (axis_of(node, rank)? + 1 == rank).then_some(())?;
         let before = node.outputs.iter().take_while(|&&output| output != value);
         let widths = before.map(|&output| body.ty(output)?.shape.last()?.known());
         widths.sum::<Option<i64>>()?
     } else {
-        let (starts, axes) = (ints(1)?, ints(3)?);
+        let (starts, axes) = (ints(1)?, axes_from_front(&ints(3)?, rank)?);
         let is_stepped = node.inputs.len() > 4 && ints(4)? != [1];
         match (&starts[..], &axes[..]) {
-            (&[start], &[axis])
-                if (axis == rank - 1 || axis == -1) && start >= 0 && !is_stepped =>
-            {
-                start
-            }
+            (&[start], &[axis]) if axis + 1 == rank && start >= 0 && !is_stepped => start,
             _ => return None,
         }
     };

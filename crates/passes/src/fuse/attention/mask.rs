@@ -4,7 +4,9 @@ use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::choice::View;
 use super::{Attention, LOWEST, Mask};
-use crate::moves::{Planned, emit, is_move, plan};
+use crate::access::Access;
+use crate::moves::{Planned, emit, plan};
+use crate::operators::LAYOUT_OPS;
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
 
@@ -151,13 +153,8 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View) -> bool {
 }
 
 /// Whether a value is `0, 1, 2, …`, up to moves.
-fn counts_up(edit: &Edit<'_>, mut value: ValueId) -> bool {
-    while let Some(node) = edit.producer(value)
-        && (is_move(edit, node) || edit.node(node).op == OpType::Cast)
-        && let Some(source) = edit.input(node, 0)
-    {
-        value = source;
-    }
+fn counts_up(edit: &Edit<'_>, value: ValueId) -> bool {
+    let (value, _) = edit.through(value, &[LAYOUT_OPS, &[OpType::Cast]].concat());
     let number = |node, operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
     let range = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Range);
     range.is_some_and(|node| number(node, 0) == Some(0.0) && number(node, 2) == Some(1.0))
@@ -241,12 +238,7 @@ fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
         let is_left = |row: &[f64]| row.iter().any(|&number| number > LOWEST);
         return tensor.floats().is_some_and(|numbers| numbers.chunks(width).all(is_left));
     }
-    let mut bias = bias;
-    while let Some(node) = edit.producer(bias).filter(|&node| is_move(edit, node))
-        && let Some(source) = edit.input(node, 0)
-    {
-        bias = source;
-    }
+    let (bias, _) = edit.through(bias, LAYOUT_OPS);
     let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where);
     let above = |operand| {
         let number = edit.tensor(edit.input(node?, operand)?).and_then(uniform)?;

@@ -3,10 +3,12 @@
 //! What is picked is a part of what that axis was made of, so that one `Split` makes all of them, in the
 //! order of axes that the product has.
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
+use crate::access::Access;
 use crate::moves::products::Side;
-use crate::moves::{Move, Planned, Step, emit, is_move, plan};
+use crate::moves::{Move, Planned, Step, emit, plan};
+use crate::operators::LAYOUT_OPS;
 use crate::pattern::uniform;
 
 /// How many moves are looked through.
@@ -39,10 +41,7 @@ impl Pick {
         let node = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Gather)?;
         let data = edit.input(node, 0)?;
         let entry = edit.tensor(edit.input(node, 1)?).filter(|entry| entry.shape.is_empty())?;
-        let Attr::Int(axis) = edit.node(node).attr("axis")? else {
-            return None;
-        };
-        let axis = usize::try_from(*axis).ok()?;
+        let axis = edit.axis(node)?;
         let place = uniform(entry).filter(|place| *place >= 0.0)? as usize;
         Some(Pick { node, data, axis, place })
     }
@@ -60,13 +59,9 @@ impl Stack {
             return None;
         }
         let mut nodes: Vec<usize> = picks.iter().flatten().map(|pick| pick.node).collect();
-        let (mut source, mut chain) = (data, Vec::new());
-        while let Some(node) = edit.producer(source).filter(|&node| is_move(edit, node))
-            && chain.len() < MOST_MOVES
-        {
-            chain.push(node);
-            source = edit.input(node, 0)?;
-        }
+        let links = edit.walk(data, LAYOUT_OPS).take(MOST_MOVES);
+        let (chain, sources): (Vec<usize>, Vec<ValueId>) = links.unzip();
+        let source = sources.last().copied().unwrap_or(data);
         let shape = &edit.ty(source)?.shape;
         let start = Move::none(shape);
         let moves = chain.iter().rev().try_fold(start, |moves, &link| moves.then(edit, link))?;

@@ -7,6 +7,7 @@
 use onnx::{Dim, Op, OpType, Tensor, Type, ValueId};
 
 use super::{Quotient, epsilon, expect_whole, fast_variance, last_axes_of, renamed, root};
+use crate::moves::transpose;
 use crate::pattern::{either, hole, node, reduce_mean, relu, spread};
 use crate::rewrite::{Declined, Found};
 
@@ -31,7 +32,7 @@ pub(super) fn to_instance_norm(
     let op = Op::new(OpType::InstanceNormalization, &[first, scale, bias]).attr("epsilon", epsilon);
     let ty = found.ty(first)?;
     let normalized = found.emit(op, ty);
-    Ok(Op::new(OpType::Transpose, &[normalized]).attr("perm", &back[..]))
+    Ok(transpose(normalized, &back))
 }
 
 /// Declines if an instance may be empty: the runtime's operator ends the process there.
@@ -144,7 +145,7 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, De
             result = found.emit(Op::new(op, &[result, vector]), first_ty.clone());
         }
     }
-    Ok(Op::new(OpType::Transpose, &[result]).attr("perm", &back[..]))
+    Ok(transpose(result, &back))
 }
 
 /// Declines unless what is named gives each channel the number of its group: the numbers of groups,
@@ -197,19 +198,18 @@ fn expect_group_spread(
 }
 
 /// Channels first, and back.
-fn channel_orders(rank: usize) -> (Vec<i64>, Vec<i64>) {
-    let last = rank as i64 - 1;
+fn channel_orders(rank: usize) -> (Vec<usize>, Vec<usize>) {
+    let last = rank - 1;
     (
         [0, last].into_iter().chain(1..last).collect(),
         [0].into_iter().chain(2..=last).chain([1]).collect(),
     )
 }
 
-fn transposed(found: &mut Found<'_, '_>, x: ValueId, order: &[i64]) -> Result<ValueId, Declined> {
+fn transposed(found: &mut Found<'_, '_>, x: ValueId, order: &[usize]) -> Result<ValueId, Declined> {
     let Type { shape, dtype } = found.ty(x)?;
-    let shape: Vec<Dim> = order.iter().map(|&axis| shape[axis as usize].clone()).collect();
-    let op = Op::new(OpType::Transpose, &[x]).attr("perm", order);
-    Ok(found.emit(op, Type::new(dtype, shape)))
+    let shape: Vec<Dim> = order.iter().map(|&axis| shape[axis].clone()).collect();
+    Ok(found.emit(transpose(x, order), Type::new(dtype, shape)))
 }
 
 /// Ones and zeros for this many channels.

@@ -9,6 +9,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::Turn;
 use super::table::Single;
+use crate::access::Access;
 use crate::moves::{Step, emit, plan};
 use crate::rewrite::Declined;
 
@@ -137,7 +138,7 @@ pub(super) fn ordered_before(
     value: ValueId,
 ) -> Option<(usize, ValueId, Vec<usize>)> {
     let node = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Transpose)?;
-    let order = super::order_of(edit, node)?;
+    let order = edit.perm(node)?;
     let keeps_last = order.last().copied() == order.len().checked_sub(1);
     keeps_last.then_some((node, edit.input(node, 0)?, order))
 }

@@ -1,11 +1,12 @@
 //! Halves that are turned where there is no `RotaryEmbedding`: `x·cos + [b, a]·[−sin, sin]`.
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::Turn;
 use super::layout::ordered_before;
 use super::table::{UNARY, doubled_by_node};
 use crate::eval::transposed;
+use crate::moves::transpose;
 
 /// Writes the turn of swapped halves with as few nodes as there can be, which is exactly what they compute.
 /// Its tables have to be known: the sign goes into them.
@@ -22,7 +23,7 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Option<(
     let before = ordered_before(edit, x);
     if let Some((node, base, order)) = &before {
         let mut back = vec![0; rank];
-        order.iter().enumerate().for_each(|(place, &axis)| back[axis] = place as i64);
+        order.iter().enumerate().for_each(|(place, &axis)| back[axis] = place);
         tables = tables.map(|table| transposed(&table?, &back));
         fused.push(*node);
         x = *base;
@@ -56,12 +57,7 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Option<(
         return Some(());
     };
     let sum = edit.insert(index, &fused, sum, whole);
-    let perm: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
-    edit.rewrite(
-        index,
-        &fused,
-        Op::new(OpType::Transpose, &[sum]).attr("perm", Attr::Ints(perm.into())),
-    );
+    edit.rewrite(index, &fused, transpose(sum, &order));
     Some(())
 }
 

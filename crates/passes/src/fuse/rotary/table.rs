@@ -1,9 +1,10 @@
 //! Tables of cosines and sines, with one number for each pair.
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::{Turn, joined};
-use crate::moves::is_move;
+use crate::access::Access;
+use crate::operators::{BROADCAST_OPS, RESHAPES};
 
 /// How far back a table is looked into.
 const DEEPEST: usize = 8;
@@ -113,8 +114,7 @@ pub(super) fn doubled_by_node(
                 let is_joined = last(value)? == 2 * last(single)?;
                 return is_joined.then_some((single, passed));
             }
-            Some(OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze)
-                if last(value) == last(source) => {}
+            Some(op) if RESHAPES.contains(&op) && last(value) == last(source) => {}
             _ => return None,
         }
         value = source;
@@ -128,11 +128,9 @@ fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, [usize
     let single = edit.input(expand, 0)?;
     let (few, many) = (&edit.ty(single)?.shape, &edit.ty(value)?.shape);
     let ((one, own), (two, all)) = (few.split_last()?, many.split_last()?);
-    let unsqueeze = edit.producer(single).filter(|&node| is_move(edit, node))?;
-    let source = edit.input(unsqueeze, 0)?;
+    let (unsqueeze, source) = edit.walk(single, RESHAPES).next()?;
     let is_twice = one.is(1) && two.is(2) && own == all && edit.ty(source)?.shape[..] == *own;
-    let is_renamed = edit.node(unsqueeze).op != OpType::Transpose;
-    (is_twice && is_renamed).then_some((source, [expand, unsqueeze]))
+    is_twice.then_some((source, [expand, unsqueeze]))
 }
 
 /// Whether the numbers of each pair along the last axis are equal: those of a constant that are, what
@@ -158,17 +156,15 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
         Some(OpType::Concat) if !is_interleaved => {
             joined(edit, node).is_some_and(|joined| joined.parts[0] == joined.parts[1])
         }
-        Some(OpType::Cos | OpType::Sin | OpType::Cast | OpType::Identity) => is_twice(0),
+        Some(op) if UNARY.contains(&op) => is_twice(0),
         Some(OpType::Add | OpType::Sub | OpType::Mul | OpType::Div) => is_twice(0) && is_twice(1),
-        Some(OpType::Expand | OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze) => {
+        Some(op) if BROADCAST_OPS.contains(&op) => {
             let keeps_last = edit.input(node, 0).and_then(last) == last(value);
             keeps_last && is_twice(0)
         }
         Some(OpType::Transpose) => {
-            let order = edit.node(node).attr("perm");
-            let rank = edit.ty(value).map_or(0, Type::rank) as i64;
-            matches!(order, Some(Attr::Ints(order)) if order.last() == Some(&(rank - 1)))
-                && is_twice(0)
+            let keeps_last = |perm: Vec<usize>| perm.last().copied() == perm.len().checked_sub(1);
+            edit.perm(node).is_some_and(keeps_last) && is_twice(0)
         }
         _ => false,
     }

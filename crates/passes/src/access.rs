@@ -1,0 +1,210 @@
+//! Typed accessors: what a node says about axes, normalized and checked in one place.
+//!
+//! Axes are counted from the front. If an attribute or operand is missing, malformed or not constant, an
+//! accessor returns `None`, and the pass leaves the node alone. No other file of this crate reads `perm`,
+//! counts axes from the end, or walks back through layout ops on its own.
+
+use onnx::{Attr, Edit, Node, OpType, Tensor, ValueId};
+
+use crate::operators::REDUCTIONS;
+
+/// From this opset on, softmaxes are along one axis; before, along all axes from that one on.
+const SOFTMAX_IS_ALONG_ONE_AXIS_SINCE: i64 = 13;
+
+/// Reads what nodes say about axes.
+pub(crate) trait Access {
+    /// Returns the permutation of a `Transpose`: axis `i` of the result is axis `perm[i]` of the operand.
+    fn perm(&self, index: usize) -> Option<Vec<usize>>;
+
+    /// Returns the axis that a node works along, such as that of `Softmax`, `Concat` or `Gather`.
+    fn axis(&self, index: usize) -> Option<usize>;
+
+    /// Returns the axes that a node is given as an attribute or as an operand, sorted. Those of `Unsqueeze`
+    /// are axes of the result; all others are axes of the first operand.
+    fn axes(&self, index: usize) -> Option<Vec<usize>> {
+        let mut axes = self.axes_in_order(index)?;
+        axes.sort_unstable();
+        Some(axes)
+    }
+
+    /// Returns the axes of [`Access::axes`] in the order in which they are given, which is that of the
+    /// other operands of `Slice` and `Pad`.
+    fn axes_in_order(&self, index: usize) -> Option<Vec<usize>>;
+
+    /// Returns the integers of a constant operand.
+    fn ints(&self, index: usize, operand: usize) -> Option<Vec<i64>>;
+
+    /// Walks from a value back through nodes of a family of operators, the nearest first. Yields each node
+    /// with the value that it reads.
+    fn walk(&self, value: ValueId, family: &[OpType]) -> impl Iterator<Item = (usize, ValueId)>;
+
+    /// Looks through all nodes of a family of operators. Returns the value before them, and the nodes, the
+    /// nearest first.
+    fn through(&self, value: ValueId, family: &[OpType]) -> (ValueId, Vec<usize>) {
+        let (nodes, sources): (Vec<usize>, Vec<ValueId>) = self.walk(value, family).unzip();
+        (sources.last().copied().unwrap_or(value), nodes)
+    }
+}
+
+impl Access for Edit<'_> {
+    fn perm(&self, index: usize) -> Option<Vec<usize>> {
+        perm_of(self.node(index), self.ty(self.input(index, 0)?)?.rank())
+    }
+
+    fn axis(&self, index: usize) -> Option<usize> {
+        let node = self.node(index);
+        if node.op.is_one_of(SOFTMAXES) && self.opset() < SOFTMAX_IS_ALONG_ONE_AXIS_SINCE {
+            return None;
+        }
+        axis_of(node, self.ty(self.input(index, 0)?)?.rank())
+    }
+
+    fn axes_in_order(&self, index: usize) -> Option<Vec<usize>> {
+        let node = self.node(index);
+        let of = if node.op == OpType::Unsqueeze { node.outputs[0] } else { self.input(index, 0)? };
+        let rank = self.ty(of)?.rank();
+        let given = match node.attr("axes") {
+            Some(Attr::Ints(axes)) => axes.to_vec(),
+            Some(_) => return None,
+            None => self.ints(index, axes_operand(node)?)?,
+        };
+        axes_from_front(&given, rank)
+    }
+
+    fn ints(&self, index: usize, operand: usize) -> Option<Vec<i64>> {
+        self.tensor(self.input(index, operand)?).and_then(Tensor::ints)
+    }
+
+    fn walk(&self, value: ValueId, family: &[OpType]) -> impl Iterator<Item = (usize, ValueId)> {
+        let step = |value: ValueId| {
+            let index = self.producer(value)?;
+            let is_of_family = self.node(index).op.is_one_of(family);
+            Some((index, self.input(index, 0).filter(|_| is_of_family)?))
+        };
+        std::iter::successors(step(value), move |&(_, source)| step(source))
+    }
+}
+
+/// Operators that scale the entries along an axis to probabilities.
+const SOFTMAXES: &[OpType] = &[OpType::Hardmax, OpType::LogSoftmax, OpType::Softmax];
+
+/// Returns the operand that lists the axes of a node.
+pub(crate) fn axes_operand(node: &Node) -> Option<usize> {
+    match node.op.onnx()? {
+        OpType::CumSum | OpType::Squeeze | OpType::Unsqueeze => Some(1),
+        OpType::Pad | OpType::Slice => Some(3),
+        op => REDUCTIONS.contains(&op).then_some(1),
+    }
+}
+
+/// As [`Access::perm`], of a node that reads an array of that rank.
+pub(crate) fn perm_of(node: &Node, rank: usize) -> Option<Vec<usize>> {
+    if node.op != OpType::Transpose {
+        return None;
+    }
+    let perm: Vec<usize> = match node.attr("perm") {
+        Some(Attr::Ints(perm)) => {
+            perm.iter().map(|&axis| usize::try_from(axis).ok()).collect::<Option<_>>()?
+        }
+        Some(_) => return None,
+        None => (0..rank).rev().collect(),
+    };
+    let is_permutation = perm.len() == rank && (0..rank).all(|axis| perm.contains(&axis));
+    is_permutation.then_some(perm)
+}
+
+/// As [`Access::axis`], of a node that reads an array of that rank.
+pub(crate) fn axis_of(node: &Node, rank: usize) -> Option<usize> {
+    let axis = match node.attr("axis") {
+        Some(&Attr::Int(axis)) => axis,
+        Some(_) => return None,
+        None => match node.op.onnx()? {
+            OpType::Hardmax | OpType::LogSoftmax | OpType::Softmax | OpType::TopK => -1,
+            OpType::ArgMax
+            | OpType::ArgMin
+            | OpType::Gather
+            | OpType::GatherElements
+            | OpType::Split => 0,
+            _ => return None,
+        },
+    };
+    axis_from_front(axis, rank)
+}
+
+/// Counts an axis from the front. `None` if an array of that rank does not have it.
+pub(crate) fn axis_from_front(axis: i64, rank: usize) -> Option<usize> {
+    let axis = if axis < 0 { axis.checked_add(rank as i64)? } else { axis };
+    usize::try_from(axis).ok().filter(|&axis| axis < rank)
+}
+
+/// Counts axes from the front. `None` if an array of that rank does not have one of them, or one is there
+/// twice.
+pub(crate) fn axes_from_front(axes: &[i64], rank: usize) -> Option<Vec<usize>> {
+    let axes: Vec<usize> =
+        axes.iter().map(|&axis| axis_from_front(axis, rank)).collect::<Option<_>>()?;
+    let is_new = |(place, axis): (usize, &usize)| !axes[..place].contains(axis);
+    axes.iter().enumerate().all(is_new).then_some(axes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads something of every node of a graph.
+    fn read<T>(graph: &str, read: impl Fn(&Edit<'_>, usize) -> T) -> Vec<T> {
+        let mut model = onnx::text::parse_graph(graph).expect("the graph of a test can be parsed");
+        let mut found = Vec::new();
+        model.edit(&mut |edit| found.extend((0..edit.len()).map(|index| read(edit, index))));
+        found
+    }
+
+    #[test]
+    fn a_malformed_permutation_is_none() {
+        let graph = "graph g(x:f32[2,3,4]) -> (a, b, c, d, e)
+a:f32[3,4,2] = Transpose(x) {perm=[1, 2, 0]}
+b:f32[4,3,2] = Transpose(x)
+c:f32[2,3,4] = Transpose(x) {perm=[0, 1]}
+d:f32[2,3,4] = Transpose(x) {perm=[0, 1, 1]}
+e:f32[2,3,4] = Transpose(x) {perm=[0, 1, -1]}";
+        let perms = [Some(vec![1, 2, 0]), Some(vec![2, 1, 0]), None, None, None];
+        assert_eq!(read(graph, |edit, index| edit.perm(index)), perms);
+    }
+
+    #[test]
+    fn an_axis_is_counted_from_the_front_and_within_the_rank() {
+        let graph = "graph g(x:f32[2,3,4]) -> (a, b, c, d)
+a:f32[2,3,4] = Softmax(x)
+b:f32[2,3,4] = Softmax(x) {axis=-3}
+c:f32[2,3,4] = Softmax(x) {axis=3}
+d:f32[2,3,8] = Concat(x, x)";
+        assert_eq!(read(graph, |edit, index| edit.axis(index)), [Some(2), Some(0), None, None]);
+    }
+
+    #[test]
+    fn axes_are_those_of_the_result_if_the_node_adds_them() {
+        let graph = "graph g(x:f32[2,1,3], i:i64[1]) -> (a, b, c, d, e)
+a:f32[2,1,3,1] = Unsqueeze(x, [-1]:i64)
+b:f32[2,3] = Squeeze(x, [-2]:i64)
+c:f32[2] = ReduceSum(x, [2, -2]:i64) {keepdims=0}
+d:f32[2] = ReduceSum(x, [2, -1]:i64) {keepdims=0}
+e:f32[2,3] = Squeeze(x, i)";
+        let axes = [Some(vec![3]), Some(vec![1]), Some(vec![1, 2]), None, None];
+        assert_eq!(read(graph, |edit, index| edit.axes(index)), axes);
+    }
+
+    #[test]
+    fn a_chain_is_looked_through_up_to_another_operator() {
+        let graph = "graph g(x:f32[2,3]) -> (y)
+%0:f32[2,3] = Tanh(x)
+%1:f32[3,2] = Transpose(%0) {perm=[1, 0]}
+%2:f32[1,3,2] = Unsqueeze(%1, [0]:i64)
+y:f32[6] = Reshape(%2, [6]:i64)";
+        let passed = read(graph, |edit, index| {
+            let (source, nodes) =
+                edit.through(edit.node(index).outputs[0], crate::operators::LAYOUT_OPS);
+            (edit.producer(source), nodes)
+        });
+        assert_eq!(passed[3], (Some(0), vec![3, 2, 1]));
+        assert_eq!(passed[0], (Some(0), vec![]));
+    }
+}
