@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| inspect::fuzz::model(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| jax2onnx_fuzz::model(data));

@@ -14,8 +14,6 @@ mod file;
 pub mod find;
 mod foreign;
 mod fusions;
-#[doc(hidden)]
-pub mod fuzz;
 pub mod json;
 pub mod log;
 mod origin;

@@ -86,7 +86,8 @@ pub struct Provenance<'d> {
 }
 
 impl<'d> Provenance<'d> {
-    pub(crate) fn of(
+    /// Returns the provenance of a node that has these origins. `known` is [`Table::callsites`].
+    pub fn of(
         table: &'d Table,
         known: &[LocationId],
         sure: Sure,

@@ -6,12 +6,15 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use inspect::{ModelFile, Recorded, fuzz};
+use inspect::{ModelFile, Recorded};
 use onnx::scan::{ScanError, scan};
 use provenance::codec::encode;
 use provenance::{Location, Origin, OriginId, PathPolicy, Paths, ScopeKind, Site, Table, Tier};
 
-/// The files that the fuzz target of a name starts from.
+#[path = "../../../fuzz/src/lib.rs"]
+mod fuzz;
+
+/// Returns the files that a fuzz target starts from.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut paths: Vec<_> =

@@ -81,17 +81,6 @@ impl Jaxpr {
         &self.vars[var.index()].aval
     }
 
-    /// The type of what an equation reads; a literal has the type of its array.
-    pub fn atom_aval(&self, atom: &Atom) -> Aval {
-        match atom {
-            Atom::Var(var) => self.aval(*var).clone(),
-            Atom::Literal(literal) => {
-                let shape: Vec<_> = literal.shape.iter().map(|&size| size.into()).collect();
-                Aval::array(literal.dtype.clone(), shape)
-            }
-        }
-    }
-
     /// The element type of what an equation reads, where that is an array.
     pub fn atom_dtype(&self, atom: &Atom) -> Option<DType> {
         match atom {

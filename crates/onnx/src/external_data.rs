@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
@@ -10,9 +10,7 @@ use bytes::Bytes;
 use crate::check::constants_of;
 use crate::dtype::DType;
 use crate::model::Model;
-use crate::proto::{
-    External, Layout, Placed, ReadError, Render, WriteError, encode, model_proto, read_with,
-};
+use crate::proto::{Layout, Placed, Render, WriteError, encode, model_proto};
 use crate::staged::{Staged, Temporary, neighbour, target_name};
 use crate::tensor::Tensor;
 
@@ -20,7 +18,7 @@ use crate::tensor::Tensor;
 const ALIGNMENT: u64 = 4096;
 
 /// Tensors with fewer bytes stay in the model.
-const SMALLEST: usize = 1024;
+const MIN_EXTERNAL_BYTES: usize = 1024;
 
 /// Writes the model to `path`. Once its weights have more than `threshold` bytes in all, they go
 /// into one file beside it, `<path>.data`, unless none is large enough for that.
@@ -51,40 +49,7 @@ pub fn save(
     Ok(())
 }
 
-/// Reads a model from a file, and its weights from the files beside it.
-pub fn load(path: &Path) -> Result<Model, ReadError> {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    read_with(contents(path)?, &mut |external| fetch(folder, external))
-}
-
-/// Reads a model from a file, and leaves weights that are in other files empty.
-pub fn load_without_external_data(path: &Path) -> Result<Model, ReadError> {
-    read_with(contents(path)?, &mut |_| Ok(Bytes::new()))
-}
-
-fn contents(path: &Path) -> Result<Bytes, ReadError> {
-    let bytes = fs::read(path);
-    bytes.map(Bytes::from).map_err(|why| ReadError::File { path: path.into(), why })
-}
-
-/// A part of a file in `folder`.
-fn fetch(folder: &Path, external: &External) -> io::Result<Bytes> {
-    let mut file = File::open(located(folder, &external.location)?)?;
-    let available = file.metadata()?.len().checked_sub(external.offset);
-    let length = external.length.or(available);
-    let (Some(length), Some(available)) = (length, available) else {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    };
-    if length > available {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    file.seek(SeekFrom::Start(external.offset))?;
-    let mut data = vec![0; length as usize];
-    file.read_exact(&mut data)?;
-    Ok(data.into())
-}
-
-/// Where a file of weights is; a model cannot reach out of the folder that it is in.
+/// Returns the path of a file of weights, which must be below the folder of the model.
 fn located(folder: &Path, location: &str) -> io::Result<PathBuf> {
     let path = Path::new(location);
     let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
@@ -137,7 +102,7 @@ struct DataFile {
 
 impl Layout for DataFile {
     fn place(&mut self, tensor: &Tensor) -> Option<Placed> {
-        if tensor.data.len() < SMALLEST || tensor.dtype == DType::String {
+        if tensor.data.len() < MIN_EXTERNAL_BYTES || tensor.dtype == DType::String {
             return None;
         }
         let offset = self.end.next_multiple_of(ALIGNMENT);
@@ -209,11 +174,13 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Seek, SeekFrom};
+
     use expect_test::expect;
 
     use super::*;
     use crate::names::assign_names;
-    use crate::proto::no_metadata;
+    use crate::proto::{DecodeError, External, no_metadata, read_with};
     use crate::text::parse_graph;
 
     /// A folder that is gone after the test.
@@ -239,6 +206,39 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+
+    /// Reads a model from a file, and its weights from the files beside it.
+    fn load(path: &Path) -> Result<Model, DecodeError> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        read_with(contents(path)?, &mut |external| fetch(folder, external))
+    }
+
+    /// Reads a model from a file, and leaves weights that are in other files empty.
+    fn load_without_external_data(path: &Path) -> Result<Model, DecodeError> {
+        read_with(contents(path)?, &mut |_| Ok(Bytes::new()))
+    }
+
+    fn contents(path: &Path) -> Result<Bytes, DecodeError> {
+        let bytes = fs::read(path);
+        bytes.map(Bytes::from).map_err(|why| DecodeError::File { path: path.into(), why })
+    }
+
+    /// Reads a part of a file in `folder`.
+    fn fetch(folder: &Path, external: &External) -> io::Result<Bytes> {
+        let mut file = File::open(located(folder, &external.location)?)?;
+        let available = file.metadata()?.len().checked_sub(external.offset);
+        let length = external.length.or(available);
+        let (Some(length), Some(available)) = (length, available) else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        if length > available {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        file.seek(SeekFrom::Start(external.offset))?;
+        let mut data = vec![0; length as usize];
+        file.read_exact(&mut data)?;
+        Ok(data.into())
     }
 
     fn model() -> Model {

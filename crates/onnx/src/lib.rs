@@ -17,6 +17,8 @@ pub mod names;
 pub mod operator;
 pub mod outline;
 pub mod proto;
+#[cfg(test)]
+mod round_trip;
 pub mod source_map;
 pub mod staged;
 pub mod strip;

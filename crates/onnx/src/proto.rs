@@ -9,6 +9,7 @@ mod annotate;
 pub(crate) mod annotations;
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_qualifications)]
 pub(crate) mod generated;
+#[cfg(test)]
 mod read;
 pub mod scan;
 mod skim;
@@ -17,11 +18,26 @@ pub(crate) mod wire;
 mod write;
 
 pub(crate) use annotate::annotate;
-pub use read::{External, ReadError, read, read_with};
+#[cfg(test)]
+pub(crate) use read::{DecodeError, External, read, read_with};
 pub use skim::{Skim, skim};
 pub use wire::WireError;
 pub(crate) use write::{Layout, Placed, encode, model_proto};
-pub use write::{Message, Render, WriteError, no_metadata, to_bytes};
+pub use write::{Message, Render, WriteError};
+#[cfg(test)]
+pub(crate) use write::{no_metadata, to_bytes};
+
+/// Says why a model was not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    #[error("this is not an ONNX model: {0}")]
+    Protobuf(#[from] prost::DecodeError),
+    #[error(transparent)]
+    Scan(#[from] scan::ScanError),
+    #[error("this is not an ONNX model: it is cut off")]
+    Damaged,
+}
 
 /// What an axis of unknown size is called after reading; each gets a number, because two of them
 /// need not be equal. It is written as an axis of which nothing is said.

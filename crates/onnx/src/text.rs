@@ -28,13 +28,14 @@ pub use print::Text;
 use crate::model::Model;
 
 impl Model {
-    /// The model as text, with the types of inputs and outputs.
+    /// Returns the model as text, with the types of inputs and outputs.
     pub fn text(&self) -> Text<'_> {
         Text::new(self, false)
     }
 
-    /// The model as text, with every type that is known.
-    pub fn typed_text(&self) -> Text<'_> {
+    /// Returns the model as text, with every type that is known.
+    #[cfg(test)]
+    pub(crate) fn typed_text(&self) -> Text<'_> {
         Text::new(self, true)
     }
 }

@@ -120,7 +120,7 @@ mod tests {
     use std::fs;
 
     use onnx::names::assign_names;
-    use onnx::proto::{no_metadata, to_bytes};
+    use onnx::proto::Message;
     use onnx::text::parse_graph;
     use provenance::keys;
 
@@ -160,7 +160,10 @@ mod tests {
         assign_names(&mut model);
         model.graph.nodes[0].metadata =
             vec![(keys::CALLSITE.into(), "f:1".into()), ("mine".into(), "kept".into())];
-        to_bytes(&model, &mut no_metadata).unwrap()
+        let message = Message::new(&model, &mut |_| Vec::new()).unwrap();
+        let mut bytes = vec![0; message.size()];
+        message.write_into(&mut bytes);
+        bytes
     }
 
     #[test]

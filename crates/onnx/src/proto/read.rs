@@ -1,4 +1,4 @@
-//! From protobuf to a model.
+//! Decodes a model completely, so that tests can compare it with the one that was written.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,18 +25,13 @@ use crate::operator::Operator;
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, Value, ValueId, Values};
 
-/// Why a model was not read.
+/// Says why a model was not decoded.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
+pub(crate) enum DecodeError {
     #[error("this is not an ONNX model: {0}")]
     Protobuf(#[from] prost::DecodeError),
-    #[error(transparent)]
-    Scan(#[from] super::scan::ScanError),
     #[error("this is not an ONNX model: it has no graph")]
     NoGraph,
-    #[error("this is not an ONNX model: it is cut off")]
-    Damaged,
     #[error("`{node}` reads `{value}`, which nothing before it defines")]
     Undefined { node: String, value: String },
     #[error("`{graph}` has the output `{value}`, which nothing defines")]
@@ -70,7 +65,7 @@ pub enum ReadError {
 
 /// Where the contents of a tensor are, when they are in another file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct External {
+pub(crate) struct External {
     pub location: String,
     pub offset: u64,
     /// `None` is the rest of the file.
@@ -80,13 +75,13 @@ pub struct External {
 type Fetch<'a> = dyn FnMut(&External) -> io::Result<Bytes> + 'a;
 
 /// Reads a model that has its weights inside; they share memory with `bytes`.
-pub fn read(bytes: Bytes) -> Result<Model, ReadError> {
+pub(crate) fn read(bytes: Bytes) -> Result<Model, DecodeError> {
     Reader::model(bytes, None)
 }
 
 /// Reads a model; `fetch` gives the contents that are in another file. Empty contents stand for
 /// those that nobody asked for.
-pub fn read_with(bytes: Bytes, fetch: &mut Fetch<'_>) -> Result<Model, ReadError> {
+pub(crate) fn read_with(bytes: Bytes, fetch: &mut Fetch<'_>) -> Result<Model, DecodeError> {
     Reader::model(bytes, Some(fetch))
 }
 
@@ -108,7 +103,7 @@ struct Names {
 }
 
 impl<'a, 'f> Reader<'a, 'f> {
-    fn model(bytes: Bytes, fetch: Option<&'a mut Fetch<'f>>) -> Result<Model, ReadError> {
+    fn model(bytes: Bytes, fetch: Option<&'a mut Fetch<'f>>) -> Result<Model, DecodeError> {
         let proto = ModelProto::decode(bytes)?;
         let mut provenance = Table::default();
         let nowhere = Site { stack: None, scope: None, emitter: None };
@@ -120,7 +115,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             origin: provenance.origin(Origin::of(nowhere)),
             unknown_dims: 0,
         };
-        let mut graph = proto.graph.ok_or(ReadError::NoGraph)?;
+        let mut graph = proto.graph.ok_or(DecodeError::NoGraph)?;
         let ir_version = proto.ir_version.unwrap_or_default();
         if ir_version < 4 {
             drop_weights_from_inputs(&mut graph);
@@ -150,11 +145,11 @@ impl<'a, 'f> Reader<'a, 'f> {
         })
     }
 
-    fn graph(&mut self, proto: GraphProto) -> Result<Graph, ReadError> {
+    fn graph(&mut self, proto: GraphProto) -> Result<Graph, DecodeError> {
         let name = proto.name.unwrap_or_default();
         if !proto.sparse_initializer.is_empty() {
             let what = "a sparse initializer";
-            return Err(ReadError::Unsupported { place: name, what });
+            return Err(DecodeError::Unsupported { place: name, what });
         }
         let mut names = Names::default();
         self.types(&mut names, &proto.value_info)?;
@@ -173,12 +168,12 @@ impl<'a, 'f> Reader<'a, 'f> {
         self.close(name, inputs, nodes, outputs.collect())
     }
 
-    fn function(&mut self, proto: FunctionProto) -> Result<Function, ReadError> {
+    fn function(&mut self, proto: FunctionProto) -> Result<Function, DecodeError> {
         let name = proto.name.unwrap_or_default();
         let has_attributes = !(proto.attribute.is_empty() && proto.attribute_proto.is_empty());
         if has_attributes || proto.overload.is_some_and(|overload| !overload.is_empty()) {
             let what = "a function with attributes or overloads";
-            return Err(ReadError::Unsupported { place: name, what });
+            return Err(DecodeError::Unsupported { place: name, what });
         }
         let mut names = Names::default();
         self.types(&mut names, &proto.value_info)?;
@@ -211,11 +206,11 @@ impl<'a, 'f> Reader<'a, 'f> {
         inputs: Vec<ValueId>,
         nodes: Vec<Node>,
         output_names: Vec<String>,
-    ) -> Result<Graph, ReadError> {
+    ) -> Result<Graph, DecodeError> {
         let mut outputs = Vec::with_capacity(output_names.len());
         for value in output_names {
             let Some(id) = self.find(&value) else {
-                return Err(ReadError::UndefinedOutput { graph: name, value });
+                return Err(DecodeError::UndefinedOutput { graph: name, value });
             };
             outputs.push(id);
         }
@@ -223,7 +218,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         Ok(Graph { name: name.into(), inputs, outputs, nodes })
     }
 
-    fn initializer(&mut self, graph: &str, proto: TensorProto) -> Result<(), ReadError> {
+    fn initializer(&mut self, graph: &str, proto: TensorProto) -> Result<(), DecodeError> {
         let name = proto.name.clone().unwrap_or_default();
         let metadata = pairs(proto.metadata_props.clone());
         let tensor = self.tensor(proto)?;
@@ -242,17 +237,17 @@ impl<'a, 'f> Reader<'a, 'f> {
         Ok(())
     }
 
-    fn nodes(&mut self, graph: &str, protos: Vec<NodeProto>) -> Result<Vec<Node>, ReadError> {
+    fn nodes(&mut self, graph: &str, protos: Vec<NodeProto>) -> Result<Vec<Node>, DecodeError> {
         protos.into_iter().map(|proto| self.node(graph, proto)).collect()
     }
 
-    fn node(&mut self, graph: &str, proto: NodeProto) -> Result<Node, ReadError> {
+    fn node(&mut self, graph: &str, proto: NodeProto) -> Result<Node, DecodeError> {
         let op = proto.op_type.unwrap_or_default();
         let name = proto.name.filter(|name| !name.is_empty());
         let place = name.as_ref().unwrap_or(&op);
         if proto.overload.is_some_and(|overload| !overload.is_empty()) {
             let what = "an overloaded operator";
-            return Err(ReadError::Unsupported { place: place.clone(), what });
+            return Err(DecodeError::Unsupported { place: place.clone(), what });
         }
         let mut inputs = smallvec::SmallVec::new();
         for value in proto.input {
@@ -262,7 +257,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             }
             let Some(id) = self.find(&value) else {
                 let node = place.clone();
-                return Err(ReadError::Undefined { node, value });
+                return Err(DecodeError::Undefined { node, value });
             };
             inputs.push(Some(id));
         }
@@ -283,8 +278,8 @@ impl<'a, 'f> Reader<'a, 'f> {
         })
     }
 
-    fn attribute(&mut self, place: &str, proto: AttributeProto) -> Result<Attr, ReadError> {
-        let unsupported = |what| ReadError::Unsupported { place: place.into(), what };
+    fn attribute(&mut self, place: &str, proto: AttributeProto) -> Result<Attr, DecodeError> {
+        let unsupported = |what| DecodeError::Unsupported { place: place.into(), what };
         if proto.ref_attr_name.is_some_and(|name| !name.is_empty()) {
             return Err(unsupported("a reference to an attribute of a function"));
         }
@@ -319,15 +314,15 @@ impl<'a, 'f> Reader<'a, 'f> {
         })
     }
 
-    fn tensor(&mut self, proto: TensorProto) -> Result<Tensor, ReadError> {
+    fn tensor(&mut self, proto: TensorProto) -> Result<Tensor, DecodeError> {
         let name = proto.name.clone().unwrap_or_default();
         let code = proto.data_type.unwrap_or_default();
         let Some(dtype) = DType::from_code(code) else {
-            return Err(ReadError::ElementType { tensor: name, code });
+            return Err(DecodeError::ElementType { tensor: name, code });
         };
         if proto.segment.is_some() {
             let what = "a tensor in segments";
-            return Err(ReadError::Unsupported { place: name, what });
+            return Err(DecodeError::Unsupported { place: name, what });
         }
         let shape = proto.dims.clone();
         let is_external = proto.data_location == Some(DataLocation::External as i32);
@@ -339,7 +334,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         let tensor = Tensor { dtype, shape, data };
         let is_absent = is_external && tensor.data.is_empty();
         if !holds_its_contents(&tensor) && !is_absent {
-            return Err(ReadError::Contents { tensor: name });
+            return Err(DecodeError::Contents { tensor: name });
         }
         Ok(tensor)
     }
@@ -348,9 +343,9 @@ impl<'a, 'f> Reader<'a, 'f> {
         &mut self,
         tensor: &str,
         entries: Vec<StringStringEntryProto>,
-    ) -> Result<Bytes, ReadError> {
+    ) -> Result<Bytes, DecodeError> {
         let mut external = External::default();
-        let malformed = || ReadError::Contents { tensor: tensor.into() };
+        let malformed = || DecodeError::Contents { tensor: tensor.into() };
         for (key, value) in pairs(entries) {
             match key.as_str() {
                 "offset" => external.offset = value.parse().map_err(|_| malformed())?,
@@ -362,15 +357,15 @@ impl<'a, 'f> Reader<'a, 'f> {
         let tensor = tensor.to_owned();
         let Some(fetch) = &mut self.fetch else {
             let location = external.location;
-            return Err(ReadError::External { tensor, location });
+            return Err(DecodeError::External { tensor, location });
         };
         fetch(&external).map_err(|why| {
             let location = external.location;
-            ReadError::Data { tensor, location, why }
+            DecodeError::Data { tensor, location, why }
         })
     }
 
-    fn types(&mut self, names: &mut Names, infos: &[ValueInfoProto]) -> Result<(), ReadError> {
+    fn types(&mut self, names: &mut Names, infos: &[ValueInfoProto]) -> Result<(), DecodeError> {
         for info in infos {
             if let Some(name) = &info.name
                 && !info.metadata_props.is_empty()
@@ -387,13 +382,13 @@ impl<'a, 'f> Reader<'a, 'f> {
     }
 
     /// The type of a tensor of known rank; of anything else nothing is kept.
-    fn ty(&mut self, name: &str, proto: &TypeProto) -> Result<Option<Type>, ReadError> {
+    fn ty(&mut self, name: &str, proto: &TypeProto) -> Result<Option<Type>, DecodeError> {
         let Some(type_proto::Value::TensorType(tensor)) = &proto.value else {
             return Ok(None);
         };
         let code = tensor.elem_type.unwrap_or_default();
         let Some(dtype) = DType::from_code(code) else {
-            return Err(ReadError::ElementType { tensor: name.into(), code });
+            return Err(DecodeError::ElementType { tensor: name.into(), code });
         };
         let Some(shape) = &tensor.shape else {
             return Ok(None);
@@ -415,7 +410,7 @@ impl<'a, 'f> Reader<'a, 'f> {
     }
 
     /// A new value of the graph that is being read.
-    fn define(&mut self, graph: &str, name: String) -> Result<ValueId, ReadError> {
+    fn define(&mut self, graph: &str, name: String) -> Result<ValueId, DecodeError> {
         let scope = self.scopes.last_mut();
         let ty = scope.as_ref().and_then(|names| names.types.get(&name).cloned());
         let metadata = scope.as_ref().and_then(|names| names.metadata.get(&name).cloned());
@@ -429,7 +424,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             && let Some(names) = scope
             && let Some(_) = names.values.insert(name.clone(), id)
         {
-            return Err(ReadError::DefinedTwice { graph: graph.into(), value: name });
+            return Err(DecodeError::DefinedTwice { graph: graph.into(), value: name });
         }
         Ok(id)
     }

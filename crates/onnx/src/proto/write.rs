@@ -26,7 +26,8 @@ use crate::value::{Dim, Type, ValueId};
 pub type Render<'a> = dyn FnMut(OriginId) -> Vec<(&'static str, String)> + 'a;
 
 /// Renders nothing.
-pub fn no_metadata(_: OriginId) -> Vec<(&'static str, String)> {
+#[cfg(test)]
+pub(crate) fn no_metadata(_: OriginId) -> Vec<(&'static str, String)> {
     Vec::new()
 }
 
@@ -80,8 +81,9 @@ impl Message {
     }
 }
 
-/// The model as one protobuf message in memory.
-pub fn to_bytes(model: &Model, render: &mut Render<'_>) -> Result<Vec<u8>, WriteError> {
+/// Returns the model as one protobuf message in memory.
+#[cfg(test)]
+pub(crate) fn to_bytes(model: &Model, render: &mut Render<'_>) -> Result<Vec<u8>, WriteError> {
     let message = Message::new(model, render)?;
     let mut bytes = vec![0; message.size()];
     message.write_into(&mut bytes);

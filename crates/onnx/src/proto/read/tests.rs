@@ -12,7 +12,7 @@ fn of_type(dtype: DType) -> TensorProto {
     TensorProto { data_type: Some(dtype.code()), ..TensorProto::default() }
 }
 
-fn model(graph: GraphProto) -> Result<Model, ReadError> {
+fn model(graph: GraphProto) -> Result<Model, DecodeError> {
     let proto = ModelProto { ir_version: Some(10), graph: Some(graph), ..ModelProto::default() };
     read(proto.encode_to_vec().into())
 }
@@ -42,14 +42,14 @@ fn typed_contents_become_bytes() {
 fn what_is_not_a_model_is_refused_in_words() {
     let error = read(Bytes::from_static(b"hello")).unwrap_err().to_string();
     assert!(error.starts_with("this is not an ONNX model: "), "{error}");
-    assert!(matches!(read(Bytes::new()), Err(ReadError::NoGraph)));
+    assert!(matches!(read(Bytes::new()), Err(DecodeError::NoGraph)));
     let huge = TensorProto {
         dims: vec![i64::MAX, i64::MAX],
         name: Some("w".into()),
         ..of_type(DType::F32)
     };
     let graph = GraphProto { initializer: vec![huge], ..GraphProto::default() };
-    assert!(matches!(model(graph), Err(ReadError::Contents { .. })));
+    assert!(matches!(model(graph), Err(DecodeError::Contents { .. })));
     let node =
         NodeProto { op_type: Some("Neg".into()), input: vec!["x".into()], ..NodeProto::default() };
     let graph = GraphProto { node: vec![node], ..GraphProto::default() };

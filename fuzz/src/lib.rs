@@ -1,24 +1,23 @@
-//! What any bytes are put through: every question, with every name that is there. Nothing here may panic,
-//! take long or take much memory. The fuzz targets and a test call these.
+//! Asks every question of any bytes, with every name that they contain. No question may panic, take long
+//! or take much memory. The fuzz targets call these functions, and so does a test of `inspect`.
 
 use std::path::PathBuf;
 
+use inspect::blame::blame;
+use inspect::check::check;
+use inspect::diff::diff;
+use inspect::find::{Found, Target, find};
+use inspect::show::{Style, traceback};
+use inspect::summary::summary;
+use inspect::where_::where_;
+use inspect::{ModelFile, Sources, explain, json, profile};
 use provenance::resolve::{Resolver, Sure};
 use provenance::{SourceMap, codec};
 
-use crate::blame::blame;
-use crate::check::check;
-use crate::diff::diff;
-use crate::find::{Found, Target, find};
-use crate::show::{Style, traceback};
-use crate::summary::summary;
-use crate::where_::where_;
-use crate::{ModelFile, Sources, explain, json, profile};
+/// The number of nodes that are asked for one by one.
+const MAX_ASKED: usize = 16;
 
-/// How many nodes are asked for one by one.
-const MOST_ASKED: usize = 16;
-
-/// Bytes as a model.
+/// Reads bytes as a model.
 pub fn model(data: &[u8]) {
     let file = ModelFile::from_bytes(data.to_vec());
     let Ok(document) = file.read(None) else { return };
@@ -27,7 +26,7 @@ pub fn model(data: &[u8]) {
     let _ = blame(&document);
     let _ = check(&document, &sources);
     let _ = diff(&document, &document);
-    for number in 0..document.scan.nodes.len().min(MOST_ASKED) {
+    for number in 0..document.scan.nodes.len().min(MAX_ASKED) {
         let answer = where_(&document, &Target::Node(number));
         if let Some(provenance) = &answer.provenance {
             let _ = traceback(provenance, true, &sources, Style { color: true, width: 40 });
@@ -41,7 +40,7 @@ pub fn model(data: &[u8]) {
     let _ = find(&document.scan, "dot_genral");
 }
 
-/// Bytes as the log of a runtime, about a model.
+/// Reads bytes as the log of a runtime that ran a model.
 pub fn log(model: &[u8], data: &[u8]) {
     let file = ModelFile::from_bytes(model.to_vec());
     let Ok(document) = file.read(None) else { return };
@@ -51,7 +50,7 @@ pub fn log(model: &[u8], data: &[u8]) {
     let _ = explain::json(&explanation, &document, &sources);
 }
 
-/// Bytes as a profile of a model.
+/// Reads bytes as a profile of a model.
 pub fn profile(model: &[u8], data: &[u8]) {
     let Ok(profile) = profile::Profile::read(data) else { return };
     let file = ModelFile::from_bytes(model.to_vec());
@@ -65,24 +64,24 @@ pub fn profile(model: &[u8], data: &[u8]) {
     let _ = profile::speedscope(&stacks, "");
 }
 
-/// Bytes as the table of a model.
+/// Reads bytes as the table of a model.
 pub fn table(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(decoded) = codec::decode(text) else { return };
     let callsites = decoded.table.callsites();
-    for &origin in decoded.origins.iter().take(MOST_ASKED) {
-        let _ = crate::Provenance::of(&decoded.table, &callsites, Sure::Exact, &[origin]);
+    for &origin in decoded.origins.iter().take(MAX_ASKED) {
+        let _ = inspect::Provenance::of(&decoded.table, &callsites, Sure::Exact, &[origin]);
     }
 }
 
-/// Bytes as a source map.
+/// Reads bytes as a source map.
 pub fn map(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(map) = SourceMap::read(text) else { return };
     let outline = map.outline.clone();
     let resolver = Resolver::new(map);
     let _ = resolver.resolve_model(&outline);
-    for node in outline.nodes.iter().take(MOST_ASKED) {
+    for node in outline.nodes.iter().take(MAX_ASKED) {
         let _ = resolver.resolve(&node.name);
     }
 }

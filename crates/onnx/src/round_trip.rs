@@ -1,18 +1,18 @@
-//! What is written can be read, and is then the same.
-#![allow(clippy::unwrap_used, clippy::panic)]
+//! Checks that a model that was written is read back as the same model.
 
 use std::fmt::Write;
 
 use bytes::Bytes;
-use onnx::check::check;
-use onnx::names::assign_names;
-use onnx::proto::{no_metadata, read, skim, to_bytes};
-use onnx::strip::{attach, strip, take_apart};
-use onnx::text::parse_graph;
-use onnx::{Attr, Model, Node};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use provenance::{Level, SourceMap, keys};
+
+use crate::check::check;
+use crate::names::assign_names;
+use crate::proto::{no_metadata, read, skim, to_bytes};
+use crate::strip::{attach, strip, take_apart};
+use crate::text::parse_graph;
+use crate::{Attr, Model, Node};
 
 /// A node of a made-up graph, or a body.
 #[derive(Clone, Debug)]
