@@ -10,7 +10,7 @@ CPUS := SSE4_2 AVX2 AVX512
 # `make test-quick` runs the first of every so many parameters of each Python test.
 SAMPLE ?= 40
 
-.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions build bench bench-runtime fixtures fuzz fuzz-numbers sweep clean tools
+.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -18,7 +18,7 @@ help:
 	@echo "make test-quick         Rust unit tests, and a sample of the Python tests on a debug build"
 	@echo "make bench              what an export costs, as ratios"
 	@echo "make bench-runtime      how fast exported models run, beside others"
-	@echo "make fixtures           write the reference models again"
+	@echo "make generate           regenerate the files that CONTRIBUTING.md lists"
 	@echo "make fuzz               put random files through the readers, SECONDS each"
 	@echo "make fuzz-numbers       compare random programs with JAX for SECONDS, from SEED on"
 	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
@@ -67,11 +67,22 @@ bench: build
 	cargo build --quiet --release -p jax2onnx-cli
 	$(PY) benches/command.py
 
-fixtures: build
+# CONTRIBUTING.md lists what is generated. The tables come first, because they are compiled in.
+generate: $(VENV)/installed
+	$(PY) tools/generate_operators.py
+	$(PY) tools/generate_kernels.py
+	$(MAKE) build
+	$(PY) tools/primitives.py
+	$(MAKE) build
 	$(PY) tools/fixtures.py
 	$(PY) tools/failures.py
-	$(PY) tools/primitives.py
 	$(PY) tools/command_fixtures.py
+
+# Downloads the compiler of protobuf.
+generate-proto: $(VENV)/installed
+	cargo run --quiet --manifest-path tools/generate-proto/Cargo.toml -- \
+		$$($(PY) -c "import onnx, os; print(os.path.dirname(onnx.__file__))") target/proto
+	mv target/proto/onnx.rs crates/onnx/src/proto/generated.rs
 
 # Needs a nightly compiler and cargo-fuzz. `cargo test` runs the same functions briefly.
 SECONDS ?= 600

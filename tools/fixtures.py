@@ -37,7 +37,7 @@ def main(check: bool) -> int:
         if not check:
             target.write_bytes(data)
     for model in stale:
-        print(f"{model} is stale: run `make fixtures`" if check else f"wrote {model}")
+        print(f"{model} is stale: run `make generate`" if check else f"wrote {model}")
     return 1 if check and stale else 0
 
 

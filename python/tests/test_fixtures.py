@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,45 @@ def test_the_reference_models_are_fresh() -> None:
 @pytest.mark.slow
 def test_the_list_of_primitives_is_fresh() -> None:
     check("primitives.py")
+
+
+def test_contributing_lists_every_generated_file_with_its_tool() -> None:
+    section = (ROOT / "CONTRIBUTING.md").read_text().partition("## Generated files\n")[2]
+    rows = [row for row in section.partition("\n## ")[0].splitlines() if row.startswith("| `")]
+    tools = {
+        path: re.findall(r"`([^`]*)`", rest)
+        for files, rest in (row[1:].split(" | ", 1) for row in rows)
+        for path in re.findall(r"`([^`]*)`", files)
+    }
+    assert [path for path in tools if not (ROOT / path).exists()] == []
+    generated = {path: tool for path in sources() if (tool := generator_of(path))}
+    assert len(generated) >= 6
+    for path, tool in generated.items():
+        commands = " ".join(tools.get(path, ()))
+        assert tool in commands, f"CONTRIBUTING.md does not say that {tool} generates {path}"
+
+
+def test_make_generate_runs_every_tool_of_its_table() -> None:
+    section = (ROOT / "CONTRIBUTING.md").read_text().partition("## Generated files\n")[2]
+    own = section.partition("These files have commands of their own")[0]
+    recipe = (ROOT / "Makefile").read_text().partition("\ngenerate: ")[2].partition("\n\n")[0]
+    assert re.findall(r"tools/\w+\.py", recipe) == re.findall(r"tools/\w+\.py", own)
+
+
+def sources() -> list[str]:
+    """The text files that may be generated."""
+    patterns = ("crates/**/*.rs", "docs/*.md", "python/jax2onnx/**/*.py*", "*.md")
+    found = [path for pattern in patterns for path in ROOT.glob(pattern)]
+    return [path.relative_to(ROOT).as_posix() for path in found if path.suffix != ".pyc"]
+
+
+def generator_of(path: str) -> str | None:
+    """The tool that generates a file, by what the file says at its beginning."""
+    if path == "crates/onnx/src/proto/generated.rs":
+        return "tools/generate-proto"
+    head = (ROOT / path).read_text()[:2000]
+    named = re.search(r"[Gg]enerated by `([^`]*)`", head)
+    return named[1] if named else None
 
 
 def test_the_sample_has_full_metadata_on_every_node() -> None:
