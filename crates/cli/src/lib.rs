@@ -1,5 +1,6 @@
 //! The command line. A command reads, asks, prints; data goes to `out`, everything else to `err`.
 
+mod command;
 mod commands;
 mod files;
 mod model;
@@ -12,6 +13,7 @@ use std::io::{ErrorKind, Write};
 
 use clap::Parser;
 
+use command::{Command, Console, Outcome};
 pub use commands::export::{ArraySpec, InputSpec, ParamValue, Request, Size};
 pub use screen::Screen;
 
@@ -20,11 +22,11 @@ pub use screen::Screen;
 #[command(name = "jax2onnx", version, about, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Subcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum Subcommand {
     Attach(commands::attach::Args),
     Blame(commands::blame::Args),
     Check(commands::check::Args),
@@ -40,17 +42,10 @@ enum Command {
     Where(commands::where_::Args),
 }
 
-/// What a command found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Found,
-    Nothing,
-}
-
-/// What exports, where there is Python: gives the exit code.
+/// Exports a model, if there is Python, and returns the exit code.
 pub type Export<'a> = dyn FnMut(&Request<'_>) -> i32 + 'a;
 
-/// Runs the program: 0 where it answered, 1 where the answer is "nothing", 2 where it could not.
+/// Runs the program. Returns 0 if it answered, 1 if the answer is "nothing", 2 if it failed.
 pub fn run(
     arguments: Vec<OsString>,
     out: &mut dyn Write,
@@ -67,38 +62,40 @@ pub fn run(
             return if is_help { 0 } else { 2 };
         }
     };
+    let mut console = Console { out, err, style: screen.style() };
+    let mut ask = |command: &dyn Command| command::run(command, &mut console);
     let outcome = match &cli.command {
-        Command::Export(arguments) => match export {
-            Some(export) => return export(&arguments.request()),
+        Subcommand::Export(command) => match export {
+            Some(export) => return export(&command.request()),
             None => Err(anyhow::anyhow!(
                 "`export` traces with JAX, so it needs Python: pip install jax2onnx-rs"
             )),
         },
-        Command::Attach(arguments) => commands::attach::run(arguments, out),
-        Command::Blame(arguments) => commands::blame::run(arguments, out, err, screen),
-        Command::Check(arguments) => commands::check::run(arguments, out, err, screen),
-        Command::Completions(arguments) => commands::completions::run(arguments, out),
-        Command::Diff(arguments) => commands::diff::run(arguments, out, err, screen),
-        Command::Inspect(arguments) => commands::inspect::run(arguments, out, err, screen),
-        Command::Explain(arguments) => commands::explain::run(arguments, out, err, screen),
-        Command::Man(arguments) => commands::completions::run_man(arguments, out),
-        Command::Profile(arguments) => commands::profile::run(arguments, out, err, screen),
-        Command::Plugins(arguments) => commands::plugins::run(arguments, out, err),
-        Command::Strip(arguments) => commands::strip::run(arguments, out, err),
-        Command::Where(arguments) => commands::where_::run(arguments, out, err, screen),
+        Subcommand::Completions(command) => command.run(console.out),
+        Subcommand::Man(command) => command.run(console.out),
+        Subcommand::Attach(command) => ask(command),
+        Subcommand::Blame(command) => ask(command),
+        Subcommand::Check(command) => ask(command),
+        Subcommand::Diff(command) => ask(command),
+        Subcommand::Explain(command) => ask(command),
+        Subcommand::Inspect(command) => ask(command),
+        Subcommand::Plugins(command) => ask(command),
+        Subcommand::Profile(command) => ask(command),
+        Subcommand::Strip(command) => ask(command),
+        Subcommand::Where(command) => ask(command),
     };
     match outcome {
         Ok(Outcome::Found) => 0,
         Ok(Outcome::Nothing) => 1,
         Err(error) if is_broken_pipe(&error) => 0,
         Err(error) => {
-            let _ = writeln!(err, "error: {error:#}");
+            let _ = writeln!(console.err, "error: {error:#}");
             2
         }
     }
 }
 
-/// Whoever read the output has seen enough.
+/// True if the reader of the output has closed it, which is not an error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)

@@ -1,9 +1,10 @@
 //! The arguments of every command that asks a model.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use inspect::{Document, ModelFile, Sources};
+
+use crate::command::Console;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArgs {
@@ -16,16 +17,16 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// Reads a model, and says what the user should know beside the answer.
+    /// Reads a model, and prints notes about it.
     pub(crate) fn open(
         &self,
         model: &Path,
-        err: &mut dyn Write,
+        console: &mut Console<'_>,
     ) -> anyhow::Result<&'static Document<'static>> {
-        open(model, self.map.as_deref(), err)
+        open(model, self.map.as_deref(), console)
     }
 
-    /// The source files of a document.
+    /// Returns the source files of a document.
     pub(crate) fn sources<'d, 'a>(&self, document: &'d Document<'a>) -> Sources<'d, 'a> {
         Sources::new(self.source_root.clone(), document)
     }
@@ -33,14 +34,14 @@ impl ModelArgs {
 
 /// Reads a model with its map.
 ///
-/// It is never taken apart: the program ends after the answer, and a model of many nodes has many parts.
+/// The document is never dropped: the program ends after the answer, and dropping a large model takes long.
 pub(crate) fn open(
     model: &Path,
     map: Option<&Path>,
-    err: &mut dyn Write,
+    console: &mut Console<'_>,
 ) -> anyhow::Result<&'static Document<'static>> {
     let file: &'static ModelFile = Box::leak(Box::new(ModelFile::open(model)?));
     let document: &'static Document<'static> = Box::leak(Box::new(file.read(map)?));
-    document.notes.iter().try_for_each(|note| writeln!(err, "note: {note}"))?;
+    document.notes.iter().try_for_each(|note| console.note(note))?;
     Ok(document)
 }

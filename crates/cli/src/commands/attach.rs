@@ -1,14 +1,14 @@
 //! `jax2onnx attach`: a model with what its source map says.
 
 use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use onnx::strip::attach;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::Outcome;
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::files::ModelFile;
 use crate::output::{Format, OutputArgs};
 
@@ -30,22 +30,46 @@ pub(crate) struct Args {
     format: OutputArgs,
 }
 
-pub(crate) fn run(arguments: &Args, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let Args { model: path, map, output, format } = arguments;
-    let model = ModelFile::read(path)?;
-    let text =
-        fs::read_to_string(map).with_context(|| format!("cannot read `{}`", map.display()))?;
-    let attached = attach(&model.bytes, &text).with_context(|| map.display().to_string())?;
-    model.write(&attached, path, output)?;
-    let (before, after) = (model.bytes.len(), attached.len());
-    match format.format {
-        Format::Text => writeln!(out, "{}: {before} to {after} bytes", output.display())?,
-        Format::Json => {
-            let answer = json!({
-                "version": 1, "path": output, "bytes_before": before, "bytes_after": after,
-            });
-            writeln!(out, "{answer:#}")?;
-        }
+/// A model that was written with its origins.
+struct Attached<'a> {
+    path: &'a Path,
+    bytes_before: usize,
+    bytes_after: usize,
+}
+
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.format.format
     }
-    Ok(Outcome::Found)
+
+    fn run<'a>(&'a self, _: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let Args { model: path, map, output, .. } = self;
+        let model = ModelFile::read(path)?;
+        let text =
+            fs::read_to_string(map).with_context(|| format!("cannot read `{}`", map.display()))?;
+        let attached = attach(&model.bytes, &text).with_context(|| map.display().to_string())?;
+        model.write(&attached, path, output)?;
+        let (bytes_before, bytes_after) = (model.bytes.len(), attached.len());
+        Ok(Box::new(Attached { path: output, bytes_before, bytes_after }))
+    }
+}
+
+impl Answer for Attached<'_> {
+    fn outcome(&self) -> Outcome {
+        Outcome::Found
+    }
+
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        let Attached { path, bytes_before, bytes_after } = self;
+        writeln!(console.out, "{}: {bytes_before} to {bytes_after} bytes", path.display())
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "version": 1,
+            "path": self.path,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+        })
+    }
 }

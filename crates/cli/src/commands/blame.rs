@@ -1,9 +1,8 @@
 //! `jax2onnx blame`: what the lines of a source file became.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -14,10 +13,10 @@ use provenance::Tier;
 use provenance::report::excerpt::width;
 use serde_json::{Value, json};
 
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::bytes;
-use crate::{Outcome, Screen};
 
 /// Show what the lines of the source became
 ///
@@ -85,80 +84,128 @@ impl fmt::Display for Place {
     }
 }
 
-pub(crate) fn run(
-    arguments: &Args,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-    screen: Screen,
-) -> anyhow::Result<Outcome> {
-    let document = arguments.reading.open(&arguments.model, err)?;
-    let blame = blame(document);
-    let json = arguments.output.format == Format::Json;
-    let Some(place) = &arguments.place else {
-        if json {
-            writeln!(out, "{:#}", describe_all(document, &blame))?;
-        } else if blame.files.is_empty() {
-            writeln!(err, "no node of `{}` has a line", document.name)?;
-        } else {
-            print_summary(&blame, screen.style(), out)?;
-        }
-        return Ok(if blame.files.is_empty() { Outcome::Nothing } else { Outcome::Found });
-    };
-    let found = blame.matching(&place.file);
-    let [file] = found.as_slice() else {
-        if json {
-            let answer = json!({
-                "version": 1, "model": document.name, "file": null, "lines": [],
-                "candidates": if found.is_empty() { blame.files.keys().copied().collect() } else { found },
-            });
-            writeln!(out, "{answer:#}")?;
-        } else {
-            print_files(&blame, &place.file, &found, err)?;
-        }
-        return Ok(Outcome::Nothing);
-    };
-    let sources = arguments.reading.sources(document);
-    let rows = rows(&blame, file, place, &sources, arguments.only_nodes);
-    let has_nodes = rows.iter().any(|row| !row.line.nodes.is_empty() || !row.line.fused.is_empty());
-    if json {
-        writeln!(out, "{:#}", describe_file(document, file, &rows, &sources))?;
-    } else {
-        if let Source::Changed { path } = sources.lookup(file) {
-            let path = path.display();
-            writeln!(err, "note: `{path}` has changed since the export: its lines are not shown")?;
-        }
-        if !has_nodes {
-            writeln!(err, "no node came from {place}")?;
-        }
-        print_rows(document, &rows, screen.style(), out)?;
+/// What the lines became.
+enum Blamed<'a> {
+    /// Every file and function.
+    Model { document: &'static Document<'static>, blame: Blame<'static> },
+    /// The lines of one file.
+    File {
+        document: &'static Document<'static>,
+        sources: Sources<'static, 'static>,
+        file: &'static str,
+        place: &'a Place,
+        rows: Vec<Row>,
+    },
+    /// The files that could be meant, if not exactly one is.
+    Candidates {
+        document: &'static Document<'static>,
+        blame: Blame<'static>,
+        place: &'a Place,
+        found: Vec<&'static str>,
+    },
+}
+
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.output.format
     }
-    Ok(if has_nodes { Outcome::Found } else { Outcome::Nothing })
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let document = self.reading.open(&self.model, console)?;
+        let blame = blame(document);
+        let Some(place) = &self.place else {
+            return Ok(Box::new(Blamed::Model { document, blame }));
+        };
+        let found = blame.matching(&place.file);
+        let [file] = found[..] else {
+            return Ok(Box::new(Blamed::Candidates { document, blame, place, found }));
+        };
+        let sources = self.reading.sources(document);
+        let rows = rows(&blame, file, place, &sources, self.only_nodes);
+        Ok(Box::new(Blamed::File { document, sources, file, place, rows }))
+    }
+}
+
+impl Answer for Blamed<'_> {
+    fn outcome(&self) -> Outcome {
+        Outcome::found(match self {
+            Blamed::Model { blame, .. } => !blame.files.is_empty(),
+            Blamed::File { rows, .. } => rows.iter().any(Row::has_nodes),
+            Blamed::Candidates { .. } => false,
+        })
+    }
+
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        match self {
+            Blamed::Model { document, blame } if blame.files.is_empty() => {
+                writeln!(console.err, "no node of `{}` has a line", document.name)
+            }
+            Blamed::Model { blame, .. } => print_summary(blame, console.style, console.out),
+            Blamed::Candidates { blame, place, found, .. } => {
+                print_files(blame, &place.file, found, console.err)
+            }
+            Blamed::File { document, sources, file, place, rows } => {
+                if let Source::Changed { path } = sources.lookup(file) {
+                    console.note(format_args!(
+                        "`{}` has changed since the export: its lines are not shown",
+                        path.display()
+                    ))?;
+                }
+                if !rows.iter().any(Row::has_nodes) {
+                    writeln!(console.err, "no node came from {place}")?;
+                }
+                print_rows(document, rows, console.style, console.out)
+            }
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        match self {
+            Blamed::Model { document, blame } => describe_all(document, blame),
+            Blamed::File { document, sources, file, rows, .. } => {
+                describe_file(document, file, rows, sources)
+            }
+            Blamed::Candidates { document, blame, found, .. } => json!({
+                "version": 1,
+                "model": document.name,
+                "file": null,
+                "lines": [],
+                "candidates": match found.is_empty() {
+                    true => blame.files.keys().copied().collect(),
+                    false => found.clone(),
+                },
+            }),
+        }
+    }
 }
 
 /// A line of the source with what it became.
-struct Row<'b> {
+struct Row {
     number: u32,
     text: Option<String>,
-    line: Cow<'b, Line>,
+    line: Line,
 }
 
-/// The lines to print: all of those asked for where the source is at hand, else those with nodes.
-fn rows<'b>(
-    blame: &'b Blame<'_>,
+impl Row {
+    fn has_nodes(&self) -> bool {
+        !self.line.nodes.is_empty() || !self.line.fused.is_empty()
+    }
+}
+
+/// Returns the lines to print: all that the user asked for if the source can be read, else those with nodes.
+fn rows(
+    blame: &Blame<'_>,
     file: &str,
     place: &Place,
     sources: &Sources<'_, '_>,
     only_nodes: bool,
-) -> Vec<Row<'b>> {
-    let mut lines: BTreeMap<u32, Cow<'b, Line>> = BTreeMap::new();
+) -> Vec<Row> {
+    let mut lines: BTreeMap<u32, Line> = BTreeMap::new();
     for (number, _, line) in blame.lines_of(file) {
-        let known = lines.entry(number).or_insert(Cow::Borrowed(line));
-        if !std::ptr::eq(known.as_ref(), line) {
-            let known = known.to_mut();
-            known.nodes.extend(&line.nodes);
-            known.fused.extend(&line.fused);
-            known.weight_bytes = known.weight_bytes.saturating_add(line.weight_bytes);
-        }
+        let known = lines.entry(number).or_default();
+        known.nodes.extend(&line.nodes);
+        known.fused.extend(&line.fused);
+        known.weight_bytes = known.weight_bytes.saturating_add(line.weight_bytes);
     }
     let source = sources.lookup(file);
     let texts: Vec<&str> = match source.text() {
@@ -166,11 +213,12 @@ fn rows<'b>(
         None => Vec::new(),
     };
     let wanted = |number: &u32| (place.first..=place.last).contains(number);
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for (number, text) in (1..).zip(&texts).filter(|(number, _)| wanted(number)) {
         let line = lines.remove(&number).unwrap_or_default();
-        if !only_nodes || !line.nodes.is_empty() || !line.fused.is_empty() {
-            rows.push(Row { number, text: Some((*text).to_owned()), line });
+        let row = Row { number, text: Some((*text).to_owned()), line };
+        if !only_nodes || row.has_nodes() {
+            rows.push(row);
         }
     }
     let rest = lines.into_iter().filter(|(number, _)| wanted(number));
@@ -183,26 +231,26 @@ fn rows<'b>(
     rows
 }
 
-/// How many columns the source takes at most.
-const MOST_SOURCE: usize = 72;
+/// The number of columns that the source takes at most.
+const MAX_SOURCE: usize = 72;
 
 fn print_rows(
     document: &Document<'_>,
-    rows: &[Row<'_>],
+    rows: &[Row],
     style: Style,
     out: &mut dyn Write,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let texts: Vec<String> =
         rows.iter().map(|row| clean(row.text.as_deref().unwrap_or("").trim_end())).collect();
     let widest = texts.iter().map(|text| width(text)).max().unwrap_or(0);
     // A third of a narrow screen is for the operators.
     let room = style.width.saturating_sub(26).max(20) * 2 / 3;
-    let columns = widest.min(MOST_SOURCE).min(room);
+    let columns = widest.min(MAX_SOURCE).min(room);
     if !rows.is_empty() {
         writeln!(out, "{}", style.dim(" nodes    weights  line"))?;
     }
     for (row, text) in rows.iter().zip(&texts) {
-        let Line { nodes, fused, weight_bytes } = row.line.as_ref();
+        let Line { nodes, fused, weight_bytes } = &row.line;
         let number = if nodes.is_empty() { String::new() } else { nodes.len().to_string() };
         let weight = if *weight_bytes == 0 { String::new() } else { bytes(*weight_bytes) };
         let text = style.fit(text, columns);
@@ -228,7 +276,7 @@ fn ops_text(document: &Document<'_>, nodes: &[usize], fused: &[usize]) -> String
     parts.join(", ")
 }
 
-fn print_summary(blame: &Blame<'_>, style: Style, out: &mut dyn Write) -> std::io::Result<()> {
+fn print_summary(blame: &Blame<'_>, style: Style, out: &mut dyn Write) -> io::Result<()> {
     for (file, lines) in &blame.files {
         let mut functions: BTreeMap<&str, (usize, u64, u32, u32)> = BTreeMap::new();
         for (&(number, function), line) in lines {
@@ -261,7 +309,7 @@ fn print_files(
     wanted: &str,
     found: &[&str],
     err: &mut dyn Write,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let known: Vec<&str> = if found.is_empty() {
         writeln!(err, "no node came from a file `{wanted}`")?;
         blame.files.keys().copied().filter(|&file| file != Frame::UNKNOWN).collect()
@@ -299,10 +347,10 @@ fn describe_line(document: &Document<'_>, line: &Line) -> Value {
 fn describe_file(
     document: &Document<'_>,
     file: &str,
-    rows: &[Row<'_>],
+    rows: &[Row],
     sources: &Sources<'_, '_>,
 ) -> Value {
-    let row = |row: &Row<'_>| {
+    let row = |row: &Row| {
         let mut value = describe_line(document, &row.line);
         value["line"] = json!(row.number);
         value["text"] = json!(row.text);

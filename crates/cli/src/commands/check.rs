@@ -1,6 +1,6 @@
 //! `jax2onnx check`: what is wrong with a model.
 
-use std::io::Write;
+use std::io;
 use std::path::PathBuf;
 
 use inspect::check::{Finding, Severity, check};
@@ -8,10 +8,10 @@ use inspect::show::clean;
 use inspect::{Document, json as values};
 use serde_json::{Value, json};
 
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::count;
-use crate::{Outcome, Screen};
 
 /// Look for what is wrong with a model
 ///
@@ -33,47 +33,60 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-pub(crate) fn run(
-    arguments: &Args,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-    screen: Screen,
-) -> anyhow::Result<Outcome> {
-    let document = arguments.reading.open(&arguments.model, err)?;
-    let sources = arguments.reading.sources(document);
-    let findings = check(document, &sources);
-    let number = |severity| findings.iter().filter(|f| f.severity == severity).count();
-    let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
-    match arguments.output.format {
-        Format::Json => {
-            let answer = json!({
-                "version": 1,
-                "model": document.name,
-                "errors": errors,
-                "warnings": warnings,
-                "findings": findings.iter().map(|f| describe(document, f)).collect::<Vec<_>>(),
-            });
-            writeln!(out, "{answer:#}")?;
-        }
-        Format::Text => {
-            let style = screen.style();
-            for finding in &findings {
-                let word = match finding.severity {
-                    Severity::Error => style.red("error"),
-                    Severity::Warning => style.bold("warning"),
-                };
-                let place = place(document, finding);
-                writeln!(out, "{word}[{}]: {}{place}", finding.rule, clean(&finding.message))?;
-            }
-            let total = format!("{}, {}", count(errors, "error"), count(warnings, "warning"));
-            writeln!(out, "{}: {total}", document.name)?;
-        }
-    }
-    let is_bad = errors > 0 || (arguments.strict && warnings > 0);
-    Ok(if is_bad { Outcome::Nothing } else { Outcome::Found })
+/// The findings of a check.
+struct Report {
+    document: &'static Document<'static>,
+    findings: Vec<Finding>,
+    errors: usize,
+    warnings: usize,
+    is_strict: bool,
 }
 
-/// The node that a finding is about, and its line.
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.output.format
+    }
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let document = self.reading.open(&self.model, console)?;
+        let findings = check(document, &self.reading.sources(document));
+        let number = |severity| findings.iter().filter(|f| f.severity == severity).count();
+        let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
+        Ok(Box::new(Report { document, findings, errors, warnings, is_strict: self.strict }))
+    }
+}
+
+impl Answer for Report {
+    fn outcome(&self) -> Outcome {
+        Outcome::found(self.errors == 0 && !(self.is_strict && self.warnings > 0))
+    }
+
+    fn print(&self, Console { out, style, .. }: &mut Console<'_>) -> io::Result<()> {
+        for finding in &self.findings {
+            let word = match finding.severity {
+                Severity::Error => style.red("error"),
+                Severity::Warning => style.bold("warning"),
+            };
+            let place = place(self.document, finding);
+            writeln!(out, "{word}[{}]: {}{place}", finding.rule, clean(&finding.message))?;
+        }
+        let (errors, warnings) = (count(self.errors, "error"), count(self.warnings, "warning"));
+        writeln!(out, "{}: {errors}, {warnings}", self.document.name)
+    }
+
+    fn to_json(&self) -> Value {
+        let findings = self.findings.iter().map(|finding| describe(self.document, finding));
+        json!({
+            "version": 1,
+            "model": self.document.name,
+            "errors": self.errors,
+            "warnings": self.warnings,
+            "findings": findings.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Returns the node that a finding is about, and its line.
 fn place(document: &Document<'_>, finding: &Finding) -> String {
     let Some(node) = finding.node else { return String::new() };
     let line = document.callsites(node).first().map(|&id| format!(", {}", document.frame(id)));

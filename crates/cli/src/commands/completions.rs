@@ -8,7 +8,8 @@ use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::{Cli, Outcome};
+use crate::Cli;
+use crate::command::Outcome;
 
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
@@ -21,11 +22,13 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &Args, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "jax2onnx", &mut script);
-    out.write_all(&script)?;
-    Ok(Outcome::Found)
+impl Args {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "jax2onnx", &mut script);
+        out.write_all(&script)?;
+        Ok(Outcome::Found)
+    }
 }
 
 /// Write the manual pages
@@ -39,24 +42,26 @@ pub(crate) struct ManArgs {
     out: PathBuf,
 }
 
-pub(crate) fn run_man(arguments: &ManArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let folder = &arguments.out;
-    let failed = || format!("cannot write to `{}`", folder.display());
-    fs::create_dir_all(folder).with_context(failed)?;
-    let program = Cli::command();
-    let mut pages = vec![("jax2onnx".to_owned(), program.clone())];
-    for command in program.get_subcommands() {
-        let name = format!("jax2onnx-{}", command.get_name());
-        // The page shows the name as the user types it.
-        let shown = format!("jax2onnx {}", command.get_name());
-        pages.push((name, command.clone().display_name(&shown).bin_name(&shown)));
+impl ManArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+        let folder = &self.out;
+        let failed = || format!("cannot write to `{}`", folder.display());
+        fs::create_dir_all(folder).with_context(failed)?;
+        let program = Cli::command();
+        let mut pages = vec![("jax2onnx".to_owned(), program.clone())];
+        for command in program.get_subcommands() {
+            let name = format!("jax2onnx-{}", command.get_name());
+            // The page shows the name as the user types it.
+            let shown = format!("jax2onnx {}", command.get_name());
+            pages.push((name, command.clone().display_name(&shown).bin_name(&shown)));
+        }
+        for (name, command) in pages {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(command).title(&name).render(&mut page)?;
+            let path = folder.join(format!("{name}.1"));
+            fs::write(&path, page).with_context(failed)?;
+            writeln!(out, "{}", path.display())?;
+        }
+        Ok(Outcome::Found)
     }
-    for (name, command) in pages {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(command).title(&name).render(&mut page)?;
-        let path = folder.join(format!("{name}.1"));
-        fs::write(&path, page).with_context(failed)?;
-        writeln!(out, "{}", path.display())?;
-    }
-    Ok(Outcome::Found)
 }

@@ -1,6 +1,6 @@
 //! `jax2onnx diff`: what differs between two models.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use inspect::diff::{Diff, LineChange, NodeChange, WeightChange, WeightKind, diff};
@@ -9,10 +9,10 @@ use inspect::{Document, Frame, Source, Sources, Style};
 use provenance::Tier;
 use serde_json::{Value, json};
 
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::model::open;
 use crate::output::{Format, OutputArgs};
 use crate::text::count;
-use crate::{Outcome, Screen};
 
 /// Show what differs between two exports
 ///
@@ -42,35 +42,53 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-pub(crate) fn run(
-    arguments: &Args,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-    screen: Screen,
-) -> anyhow::Result<Outcome> {
-    let before = open(&arguments.before, arguments.map_a.as_deref(), err)?;
-    let after = open(&arguments.after, arguments.map_b.as_deref(), err)?;
-    let diff = diff(before, after);
-    let not_compared =
-        diff.weights.iter().filter(|weight| weight.kind == WeightKind::NotCompared).count();
-    if not_compared > 0 {
-        let weights = count(not_compared, "weight");
-        writeln!(
-            err,
-            "note: the contents of {weights} in other files or other forms are not compared"
-        )?;
-    }
-    match arguments.output.format {
-        Format::Json => writeln!(out, "{:#}", describe(before, after, &diff))?,
-        Format::Text => {
-            let sources = |document| Sources::new(arguments.source_root.clone(), document);
-            let (old, new) = (sources(before), sources(after));
-            Printer { out, style: screen.style(), old: &old, new: &new }.print(&diff)?;
-        }
-    }
-    Ok(if diff.is_empty() { Outcome::Found } else { Outcome::Nothing })
+/// Two models and what differs.
+struct Compared<'a> {
+    before: &'static Document<'static>,
+    after: &'static Document<'static>,
+    diff: Diff<'static>,
+    source_root: &'a [PathBuf],
 }
 
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.output.format
+    }
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let before = open(&self.before, self.map_a.as_deref(), console)?;
+        let after = open(&self.after, self.map_b.as_deref(), console)?;
+        let diff = diff(before, after);
+        let is_skipped = |weight: &&WeightChange<'_>| weight.kind == WeightKind::NotCompared;
+        let skipped = diff.weights.iter().filter(is_skipped).count();
+        if skipped > 0 {
+            let weights = count(skipped, "weight");
+            console.note(format_args!(
+                "the contents of {weights} in other files or other forms are not compared"
+            ))?;
+        }
+        Ok(Box::new(Compared { before, after, diff, source_root: &self.source_root }))
+    }
+}
+
+impl Answer for Compared<'_> {
+    fn outcome(&self) -> Outcome {
+        Outcome::found(self.diff.is_empty())
+    }
+
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        let sources = |document| Sources::new(self.source_root.to_vec(), document);
+        let (old, new) = (sources(self.before), sources(self.after));
+        let mut printer = Printer { out: console.out, style: console.style, old: &old, new: &new };
+        printer.print(&self.diff)
+    }
+
+    fn to_json(&self) -> Value {
+        describe(self.before, self.after, &self.diff)
+    }
+}
+
+/// Prints a diff for people.
 struct Printer<'p, 'd, 'a> {
     out: &'p mut dyn Write,
     style: Style,
@@ -79,7 +97,7 @@ struct Printer<'p, 'd, 'a> {
 }
 
 impl Printer<'_, '_, '_> {
-    fn print(&mut self, diff: &Diff<'_>) -> std::io::Result<()> {
+    fn print(&mut self, diff: &Diff<'_>) -> io::Result<()> {
         for end in &diff.ends {
             let what = clean(&end.what);
             let line = match (end.before.as_deref().map(clean), end.after.as_deref().map(clean)) {
@@ -113,15 +131,15 @@ impl Printer<'_, '_, '_> {
         &mut self,
         title: &str,
         entries: &[T],
-        mut print: impl FnMut(&mut Self, &T) -> std::io::Result<()>,
-    ) -> std::io::Result<()> {
+        mut print: impl FnMut(&mut Self, &T) -> io::Result<()>,
+    ) -> io::Result<()> {
         if !entries.is_empty() {
             writeln!(self.out, "\n{}", self.style.bold(title))?;
         }
         entries.iter().try_for_each(|entry| print(self, entry))
     }
 
-    fn line(&mut self, change: &LineChange<'_>) -> std::io::Result<()> {
+    fn line(&mut self, change: &LineChange<'_>) -> io::Result<()> {
         let (mark, place) = match (change.before, change.after) {
             (Some(before), Some(after)) if before == after => (" ", format!("line {after}")),
             (Some(before), Some(after)) => (" ", format!("line {before} → {after}")),
@@ -165,7 +183,7 @@ impl Printer<'_, '_, '_> {
         }
     }
 
-    fn node(&mut self, change: &NodeChange) -> std::io::Result<()> {
+    fn node(&mut self, change: &NodeChange) -> io::Result<()> {
         let name = change.after.as_deref().or(change.before.as_deref()).unwrap_or_default();
         let mark = match (&change.before, &change.after) {
             (Some(_), Some(_)) => "~",
@@ -177,7 +195,7 @@ impl Printer<'_, '_, '_> {
         writeln!(self.out, "      {}", clean(&line))
     }
 
-    fn weight(&mut self, change: &WeightChange<'_>) -> std::io::Result<()> {
+    fn weight(&mut self, change: &WeightChange<'_>) -> io::Result<()> {
         let or_nothing = |ty: &Option<String>| ty.clone().unwrap_or_default();
         let (before, after) = (or_nothing(&change.before), or_nothing(&change.after));
         let name = change.name;
@@ -191,7 +209,7 @@ impl Printer<'_, '_, '_> {
         writeln!(self.out, "  {}", clean(&line))
     }
 
-    fn summary(&mut self, diff: &Diff<'_>) -> std::io::Result<()> {
+    fn summary(&mut self, diff: &Diff<'_>) -> io::Result<()> {
         if diff.is_empty() {
             let moved = match diff.moved {
                 0 => String::new(),

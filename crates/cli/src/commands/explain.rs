@@ -1,16 +1,17 @@
 //! `jax2onnx explain`: the line of Python that an error of a runtime is about.
 
 use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use inspect::explain::{explain, json, text};
-use inspect::log;
+use inspect::explain::{Explanation, explain, json, text};
+use inspect::{Document, Sources, log};
+use serde_json::Value;
 
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
-use crate::{Outcome, Screen};
 
 /// Show the line of Python that an error of ONNX Runtime is about
 ///
@@ -36,34 +37,50 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-pub(crate) fn run(
-    arguments: &Args,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-    screen: Screen,
-) -> anyhow::Result<Outcome> {
-    let Args { model, log, message, reading, output } = arguments;
-    let document = reading.open(model, err)?;
-    let said = match (message, log) {
-        (Some(message), _) => message.clone().into_bytes(),
-        (None, Some(path)) if path.as_os_str() != "-" => read_file(path)?,
-        _ => read_input(err)?,
-    };
-    let explanation = explain(document, &said);
-    let sources = reading.sources(document);
-    if explanation.is_cut {
-        writeln!(err, "note: the log is long: only the end of it was read")?;
+/// What the messages say, and the lines that they are about.
+struct Explained {
+    document: &'static Document<'static>,
+    sources: Sources<'static, 'static>,
+    explanation: Explanation<'static>,
+}
+
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.output.format
     }
-    match output.format {
-        Format::Text if explanation.findings.is_empty() => {
-            writeln!(err, "note: nothing in the text is an error that is known")?;
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let document = self.reading.open(&self.model, console)?;
+        let said = match (&self.message, &self.log) {
+            (Some(message), _) => message.clone().into_bytes(),
+            (None, Some(path)) if path.as_os_str() != "-" => read_file(path)?,
+            _ => read_input(console)?,
+        };
+        let explanation = explain(document, &said);
+        if explanation.is_cut {
+            console.note("the log is long: only the end of it was read")?;
         }
-        Format::Text => {
-            write!(out, "{}", text(&explanation, document, &sources, screen.style()))?;
-        }
-        Format::Json => writeln!(out, "{:#}", json(&explanation, document, &sources))?,
+        let sources = self.reading.sources(document);
+        Ok(Box::new(Explained { document, sources, explanation }))
     }
-    Ok(if explanation.has_lines() { Outcome::Found } else { Outcome::Nothing })
+}
+
+impl Answer for Explained {
+    fn outcome(&self) -> Outcome {
+        Outcome::found(self.explanation.has_lines())
+    }
+
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        let Explained { document, sources, explanation } = self;
+        if explanation.findings.is_empty() {
+            return console.note("nothing in the text is an error that is known");
+        }
+        write!(console.out, "{}", text(explanation, document, sources, console.style))
+    }
+
+    fn to_json(&self) -> Value {
+        json(&self.explanation, self.document, &self.sources)
+    }
 }
 
 fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -81,16 +98,16 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     limited(&mut file).with_context(context)
 }
 
-fn read_input(err: &mut dyn Write) -> anyhow::Result<Vec<u8>> {
-    let input = std::io::stdin();
+fn read_input(console: &mut Console<'_>) -> anyhow::Result<Vec<u8>> {
+    let input = io::stdin();
     if input.is_terminal() {
-        writeln!(err, "note: paste the message, and end it with Ctrl-D on a line of its own")?;
+        console.note("paste the message, and end it with Ctrl-D on a line of its own")?;
     }
     limited(&mut input.lock()).context("cannot read standard input")
 }
 
 /// The end of what there is to read, and a byte more than is used where there is more.
-fn limited(from: &mut dyn Read) -> std::io::Result<Vec<u8>> {
+fn limited(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     const MOST: usize = log::MOST_BYTES + 1;
     let mut kept = Vec::new();
     let mut block = vec![0; 1 << 16];

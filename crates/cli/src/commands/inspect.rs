@@ -1,6 +1,6 @@
 //! `jax2onnx inspect`: what a model is.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use inspect::positive::{Need, Positive};
@@ -9,10 +9,10 @@ use inspect::summary::{End, Origins, Summary, Weights, summary};
 use inspect::{Document, Frame, Recorded, Style};
 use serde_json::{Value, json};
 
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::{bytes, count, share};
-use crate::{Outcome, Screen};
 
 /// Show what a model is, and how much is known of its origins
 ///
@@ -33,35 +33,54 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// How many lines of a list are printed unless all are asked for.
-const MOST_LISTED: usize = 12;
+/// The number of lines of a list that are printed unless the user asks for all.
+const MAX_LISTED: usize = 12;
 
-pub(crate) fn run(
-    arguments: &Args,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-    screen: Screen,
-) -> anyhow::Result<Outcome> {
-    let document = arguments.reading.open(&arguments.model, err)?;
-    let summary = summary(document);
-    match arguments.output.format {
-        Format::Text => {
-            let most = if arguments.all { usize::MAX } else { MOST_LISTED };
-            Printer { out, style: screen.style(), most }.print(document, &summary)?;
-        }
-        Format::Json => writeln!(out, "{:#}", describe(document, &summary))?,
-    }
-    Ok(Outcome::Found)
+/// A model, summed up, and how much of each list is printed.
+struct Summed {
+    document: &'static Document<'static>,
+    summary: Summary<'static>,
+    max_listed: usize,
 }
 
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.output.format
+    }
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let document = self.reading.open(&self.model, console)?;
+        let max_listed = if self.all { usize::MAX } else { MAX_LISTED };
+        Ok(Box::new(Summed { document, summary: summary(document), max_listed }))
+    }
+}
+
+impl Answer for Summed {
+    fn outcome(&self) -> Outcome {
+        Outcome::Found
+    }
+
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        let Summed { document, summary, max_listed } = self;
+        let mut printer =
+            Printer { out: console.out, style: console.style, max_listed: *max_listed };
+        printer.print(document, summary)
+    }
+
+    fn to_json(&self) -> Value {
+        describe(self.document, &self.summary)
+    }
+}
+
+/// Prints a summary for people.
 struct Printer<'p> {
     out: &'p mut dyn Write,
     style: Style,
-    most: usize,
+    max_listed: usize,
 }
 
 impl Printer<'_> {
-    fn print(&mut self, document: &Document<'_>, summary: &Summary<'_>) -> std::io::Result<()> {
+    fn print(&mut self, document: &Document<'_>, summary: &Summary<'_>) -> io::Result<()> {
         let scan = &document.scan;
         writeln!(self.out, "{}", self.style.bold(&document.name))?;
         let weights = &summary.weights;
@@ -90,11 +109,11 @@ impl Printer<'_> {
         self.origins(document, &summary.origins, summary.nodes)
     }
 
-    fn field(&mut self, name: &str, value: &str) -> std::io::Result<()> {
+    fn field(&mut self, name: &str, value: &str) -> io::Result<()> {
         writeln!(self.out, "  {} {}", self.style.dim(&format!("{name:<8}")), clean(value))
     }
 
-    fn nodes(&mut self, summary: &Summary<'_>) -> std::io::Result<()> {
+    fn nodes(&mut self, summary: &Summary<'_>) -> io::Result<()> {
         let mut parts = vec![count(summary.nodes, "node")];
         if !summary.functions.is_empty() {
             parts.push(count(summary.functions.len(), "function"));
@@ -119,7 +138,7 @@ impl Printer<'_> {
         document: &Document<'_>,
         origins: &Origins<'_>,
         nodes: usize,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let level = match (origins.level, &document.map_path) {
             (Recorded::Map, Some(path)) => format!("source map {}", path.display()),
             (Recorded::Torch, _) => "that of torch.onnx".to_owned(),
@@ -162,18 +181,14 @@ impl Printer<'_> {
     }
 
     /// Numbers and names, each on a line, as many as there is room for.
-    fn list<T>(
-        &mut self,
-        entries: &[T],
-        line: impl Fn(&T) -> (usize, String),
-    ) -> std::io::Result<()> {
-        for entry in entries.iter().take(self.most) {
+    fn list<T>(&mut self, entries: &[T], line: impl Fn(&T) -> (usize, String)) -> io::Result<()> {
+        for entry in entries.iter().take(self.max_listed) {
             let (number, name) = line(entry);
             let room = self.style.width.saturating_sub(9);
             writeln!(self.out, "{number:>7}  {}", self.style.fit(&clean(&name), room))?;
         }
-        if entries.len() > self.most {
-            let more = entries.len() - self.most;
+        if entries.len() > self.max_listed {
+            let more = entries.len() - self.max_listed;
             writeln!(self.out, "      …  and {more} more; --all lists them")?;
         }
         Ok(())

@@ -1,12 +1,12 @@
 //! `jax2onnx plugins`: what can be lowered.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use lowering::{PLUGINS, Plugin, emitted_ops};
 use provenance::render::plugin_name;
 use serde_json::{Value, json};
 
-use crate::Outcome;
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::output::{Format, OutputArgs};
 
 /// List the primitives that can be converted
@@ -25,31 +25,43 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-pub(crate) fn run(
-    arguments: &Args,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let wanted = |plugin: &&Plugin| {
-        let names = &arguments.names;
-        names.is_empty() || names.iter().any(|name| plugin.primitive.contains(name.as_str()))
-    };
-    let found: Vec<&Plugin> = PLUGINS.iter().filter(wanted).collect();
-    match arguments.output.format {
-        Format::Text => found.iter().try_for_each(|plugin| print(plugin, out))?,
-        Format::Json => {
-            let plugins: Vec<Value> = found.iter().map(|plugin| describe(plugin)).collect();
-            writeln!(out, "{:#}", json!({ "version": 1, "plugins": plugins }))?;
+/// The plugins whose names match.
+struct Matching(Vec<&'static Plugin>);
+
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.output.format
+    }
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let names = &self.names;
+        let is_wanted = |plugin: &&Plugin| {
+            names.is_empty() || names.iter().any(|name| plugin.primitive.contains(name.as_str()))
+        };
+        let found: Vec<&Plugin> = PLUGINS.iter().filter(is_wanted).collect();
+        if found.is_empty() {
+            writeln!(console.err, "no plugin for {}", names.join(", "))?;
         }
+        Ok(Box::new(Matching(found)))
     }
-    if found.is_empty() {
-        writeln!(err, "no plugin for {}", arguments.names.join(", "))?;
-        return Ok(Outcome::Nothing);
-    }
-    Ok(Outcome::Found)
 }
 
-fn print(plugin: &Plugin, out: &mut dyn Write) -> std::io::Result<()> {
+impl Answer for Matching {
+    fn outcome(&self) -> Outcome {
+        Outcome::found(!self.0.is_empty())
+    }
+
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        self.0.iter().try_for_each(|plugin| print(plugin, console.out))
+    }
+
+    fn to_json(&self) -> Value {
+        let plugins: Vec<Value> = self.0.iter().map(|plugin| describe(plugin)).collect();
+        json!({ "version": 1, "plugins": plugins })
+    }
+}
+
+fn print(plugin: &Plugin, out: &mut dyn Write) -> io::Result<()> {
     let (file, line) = (plugin.line.file(), plugin.line.line());
     writeln!(out, "{}  {}  {file}:{line}", plugin.primitive, plugin_name(plugin.primitive))?;
     let ops = emitted_ops(plugin.primitive);

@@ -1,14 +1,19 @@
 //! `jax2onnx profile`: which line of Python the time goes to.
 
 use std::fs::File;
-use std::io::Write;
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use inspect::profile::{By, Profile, flamegraph, json, speedscope, stacks, summarize, text};
+use inspect::profile::{
+    By, Profile, Summary, flamegraph, json, speedscope, stacks, summarize, text,
+};
+use inspect::{Document, Sources};
+use serde_json::Value;
 
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::model::ModelArgs;
-use crate::{Outcome, Screen};
+use crate::output;
 
 /// Show which lines of Python the time of a profile goes to
 ///
@@ -73,45 +78,64 @@ enum Format {
     Speedscope,
 }
 
-pub(crate) fn run(
-    arguments: &Args,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-    screen: Screen,
-) -> anyhow::Result<Outcome> {
-    let Args { model, profile: path, by, top, warmup, format, reading } = arguments;
-    let document = reading.open(model, err)?;
-    let shown = path.display();
-    let opened = File::open(path).with_context(|| format!("cannot read `{shown}`"))?;
-    let profile = Profile::read(opened).with_context(|| shown.to_string())?;
-    let summary = summarize(document, &profile, by.to_by(), *warmup);
-    if summary.known < 0.5 {
-        let known = summary.known * 100.0;
-        writeln!(
-            err,
-            "note: {known:.0} % of the time is that of nodes that the model has: is it the model that was run?"
-        )?;
-    }
-    let skipped = summary.warmup.len();
-    match format {
-        Format::Text => {
-            let sources = reading.sources(document);
-            write!(out, "{}", text(&summary, *top, &sources, screen.style()))?;
-        }
-        Format::Json => {
-            let sources = reading.sources(document);
-            writeln!(out, "{:#}", json(&summary, &document.name, &sources))?;
-        }
-        Format::Flamegraph => {
-            let title = format!("{}: {} runs", document.name, summary.runs.len());
-            write!(out, "{}", flamegraph(&stacks(document, &profile, skipped), &title))?;
-        }
-        Format::Speedscope => {
-            let stacks = stacks(document, &profile, skipped);
-            writeln!(out, "{}", speedscope(&stacks, &document.name))?;
+/// A profile, summed up, and how to show it.
+struct Summed {
+    document: &'static Document<'static>,
+    sources: Sources<'static, 'static>,
+    profile: Profile,
+    summary: Summary<'static>,
+    format: Format,
+    top: usize,
+}
+
+impl Command for Args {
+    fn format(&self) -> output::Format {
+        match self.format {
+            Format::Json => output::Format::Json,
+            Format::Text | Format::Flamegraph | Format::Speedscope => output::Format::Text,
         }
     }
-    Ok(if summary.known > 0.0 { Outcome::Found } else { Outcome::Nothing })
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let document = self.reading.open(&self.model, console)?;
+        let shown = self.profile.display();
+        let opened = File::open(&self.profile).with_context(|| format!("cannot read `{shown}`"))?;
+        let profile = Profile::read(opened).with_context(|| shown.to_string())?;
+        let summary = summarize(document, &profile, self.by.to_by(), self.warmup);
+        if summary.known < 0.5 {
+            let known = summary.known * 100.0;
+            console.note(format_args!(
+                "{known:.0} % of the time is that of nodes that the model has: is it the model that was run?"
+            ))?;
+        }
+        let sources = self.reading.sources(document);
+        let Args { format, top, .. } = *self;
+        Ok(Box::new(Summed { document, sources, profile, summary, format, top }))
+    }
+}
+
+impl Answer for Summed {
+    fn outcome(&self) -> Outcome {
+        Outcome::found(self.summary.known > 0.0)
+    }
+
+    fn print(&self, Console { out, style, .. }: &mut Console<'_>) -> io::Result<()> {
+        let Summed { document, summary, .. } = self;
+        let stacks = || stacks(document, &self.profile, summary.warmup.len());
+        match self.format {
+            Format::Text => write!(out, "{}", text(summary, self.top, &self.sources, *style)),
+            Format::Flamegraph => {
+                let title = format!("{}: {} runs", document.name, summary.runs.len());
+                write!(out, "{}", flamegraph(&stacks(), &title))
+            }
+            Format::Speedscope => writeln!(out, "{}", speedscope(&stacks(), &document.name)),
+            Format::Json => writeln!(out, "{:#}", self.to_json()),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json(&self.summary, &self.document.name, &self.sources)
+    }
 }
 
 impl Key {

@@ -1,14 +1,14 @@
 //! `jax2onnx strip`: a model without its provenance.
 
-use std::io::Write;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use onnx::strip::{strip, take_apart};
 use provenance::Level;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::Outcome;
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::files::{ModelFile, stage_text};
 use crate::output::{Format, OutputArgs};
 
@@ -49,63 +49,84 @@ enum Left {
     Minimal,
 }
 
-pub(crate) fn run(
-    arguments: &Args,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let Args { model: path, output, level, map, keep_debug_id, format } = arguments;
-    let model = ModelFile::read(path)?;
-    let (stripped, removed, lost) = match map {
-        None => {
-            let level = match level {
-                Left::Off => Level::Off,
-                Left::Minimal => Level::Minimal,
-            };
-            let stripped = strip(&model.bytes, level, *keep_debug_id)?;
-            model.write(&stripped.model, path, output)?;
-            (stripped.model, stripped.removed, Vec::new())
-        }
-        Some(map) => {
-            refuse_same(map, output)?;
-            refuse_same(map, path)?;
-            let apart = take_apart(&model.bytes).with_context(|| path.display().to_string())?;
-            let staged = stage_text(map, &apart.map)?;
-            model.write(&apart.model, path, output)?;
-            staged.commit()?;
-            (apart.model, apart.removed, apart.lost)
-        }
-    };
-    if !lost.is_empty() {
-        writeln!(err, "note: not in the texts of the model: {}", lost.join(", "))?;
+/// A model that was written without its provenance.
+struct Report<'a> {
+    path: &'a Path,
+    map: Option<&'a Path>,
+    removed: usize,
+    lost: Vec<&'static str>,
+    bytes_before: usize,
+    bytes_after: usize,
+}
+
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.format.format
     }
-    let (before, after) = (model.bytes.len(), stripped.len());
-    match format.format {
-        Format::Text => {
-            write!(
-                out,
-                "{}: {removed} entries removed, {before} to {after} bytes",
-                output.display()
-            )?;
-            match map {
-                Some(map) => writeln!(out, "; map in {}", map.display())?,
-                None => writeln!(out)?,
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let Args { model: path, output, level, map, keep_debug_id, .. } = self;
+        let model = ModelFile::read(path)?;
+        let (stripped, removed, lost) = match map {
+            None => {
+                let level = match level {
+                    Left::Off => Level::Off,
+                    Left::Minimal => Level::Minimal,
+                };
+                let stripped = strip(&model.bytes, level, *keep_debug_id)?;
+                model.write(&stripped.model, path, output)?;
+                (stripped.model, stripped.removed, Vec::new())
             }
+            Some(map) => {
+                refuse_same(map, output)?;
+                refuse_same(map, path)?;
+                let apart = take_apart(&model.bytes).with_context(|| path.display().to_string())?;
+                let staged = stage_text(map, &apart.map)?;
+                model.write(&apart.model, path, output)?;
+                staged.commit()?;
+                (apart.model, apart.removed, apart.lost)
+            }
+        };
+        if !lost.is_empty() {
+            console.note(format_args!("not in the texts of the model: {}", lost.join(", ")))?;
         }
-        Format::Json => {
-            let answer = json!({
-                "version": 1,
-                "path": output,
-                "map": map,
-                "removed": removed,
-                "bytes_before": before,
-                "bytes_after": after,
-                "lost": lost,
-            });
-            writeln!(out, "{answer:#}")?;
-        }
+        Ok(Box::new(Report {
+            path: output,
+            map: map.as_deref(),
+            removed,
+            lost,
+            bytes_before: model.bytes.len(),
+            bytes_after: stripped.len(),
+        }))
     }
-    Ok(Outcome::Found)
+}
+
+impl Answer for Report<'_> {
+    fn outcome(&self) -> Outcome {
+        Outcome::Found
+    }
+
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        let Report { path, map, removed, bytes_before, bytes_after, .. } = self;
+        let map = map.map(|map| format!("; map in {}", map.display())).unwrap_or_default();
+        let path = path.display();
+        writeln!(
+            console.out,
+            "{path}: {removed} entries removed, {bytes_before} to {bytes_after} bytes{map}"
+        )
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "version": 1,
+            "path": self.path,
+            "map": self.map,
+            "removed": self.removed,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "lost": self.lost,
+        })
+    }
 }
 
 fn refuse_same(map: &Path, model: &Path) -> anyhow::Result<()> {

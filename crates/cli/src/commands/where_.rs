@@ -1,6 +1,6 @@
 //! `jax2onnx where`: the lines that one node came from.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use inspect::find::{Found, Target, find};
@@ -9,9 +9,9 @@ use inspect::where_::{self, Where, how, where_};
 use inspect::{Document, Provenance, Sources, Style, json as values};
 use serde_json::{Value, json};
 
+use crate::command::{Answer, Command, Console, Outcome};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
-use crate::{Outcome, Screen};
 
 /// Show which line of Python a node came from
 ///
@@ -37,43 +37,55 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// How many candidates, callers and readers are listed.
-const MOST_LISTED: usize = 20;
+/// The number of candidates, callers and readers that are listed.
+const MAX_LISTED: usize = 20;
 
-pub(crate) fn run(
-    arguments: &Args,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-    screen: Screen,
-) -> anyhow::Result<Outcome> {
-    let document = arguments.reading.open(&arguments.model, err)?;
-    let sources = arguments.reading.sources(document);
-    let wanted = arguments.name.as_str();
-    let json = arguments.output.format == Format::Json;
-    let mut found = find(&document.scan, wanted);
-    // A name that a runtime made of one in the model says more than one that only looks alike.
-    if !matches!(found, Found::One(_))
-        && let Some(answer) = runtime_name(document, wanted)
-    {
-        if json {
-            writeln!(out, "{:#}", describe(document, wanted, Some(&answer), &found, &sources))?;
-        } else {
-            print(document, &answer, arguments.all_frames, &sources, screen.style(), out)?;
+/// What is known of a name.
+struct Located<'a> {
+    document: &'static Document<'static>,
+    sources: Sources<'static, 'static>,
+    wanted: &'a str,
+    found: Found<'static>,
+    answer: Option<Where<'static>>,
+    all_frames: bool,
+}
+
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.output.format
+    }
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let document = self.reading.open(&self.model, console)?;
+        let sources = self.reading.sources(document);
+        let Args { name: wanted, all_frames, .. } = self;
+        let found = find(&document.scan, wanted);
+        let answer = match &found {
+            Found::One(target) => Some(where_(document, target)),
+            // A name that a runtime made of one in the model says more than one that only looks alike.
+            _ => runtime_name(document, wanted),
+        };
+        let all_frames = *all_frames;
+        Ok(Box::new(Located { document, sources, wanted, found, answer, all_frames }))
+    }
+}
+
+impl Answer for Located<'_> {
+    fn outcome(&self) -> Outcome {
+        Outcome::found(self.answer.is_some())
+    }
+
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        match &self.answer {
+            Some(answer) => self.print_answer(answer, console.style, console.out),
+            None => print_candidates(self.document, self.wanted, &self.found, console.err),
         }
-        return Ok(Outcome::Found);
     }
-    let answer = match &mut found {
-        Found::One(target) => Some(where_(document, target)),
-        _ => None,
-    };
-    if json {
-        writeln!(out, "{:#}", describe(document, wanted, answer.as_ref(), &found, &sources))?;
-    } else if let Some(answer) = &answer {
-        print(document, answer, arguments.all_frames, &sources, screen.style(), out)?;
-    } else {
-        print_candidates(document, wanted, &found, err)?;
+
+    fn to_json(&self) -> Value {
+        let answer = self.answer.as_ref();
+        describe(self.document, self.wanted, answer, &self.found, &self.sources)
     }
-    Ok(if answer.is_some() { Outcome::Found } else { Outcome::Nothing })
 }
 
 /// What a name is that a runtime made of the name of a node: `mul/LayerNormFusion/`.
@@ -87,15 +99,15 @@ fn print_candidates(
     wanted: &str,
     found: &Found<'_>,
     err: &mut dyn Write,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     match found {
         Found::Many(candidates) => {
             writeln!(err, "`{wanted}` may be one of {}:", candidates.len())?;
-            for (name, target) in candidates.iter().take(MOST_LISTED) {
+            for (name, target) in candidates.iter().take(MAX_LISTED) {
                 writeln!(err, "  {}", candidate(document, name, target))?;
             }
-            if candidates.len() > MOST_LISTED {
-                writeln!(err, "  … and {} more", candidates.len() - MOST_LISTED)?;
+            if candidates.len() > MAX_LISTED {
+                writeln!(err, "  … and {} more", candidates.len() - MAX_LISTED)?;
             }
         }
         Found::Nothing(nearest) => {
@@ -125,74 +137,75 @@ fn candidate(document: &Document<'_>, name: &str, target: &Target<'_>) -> String
     }
 }
 
-fn print(
-    document: &Document<'_>,
-    answer: &Where<'_>,
-    all_frames: bool,
-    sources: &Sources<'_, '_>,
-    style: Style,
-    out: &mut dyn Write,
-) -> std::io::Result<()> {
-    let what = answer.op.as_deref().unwrap_or(answer.kind);
-    writeln!(out, "{} `{}`", style.bold(&clean(what)), clean(&answer.name))?;
-    if let Some(provenance) = &answer.provenance {
-        write!(out, "{}", traceback(provenance, all_frames, sources, style))?;
-    }
-    let mut fact = |name: &str, value: &str| {
-        writeln!(
-            out,
-            "   {} {} {}",
-            style.blue("="),
-            style.dim(&format!("{name:<9}")),
-            clean(value)
-        )
-    };
-    match &answer.provenance {
-        None => fact("origin", "nothing is recorded of it")?,
-        Some(provenance) => {
-            if let Some(how) = how(provenance.sure) {
-                fact("sure", how)?;
-            }
-            if !provenance.scope.is_empty() {
-                fact("scope", &provenance.scope.join("/"))?;
-            }
-            if !provenance.transforms.is_empty() {
-                fact("through", &provenance.transforms.join(" / "))?;
-            }
-            if let Some(plugin) = &provenance.plugin {
-                let place = match (plugin.file, plugin.line) {
-                    ("", 0) => String::new(),
-                    ("", line) => format!(", line {line}"),
-                    (file, line) => format!(", {file}:{line}"),
-                };
-                fact("plugin", &format!("{}{place}", plugin.name))?;
+impl Located<'_> {
+    fn print_answer(
+        &self,
+        answer: &Where<'_>,
+        style: Style,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let Located { document, sources, all_frames, .. } = self;
+        let what = answer.op.as_deref().unwrap_or(answer.kind);
+        writeln!(out, "{} `{}`", style.bold(&clean(what)), clean(&answer.name))?;
+        if let Some(provenance) = &answer.provenance {
+            write!(out, "{}", traceback(provenance, *all_frames, sources, style))?;
+        }
+        let mut fact = |name: &str, value: &str| {
+            writeln!(
+                out,
+                "   {} {} {}",
+                style.blue("="),
+                style.dim(&format!("{name:<9}")),
+                clean(value)
+            )
+        };
+        match &answer.provenance {
+            None => fact("origin", "nothing is recorded of it")?,
+            Some(provenance) => {
+                if let Some(how) = how(provenance.sure) {
+                    fact("sure", how)?;
+                }
+                if !provenance.scope.is_empty() {
+                    fact("scope", &provenance.scope.join("/"))?;
+                }
+                if !provenance.transforms.is_empty() {
+                    fact("through", &provenance.transforms.join(" / "))?;
+                }
+                if let Some(plugin) = &provenance.plugin {
+                    let place = match (plugin.file, plugin.line) {
+                        ("", 0) => String::new(),
+                        ("", line) => format!(", line {line}"),
+                        (file, line) => format!(", {file}:{line}"),
+                    };
+                    fact("plugin", &format!("{}{place}", plugin.name))?;
+                }
             }
         }
-    }
-    if let Some(path) = answer.path {
-        fact("path", path)?;
-    }
-    if !answer.inside.is_empty() {
-        fact("inside", &answer.inside.join(", "))?;
-    }
-    for (what, list) in [("in", &answer.inputs), ("out", &answer.outputs)] {
-        for value in list {
-            fact(what, &format!("{}  {}", value.name, value.ty.as_deref().unwrap_or("?")))?;
+        if let Some(path) = answer.path {
+            fact("path", path)?;
         }
-    }
-    for (what, list) in [("called by", &answer.callers), ("read by", &answer.readers)] {
-        for &node in list.iter().take(MOST_LISTED) {
-            fact(what, &node_and_line(document, node))?;
+        if !answer.inside.is_empty() {
+            fact("inside", &answer.inside.join(", "))?;
         }
-        if list.len() > MOST_LISTED {
-            fact(what, &format!("… and {} more", list.len() - MOST_LISTED))?;
+        for (what, list) in [("in", &answer.inputs), ("out", &answer.outputs)] {
+            for value in list {
+                fact(what, &format!("{}  {}", value.name, value.ty.as_deref().unwrap_or("?")))?;
+            }
         }
+        for (what, list) in [("called by", &answer.callers), ("read by", &answer.readers)] {
+            for &node in list.iter().take(MAX_LISTED) {
+                fact(what, &node_and_line(document, node))?;
+            }
+            if list.len() > MAX_LISTED {
+                fact(what, &format!("… and {} more", list.len() - MAX_LISTED))?;
+            }
+        }
+        let fused = answer.provenance.as_ref().map(Provenance::fused_lines).unwrap_or_default();
+        if !fused.is_empty() {
+            writeln!(out, "{}", style.bold("and of"))?;
+        }
+        fused.iter().try_for_each(|frame| write!(out, "{}", excerpt(frame, sources, style)))
     }
-    let fused = answer.provenance.as_ref().map(Provenance::fused_lines).unwrap_or_default();
-    if !fused.is_empty() {
-        writeln!(out, "{}", style.bold("and of"))?;
-    }
-    fused.iter().try_for_each(|frame| write!(out, "{}", excerpt(frame, sources, style)))
 }
 
 fn node_and_line(document: &Document<'_>, node: usize) -> String {

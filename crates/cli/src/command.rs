@@ -1,0 +1,67 @@
+//! What all commands have in common: a command computes an answer, which is printed as text or JSON.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use inspect::Style;
+use serde_json::Value;
+
+use crate::output::Format;
+
+/// Where a command writes: the answer to `out`, everything else to `err`.
+pub(crate) struct Console<'a> {
+    pub out: &'a mut dyn Write,
+    pub err: &'a mut dyn Write,
+    pub style: Style,
+}
+
+impl Console<'_> {
+    /// Tells the user something beside the answer.
+    pub(crate) fn note(&mut self, text: impl Display) -> io::Result<()> {
+        writeln!(self.err, "note: {text}")
+    }
+}
+
+/// A command that answers a question. Its fields are its arguments.
+pub(crate) trait Command {
+    /// Returns the form that the user asked for.
+    fn format(&self) -> Format;
+
+    /// Computes the answer.
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>>;
+}
+
+/// The answer of a command, which text and JSON both come from.
+pub(crate) trait Answer {
+    /// Says whether there was something to answer; it decides the exit code.
+    fn outcome(&self) -> Outcome;
+
+    /// Prints the answer for people.
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()>;
+
+    /// Returns the answer for programs.
+    fn to_json(&self) -> Value;
+}
+
+/// What a command found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Found,
+    Nothing,
+}
+
+impl Outcome {
+    pub(crate) fn found(is_found: bool) -> Outcome {
+        if is_found { Outcome::Found } else { Outcome::Nothing }
+    }
+}
+
+/// Runs a command and prints its answer.
+pub(crate) fn run(command: &dyn Command, console: &mut Console<'_>) -> anyhow::Result<Outcome> {
+    let answer = command.run(console)?;
+    match command.format() {
+        Format::Text => answer.print(console)?,
+        Format::Json => writeln!(console.out, "{:#}", answer.to_json())?,
+    }
+    Ok(answer.outcome())
+}
