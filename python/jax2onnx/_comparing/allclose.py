@@ -54,7 +54,8 @@ def allclose(
         InputSpecError: The inputs are not those of the model.
         ConfigError: ONNX Runtime is missing, or an option has a value that it cannot have.
     """
-    from .._tracing import call, trace
+    from .._tracing import call
+    from .._tracing.compat import double_precision_kept
     from . import arrays, reference, runtime
 
     _check_tolerances(rtol, atol)
@@ -62,7 +63,7 @@ def allclose(
     params = dict(input_params or {})
     turned_inputs = call.positions(inputs_as_nchw, "inputs_as_nchw")
     turned_outputs = call.positions(outputs_as_nchw, "outputs_as_nchw")
-    with trace.keeping_double_precision(enable_double_precision):
+    with double_precision_kept(enable_double_precision):
         fed = [value for value in session.inputs if value.name not in params]
         arguments = _Arguments(inputs, fed, turned_inputs, double=enable_double_precision)
         feeds = _feeds(fed, reference.leaves(arguments.turned()))

@@ -10,6 +10,7 @@ from jax import tree_util
 
 from .._errors import InputSpecError
 from . import call
+from .compat import export_module
 
 _HELP = (
     'a shape such as (2, 3) or ("B", 3), a jax.ShapeDtypeStruct, an array, a number, '
@@ -90,8 +91,7 @@ def _is_symbolic(size: Any) -> bool:
 class _Symbols:
     """Symbolic sizes by name: the same name is the same size in all inputs.
 
-    `jax.export` is imported when a name is met, and not before: it is slow, and JAX 0.6 does not
-    install all that it needs.
+    Only a named size imports `jax.export`.
     """
 
     def __init__(self, inputs: Any) -> None:
@@ -104,8 +104,7 @@ class _Symbols:
                     return
 
     def size(self, name: str) -> Any:
-        from jax import export
-
+        export = export_module()
         if self._scope is None:
             self._scope = export.SymbolicScope()
         (size,) = export.symbolic_shape(name, scope=self._scope)

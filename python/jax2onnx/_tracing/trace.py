@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ import jax
 from .. import _config
 from .._errors import InputSpecError, UnsupportedError
 from . import call
+from .compat import double_precision_kept
 from .modules import Modules, changeable, modules_of, unharmed
 from .names import input_names, output_names
 from .scopes import naming
@@ -44,7 +44,7 @@ def trace(
 ) -> Traced:
     """Trace `fn` on inputs that have the given specs, with the names of its modules."""
     modules = modules_of(fn)
-    with _naming(modules), keeping_double_precision(double_precision):
+    with _naming(modules), double_precision_kept(double_precision):
         read = Specs(inputs, input_params or {}, double_precision=double_precision)
         specs, keywords = read.arguments, read.keywords
         traced = fn
@@ -153,17 +153,6 @@ def folders() -> list[str]:
     import jaxlib
 
     return [os.path.dirname(module.__file__) for module in (jax, jaxlib) if module.__file__]
-
-
-def keeping_double_precision(wanted: bool) -> contextlib.AbstractContextManager[Any]:
-    """A block in which 64-bit types are kept, if wanted; JAX 0.6 has it among the experiments."""
-    if not wanted:
-        return contextlib.nullcontext()
-    enable: Any = getattr(jax, "enable_x64", None)
-    if enable is None:
-        enable = importlib.import_module("jax.experimental").enable_x64
-    manager: contextlib.AbstractContextManager[Any] = enable(True)
-    return manager
 
 
 def _check_signature(

@@ -1,0 +1,28 @@
+"""How the functions that jax2onnx calls differ between versions of JAX."""
+
+import contextlib
+import importlib
+from typing import Any
+
+import jax
+
+
+def double_precision_kept(wanted: bool) -> contextlib.AbstractContextManager[Any]:
+    """Return a block in which JAX keeps 64-bit types, if wanted.
+
+    JAX 0.6 has `enable_x64` in `jax.experimental` only.
+    """
+    if not wanted:
+        return contextlib.nullcontext()
+    enable: Any = getattr(jax, "enable_x64", None)
+    if enable is None:
+        enable = importlib.import_module("jax.experimental").enable_x64
+    manager: contextlib.AbstractContextManager[Any] = enable(True)
+    return manager
+
+
+def export_module() -> Any:
+    """Import `jax.export`. It is slow, and JAX 0.6 does not install everything that it needs."""
+    from jax import export
+
+    return export
