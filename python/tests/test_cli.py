@@ -236,7 +236,7 @@ def test_wide_types_need_the_switch(monkeypatch: Any, capfd: Any) -> None:
         (["our_models:predict", "-i", "x=f32[B B,4]"], "has the size 'B B', which is no symbolic"),
         (["our_models:predict"], "cannot be called with 0 inputs"),
         (["our_models:predict", "-i", "f32[2,4]", "--opset", "12"], "opset 12 is not supported"),
-        (["our_models:predict", "-i", "x=f3[2]"], "`f3` is no type"),
+        (["our_models:predict", "-i", "x=f3[2]"], "`f3` is not a type"),
         (["our_models:predict", "--input-param", "mode=fast"], "  mode=fast\n       ^^^^"),
     ],
 )

@@ -314,7 +314,7 @@ def test_an_exception_names_the_line_of_the_model_and_of_the_plugin() -> None:
     raised = failing(lower)
     text = str(raised.value)
     line = line_of(lower, "raise KeyError")
-    assert "the plugin for `twice` went wrong: KeyError: 'mode'" in text
+    assert "the plugin for `twice` failed: KeyError: 'mode'" in text
     assert f"test_plugins.py:{line}, in Failing" in text
     assert "return twice.bind(jnp.sin(x))" in text
     assert "^^^^^^^^^^" in text

@@ -28,7 +28,7 @@ impl ModelFile {
     }
 }
 
-/// Writes a text under another name; it is there when it is committed.
+/// Writes a text under a temporary name; a commit renames the file.
 pub(crate) fn stage_text(path: &Path, text: &str) -> anyhow::Result<Staged> {
     Ok(Staged::write(path, |file| Ok(file.write_all(text.as_bytes())?))?)
 }

@@ -17,7 +17,7 @@ use command::{Command, Console, Outcome};
 pub use commands::export::{ArraySpec, InputSpec, ParamValue, Request, Size};
 pub use screen::Screen;
 
-/// JAX functions to ONNX models, and from ONNX models back to the line of Python
+/// Convert JAX functions to ONNX models, and trace ONNX nodes back to lines of Python
 #[derive(Debug, Parser)]
 #[command(name = "jax2onnx", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -156,7 +156,7 @@ mod tests {
     fn a_bad_input_is_an_error_of_the_command_line() {
         let (code, err) = run_export(&["m:f", "-o", "m.onnx", "-i", "x=f33[B]"], None);
         assert_eq!(code, 2);
-        let expected = "error: invalid value 'x=f33[B]' for '--input <SPEC>': `f33` is no type";
+        let expected = "error: invalid value 'x=f33[B]' for '--input <SPEC>': `f33` is not a type";
         assert!(err.starts_with(expected), "{err}");
         assert!(err.contains("\n  x=f33[B]\n    ^^^\n"), "{err}");
     }

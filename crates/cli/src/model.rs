@@ -8,10 +8,10 @@ use crate::command::Console;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArgs {
-    /// The source map of the model, or the model that it was made of; MODEL.map is found by itself
+    /// The source map of the model, or the model that it was made from [default: MODEL.map, if it exists]
     #[arg(long, value_name = "PATH")]
     pub(crate) map: Option<PathBuf>,
-    /// A folder to look for source files in, beside the current one; may be repeated
+    /// Another folder to look for source files in; may be repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) source_root: Vec<PathBuf>,
 }

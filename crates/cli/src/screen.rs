@@ -1,13 +1,13 @@
-//! What the output goes to.
+//! The terminal, file or pipe that the output goes to.
 
 use std::io::IsTerminal;
 
 use inspect::Style;
 
-/// No terminal is as wide.
+/// A width that no terminal has.
 const WIDE: usize = Style::WIDE;
 
-/// Whether there are colours, and how wide it is.
+/// The colors and the width of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
     pub color: bool,
@@ -15,12 +15,12 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// A file or a pipe: no colours, and no end of the line.
+    /// Returns a file or a pipe: no color, and lines of any width.
     pub fn plain() -> Screen {
         Screen { color: false, width: WIDE }
     }
 
-    /// What standard output is. `NO_COLOR` and a terminal that calls itself dumb are respected.
+    /// Detects what standard output is. Respects `NO_COLOR` and `TERM=dumb`.
     pub fn detect() -> Screen {
         if !std::io::stdout().is_terminal() {
             return Screen::plain();

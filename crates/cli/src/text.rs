@@ -20,7 +20,7 @@ pub(crate) fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// `97.5 %`; 100 only where it is all.
+/// `97.5 %`; 100 only if `part` is all of `whole`.
 pub(crate) fn share(part: usize, whole: usize) -> String {
     if part == whole {
         return "100 %".to_owned();

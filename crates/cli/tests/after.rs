@@ -88,7 +88,7 @@ fn a_node_that_the_runtime_fused() {
                |
             27 |         product = x @ w  # <- fails
                |                   ^^^^^
-               = likely: `fused dot_general` is what the runtime makes of a node of the model; it also stands for tools/failing/fused.py:28, which the message is not about
+               = likely: `fused dot_general` is a name that the runtime derives from a node of the model; it also replaces tools/failing/fused.py:28, which the message is not about
                = from the message: running FusedGemm node. Name:'fused dot_general'
                = node: Gemm `dot_general`
                = reads: sin f32[M,K], w f32[K,4], b f32[4]
@@ -397,10 +397,10 @@ fn a_text_that_is_no_error() {
     check(
         &["explain", "@failures/add_of_two_lengths.onnx", "-m", "all is well"],
         &expect![[r#"
-        --- stderr
-        note: nothing in the text is an error that is known
-        --- exit 1
-    "#]],
+            --- stderr
+            note: the text contains no error that jax2onnx knows
+            --- exit 1
+        "#]],
     );
 }
 
@@ -450,7 +450,7 @@ fn the_time_by_line() {
         &expect![[r#"
             3 runs: 275 µs of kernels in each, ± 9.17 µs, 294 µs from start to end
             1 before to warm up: 475 µs
-            100.0 % of the time has a line of yours, 0.0 % a line of a library
+            100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
                   time          ±   share   calls  line
                 116 µs    6.51 µs  42.1 %       1  tools/profiles.py:68, in loop  [Scan]
@@ -475,7 +475,7 @@ fn the_time_by_operator() {
         &[&files[..], &options].concat(),
         &expect![[r#"
             4 runs: 380 µs of kernels in each, ± 167 µs, 566 µs from start to end
-            100.0 % of the time has a line of yours, 0.0 % a line of a library
+            100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
                   time          ±   share   calls  op
                84.8 µs    39.0 µs  22.3 %       7  MatMul
@@ -496,14 +496,14 @@ fn a_profile_of_another_model_is_not_known() {
         &expect![[r#"
             3 runs: 296 µs of kernels in each, ± 17.2 µs, 476 µs from start to end
             1 before to warm up: 629 µs
-            3.4 % of the time has a line of yours, 0.0 % a line of a library
+            3.4 % of the time is in your lines, 0.0 % in lines of libraries
 
                   time          ±   share   calls  line
                 286 µs    15.5 µs  96.6 %      32  (not known)  [MatMul, Add, LayerNormalization, …]
                10.0 µs    1.73 µs   3.4 %       1  tools/failing/shapes.py:39, in matmul_inner_size.<locals>.fn  [MatMul]
                                                        z = x @ y  # <- fails
             --- stderr
-            note: 3 % of the time is that of nodes that the model has: is it the model that was run?
+            note: only 3 % of the time is in nodes of this model: is it the model that was run?
             --- exit 0
         "#]],
     );

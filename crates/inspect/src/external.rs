@@ -11,15 +11,15 @@ use onnx::scan::Tensor;
 pub enum Outside {
     #[error("`{0}` is an absolute path")]
     Absolute(String),
-    #[error("`{0}` leads out of the folder of the model")]
+    #[error("`{0}` is outside the folder of the model")]
     Parent(String),
-    #[error("`{0}` is a link out of the folder of the model")]
+    #[error("`{0}` is a link to a file outside the folder of the model")]
     Link(String),
-    #[error("`{0}` is not there")]
+    #[error("`{0}` does not exist")]
     Missing(String),
-    #[error("`{0}` is no file")]
+    #[error("`{0}` is not a file")]
     NoFile(String),
-    #[error("the tensor `{0}` is in another file and does not say which")]
+    #[error("the tensor `{0}` is in another file but does not name it")]
     NoLocation(String),
 }
 
@@ -79,12 +79,12 @@ mod tests {
         assert_eq!(size(&inside, "./weights"), Ok(5));
         assert_eq!(refused("/etc/passwd"), "`/etc/passwd` is an absolute path");
         assert_eq!(refused("C:\\weights"), "`C:\\weights` is an absolute path");
-        assert_eq!(refused("../secret"), "`../secret` leads out of the folder of the model");
-        assert_eq!(refused("a\\..\\..\\b"), "`a\\..\\..\\b` leads out of the folder of the model");
-        assert_eq!(refused("gone"), "`gone` is not there");
-        assert_eq!(refused("."), "`.` is no file");
+        assert_eq!(refused("../secret"), "`../secret` is outside the folder of the model");
+        assert_eq!(refused("a\\..\\..\\b"), "`a\\..\\..\\b` is outside the folder of the model");
+        assert_eq!(refused("gone"), "`gone` does not exist");
+        assert_eq!(refused("."), "`.` is not a file");
         #[cfg(unix)]
-        assert_eq!(refused("link"), "`link` is a link out of the folder of the model");
+        assert_eq!(refused("link"), "`link` is a link to a file outside the folder of the model");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -17,7 +17,7 @@ use crate::Document;
 pub enum OpenError {
     #[error("cannot read `{}`: {why}", .path.display())]
     File { path: PathBuf, why: io::Error },
-    #[error("`{}` is no file", .path.display())]
+    #[error("`{}` is not a file", .path.display())]
     NoFile { path: PathBuf },
     #[error("{name}: {why}")]
     Scan { name: String, why: ScanError },

@@ -134,9 +134,9 @@ fn around(document: &Document<'_>, graph: usize) -> (Vec<String>, Vec<usize>) {
 pub fn how(sure: Sure) -> Option<&'static str> {
     match sure {
         Sure::Exact => None,
-        Sure::Name => Some("found by the name of the node; its result is called otherwise"),
-        Sure::Fused => Some("this node stands for those of these lines"),
-        Sure::Neighbour => Some("this is a new node; the lines are those of its neighbours"),
-        Sure::Unknown => Some("nothing is known of this node"),
+        Sure::Name => Some("found by the name of the node; its result has another name"),
+        Sure::Fused => Some("this node replaces the nodes of these lines"),
+        Sure::Neighbour => Some("this is a new node; the lines are those of its neighbors"),
+        Sure::Unknown => Some("nothing is known about this node"),
     }
 }

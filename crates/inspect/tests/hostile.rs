@@ -241,10 +241,10 @@ fn with_tag_25(fields: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn a_path_that_is_not_a_file_is_refused() {
     let folder = std::env::temp_dir();
     let error = ModelFile::open(&folder).unwrap_err().to_string();
-    assert!(error.ends_with("is no file"), "{error}");
+    assert!(error.ends_with("is not a file"), "{error}");
     let error = ModelFile::open(&folder.join("jax2onnx-gone.onnx")).unwrap_err().to_string();
     assert!(error.starts_with("cannot read"), "{error}");
 }

@@ -23,7 +23,7 @@ pub enum Refused {
     #[error("the size `{name}` cannot be computed from the shapes of the inputs")]
     NoSize { name: String },
     /// What a plugin written in Python made is not what its equation asks for.
-    #[error("the plugin for `{primitive}` went wrong: {what}")]
+    #[error("the plugin for `{primitive}` failed: {what}")]
     Recipe {
         primitive: Arc<str>,
         what: String,
@@ -59,7 +59,7 @@ impl Refused {
             Refused::NoSize { .. } => Some("make the symbol the size of an axis of some input"),
             Refused::NeedsOpset { .. } => Some("pass a higher `opset` to `to_onnx`"),
             Refused::Param(_) | Refused::Internal { .. } => {
-                Some("this is a bug of jax2onnx: please report it with the lines above")
+                Some("this is a bug in jax2onnx: please report it with the lines above")
             }
         }
     }

@@ -270,8 +270,8 @@ mod tests {
             Vec::new(),
             &[0, 0],
             &expect![[r#"
-            refused: the plugin for `twice` went wrong: it gave 2 results, and 1 are due
-        "#]],
+                refused: the plugin for `twice` failed: it gave 2 results, and 1 are due
+            "#]],
         );
     }
 
@@ -281,8 +281,8 @@ mod tests {
             vec![step(node("", "Neg", &[5]), &[6], 7)],
             &[6],
             &expect![[r#"
-            refused: the plugin for `twice` went wrong: it uses a value of a body outside of that body
-        "#]],
+                refused: the plugin for `twice` failed: it uses a value of a body outside of that body
+            "#]],
         );
     }
 
@@ -293,8 +293,8 @@ mod tests {
             vec![step(action, &[], 7)],
             &[],
             &expect![[r#"
-            refused: the plugin for `twice` went wrong: ValueError: no
-        "#]],
+                refused: the plugin for `twice` failed: ValueError: no
+            "#]],
         );
     }
 }

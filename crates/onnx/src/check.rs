@@ -31,7 +31,7 @@ pub enum CheckError {
     NodeName { name: Arc<str> },
     #[error("two values are called `{name}`")]
     ValueName { name: Arc<str> },
-    #[error("{tensor} has {found} bytes, which is not what its type `{ty}` asks for")]
+    #[error("{tensor} has {found} bytes, but its type is `{ty}`")]
     Contents { tensor: Shown, ty: String, found: usize },
     #[error("{node} is of domain `{domain}`, which the model does not import")]
     NoOpset { node: Shown, domain: Arc<str> },
@@ -422,7 +422,7 @@ mod tests {
                 model.values[id].tensor = Some(Arc::new(Tensor { dtype: DType::F32, shape, data }));
             },
             &expect![
-                "#2 has 3 bytes, which is not what its type `f32[9223372036854775807,9223372036854775807]` asks for"
+                "#2 has 3 bytes, but its type is `f32[9223372036854775807,9223372036854775807]`"
             ],
         );
     }

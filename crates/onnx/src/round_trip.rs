@@ -278,7 +278,7 @@ fn a_map_belongs_to_one_model() {
     );
     let bare = strip(&one.model, Level::Off, false).unwrap().model;
     let expected =
-        "the model has no `pkg.jax2onnx.debug_id`, so nobody can say whether this is its map";
+        "the model has no `pkg.jax2onnx.debug_id`, so it is not known whether this is its map";
     assert_eq!(refused(&bare, &one.map), expected);
     assert_eq!(
         one.lost,

@@ -22,7 +22,7 @@ pub enum NoMap {
          or use its source map"
     )]
     Nothing,
-    #[error("the provenance table has {found} bytes, and one of ours has at most {most}")]
+    #[error("the provenance table has {found} bytes, more than the {most} that jax2onnx writes")]
     TableSize { found: usize, most: usize },
     #[error("`{node}` has the origin `{found}`, which is not in the provenance table")]
     Origin { node: String, found: String },

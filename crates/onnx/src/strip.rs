@@ -56,11 +56,11 @@ pub enum StripError {
     Source(#[from] provenance::source_map::MapError),
     #[error(transparent)]
     Annotations(#[from] NoAnnotations),
-    #[error("the model has no `{}`, so nobody can say whether this is its map", keys::DEBUG_ID)]
+    #[error("the model has no `{}`, so it is not known whether this is its map", keys::DEBUG_ID)]
     NoId,
-    #[error("the metadata could not be put back as it is: the model is not in the usual form")]
+    #[error("the metadata could not be put back exactly: the encoding of the model is unusual")]
     Form,
-    #[error("the source map is that of another model: its entries have no place in this one")]
+    #[error("the source map belongs to another model: its entries do not fit this one")]
     Place,
 }
 

@@ -44,7 +44,7 @@ pub struct MapValue {
 /// A map and a model that do not belong together.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "this is the source map of another model: its debug id is `{map}`, and that of the model `{model}`"
+    "this is the source map of another model: its debug id is `{map}`, and the debug id of the model is `{model}`"
 )]
 pub struct WrongPair {
     map: String,

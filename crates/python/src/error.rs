@@ -44,7 +44,7 @@ impl Kind {
 }
 
 /// What a broken invariant asks of the user.
-const REPORT: &str = "this is a bug of jax2onnx: please report it with the lines above";
+const REPORT: &str = "this is a bug in jax2onnx: please report it with the lines above";
 
 /// The exception for an error of the façade.
 pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {

@@ -12,10 +12,10 @@ use crate::command::{Answer, Command, Console, Outcome};
 use crate::files::ModelFile;
 use crate::output::{Format, OutputArgs};
 
-/// Put into a model what its source map says
+/// Write the contents of a source map into its model
 ///
-/// The map of `jax2onnx strip --map` gives the model as it was, byte by byte. The map of an export
-/// gives what the level `indexed` writes.
+/// With a map from `jax2onnx strip --map`, the result is the original model, byte for byte. With the map
+/// of an export, the result contains what the level `indexed` writes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx attach release.onnx release.onnx.map -o debug.onnx")]
 pub(crate) struct Args {
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     model: PathBuf,
     /// Its source map
     map: PathBuf,
-    /// Where to write the model with its origins; may be the same file
+    /// Where to write the model with its provenance; may be the input file
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `jax2onnx blame`: what the lines of a source file became.
+//! `jax2onnx blame`: shows which nodes each line of a source file became.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,11 +18,11 @@ use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::bytes;
 
-/// Show what the lines of the source became
+/// Show which nodes each source line became
 ///
-/// Beside each line of FILE: how many nodes it became, the bytes of the weights that they are the first to
-/// read, and the operators. Operators in parentheses stand for the line beside another one. Without FILE:
-/// nodes and weights by file and function.
+/// For each line of FILE, shows the number of nodes that it became, the bytes of the weights that these
+/// nodes are the first to read, and the operators. An operator in parentheses was fused with one of another
+/// line. Without FILE, shows nodes and weights by file and function.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx blame model.onnx\n  \
                         jax2onnx blame model.onnx train/model.py\n  \
@@ -30,10 +30,10 @@ use crate::text::bytes;
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
-    /// A source file, and lines of it; the last parts of its path are enough
+    /// A source file, or lines of it; the end of its path is enough
     #[arg(value_name = "FILE[:LINE[-LINE]]")]
     place: Option<Place>,
-    /// Leave out lines that became nothing
+    /// Leave out lines without nodes
     #[arg(long)]
     only_nodes: bool,
     #[command(flatten)]
@@ -60,15 +60,14 @@ impl FromStr for Place {
         if !lines.starts_with(|c: char| c.is_ascii_digit()) {
             return Ok(whole(text));
         }
-        let number = |text: &str| {
-            text.parse::<u32>().map_err(|_| format!("`{text}` is no number of a line"))
-        };
+        let number =
+            |text: &str| text.parse::<u32>().map_err(|_| format!("`{text}` is not a line number"));
         let (first, last) = match lines.split_once('-') {
             Some((first, last)) => (number(first)?, number(last)?),
             None => (number(lines)?, number(lines)?),
         };
         if first == 0 || last < first {
-            return Err(format!("`{lines}` are no lines: they are counted from 1"));
+            return Err(format!("`{lines}` is not a range of lines: lines are counted from 1"));
         }
         Ok(Place { file: file.to_owned(), first, last })
     }
@@ -314,7 +313,7 @@ fn print_files(
         writeln!(err, "no node came from a file `{wanted}`")?;
         blame.files.keys().copied().filter(|&file| file != Frame::UNKNOWN).collect()
     } else {
-        writeln!(err, "`{wanted}` may be one of {}:", found.len())?;
+        writeln!(err, "`{wanted}` matches {} files:", found.len())?;
         found.to_vec()
     };
     if found.is_empty() && known.is_empty() {
@@ -324,7 +323,7 @@ fn print_files(
         );
     }
     if found.is_empty() {
-        writeln!(err, "\nhint: nodes came from")?;
+        writeln!(err, "\nhint: the model has nodes from")?;
     }
     known.iter().try_for_each(|file| writeln!(err, "  {}", clean(file)))
 }
@@ -405,8 +404,8 @@ mod tests {
         }
         assert_eq!(
             "m.py:3-2".parse::<Place>().unwrap_err(),
-            "`3-2` are no lines: they are counted from 1"
+            "`3-2` is not a range of lines: lines are counted from 1"
         );
-        assert_eq!("m.py:3-x".parse::<Place>().unwrap_err(), "`x` is no number of a line");
+        assert_eq!("m.py:3-x".parse::<Place>().unwrap_err(), "`x` is not a line number");
     }
 }

@@ -1,4 +1,4 @@
-//! `jax2onnx check`: what is wrong with a model.
+//! `jax2onnx check`: finds problems in a model.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::count;
 
-/// Look for what is wrong with a model
+/// Check a model for problems
 ///
-/// Structure, types, opsets, names, weights in other files, metadata, paths of the machine that made it,
-/// source files that changed since the export. The exit code is 1 where there is an error, or with
-/// --strict a warning.
+/// Checks structure, types, opsets, names, weights in other files and metadata, and looks for absolute
+/// paths and for source files that changed since the export. The exit code is 1 if there is an error, or
+/// with --strict a warning.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx check model.onnx\n  \
                         jax2onnx check model.onnx --strict --format json")]

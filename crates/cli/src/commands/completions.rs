@@ -1,4 +1,4 @@
-//! `jax2onnx completions` and `jax2onnx man`: what shells and `man` know of the program.
+//! `jax2onnx completions` and `jax2onnx man`: files for shells and for `man`.
 
 use std::fs;
 use std::io::Write;
@@ -33,7 +33,7 @@ impl Args {
 
 /// Write the manual pages
 ///
-/// One for the program and one for each command, in the format of `man`.
+/// Writes one page for the program and one for each command, in the format of `man`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx man --out ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {

@@ -16,9 +16,9 @@ use crate::text::count;
 
 /// Show what differs between two exports
 ///
-/// Nodes are aligned by the lines that they came from, then by name: which lines gained or lost nodes,
-/// which operators, attributes and types changed, which weights. A line that only moved is none of them.
-/// The exit code is 0 where nothing differs and 1 where something does.
+/// Aligns nodes by the lines that they came from, then by name. Shows which lines gained or lost nodes, and
+/// which operators, attributes, types and weights changed. A line that only moved is not a difference.
+/// The exit code is 0 if nothing differs and 1 if something does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx diff before.onnx after.onnx\n  \
                         jax2onnx diff before.onnx after.onnx --format json")]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// The source map of the second model
     #[arg(long, value_name = "PATH")]
     map_b: Option<PathBuf>,
-    /// A folder to look for source files in, beside the current one; may be repeated
+    /// Another folder to look for source files in; may be repeated
     #[arg(long, value_name = "DIR")]
     source_root: Vec<PathBuf>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ impl Command for Args {
         if skipped > 0 {
             let weights = count(skipped, "weight");
             console.note(format_args!(
-                "the contents of {weights} in other files or other forms are not compared"
+                "the contents of {weights} were not compared: they are in other files or in another form"
             ))?;
         }
         Ok(Box::new(Compared { before, after, diff, source_root: &self.source_root }))
@@ -203,7 +203,7 @@ impl Printer<'_, '_, '_> {
             WeightKind::New => format!("+ {name}  {after}"),
             WeightKind::Gone => format!("- {name}  {before}"),
             WeightKind::Type => format!("~ {name}  {before} → {after}"),
-            WeightKind::Contents => format!("~ {name}  {after}, other contents"),
+            WeightKind::Contents => format!("~ {name}  {after}, different contents"),
             WeightKind::NotCompared => return Ok(()),
         };
         writeln!(self.out, "  {}", clean(&line))

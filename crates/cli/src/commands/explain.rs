@@ -13,10 +13,10 @@ use crate::command::{Answer, Command, Console, Outcome};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 
-/// Show the line of Python that an error of ONNX Runtime is about
+/// Show the line of Python that an ONNX Runtime error is about
 ///
-/// Reads the text of an exception, the lines of a log, or several messages at once; also those of
-/// onnx.checker, of TensorRT and of OpenVINO. Says which part of the message was used and how sure it is.
+/// Reads the text of an exception, the lines of a log, or several messages at once, also from
+/// onnx.checker, TensorRT and OpenVINO. Shows which part of the message it used and how sure it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
                   jax2onnx explain model.onnx error.log\n  \
@@ -25,7 +25,7 @@ use crate::output::{Format, OutputArgs};
 pub(crate) struct Args {
     /// The model that was run
     model: PathBuf,
-    /// The file with the messages; standard input where it is `-` or not given
+    /// The file with the messages; standard input if it is `-` or not given
     #[arg(conflicts_with = "message")]
     log: Option<PathBuf>,
     /// The message itself
@@ -58,7 +58,7 @@ impl Command for Args {
         };
         let explanation = explain(document, &said);
         if explanation.is_cut {
-            console.note("the log is long: only the end of it was read")?;
+            console.note("the log is long: only its end was read")?;
         }
         let sources = self.reading.sources(document);
         Ok(Box::new(Explained { document, sources, explanation }))
@@ -73,7 +73,7 @@ impl Answer for Explained {
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
         let Explained { document, sources, explanation } = self;
         if explanation.findings.is_empty() {
-            return console.note("nothing in the text is an error that is known");
+            return console.note("the text contains no error that jax2onnx knows");
         }
         write!(console.out, "{}", text(explanation, document, sources, console.style))
     }
@@ -88,7 +88,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut file = File::open(path).with_context(context)?;
     let metadata = file.metadata().with_context(context)?;
     if metadata.is_dir() {
-        bail!("`{}` is a folder", path.display());
+        bail!("`{}` is a folder, not a file", path.display());
     }
     // The error is at the end.
     if metadata.is_file() && metadata.len() > log::MOST_BYTES as u64 {
@@ -101,7 +101,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 fn read_input(console: &mut Console<'_>) -> anyhow::Result<Vec<u8>> {
     let input = io::stdin();
     if input.is_terminal() {
-        console.note("paste the message, and end it with Ctrl-D on a line of its own")?;
+        console.note("paste the message, then press Ctrl-D on an empty line")?;
     }
     limited(&mut input.lock()).context("cannot read standard input")
 }

@@ -1,4 +1,4 @@
-//! `jax2onnx export`: a function of a module to a model. Python does the work.
+//! `jax2onnx export`: exports a function of a module. Python does the work.
 
 use std::path::{Path, PathBuf};
 
@@ -10,28 +10,28 @@ mod spec;
 
 pub use spec::{ArraySpec, InputSpec, ParamValue, Size};
 
-/// What `--source-map` alone puts behind the path of the model.
+/// The suffix of the source map if `--source-map` has no path.
 const BESIDE: &str = ".map";
 
 /// Export a JAX function to an ONNX model
 ///
-/// The target is a module or a file, and what to take from it: `package.module:fn`,
-/// `path/to/file.py:Model.apply`, an object that can be called, or a call that makes one,
-/// `package.module:make_model(width=64)`. The current directory can be imported from.
+/// The target is a module or a file, and the name of a callable in it: `package.module:fn` or
+/// `path/to/file.py:Model.apply`. It can also be a call that returns one:
+/// `package.module:make_model(width=64)`. Modules in the current directory can be imported.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  jax2onnx export model:predict --input 'x=f32[B,784]' --output model.onnx\n  \
                   jax2onnx export train.py:make_model() -i 'f32[1,224,224,3]' -o model.onnx --provenance full\n\n\
                   An input is [NAME=]TYPE[SIZE,…]: f32[B,784], i32[], tokens=i32[B,T], f16[2*B + 1,3]. A size is a\n\
-                  number, a name, or an expression of names. Quote it: brackets mean something to most shells.\n\n\
-                  The exit code is 1 where the export failed, 2 where the command cannot be understood."
+                  number, a name, or an expression of names. Quote it: most shells interpret brackets.\n\n\
+                  The exit code is 1 if the export failed and 2 if the command line is wrong."
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub(crate) struct Args {
     /// What to export: MODULE:NAME or FILE.py:NAME
     #[arg(value_name = "TARGET")]
     target: String,
-    /// An input, by the name of the parameter or in order; once for each
+    /// An input, by parameter name or in order; may be repeated
     #[arg(short, long = "input", value_name = "SPEC", value_parser = spec::input)]
     inputs: Vec<InputSpec>,
     /// Where to write the model
@@ -49,34 +49,34 @@ pub(crate) struct Args {
     /// Keep 64-bit types
     #[arg(long)]
     double: bool,
-    /// Names of the inputs, in place of those of the parameters
+    /// Names of the inputs, instead of the parameter names
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     input_names: Option<Vec<String>>,
     /// Names of the outputs
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     output_names: Option<Vec<String>>,
-    /// Positions of images that the model takes as NCHW, and the function as NHWC
+    /// Positions of images that are NCHW in the model and NHWC in the function
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     inputs_as_nchw: Option<Vec<u32>>,
-    /// Positions of images that the model gives as NCHW, and the function as NHWC
+    /// Positions of output images that are NCHW in the model and NHWC in the function
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     outputs_as_nchw: Option<Vec<u32>>,
-    /// How much each node says about its origin [default: what the environment says]
+    /// How much provenance each node contains [default: from the environment]
     #[arg(long, value_name = "LEVEL", value_parser = PossibleValuesParser::new(["off", "minimal", "full", "indexed"]))]
     provenance: Option<String>,
     /// How files are named in the model
     #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(["relative", "absolute", "basename"]))]
     provenance_paths: Option<String>,
-    /// A folder that is written as something else: /home/x/proj=proj
+    /// Write a folder under another name: /home/x/proj=proj
     #[arg(long = "provenance-prefix", value_name = "FOLDER=NAME")]
     provenance_prefixes: Option<Vec<String>>,
-    /// A package, file or folder whose lines count as yours
+    /// A package, file or folder that counts as your code
     #[arg(long, value_name = "CODE")]
     user_code: Option<Vec<String>>,
     /// Write the source map, by default to OUTPUT.map
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = BESIDE)]
     source_map: Option<PathBuf>,
-    /// What the source map has of the source files
+    /// What the source map contains of the source files
     #[arg(long, value_name = "WHAT", requires = "source_map", value_parser = PossibleValuesParser::new(["hash", "embed"]))]
     sources: Option<String>,
     /// Write every equation as text
@@ -85,16 +85,16 @@ pub(crate) struct Args {
     /// `web` writes one file for browsers
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["standard", "web"]))]
     export_mode: Option<String>,
-    /// Keep norms as the arithmetic that they are, or make one operator of them
+    /// Keep norms as arithmetic, or convert each to one operator
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["auto", "prefer_native", "force_decomposed"]))]
     normalization_mode: Option<String>,
-    /// Leave the graph as plugins made it: no pass rewrites it
+    /// Do not optimize the graph
     #[arg(long)]
     no_optimize: bool,
-    /// Compute what JAX computes for NaN, or leave the nodes out that this needs [default: exact]
+    /// Compute the same as JAX for NaN, or leave out the nodes that this needs [default: exact]
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["exact", "ignore"]))]
     nan: Option<String>,
-    /// Say what was fused into one operator and what nearly was, with the source line
+    /// Show what was fused into one operator and what was not, with the source line and the reason
     #[arg(long)]
     explain_passes: bool,
     /// Show no progress
@@ -104,7 +104,7 @@ pub(crate) struct Args {
     format: OutputArgs,
 }
 
-/// An export, as the command line asks for it. What is `None` has the default of `to_onnx`.
+/// An export that the command line asks for. `None` stands for the default of `to_onnx`.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub struct Request<'a> {
@@ -123,7 +123,7 @@ pub struct Request<'a> {
     pub provenance_paths: Option<&'a str>,
     pub provenance_prefixes: Option<&'a [String]>,
     pub user_code: Option<&'a [String]>,
-    /// Where to write the source map.
+    /// The path of the source map.
     pub source_map: Option<PathBuf>,
     pub sources: Option<&'a str>,
     pub record_primitive_calls: Option<&'a PathBuf>,
@@ -167,7 +167,7 @@ impl Args {
         }
     }
 
-    /// The path of the map; without one it is that of the model and `.map`.
+    /// Returns the path of the map: the given one, or that of the model with `.map`.
     fn beside(&self, path: &Path) -> PathBuf {
         if path != Path::new(BESIDE) {
             return path.to_owned();

@@ -1,4 +1,4 @@
-//! `jax2onnx inspect`: what a model is.
+//! `jax2onnx inspect`: shows what a model contains.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::{bytes, count, share};
 
-/// Show what a model is, and how much is known of its origins
+/// Show what a model contains and how much is known about its origins
 ///
-/// Inputs, outputs, opsets, sizes, weights, operators; the provenance level, how many nodes have a line,
-/// and which files, functions and scopes they come from. Weights are not read.
+/// Shows inputs, outputs, opsets, sizes, weights and operators, the provenance level, how many nodes have a
+/// line, and which files, functions and scopes they come from. Does not read weights.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx inspect model.onnx\n  \
                         jax2onnx inspect release.onnx --map release.onnx.map --format json")]
@@ -141,7 +141,7 @@ impl Printer<'_> {
     ) -> io::Result<()> {
         let level = match (origins.level, &document.map_path) {
             (Recorded::Map, Some(path)) => format!("source map {}", path.display()),
-            (Recorded::Torch, _) => "that of torch.onnx".to_owned(),
+            (Recorded::Torch, _) => "from torch.onnx".to_owned(),
             (level, _) => level.word().to_owned(),
         };
         writeln!(self.out, "\n{} {level}", self.style.bold("provenance:"))?;
@@ -152,10 +152,10 @@ impl Printer<'_> {
         writeln!(self.out, "  {lines} of {} have a line ({all})", count(nodes, "node"))?;
         if origins.with_user_line < lines {
             let other = lines - origins.with_user_line;
-            writeln!(self.out, "  {other} of them one of a library, not of the user")?;
+            writeln!(self.out, "  {other} of them have a line of a library, not of yours")?;
         }
         if origins.fused > 0 {
-            writeln!(self.out, "  {} for several lines", stand(origins.fused))?;
+            writeln!(self.out, "  {} fused from several lines", were(origins.fused))?;
         }
         for (sure, number) in
             origins.sure.iter().filter(|(sure, _)| inspect::where_::how(*sure).is_some())
@@ -195,8 +195,8 @@ impl Printer<'_> {
     }
 }
 
-fn stand(nodes: usize) -> String {
-    if nodes == 1 { "1 node stands".to_owned() } else { format!("{nodes} nodes stand") }
+fn were(nodes: usize) -> String {
+    if nodes == 1 { "1 node was".to_owned() } else { format!("{nodes} nodes were") }
 }
 
 fn weights_text(weights: &Weights<'_>) -> String {

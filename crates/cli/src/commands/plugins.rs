@@ -1,4 +1,4 @@
-//! `jax2onnx plugins`: what can be lowered.
+//! `jax2onnx plugins`: lists the primitives that can be converted.
 
 use std::io::{self, Write};
 
@@ -11,8 +11,8 @@ use crate::output::{Format, OutputArgs};
 
 /// List the primitives that can be converted
 ///
-/// For each: the name in `pkg.jax2onnx.plugin`, the line of the table that lowers it, the ONNX operators
-/// it emits, and what it does not do.
+/// Shows for each primitive the name in `pkg.jax2onnx.plugin`, the line of the table that lowers it, the
+/// ONNX operators that it emits, and its limits.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  jax2onnx plugins\n  jax2onnx plugins dot_general conv\n  jax2onnx plugins sin --format json"

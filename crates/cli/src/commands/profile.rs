@@ -1,4 +1,4 @@
-//! `jax2onnx profile`: which line of Python the time goes to.
+//! `jax2onnx profile`: shows which lines of Python take the time.
 
 use std::fs::File;
 use std::io;
@@ -15,16 +15,16 @@ use crate::command::{Answer, Command, Console, Outcome};
 use crate::model::ModelArgs;
 use crate::output;
 
-/// Show which lines of Python the time of a profile goes to
+/// Show which lines of Python take the time in a profile
 ///
-/// The profile is one of ONNX Runtime: `options.enable_profiling = True` before the session, and
-/// `session.end_profiling()` after it. The time of a loop is without that of its body, so that all adds up.
+/// Reads a profile of ONNX Runtime: set `options.enable_profiling = True` before you create the session, and
+/// call `session.end_profiling()` at the end. The time of a loop excludes its body, so that times add up.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
                   jax2onnx profile model.onnx onnxruntime_profile.json\n  \
                   jax2onnx profile model.onnx profile.json --by scope\n  \
                   jax2onnx profile model.onnx profile.json --format flamegraph > profile.svg\n\n\
-                  Nodes that the runtime made anew are known in the model that it optimised \
+                  Nodes that ONNX Runtime creates are in the optimized model \
                   (options.optimized_model_filepath):\n  \
                   jax2onnx profile optimized.onnx profile.json --map model.onnx")]
 pub(crate) struct Args {
@@ -32,13 +32,13 @@ pub(crate) struct Args {
     model: PathBuf,
     /// The profile
     profile: PathBuf,
-    /// What to sum times by
+    /// How to group the times
     #[arg(long, value_enum, default_value_t)]
     by: Key,
-    /// How many rows to show
+    /// The number of rows to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// How many runs at the start are for warming up; 1 where there are several
+    /// The number of warm-up runs at the start [default: 1 if there are several runs]
     #[arg(long, value_name = "N")]
     warmup: Option<usize>,
     /// How to print the answer
@@ -50,10 +50,10 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum Key {
-    /// The line of the user
+    /// The line of your code
     #[default]
     Line,
-    /// The function of the user
+    /// The function of your code
     Function,
     /// The name scope
     Scope,
@@ -105,7 +105,7 @@ impl Command for Args {
         if summary.known < 0.5 {
             let known = summary.known * 100.0;
             console.note(format_args!(
-                "{known:.0} % of the time is that of nodes that the model has: is it the model that was run?"
+                "only {known:.0} % of the time is in nodes of this model: is it the model that was run?"
             ))?;
         }
         let sources = self.reading.sources(document);

@@ -1,4 +1,4 @@
-//! `jax2onnx strip`: a model without its provenance.
+//! `jax2onnx strip`: removes the provenance from a model.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::command::{Answer, Command, Console, Outcome};
 use crate::files::{ModelFile, stage_text};
 use crate::output::{Format, OutputArgs};
 
-/// Remove from a model what it says about its origins
+/// Remove the provenance from a model
 ///
-/// Nothing else changes: the rest of the file stays as it is, byte by byte. With --map it is kept in a
-/// source map, and `jax2onnx attach` puts it back.
+/// The rest of the file stays the same, byte for byte. With --map, the provenance goes into a source map,
+/// and `jax2onnx attach` puts it back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx strip model.onnx -o release.onnx\n  \
                   jax2onnx strip model.onnx -o release.onnx --map release.onnx.map\n  \
@@ -23,23 +23,23 @@ use crate::output::{Format, OutputArgs};
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
-    /// Where to write the model without it; may be the same file
+    /// Where to write the stripped model; may be the input file
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
-    /// What to leave
+    /// What to keep
     #[arg(long, value_enum, default_value_t, conflicts_with = "map")]
     level: Left,
     /// Where to write the source map
     #[arg(long, value_name = "PATH")]
     map: Option<PathBuf>,
-    /// Leave the id of the source map that was written when the model was exported
+    /// Keep the id of the source map that the export wrote
     #[arg(long, conflicts_with = "map")]
     keep_debug_id: bool,
     #[command(flatten)]
     format: OutputArgs,
 }
 
-/// What a stripped model may still say.
+/// The provenance that a stripped model keeps.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum Left {
     /// Nothing
@@ -88,7 +88,10 @@ impl Command for Args {
             }
         };
         if !lost.is_empty() {
-            console.note(format_args!("not in the texts of the model: {}", lost.join(", ")))?;
+            console.note(format_args!(
+                "the metadata of the model does not contain: {}",
+                lost.join(", ")
+            ))?;
         }
         Ok(Box::new(Report {
             path: output,
@@ -131,7 +134,7 @@ impl Answer for Report<'_> {
 
 fn refuse_same(map: &Path, model: &Path) -> anyhow::Result<()> {
     if map == model {
-        bail!("`{}` is the model and the map", map.display());
+        bail!("`{}` cannot be both the model and the map", map.display());
     }
     Ok(())
 }
@@ -195,7 +198,10 @@ mod tests {
         let (code, printed) = folder.run(&arguments);
         assert_eq!(code, 0, "{printed}");
         assert!(printed.starts_with("c.onnx: 1 entries removed, "), "{printed}");
-        assert!(printed.contains("note: not in the texts of the model: "), "{printed}");
+        assert!(
+            printed.contains("note: the metadata of the model does not contain: "),
+            "{printed}"
+        );
         assert_ne!(fs::read(folder.0.join("c.onnx")).unwrap(), model());
         let (code, printed) = folder.run(&["attach", "c.onnx", "c.map", "-o", "b.onnx"]);
         assert_eq!(code, 0, "{printed}");
@@ -215,7 +221,7 @@ mod tests {
         refused(&["strip", "gone.onnx", "-o", "c.onnx"], "error: cannot read `gone.onnx`: No such");
         refused(&["strip", "no.onnx", "-o", "c.onnx"], "error: no.onnx: this is not an ONNX model");
         let same = ["strip", "m.onnx", "-o", "c.onnx", "--map", "c.onnx"];
-        refused(&same, "error: `c.onnx` is the model and the map");
+        refused(&same, "error: `c.onnx` cannot be both the model and the map");
         refused(&["attach", "m.onnx", "no.onnx", "-o", "c.onnx"], "error: no.onnx: this is not a");
         assert!(!folder.0.join("c.onnx").exists());
     }

@@ -15,9 +15,9 @@ use crate::output::{Format, OutputArgs};
 
 /// Show which line of Python a node came from
 ///
-/// The call path with the source and the expression underlined, what the node was fused from, the plugin
-/// that emitted it, its scope, its inputs and outputs. Part of the name is enough where it is the only
-/// one; `#12` is the node with that number.
+/// Shows the call path with the expression underlined, the lines that the node was fused from, the plugin
+/// that emitted it, its scope, its inputs and outputs. Part of a name is enough if no other name contains
+/// it; `#12` is node number 12.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx where model.onnx attn/dot_general\n  \
                         jax2onnx where model.onnx logits --source-root ~/src/project\n  \
@@ -102,7 +102,7 @@ fn print_candidates(
 ) -> io::Result<()> {
     match found {
         Found::Many(candidates) => {
-            writeln!(err, "`{wanted}` may be one of {}:", candidates.len())?;
+            writeln!(err, "`{wanted}` matches {} names:", candidates.len())?;
             for (name, target) in candidates.iter().take(MAX_LISTED) {
                 writeln!(err, "  {}", candidate(document, name, target))?;
             }
@@ -133,7 +133,7 @@ fn candidate(document: &Document<'_>, name: &str, target: &Target<'_>) -> String
             let line = line.map_or_else(String::new, |line| format!(", {}", clean(&line)));
             format!("#{number}  {name}  {}{line}", clean(&op.unwrap_or_default()))
         }
-        Target::Value { .. } => format!("{name}  a value that no node makes"),
+        Target::Value { .. } => format!("{name}  a value that no node computes"),
     }
 }
 
@@ -160,7 +160,7 @@ impl Located<'_> {
             )
         };
         match &answer.provenance {
-            None => fact("origin", "nothing is recorded of it")?,
+            None => fact("origin", "not recorded")?,
             Some(provenance) => {
                 if let Some(how) = how(provenance.sure) {
                     fact("sure", how)?;
@@ -202,7 +202,7 @@ impl Located<'_> {
         }
         let fused = answer.provenance.as_ref().map(Provenance::fused_lines).unwrap_or_default();
         if !fused.is_empty() {
-            writeln!(out, "{}", style.bold("and of"))?;
+            writeln!(out, "{}", style.bold("also from"))?;
         }
         fused.iter().try_for_each(|frame| write!(out, "{}", excerpt(frame, sources, style)))
     }

@@ -75,13 +75,13 @@ fn a_file_that_is_not_there_lists_those_that_are() {
     check(
         "blame indexed.onnx model.py",
         &expect![[r#"
-        exit 1
-        --- stderr
-        no node came from a file `model.py`
+            exit 1
+            --- stderr
+            no node came from a file `model.py`
 
-        hint: nodes came from
-          mlp.py
-    "#]],
+            hint: the model has nodes from
+              mlp.py
+        "#]],
     );
 }
 
@@ -132,12 +132,12 @@ fn lines_that_are_none_are_an_error() {
     check(
         "blame indexed.onnx mlp.py:9-3",
         &expect![[r#"
-        exit 2
-        --- stderr
-        error: invalid value 'mlp.py:9-3' for '[FILE[:LINE[-LINE]]]': `9-3` are no lines: they are counted from 1
+            exit 2
+            --- stderr
+            error: invalid value 'mlp.py:9-3' for '[FILE[:LINE[-LINE]]]': `9-3` is not a range of lines: lines are counted from 1
 
-        For more information, try '--help'.
-    "#]],
+            For more information, try '--help'.
+        "#]],
     );
 }
 

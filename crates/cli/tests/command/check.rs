@@ -19,7 +19,7 @@ fn a_path_that_leaks_is_a_warning() {
         "check foreign/torch.onnx",
         &expect![[r#"
         exit 0
-        warning[path-leak]: `pkg.torch.onnx.stack_trace` of a node has a path of the machine it was made on: `/home/ann/project/torch_model.py` (`node_linear`, /home/ann/project/torch_model.py:15, in forward)
+        warning[path-leak]: `pkg.torch.onnx.stack_trace` of a node contains an absolute path of the machine that made it: `/home/ann/project/torch_model.py` (`node_linear`, /home/ann/project/torch_model.py:15, in forward)
         foreign/torch.onnx: 0 errors, 1 warning
     "#]],
     );
@@ -31,7 +31,7 @@ fn strict_fails_on_warnings() {
         "check foreign/torch.onnx --strict",
         &expect![[r#"
         exit 1
-        warning[path-leak]: `pkg.torch.onnx.stack_trace` of a node has a path of the machine it was made on: `/home/ann/project/torch_model.py` (`node_linear`, /home/ann/project/torch_model.py:15, in forward)
+        warning[path-leak]: `pkg.torch.onnx.stack_trace` of a node contains an absolute path of the machine that made it: `/home/ann/project/torch_model.py` (`node_linear`, /home/ann/project/torch_model.py:15, in forward)
         foreign/torch.onnx: 0 errors, 1 warning
     "#]],
     );
@@ -43,12 +43,12 @@ fn weights_outside_are_errors() {
         "check ../../../../fuzz/corpus/model/outside.onnx",
         &expect![[r#"
             exit 1
-            error[external-data]: `../../etc/passwd` leads out of the folder of the model
+            error[external-data]: `../../etc/passwd` is outside the folder of the model
             error[external-data]: `/etc/passwd` is an absolute path
-            error[external-data]: `weights.bin` is not there
-            error[weight-shape]: `w0` has more elements than there are numbers: f32[4611686018427387904,4611686018427387904]
-            error[weight-shape]: `w1` has more elements than there are numbers: f32[4611686018427387904,4611686018427387904]
-            error[weight-shape]: `w2` has more elements than there are numbers: f32[4611686018427387904,4611686018427387904]
+            error[external-data]: `weights.bin` does not exist
+            error[weight-shape]: `w0` has too many elements: f32[4611686018427387904,4611686018427387904]
+            error[weight-shape]: `w1` has too many elements: f32[4611686018427387904,4611686018427387904]
+            error[weight-shape]: `w2` has too many elements: f32[4611686018427387904,4611686018427387904]
             error[weight-shape]: the shape of `neg` has a negative size: type 99[-1]
             warning[node-name]: 1 node has no name
             warning[opset]: opset 28 is newer than 26, the newest known here

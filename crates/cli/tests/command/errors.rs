@@ -19,10 +19,10 @@ fn a_folder_is_no_model() {
     check(
         "inspect foreign",
         &expect![[r#"
-        exit 2
-        --- stderr
-        error: `foreign` is no file
-    "#]],
+            exit 2
+            --- stderr
+            error: `foreign` is not a file
+        "#]],
     );
 }
 
@@ -31,10 +31,10 @@ fn a_text_is_no_model() {
     check(
         "where mlp.py x",
         &expect![[r#"
-        exit 2
-        --- stderr
-        error: mlp.py: this is not an ONNX model: a field is of the kind 7, which is not known, in the `ModelProto` at byte 0
-    "#]],
+            exit 2
+            --- stderr
+            error: mlp.py: this is not an ONNX model: a field has the unknown kind 7, in the `ModelProto` at byte 0
+        "#]],
     );
 }
 
@@ -81,7 +81,7 @@ fn the_map_of_another_model() {
         &expect![[r#"
             exit 2
             --- stderr
-            error: second.map: this is the source map of another model: its debug id is `5456ee67dc7730876fccd24efd16de06`, and that of the model `0aac524ca9a94783b29e108ddf643c7f`
+            error: second.map: this is the source map of another model: its debug id is `5456ee67dc7730876fccd24efd16de06`, and the debug id of the model is `0aac524ca9a94783b29e108ddf643c7f`
         "#]],
     );
 }
@@ -93,7 +93,7 @@ fn a_map_that_is_none() {
         &expect![[r#"
             exit 2
             --- stderr
-            error: mlp.py: this is neither a source map nor a model that says where its nodes came from: this is not an ONNX model: a field is of the kind 7, which is not known, in the `ModelProto` at byte 0
+            error: mlp.py: this is neither a source map nor a model that says where its nodes came from: this is not an ONNX model: a field has the unknown kind 7, in the `ModelProto` at byte 0
         "#]],
     );
 }

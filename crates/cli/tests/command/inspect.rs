@@ -30,7 +30,7 @@ fn a_model_is_described() {
 
             provenance: indexed
               11 of 11 nodes have a line (100 %)
-              1 node stands for several lines
+              1 node was fused from several lines
 
             files, by nodes
                  11  mlp.py
@@ -51,42 +51,42 @@ fn an_optimised_model_is_described_by_the_map_of_what_it_was() {
     check(
         "inspect optimised.onnx --map mapped.onnx.map",
         &expect![[r#"
-        exit 0
-        optimised.onnx
-          size     1.5 KiB, weights 161 B in 7 tensors
-          made by  jax2onnx 0.1.0
-          opset    23, ai.onnx.ml 5, ai.onnx.training 1, ai.onnx.preview 1, com.microsoft 1, ai.onnx.preview.training 1, com.microsoft.experimental 1, com.microsoft.nchwc 1, org.pytorch.aten 1; IR 11
-          in       x  f32[B,8]
-          out      out_0  f32[B,3]
+            exit 0
+            optimised.onnx
+              size     1.5 KiB, weights 161 B in 7 tensors
+              made by  jax2onnx 0.1.0
+              opset    23, ai.onnx.ml 5, ai.onnx.training 1, ai.onnx.preview 1, com.microsoft 1, ai.onnx.preview.training 1, com.microsoft.experimental 1, com.microsoft.nchwc 1, org.pytorch.aten 1; IR 11
+              in       x  f32[B,8]
+              out      out_0  f32[B,3]
 
-        11 nodes, 1 body
-              1  Greater
-              1  Identity
-              1  LayerNormalization
-              1  Loop
-              1  MatMul
-              1  Mul
-              1  Neg
-              1  ReduceSum
-              1  Sin
-              1  Tanh
-              1  Where
+            11 nodes, 1 body
+                  1  Greater
+                  1  Identity
+                  1  LayerNormalization
+                  1  Loop
+                  1  MatMul
+                  1  Mul
+                  1  Neg
+                  1  ReduceSum
+                  1  Sin
+                  1  Tanh
+                  1  Where
 
-        provenance: source map mapped.onnx.map
-          11 of 11 nodes have a line (100 %)
-          1 node stands for several lines
+            provenance: source map mapped.onnx.map
+              11 of 11 nodes have a line (100 %)
+              1 node was fused from several lines
 
-        files, by nodes
-             11  mlp.py
+            files, by nodes
+                 11  mlp.py
 
-        functions of the source, by nodes
-              8  predict, mlp.py
-              2  body, mlp.py
-              1  normalize, mlp.py
+            functions of the source, by nodes
+                  8  predict, mlp.py
+                  2  body, mlp.py
+                  1  normalize, mlp.py
 
-        scopes, by nodes
-              3  head
-    "#]],
+            scopes, by nodes
+                  3  head
+        "#]],
     );
 }
 
@@ -255,35 +255,35 @@ fn the_sizes_that_must_be_positive_are_listed_with_the_nodes_that_need_them() {
     check(
         "inspect pool.onnx",
         &expect![[r#"
-        exit 0
-        pool.onnx
-          size     3.8 KiB, weights 8 B in 2 tensors
-          made by  jax2onnx 0.1.0
-          opset    23; IR 11
-          in       x  f32[B,T,2]
-          in       y  f32[S,4]
-          out      out_0  f32[B,T,2]
-          out      out_1  i32[4]
-          positive S  for ArgMax at pool.py:11
-          positive T  for MaxPool at pool.py:9, and 1 more node
+            exit 0
+            pool.onnx
+              size     3.8 KiB, weights 8 B in 2 tensors
+              made by  jax2onnx 0.1.0
+              opset    23; IR 11
+              in       x  f32[B,T,2]
+              in       y  f32[S,4]
+              out      out_0  f32[B,T,2]
+              out      out_1  i32[4]
+              positive S  for ArgMax at pool.py:11
+              positive T  for MaxPool at pool.py:9, and 1 more node
 
-        8 nodes
-              2  MaxPool
-              2  Mul
-              2  Transpose
-              1  ArgMax
-              1  Cast
+            8 nodes
+                  2  MaxPool
+                  2  Mul
+                  2  Transpose
+                  1  ArgMax
+                  1  Cast
 
-        provenance: indexed
-          8 of 8 nodes have a line (100 %)
-          1 node stands for several lines
+            provenance: indexed
+              8 of 8 nodes have a line (100 %)
+              1 node was fused from several lines
 
-        files, by nodes
-              8  pool.py
+            files, by nodes
+                  8  pool.py
 
-        functions of the source, by nodes
-              8  pool, pool.py
-    "#]],
+            functions of the source, by nodes
+                  8  pool, pool.py
+        "#]],
     );
 }
 
@@ -453,31 +453,31 @@ fn a_model_of_torch_is_described() {
     check(
         "inspect foreign/torch.onnx",
         &expect![[r#"
-        exit 0
-        foreign/torch.onnx
-          size     3.7 KiB, weights 92 B in 4 tensors
-          made by  pytorch 2.15.0+cu132
-          opset    20; IR 10
-          in       x  f32[2,4]
-          out      linear_1  f32[2,2]
+            exit 0
+            foreign/torch.onnx
+              size     3.7 KiB, weights 92 B in 4 tensors
+              made by  pytorch 2.15.0+cu132
+              opset    20; IR 10
+              in       x  f32[2,4]
+              out      linear_1  f32[2,2]
 
-        3 nodes
-              2  Gemm
-              1  Relu
+            3 nodes
+                  2  Gemm
+                  1  Relu
 
-        provenance: that of torch.onnx
-          3 of 3 nodes have a line (100 %)
+            provenance: from torch.onnx
+              3 of 3 nodes have a line (100 %)
 
-        files, by nodes
-              3  /home/ann/project/torch_model.py
+            files, by nodes
+                  3  /home/ann/project/torch_model.py
 
-        functions of the source, by nodes
-              3  forward, /home/ann/project/torch_model.py
+            functions of the source, by nodes
+                  3  forward, /home/ann/project/torch_model.py
 
-        scopes, by nodes
-              1  fc1
-              1  fc2
-    "#]],
+            scopes, by nodes
+                  1  fc1
+                  1  fc2
+        "#]],
     );
 }
 

@@ -46,7 +46,7 @@ fn a_fused_node_is_shown_with_all_its_lines() {
                = in        x  f32[B,8]
                = in        head/div.const  f32[8]
                = out       head/div  f32[B,8]
-            and of
+            also from
               --> mlp.py:12:15, in normalize
                |
             12 |     centred = x - x.mean(-1, keepdims=True)
@@ -111,12 +111,12 @@ fn a_model_that_says_nothing_still_has_types() {
     check(
         "where off.onnx head/sin",
         &expect![[r#"
-        exit 0
-        Sin `head/sin`
-           = origin    nothing is recorded of it
-           = in        head/div  f32[B,8]
-           = out       head/sin  f32[B,8]
-    "#]],
+            exit 0
+            Sin `head/sin`
+               = origin    not recorded
+               = in        head/div  f32[B,8]
+               = out       head/sin  f32[B,8]
+        "#]],
     );
 }
 
@@ -127,7 +127,7 @@ fn a_weight_is_shown_with_who_reads_it() {
         &expect![[r#"
             exit 0
             initializer `WEIGHT`
-               = origin    nothing is recorded of it
+               = origin    not recorded
                = path      WEIGHT
                = out       WEIGHT  f32[8,3]
                = read by   head/dot_general, mlp.py:22, in predict
@@ -140,14 +140,14 @@ fn an_ambiguous_name_lists_the_candidates() {
     check(
         "where indexed.onnx head",
         &expect![[r#"
-        exit 1
-        --- stderr
-        `head` may be one of 4:
-          #0  head/div  LayerNormalization, mlp.py:13
-          #1  head/sin  Sin, mlp.py:22
-          #2  head/dot_general  MatMul, mlp.py:22
-          head/div.const  a value that no node makes
-    "#]],
+            exit 1
+            --- stderr
+            `head` matches 4 names:
+              #0  head/div  LayerNormalization, mlp.py:13
+              #1  head/sin  Sin, mlp.py:22
+              #2  head/dot_general  MatMul, mlp.py:22
+              head/div.const  a value that no node computes
+        "#]],
     );
 }
 
@@ -474,7 +474,7 @@ fn a_name_that_the_runtime_made_is_resolved() {
                |
             22 |         y = jnp.sin(normalize(x)) @ WEIGHT
                |             ^^^^^^^^^^^^^^^^^^^^^
-               = sure      this node stands for those of these lines
+               = sure      this node replaces the nodes of these lines
                = scope     head
                = plugin    SinPlugin.lower, crates/lowering/src/plugins.rs:115
         "#]],

@@ -98,7 +98,7 @@ fn values<'a>(
             findings.error(
                 "defined-twice",
                 None,
-                format_args!("the input `{name}` is there twice in {place}"),
+                format_args!("the input `{name}` is listed twice in {place}"),
             );
         }
     }
@@ -140,11 +140,12 @@ fn reads(
         for &input in entry.inputs.iter().filter(|input| !input.is_empty()) {
             let made = done.get(number).and_then(|order| order.get(input));
             if made.is_some_and(|&made| made >= node) {
-                let message =
-                    format_args!("`{input}` is read before it is made: the nodes are not sorted");
+                let message = format_args!(
+                    "`{input}` is read before it is computed: the nodes are not sorted"
+                );
                 findings.error("order", Some(node), message);
             } else if !is_seen(input) {
-                let message = format_args!("`{input}` is read, and nothing defines it");
+                let message = format_args!("`{input}` is read, but nothing defines it");
                 findings.error("undefined-value", Some(node), message);
             }
         }

@@ -77,8 +77,9 @@ fn leak<'a>(
     if let Some(path) = absolute_path(value)
         && leaks.insert(path)
     {
-        let message =
-            format_args!("`{key}` of {what} has a path of the machine it was made on: `{path}`");
+        let message = format_args!(
+            "`{key}` of {what} contains an absolute path of the machine that made it: `{path}`"
+        );
         findings.warning("path-leak", node, message);
     }
 }
@@ -96,7 +97,7 @@ fn table_paths<'d>(
         let path = &*table.get_file(id).path;
         if absolute_path(path).is_some() && leaks.insert(path) {
             let message = format_args!(
-                "the provenance table has a path of the machine it was made on: `{path}`"
+                "the provenance table contains an absolute path of the machine that made it: `{path}`"
             );
             findings.warning("path-leak", None, message);
         }
@@ -147,7 +148,8 @@ fn origins(document: &Document<'_>, findings: &mut Findings) {
             && document.level != Recorded::Map
             && node.meta(keys::ORIGIN).is_some()
         {
-            let message = format_args!("the node has an origin, and the model has no table");
+            let message =
+                format_args!("the node has an origin, but the model has no provenance table");
             findings.error("origin", Some(number), message);
         }
         if let Some(callsite) = node.meta(keys::CALLSITE) {

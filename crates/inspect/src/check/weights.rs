@@ -46,16 +46,12 @@ fn shape(tensor: &Tensor<'_>, findings: &mut Findings) {
         return;
     }
     if DType::from_code(tensor.element).is_none() {
-        let message =
-            format_args!("`{name}` has the element type {}, which is not known", tensor.element);
+        let message = format_args!("`{name}` has the unknown element type {}", tensor.element);
         findings.error("weight-type", None, message);
         return;
     }
     if tensor.elements().is_none() {
-        let message = format_args!(
-            "`{name}` has more elements than there are numbers: {}",
-            tensor.type_text()
-        );
+        let message = format_args!("`{name}` has too many elements: {}", tensor.type_text());
         findings.error("weight-shape", None, message);
         return;
     }
@@ -72,13 +68,15 @@ fn shape(tensor: &Tensor<'_>, findings: &mut Findings) {
 fn extent(tensor: &Tensor<'_>, location: &str, size: u64, findings: &mut Findings) {
     let name = tensor.name;
     let Some((offset, length)) = external::extent(tensor) else {
-        let message = format_args!("where `{name}` is in `{location}` is no number");
+        let message =
+            format_args!("the offset or length of `{name}` in `{location}` is not a number");
         findings.error("external-data", None, message);
         return;
     };
     let length = length.or(tensor.bytes()).unwrap_or(0);
     if offset.checked_add(length).is_none_or(|end| end > size) {
-        let message = format_args!("`{name}` ends behind `{location}`, which has {size} bytes");
+        let message =
+            format_args!("`{name}` ends after the end of `{location}`, which has {size} bytes");
         findings.error("external-data", None, message);
     }
     if let Some(bytes) = tensor.bytes().filter(|&bytes| bytes != length) {

@@ -56,7 +56,7 @@ const EXTERNAL: &str = "the file with the weights lies beside the model and belo
     keep its name; a copy that was interrupted is too short";
 const WEIGHT: &str = "the bytes of a weight are not as many as its shape says: the model was cut off or \
     changed after the export";
-const FILE: &str = "the file is cut off or is no ONNX model: copy it again, and compare sizes";
+const FILE: &str = "the file is cut off or is not an ONNX model: copy it again, and compare sizes";
 
 /// The type that is missing, and the types that there are.
 fn kernel(document: &Document<'_>, message: &Message, node: Option<usize>) -> String {

@@ -156,8 +156,8 @@ fn circle(document: &Document<'_>) -> Found {
     }
     let nodes: Vec<usize> = (0..count).filter(|&number| is_left[number]).collect();
     let how = match nodes.len() {
-        0 => "the message names no node, and the model has no circle".to_owned(),
-        count => format!("{count} nodes of the model read each other in a circle"),
+        0 => "the message names no node, and the model has no cycle".to_owned(),
+        count => format!("{count} nodes of the model form a cycle"),
     };
     Found { nodes, is_certain: true, how, ..Found::default() }
 }
@@ -190,7 +190,7 @@ fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Found {
         let how = match sure {
             Sure::Exact => format!("`{name}` is a value of the model"),
             Sure::Name => format!("`{name}` is a node of a function, as the runtime inlines it"),
-            _ => format!("`{name}` is what the runtime makes of a node of the model"),
+            _ => format!("`{name}` is a name that the runtime derives from a node of the model"),
         };
         let nodes = longest_within(document, name, &origins);
         return Found { nodes, origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
@@ -227,8 +227,8 @@ fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>)
     // The model may be what a tool made of the one that the lines are known of.
     let sure = document.answer(same[0]).0;
     let how = match sure {
-        Sure::Fused => format!("{how}, which a tool made of several"),
-        Sure::Neighbour => format!("{how}, which a tool put next to these lines"),
+        Sure::Fused => format!("{how}, which a tool fused from several nodes"),
+        Sure::Neighbour => format!("{how}, which a tool inserted next to these lines"),
         _ => how,
     };
     let is_certain = same.len() == 1 && matches!(sure, Sure::Exact | Sure::Name);
@@ -307,7 +307,7 @@ fn of_joined(document: &Document<'_>, op: &str) -> Found {
             found
         }
         None => Found {
-            how: format!("`{op}` is a node that the runtime made, under a name of its own"),
+            how: format!("`{op}` is a node that the runtime made, with a new name"),
             ..Found::default()
         },
     }

@@ -91,7 +91,7 @@ fn sureness(finding: &Finding<'_>) -> String {
         Certainty::Likely if others > 0 => {
             let lines = finding.lines.iter().skip(1).map(|line| line.place());
             let lines = lines.collect::<Vec<_>>().join(", ");
-            format!("likely: {how}; it also stands for {lines}, which the message is not about")
+            format!("likely: {how}; it also replaces {lines}, which the message is not about")
         }
         Certainty::Likely => format!("likely: {how}"),
         Certainty::OneOf => format!("one of these lines: {how}"),

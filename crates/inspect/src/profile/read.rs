@@ -32,7 +32,7 @@ pub enum ProfileError {
         "the profile has more than {MOST_EVENTS} events, or very long names: profile fewer runs"
     )]
     TooLong,
-    #[error("the profile has no time of any node: was profiling enabled while the model was run?")]
+    #[error("the profile contains no times of nodes: was profiling enabled while the model ran?")]
     Empty,
     #[error("cannot read the profile: {0}")]
     Io(std::io::Error),

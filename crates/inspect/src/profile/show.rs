@@ -90,7 +90,7 @@ fn heading(summary: &Summary<'_>) -> String {
     }
     let _ = writeln!(
         text,
-        "\n{:.1} % of the time has a line of yours, {:.1} % a line of a library",
+        "\n{:.1} % of the time is in your lines, {:.1} % in lines of libraries",
         summary.users * 100.0,
         (summary.known - summary.users).max(0.0) * 100.0
     );

@@ -64,7 +64,7 @@ fn what_is_no_profile_is_refused() {
     refused("hello", "this is not a profile of ONNX Runtime: expected value");
     refused("3", "this is not a profile of ONNX Runtime: invalid type");
     refused("[1]", "this is not a profile of ONNX Runtime: invalid type");
-    refused("[]", "the profile has no time of any node");
+    refused("[]", "the profile contains no times of nodes");
     refused(&format!("[{one},"), "the profile ends in the middle, after 1 events");
     refused(&format!("[{one}, x"), "the profile is corrupt after 1 events: expected value");
     refused(&"[".repeat(100_000), "this is not a profile of ONNX Runtime: ");

@@ -27,7 +27,7 @@ impl<'g> Eqn<'g, '_> {
     pub fn operands<const N: usize>(&self) -> Result<[Expr<'g>; N], Refused> {
         self.inputs.as_slice().try_into().map_err(|_| Refused::Internal {
             primitive: self.primitive.clone(),
-            what: format!("{} operands where {N} were expected", self.inputs.len()),
+            what: format!("{} operands instead of {N}", self.inputs.len()),
         })
     }
 

@@ -225,12 +225,12 @@ fn check_results(eqn: &Eqn<'_, '_>, results: &[Expr<'_>]) -> std::result::Result
         Err(Refused::Internal { primitive, what })
     };
     if results.len() != eqn.outputs.len() {
-        return broken(format!("{} results where {} are due", results.len(), eqn.outputs.len()));
+        return broken(format!("{} results instead of {}", results.len(), eqn.outputs.len()));
     }
     for (result, expected) in results.iter().zip(&eqn.outputs) {
         let found = result.ty();
         if found != *expected {
-            return broken(format!("a result of type `{found}` where `{expected}` is due"));
+            return broken(format!("a result of type `{found}` instead of `{expected}`"));
         }
     }
     Ok(())

@@ -38,9 +38,9 @@ pub(crate) enum DecodeError {
     UndefinedOutput { graph: String, value: String },
     #[error("`{value}` is defined twice in `{graph}`")]
     DefinedTwice { graph: String, value: String },
-    #[error("`{tensor}` has the element type {code}, which is not known")]
+    #[error("`{tensor}` has the unknown element type {code}")]
     ElementType { tensor: String, code: i32 },
-    #[error("the contents of `{tensor}` do not have the size that its type asks for")]
+    #[error("the contents of `{tensor}` do not have the size of its type")]
     Contents { tensor: String },
     #[error(
         "the contents of `{tensor}` are in another file, `{location}`: read the model from its path"

@@ -7,7 +7,7 @@ pub enum WireError {
     CutOff,
     #[error("a number has more than ten bytes")]
     Number,
-    #[error("a field is of the kind {0}, which is not known")]
+    #[error("a field has the unknown kind {0}")]
     Kind(u8),
 }
 

@@ -45,7 +45,7 @@ pub enum WriteError {
     TooLarge { bytes: usize },
     #[error("value {} has no name", .0.0)]
     Unnamed(ValueId),
-    #[error("`{tensor}` has {found} bytes, which is not what its type `{ty}` asks for")]
+    #[error("`{tensor}` has {found} bytes, but its type is `{ty}`")]
     Contents { tensor: String, ty: String, found: usize },
     #[error("cannot write `{}`: {why}", .path.display())]
     File {

@@ -21,7 +21,7 @@ pub struct Decoded {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    #[error("the provenance table is no JSON: {0}")]
+    #[error("the provenance table is not JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("version {0} of the provenance table is unknown")]
     Version(Value),

@@ -12,7 +12,7 @@ use crate::outline::{Graph, Node, Outline, Place};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
-    #[error("this is not a source map: it is no JSON: {0}")]
+    #[error("this is not a source map: it is not JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("this is not a source map: it has no `{0}`")]
     Missing(&'static str),

@@ -124,7 +124,7 @@ fn a_map_of_another_model_is_refused() {
     assert_eq!(map.check("12"), Ok(()));
     assert_eq!(
         map.check("34").unwrap_err().to_string(),
-        "this is the source map of another model: its debug id is `12`, and that of the model `34`"
+        "this is the source map of another model: its debug id is `12`, and the debug id of the model is `34`"
     );
 }
 

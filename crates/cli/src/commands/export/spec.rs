@@ -1,8 +1,8 @@
-//! What a model takes, as text: `x=f32[B,784]`.
+//! Reads input specs from text: `x=f32[B,784]`.
 
 use std::fmt;
 
-/// An input: `x=f32[B,784]`, or `f32[B,784]` where the position says which.
+/// An input: `x=f32[B,784]`, or `f32[B,784]` for a positional one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSpec {
     pub name: Option<String>,
@@ -34,7 +34,7 @@ pub enum ParamValue {
     Array(ArraySpec),
 }
 
-/// What cannot be read, and where.
+/// Says what cannot be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpecError {
     text: String,
@@ -88,7 +88,7 @@ pub(crate) fn input(text: &str) -> Result<InputSpec, SpecError> {
 pub(crate) fn param(text: &str) -> Result<(String, ParamValue), SpecError> {
     let mut reader = Reader { text, at: 0 };
     let Some(name) = reader.name()? else {
-        return Err(reader.wrong(0, text.len(), "a keyword input has a name: `scale=1.0`"));
+        return Err(reader.wrong(0, text.len(), "a keyword input needs a name: `scale=1.0`"));
     };
     let value = match reader.rest() {
         "true" | "True" => ParamValue::Flag(true),
@@ -99,7 +99,7 @@ pub(crate) fn param(text: &str) -> Result<(String, ParamValue), SpecError> {
             _ if rest.contains('[') => ParamValue::Array(reader.array()?),
             _ => {
                 let why = "a value is `true`, `false`, a number, or an array such as `f32[B,3]`; \
-                           anything else is bound in Python, with functools.partial";
+                           bind anything else in Python, with functools.partial";
                 return Err(reader.wrong(reader.at, text.len(), why));
             }
         },
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands before a `=`, and the `=`.
+    /// Reads a name and the `=` after it.
     fn name(&mut self) -> Result<Option<String>, SpecError> {
         let Some((name, _)) = self.text.split_once('=') else { return Ok(None) };
         let trimmed = name.trim();
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         let is_name = trimmed.starts_with(is_first)
             && trimmed.chars().all(|c| is_first(c) || c.is_alphanumeric());
         if !is_name {
-            return Err(self.wrong(0, name.len(), "the name of a parameter stands before `=`"));
+            return Err(self.wrong(0, name.len(), "the text before `=` is not a parameter name"));
         }
         self.at = name.len() + 1;
         Ok(Some(trimmed.to_owned()))
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         let rest = self.text.trim_end();
         if rest.get(open..inner_start) != Some("[") {
             let why =
-                "a shape follows the type, in brackets: `f32[B,784]`, or `f32[]` for a number";
+                "a shape must follow the type, in brackets: `f32[B,784]`, or `f32[]` for a number";
             return Err(self.wrong(open, open, why));
         }
         if !rest.ends_with(']') {
@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
         let known: Vec<&str> = TYPES.iter().map(|(_, names)| names[0]).collect();
         let what = match word {
             "" => "a type is missing".to_owned(),
-            _ => format!("`{word}` is no type"),
+            _ => format!("`{word}` is not a type"),
         };
         Err(self.wrong(self.at, end, format!("{what}: use {}", known.join(", "))))
     }
@@ -206,14 +206,14 @@ impl<'a> Reader<'a> {
             return known.map_err(|_| self.wrong(start, end, "the size is too large"));
         }
         if size == "?" || size == "None" || size.starts_with('-') {
-            let why = "a size that is not known has a name, such as `B`";
+            let why = "an unknown size needs a name, such as `B`";
             return Err(self.wrong(start, end, why));
         }
         for (place, c) in size.char_indices() {
             let place = start + place;
             let why = match c {
-                '/' => "sizes are divided by `floordiv(B, 2)`",
-                '%' => "the remainder of sizes is `mod(B, 2)`",
+                '/' => "write `floordiv(B, 2)` to divide sizes",
+                '%' => "write `mod(B, 2)` for the remainder of sizes",
                 _ if c.is_alphanumeric() || "_ +-*^(),".contains(c) => continue,
                 _ => "a size is a number, a name, or an expression of names such as `2*B + 1`",
             };
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where a list is cut: at the commas outside of parentheses, and at its end.
+/// Returns the places where a list is cut: at the commas outside of parentheses, and at its end.
 fn cuts(list: &str) -> Vec<(usize, char)> {
     let mut depth = 0_i32;
     let mut found: Vec<(usize, char)> = list
@@ -272,7 +272,7 @@ mod tests {
         check(
             "x=f33[B]",
             &expect![[r#"
-            `f33` is no type: use bool, i4, i8, i16, i32, i64, u4, u8, u16, u32, u64, f8e4m3fn, f8e5m2, bf16, f16, f32, f64, c64, c128
+            `f33` is not a type: use bool, i4, i8, i16, i32, i64, u4, u8, u16, u32, u64, f8e4m3fn, f8e5m2, bf16, f16, f32, f64, c64, c128
 
               x=f33[B]
                 ^^^"#]],
@@ -280,7 +280,7 @@ mod tests {
         check(
             "x=f32",
             &expect![[r#"
-            a shape follows the type, in brackets: `f32[B,784]`, or `f32[]` for a number
+            a shape must follow the type, in brackets: `f32[B,784]`, or `f32[]` for a number
 
               x=f32
                    ^"#]],
@@ -304,7 +304,7 @@ mod tests {
         check(
             "x=f32[-1,3]",
             &expect![[r#"
-            a size that is not known has a name, such as `B`
+            an unknown size needs a name, such as `B`
 
               x=f32[-1,3]
                     ^^"#]],
@@ -312,7 +312,7 @@ mod tests {
         check(
             "größe=f32[B/2]",
             &expect![[r#"
-            sizes are divided by `floordiv(B, 2)`
+            write `floordiv(B, 2)` to divide sizes
 
               größe=f32[B/2]
                          ^"#]],
@@ -328,7 +328,7 @@ mod tests {
         check(
             "2x=f32[3]",
             &expect![[r#"
-            the name of a parameter stands before `=`
+            the text before `=` is not a parameter name
 
               2x=f32[3]
               ^^"#]],
@@ -352,6 +352,6 @@ mod tests {
         let mask = ArraySpec { dtype: "bool", shape: vec![Size::Named("B".into())] };
         assert_eq!(read("mask=bool[B]"), Ok(ParamValue::Array(mask)));
         assert!(read("mode=fast").unwrap_err().to_string().contains("  mode=fast\n       ^^^^"));
-        assert!(read("3").unwrap_err().to_string().starts_with("a keyword input has a name"));
+        assert!(read("3").unwrap_err().to_string().starts_with("a keyword input needs a name"));
     }
 }

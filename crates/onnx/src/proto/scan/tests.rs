@@ -93,7 +93,7 @@ fn what_is_wrong_with_a_file_is_said() {
     assert_eq!(refused(b"\x00\x00"), "this is not an ONNX model: it has no graph");
     assert_eq!(
         refused(b"\x0b"),
-        "this is not an ONNX model: a field is of the kind 3, which is not known, in the `ModelProto` at byte 0"
+        "this is not an ONNX model: a field has the unknown kind 3, in the `ModelProto` at byte 0"
     );
     let two = [field(7, b""), field(7, b"")].concat();
     assert_eq!(refused(&two), "this is not an ONNX model: it has two graphs");
