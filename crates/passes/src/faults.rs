@@ -7,8 +7,8 @@
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, ValueId};
 
 use crate::access::Access;
-use crate::moves::columns::multiply_with_column;
-use crate::moves::{Step, plan};
+use crate::axis_map::{Step, plan};
+use crate::layout_ops::columns::multiply_with_column;
 
 /// A form that a runtime gets wrong, and how it is avoided.
 pub struct Fault {

@@ -6,14 +6,13 @@
 //! region; each region gets the one order in which the fewest transposes are left at its border.
 
 mod carry;
-mod order;
 mod regions;
 mod role;
 
-use onnx::{Edit, OpType, ValueId};
+use onnx::{Edit, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
-pub(crate) use order::Order;
+use crate::axis_map::{AxisMap, transpose};
 use regions::Regions;
 use role::Role;
 
@@ -28,8 +27,8 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         Mover { regions: &regions, stored: FxHashMap::default(), constants: FxHashMap::default() };
     for index in 0..edit.len() {
         match &regions.roles[index] {
-            Role::Member => mover.member(edit, index),
-            Role::Sink(axes) => mover.sink(edit, index, axes),
+            Role::Member => mover.member(edit, index).unwrap_or_default(),
+            Role::Sink(axes) => mover.sink(edit, index, axes).unwrap_or_default(),
             Role::Transpose(_) | Role::Source(_) | Role::Fixed => {}
         }
     }
@@ -41,131 +40,134 @@ struct Mover<'r> {
     /// What stands for a value in the order of its region, and the node whose part its readers take
     /// over.
     stored: FxHashMap<ValueId, (ValueId, Option<usize>)>,
-    constants: FxHashMap<(ValueId, Order), ValueId>,
+    /// Constants by permutation.
+    constants: FxHashMap<(ValueId, Vec<usize>), ValueId>,
 }
 
 impl Mover<'_> {
-    fn member(&mut self, edit: &mut Edit<'_>, index: usize) {
+    fn member(&mut self, edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let outputs = edit.node(index).outputs.clone();
-        let Some(order) = self.order_of(outputs[0]) else {
-            return;
-        };
+        let order = self.order_of(outputs[0])?;
+        let types = outputs.iter().filter_map(|&id| edit.ty(id));
+        let types = types.map(|ty| order.permuted_type(ty)).collect::<Option<_>>()?;
+        let back = order.clone().inverse().perm()?;
         let node = edit.node(index).clone();
         let mut fused = Vec::new();
         let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
             self.operand(edit, index, value, &order, &mut fused)
-        });
-        let types =
-            outputs.iter().filter_map(|&id| edit.ty(id)).map(|ty| order.apply_to(ty)).collect();
-        let back = order.inverse();
-        let made = edit.rewrite_results(index, &fused, op, types, &|value| back.transpose(value));
+        })?;
+        let made = edit.rewrite_results(index, &fused, op, types, &|value| transpose(value, &back));
         self.stored.extend(outputs.into_iter().zip(made.into_iter().map(|value| (value, None))));
+        Some(())
     }
 
-    fn sink(&mut self, edit: &mut Edit<'_>, index: usize, axes: &[usize]) {
-        let Some(operand) = edit.input(index, 0) else {
-            return;
-        };
-        let Some(order) = self.order_of(operand).filter(|order| order.keeps(axes)) else {
-            return;
-        };
+    fn sink(&mut self, edit: &mut Edit<'_>, index: usize, axes: &[usize]) -> Option<()> {
+        let operand = edit.input(index, 0)?;
+        let order = self.order_of(operand).filter(|order| order.keeps_order(axes))?;
         let node = edit.node(index).clone();
         let mut fused = Vec::new();
         let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
             self.operand(edit, index, value, &order, &mut fused)
-        });
+        })?;
         edit.rewrite(index, &fused, op);
+        Some(())
     }
 
-    /// The order of the region of a value, where it is not the one that it has.
-    fn order_of(&self, value: ValueId) -> Option<Order> {
+    /// Returns the order of the region of a value, unless it is the one that the value has.
+    fn order_of(&self, value: ValueId) -> Option<AxisMap> {
         let region = self.regions.region(value)?;
-        (!region.order.is_unchanged()).then(|| region.order.clone())
+        (!region.order.is_identity()).then(|| region.order.clone())
     }
 
-    /// What a node reads for an operand in the order of its region.
+    /// Returns what a node reads for an operand in the order of its region.
     fn operand(
         &mut self,
         edit: &mut Edit<'_>,
         reader: usize,
         value: ValueId,
-        order: &Order,
+        order: &AxisMap,
         fused: &mut Vec<usize>,
-    ) -> ValueId {
-        let Some(ty) = edit.ty(value).cloned() else {
-            return value;
-        };
+    ) -> Option<ValueId> {
+        let rank = edit.ty(value)?.rank();
         if let Some(tensor) = edit.tensor(value) {
-            if tensor.len() == 1 && ty.rank() != order.rank() {
-                return value;
+            if tensor.len() == 1 && rank != order.rank_before() {
+                return Some(value);
             }
-            let key = (value, order.clone());
+            let key = (value, order.perm()?);
             if let Some(&known) = self.constants.get(&key) {
-                return known;
+                return Some(known);
             }
-            let Some(moved) = order.apply_to_tensor(tensor) else {
-                return value;
-            };
-            let moved = edit.constant(reader, &[], moved, &[value]);
-            self.constants.insert(key, moved);
-            return moved;
+            let transposed = transposed_constant(tensor, order)?;
+            let transposed = edit.constant(reader, &[], transposed, &[value]);
+            self.constants.insert(key, transposed);
+            return Some(transposed);
         }
-        if ty.rank() == 0 {
-            return value;
+        if rank == 0 {
+            return Some(value);
         }
-        if ty.rank() != order.rank() {
-            return carry::widened(edit, value, reader, order).unwrap_or(value);
+        if rank != order.rank_before() {
+            return carry::widened(edit, value, reader, order);
         }
-        if let Some(&(stored, also)) = self.stored.get(&value) {
-            fused.extend(also);
-            return stored;
-        }
-        let (stored, also) = self.entering(edit, reader, value, order);
+        let (stored, also) = match self.stored.get(&value) {
+            Some(&known) => known,
+            None => self.entering(edit, reader, value, order)?,
+        };
         self.stored.insert(value, (stored, also));
         fused.extend(also);
-        stored
+        Some(stored)
     }
 
-    /// What stands for a value in the order in which it is made.
-    fn made(&self, value: ValueId) -> ValueId {
-        let maker =
-            self.regions.maker(value).filter(|&maker| self.regions.roles[maker] == Role::Member);
-        maker.and_then(|_| self.stored.get(&value)).map_or(value, |&(stored, _)| stored)
+    /// Returns what stands for a value in the order in which it is made, and that order.
+    fn made(&self, value: ValueId, rank: usize) -> (ValueId, AxisMap) {
+        let maker = self.regions.maker(value);
+        let is_member = maker.is_some_and(|maker| self.regions.roles[maker] == Role::Member);
+        match self.stored.get(&value).filter(|_| is_member) {
+            Some(&(stored, _)) => (stored, self.regions.stored_order(value, rank)),
+            None => (value, AxisMap::identity_of_rank(rank)),
+        }
     }
 
-    /// An array at the border of a region, in the order of the region.
+    /// Returns an array at the border of a region, in the order of the region.
     fn entering(
         &mut self,
         edit: &mut Edit<'_>,
         reader: usize,
         value: ValueId,
-        order: &Order,
-    ) -> (ValueId, Option<usize>) {
+        order: &AxisMap,
+    ) -> Option<(ValueId, Option<usize>)> {
+        let ty = order.permuted_type(edit.ty(value)?)?;
         let maker = self.regions.maker(value);
         if let Some(maker) = maker
             && let Some((from, _, own)) = self.regions.transpose(maker)
         {
-            let whole = self.regions.stored_order(from, own.rank()).inverse().then(own).then(order);
-            let from = self.made(from);
-            if whole.is_unchanged() {
-                return (from, Some(maker));
+            let (from, stored) = self.made(from, own.rank_before());
+            let whole = stored.inverse().then(own)?.then(order)?;
+            if whole.is_identity() {
+                return Some((from, Some(maker)));
             }
-            if let Some(ty) = edit.ty(value).map(|ty| order.apply_to(ty)) {
-                return (edit.insert(reader, &[maker], whole.transpose(from), ty), None);
-            }
+            let op = transpose(from, &whole.perm()?);
+            return Some((edit.insert(reader, &[maker], op, ty), None));
         }
         if let Some(maker) = maker
             && let Role::Source(axes) = &self.regions.roles[maker]
-            && order.keeps(axes)
+            && order.keeps_order(axes)
             && let Some(made) = carry::made_in_order(edit, maker, reader, order)
         {
-            return (made, None);
+            return Some((made, None));
         }
-        let Some(ty) = edit.ty(value).map(|ty| order.apply_to(ty)) else {
-            return (value, None);
-        };
-        (edit.insert(reader, &[], order.transpose(value), ty), None)
+        Some((edit.insert(reader, &[], transpose(value, &order.perm()?), ty), None))
     }
+}
+
+/// Returns a constant that broadcasts with transposed arrays as this one does with the arrays before, with
+/// no more leading unit axes than it needs.
+fn transposed_constant(tensor: &Tensor, order: &AxisMap) -> Option<Tensor> {
+    let missing = order.rank_before().checked_sub(tensor.shape.len())?;
+    let shape: Vec<onnx::Dim> = tensor.shape.iter().copied().map(onnx::Dim::from).collect();
+    let mut transposed = order.on_operand(&shape)?.on_constant(tensor)?;
+    let ones = transposed.shape.iter().take_while(|&&size| size == 1).count();
+    transposed.shape.drain(..ones.min(missing));
+    Some(transposed)
 }
 
 #[cfg(test)]
@@ -178,7 +180,7 @@ mod tests {
     #[track_caller]
     fn check(graph: &str, expect: Expect) {
         testing::check_all(
-            &[super::run, crate::moves::merge::run, crate::drop_dead::run],
+            &[super::run, crate::layout_ops::merge::run, crate::drop_dead::run],
             graph,
             expect,
         );

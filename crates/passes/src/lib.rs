@@ -3,6 +3,7 @@
 //! A pass sees nodes and values, never origins: [`onnx::Edit`] carries those.
 
 mod access;
+mod axis_map;
 mod bounds;
 mod bypass_expand;
 mod change;
@@ -22,10 +23,10 @@ mod inline_composites;
 mod keep_axes;
 mod keep_zero_signs;
 mod layout;
+mod layout_ops;
 mod lift_weights;
 mod merge_affine;
 mod merge_chains;
-mod moves;
 mod operators;
 mod pattern;
 mod recurrent;
@@ -115,7 +116,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-choices", fuse::choices),
     graph("fuse-recurrent", recurrent::run),
     graph("fuse-pools", fuse::pools),
-    graph("merge-moves", moves::merge::run),
+    graph("merge-moves", layout_ops::merge::run),
     graph("keep-axes", keep_axes::run),
     graph("fuse-activations", fuse::activations),
     graph("fuse-softmax", fuse::softmax),
@@ -127,7 +128,7 @@ pub const PIPELINE: &[Pass] = &[
     graph("merge-affine", merge_affine::run),
     graph(INLINE_COMPOSITES, inline_composites::run),
     graph("merge-chains", merge_chains::run),
-    graph("merge-moves", moves::merge::run),
+    graph("merge-moves", layout_ops::merge::run),
     graph("drop-identity", drop_identity::run),
     graph("drop-bounds", drop_bounds::run),
     graph("simplify-flags", simplify_flags::run),
@@ -139,33 +140,33 @@ pub const PIPELINE: &[Pass] = &[
     graph("fuse-places", fuse::places),
     graph("drop-identity", drop_identity::run),
     graph("merge-chains", merge_chains::run),
-    graph("merge-moves", moves::merge::run),
+    graph("merge-moves", layout_ops::merge::run),
     graph("drop-identity", drop_identity::run),
     graph("fuse-rotary-embeddings", fuse::rotary),
     graph("fuse-plain-attention", fuse::plain_attention),
     graph("fold-products", fold_products::run),
-    graph("merge-moves", moves::merge::run),
+    graph("merge-moves", layout_ops::merge::run),
     graph("fold-moves", fold_moves::run),
     graph("move-transposes", layout::run),
-    graph("merge-moves", moves::merge::run),
+    graph("merge-moves", layout_ops::merge::run),
     graph("fold-moves", fold_moves::run),
     graph("fold-products", fold_products::run),
     graph("fuse-resize", fuse::resizes),
-    graph("merge-moves", moves::merge::run),
-    graph("sink-moves", moves::sink::run),
-    graph("merge-moves", moves::merge::run),
-    graph("orient-products", moves::products::run),
-    graph("merge-moves", moves::merge::run),
-    graph("sink-moves", moves::sink::run),
-    graph("orient-products", moves::products::run),
+    graph("merge-moves", layout_ops::merge::run),
+    graph("sink-moves", layout_ops::sink::run),
+    graph("merge-moves", layout_ops::merge::run),
+    graph("orient-products", layout_ops::products::run),
+    graph("merge-moves", layout_ops::merge::run),
+    graph("sink-moves", layout_ops::sink::run),
+    graph("orient-products", layout_ops::products::run),
     graph("fuse-picks", fuse::picks),
     graph("fuse-attention", fuse::attention),
-    graph("merge-moves", moves::merge::run),
-    graph("sink-moves", moves::sink::run),
-    graph("merge-moves", moves::merge::run),
-    graph("fuse-blocks", moves::blocks::run),
-    graph("drop-batches", moves::batches::run),
-    graph("make-columns", moves::columns::run),
+    graph("merge-moves", layout_ops::merge::run),
+    graph("sink-moves", layout_ops::sink::run),
+    graph("merge-moves", layout_ops::merge::run),
+    graph("fuse-blocks", layout_ops::blocks::run),
+    graph("drop-batches", layout_ops::batches::run),
+    graph("make-columns", layout_ops::columns::run),
     graph("fuse-triangles", fuse::triangles),
     graph("make-gemm", gemm::run),
     graph("fold-constants", fold_constants::run),

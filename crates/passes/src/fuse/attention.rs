@@ -21,8 +21,9 @@ use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Type, ValueId};
 
 use crate::access::Access;
-use crate::moves::products::{Side, following, side};
-use crate::moves::{Move, emit, is_move};
+use crate::axis_map::{AxisMap, emit};
+use crate::layout_ops::is_layout_op;
+use crate::layout_ops::products::{Side, following, side};
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
 use choice::Choice;
@@ -51,7 +52,8 @@ pub(super) fn run(edit: &mut Edit<'_>, stage: Stage) {
         if node.op != OpType::MatMul {
             continue;
         }
-        let Some(found) = [false, true].into_iter().find_map(|turned| find(edit, index, turned))
+        let Some(found) =
+            [false, true].into_iter().find_map(|is_transposed| find(edit, index, is_transposed))
         else {
             continue;
         };
@@ -76,9 +78,9 @@ struct Attention {
     /// The sizes of the scores: the batch, row and column.
     shape: Vec<Dim>,
     /// From the scores to where they are masked.
-    to_mask: Move,
+    to_mask: AxisMap,
     /// From the result, with the axes of the batch, row and element, to what is made of it.
-    result: Move,
+    result: AxisMap,
     value_depth: Dim,
     /// What the three are parts of.
     stack: Option<Stack>,
@@ -98,40 +100,41 @@ enum Mask {
 }
 
 /// Looks for an attention whose second product is the node, which may be the other way round.
-fn find(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<Attention> {
-    let [weights, v] = sides(edit, index, is_turned)?;
+fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention> {
+    let [weights, v] = sides(edit, index, is_transposed)?;
     let softmax = read_once(edit, weights.source)?;
     let axis = softmax_axis(edit, softmax)?;
     let scores = Scores::of(edit, edit.input(softmax, 0)?, MOST_LINKS)?;
     let mut shape = edit.ty(edit.node(scores.first).outputs[0])?.shape.to_vec();
     let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
-    let to_softmax = scores.moves(edit, Move::none(&shape), scores.links.len())?;
-    let first_is_turned = to_softmax.keeps(row, axis);
-    if !first_is_turned && !to_softmax.keeps(column, axis) {
+    let to_softmax = scores.moves(edit, AxisMap::identity(&shape), scores.links.len())?;
+    let first_is_transposed = to_softmax.keeps_axis(row, axis);
+    if !first_is_transposed && !to_softmax.keeps_axis(column, axis) {
         return None;
     }
-    let [q, mut k] = sides(edit, scores.first, first_is_turned)?;
-    turn(&mut k)?;
-    let mut start = Move::none(&shape);
-    if first_is_turned {
+    let [q, k] = sides(edit, scores.first, first_is_transposed)?;
+    let k = k.transposed()?;
+    let mut start = AxisMap::identity(&shape);
+    if first_is_transposed {
         shape.swap(row, column);
-        start = turned(Move::none(&shape))?;
+        start = AxisMap::identity(&shape).with_last_axes_swapped()?;
     }
     let to_softmax = scores.moves(edit, start.clone(), scores.links.len())?;
     let to_mask = scores.moves(edit, start, scores.before_mask)?;
-    let whole = to_softmax.then_moves(&weights.moves)?;
-    let second_rank = weights.moves.shape_after()?.len();
-    if !whole.keeps(column, second_rank - 1) {
+    let whole = to_softmax.then(&weights.map)?;
+    let second_rank = weights.map.shape_after()?.len();
+    if !whole.keeps_axis(column, second_rank - 1) {
         return None;
     }
 
-    let value_depth = v.moves.shape_after()?.last()?.clone();
+    let value_depth = v.map.shape_after()?.last()?.clone();
     let after = following(edit, index);
-    let mut result = whole.clone().without(column, second_rank - 1)?.beside(&value_depth);
-    if is_turned {
-        result = turned(result)?;
+    let mut result =
+        whole.clone().without_axis(column, second_rank - 1)?.with_last_axis(&value_depth);
+    if is_transposed {
+        result = result.with_last_axes_swapped()?;
     }
-    let result = after.iter().try_fold(result, |moves, &link| moves.then(edit, link))?;
+    let result = after.iter().try_fold(result, |moves, &link| moves.then_node(edit, link))?;
     let batch = &shape[..row];
     let (q, k) = (padded(q, batch)?, padded(k, batch)?);
     let v = value_like_scores(v, whole, &value_depth)?;
@@ -161,54 +164,39 @@ fn find(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<Attention> {
 }
 
 /// The sides of a product, or those of the product that it is the transpose of.
-fn sides(edit: &Edit<'_>, index: usize, is_turned: bool) -> Option<[Side; 2]> {
-    let (mut left, mut right) = (side(edit, index, 0)?, side(edit, index, 1)?);
-    if is_turned {
-        turn(&mut left)?;
-        turn(&mut right)?;
-        return Some([right, left]);
+fn sides(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<[Side; 2]> {
+    let (left, right) = (side(edit, index, 0)?, side(edit, index, 1)?);
+    if is_transposed {
+        return Some([right.transposed()?, left.transposed()?]);
     }
     Some([left, right])
 }
 
-fn turn(side: &mut Side) -> Option<()> {
-    side.moves = turned(side.moves.clone())?;
-    Some(())
-}
-
-/// A move and then the swap of the last two axes.
-fn turned(moves: Move) -> Option<Move> {
-    let rank = moves.rank_after();
-    let mut order: Vec<usize> = (0..rank).collect();
-    order.swap(rank.checked_sub(2)?, rank - 1);
-    moves.ordered(&order)
-}
-
 /// A side with as many axes as the product has.
 fn padded(mut side: Side, batch: &[Dim]) -> Option<Side> {
-    let own = side.moves.shape_after()?;
+    let own = side.map.shape_after()?;
     let missing = (batch.len() + 2).checked_sub(own.len())?;
     if missing > 0 {
         let shape = [&vec![Dim::Known(1); missing][..], &own].concat();
-        side.moves = side.moves.reshaped(&shape)?;
+        side.map = side.map.reshaped(&shape)?;
     }
     Some(side)
 }
 
 /// `v` with the axes of the batch in the order that they have in the scores; `whole` leads from those to
 /// the second product.
-fn value_like_scores(v: Side, whole: Move, depth: &Dim) -> Option<Side> {
+fn value_like_scores(v: Side, whole: AxisMap, depth: &Dim) -> Option<Side> {
     let (product, scores) = (whole.shape_after()?, whole.rank_before());
     let batch = &product[..product.len() - 2];
     let mut v = padded(v, batch)?;
-    let own = v.moves.shape_after()?;
-    let mut back = whole.undone().without(product.len() - 2, scores - 2)?;
+    let own = v.map.shape_after()?;
+    let mut back = whole.inverse().without_axis(product.len() - 2, scores - 2)?;
     for (axis, (own, all)) in own.iter().zip(batch).enumerate() {
         if own.is(1) && !all.is(1) {
-            back = back.of_single(axis)?;
+            back = back.with_unit_axis(axis)?;
         }
     }
-    v.moves = v.moves.then_moves(&back.beside(depth))?;
+    v.map = v.map.then(&back.with_last_axis(depth))?;
     Some(v)
 }
 
@@ -244,7 +232,7 @@ impl Scores {
         if edit.node(node).op == OpType::MatMul {
             return Some(none(node));
         }
-        let mut scores = if is_move(edit, node) {
+        let mut scores = if is_layout_op(edit, node) {
             Scores::of(edit, edit.input(node, 0)?, most - 1)?
         } else if let Some(scaled) = scaled(edit, value) {
             let mut scores = Scores::of(edit, scaled.source, most - 1)?;
@@ -267,9 +255,9 @@ impl Scores {
     }
 
     /// What the first of the links do to the shape.
-    fn moves(&self, edit: &Edit<'_>, start: Move, count: usize) -> Option<Move> {
-        let moves = self.links[..count].iter().filter(|&&link| is_move(edit, link));
-        moves.copied().try_fold(start, |moves, link| moves.then(edit, link))
+    fn moves(&self, edit: &Edit<'_>, start: AxisMap, count: usize) -> Option<AxisMap> {
+        let moves = self.links[..count].iter().filter(|&&link| is_layout_op(edit, link));
+        moves.copied().try_fold(start, |moves, link| moves.then_node(edit, link))
     }
 }
 
@@ -342,7 +330,7 @@ fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
     let bare = || {
         let scaled = scaled(edit, side_of_product.source)?;
         let mut inner = side(edit, scaled.node, scaled.operand)?;
-        inner.moves = inner.moves.then_moves(&side_of_product.moves)?;
+        inner.map = inner.map.then(&side_of_product.map)?;
         inner.links = [&side_of_product.links[..], &[scaled.node], &inner.links].concat();
         Some((inner, scaled.factor))
     };

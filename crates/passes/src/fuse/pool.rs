@@ -3,7 +3,7 @@
 use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 
 use crate::access::Access;
-use crate::moves::transpose;
+use crate::axis_map::transpose;
 use crate::operators::{BROADCAST_OPS, LAYOUT_OPS};
 use crate::pattern::{Pattern, composite, either, hole, moved, node, number, spread, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};

@@ -5,7 +5,7 @@
 
 use onnx::{Attr, Dim, Op, OpType, Type, ValueId};
 
-use crate::moves::transpose;
+use crate::axis_map::transpose;
 use crate::pattern::{Pattern, hole, reduce_sum};
 use crate::rewrite::{Declined, Found, Rewrite};
 

@@ -4,21 +4,21 @@ use onnx::{Edit, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
-use super::order::Order;
 use super::role::{Role, data_values, narrow_values, role};
+use crate::axis_map::AxisMap;
 
 /// How often all regions are looked at again.
-const MOST_SWEEPS: usize = 4;
+const MAX_SWEEPS: usize = 4;
 
 /// How many orders are tried for a region.
-const MOST_CANDIDATES: usize = 6;
+const MAX_CANDIDATES: usize = 6;
 
 /// What no order is worth.
 const NEVER: usize = 1 << 20;
 
 /// Arrays that are all in the same order, because members read some and make others.
 pub(super) struct Region {
-    pub(super) order: Order,
+    pub(super) order: AxisMap,
     values: Vec<ValueId>,
     /// The nodes that transpose into the region or out of it.
     transposes: Vec<usize>,
@@ -76,7 +76,7 @@ impl Regions {
             let region = *by_root.entry(root).or_insert_with(|| {
                 let rank = edit.ty(root).map_or(0, Type::rank);
                 self.all.push(Region {
-                    order: Order::unchanged(rank),
+                    order: AxisMap::identity_of_rank(rank),
                     values: Vec::new(),
                     transposes: Vec::new(),
                     sinks: Vec::new(),
@@ -145,7 +145,7 @@ impl Regions {
 
     /// Gives each region the order with the fewest transposes, as long as that makes fewer.
     pub(super) fn choose(&mut self) {
-        for _ in 0..MOST_SWEEPS {
+        for _ in 0..MAX_SWEEPS {
             let mut changed = false;
             for region in 0..self.all.len() {
                 changed |= self.improve(region);
@@ -174,24 +174,24 @@ impl Regions {
         changed
     }
 
-    /// The orders in which some transpose at the border is none.
-    fn candidates(&self, region: usize) -> Vec<Order> {
+    /// Returns the orders in which some transpose at the border is not needed.
+    fn candidates(&self, region: usize) -> Vec<AxisMap> {
         let own = &self.all[region];
-        let mut candidates = vec![Order::unchanged(own.order.rank())];
+        let mut candidates = vec![AxisMap::identity_of_rank(own.order.rank_before())];
         for &index in &own.transposes {
             let Some((from, to, order)) = self.transpose(index) else {
                 continue;
             };
-            let mut add = |candidate: Order| {
-                if candidates.len() < MOST_CANDIDATES && !candidates.contains(&candidate) {
+            let rank = order.rank_before();
+            let into = || Some(self.stored_order(from, rank).inverse().then(order)?.inverse());
+            let out_of = || order.then(&self.wanted_order(to, rank));
+            let is_into = self.region_of.get(&to) == Some(&region);
+            let is_out_of = self.region_of.get(&from) == Some(&region);
+            let found = [is_into.then(into), is_out_of.then(out_of)];
+            for candidate in found.into_iter().flatten().flatten() {
+                if candidates.len() < MAX_CANDIDATES && !candidates.contains(&candidate) {
                     candidates.push(candidate);
                 }
-            };
-            if self.region_of.get(&to) == Some(&region) {
-                add(self.stored_order(from, order.rank()).inverse().then(order).inverse());
-            }
-            if self.region_of.get(&from) == Some(&region) {
-                add(order.then(&self.wanted_order(to, order.rank())));
             }
         }
         candidates
@@ -207,12 +207,12 @@ impl Regions {
         let beside = left
             .filter(|(index, cost)| *cost > 0 && self.beside_convolutions.contains(index))
             .count();
-        if order.is_unchanged() {
+        if order.is_identity() {
             return (of_transposes, beside);
         }
         let of_values: usize =
             own.values.iter().map(|&value| self.cost_of_value(value, order)).sum();
-        let of_sinks = own.sinks.iter().filter(|axes| !order.keeps(axes)).count();
+        let of_sinks = own.sinks.iter().filter(|axes| !order.keeps_order(axes)).count();
         let of_narrow = |&rank: &usize| match axes_to_add(order, rank) {
             Some(added) => usize::from(!added.is_empty()),
             None => NEVER,
@@ -221,12 +221,12 @@ impl Regions {
         (of_transposes + of_values + of_sinks + of_narrow, beside)
     }
 
-    fn cost_of_value(&self, value: ValueId, order: &Order) -> usize {
+    fn cost_of_value(&self, value: ValueId, order: &AxisMap) -> usize {
         let fixed = usize::from(self.fixed_reads.get(&value).copied().unwrap_or(true));
         match self.makers.get(&value).map(|&index| &self.roles[index]) {
             Some(Role::Member) => fixed,
             Some(Role::Transpose(_)) => 0,
-            Some(Role::Source(axes)) => fixed + usize::from(!order.keeps(axes)),
+            Some(Role::Source(axes)) => fixed + usize::from(!order.keeps_order(axes)),
             _ => 1,
         }
     }
@@ -235,17 +235,22 @@ impl Regions {
         let Some((from, to, order)) = self.transpose(index) else {
             return 0;
         };
-        let whole = self.stored_order(from, order.rank()).inverse().then(order);
+        let rank = order.rank_before();
+        let wanted = self.wanted_order(to, rank);
+        let whole = self.stored_order(from, rank).inverse().then(order);
+        let Some((into, whole)) = whole.and_then(|whole| Some((whole.then(&wanted)?, whole)))
+        else {
+            return NEVER;
+        };
         let is_in_region = self.region_of.contains_key(&to);
         let fixed = self.fixed_reads.get(&to).copied().unwrap_or(true) || !is_in_region;
-        let wanted = self.wanted_order(to, order.rank());
-        let for_region = is_in_region && !whole.then(&wanted).is_unchanged();
-        let for_others = fixed && !whole.is_unchanged();
-        let is_one = for_region && for_others && wanted.is_unchanged();
+        let for_region = is_in_region && !into.is_identity();
+        let for_others = fixed && !whole.is_identity();
+        let is_one = for_region && for_others && wanted.is_identity();
         usize::from(for_region) + usize::from(for_others) - usize::from(is_one)
     }
 
-    pub(super) fn transpose(&self, index: usize) -> Option<(ValueId, ValueId, &Order)> {
+    pub(super) fn transpose(&self, index: usize) -> Option<(ValueId, ValueId, &AxisMap)> {
         let &(from, to) = self.ends.get(&index)?;
         match &self.roles[index] {
             Role::Transpose(order) => Some((from, to, order)),
@@ -264,15 +269,15 @@ impl Regions {
     }
 
     /// The order in which a value is made.
-    pub(super) fn stored_order(&self, value: ValueId, rank: usize) -> Order {
+    pub(super) fn stored_order(&self, value: ValueId, rank: usize) -> AxisMap {
         let is_member = self.maker(value).is_some_and(|index| self.roles[index] == Role::Member);
-        if is_member { self.wanted_order(value, rank) } else { Order::unchanged(rank) }
+        if is_member { self.wanted_order(value, rank) } else { AxisMap::identity_of_rank(rank) }
     }
 
     /// The order in which members read a value.
-    fn wanted_order(&self, value: ValueId, rank: usize) -> Order {
+    fn wanted_order(&self, value: ValueId, rank: usize) -> AxisMap {
         let order = self.region(value).map(|region| region.order.clone());
-        order.unwrap_or_else(|| Order::unchanged(rank))
+        order.unwrap_or_else(|| AxisMap::identity_of_rank(rank))
     }
 }
 

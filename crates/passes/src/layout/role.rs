@@ -2,8 +2,8 @@
 
 use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};
 
-use super::order::{Order, filled_axes};
 use crate::access::Access;
+use crate::axis_map::AxisMap;
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 
 /// Whether all operands of an operator broadcast; where it is a matter of the order of axes alone.
@@ -19,7 +19,7 @@ const ALONG_AN_AXIS: &[OpType] =
 pub(super) enum Role {
     /// All operands but constants and narrower ones, and all results, are in one order, whichever.
     Member,
-    Transpose(Order),
+    Transpose(AxisMap),
     /// The result is the same whichever order the operand is in, as long as these axes keep theirs.
     Sink(Vec<usize>),
     /// The result can be made in any order in which these axes keep theirs.
@@ -41,7 +41,9 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
     let result = edit.ty(*node.outputs.first()?)?;
     let member = |is: bool| is.then_some(Role::Member);
     match op {
-        OpType::Transpose => Order::of(node, shape.len()).map(Role::Transpose),
+        OpType::Transpose => {
+            edit.perm(index).map(|perm| Role::Transpose(AxisMap::transpose(&perm)))
+        }
         OpType::Reshape => {
             let target = edit.ints(index, 1)?;
             if target.contains(&0) {
@@ -111,6 +113,11 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
         }
         _ => None,
     }
+}
+
+/// Returns the axes that are not known to be unit axes.
+fn filled_axes(shape: &[Dim]) -> Vec<usize> {
+    (0..shape.len()).filter(|&axis| !shape[axis].is(1)).collect()
 }
 
 fn others(rank: usize, axes: &[usize]) -> Vec<usize> {

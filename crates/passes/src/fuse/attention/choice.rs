@@ -7,8 +7,10 @@ use onnx::{Dim, Edit, OpType, ValueId};
 
 use super::stack::Stack;
 use super::{Attention, Stage};
-use crate::moves::products::Side;
-use crate::moves::{Move, Planned, Step, cost, emit, is_move, plan};
+use crate::access::Access;
+use crate::axis_map::{AxisMap, Planned, cost, emit, plan, transposes};
+use crate::layout_ops::is_layout_op;
+use crate::layout_ops::products::Side;
 use crate::rewrite::Declined;
 
 /// How an attention is written down.
@@ -29,7 +31,7 @@ pub(super) struct Choice {
 /// The scores with the axes batch, head, row and column.
 pub(super) struct View {
     /// From there to where they are masked.
-    pub to_mask: Move,
+    pub to_mask: AxisMap,
     pub rows: Dim,
     pub columns: Dim,
 }
@@ -49,21 +51,21 @@ impl Operand {
     fn of(
         edit: &Edit<'_>,
         side: &Side,
-        arranged: &Move,
+        arranged: &AxisMap,
         stack: Option<&Stack>,
         number: usize,
     ) -> Option<Operand> {
         let mut links = side.links.clone();
-        let mut moves = side.moves.clone();
+        let mut map = side.map.clone();
         let mut shape = edit.ty(side.source)?.shape.to_vec();
         let stack = stack.filter(|stack| stack.places[number].is_some());
         if let Some(stack) = stack {
-            moves = stack.moves.clone().then_moves(&moves)?;
+            map = stack.map.then(&map)?;
             shape.clone_from(&stack.part);
             links.extend(&stack.nodes);
         }
         let part = stack.and_then(|stack| stack.places[number]);
-        let steps = moves.then_moves(arranged)?.steps()?;
+        let steps = map.then(arranged)?.steps()?;
         let planned = plan(&shape, &steps)?;
         let is_constant = edit.tensor(side.source).is_some();
         let (cost, transposes) =
@@ -85,10 +87,6 @@ impl Operand {
     }
 }
 
-fn transposes(steps: &[Step]) -> usize {
-    steps.iter().filter(|step| matches!(step, Step::Transpose(_))).count()
-}
-
 /// Which axes are which.
 struct Roles {
     /// The axis of the batch that is one of heads.
@@ -103,7 +101,7 @@ struct Roles {
 impl Roles {
     fn all(found: &Attention) -> Vec<Roles> {
         let batch = found.shape.len() - 2;
-        let mut parts = found.q.moves.parts_after(batch);
+        let mut parts = found.q.map.parts_after(batch);
         if parts.len() < 2 {
             parts = found.to_mask.parts_before(batch);
         }
@@ -132,7 +130,7 @@ impl Roles {
 
     /// The move from the axes of the scores, with `last` for the columns, to those of the kernel, where
     /// the heads are apart from the last axis or not.
-    fn of_rows(&self, batch: &[Dim], last: &Dim, is_apart: bool) -> Option<Move> {
+    fn of_rows(&self, batch: &[Dim], last: &Dim, is_apart: bool) -> Option<AxisMap> {
         let row = batch.len();
         let group = self.group.map(|part| (row, part));
         let rows = (0..self.rows.len()).map(|part| (row, part)).filter(|&part| Some(part) != group);
@@ -140,7 +138,7 @@ impl Roles {
     }
 
     /// As [`Roles::of_rows`], of `k` and `v`.
-    fn of_columns(&self, batch: &[Dim], columns: &Dim, last: &Dim) -> Option<Move> {
+    fn of_columns(&self, batch: &[Dim], columns: &Dim, last: &Dim) -> Option<AxisMap> {
         let parts = vec![(batch.len(), 0)];
         self.arranged(batch, std::slice::from_ref(columns), last, parts, None, self.is_apart)
     }
@@ -153,7 +151,7 @@ impl Roles {
         row_parts: Vec<(usize, usize)>,
         group: Option<(usize, usize)>,
         is_apart: bool,
-    ) -> Option<Move> {
+    ) -> Option<AxisMap> {
         let mut parts: Vec<Vec<Dim>> = batch.iter().map(|dim| vec![dim.clone()]).collect();
         parts.extend([rows.to_vec(), vec![last.clone()]]);
         let is_head = |axis: &usize| Some(*axis) == self.heads;
@@ -165,7 +163,7 @@ impl Roles {
         } else {
             vec![axes, row_parts, heads.chain([end]).collect()]
         };
-        Move::arranged(&parts, &to)
+        AxisMap::rearrange(&parts, &to)
     }
 
     /// How many heads there are, where that is known.
@@ -212,7 +210,7 @@ impl Choice {
     /// Whether less is moved than in parts.
     fn is_better(&self, edit: &Edit<'_>, found: &Attention, stage: Stage) -> bool {
         let operands = [&self.q, &self.k, &self.v];
-        let moved = self.after.iter().filter(|step| step.op == OpType::Transpose).count();
+        let moved = self.after.iter().filter(|step| step.is_transpose()).count();
         if stage == Stage::Plain {
             let is_free = |source| self.heads.is_some() && is_product(edit, source, 4);
             let is_plain = |operand: &&Operand| operand.transposes == 0 || is_free(operand.source);
@@ -247,7 +245,7 @@ fn is_product(edit: &Edit<'_>, value: ValueId, depth: usize) -> bool {
     match edit.node(node).op.onnx() {
         Some(OpType::MatMul) => true,
         Some(OpType::Add | OpType::Mul | OpType::Div) => is_inner(inner(0)) || is_inner(inner(1)),
-        _ => is_move(edit, node) && is_inner(inner(0)),
+        _ => is_layout_op(edit, node) && is_inner(inner(0)),
     }
 }
 
@@ -260,9 +258,9 @@ fn plan_for(
 ) -> Option<(usize, Choice)> {
     let (batch, own) = found.shape.split_at(found.shape.len() - 2);
     let columns = &own[1];
-    let depth = found.q.moves.shape_after()?.last()?.clone();
+    let depth = found.q.map.shape_after()?.last()?.clone();
     let of_batch = |side: &Side| {
-        let shape = side.moves.shape_after()?;
+        let shape = side.map.shape_after()?;
         Some(shape[..batch.len()].to_vec())
     };
     let (of_k, of_v) = (of_batch(k)?, of_batch(v)?);
@@ -283,11 +281,11 @@ fn plan_for(
     let v = Operand::of(edit, v, &of_v, stack, 2)?;
     let arranged = roles.of_rows(batch, &found.value_depth, roles.is_apart)?;
     let joined = arranged.shape_after()?;
-    let steps = arranged.undone().then_moves(&found.result)?.steps()?;
+    let steps = arranged.inverse().then(&found.result)?.steps()?;
     let after = plan(&joined, &steps)?;
     let view = roles.of_rows(batch, columns, true)?;
     let rows = view.shape_after()?.get(2)?.clone();
-    let to_mask = view.undone().then_moves(&found.to_mask)?;
+    let to_mask = view.inverse().then(&found.to_mask)?;
     let view = View { to_mask, rows, columns: columns.clone() };
     let picks = found.stack.as_ref().map_or(0, Stack::picks);
     let cost = q.cost + k.cost + v.cost + cost(&steps) + stack.map_or(picks, Stack::cost);
@@ -307,18 +305,12 @@ fn one_for_each_group(edit: &Edit<'_>, found: &Attention) -> Option<[Side; 2]> {
 
 /// What is repeated to make this axis of heads, each in its place, and how often.
 fn before_repeating(edit: &Edit<'_>, side: &Side, heads: usize) -> Option<(Side, i64)> {
-    let expand = edit.producer(side.source).filter(|&node| edit.node(node).op == OpType::Expand)?;
-    let source = edit.input(expand, 0)?;
-    let (few, many) = (&edit.ty(source)?.shape, &edit.ty(side.source)?.shape);
-    let grown: Vec<usize> =
-        (0..many.len()).filter(|&axis| few.get(axis) != Some(&many[axis])).collect();
-    let &[axis] = &grown[..] else {
-        return None;
-    };
-    let is_repeated = few.len() == many.len() && few[axis].is(1);
-    let (moves, times) = side.moves.clone().of_one(axis, heads).filter(|_| is_repeated)?;
-    let mut one = side.clone();
-    (one.source, one.moves) = (source, moves);
-    one.links.push(expand);
-    Some((one, times))
+    let (source, chain) = edit.through(side.source, &[OpType::Expand]);
+    let broadcast = AxisMap::of_chain(edit, source, &chain)?;
+    let (map, times) = broadcast.then(&side.map)?.without_repeats(heads)?;
+    (!map.is_broadcast()).then_some(())?;
+    let mut once = side.clone();
+    (once.source, once.map) = (source, map);
+    once.links.extend(chain);
+    Some((once, times))
 }

@@ -5,7 +5,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 use super::choice::View;
 use super::{Attention, LOWEST, Mask};
 use crate::access::Access;
-use crate::moves::{Planned, emit, plan};
+use crate::axis_map::{Planned, emit, plan};
 use crate::operators::LAYOUT_OPS;
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
@@ -92,7 +92,12 @@ fn shape_of(tensor: &Tensor) -> Vec<Dim> {
 
 /// How a mask of this shape gets the axes batch, head, row and column, and its shape then.
 fn for_scores(shape: &[Dim], view: &View) -> Result<(Vec<Planned>, Vec<Dim>), Declined> {
-    let moves = view.to_mask.undone_on(shape).ok_or("the mask differs between parts of an axis")?;
+    let moves = view
+        .to_mask
+        .clone()
+        .inverse()
+        .on_operand(shape)
+        .ok_or("the mask differs between parts of an axis")?;
     let unknown = || Declined::from("too many sizes are not known");
     let of_heads = moves.shape_after().ok_or_else(unknown)?;
     // The kernel takes rows and columns as they are.
@@ -108,7 +113,7 @@ fn known_flags(edit: &Edit<'_>, flags: ValueId, keeps: bool, view: &View) -> Opt
     let once = without_repeats(edit.tensor(flags)?);
     let (rows, columns) = (view.rows.known()?, view.columns.known()?);
     let (steps, _) = for_scores(&shape_of(&once), view).ok()?;
-    let once = steps.iter().try_fold(once, |tensor, step| step.of_constant(&tensor))?;
+    let once = steps.iter().try_fold(once, |tensor, step| step.on_constant(&tensor))?;
     let kept: Vec<bool> = once.ints()?.into_iter().map(|flag| (flag != 0) == keeps).collect();
     let (&[1, 1, own_rows, own_columns] | &[own_rows, own_columns]) = &once.shape[..] else {
         return None;

@@ -6,13 +6,13 @@
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use crate::access::Access;
-use crate::moves::products::Side;
-use crate::moves::{Move, Planned, Step, emit, plan};
+use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
+use crate::layout_ops::products::Side;
 use crate::operators::LAYOUT_OPS;
 use crate::pattern::uniform;
 
-/// How many moves are looked through.
-const MOST_MOVES: usize = 4;
+/// How many layout ops are looked through.
+const MAX_LINKS: usize = 4;
 
 pub(super) struct Stack {
     source: ValueId,
@@ -20,9 +20,9 @@ pub(super) struct Stack {
     whole: Vec<Planned>,
     axis: usize,
     count: i64,
-    /// The shape of a part, and the moves to what was picked.
+    /// The shape of a part, and the map from there to what was picked.
     pub part: Vec<Dim>,
-    pub moves: Move,
+    pub map: AxisMap,
     /// Which part each side is, if any.
     pub places: [Option<usize>; 3],
     pub nodes: Vec<usize>,
@@ -59,21 +59,20 @@ impl Stack {
             return None;
         }
         let mut nodes: Vec<usize> = picks.iter().flatten().map(|pick| pick.node).collect();
-        let links = edit.walk(data, LAYOUT_OPS).take(MOST_MOVES);
+        let links = edit.walk(data, LAYOUT_OPS).take(MAX_LINKS);
         let (chain, sources): (Vec<usize>, Vec<ValueId>) = links.unzip();
         let source = sources.last().copied().unwrap_or(data);
         let shape = &edit.ty(source)?.shape;
-        let start = Move::none(shape);
-        let moves = chain.iter().rev().try_fold(start, |moves, &link| moves.then(edit, link))?;
-        let (before, moves, axis) = moves.picked(axis)?;
+        let map = AxisMap::of_chain(edit, source, &chain)?;
+        let (before, map, axis) = map.pick(axis)?;
         let steps = if before == shape[..] { Vec::new() } else { vec![Step::Reshape(before)] };
         let whole = plan(shape, &steps)?;
         nodes.extend(chain);
-        let part = moves.shape_before()?;
-        Some(Stack { source, whole, axis, count, part, moves, places, nodes })
+        let part = map.shape_before()?;
+        Some(Stack { source, whole, axis, count, part, map, places, nodes })
     }
 
-    /// What it costs besides the moves of each part.
+    /// Returns what it costs besides the layout ops of each part.
     pub(super) fn cost(&self) -> usize {
         self.whole.len() + 1
     }

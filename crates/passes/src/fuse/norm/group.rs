@@ -7,7 +7,7 @@
 use onnx::{Dim, Op, OpType, Tensor, Type, ValueId};
 
 use super::{Quotient, epsilon, expect_whole, fast_variance, last_axes_of, renamed, root};
-use crate::moves::transpose;
+use crate::axis_map::transpose;
 use crate::pattern::{either, hole, node, reduce_mean, relu, spread};
 use crate::rewrite::{Declined, Found};
 

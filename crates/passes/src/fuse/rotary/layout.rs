@@ -10,7 +10,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 use super::Turn;
 use super::table::Single;
 use crate::access::Access;
-use crate::moves::{Step, emit, plan};
+use crate::axis_map::{Step, emit, plan};
 use crate::rewrite::Declined;
 
 struct Layout {

@@ -5,8 +5,8 @@ use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 use super::Turn;
 use super::layout::ordered_before;
 use super::table::{UNARY, doubled_by_node};
+use crate::axis_map::transpose;
 use crate::eval::transposed;
-use crate::moves::transpose;
 
 /// Writes the turn of swapped halves with as few nodes as there can be, which is exactly what they compute.
 /// Its tables have to be known: the sign goes into them.

@@ -1,47 +1,47 @@
-//! `merge-moves`: a chain of moves in the fewest nodes.
+//! `merge-moves`: a chain of layout ops in the fewest nodes.
 
 use onnx::{Edit, Op, OpType, ValueId};
 
+use super::is_layout_op;
 use crate::access::Access;
+use crate::axis_map::{AxisMap, Planned, Step, emit, plan, transposes};
 use crate::operators::{LAYOUT_OPS, RESHAPES};
 
-use super::{Move, Step, emit, is_move, plan};
-
-/// How long a chain may be that is looked at as a whole.
-const MOST_LINKS: usize = 8;
+/// How many nodes a chain may have that is looked at as a whole.
+const MAX_LINKS: usize = 8;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
-        if is_move(edit, index) {
+        if is_layout_op(edit, index) {
             shorten(edit, index);
         }
     }
 }
 
-/// Puts fewer nodes, or cheaper ones, in the place of the longest chain that ends here.
+/// Replaces the longest chain that ends here by fewer nodes, or by cheaper ones.
 fn shorten(edit: &mut Edit<'_>, index: usize) {
-    let chain = links(edit, index);
-    // Those that nothing else reads go with the last.
+    let chain = links(edit, edit.node(index).outputs[0]);
+    // The edit removes the nodes that only this chain reads.
     let read_once = |&&link: &&usize| edit.reads(edit.node(link).outputs[0]) == 1;
-    let gone = 1 + chain[1..].iter().take_while(read_once).count();
+    let removed = 1 + chain[1..].iter().take_while(read_once).count();
     for length in (1..=chain.len()).rev() {
         let links = &chain[..length];
-        let Some((source, steps)) = spelled(edit, links) else {
+        let Some((source, steps)) = shortest(edit, links) else {
             continue;
         };
-        let replaced = &links[..gone.min(length)];
-        let moved = steps.iter().filter(|step| matches!(step, Step::Transpose(_))).count();
+        let replaced = &links[..removed.min(length)];
         let is_better = steps.len() < replaced.len()
-            || (steps.len() == replaced.len() && moved < transposes(edit, replaced));
+            || (steps.len() == replaced.len()
+                && transposes(&steps) < count_transposes(edit, replaced));
         if is_better && replace(edit, index, links, source, &steps).is_some() {
             return;
         }
     }
-    spell_out(edit, index);
+    write_shape_as_constant(edit, index);
 }
 
-/// Gives a shape that is computed and need not be as a constant.
-fn spell_out(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+/// Writes a shape that is computed as a constant, if it can be one.
+fn write_shape_as_constant(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let is_computed = edit.tensor(edit.input(index, 1)?).is_none();
     if !is_computed || edit.node(index).op != OpType::Reshape {
         return None;
@@ -50,32 +50,27 @@ fn spell_out(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     replace(edit, index, &[index], edit.input(index, 0)?, &steps)
 }
 
-fn transposes(edit: &Edit<'_>, links: &[usize]) -> usize {
+fn count_transposes(edit: &Edit<'_>, links: &[usize]) -> usize {
     links.iter().filter(|&&link| edit.node(link).op == OpType::Transpose).count()
 }
 
-/// The moves that lead to a node, itself first.
-pub(super) fn links(edit: &Edit<'_>, index: usize) -> Vec<usize> {
-    let links = edit.walk(edit.node(index).outputs[0], LAYOUT_OPS);
-    links.map(|(link, _)| link).take(MOST_LINKS).collect()
+/// Returns the layout ops that make a value, the last one first.
+pub(super) fn links(edit: &Edit<'_>, value: ValueId) -> Vec<usize> {
+    edit.walk(value, LAYOUT_OPS).map(|(link, _)| link).take(MAX_LINKS).collect()
 }
 
-/// What the chain begins with, and its shortest spelling.
-fn spelled(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
+/// Returns what a chain begins with, and the fewest steps from there.
+fn shortest(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
     let source = edit.input(*links.last()?, 0)?;
-    let renames = |&link: &usize| edit.node(link).op.is_one_of(RESHAPES);
-    if links.iter().all(renames) {
-        let (before, after) =
-            (&edit.ty(source)?.shape, &edit.ty(edit.node(links[0]).outputs[0])?.shape);
+    if links.iter().all(|&link| edit.node(link).op.is_one_of(RESHAPES)) {
+        // However they cut, reshapes are one reshape.
+        let result = edit.node(*links.first()?).outputs[0];
+        let (before, after) = (&edit.ty(source)?.shape, &edit.ty(result)?.shape);
         let is_same = before == after;
-        return Some((
-            source,
-            if is_same { Vec::new() } else { vec![Step::Reshape(after.to_vec())] },
-        ));
+        let steps = if is_same { Vec::new() } else { vec![Step::Reshape(after.to_vec())] };
+        return Some((source, steps));
     }
-    let whole = Move::none(&edit.ty(source)?.shape);
-    let whole = links.iter().rev().try_fold(whole, |whole, &link| whole.then(edit, link))?;
-    Some((source, whole.steps()?))
+    Some((source, AxisMap::of_chain(edit, source, links)?.steps()?))
 }
 
 fn replace(
@@ -94,8 +89,8 @@ fn replace(
         }
         return Some(());
     };
-    if edit.tensor(source).is_some() && planned.iter().any(|step| step.op == OpType::Transpose) {
-        // A constant that is moved is folded, or left to the runtime, as one.
+    if edit.tensor(source).is_some() && planned.iter().any(Planned::is_transpose) {
+        // A transposed constant is folded, or left to the runtime, as one.
         return None;
     }
     let x = emit(edit, index, fused, source, before)?;

@@ -1,26 +1,27 @@
-//! `sink-moves`: a move before an elementwise operator or a softmax, where it meets another after it.
+//! `sink-moves`: a layout op before an elementwise operator or a softmax, if it meets another after it.
 //!
-//! `f(move(x), y) = move(f(x, move⁻¹(y)))` where `y` can be moved back: a constant, or one that only
-//! changes its shape. The bias that follows a product is added before its columns are taken apart, so
-//! that the runtime finds the two side by side.
+//! `f(map(x), y) = map(f(x, map⁻¹(y)))` if the inverse is free for `y`: on a constant, or if it is only a
+//! reshape. The bias that follows a product is added before its columns are taken apart, so that the
+//! runtime finds the two side by side.
 
 use onnx::{Attr, Edit, Op, OpType, Tensor, Type, ValueId};
 
-use super::{Move, Step, emit, is_move, plan};
+use super::is_layout_op;
 use crate::access::Access;
+use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
 use crate::operators::{BROADCASTING, ELEMENTWISE};
 
-/// How far it is looked for a move to meet.
-const FARTHEST: usize = 8;
+/// How many nodes there may be up to the layout op to meet.
+const MAX_DISTANCE: usize = 8;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         if !lets_through(edit, index) {
             continue;
         }
-        // The condition of a choice comes last: it is what can be moved back.
+        // The condition of a choice comes last: it is the operand that the inverse is free for.
         for operand in (0..arrays(edit, index)).rev() {
-            let may = moved_by(edit, index, operand).is_some() && is_worth_it(edit, index, operand);
+            let may = link_of(edit, index, operand).is_some() && is_worth_it(edit, index, operand);
             if may && sink(edit, index, operand).is_some() {
                 break;
             }
@@ -36,39 +37,39 @@ fn lets_through(edit: &Edit<'_>, index: usize) -> bool {
     is_known && node.outputs.len() == 1
 }
 
-/// How many operands are arrays that give the result its shape. Limits and axes behind them are single
-/// numbers, which no move changes.
+/// Counts the operands that give the result its shape. The limits and axes behind them are single numbers,
+/// which no layout op changes.
 fn arrays(edit: &Edit<'_>, index: usize) -> usize {
     let node = edit.node(index);
     if node.op.is_one_of(BROADCASTING) { node.inputs.len() } else { 1 }
 }
 
-/// The move that makes an operand, and nothing else reads.
-fn moved_by(edit: &Edit<'_>, index: usize, operand: usize) -> Option<usize> {
+/// Returns the layout op that makes an operand, if nothing else reads the operand.
+fn link_of(edit: &Edit<'_>, index: usize, operand: usize) -> Option<usize> {
     let value = edit.input(index, operand)?;
-    edit.producer(value).filter(|&link| is_move(edit, link) && edit.reads(value) == 1)
+    edit.producer(value).filter(|&link| is_layout_op(edit, link) && edit.reads(value) == 1)
 }
 
-/// Whether the move meets another further on, or a product that may be written for what is transposed,
-/// or stands between a product and its bias.
+/// True if the layout op meets another one further on, or a product that may be written for a transposed
+/// operand, or is between a product and its bias.
 fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
     let is_bias = || {
-        let source = edit.input(moved_by(edit, index, operand)?, 0)?;
+        let source = edit.input(link_of(edit, index, operand)?, 0)?;
         let product = edit.producer(source).filter(|&node| edit.node(node).op == OpType::MatMul)?;
         let other = edit.input(index, 1 - operand.min(1))?;
         (edit.tensor(other).is_some() && edit.node(index).op == OpType::Add).then_some(product)
     };
-    let link = moved_by(edit, index, operand);
+    let link = link_of(edit, index, operand);
     let is_transpose = link.is_some_and(|link| edit.node(link).op == OpType::Transpose);
-    is_bias().is_some() || meets_a_move(edit, index, is_transpose)
+    is_bias().is_some() || meets_a_layout_op(edit, index, is_transpose)
 }
 
-fn meets_a_move(edit: &Edit<'_>, mut index: usize, or_product: bool) -> bool {
-    for _ in 0..FARTHEST {
+fn meets_a_layout_op(edit: &Edit<'_>, mut index: usize, or_product: bool) -> bool {
+    for _ in 0..MAX_DISTANCE {
         let Some(reader) = edit.sole_reader(edit.node(index).outputs[0]) else {
             return false;
         };
-        if is_move(edit, reader) || (or_product && edit.node(reader).op == OpType::MatMul) {
+        if is_layout_op(edit, reader) || (or_product && edit.node(reader).op == OpType::MatMul) {
             return true;
         }
         if !lets_through(edit, reader) {
@@ -80,59 +81,59 @@ fn meets_a_move(edit: &Edit<'_>, mut index: usize, or_product: bool) -> bool {
 }
 
 fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
-    let link = moved_by(edit, index, operand)?;
-    let moved = edit.ty(edit.input(index, operand)?)?.clone();
+    let link = link_of(edit, index, operand)?;
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
-    if moved.shape != result.shape {
+    if edit.ty(edit.input(index, operand)?)?.shape != result.shape {
         return None;
     }
     let source = edit.input(link, 0)?;
     let shape = edit.ty(source)?.shape.clone();
-    let chain = Move::none(&shape).then(edit, link)?;
+    let map = AxisMap::of_chain(edit, source, &[link])?;
     let node = edit.node(index).clone();
     let mut attrs: Vec<(&str, Attr)> =
         node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
     if node.op == OpType::Softmax {
-        attrs = vec![("axis", Attr::Int(chain.axis_before(edit.axis(index)?)? as i64))];
+        attrs = vec![("axis", Attr::Int(map.axis_before(edit.axis(index)?)? as i64))];
     }
-    let mut back = Vec::with_capacity(node.inputs.len());
+    let inverse = map.inverse();
+    let arrays = arrays(edit, index);
+    let mut operands = Vec::with_capacity(node.inputs.len());
     for other in 0..node.inputs.len() {
-        let Some(value) = edit.input(index, other) else {
-            back.push(None);
-            continue;
-        };
-        if other == operand || other >= arrays(edit, index) {
-            back.push(Some((value, Vec::new())));
-            continue;
-        }
-        let shape = &edit.ty(value)?.shape;
-        let steps = chain.undone_on(shape)?.steps()?;
-        let is_free = match &steps[..] {
-            [] | [Step::Reshape(_)] => true,
-            _ => edit.tensor(value).is_some(),
-        };
-        let planned = plan(shape, &steps).filter(|_| is_free)?;
-        back.push(Some((value, planned)));
-    }
-    let mut inputs = Vec::with_capacity(back.len());
-    for (position, value) in back.into_iter().enumerate() {
-        inputs.push(match value {
-            _ if position == operand => Some(source),
-            Some((value, _)) if position >= arrays(edit, index) => Some(value),
-            Some((value, planned)) => {
-                let moved = emit(edit, index, &[link], value, &planned)?;
-                Some(without_leading_ones(edit, index, moved))
+        let value = edit.input(index, other);
+        let planned = match value {
+            Some(value) if other != operand && other < arrays => {
+                plan_if_free(edit, &inverse, value)?
             }
-            None => None,
+            _ => Vec::new(),
+        };
+        operands.push((value, planned));
+    }
+    let mut inputs = Vec::with_capacity(operands.len());
+    for (other, (value, planned)) in operands.into_iter().enumerate() {
+        inputs.push(match value {
+            Some(_) if other == operand => Some(source),
+            Some(value) if other < arrays => {
+                let value = emit(edit, index, &[link], value, &planned)?;
+                Some(without_leading_ones(edit, index, value))
+            }
+            _ => value,
         });
     }
     let op = Op { op: node.op.clone(), inputs, attrs };
     let before = edit.insert(index, &[link], op, Type::new(result.dtype, shape));
-    let spelled = edit.node(link).clone();
-    let mut inputs = spelled.inputs.to_vec();
+    let layout_op = edit.node(link).clone();
+    let mut inputs = layout_op.inputs.to_vec();
     inputs[0] = Some(before);
-    edit.rewrite(index, &[link], Op::of(&spelled, inputs));
+    edit.rewrite(index, &[link], Op::of(&layout_op, inputs));
     Some(())
+}
+
+/// Returns the nodes that a map is on an operand. `None` if they would move elements at run time.
+fn plan_if_free(edit: &Edit<'_>, map: &AxisMap, operand: ValueId) -> Option<Vec<Planned>> {
+    let shape = &edit.ty(operand)?.shape;
+    let steps = map.on_operand(shape)?.steps()?;
+    let is_free = matches!(&steps[..], [] | [Step::Reshape(_)]) || edit.tensor(operand).is_some();
+    plan(shape, &steps).filter(|_| is_free)
 }
 
 /// A constant in the lowest rank that broadcasts the same way.

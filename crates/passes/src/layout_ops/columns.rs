@@ -4,7 +4,7 @@
 
 use onnx::{Dim, Edit, Op, OpType, Type};
 
-use super::{Step, emit, plan};
+use crate::axis_map::{Step, emit, plan};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -25,9 +25,9 @@ fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let shape = &edit.ty(matrix)?.shape;
     if shape.len() == 2 && edit.tensor(matrix).is_some() {
-        let turned = plan(shape, &[Step::Transpose(vec![1, 0])])?;
-        let turned = emit(edit, index, &[], matrix, &turned)?;
-        edit.rewrite(index, &[], Op::new(OpType::MatMul, &[vector, turned]));
+        let planned = plan(shape, &[Step::Transpose(vec![1, 0])])?;
+        let transposed = emit(edit, index, &[], matrix, &planned)?;
+        edit.rewrite(index, &[], Op::new(OpType::MatMul, &[vector, transposed]));
         return Some(());
     }
     let elements: Option<i64> = shape.iter().map(Dim::known).product();
@@ -77,7 +77,7 @@ y:f32[B,4] = MatMul(x, w)",
     }
 
     #[test]
-    fn weights_are_turned() {
+    fn weights_are_transposed() {
         check(
             super::run,
             "graph g(x:f32[3]) -> (y)

@@ -1,14 +1,18 @@
-//! `orient-products`: a product of matrices written so that the fewest elements are moved around it.
+//! `orient-products`: a product of matrices written so that the fewest elements are transposed around it.
 //!
 //! `A·B = (Bᵀ·Aᵀ)ᵀ`, and the rows of one side may be listed in any order that the result is read in.
 //! JAX has one order of axes for the result of `dot_general`, whichever way round it was asked for, and
 //! transposes it afterwards.
 
-use onnx::{Edit, Op, OpType, Type, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Type, ValueId};
 use rustc_hash::FxHashMap;
 
+use super::is_layout_op;
 use super::merge::links;
-use super::{Move, Planned, Step, cost, emit, is_move, plan};
+use crate::axis_map::{AxisMap, cost, emit, plan};
+
+/// How many layout ops after a product are looked at.
+const MAX_FOLLOWING: usize = 8;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let weighted = read_by_weights(edit);
@@ -24,8 +28,8 @@ fn is_product(edit: &Edit<'_>, index: usize) -> bool {
     node.op == OpType::MatMul
 }
 
-/// How often a value is the right side of a product with weights. What nothing else reads need not be made
-/// where all of these products are written the other way round.
+/// Counts how often a value is the right side of a product with weights. If nothing else reads the value,
+/// it is not needed once all of these products are written the other way round.
 fn read_by_weights(edit: &Edit<'_>) -> FxHashMap<ValueId, usize> {
     let mut counts = FxHashMap::default();
     for index in (0..edit.len()).filter(|&index| is_product(edit, index)) {
@@ -41,8 +45,9 @@ fn read_by_weights(edit: &Edit<'_>) -> FxHashMap<ValueId, usize> {
 #[derive(Clone)]
 pub(crate) struct Side {
     pub source: ValueId,
-    pub moves: Move,
-    /// The nodes of the moves.
+    /// From the source to the side.
+    pub map: AxisMap,
+    /// The layout ops of the map, the last one first.
     pub links: Vec<usize>,
     is_constant: bool,
 }
@@ -52,32 +57,31 @@ pub(crate) struct Side {
 struct Form {
     left: Side,
     right: Side,
-    after: Move,
+    /// From the product to what the layout ops after it make.
+    after: AxisMap,
 }
 
 fn orient(edit: &mut Edit<'_>, index: usize, weighted: &FxHashMap<ValueId, usize>) -> Option<()> {
     let is_weighted = |value: &ValueId| weighted.get(value) == Some(&edit.reads(*value));
     let left = side(edit, index, 0)?;
     let right = side_where(edit, index, 1, |value| left.is_constant && is_weighted(&value))?;
-    let batch = |side: &Side| {
-        let rank = side.moves.to.len().checked_sub(2)?;
-        side.moves.shape_of(&side.moves.to[..rank])
-    };
-    let (of_left, of_right) = (batch(&left)?, batch(&right)?);
+    let (of_left, of_right) = (left.batch()?, right.batch()?);
     // A matrix is the same for the whole batch of the other side.
     if of_left != of_right && !of_left.is_empty() && !of_right.is_empty() {
         return None;
     }
     let after = following(edit, index);
-    let form = Form { after: moves_after(edit, index, &left, &right, &after)?, left, right };
+    let form = Form { after: map_after(edit, index, &left, &right, &after)?, left, right };
     let now = form.cost()?;
     if now == 0 && !form.left.is_constant {
         return None;
     }
-    let forms = [form.swapped(), form.in_order(), form.swapped().in_order()];
+    let swapped = form.swapped()?;
+    let swapped_in_order = swapped.in_order();
+    let forms = [swapped, form.in_order(), swapped_in_order];
     let (found, best) =
         forms.iter().filter_map(|form| Some((form.cost()?, form))).min_by_key(|(cost, _)| *cost)?;
-    // Weights stand on the right where it is all the same, as they do in other products.
+    // Weights are on the right if it makes no difference, as they are in other products.
     let is_alike = found == now && form.left.is_constant && best.right.is_constant;
     if found > now || (found == now && !is_alike) {
         return None;
@@ -85,12 +89,12 @@ fn orient(edit: &mut Edit<'_>, index: usize, weighted: &FxHashMap<ValueId, usize
     write(edit, index, &after, best)
 }
 
-/// An operand, seen through the moves that only it is read through.
+/// Looks through the layout ops that only this operand reads.
 pub(crate) fn side(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Side> {
     side_where(edit, index, operand, |_| false)
 }
 
-/// As [`side`], also through what others read for which it is the same.
+/// As [`side`], also through values that others read, if that makes no difference to them.
 fn side_where(
     edit: &Edit<'_>,
     index: usize,
@@ -102,103 +106,106 @@ fn side_where(
         let result = edit.node(link).outputs[0];
         edit.reads(result) == 1 || (result == value && is_the_same(result))
     };
-    let last = edit.producer(value).filter(|&link| is_move(edit, link));
-    let chain = last.map(|last| links(edit, last)).unwrap_or_default();
-    let chain: Vec<usize> = chain.into_iter().take_while(is_own).collect();
+    let chain: Vec<usize> = links(edit, value).into_iter().take_while(is_own).collect();
     // The longest chain that can be followed.
     (0..=chain.len()).rev().find_map(|length| {
         let links = chain[..length].to_vec();
         let source = links.last().map_or(Some(value), |&link| edit.input(link, 0))?;
-        let moves = Move::none(&edit.ty(source)?.shape);
-        let moves = links.iter().rev().try_fold(moves, |moves, &link| moves.then(edit, link))?;
-        Some(Side { source, moves, links, is_constant: edit.tensor(source).is_some() })
+        let map = AxisMap::of_chain(edit, source, &links)?;
+        Some(Side { source, map, links, is_constant: edit.tensor(source).is_some() })
     })
 }
 
-/// The moves that follow, each the only reader of what is before it.
+/// Returns the layout ops that follow, each the only reader of what is before it.
 pub(crate) fn following(edit: &Edit<'_>, index: usize) -> Vec<usize> {
     let next = |&link: &usize| {
         let reader = edit.sole_reader(edit.node(link).outputs[0])?;
-        is_move(edit, reader).then_some(reader)
+        is_layout_op(edit, reader).then_some(reader)
     };
-    std::iter::successors(next(&index), next).take(8).collect()
+    std::iter::successors(next(&index), next).take(MAX_FOLLOWING).collect()
 }
 
-/// What becomes of the result, whose rows and columns are made of the parts that those of the sides
-/// are made of.
-fn moves_after(
+/// Returns the map of the layout ops after a product, whose rows and columns are made of the parts that
+/// those of the sides are made of.
+fn map_after(
     edit: &Edit<'_>,
     index: usize,
     left: &Side,
     right: &Side,
     after: &[usize],
-) -> Option<Move> {
-    let shape = edit.ty(edit.node(index).outputs[0])?.shape.clone();
+) -> Option<AxisMap> {
+    let shape = &edit.ty(edit.node(index).outputs[0])?.shape;
     let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
     let axes = shape.iter().enumerate().map(|(axis, dim)| match axis {
-        _ if axis == row => left.moves.parts_after(left.moves.to.len() - 2),
-        _ if axis == column => right.moves.parts_after(right.moves.to.len() - 1),
+        _ if axis == row => left.map.parts_after(left.row()),
+        _ if axis == column => right.map.parts_after(right.column()),
         _ => vec![dim.clone()],
     });
-    let moves = Move::none_of_parts(axes.collect::<Vec<_>>().into_iter());
-    let whole = after.iter().try_fold(moves.clone(), |moves, &link| moves.then(edit, link))?;
-    let lengths = |moves: &Move| moves.from.iter().map(Vec::len).collect::<Vec<_>>();
+    let parts = AxisMap::identity_of_parts(axes);
+    let whole = after.iter().try_fold(parts.clone(), |map, &link| map.then_node(edit, link))?;
     // Parts that are taken apart further could not be put into the order of the operand's.
-    (lengths(&whole) == lengths(&moves)).then_some(whole)
+    whole.has_parts_of(&parts).then_some(whole)
+}
+
+impl Side {
+    fn row(&self) -> usize {
+        self.map.rank_after() - 2
+    }
+
+    fn column(&self) -> usize {
+        self.map.rank_after() - 1
+    }
+
+    /// Returns the sizes of the batch.
+    fn batch(&self) -> Option<Vec<Dim>> {
+        let rank = self.map.rank_after().checked_sub(2)?;
+        (0..rank).map(|axis| self.map.size_after(axis)).collect()
+    }
+
+    /// Returns the side with rows and columns swapped.
+    pub(crate) fn transposed(self) -> Option<Side> {
+        let map = self.map.with_last_axes_swapped()?;
+        Some(Side { map, ..self })
+    }
 }
 
 impl Form {
     fn cost(&self) -> Option<usize> {
-        let of =
-            |side: &Side| if side.is_constant { Some(0) } else { Some(cost(&side.moves.steps()?)) };
-        Some(of(&self.left)? + of(&self.right)? + cost(&self.after.steps()?))
+        let of_side =
+            |side: &Side| if side.is_constant { Some(0) } else { Some(cost(&side.map.steps()?)) };
+        Some(of_side(&self.left)? + of_side(&self.right)? + cost(&self.after.steps()?))
     }
 
     /// `(Bᵀ·Aᵀ)ᵀ`
-    fn swapped(&self) -> Form {
-        let transposed = |side: &Side| {
-            let mut side = side.clone();
-            let rank = side.moves.to.len();
-            side.moves.to.swap(rank - 2, rank - 1);
-            side
-        };
-        let mut after = self.after.clone();
-        let rank = after.from.len();
-        after.from.swap(rank - 2, rank - 1);
-        Form { left: transposed(&self.right), right: transposed(&self.left), after }
+    fn swapped(&self) -> Option<Form> {
+        let (left, right) = (self.right.clone().transposed()?, self.left.clone().transposed()?);
+        let after = self.after.clone().inverse().with_last_axes_swapped()?.inverse();
+        Some(Form { left, right, after })
     }
 
     /// With the rows and columns in the order that they have in what they are made of.
     fn in_order(&self) -> Form {
         let mut form = self.clone();
-        let rank = form.after.from.len();
-        let own = |side: &Side, back: usize| side.moves.to.len() - back;
-        let (row, column) = (own(&form.left, 2), own(&form.right, 1));
+        let rank = form.after.rank_before();
+        let (row, column) = (form.left.row(), form.right.column());
         let sides = [(&mut form.left, row, rank - 2), (&mut form.right, column, rank - 1)];
-        for (side, axis, result_axis) in sides {
-            let before = side.moves.from.concat();
-            let atoms = &side.moves.to[axis];
-            let place = |&position: &usize| before.iter().position(|&atom| atom == atoms[position]);
-            let mut order: Vec<usize> = (0..atoms.len()).collect();
-            order.sort_by_key(place);
-            let sorted = |atoms: &[usize]| order.iter().map(|&position| atoms[position]).collect();
-            let (atoms, parts) = (sorted(atoms), sorted(&form.after.from[result_axis]));
-            side.moves.to[axis] = atoms;
-            form.after.from[result_axis] = parts;
+        for (side, axis, axis_of_result) in sides {
+            let order = side.map.order_of_parts_after(axis);
+            side.map.reorder_parts_after(axis, &order);
+            form.after.reorder_parts_before(axis_of_result, &order);
         }
         form
     }
 }
 
-/// Puts the product where the last of the moves after it was.
+/// Writes the product in the place of the last layout op after it.
 fn write(edit: &mut Edit<'_>, index: usize, after: &[usize], form: &Form) -> Option<()> {
     let end = after.last().copied().unwrap_or(index);
     let planned =
-        |edit: &Edit<'_>, side: &Side| plan(&edit.ty(side.source)?.shape, &side.moves.steps()?);
+        |edit: &Edit<'_>, side: &Side| plan(&edit.ty(side.source)?.shape, &side.map.steps()?);
     let (left, right) = (planned(edit, &form.left)?, planned(edit, &form.right)?);
-    let shape = form.after.shape_of(&form.after.from)?;
-    let steps: Vec<Step> = form.after.steps()?;
-    let following: Vec<Planned> = plan(&shape, &steps)?;
+    let shape = form.after.shape_before()?;
+    let following = plan(&shape, &form.after.steps()?)?;
     let mut fused = [&form.left.links[..], &form.right.links, after].concat();
     fused.push(index);
     fused.retain(|&node| node != end);

@@ -1,0 +1,301 @@
+//! What layout ops and broadcasts do to the axes of an array, as one value.
+//!
+//! A chain of `Transpose`, `Reshape`, `Squeeze`, `Unsqueeze` and `Expand` takes the axes of an array apart
+//! and puts the parts into another order, as in `[a, b*c] -> [c, a, b]`. The parts are *atoms*: nothing
+//! takes them apart further. A unit axis has no atoms. The array is repeated along an atom that only the
+//! result has. However many nodes spell a chain, its [`AxisMap`] is the same, and the map knows the
+//! shortest spelling: [`AxisMap::steps`].
+
+mod compose;
+mod emit;
+mod parts;
+mod steps;
+
+use std::fmt;
+
+use onnx::{Dim, Edit, OpType, Type, ValueId};
+use smallvec::SmallVec;
+
+use crate::access::Access;
+use crate::operators::RESHAPES;
+
+pub(crate) use emit::{Planned, emit, plan, transpose};
+pub(crate) use steps::{Step, cost, transposes};
+
+/// The atoms of an axis, the outermost first.
+type Axis = SmallVec<[usize; 2]>;
+
+/// How the axes of one array become those of another.
+#[derive(Clone, Debug)]
+pub(crate) struct AxisMap {
+    /// The size of each atom. `None` for an axis of any size, as those of [`AxisMap::transpose`] are: such
+    /// an atom is all of its axis, before and after.
+    sizes: Vec<Option<Dim>>,
+    /// The atoms of each axis before.
+    before: Vec<Axis>,
+    /// The atoms of each axis after.
+    after: Vec<Axis>,
+}
+
+impl AxisMap {
+    /// Returns the map that changes nothing.
+    pub(crate) fn identity(shape: &[Dim]) -> AxisMap {
+        AxisMap::identity_of_parts(shape.iter().map(|dim| vec![dim.clone()]))
+    }
+
+    /// Returns the map that changes nothing, of axes that are made of the given parts.
+    pub(crate) fn identity_of_parts(axes: impl IntoIterator<Item = Vec<Dim>>) -> AxisMap {
+        let mut sizes = Vec::new();
+        let axes = axes.into_iter().map(|parts| {
+            let first = sizes.len();
+            sizes.extend(parts.into_iter().filter(|part| !part.is(1)).map(Some));
+            (first..sizes.len()).collect()
+        });
+        let before: Vec<Axis> = axes.collect();
+        AxisMap { sizes, after: before.clone(), before }
+    }
+
+    /// Returns the map that transposes an array, whatever its sizes: axis `i` of the result is axis
+    /// `perm[i]` of the operand.
+    pub(crate) fn transpose(perm: &[usize]) -> AxisMap {
+        let axis = |atom: usize| Axis::from_slice(&[atom]);
+        AxisMap {
+            sizes: vec![None; perm.len()],
+            before: (0..perm.len()).map(axis).collect(),
+            after: perm.iter().copied().map(axis).collect(),
+        }
+    }
+
+    /// Returns the map that changes nothing, of arrays of a rank, whatever their sizes.
+    pub(crate) fn identity_of_rank(rank: usize) -> AxisMap {
+        AxisMap::transpose(&(0..rank).collect::<Vec<_>>())
+    }
+
+    /// Returns the map of a chain of nodes that begins with a value, the last node first. `None` if a node
+    /// is not a layout op or broadcast, or takes an axis apart in a way that is not known.
+    pub(crate) fn of_chain(edit: &Edit<'_>, source: ValueId, chain: &[usize]) -> Option<AxisMap> {
+        let start = AxisMap::identity(&edit.ty(source)?.shape);
+        chain.iter().rev().try_fold(start, |map, &node| map.then_node(edit, node))
+    }
+
+    /// Returns this map and then what a node does. `None` as in [`AxisMap::of_chain`].
+    pub(crate) fn then_node(self, edit: &Edit<'_>, index: usize) -> Option<AxisMap> {
+        let node = edit.node(index);
+        let shape = &edit.ty(node.outputs[0])?.shape;
+        match node.op.onnx()? {
+            OpType::Transpose => self.transposed(&edit.perm(index)?),
+            OpType::Expand => self.broadcast(shape),
+            op => RESHAPES.contains(&op).then(|| self.reshaped(shape))?,
+        }
+    }
+
+    /// Returns this map and then a transpose.
+    pub(crate) fn transposed(mut self, perm: &[usize]) -> Option<AxisMap> {
+        self.after =
+            perm.iter().map(|&axis| self.after.get(axis).cloned()).collect::<Option<_>>()?;
+        Some(self)
+    }
+
+    /// Returns this map and then the swap of the last two axes.
+    pub(crate) fn with_last_axes_swapped(mut self) -> Option<AxisMap> {
+        let rank = self.after.len();
+        self.after.swap(rank.checked_sub(2)?, rank - 1);
+        Some(self)
+    }
+
+    /// Returns this map and then a change of the shape. `None` if that takes an axis apart in a way that is
+    /// not known.
+    pub(crate) fn reshaped(mut self, shape: &[Dim]) -> Option<AxisMap> {
+        let mut atoms: Vec<usize> = self.after.iter().flatten().rev().copied().collect();
+        let mut after = Vec::with_capacity(shape.len());
+        for dim in shape {
+            let mut axis = Axis::new();
+            if let Some(size) = dim.known() {
+                let mut left = Some(size).filter(|&size| size > 0)?;
+                while left > 1 {
+                    let atom = atoms.pop()?;
+                    let found = self.known_size(atom).filter(|&found| found > 0)?;
+                    if left % found == 0 {
+                        left /= found;
+                    } else if found % left == 0 {
+                        let parts = [left.into(), (found / left).into()];
+                        atoms.extend(self.split(atom, &parts));
+                        left = 1;
+                    } else {
+                        return None;
+                    }
+                    axis.push(atom);
+                }
+            } else {
+                axis.push(atoms.pop().filter(|&atom| self.sizes[atom].as_ref() == Some(dim))?);
+            }
+            after.push(axis);
+        }
+        self.after = after;
+        atoms.is_empty().then_some(self)
+    }
+
+    /// Returns this map and then a broadcast to a shape. `None` if an axis has another size than one and the
+    /// one that it is broadcast to.
+    pub(crate) fn broadcast(mut self, shape: &[Dim]) -> Option<AxisMap> {
+        let missing = shape.len().checked_sub(self.after.len())?;
+        self.after.splice(0..0, vec![Axis::new(); missing]);
+        for (axis, dim) in shape.iter().enumerate() {
+            if self.after[axis].is_empty() && !dim.is(1) {
+                self.after[axis].push(self.sizes.len());
+                self.sizes.push(Some(dim.clone()));
+            } else if self.size_after(axis).as_ref() != Some(dim) {
+                return None;
+            }
+        }
+        Some(self)
+    }
+
+    /// Takes an atom apart. It stays the first of the parts; returns the others.
+    fn split(&mut self, atom: usize, parts: &[Dim]) -> Vec<usize> {
+        let added: Vec<usize> = (self.sizes.len()..).take(parts.len() - 1).collect();
+        self.sizes[atom] = parts.first().cloned();
+        self.sizes.extend(parts[1..].iter().cloned().map(Some));
+        for axis in self.before.iter_mut().chain(&mut self.after) {
+            if let Some(place) = axis.iter().position(|&other| other == atom) {
+                axis.insert_many(place + 1, added.iter().copied());
+            }
+        }
+        added
+    }
+
+    /// Returns the shape before.
+    pub(crate) fn shape_before(&self) -> Option<Vec<Dim>> {
+        self.shape_of(&self.before)
+    }
+
+    /// Returns the shape after.
+    pub(crate) fn shape_after(&self) -> Option<Vec<Dim>> {
+        self.shape_of(&self.after)
+    }
+
+    /// Returns the size of an axis after.
+    pub(crate) fn size_after(&self, axis: usize) -> Option<Dim> {
+        self.size_of(self.after.get(axis)?)
+    }
+
+    fn shape_of(&self, axes: &[Axis]) -> Option<Vec<Dim>> {
+        axes.iter().map(|atoms| self.size_of(atoms)).collect()
+    }
+
+    fn size_of(&self, atoms: &[usize]) -> Option<Dim> {
+        if let [atom] = atoms {
+            return self.sizes[*atom].clone();
+        }
+        let known: Option<i64> = atoms.iter().map(|&atom| self.known_size(atom)).product();
+        known.map(Dim::from)
+    }
+
+    fn known_size(&self, atom: usize) -> Option<i64> {
+        self.sizes[atom].as_ref()?.known()
+    }
+
+    pub(crate) fn rank_before(&self) -> usize {
+        self.before.len()
+    }
+
+    pub(crate) fn rank_after(&self) -> usize {
+        self.after.len()
+    }
+
+    /// True if nothing changes.
+    pub(crate) fn is_identity(&self) -> bool {
+        self.before == self.after
+    }
+
+    /// Returns the axis before that is all of an axis after, and nothing else. A unit axis has none.
+    pub(crate) fn axis_before(&self, axis: usize) -> Option<usize> {
+        same_axis(&self.after, axis, &self.before)
+    }
+
+    /// Returns the axis after that is all of an axis before, and nothing else. A unit axis has none.
+    pub(crate) fn axis_after(&self, axis: usize) -> Option<usize> {
+        same_axis(&self.before, axis, &self.after)
+    }
+
+    /// Returns the permutation of a map that does no more than transpose.
+    pub(crate) fn perm(&self) -> Option<Vec<usize>> {
+        let mut units = (0..self.before.len()).filter(|&axis| self.before[axis].is_empty());
+        let mut axis_before = |axis: usize| {
+            if self.after[axis].is_empty() { units.next() } else { self.axis_before(axis) }
+        };
+        let perm: Vec<usize> =
+            (0..self.after.len()).map(&mut axis_before).collect::<Option<_>>()?;
+        (perm.len() == self.before.len()).then_some(perm)
+    }
+
+    /// Returns what belongs to the axes before, in the order of the axes after. `None` if the map does more
+    /// than transpose.
+    pub(crate) fn permuted<T: Clone>(&self, of_axes: &[T]) -> Option<Vec<T>> {
+        self.perm()?.iter().map(|&axis| of_axes.get(axis).cloned()).collect()
+    }
+
+    /// Returns the type of a transposed array. `None` if the map does more than transpose.
+    pub(crate) fn permuted_type(&self, ty: &Type) -> Option<Type> {
+        Some(Type::new(ty.dtype, self.permuted(&ty.shape)?))
+    }
+
+    /// Returns the map of an operand that broadcasts against arrays before, to the one that broadcasts in
+    /// the same way against arrays after. `None` if there is no such array.
+    pub(crate) fn on_operand(&self, operand: &[Dim]) -> Option<AxisMap> {
+        let leading = self.before.len().checked_sub(operand.len())?;
+        let mut sizes = self.sizes.clone();
+        let mut before = Vec::with_capacity(operand.len());
+        for (dim, atoms) in operand.iter().zip(&self.before[leading..]) {
+            if dim.is(1) {
+                before.push(Axis::new());
+                continue;
+            }
+            if let [atom] = atoms[..]
+                && sizes[atom].is_none()
+            {
+                sizes[atom] = Some(dim.clone());
+            } else if self.size_of(atoms).as_ref() != Some(dim) {
+                return None;
+            }
+            before.push(atoms.clone());
+        }
+        let is_kept = |atom: &&usize| before.iter().any(|axis| axis.contains(atom));
+        let mut after = Vec::with_capacity(self.after.len());
+        for atoms in &self.after {
+            let own: Axis = atoms.iter().filter(is_kept).copied().collect();
+            if !own.is_empty() && own.len() != atoms.len() {
+                return None;
+            }
+            after.push(own);
+        }
+        Some(AxisMap { sizes, before, after })
+    }
+}
+
+fn same_axis(axes: &[Axis], axis: usize, others: &[Axis]) -> Option<usize> {
+    let atoms = axes.get(axis).filter(|atoms| !atoms.is_empty())?;
+    others.iter().position(|other| other == atoms)
+}
+
+/// `[a, b*c] -> [c, a, b]`, with `1` for a unit axis.
+impl fmt::Display for AxisMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let map = self.canonical();
+        let letter = |atom: usize| match u8::try_from(atom) {
+            Ok(atom) if atom < 26 => char::from(b'a' + atom).to_string(),
+            _ => format!("a{atom}"),
+        };
+        let side = |axes: &[Axis]| {
+            let axis = |atoms: &Axis| match &atoms[..] {
+                [] => "1".to_owned(),
+                atoms => atoms.iter().map(|&atom| letter(atom)).collect::<Vec<_>>().join("*"),
+            };
+            axes.iter().map(axis).collect::<Vec<_>>().join(", ")
+        };
+        write!(f, "[{}] -> [{}]", side(&map.before), side(&map.after))
+    }
+}
+
+#[cfg(test)]
+mod tests;

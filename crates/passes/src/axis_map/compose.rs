@@ -1,0 +1,141 @@
+//! Maps that are made of maps, and when two are the same.
+
+use onnx::Dim;
+
+use super::{Axis, AxisMap};
+
+impl AxisMap {
+    /// Returns this map and then another one. `None` if the shapes differ, or the two take an axis apart in
+    /// ways that have no common parts.
+    pub(crate) fn then(&self, next: &AxisMap) -> Option<AxisMap> {
+        if self.after.len() != next.before.len() {
+            return None;
+        }
+        let (mut first, mut second) = (self.clone(), next.clone());
+        for axis in 0..first.after.len() {
+            align(&mut first, &mut second, axis)?;
+        }
+        let mut stands_for = vec![None; second.sizes.len()];
+        let pairs = first.after.iter().flatten().zip(second.before.iter().flatten());
+        for (&own, &other) in pairs {
+            stands_for[other] = Some(own);
+        }
+        let mut after = Vec::with_capacity(second.after.len());
+        for atoms in &second.after {
+            let mut axis = Axis::new();
+            for &atom in atoms {
+                let own = *stands_for[atom].get_or_insert_with(|| {
+                    first.sizes.push(second.sizes[atom].clone());
+                    first.sizes.len() - 1
+                });
+                axis.push(own);
+            }
+            after.push(axis);
+        }
+        first.after = after;
+        Some(first)
+    }
+
+    /// Returns the map that undoes this one. The inverse of a broadcast picks one of the entries that are
+    /// equal. No layout op does that, so it has no steps.
+    #[must_use]
+    pub(crate) fn inverse(mut self) -> AxisMap {
+        std::mem::swap(&mut self.before, &mut self.after);
+        self
+    }
+
+    /// Returns the same map with the fewest atoms, numbered in the order in which they appear.
+    pub(super) fn canonical(&self) -> AxisMap {
+        let follows = |axes: &[Axis], atom: usize| -> Option<Option<usize>> {
+            axes.iter().find_map(|axis| {
+                let place = axis.iter().position(|&other| other == atom)?;
+                Some(axis.get(place + 1).copied())
+            })
+        };
+        // The atom that comes next, wherever this atom is.
+        let next = |atom: usize| match (follows(&self.before, atom), follows(&self.after, atom)) {
+            (Some(before), Some(after)) if before != after => None,
+            (before, after) => {
+                let next = before.or(after)??;
+                let is_beside = follows(&self.before, next).is_some() == before.is_some()
+                    && follows(&self.after, next).is_some() == after.is_some();
+                let are_known = self.known_size(atom).is_some() && self.known_size(next).is_some();
+                (is_beside && are_known).then_some(next)
+            }
+        };
+        let merged: Vec<usize> = (0..self.sizes.len()).filter_map(next).collect();
+        let mut numbers = vec![None; self.sizes.len()];
+        let mut sizes = Vec::new();
+        for &atom in self.before.iter().chain(&self.after).flatten() {
+            if merged.contains(&atom) || numbers[atom].is_some() {
+                continue;
+            }
+            numbers[atom] = Some(sizes.len());
+            let run: Vec<usize> = std::iter::successors(Some(atom), |&atom| next(atom)).collect();
+            sizes.push(self.size_of(&run));
+        }
+        let renumbered = |axes: &[Axis]| {
+            let axis = |atoms: &Axis| atoms.iter().filter_map(|&atom| numbers[atom]).collect();
+            axes.iter().map(axis).collect()
+        };
+        AxisMap { before: renumbered(&self.before), after: renumbered(&self.after), sizes }
+    }
+}
+
+/// Takes the atoms of an axis after the first map and before the second one apart until they are the same.
+fn align(first: &mut AxisMap, second: &mut AxisMap, axis: usize) -> Option<()> {
+    let mut place = 0;
+    loop {
+        let own = first.after[axis].get(place).copied();
+        let other = second.before[axis].get(place).copied();
+        let size_of_own = own.map(|atom| first.sizes[atom].clone());
+        let size_of_other = other.map(|atom| second.sizes[atom].clone());
+        match (own.zip(size_of_own), other.zip(size_of_other)) {
+            (None, None) => return Some(()),
+            // An axis of any size is what the other map says.
+            (Some((atom, None)), Some((_, Some(_))) | None) => {
+                first.specialize(atom, &second.sizes_of(&second.before[axis]));
+            }
+            (Some((_, Some(_))) | None, Some((atom, None))) => {
+                second.specialize(atom, &first.sizes_of(&first.after[axis]));
+            }
+            (Some((_, a)), Some((_, b))) if a == b => place += 1,
+            (Some((own, Some(a))), Some((other, Some(b)))) => {
+                let (a, b) = (a.known().filter(|&a| a > 0)?, b.known().filter(|&b| b > 0)?);
+                if a % b == 0 {
+                    first.split(own, &[b.into(), (a / b).into()]);
+                } else if b % a == 0 {
+                    second.split(other, &[a.into(), (b / a).into()]);
+                } else {
+                    return None;
+                }
+            }
+            _ => return None,
+        }
+    }
+}
+
+impl AxisMap {
+    fn sizes_of(&self, atoms: &[usize]) -> Vec<Dim> {
+        atoms.iter().filter_map(|&atom| self.sizes[atom].clone()).collect()
+    }
+
+    /// Makes an axis of any size one of these parts.
+    fn specialize(&mut self, atom: usize, parts: &[Dim]) {
+        if parts.is_empty() {
+            let axes = self.before.iter_mut().chain(&mut self.after);
+            axes.for_each(|axis| axis.retain(|other| *other != atom));
+        } else {
+            self.split(atom, parts);
+        }
+    }
+}
+
+impl PartialEq for AxisMap {
+    fn eq(&self, other: &AxisMap) -> bool {
+        let (own, other) = (self.canonical(), other.canonical());
+        own.sizes == other.sizes && own.before == other.before && own.after == other.after
+    }
+}
+
+impl Eq for AxisMap {}

@@ -1,0 +1,142 @@
+//! The steps of a map as nodes.
+
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+
+use super::{AxisMap, Step};
+use crate::eval::transposed;
+
+/// Returns the operator that transposes a value: axis `i` of the result is axis `perm[i]` of `x`.
+pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op<'static> {
+    let perm: Vec<i64> = perm.iter().map(|&axis| axis as i64).collect();
+    Op::new(OpType::Transpose, &[x]).attr("perm", &perm[..])
+}
+
+/// A step as a node.
+pub(crate) struct Planned {
+    step: Step,
+    /// The sizes that `Reshape` or `Expand` is given.
+    sizes: Vec<i64>,
+    /// The shape of the result.
+    shape: Vec<Dim>,
+}
+
+/// Returns the steps as nodes on an array of a shape. `None` if a shape has too many sizes that are not
+/// known to be written as a constant.
+pub(crate) fn plan(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
+    let mut shape = shape.to_vec();
+    let mut planned = Vec::with_capacity(steps.len());
+    for step in steps {
+        let (sizes, after) = match step {
+            Step::Reshape(after) => (reshape_sizes(&shape, after)?, after.clone()),
+            Step::Broadcast(after) => (expand_sizes(&shape, after)?, after.clone()),
+            Step::Transpose(perm) => {
+                (Vec::new(), perm.iter().map(|&axis| shape[axis].clone()).collect())
+            }
+        };
+        shape.clone_from(&after);
+        planned.push(Planned { step: step.clone(), sizes, shape: after });
+    }
+    Some(planned)
+}
+
+/// Returns a shape as `Reshape` takes it without anything being computed: zero is the size that the operand
+/// has there, −1 what is left over.
+fn reshape_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<i64>> {
+    if after.iter().any(|dim| dim.is(0)) {
+        return None;
+    }
+    let named = after.iter().filter(|dim| dim.known().is_none()).count();
+    let size = |(axis, dim): (usize, &Dim)| match dim.known() {
+        Some(size) => Some(size),
+        None if before.get(axis) == Some(dim) => Some(0),
+        // Beside a zero, nothing may be left over: if that is empty, anything would fit.
+        None => (named == 1).then_some(-1),
+    };
+    after.iter().enumerate().map(size).collect()
+}
+
+/// Returns a shape as `Expand` takes it without anything being computed: one is the size that the operand
+/// has there.
+fn expand_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<i64>> {
+    let missing = after.len().checked_sub(before.len())?;
+    let own = |axis: usize| before.get(axis.checked_sub(missing)?);
+    let size =
+        |(axis, dim): (usize, &Dim)| if own(axis) == Some(dim) { Some(1) } else { dim.known() };
+    after.iter().enumerate().map(size).collect()
+}
+
+impl Planned {
+    pub(crate) fn is_transpose(&self) -> bool {
+        matches!(self.step, Step::Transpose(_))
+    }
+
+    /// Returns the node, on `x`.
+    pub(crate) fn op(
+        &self,
+        edit: &mut Edit<'_>,
+        index: usize,
+        fused: &[usize],
+        x: ValueId,
+    ) -> Option<Op<'static>> {
+        let op = match &self.step {
+            Step::Transpose(perm) => return Some(transpose(x, perm)),
+            Step::Reshape(_) => OpType::Reshape,
+            Step::Broadcast(_) => OpType::Expand,
+        };
+        let tensor = Tensor::of_ints(DType::I64, vec![self.sizes.len() as i64], &self.sizes)?;
+        let sizes = edit.constant(index, fused, tensor, &[]);
+        Some(Op::new(op, &[x, sizes]))
+    }
+
+    /// Returns what the node makes of a constant. `None` if that is larger.
+    pub(crate) fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
+        self.step.on_constant(x)
+    }
+}
+
+impl Step {
+    fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
+        match self {
+            Step::Transpose(perm) => transposed(x, perm),
+            Step::Reshape(shape) => {
+                let shape = shape.iter().map(Dim::known).collect::<Option<_>>()?;
+                Some(Tensor { shape, ..x.clone() })
+            }
+            Step::Broadcast(_) => None,
+        }
+    }
+}
+
+impl AxisMap {
+    /// Returns what the map makes of a constant. `None` if that is larger.
+    pub(crate) fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
+        self.steps()?.iter().try_fold(x.clone(), |x, step| step.on_constant(&x))
+    }
+}
+
+/// Returns what the planned nodes make of `x`, in front of the node at `index`. Of a constant, that is a
+/// constant up to the first broadcast.
+pub(crate) fn emit(
+    edit: &mut Edit<'_>,
+    index: usize,
+    fused: &[usize],
+    x: ValueId,
+    planned: &[Planned],
+) -> Option<ValueId> {
+    let (mut x, mut planned) = (x, planned);
+    if let Some(tensor) = edit.tensor(x) {
+        let is_folded = |step: &&Planned| !matches!(step.step, Step::Broadcast(_));
+        let (first, rest) = planned.split_at(planned.iter().take_while(is_folded).count());
+        if !first.is_empty() {
+            let folded =
+                first.iter().try_fold(tensor.clone(), |tensor, step| step.on_constant(&tensor));
+            x = edit.constant(index, fused, folded?, &[x]);
+        }
+        planned = rest;
+    }
+    let dtype = edit.ty(x)?.dtype;
+    planned.iter().try_fold(x, |x, step| {
+        let op = step.op(edit, index, fused, x)?;
+        Some(edit.insert(index, fused, op, Type::new(dtype, &step.shape[..])))
+    })
+}

@@ -1,0 +1,152 @@
+//! Maps of parts of axes, and of arrays with more or fewer axes.
+
+use onnx::Dim;
+
+use super::{Axis, AxisMap};
+
+impl AxisMap {
+    /// Returns the map that takes axes apart into the given parts, and puts each part, named by its axis and
+    /// its place there, where `to` has it.
+    pub(crate) fn rearrange(parts: &[Vec<Dim>], to: &[Vec<(usize, usize)>]) -> Option<AxisMap> {
+        let mut sizes = Vec::new();
+        let mut numbered: Vec<Vec<Option<usize>>> = Vec::with_capacity(parts.len());
+        for axis in parts {
+            let number = |dim: &Dim| {
+                (!dim.is(1)).then(|| {
+                    sizes.push(Some(dim.clone()));
+                    sizes.len() - 1
+                })
+            };
+            numbered.push(axis.iter().map(number).collect());
+        }
+        let before = numbered.iter().map(|axis| axis.iter().flatten().copied().collect()).collect();
+        let mut after = Vec::with_capacity(to.len());
+        for axis in to {
+            let atom = |&(axis, part): &(usize, usize)| numbered.get(axis)?.get(part).copied();
+            let atoms: Vec<Option<usize>> = axis.iter().map(atom).collect::<Option<_>>()?;
+            after.push(atoms.into_iter().flatten().collect());
+        }
+        Some(AxisMap { sizes, before, after })
+    }
+
+    /// Returns the same map of arrays that have one more axis, the last one.
+    #[must_use]
+    pub(crate) fn with_last_axis(mut self, size: &Dim) -> AxisMap {
+        let mut atoms = Axis::new();
+        if !size.is(1) {
+            atoms.push(self.sizes.len());
+            self.sizes.push(Some(size.clone()));
+        }
+        self.before.push(atoms.clone());
+        self.after.push(atoms);
+        self
+    }
+
+    /// Returns the same map of arrays without an axis, which is `before` and `after`.
+    pub(crate) fn without_axis(mut self, before: usize, after: usize) -> Option<AxisMap> {
+        let is_there = before < self.before.len() && after < self.after.len();
+        is_there.then(|| {
+            self.before.remove(before);
+            self.after.remove(after);
+            self
+        })
+    }
+
+    /// Returns the same map of an array in which an axis before is a unit axis.
+    pub(crate) fn with_unit_axis(mut self, axis: usize) -> Option<AxisMap> {
+        let gone = std::mem::take(self.before.get_mut(axis)?);
+        self.after.iter_mut().for_each(|atoms| atoms.retain(|atom| !gone.contains(atom)));
+        Some(self)
+    }
+
+    /// Returns the same map without the broadcast that repeats each entry of an axis after in its place,
+    /// and how often that is.
+    pub(crate) fn without_repeats(mut self, axis: usize) -> Option<(AxisMap, i64)> {
+        let is_own = |atom: &usize| self.before.iter().any(|axis| axis.contains(atom));
+        let atoms = self.after.get(axis)?;
+        let own = atoms.iter().rposition(is_own).map_or(0, |last| last + 1);
+        let repeats = Axis::from_slice(&atoms[own..]);
+        let times = self.size_of(&repeats)?.known().filter(|_| !repeats.is_empty())?;
+        self.after[axis].truncate(own);
+        Some((self, times))
+    }
+
+    /// True if the array is repeated along some atom.
+    pub(crate) fn is_broadcast(&self) -> bool {
+        let is_own = |atom: &usize| self.before.iter().any(|axis| axis.contains(atom));
+        !self.after.iter().flatten().all(is_own)
+    }
+
+    /// Returns the same map of one entry of an axis after, which is a part of an axis before. Also the shape
+    /// of the whole array before, with an axis that begins with the entries, and which axis that is.
+    pub(crate) fn pick(mut self, after: usize) -> Option<(Vec<Dim>, AxisMap, usize)> {
+        let &[entries] = &self.after.get(after)?[..] else {
+            return None;
+        };
+        let place = |atoms: &Axis| atoms.iter().position(|&atom| atom == entries);
+        let (mut axis, place) =
+            self.before.iter().enumerate().find_map(|(axis, atoms)| Some((axis, place(atoms)?)))?;
+        if place > 0 {
+            let rest = self.before[axis].drain(place..).collect();
+            axis += 1;
+            self.before.insert(axis, rest);
+        }
+        let whole = self.shape_before()?;
+        self.before[axis].remove(0);
+        self.after.remove(after);
+        Some((whole, self, axis))
+    }
+
+    /// True if an axis before is all of an axis after, and is not a unit axis.
+    pub(crate) fn keeps_axis(&self, before: usize, after: usize) -> bool {
+        self.axis_after(before) == Some(after)
+    }
+
+    /// True if these axes before, which are sorted, are in the same order after.
+    pub(crate) fn keeps_order(&self, axes: &[usize]) -> bool {
+        axes.iter().map(|&axis| self.axis_after(axis)).is_sorted()
+    }
+
+    /// Returns the sizes of the parts of an axis before.
+    pub(crate) fn parts_before(&self, axis: usize) -> Vec<Dim> {
+        self.parts(self.before.get(axis))
+    }
+
+    /// Returns the sizes of the parts of an axis after.
+    pub(crate) fn parts_after(&self, axis: usize) -> Vec<Dim> {
+        self.parts(self.after.get(axis))
+    }
+
+    fn parts(&self, axis: Option<&Axis>) -> Vec<Dim> {
+        axis.into_iter().flatten().filter_map(|&atom| self.sizes[atom].clone()).collect()
+    }
+
+    /// True if both maps take the axes before apart into as many parts.
+    pub(crate) fn has_parts_of(&self, other: &AxisMap) -> bool {
+        let counts = |map: &AxisMap| map.before.iter().map(|axis| axis.len()).collect::<Vec<_>>();
+        counts(self) == counts(other)
+    }
+
+    /// Returns the order that the parts of an axis after have before.
+    pub(crate) fn order_of_parts_after(&self, axis: usize) -> Vec<usize> {
+        let atoms = &self.after[axis];
+        let place = |part: &usize| self.before.iter().flatten().position(|&a| a == atoms[*part]);
+        let mut order: Vec<usize> = (0..atoms.len()).collect();
+        order.sort_by_key(place);
+        order
+    }
+
+    /// Puts the parts of an axis after into another order.
+    pub(crate) fn reorder_parts_after(&mut self, axis: usize, order: &[usize]) {
+        reorder(&mut self.after[axis], order);
+    }
+
+    /// Puts the parts of an axis before into another order.
+    pub(crate) fn reorder_parts_before(&mut self, axis: usize, order: &[usize]) {
+        reorder(&mut self.before[axis], order);
+    }
+}
+
+fn reorder(atoms: &mut Axis, order: &[usize]) {
+    *atoms = order.iter().map(|&place| atoms[place]).collect();
+}

@@ -1,0 +1,127 @@
+//! The shortest spelling of a map.
+
+use onnx::Dim;
+
+use super::{Axis, AxisMap};
+
+/// One node of a spelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Reshape(Vec<Dim>),
+    Transpose(Vec<usize>),
+    /// An `Expand` to this shape.
+    Broadcast(Vec<Dim>),
+}
+
+/// Returns what steps cost: a transpose and a broadcast write every element, and a reshape is only a node.
+pub(crate) fn cost(steps: &[Step]) -> usize {
+    let each = steps.iter().map(|step| match step {
+        Step::Reshape(_) => 1,
+        Step::Transpose(_) | Step::Broadcast(_) => 3,
+    });
+    each.sum()
+}
+
+/// Returns how many of the steps are transposes.
+pub(crate) fn transposes(steps: &[Step]) -> usize {
+    steps.iter().filter(|step| matches!(step, Step::Transpose(_))).count()
+}
+
+impl AxisMap {
+    /// Returns the fewest nodes that do what the map does: at most a reshape, a transpose and a reshape; for
+    /// a broadcast, also an expansion. `None` if a size is not known, or the map is the inverse of a
+    /// broadcast.
+    pub(crate) fn steps(&self) -> Option<Vec<Step>> {
+        let is_after = |atom: &usize| self.after.iter().any(|axis| axis.contains(atom));
+        if !self.before.iter().flatten().all(is_after) {
+            return None;
+        }
+        if self.is_broadcast() { self.broadcast_steps() } else { self.layout_steps() }
+    }
+
+    /// The layout ops come first, on the fewer elements.
+    fn broadcast_steps(&self) -> Option<Vec<Step>> {
+        let (before, after) = (self.shape_before()?, self.shape_after()?);
+        let is_own = |atom: &usize| self.before.iter().any(|axis| axis.contains(atom));
+        // Every axis after as runs of atoms that the array has, and of atoms that it is repeated along.
+        let mut runs: Vec<Axis> = Vec::new();
+        for atoms in &self.after {
+            let mut parts: Vec<Axis> = Vec::new();
+            for atom in atoms {
+                match parts.last_mut().filter(|part| is_own(&part[0]) == is_own(atom)) {
+                    Some(part) => part.push(*atom),
+                    None => parts.push(Axis::from_slice(&[*atom])),
+                }
+            }
+            if parts.is_empty() { runs.push(Axis::new()) } else { runs.append(&mut parts) }
+        }
+        let expanded = self.shape_of(&runs)?;
+        let mut single = self.clone();
+        single.after = runs;
+        single.after.iter_mut().for_each(|axis| axis.retain(|atom| is_own(atom)));
+        // An `Expand` adds leading axes by itself.
+        let has_only_leading_units = single
+            .shape_after()?
+            .strip_suffix(&before[..])
+            .is_some_and(|leading| leading.iter().all(|dim| dim.is(1)))
+            && single.groups().len() <= 1;
+        let mut steps = if has_only_leading_units { Vec::new() } else { single.layout_steps()? };
+        steps.push(Step::Broadcast(expanded.clone()));
+        if expanded != after {
+            steps.push(Step::Reshape(after));
+        }
+        Some(steps)
+    }
+
+    fn layout_steps(&self) -> Option<Vec<Step>> {
+        let (before, after) = (self.shape_before()?, self.shape_after()?);
+        let groups = self.groups();
+        if groups.len() <= 1 {
+            return Some(if before == after { Vec::new() } else { vec![Step::Reshape(after)] });
+        }
+        if let Some(perm) = self.perm() {
+            return Some(vec![Step::Transpose(perm)]);
+        }
+        let in_one_group =
+            |axis: &Axis| groups.iter().any(|group| axis.iter().all(|atom| group.contains(atom)));
+        if self.before.iter().all(in_one_group) {
+            let perm = by_first_atom(&self.before, &self.after);
+            return Some(vec![Step::Transpose(perm), Step::Reshape(after)]);
+        }
+        let inner = if self.after.iter().all(in_one_group) { &self.after } else { &groups };
+        let order = by_first_atom(inner, &self.before);
+        let reshaped: Vec<Axis> = order.iter().map(|&axis| inner[axis].clone()).collect();
+        let mut steps = vec![Step::Reshape(self.shape_of(&reshaped)?)];
+        let perm = (0..order.len()).map(|axis| order.iter().position(|&other| other == axis));
+        steps.push(Step::Transpose(perm.collect::<Option<_>>()?));
+        if self.shape_of(inner)? != after {
+            steps.push(Step::Reshape(after));
+        }
+        Some(steps)
+    }
+
+    /// Returns runs of atoms that are side by side before and after, in the order after.
+    fn groups(&self) -> Vec<Axis> {
+        let place = |atom: usize| self.before.iter().flatten().position(|&other| other == atom);
+        let mut groups: Vec<Axis> = Vec::new();
+        for &atom in self.after.iter().flatten() {
+            let follows = |last: &usize| place(*last).map(|place| place + 1) == place(atom);
+            match groups.last_mut().filter(|group| group.last().is_some_and(follows)) {
+                Some(group) => group.push(atom),
+                None => groups.push(Axis::from_slice(&[atom])),
+            }
+        }
+        groups
+    }
+}
+
+/// Returns the axes in the order in which their atoms appear in `others`; unit axes come first.
+fn by_first_atom(axes: &[Axis], others: &[Axis]) -> Vec<usize> {
+    let place = |axis: &usize| {
+        let first = axes[*axis].first()?;
+        others.iter().flatten().position(|atom| atom == first)
+    };
+    let mut order: Vec<usize> = (0..axes.len()).collect();
+    order.sort_by_key(place);
+    order
+}

@@ -1,0 +1,19 @@
+//! Passes on layout ops: `Transpose`, `Reshape`, `Squeeze` and `Unsqueeze`.
+//!
+//! Each pass reads chains of them as an [`AxisMap`](crate::axis_map::AxisMap) and writes the fewest nodes.
+
+pub(crate) mod batches;
+pub(crate) mod blocks;
+pub(crate) mod columns;
+pub(crate) mod merge;
+pub(crate) mod products;
+pub(crate) mod sink;
+
+use onnx::Edit;
+
+use crate::operators::LAYOUT_OPS;
+
+/// True if the node is a layout op.
+pub(crate) fn is_layout_op(edit: &Edit<'_>, index: usize) -> bool {
+    edit.node(index).op.is_one_of(LAYOUT_OPS)
+}
