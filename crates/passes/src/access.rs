@@ -38,6 +38,19 @@ pub(crate) trait Access {
     /// with the value that it reads.
     fn walk(&self, value: ValueId, family: &[OpType]) -> impl Iterator<Item = (usize, ValueId)>;
 
+    /// Returns the nodes of a family of operators that lead from a source to a value, the last one first.
+    fn chain_to(&self, value: ValueId, source: ValueId, family: &[OpType]) -> Option<Vec<usize>> {
+        let mut chain = Vec::new();
+        let mut nodes = self.walk(value, family);
+        let mut reached = value;
+        while reached != source {
+            let (node, before) = nodes.next()?;
+            chain.push(node);
+            reached = before;
+        }
+        Some(chain)
+    }
+
     /// Looks through all nodes of a family of operators. Returns the value before them, and the nodes, the
     /// nearest first.
     fn through(&self, value: ValueId, family: &[OpType]) -> (ValueId, Vec<usize>) {

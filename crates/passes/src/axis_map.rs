@@ -85,6 +85,7 @@ impl AxisMap {
         match node.op.onnx()? {
             OpType::Transpose => self.transposed(&edit.perm(index)?),
             OpType::Expand => self.broadcast(shape),
+            OpType::Identity => Some(self),
             op => RESHAPES.contains(&op).then(|| self.reshaped(shape))?,
         }
     }

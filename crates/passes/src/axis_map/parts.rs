@@ -102,6 +102,11 @@ impl AxisMap {
         self.axis_after(before) == Some(after)
     }
 
+    /// True if the last axis before is the last axis after.
+    pub(crate) fn keeps_last_axis(&self) -> bool {
+        self.before.last() == self.after.last()
+    }
+
     /// True if these axes before, which are sorted, are in the same order after.
     pub(crate) fn keeps_order(&self, axes: &[usize]) -> bool {
         axes.iter().map(|&axis| self.axis_after(axis)).is_sorted()

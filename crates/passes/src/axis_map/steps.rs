@@ -13,6 +13,13 @@ pub(crate) enum Step {
     Broadcast(Vec<Dim>),
 }
 
+impl Step {
+    /// Returns the reshape from one shape to another. `None` if they are the same.
+    pub(crate) fn reshape(before: &[Dim], after: &[Dim]) -> Option<Step> {
+        (before != after).then(|| Step::Reshape(after.to_vec()))
+    }
+}
+
 /// Returns what steps cost: a transpose and a broadcast write every element, and a reshape is only a node.
 pub(crate) fn cost(steps: &[Step]) -> usize {
     let each = steps.iter().map(|step| match step {
@@ -67,9 +74,7 @@ impl AxisMap {
             && single.groups().len() <= 1;
         let mut steps = if has_only_leading_units { Vec::new() } else { single.layout_steps()? };
         steps.push(Step::Broadcast(expanded.clone()));
-        if expanded != after {
-            steps.push(Step::Reshape(after));
-        }
+        steps.extend(Step::reshape(&expanded, &after));
         Some(steps)
     }
 
@@ -77,7 +82,7 @@ impl AxisMap {
         let (before, after) = (self.shape_before()?, self.shape_after()?);
         let groups = self.groups();
         if groups.len() <= 1 {
-            return Some(if before == after { Vec::new() } else { vec![Step::Reshape(after)] });
+            return Some(Step::reshape(&before, &after).into_iter().collect());
         }
         if let Some(perm) = self.perm() {
             return Some(vec![Step::Transpose(perm)]);
@@ -94,9 +99,7 @@ impl AxisMap {
         let mut steps = vec![Step::Reshape(self.shape_of(&reshaped)?)];
         let perm = (0..order.len()).map(|axis| order.iter().position(|&other| other == axis));
         steps.push(Step::Transpose(perm.collect::<Option<_>>()?));
-        if self.shape_of(inner)? != after {
-            steps.push(Step::Reshape(after));
-        }
+        steps.extend(Step::reshape(&self.shape_of(inner)?, &after));
         Some(steps)
     }
 

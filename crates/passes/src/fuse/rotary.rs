@@ -1,4 +1,4 @@
-//! `RotaryEmbedding`: pairs of elements of each head turned by the angle of its row.
+//! `RotaryEmbedding`: pairs of elements of each head rotated by the angle of its row.
 //!
 //! A pair is an element of each half, or two that stand side by side. The kernel takes one cosine and sine
 //! for each row and pair, and rounds as the formula does but for a fused product and sum. It is three
@@ -11,6 +11,7 @@ mod table;
 use onnx::{Edit, OpType, ValueId};
 
 use crate::access::Access;
+use crate::axis_map::AxisMap;
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
 use layout::fuse;
@@ -33,8 +34,8 @@ pub(super) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// What is turned, by which tables, and the nodes that do it.
-struct Turn {
+/// What is rotated, by which tables, and the nodes that do it.
+struct Rotation {
     x: ValueId,
     cos: ValueId,
     sin: ValueId,
@@ -65,8 +66,8 @@ struct Half {
     is_second: bool,
     is_interleaved: bool,
     nodes: Vec<usize>,
-    /// How the axes are ordered, from those of `x`; the last stays the last.
-    order: Vec<usize>,
+    /// How the axes of `x` are transposed; the last one stays the last.
+    order: AxisMap,
 }
 
 impl Half {
@@ -101,7 +102,7 @@ impl Half {
         is_interleaved: bool,
         nodes: &[usize],
     ) -> Option<Half> {
-        let order = (0..edit.ty(x)?.rank()).collect();
+        let order = AxisMap::identity_of_rank(edit.ty(x)?.rank());
         Some(Half { x, is_second, is_interleaved, nodes: nodes.to_vec(), order })
     }
 
@@ -165,20 +166,15 @@ impl Half {
         is_half.then(|| Half::new(edit, x, is_second, true, &[reshape, node]))?
     }
 
-    /// The same behind a transpose that leaves the last axis where it is.
+    /// Returns the same half behind a transpose that leaves the last axis where it is.
     fn then(mut self, edit: &Edit<'_>, transpose: usize) -> Option<Half> {
-        let order = edit.perm(transpose)?;
-        self.order = order.iter().map(|&axis| self.order[axis]).collect();
+        self.order = self.order.then(&AxisMap::transpose(&edit.perm(transpose)?))?;
         self.nodes.push(transpose);
-        (order.last().copied() == order.len().checked_sub(1)).then_some(self)
-    }
-
-    fn is_as_it_was(&self) -> bool {
-        self.order.iter().enumerate().all(|(place, &axis)| place == axis)
+        self.order.keeps_last_axis().then_some(self)
     }
 }
 
-/// Whether the axis of a node is the last of what it reads.
+/// True if the axis of a node is the last one of what it reads.
 fn is_along_last(edit: &Edit<'_>, node: usize) -> Option<bool> {
     Some(edit.axis(node)? + 1 == edit.ty(edit.input(node, 0)?)?.rank())
 }
@@ -224,7 +220,7 @@ fn joined(edit: &Edit<'_>, node: usize) -> Option<Joined> {
 }
 
 /// `[a·cos − b·sin, b·cos + a·sin]` of the elements `a` and `b` of pairs
-fn by_parts(edit: &Edit<'_>, index: usize) -> Option<Turn> {
+fn by_parts(edit: &Edit<'_>, index: usize) -> Option<Rotation> {
     let Joined { parts: [left, right], is_interleaved, nodes } = joined(edit, index)?;
     let (left, right) = (own(edit, OpType::Sub, left)?, own(edit, OpType::Add, right)?);
     let first = own(edit, OpType::Mul, edit.input(left, 0)?)?;
@@ -249,21 +245,21 @@ fn by_parts(edit: &Edit<'_>, index: usize) -> Option<Turn> {
     let (third, fourth) = (factor(edit, third, b)?, factor(edit, fourth, a)?);
     let halves = [&of_a, &of_b];
     let fits =
-        halves.iter().all(|half| half.is_interleaved == is_interleaved && half.is_as_it_was());
+        halves.iter().all(|half| half.is_interleaved == is_interleaved && half.order.is_identity());
     if third.0 != cos || fourth.0 != sin || !fits {
         return None;
     }
     let mut fused = vec![left, right, first, second, third.1, fourth.1];
     fused.extend([nodes, of_a.nodes, of_b.nodes].concat());
-    Some(Turn { x: of_a.x, cos, sin, is_doubled: false, is_interleaved, fused })
+    Some(Rotation { x: of_a.x, cos, sin, is_doubled: false, is_interleaved, fused })
 }
 
 /// `x·cos + [−b, a]·sin` of the elements `a` and `b` of the pairs of `x`
-fn by_swapping(edit: &Edit<'_>, index: usize) -> Option<Turn> {
+fn by_swapping(edit: &Edit<'_>, index: usize) -> Option<Rotation> {
     let operand = |operand| edit.input(index, operand);
     [(operand(0)?, operand(1)?), (operand(1)?, operand(0)?)].into_iter().find_map(
-        |(plain, turned)| {
-            let product = own(edit, OpType::Mul, turned)?;
+        |(plain, rotated)| {
+            let product = own(edit, OpType::Mul, rotated)?;
             let swapped = |operand: usize| {
                 let value = edit.input(product, operand)?;
                 let join = own(edit, OpType::Concat, value)
@@ -279,31 +275,24 @@ fn by_swapping(edit: &Edit<'_>, index: usize) -> Option<Turn> {
             let (source, order, is_interleaved, sin, nodes) = swapped(0).or_else(|| swapped(1))?;
             let scaled = own(edit, OpType::Mul, plain)?;
             let is_x = |&operand: &usize| {
-                edit.input(scaled, operand).is_some_and(|x| is_ordered(edit, x, source, &order))
+                edit.input(scaled, operand).is_some_and(|x| is_transposed(edit, x, source, &order))
             };
             let operand = [0, 1].into_iter().find(is_x)?;
             let (x, cos) = (edit.input(scaled, operand)?, edit.input(scaled, 1 - operand)?);
             let fused = [&nodes[..], &[product, scaled]].concat();
-            Some(Turn { x, cos, sin, is_doubled: true, is_interleaved, fused })
+            Some(Rotation { x, cos, sin, is_doubled: true, is_interleaved, fused })
         },
     )
 }
 
-/// Whether `x` is the array with its axes in that order.
-fn is_ordered(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &[usize]) -> bool {
-    let mut x = x;
-    let mut found: Vec<usize> = (0..order.len()).collect();
-    while x != source {
-        let node = edit.producer(x).filter(|&node| edit.node(node).op == OpType::Transpose);
-        let Some((inner, of_node)) =
-            node.and_then(|node| Some((edit.input(node, 0)?, edit.perm(node)?)))
-        else {
-            return false;
-        };
-        found = found.iter().map(|&axis| of_node[axis]).collect();
-        x = inner;
-    }
-    found == order
+/// True if `x` is the source, transposed in that way.
+fn is_transposed(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &AxisMap) -> bool {
+    let found = || {
+        let chain = edit.chain_to(x, source, &[OpType::Transpose])?;
+        let identity = AxisMap::identity_of_rank(order.rank_before());
+        chain.iter().rev().try_fold(identity, |map, &node| map.then_node(edit, node))
+    };
+    found().is_some_and(|found| found == *order)
 }
 
 #[cfg(test)]

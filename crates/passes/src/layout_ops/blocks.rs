@@ -1,95 +1,78 @@
 //! `fuse-blocks`: channels that become a block of pixels, and the other way round.
 
 use onnx::kernels::{Support, support};
-use onnx::{Dim, Edit, Op, OpType};
+use onnx::{Dim, Edit, Op, OpType, ValueId};
 
-use crate::access::Access;
+use super::is_layout_op;
+use super::merge::links;
+use crate::axis_map::{AxisMap, transposes};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
-        fuse(edit, index);
+        if is_layout_op(edit, index) {
+            fuse(edit, index);
+        }
     }
 }
 
-/// One axis each for the image, the channels, the rows and the columns, with two more for the block.
-struct Block {
-    op: OpType,
-    mode: Option<&'static str>,
-    order: [usize; 6],
-    /// Which axes of the six are the block, and which the channels, rows and columns beside it.
-    edges: [usize; 2],
-    beside: [usize; 3],
+/// A mode of `DepthToSpace`: the channels are made of the rows and columns of a block, and of the channels
+/// that are left.
+struct Mode {
+    name: &'static str,
+    /// The places of these parts among those of the channels.
+    row: usize,
+    column: usize,
+    left: usize,
 }
 
-const BLOCKS: &[Block] = &[
-    Block {
-        op: OpType::DepthToSpace,
-        mode: Some("DCR"),
-        order: [0, 3, 4, 1, 5, 2],
-        edges: [1, 2],
-        beside: [3, 4, 5],
-    },
-    Block {
-        op: OpType::DepthToSpace,
-        mode: Some("CRD"),
-        order: [0, 1, 4, 2, 5, 3],
-        edges: [2, 3],
-        beside: [1, 4, 5],
-    },
-    Block {
-        op: OpType::SpaceToDepth,
-        mode: None,
-        order: [0, 3, 5, 1, 2, 4],
-        edges: [3, 5],
-        beside: [1, 2, 4],
-    },
+const MODES: &[Mode] = &[
+    Mode { name: "DCR", row: 0, column: 1, left: 2 },
+    Mode { name: "CRD", row: 1, column: 2, left: 0 },
 ];
 
 fn fuse(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let is = |node: usize, op: OpType| edit.node(node).op == op;
-    let before = |node: usize| {
-        let value = edit.input(node, 0)?;
-        edit.producer(value).filter(|_| edit.reads(value) == 1)
-    };
-    let transpose =
-        before(index).filter(|&node| is(index, OpType::Reshape) && is(node, OpType::Transpose))?;
-    let apart = before(transpose).filter(|&node| is(node, OpType::Reshape))?;
-    let x = edit.input(apart, 0)?;
-    let (from, to) = (edit.ty(x)?, edit.ty(edit.node(index).outputs[0])?);
-    let mut between = edit.ty(edit.node(apart).outputs[0])?.shape.to_vec();
-    let mut order = edit.perm(transpose)?;
-    // One image has no axis of its own.
-    if between.len() == 5 && from.shape.first()?.is(1) {
-        between.insert(0, Dim::Known(1));
-        order = std::iter::once(0).chain(order.iter().map(|axis| axis + 1)).collect();
-    }
-    let block = BLOCKS.iter().find(|block| block.order[..] == order[..])?;
-    let size = block.size(&from.shape, &between, &to.shape)?;
-    if support(block.op, edit.opset(), from.dtype) != Support::Yes {
-        return None;
-    }
-    let mut op = Op::new(block.op, &[x]).attr("blocksize", size);
-    if let Some(mode) = block.mode {
-        op = op.attr("mode", mode);
-    }
-    edit.rewrite(index, &[apart, transpose], op);
+    let is_own = |link: &usize| *link == index || edit.reads(edit.node(*link).outputs[0]) == 1;
+    let chain = links(edit, edit.node(index).outputs[0]);
+    let chain: Vec<usize> = chain.into_iter().take_while(is_own).collect();
+    let (op, length) = (2..=chain.len()).rev().find_map(|length| {
+        let links = &chain[..length];
+        let x = edit.input(*links.last()?, 0)?;
+        let map = AxisMap::of_chain(edit, x, links)?;
+        (transposes(&map.steps()?) > 0).then_some(())?;
+        let op = depth_to_space(&map, x).or_else(|| space_to_depth(map, x))?;
+        let is_supported = support(op.op.onnx()?, edit.opset(), edit.ty(x)?.dtype) == Support::Yes;
+        is_supported.then_some((op, length))
+    })?;
+    edit.rewrite(index, &chain[1..length], op);
     Some(())
 }
 
-impl Block {
-    /// The edge of the block, where the shapes are those of one.
-    fn size(&self, from: &[Dim], between: &[Dim], to: &[Dim]) -> Option<i64> {
-        let (channels_first, pixels_first) =
-            if self.mode.is_some() { (from, to) } else { (to, from) };
-        let size = between[self.edges[0]].known()?;
-        let [channels, rows, columns] = self.beside.map(|axis| &between[axis]);
-        let times = |dim: &Dim, factor: i64| dim.known().map(|dim| Dim::Known(dim * factor));
-        let deep =
-            [between[0].clone(), times(channels, size * size)?, rows.clone(), columns.clone()];
-        let wide =
-            [between[0].clone(), channels.clone(), times(rows, size)?, times(columns, size)?];
-        let is_block = between[self.edges[1]].is(size);
-        (is_block && channels_first == deep && pixels_first == wide).then_some(size)
+fn depth_to_space(map: &AxisMap, x: ValueId) -> Option<Op<'static>> {
+    let (size, mode) = MODES.iter().find_map(|mode| Some((mode.block_size(map)?, mode)))?;
+    Some(Op::new(OpType::DepthToSpace, &[x]).attr("blocksize", size).attr("mode", mode.name))
+}
+
+/// `SpaceToDepth` is the inverse of the first mode; that of the other is not an operator.
+fn space_to_depth(map: AxisMap, x: ValueId) -> Option<Op<'static>> {
+    let size = MODES.first()?.block_size(&map.inverse())?;
+    Some(Op::new(OpType::SpaceToDepth, &[x]).attr("blocksize", size))
+}
+
+impl Mode {
+    /// Returns the edge of the blocks, if the map makes blocks of channels.
+    fn block_size(&self, map: &AxisMap) -> Option<i64> {
+        let (deep, wide) = (map.shape_before()?, map.shape_after()?);
+        let ([images, _, rows, columns], [_, left, all_rows, _]) = (&deep[..], &wide[..]) else {
+            return None;
+        };
+        let size = all_rows.known()? / rows.known().filter(|&rows| rows > 0)?;
+        let mut channels = vec![Dim::from(size); 3];
+        channels[self.left].clone_from(left);
+        let axes = [vec![images.clone()], channels, vec![rows.clone()], vec![columns.clone()]];
+        let [left, row, column] = [self.left, self.row, self.column].map(|part| (1, part));
+        let to = [vec![(0, 0)], vec![left], vec![(2, 0), row], vec![(3, 0), column]];
+        let blocks = AxisMap::rearrange(&axes, &to)?;
+        (size > 1 && blocks == *map).then_some(size)
     }
 }
 

@@ -66,9 +66,7 @@ fn shortest(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
         // However they cut, reshapes are one reshape.
         let result = edit.node(*links.first()?).outputs[0];
         let (before, after) = (&edit.ty(source)?.shape, &edit.ty(result)?.shape);
-        let is_same = before == after;
-        let steps = if is_same { Vec::new() } else { vec![Step::Reshape(after.to_vec())] };
-        return Some((source, steps));
+        return Some((source, Step::reshape(before, after).into_iter().collect()));
     }
     Some((source, AxisMap::of_chain(edit, source, links)?.steps()?))
 }

@@ -5,7 +5,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 use super::choice::View;
 use super::{Attention, LOWEST, Mask};
 use crate::access::Access;
-use crate::axis_map::{Planned, emit, plan};
+use crate::axis_map::{Planned, Step, emit, plan};
 use crate::operators::LAYOUT_OPS;
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
@@ -26,7 +26,7 @@ pub(super) enum Prepared {
     Added(AddedMask),
 }
 
-/// What is added to the scores, and how it gets all rows and columns.
+/// What is added to the scores.
 pub(super) struct AddedMask {
     source: ValueId,
     /// What the source is, where it is a constant with repeats.
@@ -34,8 +34,8 @@ pub(super) struct AddedMask {
     /// What to add where the source is true, and where it is not.
     choice: Option<[f64; 2]>,
     shape: Vec<Dim>,
-    renamed: Vec<Planned>,
-    expanded: Option<(Vec<i64>, Vec<Dim>)>,
+    /// How it gets the axes of the scores, and all rows and columns.
+    planned: Vec<Planned>,
 }
 
 impl Prepared {
@@ -80,9 +80,9 @@ impl Prepared {
         if let Some(once) = &once {
             shape = shape_of(once);
         }
-        let (renamed, of_heads) = for_scores(&shape, view)?;
-        let expanded = expansion(&of_heads, view)?;
-        Ok(Prepared::Added(AddedMask { source, once, choice, shape, renamed, expanded }))
+        let (mut planned, of_heads) = for_scores(&shape, view)?;
+        planned.extend(expansion(&of_heads, view)?);
+        Ok(Prepared::Added(AddedMask { source, once, choice, shape, planned }))
     }
 }
 
@@ -187,23 +187,17 @@ fn without_repeats(tensor: &Tensor) -> Tensor {
     once
 }
 
-/// What to expand a mask to that has not all rows and columns, and its shape then.
-type Expansion = Option<(Vec<i64>, Vec<Dim>)>;
-
-fn expansion(shape: &[Dim], view: &View) -> Result<Expansion, Declined> {
+/// Returns the broadcast of a mask to all rows and columns.
+fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Planned>, Declined> {
     let [batch, heads, rows, columns] = shape else {
         return Err("the mask has other axes than the scores".into());
     };
-    let whole = vec![batch.clone(), heads.clone(), view.rows.clone(), view.columns.clone()];
     if *rows == view.rows && *columns == view.columns {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let size = |own: &Dim, all: &Dim| if own == all { Some(1) } else { all.known() };
-    let sizes = (size(rows, &view.rows), size(columns, &view.columns));
-    let (Some(rows), Some(columns)) = sizes else {
-        return Err("the mask has not all rows, and their number is not known".into());
-    };
-    Ok(Some((vec![1, 1, rows, columns], whole)))
+    let whole = vec![batch.clone(), heads.clone(), view.rows.clone(), view.columns.clone()];
+    let planned = plan(shape, &[Step::Broadcast(whole)]);
+    planned.ok_or_else(|| "the mask has not all rows, and their number is not known".into())
 }
 
 impl AddedMask {
@@ -225,14 +219,7 @@ impl AddedMask {
             let op = Op::new(OpType::Where, &[value, number(numbers[0])?, number(numbers[1])?]);
             value = edit.insert(index, fused, op, Type::new(DType::F32, self.shape));
         }
-        value = emit(edit, index, fused, value, &self.renamed)?;
-        let Some((sizes, shape)) = self.expanded else {
-            return Some(value);
-        };
-        let sizes = Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &sizes)?;
-        let sizes = edit.constant(index, fused, sizes, &[]);
-        let op = Op::new(OpType::Expand, &[value, sizes]);
-        Some(edit.insert(index, fused, op, Type::new(DType::F32, shape)))
+        emit(edit, index, fused, value, &self.planned)
     }
 }
 

@@ -65,8 +65,7 @@ impl Stack {
         let shape = &edit.ty(source)?.shape;
         let map = AxisMap::of_chain(edit, source, &chain)?;
         let (before, map, axis) = map.pick(axis)?;
-        let steps = if before == shape[..] { Vec::new() } else { vec![Step::Reshape(before)] };
-        let whole = plan(shape, &steps)?;
+        let whole = plan(shape, Step::reshape(shape, &before).as_slice())?;
         nodes.extend(chain);
         let part = map.shape_before()?;
         Some(Stack { source, whole, axis, count, part, map, places, nodes })

@@ -1,16 +1,16 @@
-//! How the kernel takes what is turned: which axes are batch, heads and rows.
+//! How the kernel takes what is rotated: which axes are batch, heads and rows.
 //!
-//! The tables are repeated for every batch, so that what is turned keeps its shape. Where the number of
+//! The tables are repeated for every batch, so that what is rotated keeps its shape. Where the number of
 //! batches is not known, heads that are apart may be any number, of all batches together; and of heads
 //! side by side each is taken for a row, with tables for every head.
 
 use onnx::kernels::{Support, support};
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Type, ValueId};
 
-use super::Turn;
+use super::Rotation;
 use super::table::Single;
 use crate::access::Access;
-use crate::axis_map::{Step, emit, plan};
+use crate::axis_map::{AxisMap, Step, emit, plan};
 use crate::rewrite::Declined;
 
 struct Layout {
@@ -80,9 +80,21 @@ impl Layout {
             _ => None,
         }
     }
+
+    /// Returns the steps from a table of a shape to what the kernel is given.
+    fn steps_of_table(&self, shape: &[Dim]) -> Vec<Step> {
+        let mut steps: Vec<Step> = Step::reshape(shape, &self.table).into_iter().collect();
+        if let Some((axis, times)) = self.repeated {
+            let mut repeated = self.table.clone();
+            repeated[axis] = times.into();
+            steps.push(Step::Broadcast(repeated.clone()));
+            steps.extend(Step::reshape(&repeated, &self.whole));
+        }
+        steps
+    }
 }
 
-/// The size of several axes together.
+/// Returns the size of several axes together.
 fn product(axes: &[Dim]) -> Option<Dim> {
     let known: i64 = axes.iter().filter_map(Dim::known).product();
     let mut named = axes.iter().filter(|axis| axis.known().is_none());
@@ -94,7 +106,7 @@ fn product(axes: &[Dim]) -> Option<Dim> {
     }
 }
 
-pub(super) fn fuse(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Result<(), Declined> {
+pub(super) fn fuse(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Result<(), Declined> {
     let unknown = || Declined::from("a type is not known");
     let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
     let result = edit.ty(edit.node(index).outputs[0]).cloned().ok_or_else(unknown)?;
@@ -115,70 +127,55 @@ pub(super) fn fuse(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Result<()
     };
     let axes = [&vec![Dim::Known(1); missing][..], &cos.axes].concat();
     let mut fused = [&found.fused[..], &cos.passed, &sin.passed].concat();
-    let before = ordered_before(edit, found.x);
+    let before = transposed_before(edit, found.x);
     let (x, order, layout) = before
         .and_then(|(node, base, order)| {
-            let shape = &edit.ty(base)?.shape;
-            let mut of_base = axes.clone();
-            order.iter().zip(&axes).for_each(|(&axis, dim)| of_base[axis].clone_from(dim));
-            let layout = Layout::of(shape, &of_base)?;
+            let of_base = order.clone().inverse().permuted(&axes)?;
+            let layout = Layout::of(&edit.ty(base)?.shape, &of_base)?;
             fused.push(node);
             Some((base, Some(order), layout))
         })
         .or_else(|| Some((found.x, None, Layout::of(&ty.shape, &axes)?)))
         .ok_or("the table is not one number for each row and pair, or the batch is not known")?;
-    let found = Turn { x, fused, ..*found };
-    write(edit, index, &found, [&cos, &sin], &layout, order.as_deref())
+    let found = Rotation { x, fused, ..*found };
+    write(edit, index, &found, [&cos, &sin], &layout, order.as_ref())
         .ok_or_else(|| "a shape has too many sizes that are not known".into())
 }
 
-/// The node that transposes to make a value, and what and how, where the last axis stays the last.
-pub(super) fn ordered_before(
+/// Returns the node that transposes to make a value, what it transposes, and how, if the last axis stays the
+/// last one.
+pub(super) fn transposed_before(
     edit: &Edit<'_>,
     value: ValueId,
-) -> Option<(usize, ValueId, Vec<usize>)> {
-    let node = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Transpose)?;
-    let order = edit.perm(node)?;
-    let keeps_last = order.last().copied() == order.len().checked_sub(1);
-    keeps_last.then_some((node, edit.input(node, 0)?, order))
+) -> Option<(usize, ValueId, AxisMap)> {
+    let node = edit.producer(value)?;
+    let order = AxisMap::transpose(&edit.perm(node)?);
+    Some((node, edit.input(node, 0)?, order)).filter(|(_, _, order)| order.keeps_last_axis())
 }
 
 fn write(
     edit: &mut Edit<'_>,
     index: usize,
-    found: &Turn,
+    found: &Rotation,
     tables: [&Single; 2],
     layout: &Layout,
-    order: Option<&[usize]>,
+    order: Option<&AxisMap>,
 ) -> Option<()> {
     let shape = edit.ty(found.x)?.shape.clone();
-    let renamed = |from: &[Dim], to: &[Dim]| {
-        let steps = if from == to { Vec::new() } else { vec![Step::Reshape(to.to_vec())] };
-        plan(from, &steps)
-    };
-    let before = renamed(&shape, &layout.shape)?;
-    let after = renamed(&layout.shape, &shape)?;
-    let of_table = tables.map(|table| renamed(&table.shape, &layout.table));
-    let [Some(of_cos), Some(of_sin)] = of_table else {
+    let before = plan(&shape, Step::reshape(&shape, &layout.shape).as_slice())?;
+    let of_tables = tables.map(|table| plan(&table.shape, &layout.steps_of_table(&table.shape)));
+    let [Some(of_cos), Some(of_sin)] = of_tables else {
         return None;
     };
+    let mut after: Vec<Step> = Step::reshape(&layout.shape, &shape).into_iter().collect();
+    if let Some(order) = order {
+        after.push(Step::Transpose(order.perm()?));
+    }
+    let after = plan(&layout.shape, &after)?;
     let mut inputs = vec![emit(edit, index, &found.fused, found.x, &before)?];
-    for (table, steps) in tables.into_iter().zip([of_cos, of_sin]) {
+    for (table, planned) in tables.into_iter().zip([of_cos, of_sin]) {
         let single = table.emit(edit, index, &found.fused)?;
-        let mut value = emit(edit, index, &found.fused, single, &steps)?;
-        if let Some((axis, times)) = layout.repeated {
-            let mut sizes = vec![1; layout.table.len()];
-            sizes[axis] = times;
-            let mut shape = layout.table.clone();
-            shape[axis] = Dim::Known(times);
-            let whole = renamed(&shape, &layout.whole)?;
-            let sizes = Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &sizes)?;
-            let sizes = edit.constant(index, &found.fused, sizes, &[]);
-            let op = Op::new(OpType::Expand, &[value, sizes]);
-            value = edit.insert(index, &found.fused, op, Type::new(DType::F32, shape));
-            value = emit(edit, index, &found.fused, value, &whole)?;
-        }
-        inputs.push(value);
+        inputs.push(emit(edit, index, &found.fused, single, &planned)?);
     }
     let mut op = Op::new(OpType::RotaryEmbedding, &inputs);
     if let Some(heads) = layout.heads {
@@ -187,18 +184,14 @@ fn write(
     if found.is_interleaved {
         op = op.attr("interleaved", 1);
     }
-    let mut steps = after;
-    if let Some(order) = order {
-        steps.extend(plan(&shape, &[Step::Transpose(order.to_vec())])?);
-    }
-    let Some((last, rest)) = steps.split_last() else {
+    let Some((last, rest)) = after.split_last() else {
         edit.rewrite(index, &found.fused, op);
         return Some(());
     };
     let ty = Type::new(DType::F32, &layout.shape[..]);
-    let turned = edit.insert(index, &found.fused, op, ty);
-    let turned = emit(edit, index, &found.fused, turned, rest)?;
-    let op = last.op(edit, index, &found.fused, turned)?;
+    let rotated = edit.insert(index, &found.fused, op, ty);
+    let rotated = emit(edit, index, &found.fused, rotated, rest)?;
+    let op = last.op(edit, index, &found.fused, rotated)?;
     edit.rewrite(index, &found.fused, op);
     Some(())
 }

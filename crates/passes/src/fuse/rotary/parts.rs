@@ -1,16 +1,16 @@
-//! Halves that are turned where there is no `RotaryEmbedding`: `x·cos + [b, a]·[−sin, sin]`.
+//! Halves that are rotated if there is no `RotaryEmbedding`: `x·cos + [b, a]·[−sin, sin]`.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
-use super::Turn;
-use super::layout::ordered_before;
+use super::Rotation;
+use super::layout::transposed_before;
 use super::table::{UNARY, doubled_by_node};
 use crate::axis_map::transpose;
 use crate::eval::transposed;
 
-/// Writes the turn of swapped halves with as few nodes as there can be, which is exactly what they compute.
-/// Its tables have to be known: the sign goes into them.
-pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Option<()> {
+/// Writes the rotation of swapped halves in the fewest nodes, with the same result to the bit. Its tables have
+/// to be known: the sign goes into them.
+pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Option<()> {
     if !found.is_doubled || found.is_interleaved {
         return None;
     }
@@ -20,11 +20,10 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Option<(
     (edit.ty(found.x)? == &result).then_some(())?;
     let mut tables = [found.cos, found.sin].map(|table| whole(edit, table, rank, &mut fused));
     let mut x = found.x;
-    let before = ordered_before(edit, x);
+    let before = transposed_before(edit, x);
     if let Some((node, base, order)) = &before {
-        let mut back = vec![0; rank];
-        order.iter().enumerate().for_each(|(place, &axis)| back[axis] = place);
-        tables = tables.map(|table| transposed(&table?, &back));
+        let back = order.clone().inverse();
+        tables = tables.map(|table| transposed(&table?, &back.perm()?));
         fused.push(*node);
         x = *base;
     }
@@ -50,14 +49,14 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Turn) -> Option<(
     let swapped = Op::new(OpType::Concat, &[halves[1], halves[0]]).attr("axis", axis);
     let swapped = edit.insert(index, &fused, swapped, whole.clone());
     let plain = edit.insert(index, &fused, Op::new(OpType::Mul, &[x, cos]), whole.clone());
-    let turned = edit.insert(index, &fused, Op::new(OpType::Mul, &[swapped, sin]), whole.clone());
-    let sum = Op::new(OpType::Add, &[plain, turned]);
+    let rotated = edit.insert(index, &fused, Op::new(OpType::Mul, &[swapped, sin]), whole.clone());
+    let sum = Op::new(OpType::Add, &[plain, rotated]);
     let Some((_, _, order)) = before else {
         edit.rewrite(index, &fused, sum);
         return Some(());
     };
     let sum = edit.insert(index, &fused, sum, whole);
-    edit.rewrite(index, &fused, transpose(sum, &order));
+    edit.rewrite(index, &fused, transpose(sum, &order.perm()?));
     Some(())
 }
 

@@ -2,7 +2,7 @@
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
-use super::{Turn, joined};
+use super::{Rotation, joined};
 use crate::access::Access;
 use crate::operators::{BROADCAST_OPS, RESHAPES};
 
@@ -27,11 +27,11 @@ pub(super) struct Single {
 }
 
 impl Single {
-    /// The table of a turn. `None` where the numbers of a pair are not known to be equal.
-    pub(super) fn of(edit: &Edit<'_>, turn: &Turn, table: ValueId) -> Option<Single> {
+    /// Returns the table of a rotation. `None` where the numbers of a pair are not known to be equal.
+    pub(super) fn of(edit: &Edit<'_>, rotation: &Rotation, table: ValueId) -> Option<Single> {
         let mut axes = edit.ty(table)?.shape.to_vec();
         let (chain, passed) = (Vec::new(), Vec::new());
-        if !turn.is_doubled {
+        if !rotation.is_doubled {
             let shape = axes.clone();
             return Some(Single { source: table, shape, axes, chain, passed, cut: None });
         }
@@ -39,15 +39,15 @@ impl Single {
         *axes.last_mut()? = Dim::Known(size / 2);
         let mut single =
             Single { source: table, shape: axes.clone(), axes, chain, passed, cut: None };
-        if let Some((source, passed)) = doubled_by_node(edit, table, turn.is_interleaved) {
+        if let Some((source, passed)) = doubled_by_node(edit, table, rotation.is_interleaved) {
             single.shape = edit.ty(source)?.shape.to_vec();
             single.source = source;
             (single.chain, single.passed) =
                 passed.into_iter().partition(|&node| edit.node(node).op.is_one_of(UNARY));
             return Some(single);
         }
-        has_equal_pairs(edit, table, turn.is_interleaved, DEEPEST).then_some(())?;
-        single.cut = Some(if turn.is_interleaved { [size, 2] } else { [size / 2, 1] });
+        has_equal_pairs(edit, table, rotation.is_interleaved, DEEPEST).then_some(())?;
+        single.cut = Some(if rotation.is_interleaved { [size, 2] } else { [size / 2, 1] });
         Some(single)
     }
 
