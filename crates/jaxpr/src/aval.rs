@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::dim::Dim;
+use crate::Dim;
 
 /// The element types of JAX.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

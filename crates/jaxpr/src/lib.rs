@@ -3,7 +3,6 @@
 pub mod aval;
 pub mod check;
 pub mod constant;
-pub mod dim;
 mod element;
 pub mod jaxpr;
 pub mod param;
@@ -16,8 +15,8 @@ mod word;
 pub use aval::{Aval, DType};
 pub use check::{Broken, CheckError, check};
 pub use constant::Constant;
-pub use dim::{Dim, DimError, DimExpr};
 pub use jaxpr::{Atom, Eqn, Jaxpr, Place, Program, Var, VarId};
 pub use param::{FromParam, Param, ParamError, Params, Reading};
 pub use parse::{ParseError, parse};
 pub use recipe::{Action, Recipe, RecipeAttr, RecipeFrame, Slot, Step};
+pub use sizes::{Dim, DimError};

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Dim;
 use crate::aval::{Aval, DType};
 use crate::constant::Constant;
-use crate::dim::Dim;
 use crate::jaxpr::Jaxpr;
 
 /// A parameter's value.

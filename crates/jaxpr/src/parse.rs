@@ -12,8 +12,8 @@ use cursor::{Cursor, Parse, Result};
 use provenance::Table;
 use rustc_hash::FxHashMap;
 
+use crate::Dim;
 use crate::aval::{Aval, DType};
-use crate::dim::Dim;
 use crate::jaxpr::{Atom, Eqn, Jaxpr, Program, Var, VarId};
 use crate::param::Params;
 use crate::word::{continues_word, starts_word};
@@ -239,7 +239,7 @@ impl<'a> Parser<'a> {
     }
 
     fn dim(&mut self) -> Result<Dim> {
-        match Dim::prefix(self.cursor.rest()) {
+        match Dim::parse_prefix(self.cursor.rest()) {
             Ok((dim, length)) => {
                 self.cursor.advance(length);
                 Ok(dim)

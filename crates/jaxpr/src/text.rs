@@ -17,9 +17,9 @@ use std::sync::Arc;
 use provenance::{ScopeId, ScopeKind, StackId, Table, Tier};
 use rustc_hash::FxHashMap;
 
+use crate::Dim;
 use crate::aval::{Aval, DType};
 use crate::constant::Constant;
-use crate::dim::Dim;
 use crate::element;
 use crate::jaxpr::{Atom, Eqn, Jaxpr, Place, Program, VarId};
 use crate::param::Param;

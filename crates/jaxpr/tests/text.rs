@@ -78,7 +78,7 @@ fn the_complete_form_says_everything() {
             jaxpr "f.<locals>.g"(a:f32[2,B], b:key<fry>[]) names("params['w']", "key") @ "m.py":3 in f {
               const c:f32[2] = [1.0, -0.0] "blocks.0.kernel"
               const d:bool[] = True
-              e:f32[2,2*B + 1] = dot_general{mode=GatherScatterMode.CLIP; n=Dims(lhs=(1), size=B*2)} a c @ "model.py":12:4-12:20 in f < library "flax/nn.py":30 in "<lambda>" #~jit(f)/Transformer/"attn head"
+              e:f32[2,2*B + 1] = dot_general{mode=GatherScatterMode.CLIP; n=Dims(lhs=(1), size=2*B)} a c @ "model.py":12:4-12:20 in f < library "flax/nn.py":30 in "<lambda>" #~jit(f)/Transformer/"attn head"
               = token
               f:<token> = after e inf:f32[] [1, 2]:i32[2] (1.0, nan):c64[]
               return e, 0x7fc00001:f32[]

@@ -3,7 +3,7 @@
 mod product;
 mod transposed;
 
-use onnx::{Attr, DType, Dim, Expr, OpType, Range, SizeOp, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 
 use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
@@ -30,7 +30,7 @@ struct Convolution<'g> {
 /// product of matrices in other types.
 pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let strides: Vec<i64> = eqn.param("window_strides")?;
-    let padding: Vec<(jaxpr::Dim, jaxpr::Dim)> = eqn.param("padding")?;
+    let padding: Vec<(Dim, Dim)> = eqn.param("padding")?;
     let lhs_dilation: Vec<i64> = eqn.param("lhs_dilation")?;
     let rhs_dilation: Vec<i64> = eqn.param("rhs_dilation")?;
     let groups: i64 = eqn.param("feature_group_count")?;
@@ -176,7 +176,7 @@ impl<'g> Convolution<'g> {
             let end = if high < 0 { high } else { i64::MAX };
             ranges[i + 2] = Range { start: Dim::Known(-low), end: Dim::Known(end), step: 1 };
             let taken = Dim::Known(-low - high);
-            shape[i + 2] = self.lhs.builder.joined(SizeOp::Sub, &shape[i + 2], &taken);
+            shape[i + 2] = self.lhs.builder.difference(&shape[i + 2], &taken);
         }
         Input(self.lhs.slice(&ranges, &shape))
     }
@@ -199,11 +199,11 @@ impl<'g> Input<'g> {
         for (i, slide) in conv.slides.iter().enumerate() {
             let added = |dim: &Dim| match dim {
                 Dim::Known(amount) => Dim::Known((*amount).max(0)),
-                Dim::Named(_) => dim.clone(),
+                Dim::Symbolic(_) => dim.clone(),
             };
             let (low, high) = (added(&slide.padding.0), added(&slide.padding.1));
-            let both = builder.joined(SizeOp::Add, &low, &high);
-            shape[i + 2] = builder.joined(SizeOp::Add, &shape[i + 2], &both);
+            let both = builder.sum(&low, &high);
+            shape[i + 2] = builder.sum(&shape[i + 2], &both);
             amounts[i + 2] = low;
             amounts[rank + i + 2] = high;
         }

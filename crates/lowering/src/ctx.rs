@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use jaxpr::Aval;
-use onnx::{Builder, Dim, Expr, Size, Type};
+use onnx::{Builder, Dim, Expr, Type};
 use provenance::StackId;
 use rustc_hash::FxHashMap;
 
@@ -24,8 +24,6 @@ pub(crate) struct Ctx<'g> {
     plugins: FxHashMap<&'static str, &'static Plugin>,
     /// The place where the exported function is defined.
     definition: Option<StackId>,
-    /// The size that each symbol stands for, computed from an axis of an input.
-    symbols: RefCell<FxHashMap<Arc<str>, Size>>,
     /// The shape of the arrays when a body of scalars is lowered on each of their elements.
     on_each: RefCell<Option<Arc<[Dim]>>>,
 }
@@ -40,12 +38,11 @@ impl<'g> Ctx<'g> {
             builder,
             definition,
             plugins: plugins.iter().map(|plugin| (plugin.primitive, plugin)).collect(),
-            symbols: RefCell::default(),
             on_each: RefCell::default(),
         }
     }
 
-    /// Returns the ONNX type of a value, and declares its symbolic sizes.
+    /// Returns the ONNX type of a value, if the model can compute its sizes.
     pub fn ty(&self, aval: &Aval) -> Result<Type, Refused> {
         match aval {
             Aval::Array { dtype, shape } => {

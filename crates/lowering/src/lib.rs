@@ -17,7 +17,6 @@ mod error;
 mod function;
 mod index;
 mod linalg;
-mod linear;
 mod lower;
 mod plugin;
 mod plugins;

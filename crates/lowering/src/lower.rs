@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use jaxpr::{Aval, Dim, DimExpr, Program};
+use jaxpr::{Aval, Program};
 use onnx::build::{Built, Place};
-use onnx::{Builder, Expr, Function, Model, Size};
+use onnx::{Builder, Expr, Function, Model};
 use provenance::{Site, Table};
 
 use crate::ctx::Ctx;
@@ -135,8 +135,8 @@ fn inputs<'g>(
     Ok(inputs)
 }
 
-/// Says what each symbol is: the axis of an input that is the symbol by itself, else what follows
-/// from an axis such as `2*B + 1`.
+/// Binds each symbol to the axis of an input that is the symbol by itself, else to an axis such as
+/// `2*B + 1` from which it can be computed.
 ///
 /// All inputs are looked at before the first expression of symbols is needed. The ids of inputs are
 /// those of a new builder.
@@ -144,22 +144,17 @@ fn bind_symbols(ctx: &Ctx<'_>, main: &jaxpr::Jaxpr) {
     let mut axes = Vec::new();
     for (i, &var) in main.inputs.iter().enumerate() {
         if let Aval::Array { shape, .. } = main.aval(var) {
-            for (axis, dim) in shape.iter().enumerate() {
-                if let Dim::Symbolic(expr) = dim {
-                    axes.push((expr, Size::Axis(onnx::ValueId(i as u32), axis)));
-                }
-            }
+            let symbolic = shape.iter().enumerate().filter(|(_, dim)| dim.known().is_none());
+            axes.extend(symbolic.map(|(axis, dim)| (dim, onnx::ValueId(i as u32), axis)));
         }
     }
-    for (expr, size) in &axes {
-        if let DimExpr::Symbol(name) = &***expr {
-            ctx.bind_symbol(name, size.clone());
-        }
+    for &(dim, input, axis) in axes.iter().filter(|(dim, ..)| dim.as_symbol().is_some()) {
+        ctx.bind_symbol_of(dim, input, axis);
     }
     // Each round may solve an axis with the symbols of the rounds before.
     for _ in 0..axes.len() {
-        for (expr, size) in &axes {
-            ctx.solve(expr, size);
+        for &(dim, input, axis) in &axes {
+            ctx.bind_symbol_of(dim, input, axis);
         }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn random_fold_in<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
 
 /// As many new keys of each key as the shape asks for
 pub(crate) fn random_split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let shape: Vec<jaxpr::Dim> = eqn.param("shape")?;
+    let shape: Vec<Dim> = eqn.param("shape")?;
     let partitionable = is_partitionable(eqn)?;
     let [key] = eqn.operands()?;
     needs_threefry(eqn, eqn.input_dtypes.first())?;

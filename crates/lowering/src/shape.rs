@@ -94,7 +94,7 @@ pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
 
 /// Each axis repeated
 pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let repeats: Vec<jaxpr::Dim> = eqn.param("reps")?;
+    let repeats: Vec<Dim> = eqn.param("reps")?;
     let mut repeats = ctx.dims(&repeats)?;
     let [x] = eqn.operands()?;
     repeats.resize(x.rank(), Dim::Known(1));
@@ -114,8 +114,8 @@ pub(crate) fn rev<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 
 /// Elements `start, start + stride, …` before `limit` of each axis
 pub(crate) fn slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let starts: Vec<jaxpr::Dim> = eqn.param("start_indices")?;
-    let limits: Vec<jaxpr::Dim> = eqn.param("limit_indices")?;
+    let starts: Vec<Dim> = eqn.param("start_indices")?;
+    let limits: Vec<Dim> = eqn.param("limit_indices")?;
     let strides: Option<Vec<i64>> = eqn.param("strides")?;
     let [x] = eqn.operands()?;
     let strides = strides.unwrap_or_else(|| vec![1; x.rank()]);
@@ -129,7 +129,7 @@ pub(crate) fn slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 
 /// A symbolic size as a number
 pub(crate) fn dim_as_value<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let dim: jaxpr::Dim = eqn.param("dim")?;
+    let dim: Dim = eqn.param("dim")?;
     let dim = ctx.dim(&dim)?;
     Ok(ctx.builder.size(&dim).cast(eqn.output()?.dtype))
 }

@@ -42,7 +42,7 @@ fn reduced<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, monoid: Monoid) -> Result<Expr<
 fn slides(ctx: &Ctx<'_>, eqn: &Eqn<'_, '_>) -> Result<Vec<Slide>> {
     let sizes: Vec<i64> = eqn.param("window_dimensions")?;
     let strides: Vec<i64> = eqn.param("window_strides")?;
-    let padding: Vec<(jaxpr::Dim, jaxpr::Dim)> = eqn.param("padding")?;
+    let padding: Vec<(Dim, Dim)> = eqn.param("padding")?;
     let base_dilation: Option<Vec<i64>> = eqn.optional("base_dilation")?;
     let window_dilation: Option<Vec<i64>> = eqn.optional("window_dilation")?;
     let at = |list: &Option<Vec<i64>>, axis: usize| {

@@ -5,10 +5,12 @@
 
 mod emit;
 mod function;
+mod size;
 
 pub use emit::Attrs;
 use function::Region;
 pub use function::Results;
+pub use size::SymbolSource;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use provenance::{
     Emitter, EmitterId, EmitterKind, Origin, OriginId, ScopeId, Site, SiteId, StackId, Table,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use sizes::Symbol;
 use smallvec::smallvec;
 
 use crate::check::type_of;
@@ -29,7 +32,7 @@ use crate::functions::FunctionNames;
 use crate::model::{Function, Graph, Node};
 use crate::operator::OpType;
 use crate::tensor::Tensor;
-use crate::value::{Type, Value, ValueId, Values};
+use crate::value::{Dim, Type, Value, ValueId, Values};
 
 /// A graph under construction.
 pub struct Builder {
@@ -56,7 +59,9 @@ struct State {
     constants: FxHashMap<Tensor, ValueId>,
     /// Arrays of the program, by where their contents are.
     weights: FxHashMap<(usize, Type), ValueId>,
-    sizes: FxHashMap<Arc<str>, Size>,
+    symbols: FxHashMap<Symbol, SymbolSource>,
+    /// The factors of products that are sums: fewer nodes compute them.
+    products: FxHashMap<Dim, Vec<Dim>>,
     /// The domains besides ONNX's own that nodes are of, with the version that the model needs.
     domains: BTreeMap<Arc<str>, i64>,
     problem: Option<Problem>,
@@ -75,26 +80,6 @@ struct Emitting {
     /// What it is, and where its name is; nothing runs before the first plugin.
     function: Option<(EmitterKind, usize)>,
     parent: Option<EmitterId>,
-}
-
-/// How a named size is computed when the model runs.
-#[derive(Clone, Debug)]
-pub enum Size {
-    Known(i64),
-    /// An axis of an input.
-    Axis(ValueId, usize),
-    Op(SizeOp, Box<Size>, Box<Size>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SizeOp {
-    Add,
-    Sub,
-    Mul,
-    FloorDiv,
-    Mod,
-    Max,
-    Min,
 }
 
 /// Why what was asked for cannot be built.
@@ -229,11 +214,6 @@ impl Builder {
     /// A list of 64-bit integers, as axes and shapes are given.
     pub fn ints(&self, values: &[i64]) -> Expr<'_> {
         self.constant_ints(DType::I64, &[values.len() as i64], values)
-    }
-
-    /// Says how the size called `name` is computed.
-    pub fn declare_size(&self, name: &Arc<str>, size: Size) {
-        self.state.borrow_mut().sizes.entry(name.clone()).or_insert(size);
     }
 
     /// Runs `f` as a body, whose nodes and results become a graph of their own.

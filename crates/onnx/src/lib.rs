@@ -28,7 +28,7 @@ pub mod value;
 mod value_origins;
 
 pub use attr::Attr;
-pub use build::{Builder, Problem, Size, SizeOp};
+pub use build::{Builder, Problem, SymbolSource};
 pub use dtype::DType;
 pub use edit::{Edit, Op};
 pub use expr::{Expr, Operand, Range};
@@ -36,4 +36,4 @@ pub use model::{Function, Graph, Model, Node, Note};
 pub use operator::{OpType, Operator};
 pub use proto::scan;
 pub use tensor::Tensor;
-pub use value::{Dim, Type, Value, ValueId, Values};
+pub use value::{Dim, Symbol, Type, Value, ValueId, Values};

@@ -39,10 +39,6 @@ pub enum ReadError {
     Damaged,
 }
 
-/// What an axis of unknown size is called after reading; each gets a number, because two of them
-/// need not be equal. It is written as an axis of which nothing is said.
-pub const UNKNOWN_DIM: char = '?';
-
 /// The name of an output that its node leaves out.
 pub const OMITTED: &str = "";
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use provenance::OriginId;
+pub use sizes::{Dim, Symbol};
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
@@ -17,41 +18,6 @@ pub struct ValueId(pub u32);
 impl ValueId {
     pub fn index(self) -> usize {
         self.0 as usize
-    }
-}
-
-/// The size of an axis: a number, or a name (`B`, `2*B + 1`) that means the same size everywhere.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Dim {
-    Known(i64),
-    Named(Arc<str>),
-}
-
-impl Dim {
-    pub fn known(&self) -> Option<i64> {
-        match self {
-            Dim::Known(size) => Some(*size),
-            Dim::Named(_) => None,
-        }
-    }
-
-    pub fn is(&self, size: i64) -> bool {
-        *self == Dim::Known(size)
-    }
-}
-
-impl From<i64> for Dim {
-    fn from(size: i64) -> Dim {
-        Dim::Known(size)
-    }
-}
-
-impl fmt::Display for Dim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Dim::Known(size) => size.fmt(f),
-            Dim::Named(name) => f.write_str(name),
-        }
     }
 }
 

@@ -157,9 +157,9 @@ impl<'a> Form<'a> {
                     self.bytes.push(0);
                     self.bytes.extend(size.to_le_bytes());
                 }
-                Dim::Named(name) => {
+                Dim::Symbolic(size) => {
                     self.bytes.push(1);
-                    self.text(name);
+                    self.text(&size.to_string());
                 }
             }
         }

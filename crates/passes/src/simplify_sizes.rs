@@ -2,7 +2,7 @@
 
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Type, ValueId};
 
-use crate::sizes::{computed_size, product_of};
+use crate::sizes::computed_size;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -99,7 +99,7 @@ fn multiply(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     let is_whole = |&array: &ValueId| {
-        edit.ty(array).is_some_and(|ty| product_of(ty.shape.iter().cloned()) == size)
+        edit.ty(array).is_some_and(|ty| Dim::checked_product(&*ty.shape).as_ref() == Some(&size))
     };
     let arrays = nodes.iter().filter(|&&node| *op(node) == OpType::Shape);
     let array = arrays.filter_map(|&node| edit.input(node, 0)).find(is_whole)?;

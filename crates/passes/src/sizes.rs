@@ -2,55 +2,34 @@
 
 use onnx::{Attr, Dim, Edit, OpType, Type, ValueId};
 
-/// How many nodes a size is looked for behind.
-const MOST_NODES: usize = 16;
+/// The largest number of nodes behind which a size is looked for.
+const MAX_NODES: usize = 16;
 
-/// The sizes whose product a scalar is, in order, where it is computed from shapes and numbers alone.
-/// Numbers are one size, at the front, which is left out where it is one. With the nodes that compute
+/// Returns the size that a scalar is, if it is computed from shapes and numbers alone, with the nodes that compute
 /// it.
-pub(crate) fn computed_size(edit: &Edit<'_>, value: ValueId) -> Option<(Vec<Dim>, Vec<usize>)> {
-    let (mut factors, mut nodes) = (Vec::new(), Vec::new());
-    collect(edit, value, &mut factors, &mut nodes)?;
-    Some((product_of(factors), nodes))
+pub(crate) fn computed_size(edit: &Edit<'_>, value: ValueId) -> Option<(Dim, Vec<usize>)> {
+    let mut nodes = Vec::new();
+    let size = collect(edit, value, &mut nodes)?;
+    Some((size, nodes))
 }
 
-/// A product in the form in which equal ones are equal.
-pub(crate) fn product_of(factors: impl IntoIterator<Item = Dim>) -> Vec<Dim> {
-    let mut number = 1;
-    let mut names = Vec::new();
-    for factor in factors {
-        match factor {
-            Dim::Known(size) => number *= size,
-            Dim::Named(name) => names.push(name),
-        }
-    }
-    names.sort_unstable();
-    let number = (number != 1).then_some(Dim::Known(number));
-    number.into_iter().chain(names.into_iter().map(Dim::Named)).collect()
-}
-
-fn collect(
-    edit: &Edit<'_>,
-    value: ValueId,
-    factors: &mut Vec<Dim>,
-    nodes: &mut Vec<usize>,
-) -> Option<()> {
+fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Dim> {
     if let Some(tensor) = edit.tensor(value) {
         let number = crate::pattern::uniform(tensor).filter(|_| tensor.len() == 1)?;
         let is_whole = number >= 0.0 && number.fract() == 0.0 && number < 9e15;
-        return is_whole.then(|| factors.push(Dim::Known(number as i64)));
+        return is_whole.then_some(Dim::Known(number as i64));
     }
-    let index = edit.producer(value).filter(|_| nodes.len() < MOST_NODES)?;
+    let index = edit.producer(value).filter(|_| nodes.len() < MAX_NODES)?;
     nodes.push(index);
     let node = edit.node(index);
     let operand = edit.input(index, 0)?;
     match node.op.onnx() {
         Some(
             OpType::Cast | OpType::Squeeze | OpType::Unsqueeze | OpType::Reshape | OpType::Identity,
-        ) => collect(edit, operand, factors, nodes),
+        ) => collect(edit, operand, nodes),
         Some(OpType::Mul) => {
-            collect(edit, operand, factors, nodes)?;
-            collect(edit, edit.input(index, 1)?, factors, nodes)
+            let first = collect(edit, operand, nodes)?;
+            first.checked_mul(&collect(edit, edit.input(index, 1)?, nodes)?)
         }
         Some(OpType::Shape) => {
             let Type { shape, .. } = edit.ty(operand)?;
@@ -60,9 +39,7 @@ fn collect(
             };
             let (start, end) = (at("start", 0), at("end", shape.len() as i64));
             let is_one = start >= 0 && end == start + 1;
-            let dim = shape.get(usize::try_from(start).ok()?).filter(|_| is_one)?;
-            factors.push(dim.clone());
-            Some(())
+            shape.get(usize::try_from(start).ok()?).filter(|_| is_one).cloned()
         }
         _ => None,
     }

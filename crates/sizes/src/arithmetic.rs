@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::dim::Dim;
+use crate::dim::{Dim, Symbol};
 use crate::polynomial::{Atom, Factors, MAX_WEIGHT, Operation, Polynomial, Term};
 
 impl Dim {
@@ -40,6 +40,20 @@ impl Dim {
     /// Returns the size of several axes that are merged into one.
     pub fn checked_product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Option<Dim> {
         dims.into_iter().try_fold(Dim::Known(1), |product, dim| product.checked_mul(dim))
+    }
+
+    /// Returns `factor` and `rest` of `factor · symbol + rest`, if the size is linear in the symbol: `rest` does not
+    /// contain it, and `factor` is a number.
+    pub fn linear_in(&self, symbol: &Symbol) -> Option<(i64, Dim)> {
+        let Dim::Symbolic(polynomial) = self else { return None };
+        let is_symbol = |factors: &Factors| match &factors[..] {
+            [(Atom::Symbol(other), 1)] => other == symbol,
+            _ => false,
+        };
+        let term = polynomial.terms().iter().find(|term| is_symbol(&term.factors))?;
+        let rest = self.checked_sub(&Dim::from_terms(vec![term.clone()])?)?;
+        let factor = term.coefficient();
+        (factor != i64::MIN && !rest.contains(symbol)).then_some((factor, rest))
     }
 
     /// Returns the larger one. It is a symbol or a number, if that is the larger one for all sizes.

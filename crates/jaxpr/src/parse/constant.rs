@@ -4,9 +4,9 @@ use bytes::Bytes;
 use cursor::{Parse, Result};
 
 use super::Parser;
+use crate::Dim;
 use crate::aval::{Aval, DType};
 use crate::constant::Constant;
-use crate::dim::Dim;
 use crate::element;
 
 /// The numbers of an array, before its type is known.

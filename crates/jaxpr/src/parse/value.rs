@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cursor::{Parse, Result};
 
 use super::Parser;
+use crate::Dim;
 use crate::aval::{Aval, DType};
-use crate::dim::Dim;
 use crate::element;
 use crate::param::Param;
 use crate::text::is_reserved;
@@ -100,7 +100,7 @@ impl Parser<'_> {
     /// A whole number, or an expression of symbols.
     fn size(&mut self) -> Option<Param> {
         let rest = self.cursor.rest();
-        let (dim, length) = Dim::prefix(rest).ok()?;
+        let (dim, length) = Dim::parse_prefix(rest).ok()?;
         self.cursor.advance(length);
         let is_float = rest[..length].trim_start_matches('-') == "inf";
         if is_float || !self.at_delimiter() {

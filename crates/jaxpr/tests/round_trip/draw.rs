@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::{
-    Atom, Aval, Constant, DType, Dim, DimExpr, Eqn, Jaxpr, Param, Params, Place, Program, Var,
-    VarId,
+    Atom, Aval, Constant, DType, Dim, Eqn, Jaxpr, Param, Params, Place, Program, Var, VarId,
 };
 use provenance::{Location, ScopeId, ScopeKind, Span, StackId, Table, Tier};
 
@@ -168,27 +167,24 @@ impl<'a> Draw<'a> {
     }
 
     fn dim(&mut self) -> Dim {
-        match self.expr(3) {
-            DimExpr::Const(size) => Dim::Known(size),
-            expr => Dim::Symbolic(Arc::new(expr)),
-        }
+        self.dim_of_depth(3)
     }
 
-    fn expr(&mut self, depth: usize) -> DimExpr {
+    fn dim_of_depth(&mut self, depth: usize) -> Dim {
         let kind = if depth == 0 { self.below(2) } else { self.below(12) };
-        let mut operand = || Box::new(self.expr(depth.saturating_sub(1)));
-        match kind {
-            2 => DimExpr::Add(operand(), operand()),
-            3 => DimExpr::Sub(operand(), operand()),
-            4 => DimExpr::Mul(operand(), operand()),
-            5 => DimExpr::Neg(operand()),
-            6 => DimExpr::FloorDiv(operand(), operand()),
-            7 => DimExpr::Mod(operand(), operand()),
-            8 => DimExpr::Max(operand(), operand()),
-            9 => DimExpr::Min(operand(), operand()),
-            1 => DimExpr::Symbol(SYMBOLS[self.below(SYMBOLS.len())].into()),
-            _ => DimExpr::Const(self.number()),
-        }
+        let operation: fn(&Dim, &Dim) -> Option<Dim> = match kind {
+            2 => Dim::checked_add,
+            3 => Dim::checked_sub,
+            4 | 5 => Dim::checked_mul,
+            6 => Dim::checked_floordiv,
+            7 => Dim::checked_mod,
+            8 => Dim::checked_max,
+            9 => Dim::checked_min,
+            1 => return Dim::symbol(SYMBOLS[self.below(SYMBOLS.len())]),
+            _ => return Dim::Known(self.number()),
+        };
+        let (a, b) = (self.dim_of_depth(depth - 1), self.dim_of_depth(depth - 1));
+        operation(&a, &b).unwrap_or(a)
     }
 
     fn constant(&mut self) -> Constant {

@@ -20,7 +20,7 @@ enum Direction {
 /// `X[n − k]` is the conjugate of `X[k]`.
 pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let kind: jaxpr::Param = eqn.param("fft_type")?;
-    let lengths: Vec<jaxpr::Dim> = eqn.param("fft_lengths")?;
+    let lengths: Vec<Dim> = eqn.param("fft_lengths")?;
     let [x] = eqn.operands()?;
     let name = match &kind {
         jaxpr::Param::Enum(_, name) => name.trim_start_matches("CUFFT_").to_owned(),
@@ -32,7 +32,7 @@ pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let Some((&last, others)) = axes.split_last() else {
         return Ok(x);
     };
-    if lengths.iter().any(|length| matches!(length, jaxpr::Dim::Known(0))) {
+    if lengths.iter().any(|length| matches!(length, Dim::Known(0))) {
         let Type { dtype, shape } = eqn.output()?.clone();
         return Ok(x.builder.scalar(dtype, 0.0).expand(&shape));
     }

@@ -16,7 +16,7 @@ use crate::error::Result;
 /// sizes. If the length is symbolic, an `If` returns the initial carry and empty outputs in that case.
 pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
-    let length: jaxpr::Dim = eqn.param("length")?;
+    let length: Dim = eqn.param("length")?;
     let reverse: bool = eqn.param("reverse")?;
     let sizes = [eqn.param("num_consts")?, eqn.param("num_carry")?];
     // How it is run and differentiated does not change the numbers.

@@ -1,6 +1,6 @@
 //! A convolution of an array that is spread out.
 
-use onnx::{Dim, Expr, OpType, Range, SizeOp, Type};
+use onnx::{Dim, Expr, OpType, Range, Type};
 
 use super::Convolution;
 
@@ -36,7 +36,7 @@ impl<'g> Convolution<'g> {
         let mut shape = self.shape.clone();
         for (i, &(low, high)) in cut.iter().enumerate() {
             let missing = Dim::Known((-low).max(0) + (-high).max(0));
-            shape[i + 2] = builder.joined(SizeOp::Sub, &shape[i + 2], &missing);
+            shape[i + 2] = builder.difference(&shape[i + 2], &missing);
         }
         if shape.iter().any(|dim| dim.known().is_some_and(|size| size < 1)) {
             return None;

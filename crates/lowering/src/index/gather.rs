@@ -11,7 +11,7 @@ use crate::error::{Refused, Result};
 /// `out[b…, w…] = x[start(b…) + w…]`, where a window that does not fit is moved until it does, or is
 /// replaced by `fill_value`
 pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let sizes: Vec<jaxpr::Dim> = eqn.param("slice_sizes")?;
+    let sizes: Vec<Dim> = eqn.param("slice_sizes")?;
     let mode = gather_mode(eqn)?;
     let fill: Option<Param> = eqn.optional("fill_value")?;
     eqn.ignore(&["indices_are_sorted", "unique_indices"]);

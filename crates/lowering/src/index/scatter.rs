@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::{Atom, Jaxpr};
-use onnx::{Attr, DType, Dim, Expr, OpType, Range, SizeOp};
+use onnx::{Attr, DType, Dim, Expr, OpType, Range};
 
 use super::joined::scatter_joined;
 use super::numbers::{Axis, Mode, Windows, scatter_mode};
@@ -300,11 +300,7 @@ impl<'g> Scatter<'g, '_> {
         one[axis] = Dim::Known(1);
         let spare = x.constant(0.0).expand(&one);
         let size = x.shape()[axis].clone();
-        let longer = Expr::concat_to(
-            &[x, spare],
-            axis,
-            x.builder.joined(SizeOp::Add, &size, &Dim::Known(1)),
-        );
+        let longer = Expr::concat_to(&[x, spare], axis, x.builder.sum(&size, &Dim::Known(1)));
         let written = write_elements(longer, places, updates, axis, self.reduction);
         let mut ranges = vec![Range::whole(); x.rank()];
         ranges[axis].end = Dim::Known(-1);

@@ -10,7 +10,7 @@ use crate::error::Result;
 /// Numbers of `bit_width` random bits, as many for each key as the shape asks for
 pub(crate) fn random_bits<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let width: i64 = eqn.param("bit_width")?;
-    let shape: Vec<jaxpr::Dim> = eqn.param("shape")?;
+    let shape: Vec<Dim> = eqn.param("shape")?;
     let partitionable = is_partitionable(eqn)?;
     let [key] = eqn.operands()?;
     needs_threefry(eqn, eqn.input_dtypes.first())?;

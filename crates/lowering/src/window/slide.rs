@@ -1,6 +1,6 @@
 //! How windows slide along an axis, and the array of all windows.
 
-use onnx::{Builder, DType, Dim, Expr, OpType, SizeOp, Type};
+use onnx::{Builder, DType, Dim, Expr, OpType, Type};
 
 /// The largest table of indices that is written rather than computed.
 const LONGEST_TABLE: i64 = 4096;
@@ -116,7 +116,7 @@ impl Slide {
 /// One element more at the end of an axis.
 fn with_one_more<'g>(x: Expr<'g>, axis: usize, fill: Expr<'g>) -> Expr<'g> {
     let mut shape = x.shape().to_vec();
-    shape[axis] = x.builder.joined(SizeOp::Add, &shape[axis], &Dim::Known(1));
+    shape[axis] = x.builder.sum(&shape[axis], &Dim::Known(1));
     let mut amounts = vec![0; 2 * shape.len()];
     amounts[shape.len() + axis] = 1;
     let amounts = x.builder.ints(&amounts);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use provenance::{EmitterId, Origin, OriginId, Site};
 use smallvec::SmallVec;
 
-use super::{Builder, Place, Problem, Size, SizeOp};
+use super::{Builder, Place, Problem};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
 use crate::kernels::{self, Kernel, Lookup, behavior};
 use crate::model::Node;
 use crate::operator::{OpType, Operator};
-use crate::value::{Dim, Type, Value, ValueId};
+use crate::value::{Type, Value, ValueId};
 
 /// The attributes of a node, by name.
 pub type Attrs<'a> = Vec<(&'a str, Attr)>;
@@ -266,127 +266,6 @@ impl Builder {
             nodes.push(node);
         }
         outputs.into_iter().map(|id| Expr { builder: self, id }).collect()
-    }
-
-    /// The size of an axis, as a scalar of 64-bit integers.
-    ///
-    /// A named size is computed once, in the main graph or in the function around, where every body
-    /// can see it.
-    #[track_caller]
-    pub fn size(&self, dim: &Dim) -> Expr<'_> {
-        match dim {
-            Dim::Known(size) => self.constant_ints(DType::I64, &[], &[*size]),
-            Dim::Named(name) => self.size_in(self.innermost_region(), name),
-        }
-    }
-
-    #[track_caller]
-    pub(super) fn compute_size(&self, size: &Size) -> Expr<'_> {
-        match size {
-            Size::Known(size) => self.constant_ints(DType::I64, &[], &[*size]),
-            Size::Axis(id, axis) => {
-                let input = Expr { builder: self, id: *id };
-                let one = Type::new(DType::I64, [Dim::Known(1)]);
-                let range =
-                    vec![("start", Attr::Int(*axis as i64)), ("end", Attr::Int(*axis as i64 + 1))];
-                self.node(OpType::Shape, &[input], range, one).squeeze(&[0])
-            }
-            Size::Op(op, a, b) => {
-                let is_known = matches!(**b, Size::Known(size) if size != 0);
-                let (a, b) = (self.compute_size(a), self.compute_size(b));
-                // An empty axis divides nothing, but the runtime fails at the division.
-                let divisor = || if is_known { b } else { b.equal(0.0).select(b.constant(1.0), b) };
-                match op {
-                    SizeOp::Add => a + b,
-                    SizeOp::Sub => a - b,
-                    SizeOp::Mul => a * b,
-                    // Floor division: the quotient without the remainder of the divisor's sign.
-                    SizeOp::FloorDiv => {
-                        let b = divisor();
-                        (a - a.modulo(b)) / b
-                    }
-                    SizeOp::Mod => a.modulo(divisor()),
-                    SizeOp::Max => a.max(b),
-                    SizeOp::Min => a.min(b),
-                }
-            }
-        }
-    }
-
-    /// The size of several axes joined into one.
-    pub fn product(&self, dims: &[Dim]) -> Dim {
-        if let Some(known) = dims.iter().map(Dim::known).product::<Option<i64>>() {
-            return Dim::Known(known);
-        }
-        let factors: Vec<&Dim> = dims.iter().filter(|dim| !dim.is(1)).collect();
-        if let [single] = factors[..] {
-            return single.clone();
-        }
-        let name: Vec<String> = factors.iter().map(|dim| format!("({dim})")).collect();
-        let name: Arc<str> = name.join("*").into();
-        let recipes: Option<Vec<Size>> = factors.iter().map(|dim| self.recipe(dim)).collect();
-        let recipe = recipes.and_then(|all| {
-            all.into_iter().reduce(|a, b| Size::Op(SizeOp::Mul, Box::new(a), Box::new(b)))
-        });
-        if let Some(recipe) = recipe {
-            self.declare_size(&name, recipe);
-        }
-        Dim::Named(name)
-    }
-
-    /// The size that two make together, as `SizeOp` has it.
-    pub fn joined(&self, op: SizeOp, a: &Dim, b: &Dim) -> Dim {
-        match (op, a, b) {
-            (SizeOp::Add, Dim::Known(a), Dim::Known(b)) => return Dim::Known(a + b),
-            (SizeOp::Sub, Dim::Known(a), Dim::Known(b)) => return Dim::Known(a - b),
-            (SizeOp::Add, Dim::Known(0), other)
-            | (SizeOp::Add | SizeOp::Sub, other, Dim::Known(0)) => {
-                return other.clone();
-            }
-            _ => {}
-        }
-        let text = match op {
-            SizeOp::Add => "+",
-            SizeOp::Sub => "-",
-            SizeOp::Mul => "*",
-            SizeOp::FloorDiv => "//",
-            SizeOp::Mod => "%",
-            SizeOp::Max => "max",
-            SizeOp::Min => "min",
-        };
-        let name: Arc<str> = format!("({a}) {text} ({b})").into();
-        let recipes = (self.recipe(a), self.recipe(b));
-        if let (Some(a), Some(b)) = recipes {
-            self.declare_size(&name, Size::Op(op, Box::new(a), Box::new(b)));
-        }
-        Dim::Named(name)
-    }
-
-    /// How a size is computed, where that was said.
-    fn recipe(&self, dim: &Dim) -> Option<Size> {
-        match dim {
-            Dim::Known(size) => Some(Size::Known(*size)),
-            Dim::Named(name) => self.state.borrow().sizes.get(name).cloned(),
-        }
-    }
-
-    /// Several sizes, as the list that `Reshape` and `Expand` take.
-    #[track_caller]
-    pub fn sizes(&self, dims: &[Dim]) -> Expr<'_> {
-        if let Some(known) = dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>() {
-            return self.ints(&known);
-        }
-        let parts: Vec<Expr<'_>> = dims
-            .chunk_by(|a, b| a.known().is_some() && b.known().is_some())
-            .map(|run| match run.iter().map(Dim::known).collect::<Option<Vec<i64>>>() {
-                Some(known) => self.ints(&known),
-                None => self.size(&run[0]).unsqueeze(&[0]),
-            })
-            .collect();
-        match parts[..] {
-            [single] => single,
-            _ => Expr::concat(&parts, 0),
-        }
     }
 }
 

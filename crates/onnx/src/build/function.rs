@@ -1,4 +1,4 @@
-//! Functions under construction, and where sizes are computed.
+//! Functions under construction.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -6,8 +6,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::{Attrs, Builder, Emitting, Place, Size};
-use crate::dtype::DType;
+use super::{Attrs, Builder, Emitting, Place};
 use crate::edit::{for_each_read, rename};
 use crate::expr::Expr;
 use crate::model::{Function, Graph, Node};
@@ -20,9 +19,9 @@ pub(super) struct Region {
     /// Where its nodes are among those that are open.
     nodes: usize,
     /// The inputs of a function that are known before its body is.
-    inputs: Vec<ValueId>,
-    /// The named sizes that were computed in it.
-    sizes: FxHashMap<Arc<str>, ValueId>,
+    pub(super) inputs: Vec<ValueId>,
+    /// The symbolic sizes that were computed in it.
+    pub(super) sizes: FxHashMap<Dim, ValueId>,
     /// What was being lowered where the function is called.
     place: Place,
     emitting: Emitting,
@@ -171,60 +170,8 @@ impl Builder {
         self.state.borrow().regions.len() - 1
     }
 
-    /// A named size, computed in the region: from the shape of an input where that has it, else
-    /// outside, from where it is an input of its own.
-    #[track_caller]
-    pub(super) fn size_in(&self, region: usize, name: &Arc<str>) -> Expr<'_> {
-        let (known, declared) = {
-            let state = self.state.borrow();
-            (state.regions[region].sizes.get(name).copied(), state.sizes.get(name).cloned())
-        };
-        if let Some(id) = known {
-            return Expr { builder: self, id };
-        }
-        let recipe = self.axis_in(region, name).or_else(|| match region {
-            0 => declared.clone(),
-            _ => self.recipe_in(region, declared.as_ref()?),
-        });
-        let value = match (recipe, region.checked_sub(1)) {
-            (Some(recipe), _) => self.in_region(region, || self.compute_size(&recipe)),
-            (None, Some(outer)) => self.size_in(outer, name),
-            (None, None) => {
-                let ty = Type::new(DType::I64, []);
-                return self.broken(format!("the size `{name}` is not known"), ty);
-            }
-        };
-        self.state.borrow_mut().regions[region].sizes.insert(name.clone(), value.id);
-        value
-    }
-
-    /// The axis of an input of the region that has this size.
-    fn axis_in(&self, region: usize, name: &Arc<str>) -> Option<Size> {
-        let state = self.state.borrow();
-        state.regions[region].inputs.iter().find_map(|&id| {
-            let shape = &state.values[id].ty.as_ref()?.shape;
-            let is_it = |dim: &Dim| matches!(dim, Dim::Named(other) if other == name);
-            Some(Size::Axis(id, shape.iter().position(is_it)?))
-        })
-    }
-
-    /// How the size is computed from the inputs of a region, where they have all it is made of.
-    fn recipe_in(&self, region: usize, size: &Size) -> Option<Size> {
-        match size {
-            Size::Known(size) => Some(Size::Known(*size)),
-            Size::Axis(input, axis) => match self.type_of(*input).shape.get(*axis)? {
-                Dim::Known(size) => Some(Size::Known(*size)),
-                Dim::Named(name) => self.axis_in(region, name),
-            },
-            Size::Op(op, a, b) => {
-                let part = |size: &Size| self.recipe_in(region, size).map(Box::new);
-                Some(Size::Op(*op, part(a)?, part(b)?))
-            }
-        }
-    }
-
     /// Runs `f` with its nodes in the region, as a part of what was being lowered there.
-    fn in_region<T>(&self, region: usize, f: impl FnOnce() -> T) -> T {
+    pub(super) fn in_region<T>(&self, region: usize, f: impl FnOnce() -> T) -> T {
         let (open, regions, place, emitting) = {
             let mut state = self.state.borrow_mut();
             let first = state.regions[region].nodes + 1;

@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn shapes_broadcast_from_the_right() {
-        let b = || Dim::Named("B".into());
+        let b = || Dim::symbol("B");
         let joined = broadcast_shapes(&[b(), 1.into()], &[4.into()]);
         assert_eq!(joined, Some(vec![b(), 4.into()]));
         assert_eq!(broadcast_shapes(&[b()], &[4.into()]), None);

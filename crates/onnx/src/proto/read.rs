@@ -16,14 +16,14 @@ use super::generated::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto,
     TensorProto, TypeProto, ValueInfoProto, type_proto,
 };
-use super::{OMITTED, UNKNOWN_DIM, pack_strings};
+use super::{OMITTED, pack_strings};
 use crate::attr::Attr;
 use crate::check::{holds_its_contents, type_of};
 use crate::dtype::DType;
 use crate::model::{Function, Graph, Model, Node};
 use crate::operator::Operator;
 use crate::tensor::Tensor;
-use crate::value::{Dim, Type, Value, ValueId, Values};
+use crate::value::{Dim, Symbol, Type, Value, ValueId, Values};
 
 /// Says why a model was not decoded.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +92,7 @@ struct Reader<'a, 'f> {
     scopes: Vec<Names>,
     /// The origin of everything that was read: nothing is known.
     origin: OriginId,
-    unknown_dims: usize,
+    unknown_dims: u32,
 }
 
 #[derive(Default)]
@@ -397,12 +397,10 @@ impl<'a, 'f> Reader<'a, 'f> {
         for dim in &shape.dim {
             dims.push(match &dim.value {
                 Some(dimension::Value::DimValue(size)) if *size >= 0 => Dim::Known(*size),
-                Some(dimension::Value::DimParam(name)) if !name.is_empty() => {
-                    Dim::Named(name.as_str().into())
-                }
+                Some(dimension::Value::DimParam(name)) if !name.is_empty() => Dim::from_param(name),
                 _ => {
                     self.unknown_dims += 1;
-                    Dim::Named(format!("{UNKNOWN_DIM}{}", self.unknown_dims - 1).into())
+                    Dim::from(Symbol::Unknown(self.unknown_dims - 1))
                 }
             });
         }

@@ -14,13 +14,13 @@ use super::generated::{
     StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
 };
 use super::stream::Stream;
-use super::{UNKNOWN_DIM, unpack_strings};
+use super::unpack_strings;
 use crate::attr::Attr;
 use crate::check::{constants_of, holds_its_contents, type_of};
 use crate::dtype::DType;
 use crate::model::{Function, Graph, Model, Node};
 use crate::tensor::Tensor;
-use crate::value::{Dim, Type, ValueId};
+use crate::value::{Dim, Symbol, Type, ValueId};
 
 /// The metadata to write for an origin.
 pub type Render<'a> = dyn FnMut(OriginId) -> Vec<(&'static str, String)> + 'a;
@@ -354,12 +354,17 @@ fn tensor_proto(
     Ok(proto)
 }
 
+/// True if nothing is said of the size: two sizes that a model leaves out need not be equal.
+fn is_unknown(dim: &Dim) -> bool {
+    matches!(dim.as_symbol(), Some(Symbol::Unknown(_)))
+}
+
 fn type_proto(ty: &Type) -> TypeProto {
     let dim = ty.shape.iter().map(|dim| Dimension {
         value: match dim {
             Dim::Known(size) => Some(dimension::Value::DimValue(*size)),
-            Dim::Named(name) if name.starts_with(UNKNOWN_DIM) => None,
-            Dim::Named(name) => Some(dimension::Value::DimParam(name.to_string())),
+            Dim::Symbolic(_) if is_unknown(dim) => None,
+            Dim::Symbolic(size) => Some(dimension::Value::DimParam(size.to_string())),
         },
         ..Dimension::default()
     });

@@ -14,7 +14,7 @@ use crate::pattern::{
     Pattern, either, hole, number, product, reciprocal, reduce_mean, reduce_sum, relu, spread, sqrt,
 };
 use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Found, Rewrite};
-use crate::sizes::{computed_size, product_of};
+use crate::sizes::computed_size;
 
 /// More ones than these are not written into the model to say that there is no scale.
 const MOST_ONES: i64 = 4096;
@@ -77,16 +77,12 @@ fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("sum")?;
     let shape = found.ty(x)?.shape;
-    let reduced = axes.iter().map(|&axis| shape[axis].clone());
-    if !reduced.clone().all(|dim| !dim.is(0)) {
+    let reduced = axes.iter().map(|&axis| &shape[axis]);
+    if reduced.clone().any(|dim| dim.is(0)) {
         return Err("there is nothing to take the mean of".into());
     }
-    let count = product_of(reduced);
-    let known = match count[..] {
-        [] => Some(1.0),
-        [Dim::Known(count)] => Some(count as f64),
-        _ => None,
-    };
+    let count = Dim::checked_product(reduced).ok_or("the number of elements is too large")?;
+    let known = count.known().map(|count| count as f64);
     let is_count = if found.maybe("count").is_some() {
         Some(found.number("count")?) == known
     } else if found.maybe("part").is_some() {

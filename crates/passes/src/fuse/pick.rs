@@ -81,7 +81,7 @@ fn of_several_axes(
     // Zero stands for the size that the operand has there.
     let target = joined.iter().enumerate().map(|(axis, dim)| match dim {
         Dim::Known(size) => (*size > 0).then_some(*size),
-        Dim::Named(_) => (axis < first).then_some(0),
+        Dim::Symbolic(_) => (axis < first).then_some(0),
     });
     let target: Vec<i64> = target.collect::<Option<_>>().ok_or("a size behind is not known")?;
     found.expect_kernel(OpType::Gather, x)?;

@@ -38,8 +38,8 @@ pub(super) fn fits(
         let bound = edit.constant(index, &[], bound, &[]);
         Some(edit.insert(index, &[], Op::new(OpType::Less, &[total, bound]), flag()))
     });
-    let is_symbolic = edit.ty(x)?.shape.iter().any(|dim| matches!(dim, Dim::Named(_)));
-    let has_elements = is_symbolic.then(|| {
+    let may_be_empty = |dim: &Dim| dim.known().is_none() && !dim.is_positive();
+    let has_elements = edit.ty(x)?.shape.iter().any(may_be_empty).then(|| {
         let size = edit.insert(index, &[], Op::new(OpType::Size, &[x]), Type::new(DType::I64, []));
         let zero = Tensor::of_ints(DType::I64, Vec::new(), &[0])?;
         let zero = edit.constant(index, &[], zero, &[]);

@@ -34,7 +34,7 @@ impl Parser<'_> {
         let (mut shape, mut depth, mut start) = (Vec::new(), 0, 0);
         let mut push = |dim: &str| {
             let dim = dim.trim();
-            shape.push(dim.parse().map_or_else(|_| Dim::Named(dim.into()), Dim::Known));
+            shape.push(dim.parse().map_or_else(|_| Dim::from_param(dim), Dim::Known));
         };
         for (offset, character) in dims.char_indices() {
             match character {

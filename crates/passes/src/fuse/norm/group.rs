@@ -173,8 +173,8 @@ fn expect_group_spread(
         let operand = found.edit.input(index, 0).ok_or("a mean of nothing")?;
         let (from, to) = (found.ty(operand)?.shape, found.ty(value)?.shape);
         let is_renamed = |from: &[Dim], to: &[Dim]| {
-            let sizes = |dims: &[Dim]| crate::sizes::product_of(dims.iter().cloned());
-            sizes(from) == sizes(to)
+            let size = Dim::checked_product(from);
+            size.is_some() && size == Dim::checked_product(to)
         };
         match found.edit.node(index).op.onnx() {
             Some(OpType::Expand) => {

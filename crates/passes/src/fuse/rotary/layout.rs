@@ -60,10 +60,10 @@ impl Layout {
                     layout.repeated = batch.known().map(|times| (0, times));
                     Some(layout)
                 }
-                all => Some(apart(one.clone(), product(all)?, &shape[row])),
+                all => Some(apart(one.clone(), Dim::checked_product(all)?, &shape[row])),
             },
             [row] if row + 3 == rank => {
-                let batch = product(&lead[..row])?;
+                let batch = Dim::checked_product(&lead[..row])?;
                 let (rows, heads) = (&shape[row], &shape[row + 1]);
                 if let Some(times) = batch.known() {
                     return joined(batch, rows, heads, Some(times).filter(|&times| times != 1));
@@ -91,18 +91,6 @@ impl Layout {
             steps.extend(Step::reshape(&repeated, &self.whole));
         }
         steps
-    }
-}
-
-/// Returns the size of several axes together.
-fn product(axes: &[Dim]) -> Option<Dim> {
-    let known: i64 = axes.iter().filter_map(Dim::known).product();
-    let mut named = axes.iter().filter(|axis| axis.known().is_none());
-    match (named.next(), named.next()) {
-        (None, _) => Some(known.into()),
-        (Some(name), None) if known == 1 => Some(name.clone()),
-        (Some(name), None) => Some(Dim::Named(format!("({name})*({known})").into())),
-        _ => None,
     }
 }
 
