@@ -1,4 +1,4 @@
-"""Turn a JAX function into an ONNX model in which every node knows its line of Python."""
+"""Convert JAX functions to ONNX models in which every node knows its line of Python."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`InferenceSession`, which needs ONNX Runtime, is there when it is asked for."""
+    """Import `InferenceSession`, which needs ONNX Runtime, on first use."""
     if name != "InferenceSession":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

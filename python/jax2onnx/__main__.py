@@ -1,4 +1,4 @@
-"""The command line: `jax2onnx` and `python -m jax2onnx`."""
+"""Run the command line: `jax2onnx` or `python -m jax2onnx`."""
 
 import sys
 from typing import Any
@@ -7,7 +7,7 @@ from . import _core
 
 
 def main() -> int:
-    """Run the program; the exit code says whether it could answer."""
+    """Run the program. Return the exit code."""
     return _core.main(["jax2onnx", *sys.argv[1:]], _export)
 
 

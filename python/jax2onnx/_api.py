@@ -1,4 +1,4 @@
-"""The export itself."""
+"""Export a JAX function: `to_onnx`."""
 
 import contextlib
 import os
@@ -156,59 +156,59 @@ def to_onnx(
     """Convert a JAX function to an ONNX model.
 
     Args:
-        fn: The function. It is traced as it is; nothing is patched.
-        inputs: One spec an argument: a shape with numbers and names such as `("B", 3)`, a
+        fn: The function. JAX traces it unchanged.
+        inputs: One spec per argument: a shape with numbers and names such as `("B", 3)`, a
             `jax.ShapeDtypeStruct`, an array, a number, or a container of these.
         input_params: Keyword arguments of `fn` that become inputs of the model, by name: numbers,
-            arrays, and flags such as `deterministic`. Where Python itself decides by a flag, both
-            ways are traced and the model has a branch.
+            arrays, and flags such as `deterministic`. If Python code branches on a flag, both
+            branches are traced, and the model contains an `If`.
         model_name: The name of the graph.
         opset: The ONNX opset, from 16 to 26.
-        enable_double_precision: Keep 64-bit types; a shape then means `float64`.
+        enable_double_precision: Keep 64-bit types. A shape then means `float64`.
         record_primitive_calls_file: Where to write every equation as text, with its types,
             parameters and source line.
-        return_mode: `"proto"` for an `onnx.ModelProto`, `"ir"` for an `onnx_ir.Model`, `"file"`
-            to write the model and return its path.
-        output_path: Where `"file"` writes.
-        inputs_as_nchw: Positions of images that the model takes as NCHW, and `fn` as NHWC.
-        outputs_as_nchw: Positions of images that the model gives as NCHW, and `fn` as NHWC.
-        input_names: Names of the positional inputs, in place of their paths in the arguments:
-            `x`, or `params.Dense_0.kernel`.
-        output_names: Names of the outputs, in place of their paths in the result: `out_0`, or
-            `logits` of a dictionary.
-        export_mode: `"web"` is for onnxruntime-web: one file with all weights in it, and inputs
-            and outputs of types that JavaScript has.
-        weights: Where `"file"` writes the weights: `"inline"` in the model, up to 2 GiB,
-            `"external"` in one file beside it, `"auto"` beside it past 1 GiB.
-        normalization_mode: `"force_decomposed"` keeps norms as the arithmetic that they are; the
-            other modes make one operator of them, such as `LayerNormalization`, where it is exactly
-            that.
-        optimize: Whether passes rewrite the graph. With `False`, the nodes are as plugins made
-            them, which tells a wrong plugin from a wrong pass.
-        nan: `"exact"` computes what JAX computes where a NaN is; `"ignore"` leaves out the nodes
-            that this needs, and the model's metadata says so. By default the environment or
-            `pyproject.toml` decides, and `"exact"` if neither does.
-        explain_passes: Say what was fused into one operator and what nearly was, with the source
-            line: on standard error, or in a file where this is a path.
+        return_mode: `"proto"` returns an `onnx.ModelProto`, `"ir"` an `onnx_ir.Model`, and `"file"`
+            writes the model and returns its path.
+        output_path: Where `"file"` writes the model.
+        inputs_as_nchw: Positions of images that the model takes as NCHW and `fn` as NHWC.
+        outputs_as_nchw: Positions of images that the model returns as NCHW and `fn` as NHWC.
+        input_names: Names of the positional inputs. By default, an input is named by its path in
+            the arguments: `x`, or `params.Dense_0.kernel`.
+        output_names: Names of the outputs. By default, an output is named by its path in the
+            result: `out_0`, or `logits` in a dictionary.
+        export_mode: `"web"` is for onnxruntime-web: one file that contains all weights, and inputs
+            and outputs of types that JavaScript supports.
+        weights: Where `"file"` writes the weights: `"inline"` in the model, up to 2 GiB;
+            `"external"` in one file beside the model; `"auto"` beside the model above 1 GiB.
+        normalization_mode: `"force_decomposed"` keeps norms as arithmetic. The other modes replace
+            a norm with one operator, such as `LayerNormalization`, if the two are exactly equal.
+        optimize: Whether passes rewrite the graph. With `False`, the nodes stay as the plugins
+            created them, which tells a wrong plugin from a wrong pass.
+        nan: `"exact"` computes what JAX computes if there are NaNs. `"ignore"` leaves out the nodes
+            that this needs, and the model's metadata says so. By default, the environment or
+            `pyproject.toml` decides; without either, the mode is `"exact"`.
+        explain_passes: Report what was fused into one operator and what was nearly fused, with the
+            source lines: `True` for standard error, or the path of a file.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
-            `"indexed"`. Comes before `jax2onnx.provenance(...)` and the environment.
-        provenance_paths: How files are named: `"relative"`, `"absolute"` or `"basename"`.
-        provenance_prefixes: Folders that are written as something else:
+            `"indexed"`. Takes precedence over `jax2onnx.provenance(...)` and the environment.
+        provenance_paths: How to write the paths of files: `"relative"`, `"absolute"` or
+            `"basename"`.
+        provenance_prefixes: Folders, and the names to write in their place:
             `["/home/x/proj=proj"]`, or a dictionary.
-        user_code: Packages, files and folders whose lines count as the user's: `["my_lib"]`.
-        source_map: Where to write the source map, which says of each node what `"indexed"` would
-            and is read with `jax2onnx.SourceMap`. `True` is `<output_path>.map`.
-        sources: Whether the map has only the hashes of the source files, `"hash"`, or their text
-            as well, `"embed"`.
+        user_code: Packages, files and folders whose lines count as yours: `["my_lib"]`.
+        source_map: Where to write the source map, which contains the origins of all nodes. Read it
+            with `jax2onnx.SourceMap`. `True` means `<output_path>.map`.
+        sources: `"hash"` writes only the hashes of the source files to the map, `"embed"` also
+            their text.
 
     Returns:
         The model, or the path of its file.
 
     Raises:
-        UnsupportedError: Something in the function has no counterpart in ONNX.
-        PluginError: A plugin written in Python went wrong.
-        InputSpecError: An input spec cannot be understood.
-        ConfigError: An option has a value that it cannot have.
+        UnsupportedError: Something in the function cannot be converted to ONNX.
+        PluginError: A plugin written in Python failed.
+        InputSpecError: An input spec is not valid.
+        ConfigError: An option has an invalid value.
         WriteError: The file could not be written.
     """
     settings = _config.settings(
@@ -227,7 +227,7 @@ def to_onnx(
     from ._tracing.names import chosen_names
     from ._tracing.weights import weights_of
 
-    # Before tracing, which may put other arrays in their places.
+    # Find the weights before tracing, which may replace arrays.
     held = weights_of(fn)
     _progress.stage("tracing")
     traced = trace.trace(
@@ -285,7 +285,7 @@ def export_traced(closed_jaxpr: Any, options: ExportOptions) -> bytes | None:
 
 
 def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
-    """The path to write to, where one is needed."""
+    """Return the path to write to, if any."""
     _one_of(return_mode, _RETURN_MODES, "a return mode")
     if return_mode == "file":
         if output_path is None:
@@ -295,26 +295,24 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
         except TypeError as error:
             raise ConfigError(f"`output_path` is {output_path!r}, which is not a path") from error
     if output_path is not None:
-        raise ConfigError(
-            f"`output_path` is written by `return_mode='file'`, and not by '{return_mode}'"
-        )
+        raise ConfigError(f"`output_path` needs `return_mode='file'`, not '{return_mode}'")
     if return_mode == "ir":
         _onnx_ir()
     return None
 
 
 def _map_path(source_map: Any, sources: str, output_path: str | None) -> str | None:
-    """The path of the source map, where one is asked for."""
+    """Return the path of the source map, if any."""
     _one_of(sources, _SOURCES_MODES, "a way to keep sources")
     if source_map is False or source_map is None:
         if sources == "embed":
-            raise ConfigError("`sources='embed'` goes into a source map: use `source_map`")
+            raise ConfigError("`sources='embed'` needs a source map: use `source_map`")
         return None
     if source_map is True:
         if output_path is None:
             raise ConfigError(
                 "`source_map=True` is written beside the model: use `return_mode='file'`, "
-                "or give the path of the map"
+                "or pass the path of the map"
             )
         return f"{output_path}.map"
     try:
@@ -346,12 +344,12 @@ def _record(closed_jaxpr: Any, options: ExportOptions, path: StrPath) -> None:
 
 
 def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int:
-    """How many bytes of weights the model itself may hold."""
+    """Return how many bytes of weights the file of the model may contain."""
     _one_of(weights, tuple(_THRESHOLDS), "a place for weights")
     if weights == "external" and return_mode != "file":
         raise ConfigError(
             f"`weights='external'` writes a file beside the model: use `return_mode='file'`, "
-            f"and not '{return_mode}'"
+            f"not '{return_mode}'"
         )
     if weights == "external" and export_mode == "web":
         raise ConfigError("`export_mode='web'` writes one file: use `weights='inline'`")
@@ -359,7 +357,7 @@ def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int
 
 
 def _explaining(where: bool | StrPath) -> Callable[[str], object] | None:
-    """What to do with the text about the passes."""
+    """Return a function that writes the report on the passes, if any."""
     if where is False:
         return None
     if where is True:
@@ -384,13 +382,13 @@ def _check(fn: Any, model_name: Any, opset: Any) -> None:
     if not callable(fn):
         raise ConfigError(f"`fn` is {fn!r}, which is not a function")
     if not isinstance(model_name, str):
-        raise ConfigError(f"`model_name` is {model_name!r}, which is not a text")
+        raise ConfigError(f"`model_name` is {model_name!r}, which is not a string")
     if type(opset) is not int or opset not in _OPSETS:
         raise ConfigError(f"opset {opset!r} is not supported: use {_OPSETS[0]} to {_OPSETS[-1]}")
 
 
 def _stack(frame: FrameType | None) -> list[Frame]:
-    """The Python stack down to `frame`, outermost first."""
+    """Return the Python stack down to `frame`, outermost first."""
     stack = []
     while frame is not None:
         code = frame.f_code

@@ -1,7 +1,8 @@
-"""The switches, and which of them wins.
+"""Read the settings, and decide which of them wins.
 
-An argument of `to_onnx` comes before `with provenance(...)`, that before the environment, that
-before the section `[tool.jax2onnx]` of `pyproject.toml`. Whose code is whose adds up.
+An argument of `to_onnx` takes precedence over `with provenance(...)`, which takes precedence over
+the environment, which takes precedence over the section `[tool.jax2onnx]` of `pyproject.toml`.
+`user_code`, `library_code` and prefixes add up instead.
 """
 
 import importlib.util
@@ -41,20 +42,20 @@ _OFF: Final = frozenset({"", "0", "false", "off", "no"})
 
 @dataclass(frozen=True)
 class Settings:
-    """How much provenance is written, whose code is whose, and whether NaN matters."""
+    """How much provenance to write, whose code is whose, and whether NaN matters."""
 
     level: Level
     paths: PathPolicy
     user_code: tuple[str, ...]
     library_code: tuple[str, ...]
-    #: Folders that are written as something else.
+    #: Folders, and the names to write in their place.
     prefixes: tuple[tuple[str, str], ...]
     nan: NanMode = "exact"
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """What the enclosing `with provenance(...)` blocks say."""
+    """The settings of the enclosing `with provenance(...)` blocks."""
 
     level: Level | None = None
     paths: PathPolicy | None = None
@@ -77,14 +78,15 @@ def provenance(
 ) -> Iterator[None]:
     """Set how much provenance the exports inside the block write.
 
-    What is left out keeps the value of the enclosing block. Each thread and each task has its own.
+    An option that you leave out keeps the value of the enclosing block. Each thread and each task
+    has its own settings.
 
     Args:
         level: `"off"`, `"minimal"`, `"full"` or `"indexed"`.
-        paths: How files are named: `"relative"`, `"absolute"` or `"basename"`.
-        user_code: Packages, files and folders whose lines count as the user's.
-        library_code: Packages, files and folders whose lines do not.
-        prefixes: Folders that are written as something else: `["/home/x/proj=proj"]`, or a
+        paths: How to write the paths of files: `"relative"`, `"absolute"` or `"basename"`.
+        user_code: Packages, files and folders whose lines count as yours.
+        library_code: Packages, files and folders whose lines count as a library's.
+        prefixes: Folders, and the names to write in their place: `["/home/x/proj=proj"]`, or a
             dictionary.
     """
     outer = _scope.get()
@@ -111,7 +113,7 @@ def settings(
     prefixes: Prefixes = (),
     nan: str | None = None,
 ) -> Settings:
-    """What holds for an export that was given these arguments."""
+    """Return the settings of an export with these arguments."""
     scope = _scope.get()
     project = _project.read()
     return Settings(
@@ -133,7 +135,7 @@ def settings(
 
 
 def module_scopes() -> bool:
-    """Whether nodes of nnx models are named by the path of their module; so unless switched off."""
+    """Return whether nodes of nnx and equinox models are named by the path of their module."""
     return os.environ.get(MODULE_SCOPES, "on").lower() not in _OFF
 
 
@@ -168,7 +170,7 @@ def _environment_policy() -> PathPolicy:
 
 
 def _listed(variable: str) -> list[str]:
-    """The entries of a variable, between which is what separates paths."""
+    """Return the entries of an environment variable, which `os.pathsep` separates."""
     return [entry for entry in os.environ.get(variable, "").split(os.pathsep) if entry]
 
 
@@ -180,7 +182,7 @@ def _one_of(word: str, allowed: tuple[_Word, ...], what: str) -> _Word:
 
 
 def _places(places: Iterable[StrPath], argument: str) -> tuple[str, ...]:
-    """Make paths absolute and packages folders; names of code without a file stay as they are."""
+    """Make paths absolute and packages folders; keep names of code without a file."""
     if isinstance(places, str | os.PathLike):
         raise ConfigError(
             f"`{argument}` is a list of packages, files and folders: use [{places!r}]"
@@ -191,14 +193,14 @@ def _places(places: Iterable[StrPath], argument: str) -> tuple[str, ...]:
         if name.startswith("<"):
             found.append(name)
         else:
-            # A name may be both: a package, and a folder of the current directory.
+            # A name may be both a package and a folder in the current directory.
             found += _package_folders(name)
             found.append(os.path.abspath(name))
     return tuple(dict.fromkeys(found))
 
 
 def _package_folders(name: str) -> list[str]:
-    """The folders, or the file, of the module of that name, which is not imported for it."""
+    """Return the folders, or the file, of a module, without importing it."""
     top, *inner = name.split(".")
     if not all(part.isidentifier() for part in (top, *inner)):
         return []

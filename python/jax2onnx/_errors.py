@@ -1,4 +1,4 @@
-"""What can go wrong, one class per kind."""
+"""The exceptions, one class per kind of error."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,49 +7,49 @@ from . import _core
 
 
 class Jax2OnnxError(Exception):
-    """Anything that this package raises on purpose."""
+    """The base class of all errors that jax2onnx raises on purpose."""
 
     __module__ = "jax2onnx"
 
 
 class UnsupportedError(Jax2OnnxError):
-    """A primitive, a parameter or a type has no counterpart in ONNX, or none yet."""
+    """A primitive, a parameter or a type cannot be converted to ONNX, or not yet."""
 
     __module__ = "jax2onnx"
 
 
 class PluginError(Jax2OnnxError):
-    """A plugin that was registered with `jax2onnx.plugin` raised, or made what it should not."""
+    """A plugin that was registered with `jax2onnx.plugin` raised, or returned a wrong result."""
 
     __module__ = "jax2onnx"
 
 
 class InputSpecError(Jax2OnnxError, ValueError):
-    """An input of the function is not described in a way that can be understood."""
+    """An input spec is not valid."""
 
     __module__ = "jax2onnx"
 
 
 class ConfigError(Jax2OnnxError, ValueError):
-    """A switch or an option has a value that it cannot have."""
+    """A setting or an option has an invalid value."""
 
     __module__ = "jax2onnx"
 
 
 class SourceMapError(Jax2OnnxError, ValueError):
-    """A source map cannot be read, or is that of another model."""
+    """A source map cannot be read, or belongs to another model."""
 
     __module__ = "jax2onnx"
 
 
 class WriteError(Jax2OnnxError, OSError):
-    """The model could not be written. What was there before is as it was."""
+    """The model could not be written. An existing file at the path is unchanged."""
 
     __module__ = "jax2onnx"
 
 
 class InternalError(Jax2OnnxError):
-    """An invariant of this package is broken. Please report it."""
+    """An invariant of jax2onnx is broken. Please report it."""
 
     __module__ = "jax2onnx"
 
@@ -67,7 +67,7 @@ _KINDS = (
 
 @contextmanager
 def errors_of_core() -> Iterator[None]:
-    """Raises what the core says went wrong, as the class it names."""
+    """Raise the errors of the core as the classes that they name."""
     try:
         yield
     except _core.CoreError as error:

@@ -1,4 +1,4 @@
-"""What an export is doing, for whoever wants to show it."""
+"""Report the stages of an export, and show them on a terminal."""
 
 import sys
 import threading
@@ -14,17 +14,17 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("jax2onnx_progr
 
 
 def stage(name: str) -> None:
-    """Say that a stage of the export begins."""
+    """Report that a stage of the export begins."""
     listener = _listener.get()
     if listener is not None:
         listener(name)
 
 
 class Stopwatch:
-    """How long each stage takes; shown on a terminal while it runs."""
+    """Measures how long each stage takes, and shows the current one on a terminal."""
 
     def __init__(self, *, show: bool) -> None:
-        """Time stages, and show them if wanted."""
+        """Measure stages, and show them if wanted."""
         self.seconds: dict[str, float] = {}
         self._show = show
         self._stage = ""

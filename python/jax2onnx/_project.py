@@ -1,4 +1,4 @@
-"""What the project around the current directory says in its `pyproject.toml`."""
+"""Read the settings in the `pyproject.toml` of the project around the current directory."""
 
 import os
 import tomllib
@@ -20,7 +20,7 @@ _KEYS: Final = (USER_CODE, LIBRARY_CODE, PREFIXES, NAN)
 
 @dataclass(frozen=True)
 class Project:
-    """The section `[tool.jax2onnx]`; paths are below the folder of the file."""
+    """The section `[tool.jax2onnx]`; paths start at the folder of the file."""
 
     user_code: tuple[str, ...] = ()
     library_code: tuple[str, ...] = ()
@@ -29,13 +29,13 @@ class Project:
 
 
 def read() -> Project:
-    """The section of the nearest `pyproject.toml`, from the current directory upwards."""
+    """Return the section in the nearest `pyproject.toml`, from the current directory upwards."""
     for folder in _folders():
         try:
             text = (folder / "pyproject.toml").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        # What is wrong with a file that says nothing about us is the business of others.
+        # Other tools report what is wrong with a file that does not mention jax2onnx.
         if _SECTION not in text:
             return Project()
         return _section(text, folder)
@@ -63,13 +63,13 @@ def _section(text: str, folder: Path) -> Project:
     for key, value in section.items():
         if key not in _KEYS:
             raise ConfigError(
-                f"`{key}` is no key of `{_SECTION}` in `{path}`: use {', '.join(_KEYS)}"
+                f"`{key}` is not a key of `{_SECTION}` in `{path}`: use {', '.join(_KEYS)}"
             )
         if key == NAN:
             if not isinstance(value, str):
-                raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a text")
+                raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a string")
         elif not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-            raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a list of texts")
+            raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a list of strings")
     return Project(
         user_code=_code(section.get(USER_CODE, []), folder),
         library_code=_code(section.get(LIBRARY_CODE, []), folder),
@@ -79,6 +79,6 @@ def _section(text: str, folder: Path) -> Project:
 
 
 def _code(entries: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """Each entry as a path, and where it could be one as a package."""
+    """Return each entry as a path, and also as a package if it could be one."""
     packages = [entry for entry in entries if "/" not in entry]
     return (*packages, *(str(folder / entry) for entry in entries))

@@ -1,4 +1,4 @@
-"""Whose code a file is: the rules, as folders."""
+"""Decide whose code a file is, by its folder."""
 
 import functools
 import os
@@ -13,7 +13,7 @@ PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
 
 
 class TierRules(TypedDict):
-    """Files and folders by whose they are; what the user added is asked first."""
+    """Files and folders by tier; the rules that the user added come first."""
 
     added_user: Sequence[str]
     added_library: Sequence[str]
@@ -28,10 +28,10 @@ def rules(
     library_code: Sequence[str] = (),
     definition: tuple[str, int, str] | None = None,
 ) -> TierRules:
-    """Sort the folders of this interpreter.
+    """Return the tiers of the folders of this interpreter.
 
-    A package that is installed is the user's too where the function that is exported is its own,
-    `definition`: the lines that its reader wants to see are not those of what it is built on.
+    If an installed package defines the exported function (`definition`), the package counts as the
+    user's code.
     """
     internal = [*jax_folders, PACKAGE]
     own = _installed_package(definition[0]) if definition else None
@@ -52,7 +52,7 @@ def is_own(file: str) -> bool:
 
 
 def _installed_package(file: str) -> str | None:
-    """The folder, or the file, of the installed package that a file is of."""
+    """Return the folder, or the file, of the installed package that contains a file."""
     parts = file.split(os.sep)
     places = [i for i, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
     return os.sep.join(parts[: places[-1] + 2]) if places else None

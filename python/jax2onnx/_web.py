@@ -1,4 +1,4 @@
-"""What onnxruntime-web asks of a model: one file, and tensors that JavaScript has."""
+"""Check what onnxruntime-web needs: one file, and tensors that JavaScript supports."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ._errors import UnsupportedError, WriteError
 
-#: The types of the tensors of its interface; complex numbers and random keys become some of them.
+#: The tensor types of its interface. Complex numbers and random keys become some of them.
 #: https://onnxruntime.ai/docs/api/js/interfaces/Tensor.DataTypeMap.html
 _TYPES: Final = frozenset(
     [
@@ -18,7 +18,7 @@ _TYPES: Final = frozenset(
 
 
 def check_types(closed_jaxpr: Any, input_names: Sequence[str], output_names: Sequence[str]) -> None:
-    """Refuse inputs and outputs that a browser could not make or read."""
+    """Refuse inputs and outputs that a browser cannot create or read."""
     ends = (
         ("input", closed_jaxpr.in_avals, input_names),
         ("output", closed_jaxpr.out_avals, output_names),
@@ -28,14 +28,14 @@ def check_types(closed_jaxpr: Any, input_names: Sequence[str], output_names: Seq
             kind = str(aval.dtype)
             if kind not in _TYPES and not kind.startswith("key<"):
                 raise UnsupportedError(
-                    f"{what} `{names[place]}` is {kind}, and onnxruntime-web has no such tensors: "
+                    f"{what} `{names[place]}` is {kind}, which onnxruntime-web does not support: "
                     "cast it to float32 in the function"
                 )
 
 
 @contextmanager
 def one_file() -> Iterator[None]:
-    """Say what can be done about a model that is too large for one file."""
+    """Explain what to do if a model is too large for one file."""
     try:
         yield
     except WriteError as error:
@@ -43,5 +43,5 @@ def one_file() -> Iterator[None]:
             raise
         raise WriteError(
             "the model is larger than 2 GiB, and `export_mode='web'` writes one file: use "
-            "`export_mode='standard'`, and give onnxruntime-web the data file as external data"
+            "`export_mode='standard'`, and pass the data file to onnxruntime-web as external data"
         ) from error

@@ -1,7 +1,7 @@
-"""Reads what a model or a source map says about the origins of its nodes.
+"""Read the origins of nodes from a model or a source map.
 
-This file stands alone: it needs Python 3.11, and `onnx` to read a model. Copy it to wherever models
-are looked at. The format is specified in `docs/provenance-format.md`.
+You can copy this file into your own project. It needs Python 3.11, and `onnx` to read a model.
+`docs/provenance-format.md` specifies the format.
 
     for name, origin in read_model("model.onnx").items():
         print(name, origin.callsite)
@@ -30,25 +30,25 @@ _KINDS: Final = ("plugin", "helper", "python plugin", "python helper")
 
 
 class FormatError(ValueError):
-    """What was read is not in the format, or in a version of it that is not known."""
+    """The data is not in the provenance format, or its version is unknown."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A line of Python that was being run."""
+    """A line of Python on a call path."""
 
     file: str
     #: `user`, `library` or `internal`.
     tier: str
     function: str
     line: int
-    #: Where the expression begins and ends: UTF-8 bytes from 0, the end exclusive.
+    #: The start and the end of the expression: UTF-8 bytes from 0, the end exclusive.
     column: int | None = None
     end_line: int | None = None
     end_column: int | None = None
 
     def __str__(self) -> str:
-        """`model.py:12 (Net.__call__)`."""
+        """Return `model.py:12 (Net.__call__)`."""
         return f"{self.file}:{self.line} ({self.function})"
 
 
@@ -57,13 +57,13 @@ class Scope:
     """An entry of a name stack."""
 
     name: str
-    #: Whether JAX opened it, for `jit` or `vmap`, and not the user.
+    #: Whether JAX opened it, for `jit` or `vmap`.
     is_transform: bool
 
 
 @dataclass(frozen=True)
 class Emitter:
-    """A line of the plugin that made the node, or of a function that it called."""
+    """A line of the plugin that created the node, or of a function that it called."""
 
     #: `plugin`, `helper`, `python plugin` or `python helper`.
     kind: str
@@ -74,7 +74,7 @@ class Emitter:
 
 @dataclass(frozen=True)
 class Site:
-    """One equation's part in a node."""
+    """The part of one equation in a node."""
 
     #: The call path, innermost first.
     frames: tuple[Frame, ...]
@@ -85,7 +85,7 @@ class Site:
 
     @property
     def callsite(self) -> Frame | None:
-        """The innermost frame of the user; else of a library; else the outermost of all."""
+        """The innermost frame of the user, or else of a library, or else the outermost frame."""
         for tier in ("user", "library"):
             for frame in self.frames:
                 if frame.tier == tier:
@@ -94,7 +94,7 @@ class Site:
 
     @property
     def scope(self) -> str:
-        """The names of the user around the equation: `Net/blocks.3/attn`."""
+        """The user's names around the equation: `Net/blocks.3/attn`."""
         return "/".join(scope.name for scope in self.scopes if not scope.is_transform)
 
     @property
@@ -112,7 +112,7 @@ class Site:
 class Origin:
     """Where a node came from."""
 
-    #: The equation to show first, and those that the node stands for as well.
+    #: The equation to show first, then the others that the node stands for.
     sites: tuple[Site, ...]
 
     @property
@@ -122,7 +122,7 @@ class Origin:
 
     @property
     def callsite(self) -> Frame | None:
-        """The line of the user to show first."""
+        """The user's line to show first."""
         return self.site.callsite
 
     @property
@@ -133,12 +133,12 @@ class Origin:
 
 
 class Table(Sequence[Origin]):
-    """The origins of a model, by their numbers."""
+    """The origins of a model, by number."""
 
     def __init__(self, document: Any) -> None:
-        """Take the document that `json.loads` made of a table."""
+        """Read the document that `json.loads` returns for a table."""
         if not isinstance(document, dict) or document.get("version") != VERSION:
-            raise FormatError("this is not a provenance table that can be read")
+            raise FormatError("this is not a provenance table of a known version")
         self._origins: dict[int, Origin] = {}
         self._sites: dict[int, Site] = {}
         try:
@@ -157,11 +157,11 @@ class Table(Sequence[Origin]):
             raise FormatError(f"the provenance table is malformed: {error!r}") from error
 
     def __len__(self) -> int:
-        """How many origins there are."""
+        """Return the number of origins."""
         return len(self._entries)
 
     def __getitem__(self, number: Any) -> Any:
-        """The origin with that number."""
+        """Return the origin with this number."""
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
         if not 0 <= number < len(self):
@@ -201,7 +201,7 @@ class Table(Sequence[Origin]):
 
 @dataclass(frozen=True)
 class MapNode:
-    """A node, as a source map has it."""
+    """A node in a source map."""
 
     name: str
     op: str
@@ -212,12 +212,12 @@ class MapNode:
 
 @dataclass(frozen=True)
 class MapValue:
-    """An input, a weight or an output, as a source map has it."""
+    """An input, a weight or an output in a source map."""
 
     name: str
     #: The number of its origin.
     origin: int | None
-    #: Where it stands in what the function takes, holds or gives: `blocks.0.attn.kernel`.
+    #: Its path in the arguments, the weights or the result: `blocks.0.attn.kernel`.
     paths: tuple[str, ...]
 
 
@@ -225,16 +225,16 @@ class MapFile:
     """A source map."""
 
     def __init__(self, document: Any) -> None:
-        """Take the document that `json.loads` made of a source map."""
+        """Read the document that `json.loads` returns for a source map."""
         if not isinstance(document, dict) or document.get("version") != VERSION:
-            raise FormatError("this is not a source map that can be read")
+            raise FormatError("this is not a source map of a known version")
         self._document = document
         self.table = Table(document.get("provenance"))
         self.debug_id: str = document["debug_id"]
 
     @cached_property
     def nodes(self) -> list[MapNode]:
-        """Every node, those of bodies and functions too."""
+        """All nodes, including those of bodies and functions."""
         ops = self._document["ops"]
         entries = (entry for graph in self._document["graphs"] for entry in graph["nodes"])
         return [
@@ -250,7 +250,7 @@ class MapFile:
 
     @cached_property
     def origins(self) -> dict[str, Origin]:
-        """The origin of every node and every value, by its name."""
+        """The origin of every node and every value, by name."""
         found: dict[str, Origin] = {}
         for value in self.values:
             if value.origin is not None:
@@ -266,18 +266,18 @@ class MapFile:
 
     @property
     def sources(self) -> dict[str, tuple[str | None, str | None]]:
-        """The SHA-256 and the text of every source file, where the map has them."""
+        """The SHA-256 and the text of every source file, if the map contains them."""
         entries = (tuple([*entry, None][:2]) for entry in self._document["sources"])
         return dict(zip(self.table.files, entries, strict=True))
 
 
 def read_map(path: str | os.PathLike[str]) -> MapFile:
-    """The source map in a file."""
+    """Read a source map from a file."""
     return MapFile(json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def table_of(model: "onnx.ModelProto") -> Table | None:
-    """The table of a model that was exported with `provenance="indexed"`."""
+    """Return the table of a model that was exported with `provenance="indexed"`."""
     for entry in model.metadata_props:
         if entry.key == TABLE_KEY:
             return Table(json.loads(entry.value))
@@ -285,7 +285,7 @@ def table_of(model: "onnx.ModelProto") -> Table | None:
 
 
 def read_model(model: "str | os.PathLike[str] | onnx.ModelProto") -> Mapping[str, Origin]:
-    """The origin of every node of a model, by the name of the node."""
+    """Return the origin of every node of a model, by the name of the node."""
     if isinstance(model, str | os.PathLike):
         import onnx
 
@@ -302,7 +302,7 @@ def read_model(model: "str | os.PathLike[str] | onnx.ModelProto") -> Mapping[str
 
 
 def _nodes(model: "onnx.ModelProto") -> Iterator["onnx.NodeProto"]:
-    """Every node, of bodies and functions too."""
+    """Yield every node, including those of bodies and functions."""
     waiting = [list(model.graph.node), *(list(function.node) for function in model.functions)]
     while waiting:
         for node in waiting.pop(0):
@@ -312,21 +312,21 @@ def _nodes(model: "onnx.ModelProto") -> Iterator["onnx.NodeProto"]:
 
 
 class _Numbers:
-    """Packed numbers: digits of 5 bits in the letters of Base64, the lowest first."""
+    """Packed numbers: digits of 5 bits as letters of Base64, the lowest digit first."""
 
     def __init__(self, text: str) -> None:
         self._digits = [_DIGITS[letter] for letter in text]
         self._at = 0
 
     def entries(self) -> Iterator[int]:
-        """Count the entries, as long as there are numbers."""
+        """Yield the number of each entry, until the text ends."""
         index = 0
         while self._at < len(self._digits):
             yield index
             index += 1
 
     def take(self) -> int:
-        """The next number."""
+        """Return the next number."""
         number = shift = 0
         while True:
             digit = self._digits[self._at]
@@ -337,15 +337,15 @@ class _Numbers:
                 return number
 
     def signed(self) -> int:
-        """The next number, where it may be negative."""
+        """Return the next number, which may be negative."""
         number = self.take()
         return -(number // 2) - 1 if number % 2 else number // 2
 
     def earlier(self, index: int) -> int | None:
-        """An earlier entry, by how far before `index` it is; 0 is none."""
+        """Return the entry that is this far before `index`; 0 means none."""
         distance = self.take()
         if distance > index:
-            raise ValueError("an entry refers to one that is not there")
+            raise ValueError("an entry refers to an entry that does not exist")
         return index - distance if distance else None
 
 
@@ -364,7 +364,7 @@ def _locations(numbers: _Numbers) -> Iterator[tuple[int, ...]]:
 
 
 def _frames(numbers: _Numbers) -> Iterator[tuple[int, int | None]]:
-    """The location of each frame and the frame that called it."""
+    """Yield the location of each frame, and the frame that called it."""
     runs: list[list[int]] = []
     number = location = 0
     for index in numbers.entries():
@@ -404,7 +404,7 @@ def _places(numbers: _Numbers) -> Iterator[tuple[int | None, int | None]]:
 
 
 def _entries(numbers: _Numbers) -> Iterator[tuple[int | None, int]]:
-    """The scope and the place of each origin."""
+    """Yield the scope and the place of each origin."""
     runs: list[list[int]] = []
     scope = place = 0
     for index in numbers.entries():
@@ -424,7 +424,7 @@ def _entries(numbers: _Numbers) -> Iterator[tuple[int | None, int]]:
 
 
 def _fused(numbers: _Numbers) -> Iterator[tuple[int, list[int]]]:
-    """An origin, and those that it stands for as well."""
+    """Yield each fused origin, and the other origins that it stands for."""
     before: list[list[int]] = []
     number = 0
     for index in numbers.entries():

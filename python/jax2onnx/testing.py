@@ -1,14 +1,14 @@
-"""State the graph that a model must have.
+"""Assert that a model has a given graph.
 
-A graph is written one node a line::
+The text of a graph has one node per line::
 
     %0 = Sin(x)
     y = Mul(%0, 2.0)
 
-Inputs and outputs of the graph have their names; other values are numbered in the order in which
-they are defined. Small constants stand where they are used, with their type unless it is `f32`;
-larger ones have their name, type and shape. Attributes stand in braces, sorted. The bodies of a
-node, and functions, are indented below their header.
+Inputs and outputs of the graph have their names. Other values have numbers, in the order of their
+definitions. Small constants appear where they are used, with their type unless it is `f32`. Larger
+constants appear with their name, type and shape. Attributes are in braces, sorted. The bodies of
+nodes, and functions, are indented below their header.
 """
 
 import difflib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ._config import StrPath
 
 Expected: TypeAlias = "str | re.Pattern[str] | None"
-"""A text, a pattern for the whole of it, or nothing: the key must be absent."""
+"""A string, a pattern for the whole value, or None if the key must be absent."""
 
 _SMALL: Final = 8
 _TYPES: Final = {
@@ -43,11 +43,11 @@ _TYPES: Final = {
 
 
 def graph_text(model: "onnx.ModelProto | StrPath", *, signature: bool = False) -> str:
-    """Write the graph of a model in the form that `expect_graph` takes.
+    """Return the graph of a model as text, in the form that `expect_graph` takes.
 
     Args:
         model: The model, or the path of its file.
-        signature: Begin with a line that has the inputs and outputs with their types.
+        signature: Start with a line that shows the inputs and outputs with their types.
     """
     lines = _Writer().model(_load(model))
     return "\n".join(line.text for line in (lines if signature else lines[1:]))
@@ -62,19 +62,20 @@ def expect_graph(
 ) -> None:
     """Assert that a model has exactly this graph.
 
-    No operator is looked through. A first line `(x: f32[2]) -> (y: f32[2])` states the types of
-    the inputs and outputs too.
+    All operators count. A first line `(x: f32[2]) -> (y: f32[2])` also checks the types of the
+    inputs and outputs.
 
     Args:
         model: The model, or the path of its file.
-        text: The graph, as `graph_text` writes it.
-        metadata: For a node, by its position or by one of its outputs as the text names it: the
-            value of a key, a pattern for the whole value, or None where there must be no such key.
-        fragment: The text is a part: lines that follow each other somewhere in the graph. Numbers
-            count from the first line of the part.
+        text: The graph, as `graph_text` returns it.
+        metadata: The expected metadata of nodes. The keys are positions, or names of outputs in the
+            text. Each entry is the value of a metadata key, a pattern for the whole value, or None
+            if the key must be absent.
+        fragment: Whether the text is only a part: consecutive lines somewhere in the graph, with
+            numbers that count from the first line of the part.
 
     Raises:
-        AssertionError: The graph is another; the message is a diff.
+        AssertionError: The graph differs. The message is a diff.
     """
     lines = _Writer().model(_load(model))
     expected = textwrap.dedent(text).strip("\n").rstrip().split("\n")
@@ -84,13 +85,13 @@ def expect_graph(
     if fragment:
         _check_fragment(actual, expected)
     elif actual != expected:
-        raise AssertionError("the graph is another:\n" + _diff(expected, actual))
+        raise AssertionError("the graph differs:\n" + _diff(expected, actual))
     _check_metadata([line for line in lines if line.node is not None], metadata or {})
 
 
 @dataclass
 class _Line:
-    """A line of the text, and the node that it shows."""
+    """A line of the text, and its node."""
 
     text: str
     node: onnx.NodeProto | None = None
@@ -99,7 +100,7 @@ class _Line:
 
 @dataclass
 class _Names:
-    """What the values of a graph are called in the text, inside those of the enclosing graph."""
+    """The names of the values of a graph in the text, in the scope of the enclosing graph."""
 
     shown: dict[str, str] = field(default_factory=dict)
     outer: "_Names | None" = None
@@ -188,7 +189,7 @@ def _signature(values: Iterable[onnx.ValueInfoProto]) -> str:
 
 
 def value_type(value: onnx.TypeProto) -> str:
-    """A type as the text has it: `f32[B,2]`."""
+    """Return the text of a type: `f32[B,2]`."""
     if not value.HasField("tensor_type"):
         return value.WhichOneof("value") or "?"
     tensor = value.tensor_type
@@ -231,7 +232,7 @@ def _nested(array: "np.ndarray[Any, Any]", *, is_float: bool) -> str:
 
 
 def _with_point(text: str) -> str:
-    """A float that cannot be taken for an integer."""
+    """Return the text of a float, which always differs from that of an integer."""
     return text + ".0" if re.fullmatch(r"-?\d+", text) else text
 
 
@@ -276,7 +277,7 @@ def _check_fragment(actual: Sequence[str], expected: Sequence[str]) -> None:
         windows, key=lambda window: sum(a == b for a, b in zip(window, wanted, strict=False))
     )
     raise AssertionError(
-        "the graph has no such fragment; the closest part of it is:\n"
+        "the graph does not contain the fragment; the closest part is:\n"
         + _diff(wanted, closest)
         + "\n\nthe whole graph:\n"
         + "\n".join(actual)
@@ -284,7 +285,7 @@ def _check_fragment(actual: Sequence[str], expected: Sequence[str]) -> None:
 
 
 def _renumbered(lines: Sequence[str]) -> list[str]:
-    """Number the values of a part of a graph from its beginning, and indent it from its margin."""
+    """Renumber the values of a fragment from 0, and remove its indentation."""
     numbers: dict[str, str] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -311,7 +312,7 @@ def _check_metadata(
                     f"    expected:  {shown!r}\n    the model: {found.get(name)!r}"
                 )
     if problems:
-        raise AssertionError("the metadata is another:\n" + "\n".join(problems))
+        raise AssertionError("the metadata differs:\n" + "\n".join(problems))
 
 
 def _find(lines: Sequence[_Line], key: int | str) -> _Line | None:

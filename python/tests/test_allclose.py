@@ -45,7 +45,7 @@ def test_equal_models_match_and_the_answer_unpacks_as_two() -> None:
     assert is_match is True
     assert answer
     assert message.startswith("1 output matches, with rtol=0.001 and atol=1e-05\n")
-    assert "the model carries no provenance" in message
+    assert "the model has no provenance" in message
     assert answer.outputs[0].callsite is None
 
 
@@ -134,11 +134,11 @@ def test_keyword_inputs_go_to_both() -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], r"takes 1 input \(`x` float32\[B,3\]\), and `inputs` has 0"),
-        ([X, X], "and `inputs` has 2"),
-        ([X.T], r"the model takes `x` float32\[B,3\], and is given float32\[3,2\]"),
+        ([], r"takes 1 input \(`x` float32\[B,3\]\), but `inputs` has 0"),
+        ([X, X], "but `inputs` has 2"),
+        ([X.T], r"the model takes `x` float32\[B,3\], but got float32\[3,2\]"),
         ([X.astype(bool)], None),
-        ([X.astype(np.complex64)], r"is given float32\[2,3,2\]"),
+        ([X.astype(np.complex64)], r"but got float32\[2,3,2\]"),
         ([(2, -3)], "has the size -3"),
     ],
 )
@@ -272,11 +272,13 @@ def test_double_precision_is_kept() -> None:
 
 def test_another_number_of_results_is_said() -> None:
     answer = allclose(lambda x: (x, x), to_onnx(dense, [(2, 3)]), [X])
-    assert tuple(answer) == (False, "the model has 1 output, and the function 2 results")
+    assert tuple(answer) == (False, "the model has 1 output, but the function returns 2 results")
 
 
 def test_a_tolerance_is_a_number() -> None:
-    with pytest.raises(jax2onnx.ConfigError, match="`rtol` is -1, and should be a number"):
+    with pytest.raises(
+        jax2onnx.ConfigError, match="`rtol` is -1, which is not a number of at least 0"
+    ):
         allclose(dense, to_onnx(dense, [(2, 3)]), [X], rtol=-1)
 
 

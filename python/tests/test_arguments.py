@@ -105,19 +105,22 @@ def test_inputs_and_outputs_get_the_names_that_are_asked_for() -> None:
     [
         ({"input_names": ["a", "b"]}, "`input_names` has 2 entries for 1 inputs"),
         ({"output_names": []}, "`output_names` has 0 entries for 1 outputs"),
-        ({"input_names": [""]}, "not a text, or an empty one"),
-        ({"input_names": "x"}, "`input_names` is 'x', and should be a list of names"),
-        ({"output_names": ["x"]}, "`output_names` has x, which is the name of an input"),
+        ({"input_names": [""]}, "contains an entry that is empty or not a string"),
+        ({"input_names": "x"}, "`input_names` is 'x', which is not a list of names"),
+        ({"output_names": ["x"]}, "`output_names` contains x, which is the name of an input"),
         ({"input_params": {1: 2.0}}, "`input_params` has the key 1"),
-        ({"input_params": [("scale", 2.0)]}, "and should be a dictionary"),
-        ({"inputs_as_nchw": 0}, "`inputs_as_nchw` is 0, and should be a list of positions"),
-        ({"inputs_as_nchw": [-1]}, "`inputs_as_nchw` has -1: a position is a number from 0 on"),
-        ({"outputs_as_nchw": [0, 0]}, "`outputs_as_nchw` has 0 more than once"),
-        ({"outputs_as_nchw": [1]}, "output 1, and there are 1$"),
+        ({"input_params": [("scale", 2.0)]}, "which is not a dictionary"),
+        ({"inputs_as_nchw": 0}, "`inputs_as_nchw` is 0, which is not a list of positions"),
+        (
+            {"inputs_as_nchw": [-1]},
+            "`inputs_as_nchw` contains -1: positions are whole numbers from 0",
+        ),
+        ({"outputs_as_nchw": [0, 0]}, "`outputs_as_nchw` contains 0 more than once"),
+        ({"outputs_as_nchw": [1]}, "output 1, but there are only 1$"),
         ({"record_primitive_calls_file": 3.5}, "is 3.5, which is not a path"),
-        ({"inputs_as_nchw": [0]}, "input 0, which has 2 axes and not 4"),
-        ({"inputs_as_nchw": [3]}, "input 3, and there are 1"),
-        ({"outputs_as_nchw": [0]}, "output 0, which has 2 axes and not 4$"),
+        ({"inputs_as_nchw": [0]}, "input 0, which has 2 axes instead of 4"),
+        ({"inputs_as_nchw": [3]}, "input 3, but there are only 1"),
+        ({"outputs_as_nchw": [0]}, "output 0, which has 2 axes instead of 4$"),
         ({"export_mode": "phone"}, "`phone` is not an export mode: use standard, web"),
         ({"normalization_mode": "x"}, "`x` is not a normalization mode: use auto"),
     ],
@@ -128,7 +131,7 @@ def test_an_argument_that_does_not_fit_says_why(options: dict[str, Any], message
 
 
 def test_names_that_stand_twice_are_refused() -> None:
-    with pytest.raises(jax2onnx.ConfigError, match="has a more than once"):
+    with pytest.raises(jax2onnx.ConfigError, match="contains a more than once"):
         to_onnx(lambda x, y: x + y, [(2,), (2,)], input_names=["a", "a"])
 
 
@@ -166,7 +169,9 @@ def test_outputs_have_the_names_of_the_keys_and_fields_that_lead_to_them(
 
 
 def test_names_of_inputs_of_both_kinds_are_distinct() -> None:
-    with pytest.raises(jax2onnx.ConfigError, match="has scale, which is a name of `input_params`"):
+    with pytest.raises(
+        jax2onnx.ConfigError, match="contains scale, which is also a name in `input_params`"
+    ):
         to_onnx(scaled, [(2, 3)], {"scale": 1.0}, input_names=["scale"])
 
 
@@ -246,7 +251,7 @@ def test_a_model_for_the_web_is_one_file(tmp_path: Path) -> None:
         (
             lambda x: x.astype(jnp.float32),
             jnp.bfloat16,
-            "input `x` is bfloat16, and onnxruntime-web",
+            "input `x` is bfloat16, which onnxruntime-web does not support",
         ),
         (lambda x: x.astype(jnp.float8_e5m2), jnp.float32, "output `out_0` is float8_e5m2"),
     ],

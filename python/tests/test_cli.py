@@ -202,7 +202,7 @@ def test_wide_types_need_the_switch(monkeypatch: Any, capfd: Any) -> None:
     line = ["our_models:positional", "-i", "f64[3]", "-i", "f64[3]", "-o", "m.onnx"]
     code, _, err = export(monkeypatch, capfd, *line)
     assert (code, err) == (
-        2, "error: `input 0` is float64, and JAX has 64 bits only with --double\n"
+        2, "error: `input 0` is float64, but JAX keeps 64-bit types only with --double\n"
     )  # fmt: skip
     assert export(monkeypatch, capfd, *line, "--double")[0] == 0
     assert jax2onnx.allclose(
@@ -213,7 +213,7 @@ def test_wide_types_need_the_switch(monkeypatch: Any, capfd: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["our_models"], "`our_models` is no target: use MODULE:NAME"),
+        (["our_models"], "`our_models` is not a target: use MODULE:NAME"),
         (["our_model:predict"], "there is no module `our_model`: did you mean `our_models`?"),
         (["our_models.py.no:f"], "there is no module `our_models.py`"),
         (["our_modls.py:f"], "there is no file `our_modls.py`: did you mean `our_models.py`?"),
@@ -221,19 +221,22 @@ def test_wide_types_need_the_switch(monkeypatch: Any, capfd: Any) -> None:
         (["our_models:model.los"], "`model` has no `los`: did you mean `loss`?"),
         (["our_models:Model"], "`our_models:Model` is a class: call it"),
         (["our_models:WEIGHT"], "`our_models:WEIGHT` is of type ndarray, which cannot be called"),
-        (["our_models:make(WEIGHT)"], "`WEIGHT` is no literal"),
+        (["our_models:make(WEIGHT)"], "`WEIGHT` is not a literal"),
         (["our_models:make("], "cannot be read ('(' was never closed)\n\n  make(\n      ^"),
-        (["our_models:make + 1"], "`make + 1` is no target"),
+        (["our_models:make + 1"], "`make + 1` is not a target"),
         (
             ["our_models:predict", "-i", "y=f32[3]"],
             "no parameter `y`; its parameters are: x, scale",
         ),
-        (["our_models:predict", "-i", "x=f32[3]", "-i", "f32[3]"], "stands behind one with a name"),
+        (["our_models:predict", "-i", "x=f32[3]", "-i", "f32[3]"], "follows an input with a name"),
         (
             ["our_models:predict", "-i", "f32[3]", "-i", "x=f32[3]"],
             "`x` of `predict` is given twice",
         ),
-        (["our_models:predict", "-i", "x=f32[B B,4]"], "has the size 'B B', which is no symbolic"),
+        (
+            ["our_models:predict", "-i", "x=f32[B B,4]"],
+            "has the size 'B B', which is not a symbolic",
+        ),
         (["our_models:predict"], "cannot be called with 0 inputs"),
         (["our_models:predict", "-i", "f32[2,4]", "--opset", "12"], "opset 12 is not supported"),
         (["our_models:predict", "-i", "x=f3[2]"], "`f3` is not a type"),

@@ -171,20 +171,23 @@ def test_an_element_type_that_onnx_lacks_is_named() -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([(2,), (2, -1)], r"^inputs\[1\], \(2, -1\), has the size -1: a size that is not known"),
+        ([(2,), (2, -1)], r"^inputs\[1\], \(2, -1\), has the size -1: give an unknown size a name"),
         ([(3, 1.5)], r"^inputs\[0\], \(3, 1\.5\), has the size 1\.5: a size is a whole number"),
         ([(3, True)], r"^inputs\[0\], \(3, True\), has the size True: a size is a whole number"),
         ([("B", 1.0)], r"^inputs\[0\], \('B', 1\.0\), has the size 1\.0: a size is a whole"),
-        ([(2,), ("B*",)], r"^inputs\[1\], \('B\*',\), has the size 'B\*', which is no symbolic"),
-        ([(10**30,)], r"^inputs\[0\], .* has the size 10{30}: ONNX has none above"),
-        ([(2,), "B"], r"^inputs\[1\] is 'B', which is no input spec: use a shape such as"),
-        ([{"x": [(2,), object()]}], r"^inputs\[0\]\['x'\]\[1\] is <object .*, which is no input"),
-        ([np.array(["a"])], r"^inputs\[0\] has elements of type <U1, which are no numbers$"),
+        ([(2,), ("B*",)], r"^inputs\[1\], \('B\*',\), has the size 'B\*', which is not a symbolic"),
+        ([(10**30,)], r"^inputs\[0\], .* has the size 10{30}: the largest size in ONNX is"),
+        ([(2,), "B"], r"^inputs\[1\] is 'B', which is not an input spec: use a shape such as"),
+        (
+            [{"x": [(2,), object()]}],
+            r"^inputs\[0\]\['x'\]\[1\] is <object .*, which is not an input",
+        ),
+        ([np.array(["a"])], r"^inputs\[0\] has elements of type <U1, which are not numbers$"),
         ([jax.ShapeDtypeStruct((2,), object)], r"^inputs\[0\] has elements of type object"),
         ((2, 3), r"^`inputs` is the shape \(2, 3\), .*: use \[\(2, 3\)\]$"),
-        (None, r"^`inputs` is None, and should be a list with one spec an argument"),
-        ("abc", r"^`inputs` is 'abc', and should be a list"),
-        (np.ones(3), r"^`inputs` is array\(.*, and should be a list"),
+        (None, r"^`inputs` is None, but should be a list with one spec per argument"),
+        ("abc", r"^`inputs` is 'abc', but should be a list"),
+        (np.ones(3), r"^`inputs` is array\(.*, but should be a list"),
     ],
 )
 def test_a_spec_that_is_none_says_which_input_and_why(inputs: Any, message: str) -> None:
@@ -223,7 +226,7 @@ def test_too_few_or_too_many_inputs_are_counted(inputs: Any, message: str) -> No
         ({"opset": "23"}, "^opset '23' is not supported"),
         ({"opset": 23.0}, "^opset 23.0 is not supported"),
         ({"opset": None}, "^opset None is not supported"),
-        ({"model_name": 3}, "^`model_name` is 3, which is not a text$"),
+        ({"model_name": 3}, "^`model_name` is 3, which is not a string$"),
         ({"return_mode": "bytes"}, "^`bytes` is not a return mode: use proto, ir, file$"),
         ({"return_mode": "file"}, "^`return_mode='file'` needs an `output_path`$"),
         (

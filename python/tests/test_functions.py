@@ -463,7 +463,7 @@ def test_numbers_of_calls_do_not_reach_the_record(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"namespace": ""}, "`namespace` is '', which is not a name"),
-        ({"namespace": "ai.onnx.ml"}, "`namespace` is 'ai.onnx.ml', which is ONNX's own"),
+        ({"namespace": "ai.onnx.ml"}, "`namespace` is 'ai.onnx.ml', which belongs to ONNX itself"),
         ({"name": 3}, "`name` is 3, which is not a name"),
         ({"type": ""}, "`type` is '', which is not a name"),
     ],
@@ -479,7 +479,7 @@ def test_what_cannot_be_called_cannot_be_decorated() -> None:
 
     with pytest.raises(jax2onnx.ConfigError, match="`Nothing` has no `__call__`"):
         onnx_function(Nothing)
-    with pytest.raises(jax2onnx.ConfigError, match="decorates functions and classes, and not 3"):
+    with pytest.raises(jax2onnx.ConfigError, match="decorates functions and classes, not 3"):
         onnx_function(3)
 
 
@@ -489,7 +489,7 @@ def test_a_second_decorator_must_agree_with_the_first() -> None:
         return x
 
     assert onnx_function(fn) is fn
-    with pytest.raises(jax2onnx.ConfigError, match="is the ONNX function `custom::fn` already"):
+    with pytest.raises(jax2onnx.ConfigError, match="is already the ONNX function `custom::fn`"):
         onnx_function(fn, name="other")
 
 

@@ -99,7 +99,9 @@ def test_another_mode_is_an_error_that_lists_the_two(
     with pytest.raises(jax2onnx.ConfigError, match=r"pyproject.toml\): use exact, ignore$"):
         jax2onnx.to_onnx(jnp.sin, [(2,)])
     (tmp_path / "pyproject.toml").write_text("[tool.jax2onnx]\nnan = false\n")
-    with pytest.raises(jax2onnx.ConfigError, match=r"^`nan` of `tool.jax2onnx` .* is not a text$"):
+    with pytest.raises(
+        jax2onnx.ConfigError, match=r"^`nan` of `tool.jax2onnx` .* is not a string$"
+    ):
         jax2onnx.to_onnx(jnp.sin, [(2,)])
 
 

@@ -325,7 +325,7 @@ def test_an_exception_names_the_line_of_the_model_and_of_the_plugin() -> None:
     ("lower", "message"),
     [
         (lambda _, ctx, eqn: ctx.op.Mull(*ctx.inputs), "no operator Mull: did you mean Mul"),
-        (lambda _, ctx, eqn: ctx.op.Mul(*ctx.inputs), "Mul has 1 inputs, and should have 2"),
+        (lambda _, ctx, eqn: ctx.op.Mul(*ctx.inputs), "Mul has 1 inputs instead of 2"),
         (lambda _, ctx, eqn: ctx.op.Neg(*ctx.inputs, axis=1), "Neg has no attribute axis"),
         (lambda _, ctx, eqn: ctx.op.Neg(*ctx.inputs, outputs=2), "Neg has 2 outputs"),
         (
@@ -334,16 +334,16 @@ def test_an_exception_names_the_line_of_the_model_and_of_the_plugin() -> None:
         ),
         (
             lambda _, ctx, eqn: ctx.op.Cast(ctx.inputs[0], to=np.int32),
-            "result 0 is PluginValue(int32[2, 3]), and PluginValue(float32[2, 3]) is due",
+            "result 0 is PluginValue(int32[2, 3]), but should be PluginValue(float32[2, 3])",
         ),
         (
             lambda _, ctx, eqn: ctx.op.Transpose(ctx.inputs[0]),
             "result 0 is PluginValue(float32[3, 2])",
         ),
-        (lambda _, ctx, eqn: ctx.inputs * 2, "2 results were returned, and 1 are due"),
-        (lambda _, ctx, eqn: None, "None was returned, which is no value of this plugin"),
-        (lambda _, ctx, eqn: ctx.lower(lambda x: x, *ctx.inputs), "is no jaxpr"),
-        (lambda _, ctx, eqn: ctx.constant("text"), "is no constant that ONNX has"),
+        (lambda _, ctx, eqn: ctx.inputs * 2, "the plugin returned 2 results instead of 1"),
+        (lambda _, ctx, eqn: None, "the plugin returned None, which is not a value of this plugin"),
+        (lambda _, ctx, eqn: ctx.lower(lambda x: x, *ctx.inputs), "is not a jaxpr"),
+        (lambda _, ctx, eqn: ctx.constant("text"), "cannot be an ONNX constant"),
     ],
 )
 def test_a_mistake_in_a_plugin_is_explained(lower: Any, message: str) -> None:
@@ -382,13 +382,13 @@ def test_complex_numbers_and_keys_are_not_handed_to_plugins() -> None:
 
 @pytest.mark.parametrize("name", ["", None, 3])
 def test_a_plugin_needs_the_name_of_a_primitive(name: Any) -> None:
-    with pytest.raises(jax2onnx.ConfigError, match="names no primitive"):
+    with pytest.raises(jax2onnx.ConfigError, match="does not name a primitive"):
         jax2onnx.plugin(name)
 
 
 @pytest.mark.parametrize("thing", [int, lambda ctx, eqn: None])
 def test_a_plugin_is_a_class_with_lower(thing: Any) -> None:
-    with pytest.raises(jax2onnx.ConfigError, match="no class with a method `lower`"):
+    with pytest.raises(jax2onnx.ConfigError, match="is not a class with a method `lower`"):
         jax2onnx.plugin("twice")(thing)
 
 

@@ -125,7 +125,7 @@ def test_the_map_of_another_model_is_refused(tmp_path: Path) -> None:
     [
         ({"source_map": True}, "`source_map=True` is written beside the model"),
         ({"source_map": 3}, "`source_map` is 3, which is not a path"),
-        ({"sources": "embed"}, "`sources='embed'` goes into a source map"),
+        ({"sources": "embed"}, "`sources='embed'` needs a source map"),
         ({"sources": "some"}, "`some` is not a way to keep sources: use hash, embed"),
     ],
 )

@@ -242,8 +242,11 @@ def test_the_command_line_has_both(
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ("user_code = []", "`user_code` is no key of `tool.jax2onnx` in `.*pyproject.toml`: use"),
-        ('user-code = "net"', "`user-code` of `tool.jax2onnx` in `.*` is not a list of texts"),
+        (
+            "user_code = []",
+            "`user_code` is not a key of `tool.jax2onnx` in `.*pyproject.toml`: use",
+        ),
+        ('user-code = "net"', "`user-code` of `tool.jax2onnx` in `.*` is not a list of strings"),
         ('path-prefixes = ["proj"]', "`.*proj` of `path-prefixes` is not `folder=name`"),
         ("user-code = [", "`.*pyproject.toml` is not TOML"),
     ],

@@ -334,8 +334,8 @@ def test_no_file_is_written_beside_a_model_without_large_weights(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weights": "external"}, "use `return_mode='file'`, and not 'proto'"),
-        ({"weights": "external", "return_mode": "ir"}, "and not 'ir'"),
+        ({"weights": "external"}, "use `return_mode='file'`, not 'proto'"),
+        ({"weights": "external", "return_mode": "ir"}, "not 'ir'"),
         (
             {
                 "weights": "external",

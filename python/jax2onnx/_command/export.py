@@ -1,4 +1,4 @@
-"""`jax2onnx export`: what the command line hands to Python."""
+"""Run `jax2onnx export`, which the command line passes to Python."""
 
 import json as json_text
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx
 
 ArraySpec: TypeAlias = tuple[str, tuple[int | str, ...]]
-"""A type and a shape, as the command line reads them."""
+"""A type and a shape, as the command line parses them."""
 
 _FAILED: Final = 1
 _NOT_UNDERSTOOD: Final = 2
@@ -38,7 +38,7 @@ def run(
     json: bool,
     options: Mapping[str, Any],
 ) -> int:
-    """Export, and say what was written. Gives the exit code."""
+    """Export a model and print a summary. Return the exit code."""
     watch = _progress.Stopwatch(show=not quiet and sys.stderr.isatty())
     try:
         with watch.running():
@@ -60,7 +60,7 @@ def run(
         _say(text if text.startswith("error: ") else f"error: {text}")
         return _FAILED
     except Exception as error:
-        # Not ours: an exception of the code that is exported, which its author wants to see.
+        # The user's code raised it, so show the traceback.
         traceback.print_exception(type(error), error, _users_part(error.__traceback__))
         _say(f"error: the code of `{target}` raised {type(error).__name__}")
         return _FAILED
@@ -86,7 +86,7 @@ def _export(
     params: dict[str, Any] = dict(by_keyword)
     for name, value in input_params.items():
         if name in params:
-            raise ConfigError(f"`{name}` is given as an input and as a keyword input")
+            raise ConfigError(f"`{name}` is both an input and a keyword input")
         params[name] = _struct(name, value, double=double) if isinstance(value, tuple) else value
     arguments: dict[str, Any] = {"input_names": names, **options}
     path: str = _api.to_onnx(
@@ -104,7 +104,7 @@ def _export(
 def _struct(name: str, spec: ArraySpec, *, double: bool) -> Any:
     dtype, shape = spec
     if dtype in _WIDE and not double:
-        raise InputSpecError(f"`{name}` is {dtype}, and JAX has 64 bits only with --double")
+        raise InputSpecError(f"`{name}` is {dtype}, but JAX keeps 64-bit types only with --double")
     import jax
 
     struct: Any = jax.ShapeDtypeStruct
@@ -112,7 +112,7 @@ def _struct(name: str, spec: ArraySpec, *, double: bool) -> Any:
 
 
 def _summary(path: str, seconds: Mapping[str, float]) -> dict[str, Any]:
-    """What was written, for programs."""
+    """Return the summary for programs."""
     import onnx
 
     from ..testing import value_type
@@ -135,7 +135,7 @@ def _summary(path: str, seconds: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _nodes(model: "onnx.ModelProto") -> Iterator["onnx.NodeProto"]:
-    """Every node, of bodies and functions too."""
+    """Yield every node, including those of bodies and functions."""
     open_nodes = list(model.graph.node)
     for function in model.functions:
         open_nodes += function.node
@@ -158,7 +158,7 @@ def _external_files(model: "onnx.ModelProto", path: str) -> set[str]:
 
 
 def _text(summary: Mapping[str, Any]) -> str:
-    """What was written, for people."""
+    """Return the summary for people."""
     nodes = "1 node" if summary["nodes"] == 1 else f"{summary['nodes']} nodes"
     files = [summary["path"], *summary["external_data"]]
     taken = sum(summary["seconds"].values())
@@ -179,7 +179,7 @@ def _size(count: int) -> str:
 
 
 def _users_part(found: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames that led to the user's code."""
+    """Drop the frames before the user's code from a traceback."""
     while found is not None:
         file = found.tb_frame.f_code.co_filename
         if not is_own(file) and "importlib" not in file:

@@ -1,4 +1,4 @@
-"""What the command line exports: `package.module:fn`, `file.py:Model.apply`, `module:make(3)`."""
+"""Load the target of an export: `package.module:fn`, `file.py:Model.apply`, `module:make(3)`."""
 
 import ast
 import difflib
@@ -22,11 +22,11 @@ def load(target: str) -> Any:
     """Import what a target names. The current directory is importable, as with `python -m`.
 
     Raises:
-        ConfigError: There is no such thing. Whatever the imported code raises is left as it is.
+        ConfigError: The target does not exist. Exceptions of the imported code pass unchanged.
     """
     parts = re.fullmatch(r"(.+?):([^\W\d].*)", target, re.DOTALL)
     if parts is None:
-        raise ConfigError(f"`{target}` is no target: use {_FORMS}")
+        raise ConfigError(f"`{target}` is not a target: use {_FORMS}")
     place, expression = parts.groups()
     tree = _parsed(expression)
     _importable(os.getcwd())
@@ -43,21 +43,21 @@ def load(target: str) -> Any:
 def bound(
     fn: Any, inputs: Sequence[tuple[str | None, Any]]
 ) -> tuple[list[Any], dict[str, Any], list[str] | None]:
-    """Sort inputs by the parameters they name.
+    """Sort inputs by the parameters that they name.
 
     Returns:
-        The positional inputs, those by keyword, and names for the positional ones where the
-        function itself has none.
+        The positional inputs, the keyword inputs, and names for the positional inputs if the
+        function does not name them.
     """
     names = [name for name, _ in inputs if name is not None]
     if not names:
         return [spec for _, spec in inputs], {}, None
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"the input `{name}` is given more than once")
+            raise ConfigError(f"the input `{name}` appears more than once")
     unnamed = [spec for name, spec in inputs if name is None]
     if any(name is not None for name, _ in inputs[: len(unnamed)]):
-        raise ConfigError("an input without a name stands behind one with a name")
+        raise ConfigError("an input without a name follows an input with a name")
     named = {name: spec for name, spec in inputs if name is not None}
     try:
         parameters = list(inspect.signature(fn).parameters.values())
@@ -90,7 +90,7 @@ def _check_names(
     shown = getattr(fn, "__name__", type(fn).__name__)
     for name in named:
         if name in taken:
-            raise ConfigError(f"`{name}` of `{shown}` is given twice: by its place and by its name")
+            raise ConfigError(f"`{name}` of `{shown}` is given twice: by position and by name")
         if name not in known and not takes_any:
             parameters_shown = ", ".join(known) or "none"
             raise ConfigError(
@@ -116,7 +116,7 @@ def _importable(folder: str) -> None:
 
 def _module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise ConfigError(f"`{name}` is no module: use {_FORMS}")
+        raise ConfigError(f"`{name}` is not a module: use {_FORMS}")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -128,7 +128,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _module_of_file(path: str) -> ModuleType:
-    """Import a file, with its folder importable, as when it is run."""
+    """Import a file. Like `python FILE`, make its folder importable."""
     file = Path(path).resolve()
     if not file.is_file():
         files = [entry.name for entry in Path(path).parent.glob("*.py")]
@@ -137,7 +137,7 @@ def _module_of_file(path: str) -> ModuleType:
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_exported"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ConfigError(f"`{path}` is no Python file")
+        raise ConfigError(f"`{path}` is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -162,7 +162,7 @@ def _value(tree: ast.expr, module: ModuleType, where: str) -> Any:
                 raise ConfigError(f"`{ast.unparse(inner)}` cannot be called")
             return fn(*map(_literal, args), **options)
     raise ConfigError(
-        f"`{ast.unparse(tree)}` is no target: use names, attributes, and calls with literals"
+        f"`{ast.unparse(tree)}` is not a target: use names, attributes, and calls with literals"
     )
 
 
@@ -182,10 +182,10 @@ def _literal(tree: ast.expr) -> Any:
 
 
 def _not_literal(tree: ast.expr) -> NoReturn:
-    raise ConfigError(f"`{ast.unparse(tree)}` is no literal: write a factory without arguments")
+    raise ConfigError(f"`{ast.unparse(tree)}` is not a literal: write a factory without arguments")
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """A question after the nearest names, where there are some."""
+    """Suggest the nearest names, if any."""
     found = difflib.get_close_matches(name, list(known), n=3)
     return f": did you mean {', '.join(f'`{near}`' for near in found)}?" if found else ""

@@ -1,4 +1,4 @@
-"""A model in ONNX Runtime against the function in JAX."""
+"""Compare a model in ONNX Runtime with its function in JAX."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -28,31 +28,31 @@ def allclose(
 ) -> "Comparison":
     """Run a model in ONNX Runtime and the function in JAX, and compare all outputs.
 
-    An element `found` of a float matches where `|found - expected| <= atol + rtol * |expected|`,
-    or both are NaN, or both the same infinity. Integers and flags match where they are equal.
+    A float `found` matches if `|found - expected| <= atol + rtol * |expected|`, or if both are NaN
+    or the same infinity. Integers and booleans match if they are equal.
 
     Args:
-        fn: The function, called as it is.
+        fn: The function.
         onnx_model_path: The model: the path of its file, an `onnx.ModelProto`, an
             `onnx_ir.Model`, or bytes.
-        inputs: One argument of `fn` each: arrays, numbers and containers of these. In place of an
-            array, a shape or a `jax.ShapeDtypeStruct` is filled with random numbers, the same at
-            every call; a size with a name is small.
-        input_params: Keyword arguments of `fn`; those that are inputs of the model are fed to it.
-        rtol: How far floats may be apart, relative to the result of JAX.
-        atol: How far floats may be apart in any case.
+        inputs: The arguments of `fn`: arrays, numbers and containers of these. Instead of an array,
+            you can pass a shape or a `jax.ShapeDtypeStruct`. `allclose` fills it with random
+            numbers, the same in every call, and chooses small values for named sizes.
+        input_params: Keyword arguments of `fn`. The model gets those that are its inputs.
+        rtol: The tolerance of floats, relative to the result of JAX.
+        atol: The absolute tolerance of floats.
         enable_double_precision: Keep 64-bit types in JAX.
-        inputs_as_nchw: Positions of images that the model takes as NCHW. `inputs` has them as `fn`
-            takes them, NHWC.
-        outputs_as_nchw: Positions of images that the model gives as NCHW.
+        inputs_as_nchw: Positions of images that the model takes as NCHW. In `inputs`, they are
+            NHWC, as `fn` takes them.
+        outputs_as_nchw: Positions of images that the model returns as NCHW.
 
     Returns:
-        `(is_match, message)`, true where everything matches. Its `outputs` has for each output the
-        worst element: the index, both values, and the call site of the node that makes it.
+        `(is_match, message)`, true if everything matches. Its `outputs` contains the worst element
+        of each output: the index, both values, and the call site of the node that computes it.
 
     Raises:
-        InputSpecError: The inputs are not those of the model.
-        ConfigError: ONNX Runtime is missing, or an option has a value that it cannot have.
+        InputSpecError: The inputs do not fit the model.
+        ConfigError: ONNX Runtime is missing, or an option has an invalid value.
     """
     from .._tracing import call
     from .._tracing.compat import double_precision_kept
@@ -76,7 +76,7 @@ def allclose(
     if len(found) != len(want):
         return arrays.Comparison.of(
             False,
-            f"the model has {_counted(len(found), 'output')}, and the function "
+            f"the model has {_counted(len(found), 'output')}, but the function returns "
             f"{_counted(len(want), 'result')}",
         )
     call.check_images(want, turned_outputs, "outputs_as_nchw", "output")
@@ -92,7 +92,7 @@ def allclose(
 
 
 class _Arguments:
-    """The arguments of the function, with arrays in place of shapes."""
+    """The arguments of the function, with arrays instead of shapes."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class _Arguments:
         if count != len(fed):
             expected = ", ".join(_described(value) for value in fed) or "none"
             raise InputSpecError(
-                f"the model takes {_counted(len(fed), 'input')} ({expected}), and `inputs` has "
+                f"the model takes {_counted(len(fed), 'input')} ({expected}), but `inputs` has "
                 f"{count}"
             )
         call.check_images(specs, turned, "inputs_as_nchw", "input")
@@ -127,7 +127,7 @@ class _Arguments:
         self._turned = turned
 
     def turned(self) -> list[Any]:
-        """The arguments as the model takes them."""
+        """Return the arguments in the layout of the model."""
         from .._tracing import call
 
         return [
@@ -137,14 +137,14 @@ class _Arguments:
 
 
 def _learn_sizes(known: dict[str, int], names: Sequence[int | str], shape: Sequence[Any]) -> None:
-    """Note the sizes that the given arrays give to the names of the model."""
+    """Learn the named sizes of the model from the shapes of the given arrays."""
     for name, size in zip(names, shape, strict=False):
         if isinstance(name, str) and isinstance(size, int):
             known.setdefault(name, size)
 
 
 def _feeds(values: Sequence["onnx.ValueInfoProto"], leaves: Sequence[Any]) -> dict[str, "Array"]:
-    """What the model is fed with: the arrays as it takes them."""
+    """Return the arrays for the inputs of the model, with its types."""
     import numpy as np
 
     from . import reference, runtime
@@ -159,7 +159,7 @@ def _feeds(values: Sequence["onnx.ValueInfoProto"], leaves: Sequence[Any]) -> di
         )
         if not fits or not (array.dtype == dtype or np.can_cast(array.dtype, dtype, "same_kind")):
             shown = f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
-            raise InputSpecError(f"the model takes {_described(value)}, and is given {shown}")
+            raise InputSpecError(f"the model takes {_described(value)}, but got {shown}")
         feeds[value.name] = array.astype(dtype, copy=False)
     return feeds
 
@@ -172,7 +172,7 @@ def _described(value: "onnx.ValueInfoProto") -> str:
 
 
 def _as_complex(found: "Array", want: "Array") -> "Array":
-    """Complex numbers that the model has as pairs, as JAX has them."""
+    """Convert pairs of floats to the complex numbers that JAX has."""
     is_pairs = found.dtype.kind == "f" and found.shape == (*want.shape, 2)
     if want.dtype.kind != "c" or not is_pairs:
         return found
@@ -181,7 +181,7 @@ def _as_complex(found: "Array", want: "Array") -> "Array":
 
 
 def _with_maker(result: "OutputComparison", session: "Session") -> "OutputComparison":
-    """The comparison with the node that makes the output, and the line that asked for it."""
+    """Add the node that computes the output, and the line that asked for it."""
     from dataclasses import replace
 
     for node in session.graph.node:
@@ -205,7 +205,7 @@ def _message(
     lines += [f"  {output}" for output in compared]
     if session.graph.node and not any(output.callsite for output in compared):
         lines.append(
-            "the model carries no provenance: export it with `provenance='minimal'` to see lines"
+            "the model has no provenance: export it with `provenance='minimal'` to see lines"
         )
     return "\n".join(lines)
 
@@ -217,4 +217,4 @@ def _counted(count: int, what: str) -> str:
 def _check_tolerances(rtol: Any, atol: Any) -> None:
     for name, value in (("rtol", rtol), ("atol", atol)):
         if isinstance(value, bool) or not hasattr(value, "__float__") or not float(value) >= 0:
-            raise ConfigError(f"`{name}` is {value!r}, and should be a number from 0 on")
+            raise ConfigError(f"`{name}` is {value!r}, which is not a number of at least 0")

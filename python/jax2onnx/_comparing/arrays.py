@@ -1,4 +1,4 @@
-"""Two arrays against each other: whether they match, and where they differ most."""
+"""Compare two arrays, and find where they differ most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,19 +11,19 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 @dataclass(frozen=True)
 class OutputComparison:
-    """One output of the model against the result of JAX.
+    """An output of the model, compared with the result of JAX.
 
     Attributes:
         name: The name of the output in the model.
         is_match: Whether type, shape and every element match.
         problem: Why the elements do not match: another type or shape, or how many differ.
-        index: The place of the worst element, in the layout of JAX; None where there is none.
+        index: The index of the worst element, in the layout of JAX; None if there is none.
         expected: The worst element as JAX computes it.
         found: The worst element as ONNX Runtime computes it.
-        error: How far the two are apart; NaN where only one of them is NaN.
-        node: The name of the node that makes the output.
+        error: The distance of the two; NaN if only one of them is NaN.
+        node: The name of the node that computes the output.
         op: The operator of that node.
-        callsite: `function:line` of the code that asked for that node, where the model says so.
+        callsite: `function:line` of the code that asked for that node, if the model says so.
     """
 
     name: str
@@ -38,7 +38,7 @@ class OutputComparison:
     callsite: str | None = None
 
     def __str__(self) -> str:
-        """The comparison in one line."""
+        """Return the comparison in one line."""
         is_equal = self.is_match and self.error == 0
         parts = [f"`{self.name}` " + (self.problem or ("is equal" if is_equal else "matches"))]
         if self.index is not None and not is_equal:
@@ -58,10 +58,10 @@ class _Answer(NamedTuple):
 
 
 class Comparison(_Answer):
-    """The answer of `allclose`: `(is_match, message)`, true where everything matches.
+    """The result of `allclose`: `(is_match, message)`, true if everything matches.
 
     Attributes:
-        outputs: One `OutputComparison` an output of the model.
+        outputs: One `OutputComparison` per output of the model.
     """
 
     __module__ = "jax2onnx"
@@ -72,18 +72,18 @@ class Comparison(_Answer):
     def of(
         cls, is_match: bool, message: str, outputs: Sequence[OutputComparison] = ()
     ) -> "Comparison":
-        """Make the answer, which unpacks as two and has more."""
+        """Create a result, which unpacks as two values and has more attributes."""
         made = cls(is_match, message)
         made.outputs = tuple(outputs)
         return made
 
     def __bool__(self) -> bool:
-        """Whether everything matches."""
+        """Return whether everything matches."""
         return self.is_match
 
 
 def compare(name: str, want: Array, found: Array, rtol: float, atol: float) -> OutputComparison:
-    """Compare an output with what JAX computes."""
+    """Compare an output with the result of JAX."""
     if found.shape != want.shape:
         problem = f"has the shape {_shown(found)} where JAX has {_shown(want)}"
         return OutputComparison(name, is_match=False, problem=problem)
@@ -97,7 +97,7 @@ def compare(name: str, want: Array, found: Array, rtol: float, atol: float) -> O
 
 
 def _elements(name: str, want: Array, found: Array, rtol: float, atol: float) -> OutputComparison:
-    """Compare arrays of one shape; the worst element is the furthest past its tolerance."""
+    """Compare arrays of one shape; the worst element exceeds its tolerance the most."""
     if want.size == 0:
         return OutputComparison(name, is_match=True)
     with np.errstate(all="ignore"):
@@ -125,12 +125,12 @@ def _count(count: int, size: int) -> str:
 
 
 def _is_exact(dtype: np.dtype[Any]) -> bool:
-    """Whether elements of this type have no rounding, so that tolerances mean nothing."""
+    """Return whether a type has no rounding, so that tolerances do not apply."""
     return dtype.kind in "biu" or dtype.name.startswith(("int", "uint"))
 
 
 def _distance(a: Array, b: Array) -> Array:
-    """How far whole numbers are apart, without overflow where the types are the same."""
+    """Return the distance of whole numbers, without overflow if the types are the same."""
     if a.dtype != b.dtype or a.dtype.kind not in "iu":
         return np.abs(a.astype(np.float64) - b.astype(np.float64))
     larger, smaller = np.maximum(a, b), np.minimum(a, b)
@@ -139,14 +139,14 @@ def _distance(a: Array, b: Array) -> Array:
 
 
 def _float_errors(want: Array, found: Array, rtol: float, atol: float) -> tuple[Array, Array, Any]:
-    """The distance of each element, the distance in tolerances, and whether it is too far."""
+    """Return each element's distance, its distance in tolerances, and whether it is too far."""
     wide = np.complex128 if "c" in (want.dtype.kind, found.dtype.kind) else np.float64
     a, b = want.astype(wide), found.astype(wide)
     both_nan = np.isnan(a) & np.isnan(b)
     same = (a == b) | both_nan
     error = np.where(same, 0.0, np.abs(b - a))
     tolerance = atol + rtol * np.abs(a)
-    # An infinity is within no tolerance of another number, and neither is anything of an infinity.
+    # An infinity is never within the tolerance of another number, nor a number within that of it.
     far = ~same & (~(error <= tolerance) | ~np.isfinite(a) | ~np.isfinite(b))
     in_tolerances = np.where(same, 0.0, error / tolerance)
     excess = np.where(far & ~np.isfinite(in_tolerances), np.inf, in_tolerances)

@@ -1,4 +1,4 @@
-"""What the function computes in JAX."""
+"""Run the function in JAX."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,21 +11,21 @@ from .arrays import Array
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The arrays of a container, in the order in which they are inputs of the model."""
+    """Return the arrays in a container, in the order of the inputs of the model."""
     return list(tree_util.tree_leaves(tree))
 
 
 def evaluate(
     fn: Callable[..., Any], arguments: Sequence[Any], params: Mapping[str, Any]
 ) -> list[Array]:
-    """What JAX computes, with products of full precision on every device."""
+    """Return what JAX computes, with full precision for products on every device."""
     with jax.default_matmul_precision("highest"):
         results = fn(*arguments, **params)
     return [in_parts(result, complex_too=False) for result in leaves(results)]
 
 
 def in_parts(array: Any, *, complex_too: bool = True) -> Array:
-    """An array as the model has it: keys, and complex numbers, have an axis of parts."""
+    """Return an array as the model has it: keys and complex numbers have an axis of parts."""
     if jax.numpy.issubdtype(getattr(array, "dtype", np.bool_), jax.dtypes.prng_key):
         return np.asarray(jax.random.key_data(array))
     known = np.asarray(jax.numpy.asarray(array))

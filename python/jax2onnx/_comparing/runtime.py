@@ -1,4 +1,4 @@
-"""ONNX Runtime: load a model in any of its forms, and run it on arrays of any type."""
+"""Load a model in ONNX Runtime, and run it with arrays of any type."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     AnyModel: TypeAlias = onnx.ModelProto | onnx_ir.Model | bytes | StrPath
 
-#: Types that the runtime's interface to NumPy does not know, by the type of their bits.
+#: Types that the runtime's NumPy interface lacks, and the type with the same bits.
 _AS_BITS: Final[dict[np.dtype[Any], np.dtype[Any]]] = {
     np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16),
     np.dtype(ml_dtypes.float8_e4m3fn): np.dtype(np.uint8),
@@ -31,7 +31,7 @@ _AS_BITS: Final[dict[np.dtype[Any], np.dtype[Any]]] = {
 
 
 class Session:
-    """A model that is loaded, and its graph without the weights."""
+    """A loaded model, and its graph without the weights."""
 
     def __init__(self, model: "AnyModel") -> None:
         """Load the model."""
@@ -51,7 +51,7 @@ class Session:
             )
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """Run the model: one array an output, in the order of the graph."""
+        """Run the model. Return one array per output, in the order of the graph."""
         binding = self._session.io_binding()
         for value in self.inputs:
             code = value.type.tensor_type.elem_type
@@ -84,7 +84,7 @@ class Session:
         self._load(path, onnx.load(path, load_external_data=False))
 
     def _load_ir(self, model: Any) -> None:
-        """Load from a file that does not outlive the loading: weights may be past 2 GiB."""
+        """Load from a temporary file, because the weights may exceed 2 GiB."""
         import onnx_ir
 
         with tempfile.TemporaryDirectory() as folder:
@@ -94,12 +94,12 @@ class Session:
 
 
 def dtype_of(value: onnx.ValueInfoProto) -> np.dtype[Any]:
-    """The type of the elements of an input or output."""
+    """Return the element type of an input or output."""
     return _dtype(value.type.tensor_type.elem_type)
 
 
 def sizes_of(value: onnx.ValueInfoProto) -> Sequence[int | str]:
-    """The shape of an input or output: numbers, and names where a size is open."""
+    """Return the shape of an input or output: numbers, and names for sizes that are not fixed."""
     dims = value.type.tensor_type.shape.dim
     return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in dims]
 
@@ -127,7 +127,7 @@ def _serialized(model: onnx.ModelProto) -> bytes:
         data: bytes = model.SerializeToString()
     except Exception as error:
         raise ConfigError(
-            "the model is too large for one message: write it with `return_mode='file'` and give "
+            "the model is too large for one message: write it with `return_mode='file'` and pass "
             "its path"
         ) from error
     return data

@@ -1,4 +1,4 @@
-"""Arrays in place of shapes, filled the same way at every call."""
+"""Replace shapes with random arrays, the same in every call."""
 
 import operator
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,19 @@ from .._errors import InputSpecError
 from .._tracing.specs import is_shape
 from .reference import leaves
 
-#: Sizes with different names differ, so that one taken for the other is noticed; they are even,
-#: because sizes are halved more often than anything else.
+#: Sizes with different names differ, so that a mix-up is noticed. They are even, because programs
+#: often halve a size.
 _FIRST_SIZE: Final = 4
 _SIZE_STEP: Final = 2
 
-#: Whole numbers stay below this: they are often places in a table.
+#: Whole numbers stay below this, because they are often indices.
 _LARGEST_NUMBER: Final = 4
 
 
 def filled(inputs: Sequence[Any], specs: Sequence[Any], known: Mapping[str, int]) -> list[Any]:
-    """The inputs, where every shape and struct among them is an array of random numbers.
+    """Return the inputs with an array of random numbers in place of each shape and struct.
 
-    `known` has the sizes that are known by their names; other names get small ones.
+    `known` contains the named sizes that are known. Other names get small sizes.
     """
     sizes = _Sizes(known)
     random = np.random.default_rng(0)
@@ -56,7 +56,7 @@ def _numbers(random: np.random.Generator, shape: tuple[int, ...], dtype: Any) ->
 
 
 def _key_kind(dtype: Any) -> str:
-    """The generator of a type of random keys, which its text names: `key<fry>`."""
+    """Return the generator of a type of random keys, which its text names: `key<fry>`."""
     kinds = {"fry": "threefry2x32", "rbg": "rbg", "unsafe_rbg": "unsafe_rbg"}
     return kinds.get(str(dtype).removeprefix("key<").removesuffix(">"), "threefry2x32")
 
@@ -66,7 +66,7 @@ def _product(shape: tuple[int, ...]) -> int:
 
 
 class _Sizes(dict[str, Any]):
-    """The sizes by name. One that is asked for and not known gets the next small size."""
+    """The sizes by name. An unknown name gets the next small size."""
 
     def __init__(self, known: Mapping[str, int]) -> None:
         super().__init__(
@@ -82,14 +82,14 @@ class _Sizes(dict[str, Any]):
         return found
 
     def size(self, size: Any) -> int:
-        """A size, or the value of an expression that JAX wrote."""
+        """Return a size, or evaluate an expression that JAX wrote."""
         if isinstance(size, int):
             return size
         text = str(size).replace("^", "**")
         try:
             found = int(eval(text, {"__builtins__": {}}, self))
         except Exception as error:
-            raise InputSpecError(f"the size `{size}` cannot be chosen: give arrays") from error
+            raise InputSpecError(f"the size `{size}` cannot be chosen: pass arrays") from error
         if found < 0:
-            raise InputSpecError(f"the size `{size}` would be {found}: give arrays")
+            raise InputSpecError(f"the size `{size}` would be {found}: pass arrays")
         return found

@@ -1,1 +1,1 @@
-"""Ask about a finished model: what an error is about, what takes time, where a node came from."""
+"""Answer questions about a finished model: errors, run times, where a node came from."""

@@ -1,4 +1,4 @@
-"""From an exception of a runtime to the line of the user that it is about."""
+"""Find the user's line that an exception of a runtime is about."""
 
 import json
 import os
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = onnx.ModelProto | bytes | StrPath
 
-#: How sure an answer is: one line that the message names, one line that it leads to, one of several
-#: lines, none.
+#: How sure an answer is: the message names one line, leads to one line, leads to several lines, or
+#: leads to none.
 Certainty: TypeAlias = Literal["certain", "likely", "one-of", "unknown"]
 
 
@@ -25,75 +25,75 @@ Certainty: TypeAlias = Literal["certain", "likely", "one-of", "unknown"]
 class Line:
     """A line of Python."""
 
-    #: As the model names it; none where the model does not say.
+    #: The file as the model names it; None if the model does not name one.
     file: str | None
     line: int | None
     function: str
-    #: The text of the line, where it can be found and has not changed since the export.
+    #: The text of the line, if the file exists and did not change since the export.
     text: str | None
 
     def __str__(self) -> str:
-        """As in `model.py:12, in forward`."""
+        """Return `model.py:12, in forward`."""
         place = f"{self.file}:{self.line}" if self.file else f"line {self.line}"
         return f"{place}, in {self.function}" if self.function else place
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one message is about."""
+    """The explanation of one message."""
 
-    #: What the runtime says, in one line.
+    #: The message of the runtime, in one line.
     message: str
-    #: What kind of error it is: `"shape"`, `"index"`, `"kernel"` ...
+    #: The kind of error: `"shape"`, `"index"`, `"kernel"` ...
     kind: str | None
     sure: Certainty
-    #: How the lines were found, in words.
+    #: How the lines were found, as a sentence.
     how: str
-    #: The lines that it may be, the best first.
+    #: The possible lines, the best one first.
     lines: tuple[Line, ...]
-    #: The name and the operator of the node in the model.
+    #: The name and the operator of the node.
     node: tuple[str, str] | None
     #: What usually helps.
     advice: str | None
 
     @property
     def line(self) -> Line | None:
-        """The line to show first."""
+        """The line to show first, if any."""
         return self.lines[0] if self.lines else None
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the messages of a runtime are about."""
+    """The explanation of the messages of a runtime."""
 
     findings: tuple[Finding, ...]
     _text: str
 
     @property
     def line(self) -> Line | None:
-        """The first line that is known."""
+        """The first known line, if any."""
         return next((finding.line for finding in self.findings if finding.lines), None)
 
     def __str__(self) -> str:
-        """The lines with their source, and what usually helps."""
+        """Return the lines with their source, and what usually helps."""
         return self._text
 
 
 class explain:  # noqa: N801 - it is used as a statement
-    """Shows, with every exception of a runtime, the line of the user that it is about.
+    """Add the user's line to every exception of a runtime.
 
-    Around whatever runs the model::
+    Wrap the code that runs the model::
 
         with jax2onnx.explain("model.onnx"):
             session.run(None, feeds)
 
-    The exception stays what it is, and gets a note with the line. `explain(model).message(text)`
-    explains a text.
+    The exception keeps its type and message, and gets a note with the line.
+    `explain(model).message(text)` explains a text.
 
     Args:
-        model: The path of the model, a model, or its bytes.
-        source_map: The source map of the model, where it is not `<model>.map`.
-        source_roots: Where to look for source files, beside the current directory.
+        model: The path of the model, an `onnx.ModelProto`, or bytes.
+        source_map: The source map of the model, by default `<model>.map`.
+        source_roots: Folders with source files, in addition to the current directory.
     """
 
     def __init__(
@@ -103,15 +103,15 @@ class explain:  # noqa: N801 - it is used as a statement
         source_map: StrPath | None = None,
         source_roots: Sequence[StrPath] = (),
     ) -> None:
-        """Nothing is read before something fails."""
+        """Prepare to explain. The model is read only if something fails."""
         self._model = model
         self._source_map = None if source_map is None else os.fspath(source_map)
         self._source_roots = [os.fspath(root) for root in source_roots]
-        #: What the last exception was about.
+        #: The explanation of the last exception.
         self.explanation: Explanation | None = None
 
     def message(self, text: str) -> Explanation:
-        """Explain a text: an exception, the lines of a log, or several messages at once.
+        """Explain a text: an exception, lines of a log, or several messages.
 
         Raises:
             SourceMapError: The model or its map cannot be read.
@@ -136,7 +136,7 @@ class explain:  # noqa: N801 - it is used as a statement
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Add the line to an exception; it goes on as what it is."""
+        """Add the line to an exception, and let the exception continue."""
         if isinstance(error, Exception):
             self._annotate(error)
 
@@ -146,7 +146,7 @@ class explain:  # noqa: N801 - it is used as a statement
         try:
             found = self.message(f"{kind.__module__}.{kind.__qualname__}: {error}")
         except Exception as failure:
-            # The error of the runtime is what matters.
+            # The error of the runtime matters more than this one.
             if is_runtimes:
                 error.add_note(f"jax2onnx cannot explain this: {failure}")
             return
@@ -157,7 +157,7 @@ class explain:  # noqa: N801 - it is used as a statement
 
 
 def path_or_bytes(model: "Model") -> str | bytes:
-    """A model as the core takes it."""
+    """Convert a model to what the core accepts: a path or bytes."""
     if isinstance(model, bytes):
         return model
     if isinstance(model, str | os.PathLike):
@@ -184,5 +184,5 @@ def _finding(found: dict[str, Any]) -> Finding:
 
 
 def line_of(frame: dict[str, Any]) -> Line:
-    """A frame of the core's answers."""
+    """Convert a frame in an answer of the core."""
     return Line(frame["file"], frame["line"], frame["function"], frame["text"])

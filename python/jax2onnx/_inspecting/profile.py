@@ -1,4 +1,4 @@
-"""Where the time of a model goes, by the lines of the user."""
+"""Measure the time of a model, by the user's lines."""
 
 import json
 import os
@@ -17,54 +17,54 @@ from .explain import Line, explain, line_of, path_or_bytes
 if TYPE_CHECKING:
     from .explain import Model
 
-#: What times are summed by.
+#: How to group times.
 By: TypeAlias = Literal["line", "function", "scope", "op", "plugin", "node"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """The time of all kernels that have something in common, in microseconds."""
+    """The time of a group of kernels, in microseconds."""
 
-    #: What they have in common; none where it is not known.
+    #: What the kernels have in common; None if it is not known.
     key: str | None
     line: Line | None
-    #: Of one run.
+    #: The time of one run.
     mean: float
     #: The standard deviation over the runs.
     deviation: float
-    #: In each run.
+    #: The time of each run.
     times: tuple[int, ...]
-    #: The part of the time of all kernels.
+    #: The fraction of the time of all kernels.
     share: float
     calls: int
-    #: The operators that took the time, the longest first.
+    #: The operators, the longest time first.
     ops: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time went; printed as a table, the longest first."""
+    """The times of a model. Prints as a table, the longest time first."""
 
     rows: tuple[Row, ...]
     #: The time of all kernels in one run, in microseconds.
     mean: float
     deviation: float
-    #: The same over all runs, warm-up and all: what the profile of the runtime says.
+    #: The total over all runs, including the warm-up, as in the profile of the runtime.
     total: int
-    #: The part of the time that has a line of the user.
+    #: The fraction of the time that has a line of the user.
     share_of_user_lines: float
     _table: str
     _flamegraph: str
     _speedscope: str
 
     def __str__(self) -> str:
-        """A table, the longest first."""
+        """Return a table, the longest time first."""
         return self._table.rstrip()
 
     __repr__ = __str__
 
     def save_flamegraph(self, path: StrPath) -> None:
-        """Write a picture of the call paths, as SVG."""
+        """Write an SVG picture of the call paths."""
         Path(path).write_text(self._flamegraph, encoding="utf-8")
 
     def save_speedscope(self, path: StrPath) -> None:
@@ -85,25 +85,25 @@ def profile(
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
 ) -> Profile:
-    """Run a model in ONNX Runtime, and say which lines the time goes to.
+    """Run a model in ONNX Runtime, and measure which lines take the time.
 
     Args:
-        model: The path of the model, a model, or its bytes.
-        inputs: What is fed: arrays by name, or in the order of the inputs.
-        runs: How many runs are measured.
-        warmup: How many runs before are not.
-        by: What times are summed by.
-        top: How many rows are printed.
+        model: The path of the model, an `onnx.ModelProto`, or bytes.
+        inputs: The inputs: arrays by name, or in the order of the model.
+        runs: The number of runs to measure.
+        warmup: The number of runs before these, which are not measured.
+        by: How to group times.
+        top: The number of rows to print.
         providers: The execution providers of ONNX Runtime.
-        session_options: Options of the session; they are as they were afterwards.
-        source_map: The source map of the model, where it is not `<model>.map`.
-        source_roots: Where to look for source files, beside the current directory.
+        session_options: The options of the session. `profile` restores them.
+        source_map: The source map of the model, by default `<model>.map`.
+        source_roots: Folders with source files, in addition to the current directory.
 
     Raises:
-        ConfigError: An argument cannot be used, or ONNX Runtime is not installed.
+        ConfigError: An argument is not valid, or ONNX Runtime is not installed.
     """
     if runs < 1 or warmup < 0:
-        raise ConfigError(f"`runs={runs}`, `warmup={warmup}`: measure one run or more")
+        raise ConfigError(f"`runs={runs}`, `warmup={warmup}`: measure at least one run")
     try:
         import onnxruntime
     except ImportError as error:
@@ -126,7 +126,7 @@ def profile(
             for _ in range(warmup + runs):
                 session.run(None, feeds)
         path = session.end_profiling()
-        # The runtime's own form of the model has the names that the profile has.
+        # The runtime's own form of the model has the names in the profile.
         later = optimized.exists()
         original = Path(folder) / "model.onnx"
         if later and isinstance(source, bytes):
@@ -146,14 +146,14 @@ def profile(
 
 
 def _quiet(options: Any) -> Any:
-    """Options without the warning that the runtime's form of a model is for this machine."""
+    """Silence the warning that the runtime's form of a model is only for this machine."""
     options.log_severity_level = 3
     return options
 
 
 @contextmanager
 def _changed(options: Any, asked: dict[str, Any]) -> Iterator[None]:
-    """Other values for some options meanwhile."""
+    """Change some options inside the block."""
     kept = {name: getattr(options, name) for name in asked}
     for name, value in asked.items():
         setattr(options, name, value)
@@ -165,7 +165,7 @@ def _changed(options: Any, asked: dict[str, Any]) -> Iterator[None]:
 
 
 def _origins(source: str | bytes, source_map: StrPath | None, original: Path) -> StrPath:
-    """What knows the origins of the model: its map, or the model itself."""
+    """Return the file with the origins of the model: its source map, or the model itself."""
     if source_map is not None:
         return source_map
     if isinstance(source, bytes):
@@ -175,13 +175,13 @@ def _origins(source: str | bytes, source_map: StrPath | None, original: Path) ->
 
 
 def _is_small(source: str | bytes) -> bool:
-    """Whether the runtime can write its own form of the model in one piece."""
-    most = 1 << 29
+    """Return whether the runtime can write its own form of the model to one file."""
+    limit = 1 << 29
     if isinstance(source, bytes):
-        return len(source) < most
+        return len(source) < limit
     folder = Path(source).parent
     data = [Path(source), *folder.glob(f"{Path(source).name}*.data")]
-    return sum(path.stat().st_size for path in data if path.exists()) < most
+    return sum(path.stat().st_size for path in data if path.exists()) < limit
 
 
 def _feeds(session: Any, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
@@ -189,7 +189,9 @@ def _feeds(session: Any, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str,
         return dict(inputs)
     names = [value.name for value in session.get_inputs()]
     if len(names) != len(inputs):
-        raise ConfigError(f"the model has {len(names)} inputs, and {len(inputs)} arrays were given")
+        raise ConfigError(
+            f"the model has {len(names)} inputs, but {len(inputs)} arrays were passed"
+        )
     import numpy as np
 
     return {name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}

@@ -1,4 +1,4 @@
-"""ONNX Runtime's session, with the lines of the user in its exceptions."""
+"""Wrap ONNX Runtime's session, so that its exceptions show the user's lines."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
-    """A session of ONNX Runtime whose exceptions show the line of the user.
+    """A session of ONNX Runtime whose exceptions show your lines.
 
-    It is used as `onnxruntime.InferenceSession` is, and takes an `onnx.ModelProto` too.
+    Use it like `onnxruntime.InferenceSession`. It also accepts an `onnx.ModelProto`.
 
     Args:
-        model: The path of the model, a model, or its bytes.
-        args: As of `onnxruntime.InferenceSession`.
-        source_map: The source map of the model, where it is not `<model>.map`.
-        source_roots: Where to look for source files, beside the current directory.
-        kwargs: As of `onnxruntime.InferenceSession`.
+        model: The path of the model, an `onnx.ModelProto`, or bytes.
+        args: Arguments of `onnxruntime.InferenceSession`.
+        source_map: The source map of the model, by default `<model>.map`.
+        source_roots: Folders with source files, in addition to the current directory.
+        kwargs: Keyword arguments of `onnxruntime.InferenceSession`.
     """
 
     __module__ = "jax2onnx"
@@ -52,7 +52,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
             return super().run(output_names, input_feed, run_options)
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
-        """Compute what is bound."""
+        """Compute the bound outputs."""
         with self._explain:
             super().run_with_iobinding(iobinding, run_options)
 
@@ -62,6 +62,6 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         input_dict_ort_values: Mapping[str, Any],
         run_options: Any = None,
     ) -> Any:
-        """Compute the outputs of values that are on a device."""
+        """Compute the outputs from values on a device."""
         with self._explain:
             return super().run_with_ort_values(output_names, input_dict_ort_values, run_options)

@@ -1,4 +1,4 @@
-"""Source maps: from a node of a model, or of what became of it, back to the line of Python."""
+"""Read source maps, which lead from a node back to its line of Python."""
 
 import hashlib
 import json
@@ -26,31 +26,31 @@ SourceState: TypeAlias = Literal["same", "changed", "missing"]
 class Resolution:
     """Where a node came from, and how that was found.
 
-    `sure` is `"exact"` for the node itself, `"name"` where only the name of its result differs,
-    `"fused"` for a node that stands for several, `"neighbour"` for a new node between those of the
-    origins, `"unknown"` where there are none.
+    `sure` is `"exact"` for the node itself, `"name"` if only the name of its result differs,
+    `"fused"` for a node that replaces several nodes, `"neighbour"` for a new node between nodes
+    with these origins, and `"unknown"` if there are no origins.
     """
 
     node: str
     op: str
     outputs: tuple[str, ...]
     sure: Sure
-    #: The one to show first at the front.
+    #: The first one is the one to show first.
     origins: tuple[Origin, ...]
 
     @property
     def callsite(self) -> Frame | None:
-        """The line of the user to show first."""
+        """The user's line to show first."""
         return self.origins[0].callsite if self.origins else None
 
     @property
     def callsites(self) -> tuple[Frame, ...]:
-        """Every expression of the user that the node may be of, each once."""
+        """Every expression of the user that may have created the node, each once."""
         return tuple(dict.fromkeys(line for origin in self.origins for line in origin.callsites))
 
 
 class SourceMap:
-    """Says of every node, also of later forms of the model, which lines of Python asked for it."""
+    """Finds the lines of Python behind every node, also after other tools changed the model."""
 
     def __init__(self, resolver: _core.Resolver) -> None:
         """Use `SourceMap.load`."""
@@ -64,7 +64,7 @@ class SourceMap:
             source: The path of a map or of a model, or a model.
 
         Raises:
-            SourceMapError: It is neither.
+            SourceMapError: The source is neither a map nor such a model.
         """
         if not isinstance(source, str | os.PathLike):
             with errors_of_core():
@@ -81,31 +81,31 @@ class SourceMap:
 
     @property
     def debug_id(self) -> str:
-        """What the model and its map have in common."""
+        """The id that the model and its map share."""
         return self._resolver.debug_id
 
     @cached_property
     def origins(self) -> Table:
-        """Every origin, by its number."""
+        """All origins, by number."""
         return Table(json.loads(self._resolver.table()))
 
     def resolve(self, name: str) -> Resolution:
-        """Where the node or the value of that name came from.
+        """Find where a node or a value came from, by its name.
 
-        The name may be one that a runtime made of it: `dot_general/MatMulAddFusion`.
+        A runtime may have changed the name: `dot_general/MatMulAddFusion` is accepted.
         """
         with errors_of_core():
             sure, numbers = self._resolver.resolve(name)
         return self._resolution(name, "", (), sure, numbers)
 
     def resolve_model(self, model: "StrPath | bytes | onnx.ModelProto") -> list[Resolution]:
-        """Where each node of a later form of the model came from, bodies and functions included.
+        """Find where each node of a changed model came from, including bodies and functions.
 
         Args:
-            model: The model after an optimiser, a converter or a quantiser.
+            model: The model after an optimizer, a converter or a quantizer.
 
         Raises:
-            SourceMapError: It is the later form of another model, or no model.
+            SourceMapError: The map belongs to another model, or this is not a model.
         """
         data = _read(model) if isinstance(model, str | os.PathLike) else _bytes(model)
         with errors_of_core():
@@ -116,18 +116,18 @@ class SourceMap:
         ]
 
     def sources(self) -> dict[str, str]:
-        """The text of the source files that the map has."""
+        """The text of the source files that the map contains."""
         return {name: text for name, _, text in self._resolver.sources if text is not None}
 
     def check_sources(self, *folders: StrPath) -> dict[str, SourceState]:
-        """Whether the source files are those of the export.
+        """Compare the source files with those of the export.
 
         Args:
-            folders: Where to look for them, by default the current directory. Installed packages
-                are found where Python finds them.
+            folders: The folders with the files, by default the current directory. Files of
+                installed packages are found where Python finds them.
 
         Returns:
-            For each file of which the map has the hash: `"same"`, `"changed"` or `"missing"`.
+            For each file whose hash the map contains: `"same"`, `"changed"` or `"missing"`.
         """
         places = [*map(Path, folders or (".",)), *map(Path, sys.path)]
         return {

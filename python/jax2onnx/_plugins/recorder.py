@@ -1,7 +1,6 @@
-"""What a plugin written in Python is given: the equation, and the means to build.
+"""Record what a plugin written in Python builds for an equation.
 
-Nothing is built here. Each call is recorded as a step, with the line that asked for it, and the
-core takes the steps in place of the equation.
+Each call becomes a step, with the line that made it. The core builds the nodes from the steps.
 """
 
 import difflib
@@ -33,18 +32,18 @@ class PluginValue:
     ) -> None:
         self._slot = slot
         self._type = type_proto
-        #: The contents, where the operand of the equation is a literal.
+        #: The contents, if the operand of the equation is a literal.
         self.constant = constant
 
     @property
     def dtype(self) -> np.dtype | None:
-        """The element type, where it is known."""
+        """The element type, or `None` if it is not known."""
         code = self._type.tensor_type.elem_type if self._type is not None else 0
         return helper.tensor_dtype_to_np_dtype(code) if code else None
 
     @property
     def shape(self) -> tuple[int | str | None, ...] | None:
-        """The sizes, where they are known: a number, the text of a symbolic size, or `None`."""
+        """The sizes, if known. A size is a number, the text of a symbolic size, or `None`."""
         if self._type is None or not self._type.tensor_type.HasField("shape"):
             return None
         return tuple(_size(dim) for dim in self._type.tensor_type.shape.dim)
@@ -65,40 +64,40 @@ class PluginBody:
 
 
 class PluginContext:
-    """The equation that is being lowered, and the means to build its results."""
+    """The equation that is being lowered, and the methods that build its results."""
 
     def __init__(self, recorder: "Recorder") -> None:
         self._recorder = recorder
         #: The operands of the equation.
         self.inputs: tuple[PluginValue, ...] = recorder.operands
-        #: The types of the results that are due: `jax.ShapeDtypeStruct`s.
+        #: The types that the results must have, as `jax.ShapeDtypeStruct`s.
         self.outputs: tuple[Any, ...] = recorder.due
         #: The opset of the model.
         self.opset: int = recorder.opset
-        #: Operators: `ctx.op.Mul(x, y)`.
+        #: The operators, as in `ctx.op.Mul(x, y)`.
         self.op = PluginOps(recorder)
 
     def constant(self, value: Any, dtype: Any = None) -> PluginValue:
-        """A constant. A plain float has the type of the first floating operand of the equation."""
+        """Return a constant. A Python float gets the type of the equation's first float operand."""
         return self._recorder.constant(value, dtype)
 
     def lower(self, jaxpr: Any, *inputs: Any) -> tuple[PluginValue, ...]:
-        """The results of a jaxpr, such as a parameter of the equation, on these inputs."""
+        """Return the results of a jaxpr, such as a parameter of the equation, for these inputs."""
         return self._recorder.inline(jaxpr, inputs)
 
     def body(self, build: Callable[..., Any], inputs: Sequence[Any] = ()) -> PluginBody:
-        """A body, for operators such as `If` and `Loop`.
+        """Return a body for operators such as `If` and `Loop`.
 
         Args:
-            build: Called with one value an input; returns the results of the body. It may use
-                values from around it.
+            build: A function that takes one value per input and returns the results of the body.
+                It may use outer values.
             inputs: The types of the inputs: anything with a `shape` and a `dtype`.
         """
         return self._recorder.body(build, inputs)
 
 
 class PluginOps:
-    """Operators by name."""
+    """The operators, by name."""
 
     def __init__(self, recorder: "Recorder") -> None:
         self._recorder = recorder
@@ -123,7 +122,7 @@ class PluginOps:
 
 
 class Recorder:
-    """The steps that a plugin asks for, in order."""
+    """The steps of a plugin, in order."""
 
     def __init__(self, eqn: Any, opset: int, plugin: str) -> None:
         self.eqn = eqn
@@ -139,13 +138,13 @@ class Recorder:
         )
 
     def run(self, plugin: Any) -> Any:
-        """Run a plugin: its recipe, or `NotImplemented`."""
+        """Run a plugin. Return its recipe, or `NotImplemented`."""
         results = plugin.lower(PluginContext(self), self.eqn)
         if results is NotImplemented:
             return results
         slots = self._results(results)
         if len(slots) != len(self.due):
-            raise ValueError(f"{len(slots)} results were returned, and {len(self.due)} are due")
+            raise ValueError(f"the plugin returned {len(slots)} results instead of {len(self.due)}")
         for index, (value, var) in enumerate(zip(slots, self.eqn.outvars, strict=True)):
             _check_type(index, value, _type_of(var.aval))
         return [], self._steps, [value._slot for value in slots]
@@ -177,7 +176,7 @@ class Recorder:
             value = np.asarray(value)
         array = np.asarray(value, dtype)
         if array.dtype.kind in "OSUMmc":
-            raise TypeError(f"{value!r} is no constant that ONNX has")
+            raise TypeError(f"{value!r} cannot be an ONNX constant")
         one = PluginValue(self._slot(), _tensor_type(array.dtype, array.shape), array)
         self._record("constant", array, [one])
         return one
@@ -185,7 +184,7 @@ class Recorder:
     def inline(self, jaxpr: Any, inputs: Sequence[Any]) -> tuple[PluginValue, ...]:
         body = getattr(jaxpr, "jaxpr", jaxpr)
         if not hasattr(body, "eqns"):
-            raise TypeError(f"{jaxpr!r} is no jaxpr")
+            raise TypeError(f"{jaxpr!r} is not a jaxpr")
         if len(inputs) != len(body.invars):
             raise ValueError(f"{len(inputs)} inputs for a jaxpr that takes {len(body.invars)}")
         operands = []
@@ -199,7 +198,7 @@ class Recorder:
 
     def body(self, build: Callable[..., Any], inputs: Sequence[Any]) -> PluginBody:
         if not callable(build):
-            raise TypeError(f"{build!r} is no function that builds a body")
+            raise TypeError(f"{build!r} is not a function that builds a body")
         avals = [jax.core.ShapedArray(tuple(one.shape), np.dtype(one.dtype)) for one in inputs]
         given = [PluginValue(self._slot(), _type_of(aval)) for aval in avals]
         outside, self._steps = self._steps, []
@@ -215,22 +214,22 @@ class Recorder:
         for value in given:
             if not isinstance(value, PluginValue):
                 raise TypeError(
-                    f"{value!r} was returned, which is no value of this plugin: return what "
-                    "`ctx.op` gave, or NotImplemented"
+                    f"the plugin returned {value!r}, which is not a value of this plugin: return "
+                    "results of `ctx.op`, or NotImplemented"
                 )
         return given
 
     def _operand(self, value: Any, like: Any) -> PluginValue:
         if isinstance(value, PluginValue):
             return value
-        # A plain number takes the type of what it is computed with, as in JAX.
+        # As in JAX, a Python number takes the type of the other operands.
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return self.constant(value, like if is_number else None)
 
     def _schema(
         self, op: str, domain: str, inputs: Sequence[Any], outputs: int, attrs: Mapping[str, Any]
     ) -> defs.OpSchema | None:
-        """What ONNX says of an operator, after the call was checked against it."""
+        """Check a call against the schema of the operator, and return the schema."""
         known = _operators(domain)
         if not known:
             return None
@@ -247,7 +246,7 @@ class Recorder:
         ):
             if not least <= count <= most:
                 allowed = str(least) if least == most else f"{least} to {most}"
-                raise TypeError(f"{op} has {count} {what}, and should have {allowed}")
+                raise TypeError(f"{op} has {count} {what} instead of {allowed}")
         for name in attrs:
             if name not in schema.attributes:
                 others = ", ".join(schema.attributes) or "none"
@@ -260,7 +259,7 @@ class Recorder:
         self._steps.append((kind, action, [one._slot for one in made], self._frames()))
 
     def _frames(self) -> list[Frame]:
-        """The lines of the plugin that are running, outermost first."""
+        """Return the running lines of the plugin, outermost first."""
         frames: list[Frame] = []
         frame = sys._getframe(2)
         while frame is not None and frame.f_code is not Recorder.run.__code__:
@@ -280,7 +279,7 @@ class Recorder:
 
 
 def is_for_plugins(eqn: Any) -> bool:
-    """Whether all operands and results are arrays that ONNX has."""
+    """Return whether ONNX supports the types of all operands and results."""
     kinds = (
         getattr(getattr(atom.aval, "dtype", None), "kind", None)
         for atom in (*eqn.invars, *eqn.outvars)
@@ -290,7 +289,7 @@ def is_for_plugins(eqn: Any) -> bool:
 
 @functools.cache
 def _operators(domain: str) -> frozenset[str]:
-    """The operators that ONNX itself describes."""
+    """Return the names of ONNX's own operators."""
     return frozenset(one.name for one in defs.get_all_schemas() if one.domain == domain)
 
 
@@ -319,7 +318,7 @@ def _tensor_type(dtype: Any, shape: Sequence[Any]) -> onnx.TypeProto:
 
 
 def _check_type(index: int, value: PluginValue, due: onnx.TypeProto, what: str = "result") -> None:
-    """Fail where a value is known to have another type or shape than it should."""
+    """Raise an error if a value is known to have the wrong type or shape."""
     wanted = PluginValue(0, due)
     shape, wanted_shape = value.shape, wanted.shape or ()
     differs = value.dtype not in (None, wanted.dtype)
@@ -329,11 +328,11 @@ def _check_type(index: int, value: PluginValue, due: onnx.TypeProto, what: str =
             for one, other in zip(shape, wanted_shape, strict=True)
         )
     if differs:
-        raise TypeError(f"{what} {index} is {value!r}, and {wanted!r} is due")
+        raise TypeError(f"{what} {index} is {value!r}, but should be {wanted!r}")
 
 
 def _attr(name: str, value: Any, schema: defs.OpSchema | None) -> tuple[str, Any]:
-    """The kind of an attribute, and its value as that."""
+    """Return the kind of an attribute, and its value as that kind."""
     if isinstance(value, PluginBody):
         return "body", value._block
     due = schema.attributes[name].type if schema is not None else None
@@ -357,7 +356,7 @@ def _attr(name: str, value: Any, schema: defs.OpSchema | None) -> tuple[str, Any
             return "floats", [float(item) for item in items]
         if all(_is_number(item) for item in items):
             return "ints", [int(item) for item in items]
-    raise TypeError(f"the attribute {name} is {value!r}, which no attribute can be")
+    raise TypeError(f"the attribute {name} is {value!r}, which is not a valid value")
 
 
 def _is_number(value: Any) -> bool:
@@ -373,7 +372,7 @@ def _infer(
     outputs: int,
     opset: int,
 ) -> list[onnx.TypeProto | None]:
-    """The types of the results, as far as ONNX can tell; a mistake in the operands is raised."""
+    """Return the types of the results that ONNX infers; raise its error about the operands."""
     known = all(value is None or value._type is not None for value in inputs)
     if schema is None or not known or any(kind == "body" for _, kind, _ in attrs):
         return [None] * outputs

@@ -1,4 +1,4 @@
-"""Plugins written in Python: which there are, and what they make of an equation."""
+"""Find the plugins written in Python, and run them on equations."""
 
 import sys
 import traceback
@@ -17,7 +17,7 @@ Results: TypeAlias = "PluginValue | tuple[PluginValue, ...] | list[PluginValue] 
 
 
 class Plugin(Protocol):
-    """Anything with a `lower`."""
+    """Any object with a method `lower`."""
 
     def lower(self, ctx: "PluginContext", eqn: Any) -> Results:
         """Build the results of an equation, or return `NotImplemented` to leave it to others."""
@@ -28,7 +28,7 @@ _Class = TypeVar("_Class", bound=type)
 
 _GROUP: Final = "jax2onnx.plugins"
 
-#: The plugins of each primitive; the last one is asked first.
+#: The plugins of each primitive; the last one comes first.
 REGISTERED: dict[str, list[Plugin]] = {}
 
 _loaded = False
@@ -37,26 +37,29 @@ _loaded = False
 def plugin(primitive: Any) -> Callable[[_Class], _Class]:
     """Register a class that lowers a primitive.
 
-    The class is made without arguments; its `lower(ctx, eqn)` is called with every equation of the
-    primitive, before any plugin that was there already. It returns the results, one
-    `PluginValue` or a list of them, or `NotImplemented` to leave the equation to the next plugin.
+    jax2onnx creates an instance without arguments and calls its `lower(ctx, eqn)` with every
+    equation of the primitive, before the plugins that were registered earlier. `lower` returns the
+    results, one `PluginValue` or a list of them, or `NotImplemented` to leave the equation to the
+    next plugin.
 
     Args:
         primitive: The name of the primitive, or the primitive itself.
 
     Returns:
-        A decorator, which gives the class back as it is.
+        A decorator that returns the class unchanged.
     """
     name = primitive if isinstance(primitive, str) else getattr(primitive, "name", None)
     if not isinstance(name, str) or not name:
         raise ConfigError(
-            f"`plugin({primitive!r})` names no primitive: use its name, as in "
+            f"`plugin({primitive!r})` does not name a primitive: use its name, as in "
             '`@jax2onnx.plugin("my_primitive")`'
         )
 
     def register(cls: _Class) -> _Class:
         if not isinstance(cls, type) or not callable(getattr(cls, "lower", None)):
-            raise ConfigError(f"the plugin {cls!r} for `{name}` is no class with a method `lower`")
+            raise ConfigError(
+                f"the plugin {cls!r} for `{name}` is not a class with a method `lower`"
+            )
         REGISTERED.setdefault(name, []).append(cls())
         return cls
 
@@ -64,9 +67,9 @@ def plugin(primitive: Any) -> Callable[[_Class], _Class]:
 
 
 def load_installed() -> None:
-    """Load the plugins that installed packages declare, once a process.
+    """Load the plugins that installed packages declare, once per process.
 
-    A package that cannot be loaded is left out with a warning: what does not need it goes on.
+    If a package cannot be loaded, warn and continue without it.
     """
     global _loaded
     if _loaded:
@@ -85,17 +88,17 @@ def load_installed() -> None:
 
 
 def for_core(opset: int) -> dict[str, Any] | None:
-    """What the core calls for equations that have plugins; nothing where there are none."""
+    """Return what the core calls for equations with plugins; `None` if there are no plugins."""
     if not REGISTERED:
         return None
     return {"primitives": set(REGISTERED), "record": lambda eqn: record(eqn, opset)}
 
 
 def record(eqn: Any, opset: int) -> Any:
-    """The recipe of the first plugin that does not decline.
+    """Return the recipe of the first plugin that does not decline.
 
-    Where one raises, the text of that and the exception; nothing where all decline, or where the
-    equation has complex numbers or random keys, which ONNX does not have.
+    If a plugin raises, return the text of the error and the exception. If all plugins decline, or
+    the equation has complex numbers or random keys, which ONNX lacks, return `None`.
     """
     from .recorder import Recorder, is_for_plugins
 
@@ -112,7 +115,7 @@ def record(eqn: Any, opset: int) -> Any:
 
 
 def _failure(one: Plugin, error: Exception) -> str:
-    """What was raised and where: `ValueError: no such mode (plugins.py:12, in MyPlugin)`."""
+    """Describe an exception: `ValueError: no such mode (plugins.py:12, in MyPlugin)`."""
     text = "".join(traceback.format_exception_only(error)).strip()
     frame = _frame_of(one, error.__traceback__)
     place = f" ({frame.filename}:{frame.lineno}, in {type(one).__name__})" if frame else ""
@@ -120,7 +123,7 @@ def _failure(one: Plugin, error: Exception) -> str:
 
 
 def _frame_of(one: Plugin, trace: TracebackType | None) -> traceback.FrameSummary | None:
-    """The innermost line in the file of the plugin."""
+    """Return the innermost frame in the file of the plugin."""
     module = sys.modules.get(type(one).__module__)
     file = getattr(getattr(one.lower, "__code__", None), "co_filename", None)
     file = file or getattr(module, "__file__", None)

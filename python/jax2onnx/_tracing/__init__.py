@@ -1,1 +1,1 @@
-"""From a function and input specs to a closed jaxpr, with the names of what is in it."""
+"""Trace a function to a closed jaxpr, and name its inputs, outputs, weights and modules."""

@@ -1,4 +1,4 @@
-"""How the traced call differs from the plain one: keyword inputs, and images in another layout."""
+"""Adapt the traced call: keyword inputs, and images in another layout."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,18 +17,18 @@ _struct: Any = jax.ShapeDtypeStruct
 
 
 def check_params(params: Any) -> None:
-    """Refuse what is no dictionary of keyword inputs."""
+    """Refuse anything but a dictionary of keyword inputs."""
     if not isinstance(params, Mapping):
-        raise ConfigError(f"`input_params` is {params!r}, and should be a dictionary")
+        raise ConfigError(f"`input_params` is {params!r}, which is not a dictionary")
     for name in params:
         if not isinstance(name, str) or not name:
-            raise ConfigError(f"`input_params` has the key {name!r}: a key is the name of an input")
+            raise ConfigError(f"`input_params` has the key {name!r}: keys are names of inputs")
 
 
 def param_specs(
     params: Mapping[str, Any], array: Callable[[str, Any], Any], *, double_precision: bool
 ) -> dict[str, Any]:
-    """What JAX traces the keyword inputs with; `array` turns a spec into it."""
+    """Return what JAX traces the keyword inputs with. `array` converts one spec."""
     number = np.dtype("float64" if double_precision else "float32")
     whole = np.dtype("int64" if double_precision else "int32")
 
@@ -43,20 +43,20 @@ def param_specs(
         if hasattr(value, "shape") and hasattr(value, "dtype"):
             return array(f"input_params[{name!r}]", value)
         raise UnsupportedError(
-            f"`input_params[{name!r}]` is {value!r}, which no model has as an input: bind it with "
-            "functools.partial"
+            f"`input_params[{name!r}]` is {value!r}, which cannot be an input of a model: "
+            "bind it with functools.partial"
         )
 
     return {name: spec(name, value) for name, value in params.items()}
 
 
 def is_flag(spec: Any) -> bool:
-    """Whether an input is one flag, which Python can decide by."""
+    """Return whether an input is a single boolean, on which Python code may branch."""
     return bool(spec.shape == () and spec.dtype == np.dtype("bool"))
 
 
 def deciding_by_flags(fn: Callable[..., Any], flags: Sequence[str]) -> Callable[..., Any]:
-    """The function with flags that Python itself decides by: both ways, and a branch between."""
+    """Wrap a function that branches on flags: trace both values, and add a branch between them."""
     if not flags:
         return fn
     name, *rest = flags
@@ -78,43 +78,45 @@ def deciding_by_flags(fn: Callable[..., Any], flags: Sequence[str]) -> Callable[
 
 
 def positions(places: Sequence[int] | None, argument: str) -> tuple[int, ...]:
-    """The positions of images that an argument names: whole numbers from 0 on, none twice."""
+    """Check the positions of images in an argument: whole numbers from 0, each once."""
     if places is None:
         return ()
     if isinstance(places, str | bytes) or not isinstance(places, Iterable):
-        raise ConfigError(f"`{argument}` is {places!r}, and should be a list of positions")
+        raise ConfigError(f"`{argument}` is {places!r}, which is not a list of positions")
     found = []
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
-            raise ConfigError(f"`{argument}` has {place!r}: a position is a number from 0 on")
+            raise ConfigError(
+                f"`{argument}` contains {place!r}: positions are whole numbers from 0"
+            )
         if place in found:
-            raise ConfigError(f"`{argument}` has {place} more than once")
+            raise ConfigError(f"`{argument}` contains {place} more than once")
         found.append(int(place))
     return tuple(found)
 
 
 def check_images(values: Sequence[Any], places: Sequence[int], argument: str, what: str) -> None:
-    """Refuse positions at which there is no image."""
+    """Refuse positions without an image."""
     for place in places:
         if place >= len(values):
             count = len(values)
-            raise ConfigError(f"`{argument}` names {what} {place}, and there are {count}")
+            raise ConfigError(f"`{argument}` names {what} {place}, but there are only {count}")
         shape = getattr(values[place], "shape", None)
         if shape is None:
-            raise ConfigError(f"`{argument}` names {what} {place}, which is no array")
+            raise ConfigError(f"`{argument}` names {what} {place}, which is not an array")
         if len(shape) != 4:
             raise ConfigError(
-                f"`{argument}` names {what} {place}, which has {len(shape)} axes and not 4"
+                f"`{argument}` names {what} {place}, which has {len(shape)} axes instead of 4"
             )
 
 
 def to_nhwc(image: Any) -> Any:
-    """An image with its channels last."""
+    """Move the channels of an image to the last axis."""
     return image.transpose(TO_NHWC)
 
 
 def to_nchw(image: Any) -> Any:
-    """An image with its channels second."""
+    """Move the channels of an image to the second axis."""
     return image.transpose(TO_NCHW)
 
 
@@ -124,9 +126,9 @@ def in_other_layout(
     inputs_as_nchw: Sequence[int],
     outputs_as_nchw: Sequence[int],
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """The function on images whose channels come second, and what to trace it with.
+    """Wrap a function so that it takes and returns NCHW images; return it with its specs.
 
-    Whether its outputs are images is to be checked on what was traced.
+    The caller checks on the traced outputs that they are images.
     """
     specs = list(specs)
     check_images(specs, inputs_as_nchw, "inputs_as_nchw", "input")

@@ -1,4 +1,4 @@
-"""The primitive that marks where the body of an ONNX function begins and ends."""
+"""Mark where the body of an ONNX function begins and ends, with a primitive."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ def call(
 ) -> Any:
     """Call `body` between two markers, which are the identity.
 
-    They are bound in the trace at hand, whatever it is for: JAX keeps what it traced, and a later
-    export may meet it. What is computed at once, outside of every trace, has none.
+    The markers are bound in every trace, not only in that of an export: JAX caches traces, and a
+    later export may reuse one. Values that are computed at once, outside a trace, have no markers.
     """
     params = {"id": next(_numbers), "domain": function.domain, "name": function.name}
     names = tuple(kwargs)
@@ -33,11 +33,11 @@ def call(
 
 
 def _marked(tree: Any, **params: Any) -> Any:
-    """The tree with its traced arrays marked.
+    """Return a tree whose traced arrays are marked.
 
-    They are looked for in tuples, lists and dictionaries. A list or dictionary may be the caller's,
-    who expects what is written into it: it stays as it is, with its arrays in it, and so does
-    every other object. The core knows what a body reads besides, and what is read of it later.
+    The arrays are looked for in tuples, lists and dictionaries. A list or dictionary may belong to
+    the caller, who expects to see what the body writes into it. It therefore stays as it is, and so
+    does every other object. The core finds what else a body reads, and what is read from it later.
     """
     arrays: list[Any] = []
     _replaced(tree, arrays.append)
@@ -46,7 +46,7 @@ def _marked(tree: Any, **params: Any) -> Any:
 
 
 def _replaced(tree: Any, replace: Callable[[Any], Any]) -> Any:
-    """The tree with something else in place of its traced arrays, which are met in order."""
+    """Return a tree in which the given arrays replace the traced ones, in order."""
     if isinstance(tree, jax.core.Tracer):
         return replace(tree)
     if isinstance(tree, list):
@@ -77,7 +77,7 @@ def _batched(arrays: Sequence[Any], axes: Sequence[Any], **params: Any) -> Any:
 
 
 def _differentiated(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    """Derivatives pass outside of the function."""
+    """Let derivatives bypass the marker."""
     return _mark.bind(*primals, **params), tangents
 
 

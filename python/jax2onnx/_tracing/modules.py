@@ -1,7 +1,7 @@
-"""The nnx and equinox modules that a function holds, and the path to each of them.
+"""Find the nnx and equinox modules that a function holds, and the path to each of them.
 
-The modules are found by walking from the function over its closure, its defaults, the globals that
-its code names and the object that it is bound to. Nothing of the user's is run or replaced.
+The search starts at the closure of the function, its defaults, the globals that its code names and
+the object that it is bound to. It runs and replaces none of the user's code.
 """
 
 import contextlib
@@ -15,30 +15,30 @@ from typing import Any, Final, TypeAlias
 from .weights import attributes, is_variable, variables
 
 Place: TypeAlias = int | None
-"""A module by its identity, or what is outside of all modules."""
+"""The identity of a module, or the place outside of all modules."""
 
 _MAX_VALUES: Final = 200_000
 
 
 class _TooLargeError(Exception):
-    """The function holds more objects than are looked through."""
+    """The function holds too many objects to look through."""
 
 
 @dataclass
 class Modules:
-    """Which module is held by which, and under what name."""
+    """The modules, and under which name one holds another."""
 
-    #: The classes that the libraries have for all modules.
+    #: The base classes of all modules.
     bases: tuple[type, ...]
     holders: dict[int, list[tuple[Place, str]]] = field(default_factory=dict)
-    #: The modules, and the other objects and variables of nnx, by identity.
+    #: The modules, and the other nnx objects and variables, by identity.
     kept: dict[int, Any] = field(default_factory=dict)
     chains: dict[tuple[Place, int], list[str] | None] = field(default_factory=dict)
 
     def chain(self, start: Place, module: int) -> list[str] | None:
-        """The names that lead from one module to another by the shortest way.
+        """Return the names on the shortest path from one module to another.
 
-        None if there is no way, or more than one of that length.
+        Returns None if there is no path, or more than one of that length.
         """
         key = (start, module)
         if key not in self.chains:
@@ -64,7 +64,7 @@ class Modules:
 
 
 def modules_of(fn: Callable[..., Any]) -> Modules | None:
-    """The modules that a function holds; None if it holds none, or too much to look through."""
+    """Return the modules of a function; None if it has none, or holds too many objects."""
     nnx, equinox = sys.modules.get("flax.nnx"), sys.modules.get("equinox")
     if nnx is None and equinox is None:
         return None
@@ -80,16 +80,16 @@ class _Walk:
     def __init__(self, nnx: Any, equinox: Any) -> None:
         libraries = [library for library in (nnx, equinox) if library is not None]
         self.modules = Modules(bases=tuple(library.Module for library in libraries))
-        #: Modules that stand for their entries, and what is not a module but holds variables.
+        #: Modules that only group their entries, and other objects that hold variables.
         self._containers = _classes(nnx, "List", "Dict")
         self._objects = _classes(nnx, "Pytree", "Object")
         self._calls: set[int] = set()
-        #: The containers around the value at hand; one of them may hold itself.
+        #: The containers around the current value; a container may contain itself.
         self._around: set[int] = set()
         self._values = 0
 
     def held(self, held: Any) -> None:
-        """Look through something that a function holds."""
+        """Look through an object that a function holds."""
         if isinstance(held, types.MethodType):
             self.held(held.__self__)
         elif isinstance(held, types.FunctionType | functools.partial):
@@ -104,7 +104,7 @@ class _Walk:
             self._value(held, None, "")
 
     def _is_module(self, kind: type) -> bool:
-        """Whether a class is one of modules; equinox also wraps functions in modules of its own."""
+        """Return whether a class is a module of the user; equinox wraps functions in its own."""
         home = kind.__module__
         is_wrapper = home.startswith("equinox.") and not home.startswith("equinox.nn.")
         return issubclass(kind, self.modules.bases) and not is_wrapper
@@ -151,16 +151,16 @@ class _Walk:
 
 
 def _classes(library: Any, *names: str) -> tuple[type, ...]:
-    """The classes that a library has under these names, some of them only in some versions."""
+    """Return the classes with these names; a version of the library may lack some of them."""
     found = (getattr(library, name, None) for name in names)
     return tuple(kind for kind in found if isinstance(kind, type))
 
 
 @contextlib.contextmanager
 def unharmed(modules: Modules | None) -> Iterator[None]:
-    """A block after which the nnx modules are as they were, if it fails.
+    """Restore the nnx modules if the block fails.
 
-    A transformation of nnx empties a module before it writes back what it cannot write.
+    A transformation of nnx empties a module before it fails to write the results back.
     """
     kept = _of_nnx(modules)
     try:
@@ -175,12 +175,12 @@ def unharmed(modules: Modules | None) -> Iterator[None]:
 def changeable(
     fn: Callable[..., Any], modules: Modules | None
 ) -> Iterator[Callable[..., Any] | None]:
-    """A block with the function, which may change its nnx modules while JAX traces it.
+    """Let a function change its nnx modules while JAX traces it, inside the block.
 
-    nnx lets a module be changed only in the trace that it was made in: the count of a random
-    stream, the statistics of a norm. In the block, the modules belong to the trace that calls the
-    function. Each call starts with the modules as they were before the block, and so does what
-    follows the block: the changes are not a result of the function.
+    nnx allows a module to change only in the trace that created it: the count of a random stream,
+    the statistics of a norm. Inside the block, the modules belong to the trace that calls the
+    function. Each call starts with the modules as they were before the block, and the end of the
+    block restores them: the changes are not a result of the function.
     """
     kept = _of_nnx(modules)
 
@@ -199,18 +199,18 @@ def changeable(
 
 
 def _of_nnx(modules: Modules | None) -> list["_Kept"]:
-    """The modules and variables of nnx as they are now."""
+    """Return the nnx modules and variables with their current attributes."""
     return [_Kept(held) for held in modules.kept.values() if _trace_state(held)] if modules else []
 
 
 class _Kept:
-    """A module or variable of nnx, and its attributes at one moment."""
+    """An nnx module or variable, and its attributes at one moment."""
 
     def __init__(self, held: Any) -> None:
         self._held = held
         self._state = _trace_state(held)
         self._trace = self._state._jax_trace
-        #: A variable of recent versions of nnx has slots in place of a dictionary.
+        #: In recent versions of nnx, a variable has slots instead of a dictionary.
         self._has_dict = hasattr(held, "__dict__") and not is_variable(held)
         self._attributes = dict(vars(held) if self._has_dict else attributes(held))
         notes = {name: value for name, value in self._attributes.items() if type(value) is dict}
@@ -233,7 +233,7 @@ class _Kept:
 
 
 def _trace_state(held: Any) -> Any:
-    """What nnx notes of the trace that a module or variable was made in; None for others."""
+    """Return what nnx records about the trace that created an object; None if nothing."""
     state = _own(held, "_trace_state")
     for name in ("_pytree__state", "_object__state"):
         state = state or _own(_own(held, name), "_trace_state")

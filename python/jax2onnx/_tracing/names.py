@@ -1,4 +1,4 @@
-"""What the inputs and outputs of a model are called: the paths in the arguments and the result."""
+"""Name the inputs and outputs of a model: by the user's choice, or by their paths."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from .weights import is_variable
 def input_names(
     fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[str]:
-    """One name a leaf: `params.Dense_0.kernel`, `batch.0`; keyword arguments come last, sorted."""
+    """Return one name per leaf, such as `batch.0`; keyword inputs come last, sorted."""
     names = []
     for root, spec in zip(_roots(fn, len(specs)), specs, strict=True):
         names += [".".join([root, *path]) for path in _paths(spec)]
@@ -21,12 +21,12 @@ def input_names(
 
 
 def output_names(result: Any) -> list[str]:
-    """One name a leaf: `out_0` of an array or a tuple, `logits` of a dictionary, `out_1.mean`."""
+    """Return one name per leaf: `out_0` for an array, `logits` for a dictionary, `out_1.mean`."""
     return [_output_name(path) for path in _paths(result)]
 
 
 def _paths(tree: Any) -> Iterator[list[str]]:
-    """The path of each leaf; the array of a variable of nnx stands at the variable's own."""
+    """Yield the path of each leaf; the array of an nnx variable has the path of the variable."""
     entries, _ = tree_util.tree_flatten_with_path(tree, is_leaf=is_variable)
     for path, entry in entries:
         leaves = tree_util.tree_flatten_with_path(entry)[0] if is_variable(entry) else []
@@ -42,7 +42,7 @@ def _output_name(path: Sequence[str]) -> str:
 
 
 def _roots(fn: Callable[..., Any], count: int) -> Iterator[str]:
-    """The names of the first positional arguments."""
+    """Yield the names of the first positional arguments."""
     try:
         parameters = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):
@@ -57,7 +57,7 @@ def _roots(fn: Callable[..., Any], count: int) -> Iterator[str]:
 
 
 def _segment(key: Any) -> str:
-    """A key of a path, as the name of an attribute, an entry or a position."""
+    """Return the text of a key: the name of an attribute, an entry or a position."""
     for attribute in ("name", "key", "idx"):
         value = getattr(key, attribute, None)
         if value is not None:
@@ -72,23 +72,25 @@ def chosen_names(
     output_names: Sequence[str] | None,
     input_params: Mapping[str, Any],
 ) -> tuple[list[str], list[str]]:
-    """The names of all inputs and outputs; one name is one value."""
-    # Keyword arguments come behind the others.
+    """Return the names of all inputs and outputs, each unique."""
+    # Keyword inputs come last.
     positional = len(input_paths) - len(input_params)
     inputs = _given(input_names, "input", positional) or list(input_paths[:positional])
     inputs += input_paths[positional:]
     for name in input_names or ():
         if name in input_params:
-            raise ConfigError(f"`input_names` has {name}, which is a name of `input_params`")
+            raise ConfigError(
+                f"`input_names` contains {name}, which is also a name in `input_params`"
+            )
     outputs = _given(output_names, "output", len(output_paths))
     for name in outputs or ():
         if name in inputs:
-            raise ConfigError(f"`output_names` has {name}, which is the name of an input")
+            raise ConfigError(f"`output_names` contains {name}, which is the name of an input")
     return inputs, outputs or _of_results(output_paths, taken=inputs)
 
 
 def _of_results(paths: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The paths; `out_0` where one is the name of something else."""
+    """Return the paths, with `out_0` in place of a path that is already a name."""
     names: list[str] = []
     for place, path in enumerate(paths):
         names.append(f"out_{place}" if path in (*taken, *names) else path)
@@ -98,17 +100,17 @@ def _of_results(paths: Sequence[str], taken: Sequence[str]) -> list[str]:
 def _given(
     names: Sequence[str] | None, what: Literal["input", "output"], count: int
 ) -> list[str] | None:
-    """The names that were asked for, one each."""
+    """Check the names that the user chose: one per input or output."""
     if names is None:
         return None
     if isinstance(names, str | bytes):
-        raise ConfigError(f"`{what}_names` is {names!r}, and should be a list of names")
+        raise ConfigError(f"`{what}_names` is {names!r}, which is not a list of names")
     names = list(names)
     if not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"`{what}_names` has an entry that is not a text, or an empty one")
+        raise ConfigError(f"`{what}_names` contains an entry that is empty or not a string")
     if len(names) != count:
         raise ConfigError(f"`{what}_names` has {len(names)} entries for {count} {what}s")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"`{what}_names` has {', '.join(twice)} more than once")
+        raise ConfigError(f"`{what}_names` contains {', '.join(twice)} more than once")
     return names

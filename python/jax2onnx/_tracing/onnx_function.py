@@ -10,12 +10,12 @@ from .._errors import ConfigError
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
 _DEFAULT_DOMAIN: Final = "custom"
-#: Where a decorated callable says what it is; a second decorator reads it.
+#: The attribute of a decorated callable that a second decorator reads.
 _MARK: Final = "__onnx_function__"
 
 
 class OnnxFunction(NamedTuple):
-    """What a decorated callable becomes."""
+    """The ONNX function that a decorated callable becomes."""
 
     domain: str
     name: str
@@ -51,26 +51,26 @@ def onnx_function(
     name: str | None = None,
     type: str | None = None,
 ) -> _Target | Callable[[_Target], _Target]:
-    """Make every call of a function or of the instances of a class a call of an ONNX function.
+    """Turn every call of a function, or of an instance of a class, into an ONNX function call.
 
-    What the body computes stays as it is, under `jit`, `vmap` and `grad` too. In the model, calls
-    whose bodies are equal call one function; weights that the body reads become inputs of it.
+    The numbers stay the same, also under `jit`, `vmap` and `grad`. Calls with equal bodies share
+    one function in the model. Weights that the body reads become inputs of the function.
 
     Args:
-        target: The function, or a class with `__call__`, whose `__call__` is replaced.
-        unique: Ask for one definition for equal calls. They share one in any case.
-        namespace: The domain of the function, `"custom"` where it is left out.
-        name: The name of the function, that of the Python function or class where it is left out.
-        type: The same as `name`, and comes before it.
+        target: A function, or a class with `__call__`. `onnx_function` replaces `__call__`.
+        unique: Request one definition for equal calls. They always share one.
+        namespace: The domain of the ONNX function, by default `"custom"`.
+        name: The name of the ONNX function, by default that of the Python function or class.
+        type: Same as `name`; takes precedence over it.
 
     Returns:
-        The decorated function, or the class itself; without a target, a decorator.
+        The decorated function, or the class itself. Without a target, a decorator.
 
     Raises:
-        ConfigError: The target cannot be called, is decorated with other options already, or an
-            option is not a text that ONNX takes.
+        ConfigError: The target cannot be called, or is already decorated with other options, or
+            an option is not a name that ONNX accepts.
     """
-    # One definition for equal bodies is all that there is, so the flag has nothing to change.
+    # Equal bodies always share one definition, so the flag changes nothing.
     del unique
     if target is None:
         return functools.partial(_decorate, namespace=namespace, name=name, type=type)
@@ -81,19 +81,19 @@ def _decorate(
     target: _Target, *, namespace: str | None, name: str | None, type: str | None
 ) -> _Target:
     if not callable(target):
-        raise ConfigError(f"`onnx_function` decorates functions and classes, and not {target!r}")
+        raise ConfigError(f"`onnx_function` decorates functions and classes, not {target!r}")
     function = OnnxFunction(
         _checked("namespace", namespace) or _DEFAULT_DOMAIN,
         _checked("type", type) or _checked("name", name) or _python_name(target),
     )
     if function.domain == "ai.onnx" or function.domain.startswith("ai.onnx."):
-        raise ConfigError(f"`namespace` is '{function.domain}', which is ONNX's own")
-    # A class inherits the mark of its base, and is one of its own.
+        raise ConfigError(f"`namespace` is '{function.domain}', which belongs to ONNX itself")
+    # A class inherits the attribute of its base, but becomes a function of its own.
     decorated: OnnxFunction | None = getattr(target, "__dict__", {}).get(_MARK)
     if decorated is not None:
         if decorated != function:
             raise ConfigError(
-                f"`{_python_name(target)}` is the ONNX function `{'::'.join(decorated)}` already, "
+                f"`{_python_name(target)}` is already the ONNX function `{'::'.join(decorated)}` "
                 f"and cannot be `{'::'.join(function)}` too"
             )
         return target
@@ -109,7 +109,7 @@ def _checked(option: str, text: Any) -> str | None:
 
 
 def _python_name(target: Any) -> str:
-    """The name of a function or class, of what a partial binds, or of the class of an instance."""
+    """Return the name of a function or class, through partials; that of the class for an object."""
     while isinstance(target, functools.partial):
         target = target.func
     name = getattr(target, "__name__", None) or type(target).__name__
@@ -128,7 +128,7 @@ def _decorated_callable(target: Callable[..., Any], function: OnnxFunction) -> C
 
 
 def _decorated_class(target: type[Any], function: OnnxFunction) -> type[Any]:
-    """The class itself, with another `__call__`."""
+    """Replace the `__call__` of a class; return the class."""
     methods = (vars(base)["__call__"] for base in target.__mro__ if "__call__" in vars(base))
     method = next(methods, None)
     if method is None:

@@ -1,9 +1,9 @@
-"""Module paths in the names of nodes, for nnx and equinox, whose calls leave none in JAX's stack.
+"""Put the paths of nnx and equinox modules, which JAX does not record, into its name stack.
 
-The user's own objects are traced. While they are, Python reports the calls of their methods: a
-call opens a `jax.named_scope` with the path of the object that it is bound to, and the scope closes
-when the call returns or fails. `sys.monitoring` reports the calls; Python 3.11, which does not have
-it, reports them to a profile function of the core.
+JAX traces the user's own objects. Meanwhile, Python reports the calls of their methods: a call
+opens a `jax.named_scope` with the path of the object, and the scope closes when the call returns or
+fails. `sys.monitoring` reports the calls. Python 3.11 does not have it; there, Python reports them
+to a profile function of the core.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from .. import _core
 from .modules import Modules, Place
 
 Methods: TypeAlias = dict[int, list[types.FunctionType]]
-"""The functions of a class by the identity of their code, which decorated ones may share."""
+"""Functions by the identity of their code, which decorated functions may share."""
 
-#: The reader of the core knows it too.
+#: The reader in the core uses the same separator.
 _SEPARATOR: Final = "\x1f"
 _MAX_WRAPPERS: Final = 100
 _SUSPENDS: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -31,9 +31,9 @@ _SUSPENDS: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYN
 
 @contextlib.contextmanager
 def naming(modules: Modules) -> Iterator[None]:
-    """A block in which JAX is told the paths of the modules whose methods run in this thread.
+    """Tell JAX the paths of the modules whose methods run in this thread, inside the block.
 
-    If other tools occupy what reports calls, JAX is told nothing.
+    If another tool uses the mechanism that reports calls, the modules have no names.
     """
     namer = _Namer(modules)
     with _profiled(namer) if _monitoring is None else _monitored(namer):
@@ -49,7 +49,7 @@ class _Running:
 
     frame: types.FrameType | None
     place: Place
-    #: Nothing is known below a module whose path is not.
+    #: If the path of a module is unknown, the paths inside it are too.
     is_known: bool
     scopes: list[Any] = field(default_factory=list)
 
@@ -65,7 +65,7 @@ class _Namer:
 
     @property
     def codes(self) -> list[types.CodeType]:
-        """The code of all methods."""
+        """Return the code of all methods."""
         functions = (each for methods in self._methods.values() for each in methods.values())
         codes = {
             id(function.__code__): function.__code__ for each in functions for function in each
@@ -103,17 +103,17 @@ class _Namer:
 
     def _close_last(self) -> None:
         for scope in reversed(self._running[-1].scopes):
-            # A scope that an interrupt kept from being entered has nothing to restore.
+            # If an interrupt prevented a scope from opening, there is nothing to restore.
             with contextlib.suppress(AttributeError):
                 scope.__exit__(None, None, None)
         self._running.pop()
 
 
 def _scope_names(start: Place, chain: list[str], module: int) -> Iterator[str]:
-    """The names that lead from one module to another, each with the modules that it is between.
+    """Return the names on the path from one module to another, each with the two modules around it.
 
-    JAX may reuse what it traced here in another module, or in another export. The core drops the
-    names there, because they hold only below the module at hand.
+    JAX may reuse a trace in another module or another export. The core drops the names there,
+    because they are only true inside the current module.
     """
     places = [str(start or 0), *(f"{module}-{n}" for n in range(1, len(chain))), str(module)]
     for name, caller, called in zip(chain, places, places[1:], strict=False):
@@ -131,7 +131,7 @@ def _first_argument(frame: types.FrameType) -> Any:
 
 
 def _is_call_of(frame: types.FrameType, function: types.FunctionType) -> bool:
-    """Whether a frame, which runs the code of a function, also has its free variables."""
+    """Return whether a frame that runs the code of a function also has its free variables."""
     names, cells = function.__code__.co_freevars, function.__closure__ or ()
     known = frame.f_locals if names else {}
     try:
@@ -141,10 +141,10 @@ def _is_call_of(frame: types.FrameType, function: types.FunctionType) -> bool:
 
 
 def methods_of(kind: type, bases: tuple[type, ...]) -> Methods:
-    """The public methods of a class of modules, without those of the libraries' base classes.
+    """Return the public methods of a module class, without those of the libraries' base classes.
 
-    The functions that decorators wrap are among them. Methods that suspend, such as generators, are
-    not: they run in the scope of whoever resumes them.
+    The result includes functions that decorators wrap. It excludes methods that suspend, such as
+    generators, because they run in the scope of the caller that resumes them.
     """
     common = {known for base in bases for known in base.__mro__}
     found: Methods = {}
@@ -157,7 +157,7 @@ def methods_of(kind: type, bases: tuple[type, ...]) -> Methods:
 
 
 def _functions(value: Any) -> Iterator[types.FunctionType]:
-    """The function that an attribute of a class is, and those that it wraps."""
+    """Yield the function behind an attribute of a class, and the functions that it wraps."""
     if isinstance(value, staticmethod | classmethod):
         return
     if isinstance(value, property):
@@ -173,7 +173,7 @@ def _functions(value: Any) -> Iterator[types.FunctionType]:
 
 @contextlib.contextmanager
 def _profiled(namer: _Namer) -> Iterator[None]:
-    """A block in which the profile function of this thread reports calls to the namer."""
+    """Report calls to the namer with the profile function of this thread, inside the block."""
     before: Any = sys.getprofile()
     if before is not None and not isinstance(before, _core.Calls):
         yield
@@ -183,7 +183,7 @@ def _profiled(namer: _Namer) -> Iterator[None]:
     try:
         yield
     finally:
-        # The function that was traced may have started another profiler, which stays.
+        # The traced function may have started another profiler. Keep it.
         after: Any = sys.getprofile()
         if after is calls:
             _set_profile(before)
@@ -195,14 +195,14 @@ def _set_profile(calls: "_core.Calls | None") -> None:
     if calls is None:
         sys.setprofile(None)
     else:
-        # Not a part of the stable interface, which the core is compiled for.
+        # Not part of the stable ABI that the core is compiled for.
         set_profile = ctypes.pythonapi.PyEval_SetProfile
         set_profile(ctypes.c_void_p(calls.address), ctypes.py_object(calls))
 
 
 _monitoring: Any = getattr(sys, "monitoring", None)
 _TOOLS: Final = (4, 3, 5, 2)
-"""The numbers that tools of monitoring may have, without those of debuggers and coverage."""
+"""The ids of monitoring tools, without those of debuggers and coverage."""
 
 
 class _Monitor:
@@ -211,7 +211,7 @@ class _Monitor:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tool: int | None = None
-        #: By thread; an export may run inside of the function that another export traces.
+        #: By thread; the function that one export traces may run another export.
         self._namers: dict[int, list[_Namer]] = {}
 
     def start(self, namer: _Namer) -> None:
@@ -243,7 +243,7 @@ class _Monitor:
             _monitoring.register_callback(tool, events.PY_START, self._started)
             _monitoring.register_callback(tool, events.PY_RETURN, self._ended)
             _monitoring.register_callback(tool, events.PY_UNWIND, self._ended)
-            # The end of a call by an exception is reported for all code or for none.
+            # Python reports exceptions for all code, or for none.
             _monitoring.set_events(tool, events.PY_UNWIND)
             return tool
         return None
@@ -276,7 +276,7 @@ _monitor = _Monitor()
 
 @contextlib.contextmanager
 def _monitored(namer: _Namer) -> Iterator[None]:
-    """A block in which `sys.monitoring` reports calls to the namer."""
+    """Report calls to the namer with `sys.monitoring`, inside the block."""
     try:
         _monitor.start(namer)
         yield

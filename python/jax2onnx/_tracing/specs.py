@@ -1,4 +1,4 @@
-"""From input specs to what JAX traces with."""
+"""Convert input specs to what JAX traces with."""
 
 import operator
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,20 @@ _HELP = (
 )
 
 _NO_NUMBERS = frozenset("OSUMm")
-"""The kinds of NumPy's types whose elements are objects, texts and times."""
+"""The kinds of NumPy types whose elements are not numbers: objects, strings and times."""
 
-_LARGEST = 2**63 - 1
+_MAX_SIZE = 2**63 - 1
 
 _struct: Any = jax.ShapeDtypeStruct
 
 
 def arguments(inputs: Sequence[Any], *, double_precision: bool = False) -> list[Any]:
-    """Turn input specs into what JAX can trace with."""
+    """Return what JAX traces with for each input spec."""
     return Specs(inputs, {}, double_precision=double_precision).arguments
 
 
 class Specs:
-    """What JAX traces with, for the positional inputs and those by keyword."""
+    """What JAX traces with, for positional inputs and keyword inputs."""
 
     def __init__(
         self, inputs: Sequence[Any], params: Mapping[str, Any], *, double_precision: bool
@@ -58,17 +58,17 @@ class Specs:
         if isinstance(shape, tuple) and element is not None:
             if getattr(element, "kind", None) in _NO_NUMBERS:
                 raise InputSpecError(
-                    f"{where} has elements of type {element}, which are no numbers"
+                    f"{where} has elements of type {element}, which are not numbers"
                 )
             weak = bool(getattr(spec, "weak_type", False))
             return _struct(_shape(shape, self._symbols, where), element, weak_type=weak)
-        raise InputSpecError(f"{where} is {_shown(spec)}, which is no input spec: use {_HELP}")
+        raise InputSpecError(f"{where} is {_shown(spec)}, which is not an input spec: use {_HELP}")
 
 
 def is_shape(spec: Any) -> bool:
-    """Whether a container is a shape: its entries are sizes.
+    """Return whether a container is a shape: its entries are sizes.
 
-    A number among sizes was meant to be one, and is refused as such.
+    A float among sizes is probably meant as a size. It counts, and is refused as a size later.
     """
     if type(spec) not in (tuple, list):
         return False
@@ -84,7 +84,7 @@ def _is_size(size: Any) -> bool:
 
 
 def _is_symbolic(size: Any) -> bool:
-    """Whether a size is an expression of symbols that the user made with `jax.export`."""
+    """Return whether a size is a symbolic expression that the user made with `jax.export`."""
     return not isinstance(size, int | str | np.integer) and hasattr(size, "scope")
 
 
@@ -126,18 +126,20 @@ def _size(size: Any, symbols: _Symbols, where: str) -> Any:
         except Exception as error:
             reason = str(error).partition("\n")[0]
             raise InputSpecError(
-                f"{where} has the size {size!r}, which is no symbolic size: {reason}"
+                f"{where} has the size {size!r}, which is not a symbolic size: {reason}"
             ) from error
     if not _is_size(size):
         raise InputSpecError(
-            f"{where} has the size {_shown(size)}: a size is a whole number, or a name"
+            f"{where} has the size {_shown(size)}: a size is a whole number or a name"
         )
     known = operator.index(size)
-    if known > _LARGEST:
-        raise InputSpecError(f"{where} has the size {known}: ONNX has none above {_LARGEST}")
+    if known > _MAX_SIZE:
+        raise InputSpecError(
+            f"{where} has the size {known}: the largest size in ONNX is {_MAX_SIZE}"
+        )
     if known < 0:
         raise InputSpecError(
-            f"{where} has the size {known}: a size that is not known has a name, such as 'B'"
+            f"{where} has the size {known}: give an unknown size a name, such as 'B'"
         )
     return known
 
@@ -152,10 +154,11 @@ def _shown(value: Any) -> str:
 def _check_inputs(inputs: Any) -> None:
     if not isinstance(inputs, list | tuple):
         raise InputSpecError(
-            f"`inputs` is {_shown(inputs)}, and should be a list with one spec an argument: {_HELP}"
+            f"`inputs` is {_shown(inputs)}, but should be a list with one spec per argument: "
+            f"{_HELP}"
         )
     if isinstance(inputs, tuple) and inputs and is_shape(inputs):
         raise InputSpecError(
-            f"`inputs` is the shape {inputs!r}, and should be a list with one spec an argument: "
+            f"`inputs` is the shape {inputs!r}, but should be a list with one spec per argument: "
             f"use [{inputs!r}]"
         )

@@ -1,4 +1,4 @@
-"""From a function and input specs to a closed jaxpr."""
+"""Trace a function to a closed jaxpr."""
 
 import contextlib
 import functools
@@ -22,11 +22,11 @@ from .specs import Specs
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
 
-_MOST_WRAPPERS = 100
+_MAX_WRAPPERS = 100
 
 
 class Traced(NamedTuple):
-    """What JAX made of a function, and what its inputs and outputs are called."""
+    """The jaxpr of a function, and the names of its inputs and outputs."""
 
     closed_jaxpr: "ClosedJaxpr"
     input_names: list[str]
@@ -42,7 +42,7 @@ def trace(
     inputs_as_nchw: Sequence[int] = (),
     outputs_as_nchw: Sequence[int] = (),
 ) -> Traced:
-    """Trace `fn` on inputs that have the given specs, with the names of its modules."""
+    """Trace `fn` with inputs of the given specs, and name the scopes of its modules."""
     modules = modules_of(fn)
     with _naming(modules), double_precision_kept(double_precision):
         read = Specs(inputs, input_params or {}, double_precision=double_precision)
@@ -77,7 +77,7 @@ def _traced(
     keywords: Mapping[str, Any],
     flags: Sequence[str] = (),
 ) -> Traced:
-    """Trace a function; if nnx refuses to change its modules, once more so that it may."""
+    """Trace a function; if nnx refuses to change its modules, trace again so that it may."""
     try:
         with unharmed(modules):
             deciding = call.deciding_by_flags(fn, flags)
@@ -93,7 +93,7 @@ def _traced(
 
 
 def _is_about_changed_modules(error: Exception) -> bool:
-    """Whether nnx refused to change a module, or to take one apart for a transformation of its."""
+    """Return whether nnx refused to change a module, or to split it for a transformation."""
     return type(error).__name__ == "TraceContextError" or (
         isinstance(error, ValueError) and "different trace level" in str(error)
     )
@@ -106,7 +106,7 @@ def _traced_once(
     *,
     has_modules: bool,
 ) -> Traced:
-    # JAX would reuse a trace that it made without the names of modules; a new partial has none.
+    # JAX would reuse a trace without module names. It has no trace of a new partial.
     traced = functools.partial(fn) if has_modules else fn
     closed_jaxpr, result = jax.make_jaxpr(traced, return_shape=True)(*specs, **keywords)
     names = input_names(fn, specs, keywords)
@@ -120,7 +120,7 @@ def _trace_both_ways(
     keywords: Mapping[str, Any],
     flags: Sequence[str],
 ) -> Traced:
-    """Trace a function that Python steers by flags, once for each value of each."""
+    """Trace a function that branches on flags, once for each value of each flag."""
     try:
         return _traced(fn, modules, specs, keywords, flags)
     except Exception as error:
@@ -132,8 +132,8 @@ def _trace_both_ways(
 
 
 def definition(fn: Any) -> tuple[str, int, str] | None:
-    """The file, line and qualified name of the function behind `fn`, where it is Python's."""
-    for _ in range(_MOST_WRAPPERS):
+    """Return the file, line and qualified name of the Python function behind `fn`, if any."""
+    for _ in range(_MAX_WRAPPERS):
         code = getattr(fn, "__code__", None)
         inner = getattr(fn, "__wrapped__", None) or getattr(fn, "__func__", None)
         if inner is None and isinstance(fn, functools.partial):
@@ -149,7 +149,7 @@ def definition(fn: Any) -> tuple[str, int, str] | None:
 
 
 def folders() -> list[str]:
-    """The folders that hold JAX."""
+    """Return the folders of JAX."""
     import jaxlib
 
     return [os.path.dirname(module.__file__) for module in (jax, jaxlib) if module.__file__]
@@ -158,7 +158,7 @@ def folders() -> list[str]:
 def _check_signature(
     fn: Any, specs: Sequence[Any], keywords: Mapping[str, Any], error: TypeError
 ) -> None:
-    """Say that the inputs are too few or too many, where that is why the call failed."""
+    """Raise an error about too few or too many inputs, if that is why the call failed."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""What the weights are called: the path of each array in what the function holds.
+"""Name the weights: find the path of each array that the function holds.
 
-The arrays are found by walking from the function over its closure, its defaults, the globals that
-its code names, the object it is bound to, and on through their attributes and entries. Nothing of
-the user's is run, and no library is imported for it.
+The search starts at the closure of the function, its defaults, the globals that its code names and
+the object that it is bound to, and follows their attributes and entries. It runs none of the
+user's code, and imports no library.
 """
 
 import functools
@@ -21,30 +21,30 @@ from .. import _tiers
 
 Path: TypeAlias = tuple[str, ...]
 
-#: A function may hold a data set; what is further away than this many objects has no name.
-_MOST_OBJECTS: Final = 200_000
-#: What holds nothing, or nothing of the user's.
+#: A function may hold a data set. Arrays beyond this many objects have no name.
+_MAX_OBJECTS: Final = 200_000
+#: Types that hold nothing, or nothing of the user's.
 _PLAIN: Final = (
     *(str, bytes, int, float, complex, bool, type(None), type),
     *(np.dtype, types.ModuleType, types.BuiltinFunctionType),
 )
-#: What nnx notes of an object, and what an object stands for, which is asked for by itself.
+#: What nnx records about an object, and what an object wraps, which `_inner` yields.
 _NO_PARTS: Final = ("_pytree__", "_object__", "__wrapped__")
 
 
 @dataclass
 class Weights:
-    """The names of arrays, and the arrays, so that no other object gets the identity of one."""
+    """The names of arrays, and the arrays themselves, so that their identities stay unique."""
 
     names: dict[Hashable, str] = field(default_factory=dict)
     held: list[Any] = field(default_factory=list)
 
 
 def weights_of(fn: Callable[..., Any]) -> Weights:
-    """The arrays that a function holds, by the path from the variable that holds them.
+    """Return the arrays that a function holds, named by the path from the variable that holds them.
 
-    The variable is a part of the name where two of them have an array at the same path, and
-    where it is a list or the array itself.
+    The name includes the variable if two variables have an array at the same path, or if the
+    variable is a list or the array itself.
     """
     found = list(_arrays(fn))
     owners: dict[str, set[Path]] = {}
@@ -60,9 +60,9 @@ def weights_of(fn: Callable[..., Any]) -> Weights:
 
 
 def identity(array: Any) -> Hashable:
-    """What tells an array from every other: JAX keeps arrays of its own, but only views of NumPy's.
+    """Return what identifies an array: JAX keeps its own arrays, but only views of NumPy's.
 
-    The reader of the core asks with the same.
+    The reader in the core uses the same identity.
     """
     if isinstance(array, np.ndarray):
         memory = array.__array_interface__["data"][0]
@@ -78,7 +78,7 @@ class _Found:
 
     @property
     def short(self) -> str:
-        """Without the variable, unless there would be nothing or a number in its place."""
+        """Drop the variable from a path, unless the rest is empty or starts with a number."""
         if self.root and (not self.path or self.path[0].isdecimal()):
             return ".".join((self.root[-1], *self.path))
         return ".".join(self.path)
@@ -89,12 +89,12 @@ class _Found:
 
 
 def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
-    """Every array once, depth first, in the order of attributes, entries and variables."""
+    """Yield every array once, depth first, in the order of attributes, entries and variables."""
     seen: set[int] = set()
-    # What is made on the way is kept, so that no later object has its identity.
+    # Keep the objects that are created on the way, so that no later object reuses their identity.
     kept: list[Any] = []
     waiting: list[tuple[Any, Path, Path]] = [(fn, (), ())]
-    while waiting and len(seen) < _MOST_OBJECTS:
+    while waiting and len(seen) < _MAX_OBJECTS:
         held, root, path = waiting.pop()
         if isinstance(held, _PLAIN) or id(held) in seen:
             continue
@@ -117,7 +117,7 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
 
 
 def _parts(held: Any) -> Iterator[tuple[str, Any]]:
-    """What a container or an object is made of, by name."""
+    """Return the parts of a container or an object, by name."""
     if isinstance(held, Mapping) and not tree_util.all_leaves((held,)):
         yield from ((str(key), value) for key, value in held.items())
     elif isinstance(held, tuple | list):
@@ -128,7 +128,7 @@ def _parts(held: Any) -> Iterator[tuple[str, Any]]:
 
 
 def attributes(held: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes that an object has itself, without running a property."""
+    """Return the attributes of an object itself, without running a property."""
     try:
         named = object.__getattribute__(held, "__dict__")
     except AttributeError:
@@ -147,7 +147,7 @@ def attributes(held: Any) -> Iterator[tuple[str, Any]]:
 
 @functools.lru_cache(maxsize=1024)
 def _slots(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
-    """The attributes of a class that are in no dictionary."""
+    """Return the attributes of a class that are in slots."""
     return [
         (name, slot)
         for known in kind.__mro__
@@ -158,7 +158,7 @@ def _slots(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
 
 
 def _inner(held: Any) -> Iterator[Any]:
-    """What an object only wraps, and what stands at its own path."""
+    """Yield the values that an object only wraps; they have the path of the object."""
     if isinstance(held, types.MethodType):
         yield held.__self__
         yield held.__func__
@@ -174,7 +174,7 @@ def _inner(held: Any) -> Iterator[Any]:
 
 
 def is_variable(held: Any) -> bool:
-    """Whether an object is a variable of nnx, whose array stands at the variable's own path."""
+    """Return whether an object is an nnx variable; its array has the path of the variable."""
     return _is_of(held, "flax.nnx", "Variable")
 
 
@@ -184,7 +184,7 @@ def _raw_value(variable: Any) -> Any:
 
 
 def _is_of(held: Any, module: str, name: str) -> bool:
-    """Whether an object is of a class of a library, which is only looked for where it is loaded."""
+    """Return whether an object is an instance of a library's class, if the library is loaded."""
     loaded = sys.modules.get(module)
     kind = getattr(loaded, name, None)
     return isinstance(kind, type) and isinstance(held, kind)
@@ -194,7 +194,7 @@ _CALLS: Final = (types.FunctionType, types.MethodType, functools.partial, types.
 
 
 def variables(held: Any) -> Iterator[tuple[str, Any]]:
-    """The variables that a call reads, by name."""
+    """Yield the variables that a call reads, by name."""
     if isinstance(held, functools.partial):
         yield from zip(_argument_names(held), held.args, strict=False)
         yield from held.keywords.items()
@@ -218,13 +218,13 @@ def variables(held: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _call_of(held: Any) -> types.FunctionType | None:
-    """The function that runs when an object is called."""
+    """Return the function that runs when an object is called."""
     call = type(held).__call__ if callable(held) else None
     return call if isinstance(call, types.FunctionType) else None
 
 
 def _globals(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The globals that some code names, and the code inside it."""
+    """Yield the globals that some code and the code inside it name."""
     for name in code.co_names:
         if name in namespace:
             yield name, namespace[name]
@@ -234,7 +234,7 @@ def _globals(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[tup
 
 
 def _argument_names(partial: "functools.partial[Any]") -> Iterator[str]:
-    """What the positional arguments of a partial call are called."""
+    """Yield the names of the positional arguments of a partial call."""
     function: Any = partial.func
     bound = 0
     if isinstance(function, types.MethodType):
@@ -255,5 +255,5 @@ def _library_folders() -> tuple[str, ...]:
 
 @functools.cache
 def is_of_library(file: str) -> bool:
-    """Whether code is no user's; its globals are the library's own."""
+    """Return whether code belongs to a library, whose globals are not the user's."""
     return file.startswith(_library_folders())
