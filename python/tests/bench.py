@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -15,15 +16,16 @@ import onnxruntime
 
 import jax2onnx
 
-from . import elsewhere
+from . import elsewhere, references
 
-#: Primitives that move or compare numbers, or hold others: the same on every CPU.
+#: Primitives that move or compare numbers, hold others, or round nothing: the same on every CPU.
 _EXACT = frozenset(
     [
         *("broadcast_in_dim", "concatenate", "copy", "dynamic_slice", "dynamic_update_slice"),
         *("expand_dims", "gather", "iota", "pad", "reshape", "rev", "scatter", "select_n", "slice"),
         *("sort", "split", "squeeze", "transpose"),
-        *("eq", "ge", "gt", "le", "lt", "ne"),
+        *("argmax", "argmin", "eq", "ge", "gt", "is_finite", "le", "lt", "ne"),
+        *("abs", "ceil", "complex", "conj", "floor", "imag", "neg", "real", "round", "sign"),
         *("cond", "custom_jvp_call", "custom_vjp_call", "jit", "pjit", "scan", "while"),
     ]
 )
@@ -70,21 +72,22 @@ class Reference(np.ndarray):
 def expected(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> list[Reference]:
     """What JAX computes."""
     with precision(double):
-        results = [in_parts(leaf) for leaf in jax.tree.leaves(jax.jit(fn)(*inputs))]
-        references = [result.view(Reference) for result in results]
-        if elsewhere.CPUS and depends_on_cpu(fn, inputs):
-            for cpu, others in elsewhere.compute(fn, inputs, results).items():
-                for reference, other in zip(references, others, strict=True):
+        computation = references.Computation.of(fn, inputs)
+        results = references.kept(computation, os.environ.get("XLA_FLAGS", ""), computation.run)
+        wanted = [in_parts(result).view(Reference) for result in results]
+        if elsewhere.CPUS and depends_on_cpu(computation.jaxpr):
+            for cpu, others in elsewhere.compute(computation, results).items():
+                for reference, other in zip(wanted, others, strict=True):
                     reference.elsewhere[cpu] = in_parts(other)
-    return references
+    return wanted
 
 
-def depends_on_cpu(fn: Any, inputs: Sequence[Any]) -> bool:
-    """Whether `fn` computes with floats, rather than with integers or by moving floats about."""
+def depends_on_cpu(jaxpr: jax.extend.core.ClosedJaxpr) -> bool:
+    """Whether a jaxpr computes with floats, rather than with integers or by moving floats about."""
     return any(
         eqn.primitive.name not in _EXACT
         and any(has_floats(var.aval) for var in (*eqn.invars, *eqn.outvars))
-        for eqn in equations_of(fn, inputs)
+        for eqn in equations_in(jaxpr)
     )
 
 
@@ -94,7 +97,7 @@ def has_floats(aval: Any) -> bool:
 
 def in_parts(array: Any) -> np.ndarray:
     """An array as the model has it: random keys and complex numbers have an axis of parts."""
-    if jax.dtypes.issubdtype(getattr(array, "dtype", None), jax.dtypes.prng_key):
+    if references.is_key(array):
         return np.asarray(jax.random.key_data(array))
     array = np.asarray(array)
     if array.dtype.kind != "c":
@@ -242,6 +245,11 @@ def primitives_of(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> se
 
 def equations_of(fn: Any, inputs: Sequence[Any]) -> list[Any]:
     """Every equation in the jaxpr of `fn`, bodies included."""
+    return equations_in(jax.make_jaxpr(fn)(*inputs))
+
+
+def equations_in(closed: jax.extend.core.ClosedJaxpr) -> list[Any]:
+    """Every equation in a jaxpr, bodies included."""
     found: list[Any] = []
 
     def visit(jaxpr: Any) -> None:
@@ -256,5 +264,5 @@ def equations_of(fn: Any, inputs: Sequence[Any]) -> list[Any]:
                     elif isinstance(inner, jax.extend.core.Jaxpr):
                         visit(inner)
 
-    visit(jax.make_jaxpr(fn)(*inputs).jaxpr)
+    visit(closed.jaxpr)
     return found

@@ -11,15 +11,16 @@ from __future__ import annotations
 import functools
 import os
 import pickle
-import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
 import jax
-import jax.export
+import jax.extend.backend
 import numpy as np
+
+from .references import Computation, Results, kept
 
 #: Instruction sets, the oldest first. `make test` names several; without any, this CPU is the only
 #: reference.
@@ -28,23 +29,16 @@ CPUS = os.environ.get("JAX2ONNX_TEST_CPUS", "").split()
 NOT_COMPILED = "Failed to materialize symbols"
 
 
-def compute(
-    fn: Callable[..., Any], inputs: Sequence[Any], here: Sequence[np.ndarray]
-) -> dict[str, list[np.ndarray]]:
-    """What `fn` returns on each CPU, unless the oldest returns what this one does.
+def compute(computation: Computation, here: Results) -> dict[str, Results]:
+    """What JAX computes on each CPU, unless the oldest computes what this one does.
 
-    If this CPU and the oldest for which `fn` compiles agree to the last bit, so do those between.
+    If this CPU and the oldest for which the computation compiles agree to the last bit, so do those
+    between.
     """
-    flat, leaves = _flattened(fn, inputs)
-    jitted = jax.jit(flat)
-    # JAX promises nothing about these calls in other versions of itself; both ends have the same.
-    calls = set(re.findall(r"custom_call @(\w+)", jitted.lower(*leaves).as_text()))
-    checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in calls]
-    exported = jax.export.export(jitted, disabled_checks=checks)(*leaves)
-    request = pickle.dumps((bytes(exported.serialize()), leaves))
-    found = {}
+    found: dict[str, Results] = {}
     for cpu in CPUS:
-        results = _ask(cpu, request)
+        ask = functools.partial(_ask, cpu, computation)
+        results = kept(computation, _flags(cpu), ask)
         if results is None:
             continue
         if not found and _identical(results, here):
@@ -53,49 +47,33 @@ def compute(
     return found
 
 
-def _flattened(fn: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Any, list[np.ndarray]]:
-    """The function of plain arrays that `fn` is, and its arguments."""
-    given, tree = jax.tree.flatten(tuple(inputs))
-    kinds = [jax.random.key_impl(leaf) if _is_key(leaf) else None for leaf in given]
-
-    def flat(*leaves: jax.Array) -> list[jax.Array]:
-        wrapped = [
-            leaf if kind is None else jax.random.wrap_key_data(leaf, impl=kind)
-            for leaf, kind in zip(leaves, kinds, strict=True)
-        ]
-        results = jax.tree.leaves(fn(*jax.tree.unflatten(tree, wrapped)))
-        return [jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in results]
-
-    return flat, [np.asarray(jax.random.key_data(x) if _is_key(x) else x) for x in given]
-
-
-def _is_key(array: Any) -> bool:
-    return jax.dtypes.issubdtype(getattr(array, "dtype", None), jax.dtypes.prng_key)
-
-
 def _identical(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
     pairs = zip(some, others, strict=True)
     return all(one.tobytes() == other.tobytes() for one, other in pairs)
 
 
+def _flags(cpu: str) -> str:
+    return f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={cpu}"
+
+
 @functools.cache
 def _process(cpu: str) -> subprocess.Popen[bytes]:
     """The process that computes as on that CPU; it ends with this one."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={cpu}"
     return subprocess.Popen(
-        [sys.executable, "-P", __file__],
+        [sys.executable, "-m", f"{__package__}.elsewhere"],
+        cwd=Path(__file__).parents[1],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "XLA_FLAGS": flags, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={**os.environ, "XLA_FLAGS": _flags(cpu), "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
 
 
-def _ask(cpu: str, request: bytes) -> list[np.ndarray] | None:
-    """The results on that CPU, or none where XLA does not compile the function for it."""
+def _ask(cpu: str, computation: Computation) -> Results | None:
+    """The results on that CPU, or none where XLA does not compile the computation for it."""
     process = _process(cpu)
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(request)
+    process.stdin.write(computation.serialized())
     process.stdin.flush()
     answer = pickle.load(process.stdout)
     if isinstance(answer, str):
@@ -107,19 +85,37 @@ def _ask(cpu: str, request: bytes) -> list[np.ndarray] | None:
 def _serve() -> None:
     """Compute what is asked for on standard input until there is no more."""
     jax.config.update("jax_enable_x64", True)
+    # Makes LAPACK known to XLA, as lowering does.
+    jax.jit(jax.lax.linalg.cholesky).lower(np.eye(1))
     while True:
         try:
-            exported, inputs = pickle.load(sys.stdin.buffer)
+            code, inputs = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
         answer: list[np.ndarray] | str
         try:
-            results = jax.export.deserialize(bytearray(exported)).call(*inputs)
-            answer = [np.asarray(result) for result in results]
+            answer = _run(code, inputs)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
         pickle.dump(answer, sys.stdout.buffer)
         sys.stdout.buffer.flush()
+
+
+def _run(code: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Compile and run a computation that JAX lowered in another process.
+
+    JAX has no public function for this that does not trace and lower the computation once more.
+    """
+    from jax._src import compiler
+    from jax._src.lib import xla_client
+
+    backend = jax.extend.backend.get_backend()
+    devices = xla_client.DeviceList(tuple(backend.local_devices()[:1]))
+    options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+    executable = backend.compile_and_load(code, devices, options)
+    results = executable.execute_sharded([jax.device_put(array) for array in inputs])
+    parts = results.disassemble_into_single_device_arrays()
+    return [np.asarray(part[0]) for part in parts]
 
 
 if __name__ == "__main__":

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
 
-from . import bench, elsewhere
+from . import bench, elsewhere, references
 
 
 def test_a_number_that_another_cpu_rounds_otherwise_is_found(
@@ -26,6 +30,41 @@ def test_a_number_that_another_cpu_rounds_otherwise_is_found(
 
 def test_a_function_that_only_moves_floats_is_not_computed_on_other_cpus() -> None:
     x = np.ones((2, 3), np.float32)
-    assert not bench.depends_on_cpu(lambda x: x.T[1:].reshape(-1), (x,))
-    assert not bench.depends_on_cpu(lambda x: x.astype(np.uint8) * 2, (x > 0,))
-    assert bench.depends_on_cpu(lambda x: jax.lax.cond(True, lambda: x * x, lambda: x), (x,))
+
+    def depends(fn: Callable[..., Any], x: np.ndarray) -> bool:
+        return bench.depends_on_cpu(jax.make_jaxpr(fn)(x))
+
+    assert not depends(lambda x: x.T[1:].reshape(-1), x)
+    assert not depends(lambda x: x.astype(np.uint8) * 2, x > 0)
+    assert depends(lambda x: jax.lax.cond(True, lambda: x * x, lambda: x), x)
+
+
+def test_what_was_computed_once_is_read_from_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another computation, other inputs or other flags have another entry."""
+    monkeypatch.setattr(references, "FOLDER", tmp_path)
+    references._folder.cache_clear()
+    runs: list[str] = []
+
+    def results(fn: Callable[..., Any], x: np.ndarray, flags: str = "") -> np.ndarray:
+        computation = references.Computation.of(fn, [x])
+
+        def compute() -> list[np.ndarray]:
+            runs.append(flags)
+            return computation.run()
+
+        return references.kept(computation, flags, compute)[0]
+
+    x = np.arange(3, dtype=np.float32)
+    table = np.array([1, 2, 3], np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(results(lambda x: x + 1, x), x + 1)
+        np.testing.assert_array_equal(results(lambda x: x + 2, x), x + 2)
+        np.testing.assert_array_equal(results(lambda x: x + table, x), x + table)
+        np.testing.assert_array_equal(results(lambda x: x + (table * 2), x), x + table * 2)
+        np.testing.assert_array_equal(results(lambda x: x + 1, -x), 1 - x)
+        np.testing.assert_array_equal(results(lambda x: x + 1, x.astype(np.int32)), x + 1)
+        results(lambda x: x + 1, x, "--xla_cpu_max_isa=AVX")
+    assert runs == ["", "", "", "", "", "", "--xla_cpu_max_isa=AVX"]
+    references._folder.cache_clear()

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import onnx
-import pytest
 
 from jax2onnx.testing import expect_graph
 
@@ -26,7 +25,6 @@ def test_the_reference_models_are_fresh() -> None:
     check("fixtures.py")
 
 
-@pytest.mark.slow
 def test_the_list_of_primitives_is_fresh() -> None:
     check("primitives.py")
 

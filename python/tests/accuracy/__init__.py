@@ -166,6 +166,13 @@ def primitive_of(node: onnx.NodeProto) -> str:
     return _PRIMITIVES.get(plugin, plugin)
 
 
+def emitted(model: onnx.ModelProto) -> set[tuple[str, str]]:
+    """Each primitive of the main graph with each ONNX operator that it became."""
+    primitives = set(_PRIMITIVES.values())
+    nodes = [node for node in all_nodes(model.graph) if not node.domain]
+    return {(primitive_of(n), n.op_type) for n in nodes if primitive_of(n) in primitives}
+
+
 def frames_of(node: onnx.NodeProto) -> list[tuple[str, int, str]]:
     """The file, line and function of every frame of the JAX traceback, innermost first."""
     frames = []
