@@ -65,6 +65,16 @@ def forms() -> dict[str, Form]:
             {"a": square},
             {"c": np.float32(np.inf)},
         ),
+        "MatMul(Mul(x, 0.9), y) of float64": (
+            [node("Mul", "a c", "d"), node("MatMul", "d a", "y")],
+            {"a": square.astype(np.float64)},
+            {"c": np.float64(0.9)},
+        ),
+        "Div(MatMul(x, y), 3) of float64": (
+            [node("MatMul", "a a", "d"), node("Div", "d c", "y")],
+            {"a": square.astype(np.float64)},
+            {"c": np.float64(3)},
+        ),
         "Clip(Relu(x), lo, hi) of float64": (
             [node("Relu", "x", "r"), node("Clip", "r lo hi", "y")],
             {"x": vector.astype(np.float64)},

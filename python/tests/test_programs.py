@@ -10,6 +10,8 @@ import pytest
 import jax2onnx
 
 from .programs import difference, draw_program, fails_like, shrink
+from .programs.program import Leaf, Program, Step
+from .programs.table import OPERATIONS
 
 COUNT = int(os.environ.get("JAX2ONNX_RANDOM_PROGRAMS", "100"))
 FIRST = int(os.environ.get("JAX2ONNX_RANDOM_SEED", "0"))
@@ -36,6 +38,18 @@ def test_a_seed_gives_the_same_program_and_its_text_runs(
     program = next(p for p in map(draw_program, range(9)) if not p.is_symbolic and not p.double)
     exec(str(program), {"__name__": "program"})
     assert capsys.readouterr().out.count("passes") == 4
+
+
+def test_a_small_sigmoid_may_be_zero() -> None:
+    """ONNX Runtime returns 0 below -18, as `docs/primitives.md` says."""
+    x = np.array([-30.0, -17.0, 1.0], np.float32)
+    sources = [operation.source for operation in OPERATIONS]
+    names = ["lax.logistic({0})", "jnp.flip({0})", "lax.lgamma({0})"]
+    steps = [
+        Step(sources.index(name), (i,), rounds=not OPERATIONS[sources.index(name)].keeps)
+        for i, name in enumerate(names)
+    ]
+    assert difference(Program((Leaf({7: x}, (3,), x.dtype),), tuple(steps))) is None
 
 
 @pytest.mark.slow

@@ -92,6 +92,13 @@ def test_a_product_of_batches_that_are_moved_and_may_be_empty(name: str) -> None
                 bench.assert_all_same(found, bench.expected(fn, [x]), 1e-5, 1e-5)
 
 
+def test_a_transpose_of_short_integers_next_to_a_product() -> None:
+    fn = lambda a, b: (jnp.transpose(a, (1, 2, 0)), b @ b)  # noqa: E731
+    model = jax2onnx.to_onnx(fn, [jax.ShapeDtypeStruct((2, "N", 4), np.int16), (2, 2)])
+    inputs = [np.arange(24, dtype=np.int16).reshape(2, 3, 4), floats(2, 2)]
+    bench.assert_all_same(bench.run(model, inputs), bench.expected(fn, inputs), 1e-6, 1e-6)
+
+
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32]
 
 
@@ -140,6 +147,22 @@ def test_an_infinite_factor() -> None:
     inf = np.float32(np.inf)
     check(lambda x, y: (x * inf) @ y, x, x)
     check(lambda x, y: (x / np.float32(0)) @ y, x, x)
+
+
+SCALED = {
+    "an operand": lambda a, b: (a * 0.9) @ b,
+    "a divided operand": lambda a, b: a @ (b / 3),
+    "a product": lambda a, b: (a @ b) * 0.9,
+    "a quotient": lambda a, b: 0.1 * (a.T @ b) / 3,
+    "through a function": lambda a, b: times(a * 0.9, b) * 0.7,
+    "in a body": lambda a, b: lax.scan(lambda c, m: (c, (m[None] * 0.9) @ c), b, a)[1],
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_a_factor_of_a_product_of_doubles_has_all_its_digits(name: str) -> None:
+    a, b = floats(3, 3, dtype=np.float64), floats(3, 3, dtype=np.float64)
+    bench.check(SCALED[name], [a, b], rtol=1e-14, atol=1e-14, double=True)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.int8])

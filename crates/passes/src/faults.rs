@@ -4,6 +4,7 @@
 //! inlines functions before it optimizes, so a form may cross the boundary of a call: where a reader is not known,
 //! it counts as the one that completes the form.
 
+use onnx::kernels::{Support, support};
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, ValueId};
 
 use crate::access::Access;
@@ -25,10 +26,12 @@ pub struct Fault {
 
 /// Which operators the model has in any graph. A form needs all of its operators.
 #[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)]
 struct Present {
     transposes: bool,
     products: bool,
     pools: bool,
+    calls: bool,
 }
 
 /// Every form that is avoided. `docs/runtime-faults.md` shows the same table.
@@ -82,6 +85,14 @@ pub const FAULTS: &[Fault] = &[
         avoid: infinite_factor,
     },
     Fault {
+        optimizer: "MatMulScaleFusion",
+        versions: "1.26 to 1.31",
+        form: "`MatMul(Mul(x, c), y)` or `Mul(MatMul(x, y), c)` of float64, and the same with `Div`",
+        result: "the number `c` is rounded to float32",
+        instead: "`MatMul(Max(Mul(x, c)), y)` and `Mul(Max(MatMul(x, y)), c)` if float32 does not have `c`",
+        avoid: rounded_factor,
+    },
+    Fault {
         optimizer: "FuseReluClip",
         versions: "1.22 to 1.31",
         form: "`Clip(Relu(x), lo, hi)` of float64 or integers",
@@ -116,14 +127,13 @@ pub const FAULTS: &[Fault] = &[
 ];
 
 pub(crate) fn run(model: &mut Model) {
-    let has = |ops: &[OpType]| {
-        let mut nodes = model.graphs().into_iter().flat_map(|graph| &graph.nodes);
-        nodes.any(|node| node.op.is_one_of(ops))
-    };
+    let nodes = || model.graphs().into_iter().flat_map(|graph| &graph.nodes);
+    let has = |ops: &[OpType]| nodes().any(|node| node.op.is_one_of(ops));
     let present = Present {
         transposes: has(&[OpType::Transpose]),
         products: has(&[OpType::MatMul]),
         pools: has(&[OpType::MaxPool, OpType::AveragePool]),
+        calls: nodes().any(|node| !node.op.is_onnx()),
     };
     // A rewrite separates operators and joins none, so the rounds end.
     while model.edit(&mut |edit| {
@@ -146,9 +156,14 @@ fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
 }
 
 /// Puts a `Max` of one operand behind a node: the same numbers, and nothing that an optimizer looks through.
+///
+/// The runtime has no fused kernels for a type without a `Max`.
 fn separate(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let node = edit.node(index).clone();
     let ty = edit.ty(node.outputs[0])?.clone();
+    if support(OpType::Max, edit.opset(), ty.dtype) != Support::Yes {
+        return None;
+    }
     let inputs = (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
     let op = Op::of(&node, inputs);
     edit.rewrite_results(index, &[], op, vec![ty], &|value| Op::new(OpType::Max, &[value]));
@@ -262,6 +277,48 @@ fn infinite_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Optio
         return None;
     }
     separate(edit, index)
+}
+
+fn rounded_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+    let is_product = edit.node(index).op == OpType::MatMul;
+    let is_double = edit.ty(*edit.node(index).outputs.first()?)?.dtype == DType::F64;
+    if !present.products || !is_double || !(is_product || has_rounded_factor(edit, index)) {
+        return None;
+    }
+    let completes_form = |producer: usize| match is_product {
+        true => has_rounded_factor(edit, producer),
+        false => edit.node(producer).op == OpType::MatMul,
+    };
+    // The runtime inlines calls, so what is passed to a function or returned by one may complete the form.
+    let is_apart = |value: ValueId| match edit.producer(value) {
+        Some(producer) if edit.node(producer).op.is_onnx() => !completes_form(producer),
+        Some(_) => false,
+        None => !present.calls,
+    };
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let place = operands.iter().position(|&x| edit.tensor(x).is_none() && !is_apart(x))?;
+    let ty = edit.ty(operands[place])?.clone();
+    let apart = edit.insert(index, &[], Op::new(OpType::Max, &[operands[place]]), ty);
+    let mut inputs = operands.map(Some).to_vec();
+    inputs[place] = Some(apart);
+    let node = edit.node(index).clone();
+    edit.rewrite(index, &[], Op::of(&node, inputs));
+    Some(())
+}
+
+/// True if a node multiplies with a number, or divides by one, that float32 does not have.
+fn has_rounded_factor(edit: &Edit<'_>, index: usize) -> bool {
+    let is_quotient = edit.node(index).op == OpType::Div;
+    if !is_quotient && edit.node(index).op != OpType::Mul {
+        return false;
+    }
+    let is_exact = |number: f64| f64::from(number as f32) == number;
+    let is_rounded = |operand: usize| {
+        let factor = *number(edit, edit.input(index, operand)?)?.floats()?.first()?;
+        Some(!is_exact(factor) || is_quotient && !is_exact(1.0 / factor))
+    };
+    let mut operands = if is_quotient { 1..2 } else { 0..2 };
+    operands.any(|operand| is_rounded(operand) == Some(true))
 }
 
 fn relu_of_another_type(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {

@@ -40,6 +40,9 @@ CONTEXTS: Final = {
     "choice": "lax.cond(jnp.isfinite({first}).all(), {body}, {body}, {operands})",
 }
 
+#: Expressions that ONNX Runtime computes with a sigmoid.
+HAS_SIGMOID: Final = re.compile(r"sigmoid|logistic|silu|swish|glu|gru|lstm|1 / \(1 \+ jnp\.exp")
+
 #: Sizes that a symbolic one has when the model runs.
 SIZES: Final = (0, 1, 2, 7)
 SYMBOL: Final = "N"
@@ -156,6 +159,15 @@ class Program:
             keeps = OPERATIONS[step.operation].keeps
             exact.append(keeps and all(exact[index] for index in step.operands))
         return exact
+
+    def sigmoids(self) -> list[bool]:
+        """Which values are results of a sigmoid, perhaps moved."""
+        found = [False] * len(self.leaves)
+        for step in self.steps:
+            operation = OPERATIONS[step.operation]
+            is_moved = operation.moves and any(found[index] for index in step.operands)
+            found.append(is_moved or HAS_SIGMOID.search(operation.source) is not None)
+        return found
 
     def __str__(self) -> str:
         """The program as a file of Python that shows what is wrong."""

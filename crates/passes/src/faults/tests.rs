@@ -141,6 +141,60 @@ w:f32[1,B] = Div([[1.0]], y)",
 }
 
 #[test]
+fn a_factor_that_float32_does_not_have_is_kept_apart_from_a_product_of_doubles() {
+    check(
+        "graph g(a:f64[2,2], b:f64[2,2]) -> (y, z)
+%0:f64[2,2] = Mul(a, 0.9:f64)
+y:f64[2,2] = MatMul(%0, b)
+%1:f64[2,2] = MatMul(a, b)
+z:f64[2,2] = Div(%1, 3.0:f64)",
+        expect![[r#"
+            graph g(a:f64[2,2], b:f64[2,2]) -> (y, z)
+            %0 = Mul(a, 0.9:f64)  # 2
+            %1 = Max(%0)  # 3
+            y:f64[2,2] = MatMul(%1, b)  # 3
+            %2 = MatMul(a, b)  # 4
+            %3 = Max(%2)  # 5
+            z:f64[2,2] = Div(%3, 3.0:f64)  # 5
+        "#]],
+    );
+}
+
+#[test]
+fn a_factor_that_float32_has_and_a_factor_of_floats_are_kept() {
+    check(
+        "graph g(a:f64[2,2], b:f64[2,2], c:f32[2,2]) -> (y, z)
+%0:f64[2,2] = Mul(a, 0.5:f64)
+%1:f64[2,2] = MatMul(%0, b)
+y:f64[2,2] = Mul(3.0:f64, %1)
+%2:f32[2,2] = MatMul(c, c)
+z:f32[2,2] = Mul(%2, 0.9)",
+        expect![[r#"
+            graph g(a:f64[2,2], b:f64[2,2], c:f32[2,2]) -> (y, z)
+            %0 = Mul(a, 0.5:f64)  # 2
+            %1 = MatMul(%0, b)  # 3
+            y:f64[2,2] = Mul(3.0:f64, %1)  # 4
+            %2 = MatMul(c, c)  # 5
+            z:f32[2,2] = Mul(%2, 0.9)  # 6
+        "#]],
+    );
+}
+
+#[test]
+fn a_transpose_of_integers_that_have_no_max_is_kept() {
+    check(
+        "graph g(a:i16[2,N,4], b:f32[2,2]) -> (y, z)
+y:i16[N,4,2] = Transpose(a) {perm=[1, 2, 0]}
+z:f32[2,2] = MatMul(b, b)",
+        expect![[r#"
+            graph g(a:i16[2,N,4], b:f32[2,2]) -> (y, z)
+            y:i16[N,4,2] = Transpose(a) {perm=[1, 2, 0]}  # 2
+            z:f32[2,2] = MatMul(b, b)  # 3
+        "#]],
+    );
+}
+
+#[test]
 fn an_infinite_factor_is_kept_apart_from_the_product() {
     check(
         "graph g(x:f32[2,2], y:f32[2,2]) -> (z)
