@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::output::Format;
 
-/// Where a command writes: the answer to `out`, everything else to `err`.
+/// The outputs of a command: the answer goes to `out`, everything else to `err`.
 pub(crate) struct Console<'a> {
     pub out: &'a mut dyn Write,
     pub err: &'a mut dyn Write,
@@ -43,7 +43,7 @@ pub(crate) trait Answer {
     fn to_json(&self) -> Value;
 }
 
-/// What a command found.
+/// Says whether a command found anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Found,

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Document;
 
-/// What a line became.
+/// The nodes that a line became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     /// The nodes whose call site it is, by number.
@@ -67,7 +67,7 @@ pub fn blame<'d>(document: &'d Document<'_>) -> Blame<'d> {
     blame
 }
 
-/// For each node: the bytes of the weights that it is the first to read.
+/// Returns for each node the bytes of the weights that it is the first to read.
 fn weights(document: &Document<'_>) -> FxHashMap<usize, u64> {
     let scan = &document.scan;
     let sizes: Vec<FxHashMap<&str, u64>> = scan
@@ -99,7 +99,8 @@ fn weights(document: &Document<'_>) -> FxHashMap<usize, u64> {
 }
 
 impl<'d> Blame<'d> {
-    /// The files that a user may mean: the one of that name, else those whose last parts are the same.
+    /// Returns the files that a user may mean: the one of that name, else those whose last parts are the
+    /// same.
     pub fn matching(&self, wanted: &str) -> Vec<&'d str> {
         let wanted = wanted.trim_start_matches("./").replace('\\', "/");
         if let Some((&file, _)) = self.files.get_key_value(wanted.as_str()) {
@@ -112,14 +113,14 @@ impl<'d> Blame<'d> {
         files.filter(|file| is_end(file, &wanted) || is_end(&wanted, file)).collect()
     }
 
-    /// The lines of a file.
+    /// Returns the lines of a file.
     pub fn lines_of(&self, file: &str) -> impl Iterator<Item = (u32, &'d str, &Line)> {
         let lines = self.files.get(file).into_iter().flatten();
         lines.map(|(&(line, function), entry)| (line, function, entry))
     }
 }
 
-/// Operators of nodes with how often they are there, in the order of the first of each.
+/// Counts the operators of nodes, in the order of the first of each.
 pub fn ops(document: &Document<'_>, nodes: &[usize]) -> Vec<(String, usize)> {
     let mut ops: Vec<(String, usize)> = Vec::new();
     let mut places: FxHashMap<Cow<'_, str>, usize> = FxHashMap::default();

@@ -12,14 +12,14 @@ use crate::{Document, Sources};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub severity: Severity,
-    /// What kind of finding it is: `undefined-value`.
+    /// The kind of the finding: `undefined-value`.
     pub rule: &'static str,
     pub message: String,
     /// The node that it is about, by number.
     pub node: Option<usize>,
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// A runtime refuses the model, or computes something else.
@@ -37,10 +37,10 @@ impl Severity {
     }
 }
 
-/// How many findings of one rule are listed; the rest are counted.
-const MOST_OF_A_RULE: usize = 50;
+/// The number of findings of one rule that are listed; the rest are counted.
+const MAX_PER_RULE: usize = 50;
 
-/// What is collected.
+/// The findings of a check so far.
 #[derive(Default)]
 pub(crate) struct Findings {
     list: Vec<Finding>,
@@ -56,7 +56,7 @@ impl Findings {
         message: fmt::Arguments<'_>,
     ) {
         let known = self.list.iter().filter(|finding| finding.rule == rule).count();
-        if known >= MOST_OF_A_RULE {
+        if known >= MAX_PER_RULE {
             *self.more.entry((severity, rule)).or_default() += 1;
         } else {
             self.list.push(Finding { severity, rule, message: message.to_string(), node });

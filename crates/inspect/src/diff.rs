@@ -40,9 +40,9 @@ pub struct EndChange {
 pub struct LineChange<'d> {
     pub file: &'d str,
     pub function: &'d str,
-    /// The line in the first model; nothing where it is new.
+    /// The line in the first model; nothing if it is new.
     pub before: Option<u32>,
-    /// The line in the second model; nothing where it is gone.
+    /// The line in the second model; nothing if it is gone.
     pub after: Option<u32>,
     /// Operators and how often.
     pub lost: Vec<(String, usize)>,
@@ -153,7 +153,7 @@ impl<'d, 'a> Side<'d, 'a> {
         Some(types.join(", "))
     }
 
-    /// The nodes of a line by operator, in order.
+    /// Returns the nodes of a line by operator, in order.
     fn by_op(&self, nodes: &[usize]) -> BTreeMap<&str, Vec<usize>> {
         let mut ops: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for &node in nodes {
@@ -199,7 +199,7 @@ fn line_change<'d>(
     change
 }
 
-/// What differs between two nodes with the same operator.
+/// Compares two nodes with the same operator.
 fn node_change(a: &Side<'_, '_>, old: usize, b: &Side<'_, '_>, new: usize) -> Option<NodeChange> {
     let (before, after) = (a.document.scan.nodes.get(old)?, b.document.scan.nodes.get(new)?);
     let mut what = Vec::new();
@@ -227,14 +227,14 @@ fn node_change(a: &Side<'_, '_>, old: usize, b: &Side<'_, '_>, new: usize) -> Op
     (!what.is_empty()).then(|| NodeChange { op, before: name(a, old), after: name(b, new), what })
 }
 
-/// Bodies are compared by their own nodes.
+/// True if two attributes are equal. Bodies are compared by their own nodes.
 fn is_same(old: &Attribute<'_>, new: &Attribute<'_>) -> bool {
     let is_body = |attribute: &Attribute<'_>| attribute.value() == AttributeValue::Graphs;
     old.message == new.message || (is_body(old) && is_body(new)) || old.value() == new.value()
 }
 
 fn value_text(attribute: &Attribute<'_>) -> String {
-    const MOST: usize = 60;
+    const MAX: usize = 60;
     let text = match attribute.value() {
         AttributeValue::Int(int) => int.to_string(),
         AttributeValue::Float(float) => float.to_string(),
@@ -249,10 +249,10 @@ fn value_text(attribute: &Attribute<'_>) -> String {
         AttributeValue::Reference(name) => format!("@{name}"),
         _ => "…".to_owned(),
     };
-    crate::Style::plain().fit(&text, MOST)
+    crate::Style::plain().fit(&text, MAX)
 }
 
-/// Nodes without a line, by name.
+/// Returns nodes without a line, by name.
 fn by_name(a: &Side<'_, '_>, b: &Side<'_, '_>) -> Vec<NodeChange> {
     let named = |side: &Side<'_, '_>| -> BTreeMap<String, usize> {
         side.unplaced.iter().map(|&node| (side.document.node_name(node), node)).collect()
@@ -285,7 +285,7 @@ fn by_name(a: &Side<'_, '_>, b: &Side<'_, '_>) -> Vec<NodeChange> {
     changes
 }
 
-/// Opsets, inputs and outputs.
+/// Compares opsets, inputs and outputs.
 fn ends(before: &Document<'_>, after: &Document<'_>) -> Vec<EndChange> {
     let facts = |document: &Document<'_>| -> BTreeMap<(u8, String), String> {
         let scan = &document.scan;

@@ -18,16 +18,16 @@ use crate::recorded::{self, Recorded};
 /// A model that can be asked.
 #[derive(Debug)]
 pub struct Document<'a> {
-    /// What the model is called in messages.
+    /// The name of the model in messages.
     pub name: String,
     pub path: Option<PathBuf>,
-    /// How many bytes the file has.
+    /// The number of bytes of the file.
     pub size: u64,
     pub scan: Scan<'a>,
     pub level: Recorded,
     /// The source map that is used.
     pub map_path: Option<PathBuf>,
-    /// What the user should know beside the answer.
+    /// Notes for the user beside the answer.
     pub notes: Vec<String>,
     provenance: Arc<Decoded>,
     origins: Origins,
@@ -73,12 +73,12 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// The names of nodes and values, and who reads whom; numbered as in the scan.
+    /// Returns the names of nodes and values, and who reads whom; numbered as in the scan.
     pub fn outline(&self) -> &Outline {
         self.outline.get_or_init(|| self.scan.outline())
     }
 
-    /// From names that runtimes make back to origins.
+    /// Returns what resolves names that runtimes make.
     pub fn resolver(&self) -> &Resolver {
         self.resolver.get_or_init(|| {
             // Only a model that is its own map has none yet.
@@ -99,7 +99,8 @@ impl<'a> Document<'a> {
         &self.provenance.table
     }
 
-    /// How a node was found, and its origins in the table, the one to show first at the front.
+    /// Returns how a node was found, and its origins in the table, the one to show first at the
+    /// front.
     pub fn answer(&self, node: usize) -> (Sure, Vec<OriginId>) {
         match &self.origins {
             Origins::Own(numbers) => match numbers.get(node).copied().flatten() {
@@ -118,30 +119,30 @@ impl<'a> Document<'a> {
         numbers.iter().filter_map(|&number| known.get(number as usize).copied()).collect()
     }
 
-    /// How many origins there are.
+    /// Returns how many origins there are.
     pub fn origin_count(&self) -> usize {
         self.provenance.origins.len()
     }
 
-    /// Where a node came from.
+    /// Returns the origin of a node.
     pub fn provenance(&self, node: usize) -> Option<Provenance<'_>> {
         let (sure, origins) = self.answer(node);
         Provenance::of(self.table(), &self.callsites, sure, &origins)
     }
 
-    /// What an origin of the table says, by its number.
+    /// Returns the provenance of an origin of the table, by its number.
     pub fn provenance_of_origin(&self, number: u32) -> Option<Provenance<'_>> {
         let origins = self.origins(&[number]);
         Provenance::of(self.table(), &self.callsites, Sure::Exact, &origins)
     }
 
-    /// Whether the values of the graph `outer` are seen from the graph `inner`.
+    /// True if the values of the graph `outer` are seen from the graph `inner`.
     pub fn sees(&self, inner: usize, outer: usize) -> bool {
         let around = |&graph: &usize| self.graph(graph).and_then(|graph| graph.around);
         std::iter::successors(Some(inner), around).any(|graph| graph == outer)
     }
 
-    /// The nodes that call a function, `domain::name`.
+    /// Returns the nodes that call a function, `domain::name`.
     pub fn callers(&self, function: &str) -> Vec<usize> {
         let (domain, name) = function.rsplit_once("::").unwrap_or(("", function));
         let nodes = self.scan.nodes.iter().enumerate();
@@ -149,58 +150,60 @@ impl<'a> Document<'a> {
         calls.map(|(number, _)| number).collect()
     }
 
-    /// Where the node or the value of a name came from that a runtime may have made.
+    /// Resolves the name of a node or a value, which a runtime may have made.
     pub fn resolve_name(&self, name: &str) -> Option<Provenance<'_>> {
         let (sure, origins) = self.answer_of_name(name);
         Provenance::of(self.table(), &self.callsites, sure, &origins)
     }
 
-    /// The same as origins in the table, the one to show first at the front.
+    /// Resolves a name to origins in the table, the one to show first at the front.
     pub fn answer_of_name(&self, name: &str) -> (Sure, Vec<OriginId>) {
         let answer = self.resolver().resolve(name);
         (answer.sure, self.origins(&answer.origins))
     }
 
-    /// The call sites of a node: the one to show first, then those of what it was fused from.
+    /// Returns the call sites of a node: the one to show first, then those of what it was fused
+    /// from.
     pub fn callsites(&self, node: usize) -> Vec<LocationId> {
         let (_, origins) = self.answer(node);
         crate::origin::callsites(self.table(), &self.callsites, &origins)
     }
 
-    /// The scope of a node, by its number in the table.
+    /// Returns the scope of a node, by its number in the table.
     pub fn scope(&self, node: usize) -> Option<ScopeId> {
         let (_, origins) = self.answer(node);
         let table = self.table();
         table.get_site(table.get_origin(*origins.first()?).primary).scope
     }
 
-    /// The names of the user in a scope, joined: `blocks.0/attn`. Of very many the innermost are left out.
+    /// Returns the names in a scope, joined: `blocks.0/attn`. If there are very many, the innermost are
+    /// left out.
     pub fn scope_name(&self, scope: ScopeId) -> String {
-        const MOST: usize = 100;
+        const MAX: usize = 100;
         let table = self.table();
         let path = table.scope_path(scope).into_iter().rev().map(|id| table.get_scope(id));
         let named = path.filter(|scope| scope.kind == ScopeKind::Name).map(|scope| &*scope.name);
-        named.take(MOST).collect::<Vec<_>>().join("/")
+        named.take(MAX).collect::<Vec<_>>().join("/")
     }
 
-    /// For each call path of the table, its call site.
+    /// Returns the call site of each call path of the table.
     pub(crate) fn known_callsites(&self) -> &[LocationId] {
         &self.callsites
     }
 
-    /// A place in the source, by its number in the table.
+    /// Returns a place in the source, by its number in the table.
     pub fn frame(&self, location: LocationId) -> Frame<'_> {
         Frame::of(self.table(), location)
     }
 
-    /// Whether the origins say in which files they are.
+    /// True if the origins say in which files they are.
     pub fn has_files(&self) -> bool {
         let table = self.table();
         let mut files = (0..table.file_count() as u32).map(provenance::FileId);
         files.all(|id| &*table.get_file(id).path != Frame::UNKNOWN)
     }
 
-    /// What the map knows of a source file: its hash, its text.
+    /// Returns what the map contains of a source file: its hash, its text.
     pub(crate) fn source(&self, file: &str) -> Option<&provenance::source_map::Source> {
         let table = self.table();
         let files = (0..table.file_count() as u32).map(provenance::FileId);
@@ -208,23 +211,24 @@ impl<'a> Document<'a> {
         sources.find(|(id, _)| &*table.get_file(*id).path == file).map(|(_, source)| source)
     }
 
-    /// A line of source that the model itself has.
+    /// Returns a line of source that the model itself has.
     pub(crate) fn recorded_line(&self, file: &str, line: u32) -> Option<&str> {
         self.lines.get(&(file.into(), line)).map(AsRef::as_ref)
     }
 
-    /// The graph of a number.
+    /// Returns the graph with a number.
     pub fn graph(&self, number: usize) -> Option<&Graph<'a>> {
         self.scan.graphs.get(number)
     }
 
-    /// The type of a value as it is seen from a graph: `f32[B,10]`.
+    /// Returns the type of a value as it is seen from a graph: `f32[B,10]`.
     pub fn value_type(&self, graph: usize, name: &str) -> Option<String> {
         let declared = self.declared_type(graph, name).map(ToString::to_string);
         declared.or_else(|| self.initializer(graph, name).map(Tensor::type_text))
     }
 
-    /// The type that the file declares for a value that is not an initializer, as it is seen from a graph.
+    /// Returns the type that the file declares for a value that is not an initializer, as it is seen from a
+    /// graph.
     pub fn declared_type(&self, graph: usize, name: &str) -> Option<&ValueType<'a>> {
         let around = |graph: &&Graph<'a>| graph.around.and_then(|around| self.graph(around));
         std::iter::successors(self.graph(graph), around).find_map(|graph| {
@@ -233,7 +237,7 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// The initializer of a name, as it is seen from a graph.
+    /// Returns the initializer of a name, as it is seen from a graph.
     pub fn initializer(&self, graph: usize, name: &str) -> Option<&Tensor<'a>> {
         let mut at = self.graph(graph);
         while let Some(graph) = at {
@@ -245,7 +249,7 @@ impl<'a> Document<'a> {
         None
     }
 
-    /// What to call a node that may have no name: its name, or its number.
+    /// Returns the name of a node, or its number if it has no name.
     pub fn node_name(&self, node: usize) -> String {
         match self.scan.nodes.get(node).map(|node| node.name) {
             Some(name) if !name.is_empty() => name.to_owned(),

@@ -1,7 +1,7 @@
 //! From an error of a runtime to the line of the user that it is about.
 //!
 //! An answer says how it was found and how sure it is. What a message does not say is not guessed: then
-//! there is no line, or there are all that it may be.
+//! there is not a line, or there are all that it may be.
 
 mod advice;
 mod json;
@@ -15,7 +15,7 @@ use crate::{Document, Frame, Provenance};
 pub use json::json;
 pub use text::text;
 
-/// How sure an answer is, the surest first.
+/// The certainty of an answer, the surest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Certainty {
     /// The message names a node or a value of this model, and that has one line.
@@ -46,12 +46,12 @@ pub struct ValueType {
     pub ty: Option<String>,
 }
 
-/// What one message is about.
+/// The explanation of one message.
 #[derive(Clone, Debug)]
 pub struct Finding<'d> {
     pub message: Message,
     pub certainty: Certainty,
-    /// How the lines were found, in words.
+    /// A sentence on how the lines were found.
     pub how: String,
     /// The node that it is about, by its number.
     pub node: Option<usize>,
@@ -61,23 +61,23 @@ pub struct Finding<'d> {
     pub lines: Vec<Frame<'d>>,
     /// The call path and the scopes of the first line.
     pub origin: Option<Provenance<'d>>,
-    /// What the node reads and makes.
+    /// The operands and the results of the node.
     pub values: Vec<ValueType>,
-    /// What usually helps.
+    /// Advice that usually helps.
     pub advice: Option<String>,
 }
 
-/// What a log says of a model.
+/// The explanation of a log.
 #[derive(Clone, Debug)]
 pub struct Explanation<'d> {
     /// In the order of the log; each thing once.
     pub findings: Vec<Finding<'d>>,
-    /// Whether some of the log was not read.
+    /// True if some of the log was not read.
     pub is_cut: bool,
 }
 
 impl Explanation<'_> {
-    /// Whether some message leads to a line.
+    /// True if some message leads to a line.
     pub fn has_lines(&self) -> bool {
         self.findings.iter().any(|finding| !finding.lines.is_empty())
     }
@@ -98,7 +98,7 @@ pub fn explain<'d>(document: &'d Document<'_>, log: &[u8]) -> Explanation<'d> {
     Explanation { findings, is_cut: log.is_cut }
 }
 
-/// Whether two messages are about the same thing.
+/// True if two messages are about the same thing.
 fn is_same(a: &Finding<'_>, b: &Finding<'_>) -> bool {
     let is_one = a.node.is_some() && a.node == b.node;
     let is_silent = |finding: &Finding<'_>| finding.lines.is_empty() && finding.node.is_none();
@@ -137,16 +137,16 @@ fn finding<'d>(document: &'d Document<'_>, message: Message) -> Finding<'d> {
     }
 }
 
-/// What a node reads and makes.
+/// Returns the operands and the results of a node.
 fn values(document: &Document<'_>, node: usize) -> Vec<ValueType> {
     /// More is not read by anybody.
-    const MOST: usize = 12;
+    const MAX: usize = 12;
     let Some(node) = document.scan.nodes.get(node) else {
         return Vec::new();
     };
     let inputs = node.inputs.iter().map(|&name| ("reads", name));
     let outputs = node.outputs.iter().map(|&name| ("makes", name));
-    let named = inputs.chain(outputs).filter(|(_, name)| !name.is_empty()).take(MOST);
+    let named = inputs.chain(outputs).filter(|(_, name)| !name.is_empty()).take(MAX);
     named
         .map(|(role, name)| {
             let ty = document.value_type(node.graph as usize, name);

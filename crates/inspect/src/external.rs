@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 use onnx::scan::Tensor;
 
-/// Why a file of weights is not looked at.
+/// Says why a file of weights is not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Outside {
@@ -23,7 +23,7 @@ pub enum Outside {
     NoLocation(String),
 }
 
-/// The size of the file at `location`, below the folder of the model.
+/// Returns the size of the file at `location`, below the folder of the model.
 pub fn size(folder: &Path, location: &str) -> Result<u64, Outside> {
     let path = Path::new(location);
     let is_absolute = path.is_absolute() || location.starts_with(['/', '\\']);
@@ -52,7 +52,7 @@ pub fn size(folder: &Path, location: &str) -> Result<u64, Outside> {
     Ok(metadata.len())
 }
 
-/// Where the contents of an external tensor begin, and how many bytes they are, as the model says.
+/// Returns the offset and the length of an external tensor, as the model states them.
 pub fn extent(tensor: &Tensor<'_>) -> Option<(u64, Option<u64>)> {
     let number = |key: &str| {
         let found = onnx::scan::meta(&tensor.external, key);

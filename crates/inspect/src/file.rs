@@ -11,7 +11,7 @@ use provenance::source_map::{MapError, WrongPair};
 
 use crate::Document;
 
-/// Why a model gives no answers.
+/// Says why a model could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -55,7 +55,7 @@ impl ModelFile {
         Ok(ModelFile { path: Some(path.to_owned()), contents })
     }
 
-    /// A model that is no file.
+    /// Makes a model from bytes that are not in a file.
     pub fn from_bytes(bytes: Vec<u8>) -> ModelFile {
         ModelFile { path: None, contents: Contents::Owned(bytes) }
     }
@@ -71,7 +71,7 @@ impl ModelFile {
         self.path.as_deref()
     }
 
-    /// What the model is called in messages.
+    /// Returns the name of the model in messages.
     pub fn name(&self) -> String {
         self.path.as_ref().map_or_else(|| "the model".to_owned(), |path| path.display().to_string())
     }
@@ -82,7 +82,7 @@ impl ModelFile {
     }
 }
 
-/// A file as bytes. What is no regular file is refused: reading it might not end.
+/// Reads a file. Only regular files are read: reading others might not end.
 fn map(path: &Path) -> Result<Contents, OpenError> {
     let failed = |why| OpenError::File { path: path.to_owned(), why };
     let metadata = std::fs::metadata(path).map_err(failed)?;
@@ -100,15 +100,15 @@ fn map(path: &Path) -> Result<Contents, OpenError> {
     Ok(Contents::Mapped(mapped.map_err(failed)?))
 }
 
-/// The text of a source map.
+/// Returns the text of a source map.
 pub(crate) fn read_map_bytes(path: &Path) -> Result<ModelFile, OpenError> {
-    /// Sources and all; more is no map of ours.
-    const MOST: u64 = 1 << 29;
+    /// The largest map that is read, with sources. jax2onnx writes smaller ones.
+    const MAX: u64 = 1 << 29;
     let file = ModelFile::open(path)?;
     let found = file.bytes().len() as u64;
     let is_text = file.bytes().first() == Some(&b'{');
-    if is_text && found > MOST {
-        return Err(OpenError::MapSize { path: path.to_owned(), found, most: MOST });
+    if is_text && found > MAX {
+        return Err(OpenError::MapSize { path: path.to_owned(), found, most: MAX });
     }
     Ok(file)
 }

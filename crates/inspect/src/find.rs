@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use onnx::scan::Scan;
 
-/// What a name stands for.
+/// A node or a value that a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target<'a> {
     /// A node, by its number.
@@ -13,7 +13,7 @@ pub enum Target<'a> {
     Value { graph: usize, name: &'a str },
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     One(Target<'a>),
@@ -23,8 +23,8 @@ pub enum Found<'a> {
     Nothing(Vec<&'a str>),
 }
 
-/// How many similar names are offered.
-const MOST_OFFERED: usize = 5;
+/// The number of similar names that are offered.
+const MAX_OFFERED: usize = 5;
 
 /// Looks for a node or a value: by its whole name, by the last parts of its path, by a part of the name;
 /// then for the nodes with that operator.
@@ -42,8 +42,8 @@ pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Found<'a> {
         &|name| name.contains(wanted),
         &|name| name.to_lowercase().contains(&lower),
     ];
-    for is_it in ways.iter().filter(|_| !wanted.is_empty()) {
-        let found = matching(scan, is_it);
+    for is_match in ways.iter().filter(|_| !wanted.is_empty()) {
+        let found = matching(scan, is_match);
         match found.as_slice() {
             [] => {}
             [(_, target)] => return Found::One(target.clone()),
@@ -58,18 +58,18 @@ pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Found<'a> {
     }
 }
 
-/// The nodes with an operator of that name, in small letters.
+/// Returns the nodes with an operator of that name, in small letters.
 fn with_operator<'a>(scan: &Scan<'a>, wanted: &str) -> Vec<(&'a str, Target<'a>)> {
     let nodes = scan.nodes.iter().enumerate();
     let found = nodes.filter(|(_, node)| node.op.to_lowercase() == wanted);
     found.map(|(number, node)| (node.name, Target::Node(number))).collect()
 }
 
-/// Every target with a name that fits; one with several such names is there once.
-fn matching<'a>(scan: &Scan<'a>, is_it: &dyn Fn(&str) -> bool) -> Vec<(&'a str, Target<'a>)> {
+/// Returns every target with a matching name, each once.
+fn matching<'a>(scan: &Scan<'a>, is_match: &dyn Fn(&str) -> bool) -> Vec<(&'a str, Target<'a>)> {
     let mut found: BTreeMap<Target<'a>, &'a str> = BTreeMap::new();
     for_each_name(scan, &mut |name, target| {
-        if is_it(name) {
+        if is_match(name) {
             found.entry(target).or_insert(name);
         }
     });
@@ -94,13 +94,13 @@ fn for_each_name<'a>(scan: &Scan<'a>, visit: &mut dyn FnMut(&'a str, Target<'a>)
     }
 }
 
-/// The names that differ least from the wanted one, or whose last part does.
+/// Returns the names that differ least from the wanted one, or whose last part does.
 fn nearest<'a>(scan: &Scan<'a>, wanted: &str) -> Vec<&'a str> {
     let wanted: Vec<char> = wanted.chars().take(200).collect();
     let most = (wanted.len() / 3).max(2);
     let mut best: Vec<(usize, &'a str)> = Vec::new();
     for_each_name(scan, &mut |name, _| {
-        let worst = if best.len() < MOST_OFFERED { most } else { best[best.len() - 1].0.min(most) };
+        let worst = if best.len() < MAX_OFFERED { most } else { best[best.len() - 1].0.min(most) };
         let last = name.rsplit('/').next().unwrap_or(name);
         let mut distance = within(&wanted, name, worst);
         if last.len() < name.len() {
@@ -109,13 +109,13 @@ fn nearest<'a>(scan: &Scan<'a>, wanted: &str) -> Vec<&'a str> {
         if distance <= worst && !best.iter().any(|&(_, known)| known == name) {
             let at = best.partition_point(|&(known, _)| known <= distance);
             best.insert(at, (distance, name));
-            best.truncate(MOST_OFFERED);
+            best.truncate(MAX_OFFERED);
         }
     });
     best.into_iter().map(|(_, name)| name).collect()
 }
 
-/// How many letters have to be changed, added or removed; `most + 1` where that is more than `most`.
+/// Returns the edit distance of two names; `most + 1` if it is more than `most`.
 fn within(wanted: &[char], name: &str, most: usize) -> usize {
     let too_many = most + 1;
     // Letters have at most four bytes.

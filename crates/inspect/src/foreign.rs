@@ -22,7 +22,7 @@ const NAMESPACE: &str = "namespace";
 /// Lines of source that the model itself has, by file and line.
 pub(crate) type Lines = FxHashMap<(Arc<str>, u32), Box<str>>;
 
-/// What the texts of a model give.
+/// The provenance that was read from the texts of a model.
 pub(crate) struct Foreign {
     pub(crate) provenance: Decoded,
     /// For each node.
@@ -39,7 +39,7 @@ struct Written<'a> {
     source: Option<&'a str>,
 }
 
-/// Reads the texts of all nodes; nothing where no node has any.
+/// Reads the texts of all nodes; nothing if no node has any.
 pub(crate) fn read(scan: &Scan<'_>) -> Option<Foreign> {
     let mut reader = Reader::default();
     let origins: Vec<Option<u32>> = scan.nodes.iter().map(|node| reader.origin(node)).collect();
@@ -91,7 +91,7 @@ impl Reader {
         &mut self.provenance.table
     }
 
-    /// The call path: a traceback of Python, or the frames of a doc string.
+    /// Returns the call path: a traceback of Python, or the frames of a doc string.
     fn stack(&mut self, node: &Node<'_>) -> Option<StackId> {
         let mut frames = node.meta(STACK_TRACE).map(traceback).unwrap_or_default();
         if frames.is_empty() {
@@ -113,7 +113,7 @@ impl Reader {
         })
     }
 
-    /// The modules around the node: the last of the scopes is the node itself.
+    /// Returns the modules around the node: the last of the scopes is the node itself.
     fn scope(&mut self, node: &Node<'_>) -> Option<ScopeId> {
         let named = node.meta(NAME_SCOPES).map(python_list);
         let mut names = match (&named, node.meta(NAMESPACE)) {
@@ -139,7 +139,7 @@ impl Reader {
     }
 }
 
-/// The frames of a traceback as Python writes it, outermost first.
+/// Returns the frames of a traceback as Python writes it, outermost first.
 fn traceback(text: &str) -> Vec<Written<'_>> {
     let mut frames: Vec<Written<'_>> = Vec::new();
     for line in text.lines() {
@@ -180,7 +180,7 @@ fn doc_frames(doc: &str) -> Vec<Written<'_>> {
     doc.lines().filter_map(frame).collect()
 }
 
-/// The texts of a list as Python prints it: `['', 'fc1', "it's"]`.
+/// Returns the texts of a list as Python prints it: `['', 'fc1', "it's"]`.
 fn python_list(text: &str) -> Vec<&str> {
     let Some(mut rest) = text.trim().strip_prefix('[') else { return Vec::new() };
     let mut entries = Vec::new();

@@ -2,8 +2,8 @@
 
 use crate::Document;
 
-/// What it joins, by what it calls it: an operator of the model that is in it, and the operators of which
-/// it makes that one itself.
+/// The fusions of ONNX Runtime by name: an operator of the model that is part of it, and the operators that
+/// the runtime replaces by that one.
 const JOINED: &[(&str, &str, &[&str])] = &[
     ("SkipLayerNormalization", "LayerNormalization", &["ReduceMean"]),
     ("SkipSimplifiedLayerNormalization", "RMSNormalization", &["ReduceMean"]),
@@ -13,8 +13,8 @@ const JOINED: &[(&str, &str, &[&str])] = &[
     ("BiasSoftmax", "Softmax", &["Exp"]),
 ];
 
-/// The nodes of the model that one of the runtime may be made of, and their operator. None where it may
-/// be made of something else.
+/// Returns the nodes of the model that a node of the runtime may be made of, and their operator. Returns
+/// none if it may be made of something else.
 pub(crate) fn inner(document: &Document<'_>, op: &str) -> Option<(&'static str, Vec<usize>)> {
     let (_, inner, parts) = JOINED.iter().find(|(joined, _, _)| *joined == op)?;
     let nodes = || document.scan.nodes.iter().enumerate();
@@ -25,7 +25,7 @@ pub(crate) fn inner(document: &Document<'_>, op: &str) -> Option<(&'static str, 
     Some((*inner, of_inner.collect()))
 }
 
-/// Whether a name is nothing but a word, made unique: `Gelu`, `Gelu_2`, `Gelu_token_12`.
+/// True if a name is a plain word, made unique: `Gelu`, `Gelu_2`, `Gelu_token_12`.
 pub(crate) fn is_bare(name: &str, word: &str) -> bool {
     name.strip_prefix(word).is_some_and(|rest| {
         let number = rest.strip_prefix("_token_").or_else(|| rest.strip_prefix('_'));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{Frame, Plugin, Provenance, Sources};
 
-/// A frame. What is not known is `null`.
+/// Returns a frame as JSON; unknown parts are `null`.
 pub fn frame(frame: &Frame<'_>) -> Value {
     let known = |number: u32| (number > 0).then_some(number);
     let span = frame.span.map(|span| {
@@ -24,7 +24,8 @@ pub fn frame(frame: &Frame<'_>) -> Value {
     })
 }
 
-/// A frame with its line of source, where it can be shown, and whether that is still the same.
+/// Returns a frame with its line of source, if it can be shown, and whether that is still the
+/// same.
 pub fn frame_with_source(shown: &Frame<'_>, sources: &Sources<'_, '_>) -> Value {
     let mut value = frame(shown);
     let (source, line) = sources.line(shown);
@@ -33,7 +34,7 @@ pub fn frame_with_source(shown: &Frame<'_>, sources: &Sources<'_, '_>) -> Value 
     value
 }
 
-/// Where a node came from.
+/// Returns the origin of a node.
 pub fn provenance(provenance: &Provenance<'_>, sources: &Sources<'_, '_>) -> Value {
     let frames = |list: &[Frame<'_>]| -> Vec<Value> {
         list.iter().map(|shown| frame_with_source(shown, sources)).collect()
@@ -57,7 +58,7 @@ fn plugin(plugin: &Plugin<'_>) -> Value {
     })
 }
 
-/// The word for whose code it is.
+/// Returns the word for whose code it is.
 pub fn tier(tier: Tier) -> &'static str {
     match tier {
         Tier::User => "user",

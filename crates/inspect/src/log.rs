@@ -1,7 +1,7 @@
 //! What a runtime said: which nodes, operators and values a message names.
 //!
 //! A log is text from anywhere: an exception, lines of a C++ logger, several messages at once, with
-//! colours, wrapped by a terminal. Messages are matched without their white space, so that a wrap in
+//! colors, wrapped by a terminal. Messages are matched without their white space, so that a wrap in
 //! the middle of a word does no harm. Everything is bounded: what is too long is cut, and said so.
 
 mod clean;
@@ -17,23 +17,23 @@ use rustc_hash::FxHashSet;
 use clean::Squeezed;
 
 /// The most of a log that is read.
-pub const MOST_BYTES: usize = 8 << 20;
+pub const MAX_BYTES: usize = 8 << 20;
 /// The most messages that are told apart.
-const MOST_MESSAGES: usize = 256;
+const MAX_MESSAGES: usize = 256;
 
 /// A log, as messages that name something or that are of a known class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     pub messages: Vec<Message>,
-    /// Whether some of the text was not read.
+    /// True if some of the text was not read.
     pub is_cut: bool,
 }
 
 /// Reads a log.
 pub fn parse(text: &[u8]) -> Log {
-    let mut is_cut = text.len() > MOST_BYTES;
+    let mut is_cut = text.len() > MAX_BYTES;
     // The end of a log has the error.
-    let text = &text[text.len().saturating_sub(MOST_BYTES)..];
+    let text = &text[text.len().saturating_sub(MAX_BYTES)..];
     let text = clean::without_escapes(&String::from_utf8_lossy(text));
     let mut messages: Vec<Message> = Vec::new();
     let mut seen = FxHashSet::default();
@@ -46,7 +46,7 @@ pub fn parse(text: &[u8]) -> Log {
             continue;
         }
         messages.retain(|known| !message.says_as_much_as(known));
-        if messages.len() == MOST_MESSAGES {
+        if messages.len() == MAX_MESSAGES {
             is_cut = true;
             break;
         }

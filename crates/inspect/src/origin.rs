@@ -35,7 +35,7 @@ impl<'d> Frame<'d> {
         }
     }
 
-    /// Whether it is known which file it is.
+    /// True if it is known which file it is.
     pub fn has_file(&self) -> bool {
         self.file != Frame::UNKNOWN
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Frame<'_> {
     }
 }
 
-/// What emitted a node.
+/// The plugin that emitted a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin<'d> {
     /// `SinPlugin.lower`, or what another exporter calls it: `aten.sin.default`.
@@ -68,7 +68,7 @@ pub struct Plugin<'d> {
     pub line: u32,
 }
 
-/// Where a node came from.
+/// The origin of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provenance<'d> {
     pub sure: Sure,
@@ -81,7 +81,7 @@ pub struct Provenance<'d> {
     pub plugin: Option<Plugin<'d>>,
     /// The names of the user around it, outermost first.
     pub scope: Vec<&'d str>,
-    /// What JAX says of it: `jit(f)`, `vmap`; outermost first.
+    /// The transformations of JAX, `jit(f)` or `vmap`, outermost first.
     pub transforms: Vec<&'d str>,
 }
 
@@ -102,7 +102,7 @@ impl<'d> Provenance<'d> {
         Some(provenance)
     }
 
-    /// One of the places of an origin, without the others.
+    /// Returns one of the places of an origin, without the others.
     pub(crate) fn of_site(
         table: &'d Table,
         known: &[LocationId],
@@ -129,7 +129,7 @@ impl<'d> Provenance<'d> {
         }
     }
 
-    /// The other lines of the user, each once with the outermost expression on it.
+    /// Returns the other lines of the user, each once with the outermost expression on it.
     pub fn fused_lines(&self) -> Vec<Frame<'d>> {
         let mut lines: Vec<Frame<'d>> = Vec::new();
         let is_line = |frame: &Frame<'d>, other: &Frame<'d>| {
@@ -150,7 +150,8 @@ impl<'d> Provenance<'d> {
         lines
     }
 
-    /// The frames to show: those of the user from the call site outwards; all where `all` is asked for.
+    /// Returns the frames to show: those of the user from the call site outwards; all where `all` is asked
+    /// for.
     pub fn shown_frames(&self, all: bool) -> Vec<Frame<'d>> {
         if all {
             return self.frames.clone();
@@ -161,8 +162,8 @@ impl<'d> Provenance<'d> {
     }
 }
 
-/// The call sites of origins, each once, the one to show first at the front; `known` are those of the
-/// call paths.
+/// Returns the call sites of origins, each once, the one to show first at the front; `known` are those of
+/// the call paths.
 pub(crate) fn callsites(
     table: &Table,
     known: &[LocationId],

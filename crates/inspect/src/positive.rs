@@ -89,7 +89,7 @@ pub fn positive<'d>(document: &'d Document<'_>) -> Vec<Positive<'d>> {
     sizes.into_iter().map(|(size, needed_by)| Positive { size, needed_by }).collect()
 }
 
-/// The named sizes of the axes that may be 0.
+/// Returns the named sizes of the axes that may be 0.
 fn names<'d>(
     document: &'d Document<'_>,
     node: &Node<'_>,
@@ -115,8 +115,8 @@ fn may_be_empty(size: &str) -> bool {
     !onnx::Dim::from_param(size).is_positive()
 }
 
-/// The axes of one factor that the other one lacks or has as 1. Only a second factor that is a matrix for all of the
-/// first is multiplied in another way, which works.
+/// Returns the axes of one factor that the other one lacks or has as 1. A second factor that is one matrix
+/// for all of the first is excluded: its product works.
 fn broadcast_axes(
     document: &Document<'_>,
     node: &Node<'_>,

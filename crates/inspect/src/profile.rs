@@ -29,15 +29,15 @@ pub struct Kernel {
     pub provider: String,
     /// Microseconds of its own, in each run.
     pub times: Vec<u64>,
-    /// How often it was run, in each run of the model.
+    /// The number of times that it ran, in each run of the model.
     pub calls: Vec<u64>,
-    /// The kernels before and after it where it was run first, for those whose name says nothing.
+    /// The kernels before and after it if it was run first, for those whose name says nothing.
     pub before: Option<usize>,
     pub after: Option<usize>,
     pub shapes: Shapes,
 }
 
-/// What a profile says.
+/// The contents of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// In the order in which they were run first.
@@ -51,7 +51,7 @@ impl Profile {
         Ok(runs::profile(read::events(file)?))
     }
 
-    /// The time of all kernels, in microseconds: the sum of those that no other contains.
+    /// Returns the time of all kernels, in microseconds: the sum of those that no other contains.
     pub fn total(&self) -> u64 {
         self.kernels.iter().flat_map(|kernel| &kernel.times).sum()
     }

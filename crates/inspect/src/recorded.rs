@@ -12,7 +12,7 @@ use provenance::{SourceMap, keys};
 use crate::file::{OpenError, read_map_bytes};
 use crate::foreign::{self, Lines};
 
-/// How a model says where its nodes came from.
+/// The way that a model records the origins of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// Not at all.
@@ -42,7 +42,7 @@ impl Recorded {
     }
 }
 
-/// Where the origins are from.
+/// The source of the origins.
 pub(crate) enum Origins {
     /// The model itself: for each node its number.
     Own { provenance: Arc<Decoded>, numbers: Vec<Option<u32>> },
@@ -50,7 +50,7 @@ pub(crate) enum Origins {
     Export(SourceMap),
 }
 
-/// What was found.
+/// The result of a search.
 pub(crate) struct Found {
     pub(crate) level: Recorded,
     pub(crate) origins: Origins,
@@ -60,8 +60,9 @@ pub(crate) struct Found {
     pub(crate) notes: Vec<String>,
 }
 
-/// How large a table may be: more is none of ours, and reading it would take much memory.
-const MOST_TABLE: usize = 1 << 27;
+/// The largest provenance table that is read. jax2onnx writes smaller ones, and reading larger ones
+/// would take much memory.
+const MAX_TABLE: usize = 1 << 27;
 
 /// Looks for the origins of a model: in the map that is given, in the model, in the map beside it.
 pub(crate) fn find(
@@ -107,7 +108,7 @@ fn beside(model: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The map beside the model, where it is the model's own.
+/// Returns the map beside the model, if it is the model's own.
 fn beside_the_model(path: &Path, id: Option<&str>, notes: &mut Vec<String>) -> Option<SourceMap> {
     let shown = path.display();
     let Some(id) = id else {
@@ -147,8 +148,8 @@ type OfModel = (Recorded, Decoded, Vec<Option<u32>>, Lines);
 
 fn of_model(scan: &Scan<'_>, notes: &mut Vec<String>) -> Result<OfModel, NoMap> {
     if let Some(table) = scan.meta(keys::PROVENANCE) {
-        if table.len() > MOST_TABLE {
-            return Err(NoMap::TableSize { found: table.len(), most: MOST_TABLE });
+        if table.len() > MAX_TABLE {
+            return Err(NoMap::TableSize { found: table.len(), most: MAX_TABLE });
         }
         let provenance = codec::decode(table)?;
         let origins = written_numbers(scan, &provenance, notes);
@@ -166,7 +167,8 @@ fn of_model(scan: &Scan<'_>, notes: &mut Vec<String>) -> Result<OfModel, NoMap> 
     })
 }
 
-/// The numbers on the nodes. One that is not in the table is left out, and that is said.
+/// Returns the origin numbers of the nodes. Numbers that are not in the table are left out, with a
+/// note.
 fn written_numbers(
     scan: &Scan<'_>,
     provenance: &Decoded,

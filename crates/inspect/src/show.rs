@@ -6,11 +6,11 @@ use provenance::report::excerpt;
 
 use crate::{Frame, Provenance, Source, Sources};
 
-/// How text may look.
+/// The color and the width of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     pub color: bool,
-    /// How many columns there are.
+    /// The number of columns.
     pub width: usize,
 }
 
@@ -18,7 +18,7 @@ impl Style {
     /// No line is cut off.
     pub const WIDE: usize = 1 << 20;
 
-    /// Without colours, as wide as it gets.
+    /// Returns a style without color and with the largest width.
     pub fn plain() -> Style {
         Style { color: false, width: Style::WIDE }
     }
@@ -51,7 +51,7 @@ impl Style {
         }
     }
 
-    /// A text that takes at most so many columns; what is cut off is said by `…`.
+    /// Cuts a text to at most so many columns; `…` marks the cut.
     pub fn fit(self, text: &str, columns: usize) -> String {
         if excerpt::width(text) <= columns {
             return text.to_owned();
@@ -68,12 +68,12 @@ impl Style {
     }
 }
 
-/// Text of a model without what would move the cursor of a terminal.
+/// Removes characters that would move the cursor of a terminal.
 pub fn clean(text: &str) -> String {
     excerpt::shown(text)
 }
 
-/// A frame, and the line of it where it can be shown.
+/// Formats a frame, with its line if it can be shown.
 ///
 /// ```text
 ///   --> train/whiten.py:42:12, in whiten
@@ -85,7 +85,7 @@ pub fn excerpt(frame: &Frame<'_>, sources: &Sources<'_, '_>, style: Style) -> St
     lines("-->", frame, sources, style, gutter(frame.line))
 }
 
-/// The call path of a node: the line of the user first, then those that it was called from.
+/// Formats the call path of a node: the line of the user first, then its callers.
 pub fn traceback(
     provenance: &Provenance<'_>,
     all: bool,
@@ -102,7 +102,7 @@ pub fn traceback(
     text
 }
 
-/// The columns that a number takes before the bar.
+/// Returns the columns that a number takes before the bar.
 fn gutter(line: u32) -> usize {
     line.to_string().len().max(2)
 }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Document, Frame};
 
-/// What is known of a source file.
+/// The recorded facts about a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The text as it was exported.
@@ -22,7 +22,7 @@ pub enum Source {
     Unchecked {
         text: Arc<str>,
         path: PathBuf,
-        /// Whether it was written after the model.
+        /// True if it was written after the model.
         is_newer: bool,
     },
     /// A file of that name which is not what was exported.
@@ -51,10 +51,10 @@ impl Source {
 }
 
 /// More is no source that a person wrote.
-const MOST_BYTES: u64 = 1 << 24;
+const MAX_BYTES: u64 = 1 << 24;
 
-/// How many of the last parts of a path are looked for.
-const MOST_PARTS: usize = 24;
+/// The number of of the last parts of a path that are looked for.
+const MAX_PARTS: usize = 24;
 
 /// Finds source files: below the folders that the user names, below the current one, in the source map.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl<'d, 'a> Sources<'d, 'a> {
         Sources { document, roots, found: RefCell::default() }
     }
 
-    /// What is known of the file that the model calls so.
+    /// Looks up a file by its name in the model.
     pub fn lookup(&self, file: &str) -> Source {
         if let Some(known) = self.found.borrow().get(file) {
             return known.clone();
@@ -79,8 +79,8 @@ impl<'d, 'a> Sources<'d, 'a> {
         source
     }
 
-    /// The line that a frame is about, and what is known of its file. Of a file that has changed there is
-    /// only the line that the model itself has, if any.
+    /// Returns the line that a frame is about, and its file. If the file changed, the line is the one that
+    /// the model contains, if any.
     pub fn line(&self, frame: &Frame<'_>) -> (Source, Option<Arc<str>>) {
         let source = self.lookup(frame.file);
         let index = (frame.line as usize).checked_sub(1);
@@ -119,7 +119,7 @@ impl<'d, 'a> Sources<'d, 'a> {
         other.map_or(Source::Missing, |path| Source::Changed { path })
     }
 
-    /// Whether a text can be the one that was exported: every function that the model has of the file is
+    /// True if a text can be the one that was exported: every function that the model has of the file is
     /// defined there, every expression is one, every line that the model has is the same.
     fn fits(&self, file: &str, text: &str) -> bool {
         let lines: Vec<&str> = text.lines().collect();
@@ -148,8 +148,9 @@ impl<'d, 'a> Sources<'d, 'a> {
         model.zip(time(path)).is_some_and(|(model, source)| source > model)
     }
 
-    /// Where the file may be, and whether what is there is surely meant. What is found by the last parts
-    /// of its path alone is meant if it has the right contents, or if the user named the folder.
+    /// Returns the places where a file may be, each with whether the file there is certainly the right one.
+    /// A file that was found by the last parts of its path counts if it has the right contents, or if the
+    /// user named the folder.
     fn candidates(&self, file: &str) -> Vec<(PathBuf, bool)> {
         let path = Path::new(file);
         let parts: Vec<&std::ffi::OsStr> = path
@@ -168,7 +169,7 @@ impl<'d, 'a> Sources<'d, 'a> {
         let folders =
             self.roots.iter().map(|root| (root, true)).chain(here.iter().map(|h| (h, false)));
         for (folder, is_named) in folders {
-            let first = parts.len().saturating_sub(MOST_PARTS);
+            let first = parts.len().saturating_sub(MAX_PARTS);
             for skipped in first..parts.len() {
                 let below: PathBuf = parts[skipped..].iter().collect();
                 let is_whole = skipped == 0 && !path.is_absolute();
@@ -176,7 +177,7 @@ impl<'d, 'a> Sources<'d, 'a> {
             }
         }
         if path.is_absolute() {
-            let named = self.roots.len() * parts.len().min(MOST_PARTS);
+            let named = self.roots.len() * parts.len().min(MAX_PARTS);
             candidates.insert(named, (path.to_owned(), true));
         }
         candidates
@@ -190,7 +191,7 @@ fn is_python(path: &Path) -> bool {
 
 fn read(path: &Path) -> Option<Vec<u8>> {
     let metadata = fs::metadata(path).ok()?;
-    (metadata.is_file() && metadata.len() <= MOST_BYTES).then(|| fs::read(path).ok())?
+    (metadata.is_file() && metadata.len() <= MAX_BYTES).then(|| fs::read(path).ok())?
 }
 
 fn is_hash(bytes: &[u8], hash: &str) -> bool {
@@ -202,7 +203,7 @@ fn is_hash(bytes: &[u8], hash: &str) -> bool {
         })
 }
 
-/// Whether a function is defined in these lines.
+/// True if a function is defined in these lines.
 fn defines(lines: &[&str], function: &str) -> bool {
     let name = function.rsplit('.').next().unwrap_or_default();
     // `<module>`, `<lambda>`, `<listcomp>` have no line of their own.
@@ -218,7 +219,7 @@ fn defines(lines: &[&str], function: &str) -> bool {
     })
 }
 
-/// Whether these bytes of a line can be an expression: whole words, brackets that close.
+/// True if these bytes of a line can be an expression: whole words, brackets that close.
 fn is_expression(line: &str, start: usize, end: usize) -> bool {
     let parts = (line.get(..start), line.get(start..end.max(start)), line.get(end.max(start)..));
     let (Some(before), Some(inner), Some(after)) = parts else { return false };

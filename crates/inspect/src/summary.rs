@@ -41,7 +41,7 @@ pub struct End<'d> {
 pub struct Weights<'d> {
     pub count: usize,
     pub elements: u64,
-    /// What they take, wherever they are.
+    /// The bytes of all weights, in this file and others.
     pub bytes: u64,
     pub external_bytes: u64,
     /// Files that some are in: how large they are, or why that is not known.
@@ -57,7 +57,7 @@ pub struct Function<'d> {
     pub calls: usize,
 }
 
-/// How much is known of the origins.
+/// A summary of the origins.
 #[derive(Clone, Debug)]
 pub struct Origins<'d> {
     pub level: Recorded,
@@ -68,7 +68,7 @@ pub struct Origins<'d> {
     pub with_user_line: usize,
     /// Nodes that stand for several lines.
     pub fused: usize,
-    /// How the origins were found, where that is by a source map.
+    /// The way that the origins were found, if a source map was used.
     pub sure: Vec<(Sure, usize)>,
     /// Files with the nodes of their lines, the most first.
     pub files: Vec<(&'d str, Tier, usize)>,
@@ -191,7 +191,7 @@ fn origins<'d>(document: &'d Document<'_>) -> Origins<'d> {
     }
 }
 
-/// Several expressions of one line are one line.
+/// True if call sites are on several lines. Several expressions of one line count once.
 fn has_several_lines(document: &Document<'_>, callsites: &[LocationId]) -> bool {
     let line = |&id: &LocationId| {
         let frame = document.frame(id);
@@ -200,7 +200,7 @@ fn has_several_lines(document: &Document<'_>, callsites: &[LocationId]) -> bool 
     callsites.windows(2).any(|pair| line(&pair[0]) != line(&pair[1]))
 }
 
-/// Each once with how often it is there, the most frequent first, equal ones by name.
+/// Counts equal entries, the most frequent first, ties by name.
 fn most_first(entries: impl Iterator<Item = String>) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for entry in entries {

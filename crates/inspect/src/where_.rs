@@ -14,7 +14,7 @@ pub struct Where<'d> {
     pub name: String,
     /// The operator of a node.
     pub op: Option<String>,
-    /// What a value is that no node makes: `input`, `initializer`.
+    /// The kind of a value that no node computes: `input`, `initializer`.
     pub kind: &'static str,
     pub provenance: Option<Provenance<'d>>,
     pub inputs: Vec<Value<'d>>,
@@ -23,14 +23,14 @@ pub struct Where<'d> {
     pub path: Option<&'d str>,
     /// The graphs around it, outermost first: `function local::block`, `body then_branch of cond`.
     pub inside: Vec<String>,
-    /// Where it is in a function: the nodes that call it.
+    /// The nodes that call the function that it is in.
     pub callers: Vec<usize>,
     /// Of a value: the nodes that read it.
     pub readers: Vec<usize>,
 }
 
 impl<'d> Where<'d> {
-    /// A name of which nothing else is known.
+    /// Returns the answer for a name about which nothing is known.
     pub fn nothing(name: String, kind: &'static str) -> Where<'d> {
         Where {
             name,
@@ -54,7 +54,7 @@ pub struct Value<'d> {
     pub ty: Option<String>,
 }
 
-/// What is known of a target.
+/// Returns everything that is known about a node or a value.
 pub fn where_<'d>(document: &'d Document<'_>, target: &Target<'_>) -> Where<'d> {
     match *target {
         Target::Node(number) => of_node(document, number),
@@ -108,7 +108,7 @@ fn of_value<'d>(document: &'d Document<'_>, graph: usize, name: &str) -> Where<'
     }
 }
 
-/// The graphs around a graph, and the calls of the function that it is in.
+/// Returns the graphs around a graph, and the calls of the function that it is in.
 fn around(document: &Document<'_>, graph: usize) -> (Vec<String>, Vec<usize>) {
     let mut inside = Vec::new();
     let mut callers = Vec::new();
@@ -130,7 +130,7 @@ fn around(document: &Document<'_>, graph: usize) -> (Vec<String>, Vec<usize>) {
     (inside, callers)
 }
 
-/// What to say of how an answer was found; nothing where it is the node itself.
+/// Describes how an answer was found; nothing if it is the node itself.
 pub fn how(sure: Sure) -> Option<&'static str> {
     match sure {
         Sure::Exact => None,

@@ -7,8 +7,7 @@ use indexmap::IndexMap;
 use onnx::Note;
 use provenance::{PathPolicy, Paths, Table};
 
-/// One line for each rewrite at each place of the user's code: what was fused, and what nearly was and
-/// why not.
+/// Describes each rewrite at each place of the user's code: what was fused, and what was not and why.
 ///
 /// ```text
 /// fuse-gelu        model.py:12 in mlp    fused, 12 times

@@ -1,4 +1,4 @@
-//! The façade: lower, optimise, check, render, write.
+//! The façade: lower, optimize, check, render, write.
 
 mod explain;
 
@@ -21,7 +21,7 @@ pub use passes::Options as PassOptions;
 pub use provenance::File;
 pub use provenance::source_map::Source;
 
-/// How much provenance is written, and how.
+/// The amount and the form of the provenance that is written.
 #[derive(Clone, Debug, Default)]
 pub struct Rendering {
     pub level: Level,
@@ -34,7 +34,7 @@ pub struct Rendering {
     pub prefixes: Vec<(String, String)>,
 }
 
-/// Why there is no model.
+/// Says why an export failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -47,7 +47,7 @@ pub enum Error {
     Write(#[from] WriteError),
 }
 
-/// Lowers and optimises a program. `source` gives the text of a source file, for error messages.
+/// Lowers and optimizes a program. `source` returns the text of a source file, for error messages.
 pub fn convert(
     program: jaxpr::Program,
     options: &Options,
@@ -75,7 +75,7 @@ pub struct Annotated<'a> {
 type Metadata = FxHashMap<OriginId, Vec<(&'static str, String)>>;
 
 impl Annotated<'_> {
-    /// The model as one protobuf message, to be written where it is wanted.
+    /// Returns the model as one protobuf message, to be written if it is wanted.
     pub fn to_message(&self) -> Result<Message, Error> {
         Ok(Message::new(&self.model, &mut |origin| self.metadata_of(origin))?)
     }
@@ -87,7 +87,7 @@ impl Annotated<'_> {
         Ok(onnx::external_data::save(&self.model, metadata, path, external_threshold)?)
     }
 
-    /// The text of the source map, where one was asked for.
+    /// Returns the text of the source map, if one was asked for.
     pub fn source_map(&self) -> Option<&str> {
         self.source_map.as_deref()
     }
@@ -102,8 +102,8 @@ pub fn stage_text(path: &Path, text: &str) -> Result<Staged, Error> {
     Ok(Staged::write(path, |file| Ok(file.write_all(text.as_bytes())?))?)
 }
 
-/// What the level says is written of each node, each origin rendered once; and a source map where
-/// `sources` is given, which knows the files of the user's machine.
+/// Renders the provenance of each node at the given level, each origin once. If `sources` is given,
+/// it also writes a source map with the files of this machine.
 pub fn annotate<'a>(
     model: &'a onnx::Model,
     rendering: &Rendering,
@@ -141,10 +141,10 @@ pub fn annotate<'a>(
     Annotated { model, metadata, source_map }
 }
 
-/// The hash of a source file by its path, and its text where that is wanted too.
+/// The hash of a source file by its path, and its text if that is wanted too.
 pub type Sources<'a> = dyn Fn(&File) -> Source + 'a;
 
-/// The text of the source map, and the id that it has in common with the model.
+/// Returns the text of the source map, and the id that it has in common with the model.
 fn source_map(
     model: &onnx::Model,
     renderer: &mut Renderer<'_>,

@@ -34,7 +34,7 @@ pub enum DType {
     C128,
     /// A random key of the named implementation (`fry`, `rbg`).
     Key(Arc<str>),
-    /// What JAX calls by another name: `float0`, `float8_e3m4`.
+    /// Another type, by the name that JAX gives it: `float0`, `float8_e3m4`.
     Other(Arc<str>),
 }
 
@@ -67,7 +67,7 @@ const NAMES: &[(DType, &str, &str)] = &[
 ];
 
 impl DType {
-    /// The type that NumPy calls `name`.
+    /// Returns the type that NumPy calls `name`.
     pub fn from_numpy(name: &str) -> DType {
         if let Some(implementation) = name.strip_prefix("key<").and_then(|n| n.strip_suffix('>')) {
             return DType::Key(implementation.into());
@@ -76,13 +76,13 @@ impl DType {
         known.map_or_else(|| DType::Other(name.into()), |(dtype, ..)| dtype.clone())
     }
 
-    /// The type with this short name.
+    /// Returns the type with this short name.
     pub fn from_short(name: &str) -> DType {
         let known = NAMES.iter().find(|(_, short, _)| *short == name);
         known.map_or_else(|| DType::from_numpy(name), |(dtype, ..)| dtype.clone())
     }
 
-    /// The bits of one element; `None` for what has no fixed size.
+    /// Returns the number of bits of one element; `None` if the type has no fixed size.
     pub fn bits(&self) -> Option<usize> {
         Some(match self {
             DType::I2 | DType::U2 => 2,
@@ -124,7 +124,7 @@ pub enum Aval {
         dtype: DType,
         shape: Arc<[Dim]>,
     },
-    /// What is no array: a token, a reference. The text is JAX's.
+    /// A value that is not an array, such as a token or a reference, as JAX writes it.
     Other(Arc<str>),
 }
 
@@ -133,7 +133,7 @@ impl Aval {
         Aval::Array { dtype, shape: shape.into() }
     }
 
-    /// The element type, of an array.
+    /// Returns the element type of an array.
     pub fn dtype(&self) -> Option<DType> {
         match self {
             Aval::Array { dtype, .. } => Some(dtype.clone()),

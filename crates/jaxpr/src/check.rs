@@ -9,7 +9,7 @@ use crate::jaxpr::{Atom, Jaxpr, VarId};
 use crate::param::Param;
 use crate::walk;
 
-/// What is wrong with a jaxpr, and in which.
+/// Says what is wrong with a jaxpr, and with which one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("jaxpr `{jaxpr}`: {why}")]
 pub struct CheckError {
@@ -17,7 +17,7 @@ pub struct CheckError {
     pub why: Broken,
 }
 
-/// What is wrong with a jaxpr.
+/// Says what is wrong with a jaxpr.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {
@@ -31,8 +31,8 @@ pub enum Broken {
     DataSize { dtype: DType, shape: Arc<[i64]>, found: usize },
 }
 
-/// Whether every variable exists and is defined once, before it is read, and every array has the
-/// bytes that its type asks for; in the jaxprs inside this one too.
+/// Checks that every variable exists and is defined once, before it is read, and that every array
+/// has the bytes that its type needs. Checks the jaxprs inside this one too.
 pub fn check(jaxpr: &Jaxpr) -> Result<(), CheckError> {
     let at = |why| CheckError { jaxpr: jaxpr.name.clone(), why };
     let mut scope = Scope { defined: vec![false; jaxpr.vars.len()] };
@@ -97,7 +97,7 @@ fn arrays(param: &Param) -> Result<(), Broken> {
     result
 }
 
-/// Nothing is known of the size of a type without a fixed one.
+/// Checks the number of bytes of an array, unless its type has no fixed size.
 fn data_size(constant: &Constant) -> Result<(), Broken> {
     let Some(size) = element::size(&constant.dtype) else {
         return Ok(());

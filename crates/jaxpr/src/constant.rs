@@ -13,12 +13,12 @@ pub struct Constant {
     pub shape: Arc<[i64]>,
     /// Little-endian, row-major, one byte an element for the types narrower than a byte.
     pub data: Bytes,
-    /// The path of the array in the user's model, where one was found.
+    /// The path of the array in the user's model, if one was found.
     pub name: Option<Arc<str>>,
 }
 
 impl Constant {
-    /// How many elements the shape has room for; `None` where that is no number.
+    /// Returns the number of elements of the shape; `None` if it is not a number.
     pub fn elements(&self) -> Option<usize> {
         self.shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size.try_into().ok()?))
     }

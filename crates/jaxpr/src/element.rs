@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use crate::aval::DType;
 
-/// The numbers that an element is made of: their type, and how many.
+/// Returns the numbers that an element is made of: their type, and how many.
 ///
 /// `None` for a type whose contents are not known.
 pub(crate) fn parts(dtype: &DType) -> Option<(DType, usize)> {
@@ -16,12 +16,12 @@ pub(crate) fn parts(dtype: &DType) -> Option<(DType, usize)> {
     }
 }
 
-/// The bytes that an element takes in a [`crate::Constant`].
+/// Returns the bytes that an element takes in a [`crate::Constant`].
 pub(crate) fn size(dtype: &DType) -> Option<usize> {
     dtype.bits().map(|bits| bits.div_ceil(8))
 }
 
-/// A number that reads back as the same bits: readable where there is one, else `0x…`.
+/// Writes a number that reads back as the same bits: readable if possible, else `0x…`.
 pub(crate) fn write(dtype: &DType, bytes: &[u8]) -> String {
     let readable = readable(dtype, bytes);
     if read(dtype, &readable).as_deref() == Some(bytes) {
@@ -30,7 +30,7 @@ pub(crate) fn write(dtype: &DType, bytes: &[u8]) -> String {
     bytes.iter().rev().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// The little-endian bytes of a number.
+/// Returns the little-endian bytes of a number.
 pub(crate) fn read(dtype: &DType, text: &str) -> Option<Vec<u8>> {
     let size = size(dtype)?;
     if let Some(digits) = text.strip_prefix("0x") {
@@ -61,7 +61,7 @@ pub(crate) fn read(dtype: &DType, text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// A number as a reader wants it, which need not be exact.
+/// Writes a number for people, which need not be exact.
 fn readable(dtype: &DType, bytes: &[u8]) -> String {
     let text = match (dtype, bytes) {
         (DType::Bool, [0]) => "False".to_owned(),
@@ -100,7 +100,7 @@ fn integer_value(dtype: &DType, bytes: &[u8]) -> i128 {
     i128::from_le_bytes(all)
 }
 
-/// The value of a float of one byte; `None` where it is no number.
+/// Returns the value of a float of one byte; `None` if it is NaN.
 ///
 /// A byte is a sign, an exponent and a mantissa; the types differ in the widths, in the bias, and in
 /// which patterns are infinite or no number. See the table of `ml_dtypes`.

@@ -31,7 +31,7 @@ pub struct Jaxpr {
     pub input_names: Vec<Arc<str>>,
     pub eqns: Vec<Eqn>,
     pub outputs: Vec<Atom>,
-    /// Where the function is defined.
+    /// The place where the function is defined.
     pub place: Place,
 }
 
@@ -50,7 +50,7 @@ pub struct Var {
     pub aval: Aval,
 }
 
-/// What an equation reads.
+/// An operand of an equation.
 #[derive(Clone, Debug)]
 pub enum Atom {
     Var(VarId),
@@ -65,11 +65,11 @@ pub struct Eqn {
     pub outputs: Vec<VarId>,
     pub params: Params,
     pub place: Place,
-    /// What a plugin outside the table made of it, in place of what the table says.
+    /// The nodes that a plugin written in Python recorded. They take precedence over the table.
     pub recipe: Option<Arc<Recipe>>,
 }
 
-/// Where an equation was written, relative to the jaxpr that holds it.
+/// The place of an equation, relative to the jaxpr that contains it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub stack: Option<StackId>,
@@ -81,7 +81,7 @@ impl Jaxpr {
         &self.vars[var.index()].aval
     }
 
-    /// The element type of what an equation reads, where that is an array.
+    /// Returns the element type of an operand, if it is an array.
     pub fn atom_dtype(&self, atom: &Atom) -> Option<DType> {
         match atom {
             Atom::Var(var) => self.aval(*var).dtype(),

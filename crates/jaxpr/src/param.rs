@@ -47,7 +47,7 @@ pub struct Reading<'a> {
     seen: Cell<u64>,
 }
 
-/// Why a parameter could not be read.
+/// Says why a parameter could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParamError {
@@ -62,12 +62,12 @@ impl Params {
         Params { entries: entries.into() }
     }
 
-    /// Every parameter in order.
+    /// Returns every parameter in order.
     pub fn entries(&self) -> &[(Arc<str>, Param)] {
         &self.entries
     }
 
-    /// The parameter `name`.
+    /// Returns the parameter `name`.
     pub fn get(&self, name: &str) -> Option<&Param> {
         self.entries.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)
     }
@@ -79,7 +79,7 @@ impl Params {
 }
 
 impl<'a> Reading<'a> {
-    /// The parameter `name`, which counts as read.
+    /// Returns the parameter `name`, which counts as read.
     ///
     /// No primitive has more than 64 parameters; what stood beyond would count as never read.
     pub fn get(&self, name: &str) -> Option<&'a Param> {
@@ -88,7 +88,7 @@ impl<'a> Reading<'a> {
         Some(&self.params.entries[index].1)
     }
 
-    /// The first parameter that was neither read nor ignored.
+    /// Returns the first parameter that was neither read nor ignored.
     pub fn unread(&self) -> Option<&'a str> {
         let entries = self.params.entries.iter().enumerate();
         let mut unread = entries.filter(|(index, _)| self.seen.get() & bit(*index) == 0);
@@ -102,7 +102,7 @@ fn bit(index: usize) -> u64 {
 
 /// A Rust type that a parameter can be read as.
 pub trait FromParam: Sized {
-    /// What the message says was wanted: "a list of integers".
+    /// The expected value, as messages name it: "a list of integers".
     const WANTED: &'static str;
 
     fn from_param(param: &Param) -> Option<Self>;
@@ -224,7 +224,7 @@ impl<A: FromParam, B: FromParam, C: FromParam> FromParam for (A, B, C) {
 }
 
 impl Param {
-    /// The field `name` of a record.
+    /// Returns the field `name` of a record.
     pub fn field(&self, name: &str) -> Option<&Param> {
         match self {
             Param::Record(_, fields) => {

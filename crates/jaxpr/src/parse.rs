@@ -18,7 +18,7 @@ use crate::jaxpr::{Atom, Eqn, Jaxpr, Program, Var, VarId};
 use crate::param::Params;
 use crate::word::{continues_word, starts_word};
 
-/// The program that a text stands for.
+/// Parses a program.
 ///
 /// Either the complete form that [`crate::text::print`] writes, or one equation after its inputs:
 /// `x:f32[3] y:f32[3] -> z:f32[3] = add x y`, whose outputs are then those of the program.
@@ -91,7 +91,8 @@ impl<'a> Parser<'a> {
         Ok(body.jaxpr)
     }
 
-    /// A constant, an equation, or the outputs, after which nothing may come: then it is `true`.
+    /// Reads a constant, an equation or the outputs. Returns true after the outputs, which come
+    /// last.
     fn statement(&mut self, body: &mut Body<'a>) -> Result<bool> {
         self.cursor.skip_space();
         let start = self.cursor.position();
@@ -125,7 +126,7 @@ impl<'a> Parser<'a> {
         Ok(false)
     }
 
-    /// `outputs = primitive{params} inputs`, and where it was written.
+    /// `outputs = primitive{params} inputs`, and if it was written.
     fn equation(&mut self, body: &mut Body<'a>) -> Result<()> {
         // An equation may not read what it defines, so the outputs get their names at its end.
         let mut outputs = Vec::new();
@@ -169,7 +170,7 @@ impl<'a> Parser<'a> {
         Ok(Params::new(entries))
     }
 
-    /// A variable, or a literal, which always has a type after it.
+    /// Reads a variable, or a literal, which is always followed by a type.
     fn atom(&mut self, body: &Body<'a>) -> Result<Atom> {
         let start = self.cursor.position();
         if let Some(word) = self.word()
@@ -197,7 +198,7 @@ impl<'a> Parser<'a> {
         Ok((start, name, self.aval()?))
     }
 
-    /// A new variable. `_` names one that nothing reads, so there may be many.
+    /// Defines a variable. There may be several called `_`, which nothing reads.
     fn define(
         &self,
         body: &mut Body<'a>,

@@ -26,20 +26,20 @@ use crate::param::Param;
 use crate::word::{is_word, name, quoted};
 
 /// Arrays with more elements than this are written as bytes.
-const LONGEST_LIST: usize = 16;
+const MAX_LIST: usize = 16;
 
-/// The complete text of a program.
+/// Returns the complete text of a program.
 pub fn print(program: &Program) -> String {
     print_jaxpr(&program.main, &program.table)
 }
 
-/// The complete text of a jaxpr whose places are in `table`.
+/// Returns the complete text of a jaxpr whose places are in `table`.
 pub fn print_jaxpr(jaxpr: &Jaxpr, table: &Table) -> String {
     Printer::new(jaxpr, table, 0, None).jaxpr() + "\n"
 }
 
-/// The text for people: every equation with its types, its parameters and its call site, but long
-/// arrays without their contents, and without the frames of libraries. `path` names a file.
+/// Returns the text for people: every equation with its types, its parameters and its call site. It
+/// leaves out the contents of long arrays and the frames of libraries. `path` names a file.
 pub fn record(program: &Program, path: &dyn Fn(&str) -> String) -> String {
     Printer::new(&program.main, &program.table, 0, Some(path)).jaxpr() + "\n"
 }
@@ -50,7 +50,7 @@ struct Printer<'a> {
     table: &'a Table,
     names: FxHashMap<VarId, String>,
     indent: usize,
-    /// How files are named where the text is for people; the complete text has their paths.
+    /// Names a file in a text for people. In the complete text, files have their paths.
     for_people: Option<&'a dyn Fn(&str) -> String>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The name of a variable; what nothing defines has a name that cannot be read back.
+    /// Returns the name of a variable. If nothing defines it, the name cannot be read back.
     fn var(&self, var: VarId) -> String {
         self.names.get(&var).cloned().unwrap_or_else(|| format!("?{}", var.0))
     }
@@ -198,7 +198,8 @@ impl<'a> Printer<'a> {
         format!(" @ {}:{} in {function}", quoted(&file), location.line)
     }
 
-    /// Contents, type and name of an array; the type is left out where it is `known`.
+    /// Writes the contents, the type and the name of an array. The type is left out if it is
+    /// `known`.
     fn constant(&self, constant: &Constant, known: Option<&Aval>) -> String {
         let shape: Vec<Dim> = constant.shape.iter().map(|&size| size.into()).collect();
         let aval = Aval::array(constant.dtype.clone(), shape);
@@ -227,7 +228,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Whether a name scope may contain a character without quotes.
+/// True if a name scope may contain a character without quotes.
 pub(crate) fn is_plain_in_scope(c: char) -> bool {
     c.is_alphanumeric() || "_.()-".contains(c)
 }
@@ -241,12 +242,12 @@ fn letters(index: usize) -> String {
     }
 }
 
-/// The elements one by one, where they are few and their number is the one that the shape says.
+/// Writes the elements one by one, if they are few and fit the shape.
 fn contents(constant: &Constant) -> Option<String> {
     let count = constant.elements()?;
     let size = element::size(&constant.dtype)?;
     let (part, parts) = element::parts(&constant.dtype)?;
-    if count > LONGEST_LIST || constant.data.len() != count * size {
+    if count > MAX_LIST || constant.data.len() != count * size {
         return None;
     }
     let elements: Vec<_> = constant
@@ -290,7 +291,7 @@ fn dtype_text(dtype: &DType) -> String {
     }
 }
 
-/// A size as a parameter: it must not look like a number, a flag or an element type.
+/// Returns a size as a parameter: it must not look like a number, a flag or an element type.
 fn dim_text(dim: &Dim) -> String {
     let text = dim.to_string();
     let word = text.trim_start_matches('-');
@@ -298,13 +299,13 @@ fn dim_text(dim: &Dim) -> String {
     if other || text.starts_with('(') || is_reserved(word) { format!("dim({text})") } else { text }
 }
 
-/// Whether a word alone is a parameter of another kind than a size.
+/// True if a word alone is a parameter of another kind than a size.
 pub(crate) fn is_reserved(word: &str) -> bool {
     matches!(word, "None" | "True" | "False" | "nan" | "inf")
         || !matches!(DType::from_short(word), DType::Other(_))
 }
 
-/// The name of a type in front of a bracket.
+/// Returns the name of a type in front of a bracket.
 fn kind_text(kind: &str) -> String {
     if kind == "dim" { quoted(kind) } else { name(kind) }
 }

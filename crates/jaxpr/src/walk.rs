@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::jaxpr::{Eqn, Jaxpr};
 use crate::param::Param;
 
-/// The jaxprs that an equation calls, in the order of its parameters.
+/// Returns the jaxprs that an equation calls, in the order of its parameters.
 pub fn called(eqn: &Eqn) -> Vec<&Arc<Jaxpr>> {
     let mut found = Vec::new();
     for (_, param) in eqn.params.entries() {

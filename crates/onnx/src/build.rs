@@ -74,15 +74,15 @@ pub struct Place {
     pub scope: Option<ScopeId>,
 }
 
-/// Which function of the lowering is running.
+/// The function of the lowering that is running.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Emitting {
-    /// What it is, and where its name is; nothing runs before the first plugin.
+    /// Its kind, and the index of its name; nothing runs before the first plugin.
     function: Option<(EmitterKind, usize)>,
     parent: Option<EmitterId>,
 }
 
-/// Why what was asked for cannot be built.
+/// Says why a node cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -122,12 +122,12 @@ impl Builder {
         f(&mut self.state.borrow_mut().table)
     }
 
-    /// An input of the graph.
+    /// Adds an input to the graph.
     pub fn input(&self, name: &str, ty: Type) -> Expr<'_> {
         self.value(Value { name: Some(name.into()), ty: Some(ty), ..Value::default() })
     }
 
-    /// An initializer. Small ones of equal contents are one value, and so are those that are the same
+    /// Adds an initializer. Small ones of equal contents are one value, and so are those in the same
     /// memory, in whatever body they are read.
     pub fn tensor(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
         let mut state = self.state.borrow_mut();
@@ -148,7 +148,7 @@ impl Builder {
         Expr { builder: self, id }
     }
 
-    /// An array of the program as an initializer. Where it comes again it is the same value.
+    /// Adds an array of the program as an initializer. The same array is the same value.
     pub fn weight(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
         let mut state = self.state.borrow_mut();
         let ty = type_of(&tensor);
@@ -168,7 +168,7 @@ impl Builder {
         Expr { builder: self, id }
     }
 
-    /// A constant of the given type.
+    /// Returns a constant of the given type.
     #[track_caller]
     pub fn constant(&self, dtype: DType, shape: &[i64], values: &[f64]) -> Expr<'_> {
         match Tensor::of_floats(dtype, shape.to_vec(), values) {
@@ -184,7 +184,7 @@ impl Builder {
         }
     }
 
-    /// A constant of integers of less than a byte.
+    /// Returns a constant of integers of less than a byte.
     #[track_caller]
     fn narrow_constant(&self, dtype: DType, shape: &[i64], values: &[i64]) -> Expr<'_> {
         match Tensor::of_ints(DType::I8, shape.to_vec(), values) {
@@ -193,7 +193,7 @@ impl Builder {
         }
     }
 
-    /// A constant of integers, which wrap to the type.
+    /// Returns a constant of integers, which wrap to the type.
     #[track_caller]
     pub fn constant_ints(&self, dtype: DType, shape: &[i64], values: &[i64]) -> Expr<'_> {
         match Tensor::of_ints(dtype, shape.to_vec(), values) {
@@ -211,7 +211,7 @@ impl Builder {
         self.constant(dtype, &[], &[value])
     }
 
-    /// A list of 64-bit integers, as axes and shapes are given.
+    /// Returns a constant list of 64-bit integers, for axes and shapes.
     pub fn ints(&self, values: &[i64]) -> Expr<'_> {
         self.constant_ints(DType::I64, &[values.len() as i64], values)
     }
@@ -238,8 +238,8 @@ impl Builder {
         })
     }
 
-    /// Everything from here on is for an equation at `place`, lowered by the plugin for `primitive`.
-    /// Returns what was before, for [`Builder::leave`].
+    /// Starts an equation at `place`, which the plugin for `primitive` lowers. Returns the state before,
+    /// for [`Builder::leave`].
     pub fn enter_plugin(&self, place: Place, primitive: &Arc<str>) -> Entered {
         let mut state = self.state.borrow_mut();
         let emitting = Emitting {
@@ -252,7 +252,7 @@ impl Builder {
         }
     }
 
-    /// Everything from here on is done by what the current plugin calls on the line of the caller.
+    /// Starts a call of the current plugin on the line of the caller.
     #[track_caller]
     pub fn enter_call(&self) -> Entered {
         let caller = Location::caller();
@@ -262,12 +262,12 @@ impl Builder {
         Entered { place: state.place, emitting: std::mem::replace(&mut state.emitting, emitting) }
     }
 
-    /// The frame of the lowering that is behind the one that runs.
+    /// Returns the frame of the lowering that called the running one.
     pub fn calling(&self) -> Option<EmitterId> {
         self.state.borrow().emitting.parent
     }
 
-    /// Everything from here on is done by what Python called on the line that `emitter` is.
+    /// Starts a call of Python on the line of `emitter`.
     pub fn enter_foreign_call(&self, emitter: Option<EmitterId>) -> Entered {
         let mut state = self.state.borrow_mut();
         let emitting = Emitting { parent: emitter, ..state.emitting };
@@ -295,12 +295,12 @@ impl Builder {
         result
     }
 
-    /// The place of the equation that is being lowered.
+    /// Returns the place of the equation that is being lowered.
     pub fn place(&self) -> Place {
         self.state.borrow().place
     }
 
-    /// The site of the equation that is being lowered, as of the line of the caller.
+    /// Returns the site of the equation that is being lowered, as of the line of the caller.
     #[track_caller]
     pub fn site(&self) -> SiteId {
         let caller = Location::caller();
@@ -310,7 +310,7 @@ impl Builder {
         state.table.site(Site { stack, scope, emitter })
     }
 
-    /// The first thing that could not be built since the last call.
+    /// Returns the first thing that could not be built since the last call.
     pub fn take_problem(&self) -> Option<Problem> {
         self.state.borrow_mut().problem.take()
     }
@@ -340,12 +340,12 @@ impl Builder {
         state.values[id].ty.clone().unwrap_or_else(|| Type::new(DType::F32, []))
     }
 
-    /// The contents of a value, where it is a constant.
+    /// Returns the contents of a value, if it is a constant.
     pub fn tensor_of(&self, id: ValueId) -> Option<Arc<Tensor>> {
         self.state.borrow().values[id].tensor.clone()
     }
 
-    /// Whether a node of the innermost open body makes the value.
+    /// True if a node of the innermost open body makes the value.
     pub fn makes(&self, id: ValueId) -> bool {
         let state = self.state.borrow();
         // Results are near the end.
@@ -364,7 +364,7 @@ impl Builder {
         (node.op == OpType::Neg).then_some(Expr { builder: self, id })
     }
 
-    /// The type of a value, where one was said.
+    /// Returns the type of a value, if it has one.
     pub fn known_type(&self, id: ValueId) -> Option<Type> {
         self.state.borrow().values[id].ty.clone()
     }
@@ -374,7 +374,7 @@ impl Builder {
         self.state.borrow_mut().values[id].ty = Some(ty);
     }
 
-    /// The opsets of the model: ONNX's own, then those of the domains that nodes are of.
+    /// Returns the opsets of the model: ONNX's own, then those of the domains that nodes are of.
     pub fn opsets(&self) -> Vec<(Arc<str>, i64)> {
         let domains = &self.state.borrow().domains;
         let own = std::iter::once(("".into(), self.opset));
@@ -399,8 +399,8 @@ impl Builder {
         state.values[id].origin = Some(origin);
     }
 
-    /// The result of an equation that needs no node, as a constant of its own with that equation's line.
-    /// Anything else is left as it is.
+    /// Copies a constant that an equation returns, so that it has the line of the equation. Returns any
+    /// other value as it is.
     pub fn made_constant<'g>(&'g self, result: Expr<'g>, site: SiteId) -> Expr<'g> {
         let mut state = self.state.borrow_mut();
         let value = &state.values[result.id];
@@ -423,7 +423,7 @@ impl Builder {
     }
 }
 
-/// What was built.
+/// A finished graph.
 pub struct Built {
     pub graph: Graph,
     pub functions: Vec<Function>,
@@ -431,7 +431,7 @@ pub struct Built {
     pub table: Table,
 }
 
-/// What was being lowered before, to be handed back to [`Builder::leave`].
+/// The equation that was lowered before, for [`Builder::leave`].
 #[must_use]
 pub struct Entered {
     place: Place,
@@ -446,7 +446,7 @@ impl State {
         }
     }
 
-    /// The frame of the running function on this line.
+    /// Returns the frame of the running function on this line.
     fn emitter_at(&mut self, line: &'static Location<'static>) -> Option<EmitterId> {
         let (kind, name) = self.emitting.function?;
         Some(self.table.emitter(Emitter {
@@ -458,7 +458,7 @@ impl State {
         }))
     }
 
-    /// The origin of a node that the running function makes on this line.
+    /// Returns the origin of a node that the running function makes on this line.
     ///
     /// Asked for every node, so it is remembered by the address of the line.
     fn origin_at(&mut self, line: &'static Location<'static>) -> OriginId {

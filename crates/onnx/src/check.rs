@@ -13,7 +13,8 @@ use crate::proto::{OMITTED, unpack_strings};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId};
 
-/// What is wrong with a model. Each is a mistake of ours, or of whoever wrote the file.
+/// Says what is wrong with a model. Each is a bug in jax2onnx, or in the program that wrote the
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
@@ -51,9 +52,9 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Whether every value is defined once and before it is read, every name is given once, every
-/// tensor holds what its type asks for, every operator's domain is imported, and the interface of
-/// the model is typed.
+/// Checks that every value is defined once and before it is read, that names are unique, that every
+/// tensor has the size of its type, that the domain of every operator is imported, and that inputs
+/// and outputs have types.
 pub fn check(model: &Model) -> Result<(), CheckError> {
     let mut checker = Checker {
         model,
@@ -87,7 +88,7 @@ pub fn check(model: &Model) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// Whether the contents have the size that the type asks for.
+/// True if the contents have the size of the type.
 pub(crate) fn holds_its_contents(tensor: &Tensor) -> bool {
     let mut length: usize = 1;
     for &size in &tensor.shape {
@@ -102,13 +103,13 @@ pub(crate) fn holds_its_contents(tensor: &Tensor) -> bool {
     bits.is_some_and(|bits| bits.div_ceil(8) == tensor.data.len())
 }
 
-/// The type of a tensor of known contents.
+/// Returns the type of a tensor of known contents.
 pub(crate) fn type_of(tensor: &Tensor) -> Type {
     let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
     Type::new(tensor.dtype, shape)
 }
 
-/// The values with contents that a graph or its bodies read, in the order of first use.
+/// Returns the values with contents that a graph or its bodies read, in the order of first use.
 pub(crate) fn constants_of(model: &Model, graph: &Graph) -> Vec<ValueId> {
     let mut found = Ids::default();
     visit_reads(graph, &mut |id| {
@@ -212,7 +213,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// A call has what its function takes and gives.
+    /// Checks that a call has the inputs and outputs of its function.
     fn call(&self, node: &Node) -> Result<(), CheckError> {
         let Some(function) = self.functions.get(&(node.op.domain(), node.op.name())) else {
             return Ok(());
@@ -240,7 +241,7 @@ impl<'a> Checker<'a> {
         self.unique_name(id)
     }
 
-    /// Whether the value has contents, which then are looked at once.
+    /// True if the value has contents, which are then checked once.
     fn is_constant(&mut self, id: ValueId) -> Result<bool, CheckError> {
         let Some(tensor) = &self.model.values[id].tensor else {
             return Ok(false);
@@ -296,7 +297,7 @@ mod tests {
     use crate::operator::Operator;
     use crate::text::parse_graph;
 
-    /// What is wrong with the model of `text` after `change`.
+    /// Compares the error of the model of `text` after `change`.
     #[track_caller]
     fn wrong(text: &str, change: impl FnOnce(&mut Model), expect: &Expect) {
         let mut model = parse_graph(text).unwrap();

@@ -34,7 +34,7 @@ pub enum DType {
     I2 = 26,
 }
 
-/// Every type with its short name and its size in bits (0 where there is no fixed size).
+/// Every type with its short name and its size in bits (0 if there is no fixed size).
 const TYPES: &[(DType, &str, usize)] = &[
     (DType::F32, "f32", 32),
     (DType::U8, "u8", 8),
@@ -65,22 +65,22 @@ const TYPES: &[(DType, &str, usize)] = &[
 ];
 
 impl DType {
-    /// The type with this number in `TensorProto.DataType`.
+    /// Returns the type with this number in `TensorProto.DataType`.
     pub fn from_code(code: i32) -> Option<DType> {
         TYPES.iter().map(|entry| entry.0).find(|dtype| dtype.code() == code)
     }
 
-    /// The type with this short name.
+    /// Returns the type with this short name.
     pub fn from_short(name: &str) -> Option<DType> {
         TYPES.iter().find(|entry| entry.1 == name).map(|entry| entry.0)
     }
 
-    /// The number in `TensorProto.DataType`.
+    /// Returns the number in `TensorProto.DataType`.
     pub fn code(self) -> i32 {
         self as i32
     }
 
-    /// The bits of one element as stored; 0 for strings.
+    /// Returns the bits of one element as stored; 0 for strings.
     pub fn bits(self) -> usize {
         self.entry().2
     }

@@ -23,7 +23,7 @@ pub struct Expr<'g> {
     pub id: ValueId,
 }
 
-/// What stands beside an expression in a formula: another one, or a number of the same type.
+/// An operand of a formula: an expression, or a number of the same type.
 pub trait Operand<'g> {
     fn operand(self, beside: Expr<'g>) -> Expr<'g>;
 }
@@ -57,23 +57,23 @@ impl<'g> Expr<'g> {
         self.ty().rank()
     }
 
-    /// The contents, where the value is a constant.
+    /// Returns the contents, if the value is a constant.
     pub fn tensor(self) -> Option<Arc<Tensor>> {
         self.builder.tensor_of(self.id)
     }
 
-    /// A constant of the same type.
+    /// Returns a constant of the same type.
     pub fn constant(self, value: f64) -> Expr<'g> {
         self.builder.scalar(self.dtype(), value)
     }
 
-    /// An operator on this value alone that keeps its type.
+    /// Adds a node with this operand alone that keeps its type.
     #[track_caller]
     pub fn unary(self, op: OpType) -> Expr<'g> {
         self.builder.node(op, &[self], Attrs::new(), self.ty())
     }
 
-    /// An operator on two values of one type, which broadcast.
+    /// Adds a node with two operands of one type, which broadcast.
     #[track_caller]
     pub fn binary(self, op: OpType, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
@@ -81,7 +81,7 @@ impl<'g> Expr<'g> {
         self.builder.node(op, &[self, other], Attrs::new(), Type::new(self.dtype(), shape))
     }
 
-    /// A comparison of two values of one type, which broadcast.
+    /// Adds a comparison of two values of one type, which broadcast.
     #[track_caller]
     pub fn compare(self, op: OpType, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);

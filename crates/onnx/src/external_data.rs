@@ -14,7 +14,7 @@ use crate::proto::{Layout, Placed, Render, WriteError, encode, model_proto};
 use crate::staged::{Staged, Temporary, neighbour, target_name};
 use crate::tensor::Tensor;
 
-/// Where a tensor may start in the data file, so that a runtime can map it.
+/// The alignment of tensors in the data file, so that a runtime can map them.
 const ALIGNMENT: u64 = 4096;
 
 /// Tensors with fewer bytes stay in the model.
@@ -256,7 +256,7 @@ mod tests {
         model
     }
 
-    /// The message of the error, without the folder.
+    /// Returns the message of the error, without the folder.
     fn refused(folder: &Folder, path: &Path, threshold: usize) -> String {
         let error = save(&model(), &mut no_metadata, path, threshold).unwrap_err();
         error.to_string().replace(folder.0.to_str().unwrap(), "…")

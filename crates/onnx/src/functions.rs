@@ -110,7 +110,7 @@ impl Model {
         self.number_functions();
     }
 
-    /// The first function of a title has it as its name, the others have numbers behind it.
+    /// Names functions after their titles, and numbers those with the same title.
     fn number_functions(&mut self) {
         let mut names = FunctionNames::default();
         let first: Vec<bool> = self
@@ -190,7 +190,7 @@ fn pass_on(graph: &mut Graph, passed: &FxHashMap<Operator, Vec<ValueId>>) {
     });
 }
 
-/// Lets each node take over the lines of the node at its place in an equal graph.
+/// Moves the lines of each node to the node at the same place of an equal graph.
 fn absorb_nodes(kept: &mut Graph, gone: &Graph, table: &mut Table) {
     for (kept, gone) in kept.nodes.iter_mut().zip(&gone.nodes) {
         kept.origin = table.absorb(kept.origin, gone.origin);
@@ -200,7 +200,7 @@ fn absorb_nodes(kept: &mut Graph, gone: &Graph, table: &mut Table) {
     }
 }
 
-/// The origin of the first node of the graph that reads a value, itself or in its bodies.
+/// Returns the origin of the first node of the graph that reads a value, itself or in its bodies.
 fn first_readers(graph: &Graph) -> FxHashMap<ValueId, OriginId> {
     let mut readers = FxHashMap::default();
     for node in &graph.nodes {

@@ -7,7 +7,7 @@ use crate::model::{Graph, Model, Node};
 use crate::operator::OpType;
 use crate::value::{ValueId, Values};
 
-/// Whether a node may run once before a loop in place of once in each round, or never.
+/// True if a node may run once before a loop instead of once per round, or never.
 pub type MayHoist = fn(&Node, &Values) -> bool;
 
 impl Model {

@@ -38,14 +38,14 @@ impl Kernel {
         self.types.get(variable).is_some_and(|mask| mask >> dtype.code() & 1 == 1)
     }
 
-    /// The type to compute in where a type variable is `dtype`.
+    /// Returns the type to compute in if a type variable is `dtype`.
     pub fn compute_type(&self, variable: usize, dtype: DType) -> Option<DType> {
         let candidates = widenings(dtype).iter().chain(reinterpretations(self.op, dtype));
         std::iter::once(&dtype).chain(candidates).copied().find(|&t| self.takes(variable, t))
     }
 }
 
-/// What the runtime knows of an operator.
+/// The kernels of an operator.
 pub(crate) enum Lookup {
     Kernel(&'static Kernel),
     /// The operator came with a later opset.
@@ -54,7 +54,7 @@ pub(crate) enum Lookup {
     Unlisted,
 }
 
-/// Whether the runtime computes an operator.
+/// The support of the runtime for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     Yes,
@@ -77,7 +77,7 @@ pub(crate) const TAKEN_BY_NAME: &[OpType] = &[
     OpType::Unsqueeze,
 ];
 
-/// Whether the runtime computes `op` on operands of a type, without a cast and rightly.
+/// True if the runtime computes `op` on operands of a type correctly and without a cast.
 pub fn support(op: OpType, opset: i64, dtype: DType) -> Support {
     match lookup(op, opset) {
         Lookup::Kernel(kernel) => match kernel.variable_of_input(0) {
@@ -89,8 +89,8 @@ pub fn support(op: OpType, opset: i64, dtype: DType) -> Support {
     }
 }
 
-/// The opset from which on the runtime computes `op`, where that is later than this one. Nothing is known
-/// of opsets before 16.
+/// Returns the first opset in which the runtime computes `op`, if it is later than this one. Opsets before
+/// 16 are not in the tables.
 pub fn comes_with(op: OpType, opset: i64) -> Option<i64> {
     match lookup(op, opset) {
         Lookup::Later(since) if opset >= 16 => Some(since),
@@ -98,8 +98,8 @@ pub fn comes_with(op: OpType, opset: i64) -> Option<i64> {
     }
 }
 
-/// The opset from which on the runtime has values of the type at all; `None` if it has none, or rounds numbers to the
-/// type otherwise than JAX.
+/// Returns the first opset in which the runtime has values of the type; `None` if it has none, or rounds
+/// numbers to the type differently from JAX.
 pub fn type_comes_with(dtype: DType) -> Option<i64> {
     if dtype == DType::F8E8M0 {
         return None;
@@ -108,7 +108,7 @@ pub fn type_comes_with(dtype: DType) -> Option<i64> {
     rows.filter(|row| row.takes(0, dtype)).map(|row| row.since).min()
 }
 
-/// The kernel of `op` for models of this opset.
+/// Returns the kernel of `op` for models of this opset.
 pub(crate) fn lookup(op: OpType, opset: i64) -> Lookup {
     let rows = generated::KERNELS;
     let start = rows.partition_point(|row| row.op < op);
@@ -124,8 +124,8 @@ pub(crate) fn lookup(op: OpType, opset: i64) -> Lookup {
     later.map_or(Lookup::Unlisted, Lookup::Later)
 }
 
-/// Types that hold every value of `dtype`, nearest first. Computing in one and casting back wraps
-/// and rounds as computing in `dtype` does.
+/// Returns the types that hold every value of `dtype`, nearest first. Computing in one and casting
+/// back wraps and rounds like computing in `dtype`.
 fn widenings(dtype: DType) -> &'static [DType] {
     use DType::{F16, F32, F64, I8, I16, I32, I64, U8, U32, U64};
     match dtype {
@@ -149,8 +149,8 @@ fn widenings(dtype: DType) -> &'static [DType] {
     }
 }
 
-/// Types of the same width that serve as well for operators that only move elements, or that are
-/// the same on signed and unsigned numbers.
+/// Returns types of the same width that can replace `dtype` for operators that only move elements,
+/// or that are the same on signed and unsigned numbers.
 fn reinterpretations(op: OpType, dtype: DType) -> &'static [DType] {
     let ignores_the_sign = matches!(
         op,

@@ -25,17 +25,17 @@ pub struct Model {
     pub metadata: Vec<(String, String)>,
     /// True if it computes what JAX computes where a NaN is, too.
     pub exact_nan: bool,
-    /// What passes did and did not do, in order. It is not written.
+    /// The rewrites that passes did and declined, in order. They are not written to the file.
     pub notes: Vec<Note>,
 }
 
-/// What a pass made of a pattern that it found.
+/// The decision of a pass on a pattern that it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub pass: &'static str,
     /// The place of the last node of the pattern.
     pub site: SiteId,
-    /// Why it was left as it is; `None` where it was rewritten.
+    /// The reason why it was left as it is; `None` if it was rewritten.
     pub declined: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub struct Node {
 }
 
 impl Function {
-    /// The operator of its calls.
+    /// Returns the operator of its calls.
     pub fn operator(&self) -> Operator {
         Operator::new(&self.domain, &self.name)
     }
@@ -87,7 +87,7 @@ impl Node {
         self.attrs.iter().find(|(key, _)| &**key == name).map(|(_, attr)| attr)
     }
 
-    /// The bodies that the node holds.
+    /// Returns the bodies that the node holds.
     pub fn bodies(&self) -> impl Iterator<Item = &Graph> {
         self.attrs.iter().filter_map(|(_, attr)| match attr {
             Attr::Graph(graph) => Some(&**graph),
@@ -95,7 +95,7 @@ impl Node {
         })
     }
 
-    /// The bodies that the node holds, to change them.
+    /// Returns the bodies that the node holds, to change them.
     pub fn bodies_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
         self.attrs.iter_mut().filter_map(|(_, attr)| match attr {
             Attr::Graph(graph) => Some(&mut **graph),
@@ -105,17 +105,17 @@ impl Node {
 }
 
 impl Model {
-    /// The origin of a node of this model.
+    /// Returns the origin of a node of this model.
     pub fn origin_of(&self, node: &Node) -> OriginId {
         node.origin
     }
 
-    /// The origin of an initializer, of an input or of an output.
+    /// Returns the origin of an initializer, of an input or of an output.
     pub fn origin_of_value(&self, value: ValueId) -> Option<OriginId> {
         self.values[value].origin
     }
 
-    /// Every graph: the main one, those of functions, and all bodies, outer before inner.
+    /// Returns every graph: the main one, those of functions, and all bodies, outer before inner.
     pub fn graphs(&self) -> Vec<&Graph> {
         let mut graphs: Vec<&Graph> = vec![&self.graph];
         graphs.extend(self.functions.iter().map(|function| &function.body));

@@ -95,11 +95,12 @@ fn name_nodes(graph: &mut Graph, function: &str, table: &Table, names: &mut Uniq
     }
 }
 
-/// What `grad` computes backward stands in a scope of this name. It has the module path of what is
-/// computed forward, and would be told apart by a number only.
+/// The scope of equations that `grad` computes backward. They have the module path of the forward
+/// ones, so that only a number would tell them apart.
 const BACKWARD: &str = "backward";
 
-/// What a node's name shows of an entry of a name stack: names, and which pass of `grad` it is.
+/// Returns what the name of a node shows of an entry of a name stack: names, and the backward pass
+/// of `grad`.
 fn shown_scope(scope: &Scope) -> Option<&str> {
     match (scope.kind, &*scope.name) {
         (ScopeKind::Name, name) => Some(name),
@@ -128,7 +129,7 @@ fn speaking_name(table: &Table, function: &str, node: &Node) -> String {
     parts.join("/") + if is_constant { ".const" } else { "" }
 }
 
-/// ONNX wants every graph to have a name.
+/// Names every graph, because ONNX requires it.
 fn name_graphs(graph: &mut Graph, name: &str) {
     if graph.name.is_empty() {
         graph.name = name.into();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// What an operator of ONNX is, in the order of the names.
+/// Declares the operators of ONNX, in the order of their names.
 macro_rules! operators {
     ($($name:ident),* $(,)?) => {
         /// An operator of ONNX's own domain, of any opset.
@@ -39,7 +39,7 @@ impl fmt::Display for OpType {
     }
 }
 
-/// What a node computes.
+/// The operator of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// An operator of ONNX's own domain.
@@ -62,8 +62,8 @@ impl Operator {
     /// The domain that composites have in the text form; no file has them.
     const COMPOSITE: &str = "jax2onnx.composite";
 
-    /// The operator with a name in a domain, where ONNX's own is the empty text. Of a model, none is a
-    /// composite, whatever its domain.
+    /// Returns the operator with a name in a domain; the domain of ONNX is the empty text. It is never a
+    /// composite, whatever the domain.
     pub fn new(domain: &str, name: &str) -> Operator {
         let known = OpType::from_name(name).filter(|_| domain.is_empty());
         known.map_or_else(
@@ -72,7 +72,7 @@ impl Operator {
         )
     }
 
-    /// The operator of the text form.
+    /// Returns the operator of the text form.
     pub(crate) fn of_text(domain: &str, name: &str) -> Operator {
         match domain {
             Operator::COMPOSITE => Operator::Composite(name.into()),
@@ -80,7 +80,7 @@ impl Operator {
         }
     }
 
-    /// The operator of ONNX that it is.
+    /// Returns the operator of ONNX that it is.
     pub fn onnx(&self) -> Option<OpType> {
         match self {
             Operator::Onnx(op) => Some(*op),
@@ -100,7 +100,7 @@ impl Operator {
         self.onnx().is_some_and(|op| ops.contains(&op))
     }
 
-    /// Its domain, for what writes and reports.
+    /// Returns the domain, to write or to report it.
     pub fn domain(&self) -> &str {
         match self {
             Operator::Onnx(_) => "",
@@ -109,7 +109,7 @@ impl Operator {
         }
     }
 
-    /// Its name, for what writes and reports.
+    /// Returns the name, to write or to report it.
     pub fn name(&self) -> &str {
         match self {
             Operator::Onnx(op) => op.name(),

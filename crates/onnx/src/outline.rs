@@ -17,7 +17,7 @@ pub struct Outlined {
     pub values: Vec<ValueId>,
 }
 
-/// The outline of a model whose nodes and values have names.
+/// Returns the outline of a model whose nodes and values have names.
 pub fn outline(model: &Model) -> Outlined {
     let mut builder = OutlineBuilder::default();
     let mut origins = Vec::new();

@@ -42,7 +42,8 @@ pub enum ReadError {
 /// The name of an output that its node leaves out.
 pub const OMITTED: &str = "";
 
-/// Strings as contents of a tensor: each is its length, as four little-endian bytes, and its bytes.
+/// Packs strings as contents of a tensor: each is its length, as four little-endian bytes, and its
+/// bytes.
 pub fn pack_strings<'a>(strings: impl IntoIterator<Item = &'a [u8]>) -> Bytes {
     let mut data = Vec::new();
     for string in strings {
@@ -52,7 +53,7 @@ pub fn pack_strings<'a>(strings: impl IntoIterator<Item = &'a [u8]>) -> Bytes {
     data.into()
 }
 
-/// The strings in the contents of a tensor; `None` if the contents end too early.
+/// Returns the strings in the contents of a tensor; `None` if the contents end too early.
 pub fn unpack_strings(mut data: &[u8]) -> Option<Vec<&[u8]>> {
     let mut strings = Vec::new();
     while !data.is_empty() {

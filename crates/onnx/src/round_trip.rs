@@ -132,7 +132,7 @@ fn models() -> impl Strategy<Value = Model> {
     })
 }
 
-/// Everything that a model says, ids apart.
+/// Returns a text of everything in a model except ids.
 fn described(model: &Model) -> String {
     let mut text = model.typed_text().to_string();
     for graph in model.graphs() {

@@ -9,7 +9,7 @@ use provenance::{SourceMap, keys};
 
 use crate::proto::{ReadError, Skim, skim};
 
-/// Why a model gives no source map.
+/// Says why a model has no source map.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoMap {
@@ -28,7 +28,7 @@ pub enum NoMap {
     Origin { node: String, found: String },
 }
 
-/// The map of a model: of its table, or of the texts on its nodes.
+/// Returns the map of a model, from its table or from the texts on its nodes.
 pub fn of_model(bytes: &[u8]) -> Result<SourceMap, NoMap> {
     let skim = skim(bytes).map_err(ReadError::from)?;
     let parts = MapParts::of(&skim)?;
@@ -40,19 +40,19 @@ pub fn of_model(bytes: &[u8]) -> Result<SourceMap, NoMap> {
     Ok(SourceMap { debug_id, provenance, outline, origins, values, sources })
 }
 
-/// What a model says under a key.
+/// Returns the metadata of a model under a key.
 pub fn model_value<'a>(skim: &'a Skim, key: &str) -> Option<&'a str> {
     value(&skim.model_metadata, key)
 }
 
-/// What the metadata of a model gives of a source map.
+/// The parts of a source map that the metadata of a model contains.
 pub(crate) struct MapParts {
     table: String,
     provenance: Decoded,
     origins: Vec<Option<u32>>,
     values: Vec<MapValue>,
     sources: Vec<Source>,
-    /// What the metadata of its level leaves out.
+    /// The parts that the metadata of its level leaves out.
     pub(crate) lost: Vec<&'static str>,
 }
 
@@ -90,7 +90,7 @@ impl MapParts {
     }
 }
 
-/// The numbers on the nodes, and on the values after them.
+/// Returns the numbers on the nodes, and on the values after them.
 fn written_numbers(skim: &Skim, provenance: &Decoded) -> Result<Vec<Option<u32>>, NoMap> {
     let names = skim.outline.nodes.iter().map(|node| &*node.name);
     let nodes = names.zip(&skim.metadata);

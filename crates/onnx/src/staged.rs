@@ -48,7 +48,7 @@ impl Drop for Temporary {
     }
 }
 
-/// The name of the file at `path`, which is not there yet or can be replaced.
+/// Returns the name of the file at `path`, which does not exist or can be replaced.
 pub(crate) fn target_name(path: &Path) -> Result<String, WriteError> {
     let refuse =
         |kind, what: &str| WriteError::File { path: path.into(), why: io::Error::new(kind, what) };
@@ -66,7 +66,7 @@ pub(crate) fn target_name(path: &Path) -> Result<String, WriteError> {
         .ok_or_else(|| refuse(io::ErrorKind::InvalidInput, "it has no file name in UTF-8"))
 }
 
-/// A name beside `path` that nothing else uses.
+/// Returns a name beside `path` that nothing else uses.
 pub(crate) fn neighbour(path: &Path, kind: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -15,7 +15,7 @@ pub use annotations_json::NoAnnotations;
 #[derive(Clone, Debug)]
 pub struct Stripped {
     pub model: Vec<u8>,
-    /// How many metadata entries were removed.
+    /// The number of metadata entries that were removed.
     pub removed: usize,
 }
 
@@ -38,11 +38,11 @@ pub struct Apart {
     pub model: Vec<u8>,
     pub map: String,
     pub removed: usize,
-    /// What a map of the export itself would say beyond this one.
+    /// The parts that only a map of the export itself would contain.
     pub lost: Vec<&'static str>,
 }
 
-/// Why a model was not taken apart, or not put together.
+/// Says why a model was not stripped or not restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StripError {

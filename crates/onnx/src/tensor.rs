@@ -15,7 +15,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor whose elements are the nearest of `dtype` to these numbers; integers wrap.
+    /// Returns a tensor whose elements are the nearest of `dtype` to these numbers; integers wrap.
     ///
     /// `None` for types that no plugin writes constants of (strings, complex, below a byte).
     pub fn of_floats(dtype: DType, shape: Vec<i64>, values: &[f64]) -> Option<Tensor> {
@@ -33,7 +33,7 @@ impl Tensor {
         Some(Tensor { dtype, shape, data })
     }
 
-    /// A tensor of these integers; they wrap to the width of `dtype`.
+    /// Returns a tensor of these integers; they wrap to the width of `dtype`.
     pub fn of_ints(dtype: DType, shape: Vec<i64>, values: &[i64]) -> Option<Tensor> {
         if dtype.is_float() {
             let values: Vec<f64> = values.iter().map(|&value| value as f64).collect();
@@ -47,7 +47,7 @@ impl Tensor {
         Some(Tensor { dtype, shape, data })
     }
 
-    /// The elements as integers, where the type is an integer's or a flag's.
+    /// Returns the elements as integers, if the type is an integer or boolean type.
     pub fn ints(&self) -> Option<Vec<i64>> {
         if !(self.dtype.is_int() || self.dtype == DType::Bool) || self.dtype.bits() < 8 {
             return None;
@@ -63,7 +63,7 @@ impl Tensor {
         Some(self.data.chunks_exact(width).map(element).collect())
     }
 
-    /// The elements as numbers, where the type is one of the four common floating-point ones.
+    /// Returns the elements as numbers, if the type is one of the four common floating-point types.
     pub fn floats(&self) -> Option<Vec<f64>> {
         fn each<const N: usize>(data: &[u8], element: impl Fn([u8; N]) -> f64) -> Vec<f64> {
             data.as_chunks().0.iter().map(|&bytes| element(bytes)).collect()
@@ -85,7 +85,7 @@ impl Tensor {
         self.len() == 0
     }
 
-    /// The bytes that the shape and the type ask for.
+    /// Returns the number of bytes that the shape and the type need.
     pub fn expected_bytes(&self) -> usize {
         (self.len() * self.dtype.bits()).div_ceil(8)
     }

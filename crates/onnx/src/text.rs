@@ -44,12 +44,12 @@ impl Model {
 const RESERVED: &[&str] =
     &["_", "const", "inf", "nan", "true", "false", "graph", "function", "tensor"];
 
-/// Whether a character can be in a name without backticks.
+/// True if a character can be in a name without backticks.
 fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | '/')
 }
 
-/// Whether a name needs no backticks.
+/// True if a name needs no backticks.
 fn is_plain_name(name: &str) -> bool {
     let starts_plain = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     starts_plain && name.chars().all(is_plain) && !RESERVED.contains(&name)

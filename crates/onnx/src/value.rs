@@ -51,7 +51,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// What is known of a value.
+/// A value of the model.
 #[derive(Clone, Debug, Default)]
 pub struct Value {
     /// Set for inputs, outputs and weights, and for everything in a model that was read; the rest is
@@ -61,14 +61,14 @@ pub struct Value {
     /// The contents of an initializer. A value with contents has no node and needs no listing: what
     /// is used is written, what is not used is gone.
     pub tensor: Option<Arc<Tensor>>,
-    /// Whether the contents are an array of the user's program, or computed from one, and not just
+    /// True if the contents are an array of the user's program, or computed from one, and not just
     /// a number of a formula.
     pub is_weight: bool,
-    /// Where it stands in what the user's function holds, takes or gives: `blocks.0.kernel`, `out_0`.
-    /// What a pass computed of several weights has the path of each.
+    /// The paths of the value in the weights, inputs and outputs of the user's function: `blocks.0.kernel`,
+    /// `out_0`. A value that a pass computed from several weights has the path of each.
     pub paths: SmallVec<[Arc<str>; 1]>,
-    /// Which equations a folded initializer stands for; see [`Model::assign_value_origins`] for the
-    /// rest.
+    /// The equations that a folded initializer replaces; see [`Model::assign_value_origins`] for
+    /// the rest.
     ///
     /// [`Model::assign_value_origins`]: crate::Model::assign_value_origins
     pub(crate) origin: Option<OriginId>,
@@ -79,7 +79,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// Whether it is an array that the user's function holds.
+    /// True if it is an array that the user's function contains.
     pub(crate) fn is_captured(&self) -> bool {
         self.tensor.is_some() && (self.is_weight || !self.paths.is_empty())
     }

@@ -47,7 +47,7 @@ impl Model {
         }
     }
 
-    /// The values that the file says something of: its inputs, weights and outputs, each once.
+    /// Returns the inputs, weights and outputs of the model, each once.
     pub fn described_values(&self) -> Vec<ValueId> {
         let inputs = self.graph.inputs.iter().copied();
         let weights = constants_of(self, &self.graph).into_iter();
@@ -55,7 +55,7 @@ impl Model {
         values.collect::<IndexSet<ValueId, FxBuildHasher>>().into_iter().collect()
     }
 
-    /// Every origin that is to be rendered: those of nodes, of weights, of inputs and outputs.
+    /// Returns every origin to render: those of nodes, weights, inputs and outputs.
     pub fn origins(&self) -> impl Iterator<Item = OriginId> + '_ {
         let nodes = self.graphs().into_iter().flat_map(|graph| &graph.nodes);
         let values = self.described_values().into_iter().filter_map(|id| self.origin_of_value(id));
@@ -63,7 +63,8 @@ impl Model {
     }
 }
 
-/// Who reads what, in the order of the graph; a body reads for itself, and not for its node.
+/// Notes the readers of each value, in the order of the graph. A read in a body belongs to the
+/// body, not to its node.
 fn note_readers(graph: &Graph, readers: &mut FxHashMap<ValueId, Vec<OriginId>>) {
     for node in &graph.nodes {
         for &id in node.inputs.iter().flatten() {
@@ -78,7 +79,7 @@ fn note_readers(graph: &Graph, readers: &mut FxHashMap<ValueId, Vec<OriginId>>) 
     }
 }
 
-/// The lines that read a weight, which no plugin made.
+/// Returns the lines that read a weight.
 fn captured(table: &mut Table, readers: &[OriginId]) -> Option<OriginId> {
     let mut lines = readers.iter().map(|&reader| {
         let site = table.get_site(table.get_origin(reader).primary);
@@ -89,7 +90,7 @@ fn captured(table: &mut Table, readers: &[OriginId]) -> Option<OriginId> {
     Some(table.origin(all))
 }
 
-/// The place that an origin shows first, alone.
+/// Returns an origin with only the place that it shows first.
 fn shown(table: &mut Table, origin: OriginId) -> OriginId {
     let primary = table.get_origin(origin).primary;
     table.origin(Origin::of(primary))
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
     use crate::text::parse_graph;
 
-    /// The lines of a value, the one to show first at the front.
+    /// Returns the lines of a value, the one to show first at the front.
     fn lines(model: &Model, name: &str) -> Vec<String> {
         let named = |id: &ValueId| model.values[*id].name.as_deref() == Some(name);
         let id = model.values.ids().find(named).expect("the value is there");

@@ -39,7 +39,7 @@ mod tests {
         encode(table, roots, &mut Paths::new(PathPolicy::Absolute, &nothing_there))
     }
 
-    /// Every origin with all that its ids stand for, as one text each.
+    /// Returns every origin with all that its ids stand for, as one text each.
     fn spelled_out(table: &Table, origins: &[OriginId]) -> Vec<Vec<String>> {
         let spell = |site: Site| {
             let frames = site.stack.map(|stack| {

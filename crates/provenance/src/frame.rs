@@ -31,7 +31,7 @@ pub struct Scope {
     pub parent: Option<ScopeId>,
 }
 
-/// What an entry of a name stack is.
+/// The kind of an entry of a name stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScopeKind {
     /// A `jax.named_scope`, or a module that opened one.
@@ -51,7 +51,7 @@ pub struct Emitter {
     pub parent: Option<EmitterId>,
 }
 
-/// What a frame of the lowering is.
+/// The kind of a frame of the lowering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EmitterKind {
     /// The `lower` of the plugin for a primitive.
@@ -65,15 +65,15 @@ pub enum EmitterKind {
 }
 
 impl EmitterKind {
-    /// Whether the frame is that of a plugin, and not of what it called.
+    /// True if the frame is that of a plugin, and not of what it called.
     pub fn is_plugin(self) -> bool {
         matches!(self, EmitterKind::Plugin | EmitterKind::PythonPlugin)
     }
 }
 
 impl Emitter {
-    /// The name to write for the file. Ours is written as it is; one of Python is a path like any
-    /// other of the user's machine.
+    /// Returns the name to write for the file. A Rust file keeps its name; a Python file is named
+    /// like any other path of this machine.
     pub(crate) fn shown_file(&self, paths: &mut Paths<'_>) -> String {
         match self.kind {
             EmitterKind::Plugin | EmitterKind::Helper => self.file.to_string(),

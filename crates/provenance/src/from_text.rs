@@ -25,14 +25,14 @@ pub struct NodeTexts<'a> {
     pub fused_from: Option<&'a str>,
 }
 
-/// What the texts of a model give.
+/// The provenance that was read from the texts of a model.
 #[derive(Clone, Debug)]
 pub struct FromText {
     /// The table, as the level `indexed` would write it.
     pub table: String,
     /// For each node.
     pub origins: Vec<Option<u32>>,
-    /// What that level would say and these texts do not.
+    /// The parts of that level that the texts do not contain.
     pub lost: Vec<&'static str>,
 }
 
@@ -42,7 +42,7 @@ pub const UNKNOWN_FILE: &str = "<unknown>";
 /// A frame as it is written: file, line, function.
 type Place<'a> = (&'a str, u32, &'a str);
 
-/// Reads the texts of all nodes; nothing where no node has any.
+/// Reads the texts of all nodes; nothing if no node has any.
 pub fn read(nodes: &[NodeTexts<'_>]) -> Option<FromText> {
     if nodes.iter().all(|node| node.callsite.is_none() && node.plugin.is_none()) {
         return None;
@@ -70,7 +70,7 @@ struct Reader<'a> {
     table: Table,
     /// The files whose lines are the user's.
     users: FxHashSet<&'a str>,
-    /// The file of each function and line, where there is one alone.
+    /// The file of each function and line, if there is one alone.
     places: FxHashMap<(u32, &'a str), Option<&'a str>>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         Some(self.table.origin(origin))
     }
 
-    /// A call path of which only the line of the user is known.
+    /// Returns a call path of which only the line of the user is known.
     fn callsite(&mut self, function: &'a str, line: u32) -> StackId {
         let file = self.places.get(&(line, function)).copied().flatten();
         self.push(None, (file.unwrap_or(UNKNOWN_FILE), line, function), Tier::User)
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         self.table.push(caller, location)
     }
 
-    /// The plugin, and what it called: the last lines of the stack of the export.
+    /// Returns the plugin, and what it called: the last lines of the stack of the export.
     fn emitter(&mut self, node: &NodeTexts<'a>) -> Option<EmitterId> {
         let (plugin, line) = function_and_line(node.plugin?)?;
         let frames: Vec<Place<'_>> =
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `ReduceSumPlugin.lower` is `reduce_sum`, where that is the way back.
+/// `ReduceSumPlugin.lower` is `reduce_sum`, if that is the way back.
 fn primitive(shown: &str) -> Option<String> {
     let plugin = shown.strip_suffix(".lower")?;
     let mut primitive = String::new();
@@ -165,12 +165,12 @@ fn primitive(shown: &str) -> Option<String> {
     (plugin_name(&primitive) == plugin).then_some(primitive)
 }
 
-/// Whether a file is one of ours, and not of a plugin written in Python.
+/// True if a file belongs to jax2onnx, and not to a plugin written in Python.
 fn is_rust(file: &str) -> bool {
     Path::new(file).extension().is_some_and(|extension| extension == "rs")
 }
 
-/// The files that call sites are in, and that nothing more inner than a call site is in.
+/// Returns the files that contain call sites and no frame inside a call site.
 fn users<'a>(nodes: &[NodeTexts<'a>], paths: &[Vec<Place<'a>>]) -> FxHashSet<&'a str> {
     let mut users = FxHashSet::default();
     let mut others = FxHashSet::default();

@@ -16,7 +16,7 @@ pub const DEBUG_ID: &str = "pkg.jax2onnx.debug_id";
 pub const NAN: &str = "pkg.jax2onnx.nan";
 /// The value of [`NAN`].
 pub const IGNORE: &str = "ignore";
-/// What every key of ours starts with.
+/// The prefix of every metadata key of jax2onnx.
 pub const PREFIX: &str = "pkg.jax2onnx.";
 
 /// True if the key says where something comes from. [`NAN`] says what the model computes.

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// How much of an origin is written into the model.
+/// The amount of provenance that is written into the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     #[default]
@@ -12,7 +12,7 @@ pub enum Level {
     Indexed,
 }
 
-/// How a file is named in the model.
+/// The way that files are named in the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathPolicy {
     /// Below the root of its project, or below the folder that packages are installed in.

@@ -11,7 +11,7 @@ pub struct Site {
     pub emitter: Option<EmitterId>,
 }
 
-/// Where a node came from: every equation that asked for it.
+/// The origin of a node: every equation that asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// The place to show first.
@@ -21,7 +21,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The origin of a node that one equation asked for.
+    /// Returns the origin of a node that one equation asked for.
     pub fn of(primary: SiteId) -> Origin {
         Origin { primary, absorbed: Box::default() }
     }
@@ -42,7 +42,7 @@ impl Origin {
         Origin { primary: self.primary, absorbed: absorbed.into() }
     }
 
-    /// Every place, the one to show first at the front.
+    /// Returns every place, the one to show first at the front.
     pub fn sites(&self) -> impl Iterator<Item = SiteId> + '_ {
         std::iter::once(self.primary).chain(self.absorbed.iter().copied())
     }

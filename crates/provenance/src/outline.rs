@@ -21,7 +21,7 @@ pub struct Graph {
     pub first: u32,
 }
 
-/// What a graph is.
+/// The place of a graph in the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Main,
@@ -38,7 +38,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub name: Arc<str>,
-    /// With its domain in front where that is not ONNX's: `com.microsoft::FusedGemm`.
+    /// With its domain in front if that is not ONNX's: `com.microsoft::FusedGemm`.
     pub op: Arc<str>,
     /// The nodes that it reads, each once.
     pub inputs: Vec<u32>,
@@ -47,7 +47,7 @@ pub struct Node {
 }
 
 impl Outline {
-    /// The nodes of a graph.
+    /// Returns the nodes of a graph.
     pub fn nodes_of(&self, graph: usize) -> &[Node] {
         let first = self.graphs.get(graph).map_or(0, |graph| graph.first as usize);
         let end = self.graphs.get(graph + 1).map_or(self.nodes.len(), |next| next.first as usize);
@@ -72,7 +72,7 @@ struct Scope {
 }
 
 impl OutlineBuilder {
-    /// Begins a graph; the nodes that follow are in it. `around` is the graph that it sees.
+    /// Adds a graph, which the nodes that follow belong to. `around` is the graph that encloses it.
     pub fn graph(&mut self, place: Place, around: Option<usize>) -> usize {
         let first = self.outline.nodes.len() as u32;
         self.outline.graphs.push(Graph { place, first });
@@ -108,7 +108,7 @@ impl OutlineBuilder {
         self.outline
     }
 
-    /// The node that makes a value, seen from the graph that was begun last.
+    /// Returns the node that makes a value, seen from the graph that was begun last.
     fn producer(&self, value: &str) -> Option<u32> {
         let mut scope = self.scopes.last();
         while let Some(Scope { around, values }) = scope {
@@ -120,7 +120,7 @@ impl OutlineBuilder {
         None
     }
 
-    /// One text for each operator.
+    /// Interns the name of an operator.
     fn word(&mut self, word: &str) -> Arc<str> {
         if let Some(known) = self.words.get(word) {
             return known.clone();

@@ -27,21 +27,22 @@ impl<'a> Paths<'a> {
         Paths { policy, packages: &[], prefixes: &[], is_there, roots: FxHashMap::default() }
     }
 
-    /// The folders of packages whose files are named from the package wherever it is: installed, or
-    /// in the source tree of its project.
+    /// Sets the folders of packages whose files are named from the package, installed or in the
+    /// source tree of its project.
     #[must_use]
     pub fn with_packages(self, packages: &'a [String]) -> Paths<'a> {
         Paths { packages, ..self }
     }
 
-    /// Folders that are written as something else: `/home/x/proj` as `proj`. The longest that a file is
-    /// below is taken.
+    /// Writes folders under other names: `/home/x/proj` as `proj`. If several folders contain a file, the
+    /// longest one wins.
     #[must_use]
     pub fn with_prefixes(self, prefixes: &'a [(String, String)]) -> Paths<'a> {
         Paths { prefixes, ..self }
     }
 
-    /// The name to write for `file`, with forward slashes. Code without a file keeps its name.
+    /// Returns the name to write for `file`, with forward slashes. Code without a file keeps its
+    /// name.
     pub fn shown(&mut self, file: &str) -> String {
         if file.starts_with('<') {
             return file.to_owned();
@@ -88,7 +89,8 @@ impl<'a> Paths<'a> {
             .replace('\\', "/")
     }
 
-    /// The nearest folder that looks like a project's, else the one that holds the top package.
+    /// Returns the nearest folder that looks like a project's, else the one that holds the top
+    /// package.
     fn root(&mut self, folder: &Path) -> PathBuf {
         if let Some(root) = self.roots.get(folder) {
             return root.clone();

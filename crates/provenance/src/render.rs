@@ -52,7 +52,7 @@ impl<'a> Renderer<'a> {
         Renderer { table, level, paths, export_stack: text, encoder: Encoder::new(table) }
     }
 
-    /// The metadata of a node with this origin, in a fixed order.
+    /// Returns the metadata of a node with this origin, in a fixed order.
     pub fn node(&mut self, origin: OriginId) -> Vec<(&'static str, String)> {
         let mut props = Vec::new();
         if self.level == Level::Off {
@@ -84,31 +84,32 @@ impl<'a> Renderer<'a> {
         props
     }
 
-    /// The metadata of the model: at `indexed`, the table that the nodes rendered so far refer to.
+    /// Returns the metadata of the model: at `indexed`, the table that the nodes rendered so far
+    /// refer to.
     pub fn model(&self) -> Option<(&'static str, String)> {
         (self.level == Level::Indexed).then(|| (keys::PROVENANCE, self.table()))
     }
 
-    /// The number of what a plugin made. An input or a weight has the lines of those who read it, which
-    /// have numbers of their own.
+    /// Returns the number of an origin that a plugin made. An input or a weight has the lines of its
+    /// readers, which have their own numbers.
     pub fn made_number(&mut self, origin: OriginId) -> Option<u32> {
         let primary = self.table.get_origin(origin).primary;
         self.table.get_site(primary).emitter?;
         Some(self.number(origin))
     }
 
-    /// The number of an origin in [`Renderer::table`], at any level.
+    /// Returns the number of an origin in [`Renderer::table`], at any level.
     pub fn number(&mut self, origin: OriginId) -> u32 {
         self.encoder.number(origin, &mut self.paths)
     }
 
-    /// The table of the origins that were numbered so far.
+    /// Returns the table of the origins that were numbered so far.
     pub fn table(&self) -> String {
         self.encoder.text()
     }
 
-    /// The files of that table, in its order, as they are called on this machine; nothing where
-    /// several have one name in the table.
+    /// Returns the files of that table, in its order, as they are called on this machine; nothing
+    /// if several have one name in the table.
     pub fn files(&self) -> &[Option<File>] {
         self.encoder.files()
     }
@@ -136,7 +137,8 @@ impl<'a> Renderer<'a> {
         text
     }
 
-    /// The other call sites, in the order of their first use, without the one that is shown.
+    /// Returns the other call sites, in the order of their first use, without the one that is
+    /// shown.
     fn fused_from(&self, origin: OriginId, shown: Option<&str>) -> String {
         let mut others: Vec<String> = Vec::new();
         for &site in &self.table.get_origin(origin).absorbed {
@@ -163,7 +165,7 @@ pub fn plugin_line(emitter: &Emitter) -> String {
     format!("{}:{}", emitter_name(emitter), emitter.line)
 }
 
-/// The name that users meet: `reduce_sum` is `ReduceSumPlugin`.
+/// Returns the name of a plugin as users see it: `ReduceSumPlugin` for `reduce_sum`.
 pub fn plugin_name(primitive: &str) -> String {
     let mut name = String::new();
     for word in primitive.split(['_', '-', ' ', '.']) {
@@ -174,7 +176,7 @@ pub fn plugin_name(primitive: &str) -> String {
     name + "Plugin"
 }
 
-/// The name of a frame of the lowering: `ReduceSumPlugin.lower`.
+/// Returns the name of a frame of the lowering: `ReduceSumPlugin.lower`.
 pub fn emitter_name(emitter: &Emitter) -> String {
     match emitter.kind {
         EmitterKind::Plugin => plugin_name(&emitter.name) + ".lower",
@@ -204,7 +206,7 @@ mod tests {
     use crate::testing::{Frame, frame, stack};
     use crate::tier::Tier;
 
-    /// A helper that the plugin for `reduce_sum` called.
+    /// Returns a helper that the plugin for `reduce_sum` called.
     fn helper(table: &mut Table) -> EmitterId {
         let plugin = table.emitter(Emitter {
             kind: EmitterKind::Plugin,
@@ -229,7 +231,8 @@ mod tests {
         table.site(Site { stack, scope, emitter })
     }
 
-    /// A node of the user's line 12, which absorbed line 13, line 12 again, and line 13 again.
+    /// Returns a node of the user's line 12, which absorbed line 13, line 12 again, and line 13
+    /// again.
     fn fused(table: &mut Table) -> OriginId {
         let jax = frame("/venv/site-packages/jax/numpy.py", Tier::Internal, "sum", 900);
         let main = frame("main.py", Tier::User, "<module>", 3);

@@ -9,11 +9,12 @@ use crate::table::{LocationId, SiteId, Table};
 use crate::tier::Tier;
 
 /// The callers that are listed after the line itself.
-const MOST_CALLERS: usize = 5;
+const MAX_CALLERS: usize = 5;
 
-/// The text of an error about `site`: what is wrong, where, through which scopes, and a hint.
+/// Returns the text of an error about `site`: what is wrong, where, through which scopes, and a
+/// hint.
 ///
-/// `source` gives the text of a file by its path. Where it has none, the line is not shown.
+/// `source` returns the text of a file by its path. Without it, the line is not shown.
 ///
 /// ```text
 /// error: no plugin for `eigh`
@@ -55,7 +56,7 @@ pub fn report(
     lines.join("\n") + "\n"
 }
 
-/// The arrow to the file, and the line of it where it can be read.
+/// Returns the arrow to the file, and its line if the file can be read.
 fn place(
     table: &Table,
     location: &Location,
@@ -86,7 +87,7 @@ fn place(
     lines
 }
 
-/// The name scopes around a site, outermost first, and the primitive where it is known.
+/// Returns the name scopes around a site, outermost first, and the primitive if it is known.
 fn through(table: &Table, site: Site) -> Option<String> {
     let path = table.scope_path(site.scope?).into_iter().rev();
     let mut names: Vec<&str> = path.map(|id| &*table.get_scope(id).name).collect();
@@ -95,14 +96,14 @@ fn through(table: &Table, site: Site) -> Option<String> {
     Some(names.join(" / "))
 }
 
-/// The user's frames outside the one that is shown.
+/// Returns the user's frames outside the one that is shown.
 fn callers(table: &Table, site: Site, callsite: Option<LocationId>) -> Vec<LocationId> {
     let Some(stack) = site.stack else {
         return Vec::new();
     };
     let is_user = |id: &LocationId| table.get_file(table.get_location(*id).file).tier == Tier::User;
     let outside = table.frames(stack).skip_while(|&id| Some(id) != callsite).skip(1);
-    outside.filter(is_user).take(MOST_CALLERS).collect()
+    outside.filter(is_user).take(MAX_CALLERS).collect()
 }
 
 #[cfg(test)]

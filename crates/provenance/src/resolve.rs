@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use crate::outline::{Outline, Place};
 use crate::source_map::{MapValue, SourceMap};
 
-/// How an answer was found, the surest first.
+/// The way that an answer was found, the surest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sure {
     /// The node itself: the same operator with the same result.
@@ -40,7 +40,7 @@ impl Sure {
     }
 }
 
-/// Where a node of a later model came from.
+/// The origin of a node of a later model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub sure: Sure,
@@ -82,7 +82,7 @@ impl Resolver {
         &self.map
     }
 
-    /// Where the node or the value of a name came from, when the name is all there is.
+    /// Finds the origin of a node or a value by its name alone.
     pub fn resolve(&self, name: &str) -> Answer {
         let found = |nodes: Vec<u32>, sure| {
             let origins = self.origins(nodes);
@@ -100,7 +100,7 @@ impl Resolver {
             .unwrap_or(Answer { sure: Sure::Unknown, origins: Vec::new() })
     }
 
-    /// Where each node of a later form of the model came from.
+    /// Finds the origin of each node of a later form of the model.
     pub fn resolve_model(&self, later: &Outline) -> Vec<Answer> {
         let found = model::resolve(self, later).into_iter();
         let answer = |(sure, nodes): (Sure, Vec<u32>)| {
@@ -118,17 +118,17 @@ impl Resolver {
         self.outputs.get(name).copied().flatten()
     }
 
-    /// The node of that name, or the one with a result of that name.
+    /// Returns the node of that name, or the one with a result of that name.
     fn known(&self, name: &str) -> Option<u32> {
         self.node(name).or_else(|| self.output(name))
     }
 
-    /// The node that a name is made of, by the ways in which tools make names.
+    /// Returns the node that a name is made of, by the ways in which tools make names.
     fn undecorated(&self, name: &str) -> Option<u32> {
         names::within(name).find_map(|inner| self.known(inner).or_else(|| self.inlined(inner)))
     }
 
-    /// The node of a function that was put in the place of its call, and renamed.
+    /// Returns the node of a function that was put in the place of its call, and renamed.
     fn inlined(&self, name: &str) -> Option<u32> {
         let is_of_function = |&node: &u32| self.is_of_function[node as usize];
         let mut inner = names::within_calls(name, &self.functions);
@@ -154,7 +154,7 @@ fn add(names: &mut FxHashMap<Arc<str>, Option<u32>>, name: &Arc<str>, node: u32)
         .or_insert(Some(node));
 }
 
-/// The names of the functions, and which nodes are of one.
+/// Returns the names of the functions, and which nodes are of one.
 fn functions(outline: &Outline) -> (Vec<Arc<str>>, Vec<bool>) {
     let mut names = Vec::new();
     let mut is_of_function: Vec<bool> = Vec::with_capacity(outline.nodes.len());

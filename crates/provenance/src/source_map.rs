@@ -16,7 +16,7 @@ pub use write::{Draft, debug_id};
 /// The version that is written, and the only one that is read.
 pub const VERSION: u64 = 1;
 
-/// Which node came from where, for a model that need not say it itself.
+/// The origins of the nodes of a model, in a file of its own.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     /// The same text as in the model: a map is used with its own model only.
@@ -37,7 +37,7 @@ pub struct MapValue {
     pub name: Arc<str>,
     /// Its number in the table.
     pub origin: Option<u32>,
-    /// Where it stands in what the function takes, holds or gives.
+    /// The paths of the value in the inputs, weights and outputs of the function.
     pub paths: Vec<Arc<str>>,
 }
 
@@ -61,7 +61,7 @@ impl SourceMap {
     }
 }
 
-/// What is known of a source file.
+/// The recorded facts about a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// SHA-256 of its bytes, in hexadecimal.

@@ -21,7 +21,7 @@ macro_rules! ids {
                 $name(index as u32)
             }
 
-            /// The position in the table.
+            /// Returns the position in the table.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -92,7 +92,7 @@ impl Table {
         LocationId::at(self.locations.intern(location))
     }
 
-    /// The call path that enters `location` from `caller`.
+    /// Returns the call path that enters `location` from `caller`.
     pub fn push(&mut self, caller: Option<StackId>, location: LocationId) -> StackId {
         StackId::at(self.stacks.intern(Frame { location, parent: caller }))
     }
@@ -113,7 +113,7 @@ impl Table {
         OriginId::at(self.origins.intern(origin))
     }
 
-    /// The call path `inner`, entered from `outer`.
+    /// Returns the call path `inner`, entered from `outer`.
     ///
     /// Associative: `(a from b) from c` is `a from (b from c)`.
     pub fn stack_called_from(
@@ -135,7 +135,7 @@ impl Table {
         Some(stack)
     }
 
-    /// The name scope `inner`, opened inside `outer`.
+    /// Returns the name scope `inner`, opened inside `outer`.
     pub fn scope_inside(
         &mut self,
         inner: Option<ScopeId>,
@@ -156,10 +156,10 @@ impl Table {
         Some(scope)
     }
 
-    /// What is left of a call path when the part that it has in common with `outer` is taken away:
-    /// `stack_called_from` puts it back where that is all of `outer`.
+    /// Removes from a call path the part that it has in common with `outer`. If that part is all of
+    /// `outer`, `stack_called_from` puts it back.
     ///
-    /// Nothing is left of a path that `outer` begins with; then its innermost frame stays.
+    /// If `outer` begins with the whole path, the innermost frame stays.
     pub fn stack_within(&mut self, stack: StackId, outer: StackId) -> StackId {
         let enclosing: FxHashSet<StackId> = self.ancestors(outer).collect();
         let own: Vec<StackId> =
@@ -172,7 +172,7 @@ impl Table {
         locations.fold(first.unwrap_or(stack), |caller, location| self.push(Some(caller), location))
     }
 
-    /// What is left of a name scope when the part that it has in common with `outer` is taken away.
+    /// Removes from a name scope the part that it has in common with `outer`.
     pub fn scope_within(
         &mut self,
         scope: Option<ScopeId>,
@@ -190,13 +190,14 @@ impl Table {
         })
     }
 
-    /// The innermost name scope that is around both.
+    /// Returns the innermost name scope that is around both.
     pub fn common_scope(&self, a: Option<ScopeId>, b: Option<ScopeId>) -> Option<ScopeId> {
         let around = self.scope_path(b?);
         self.scope_path(a?).into_iter().find(|entry| around.contains(entry))
     }
 
-    /// The call path without its innermost frames that are neither the user's nor a library's.
+    /// Returns the call path without its innermost frames that are neither the user's nor a
+    /// library's.
     pub fn without_internal(&self, stack: StackId) -> Option<StackId> {
         let tier = |id: StackId| {
             let location = self.get_location(self.get_frame(id).location);
@@ -205,12 +206,12 @@ impl Table {
         self.ancestors(stack).find(|&id| tier(id) != Tier::Internal)
     }
 
-    /// A call path, and those it was entered from, innermost first.
+    /// Returns a call path, and those it was entered from, innermost first.
     fn ancestors(&self, stack: StackId) -> impl Iterator<Item = StackId> + '_ {
         std::iter::successors(Some(stack), |&id| self.get_frame(id).parent)
     }
 
-    /// The origin `inner`, called from `outer`: the places of `inner`, each inside `outer`.
+    /// Returns the origin `inner`, called from `outer`: the places of `inner`, each inside `outer`.
     pub fn called_from(&mut self, inner: OriginId, outer: SiteId) -> OriginId {
         if let Some(&known) = self.called.get(&(inner, outer)) {
             return known;
@@ -233,7 +234,7 @@ impl Table {
         origin
     }
 
-    /// The origin `kept`, which takes over the places of `dropped`.
+    /// Returns the origin `kept`, which takes over the places of `dropped`.
     pub fn absorb(&mut self, kept: OriginId, dropped: OriginId) -> OriginId {
         if kept == dropped {
             return kept;
@@ -263,7 +264,7 @@ impl Table {
         self.files.get(id.index())
     }
 
-    /// The call site of every call path, by its number.
+    /// Returns the call site of every call path, by its number.
     ///
     /// A call path stands behind the one that it was entered from, so each is looked at once.
     pub fn callsites(&self) -> Vec<LocationId> {
@@ -288,12 +289,12 @@ impl Table {
         known.into_iter().map(callsite).collect()
     }
 
-    /// Every location.
+    /// Returns every location.
     pub fn all_locations(&self) -> impl Iterator<Item = Location> + '_ {
         self.locations.iter().copied()
     }
 
-    /// How many files there are; their ids are the numbers below.
+    /// Returns how many files there are; their ids are the numbers below.
     pub fn file_count(&self) -> usize {
         self.files.iter().len()
     }
@@ -314,35 +315,36 @@ impl Table {
         *self.stacks.get(id.index())
     }
 
-    /// The locations of a call path, innermost first.
+    /// Returns the locations of a call path, innermost first.
     pub fn frames(&self, stack: StackId) -> impl Iterator<Item = LocationId> + '_ {
         self.ancestors(stack).map(|id| self.get_frame(id).location)
     }
 
-    /// The entries of a name scope, innermost first.
+    /// Returns the entries of a name scope, innermost first.
     pub fn scope_path(&self, scope: ScopeId) -> Vec<ScopeId> {
         std::iter::successors(Some(scope), |&id| self.get_scope(id).parent).collect()
     }
 
-    /// The frames of the lowering, innermost first.
+    /// Returns the frames of the lowering, innermost first.
     pub fn emitter_path(&self, emitter: EmitterId) -> Vec<EmitterId> {
         std::iter::successors(Some(emitter), |&id| self.get_emitter(id).parent).collect()
     }
 
-    /// The innermost frame of the emitter that is a plugin's.
+    /// Returns the innermost frame of the emitter that is a plugin's.
     pub fn plugin_of(&self, emitter: EmitterId) -> Option<EmitterId> {
         self.emitter_path(emitter).into_iter().find(|&id| self.get_emitter(id).kind.is_plugin())
     }
 
-    /// The innermost frame of the user.
+    /// Returns the innermost frame of the user.
     pub fn user_frame(&self, stack: StackId) -> Option<LocationId> {
         let is_user =
             |&id: &LocationId| self.get_file(self.get_location(id).file).tier == Tier::User;
         self.frames(stack).find(is_user)
     }
 
-    /// The place in the user's code that a call path is about: the innermost frame of the user,
-    /// else the innermost of a library, else the outermost of all, which is the function exported.
+    /// Returns the place in the user's code that a call path is about: the innermost frame of the
+    /// user, else the innermost of a library, else the outermost of all, which is the function
+    /// exported.
     pub fn callsite(&self, stack: StackId) -> Option<LocationId> {
         let tier = |id: LocationId| self.get_file(self.get_location(id).file).tier;
         self.user_frame(stack)
@@ -366,7 +368,7 @@ impl<T: Hash + Eq> Interned<T> {
         self.0.insert_full(value).0
     }
 
-    /// Every id is made by `intern` of the same table, so the index is in range.
+    /// Returns every id is made by `intern` of the same table, so the index is in range.
     pub(crate) fn get(&self, index: usize) -> &T {
         &self.0[index]
     }

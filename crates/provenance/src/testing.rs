@@ -8,7 +8,7 @@ use crate::origin::{Origin, Site};
 use crate::table::{EmitterId, OriginId, ScopeId, StackId, Table};
 use crate::tier::Tier;
 
-/// The same cases in every run.
+/// Returns the same cases in every run.
 pub(crate) fn seeded() -> ProptestConfig {
     ProptestConfig {
         rng_seed: RngSeed::Fixed(1),
@@ -38,7 +38,7 @@ impl Frame<'_> {
     }
 }
 
-/// The call path of some frames, innermost first; there is at least one.
+/// Returns the call path of some frames, innermost first; there is at least one.
 pub(crate) fn stack(table: &mut Table, frames: &[Frame<'_>]) -> StackId {
     let stack = frames.iter().rev().fold(None, |caller, frame| {
         let location = Location {
@@ -68,7 +68,7 @@ impl<'a> Draw<'a> {
         Draw { choices: choices.iter(), table: Table::default() }
     }
 
-    /// A table, and three of the origins in it.
+    /// Returns a table, and three of the origins in it.
     pub(crate) fn table(mut self) -> (Table, [OriginId; 3]) {
         let origins = [self.origin(), self.origin(), self.origin()];
         (self.table, origins)

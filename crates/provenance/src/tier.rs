@@ -25,7 +25,7 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// The tier of the file that a code object names.
+    /// Returns the tier of the file that a code object names.
     pub fn of(&self, file: &str) -> Tier {
         let below = |folders: &[String]| folders.iter().any(|folder| is_below(file, folder));
         if below(&self.added_user) {
@@ -41,8 +41,9 @@ impl Tiers {
         }
     }
 
-    /// Code without a file of its own: frozen modules of the standard library, and wrappers that a
-    /// type checker generated, are a library's; `<stdin>`, `<string>` and notebook cells are not.
+    /// True if code without a file belongs to a library: frozen modules of the standard library,
+    /// and wrappers that a type checker generated. False for `<stdin>`, `<string>` and notebook
+    /// cells.
     fn is_generated(&self, file: &str) -> bool {
         if let Some(module) = file.strip_prefix("<frozen ").and_then(|m| m.strip_suffix('>')) {
             let top = module.split('.').next().unwrap_or(module);
@@ -52,7 +53,7 @@ impl Tiers {
     }
 }
 
-/// Whether `file` is `folder` itself or lies below it.
+/// True if `file` is `folder` itself or lies below it.
 pub(crate) fn is_below(file: &str, folder: &str) -> bool {
     let folder = folder.trim_end_matches(['/', '\\']);
     !folder.is_empty()

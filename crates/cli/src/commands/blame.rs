@@ -83,7 +83,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What the lines became.
+/// The nodes that lines became.
 enum Blamed<'a> {
     /// Every file and function.
     Model { document: &'static Document<'static>, blame: Blame<'static> },

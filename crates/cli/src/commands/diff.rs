@@ -168,7 +168,7 @@ impl Printer<'_, '_, '_> {
         change.changed.iter().try_for_each(|node| self.node(node))
     }
 
-    /// The line as it is now, or as it was where it is gone and the file is surely the old one.
+    /// Returns the line as it is now, or as it was if it is gone and the file has not changed.
     fn text_of(&self, change: &LineChange<'_>) -> Option<String> {
         let frame = |line| {
             let (file, function) = (change.file, change.function);

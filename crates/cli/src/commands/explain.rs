@@ -37,7 +37,7 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// What the messages say, and the lines that they are about.
+/// The explanation of the messages of a runtime.
 struct Explained {
     document: &'static Document<'static>,
     sources: Sources<'static, 'static>,
@@ -91,9 +91,9 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
         bail!("`{}` is a folder, not a file", path.display());
     }
     // The error is at the end.
-    if metadata.is_file() && metadata.len() > log::MOST_BYTES as u64 {
+    if metadata.is_file() && metadata.len() > log::MAX_BYTES as u64 {
         use std::io::{Seek, SeekFrom};
-        file.seek(SeekFrom::End(-(log::MOST_BYTES as i64) - 1)).with_context(context)?;
+        file.seek(SeekFrom::End(-(log::MAX_BYTES as i64) - 1)).with_context(context)?;
     }
     limited(&mut file).with_context(context)
 }
@@ -106,9 +106,9 @@ fn read_input(console: &mut Console<'_>) -> anyhow::Result<Vec<u8>> {
     limited(&mut input.lock()).context("cannot read standard input")
 }
 
-/// The end of what there is to read, and a byte more than is used where there is more.
+/// Reads the end of a stream, and one byte more than is used if there is more.
 fn limited(from: &mut dyn Read) -> io::Result<Vec<u8>> {
-    const MOST: usize = log::MOST_BYTES + 1;
+    const MAX: usize = log::MAX_BYTES + 1;
     let mut kept = Vec::new();
     let mut block = vec![0; 1 << 16];
     loop {
@@ -116,8 +116,8 @@ fn limited(from: &mut dyn Read) -> io::Result<Vec<u8>> {
             0 => return Ok(kept),
             count => kept.extend_from_slice(&block[..count]),
         }
-        if kept.len() > 2 * MOST {
-            kept.drain(..kept.len() - MOST);
+        if kept.len() > 2 * MAX {
+            kept.drain(..kept.len() - MAX);
         }
     }
 }

@@ -86,7 +86,7 @@ fn describe(plugin: &Plugin) -> Value {
 mod tests {
     use expect_test::{Expect, expect};
 
-    /// The exit code, what was printed, and what was said beside it.
+    /// Compares the exit code, standard output and standard error.
     fn check(arguments: &[&str], expect: &Expect) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let program = std::iter::once("jax2onnx").chain(arguments.iter().copied());

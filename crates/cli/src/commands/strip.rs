@@ -164,7 +164,7 @@ mod tests {
             Folder(path)
         }
 
-        /// The exit code, and what was printed; files are named in this folder.
+        /// Returns the exit code, and what was printed; files are named in this folder.
         fn run(&self, arguments: &[&str]) -> (i32, String) {
             let (mut out, mut err) = (Vec::new(), Vec::new());
             let folder = self.0.to_str().unwrap();

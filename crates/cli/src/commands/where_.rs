@@ -40,7 +40,7 @@ pub(crate) struct Args {
 /// The number of candidates, callers and readers that are listed.
 const MAX_LISTED: usize = 20;
 
-/// What is known of a name.
+/// The answer for one name.
 struct Located<'a> {
     document: &'static Document<'static>,
     sources: Sources<'static, 'static>,
@@ -88,7 +88,7 @@ impl Answer for Located<'_> {
     }
 }
 
-/// What a name is that a runtime made of the name of a node: `mul/LayerNormFusion/`.
+/// Resolves a name that a runtime derived from the name of a node: `mul/LayerNormFusion/`.
 fn runtime_name<'d>(document: &'d Document<'_>, name: &str) -> Option<Where<'d>> {
     let provenance = document.resolve_name(name)?;
     Some(Where { provenance: Some(provenance), ..Where::nothing(name.to_owned(), "runtime name") })
@@ -123,7 +123,7 @@ fn print_candidates(
     Ok(())
 }
 
-/// A candidate with what tells it from the others.
+/// Describes a candidate so that it differs from the others.
 fn candidate(document: &Document<'_>, name: &str, target: &Target<'_>) -> String {
     let name = clean(name);
     match *target {

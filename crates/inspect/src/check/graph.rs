@@ -65,7 +65,7 @@ fn opsets(scan: &Scan<'_>, findings: &mut Findings) {
     }
 }
 
-/// Operators of a later opset than the model has. Some may be there as functions of ONNX.
+/// Reports operators of a later opset than that of the model. Some may be functions of ONNX.
 fn later_operators(scan: &Scan<'_>, version: i64, findings: &mut Findings) {
     let mut asked: FxHashMap<&str, Option<i64>> = FxHashMap::default();
     for (number, node) in scan.nodes.iter().enumerate().filter(|(_, n)| n.domain().is_empty()) {
@@ -82,7 +82,7 @@ fn later_operators(scan: &Scan<'_>, version: i64, findings: &mut Findings) {
     }
 }
 
-/// The values that a graph defines, and after how many of its nodes each is there.
+/// Returns the values that a graph defines, each with the number of nodes before it.
 fn values<'a>(
     document: &Document<'a>,
     number: usize,
@@ -121,7 +121,7 @@ fn values<'a>(
     (defined, order)
 }
 
-/// Every value that is read has to be defined, before.
+/// Reports values that are read but not defined before.
 fn reads(
     document: &Document<'_>,
     number: usize,
@@ -159,7 +159,7 @@ fn reads(
     }
 }
 
-/// Runtimes report names: a node should have one, and alone.
+/// Reports nodes without a name or with the name of another node, because runtimes report names.
 fn names(document: &Document<'_>, findings: &mut Findings) {
     let mut seen: FxHashSet<&str> = FxHashSet::default();
     let mut nameless = 0;
@@ -177,7 +177,7 @@ fn names(document: &Document<'_>, findings: &mut Findings) {
     }
 }
 
-/// Functions must not call themselves, by whatever way.
+/// Reports functions that call themselves, directly or indirectly.
 fn calls(scan: &Scan<'_>, findings: &mut Findings) {
     let mut functions: Vec<&str> = Vec::new();
     // For each graph the function that it is in; a body stands behind what is around it.
@@ -212,7 +212,7 @@ fn calls(scan: &Scan<'_>, findings: &mut Findings) {
     }
 }
 
-/// Those that are reached from themselves: what is left when all that calls nothing more is taken away.
+/// Returns the functions that reach themselves, by removing those that call nothing more.
 fn cyclic(callees: &[Vec<usize>]) -> Vec<usize> {
     let mut open: Vec<usize> = callees.iter().map(Vec::len).collect();
     let mut callers: Vec<Vec<usize>> = vec![Vec::new(); callees.len()];
@@ -235,7 +235,7 @@ fn cyclic(callees: &[Vec<usize>]) -> Vec<usize> {
     (0..callees.len()).filter(|&index| open[index] > 0).collect()
 }
 
-/// Inputs and outputs of the model have to have types.
+/// Reports inputs and outputs of the model without a type.
 fn ends(scan: &Scan<'_>, findings: &mut Findings) {
     let main = scan.main();
     for (what, list) in [("input", &main.inputs), ("output", &main.outputs)] {

@@ -33,7 +33,7 @@ pub(super) fn check(document: &Document<'_>, sources: &Sources<'_, '_>, findings
     stale(document, sources, findings);
 }
 
-/// A key that is there twice has a value that depends on who reads it.
+/// Reports duplicate keys, whose value depends on the reader.
 fn pairs<'a>(
     what: &str,
     node: Option<usize>,
@@ -104,7 +104,7 @@ fn table_paths<'d>(
     }
 }
 
-/// The first absolute path of somebody's files in a text.
+/// Returns the first absolute path of somebody's files in a text.
 fn absolute_path(text: &str) -> Option<&str> {
     const ROOTS: [&str; 8] =
         ["/home/", "/Users/", "/root/", "/tmp/", "/mnt/", "/opt/", "/var/", "/content/"];
@@ -167,7 +167,7 @@ fn origins(document: &Document<'_>, findings: &mut Findings) {
     }
 }
 
-/// Source files that are no longer what was exported.
+/// Reports source files that changed since the export.
 fn stale(document: &Document<'_>, sources: &Sources<'_, '_>, findings: &mut Findings) {
     let table = document.table();
     let mut files: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! Weights: sizes that fit types, and files that are where they have to be.
+//! Weights: sizes that fit types, and files that are if they have to be.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub(super) fn check(document: &Document<'_>, findings: &mut Findings) {
     }
 }
 
-/// The contents have to have the size that type and shape ask for.
+/// Reports contents that do not have the size of their type and shape.
 fn shape(tensor: &Tensor<'_>, findings: &mut Findings) {
     let name = tensor.name;
     if tensor.dims.iter().any(|&dim| dim < 0) {
@@ -64,7 +64,7 @@ fn shape(tensor: &Tensor<'_>, findings: &mut Findings) {
     }
 }
 
-/// The contents have to be within the file.
+/// Reports contents that are not within their file.
 fn extent(tensor: &Tensor<'_>, location: &str, size: u64, findings: &mut Findings) {
     let name = tensor.name;
     let Some((offset, length)) = external::extent(tensor) else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Placed, Side};
 
 /// More lines of one function than this are aligned by their numbers alone.
-const MOST_CELLS: usize = 1 << 20;
+const MAX_CELLS: usize = 1 << 20;
 
 /// Pairs the lines of a function in two versions, in order. Lines that have many operators in common
 /// belong together, and of those the ones with the same number; a line without a partner is new or gone.
@@ -20,7 +20,7 @@ pub(super) fn align(
     };
     let (old, new) = (list(before), list(after));
     let width = new.len() + 1;
-    if (old.len() + 1).saturating_mul(width) > MOST_CELLS {
+    if (old.len() + 1).saturating_mul(width) > MAX_CELLS {
         return by_number(before, after);
     }
     let counts = |side: &'_ Side<'_, '_>, lines: &[Placed]| -> Vec<Counts> {
@@ -82,7 +82,7 @@ impl Counts {
         Counts { line, nodes: nodes.len(), ops: ops.collect() }
     }
 
-    /// How much two lines have in common; nothing where they have nothing.
+    /// Returns how much two lines have in common; nothing if they have nothing.
     fn likeness(&self, other: &Counts) -> Option<f64> {
         let in_both = |(op, &count): (&String, &usize)| {
             other.ops.get(op).map_or(0, |&others| others.min(count))

@@ -16,7 +16,7 @@ pub struct WeightChange<'d> {
     pub after: Option<String>,
 }
 
-/// How a weight differs.
+/// The way that a weight differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightKind {
     New,

@@ -7,7 +7,7 @@ use onnx::{DType, OpType};
 use crate::Document;
 use crate::log::{Class, Clue, Message};
 
-/// What to do about a message, where there is something that usually helps.
+/// Returns advice on a message, if something usually helps.
 pub(super) fn advice(
     document: &Document<'_>,
     message: &Message,
@@ -58,7 +58,7 @@ const WEIGHT: &str = "the bytes of a weight are not as many as its shape says: t
     changed after the export";
 const FILE: &str = "the file is cut off or is not an ONNX model: copy it again, and compare sizes";
 
-/// The type that is missing, and the types that there are.
+/// Returns the type that is not supported, and the types that are.
 fn kernel(document: &Document<'_>, message: &Message, node: Option<usize>) -> String {
     let general = "ONNX Runtime has no kernel for this operator with these types on this device: compute \
                    it in `float32` (`x.astype(jnp.float32)`) and cast back";
@@ -99,7 +99,8 @@ fn operator(document: &Document<'_>, message: &Message, node: Option<usize>) -> 
     }
 }
 
-/// The operator of ONNX that the node has; where there is none, the one that the message names.
+/// Returns the operator of ONNX that the node has; if there is none, the one that the message
+/// names.
 fn op_type(node: Option<&Node<'_>>, message: &Message) -> Option<OpType> {
     let name = match node {
         Some(node) => Some(node.op).filter(|_| node.domain().is_empty()),
@@ -116,9 +117,9 @@ fn op_of(clue: &Clue) -> Option<&str> {
     }
 }
 
-/// What the model takes and gives.
+/// Describes the inputs and the outputs of the model.
 fn call(document: &Document<'_>) -> String {
-    const MOST: usize = 12;
+    const MAX: usize = 12;
     let Some(graph) = document.graph(0) else {
         return String::new();
     };
@@ -129,9 +130,9 @@ fn call(document: &Document<'_>) -> String {
             Some(ty) => format!("`{}` {ty}", value.name),
             None => format!("`{}`", value.name),
         });
-        let mut all: Vec<String> = typed.take(MOST + 1).collect();
-        if all.len() > MOST {
-            "…".clone_into(&mut all[MOST]);
+        let mut all: Vec<String> = typed.take(MAX + 1).collect();
+        if all.len() > MAX {
+            "…".clone_into(&mut all[MAX]);
         }
         all.join(", ")
     };

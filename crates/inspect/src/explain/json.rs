@@ -7,7 +7,7 @@ use crate::json::{frame_with_source, provenance};
 use crate::log::Clue;
 use crate::{Document, Sources};
 
-/// What was found, message by message.
+/// Returns the explanation of each message.
 pub fn json(
     explanation: &Explanation<'_>,
     document: &Document<'_>,

@@ -7,13 +7,13 @@ use super::resolve::Found;
 use crate::log::{Class, Message};
 use crate::{Document, Frame, Provenance};
 
-/// What is to be shown.
+/// The lines to show.
 #[derive(Debug, Default)]
 pub(super) struct Lines<'d> {
     /// Each line once.
     pub(super) frames: Vec<Frame<'d>>,
     pub(super) origin: Option<Provenance<'d>>,
-    /// Whether the message says which of the lines it is.
+    /// True if the message says which of the lines it is.
     pub(super) is_chosen: bool,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn lines<'d>(document: &'d Document<'_>, found: &Found, message: &Mes
     Lines { frames, origin, is_chosen }
 }
 
-/// Which of the primitives that a node stands for a message is about.
+/// Returns which of the primitives that a node stands for a message is about.
 fn wanted(op: &str, message: &Message) -> Option<&'static str> {
     if op != "Gemm" || message.class != Some(Class::Shape) {
         return None;
@@ -78,7 +78,7 @@ fn wanted(op: &str, message: &Message) -> Option<&'static str> {
     message.words.contains("W:").then_some("dot_general")
 }
 
-/// Every place of what was found.
+/// Returns every place of the nodes that were found.
 fn places<'d>(document: &'d Document<'_>, found: &Found) -> Vec<Place<'d>> {
     let table = document.table();
     let of_nodes = || found.nodes.iter().flat_map(|&node| document.answer(node).1);
@@ -102,7 +102,7 @@ fn places<'d>(document: &'d Document<'_>, found: &Found) -> Vec<Place<'d>> {
     places
 }
 
-/// The call path of the place that is shown first.
+/// Returns the call path of the place that is shown first.
 fn origin<'d>(document: &'d Document<'_>, sure: Sure, place: &Place<'d>) -> Option<Provenance<'d>> {
     let (table, known) = (document.table(), document.known_callsites());
     let is_primary = table.get_origin(place.origin).primary == place.site;

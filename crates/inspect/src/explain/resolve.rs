@@ -10,19 +10,20 @@ use crate::Document;
 use crate::fusions::{inner, is_bare};
 use crate::log::{Clue, Message, Role};
 
-/// What a message is about.
+/// The nodes or values that a message is about.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// The nodes that it may be, each once.
     pub(super) nodes: Vec<usize>,
-    /// Origins, where there are no nodes: a name that a runtime made leads to them.
+    /// Origins, if there are no nodes: a name that a runtime made leads to them.
     pub(super) origins: Vec<OriginId>,
     pub(super) is_certain: bool,
     pub(super) how: String,
     pub(super) within: Vec<usize>,
 }
 
-/// The nodes of a name; where there are none, those of it without white space: what a wrapped line leaves.
+/// Returns the nodes of a name; if there are none, those of it without white space: what a wrapped line
+/// leaves.
 fn nodes_named(document: &Document<'_>, name: &str) -> Vec<usize> {
     let exact = nodes_where(document, |node| node.name == name);
     if !exact.is_empty() {
@@ -42,7 +43,7 @@ fn readers(document: &Document<'_>, name: &str) -> Vec<usize> {
     nodes_where(document, |node| node.inputs.contains(&name))
 }
 
-/// A message or two are asked for as a rule: looking through all nodes costs less than an index of them.
+/// Finds nodes by scanning all of them: usually there are one or two messages, so an index would cost more.
 fn nodes_where(document: &Document<'_>, is_it: impl Fn(&Node<'_>) -> bool) -> Vec<usize> {
     let nodes = document.scan.nodes.iter().enumerate();
     nodes.filter(|(_, node)| is_it(node)).map(|(number, _)| number).collect()
@@ -52,7 +53,7 @@ fn squeeze(name: &str) -> String {
     name.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// What the innermost thing that a message names is; the next one around it where it is not known.
+/// Resolves the innermost node or value that a message names, or the next one around it.
 pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Found {
     let mut unknown = Found::default();
     for (depth, clue) in message.clues.iter().enumerate().rev() {
@@ -81,30 +82,30 @@ pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Found {
     unknown
 }
 
-/// Everything in the bodies of a node, where the message is about something in them that is not known.
+/// Returns everything in the bodies of a node, for a message about an unknown part of them.
 fn inside(document: &Document<'_>, outer: &Found, why: &str) -> Found {
     /// More is no help.
-    const MOST: usize = 24;
+    const MAX: usize = 24;
     let mut found = Found::default();
     let [node] = outer.nodes.as_slice() else {
         why.clone_into(&mut found.how);
         return found;
     };
     let nodes = (0..document.scan.nodes.len()).filter(|&inner| is_inside(document, inner, *node));
-    found.nodes = nodes.take(MOST + 1).collect();
+    found.nodes = nodes.take(MAX + 1).collect();
     let name = document.node_name(*node);
     found.how = match found.nodes.len() {
         0 => why.to_owned(),
-        1..=MOST => format!("{why}; it is something within `{name}`"),
+        1..=MAX => format!("{why}; it is something within `{name}`"),
         _ => format!("{why}; it is something within `{name}`, which has much in it"),
     };
-    if found.nodes.len() > MOST {
+    if found.nodes.len() > MAX {
         found.nodes.clear();
     }
     found
 }
 
-/// Whether a node is in a body of another, or in a body in one.
+/// True if a node is in a body of another, or in a body in one.
 fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
     let mut at = document.scan.nodes.get(node);
     for _ in 0..document.scan.graphs.len() {
@@ -121,7 +122,7 @@ fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
     false
 }
 
-/// The nodes that read, over others, what they make themselves.
+/// Returns the nodes that are on a cycle.
 fn circle(document: &Document<'_>) -> Found {
     let count = document.scan.nodes.len();
     let mut producers: Vec<Vec<usize>> = Vec::with_capacity(count);
@@ -162,7 +163,7 @@ fn circle(document: &Document<'_>) -> Found {
     Found { nodes, is_certain: true, how, ..Found::default() }
 }
 
-/// The nodes around the one that a message is about.
+/// Returns the nodes around the one that a message is about.
 fn around(document: &Document<'_>, clues: &[Clue]) -> Vec<usize> {
     let node = |clue: &Clue| match clue {
         Clue::Node { name, .. } => nodes_named(document, name).first().copied(),
@@ -209,7 +210,7 @@ fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Found {
     }
 }
 
-/// The nodes of a name, those with the operator where one has it.
+/// Returns the nodes of a name, those with the operator if one has it.
 fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>) -> Found {
     let op_of = |node: usize| document.scan.nodes.get(node).map_or("", |node| node.op);
     let same: Vec<usize> =
@@ -235,7 +236,7 @@ fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>)
     Found { is_certain, nodes: same, how, ..Found::default() }
 }
 
-/// The node with the longest name that stands in a longer one, of these origins.
+/// Returns the node of these origins with the longest name that is part of another name.
 fn longest_within(document: &Document<'_>, name: &str, origins: &[OriginId]) -> Vec<usize> {
     let nodes = document.scan.nodes.iter().enumerate();
     let is_of = |node: usize| document.answer(node).1.iter().any(|origin| origins.contains(origin));
@@ -245,7 +246,7 @@ fn longest_within(document: &Document<'_>, name: &str, origins: &[OriginId]) -> 
     within.max_by_key(|(_, node)| node.name.len()).map(|(number, _)| number).into_iter().collect()
 }
 
-/// Whether a node is of a function, or of a body in one.
+/// True if a node is of a function, or of a body in one.
 fn is_of_function(document: &Document<'_>, node: usize) -> bool {
     let mut at = document.scan.nodes.get(node).and_then(|node| document.graph(node.graph as usize));
     while let Some(graph) = at {
@@ -281,7 +282,7 @@ fn of_value(document: &Document<'_>, name: &str, role: Role) -> Found {
     Found { nodes, is_certain: true, how, ..Found::default() }
 }
 
-/// The nodes of an operator; more than a few are no answer.
+/// Returns the nodes of an operator; too many of them are not an answer.
 fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bool) -> Found {
     let is_it = |node: &Node<'_>| {
         node.op == op
@@ -295,7 +296,7 @@ fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bo
     few(nodes, &format!("{what}{op}"))
 }
 
-/// What the runtime joined under the name of its operator.
+/// Finds the nodes that the runtime fused under the name of its operator.
 fn of_joined(document: &Document<'_>, op: &str) -> Found {
     match inner(document, op) {
         Some((inner, nodes)) => {
@@ -313,16 +314,16 @@ fn of_joined(document: &Document<'_>, op: &str) -> Found {
     }
 }
 
-/// Nodes where they are few.
+/// Returns the nodes if there are few of them.
 fn few(nodes: Vec<usize>, what: &str) -> Found {
-    const MOST: usize = 4;
+    const MAX: usize = 4;
     let how = match nodes.len() {
         0 => format!("the message names no node, and the model has no {what}"),
         1 => format!("the model has one {what}"),
-        count if count <= MOST => format!("the model has {count} of {what}"),
+        count if count <= MAX => format!("the model has {count} of {what}"),
         count => format!("the message names no node, and the model has {count} of {what}"),
     };
-    let nodes = if nodes.len() > MOST { Vec::new() } else { nodes };
+    let nodes = if nodes.len() > MAX { Vec::new() } else { nodes };
     Found { nodes, how, ..Found::default() }
 }
 

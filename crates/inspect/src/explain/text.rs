@@ -6,10 +6,10 @@ use super::{Certainty, Explanation, Finding};
 use crate::show::{self, clean};
 use crate::{Document, Sources, Style};
 
-/// How many lines are shown where it is one of several.
-const MOST_LINES: usize = 6;
+/// The number of lines that are shown if it is one of several.
+const MAX_LINES: usize = 6;
 
-/// What was found, message by message.
+/// Returns the explanation of each message.
 pub fn text(
     explanation: &Explanation<'_>,
     document: &Document<'_>,
@@ -37,11 +37,11 @@ fn one(
     let _ = writeln!(text, "{} {}", style.red("error:"), style.bold(&words));
     match (finding.certainty, &finding.origin) {
         (Certainty::OneOf, _) => {
-            for line in finding.lines.iter().take(MOST_LINES) {
+            for line in finding.lines.iter().take(MAX_LINES) {
                 *text += &show::excerpt(line, sources, style);
             }
-            if finding.lines.len() > MOST_LINES {
-                let _ = writeln!(text, "   … and {} more", finding.lines.len() - MOST_LINES);
+            if finding.lines.len() > MAX_LINES {
+                let _ = writeln!(text, "   … and {} more", finding.lines.len() - MAX_LINES);
             }
         }
         (_, Some(origin)) => *text += &show::traceback(origin, false, sources, style),
@@ -82,7 +82,7 @@ fn one(
     }
 }
 
-/// How sure it is, and why.
+/// Describes how sure the answer is, and why.
 fn sureness(finding: &Finding<'_>) -> String {
     let how = &finding.how;
     let others = finding.lines.len().saturating_sub(1);

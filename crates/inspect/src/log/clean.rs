@@ -1,6 +1,7 @@
 //! The text of a log without what is only for the eye.
 
-/// A text without the sequences that colour it or move the cursor, and without other control codes.
+/// Returns a text without the sequences that color it or move the cursor, and without other
+/// control codes.
 pub(super) fn without_escapes(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -31,7 +32,7 @@ fn is_final(c: char) -> bool {
     matches!(c, '@'..='~')
 }
 
-/// The log cut where a new message starts.
+/// Splits the log where a new message starts.
 pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut starts: Vec<usize> = vec![0];
     let mut at = 0;
@@ -46,7 +47,7 @@ pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
     starts.into_iter().filter_map(move |start| text.get(start..ends.next()?))
 }
 
-/// Whether a line opens a message rather than going on with one.
+/// True if a line starts a message.
 fn starts_message(line: &str) -> bool {
     let line = line.trim_start();
     is_logged(line) || is_exception(line)
@@ -69,7 +70,7 @@ fn is_logged(line: &str) -> bool {
     (year(line) && stamp(line)) || reversed(line) || line.starts_with("TRT]")
 }
 
-/// A message without the time at its start.
+/// Returns a message without the time at its start.
 pub(super) fn without_stamp(part: &str) -> &str {
     let part = part.trim();
     let is_of_stamp =
@@ -109,7 +110,7 @@ impl<'t> Squeezed<'t> {
         Squeezed { original, text, offsets }
     }
 
-    /// What stood in the original from one place of the squeezed text to another.
+    /// Returns the original text between two places of the squeezed text.
     pub(super) fn slice(&self, start: usize, end: usize) -> &'t str {
         let Some((&first, &last)) =
             self.offsets.get(start).zip(self.offsets.get(end.wrapping_sub(1)))

@@ -6,10 +6,10 @@ use super::clean::Squeezed;
 use super::patterns::{Clue, clues};
 
 /// The most that is kept of the words of a message, and of the part that names something.
-const MOST_WORDS: usize = 600;
-const MOST_USED: usize = 240;
+const MAX_WORDS: usize = 600;
+const MAX_USED: usize = 240;
 
-/// What goes wrong.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Class {
@@ -31,7 +31,7 @@ pub enum Class {
     Memory,
     ExternalData,
     Weight,
-    /// What was fed, or asked for, is not what the model takes or gives.
+    /// The inputs or outputs of a call are not those of the model.
     Call,
     File,
 }
@@ -61,17 +61,17 @@ impl Class {
 /// One message of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it names, the outermost node first: the last one is what it is about.
+    /// The names in the message, the outermost node first. The message is about the last one.
     pub clues: Vec<Clue>,
     /// The part of the text that names it.
     pub used: String,
     pub class: Option<Class>,
-    /// What it says, without places in the runtime's own source.
+    /// The text of the message, without places in the source of the runtime.
     pub words: String,
 }
 
 impl Message {
-    /// Whether this message says all that `other` does.
+    /// True if this message contains everything that `other` does.
     pub(super) fn says_as_much_as(&self, other: &Message) -> bool {
         self.clues.ends_with(&other.clues) && (other.class.is_none() || self.class == other.class)
     }
@@ -177,11 +177,11 @@ const CLASSES: &[(Class, &[&str])] = &[
     (Class::File, &["Protobuf parsing failed", "ModelProto does not have a graph"]),
 ];
 
-/// Reads a message; `None` where it says nothing that is known.
+/// Reads a message; `None` if it says nothing that is known.
 pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
     let found = clues(text);
     let has = |phrase: &String| text.text.contains(phrase.as_str());
-    // A phrase decides where there is an error; texts of all kinds have shapes in them.
+    // A phrase decides if there is an error; texts of all kinds have shapes in them.
     let is_error = !found.is_empty() || SQUEEZED.errors.iter().any(has);
     let class = SQUEEZED.classes.iter().find(|(_, phrases)| phrases.iter().any(has));
     let class = class.map(|(class, _)| *class).filter(|_| is_error);
@@ -190,13 +190,13 @@ pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
     }
     let (ranges, clues): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     let last = ranges.last().cloned();
-    let used = last.clone().map(|range| shortened(text.slice(range.start, range.end), MOST_USED));
+    let used = last.clone().map(|range| shortened(text.slice(range.start, range.end), MAX_USED));
     let after = last.map_or(0, |range| range.end);
     let words = words(text.slice(after, text.text.len()), text.original);
     Some(Message { clues, used: used.unwrap_or_default(), class, words })
 }
 
-/// What a message that names nothing must have, to be an error.
+/// The texts that make a message without names an error.
 const ERRORS: &[&str] = &[
     "[ONNXRuntimeError]",
     "[E:onnxruntime",
@@ -220,7 +220,7 @@ static SQUEEZED: LazyLock<Phrases> = LazyLock::new(|| {
     }
 });
 
-/// What is said of the thing that is named, without the runtime's own places.
+/// Returns what the message says, without places in the source of the runtime.
 fn words(after: &str, whole: &str) -> String {
     let after = after.trim_start_matches([':', ' ', '\n']);
     let said = match after.split_once("Status Message:") {
@@ -233,10 +233,11 @@ fn words(after: &str, whole: &str) -> String {
     for before in [" failed:", " was false. ", " , Error "] {
         line = line.rsplit_once(before).map_or(line, |(_, said)| said);
     }
-    shortened(without_place(without_exception(line)), MOST_WORDS)
+    shortened(without_place(without_exception(line)), MAX_WORDS)
 }
 
-/// A text without `ValueError: ` and `onnxruntime.capi….Fail: [ONNXRuntimeError] : 1 : FAIL : `.
+/// Returns a text without `ValueError: ` and `onnxruntime.capi….Fail: [ONNXRuntimeError] : 1 : FAIL
+/// : `.
 fn without_exception(text: &str) -> &str {
     if let Some((_, said)) = text.split_once("[ONNXRuntimeError] : ") {
         return said.splitn(3, " : ").nth(2).unwrap_or(said);
@@ -247,7 +248,7 @@ fn without_exception(text: &str) -> &str {
     }
 }
 
-/// A text without the file and the function of the runtime that it starts with.
+/// Returns a text without the file and the function of the runtime that it starts with.
 fn without_place(text: &str) -> &str {
     let Some((place, rest)) = text.split_once(' ') else {
         return text;
@@ -268,7 +269,7 @@ fn without_place(text: &str) -> &str {
     }
 }
 
-/// What is behind `(…)` and `[with T = …]`.
+/// Returns the text after `(…)` and `[with T = …]`.
 fn after_signature(text: &str) -> Option<&str> {
     let mut depth = 0usize;
     let end = text.char_indices().find_map(|(at, c)| {
@@ -287,7 +288,7 @@ fn after_signature(text: &str) -> Option<&str> {
     }
 }
 
-/// One line, of at most so many characters.
+/// Shortens a text to one line of at most so many characters.
 fn shortened(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {

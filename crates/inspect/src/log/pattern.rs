@@ -3,12 +3,12 @@
 use super::clean::Squeezed;
 
 /// The longest name, and the longest operator.
-const MOST_NAME: usize = 1024;
-const MOST_WORD: usize = 128;
-/// How often the start of one sentence is tried in one message.
-const MOST_TRIES: usize = 4096;
+const MAX_NAME: usize = 1024;
+const MAX_WORD: usize = 128;
+/// The number of places in one message where a sentence is tried.
+const MAX_TRIES: usize = 4096;
 
-/// What stood in the holes of a sentence.
+/// The texts in the holes of a sentence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holes {
     pub(super) name: Option<String>,
@@ -17,7 +17,7 @@ pub(super) struct Holes {
     pub(super) value: Option<String>,
 }
 
-/// Where a sentence was found, and what was in its holes.
+/// The place of a sentence, and the texts in its holes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) start: usize,
@@ -29,20 +29,21 @@ pub(super) struct Found {
 pub(super) struct Sentence(Vec<Piece>);
 
 impl Sentence {
-    /// Holes are `{name}`, `{value}`, `{op}`, `{domain}`, and `{_}` for what does not matter.
+    /// Parses a sentence. Its holes are `{name}`, `{value}`, `{op}`, `{domain}`, and `{_}` for any
+    /// text.
     pub(super) fn new(sentence: &str) -> Sentence {
         Sentence(pieces(sentence))
     }
 }
 
-/// Every place where a sentence stands in `text`, in order.
+/// Returns every place of a sentence in `text`, in order.
 pub(super) fn find(sentence: &Sentence, text: &Squeezed<'_>) -> Vec<Found> {
     let Some((Piece::Literal(first), rest)) = sentence.0.split_first() else {
         return Vec::new();
     };
     let mut found = Vec::new();
     let mut from = 0;
-    for _ in 0..MOST_TRIES {
+    for _ in 0..MAX_TRIES {
         let Some(at) = text.text.get(from..).and_then(|text| text.find(first.as_str())) else {
             break;
         };
@@ -64,7 +65,7 @@ enum Piece {
     Hole(String),
 }
 
-/// The sentence as literals without white space and holes, in turn.
+/// Returns the sentence as literals without white space and holes, in turn.
 fn pieces(sentence: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (number, part) in sentence.split(['{', '}']).enumerate() {
@@ -96,7 +97,7 @@ fn holes(pieces: &[Piece], text: &Squeezed<'_>, mut at: usize) -> Option<(usize,
             }
         };
         let is_word = matches!(hole, "op" | "domain");
-        let rest = window(text.text.get(at..)?, if is_word { MOST_WORD } else { MOST_NAME });
+        let rest = window(text.text.get(at..)?, if is_word { MAX_WORD } else { MAX_NAME });
         let end = match pieces.peek() {
             Some(Piece::Literal(next)) => rest.find(next.as_str())?,
             // At the end of a sentence, a hole goes as far as the word.
@@ -125,7 +126,7 @@ fn holes(pieces: &[Piece], text: &Squeezed<'_>, mut at: usize) -> Option<(usize,
     Some((at, holes))
 }
 
-/// At most `most` bytes of a text.
+/// Returns the start of a text, at most `most` bytes.
 fn window(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
@@ -134,7 +135,7 @@ fn window(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// The end of the word that starts at `at`, without the full stop behind it.
+/// Returns the end of the word that starts at `at`, without the period after it.
 fn word_end(text: &Squeezed<'_>, at: usize, rest: &str) -> usize {
     let whole = text.slice(at, at + rest.len());
     let word = whole.split(char::is_whitespace).next().unwrap_or_default();

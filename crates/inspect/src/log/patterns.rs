@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use super::clean::Squeezed;
 use super::pattern::{Found, Sentence, find};
 
-/// What a part of a message names.
+/// A node, value or operator that a message names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clue {
-    /// A node, and its operator where that is said.
+    /// A node, and its operator if that is said.
     Node { name: String, op: Option<String> },
     /// A value: a tensor, a weight, an input.
     Value { name: String, role: Role },
@@ -19,7 +19,7 @@ pub enum Clue {
     Unnamed { op: String },
 }
 
-/// What a value is named as.
+/// The role of a value that a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Something that nodes read, and nobody makes.
@@ -30,7 +30,7 @@ pub enum Role {
     Input,
 }
 
-/// What a sentence speaks of.
+/// The subject of a sentence.
 #[derive(Clone, Copy)]
 enum About {
     Node,
@@ -84,7 +84,7 @@ static TAKEN_APART: LazyLock<Vec<(About, Sentence)>> = LazyLock::new(|| {
     SENTENCES.iter().map(|&(about, sentence)| (about, Sentence::new(sentence))).collect()
 });
 
-/// What a message names, in the order in which it does, with the places in the squeezed text.
+/// Returns the names in a message, in order, with their places in the squeezed text.
 pub(super) fn clues(text: &Squeezed<'_>) -> Vec<(Range<usize>, Clue)> {
     let mut clues: Vec<(Range<usize>, Clue)> = Vec::new();
     for (about, sentence) in TAKEN_APART.iter() {

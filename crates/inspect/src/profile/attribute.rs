@@ -8,27 +8,27 @@ use super::Profile;
 use crate::fusions::{inner, is_bare};
 use crate::{Document, Provenance};
 
-/// Where the time of one kernel went.
+/// The origin of one kernel.
 #[derive(Clone, Debug)]
 pub struct Attribution<'d> {
     pub origin: Option<Provenance<'d>>,
-    /// Whether it has a line that the user wrote, and not one of a library.
+    /// True if it has a line that the user wrote, and not one of a library.
     pub is_users: bool,
 }
 
 /// Primitives that take most of the time of what they were fused with.
 const PRODUCTS: &[&str] = &["conv_general_dilated", "dot_general"];
 
-/// How many kernels of one operator are told apart by what needs what.
-const MOST_JOINED: usize = 256;
+/// The number of kernels of one operator that are told apart by what needs what.
+const MAX_JOINED: usize = 256;
 
-/// What the runtime makes around a product over more than two axes: nodes whose names say nothing.
+/// The name of the nodes that the runtime inserts around a product over more than two axes.
 const BEFORE_PRODUCT: &str = "gemm_input_reshape";
 const AFTER_PRODUCT: &str = "gemm_output_reshape";
-/// What the name of such a product ends in.
+/// The suffix of the name of such a product.
 const PRODUCT: &str = "/MatMulAddFusion";
 
-/// For each kernel of a profile, where it came from.
+/// Finds the origin of each kernel of a profile.
 pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attribution<'d>> {
     let mut nodes: FxHashMap<&str, Option<usize>> = FxHashMap::default();
     for (number, node) in document.scan.nodes.iter().enumerate() {
@@ -64,7 +64,7 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
         .collect()
 }
 
-/// Where what takes the time came from: of a node that stands for several lines, the one with a product.
+/// Returns the origin that takes the time: if a node was fused from several lines, the one with a product.
 fn heaviest<'d>(
     document: &'d Document<'_>,
     (sure, origins): (Sure, Vec<OriginId>),
@@ -85,7 +85,7 @@ fn heaviest<'d>(
     Some(product.filter(|it| it.callsite.is_some()).unwrap_or(first))
 }
 
-/// The product that a reshape was made for: run next to it, on exactly what it makes.
+/// Returns the product that a reshape was made for: run next to it, on exactly what it makes.
 fn product_beside(profile: &Profile, number: usize) -> Option<usize> {
     let kernel = &profile.kernels[number];
     let is_before = is_bare(&kernel.node, BEFORE_PRODUCT);
@@ -102,10 +102,10 @@ fn product_beside(profile: &Profile, number: usize) -> Option<usize> {
     (is_joined && product.node.ends_with(PRODUCT)).then_some(other)
 }
 
-/// For kernels that have the name of their operator alone: the nodes of the model that they are.
+/// Finds the nodes of the model for kernels that have only the name of their operator.
 ///
-/// Where as many nodes of an operator were not run under their names as the runtime ran joined ones, it
-/// is those; and in that order, where each needs the one before.
+/// If the number of nodes of an operator that did not run under their names equals the number of fused
+/// kernels, they are those kernels, in that order if each needs the one before.
 fn by_elimination(
     document: &Document<'_>,
     profile: &Profile,
@@ -126,7 +126,7 @@ fn by_elimination(
             continue;
         };
         missing.retain(|&node| !names.contains(document.scan.nodes[node].name));
-        if missing.len() > MOST_JOINED {
+        if missing.len() > MAX_JOINED {
             continue;
         }
         let is_chain = missing.windows(2).all(|pair| needs(document, pair[1], pair[0]));
@@ -137,7 +137,7 @@ fn by_elimination(
     found
 }
 
-/// Whether a node reads, over others, what another makes.
+/// True if a node reads, over others, what another makes.
 fn needs(document: &Document<'_>, node: usize, other: usize) -> bool {
     let nodes = &document.outline().nodes;
     let mut seen: FxHashSet<u32> = FxHashSet::default();

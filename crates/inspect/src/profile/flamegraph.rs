@@ -9,10 +9,10 @@ use super::stacks::Level;
 const WIDTH: f64 = 1200.0;
 const HEIGHT: f64 = 18.0;
 const TOP: f64 = 34.0;
-/// What is narrower is not drawn.
+/// Narrower boxes are not drawn.
 const NARROWEST: f64 = 0.3;
 /// Paths that are deeper are cut.
-const MOST_DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 /// A letter of the font that is used.
 const LETTER: f64 = 6.6;
 
@@ -25,11 +25,11 @@ struct Branch<'s> {
     numbers: FxHashMap<&'s Level, usize>,
 }
 
-/// An SVG that needs nothing else; what is under the mouse is named with its place and time.
+/// Draws a self-contained SVG, which names the box under the mouse with its place and time.
 pub fn flamegraph(stacks: &[(Vec<Level>, u64)], title: &str) -> String {
     let mut root = Branch::default();
     for (path, time) in stacks.iter().filter(|(_, time)| *time > 0) {
-        add(&mut root, &path[..path.len().min(MOST_DEPTH)], *time);
+        add(&mut root, &path[..path.len().min(MAX_DEPTH)], *time);
     }
     let depth = depth(&root);
     let height = TOP + depth as f64 * HEIGHT + 8.0;
@@ -92,7 +92,7 @@ fn draw(svg: &mut String, branch: &Branch<'_>, mut x: f64, row: usize, scale: f6
     }
 }
 
-/// The name, as much of it as there is room for.
+/// Returns as much of the name as there is room for.
 fn label(level: &Level, x: f64, y: f64, width: f64) -> String {
     let room = ((width - 6.0) / LETTER).max(0.0) as usize;
     if room < 3 {
@@ -109,7 +109,8 @@ fn label(level: &Level, x: f64, y: f64, width: f64) -> String {
     format!("<text x=\"{:.2}\" y=\"{}\">{}</text>", x + 3.0, y + 12.5, escaped(&name))
 }
 
-/// Lines are warm, operators cool, what is not known grey; the same name has the same shade.
+/// Returns the color of a box: lines are warm, operators cool, unknown parts gray. The same name
+/// has the same shade.
 fn color(level: &Level) -> String {
     let shade =
         level.name.bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31) + u32::from(byte)) % 40;
@@ -120,7 +121,7 @@ fn color(level: &Level) -> String {
     }
 }
 
-/// A text as it may stand in XML.
+/// Escapes a text for XML.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -9,13 +9,13 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// The most that is read of a file, and the most events of it; the runtime itself stops at a million.
-const MOST_BYTES: u64 = 1 << 30;
-const MOST_EVENTS: usize = 2 << 20;
+const MAX_BYTES: u64 = 1 << 30;
+const MAX_EVENTS: usize = 2 << 20;
 /// The longest name of a node, and all names together.
-const MOST_NAME: usize = 4096;
-const MOST_NAMES: usize = 1 << 28;
+const MAX_NAME: usize = 4096;
+const MAX_NAMES: usize = 1 << 28;
 
-/// Why a profile cannot be read.
+/// Says why a profile cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
@@ -29,7 +29,7 @@ pub enum ProfileError {
     #[error("the profile is corrupt after {events} events: {why}")]
     Corrupt { events: usize, why: String },
     #[error(
-        "the profile has more than {MOST_EVENTS} events, or very long names: profile fewer runs"
+        "the profile has more than {MAX_EVENTS} events, or very long names: profile fewer runs"
     )]
     TooLong,
     #[error("the profile contains no times of nodes: was profiling enabled while the model ran?")]
@@ -69,7 +69,7 @@ pub struct Shapes {
 /// Reads the events that count, in the order of the file.
 pub(super) fn events(file: impl Read) -> Result<Vec<Event>, ProfileError> {
     let mut events = Events::default();
-    let mut json = serde_json::Deserializer::from_reader(BufReader::new(file.take(MOST_BYTES)));
+    let mut json = serde_json::Deserializer::from_reader(BufReader::new(file.take(MAX_BYTES)));
     let read = json.deserialize_any(&mut events).and_then(|()| json.end());
     if events.is_too_long {
         return Err(ProfileError::TooLong);
@@ -149,7 +149,7 @@ impl<'de> Visitor<'de> for &mut Events {
         while let Some(event) = seq.next_element_seed(EventSeed)? {
             self.count += 1;
             self.add(&event);
-            if self.count > MOST_EVENTS || self.name_bytes > MOST_NAMES {
+            if self.count > MAX_EVENTS || self.name_bytes > MAX_NAMES {
                 self.is_too_long = true;
                 return Err(serde::de::Error::custom("too many events"));
             }
@@ -230,7 +230,7 @@ impl<'de> Visitor<'de> for EventSeed {
     }
 }
 
-/// What is said of a node beside its time.
+/// Reads the arguments of an event.
 struct Args<'e>(&'e mut RawEvent);
 
 impl<'de> DeserializeSeed<'de> for Args<'_> {
@@ -273,7 +273,7 @@ impl<'de> DeserializeSeed<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         let value: serde_json::Value = serde::Deserialize::deserialize(deserializer)?;
         Ok(match value {
-            serde_json::Value::String(text) if text.len() <= MOST_NAME => Some(text),
+            serde_json::Value::String(text) if text.len() <= MAX_NAME => Some(text),
             _ => None,
         })
     }
@@ -288,7 +288,7 @@ impl<'de> DeserializeSeed<'de> for FirstShape {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         let value: serde_json::Value = serde::Deserialize::deserialize(deserializer)?;
         let first = value.get(0).map(ToString::to_string);
-        Ok(first.filter(|shape| shape.len() <= MOST_NAME))
+        Ok(first.filter(|shape| shape.len() <= MAX_NAME))
     }
 }
 

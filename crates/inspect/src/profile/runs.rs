@@ -85,7 +85,7 @@ pub(super) fn profile(mut events: Vec<Event>) -> Profile {
     Profile { kernels, runs }
 }
 
-/// The runs of the model, in order; those within others are not runs of their own.
+/// Returns the runs of the model, in order; those within others are not runs of their own.
 fn runs(events: &[Event]) -> Vec<&Event> {
     let mut runs: Vec<&Event> = Vec::new();
     for event in events.iter().filter(|event| event.kind == Kind::Run) {
@@ -97,12 +97,13 @@ fn runs(events: &[Event]) -> Vec<&Event> {
     runs
 }
 
-/// The run that an event started in, or the last one before it.
+/// Returns the run that an event started in, or the last one before it.
 fn run_of(runs: &[&Event], event: &Event) -> usize {
     runs.partition_point(|run| run.start <= event.start).saturating_sub(1)
 }
 
-/// For each event, sorted by start: the part of its time that no kernel within it took.
+/// Returns the time of each event without that of the kernels within it. The events are sorted by
+/// start.
 fn own_times(events: &[Event]) -> Vec<u64> {
     let mut own: Vec<u64> = events.iter().map(|event| event.length).collect();
     // For each thread the kernels that are open.

@@ -10,9 +10,9 @@ use crate::show::clean;
 use crate::{Sources, Style};
 
 /// The operators that are named in a row.
-const MOST_OPS: usize = 3;
+const MAX_OPS: usize = 3;
 
-/// A table, the longest first; at most `top` rows, the rest summed.
+/// Formats a table of at most `top` rows, the longest first, and the sum of the rest.
 pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style: Style) -> String {
     let mut text = heading(summary);
     let _ = writeln!(
@@ -36,8 +36,8 @@ pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style:
         };
         let calls = format!("{:.0}", row.calls as f64 / counted);
         let numbers = line(&row.spread, row.share, &calls);
-        let ops = row.ops.iter().take(MOST_OPS).map(|op| clean(op)).collect::<Vec<_>>().join(", ");
-        let more = if row.ops.len() > MOST_OPS { ", …" } else { "" };
+        let ops = row.ops.iter().take(MAX_OPS).map(|op| clean(op)).collect::<Vec<_>>().join(", ");
+        let more = if row.ops.len() > MAX_OPS { ", …" } else { "" };
         let ops = match summary.by {
             By::Op => String::new(),
             _ => format!("  {}", style.dim(&format!("[{ops}{more}]"))),
@@ -69,7 +69,7 @@ fn line(spread: &Spread, share: f64, calls: &str) -> String {
     format!("{mean:>10}  {deviation:>9}  {share:>6}  {calls:>6}")
 }
 
-/// What was measured.
+/// Describes what was measured.
 fn heading(summary: &Summary<'_>) -> String {
     let runs = match summary.runs.len() {
         1 => "1 run".to_owned(),
@@ -97,7 +97,7 @@ fn heading(summary: &Summary<'_>) -> String {
     text
 }
 
-/// Microseconds, with three digits and a unit.
+/// Formats microseconds with three digits and a unit.
 fn time(micros: f64) -> String {
     let (number, unit) = match micros {
         m if m >= 999_500.0 => (m / 1e6, "s"),
@@ -112,7 +112,7 @@ fn time(micros: f64) -> String {
     format!("{number:.digits$} {unit}")
 }
 
-/// The same as data; `docs/profile.md` describes it.
+/// Returns the summary as JSON; `docs/profile.md` describes it.
 pub fn json(summary: &Summary<'_>, name: &str, sources: &Sources<'_, '_>) -> Value {
     let run = |run: &Run, is_warmup: bool| json!({"warmup": is_warmup, "wall_us": run.wall, "kernels_us": run.kernels});
     let warmup = summary.warmup.iter().map(|it| run(it, true));

@@ -14,7 +14,8 @@ pub struct Level {
     pub line: u32,
 }
 
-/// Call paths, outermost first, the operator last; with their microseconds in the runs that count.
+/// Returns the call paths, outermost first and the operator last, with their microseconds in the
+/// counted runs.
 pub fn stacks(document: &Document<'_>, profile: &Profile, warmup: usize) -> Vec<(Vec<Level>, u64)> {
     let mut numbers: FxHashMap<Vec<Level>, usize> = FxHashMap::default();
     let mut stacks: Vec<(Vec<Level>, u64)> = Vec::new();
@@ -42,7 +43,7 @@ fn level(frame: &Frame<'_>) -> Level {
     Level { name, file, line: frame.line }
 }
 
-/// The file format of <https://www.speedscope.app>.
+/// Returns a profile in the file format of <https://www.speedscope.app>.
 pub fn speedscope(stacks: &[(Vec<Level>, u64)], name: &str) -> Value {
     let mut numbers: FxHashMap<&Level, usize> = FxHashMap::default();
     let mut frames: Vec<Value> = Vec::new();

@@ -6,7 +6,7 @@ use super::attribute::{Attribution, attribute};
 use super::{Profile, Run, Spread};
 use crate::{Document, Frame};
 
-/// What times are summed by.
+/// The key that times are grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     #[default]
@@ -45,7 +45,7 @@ impl By {
 /// The time of all kernels that have something in common.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row<'d> {
-    /// What they have in common; `None` where it is not known.
+    /// The key of the group; `None` if it is not known.
     pub key: Option<String>,
     /// The line, or the first one of the function.
     pub frame: Option<Frame<'d>>,
@@ -54,7 +54,7 @@ pub struct Row<'d> {
     pub spread: Spread,
     /// The part of the time of all kernels.
     pub share: f64,
-    /// How often kernels were run, in all runs that count.
+    /// The number of times that kernels ran, in all counted runs.
     pub calls: u64,
     /// The operators that took the time, the longest first.
     pub ops: Vec<String>,
@@ -153,7 +153,7 @@ impl<'d> Group<'d> {
     }
 }
 
-/// What a kernel is summed by, and the line to show for it.
+/// Returns the key of a kernel, and the line to show for it.
 fn key<'d>(
     by: By,
     kernel: &super::Kernel,

@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
         self.numbers().map(Contents::One)
     }
 
-    /// One element: a number, or the two of a complex one in brackets.
+    /// Reads one element: a number, or the two numbers of a complex one in brackets.
     fn numbers(&mut self) -> Result<Vec<&'a str>> {
         if self.cursor.eat("(") {
             return self.list(")", Parser::number);
@@ -74,7 +74,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The bytes of an array, which are as many as its type says unless they were given as bytes.
+/// Returns the bytes of an array. Their number fits the type, unless the text contains bytes.
 fn data(constant: &Constant, contents: Contents<'_>) -> Result<Vec<u8>, String> {
     let elements = match contents {
         Contents::Bytes(bytes) => return Ok(bytes),

@@ -27,7 +27,7 @@ impl Parser<'_> {
         Ok(Param::Seq(self.list(end, Parser::value)?.into()))
     }
 
-    /// A text, or what has a name that must be quoted.
+    /// Reads a text, or a value whose name is quoted.
     fn text_or_named(&mut self) -> Result<Param> {
         let start = self.cursor.position();
         let text = self.cursor.quoted('"')?;
@@ -81,7 +81,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A word that stands alone and is no size: a flag, an element type.
+    /// Reads a single word that is not a size: a flag, an element type.
     fn reserved_word(&mut self) -> Option<Param> {
         let word = self.word()?;
         if !self.at_delimiter() || !is_reserved(word) {
@@ -97,7 +97,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A whole number, or an expression of symbols.
+    /// Reads a whole number, or an expression of symbols.
     fn size(&mut self) -> Option<Param> {
         let rest = self.cursor.rest();
         let (dim, length) = Dim::parse_prefix(rest).ok()?;
@@ -133,7 +133,7 @@ impl Parser<'_> {
         Ok(Param::Aval(aval))
     }
 
-    /// What follows a name: the fields of a record, `...`, or the member of an enumeration.
+    /// Reads what follows a name: the fields of a record, `...`, or the member of an enumeration.
     fn named(&mut self, name: &str) -> Result<Param> {
         if self.cursor.rest().starts_with('(') {
             self.cursor.advance(1);

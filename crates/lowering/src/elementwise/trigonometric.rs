@@ -41,9 +41,9 @@ pub(crate) fn atan(x: Expr<'_>) -> Expr<'_> {
     let size = x.abs();
     let is_flat = size.less(0.66);
     let is_steep = size.greater(1.0 + SQRT_2);
-    let turned = is_steep.select(-1.0 / size, (size - 1.0) / (size + 1.0));
+    let reduced = is_steep.select(-1.0 / size, (size - 1.0) / (size + 1.0));
     let turn = is_steep.select(x.constant(FRAC_PI_2), FRAC_PI_4);
-    let t = is_flat.select(size, turned);
+    let t = is_flat.select(size, reduced);
     let square = t * t;
     let rest = t * square * polynomial(square, ATAN_P) / polynomial(square, ATAN_Q);
     let angle = is_flat.select(x.constant(0.0), turn) + (rest + t);

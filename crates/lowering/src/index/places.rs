@@ -5,7 +5,7 @@ use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Type};
 use super::numbers::{Axis, Windows};
 
 /// More entries than this are computed by the model instead of being stored in it.
-const LARGEST_STORED: i64 = 4096;
+const MAX_STORED: i64 = 4096;
 
 /// Starts of windows.
 #[derive(Clone, Copy)]
@@ -192,7 +192,7 @@ fn stored_offsets<'g>(
 ) -> Option<Expr<'g>> {
     let mut shape: Vec<i64> = sizes.iter().map(Dim::known).collect::<Option<_>>()?;
     let count = shape.iter().try_fold(1i64, |all, &size| all.checked_mul(size))?;
-    if count.checked_mul(width as i64)? > LARGEST_STORED {
+    if count.checked_mul(width as i64)? > MAX_STORED {
         return None;
     }
     let mut offsets = Vec::new();

@@ -70,9 +70,9 @@ fn by_rotations(a: Expr<'_>, size: i64) -> (Expr<'_>, Expr<'_>) {
                 let block = a.slice_axis(row_axis, 0, half).slice_axis(column_axis, half, whole);
                 let beside = diagonal(block, half, half);
                 let turn = tournament.turn(tangent(difference, beside, beside.equal(0.0)));
-                let turned = tournament.play(a, row_axis, &turn);
-                let turned = tournament.play(turned, column_axis, &turn);
-                [met.select(zero, turned), tournament.play(vectors, column_axis, &turn)]
+                let rotated = tournament.play(a, row_axis, &turn);
+                let rotated = tournament.play(rotated, column_axis, &turn);
+                [met.select(zero, rotated), tournament.play(vectors, column_axis, &turn)]
             });
         let beside = magnitude(is_on_it.select(zero, a));
         (any(beside.greater(magnitude(a) * epsilon(a.dtype()))), [a, vectors])

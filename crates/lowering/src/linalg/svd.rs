@@ -105,10 +105,10 @@ fn of_tall<'g>(
 
     let none = builder.constant_ints(DType::I32, &[], &[0]);
     let start = Expr::concat(&parts, row_axis);
-    let turned = if width == 1 {
+    let rotated = if width == 1 {
         start
     } else {
-        let [turned] = rounds_while(builder, SWEEPS, [start], |[x]| {
+        let [rotated] = rounds_while(builder, SWEEPS, [start], |[x]| {
             let steps = tournament.rounds().into();
             let [x, turns] = rounds(builder, &steps, [x, none], |_, [x, turns]| {
                 let columns = top(x);
@@ -126,21 +126,21 @@ fn of_tall<'g>(
             });
             (turns.greater(0.0), [x])
         });
-        turned
+        rotated
     };
 
-    let turned = turned.slice_axis(column_axis, 0, width);
-    let columns = top(turned);
+    let rotated = rotated.slice_axis(column_axis, 0, width);
+    let columns = top(rotated);
     let lengths = (columns * columns).reduce_sum(&[row_axis], false).sqrt();
-    let vectors = if with_vectors { vec![turned] } else { Vec::new() };
+    let vectors = if with_vectors { vec![rotated] } else { Vec::new() };
     let (lengths, vectors) = sorted(lengths, width, false, &vectors);
     let values = lengths * scale.squeeze(&[row_axis]);
-    let Some(&turned) = vectors.first() else {
+    let Some(&rotated) = vectors.first() else {
         return (values, None);
     };
-    let packed = factor(top(turned), height, width, false);
+    let packed = factor(top(rotated), height, width, false);
     let left = orthogonal(&packed, height, if full { height } else { width });
-    let right = turned.slice_axis(row_axis, height, height + width);
+    let right = rotated.slice_axis(row_axis, height, height + width);
     let signs = diagonal(packed.matrix, height, width).less(0.0).unsqueeze(&[row_axis]);
     (values, Some((left, signs.select(-right, right) + zero_or_nan)))
 }

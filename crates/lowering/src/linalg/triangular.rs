@@ -50,8 +50,8 @@ pub(crate) fn cholesky_update<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Ex
         let length = (x * x + y * y).sqrt();
         let cosine = is_zero.select(x.constant(1.0), x / length);
         let sine = is_zero.select(x.constant(0.0), y / length);
-        let turned = cosine * current + sine * z;
-        [rows.equal(k).select(turned, r), cosine * z - sine * current]
+        let rotated = cosine * current + sine * z;
+        [rows.equal(k).select(rotated, r), cosine * z - sine * current]
     });
     Ok(r)
 }

@@ -7,7 +7,7 @@ use crate::element::guards_nan;
 use crate::reduce::Monoid;
 
 /// The largest table of ones that is written for a sum.
-const MOST_ONES: i64 = 4096;
+const MAX_ONES: i64 = 4096;
 
 /// An array as pooling takes it: the axes with windows behind two others.
 struct Layout {
@@ -139,7 +139,7 @@ impl Pooling<'_> {
 
     /// Whether a sum can be written with a table of ones.
     fn has_sum(&self) -> bool {
-        self.window().iter().product::<i64>() <= MOST_ONES
+        self.window().iter().product::<i64>() <= MAX_ONES
     }
 
     /// `Σ x = n · mean(x)` where `n` is a power of two, so that the product is exact; else the
@@ -156,7 +156,7 @@ impl Pooling<'_> {
             return self.node(OpType::AveragePool, &[x], attrs) * places as f64;
         }
         let shape = x.shape();
-        let channels = shape[1].known().filter(|channels| channels * places <= MOST_ONES);
+        let channels = shape[1].known().filter(|channels| channels * places <= MAX_ONES);
         let ones = |channels: i64| {
             let shape = [&[channels, 1], &window[..]].concat();
             let count = usize::try_from(channels * places).unwrap_or(0);

@@ -3,7 +3,7 @@
 use onnx::{Builder, DType, Dim, Expr, OpType, Type};
 
 /// The largest table of indices that is written rather than computed.
-const LONGEST_TABLE: i64 = 4096;
+const MAX_TABLE: i64 = 4096;
 
 /// Windows along one axis, each `stride` behind the one before.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Slide {
     /// The indices as a list, where all sizes are known and it is not too long.
     pub(crate) fn table(&self, size: &Dim, count: &Dim) -> Option<(Vec<i64>, i64, i64)> {
         let (size, count, low) = (size.known()?, count.known()?, self.padding.0.known()?);
-        if count.saturating_mul(self.size) > LONGEST_TABLE {
+        if count.saturating_mul(self.size) > MAX_TABLE {
             return None;
         }
         let index = |window: i64, place: i64| {

@@ -20,7 +20,7 @@ use crate::value::{Type, Value, ValueId};
 pub type Attrs<'a> = Vec<(&'a str, Attr)>;
 
 impl Builder {
-    /// A node with one result.
+    /// Adds a node with one result.
     #[track_caller]
     pub fn node<'g>(
         &'g self,
@@ -37,7 +37,8 @@ impl Builder {
             .unwrap_or_else(|| self.broken(format!("`{op}` without a result"), result))
     }
 
-    /// A node with optional operands and any number of results; no node if there are none.
+    /// Adds a node with optional operands and any number of results; without results, it adds no
+    /// node.
     #[track_caller]
     pub fn nodes<'g>(
         &'g self,
@@ -97,7 +98,8 @@ impl Builder {
             .collect()
     }
 
-    /// For each type variable of the operator: the type of its operands, and the one to compute in.
+    /// Returns for each type variable of the operator the type of its operands, and the type to
+    /// compute in.
     fn compute_types(
         &self,
         op: OpType,
@@ -189,8 +191,8 @@ impl Builder {
         self.push_as(origin, op, inputs, attrs, results)
     }
 
-    /// What `formula` makes of the operands, as one node called `name` until the passes that look for
-    /// it have run. `attrs` is for those passes alone.
+    /// Adds the nodes of `formula` as one node called `name`, until the passes that look for it have run.
+    /// `attrs` is for those passes alone.
     #[track_caller]
     pub fn composite<'g, const N: usize>(
         &'g self,
@@ -215,8 +217,8 @@ impl Builder {
         made.swap_remove(0)
     }
 
-    /// A node that Python asked for, on the line that `emitter` is: any operator of any domain. No
-    /// type is inferred, and nothing is cast around.
+    /// Adds a node that Python asked for, on the line of `emitter`: any operator of any domain. It
+    /// infers no types and adds no casts.
     pub fn foreign_node<'g>(
         &'g self,
         emitter: Option<EmitterId>,

@@ -16,18 +16,18 @@ use crate::value::{Dim, Type, Value, ValueId};
 /// The main graph or a function: what sees only its own values.
 #[derive(Default)]
 pub(super) struct Region {
-    /// Where its nodes are among those that are open.
+    /// The index of its nodes among those that are open.
     nodes: usize,
     /// The inputs of a function that are known before its body is.
     pub(super) inputs: Vec<ValueId>,
     /// The symbolic sizes that were computed in it.
     pub(super) sizes: FxHashMap<Dim, ValueId>,
-    /// What was being lowered where the function is called.
+    /// The place of the call.
     place: Place,
     emitting: Emitting,
 }
 
-/// What the body of a function leaves behind.
+/// The results of the body of a function.
 pub struct Results<'g> {
     /// Its outputs, each made by a node of the body.
     pub outputs: Vec<Expr<'g>>,
@@ -192,7 +192,7 @@ impl Builder {
     }
 }
 
-/// Every value that a node and its bodies define.
+/// Collects every value that a node and its bodies define.
 fn define(node: &Node, own: &mut FxHashSet<ValueId>) {
     own.extend(node.outputs.iter().copied());
     for body in node.bodies() {

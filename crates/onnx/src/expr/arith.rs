@@ -67,7 +67,7 @@ operators! {
         logical_not = Not,
         recip = Reciprocal,
         relu = Relu,
-        /// Halves go to the even neighbour.
+        /// Halves go to the even neighbor.
         round = Round,
         sigmoid = Sigmoid,
         sin = Sin,
@@ -133,7 +133,7 @@ impl<'g> Neg for Expr<'g> {
 }
 
 impl<'g> Expr<'g> {
-    /// The same values in another type, as C converts them.
+    /// Converts the values to another type, as C does.
     #[track_caller]
     pub fn cast(self, dtype: DType) -> Expr<'g> {
         if self.dtype() == dtype {
@@ -146,7 +146,8 @@ impl<'g> Expr<'g> {
         self.builder.node(OpType::Cast, &[self], attrs, Type::new(dtype, self.shape()))
     }
 
-    /// The same values in an 8-bit floating-point type; what is too large becomes infinite or NaN.
+    /// Converts the values to an 8-bit floating-point type; too large values become infinite or
+    /// NaN.
     #[track_caller]
     pub fn cast_without_saturation(self, dtype: DType) -> Expr<'g> {
         if self.dtype() == dtype {
@@ -191,7 +192,7 @@ impl<'g> Expr<'g> {
         self.max(-1.0).min(1.0)
     }
 
-    /// The larger; NaN where either is.
+    /// Returns the larger value; NaN where either is NaN.
     #[track_caller]
     pub fn max(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
@@ -201,7 +202,7 @@ impl<'g> Expr<'g> {
         self.greater(other).select(self, other)
     }
 
-    /// The smaller; NaN where either is.
+    /// Returns the smaller value; NaN where either is NaN.
     #[track_caller]
     pub fn min(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
@@ -211,13 +212,13 @@ impl<'g> Expr<'g> {
         self.less(other).select(self, other)
     }
 
-    /// The remainder with the sign of the divisor, of integers.
+    /// Returns the remainder of integers with the sign of the divisor.
     #[track_caller]
     pub fn modulo(self, other: impl Operand<'g>) -> Expr<'g> {
         self.binary(OpType::Mod, other)
     }
 
-    /// The remainder with the sign of the dividend, as C's `fmod`.
+    /// Returns the remainder with the sign of the dividend, as C's `fmod`.
     #[track_caller]
     pub fn fmod(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);

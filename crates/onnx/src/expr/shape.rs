@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::operator::OpType;
 use crate::value::{Dim, Type};
 
-/// The shape that two broadcast to, by the rule of NumPy; `None` where they do not.
+/// Returns the shape that two shapes broadcast to, by the rule of NumPy; `None` if they do not.
 pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
     let rank = a.len().max(b.len());
     let size = |dims: &[Dim], axis: usize| match (axis + dims.len()).checked_sub(rank) {
@@ -24,7 +24,7 @@ pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
         .collect()
 }
 
-/// The shape that is left when `axes` are reduced.
+/// Returns the shape that is left when `axes` are reduced.
 pub fn reduced_shape(shape: &[Dim], axes: &[usize], keep: bool) -> Vec<Dim> {
     let kept = shape.iter().enumerate().filter_map(|(axis, dim)| match axes.contains(&axis) {
         true if keep => Some(Dim::Known(1)),
@@ -35,7 +35,7 @@ pub fn reduced_shape(shape: &[Dim], axes: &[usize], keep: bool) -> Vec<Dim> {
 }
 
 impl<'g> Expr<'g> {
-    /// The same elements in another shape. The axes may be named.
+    /// Returns the same elements in another shape. The axes may be named.
     #[track_caller]
     pub fn reshape(self, shape: &[Dim]) -> Expr<'g> {
         if *self.shape() == *shape {
@@ -76,7 +76,7 @@ impl<'g> Expr<'g> {
         self.builder.node(OpType::Expand, &[self, sizes], Attrs::new(), ty)
     }
 
-    /// Axis `i` of the result is axis `order[i]` of this.
+    /// Transposes: axis `i` of the result is axis `order[i]` of this.
     #[track_caller]
     pub fn transpose(self, order: &[usize]) -> Expr<'g> {
         if order.iter().enumerate().all(|(i, &axis)| i == axis) {
@@ -138,8 +138,8 @@ impl<'g> Expr<'g> {
         first.builder.node(OpType::Concat, parts, vec![("axis", Attr::Int(axis as i64))], ty)
     }
 
-    /// Elements `start, start + step, …` before `end` of each axis; the result has the shape
-    /// `shape`. Numbers below zero count from the end.
+    /// Returns elements `start, start + step, …` before `end` of each axis; the result has the
+    /// shape `shape`. Numbers below zero count from the end.
     #[track_caller]
     pub fn slice(self, ranges: &[Range], shape: &[Dim]) -> Expr<'g> {
         let sizes = self.shape();
@@ -165,7 +165,7 @@ impl<'g> Expr<'g> {
         self.builder.node(OpType::Slice, &inputs, Attrs::new(), Type::new(self.dtype(), shape))
     }
 
-    /// The part of one axis from `start` to `end`.
+    /// Returns the part of one axis from `start` to `end`.
     #[track_caller]
     pub fn slice_axis(self, axis: usize, start: i64, end: i64) -> Expr<'g> {
         let mut shape = self.shape().to_vec();
@@ -192,14 +192,14 @@ impl<'g> Expr<'g> {
         self.builder.node(op, &[self], attrs, ty)
     }
 
-    /// The sum over some axes.
+    /// Returns the sum over some axes.
     #[track_caller]
     pub fn reduce_sum(self, axes: &[usize], keep: bool) -> Expr<'g> {
         self.reduce(OpType::ReduceSum, axes, keep)
     }
 
-    /// The product of matrices, with leading axes that broadcast. A single axis is a row on the
-    /// left and a column on the right, and is not in the result.
+    /// Returns the product of matrices, with leading axes that broadcast. A single axis is a row on
+    /// the left and a column on the right, and is not in the result.
     #[track_caller]
     pub fn matmul(self, other: Expr<'g>) -> Expr<'g> {
         let (a, b) = (self.ty(), other.ty());
@@ -210,7 +210,7 @@ impl<'g> Expr<'g> {
         self.builder.node(OpType::MatMul, &[self, other], Attrs::new(), Type::new(a.dtype, shape))
     }
 
-    /// The entries along an axis that `indices` name.
+    /// Returns the entries along an axis that `indices` name.
     #[track_caller]
     pub fn gather(self, indices: Expr<'g>, axis: usize) -> Expr<'g> {
         let shape = self.shape();
@@ -234,7 +234,7 @@ impl<'g> Expr<'g> {
     }
 }
 
-/// What is taken of one axis.
+/// A range of one axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     pub start: Dim,
@@ -244,12 +244,12 @@ pub struct Range {
 }
 
 impl Range {
-    /// Everything, in order.
+    /// Returns the whole axis, in order.
     pub fn whole() -> Range {
         Range { start: Dim::Known(0), end: Dim::Known(i64::MAX), step: 1 }
     }
 
-    /// Everything, from the last to the first.
+    /// Returns the whole axis, from the last to the first.
     pub fn backwards() -> Range {
         Range { start: Dim::Known(-1), end: Dim::Known(i64::MIN), step: -1 }
     }

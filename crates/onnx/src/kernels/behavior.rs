@@ -32,7 +32,7 @@ pub fn is_right(op: OpType, dtype: DType) -> bool {
     !WRONG.iter().any(|row| row.op == op && row.types.contains(&dtype))
 }
 
-/// The type to cast to before `to`, where a cast in one step is wrong.
+/// Returns the type to cast to before `to`, if a cast in one step is wrong.
 ///
 /// `Cast` rounds floats to integers of 4 bits, where JAX truncates; and `-0` of 8 bits is not zero to it.
 pub(crate) fn cast_through(from: DType, to: DType) -> Option<DType> {
@@ -44,8 +44,8 @@ pub(crate) fn cast_through(from: DType, to: DType) -> Option<DType> {
     }
 }
 
-/// The size from which on `Cast` without saturation gives another number than infinity, or than NaN where the type
-/// has no infinity.
+/// Returns the size from which `Cast` without saturation returns neither infinity nor, in a type without
+/// infinity, NaN.
 pub(crate) fn overflow(to: DType) -> Option<f64> {
     match to {
         // 448 up to 496.

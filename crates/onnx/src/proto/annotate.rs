@@ -10,7 +10,8 @@ use rustc_hash::FxHashMap;
 use super::ReadError;
 use super::generated::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
 
-/// The model at the level `indexed`; its own metadata of ours is replaced.
+/// Writes the provenance of a map into a model at the level `indexed`, in place of the old
+/// provenance.
 pub(crate) fn annotate(model: &[u8], map: &SourceMap) -> Result<Vec<u8>, ReadError> {
     let mut model = ModelProto::decode(Bytes::copy_from_slice(model))?;
     let nothing_there = |_: &std::path::Path| false;
@@ -53,7 +54,7 @@ pub(crate) fn annotate(model: &[u8], map: &SourceMap) -> Result<Vec<u8>, ReadErr
     Ok(model.encode_to_vec())
 }
 
-/// What the map says of the inputs, weights and outputs.
+/// Writes the metadata of inputs, weights and outputs from the map.
 fn annotate_values(
     graph: &mut GraphProto,
     map: &SourceMap,

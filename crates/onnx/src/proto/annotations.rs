@@ -11,13 +11,13 @@ use super::wire::{Field, Fields};
 pub struct Entry {
     /// The message that holds it, counted in the order in which they begin.
     pub message: u32,
-    /// How many bytes of the message stand before it, without the entries that were taken.
+    /// The number of bytes of the message before it, without the entries that were taken.
     pub at: u32,
     pub key: String,
     pub value: String,
 }
 
-/// The model without the entries whose key is `unwanted`, and those.
+/// Takes the entries whose key is `unwanted` out of a model.
 pub fn take(
     model: &[u8],
     unwanted: &dyn Fn(&str) -> bool,
@@ -28,7 +28,8 @@ pub fn take(
     Ok((clean, walk.entries))
 }
 
-/// The model with the entries that were taken from it, or nothing where they are another model's.
+/// Puts entries back into the model that they were taken from; nothing if they are from another
+/// model.
 pub fn put(clean: &[u8], entries: &[Entry]) -> Result<Option<Vec<u8>>, ReadError> {
     let mut walk = Put { entries, messages: 0 };
     let mut model = Vec::with_capacity(clean.len());
@@ -54,7 +55,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The number of the field that has the metadata.
+    /// Returns the number of the field that has the metadata.
     fn metadata(self) -> Option<u64> {
         match self {
             Kind::Model | Kind::Function => Some(14),
@@ -114,7 +115,8 @@ impl Take<'_> {
         Some(())
     }
 
-    /// How many messages there are from this one inwards, and whether one has what is unwanted.
+    /// Counts the messages in this one, itself included, and says whether one contains an unwanted
+    /// entry.
     fn scan(&self, kind: Kind, content: &[u8]) -> Option<(u32, bool)> {
         let mut messages = 1;
         let mut has_unwanted = false;
@@ -171,7 +173,7 @@ impl Put<'_> {
         Some(())
     }
 
-    /// Whether the next entry is one of that message.
+    /// True if the next entry is one of that message.
     fn is_next(&self, message: u32) -> bool {
         self.entries.first().is_some_and(|entry| entry.message == message)
     }
@@ -186,7 +188,7 @@ impl Put<'_> {
     }
 }
 
-/// The key and the value of a field that is a metadata entry.
+/// Returns the key and the value of a field that is a metadata entry.
 fn entry<'a>(field: &Field<'a>, kind: Kind) -> Option<(&'a str, &'a str)> {
     if kind.metadata() != Some(field.number) {
         return None;
@@ -204,7 +206,7 @@ fn entry<'a>(field: &Field<'a>, kind: Kind) -> Option<(&'a str, &'a str)> {
     Some((key, value))
 }
 
-/// The contents of a field that is a message with metadata in it, and what it is.
+/// Returns the contents of a field that is a message with metadata in it, and what it is.
 fn child<'a>(field: &Field<'a>, kind: Kind) -> Option<(Kind, &'a [u8])> {
     Some((kind.child(field.number)?, field.bytes()?))
 }

@@ -63,7 +63,7 @@ pub(crate) enum DecodeError {
     },
 }
 
-/// Where the contents of a tensor are, when they are in another file.
+/// The place of contents that are in another file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct External {
     pub location: String,
@@ -381,7 +381,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         Ok(())
     }
 
-    /// The type of a tensor of known rank; of anything else nothing is kept.
+    /// Returns the type of a tensor of known rank; nothing for other types.
     fn ty(&mut self, name: &str, proto: &TypeProto) -> Result<Option<Type>, DecodeError> {
         let Some(type_proto::Value::TensorType(tensor)) = &proto.value else {
             return Ok(None);
@@ -407,7 +407,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         Ok(Some(Type::new(dtype, dims)))
     }
 
-    /// A new value of the graph that is being read.
+    /// Adds a value to the graph that is being read.
     fn define(&mut self, graph: &str, name: String) -> Result<ValueId, DecodeError> {
         let scope = self.scopes.last_mut();
         let ty = scope.as_ref().and_then(|names| names.types.get(&name).cloned());
@@ -432,7 +432,7 @@ impl<'a, 'f> Reader<'a, 'f> {
     }
 }
 
-/// The contents that a tensor holds itself, as bytes.
+/// Returns the contents that a tensor holds itself, as bytes.
 fn contents(dtype: DType, proto: TensorProto) -> Bytes {
     fn each<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Bytes {
         values.iter().flat_map(|&value| bytes(value)).collect()
@@ -456,14 +456,14 @@ fn contents(dtype: DType, proto: TensorProto) -> Bytes {
     }
 }
 
-/// Before IR version 4 a weight had to be listed as an input.
+/// Drops weights from the inputs, where they had to be listed before IR version 4.
 fn drop_weights_from_inputs(graph: &mut GraphProto) {
     let weights: FxHashSet<&Option<String>> =
         graph.initializer.iter().map(|initializer| &initializer.name).collect();
     graph.input.retain(|input| !weights.contains(&input.name));
 }
 
-/// Whether a node is how a function holds a tensor.
+/// True if a node is a constant of a function.
 fn is_constant_of_function(node: &NodeProto) -> bool {
     node.op_type.as_deref() == Some("Constant")
         && node.domain.is_none()

@@ -19,13 +19,13 @@ pub use types::{Dim, Tensor, ValueInfo, ValueType};
 
 use super::wire::{Content, WireError};
 
-/// How deep bodies may be in bodies; protobuf itself stops at about a third.
-pub const MOST_NESTED: usize = 100;
+/// The deepest nesting of bodies; protobuf itself stops at about a third of it.
+pub const MAX_NESTED: usize = 100;
 
-/// How much memory the entries of a file may take, in bytes.
-const MOST_MEMORY: usize = 1 << 29;
+/// The largest memory for the entries of a file, in bytes.
+const MAX_MEMORY: usize = 1 << 29;
 
-/// Why a file is no model that can be read.
+/// Says why a file is not a model that can be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanError {
@@ -41,7 +41,7 @@ pub enum ScanError {
     TwoGraphs,
     #[error("the text at byte {at}, in a `{message}`, is not UTF-8")]
     Utf8 { message: &'static str, at: usize },
-    #[error("graphs or types are nested more than {MOST_NESTED} deep")]
+    #[error("graphs or types are nested more than {MAX_NESTED} deep")]
     Nested,
     #[error("the file has more entries than a model can have")]
     TooMany,
@@ -78,7 +78,7 @@ pub struct Graph<'a> {
     pub doc: &'a str,
     pub inputs: Vec<ValueInfo<'a>>,
     pub outputs: Vec<ValueInfo<'a>>,
-    /// What is said of other values.
+    /// The types of other values.
     pub values: Vec<ValueInfo<'a>>,
     pub initializers: Vec<Tensor<'a>>,
     pub metadata: Vec<Pair<'a>>,
@@ -107,7 +107,7 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// What the metadata has under a key.
+    /// Returns the metadata of the node under a key.
     pub fn meta(&self, key: &str) -> Option<&'a str> {
         meta(&self.metadata, key)
     }
@@ -116,12 +116,13 @@ impl<'a> Node<'a> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// The domain; empty for ONNX's own, which has two names.
+    /// Returns the domain; empty for ONNX's own, which has two names.
     pub fn domain(&self) -> &'a str {
         if self.domain == "ai.onnx" { "" } else { self.domain }
     }
 
-    /// The operator, with its domain in front where that is not ONNX's: `com.microsoft::FusedGemm`.
+    /// Returns the operator, with its domain in front if that is not ONNX's:
+    /// `com.microsoft::FusedGemm`.
     pub fn op_with_domain(&self) -> Cow<'a, str> {
         match self.domain() {
             "" => Cow::Borrowed(self.op),
@@ -130,20 +131,20 @@ impl<'a> Node<'a> {
     }
 }
 
-/// What a list of metadata has under a key.
+/// Returns the entry of a list of metadata under a key.
 pub fn meta<'a>(metadata: &[Pair<'a>], key: &str) -> Option<&'a str> {
     metadata.iter().find(|(known, _)| *known == key).map(|&(_, value)| value)
 }
 
 /// Reads a model without the contents of its weights.
 pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, ScanError> {
-    let mut reader = Reader::new(bytes, MOST_MEMORY);
+    let mut reader = Reader::new(bytes, MAX_MEMORY);
     let mut scan = Scan::default();
     let mut pending = read_model(&mut reader, &mut scan)?;
     let mut next = 0;
     while next < pending.len() {
         let Pending { place, around, content, depth } = pending[next].clone();
-        if depth > MOST_NESTED {
+        if depth > MAX_NESTED {
             return Err(ScanError::Nested);
         }
         let number = scan.graphs.len();
@@ -172,30 +173,30 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, ScanError> {
 }
 
 impl<'a> Scan<'a> {
-    /// What the metadata of the model has under a key.
+    /// Returns the metadata of the model under a key.
     pub fn meta(&self, key: &str) -> Option<&'a str> {
         meta(&self.metadata, key)
     }
 
-    /// The main graph.
+    /// Returns the main graph.
     pub fn main(&self) -> &Graph<'a> {
         // A scan has at least one graph: what has none is refused.
         &self.graphs[0]
     }
 
-    /// The functions of the model.
+    /// Returns the functions of the model.
     pub fn functions(&self) -> impl Iterator<Item = &Graph<'a>> {
         self.graphs.iter().filter(|graph| matches!(graph.place, Place::Function(_)))
     }
 
-    /// The tensors of all graphs and attributes.
+    /// Returns the tensors of all graphs and attributes.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'a>> + '_ {
         let initializers = self.graphs.iter().flat_map(|graph| graph.initializers.iter().cloned());
         let attributes = self.nodes.iter().flat_map(|node| &node.attributes);
         initializers.chain(attributes.flat_map(Attribute::tensors))
     }
 
-    /// The names, and who reads whom; its nodes and graphs have the same numbers.
+    /// Returns the names and the readers; nodes and graphs have the same numbers as here.
     pub fn outline(&self) -> Outline {
         let mut builder = OutlineBuilder::default();
         for graph in &self.graphs {
@@ -392,7 +393,7 @@ fn read_node<'a>(reader: &mut Reader<'a>, content: &'a [u8]) -> Result<WithBodie
     Ok((node, bodies))
 }
 
-/// The number that a field holds, packed or not.
+/// Returns the number that a field holds, packed or not.
 fn numbers(content: Content<'_>) -> impl Iterator<Item = Result<u64, WireError>> + '_ {
     let (one, mut packed) = match content {
         Content::Number(number) | Content::Fixed64(number) => (Some(number), &[][..]),

@@ -4,7 +4,7 @@ use provenance::outline::Outline;
 
 use super::scan::{Graph, Pair, ScanError, scan};
 
-/// What can be said of every model, whatever operators, types and attributes it has.
+/// The names and the metadata of a model, whatever operators, types and attributes it has.
 #[derive(Clone, Debug, Default)]
 pub struct Skim {
     pub outline: Outline,
@@ -32,7 +32,7 @@ pub fn skim(bytes: &[u8]) -> Result<Skim, ScanError> {
     Ok(Skim { outline: scan.outline(), metadata, values, model_metadata, external })
 }
 
-/// What is said of the inputs, weights and outputs of a graph, where it is anything.
+/// Returns the inputs, weights and outputs of a graph that have metadata.
 fn described(graph: &Graph<'_>) -> Vec<(String, Vec<(String, String)>)> {
     let inputs = graph.inputs.iter().map(|value| (value.name, &value.metadata));
     let weights = graph.initializers.iter().map(|tensor| (tensor.name, &tensor.metadata));

@@ -1,6 +1,6 @@
 //! Protobuf as it is on the wire: fields of messages, read where they stand.
 
-/// Why bytes are no message.
+/// Says why bytes are not a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     #[error("it is cut off")]
@@ -22,7 +22,7 @@ pub(crate) struct Field<'a> {
     pub(crate) content: Content<'a>,
 }
 
-/// What a field holds.
+/// The contents of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content<'a> {
     Number(u64),
@@ -88,7 +88,7 @@ fn field(bytes: &[u8]) -> Result<Field<'_>, WireError> {
     Ok(Field { number: tag >> 3, whole: &bytes[..end], tag: &bytes[..start], content })
 }
 
-/// A number, and how many bytes it takes.
+/// Returns a number, and how many bytes it takes.
 pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), WireError> {
     let mut number = 0;
     for (i, &byte) in bytes.iter().enumerate().take(10) {

@@ -32,14 +32,14 @@ pub(crate) fn no_metadata(_: OriginId) -> Vec<(&'static str, String)> {
 }
 
 /// The largest message that protobuf can hold.
-const LIMIT: usize = i32::MAX as usize;
+const MAX_BYTES: usize = i32::MAX as usize;
 
-/// Why a model was not written.
+/// Says why a model was not written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
     #[error(
-        "the model needs {bytes} bytes and a protobuf file holds {LIMIT}: \
+        "the model needs {bytes} bytes and a protobuf file holds {MAX_BYTES}: \
          put the weights into an external data file"
     )]
     TooLarge { bytes: usize },
@@ -70,7 +70,7 @@ impl Message {
         Ok(Message { proto, size })
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -99,13 +99,13 @@ pub(crate) fn encode(proto: &ModelProto, out: &mut impl io::Write) -> Result<(),
 
 fn checked_size(proto: &ModelProto) -> Result<usize, WriteError> {
     let bytes = proto.encoded_len();
-    if bytes > LIMIT {
+    if bytes > MAX_BYTES {
         return Err(WriteError::TooLarge { bytes });
     }
     Ok(bytes)
 }
 
-/// Where the external data file puts an initializer.
+/// The place of an initializer in the external data file.
 pub(crate) struct Placed {
     pub location: String,
     pub offset: u64,
@@ -117,7 +117,7 @@ pub(crate) trait Layout {
     fn place(&mut self, tensor: &Tensor) -> Option<Placed>;
 }
 
-/// The model as protobuf, its weights shared with `model`.
+/// Returns the model as protobuf, its weights shared with `model`.
 pub(crate) fn model_proto(
     model: &Model,
     render: &mut Render<'_>,
@@ -150,7 +150,7 @@ struct Writer<'a, 'r> {
 }
 
 impl Writer<'_, '_> {
-    /// The weights of the main graph and of all its bodies, in the order of first use.
+    /// Returns the weights of the main graph and of all its bodies, in the order of first use.
     fn initializers(
         &mut self,
         mut layout: Option<&mut dyn Layout>,
@@ -184,7 +184,7 @@ impl Writer<'_, '_> {
         })
     }
 
-    /// A function has no initializers, so its constants are nodes at its top.
+    /// Returns the constants of a function as nodes, because a function has no initializers.
     fn function(&mut self, function: &Function) -> Result<FunctionProto, WriteError> {
         let body = &function.body;
         let mut node = Vec::new();
@@ -242,7 +242,8 @@ impl Writer<'_, '_> {
         Ok(proto)
     }
 
-    /// What was there before, and what is rendered of the origin in its place.
+    /// Returns the metadata that was there before, with the rendered origin in place of its old
+    /// rendering.
     fn metadata(
         &mut self,
         old: &[(String, String)],
@@ -295,7 +296,7 @@ impl Writer<'_, '_> {
         Ok(proto)
     }
 
-    /// The types of those values whose type is known.
+    /// Returns the types of those values whose type is known.
     fn typed(&self, ids: impl Iterator<Item = ValueId>) -> Result<Vec<ValueInfoProto>, WriteError> {
         ids.filter(|&id| self.model.values[id].ty.is_some()).map(|id| self.value_info(id)).collect()
     }

@@ -10,7 +10,7 @@ use super::Entry;
 /// The key of a source map that has them.
 pub(super) const KEY: &str = "annotations";
 
-/// Why the entries of a map cannot be read.
+/// Says that the entries of a map cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the `annotations` of the source map are malformed")]
 pub struct NoAnnotations;
@@ -43,7 +43,7 @@ pub(super) fn write(entries: &[Entry]) -> String {
     json.finish()
 }
 
-/// The map, and the entries where it has some.
+/// Reads the map, and its entries if it has some.
 pub(super) fn read(text: &str) -> Result<(SourceMap, Option<Vec<Entry>>), super::StripError> {
     let document: Value = serde_json::from_str(text).map_err(MapError::from)?;
     let map = SourceMap::from_value(&document)?;

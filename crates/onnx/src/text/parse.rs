@@ -84,7 +84,7 @@ impl<'a> Parse<'a> for Parser<'a> {
     }
 }
 
-/// What is defined: what it is called, and its type where that is said.
+/// A definition: the name, and the type if the text has it.
 type Definition = (String, Option<Type>);
 
 impl<'a> Parser<'a> {
@@ -115,7 +115,7 @@ impl<'a> Parser<'a> {
         Ok(Graph { name: name.into(), inputs, outputs, nodes })
     }
 
-    /// A constant with a name, or a node.
+    /// Reads a constant with a name, or a node.
     fn line(&mut self) -> Result<Option<Node>> {
         let origin = self.origin_here();
         let mut outputs = vec![self.definition()?];
@@ -209,7 +209,7 @@ impl<'a> Parser<'a> {
         Ok(Attr::Floats(floats.collect::<Result<_>>()?))
     }
 
-    /// What a node reads: `_`, a constant, or a value that is defined above.
+    /// Reads an operand: `_`, a constant, or a value that is defined above.
     fn operand(&mut self) -> Result<Option<ValueId>> {
         if self.is_literal() {
             let tensor = self.literal()?;
@@ -316,7 +316,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The name of a value that is called so in the text.
+/// Returns the name of a value from the text; nothing if the value has none.
 fn shown_name(text: &str) -> Option<Arc<str>> {
     (!text.starts_with('%')).then(|| text.into())
 }

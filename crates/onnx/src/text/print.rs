@@ -61,7 +61,7 @@ impl<'a> Text<'a> {
         Ok(())
     }
 
-    /// The constants with a name.
+    /// Writes the constants that have a name.
     fn declarations(&self, f: &mut Formatter<'_>, graph: &Graph) -> fmt::Result {
         for id in constants_of(self.model, graph) {
             let value = &self.model.values[id];
@@ -209,7 +209,7 @@ impl Display for Literal<'_> {
     }
 }
 
-/// The elements of a tensor as text, where the text says all there is.
+/// Returns the elements of a tensor as text, if the text is exact.
 fn elements(tensor: &Tensor) -> Option<Vec<String>> {
     fn each<T: Display, const N: usize>(
         data: &[u8],
@@ -240,7 +240,7 @@ fn elements(tensor: &Tensor) -> Option<Vec<String>> {
     })
 }
 
-/// Elements in as many brackets as there are axes.
+/// Writes elements in as many brackets as there are axes.
 fn nested(f: &mut Formatter<'_>, shape: &[i64], elements: &[String]) -> fmt::Result {
     let Some((&size, inner)) = shape.split_first() else {
         return elements.iter().try_for_each(|element| f.write_str(element));

@@ -17,7 +17,7 @@ pub struct Decoded {
     pub origins: Vec<OriginId>,
 }
 
-/// Why a text is no document of ours.
+/// Says why a text is not a provenance document.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -31,12 +31,12 @@ pub enum DecodeError {
     Malformed { list: &'static str, index: usize },
 }
 
-/// The table and the origins of a document.
+/// Decodes the table and the origins of a document.
 pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
     decode_value(&serde_json::from_str(text)?)
 }
 
-/// The same of a document that is part of another.
+/// Decodes a document that is part of another.
 ///
 /// An entry may only refer to one that exists, and to an enclosing one only before itself, so what
 /// is read has no cycle.
@@ -61,7 +61,7 @@ pub(crate) fn decode_value(document: &Value) -> Result<Decoded, DecodeError> {
 type Place = (Option<StackId>, Option<EmitterId>);
 
 /// More than any model has; a text that says little could ask for more than there is memory.
-const MOST: usize = 1 << 24;
+const MAX: usize = 1 << 24;
 
 fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, DecodeError> {
     let tiers =
@@ -108,7 +108,7 @@ fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, Deco
             frames.push(frame);
             caller = Some(frame);
         }
-        (!run.is_empty() && frames.len() < MOST).then_some(run)
+        (!run.is_empty() && frames.len() < MAX).then_some(run)
     })?;
     Ok(frames)
 }
@@ -177,12 +177,12 @@ fn read_sites(
             let (stack, emitter) = *places.get(place as usize)?;
             sites.push(table.site(Site { stack, scope, emitter }));
         }
-        (sites.len() < MOST).then_some(run)
+        (sites.len() < MAX).then_some(run)
     })?;
     Ok(sites)
 }
 
-/// An origin for each site; the fused ones have others beside it.
+/// Reads an origin for each site; fused origins have several sites.
 fn read_origins(
     document: &Value,
     table: &mut Table,
@@ -200,12 +200,12 @@ fn read_origins(
         let others = distances.iter().rev().map(other).collect::<Option<_>>()?;
         origins[number] = origins.get(number)?.absorb_sites(others);
         all += distances.len();
-        (!distances.is_empty() && all < MOST).then_some(distances)
+        (!distances.is_empty() && all < MAX).then_some(distances)
     })?;
     Ok(origins.into_iter().map(|origin| table.origin(origin)).collect())
 }
 
-/// How far before an origin those are that it stands for, the nearest first; at most `most`.
+/// Reads how far before an origin its other sites are, the nearest first; at most `most`.
 fn read_distances(unpacker: &mut Unpacker<'_>, most: usize) -> Option<Vec<u32>> {
     let mut distances = Vec::new();
     let mut at = 0_u32;
@@ -249,7 +249,7 @@ fn packed<T>(
     Ok(entries)
 }
 
-/// What is one less than a number; nothing for 0.
+/// Returns the id with one less than a number; nothing for 0.
 #[expect(clippy::option_option)]
 fn refer<Id: Copy>(ids: &[Id], number: u32) -> Option<Option<Id>> {
     match number.checked_sub(1) {

@@ -19,7 +19,7 @@ pub struct Encoded {
     pub numbers: FxHashMap<OriginId, u32>,
 }
 
-/// The document of `roots` and of nothing else.
+/// Encodes the document of `roots` and of nothing else.
 pub fn encode(table: &Table, roots: &[OriginId], paths: &mut Paths<'_>) -> Encoded {
     let mut encoder = Encoder::new(table);
     for &origin in roots {
@@ -39,7 +39,7 @@ pub struct Encoder<'a> {
     numbers: FxHashMap<OriginId, u32>,
     locations: FxHashMap<LocationId, LocationId>,
     stacks: FxHashMap<StackId, StackId>,
-    /// The files of `into`, as they are in `from`; nothing where several have one name.
+    /// The files of `into`, as they are in `from`; nothing if several have one name.
     files: Vec<Option<File>>,
     places: IndexSet<Place, FxBuildHasher>,
     entries: Vec<Entry>,
@@ -48,7 +48,7 @@ pub struct Encoder<'a> {
     fused: Vec<(u32, Vec<u32>)>,
 }
 
-/// Who asked, and what emitted: the part of a site that the layers of a model have in common.
+/// The call path and the emitter: the part of a site that the layers of a model have in common.
 pub(super) type Place = (Option<StackId>, Option<EmitterId>);
 
 /// The place to show first of an origin, and the name scope it is in.
@@ -75,7 +75,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// The number of an origin in the document, which is the one to write on a node.
+    /// Returns the number of an origin in the document, which is the one to write on a node.
     pub fn number(&mut self, origin: OriginId, paths: &mut Paths<'_>) -> u32 {
         if let Some(&number) = self.numbers.get(&origin) {
             return number;
@@ -126,13 +126,13 @@ impl<'a> Encoder<'a> {
         self.entries.len() as u32 - 1
     }
 
-    /// The files of the document, in its order, as the table that is encoded names them; nothing
-    /// where several have one name in the document.
+    /// Returns the files of the document, in its order, as the table that is encoded names them;
+    /// nothing if several have one name in the document.
     pub fn files(&self) -> &[Option<File>] {
         &self.files
     }
 
-    /// The document of the origins that were numbered so far.
+    /// Returns the document of the origins that were numbered so far.
     pub fn text(&self) -> String {
         let table = &self.into;
         let mut json = Json::default();

@@ -13,17 +13,17 @@ impl Json {
         self.text
     }
 
-    /// A list; `fill` writes what is in it.
+    /// Writes a list; `fill` writes its contents.
     pub fn list(&mut self, fill: impl FnOnce(&mut Json)) {
         self.nested('[', ']', fill);
     }
 
-    /// An object; `fill` writes what is in it, each with [`Json::key`] before.
+    /// Writes an object; `fill` writes its contents, each after a [`Json::key`].
     pub fn object(&mut self, fill: impl FnOnce(&mut Json)) {
         self.nested('{', '}', fill);
     }
 
-    /// A list with an entry for each of `items`.
+    /// Writes a list with an entry for each of `items`.
     pub fn each<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
@@ -86,7 +86,7 @@ impl Json {
         }
     }
 
-    /// What is JSON already.
+    /// Writes text that is JSON already.
     pub fn raw(&mut self, json: &str) {
         self.comma();
         self.text.push_str(json);

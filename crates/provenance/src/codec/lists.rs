@@ -32,8 +32,8 @@ pub(super) fn locations(table: &Table) -> String {
     packer.text
 }
 
-/// Call paths are copied from the outside in, so most frames are called from the one before. Inside
-/// JAX they end alike.
+/// Writes the call paths. They are copied from the outside in, so most frames are called from the
+/// one before, and inside JAX they end alike.
 pub(super) fn frames(table: &Table) -> String {
     let mut packer = Packer::default();
     let frames: Vec<(usize, &Frame)> = table.stacks.iter().enumerate().collect();
@@ -98,7 +98,7 @@ pub(super) fn emitters(json: &mut Json, table: &Table) {
     json.key("emitters").text(&packer.text);
 }
 
-/// What is not there is 0, and everything else one more than it is.
+/// Writes places. An absent part is 0, and every other part is one more than its number.
 pub(super) fn places<'a>(places: impl IntoIterator<Item = &'a Place>) -> String {
     let mut packer = Packer::default();
     let (mut frame, mut emitter) = (0, 0);
@@ -131,7 +131,7 @@ pub(super) fn origins(entries: &[Entry]) -> String {
     packer.text
 }
 
-/// The others are runs of numbers, from the fused one downwards.
+/// Writes the other sites of fused origins as runs of numbers, from the fused one downward.
 pub(super) fn fused(fused: &[(u32, Vec<u32>)]) -> String {
     let mut packer = Packer::default();
     let mut known: FxHashMap<Vec<u32>, usize> = FxHashMap::default();

@@ -20,7 +20,7 @@ impl Packer {
         self.digit(rest);
     }
 
-    /// How much further a number is than the one before it.
+    /// Writes how much further a number is than the one before it.
     pub fn step(&mut self, before: &mut u32, number: u32) {
         let step = i64::from(number) - i64::from(*before);
         *before = number;
@@ -32,7 +32,7 @@ impl Packer {
         self.number(if number < 0 { doubled - 1 } else { doubled });
     }
 
-    /// An earlier entry of the same list by how far it is before `index`; 0 is none.
+    /// Writes how far an earlier entry of the same list is before `index`; 0 stands for no entry.
     pub fn earlier(&mut self, index: usize, entry: Option<usize>) {
         self.number(entry.map_or(0, |entry| (index - entry) as u64));
     }
@@ -42,7 +42,7 @@ impl Packer {
     }
 }
 
-/// Numbers that are being read. Everything gives `None` where the text is not what it should be.
+/// Reads packed numbers. Every method returns `None` if the text is malformed.
 #[derive(Debug)]
 pub(super) struct Unpacker<'a> {
     rest: std::slice::Iter<'a, u8>,
@@ -73,7 +73,7 @@ impl<'a> Unpacker<'a> {
         Some(if number % 2 == 0 { half } else { -half - 1 })
     }
 
-    /// The index of an earlier entry, or none of them.
+    /// Returns the index of an earlier entry, or none of them.
     #[expect(clippy::option_option)]
     pub fn earlier(&mut self, index: usize) -> Option<Option<usize>> {
         match self.number()? {

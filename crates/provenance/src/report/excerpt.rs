@@ -2,7 +2,7 @@
 
 use crate::frame::Span;
 
-/// What a tab is shown as.
+/// The spaces that replace a tab.
 const TAB: &str = "    ";
 
 /// A line of source as it is shown.
@@ -10,18 +10,18 @@ const TAB: &str = "    ";
 pub struct Excerpt {
     /// The line as it is shown.
     pub line: String,
-    /// Where the expression starts, 1-based, in characters.
+    /// The start of the expression, 1-based, in characters.
     pub column: Option<usize>,
     pub carets: Option<String>,
 }
 
-/// The line of `text` with that number; `None` where there is none, or nothing on it.
+/// Returns the line of `text` with that number; `None` if there is none, or nothing on it.
 pub fn of(text: &str, number: u32, span: Option<Span>) -> Option<Excerpt> {
     let index = (number as usize).checked_sub(1)?;
     of_line(text.lines().nth(index)?, number, span)
 }
 
-/// The line itself, which has that number; `None` where there is nothing on it.
+/// Returns the line itself, which has that number; `None` if there is nothing on it.
 pub fn of_line(line: &str, number: u32, span: Option<Span>) -> Option<Excerpt> {
     let line = line.trim_end();
     if line.is_empty() {
@@ -40,9 +40,9 @@ pub fn of_line(line: &str, number: u32, span: Option<Span>) -> Option<Excerpt> {
     })
 }
 
-/// What is before the expression, and the expression as far as it is on this line.
+/// Splits a line into the text before the expression and the part of the expression on this line.
 ///
-/// `None` where the span does not fit the line, which then has changed since the export.
+/// Returns `None` if the span does not fit the line, which has then changed since the export.
 fn split(line: &str, number: u32, span: Span) -> Option<(&str, &str)> {
     let start = span.column as usize;
     let end = if span.end_line > number { line.len() } else { span.end_column as usize };
@@ -50,13 +50,13 @@ fn split(line: &str, number: u32, span: Span) -> Option<(&str, &str)> {
     Some((before, line.get(start..end.max(start))?))
 }
 
-/// A line without tabs and without what would move the cursor.
+/// Returns a line without tabs and without characters that move the cursor.
 pub fn shown(line: &str) -> String {
     let line = line.replace('\t', TAB);
     line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// The columns that a text takes in a terminal.
+/// Returns the columns that a text takes in a terminal.
 pub fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }

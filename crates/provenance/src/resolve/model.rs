@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use super::{Resolver, Sure};
 use crate::outline::{Node, Outline};
 
-/// For each node of `later`: how it was found, and the nodes of the map that it came from.
+/// Finds, for each node of `later`, the nodes of the map that it came from, and says how.
 pub(super) fn resolve(resolver: &Resolver, later: &Outline) -> Vec<(Sure, Vec<u32>)> {
     let mut found: Vec<Option<(Sure, Vec<u32>)>> =
         later.nodes.iter().map(|node| by_names(resolver, node)).collect();
@@ -19,7 +19,7 @@ pub(super) fn resolve(resolver: &Resolver, later: &Outline) -> Vec<(Sure, Vec<u3
         .collect()
 }
 
-/// What the names of a node and of its results say.
+/// Finds the nodes that the names of a node and of its results refer to.
 fn by_names(resolver: &Resolver, node: &Node) -> Option<(Sure, Vec<u32>)> {
     let named = resolver.node(&node.name);
     let mut nodes: Vec<u32> = Vec::new();
@@ -84,10 +84,10 @@ fn add_vanished(resolver: &Resolver, later: &Outline, found: &mut [Option<(Sure,
     }
 }
 
-/// The nodes that are not kept, on a way from `node` back to one of `ends`.
+/// Returns the nodes that are not kept, on a way from `node` back to one of `ends`.
 fn between(outline: &Outline, node: u32, kept: &FxHashSet<u32>, ends: &[u32]) -> Vec<u32> {
     /// More than any fusion joins; a bound for models that a constant folder took apart.
-    const MOST: usize = 256;
+    const MAX: usize = 256;
     let inputs = |node: u32| outline.nodes[node as usize].inputs.iter().copied();
     let mut reached: Vec<u32> = Vec::new();
     let mut open: Vec<u32> = inputs(node).filter(|input| !kept.contains(input)).collect();
@@ -95,7 +95,7 @@ fn between(outline: &Outline, node: u32, kept: &FxHashSet<u32>, ends: &[u32]) ->
         if reached.contains(&next) {
             continue;
         }
-        if reached.len() == MOST {
+        if reached.len() == MAX {
             return Vec::new();
         }
         reached.push(next);
@@ -117,7 +117,7 @@ fn between(outline: &Outline, node: u32, kept: &FxHashSet<u32>, ends: &[u32]) ->
     reached
 }
 
-/// Who reads each node.
+/// Returns the readers of each node.
 fn readers(outline: &Outline) -> Vec<Vec<u32>> {
     let mut readers = vec![Vec::new(); outline.nodes.len()];
     for (number, node) in (0..).zip(&outline.nodes) {
@@ -128,8 +128,8 @@ fn readers(outline: &Outline) -> Vec<Vec<u32>> {
     readers
 }
 
-/// The nearest nodes that were found on both sides of a new one: who reads it first, for whom it was
-/// made, then what it reads.
+/// Returns the nearest nodes that were found on both sides of a new one: who reads it first, for whom it
+/// was made, then what it reads.
 fn next_to(
     later: &Outline,
     readers: &[Vec<u32>],
@@ -144,8 +144,8 @@ fn next_to(
     (sure, nodes)
 }
 
-/// How many nodes are looked at for neighbours: what is further away says nothing.
-const MOST_LOOKED_AT: usize = 1000;
+/// The number of nodes that are looked at for neighbors: what is further away says nothing.
+const MAX_VISITED: usize = 1000;
 
 fn nearest<'a>(
     found: &[Option<(Sure, Vec<u32>)>],
@@ -155,7 +155,7 @@ fn nearest<'a>(
     let mut seen: FxHashSet<u32> = FxHashSet::default();
     let mut open = next(number as u32).clone();
     let mut nodes = Vec::new();
-    while nodes.is_empty() && !open.is_empty() && seen.len() < MOST_LOOKED_AT {
+    while nodes.is_empty() && !open.is_empty() && seen.len() < MAX_VISITED {
         let mut further = Vec::new();
         for node in open.into_iter().filter(|&node| seen.insert(node)) {
             match &found[node as usize] {

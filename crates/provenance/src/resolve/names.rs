@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-/// What ONNX Runtime puts in front of the name of what it fused with an activation.
+/// The prefixes that ONNX Runtime adds to the name of a node that it fused with an activation.
 const PREFIXES: &[&str] = &["fused "];
 
-/// What tools put behind the name of a node that they changed. None is a number alone: `add_1` is
-/// another node than `add`.
+/// The suffixes that tools add to the name of a node that they changed. None is a number alone:
+/// `add_1` is another node than `add`.
 const SUFFIXES: &[&str] = &[
     // ONNX Runtime: an operand of a product that was made a Gemm; profiles.
     "_new_reshape",
@@ -20,16 +20,16 @@ const SUFFIXES: &[&str] = &[
     "_output_quantized_cast",
 ];
 
-/// What ONNX Runtime puts in front of the names in a function that it inlines, before the name of the
+/// The prefix that ONNX Runtime adds to the names in a function that it inlines, before the name of the
 /// function.
 const INLINED: &str = "_inlfunc_";
 
-/// The names that `name` may be made of, the longest first; not itself.
+/// Returns the names that `name` may be made of, the longest first; not itself.
 pub(super) fn within(name: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(name), |name| undecorated(name)).skip(1)
 }
 
-/// The name without its outermost decoration.
+/// Returns the name without its outermost decoration.
 fn undecorated(name: &str) -> Option<&str> {
     let before = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
     let behind = || SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
@@ -44,7 +44,8 @@ fn fusion(name: &str) -> Option<&str> {
     is_pass.then_some(inner)
 }
 
-/// The names in functions that `name` may be made of by inlining calls, the outermost call first.
+/// Returns the names in functions that `name` may be made of by inlining calls, the outermost call
+/// first.
 pub(super) fn within_calls<'n>(
     name: &'n str,
     functions: &[Arc<str>],

@@ -5,8 +5,8 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::outline::OutlineBuilder;
 
-/// A node a line: `name = Op(values) -> values`, where the values may be left out when they are the
-/// name. `function f` begins a function.
+/// Returns a node a line: `name = Op(values) -> values`, where the values may be left out when they
+/// are the name. `function f` begins a function.
 fn outline(text: &str) -> Outline {
     let mut builder = OutlineBuilder::default();
     builder.graph(Place::Main, None);
@@ -24,7 +24,7 @@ fn outline(text: &str) -> Outline {
     builder.finish()
 }
 
-/// A map in which each node has an origin of its own.
+/// Returns a map in which each node has an origin of its own.
 fn resolver(text: &str) -> Resolver {
     let outline = outline(text);
     let origins = (0..).zip(&outline.nodes).map(|(number, _)| Some(number)).collect();

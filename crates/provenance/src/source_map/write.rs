@@ -7,7 +7,7 @@ use super::{MapValue, Source, VERSION};
 use crate::codec::json::Json;
 use crate::outline::{Node, Outline, Place};
 
-/// What a map is made of.
+/// The parts that a map is made of.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
     /// The text of the table.
@@ -18,24 +18,24 @@ pub struct Draft<'a> {
     pub values: &'a [MapValue],
     /// For each file of the table.
     pub sources: &'a [Source],
-    /// What [`crate::source_map`] does not know of: keys with JSON.
+    /// Other keys of the document, each with JSON.
     pub more: &'a [(&'static str, String)],
 }
 
 impl Draft<'_> {
-    /// The text of the map, and the id that model and map have in common.
+    /// Returns the text of the map, and the id that model and map have in common.
     pub fn finish(&self) -> (String, String) {
         let graphs = self.graphs();
         let id = debug_id([self.table, &graphs]);
         (self.with_id(&graphs, &id), id)
     }
 
-    /// The id that [`Draft::finish`] gives.
+    /// Returns the id that [`Draft::finish`] gives.
     pub fn debug_id(&self) -> String {
         debug_id([self.table, &self.graphs()])
     }
 
-    /// The text of the map of a model that has an id already.
+    /// Returns the text of the map of a model that has an id already.
     pub fn finish_with(&self, id: &str) -> String {
         self.with_id(&self.graphs(), id)
     }
@@ -62,7 +62,7 @@ impl Draft<'_> {
         json.finish()
     }
 
-    /// The part that is about the model: the operators, the graphs, and the values.
+    /// Returns the part that is about the model: the operators, the graphs, and the values.
     fn graphs(&self) -> String {
         let mut ops: IndexMap<&str, u32, FxBuildHasher> = IndexMap::default();
         for node in &self.outline.nodes {
@@ -101,7 +101,7 @@ impl Draft<'_> {
     }
 }
 
-/// Most nodes have one result, which has their name.
+/// Writes a node. Most nodes have one result, which has the name of the node.
 fn write_node(json: &mut Json, node: &Node, op: u32, origin: Option<u32>) {
     json.list(|json| {
         json.text(&node.name);
@@ -114,7 +114,7 @@ fn write_node(json: &mut Json, node: &Node, op: u32, origin: Option<u32>) {
     });
 }
 
-/// An id that is made of what it is about: FNV-1a with 128 bits, in hexadecimal.
+/// Returns an id that is made of what it is about: FNV-1a with 128 bits, in hexadecimal.
 pub fn debug_id<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

@@ -17,7 +17,7 @@ pub struct Attribute<'a> {
     pub message: &'a [u8],
 }
 
-/// What an attribute holds.
+/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum AttributeValue<'a> {
@@ -36,10 +36,10 @@ pub enum AttributeValue<'a> {
     Other,
 }
 
-/// How many numbers of an attribute are given.
-const MOST_NUMBERS: usize = 1 << 20;
-/// What the parts of one attribute may take, in bytes.
-const MOST_MEMORY: usize = 1 << 26;
+/// The number of elements of an attribute that are returned.
+const MAX_NUMBERS: usize = 1 << 20;
+/// The largest memory for the parts of one attribute, in bytes.
+const MAX_MEMORY: usize = 1 << 26;
 
 pub(super) fn read<'a>(
     reader: &mut Reader<'a>,
@@ -65,7 +65,7 @@ pub(super) fn read<'a>(
 }
 
 impl<'a> Attribute<'a> {
-    /// What it holds; a part that is damaged is left out.
+    /// Returns the value; damaged parts are left out.
     pub fn value(&self) -> AttributeValue<'a> {
         if !self.reference.is_empty() {
             return AttributeValue::Reference(self.reference);
@@ -89,24 +89,24 @@ impl<'a> Attribute<'a> {
             5 | 10 => AttributeValue::Graphs,
             6 => {
                 let packed = all(7).flat_map(|field| floats(field.content));
-                AttributeValue::Floats(packed.take(MOST_NUMBERS).collect())
+                AttributeValue::Floats(packed.take(MAX_NUMBERS).collect())
             }
             7 => {
                 let ints = all(8).flat_map(|field| numbers(field.content)).map_while(Result::ok);
-                AttributeValue::Ints(ints.map(|int| int as i64).take(MOST_NUMBERS).collect())
+                AttributeValue::Ints(ints.map(|int| int as i64).take(MAX_NUMBERS).collect())
             }
-            8 => AttributeValue::Texts(texts(9).take(MOST_NUMBERS).collect()),
+            8 => AttributeValue::Texts(texts(9).take(MAX_NUMBERS).collect()),
             _ => AttributeValue::Other,
         }
     }
 
-    /// The tensors in it; one that is damaged is left out.
+    /// Returns the tensors in it, without damaged ones.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'a>> + use<'a> {
         let message = self.message;
         let fields = Fields(message).map_while(Result::ok);
         let tensors = fields.filter(|field| matches!(field.number, 5 | 10));
         tensors.filter_map(|field| field.bytes()).filter_map(move |content| {
-            types::tensor(&mut Reader::new(message, MOST_MEMORY), content).ok()
+            types::tensor(&mut Reader::new(message, MAX_MEMORY), content).ok()
         })
     }
 }
@@ -115,7 +115,7 @@ fn floats(content: Content<'_>) -> Vec<f32> {
     match content {
         Content::Fixed32(bits) => vec![f32::from_bits(bits)],
         Content::Bytes(bytes) => {
-            let chunks = bytes.as_chunks::<4>().0.iter().take(MOST_NUMBERS);
+            let chunks = bytes.as_chunks::<4>().0.iter().take(MAX_NUMBERS);
             chunks.map(|chunk| f32::from_le_bytes(*chunk)).collect()
         }
         _ => Vec::new(),

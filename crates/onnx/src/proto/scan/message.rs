@@ -14,7 +14,7 @@ impl<'a> Reader<'a> {
         Reader { whole, memory }
     }
 
-    /// The fields of a message.
+    /// Returns the fields of a message.
     pub(super) fn fields(
         &self,
         message: &'static str,
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Keeps an entry, where there is room for it.
+    /// Keeps an entry, if there is room for it.
     pub(super) fn push<T>(&mut self, list: &mut Vec<T>, entry: T) -> Result<(), ScanError> {
         // An entry of a list takes at most twice its size, because lists grow by doubling.
         self.memory = self.memory.checked_sub(size_of::<T>()).ok_or(ScanError::TooMany)?;
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where a part of the file begins.
+/// Returns the offset of a part of the file.
 fn offset(whole: &[u8], part: &[u8]) -> usize {
     (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize)
 }
@@ -83,7 +83,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// A `StringStringEntryProto`.
+/// Returns a `StringStringEntryProto`.
 pub(super) fn pair<'a>(reader: &Reader<'a>, content: &'a [u8]) -> Result<Pair<'a>, ScanError> {
     let mut pair = ("", "");
     for field in reader.fields("StringStringEntryProto", content) {
@@ -97,7 +97,7 @@ pub(super) fn pair<'a>(reader: &Reader<'a>, content: &'a [u8]) -> Result<Pair<'a
     Ok(pair)
 }
 
-/// An `OperatorSetIdProto`.
+/// Returns an `OperatorSetIdProto`.
 pub(super) fn opset<'a>(
     reader: &Reader<'a>,
     content: &'a [u8],
@@ -114,7 +114,7 @@ pub(super) fn opset<'a>(
     Ok(opset)
 }
 
-/// The domain and the name of a function.
+/// Returns the domain and the name of a function.
 pub(super) fn function_name<'a>(
     reader: &Reader<'a>,
     content: &'a [u8],

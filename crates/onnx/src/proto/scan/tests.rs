@@ -8,7 +8,7 @@ use crate::names::assign_names;
 use crate::proto::{no_metadata, to_bytes};
 use crate::text::parse_graph;
 
-/// A field with contents of a length.
+/// Reads a field with contents of a length.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![number << 3 | 2];
     let mut length = content.len();
@@ -115,13 +115,13 @@ fn what_is_wrong_with_a_file_is_said() {
 fn bodies_and_types_may_not_be_nested_without_end() {
     let mut graph = Vec::new();
     let mut deepest = 0;
-    for depth in 1..=MOST_NESTED + 1 {
+    for depth in 1..=MAX_NESTED + 1 {
         graph = field(1, &field(5, &field(6, &graph)));
         if scan(&field(7, &graph)).is_ok() {
             deepest = depth;
         }
     }
-    assert_eq!(deepest, MOST_NESTED);
+    assert_eq!(deepest, MAX_NESTED);
     assert_eq!(refused(&field(7, &graph)), "graphs or types are nested more than 100 deep");
     let mut ty = Vec::new();
     for _ in 0..5000 {

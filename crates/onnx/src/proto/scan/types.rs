@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::super::wire::Fields;
 use super::message::{self, Reader};
-use super::{MOST_NESTED, Pair, ScanError, meta, numbers};
+use super::{MAX_NESTED, Pair, ScanError, meta, numbers};
 use crate::dtype::DType;
 
 /// A value with its type.
@@ -17,7 +17,7 @@ pub struct ValueInfo<'a> {
 }
 
 impl<'a> ValueInfo<'a> {
-    /// A value of which only the name is known.
+    /// Returns a value with a name and no type.
     pub fn named(name: &'a str) -> ValueInfo<'a> {
         ValueInfo { name, ..ValueInfo::default() }
     }
@@ -53,7 +53,7 @@ pub enum Dim<'a> {
     Unknown,
 }
 
-/// The short name of an element type: `f32`.
+/// Returns the short name of an element type: `f32`.
 pub(super) fn element_name(code: i32) -> String {
     DType::from_code(code).map_or_else(|| format!("type {code}"), |dtype| dtype.to_string())
 }
@@ -89,7 +89,7 @@ impl fmt::Display for ValueType<'_> {
     }
 }
 
-/// `f32[B,10]`; without brackets where nothing is said of the shape.
+/// `f32[B,10]`; without brackets if there is no shape.
 fn write_tensor(
     f: &mut fmt::Formatter<'_>,
     element: i32,
@@ -108,11 +108,11 @@ pub struct Tensor<'a> {
     pub dims: Vec<i64>,
     /// The number in `TensorProto.DataType`.
     pub element: i32,
-    /// Where the contents are in the file, where they are raw bytes.
+    /// The contents, if they are raw bytes.
     pub raw: Option<&'a [u8]>,
-    /// How many bytes of the file they take in another form.
+    /// The number of bytes of contents in another form.
     pub typed: usize,
-    /// What is said of contents in another file.
+    /// The place of contents in another file.
     pub external: Vec<Pair<'a>>,
     pub is_external: bool,
     pub is_sparse: bool,
@@ -123,13 +123,12 @@ pub struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// How many elements the shape has; nothing where that is no number.
+    /// Returns the number of elements of the shape; nothing if it is not known.
     pub fn elements(&self) -> Option<u64> {
         self.dims.iter().try_fold(1u64, |all, &dim| all.checked_mul(u64::try_from(dim).ok()?))
     }
 
-    /// How many bytes the contents take, as the type says; nothing for strings and types that are not
-    /// known.
+    /// Returns the number of bytes of contents of this type; nothing for strings and unknown types.
     pub fn bytes(&self) -> Option<u64> {
         let bits = DType::from_code(self.element)?.bits();
         if bits == 0 || self.is_sparse {
@@ -138,12 +137,12 @@ impl<'a> Tensor<'a> {
         Some(self.elements()?.checked_mul(bits as u64)?.div_ceil(8))
     }
 
-    /// The file that the contents are in, as it is named in the model.
+    /// Returns the file that the contents are in, as it is named in the model.
     pub fn location(&self) -> Option<&'a str> {
         if self.is_external { meta(&self.external, "location") } else { None }
     }
 
-    /// Whether another tensor has the same contents, which are read for this; nothing where they are in
+    /// True if another tensor has the same contents, which are read for this; nothing if they are in
     /// another file, or written in another form.
     pub fn has_contents_of(&self, other: &Tensor<'_>) -> Option<bool> {
         if self.is_external || other.is_external || self.raw.is_some() != other.raw.is_some() {
@@ -187,13 +186,13 @@ pub(super) fn value_info<'a>(
     Ok(value)
 }
 
-/// A `TypeProto`.
+/// Returns a `TypeProto`.
 fn value_type<'a>(
     reader: &mut Reader<'a>,
     content: &'a [u8],
     depth: usize,
 ) -> Result<Option<ValueType<'a>>, ScanError> {
-    if depth > MOST_NESTED {
+    if depth > MAX_NESTED {
         return Err(ScanError::Nested);
     }
     let mut ty = None;
@@ -221,7 +220,7 @@ fn value_type<'a>(
     Ok(ty)
 }
 
-/// The number in field 1, and the type in field `at`.
+/// Returns the number in field 1, and the type in field `at`.
 fn inner<'a>(
     reader: &mut Reader<'a>,
     content: &'a [u8],
@@ -319,7 +318,7 @@ pub(super) fn tensor<'a>(
     Ok(tensor)
 }
 
-/// A `SparseTensorProto`, as the tensor of its values with the shape of the whole.
+/// Returns a `SparseTensorProto`, as the tensor of its values with the shape of the whole.
 pub(super) fn sparse<'a>(
     reader: &mut Reader<'a>,
     content: &'a [u8],
