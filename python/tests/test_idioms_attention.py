@@ -102,6 +102,11 @@ def test_grouped_queries_without_a_mask_are_one_node() -> None:
     assert (found["q_num_heads"], found["kv_num_heads"]) == (6, 2)
 
 
+def test_grouped_queries_with_symbolic_sizes_are_one_node() -> None:
+    specs = [("B", "T", heads, SIZE) for heads in (6, 2, 2)]
+    assert check(jax.nn.dot_product_attention, (Q, *FEW), specs) == FUSED
+
+
 def test_grouped_queries_by_hand_are_one_node() -> None:
     def grouped(q: Any, k: Any, v: Any) -> Any:
         q = q.reshape(BATCH, ROWS, 2, 3, SIZE)
@@ -220,6 +225,8 @@ def test_the_block_of_equinox(batched: bool, masked: bool) -> None:
     found = check(fn, (x,), nan="ignore")
     assert "Attention" in found
     assert "Transpose" not in found
+    if batched:
+        assert check(fn, (x,), [("B", ROWS, 32)], nan="ignore") == found
 
 
 def test_a_mask_beside_a_bias_is_one_choice() -> None:

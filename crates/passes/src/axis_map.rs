@@ -111,24 +111,18 @@ impl AxisMap {
         let mut after = Vec::with_capacity(shape.len());
         for dim in shape {
             let mut axis = Axis::new();
-            if let Some(size) = dim.known() {
-                let mut left = Some(size).filter(|&size| size > 0)?;
-                while left > 1 {
-                    let atom = atoms.pop()?;
-                    let found = self.known_size(atom).filter(|&found| found > 0)?;
-                    if left % found == 0 {
-                        left /= found;
-                    } else if found % left == 0 {
-                        let parts = [left.into(), (found / left).into()];
-                        atoms.extend(self.split(atom, &parts));
-                        left = 1;
-                    } else {
-                        return None;
-                    }
-                    axis.push(atom);
+            let mut left = dim.clone();
+            while !left.is(1) {
+                let atom = atoms.pop()?;
+                let found = self.sizes[atom].clone()?;
+                if let Some(rest) = cut_off(&left, &found) {
+                    left = rest;
+                } else {
+                    let rest = cut_off(&found, &left)?;
+                    atoms.extend(self.split(atom, &[left, rest]));
+                    left = Dim::Known(1);
                 }
-            } else {
-                axis.push(atoms.pop().filter(|&atom| self.sizes[atom].as_ref() == Some(dim))?);
+                axis.push(atom);
             }
             after.push(axis);
         }
@@ -185,15 +179,8 @@ impl AxisMap {
     }
 
     fn size_of(&self, atoms: &[usize]) -> Option<Dim> {
-        if let [atom] = atoms {
-            return self.sizes[*atom].clone();
-        }
-        let known: Option<i64> = atoms.iter().map(|&atom| self.known_size(atom)).product();
-        known.map(Dim::from)
-    }
-
-    fn known_size(&self, atom: usize) -> Option<i64> {
-        self.sizes[atom].as_ref()?.known()
+        let sizes = atoms.iter().map(|&atom| self.sizes[atom].as_ref());
+        Dim::checked_product(sizes.collect::<Option<SmallVec<[&Dim; 2]>>>()?)
     }
 
     pub(crate) fn rank_before(&self) -> usize {
@@ -272,6 +259,15 @@ impl AxisMap {
         }
         Some(AxisMap { sizes, before, after })
     }
+}
+
+/// Returns the size behind a part of an axis: an axis of the size `whole` is one of `part` and one of the result. `None`
+/// if the part does not divide the axis for all sizes.
+///
+/// If a symbolic size is 0, the array has no elements, so that any order of them is right.
+fn cut_off(whole: &Dim, part: &Dim) -> Option<Dim> {
+    let is_positive = |size: &Dim| size.known().is_none_or(|size| size > 0);
+    whole.divide_exact(part).filter(|rest| is_positive(rest) && is_positive(part))
 }
 
 fn same_axis(axes: &[Axis], axis: usize, others: &[Axis]) -> Option<usize> {

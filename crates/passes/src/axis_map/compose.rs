@@ -2,7 +2,7 @@
 
 use onnx::Dim;
 
-use super::{Axis, AxisMap};
+use super::{Axis, AxisMap, cut_off};
 
 impl AxisMap {
     /// Returns this map and then another one. `None` if the shapes differ, or the two take an axis apart in
@@ -59,8 +59,8 @@ impl AxisMap {
                 let next = before.or(after)??;
                 let is_beside = follows(&self.before, next).is_some() == before.is_some()
                     && follows(&self.after, next).is_some() == after.is_some();
-                let are_known = self.known_size(atom).is_some() && self.known_size(next).is_some();
-                (is_beside && are_known).then_some(next)
+                let have_sizes = self.size_of(&[atom, next]).is_some();
+                (is_beside && have_sizes).then_some(next)
             }
         };
         let merged: Vec<usize> = (0..self.sizes.len()).filter_map(next).collect();
@@ -101,13 +101,11 @@ fn align(first: &mut AxisMap, second: &mut AxisMap, axis: usize) -> Option<()> {
             }
             (Some((_, a)), Some((_, b))) if a == b => place += 1,
             (Some((own, Some(a))), Some((other, Some(b)))) => {
-                let (a, b) = (a.known().filter(|&a| a > 0)?, b.known().filter(|&b| b > 0)?);
-                if a % b == 0 {
-                    first.split(own, &[b.into(), (a / b).into()]);
-                } else if b % a == 0 {
-                    second.split(other, &[a.into(), (b / a).into()]);
+                if let Some(rest) = cut_off(&a, &b) {
+                    first.split(own, &[b, rest]);
                 } else {
-                    return None;
+                    let rest = cut_off(&b, &a)?;
+                    second.split(other, &[a, rest]);
                 }
             }
             _ => return None,

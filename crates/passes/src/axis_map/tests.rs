@@ -1,7 +1,5 @@
 //! Laws of [`AxisMap`], on random chains beside evaluation on an array of indices, and examples.
 
-use std::sync::LazyLock;
-
 use onnx::Dim;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -14,19 +12,7 @@ fn known(sizes: &[i64]) -> Vec<Dim> {
 
 /// Returns the shape `[B, T]`.
 fn named() -> Vec<Dim> {
-    static NAMED: LazyLock<Vec<Dim>> = LazyLock::new(parse_named);
-    NAMED.clone()
-}
-
-fn parse_named() -> Vec<Dim> {
-    let mut model = onnx::text::parse_graph("graph g(x:f32[B,T]) -> (y)\ny:f32[B,T] = Tanh(x)")
-        .expect("a graph with named sizes can be parsed");
-    let mut shape = Vec::new();
-    model.edit(&mut |edit| {
-        let ty = edit.input(0, 0).and_then(|x| edit.ty(x)).expect("the input has a type");
-        shape = ty.shape.to_vec();
-    });
-    shape
+    vec![Dim::symbol("B"), Dim::symbol("T")]
 }
 
 /// An array whose elements are numbers of elements of another one. Every size is also a number.
@@ -39,11 +25,12 @@ struct Array {
 
 /// Returns the number that a size stands for here.
 fn number(dim: &Dim) -> usize {
-    let names = named();
-    match dim.known() {
-        Some(size) => size as usize,
-        None => 5 + 2 * names.iter().position(|name| name == dim).expect("a size of `named`"),
+    if let Some(size) = dim.known() {
+        return size as usize;
     }
+    let mut symbols = named().into_iter().zip([5, 7]);
+    let quotient = symbols.find_map(|(symbol, size)| Some((dim.divide_exact(&symbol)?, size)));
+    quotient.map(|(rest, size)| size * number(&rest)).expect("a product of `named` and a number")
 }
 
 impl Array {
@@ -139,20 +126,21 @@ fn step(shape: &[Dim], kind: u8, seed: usize, is_broadcast: bool) -> Step {
     let rank = shape.len();
     let mut next = shape.to_vec();
     let place = seed % (rank + 1);
-    let size = shape.get(place).and_then(Dim::known);
+    let size = shape.get(place);
     match kind % 6 {
         0 => return Step::Transpose(permutation(rank, seed)),
         // Take an axis apart.
         1 => {
-            let factor = [2, 3][seed / 7 % 2];
-            if let Some(size) = size.filter(|size| size % factor == 0) {
-                next.splice(place..=place, known(&[factor, size / factor]));
+            let factors = [&known(&[2, 3])[..], &named()].concat();
+            let factor = factors[seed / 7 % factors.len()].clone();
+            if let Some(rest) = size.and_then(|size| size.divide_exact(&factor)) {
+                next.splice(place..=place, [factor, rest]);
             }
         }
         // Join two axes.
         2 => {
-            if let (Some(a), Some(b)) = (size, shape.get(place + 1).and_then(Dim::known)) {
-                next.splice(place..=place + 1, known(&[a * b]));
+            if let Some(product) = shape.get(place..place + 2).and_then(Dim::checked_product) {
+                next.splice(place..=place + 1, [product]);
             }
         }
         3 => next.insert(place, 1.into()),
