@@ -3,7 +3,7 @@
 use onnx::expr::broadcast_shapes;
 use onnx::{Dim, Edit, OpType, ValueId};
 
-use crate::operators::BROADCASTING;
+use crate::operators::{BROADCASTING, RESHAPES};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -30,7 +30,7 @@ fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> b
         let narrow = edit.input(producer, 0)?;
         match edit.node(producer).op.onnx() {
             Some(OpType::Expand) => Some(narrow),
-            Some(OpType::Reshape | OpType::Unsqueeze) => {
+            Some(op) if RESHAPES.contains(&op) => {
                 let wide = shape_of(edit.node(producer).outputs[0])?;
                 adds_leading_axes(&shape_of(narrow)?, &wide).then_some(narrow)
             }

@@ -6,16 +6,6 @@ use crate::access::Access;
 use crate::operators::{BROADCAST_OPS, RESHAPES};
 use crate::pattern::uniform;
 
-/// Operators that change nothing where the type of the result is that of the operand.
-const NO_OPS: &[OpType] = &[
-    OpType::Identity,
-    OpType::Cast,
-    OpType::Reshape,
-    OpType::Expand,
-    OpType::Squeeze,
-    OpType::Unsqueeze,
-];
-
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let Some((operand, mut passed)) = operand_given_back(edit, index) else {
@@ -47,7 +37,7 @@ fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId,
 /// The operand that a node gives back where the types agree, and the nodes that make it so.
 fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.node(index);
-    if node.op.is_one_of(NO_OPS) {
+    if node.op == OpType::Cast || node.op.is_one_of(BROADCAST_OPS) {
         return Some((edit.input(index, 0)?, Vec::new()));
     }
     if let Some(found) = beside_a_neutral_number(edit, index) {

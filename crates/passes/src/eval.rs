@@ -11,6 +11,7 @@ use bytes::Bytes;
 use onnx::{DType, Node, OpType, Tensor};
 
 use crate::access::{axes_from_front, axis_of, perm_of};
+use crate::operators::RESHAPES;
 
 /// The result of `op` on constants, where we know how to compute it.
 pub(crate) fn eval(
@@ -33,7 +34,7 @@ fn of_any_numbers(
     shape: Vec<i64>,
 ) -> Option<Tensor> {
     match (op, operands) {
-        (OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze | OpType::Identity, [x, ..]) => {
+        (op, [x, ..]) if op == OpType::Identity || RESHAPES.contains(&op) => {
             Some(Tensor { dtype, shape, data: x.data.clone() })
         }
         (OpType::Expand, [x, _]) => moved(x, dtype, &shape, &broadcast_indices(&x.shape, &shape)),

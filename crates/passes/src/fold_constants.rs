@@ -3,6 +3,7 @@
 use onnx::{Edit, OpType, Tensor};
 
 use crate::eval::eval;
+use crate::operators::RESHAPES;
 
 /// What is larger than this and than each operand is left to the runtime, which folds it when the
 /// model is loaded and not in the file.
@@ -29,13 +30,13 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let ty = edit.ty(node.outputs[0])?;
     let shape: Vec<i64> = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
     let count: i64 = shape.iter().product();
-    let renames_only = matches!(op, OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze);
+    let only_reshapes = RESHAPES.contains(&op);
     let largest_operand = operands.iter().map(|operand| operand.len()).max().unwrap_or(0);
     let budget = match ty.dtype {
         onnx::DType::Bool => MOST_ELEMENTS_OF_WEIGHTS,
         _ => largest_operand.clamp(MOST_ELEMENTS, MOST_ELEMENTS_OF_WEIGHTS),
     };
-    if count as usize > budget && !renames_only && !is_own_transpose(edit, index) {
+    if count as usize > budget && !only_reshapes && !is_own_transpose(edit, index) {
         return None;
     }
     eval(op, node, &operands, ty.dtype, shape)

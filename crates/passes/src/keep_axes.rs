@@ -1,10 +1,10 @@
 //! `keep-axes`: a reduction whose axes are put back keeps them.
 
 use onnx::expr::reduced_shape;
-use onnx::{Attr, Edit, Op, OpType};
+use onnx::{Attr, Edit, Op};
 
 use crate::access::Access;
-use crate::operators::REDUCTIONS;
+use crate::operators::{BROADCAST_OPS, REDUCTIONS};
 
 /// JAX reduces and then broadcasts, also where the program says `keepdims=True`.
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -18,7 +18,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// The reduction that only this node reads, and the same one with its axes kept.
 fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op<'static>)> {
     let node = edit.node(index);
-    if !matches!(node.op.onnx(), Some(OpType::Unsqueeze | OpType::Reshape | OpType::Expand)) {
+    if !node.op.is_one_of(BROADCAST_OPS) {
         return None;
     }
     let reduced = edit.input(index, 0)?;

@@ -100,6 +100,16 @@ pub(crate) const RESHAPES: &[OpType] = &[OpType::Reshape, OpType::Squeeze, OpTyp
 pub(crate) const BROADCAST_OPS: &[OpType] =
     &[OpType::Reshape, OpType::Squeeze, OpType::Unsqueeze, OpType::Expand, OpType::Identity];
 
+/// What views of an array are made of: layout ops and broadcasts.
+pub(crate) const VIEW_OPS: &[OpType] = &[
+    OpType::Transpose,
+    OpType::Reshape,
+    OpType::Squeeze,
+    OpType::Unsqueeze,
+    OpType::Expand,
+    OpType::Identity,
+];
+
 /// All elements of the result are elements of the first operand.
 pub(crate) const SELECTIONS: &[OpType] = &[
     OpType::Expand,

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashSet;
 
-use crate::operators::{BROADCAST_OPS, LAYOUT_OPS};
+use crate::operators::{BROADCAST_OPS, LAYOUT_OPS, VIEW_OPS};
 pub(crate) use matching::{Bindings, find, uniform};
 
 /// A shape of nodes.
@@ -123,9 +123,20 @@ pub(crate) fn moved(inner: &Pattern) -> Pattern {
     Pattern::new(Kind::Through(LAYOUT_OPS, inner.clone()))
 }
 
+/// The value, or a view of it; [`Found::map`](crate::rewrite::Found::map) says which one.
+pub(crate) fn view(inner: &Pattern) -> Pattern {
+    Pattern::new(Kind::Through(VIEW_OPS, inner.clone()))
+}
+
 /// The first of these that fits.
 pub(crate) fn either(patterns: &[&Pattern]) -> Pattern {
     Pattern::new(Kind::Either(patterns.iter().map(|&pattern| pattern.clone()).collect()))
+}
+
+/// A node of a family of operators, with this first operand.
+pub(crate) fn one_of(family: &[OpType], x: &Pattern) -> Pattern {
+    let nodes = family.iter().map(|&op| node(op, &[x])).collect();
+    Pattern::new(Kind::Either(nodes))
 }
 
 /// An operator that a lowering makes of several nodes.

@@ -6,6 +6,8 @@ use onnx::{DType, Dim, Edit, Node, Op, OpType, Operator, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::Access;
+use crate::axis_map::AxisMap;
+use crate::operators::VIEW_OPS;
 use crate::pattern::{Bindings, Pattern, find};
 
 /// From this opset on reductions other than `ReduceSum` have their axes as an operand, not an attribute.
@@ -151,6 +153,14 @@ impl Found<'_, '_> {
     /// Returns the axis that a node works along.
     pub(crate) fn axis(&self, name: &str) -> Result<usize, Declined> {
         self.edit.axis(self.index(name)?).ok_or_else(|| "the axis is not known".into())
+    }
+
+    /// Returns what the layout ops and broadcasts between two values of the pattern do.
+    pub(crate) fn map(&self, from: &str, to: &str) -> Result<AxisMap, Declined> {
+        let source = self.value(from)?;
+        let chain = self.edit.chain_to(self.value(to)?, source, VIEW_OPS);
+        let map = chain.and_then(|chain| AxisMap::of_chain(self.edit, source, &chain));
+        map.ok_or_else(|| Declined(format!("the axes of `{from}` are taken apart in `{to}`")))
     }
 
     /// Declines unless `value` has the shape of `x` with these axes of size one, or that shape

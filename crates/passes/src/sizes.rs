@@ -2,6 +2,8 @@
 
 use onnx::{Attr, Dim, Edit, OpType, Type, ValueId};
 
+use crate::operators::RESHAPES;
+
 /// The largest number of nodes behind which a size is looked for.
 const MAX_NODES: usize = 16;
 
@@ -24,9 +26,8 @@ fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Di
     let node = edit.node(index);
     let operand = edit.input(index, 0)?;
     match node.op.onnx() {
-        Some(
-            OpType::Cast | OpType::Squeeze | OpType::Unsqueeze | OpType::Reshape | OpType::Identity,
-        ) => collect(edit, operand, nodes),
+        Some(OpType::Cast | OpType::Identity) => collect(edit, operand, nodes),
+        Some(op) if RESHAPES.contains(&op) => collect(edit, operand, nodes),
         Some(OpType::Mul) => {
             let first = collect(edit, operand, nodes)?;
             first.checked_mul(&collect(edit, edit.input(index, 1)?, nodes)?)

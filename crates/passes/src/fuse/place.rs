@@ -3,8 +3,8 @@
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::bounds::bounds;
-use crate::operators::SELECTIONS;
-use crate::pattern::{Pattern, either, either_order, hole, node, number, reciprocal, uniform};
+use crate::operators::{RESHAPES, SELECTIONS};
+use crate::pattern::{Pattern, either_order, hole, node, number, one_of, reciprocal, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(super) const REWRITES: &[Rewrite] = &[
@@ -75,8 +75,7 @@ fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId, left: usize) -> bool {
 
 /// `i = (0, 1, …, n − 1)` as numbers
 fn one_hot() -> Pattern {
-    let column =
-        either(&[OpType::Unsqueeze, OpType::Reshape].map(|op| node(op, &[&hole("i")])).each_ref());
+    let column = one_of(RESHAPES, &hole("i"));
     let is_there = either_order(OpType::Equal, &column.named("column"), &hole("places"));
     node(OpType::Cast, &[&is_there.named("is there")])
 }

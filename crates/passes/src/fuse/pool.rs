@@ -4,7 +4,7 @@ use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::transpose;
-use crate::operators::{BROADCAST_OPS, LAYOUT_OPS};
+use crate::operators::{LAYOUT_OPS, VIEW_OPS};
 use crate::pattern::{Pattern, composite, either, hole, moved, node, number, spread, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
 
@@ -114,7 +114,7 @@ fn expect_same_windows(found: &Found<'_, '_>, sum: &Node, x: ValueId) -> Result<
         return Err("the divisor is over other windows".into());
     }
     // A broadcast number is as good as an array of them.
-    let (source, _) = found.edit.through(ones, &[LAYOUT_OPS, BROADCAST_OPS].concat());
+    let (source, _) = found.edit.through(ones, VIEW_OPS);
     if found.edit.tensor(source).and_then(uniform) != Some(1.0) {
         return Err("the divisor is no count".into());
     }

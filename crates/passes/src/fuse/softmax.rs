@@ -1,10 +1,12 @@
 //! `Softmax` and `LogSoftmax`.
 
-use onnx::{Dim, Op, OpType, ValueId};
+use onnx::expr::reduced_shape;
+use onnx::{Dim, Op, OpType};
 
-use crate::access::Access;
+use crate::axis_map::AxisMap;
+use crate::operators::LAYOUT_OPS;
 use crate::pattern::{
-    Pattern, either, exp, hole, log, node, number, reduce_max, reduce_sum, spread,
+    Pattern, either, exp, hole, log, node, number, one_of, reduce_max, reduce_sum, spread, view,
 };
 use crate::rewrite::{Declined, Found, Rewrite};
 
@@ -43,18 +45,14 @@ fn log_softmax() -> Pattern {
     shifted() - spread(&log(&sum)).named("spread sum")
 }
 
-/// `x − max x`; the largest may have been taken before the other axes were named or ordered anew.
+/// `x − max x`; the maximum may have been taken before the array got another layout.
 fn shifted() -> Pattern {
     let x = hole("x");
     let max = reduce_max(&x).named("max");
-    let largest = spread(&max).named("spread max");
-    let renamed = node(OpType::Reshape, &[&x]).named("renamed");
-    let ordered = node(OpType::Transpose, &[&x]).named("ordered");
-    let largest_ordered = spread(&node(OpType::Transpose, &[&max]).named("ordered max"));
+    let laid_out = one_of(LAYOUT_OPS, &x);
     either(&[
-        &(&x - &largest),
-        &(renamed - &largest),
-        &(ordered - largest_ordered.named("spread max")),
+        &(&x - spread(&max).named("spread max")),
+        &(laid_out.named("laid out") - view(&max).named("spread max")),
     ])
 }
 
@@ -105,58 +103,45 @@ fn over_one_axis(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, D
     let &[axis] = &axes[..] else {
         return Err("it is over several axes".into());
     };
-    let x = match (found.maybe("renamed"), found.maybe("ordered")) {
-        (Some(renamed), _) => {
-            expect_last_axis_kept(found, renamed, axis)?;
-            renamed
+    let x = match found.maybe("laid out") {
+        Some(laid_out) => {
+            expect_same_layout(found, axis)?;
+            laid_out
         }
-        (None, Some(ordered)) => {
-            expect_same_order(found, axis)?;
-            ordered
-        }
-        (None, None) if found.axes("max")? == axes => found.value("x")?,
-        (None, None) => return Err("the largest is over other axes than the sum".into()),
+        None if found.axes("max")? == axes => found.value("x")?,
+        None => return Err("the maximum is over other axes than the sum".into()),
     };
     found.expect_reduced(found.value("spread max")?, x, &axes)?;
     found.expect_reduced(found.value("spread sum")?, x, &axes)?;
     Ok(Op::new(op, &[x]).attr("axis", axis as i64))
 }
 
-/// Declines unless `renamed` has the rows of `x` in their order, and the largest of each is spread over
-/// the row that it was taken of.
-fn expect_last_axis_kept(
-    found: &Found<'_, '_>,
-    renamed: ValueId,
-    axis: usize,
-) -> Result<(), Declined> {
-    let before = found.ty(found.value("x")?)?.shape;
-    let after = found.ty(renamed)?.shape;
-    let is_last = axis + 1 == after.len() && found.axes("max")? == [before.len().wrapping_sub(1)];
-    if !is_last || before.last() != after.last() {
-        return Err("the largest is over other axes than the sum".into());
+/// Declines unless the array and its maxima got the same layout, in which `axis` is still whole.
+fn expect_same_layout(found: &Found<'_, '_>, axis: usize) -> Result<(), Declined> {
+    let (x, laid_out) = (found.ty(found.value("x")?)?, found.ty(found.value("laid out")?)?);
+    let &[over] = &found.axes("max")?[..] else {
+        return Err("the maximum is over other axes than the sum".into());
+    };
+    let map = found.map("x", "laid out")?;
+    let are_units = x.shape[over].is(1) && laid_out.shape[axis].is(1);
+    if map.axis_after(over) != Some(axis) && !are_units {
+        return Err("the maximum is over other axes than the sum".into());
     }
-    // Nothing is repeated: the sizes other than one are the same, in the same order.
-    let sizes = |value: ValueId| -> Result<Vec<Dim>, Declined> {
-        Ok(found.ty(value)?.shape.iter().filter(|dim| !dim.is(1)).cloned().collect())
-    };
-    let is_renamed = sizes(renamed)? == sizes(found.value("x")?)?
-        && sizes(found.value("spread max")?)? == sizes(found.value("max")?)?;
-    if is_renamed { Ok(()) } else { Err("the largest is spread over other axes".into()) }
-}
-
-/// Declines unless the array and the largest of each row are put into the same order, rows whole.
-fn expect_same_order(found: &Found<'_, '_>, axis: usize) -> Result<(), Declined> {
-    let order = |name| {
-        let perm = found.edit.perm(found.index(name)?);
-        perm.ok_or_else(|| Declined::from("a permutation of axes is malformed"))
-    };
-    let (of_rows, of_largest) = (order("ordered")?, order("ordered max")?);
-    let last = of_rows.len().wrapping_sub(1);
-    let is_last = axis == last && found.axes("max")? == [last] && of_rows[last] == last;
-    if is_last && of_rows[..last] == of_largest[..] {
+    let kept = reduced_shape(&x.shape, &[over], true);
+    let maxima = AxisMap::identity(&found.ty(found.value("max")?)?.shape).reshaped(&kept);
+    let expected = maxima.and_then(|maxima| maxima.then(&map.on_operand(&kept)?));
+    // What broadcasts may lack leading axes.
+    let map_of_max = found.map("max", "spread max")?;
+    let missing = laid_out.rank().checked_sub(map_of_max.rank_after());
+    let shape = map_of_max
+        .shape_after()
+        .zip(missing)
+        .map(|(shape, missing)| [vec![Dim::from(1); missing], shape].concat());
+    let found = shape.and_then(|shape| map_of_max.reshaped(&shape));
+    if found.is_some() && found == expected {
         return Ok(());
     }
-    Err("the largest is in another order".into())
+    Err("the maximum has another layout than the array".into())
 }
 
 #[cfg(test)]

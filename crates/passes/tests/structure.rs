@@ -1,0 +1,70 @@
+//! What one place of the crate does, no other place does again.
+
+#![expect(clippy::expect_used, reason = "a test fails if it cannot look")]
+
+use std::path::{Path, PathBuf};
+
+/// Returns the source files of the crate, each with its text without tests and white space.
+fn sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    let mut open: Vec<PathBuf> = vec![root.clone()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).expect("the sources are there") {
+            let path = entry.expect("an entry can be read").path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "rs") && !path.ends_with("tests.rs")
+            {
+                let text = std::fs::read_to_string(&path).expect("a source file can be read");
+                let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+                let name = path.strip_prefix(&root).expect("it is below the root");
+                let name = name.to_string_lossy().replace('\\', "/");
+                found.push((name, text.split_whitespace().collect()));
+            }
+        }
+    }
+    found
+}
+
+/// Checks that a text occurs in one file only, and there once.
+#[track_caller]
+fn occurs_once(text: &str, file: &str) {
+    let sources = sources();
+    let mut places = Vec::new();
+    for (name, source) in &sources {
+        places.extend(source.matches(text).map(|_| name.as_str()));
+    }
+    assert_eq!(places, [file], "{text}");
+}
+
+#[test]
+fn one_place_reads_permutations_and_one_writes_them() {
+    occurs_once(r#".attr("perm")"#, "access.rs");
+    occurs_once(r#".attr("perm","#, "axis_map/emit.rs");
+}
+
+#[test]
+fn one_place_counts_axes_from_the_end() {
+    occurs_once("axis<0", "access.rs");
+    for (name, source) in sources() {
+        for text in ["axis+rank", "axis+self.rank", "Attr::Int(-1)", "Attr::Int(rank-1)"] {
+            assert!(!source.contains(text), "{name} has {text}");
+        }
+    }
+}
+
+#[test]
+fn one_place_lists_the_layout_ops_and_one_walks_through_them() {
+    let reshapes = ["OpType::Reshape", "OpType::Squeeze", "OpType::Unsqueeze"];
+    for (name, source) in sources() {
+        let may_list = name == "operators.rs" || name == "access.rs";
+        for (a, b) in reshapes.iter().flat_map(|a| reshapes.iter().map(move |b| (a, b))) {
+            for separator in ["|", ","] {
+                let list = format!("{a}{separator}{b}");
+                assert!(may_list || !source.contains(&list), "{name} lists {list}");
+            }
+        }
+    }
+    occurs_once("std::iter::successors(step(value)", "access.rs");
+}
