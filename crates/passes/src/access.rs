@@ -4,7 +4,7 @@
 //! accessor returns `None`, and the pass leaves the node alone. No other file of this crate reads `perm`,
 //! counts axes from the end, or walks back through layout ops on its own.
 
-use onnx::{Attr, Edit, Node, OpType, Tensor, ValueId};
+use onnx::{Attr, Edit, Node, OpType, Tensor, Type, ValueId};
 
 use crate::operators::REDUCTIONS;
 
@@ -18,6 +18,9 @@ pub(crate) trait Access {
 
     /// Returns the axis that a node works along, such as that of `Softmax`, `Concat` or `Gather`.
     fn axis(&self, index: usize) -> Option<usize>;
+
+    /// True if the axis that a node works along is the last one of what it reads.
+    fn is_along_last_axis(&self, index: usize) -> bool;
 
     /// Returns the axes that a node is given as an attribute or as an operand, sorted. Those of `Unsqueeze`
     /// are axes of the result; all others are axes of the first operand.
@@ -70,6 +73,11 @@ impl Access for Edit<'_> {
             return None;
         }
         axis_of(node, self.ty(self.input(index, 0)?)?.rank())
+    }
+
+    fn is_along_last_axis(&self, index: usize) -> bool {
+        let rank = self.input(index, 0).and_then(|x| self.ty(x)).map(Type::rank);
+        self.axis(index).is_some_and(|axis| Some(axis + 1) == rank)
     }
 
     fn axes_in_order(&self, index: usize) -> Option<Vec<usize>> {

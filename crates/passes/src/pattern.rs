@@ -6,7 +6,7 @@
 
 mod matching;
 
-use onnx::{OpType, Operator};
+use onnx::{Edit, OpType, Operator, ValueId};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::rc::Rc;
 
@@ -37,9 +37,14 @@ enum Kind {
     Through(&'static [OpType], Pattern),
     /// The first of these that fits.
     Either(Vec<Pattern>),
+    /// What is inside, if a condition on the value holds.
+    SuchThat(Pattern, Condition),
     /// What is inside, under a name by which the replacement finds the value.
     Named(&'static str, Pattern),
 }
+
+/// A condition on a value.
+pub(crate) type Condition = fn(&Edit<'_>, ValueId) -> bool;
 
 impl Pattern {
     fn new(kind: Kind) -> Pattern {
@@ -51,13 +56,20 @@ impl Pattern {
         Pattern::new(Kind::Named(name, self.clone()))
     }
 
+    /// Matches only values for which a condition holds. Operands of sums and products are told apart by it.
+    pub(crate) fn such_that(&self, condition: Condition) -> Pattern {
+        Pattern::new(Kind::SuchThat(self.clone(), condition))
+    }
+
     /// The operators that a node may have for the pattern to begin there.
     pub(crate) fn roots(&self) -> Vec<Operator> {
         match &*self.0 {
             Kind::Node { op, .. } => vec![op.clone()],
             Kind::Product { .. } => vec![OpType::Mul.into(), OpType::Div.into()],
             Kind::Either(patterns) => patterns.iter().flat_map(Pattern::roots).collect(),
-            Kind::Named(_, inner) | Kind::Through(_, inner) => inner.roots(),
+            Kind::Named(_, inner) | Kind::Through(_, inner) | Kind::SuchThat(inner, _) => {
+                inner.roots()
+            }
             Kind::Hole(_) | Kind::Constant(_) | Kind::Number(_) | Kind::AnyNumber(_) => Vec::new(),
         }
     }
@@ -70,7 +82,9 @@ impl Pattern {
             }
             Kind::Product { factors, .. } => factors.iter().all(|factor| factor.is_possible(ops)),
             Kind::Either(patterns) => patterns.iter().any(|pattern| pattern.is_possible(ops)),
-            Kind::Named(_, inner) | Kind::Through(_, inner) => inner.is_possible(ops),
+            Kind::Named(_, inner) | Kind::Through(_, inner) | Kind::SuchThat(inner, _) => {
+                inner.is_possible(ops)
+            }
             Kind::Hole(_) | Kind::Constant(_) | Kind::Number(_) | Kind::AnyNumber(_) => true,
         }
     }
@@ -126,6 +140,11 @@ pub(crate) fn moved(inner: &Pattern) -> Pattern {
 /// The value, or a view of it; [`Found::map`](crate::rewrite::Found::map) says which one.
 pub(crate) fn view(inner: &Pattern) -> Pattern {
     Pattern::new(Kind::Through(VIEW_OPS, inner.clone()))
+}
+
+/// The value, or what transposes make of it.
+pub(crate) fn transposed(inner: &Pattern) -> Pattern {
+    Pattern::new(Kind::Through(&[OpType::Transpose], inner.clone()))
 }
 
 /// The first of these that fits.

@@ -75,6 +75,9 @@ impl Search<'_, '_> {
             Kind::Named(name, inner) => {
                 self.attempt(|s| s.value(inner, value) && s.bindings.bind(name, value))
             }
+            Kind::SuchThat(inner, condition) => {
+                condition(self.edit, value) && self.value(inner, value)
+            }
             Kind::Either(patterns) => {
                 patterns.iter().any(|pattern| self.attempt(|s| s.value(pattern, value)))
             }

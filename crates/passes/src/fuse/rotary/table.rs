@@ -2,7 +2,7 @@
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
-use super::{Rotation, joined};
+use super::{Rotation, halves_of};
 use crate::access::Access;
 use crate::operators::{BROADCAST_OPS, RESHAPES};
 
@@ -105,7 +105,7 @@ pub(super) fn doubled_by_node(
                 return is_twice.then_some((source, passed));
             }
             Some(OpType::Concat) if !is_interleaved => {
-                let [a, b] = joined(edit, node)?.parts;
+                let [a, b] = halves_of(edit, node)?;
                 return (a == b).then_some((a, passed));
             }
             Some(OpType::Reshape) if is_interleaved && last(value) != last(source) => {
@@ -154,7 +154,7 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
     };
     match edit.node(node).op.onnx() {
         Some(OpType::Concat) if !is_interleaved => {
-            joined(edit, node).is_some_and(|joined| joined.parts[0] == joined.parts[1])
+            halves_of(edit, node).is_some_and(|[a, b]| a == b)
         }
         Some(op) if UNARY.contains(&op) => is_twice(0),
         Some(OpType::Add | OpType::Sub | OpType::Mul | OpType::Div) => is_twice(0) && is_twice(1),
