@@ -48,7 +48,7 @@ impl AxisMap {
 
     /// The layout ops come first, on the fewer elements.
     fn broadcast_steps(&self) -> Option<Vec<Step>> {
-        let (before, after) = (self.shape_before()?, self.shape_after()?);
+        let after = self.shape_after()?;
         let is_own = |atom: &usize| self.before.iter().any(|axis| axis.contains(atom));
         // Every axis after as runs of atoms that the array has, and of atoms that it is repeated along.
         let mut runs: Vec<Axis> = Vec::new();
@@ -67,12 +67,13 @@ impl AxisMap {
         single.after = runs;
         single.after.iter_mut().for_each(|axis| axis.retain(|atom| is_own(atom)));
         // An `Expand` adds leading axes by itself.
-        let has_only_leading_units = single
-            .shape_after()?
-            .strip_suffix(&before[..])
-            .is_some_and(|leading| leading.iter().all(|dim| dim.is(1)))
-            && single.groups().len() <= 1;
-        let mut steps = if has_only_leading_units { Vec::new() } else { single.layout_steps()? };
+        let leading = single.after.iter().take_while(|axis| axis.is_empty()).count();
+        let without_leading = |units: usize| {
+            let mut single = single.clone();
+            single.after.drain(..units);
+            single.layout_steps()
+        };
+        let mut steps = (0..=leading).filter_map(without_leading).min_by_key(Vec::len)?;
         steps.push(Step::Broadcast(expanded.clone()));
         steps.extend(Step::reshape(&expanded, &after));
         Some(steps)

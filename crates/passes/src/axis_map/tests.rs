@@ -220,13 +220,18 @@ proptest! {
     #[test]
     fn maps_compose_as_chains_do(Chain { shape, steps } in chain(true), cut in 0..7_usize) {
         let (first, second) = steps.split_at(cut.min(steps.len()));
-        let between = Array::indices(shape.clone()).after(first).shape;
-        let (Some(whole), Some(first), Some(second)) =
-            (map_of(&shape, &steps), map_of(&shape, first), map_of(&between, second))
-        else {
+        let array = Array::indices(shape.clone());
+        let between = array.after(first).shape;
+        let (Some(first), Some(second)) = (map_of(&shape, first), map_of(&between, second)) else {
             return Ok(());
         };
-        prop_assert_eq!(first.then(&second), Some(whole), "{} and then {}", first, second);
+        let joined = first.then(&second);
+        if let Some(shortest) = joined.as_ref().and_then(AxisMap::steps) {
+            prop_assert_eq!(array.after(&shortest), array.after(&steps), "{}, {}", first, second);
+        }
+        if let Some(whole) = map_of(&shape, &steps) {
+            prop_assert_eq!(joined, Some(whole), "{} and then {}", first, second);
+        }
     }
 
     #[test]
@@ -347,6 +352,22 @@ fn heads_are_transposed_and_joined_in_two_steps() {
     let chain = transposed(AxisMap::identity(&known(&[2, 3, 5, 4])), &[0, 2, 1, 3]);
     let steps = vec![Step::Transpose(vec![0, 2, 1, 3]), Step::Reshape(known(&[10, 12]))];
     assert_eq!(reshaped(chain, &[10, 12]).steps(), Some(steps));
+}
+
+#[test]
+fn a_square_is_transposed_before_it_is_broadcast() {
+    let square = transposed(AxisMap::identity(&known(&[2, 2])), &[1, 0]);
+    let steps = square.broadcast(&known(&[3, 2, 2])).and_then(|map| map.steps());
+    let expected = [Step::Transpose(vec![1, 0]), Step::Broadcast(known(&[3, 2, 2]))];
+    assert_eq!(steps.as_deref(), Some(&expected[..]));
+}
+
+#[test]
+fn maps_without_common_parts_do_not_compose() {
+    let [two_by_three, three_by_two] =
+        [[2, 3], [3, 2]].map(|sizes| reshaped(AxisMap::identity(&known(&[6])), &sizes));
+    assert_eq!(two_by_three.clone().inverse().then(&three_by_two), None);
+    assert_eq!(three_by_two.inverse().then(&two_by_three), None);
 }
 
 #[test]
