@@ -258,7 +258,7 @@ def to_onnx(
         exact_nan=settings.nan == "exact",
         optimize=optimize,
         norms=normalization_mode != "force_decomposed",
-        explain=_explaining(explain_passes),
+        explain=_report_writer(explain_passes),
         level=settings.level,
         path_policy=settings.paths,
         export_stack=stack,
@@ -271,7 +271,7 @@ def to_onnx(
     if record_primitive_calls_file is not None:
         _record(traced.closed_jaxpr, options, record_primitive_calls_file)
     _progress.stage("converting")
-    with _web.one_file() if export_mode == "web" else contextlib.nullcontext():
+    with _web.explaining_size_limit() if export_mode == "web" else contextlib.nullcontext():
         data = export_traced(traced.closed_jaxpr, options)
     if path is not None:
         return path
@@ -356,7 +356,7 @@ def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int
     return _THRESHOLDS["inline" if export_mode == "web" else weights]
 
 
-def _explaining(where: bool | StrPath) -> Callable[[str], object] | None:
+def _report_writer(where: bool | StrPath) -> Callable[[str], object] | None:
     """Return a function that writes the report on the passes, if any."""
     if where is False:
         return None

@@ -34,7 +34,7 @@ def check_types(closed_jaxpr: Any, input_names: Sequence[str], output_names: Seq
 
 
 @contextmanager
-def one_file() -> Iterator[None]:
+def explaining_size_limit() -> Iterator[None]:
     """Explain what to do if a model is too large for one file."""
     try:
         yield

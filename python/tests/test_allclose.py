@@ -65,7 +65,7 @@ def test_the_worst_element_has_its_index_both_values_and_its_line(level: Any) ->
     assert output.problem == "differs in 2 of 8 elements"
     assert answer.message.startswith("1 of 1 output differs, with rtol=0.001 and atol=1e-05\n")
     assert f"worst at [1, 1]: {output.expected!s} in JAX, {output.found!s} in" in answer.message
-    assert f"made by MatMul `{output.node}` at dense:{DENSE_LINE}" in answer.message
+    assert f"computed by MatMul `{output.node}` at dense:{DENSE_LINE}" in answer.message
 
 
 def test_a_model_comes_in_any_form(tmp_path: Path) -> None:

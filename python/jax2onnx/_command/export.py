@@ -24,7 +24,7 @@ ArraySpec: TypeAlias = tuple[str, tuple[int | str, ...]]
 _FAILED: Final = 1
 _NOT_UNDERSTOOD: Final = 2
 _INTERRUPTED: Final = 130
-_WIDE: Final = ("float64", "int64", "uint64", "complex128")
+_WIDE_TYPES: Final = ("float64", "int64", "uint64", "complex128")
 
 
 def run(
@@ -50,19 +50,19 @@ def run(
     except BrokenPipeError:
         return 0
     except KeyboardInterrupt:
-        _say("interrupted")
+        _print_error("interrupted")
         return _INTERRUPTED
     except (ConfigError, InputSpecError) as error:
-        _say(f"error: {error}")
+        _print_error(f"error: {error}")
         return _NOT_UNDERSTOOD
     except Jax2OnnxError as error:
         text = str(error)
-        _say(text if text.startswith("error: ") else f"error: {text}")
+        _print_error(text if text.startswith("error: ") else f"error: {text}")
         return _FAILED
     except Exception as error:
         # The user's code raised it, so show the traceback.
-        traceback.print_exception(type(error), error, _users_part(error.__traceback__))
-        _say(f"error: the code of `{target}` raised {type(error).__name__}")
+        traceback.print_exception(type(error), error, _from_user_code(error.__traceback__))
+        _print_error(f"error: the code of `{target}` raised {type(error).__name__}")
         return _FAILED
     return 0
 
@@ -103,7 +103,7 @@ def _export(
 
 def _struct(name: str, spec: ArraySpec, *, double: bool) -> Any:
     dtype, shape = spec
-    if dtype in _WIDE and not double:
+    if dtype in _WIDE_TYPES and not double:
         raise InputSpecError(f"`{name}` is {dtype}, but JAX keeps 64-bit types only with --double")
     import jax
 
@@ -178,7 +178,7 @@ def _size(count: int) -> str:
     return f"{size:.3g} GiB"
 
 
-def _users_part(found: TracebackType | None) -> TracebackType | None:
+def _from_user_code(found: TracebackType | None) -> TracebackType | None:
     """Drop the frames before the user's code from a traceback."""
     while found is not None:
         file = found.tb_frame.f_code.co_filename
@@ -188,5 +188,5 @@ def _users_part(found: TracebackType | None) -> TracebackType | None:
     return found
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -61,12 +61,12 @@ def allclose(
     _check_tolerances(rtol, atol)
     session = runtime.Session(onnx_model_path)
     params = dict(input_params or {})
-    turned_inputs = call.positions(inputs_as_nchw, "inputs_as_nchw")
-    turned_outputs = call.positions(outputs_as_nchw, "outputs_as_nchw")
+    nchw_inputs = call.positions(inputs_as_nchw, "inputs_as_nchw")
+    nchw_outputs = call.positions(outputs_as_nchw, "outputs_as_nchw")
     with double_precision_kept(enable_double_precision):
         fed = [value for value in session.inputs if value.name not in params]
-        arguments = _Arguments(inputs, fed, turned_inputs, double=enable_double_precision)
-        feeds = _feeds(fed, reference.leaves(arguments.turned()))
+        arguments = _Arguments(inputs, fed, nchw_inputs, double=enable_double_precision)
+        feeds = _feeds(fed, reference.leaves(arguments.in_model_layout()))
         feeds |= _feeds(
             [value for value in session.inputs if value.name in params],
             [params[value.name] for value in session.inputs if value.name in params],
@@ -79,14 +79,14 @@ def allclose(
             f"the model has {_counted(len(found), 'output')}, but the function returns "
             f"{_counted(len(want), 'result')}",
         )
-    call.check_images(want, turned_outputs, "outputs_as_nchw", "output")
+    call.check_images(want, nchw_outputs, "outputs_as_nchw", "output")
     compared = []
     for place, (value, one, other) in enumerate(
         zip(session.graph.output, want, found, strict=True)
     ):
-        given = call.to_nhwc(other) if place in turned_outputs and other.ndim == 4 else other
+        given = call.to_nhwc(other) if place in nchw_outputs and other.ndim == 4 else other
         result = arrays.compare(value.name, one, _as_complex(given, one), rtol, atol)
-        compared.append(_with_maker(result, session))
+        compared.append(_with_producer(result, session))
     is_match = all(output.is_match for output in compared)
     return arrays.Comparison.of(is_match, _message(compared, session, rtol, atol), compared)
 
@@ -98,7 +98,7 @@ class _Arguments:
         self,
         inputs: Sequence[Any],
         fed: Sequence["onnx.ValueInfoProto"],
-        turned: Sequence[int],
+        nchw: Sequence[int],
         *,
         double: bool,
     ) -> None:
@@ -114,24 +114,24 @@ class _Arguments:
                 f"the model takes {_counted(len(fed), 'input')} ({expected}), but `inputs` has "
                 f"{count}"
             )
-        call.check_images(specs, turned, "inputs_as_nchw", "input")
+        call.check_images(specs, nchw, "inputs_as_nchw", "input")
         shapes = iter([runtime.sizes_of(value) for value in fed])
         known: dict[str, int] = {}
         for place, spec in enumerate(specs):
             for leaf in reference.leaves(spec):
                 sizes = next(shapes)
-                if place in turned and len(sizes) == 4:
+                if place in nchw and len(sizes) == 4:
                     sizes = [sizes[axis] for axis in call.TO_NHWC]
                 _learn_sizes(known, sizes, getattr(leaf, "shape", ()))
         self.arrays = samples.filled(inputs, specs, known)
-        self._turned = turned
+        self._nchw = nchw
 
-    def turned(self) -> list[Any]:
+    def in_model_layout(self) -> list[Any]:
         """Return the arguments in the layout of the model."""
         from .._tracing import call
 
         return [
-            call.to_nchw(array) if place in self._turned else array
+            call.to_nchw(array) if place in self._nchw else array
             for place, array in enumerate(self.arrays)
         ]
 
@@ -180,7 +180,7 @@ def _as_complex(found: "Array", want: "Array") -> "Array":
     return pairs.astype(want.dtype) if found.dtype.itemsize * 2 == want.dtype.itemsize else pairs
 
 
-def _with_maker(result: "OutputComparison", session: "Session") -> "OutputComparison":
+def _with_producer(result: "OutputComparison", session: "Session") -> "OutputComparison":
     """Add the node that computes the output, and the line that asked for it."""
     from dataclasses import replace
 

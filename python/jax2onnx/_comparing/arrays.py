@@ -47,8 +47,8 @@ class OutputComparison:
                 f"Runtime, off by {self.error:.3g}"
             )
         if self.node is not None:
-            maker = f"made by {self.op} `{self.node}`"
-            parts.append(f"{maker} at {self.callsite}" if self.callsite else maker)
+            producer = f"computed by {self.op} `{self.node}`"
+            parts.append(f"{producer} at {self.callsite}" if self.callsite else producer)
         return "; ".join(parts)
 
 

@@ -112,7 +112,7 @@ def profile(
         ) from error
     source = path_or_bytes(model)
     with tempfile.TemporaryDirectory() as folder:
-        options = session_options or _quiet(onnxruntime.SessionOptions())
+        options = session_options or _without_warnings(onnxruntime.SessionOptions())
         optimized = Path(folder) / "optimized.onnx"
         asked = {
             "enable_profiling": True,
@@ -145,7 +145,7 @@ def profile(
     return _profile(*shown)
 
 
-def _quiet(options: Any) -> Any:
+def _without_warnings(options: Any) -> Any:
     """Silence the warning that the runtime's form of a model is only for this machine."""
     options.log_severity_level = 3
     return options

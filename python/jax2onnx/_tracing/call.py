@@ -55,7 +55,7 @@ def is_flag(spec: Any) -> bool:
     return bool(spec.shape == () and spec.dtype == np.dtype("bool"))
 
 
-def deciding_by_flags(fn: Callable[..., Any], flags: Sequence[str]) -> Callable[..., Any]:
+def branching_on_flags(fn: Callable[..., Any], flags: Sequence[str]) -> Callable[..., Any]:
     """Wrap a function that branches on flags: trace both values, and add a branch between them."""
     if not flags:
         return fn
@@ -66,7 +66,7 @@ def deciding_by_flags(fn: Callable[..., Any], flags: Sequence[str]) -> Callable[
         flag = params.pop(name)
 
         def way(value: bool) -> Callable[..., Any]:
-            return deciding_by_flags(functools.partial(fn, **{name: value}), rest)
+            return branching_on_flags(functools.partial(fn, **{name: value}), rest)
 
         return jax.lax.cond(
             flag,
@@ -120,7 +120,7 @@ def to_nchw(image: Any) -> Any:
     return image.transpose(TO_NCHW)
 
 
-def in_other_layout(
+def with_nchw_images(
     fn: Callable[..., Any],
     specs: list[Any],
     inputs_as_nchw: Sequence[int],
@@ -133,8 +133,8 @@ def in_other_layout(
     specs = list(specs)
     check_images(specs, inputs_as_nchw, "inputs_as_nchw", "input")
     for place in inputs_as_nchw:
-        turned = tuple(specs[place].shape[axis] for axis in TO_NCHW)
-        specs[place] = _struct(turned, specs[place].dtype)
+        shape = tuple(specs[place].shape[axis] for axis in TO_NCHW)
+        specs[place] = _struct(shape, specs[place].dtype)
 
     @functools.wraps(fn)
     def call(*args: Any, **params: Any) -> Any:

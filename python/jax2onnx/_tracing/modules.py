@@ -157,7 +157,7 @@ def _classes(library: Any, *names: str) -> tuple[type, ...]:
 
 
 @contextlib.contextmanager
-def unharmed(modules: Modules | None) -> Iterator[None]:
+def restored_on_failure(modules: Modules | None) -> Iterator[None]:
     """Restore the nnx modules if the block fails.
 
     A transformation of nnx empties a module before it fails to write the results back.

@@ -17,7 +17,7 @@ _HELP = (
     "or a container of these"
 )
 
-_NO_NUMBERS = frozenset("OSUMm")
+_NON_NUMERIC_KINDS = frozenset("OSUMm")
 """The kinds of NumPy types whose elements are not numbers: objects, strings and times."""
 
 _MAX_SIZE = 2**63 - 1
@@ -56,7 +56,7 @@ class Specs:
             return spec
         shape, element = getattr(spec, "shape", None), getattr(spec, "dtype", None)
         if isinstance(shape, tuple) and element is not None:
-            if getattr(element, "kind", None) in _NO_NUMBERS:
+            if getattr(element, "kind", None) in _NON_NUMERIC_KINDS:
                 raise InputSpecError(
                     f"{where} has elements of type {element}, which are not numbers"
                 )

@@ -14,7 +14,7 @@ from .. import _config
 from .._errors import InputSpecError, UnsupportedError
 from . import call
 from .compat import double_precision_kept
-from .modules import Modules, changeable, modules_of, unharmed
+from .modules import Modules, changeable, modules_of, restored_on_failure
 from .names import input_names, output_names
 from .scopes import naming
 from .specs import Specs
@@ -49,13 +49,13 @@ def trace(
         specs, keywords = read.arguments, read.keywords
         traced = fn
         if inputs_as_nchw or outputs_as_nchw:
-            traced, specs = call.in_other_layout(fn, specs, inputs_as_nchw, outputs_as_nchw)
+            traced, specs = call.with_nchw_images(fn, specs, inputs_as_nchw, outputs_as_nchw)
         try:
             result = _traced(traced, modules, specs, keywords)
         except TypeError as error:
             flags = [name for name, spec in keywords.items() if call.is_flag(spec)]
             if flags and isinstance(error, jax.errors.ConcretizationTypeError):
-                result = _trace_both_ways(traced, modules, specs, keywords, flags)
+                result = _trace_both_values(traced, modules, specs, keywords, flags)
             else:
                 _check_signature(fn, specs, keywords, error)
                 raise
@@ -79,8 +79,8 @@ def _traced(
 ) -> Traced:
     """Trace a function; if nnx refuses to change its modules, trace again so that it may."""
     try:
-        with unharmed(modules):
-            deciding = call.deciding_by_flags(fn, flags)
+        with restored_on_failure(modules):
+            deciding = call.branching_on_flags(fn, flags)
             return _traced_once(deciding, specs, keywords, has_modules=modules is not None)
     except Exception as error:
         if not _is_about_changed_modules(error):
@@ -88,7 +88,7 @@ def _traced(
         with changeable(fn, modules) as changing:
             if changing is None:
                 raise
-            deciding = call.deciding_by_flags(changing, flags)
+            deciding = call.branching_on_flags(changing, flags)
             return _traced_once(deciding, specs, keywords, has_modules=True)
 
 
@@ -113,7 +113,7 @@ def _traced_once(
     return Traced(closed_jaxpr, names, output_names(result))
 
 
-def _trace_both_ways(
+def _trace_both_values(
     fn: Callable[..., Any],
     modules: Modules | None,
     specs: Sequence[Any],
