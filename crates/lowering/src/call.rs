@@ -28,21 +28,21 @@ pub(crate) fn jit<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     ctx.inline(&format!("jit({name})"), &body, &eqn.inputs)
 }
 
-/// A call of a body without a transformation of its own
+/// Lowers a call of a body without a transformation of its own
 pub(crate) fn call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
     eqn.ignore(&["name"]);
     ctx.inline(eqn.primitive, &body, &eqn.inputs)
 }
 
-/// The function itself; its derivative is not part of what is exported
+/// Returns the function itself; its derivative is not part of what is exported
 pub(crate) fn custom_jvp_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
     eqn.ignore(&["jvp_jaxpr_fun", "jvp_jaxpr_thunk", "num_consts", "symbolic_zeros"]);
     ctx.inline("custom_jvp", &body, &eqn.inputs)
 }
 
-/// The function itself; its derivative is not part of what is exported
+/// Returns the function itself; its derivative is not part of what is exported
 pub(crate) fn custom_vjp_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     // `custom_vjp_call_jaxpr` of older versions has another name for the body.
     let body: Arc<Jaxpr> = match eqn.optional("call_jaxpr")? {
@@ -87,19 +87,19 @@ pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr
     ctx.inline("shard_map", &body, &eqn.inputs)
 }
 
-/// Whether any flag of the whole array is set
+/// True if any flag of the whole array is set
 pub(crate) fn unvmap_any<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [flags] = eqn.operands()?;
     Ok(over_all(flags.cast(DType::U8), OpType::ReduceMax).cast(DType::Bool))
 }
 
-/// Whether every flag of the whole array is set
+/// True if every flag of the whole array is set
 pub(crate) fn unvmap_all<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [flags] = eqn.operands()?;
     Ok(over_all(flags.cast(DType::U8), OpType::ReduceMin).cast(DType::Bool))
 }
 
-/// The largest of the whole array
+/// Returns the largest of the whole array
 pub(crate) fn unvmap_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x] = eqn.operands()?;
     Ok(over_all(x, OpType::ReduceMax))
@@ -116,7 +116,7 @@ fn over_all(x: Expr<'_>, op: OpType) -> Expr<'_> {
     x.reduce(op, &axes, false)
 }
 
-/// The operands themselves
+/// Returns the operands themselves
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn pass_through<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     Ok(eqn.inputs.clone())

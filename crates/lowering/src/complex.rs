@@ -29,7 +29,7 @@ impl<'g> Complex<'g> {
         Complex { re: part(0), im: part(1) }
     }
 
-    /// The pairs, each part broadcast to the shape of both.
+    /// Returns the pairs, each part broadcast to the shape of both.
     #[track_caller]
     pub fn pairs(self) -> Expr<'g> {
         let shape = onnx::expr::broadcast_shapes(&self.re.shape(), &self.im.shape());
@@ -219,13 +219,13 @@ pub(crate) fn abs<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(Complex::of(z).abs())
 }
 
-/// Both parts are equal
+/// True if both parts are equal
 pub(crate) fn eq<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [z, w] = eqn.operands()?.map(Complex::of);
     Ok(z.re.equal(w.re).and(z.im.equal(w.im)))
 }
 
-/// Some part differs
+/// True if some part differs
 pub(crate) fn ne<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(eq(ctx, eqn)?.logical_not())
 }
@@ -248,7 +248,7 @@ pub(crate) fn integer_pow<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     Ok(if n < 0 { power.recip() } else { power }.pairs())
 }
 
-/// A complex number in another precision, or a real one with no imaginary part
+/// Returns a complex number in another precision, or a real one with no imaginary part
 pub(crate) fn convert<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type", "sharding"]);
     let [x] = eqn.operands()?;
@@ -267,7 +267,7 @@ fn of_real(x: Expr<'_>) -> Complex<'_> {
     Complex { re: x, im: x.constant(0.0) }
 }
 
-/// The type of one part of an array of pairs.
+/// Returns the type of one part of an array of pairs.
 pub(crate) fn part_type(pairs: &Type) -> Type {
     let shape: Vec<Dim> = pairs.shape[..pairs.rank().saturating_sub(1)].to_vec();
     Type::new(pairs.dtype, shape)

@@ -17,7 +17,7 @@ use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// The types of values, as the inputs of a body.
+/// Returns the types of values, as the inputs of a body.
 pub(crate) fn types(values: &[Expr<'_>]) -> Vec<Type> {
     values.iter().map(|value| value.ty()).collect()
 }
@@ -35,14 +35,14 @@ fn groups<'g, const N: usize>(
     Ok((groups, rest.collect()))
 }
 
-/// The results of a body, each a value that the body makes itself: one of its surroundings, a
-/// constant, one of its inputs or a result that stands twice is copied.
+/// Returns the results of a body, each a value that the body makes itself: one of its surroundings,
+/// a constant, one of its inputs or a result that stands twice is copied.
 #[track_caller]
 pub(crate) fn own_results<'g>(builder: &'g Builder, results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
     own_results_by(builder, results, |result| result.identity())
 }
 
-/// As [`own_results`], with a node that copies.
+/// Does the same as [`own_results`], with a given node that copies.
 pub(crate) fn own_results_by<'g>(
     builder: &'g Builder,
     results: Vec<Expr<'g>>,

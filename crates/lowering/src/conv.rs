@@ -16,7 +16,7 @@ struct Convolution<'g> {
     lhs: Expr<'g>,
     /// Channels of the result, channels of one group, then space.
     rhs: Expr<'g>,
-    /// How the window slides along each axis of space.
+    /// The movement of the window along each axis of space.
     slides: Vec<Slide>,
     groups: i64,
     /// The shape of the result, in the order of ONNX.
@@ -26,7 +26,7 @@ struct Convolution<'g> {
 /// `out[n, o, s…] = Σ_{c, k…} lhs[n, c, s·stride + k·dilation − low…] · rhs[o, c, k…]`, where `lhs`
 /// is spread out by its own dilation
 ///
-/// A `Conv` in single precision where `lhs` is not spread out, a `ConvTranspose` where it is, and a
+/// A `Conv` in single precision where `lhs` is not spread out, a `ConvTranspose` if it is, and a
 /// product of matrices in other types.
 pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let strides: Vec<i64> = eqn.param("window_strides")?;
@@ -75,7 +75,7 @@ pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Resu
     Ok(conv.lower().transpose(&back).cast(result.dtype))
 }
 
-/// The axes of operands and result, each as batch, channels, space.
+/// Returns the axes of operands and result, each as batch, channels, space.
 fn orders(eqn: &Eqn<'_, '_>) -> Result<[Vec<usize>; 3]> {
     let numbers: jaxpr::Param = eqn.param("dimension_numbers")?;
     let order = |name: &str| -> Result<Vec<usize>> {
@@ -86,7 +86,7 @@ fn orders(eqn: &Eqn<'_, '_>) -> Result<[Vec<usize>; 3]> {
     Ok([order("lhs_spec")?, order("rhs_spec")?, order("out_spec")?])
 }
 
-/// The sizes of the window.
+/// Returns the sizes of the window.
 fn window_of(eqn: &Eqn<'_, '_>, rhs: Expr<'_>, axes: &[usize]) -> Result<Vec<i64>> {
     let shape = rhs.shape();
     let known: Option<Vec<i64>> = axes.iter().map(|&axis| shape[axis].known()).collect();
@@ -144,12 +144,13 @@ impl<'g> Convolution<'g> {
         x.builder.node(OpType::Conv, &[x, self.rhs], attrs, ty)
     }
 
-    /// Whether the amount of padding depends on a size.
+    /// True if the amount of padding depends on a size.
     fn has_named_padding(&self) -> bool {
         self.slides.iter().any(|slide| slide.known_padding().is_none())
     }
 
-    /// What `Conv` and `ConvTranspose` share; what is at its default is left out.
+    /// Returns the attributes that `Conv` and `ConvTranspose` share, without those at their
+    /// defaults.
     fn attrs(&self, stride: fn(&Slide) -> i64) -> Vec<(&'static str, Attr)> {
         let list = |of: fn(&Slide) -> i64| self.slides.iter().map(of).collect::<Vec<i64>>();
         let mut attrs = vec![("kernel_shape", list(|slide| slide.size)[..].into())];
@@ -166,7 +167,7 @@ impl<'g> Convolution<'g> {
         attrs
     }
 
-    /// The left operand without what negative padding takes away.
+    /// Returns the left operand without what negative padding takes away.
     fn cut(&self) -> Input<'g> {
         let mut shape = self.lhs.shape().to_vec();
         let mut ranges = vec![Range::whole(); shape.len()];
@@ -182,11 +183,11 @@ impl<'g> Convolution<'g> {
     }
 }
 
-/// What is convolved, on the way to where the operator takes it.
+/// The operand of a convolution, in the order of axes of the operator.
 struct Input<'g>(Expr<'g>);
 
 impl<'g> Input<'g> {
-    /// With zeros around it, where their number depends on a size.
+    /// Adds zeros around the operand, if their number depends on a size.
     fn padded_by_name(self, conv: &Convolution<'g>) -> Expr<'g> {
         let x = self.0;
         if !conv.has_named_padding() {
@@ -218,7 +219,7 @@ mod tests {
 
     use crate::testing::check;
 
-    /// A convolution of the operands with the parameters that the test is about.
+    /// Returns a convolution of the operands with the parameters that the test is about.
     fn conv(types: &str, specs: &str, params: &str) -> String {
         let [lhs, rhs, out] = [0, 1, 2].map(|i| types.split(' ').nth(i).unwrap_or_default());
         format!(

@@ -14,7 +14,8 @@ use crate::ctx::{Ctx, Eqn};
 use crate::element::guards_nan;
 use crate::error::Result;
 
-/// The same number in another type: integers wrap, floats round, floats saturate to integers
+/// Returns the same number in another type: integers wrap, floats round, floats saturate to
+/// integers
 pub(crate) fn convert_element_type<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type"]);
     // Where an array lives does not change the numbers.
@@ -39,7 +40,8 @@ pub(crate) fn convert(x: Expr<'_>, dtype: DType) -> Expr<'_> {
     x.cast(dtype)
 }
 
-/// A float as an integer: what is out of range becomes the nearest in range, NaN becomes zero
+/// Returns a float as an integer: what is out of range becomes the nearest in range, NaN becomes
+/// zero
 ///
 /// `Cast` leaves both undefined. The largest integer may not be a float; then the cast would
 /// overflow just there, and the comparison puts it right.

@@ -54,7 +54,7 @@ fn logaddexp<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     difference.is_nan().select(larger, sum)
 }
 
-/// After step `k`, each element has joined the `2ᵏ` up to it.
+/// Joins elements by doubling: after step `k`, each element has joined the `2ᵏ` up to it.
 fn by_doubling<'g>(
     eqn: &Eqn<'g, '_>,
     join: fn(Expr<'g>, Expr<'g>) -> Expr<'g>,

@@ -38,8 +38,8 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     })
 }
 
-/// One `MatMul` of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`, with the axes of a
-/// group joined where `MatMul` has room for one.
+/// Returns one `MatMul` of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`, with the axes of
+/// a group joined where `MatMul` has room for one.
 fn product_of_matrices<'g>(
     lhs: Expr<'g>,
     left: &Axes,
@@ -85,8 +85,8 @@ fn product_of_each_with_each<'g>(
 }
 
 impl Axes {
-    /// The axes of both operands. Those that are summed over may stand in any order, as long as it is
-    /// the same in both: one that leaves an operand as it is.
+    /// Returns the axes of both operands. Those that are summed over may stand in any order, as long as it
+    /// is the same in both: one that leaves an operand as it is.
     fn of_both(
         lhs: Expr<'_>,
         rhs: Expr<'_>,
@@ -119,7 +119,7 @@ fn dims(x: Expr<'_>, axes: &[usize]) -> Vec<Dim> {
     axes.iter().map(|&axis| shape[axis].clone()).collect()
 }
 
-/// The type that the sum is taken in: the widest of operands and result.
+/// Returns the type that the sum is taken in: the widest of operands and result.
 pub(crate) fn compute_type(lhs: DType, rhs: DType, result: DType, depth: &Dim) -> DType {
     if result == DType::Bool {
         return DType::I32;

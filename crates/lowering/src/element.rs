@@ -4,7 +4,7 @@ use onnx::{DType, Expr, Tensor};
 
 use crate::error::Refused;
 
-/// The ONNX type of an element, and of how many numbers it is made where it is not one itself.
+/// The ONNX type of an element, and of how many numbers it is made if it is not one itself.
 ///
 /// A complex number is a pair and a random key is some words: an array of either has one axis more,
 /// the last, for these parts. That is how `key_data` shows keys, and how NumPy stores complex numbers.
@@ -33,7 +33,7 @@ impl Element {
         }
     }
 
-    /// Whether an array of such elements has an axis of parts.
+    /// True if an array of such elements has an axis of parts.
     pub fn has_parts(dtype: &jaxpr::DType) -> bool {
         Element::in_parts(dtype).is_some()
     }
@@ -58,7 +58,7 @@ pub(crate) fn guards_nan(x: Expr<'_>) -> bool {
     x.dtype().is_float() && x.builder.exact_nan()
 }
 
-/// The ONNX type with the same elements.
+/// Returns the ONNX type with the same elements.
 fn number(dtype: &jaxpr::DType) -> Option<DType> {
     use jaxpr::DType as J;
     Some(match dtype {

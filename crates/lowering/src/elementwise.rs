@@ -50,8 +50,8 @@ pub(crate) fn select_n<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(chosen.expand(&shape))
 }
 
-/// A formula of several steps, in single precision where the type is narrower: so its result is
-/// rounded once, as that of XLA is.
+/// Computes a formula of several steps in single precision if the type is narrower, so that its
+/// result is rounded once, as in XLA.
 pub(crate) fn in_single<'g>(x: Expr<'g>, formula: impl FnOnce(Expr<'g>) -> Expr<'g>) -> Expr<'g> {
     let dtype = x.dtype();
     let is_narrow = matches!(dtype, DType::F16 | DType::Bf16);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provenance::SiteId;
 
-/// Why an equation was refused. The wording is part of the interface: tests hold it.
+/// Says why an equation was refused. The wording is part of the interface: tests hold it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -22,7 +22,7 @@ pub enum Refused {
     NoType { dtype: String },
     #[error("the size `{name}` cannot be computed from the shapes of the inputs")]
     NoSize { name: String },
-    /// What a plugin written in Python made is not what its equation asks for.
+    /// The results of a plugin written in Python do not fit its equation.
     #[error("the plugin for `{primitive}` failed: {what}")]
     Recipe {
         primitive: Arc<str>,
@@ -40,7 +40,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// What to do about it, where there is something.
+    /// Returns advice for the user, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Refused::NoPlugin { .. } => Some(
@@ -75,7 +75,7 @@ pub struct LoweringError {
     pub site: SiteId,
 }
 
-/// What a plugin returns when it cannot go on.
+/// The error that a plugin returns.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The equation itself is refused.

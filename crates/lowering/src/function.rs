@@ -21,7 +21,7 @@ use crate::error::{LoweringError, Result, Stop};
 /// The name of the marker.
 const MARKER: &str = "onnx_function";
 
-/// A marker without its partner: the operands themselves
+/// Returns the operands of a marker without its partner
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn onnx_function<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore(&["edge", "id", "domain", "name"]);
@@ -31,11 +31,11 @@ pub(crate) fn onnx_function<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Ex
 /// The equations of a jaxpr, and which of them are the bodies of functions.
 pub(crate) struct Equations<'a> {
     jaxpr: &'a Jaxpr,
-    /// What encloses the jaxpr.
+    /// The place of the equation that encloses the jaxpr.
     enclosing: Place,
     /// From the marker at the head of a function to that at its end.
     ends: FxHashMap<usize, usize>,
-    /// The last equation that reads each variable; none is listed where there are no functions.
+    /// The last equation that reads each variable; none is listed if there are no functions.
     last_use: Vec<usize>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Equations<'a> {
         Equations { jaxpr, enclosing, ends, last_use }
     }
 
-    /// The variables of these equations that are read after them.
+    /// Returns the variables of these equations that are read after them.
     fn escaping(&self, equations: &Range<usize>) -> Vec<VarId> {
         let defined = self.jaxpr.eqns[equations.clone()].iter().flat_map(|eqn| &eqn.outputs);
         defined.copied().filter(|var| self.last_use[var.index()] > equations.end).collect()
@@ -120,7 +120,7 @@ impl<'g> Ctx<'g> {
         Ok(())
     }
 
-    /// The line that calls a function, and the name scope that all of its body is in.
+    /// Returns the line that calls a function, and the name scope that all of its body is in.
     fn call(&self, all: &Equations<'_>, body: &Range<usize>) -> Place {
         let enter = &all.jaxpr.eqns[body.start];
         let inside = &all.jaxpr.eqns[body.start + 1..body.end];
@@ -134,7 +134,7 @@ impl<'g> Ctx<'g> {
         Place { stack: stack.and_then(caller).or(stack), scope }
     }
 
-    /// The part of a place that is inside a call.
+    /// Returns the part of a place that is inside a call.
     fn within(&self, place: Place, call: Option<Place>) -> Place {
         let Some(call) = call else { return place };
         self.builder.table(|table| Place {
@@ -146,7 +146,7 @@ impl<'g> Ctx<'g> {
         })
     }
 
-    /// Says of a refusal inside a function from where that was called.
+    /// Adds the call of a function to a refusal inside it.
     fn called_from(&self, stop: Stop, call: Place) -> Stop {
         let Stop::Inside(LoweringError { why, site }) = stop else {
             return stop;
@@ -161,8 +161,8 @@ impl<'g> Ctx<'g> {
     }
 }
 
-/// The markers at the head of functions with those at their ends: each end belongs to the last head
-/// before it that has its number.
+/// Returns the markers at the head of functions with those at their ends: each end belongs to the
+/// last head before it that has its number.
 fn ends(jaxpr: &Jaxpr) -> FxHashMap<usize, usize> {
     let mut open: FxHashMap<i64, Vec<usize>> = FxHashMap::default();
     let mut ends = FxHashMap::default();

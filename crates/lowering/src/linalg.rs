@@ -28,7 +28,7 @@ use crate::Refused;
 use crate::control::{own_results, types};
 use crate::ctx::Eqn;
 
-/// The operands, which must be of a type that JAX factors.
+/// Returns the operands, which must be of a type that JAX factors.
 fn operands<'g, const N: usize>(eqn: &Eqn<'g, '_>) -> Result<[Expr<'g>; N], Refused> {
     let operands = eqn.operands::<N>()?;
     match operands.iter().find(|x| !matches!(x.dtype(), DType::F32 | DType::F64)) {
@@ -37,7 +37,7 @@ fn operands<'g, const N: usize>(eqn: &Eqn<'g, '_>) -> Result<[Expr<'g>; N], Refu
     }
 }
 
-/// The numbers of rows and columns, which must be known.
+/// Returns the numbers of rows and columns, which must be known.
 fn known_sizes(eqn: &Eqn<'_, '_>, matrix: Expr<'_>) -> Result<(i64, i64), Refused> {
     let shape = matrix.shape();
     let size = |axis: usize| {
@@ -108,7 +108,7 @@ fn finish<'g, const N: usize>(
     std::array::from_fn(|i| results[i])
 }
 
-/// What a loop carries must keep its type.
+/// Checks that the values that a loop carries keep their types.
 fn check_carried(builder: &Builder, before: &[Expr<'_>], after: &[Expr<'_>]) {
     for (before, after) in before.iter().zip(after) {
         let (before, after) = (before.ty(), after.ty());
@@ -118,7 +118,7 @@ fn check_carried(builder: &Builder, before: &[Expr<'_>], after: &[Expr<'_>]) {
     }
 }
 
-/// The index that has as many behind it as `k` has before it.
+/// Returns the index that has as many behind it as `k` has before it.
 #[track_caller]
 fn from_the_end<'g>(k: Expr<'g>, size: &Dim) -> Expr<'g> {
     match size.known() {
@@ -152,36 +152,36 @@ fn column_numbers<'g>(builder: &'g Builder, size: &Dim) -> Expr<'g> {
     }
 }
 
-/// The axis of rows, and the axis along a row.
+/// Returns the axis of rows, and the axis along a row.
 fn axes(matrix: Expr<'_>) -> (usize, usize) {
     (matrix.rank() - 2, matrix.rank() - 1)
 }
 
-/// The sizes of a batch of matrices, by the numbers of rows and columns.
+/// Returns the sizes of a batch of matrices, by the numbers of rows and columns.
 fn size_of(matrix: Expr<'_>) -> (Dim, Dim) {
     let shape = matrix.shape();
     (shape[shape.len() - 2].clone(), shape[shape.len() - 1].clone())
 }
 
-/// A shape with the leading axes of a batch of matrices.
+/// Returns a shape with the leading axes of a batch of matrices.
 fn batched(like: Expr<'_>, last: &[Dim]) -> Vec<Dim> {
     let shape = like.shape();
     [&shape[..shape.len() - 2], last].concat()
 }
 
-/// Row `k`, still a matrix.
+/// Returns row `k`, still a matrix.
 #[track_caller]
 fn row<'g>(matrix: Expr<'g>, k: Expr<'g>) -> Expr<'g> {
     matrix.gather(k, matrix.rank() - 2)
 }
 
-/// Column `k`, still a matrix.
+/// Returns column `k`, still a matrix.
 #[track_caller]
 fn column<'g>(matrix: Expr<'g>, k: Expr<'g>) -> Expr<'g> {
     matrix.gather(k, matrix.rank() - 1)
 }
 
-/// Each matrix of a batch the other way round.
+/// Transposes each matrix of a batch.
 #[track_caller]
 fn transposed(matrix: Expr<'_>) -> Expr<'_> {
     let (rows, columns) = axes(matrix);
@@ -190,14 +190,14 @@ fn transposed(matrix: Expr<'_>) -> Expr<'_> {
     matrix.transpose(&order)
 }
 
-/// The part of each matrix on and above its diagonal, or on and below it.
+/// Returns the part of each matrix on and above its diagonal, or on and below it.
 #[track_caller]
 fn triangle(matrix: Expr<'_>, upper: bool) -> Expr<'_> {
     let attrs = if upper { Vec::new() } else { vec![("upper", Attr::Int(0))] };
     matrix.builder.node(OpType::Trilu, &[matrix], attrs, matrix.ty())
 }
 
-/// A batch of matrices with ones on the diagonal and zeros elsewhere.
+/// Returns a batch of matrices with ones on the diagonal and zeros elsewhere.
 #[track_caller]
 fn identity(like: Expr<'_>, rows: i64, columns: i64) -> Expr<'_> {
     let builder = like.builder;
@@ -212,7 +212,7 @@ fn identity(like: Expr<'_>, rows: i64, columns: i64) -> Expr<'_> {
     identity.expand(&batched(like, &[rows.into(), columns.into()]))
 }
 
-/// The entries on the diagonals of matrices of known size, as a list.
+/// Returns the entries on the diagonals of matrices of known size, as a list.
 #[track_caller]
 fn diagonal(matrix: Expr<'_>, rows: i64, columns: i64) -> Expr<'_> {
     let (row_axis, column_axis) = axes(matrix);
@@ -222,7 +222,7 @@ fn diagonal(matrix: Expr<'_>, rows: i64, columns: i64) -> Expr<'_> {
     is_on_it.select(square, 0.0).reduce_sum(&[column_axis], false)
 }
 
-/// Which entries of a square matrix are on its diagonal.
+/// Returns which entries of a square matrix are on its diagonal.
 #[track_caller]
 fn is_diagonal(builder: &Builder, size: i64) -> Expr<'_> {
     if size > 16 {
@@ -248,7 +248,7 @@ fn swapped<'g>(
     is_k.select(at_other, is_other.select(at_k, matrix))
 }
 
-/// A list in order, and the columns of matrices in the order of the list.
+/// Sorts a list, and the columns of matrices with it.
 #[track_caller]
 fn sorted<'g>(
     list: Expr<'g>,
@@ -272,28 +272,28 @@ fn sorted<'g>(
     })
 }
 
-/// For each matrix zero, or NaN if it holds NaN or an infinity.
+/// Returns for each matrix zero, or NaN if it contains NaN or an infinity.
 #[track_caller]
 fn zero_or_nan(matrix: Expr<'_>) -> Expr<'_> {
     let (row_axis, column_axis) = axes(matrix);
     (matrix * 0.0).reduce_sum(&[row_axis, column_axis], true)
 }
 
-/// The largest absolute value in each matrix.
+/// Returns the largest absolute value in each matrix.
 #[track_caller]
 fn magnitude(matrix: Expr<'_>) -> Expr<'_> {
     let (row_axis, column_axis) = axes(matrix);
     matrix.abs().reduce(OpType::ReduceMax, &[row_axis, column_axis], true)
 }
 
-/// Whether any flag holds.
+/// True if any flag holds.
 #[track_caller]
 fn any(flags: Expr<'_>) -> Expr<'_> {
     let axes: Vec<usize> = (0..flags.rank()).collect();
     flags.cast(DType::I32).reduce_sum(&axes, false).greater(0.0)
 }
 
-/// The index of the largest along an axis, the first of equals; the axis stays.
+/// Returns the index of the largest along an axis, the first of equals; the axis stays.
 #[track_caller]
 fn position_of_largest(x: Expr<'_>, axis: usize) -> Expr<'_> {
     let shape = onnx::expr::reduced_shape(&x.shape(), &[axis], true);
@@ -301,7 +301,7 @@ fn position_of_largest(x: Expr<'_>, axis: usize) -> Expr<'_> {
     x.builder.node(OpType::ArgMax, &[x], attrs, Type::new(DType::I64, shape))
 }
 
-/// The distance from one to the next number of the type.
+/// Returns the distance from one to the next number of the type.
 fn epsilon(dtype: DType) -> f64 {
     if dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
 }

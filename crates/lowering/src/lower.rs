@@ -11,7 +11,7 @@ use crate::ctx::Ctx;
 use crate::error::{LoweringError, Refused, Stop};
 use crate::plugins::PLUGINS;
 
-/// What the model should be like.
+/// The options of a lowering.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub model_name: String,
@@ -20,11 +20,11 @@ pub struct Options {
     pub input_names: Vec<String>,
     /// The names of the first outputs, in place of `out_0`, `out_1`, ….
     pub output_names: Vec<String>,
-    /// Where the first inputs stand in the arguments; the rest stand where their names say.
+    /// The paths of the first inputs in the arguments; the rest have their names as paths.
     pub input_paths: Vec<String>,
-    /// Where the first outputs stand in the result; the rest stand where their names say.
+    /// The paths of the first outputs in the result; the rest have their names as paths.
     pub output_paths: Vec<String>,
-    /// Whether nodes are spent on computing what JAX computes where a NaN is.
+    /// True if nodes are spent on computing what JAX computes where a NaN is.
     pub exact_nan: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Failure {
     pub table: Box<Table>,
 }
 
-/// Lowers a program to a model that is correct and not yet optimised.
+/// Lowers a program to a model that is correct and not yet optimized.
 pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> {
     let builder =
         Builder::new(options.opset, std::mem::take(&mut program.table), options.exact_nan);
@@ -159,8 +159,8 @@ fn bind_symbols(ctx: &Ctx<'_>, main: &jaxpr::Jaxpr) {
     }
 }
 
-/// An output must be a value of its own: what is an input, a constant or already an output is
-/// copied.
+/// Copies a result that is an input, a constant or already an output, because each output must be a
+/// value of its own.
 fn outputs<'g>(
     builder: &'g Builder,
     inputs: &[Expr<'g>],
@@ -190,8 +190,8 @@ fn add_domains(opsets: &mut Vec<(Arc<str>, i64)>, functions: &[Function]) {
     }
 }
 
-/// The version of the file format: the one that came with the opset, and at least the one that has
-/// metadata on nodes.
+/// Returns the version of the file format: the one that came with the opset, and at least the one
+/// that has metadata on nodes.
 fn ir_version(opset: i64) -> i64 {
     match opset {
         ..=22 => 10,
@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// The call site of each node.
+    /// Returns the call site of each node.
     fn callsites(jaxpr: &str) -> Vec<String> {
         let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
         let options = Options { opset: 23, ..Options::default() };

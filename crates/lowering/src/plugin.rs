@@ -8,23 +8,24 @@ use crate::complex::Complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// How one primitive is lowered.
+/// A line of the table: the lowering of one primitive.
 #[derive(Clone, Copy)]
 pub struct Plugin {
     pub primitive: &'static str,
-    /// What it does not do, in words for the documentation.
+    /// Its limits, in words for the documentation.
     pub limits: &'static [&'static str],
-    /// Where its line of the table is.
+    /// The place of its line of the table.
     pub line: &'static Location<'static>,
     pub(crate) lower: Lower,
     pub(crate) parts: Parts,
     /// The parameters that change no number.
     pub(crate) ignored: &'static [&'static str],
-    /// Whether passes see the formula as one node.
+    /// True if passes see the formula as one node.
     pub(crate) composite: bool,
 }
 
-/// How a plugin takes elements that are carried as parts: complex numbers and random keys.
+/// The way that a plugin handles elements that are carried as parts: complex numbers and random
+/// keys.
 #[derive(Clone, Copy)]
 pub(crate) enum Parts {
     /// It refuses them.
@@ -119,7 +120,7 @@ impl Plugin {
     }
 }
 
-/// A primitive that is a formula of its one operand.
+/// Declares a primitive that is a formula of its one operand.
 #[track_caller]
 pub(crate) const fn unary(
     primitive: &'static str,
@@ -128,7 +129,7 @@ pub(crate) const fn unary(
     Plugin::new(primitive, Lower::Unary(formula))
 }
 
-/// A primitive that is a formula of its two operands, which broadcast.
+/// Declares a primitive that is a formula of its two operands, which broadcast.
 #[track_caller]
 pub(crate) const fn binary(
     primitive: &'static str,
@@ -137,7 +138,7 @@ pub(crate) const fn binary(
     Plugin::new(primitive, Lower::Binary(formula))
 }
 
-/// A primitive with parameters or with a number of operands of its own, and one result.
+/// Declares a primitive with parameters or with any number of operands, and one result.
 #[track_caller]
 pub(crate) const fn eqn(
     primitive: &'static str,
@@ -146,7 +147,7 @@ pub(crate) const fn eqn(
     Plugin::new(primitive, Lower::One(lower))
 }
 
-/// A primitive with any number of results.
+/// Declares a primitive with any number of results.
 #[track_caller]
 pub(crate) const fn many(
     primitive: &'static str,

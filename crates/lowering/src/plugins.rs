@@ -297,7 +297,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("unvmap_max", unvmap_max),
 ];
 
-/// The ONNX operators that a primitive becomes, as its end-to-end cases show them.
+/// Returns the ONNX operators that a primitive becomes, as its end-to-end cases show them.
 pub fn emitted_ops(primitive: &str) -> &'static [&'static str] {
     EMITTED.iter().find(|(name, _)| *name == primitive).map_or(&[], |(_, ops)| ops)
 }

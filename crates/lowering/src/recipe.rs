@@ -35,7 +35,7 @@ impl<'g> Slots<'g> {
 }
 
 impl<'g> Ctx<'g> {
-    /// The results of an equation, by the recipe that a plugin outside the table has for it.
+    /// Lowers an equation with the recipe of a plugin outside the table.
     pub(crate) fn recipe(
         &self,
         jaxpr: &Jaxpr,
@@ -129,7 +129,7 @@ impl<'g> Ctx<'g> {
         })
     }
 
-    /// The graph of a body, whose steps may read the values around it.
+    /// Returns the graph of a body, whose steps may read the values around it.
     fn recipe_body(
         &self,
         name: &str,
@@ -147,7 +147,7 @@ impl<'g> Ctx<'g> {
         })
     }
 
-    /// A copy that counts as made by the line of Python.
+    /// Returns a copy that counts as made by the line of Python.
     fn copy(&self, value: Expr<'g>, emitter: Option<EmitterId>) -> Expr<'g> {
         let onnx = (&Arc::default(), 0);
         let copies =
@@ -159,7 +159,7 @@ impl<'g> Ctx<'g> {
         copy
     }
 
-    /// A value that goes into a jaxpr has the type that the jaxpr says.
+    /// Checks that a value that goes into a jaxpr has the type that the jaxpr states.
     fn say_type(&self, input: Expr<'g>, aval: &Aval) -> Result<()> {
         if self.builder.known_type(input.id).is_none() {
             self.builder.set_type(input.id, self.ty(aval)?);
@@ -167,7 +167,7 @@ impl<'g> Ctx<'g> {
         Ok(())
     }
 
-    /// The frames of Python as frames of the lowering.
+    /// Returns the frames of Python as frames of the lowering.
     fn emitter(&self, frames: &[RecipeFrame]) -> Option<EmitterId> {
         let mut kind = EmitterKind::PythonPlugin;
         let mut parent = self.builder.calling();

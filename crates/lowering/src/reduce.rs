@@ -64,7 +64,7 @@ fn axes(eqn: &Eqn<'_, '_>) -> Result<Vec<usize>> {
     Ok(axes)
 }
 
-/// The sum of integers, which wraps
+/// Returns the sum of integers, which wraps
 ///
 /// The runtime adds integers in double precision and does not wrap. Where 53 bits hold every sum
 /// that is enough, and the cast back wraps; else it is the product with ones, which is exact.
@@ -87,7 +87,7 @@ fn sum_of_ints<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     sums.squeeze(&[sums.rank() - 1]).cast(x.dtype())
 }
 
-/// The axes joined into one, behind the others.
+/// Returns the axes joined into one, behind the others.
 fn joined_last<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     let kept: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
     let shape = x.shape();
@@ -97,7 +97,7 @@ fn joined_last<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     x.transpose(&[&kept[..], axes].concat()).reshape(&joined)
 }
 
-/// Whether all (`ReduceMin`) or any (`ReduceMax`) of the flags are set.
+/// True if all (`ReduceMin`) or any (`ReduceMax`) of the flags are set.
 ///
 /// The runtime refuses an empty axis of flags, but knows the least and the greatest byte.
 pub(crate) fn of_flags<'g>(x: Expr<'g>, op: OpType, axes: &[usize]) -> Expr<'g> {
@@ -107,7 +107,7 @@ pub(crate) fn of_flags<'g>(x: Expr<'g>, op: OpType, axes: &[usize]) -> Expr<'g> 
     x.cast(DType::U8).reduce(op, axes, false).cast(DType::Bool)
 }
 
-/// Whether nothing may be there to reduce.
+/// True if nothing may be there to reduce.
 fn may_be_empty(x: Expr<'_>, axes: &[usize]) -> bool {
     let shape = x.shape();
     axes.iter().any(|&axis| shape[axis].known().is_none_or(|size| size == 0))

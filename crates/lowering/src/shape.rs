@@ -1,6 +1,6 @@
 //! Primitives that move elements and change shapes.
 //!
-//! The axes behind those that an equation knows are those of parts, and stay where they are.
+//! The axes behind those that an equation knows are those of parts, and stay if they are.
 
 use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 
@@ -11,7 +11,7 @@ pub(crate) use pad::pad;
 
 mod pad;
 
-/// Axis `i` of the operand is axis `broadcast_dimensions[i]` of the result
+/// Broadcasts: axis `i` of the operand is axis `broadcast_dimensions[i]` of the result
 pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let mut axes: Vec<usize> = eqn.param("broadcast_dimensions")?;
     eqn.ignore(&["shape", "sharding"]);
@@ -32,7 +32,7 @@ pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     Ok(x.unsqueeze(&added).expand(shape))
 }
 
-/// The same elements in another shape, read with the axes in the order `dimensions`
+/// Returns the same elements in another shape, read with the axes in the order `dimensions`
 pub(crate) fn reshape<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let order: Option<Vec<usize>> = eqn.param("dimensions")?;
     eqn.ignore(&["new_sizes", "sharding"]);
@@ -44,14 +44,14 @@ pub(crate) fn reshape<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(x.reshape(&eqn.output()?.shape))
 }
 
-/// Without some axes of size one
+/// Removes some axes of size one
 pub(crate) fn squeeze<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes: Vec<usize> = eqn.param("dimensions")?;
     let [x] = eqn.operands()?;
     Ok(x.squeeze(&axes))
 }
 
-/// Axis `i` of the result is axis `permutation[i]` of the operand
+/// Transposes: axis `i` of the result is axis `permutation[i]` of the operand
 pub(crate) fn transpose<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let mut order: Vec<usize> = eqn.param("permutation")?;
     let [x] = eqn.operands()?;
@@ -59,21 +59,21 @@ pub(crate) fn transpose<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     Ok(x.transpose(&order))
 }
 
-/// The operands one after the other along an axis
+/// Concatenates the operands along an axis
 pub(crate) fn concatenate<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axis: usize = eqn.param("dimension")?;
     let size = eqn.output()?.shape[axis].clone();
     Ok(Expr::concat_to(&eqn.inputs, axis, size))
 }
 
-/// The operands side by side along a new axis
+/// Stacks the operands along a new axis
 pub(crate) fn stack<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axis: usize = eqn.param("axis")?;
     let parts: Vec<Expr<'g>> = eqn.inputs.iter().map(|part| part.unsqueeze(&[axis])).collect();
     Ok(Expr::concat(&parts, axis))
 }
 
-/// The entries along an axis, each without it
+/// Returns the entries along an axis, each without it
 pub(crate) fn unstack<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: usize = eqn.param("axis")?;
     let [x] = eqn.operands()?;
@@ -81,7 +81,7 @@ pub(crate) fn unstack<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
     Ok((0..eqn.outputs.len()).map(entry).collect())
 }
 
-/// Consecutive parts along an axis, of the given sizes
+/// Splits an axis into consecutive parts of the given sizes
 pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: usize = eqn.param("axis")?;
     eqn.ignore(&["sizes"]);
@@ -92,7 +92,7 @@ pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
     Ok(ctx.builder.nodes(OpType::Split, &[Some(x), Some(sizes)], attrs, &eqn.outputs))
 }
 
-/// Each axis repeated
+/// Repeats each axis
 pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let repeats: Vec<Dim> = eqn.param("reps")?;
     let mut repeats = ctx.dims(&repeats)?;
@@ -102,7 +102,7 @@ pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(ctx.builder.node(OpType::Tile, &[x, repeats], Vec::new(), eqn.output()?.clone()))
 }
 
-/// Some axes backwards
+/// Reverses some axes
 pub(crate) fn rev<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes: Vec<usize> = eqn.param("dimensions")?;
     let [x] = eqn.operands()?;
@@ -112,7 +112,7 @@ pub(crate) fn rev<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(x.slice(&ranges, &x.shape()))
 }
 
-/// Elements `start, start + stride, …` before `limit` of each axis
+/// Returns elements `start, start + stride, …` before `limit` of each axis
 pub(crate) fn slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let starts: Vec<Dim> = eqn.param("start_indices")?;
     let limits: Vec<Dim> = eqn.param("limit_indices")?;
@@ -127,7 +127,7 @@ pub(crate) fn slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(x.slice(&ranges, &eqn.output()?.shape))
 }
 
-/// A symbolic size as a number
+/// Returns a symbolic size as a number
 pub(crate) fn dim_as_value<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let dim: Dim = eqn.param("dim")?;
     let dim = ctx.dim(&dim)?;

@@ -14,7 +14,8 @@ use crate::ctx::{Ctx, Eqn};
 use crate::element::Element;
 use crate::error::Result;
 
-/// All operands in the order of the first `num_keys`: by the first, where it is equal by the second, …
+/// Returns all operands in the order of the first `num_keys`: by the first, if it is equal by the
+/// second, …
 ///
 /// NaN comes last, and the zeros are equal. A stable order is one of those that may be asked for.
 pub(crate) fn sort<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
@@ -50,14 +51,14 @@ pub(crate) fn sort<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
     Ok(eqn.inputs.iter().map(|&x| take(x, order, axis)).collect())
 }
 
-/// Which end of the order comes first.
+/// The end of the order that comes first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Lowest,
     Highest,
 }
 
-/// The first `count` elements along an axis, and their indices.
+/// Returns the first `count` elements along an axis, and their indices.
 #[track_caller]
 fn top<'g>(x: Expr<'g>, axis: usize, first: Ends, count: &Dim) -> (Expr<'g>, Expr<'g>) {
     let mut shape = x.shape().to_vec();
@@ -75,8 +76,8 @@ fn top<'g>(x: Expr<'g>, axis: usize, first: Ends, count: &Dim) -> (Expr<'g>, Exp
     }
 }
 
-/// The indices of the first `count` elements in the order of several keys, the first of which counts
-/// most: they are sorted by the last, then by the one before, which keeps that order among equals.
+/// Returns the indices of the first `count` elements in the order of several keys, the first of which
+/// counts most: they are sorted by the last, then by the one before, which keeps that order among equals.
 fn order<'g>(
     eqn: &Eqn<'g, '_>,
     keys: &[Expr<'g>],
@@ -94,7 +95,7 @@ fn order<'g>(
     Ok(order.ok_or_else(|| eqn.broken("nothing to sort by"))?)
 }
 
-/// The elements along an axis that the indices name; all parts of each.
+/// Returns the elements along an axis that the indices name; all parts of each.
 #[track_caller]
 fn take<'g>(x: Expr<'g>, indices: Expr<'g>, axis: usize) -> Expr<'g> {
     if indices.rank() == 1 {

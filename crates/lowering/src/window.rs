@@ -20,14 +20,14 @@ pub(crate) fn reduce_window_sum<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
     reduced(ctx, eqn, Monoid::Add)
 }
 
-/// The largest of each window, NaN where there is one; in a window without elements, the least
-/// number
+/// Returns the largest of each window, NaN if there is one; in a window without elements, the
+/// least number
 pub(crate) fn reduce_window_max<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     reduced(ctx, eqn, Monoid::Max)
 }
 
-/// The smallest of each window, NaN where there is one; in a window without elements, the greatest
-/// number
+/// Returns the smallest of each window, NaN if there is one; in a window without elements, the
+/// greatest number
 pub(crate) fn reduce_window_min<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     reduced(ctx, eqn, Monoid::Min)
 }
@@ -38,7 +38,7 @@ fn reduced<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, monoid: Monoid) -> Result<Expr<
     over_windows(eqn, x, &slides, monoid)
 }
 
-/// How windows slide along each axis.
+/// Returns how windows slide along each axis.
 fn slides(ctx: &Ctx<'_>, eqn: &Eqn<'_, '_>) -> Result<Vec<Slide>> {
     let sizes: Vec<i64> = eqn.param("window_dimensions")?;
     let strides: Vec<i64> = eqn.param("window_strides")?;
@@ -63,8 +63,8 @@ fn slides(ctx: &Ctx<'_>, eqn: &Eqn<'_, '_>) -> Result<Vec<Slide>> {
     Ok(slides)
 }
 
-/// The elements of each window joined: a pooling operator where one says the same, else one axis
-/// after the other.
+/// Returns the elements of each window joined: a pooling operator where one says the same, else one
+/// axis after the other.
 fn over_windows<'g>(
     eqn: &Eqn<'g, '_>,
     x: Expr<'g>,

@@ -26,7 +26,7 @@ impl Model {
     }
 }
 
-/// What the messages of a log are about: as text, as JSON, and whether there is a line for any.
+/// Explains the messages of a log: as text, as JSON, and whether there is a line for any.
 #[pyfunction]
 #[pyo3(signature = (model, log, *, source_map = None, source_roots = Vec::new()))]
 pub(crate) fn explain_log(
@@ -49,10 +49,10 @@ pub(crate) fn explain_log(
     error::without_panic(|| py.detach(answer).map_err(opened))
 }
 
-/// How a profile is shown: the table, the data, the picture, the file for speedscope.
+/// A profile as a table, as data, as a picture and as a file for speedscope.
 type Shown = (String, String, String, String);
 
-/// A profile by what the user wrote.
+/// Summarizes a profile by the lines of the user.
 #[pyfunction]
 #[pyo3(signature = (
     model, profile, *, by, top, warmup = None, source_map = None, source_roots = Vec::new()

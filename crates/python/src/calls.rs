@@ -6,7 +6,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use rustc_hash::FxHashSet;
 
-/// What `PyEval_SetProfile` calls a profile function about, of which these two matter.
+/// The events of a function for `PyEval_SetProfile`, of which these two matter.
 const CALL: c_int = 0;
 const RETURN: c_int = 3;
 
@@ -28,7 +28,7 @@ impl Calls {
         Calls { addresses, _codes: codes, enter, leave }
     }
 
-    /// The function for `PyEval_SetProfile`, whose object is to be this one.
+    /// Returns the function for `PyEval_SetProfile`, whose object is to be this one.
     #[getter]
     #[expect(clippy::unused_self, reason = "a property of the class")]
     fn address(&self) -> usize {

@@ -62,7 +62,7 @@ fn keywords<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, 
     Ok(keywords)
 }
 
-/// The arguments of `to_onnx` that were given.
+/// Returns the arguments of `to_onnx` that were given.
 fn options<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, PyDict>> {
     let options = PyDict::new(py);
     put(&options, "opset", request.opset)?;
@@ -94,7 +94,7 @@ fn put<'py>(
     value.map_or(Ok(()), |value| options.set_item(name, value))
 }
 
-/// A type and a shape: `("float32", ("B", 784))`.
+/// Returns a type and a shape: `("float32", ("B", 784))`.
 fn array<'py>(py: Python<'py>, spec: &ArraySpec) -> PyResult<(&'static str, Bound<'py, PyTuple>)> {
     let sizes: PyResult<Vec<Bound<'py, PyAny>>> = spec
         .shape

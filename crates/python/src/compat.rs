@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
-/// What is looked up in JAX and NumPy, once an export.
+/// The objects of JAX and NumPy that are looked up once per export.
 pub(crate) struct Jax<'py> {
     pub(crate) literal: Bound<'py, PyType>,
     pub(crate) jaxpr: Bound<'py, PyType>,
@@ -33,7 +33,7 @@ pub(crate) struct Jax<'py> {
 pub(crate) struct Body<'py> {
     /// The object with `eqns`, `invars`, `outvars`, `constvars`, `debug_info`.
     pub(crate) jaxpr: Bound<'py, PyAny>,
-    /// The values of `constvars`; `None` where the jaxpr is open.
+    /// The values of `constvars`; `None` if the jaxpr is open.
     pub(crate) consts: Option<Bound<'py, PyAny>>,
 }
 
@@ -86,8 +86,8 @@ impl<'py> Jax<'py> {
         })
     }
 
-    /// What a primitive depends on besides its parameters: a setting of JAX that is read when the
-    /// primitive is compiled.
+    /// Returns the setting of JAX that a primitive depends on besides its parameters, and that is
+    /// read when the primitive is compiled.
     pub(crate) fn settings_of(&self, primitive: &str) -> Option<(&'static str, Param)> {
         match primitive {
             "random_bits" | "random_gamma" | "random_split" => {
@@ -97,7 +97,7 @@ impl<'py> Jax<'py> {
         }
     }
 
-    /// The parameters of a primitive under the names that they have had for longest.
+    /// Returns the parameters of a primitive under the names that they have had for longest.
     ///
     /// From JAX 0.11.2 on, `scan` has the trees of its operands and results in place of numbers.
     pub(crate) fn renamed(
@@ -122,15 +122,15 @@ impl<'py> Jax<'py> {
         }
     }
 
-    /// Whether a type is that of JAX's arrays on the host, which are not NumPy's before 0.10.
+    /// True if a type is that of JAX's arrays on the host, which are not NumPy's before 0.10.
     pub(crate) fn is_array_type(&self, class: &Bound<'py, PyType>) -> PyResult<bool> {
         Ok(class.is_subclass(&self.ndarray)?
             || class.is_subclass(&self.array)?
             || is_from_jax(class, &["TypedNdArray", "LiteralArray"])?)
     }
 
-    /// The memory that an array of NumPy's is a view of, as `_tracing/weights.py` has it. From JAX 0.7
-    /// on, a constant is a view that JAX made; before 0.10 it is no array but has one.
+    /// Returns the memory that an array of NumPy's is a view of, as `_tracing/weights.py` has it. From JAX
+    /// 0.7 on, a constant is a view that JAX made; before 0.10 it is not an array but has one.
     pub(crate) fn memory_of(
         &self,
         value: &Bound<'py, PyAny>,
@@ -149,22 +149,22 @@ impl<'py> Jax<'py> {
         PyTuple::new(py, [address, dtype, shape, strides]).map(Some)
     }
 
-    /// Whether a type is that of a size which depends on symbols.
+    /// True if a type is that of a size which depends on symbols.
     pub(crate) fn is_symbolic_size(class: &Bound<'py, PyType>) -> PyResult<bool> {
         is_from_jax(class, &["_DimExpr"])
     }
 
-    /// Whether a type is that of an element type which NumPy does not have, such as a random key.
+    /// True if a type is that of an element type which NumPy does not have, such as a random key.
     pub(crate) fn is_extended_dtype(class: &Bound<'py, PyType>) -> PyResult<bool> {
         is_from_jax(class, &["KeyTy", "float0"])
     }
 
-    /// Whether an entry of a name stack is a transformation's.
+    /// True if an entry of a name stack is a transformation's.
     pub(crate) fn is_transform(entry: &Bound<'py, PyAny>) -> PyResult<bool> {
         Ok(entry.get_type().name()? == "Transform")
     }
 
-    /// Whether a function of JAX is where it starts to trace another function.
+    /// True if a function of JAX is where it starts to trace another function.
     ///
     /// Up to JAX 0.9.0 a traceback goes on past that to whoever was the first to call; from 0.9.1
     /// on it ends before. `trace_to_jaxpr_nounits` is none: what `grad` computes forward below it
@@ -180,7 +180,7 @@ fn is_from_jax(class: &Bound<'_, PyType>, names: &[&str]) -> PyResult<bool> {
         && class.module()?.to_str()?.split('.').next() == Some("jax"))
 }
 
-/// The frames of a traceback, innermost first: code objects, and the instruction in each.
+/// Returns the frames of a traceback, innermost first: code objects, and the instruction in each.
 pub(crate) fn raw_frames<'py>(
     traceback: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, Vec<i64>)> {
@@ -189,7 +189,7 @@ pub(crate) fn raw_frames<'py>(
     Ok((frames.get_item(0)?, frames.get_item(1)?.extract()?))
 }
 
-/// The function that a jaxpr was traced from: its name, and its file and line where known.
+/// Returns the function that a jaxpr was traced from: its name, and its file and line if known.
 ///
 /// JAX writes `fn at /home/me/net.py:7`, or `fn` alone.
 pub(crate) fn function_source(

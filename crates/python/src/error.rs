@@ -43,10 +43,10 @@ impl Kind {
     }
 }
 
-/// What a broken invariant asks of the user.
+/// The hint for a broken invariant.
 const REPORT: &str = "this is a bug in jax2onnx: please report it with the lines above";
 
-/// The exception for an error of the façade.
+/// Returns the exception for an error of the façade.
 pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
     match error {
         jax2onnx::Error::Lowering { error, report } => match error.why {
@@ -66,7 +66,8 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
     }
 }
 
-/// The exception for an error of the façade, caused by what a plugin raised where it was one.
+/// Returns the exception for an error of the façade, caused by what a plugin raised if it was
+/// one.
 pub(crate) fn raise_from(py: Python<'_>, error: jax2onnx::Error, failures: Vec<PyErr>) -> PyErr {
     let failure = match &error {
         jax2onnx::Error::Lowering { error, .. } => match error.why {
@@ -82,7 +83,7 @@ pub(crate) fn raise_from(py: Python<'_>, error: jax2onnx::Error, failures: Vec<P
     raised
 }
 
-/// The exception for an error while `path` was written; what the system said is kept apart.
+/// Returns the exception for an error while `path` was written; what the system said is kept apart.
 pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
     if let jax2onnx::Error::Write(jax2onnx::WriteError::TooLarge { bytes }) = error {
         return too_large(
@@ -100,29 +101,29 @@ pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
     }
 }
 
-/// The exception for a model that protobuf cannot hold in one piece.
+/// Returns the exception for a model that protobuf cannot hold in one piece.
 fn too_large(bytes: usize, advice: &str) -> PyErr {
     Kind::Config.error(format!(
         "the model with its weights has {bytes} bytes, and one file or message holds 2 GiB: {advice}"
     ))
 }
 
-/// The error of the system that is behind one of ours.
+/// Returns the system error that caused an error of jax2onnx.
 fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref())
 }
 
-/// The exception for a source map that cannot be used.
+/// Returns the exception for a source map that cannot be used.
 pub(crate) fn source_map(error: &dyn Error) -> PyErr {
     Kind::SourceMap.error(error.to_string())
 }
 
-/// The exception for an option that has no meaning.
+/// Returns the exception for an option that has no meaning.
 pub(crate) fn config(message: &str) -> PyErr {
     Kind::Config.error(message.to_owned())
 }
 
-/// The exception for a word that is not one of the allowed ones.
+/// Returns the exception for a word that is not one of the allowed ones.
 pub(crate) fn unknown_word(error: &provenance::level::UnknownWord) -> PyErr {
     Kind::Config.error(error.to_string())
 }
@@ -135,8 +136,8 @@ pub(crate) fn without_panic<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T
     })
 }
 
-/// The exception for an error while a jaxpr was read: ours stay as they are, and another one means
-/// that the reader did not understand JAX.
+/// Returns the exception for an error while a jaxpr was read. Exceptions of jax2onnx stay as they
+/// are; another one means that the reader did not understand JAX.
 pub(crate) fn reading(py: Python<'_>, error: PyErr) -> PyErr {
     let is_ours = error.is_instance_of::<CoreError>(py);
     if is_ours || !error.is_instance_of::<PyException>(py) {
@@ -159,7 +160,7 @@ fn panic_message(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// The system's words for an error, without the number that Python shows itself.
+/// Returns the system's words for an error, without the number that Python shows itself.
 fn description(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

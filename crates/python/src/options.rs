@@ -54,7 +54,7 @@ pub(crate) struct ExportOptions<'py> {
     pub(crate) output: Output,
 }
 
-/// What the reader of the jaxpr needs.
+/// The options of the reader of jaxprs.
 pub(crate) struct Reading<'py> {
     pub(crate) tiers: TierRules,
     pub(crate) definition: Option<Frame>,

@@ -26,7 +26,7 @@ impl PluginInfo {
     }
 }
 
-/// Every plugin, in the order of the table.
+/// Returns every plugin, in the order of the table.
 #[pyfunction]
 pub(crate) fn plugins() -> Vec<PluginInfo> {
     let info = |plugin: &jax2onnx::Plugin| PluginInfo {

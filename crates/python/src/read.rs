@@ -25,7 +25,7 @@ use held::{Held, HeldByModule, address};
 use params::Kind;
 pub(crate) use recipe::Plugins;
 
-/// What `_tracing/scopes.py` writes for the caller of a module that no module calls.
+/// The text that `_tracing/scopes.py` writes for the caller of a module that no module calls.
 const NO_MODULE: &str = "0";
 
 /// Reads one program.
@@ -45,10 +45,10 @@ pub(crate) struct Reader<'py> {
     bodies: HeldByModule<'py, Arc<Jaxpr>>,
     /// The module whose method runs around what is read; see `_tracing/scopes.py`.
     module: Arc<str>,
-    /// Whether a name of a module was met, so that what is read depends on the module around.
+    /// True if a name of a module was met, so that what is read depends on the module around.
     names_modules: bool,
     plugins: Option<Plugins<'py>>,
-    /// What plugins raised.
+    /// The exceptions that plugins raised.
     failures: Vec<PyErr>,
     /// The calls of ONNX functions, by the number that Python gave them.
     calls: FxHashMap<i64, i64>,
@@ -172,7 +172,8 @@ impl<'py> Reader<'py> {
         Ok(id)
     }
 
-    /// The name of the function that a jaxpr was traced from, and where it is defined.
+    /// Returns the name of the function that a jaxpr was traced from, and the place of its
+    /// definition.
     fn function(&mut self, debug_info: &Bound<'py, PyAny>) -> PyResult<(Arc<str>, Place)> {
         let source = debug_info.getattr_opt(intern!(debug_info.py(), "func_src_info"))?;
         let Some(Ok(source)) = source.map(Bound::cast_into::<PyString>) else {
@@ -183,7 +184,7 @@ impl<'py> Reader<'py> {
         Ok((name.into(), Place { stack, scope: None }))
     }
 
-    /// The call path that is only the line where a function is defined.
+    /// Returns the call path that is only the line where a function is defined.
     fn definition(&mut self, file: &str, line: u32, function: &str) -> StackId {
         let location = Location {
             file: self.frames.file(&mut self.table, file),
@@ -195,7 +196,7 @@ impl<'py> Reader<'py> {
         self.table.push(None, location)
     }
 
-    /// A text, shared by all that have the same Python object.
+    /// Returns a text, shared by all that have the same Python object.
     fn text(&mut self, text: &Bound<'py, PyAny>) -> PyResult<Arc<str>> {
         if let Some(known) = self.texts.get(text) {
             return Ok(known);
@@ -205,7 +206,7 @@ impl<'py> Reader<'py> {
     }
 }
 
-/// The names of the arguments, one an input; none where JAX does not know them all.
+/// Returns the names of the arguments, one per input; none if JAX does not know them all.
 fn input_names(
     debug_info: &Bound<'_, PyAny>,
     unnamed: usize,

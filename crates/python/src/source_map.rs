@@ -14,7 +14,7 @@ use crate::error;
 #[pyclass(frozen, module = "jax2onnx._core")]
 pub(crate) struct Resolver(Answers);
 
-/// How sure an answer is, and the numbers of the origins.
+/// The certainty of an answer, and the numbers of the origins.
 type Found = (&'static str, Vec<u32>);
 
 /// A node: its name, its operator, its outputs, and the answer.
@@ -42,7 +42,7 @@ impl Resolver {
         &self.0.map().debug_id
     }
 
-    /// The provenance table, as JSON.
+    /// Returns the provenance table, as JSON.
     fn table(&self) -> PyResult<String> {
         let provenance = &self.0.map().provenance;
         let nothing_there = |_: &Path| false;

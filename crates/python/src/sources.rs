@@ -10,8 +10,8 @@ use provenance::Tier;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-/// What the source map says of a file. The text of JAX and of this package is in no map: who has the
-/// versions has it.
+/// Returns what the source map contains of a file. No map contains the text of JAX or of this package,
+/// because their versions determine it.
 pub(crate) fn about(py: Python<'_>, file: &File, embed: bool) -> Source {
     let sha256 = hash_of_file(py, &file.path)
         .or_else(|| text(py, &file.path).and_then(|text| sha256(py, text.as_bytes()).ok()));
@@ -19,7 +19,8 @@ pub(crate) fn about(py: Python<'_>, file: &File, embed: bool) -> Source {
     Source { sha256, text: if is_wanted { text(py, &file.path) } else { None } }
 }
 
-/// The text of a source file as Python's own tracebacks find it: on disk, in a zip, in a notebook.
+/// Returns the text of a source file as Python's own tracebacks find it: on disk, in a zip, in a
+/// notebook.
 pub(crate) fn text(py: Python<'_>, file: &str) -> Option<String> {
     let lines = py.import("linecache").ok()?.call_method1("getlines", (file,)).ok()?;
     let text = PyString::new(py, "").call_method1("join", (lines,)).ok()?;
@@ -29,8 +30,8 @@ pub(crate) fn text(py: Python<'_>, file: &str) -> Option<String> {
 /// When a file was written, how large it is, and its hash.
 type Known = (SystemTime, u64, String);
 
-/// The hash of a file on disk. One that was not written since is not read again: the files of JAX are
-/// large, and in every map.
+/// Returns the hash of a file on disk. One that was not written since is not read again: the files of JAX
+/// are large, and in every map.
 fn hash_of_file(py: Python<'_>, path: &str) -> Option<String> {
     static KNOWN: Mutex<Option<HashMap<String, Known>>> = Mutex::new(None);
     let metadata = fs::metadata(path).ok()?;

@@ -1,4 +1,4 @@
-//! Weights: sizes that fit types, and files that are if they have to be.
+//! Checks that weights have the sizes of their types, and that the files of weights exist.
 
 use std::path::Path;
 

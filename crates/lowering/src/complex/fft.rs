@@ -7,14 +7,14 @@ use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Which way a transform goes.
+/// The direction of a transform.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Forward,
     Inverse,
 }
 
-/// The discrete Fourier transform over the last axes, one after the other
+/// Returns the discrete Fourier transform over the last axes, one after the other
 ///
 /// Of real numbers only half of the spectrum is kept; from such a half the other is made up, as
 /// `X[n − k]` is the conjugate of `X[k]`.
@@ -65,7 +65,7 @@ fn over<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
     })
 }
 
-/// The transform of real numbers along an axis, without the half that is known by symmetry.
+/// Returns the transform of real numbers along an axis, without the half that is known by symmetry.
 fn half_spectrum(x: Expr<'_>, axis: usize, size: Dim) -> Expr<'_> {
     let single = x.unsqueeze(&[x.rank()]);
     let mut shape = single.shape().to_vec();
@@ -74,7 +74,7 @@ fn half_spectrum(x: Expr<'_>, axis: usize, size: Dim) -> Expr<'_> {
     dft(single, axis, vec![("onesided", Attr::Int(1))], Type::new(x.dtype(), shape))
 }
 
-/// The `length` entries of a spectrum of which the first `⌊length / 2⌋ + 1` are given.
+/// Returns the `length` entries of a spectrum of which the first `⌊length / 2⌋ + 1` are given.
 fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
     let known = length / 2 + 1;
     let half = half.slice_axis(axis, 0, known);
@@ -89,7 +89,7 @@ fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
     Expr::concat(&[half, conjugate], axis)
 }
 
-/// ONNX's `DFT`, which takes the axis as an operand since opset 20.
+/// Adds a `DFT`, which takes the axis as an operand since opset 20.
 #[track_caller]
 fn dft<'g>(x: Expr<'g>, axis: usize, mut attrs: Vec<(&str, Attr)>, ty: Type) -> Expr<'g> {
     let builder = x.builder;

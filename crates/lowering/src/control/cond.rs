@@ -29,7 +29,7 @@ pub(crate) fn cond<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     choose(ctx, eqn, index, &branches, 0, operands)
 }
 
-/// The place of the first list that has the platform `cpu`, or has all
+/// Returns the place of the first list that has the platform `cpu`, or has all
 ///
 /// What JAX computes on it is what the model is compared with.
 pub(crate) fn platform_index<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
@@ -44,7 +44,7 @@ pub(crate) fn platform_index<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     Ok(ctx.builder.constant_ints(eqn.output()?.dtype, &[], &[place as i64]))
 }
 
-/// The branch `first + i` where the index is that, for all `branches[i]`.
+/// Returns the branch `first + i` where the index is that, for all `branches[i]`.
 fn choose<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,

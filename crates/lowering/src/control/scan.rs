@@ -43,7 +43,7 @@ pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     Ok(builder.nodes(OpType::If, &[Some(has_rounds)], attrs, &eqn.outputs))
 }
 
-/// A scan over arrays: ONNX's `Scan`.
+/// Lowers a scan over arrays to ONNX's `Scan`.
 fn run_over<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
@@ -73,7 +73,7 @@ fn run_over<'g>(
     Ok(builder.nodes(OpType::Scan, &operands, attrs, &eqn.outputs))
 }
 
-/// A scan of no rounds: the carry as it was, and outputs without an element.
+/// Lowers a scan of no rounds: the carry as it was, and outputs without elements.
 fn nothing<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, initial: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let empty = eqn.outputs[initial.len()..].iter().map(|output| {
         let zero = ctx.builder.constant_ints(output.dtype, &[], &[0]);
@@ -82,7 +82,7 @@ fn nothing<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, initial: &[Expr<'g>]) -> Vec<Ex
     initial.iter().copied().chain(empty).collect()
 }
 
-/// A scan over nothing: `length` rounds of a `Loop`.
+/// Lowers a scan without arrays to `length` rounds of a `Loop`.
 fn count<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,

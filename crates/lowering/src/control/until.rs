@@ -31,7 +31,7 @@ pub(crate) fn until_all<'g, const N: usize>(
     std::array::from_fn(|i| results[i])
 }
 
-/// Whether any flag is set; of none, none is.
+/// True if any flag is set; of none, none is.
 fn any(flags: Expr<'_>) -> Expr<'_> {
     let axes: Vec<usize> = (0..flags.rank()).collect();
     flags.cast(DType::I64).reduce_sum(&axes, false).greater(0.0)

@@ -50,7 +50,7 @@ fn any(flags: Expr<'_>) -> Expr<'_> {
     of_flags(flags, OpType::ReduceMax, &axes)
 }
 
-/// A choice by flags that have only the leading axes of the values.
+/// Returns a choice by flags that have only the leading axes of the values.
 fn where_holds<'g>(holds: Expr<'g>, new: Expr<'g>, old: Expr<'g>) -> Expr<'g> {
     let behind: Vec<usize> = (holds.rank()..new.rank()).collect();
     holds.unsqueeze(&behind).select(new, old)

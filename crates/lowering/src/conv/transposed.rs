@@ -55,7 +55,7 @@ impl<'g> Convolution<'g> {
         Some(builder.node(OpType::Pad, &[spread, amounts], Vec::new(), ty))
     }
 
-    /// The window backwards, with the channels of the operand before those of the result.
+    /// Returns the window backwards, with the channels of the operand before those of the result.
     fn flipped(&self) -> Option<Expr<'g>> {
         let shape = self.rhs.shape();
         let ranges: Vec<Range> = (0..shape.len())

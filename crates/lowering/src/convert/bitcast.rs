@@ -8,7 +8,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::bits::unsigned;
 use crate::error::Result;
 
-/// The same bits read as another type
+/// Returns the same bits read as another type
 ///
 /// A wider element is several narrow ones along a new last axis, the lowest first. ONNX has
 /// [`BitCast`](https://onnx.ai/onnx/operators/onnx__BitCast.html) for one width since opset 26;
@@ -34,7 +34,7 @@ pub(crate) fn bitcast<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     Ok(if to.is_float() { float_of_bits(bits, to) } else { bits.cast(to) })
 }
 
-/// The types with a whole number of bytes that every bit pattern is a number of.
+/// Returns the types with a whole number of bytes that every bit pattern is a number of.
 fn has_bits(dtype: DType) -> bool {
     let is_common_float = matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64);
     is_common_float || (dtype.is_int() && dtype.bits() >= 8)
@@ -63,7 +63,7 @@ fn join(x: Expr<'_>, to: DType) -> Expr<'_> {
     wide.shift_left(by).reduce_sum(&[x.rank() - 1], false)
 }
 
-/// How far each part of `width` bits is from the lowest.
+/// Returns how far each part of `width` bits is from the lowest.
 fn distances(wide: DType, width: usize) -> Vec<f64> {
     (0..wide.bits() / width).map(|part| (part * width) as f64).collect()
 }

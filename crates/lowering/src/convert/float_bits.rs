@@ -4,7 +4,7 @@ use onnx::{DType, Expr};
 
 use crate::element::guards_nan;
 
-/// How a type stores its numbers.
+/// The bits of a floating-point type.
 struct Layout {
     /// The type that arithmetic is exact in.
     compute: DType,
@@ -23,7 +23,8 @@ fn layout(dtype: DType) -> Layout {
     Layout { compute, integer, mantissa, bias }
 }
 
-/// The bits of a float as a signed integer of its width; NaN is the quiet one without a payload
+/// Returns the bits of a float as a signed integer of its width; NaN is the quiet one without a
+/// payload
 ///
 /// With `e = ⌊log₂|x|⌋`, the fields are `e + bias` and `(|x| / 2ᵉ − 1) · 2ᵐ`; below the least normal
 /// number, `0` and `|x| / 2^(1 − bias − m)`.
@@ -68,7 +69,7 @@ pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
     signed.select(unsigned + top, unsigned).cast(integer)
 }
 
-/// The float with these bits
+/// Returns the float with these bits
 pub(crate) fn float_of_bits(bits: Expr<'_>, dtype: DType) -> Expr<'_> {
     let Layout { compute, integer, mantissa, bias } = layout(dtype);
     let exact = if mantissa == 52 { DType::I64 } else { DType::I32 };
@@ -107,14 +108,14 @@ pub(super) fn exponent_of(x: Expr<'_>, least: i32, most: i32) -> Expr<'_> {
     is_too_large.select(guess - 1.0, guess)
 }
 
-/// The smallest positive number of a type.
+/// Returns the smallest positive number of a type.
 pub(crate) fn smallest(dtype: DType) -> f64 {
     let Layout { mantissa, bias, .. } = layout(dtype);
     // The exponent is below that of the normal numbers, where `powi` would invert an overflow.
     f64::powi(2.0, 1 - bias) * f64::powi(2.0, -mantissa)
 }
 
-/// The top bit of `integer`, as a number of type `exact`.
+/// Returns the top bit of `integer`, as a number of type `exact`.
 fn sign_bit(integer: DType, exact: DType) -> i64 {
     if integer == DType::I16 && exact != DType::I16 {
         1 << 15

@@ -7,7 +7,7 @@ use crate::convert::float_bits::exponent_of;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Rounded to fewer bits of exponent and mantissa, in the same type
+/// Rounds to fewer bits of exponent and mantissa, in the same type
 ///
 /// What is too large becomes infinite, and what is below the least normal number becomes zero: so a
 /// cast to a narrower type and back, which keeps subnormal numbers, is not enough.
@@ -41,7 +41,8 @@ pub(crate) fn reduce_precision<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     Ok(if exponent_bits < exponent { with_exponent(rounded, exponent_bits) } else { rounded })
 }
 
-/// The bits of the mantissa behind the first, and the least exponent, of the types that a double is rounded to
+/// Returns the bits of the mantissa behind the first, and the least exponent, of the types that a double is
+/// rounded to
 pub(crate) fn digits(dtype: DType) -> Option<(i32, i32)> {
     match dtype {
         DType::F16 => Some((10, -14)),

@@ -27,19 +27,19 @@ pub(crate) fn rem<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype().is_float() { x.fmod(y) } else { x - div(x, y) * y }
 }
 
-/// `−1`, `0` or `1`; of a float, `x` itself where it is a zero or NaN
+/// `−1`, `0` or `1`; of a float, `x` itself if it is a zero or NaN
 ///
 /// `Sign` loses the sign of a zero, and its NaN in the 16-bit types.
 pub(crate) fn sign(x: Expr<'_>) -> Expr<'_> {
     if x.dtype().is_float() { x.abs().greater(0.0).select(x.sign(), x) } else { x.sign() }
 }
 
-/// The larger; NaN where either is; of flags, `x or y`
+/// Returns the larger; NaN where either is; of flags, `x or y`
 pub(crate) fn max<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.or(y) } else { x.max(y) }
 }
 
-/// The smaller; NaN where either is; of flags, `x and y`
+/// Returns the smaller; NaN where either is; of flags, `x and y`
 pub(crate) fn min<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.and(y) } else { x.min(y) }
 }

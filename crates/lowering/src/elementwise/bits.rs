@@ -27,13 +27,13 @@ pub(crate) fn shift_left<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     zero_past_width(x, y, shifted)
 }
 
-/// The bits of `x` moved down, zeros moved in; zero where `y` is not less than the width
+/// Returns the bits of `x` moved down, zeros moved in; zero where `y` is not less than the width
 pub(crate) fn shift_right_logical<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let shifted = unsigned(x).shift_right(within_width(x, y)).cast(x.dtype());
     zero_past_width(x, y, shifted)
 }
 
-/// The bits of `x` moved down, its sign moved in
+/// Returns the bits of `x` moved down, its sign moved in
 ///
 /// A negative number is the complement of one that is not: `x >> y = ~(~x >> y)`. The top bit counts
 /// as the sign of an unsigned number too.
@@ -44,7 +44,7 @@ pub(crate) fn shift_right_arithmetic<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     is_negative.select(shifted.bitwise_not(), shifted)
 }
 
-/// How many bits are set, by adding neighbours: pairs, then nibbles, then bytes
+/// Returns how many bits are set, by adding neighbors: pairs, then nibbles, then bytes
 pub(crate) fn population_count(x: Expr<'_>) -> Expr<'_> {
     let width = x.dtype().bits();
     let x_bits = unsigned(x);
@@ -63,7 +63,7 @@ pub(crate) fn population_count(x: Expr<'_>) -> Expr<'_> {
     sum.bitwise_and(by(127.0)).cast(x.dtype())
 }
 
-/// How many bits above the highest one are clear: those of the number with all below it set
+/// Returns how many bits above the highest one are clear: those of the number with all below it set
 pub(crate) fn clz(x: Expr<'_>) -> Expr<'_> {
     let width = x.dtype().bits();
     let mut filled = unsigned(x);
@@ -75,7 +75,7 @@ pub(crate) fn clz(x: Expr<'_>) -> Expr<'_> {
     population_count(filled.bitwise_not()).cast(x.dtype())
 }
 
-/// The neighbour of `x` towards `y`: the bits as a number, one more or one less
+/// Returns the neighbor of `x` towards `y`: the bits as a number, one more or one less
 ///
 /// That of a zero is the smallest number with the sign of `y`.
 pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
@@ -94,7 +94,7 @@ pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     either_nan.select(x + y, neighbour)
 }
 
-/// The same bits as a signed number.
+/// Returns the same bits as a signed number.
 fn signed(x: Expr<'_>) -> Expr<'_> {
     x.cast(match x.dtype().bits() {
         8 => DType::I8,
@@ -104,7 +104,7 @@ fn signed(x: Expr<'_>) -> Expr<'_> {
     })
 }
 
-/// The same bits as an unsigned number.
+/// Returns the same bits as an unsigned number.
 pub(crate) fn unsigned(x: Expr<'_>) -> Expr<'_> {
     x.cast(match x.dtype().bits() {
         8 => DType::U8,
@@ -114,7 +114,7 @@ pub(crate) fn unsigned(x: Expr<'_>) -> Expr<'_> {
     })
 }
 
-/// Shifting by the width or more is undefined in C: such a distance becomes zero.
+/// Replaces a shift by the width or more, which is undefined in C, by a shift by zero.
 fn within_width<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     unsigned(if is_known_within(x, y) { y } else { is_within_width(x, y).select(y, 0.0) })
 }

@@ -20,7 +20,7 @@ pub(crate) fn lt<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { gt(y, x) } else { x.less(y) }
 }
 
-/// Neither infinite nor NaN: `|x| < ∞`
+/// True if `x` is neither infinite nor NaN: `|x| < ∞`
 pub(crate) fn is_finite(x: Expr<'_>) -> Expr<'_> {
     x.abs().less(f64::INFINITY)
 }

@@ -66,7 +66,7 @@ fn past_integer(x: Expr<'_>) -> Expr<'_> {
     x.builder.helper("past_integer", || x - x.round())
 }
 
-/// Whether `x` is zero, a negative integer, or negative infinity.
+/// True if `x` is zero, a negative integer, or negative infinity.
 #[track_caller]
 fn is_pole(x: Expr<'_>) -> Expr<'_> {
     x.builder.helper("is_pole", || x.less_equal(0.0).and(x.equal(x.floor())))

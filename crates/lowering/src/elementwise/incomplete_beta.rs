@@ -78,7 +78,7 @@ fn fraction<'g>(a: Expr<'g>, b: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> Exp
     value
 }
 
-/// A number, or a small one in place of what is nearly zero.
+/// Replaces a number that is nearly zero by a small one.
 fn away_from_zero(x: Expr<'_>) -> Expr<'_> {
     let small = epsilon(x) / 2.0;
     x.abs().less(small).select(x.constant(small), x)

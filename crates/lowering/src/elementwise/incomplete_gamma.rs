@@ -11,7 +11,7 @@ use crate::elementwise::gamma::{digamma, lgamma};
 use crate::elementwise::special::{by_precision, epsilon, in_single};
 use crate::error::Result;
 
-/// How many steps of the continued fraction are enough, as in JAX.
+/// The number of steps of the continued fraction that are enough, as in JAX.
 const STEPS: f64 = 2000.0;
 
 /// `P(a, x)`
@@ -58,7 +58,7 @@ pub(crate) fn random_gamma_grad<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Ex
     slope(eqn, |_, x| -x)
 }
 
-/// The derivative of `P` in `a`, with what stands for the factor `F`.
+/// Returns the derivative of `P` in `a`, with what stands for the factor `F`.
 ///
 /// `P = F · s(a) / a` has `F · (s · (log(x) − ψ(a + 1)) + s′) / a`, and `1 − F · f(a)` has
 /// `−F · (f · (log(x) − ψ(a)) + f′)`.
@@ -83,7 +83,7 @@ fn slope<'g>(
     }))
 }
 
-/// Both operands in the shape of the result.
+/// Returns both operands in the shape of the result.
 fn operands<'g>(eqn: &Eqn<'g, '_>) -> Result<[Expr<'g>; 2]> {
     let operands: [Expr<'g>; 2] = eqn.operands()?;
     let shape = &eqn.output()?.shape;
@@ -97,7 +97,7 @@ fn is_outside<'g>(a: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
 struct Factor<'g> {
     /// `xᵃ · exp(−x) / Γ(a)`
     value: Expr<'g>,
-    /// Whether it is below the least number.
+    /// True if it is below the least number.
     vanishes: Expr<'g>,
 }
 
@@ -125,7 +125,7 @@ fn series<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> Expr<'g> {
     sum
 }
 
-/// The series and its derivative in `a`.
+/// Returns the series and its derivative in `a`.
 fn series_and_slope<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> [Expr<'g>; 2] {
     let (zero, one) = (full(x, 0.0), full(x, 1.0));
     let [.., sum, sum_slope, _] = until_all(
@@ -169,7 +169,7 @@ fn fraction<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> Expr<'g> {
     value
 }
 
-/// The continued fraction and its derivative in `a`.
+/// Returns the continued fraction and its derivative in `a`.
 fn fraction_and_slope<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> [Expr<'g>; 2] {
     let (zero, one) = (full(x, 0.0), full(x, 1.0));
     let Quotient { p, q } = Quotient::first(a, x);
@@ -215,19 +215,19 @@ impl<'g> Quotient<'g> {
     }
 }
 
-/// The numerator and the denominator of a step of the continued fraction.
+/// Returns the numerator and the denominator of a step of the continued fraction.
 fn step<'g>(a: Expr<'g>, x: Expr<'g>, k: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
     let y = k + 1.0 - a;
     (y * k, x + y + 1.0 + k)
 }
 
-/// What `p` and `q` are multiplied with, so that they do not overflow.
+/// Returns the factor of `p` and `q` that prevents an overflow.
 fn scale(p: Expr<'_>) -> Expr<'_> {
     let epsilon = epsilon(p);
     p.abs().greater(1.0 / epsilon).select(p.constant(epsilon), 1.0)
 }
 
-/// An array like `x` with one number everywhere.
+/// Returns an array like `x` with one number everywhere.
 fn full(x: Expr<'_>, value: f64) -> Expr<'_> {
     x.constant(value).expand(&x.shape())
 }

@@ -8,7 +8,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::arithmetic;
 use crate::error::Result;
 
-/// To the nearest integer; halves to the even one, or away from zero
+/// Rounds to the nearest integer; halves to the even one, or away from zero
 pub(crate) fn round<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let method: Param = eqn.param("rounding_method")?;
     let [x] = eqn.operands()?;

@@ -67,8 +67,8 @@ fn erfc_of_size(x: Expr<'_>) -> Expr<'_> {
     })
 }
 
-/// A formula with its operands in single precision where they have less, and the result rounded
-/// once, as JAX does.
+/// Computes a formula in single precision if the operands have less, and rounds the result once, as
+/// JAX does.
 pub(crate) fn in_single<'g, const N: usize>(
     operands: [Expr<'g>; N],
     formula: impl FnOnce([Expr<'g>; N]) -> Expr<'g>,
@@ -80,12 +80,12 @@ pub(crate) fn in_single<'g, const N: usize>(
     formula(operands.map(|operand| operand.cast(DType::F32))).cast(dtype)
 }
 
-/// What belongs to the precision of `x`.
+/// Chooses by the precision of `x`.
 pub(crate) fn by_precision<T>(x: Expr<'_>, single: T, double: T) -> T {
     if x.dtype() == DType::F64 { double } else { single }
 }
 
-/// The distance from one to the next number of the type of `x`.
+/// Returns the distance from one to the next number of the type of `x`.
 pub(crate) fn epsilon(x: Expr<'_>) -> f64 {
     by_precision(x, f64::from(f32::EPSILON), f64::EPSILON)
 }

@@ -81,7 +81,7 @@ pub(crate) fn tan(x: Expr<'_>) -> Expr<'_> {
     with_sign_of(x, is_even.select(sine / cosine, -cosine / sine))
 }
 
-/// `value` with the sign of `x`, for a function with `f(−x) = −f(x)`; `x` itself where it is zero
+/// `value` with the sign of `x`, for a function with `f(−x) = −f(x)`; `x` itself if it is zero
 #[track_caller]
 pub(crate) fn with_sign_of<'g>(x: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
     x.builder.helper("with_sign_of", || {
@@ -90,7 +90,7 @@ pub(crate) fn with_sign_of<'g>(x: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
     })
 }
 
-/// Whether `x` is above zero, or the positive zero.
+/// True if `x` is above zero, or the positive zero.
 #[track_caller]
 fn is_positive(x: Expr<'_>) -> Expr<'_> {
     x.builder.helper("is_positive", || x.greater(0.0).or(x.recip().greater(0.0)))

@@ -53,13 +53,13 @@ fn hurwitz<'g>(x: Expr<'g>, q: Expr<'g>) -> Expr<'g> {
     x.equal(1.0).select(x.constant(f64::INFINITY), value)
 }
 
-/// Whether a number is an even integer.
+/// True if a number is an even integer.
 fn is_even(x: Expr<'_>) -> Expr<'_> {
     let half = x * 0.5;
     half.equal(half.floor()).and(x.is_inf().logical_not())
 }
 
-/// How many terms are summed one by one.
+/// The number of terms that are summed one by one.
 const STEPS: u32 = 10;
 
 /// `B₂ₖ / (2k)!` with the numbers of Bernoulli, the last first.

@@ -61,7 +61,7 @@ fn without_whole_axes<'g>(
     (windows, Expr::concat(&columns, last))
 }
 
-/// The windows, and the axes that they came out with; axes of size one may be missing.
+/// Returns the windows, and the axes that they came out with; axes of size one may be missing.
 fn windows_at<'g>(
     x: Expr<'g>,
     starts: Starts<'g>,
@@ -108,7 +108,7 @@ fn windows_at<'g>(
     anywhere(x, starts, windows, &looked_up, batch)
 }
 
-/// The places along the one axis that is looked up.
+/// Returns the places along the one axis that is looked up.
 fn along_one_axis<'g>(
     starts: Starts<'g>,
     windows: &Windows,
@@ -123,7 +123,7 @@ fn along_one_axis<'g>(
     places.squeeze(&[places.rank() - 1])
 }
 
-/// The only window there is, as a slice.
+/// Returns the only window there is, as a slice.
 fn one_window<'g>(
     x: Expr<'g>,
     starts: Starts<'g>,
@@ -144,7 +144,8 @@ fn one_window<'g>(
     (window.squeeze(&collapsed), windows.window_axes().into_iter().map(Axis::Window).collect())
 }
 
-/// Any windows: what goes along first, then what is looked up, then what is taken whole.
+/// Gathers any windows: first the axes that go along, then those that are looked up, then those
+/// that are taken whole.
 fn anywhere<'g>(
     x: Expr<'g>,
     starts: Starts<'g>,
@@ -172,8 +173,8 @@ fn anywhere<'g>(
     (found, indices.chain(entries).collect())
 }
 
-/// The value in place of what is out of bounds: NaN, the smallest signed or the largest unsigned
-/// number unless it is given.
+/// Returns the value in place of what is out of bounds: NaN, the smallest signed or the largest
+/// unsigned number unless it is given.
 fn fill_value<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,

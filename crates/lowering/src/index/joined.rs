@@ -61,14 +61,14 @@ pub(super) fn scatter_joined<'g>(
     Ok(if is_single { written.squeeze(&[0]) } else { written })
 }
 
-/// What is written where: the first axes of all three are those of the indices.
+/// The updates and their places: the first axes of all three are those of the indices.
 #[derive(Clone, Copy)]
 struct Step<'g> {
     places: Expr<'g>,
     updates: Expr<'g>,
-    /// Which windows are written at all.
+    /// A flag for each window that is written at all.
     inside: Option<Expr<'g>>,
-    /// How many axes of the array a place names.
+    /// The number of axes of the array that a place names.
     width: usize,
 }
 
@@ -89,7 +89,7 @@ impl<'g> Step<'g> {
         Ok(write_nd(x, self.places, joined, Reduction::Overwrite))
     }
 
-    /// The same with one axis in place of those of the indices.
+    /// Returns the same with one axis in place of those of the indices.
     fn flattened(self, batch: &[Dim]) -> Step<'g> {
         let flat = |value: Expr<'g>| {
             let count = value.builder.product(batch);

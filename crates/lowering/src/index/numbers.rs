@@ -6,12 +6,12 @@ use onnx::Dim;
 use crate::ctx::Eqn;
 use crate::error::{Refused, Result};
 
-/// What becomes of an index that is out of bounds.
+/// The treatment of an index that is out of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// It is brought to the nearest that is in bounds.
     Clamp,
-    /// What it would read is filled in, what it would write is dropped.
+    /// Reads return a fill value, and writes are dropped.
     Fill,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Windows {
     pub collapsed: Vec<usize>,
     /// Axes of the operand that go along with an axis of the indices.
     pub batching: Vec<(usize, usize)>,
-    /// Where the axes of the windows are in the result.
+    /// The axes of the windows in the result.
     pub offsets: Vec<usize>,
     /// The size of a window along each axis of the operand.
     pub sizes: Vec<Dim>,
@@ -88,25 +88,25 @@ impl Windows {
         Ok(windows)
     }
 
-    /// The axes of the operand that a window has an axis for, in order.
+    /// Returns the axes of the operand that a window has an axis for, in order.
     pub fn window_axes(&self) -> Vec<usize> {
         let has_axis = |axis: &usize| !self.collapsed.contains(axis) && !self.goes_along(*axis);
         (0..self.sizes.len()).filter(has_axis).collect()
     }
 
-    /// Whether an axis of the operand goes along with one of the indices.
+    /// True if an axis of the operand goes along with one of the indices.
     pub fn goes_along(&self, axis: usize) -> bool {
         self.batching.iter().any(|&(own, _)| own == axis)
     }
 
-    /// The axes of the operand of which a window has a part that must be looked up.
+    /// Returns the axes of the operand of which a window has a part that must be looked up.
     pub fn looked_up(&self, shape: &[Dim]) -> Vec<usize> {
         let is_part =
             |axis: &usize| self.collapsed.contains(axis) || self.sizes[*axis] != shape[*axis];
         (0..shape.len()).filter(|axis| !self.goes_along(*axis) && is_part(axis)).collect()
     }
 
-    /// The axes of a result of this rank, in order.
+    /// Returns the axes of a result of this rank, in order.
     pub fn result_axes(&self, rank: usize) -> Vec<Axis> {
         let (mut indices, mut windows) = (0.., self.window_axes().into_iter());
         let axis = |place: usize| {
@@ -119,7 +119,7 @@ impl Windows {
         (0..rank).filter_map(axis).collect()
     }
 
-    /// Whether no two windows can meet: there is one, or one for each entry of the batching axes.
+    /// True if no two windows can meet: there is one, or one for each entry of the batching axes.
     pub fn never_meet(&self, indices: &[Dim]) -> bool {
         let is_batch = |axis: usize| self.batching.iter().any(|&(_, along)| along == axis);
         let batch = &indices[..indices.len() - 1];
@@ -127,7 +127,7 @@ impl Windows {
     }
 }
 
-/// A field of the dimension numbers; the batching ones came with JAX 0.4.31.
+/// Returns a field of the dimension numbers; the batching ones came with JAX 0.4.31.
 fn axes(eqn: &Eqn<'_, '_>, numbers: &Param, name: &str) -> Result<Vec<usize>> {
     match numbers.field(name) {
         None if name.contains("batching") => Ok(Vec::new()),
@@ -137,12 +137,12 @@ fn axes(eqn: &Eqn<'_, '_>, numbers: &Param, name: &str) -> Result<Vec<usize>> {
     }
 }
 
-/// The mode of a `gather`, where a promise to be in bounds is kept by clamping.
+/// Returns the mode of a `gather`, where a promise to be in bounds is kept by clamping.
 pub(super) fn gather_mode(eqn: &Eqn<'_, '_>) -> Result<Mode> {
     mode(eqn, Mode::Clamp)
 }
 
-/// The mode of a `scatter`, where what breaks the promise to be in bounds is dropped.
+/// Returns the mode of a `scatter`, where what breaks the promise to be in bounds is dropped.
 pub(super) fn scatter_mode(eqn: &Eqn<'_, '_>) -> Result<Mode> {
     mode(eqn, Mode::Fill)
 }

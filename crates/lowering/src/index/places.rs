@@ -12,12 +12,12 @@ const MAX_STORED: i64 = 4096;
 pub(super) struct Starts<'g> {
     /// In bounds. Vectors along the last axis, or where each has one entry, the entries.
     pub indices: Expr<'g>,
-    /// Which vectors were in bounds before, where that matters.
+    /// A flag for each vector that was in bounds before, if that matters.
     pub were_in_bounds: Option<Expr<'g>>,
 }
 
 impl<'g> Starts<'g> {
-    /// Brings every vector of indices to the nearest start at which a window fits.
+    /// Moves every vector of indices to the nearest start at which a window fits.
     #[track_caller]
     pub fn new(indices: Expr<'g>, windows: &Windows, shape: &[Dim], watch: bool) -> Starts<'g> {
         indices.builder.helper("start_indices", || {
@@ -39,8 +39,8 @@ impl<'g> Starts<'g> {
         })
     }
 
-    /// Where each entry of each window is: an array over the axes of the indices and then the wide
-    /// axes of the windows, with vectors of places along `axes` of the operand.
+    /// Returns the place of each entry of each window: an array over the axes of the indices and
+    /// then the wide axes of the windows, with vectors of places along `axes` of the operand.
     ///
     /// `batch` is the shape of the indices without the vectors.
     pub fn places(&self, windows: &Windows, axes: &[usize], batch: &[Dim]) -> Expr<'g> {
@@ -70,7 +70,7 @@ impl<'g> Starts<'g> {
         })
     }
 
-    /// The starts along `axes` of the operand, whichever way each gets its own.
+    /// Returns the starts along `axes` of the operand, whichever way each gets its own.
     fn columns(&self, windows: &Windows, axes: &[usize], batch: &[Dim]) -> Expr<'g> {
         let builder = self.indices.builder;
         let last = batch.len();
@@ -98,7 +98,7 @@ impl<'g> Starts<'g> {
     }
 }
 
-/// A type that holds the values of `dtype` and that the runtime can move.
+/// Returns a type that holds the values of `dtype` and that the runtime can move.
 pub(super) fn movable(dtype: DType) -> DType {
     match dtype.bits() {
         2 | 4 if dtype.is_int() => DType::I32,
@@ -107,7 +107,7 @@ pub(super) fn movable(dtype: DType) -> DType {
     }
 }
 
-/// The axes along which a window may have more than one entry.
+/// Returns the axes along which a window may have more than one entry.
 pub(super) fn wide_axes(windows: &Windows, axes: &[usize]) -> Vec<usize> {
     let is_wide = |axis: &usize| {
         !windows.collapsed.contains(axis)
@@ -117,7 +117,7 @@ pub(super) fn wide_axes(windows: &Windows, axes: &[usize]) -> Vec<usize> {
     axes.iter().copied().filter(is_wide).collect()
 }
 
-/// Brings the axes of a value into the wanted order; those that are missing have size one.
+/// Moves the axes of a value into the wanted order; missing axes have size one.
 #[track_caller]
 pub(super) fn arrange<'g>(x: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g> {
     let place = |axis: &Axis| have.iter().position(|own| own == axis);
@@ -141,12 +141,12 @@ pub(super) fn clamp<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)], enough: bool) 
     indices.builder.node(OpType::Clip, &[indices, zero, last], Vec::new(), indices.ty())
 }
 
-/// Whether every number of a type is below 2³¹.
+/// True if every number of a type is below 2³¹.
 pub(super) fn is_narrow(dtype: DType) -> bool {
     dtype.bits() < 32 || dtype == DType::I32
 }
 
-/// Indices in a type that ONNX has for them, which also holds the sizes that they are compared with.
+/// Converts indices to a type that ONNX accepts, and that also holds the sizes that they are compared with.
 #[track_caller]
 pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g> {
     let is_small =
@@ -163,7 +163,8 @@ pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g>
     }
 }
 
-/// The last start at which a window fits along each axis; a scalar where it is the same for all.
+/// Returns the last start at which a window fits along each axis; a scalar if it is the same for
+/// all.
 #[track_caller]
 fn last_start<'g>(builder: &'g Builder, dtype: DType, room: &[(&Dim, &Dim)]) -> Expr<'g> {
     let difference = |&(size, window): &(&Dim, &Dim)| Some(size.known()? - window.known()?);
@@ -183,7 +184,7 @@ fn last_start<'g>(builder: &'g Builder, dtype: DType, room: &[(&Dim, &Dim)]) -> 
     }
 }
 
-/// The places in a window, from its start, where they are few enough to be stored.
+/// Returns the places in a window, from its start, if they are few enough to be stored.
 fn stored_offsets<'g>(
     builder: &'g Builder,
     sizes: &[Dim],
@@ -209,7 +210,7 @@ fn stored_offsets<'g>(
     Some(builder.constant_ints(DType::I64, &shape, &offsets))
 }
 
-/// One number for each vector of places in an array of the given sizes, row by row.
+/// Returns one number for each vector of places in an array of the given sizes, row by row.
 #[track_caller]
 pub(super) fn linear<'g>(places: Expr<'g>, sizes: &[Dim]) -> Expr<'g> {
     let builder = places.builder;

@@ -4,7 +4,7 @@ use onnx::{Attr, DType, Expr};
 
 use super::places::movable;
 
-/// How updates are joined with what is there.
+/// The operation that joins an update with the element that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reduction {
     /// The last one stays.
@@ -16,7 +16,7 @@ pub(super) enum Reduction {
 }
 
 impl Reduction {
-    /// How ONNX is told; nothing, to overwrite.
+    /// Returns the attribute `reduction` of ONNX; nothing to overwrite.
     pub fn attr(self) -> Option<(&'static str, Attr)> {
         let name = match self {
             Reduction::Overwrite => return None,
@@ -28,7 +28,7 @@ impl Reduction {
         Some(("reduction", name.into()))
     }
 
-    /// The opset that has it.
+    /// Returns the opset that the reduction needs.
     pub fn opset(self) -> i64 {
         match self {
             Reduction::Min | Reduction::Max => 18,
@@ -36,7 +36,7 @@ impl Reduction {
         }
     }
 
-    /// The reduction that does the same on flags that are numbers.
+    /// Returns the reduction that does the same on flags that are numbers.
     pub fn of_flags(self) -> Reduction {
         match self {
             Reduction::Add => Reduction::Max,
@@ -45,7 +45,8 @@ impl Reduction {
         }
     }
 
-    /// The type in which the runtime computes it: it adds and compares neither halves nor flags.
+    /// Returns the type in which the runtime computes it: it adds and compares neither halves nor
+    /// flags.
     pub fn compute_type(self, dtype: DType) -> DType {
         match dtype {
             _ if self == Reduction::Overwrite => movable(dtype),
@@ -55,7 +56,7 @@ impl Reduction {
         }
     }
 
-    /// The update that changes nothing, of the type of `x`.
+    /// Returns the update that changes nothing, of the type of `x`.
     pub fn identity(self, x: Expr<'_>) -> Expr<'_> {
         let (builder, dtype) = (x.builder, x.dtype());
         let top_bit: i64 = match dtype.bits() {
@@ -79,7 +80,7 @@ impl Reduction {
         }
     }
 
-    /// Whether the runtime forgets a NaN that was there when a number comes.
+    /// True if the runtime forgets a NaN that was there when a number comes.
     pub fn loses_nan(self, dtype: DType) -> bool {
         dtype.is_float() && matches!(self, Reduction::Min | Reduction::Max)
     }

@@ -78,7 +78,7 @@ pub(crate) fn scatter_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     scatter_by(eqn, Reduction::Max, |updates| updates)
 }
 
-/// Whether a function gives back its second argument.
+/// True if a function gives back its second argument.
 fn is_second_argument(body: &Jaxpr) -> bool {
     match (&body.inputs[..], &body.outputs[..]) {
         ([_, second], [Atom::Var(result)]) => second == result,
@@ -137,18 +137,18 @@ fn scatter_by<'g>(
     }))
 }
 
-/// What is written where.
+/// The updates of a scatter and their places.
 struct Scatter<'g, 'a> {
     reduction: Reduction,
     starts: Starts<'g>,
     windows: &'a Windows,
     batch: &'a [Dim],
-    /// Whether what is out of bounds is written behind the end, and not made to change nothing.
+    /// True if what is out of bounds is written behind the end, and not made to change nothing.
     drops: bool,
 }
 
 impl<'g> Scatter<'g, '_> {
-    /// Windows that never meet, by `ScatterND`, which may write in any order and at once.
+    /// Writes windows that never meet with `ScatterND`, which may write in any order and at once.
     fn at_once(&self, x: Expr<'g>, updates: Expr<'g>) -> Expr<'g> {
         let windows = self.windows;
         let looked_up = windows.looked_up(&x.shape()).into_iter();
@@ -186,8 +186,8 @@ impl<'g> Scatter<'g, '_> {
         write_nd(x, places, updates, reduction)
     }
 
-    /// Windows that may meet, by `ScatterElements`: `ScatterND` of ONNX Runtime writes from several
-    /// threads at once, and loses updates.
+    /// Writes windows that may meet with `ScatterElements`: `ScatterND` of ONNX Runtime writes from
+    /// several threads at once, and loses updates.
     fn in_turn(&self, x: Expr<'g>, updates: Expr<'g>) -> Expr<'g> {
         let windows = self.windows;
         let rank = x.rank();
@@ -217,7 +217,7 @@ impl<'g> Scatter<'g, '_> {
         self.anywhere(x, updates, &have, &looked_up)
     }
 
-    /// Along the one axis that is looked up.
+    /// Writes along the one axis that is looked up.
     fn along(&self, x: Expr<'g>, updates: Expr<'g>, have: &[Axis], axis: usize) -> Expr<'g> {
         let places = self.one_number_each(&[axis], &x.shape());
         let count = x.builder.product(&places.shape());
@@ -234,7 +234,8 @@ impl<'g> Scatter<'g, '_> {
         self.write(x, places.reshape(&line), updates, axis)
     }
 
-    /// Along any axes: what is looked up becomes one axis, and what is taken whole another.
+    /// Writes along any axes: the axes that are looked up become one axis, and those that are taken
+    /// whole another.
     fn anywhere(
         &self,
         x: Expr<'g>,
@@ -274,8 +275,8 @@ impl<'g> Scatter<'g, '_> {
         written.reshape(&shape).transpose(&back)
     }
 
-    /// The place of each entry as one number over `axes` of an array of this shape; where an update
-    /// is to be dropped, the one behind the last.
+    /// Returns the place of each entry as one number over `axes` of an array of this shape; where
+    /// an update is to be dropped, the one behind the last.
     fn one_number_each(&self, axes: &[usize], shape: &[Dim]) -> Expr<'g> {
         let sizes: Vec<Dim> = axes.iter().map(|&axis| shape[axis].clone()).collect();
         let places = linear(self.starts.places(self.windows, axes, self.batch), &sizes);
@@ -308,7 +309,7 @@ impl<'g> Scatter<'g, '_> {
     }
 }
 
-/// Brings the axes of updates into the wanted order, without those of size one that are not wanted.
+/// Moves the axes of updates into the wanted order, without unwanted axes of size one.
 #[track_caller]
 pub(super) fn rearrange<'g>(updates: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g> {
     let (kept, narrow): (Vec<usize>, Vec<usize>) =

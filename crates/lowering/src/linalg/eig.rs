@@ -36,14 +36,14 @@ pub(crate) fn eig<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(std::iter::once(values).chain(vectors).collect())
 }
 
-/// Complex numbers of their parts.
+/// Returns complex numbers from their parts.
 #[track_caller]
 fn complex<'g>(real: Expr<'g>, imaginary: Expr<'g>) -> Expr<'g> {
     let axis = real.rank();
     Expr::concat(&[real.unsqueeze(&[axis]), imaginary.unsqueeze(&[axis])], axis)
 }
 
-/// The eigenvalues of `[a b; c d]`, in the order of LAPACK
+/// Returns the eigenvalues of `[a b; c d]`, in the order of LAPACK
 ///
 /// With `p = ½ · (a − d)` they are `½ · (a + d) ± √(p² + b · c)`: first the one on the side of `p`, and
 /// where the root is lost in rounding the one on the side of `b + c`; of a conjugate pair, the one with

@@ -47,7 +47,7 @@ fn nothing<'g>(ctx: &Ctx<'g>, ty: &Type) -> Expr<'g> {
     ctx.builder.scalar(ty.dtype, 0.0).expand(&ty.shape)
 }
 
-/// Sweeps of rotations, each of which clears one pair of entries beside the diagonal
+/// Runs sweeps of rotations, each of which clears one pair of entries beside the diagonal
 ///
 /// With `ζ = (a_qq − a_pp) / (2 · a_pq)` the angle has the tangent `t` with `t² + 2 · ζ · t = 1`.
 fn by_rotations(a: Expr<'_>, size: i64) -> (Expr<'_>, Expr<'_>) {
@@ -82,7 +82,7 @@ fn by_rotations(a: Expr<'_>, size: i64) -> (Expr<'_>, Expr<'_>) {
     (values, vectors[0])
 }
 
-/// A matrix with zeros in a last row and column, if it has less than `whole`.
+/// Returns a matrix with zeros in a last row and column, if it has less than `whole`.
 #[track_caller]
 fn padded(a: Expr<'_>, size: i64, whole: i64) -> Expr<'_> {
     if size == whole {
@@ -96,7 +96,7 @@ fn padded(a: Expr<'_>, size: i64, whole: i64) -> Expr<'_> {
     Expr::concat(&[wider, zeros(1, whole)], row_axis)
 }
 
-/// The closed form for `[a b; b c]`
+/// Returns the closed form for `[a b; b c]`
 ///
 /// With `r = √((a − c)² + 4b²)`, the eigenvalue of larger size is `½ · (a + c ± r)` with the sign of
 /// `a + c`, and the other one follows from the determinant. Signs of vectors are LAPACK's.

@@ -21,14 +21,14 @@ pub(super) struct Reflection<'g> {
 pub(super) struct Packed<'g> {
     pub matrix: Expr<'g>,
     pub taus: Expr<'g>,
-    /// Where each column came from, if they were exchanged.
+    /// The original index of each column, if columns were exchanged.
     pub order: Option<Expr<'g>>,
 }
 
-/// The reflection of `x` onto entry `at`, which gets the sign that its length adds to
+/// Returns the reflection of `x` onto entry `at`, which gets the sign that its length adds to
 ///
 /// `β = −sign(x_at) · ‖x‖`, `τ = (β − x_at) / β`, `v = x / (x_at − β)` below the entry; no reflection,
-/// `τ = 0`, where there are zeros below it already. The length is taken of numbers up to one.
+/// `τ = 0`, if there are zeros below it already. The length is taken of numbers up to one.
 #[track_caller]
 pub(super) fn reflection<'g>(x: Expr<'g>, rows: Expr<'g>, at: Expr<'g>) -> Reflection<'g> {
     let (axis, _) = axes(x);
@@ -128,7 +128,7 @@ pub(super) fn apply_reflections<'g>(
     })
 }
 
-/// The first `width` columns of `H₀ · H₁ ⋯`
+/// Returns the first `width` columns of `H₀ · H₁ ⋯`
 #[track_caller]
 pub(super) fn orthogonal<'g>(packed: &Packed<'g>, height: i64, width: i64) -> Expr<'g> {
     let start = identity(packed.matrix, height, width);
@@ -143,7 +143,8 @@ pub(crate) fn geqrf<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(vec![packed.matrix, packed.taus])
 }
 
-/// As `geqrf`, with the columns in an order of falling length; the order counts from one
+/// Does the same as `geqrf`, with the columns in order of decreasing length; the order counts from
+/// one
 pub(crate) fn geqp3<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore(&["use_magma"]);
     let [a, fixed] = eqn.operands()?;
@@ -160,7 +161,7 @@ pub(crate) fn geqp3<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(vec![packed.matrix, order.cast(order_type.dtype), packed.taus])
 }
 
-/// The columns of `H₀ · H₁ ⋯`, as many as `A` has
+/// Returns the columns of `H₀ · H₁ ⋯`, as many as `A` has
 pub(crate) fn householder_product<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [a, taus] = operands(eqn)?;
     let (height, width) = known_sizes(eqn, a)?;

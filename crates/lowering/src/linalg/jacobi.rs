@@ -6,7 +6,7 @@ use super::axes;
 
 /// The order in which pairs meet: entry `i` of the first half with entry `i` of the second, and after
 /// each round all but the first move on by one place, around both halves. After `size − 1` rounds
-/// every pair has met once, and each entry is where it was.
+/// every pair has met once, and each entry is back at its place.
 pub(super) struct Tournament {
     /// An even number.
     pub size: i64,
@@ -20,7 +20,7 @@ pub(super) struct Turn<'g> {
 }
 
 impl Tournament {
-    /// For as many columns, and one more if their number is odd.
+    /// Returns a tournament of as many columns, and one more if their number is odd.
     pub fn of(columns: i64) -> Tournament {
         Tournament { size: columns + columns % 2 }
     }
@@ -33,7 +33,7 @@ impl Tournament {
         self.size - 1
     }
 
-    /// Where the entry that moves to each place was before.
+    /// Returns the place before of the entry that moves to each place.
     pub fn sources(&self) -> Vec<i64> {
         let half = self.half();
         let source = |place: i64| match place {
@@ -67,7 +67,8 @@ impl Tournament {
         })
     }
 
-    /// The turn by the angle with tangent `t` for each place after the round; `t` has one for each pair.
+    /// Returns the turn by the angle with tangent `t` for each place after the round; `t` has one for each
+    /// pair.
     #[track_caller]
     pub fn turn<'g>(&self, t: Expr<'g>) -> Turn<'g> {
         let builder = t.builder;
@@ -85,7 +86,7 @@ impl Tournament {
         })
     }
 
-    /// Which entries of a matrix belong to a pair that has just met.
+    /// Returns which entries of a matrix belong to a pair that has just met.
     #[track_caller]
     pub fn met<'g>(&self, builder: &'g Builder) -> Expr<'g> {
         let sources = self.sources();

@@ -50,7 +50,8 @@ pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
     Ok(vec![a, list(pivots, pivots_type.dtype), list(permutation, permutation_type.dtype)])
 }
 
-/// The order that exchanging entry `k` with entry `pivotsₖ`, one `k` after the other, leads to
+/// Returns the order that exchanging entry `k` with entry `pivotsₖ`, one `k` after the other, leads
+/// to
 pub(crate) fn lu_pivots_to_permutation<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["permutation_size"]);
     let [pivots] = eqn.operands()?;

@@ -56,7 +56,7 @@ pub(crate) fn svd<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(results)
 }
 
-/// The vectors of a matrix without elements are the axes.
+/// Returns the vectors of a matrix without elements: the axes.
 fn trivial<'g>(ctx: &Ctx<'g>, a: Expr<'g>, ty: &Type) -> Expr<'g> {
     match ty.shape[..] {
         [.., onnx::Dim::Known(rows), onnx::Dim::Known(columns)]
@@ -68,7 +68,7 @@ fn trivial<'g>(ctx: &Ctx<'g>, a: Expr<'g>, ty: &Type) -> Expr<'g> {
     }
 }
 
-/// The values, and if wanted `U` and `V`, of a matrix with no more columns than rows
+/// Returns the values, and if wanted `U` and `V`, of a matrix with no more columns than rows
 ///
 /// Rotations of pairs of columns make all columns of `A · V` orthogonal: with `α`, `β` their squares and
 /// `γ` their product, the angle has the tangent `t` with `t² + (β − α) / γ · t = 1`. Then the columns

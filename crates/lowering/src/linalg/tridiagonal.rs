@@ -6,7 +6,7 @@ use super::{axes, batched, column, from_the_end, known_sizes, operands, rounds, 
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// `X` with `dlᵢ · xᵢ₋₁ + dᵢ · xᵢ + duᵢ · xᵢ₊₁ = bᵢ`; NaN throughout where there is none
+/// `X` with `dlᵢ · xᵢ₋₁ + dᵢ · xᵢ + duᵢ · xᵢ₊₁ = bᵢ`; NaN throughout if there is none
 ///
 /// An equation is a row `[dl, d, du, b…]`, its first entry in the column that is to be cleared. Of the
 /// open row and the next one, that with the larger first entry stays and clears the other, which loses

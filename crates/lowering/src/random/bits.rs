@@ -18,8 +18,8 @@ pub(crate) fn random_bits<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     Ok(bits.ok_or_else(|| unknown_size(eqn))?.cast(eqn.output()?.dtype))
 }
 
-/// Random bits in a shape behind the axes of the keys, where the width is 8 or 16 as the lowest of 32:
-/// the hashes of `0, 1, 2, …`, the two words of each joined to one number
+/// Returns random bits in a shape after the axes of the keys: the hashes of `0, 1, 2, …`, the two words of
+/// each joined to one number. A width of 8 or 16 takes the lowest bits of 32.
 ///
 /// Before `jax_threefry_partitionable` became the default, the hashes in a row were cut into numbers,
 /// or joined, the first half with the second; that needs a known size.

@@ -12,7 +12,7 @@ use crate::elementwise::power::pow;
 use crate::elementwise::special::erf_inv;
 use crate::error::Result;
 
-/// A number of the gamma distribution of each shape parameter `a`, or its logarithm
+/// Returns a number of the gamma distribution of each shape parameter `a`, or its logarithm
 ///
 /// Marsaglia and Tsang, *A simple method for generating gamma variables*, 2000: `d v³` for a normal
 /// `x`, `v = 1 + c x`, where `d = a − 1/3` and `c = 1 / (3 √d)`, drawn again until a uniform number
@@ -44,7 +44,7 @@ pub(crate) fn random_gamma<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
     Ok(d * v * is_large.select(a.constant(1.0), boost))
 }
 
-/// How numbers are drawn from keys.
+/// The way that numbers are drawn from keys.
 #[derive(Clone, Copy)]
 struct Draw {
     dtype: DType,
@@ -81,7 +81,7 @@ impl Draw {
         v3
     }
 
-    /// The keys that each key is split into.
+    /// Returns the keys that each key is split into.
     fn keys<'g, const N: usize>(self, key: Pair<'g>) -> [Pair<'g>; N] {
         let axis = key[0].rank();
         // The number of keys is known.
@@ -91,7 +91,7 @@ impl Draw {
         std::array::from_fn(|i| [at(first, i as i64), at(second, i as i64)])
     }
 
-    /// A number from 0 up to 1 of each key: the bits of a mantissa.
+    /// Returns a number from 0 up to 1 of each key: the bits of a mantissa.
     fn uniform(self, key: Pair<'_>) -> Expr<'_> {
         let (width, mantissa) = self.widths();
         let bits = bits(key, width, &[], self.partitionable).unwrap_or(key[0]);
@@ -112,7 +112,7 @@ impl Draw {
         erf_inv(u) * std::f64::consts::SQRT_2
     }
 
-    /// How many bits are drawn for a number, and how many of them are used.
+    /// Returns how many bits are drawn for a number, and how many of them are used.
     fn widths(self) -> (i64, i64) {
         match self.dtype {
             DType::F64 => (64, 52),

@@ -7,10 +7,10 @@ pub(super) type Pair<'g> = [Expr<'g>; 2];
 
 /// By how many bits a word is rotated in each round of four, which alternate.
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-/// What the third word of the key is joined with.
+/// The constant that the third word of the key is joined with.
 const PARITY: i64 = 0x1BD1_1BDA;
 
-/// The hash of a pair under a key; a word that is left out is zero
+/// Returns the hash of a pair under a key; a word that is left out is zero
 ///
 /// A round is `a ← a + b`, `b ← rot(b) ⊕ a`. After every four, two of the three words of the key and
 /// the number of the turn are added.
@@ -53,8 +53,8 @@ pub(super) fn counts<'g>(builder: &'g Builder, shape: &[Dim]) -> [Option<Expr<'g
     [Some(high), Some(low)]
 }
 
-/// The hashes of `0, 1, … count − 1` along a last axis, the second half paired with the first; of an
-/// odd number, the last is paired with zero
+/// Returns the hashes of `0, 1, … count − 1` along a last axis, the second half paired with the first; of
+/// an odd number, the last is paired with zero
 pub(super) fn halves(key: Pair<'_>, count: i64) -> Expr<'_> {
     let key = key.map(|word| word.unsqueeze(&[word.rank()]));
     let builder = key[0].builder;

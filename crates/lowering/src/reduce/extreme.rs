@@ -1,4 +1,4 @@
-//! The largest and the smallest, and where they are.
+//! The largest and the smallest, and if they are.
 
 use onnx::expr::reduced_shape;
 use onnx::{Attr, DType, Expr, OpType, Type};
@@ -15,26 +15,26 @@ pub(super) enum End {
     Smallest,
 }
 
-/// The largest over the axes, NaN where there is one
+/// Returns the largest over the axes, NaN if there is one
 pub(crate) fn reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     Ok(extreme(x, End::Largest, &axes))
 }
 
-/// The smallest over the axes, NaN where there is one
+/// Returns the smallest over the axes, NaN if there is one
 pub(crate) fn reduce_min<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     Ok(extreme(x, End::Smallest, &axes))
 }
 
-/// The index of the largest along an axis, the first of equals; of NaN if there is one
+/// Returns the index of the largest along an axis, the first of equals; of NaN if there is one
 pub(crate) fn argmax<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     arg(eqn, End::Largest)
 }
 
-/// The index of the smallest along an axis, the first of equals; of NaN if there is one
+/// Returns the index of the smallest along an axis, the first of equals; of NaN if there is one
 pub(crate) fn argmin<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     arg(eqn, End::Smallest)
 }
@@ -70,7 +70,7 @@ pub(super) fn index_of(x: Expr<'_>, end: End, axis: usize, keep: bool) -> Expr<'
     x.builder.node(op, &[x], attrs, Type::new(DType::I64, shape))
 }
 
-/// The extreme over the axes; of none, the other end of the type.
+/// Returns the extreme over the axes; of none, the other end of the type.
 pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
     if axes.is_empty() {
         return x;
@@ -123,7 +123,7 @@ fn of_64_bits<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
     x.builder.node(OpType::GatherElements, &[x, index], attrs, ty).squeeze(&[axis])
 }
 
-/// What every number is at least as large, or as small, as.
+/// Returns the least, or the greatest, number of the type.
 pub(super) fn of_none(x: Expr<'_>, end: End) -> Expr<'_> {
     let dtype = x.dtype();
     if dtype.is_float() {
@@ -140,8 +140,8 @@ pub(super) fn of_none(x: Expr<'_>, end: End) -> Expr<'_> {
     x.builder.constant_ints(dtype, &[], &[value])
 }
 
-/// Unsigned numbers of 32 and 64 bits as signed ones in the same order: the top bit the other way
-/// round.
+/// Converts unsigned numbers of 32 and 64 bits to signed ones in the same order, by flipping the
+/// top bit.
 pub(crate) fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
     match x.dtype() {
         DType::U32 => flip_top_bit(x.cast(DType::I32)),

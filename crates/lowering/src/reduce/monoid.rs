@@ -21,7 +21,7 @@ pub(crate) enum Monoid {
 }
 
 impl Monoid {
-    /// The operation of the primitive.
+    /// Returns the operation of the primitive.
     pub(crate) fn of(primitive: &str) -> Option<Monoid> {
         Some(match primitive {
             "add" => Monoid::Add,
@@ -47,7 +47,7 @@ impl Monoid {
         }
     }
 
-    /// What changes nothing that it is joined with, of the type of `x`.
+    /// Returns the identity of the operation, of the type of `x`.
     pub(crate) fn identity(self, x: Expr<'_>) -> Expr<'_> {
         match self {
             Monoid::Add | Monoid::Or | Monoid::Xor => x.constant(0.0),
@@ -59,7 +59,7 @@ impl Monoid {
         }
     }
 
-    /// All elements along the axes joined, which are then gone.
+    /// Reduces all elements along the axes, which are then gone.
     ///
     /// The runtime multiplies integers in double precision and does not wrap, so theirs is by
     /// halves.

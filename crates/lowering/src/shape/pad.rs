@@ -39,8 +39,8 @@ pub(crate) fn pad<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(padded.slice(&ranges, shape))
 }
 
-/// Each element gets `interior` elements behind it, along an axis of its own that is then joined;
-/// those behind the last are cut off.
+/// Adds `interior` elements after each element, along a new axis that is then joined; those after
+/// the last are cut off.
 fn pad_between<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
@@ -74,7 +74,7 @@ fn pad_by<'g>(x: Expr<'g>, amounts: &[i64], value: Expr<'g>, shape: &[Dim]) -> E
     x.builder.node(OpType::Pad, &[x, amounts, value], Vec::new(), ty)
 }
 
-/// The shape after what is positive was added, before what is negative is cut.
+/// Returns the shape after what is positive was added, before what is negative is cut.
 fn grown(shape: &[Dim], config: &[(i64, i64, i64)]) -> Result<Vec<Dim>> {
     let mut sizes = Vec::new();
     for (dim, &(low, high, _)) in shape.iter().zip(config) {

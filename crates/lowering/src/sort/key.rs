@@ -9,15 +9,15 @@ const PAST_FLOATS: f64 = 1e300;
 /// Nearer to zero than every number of the narrower types.
 const NEAR_ZERO: f64 = 1e-300;
 
-/// Whether elements of a type are compared by `TopK` as they are, and equal ones are the same.
+/// True if elements of a type are compared by `TopK` as they are, and equal ones are the same.
 pub(super) fn is_plain(dtype: &jaxpr::DType) -> bool {
     use jaxpr::DType as J;
     let small = matches!(dtype, J::Bool | J::I2 | J::I4 | J::I8 | J::I16 | J::I32 | J::I64);
     small || matches!(dtype, J::U2 | J::U4 | J::U8 | J::U16 | J::U32)
 }
 
-/// The keys of a number in an order where NaN is above everything and the zeros are equal, the one
-/// that counts most first.
+/// Returns the keys of a number in an order where NaN is above everything and the zeros are equal,
+/// the one that counts most first.
 ///
 /// A double has room above the infinity of the narrower types. For doubles themselves, whether it is
 /// NaN is a key of its own.
@@ -33,7 +33,8 @@ pub(super) fn levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     }
 }
 
-/// The keys of a number in the total order, where NaN is above everything and `−0` below `0`.
+/// Returns the keys of a number in the total order, where NaN is above everything and `−0` below
+/// `0`.
 ///
 /// Every NaN counts as positive. The sign of a zero is that of its reciprocal.
 pub(super) fn total_levels(x: Expr<'_>) -> Vec<Expr<'_>> {

@@ -7,7 +7,8 @@ use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// The `k` largest along an axis, the largest first, and their indices; of equals, the first first
+/// Returns the `k` largest along an axis, the largest first, and their indices; of equals, the
+/// first first
 ///
 /// The order is the total one, in which `−0 < 0`.
 pub(crate) fn top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
@@ -29,7 +30,7 @@ pub(crate) fn top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     }
 }
 
-/// The `k` largest or smallest along an axis, all of them found
+/// Returns the `k` largest or smallest along an axis, all of them found
 pub(crate) fn approx_top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: i64 = eqn.param("reduction_dimension")?;
     let largest: bool = eqn.param("is_max_k")?;

@@ -59,7 +59,7 @@ pub(crate) fn reduce_window<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<
     apply(ctx, eqn, &body, &initial, &joined)
 }
 
-/// The arrays, and as many initial values.
+/// Returns the arrays, and as many initial values.
 fn halves_of<'g>(eqn: &Eqn<'g, '_>) -> Result<(Vec<Expr<'g>>, Vec<Expr<'g>>)> {
     if eqn.inputs.len() % 2 == 1 || eqn.inputs.is_empty() {
         return Err(eqn.broken("not as many initial values as arrays").into());
@@ -68,7 +68,7 @@ fn halves_of<'g>(eqn: &Eqn<'g, '_>) -> Result<(Vec<Expr<'g>>, Vec<Expr<'g>>)> {
     Ok((arrays.to_vec(), initial.to_vec()))
 }
 
-/// The operation, where the body is that and nothing else.
+/// Returns the operation, where the body is that and nothing else.
 fn monoid_of(body: &Jaxpr) -> Option<Monoid> {
     let ([eqn], [Atom::Var(result)]) = (&body.eqns[..], &body.outputs[..]) else {
         return None;
@@ -81,7 +81,7 @@ fn monoid_of(body: &Jaxpr) -> Option<Monoid> {
     if is_of_inputs && is_result { Monoid::of(&eqn.primitive) } else { None }
 }
 
-/// The result with the initial value, unless that changes nothing.
+/// Joins the result with the initial value, unless that changes nothing.
 fn with_initial<'g>(monoid: Monoid, initial: Expr<'g>, joined: Expr<'g>) -> Expr<'g> {
     let identity = monoid.identity(initial);
     let is_identity = match (initial.tensor(), identity.tensor()) {
@@ -91,8 +91,8 @@ fn with_initial<'g>(monoid: Monoid, initial: Expr<'g>, joined: Expr<'g>) -> Expr
     if is_identity { joined } else { monoid.join(initial, joined) }
 }
 
-/// The elements along an axis joined in order, of which one is left: the second half with the first
-/// until then.
+/// Returns the elements along an axis joined in order, of which one is left: the second half with
+/// the first until then.
 fn along_axis<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
@@ -132,7 +132,7 @@ fn along_axis<'g>(
     Ok(rest)
 }
 
-/// Elements `start`, `start + 2`, … of an axis, `count` of them.
+/// Returns elements `start`, `start + 2`, … of an axis, `count` of them.
 fn every_second(x: Expr<'_>, axis: usize, start: i64, count: i64) -> Expr<'_> {
     let mut shape = x.shape().to_vec();
     shape[axis] = Dim::Known(count);
@@ -142,8 +142,8 @@ fn every_second(x: Expr<'_>, axis: usize, start: i64, count: i64) -> Expr<'_> {
     x.slice(&ranges, &shape)
 }
 
-/// The body, which is of scalars, on each element of arrays; initial values stand for arrays of
-/// them.
+/// Returns the body, which is of scalars, on each element of arrays; initial values stand for
+/// arrays of them.
 fn apply<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,

@@ -17,8 +17,8 @@ struct Layout {
     others: Vec<Dim>,
 }
 
-/// The windows along `axes` by one pooling operator; `None` where there is none for the type, the
-/// padding or the dilation.
+/// Returns the windows along `axes` by one pooling operator; `None` if there is none for the type,
+/// the padding or the dilation.
 pub(super) fn pool<'g>(
     x: Expr<'g>,
     axes: &[usize],
@@ -69,7 +69,7 @@ impl Pooling<'_> {
         self.slides.iter().map(|slide| slide.size).collect()
     }
 
-    /// Pooling operators want less padding than the window has places.
+    /// True if there is less padding than the window has places, as pooling operators require.
     fn has_little_padding(&self) -> bool {
         let sides = self.pads.iter().zip(&self.slides);
         sides.clone().all(|(&(low, high), slide)| low < slide.size && high < slide.size)
@@ -79,14 +79,15 @@ impl Pooling<'_> {
         self.slides.iter().any(|slide| slide.window_dilation != 1)
     }
 
-    /// Whether `MaxPool` says the same. With dilation a window may lie in the padding alone.
+    /// True if `MaxPool` says the same. With dilation a window may lie in the padding alone.
     fn has_max(&self, dtype: DType) -> bool {
         let is_padded = self.pads.iter().any(|&pads| pads != (0, 0));
         let has_kernel = dtype.is_float() || matches!(dtype, DType::I8 | DType::U8 | DType::Bool);
         has_kernel && self.has_little_padding() && !(is_padded && self.has_dilation())
     }
 
-    /// The attributes that all operators on windows share; those at their defaults are left out.
+    /// Returns the attributes that all operators on windows share; those at their defaults are left
+    /// out.
     fn attrs(&self) -> Vec<(&'static str, Attr)> {
         let strides: Vec<i64> = self.slides.iter().map(|slide| slide.stride).collect();
         let dilations: Vec<i64> = self.slides.iter().map(|slide| slide.window_dilation).collect();
@@ -137,7 +138,7 @@ impl Pooling<'_> {
         any_nan.select(x.constant(f64::NAN), largest)
     }
 
-    /// Whether a sum can be written with a table of ones.
+    /// True if a sum can be written with a table of ones.
     fn has_sum(&self) -> bool {
         self.window().iter().product::<i64>() <= MAX_ONES
     }
@@ -184,7 +185,7 @@ impl Layout {
         Layout { order: [&others[..], axes].concat(), others: sizes }
     }
 
-    /// The array with exactly two axes before those with windows.
+    /// Returns the array with exactly two axes before those with windows.
     fn enter<'g>(&self, x: Expr<'g>) -> Expr<'g> {
         let x = x.transpose(&self.order);
         let shape = x.shape();
@@ -197,7 +198,7 @@ impl Layout {
         x.reshape(&[&lead[..], windows].concat())
     }
 
-    /// The way back.
+    /// Restores the axes before those with windows.
     fn leave<'g>(&self, x: Expr<'g>) -> Expr<'g> {
         let shape = [&self.others[..], &x.shape()[2..]].concat();
         let mut back = vec![0; self.order.len()];

@@ -11,8 +11,8 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 use crate::reduce::Monoid;
 
-/// For each window, the tangent at the element that it selects: the first of the largest (`ge`) or
-/// of the smallest (`le`)
+/// Returns for each window the tangent at the element that it selects: the first of the largest
+/// (`ge`) or of the smallest (`le`)
 pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let monoid = selection(eqn)?;
     let slides = slides(ctx, eqn)?;
@@ -27,8 +27,8 @@ pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Res
     Ok(windows.leave(gathered.squeeze(&[2]), &windows.counts))
 }
 
-/// Each element of the source added to where its window selects: the first of the largest (`ge`) or
-/// of the smallest (`le`)
+/// Returns each element of the source added to where its window selects: the first of the largest
+/// (`ge`) or of the smallest (`le`)
 pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let monoid = selection(eqn)?;
     let slides = slides(ctx, eqn)?;
@@ -100,7 +100,7 @@ impl<'a> Windows<'a> {
         Ok(windows)
     }
 
-    /// All windows: one axis for what has none, one for the windows, one for their places.
+    /// Returns all windows: one axis for what has none, one for the windows, one for their places.
     fn of<'g>(&self, x: Expr<'g>, fill: Expr<'g>) -> Expr<'g> {
         let mut windows = x.transpose(&self.order);
         let first = self.others.len();
@@ -119,7 +119,7 @@ impl<'a> Windows<'a> {
         windows.transpose(&order).reshape(&shape)
     }
 
-    /// The place in its window that each window selects.
+    /// Returns the place in its window that each window selects.
     fn chosen<'g>(&self, x: Expr<'g>, monoid: Monoid) -> Expr<'g> {
         let windows = self.of(x, monoid.identity(x));
         let op = if monoid == Monoid::Max { OpType::ArgMax } else { OpType::ArgMin };
@@ -129,8 +129,8 @@ impl<'a> Windows<'a> {
         x.builder.node(op, &[windows], attrs, Type::new(DType::I64, shape))
     }
 
-    /// Where each place of each window is in the axes with windows, joined; behind the last where it
-    /// is in the padding.
+    /// Returns the position of each place of each window in the axes with windows, joined. A place in the
+    /// padding is after the last.
     fn positions(&self, eqn: &Eqn<'_, '_>) -> Result<Vec<i64>> {
         // Window and place of the axes so far, and whether it is an element.
         let mut so_far = vec![vec![Some(0)]];
@@ -158,7 +158,7 @@ impl<'a> Windows<'a> {
         Ok(so_far.into_iter().flatten().map(|at| at.unwrap_or(behind)).collect())
     }
 
-    /// The axes as they were, those with windows now of the given sizes.
+    /// Returns the axes as they were, those with windows now of the given sizes.
     fn leave<'g>(&self, x: Expr<'g>, sizes: &[Dim]) -> Expr<'g> {
         let mut back = vec![0; self.order.len()];
         for (i, &axis) in self.order.iter().enumerate() {

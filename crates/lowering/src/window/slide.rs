@@ -13,14 +13,14 @@ pub(crate) struct Slide {
     pub stride: i64,
     /// Elements put before the first and behind the last; taken away where negative.
     pub padding: (Dim, Dim),
-    /// The distance of neighbours of the array once it is spread out.
+    /// The distance of neighbors of the array once it is spread out.
     pub base_dilation: i64,
-    /// The distance of neighbours in a window.
+    /// The distance of neighbors in a window.
     pub window_dilation: i64,
 }
 
 impl Slide {
-    /// Whether every element is a window of its own.
+    /// True if every element is a window of its own.
     pub(crate) fn is_trivial(&self) -> bool {
         self.size == 1 && self.stride == 1 && self.base_dilation == 1 && !self.is_padded()
     }
@@ -29,19 +29,19 @@ impl Slide {
         !(self.padding.0.is(0) && self.padding.1.is(0))
     }
 
-    /// Whether the one window is the whole axis.
+    /// True if the one window is the whole axis.
     pub(crate) fn is_whole(&self, size: &Dim) -> bool {
         let is_spread = self.base_dilation != 1 || self.window_dilation != 1;
         size.is(self.size) && !self.is_padded() && !is_spread
     }
 
-    /// The padding, where both sides are known numbers.
+    /// Returns the padding, where both sides are known numbers.
     pub(crate) fn known_padding(&self) -> Option<(i64, i64)> {
         Some((self.padding.0.known()?, self.padding.1.known()?))
     }
 
-    /// The windows along `axis`, of which there are `count`: the axis becomes two, the window and
-    /// the place in it. Places without an element hold `fill`.
+    /// Returns the windows along `axis`, of which there are `count`: the axis becomes two, the
+    /// window and the place in it. Places without an element hold `fill`.
     #[track_caller]
     pub(crate) fn windows<'g>(
         &self,
@@ -57,8 +57,8 @@ impl Slide {
         })
     }
 
-    /// Where each place of each window is along an axis of the given size, and whether some are
-    /// nowhere: those have the index behind the last.
+    /// Returns the index of each place of each window along an axis of the given size, and whether
+    /// some have no element: those have the index after the last.
     ///
     /// Place `k` of window `i` is at `i·stride + k·window_dilation − low` of the array spread out,
     /// which holds an element at every multiple of `base_dilation`.
@@ -94,7 +94,7 @@ impl Slide {
         (is_element.and(at.less(end)).select(index, size), true)
     }
 
-    /// The indices as a list, where all sizes are known and it is not too long.
+    /// Returns the indices as a list, where all sizes are known and it is not too long.
     pub(crate) fn table(&self, size: &Dim, count: &Dim) -> Option<(Vec<i64>, i64, i64)> {
         let (size, count, low) = (size.known()?, count.known()?, self.padding.0.known()?);
         if count.saturating_mul(self.size) > MAX_TABLE {
@@ -113,7 +113,7 @@ impl Slide {
     }
 }
 
-/// One element more at the end of an axis.
+/// Adds one element at the end of an axis.
 fn with_one_more<'g>(x: Expr<'g>, axis: usize, fill: Expr<'g>) -> Expr<'g> {
     let mut shape = x.shape().to_vec();
     shape[axis] = x.builder.sum(&shape[axis], &Dim::Known(1));

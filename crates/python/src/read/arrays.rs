@@ -19,7 +19,7 @@ impl AsRef<[u8]> for Memory {
     #[expect(unsafe_code, reason = "a buffer of Python can be seen in no other way")]
     fn as_ref(&self) -> &[u8] {
         match self.0.as_slice_ptr() {
-            // SAFETY: the buffer keeps the memory where it is until it is dropped. JAX's arrays
+            // SAFETY: the buffer keeps the memory if it is until it is dropped. JAX's arrays
             // are immutable, and an export holds the interpreter's lock, so no Python code can
             // write to an array of NumPy's meanwhile.
             Some(memory) => unsafe { memory.as_ref() },
@@ -29,7 +29,7 @@ impl AsRef<[u8]> for Memory {
 }
 
 impl<'py> Reader<'py> {
-    /// An array of NumPy's or JAX's, or a scalar.
+    /// Reads an array of NumPy or JAX, or a scalar.
     pub(super) fn constant(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Constant> {
         if let Some(known) = self.arrays.get(value) {
             return Ok(known);
@@ -46,7 +46,7 @@ impl<'py> Reader<'py> {
         Ok(self.arrays.keep(value, read))
     }
 
-    /// The name of an array in the user's model.
+    /// Returns the name of an array in the user's model.
     fn array_name(&self, value: &Bound<'py, PyAny>) -> PyResult<Option<Arc<str>>> {
         let Some(names) = &self.names else {
             return Ok(None);
@@ -61,7 +61,7 @@ impl<'py> Reader<'py> {
         name.map(|name| Ok(name.cast::<PyString>()?.to_str()?.into())).transpose()
     }
 
-    /// A literal, whose value may be a plain number; `aval` has its type.
+    /// Reads a literal, whose value may be a plain number; `aval` has its type.
     pub(super) fn literal(
         &mut self,
         value: &Bound<'py, PyAny>,
@@ -85,7 +85,7 @@ impl<'py> Reader<'py> {
         Ok(Constant { dtype, shape: Arc::default(), data, name: None })
     }
 
-    /// The memory of an array in row-major order. A key is what it is made of.
+    /// Returns the memory of an array in row-major order. A key is what it is made of.
     ///
     /// The view as bytes is what makes this work for the types that the buffer protocol lacks.
     fn bytes(&self, array: &Bound<'py, PyAny>, dtype: &DType) -> PyResult<Bytes> {
@@ -102,7 +102,7 @@ impl<'py> Reader<'py> {
     }
 }
 
-/// The bytes of one number of the common types; `None` sends the rest through NumPy.
+/// Returns the bytes of one number of the common types; `None` sends the rest through NumPy.
 fn scalar_bytes(value: &Bound<'_, PyAny>, dtype: &DType) -> Option<Bytes> {
     let integer = || value.extract::<i64>().ok();
     let float = || value.extract::<f64>().ok();

@@ -40,7 +40,7 @@ fn shape(sizes: &Bound<'_, PyAny>) -> PyResult<Arc<[Dim]>> {
     sizes.try_iter()?.map(|entry| size(&entry?)).collect()
 }
 
-/// A size: an integer of Python or NumPy, or an expression of symbols.
+/// Reads a size: an integer of Python or NumPy, or an expression of symbols.
 fn size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
     match size.extract::<i64>() {
         Ok(known) => Ok(Dim::Known(known)),
@@ -48,7 +48,7 @@ fn size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
     }
 }
 
-/// A size that depends on symbols, from the text that JAX has for it.
+/// Reads a size that depends on symbols, from its text in JAX.
 pub(super) fn symbolic_size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
     let text = size.str()?;
     let text = text.to_str()?;

@@ -36,7 +36,7 @@ impl<'py> Reader<'py> {
         Ok(Eqn { primitive, inputs, outputs, params, place, recipe })
     }
 
-    /// The name of a primitive.
+    /// Returns the name of a primitive.
     fn primitive(&mut self, primitive: &Bound<'py, PyAny>) -> PyResult<Arc<str>> {
         if let Some(known) = self.primitives.get(primitive) {
             return Ok(known);
@@ -58,7 +58,7 @@ impl<'py> Reader<'py> {
         Ok(Atom::Literal(self.literal(&value, &aval)?))
     }
 
-    /// The parameters, with the settings of JAX that the primitive depends on.
+    /// Returns the parameters, with the settings of JAX that the primitive depends on.
     fn params(&mut self, eqn: &Bound<'py, PyAny>, primitive: &str) -> PyResult<Params> {
         let params = eqn.getattr(intern!(eqn.py(), "params"))?;
         let params = params.cast::<PyDict>()?;
@@ -78,8 +78,8 @@ impl<'py> Reader<'py> {
         Ok(Params::new(entries))
     }
 
-    /// A parameter. The number of a call of an ONNX function, the one number that its markers have, is
-    /// counted in this program and not in the process, so that the same program is read the same.
+    /// Reads a parameter. The number of a call of an ONNX function, which its markers have, is counted in
+    /// this program and not in the process, so that equal programs read the same.
     fn counted(&mut self, primitive: &str, value: &Bound<'py, PyAny>) -> PyResult<Param> {
         let mut param = self.param(value)?;
         if let ("onnx_function", Param::Int(count)) = (primitive, &mut param) {
@@ -89,7 +89,7 @@ impl<'py> Reader<'py> {
         Ok(param)
     }
 
-    /// The place of an equation, and the module that it is in.
+    /// Returns the place of an equation, and the module that it is in.
     fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<(Place, Arc<str>)> {
         let py = source_info.py();
         let traceback = source_info.getattr(intern!(py, "traceback"))?;

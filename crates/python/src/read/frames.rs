@@ -30,12 +30,12 @@ pub(super) struct Scoped {
     pub(super) module: Arc<str>,
 }
 
-/// What there is to know about a code object.
+/// The facts about a code object.
 #[derive(Clone, Copy)]
 struct Code {
     file: FileId,
     function: FunctionId,
-    /// Whether JAX starts to trace another function here.
+    /// True if JAX starts to trace another function here.
     is_boundary: bool,
 }
 
@@ -53,7 +53,7 @@ impl<'py> Frames<'py> {
         table.file(path, self.tiers.of(path))
     }
 
-    /// The call path of a traceback, out to where JAX began to trace the jaxpr.
+    /// Returns the call path of a traceback, out to where JAX began to trace the jaxpr.
     pub(super) fn stack(
         &mut self,
         table: &mut Table,
@@ -107,7 +107,7 @@ impl<'py> Frames<'py> {
     }
 }
 
-/// Where an instruction stands in its file.
+/// Returns the place of an instruction in its file.
 fn locate(
     traceback: &Bound<'_, PyAny>,
     code: &Bound<'_, PyAny>,
@@ -134,7 +134,8 @@ fn locate(
 const SEPARATOR: char = '\u{1f}';
 
 impl<'py> Reader<'py> {
-    /// The name scope of a name stack, and the module that it leads to from the module around.
+    /// Returns the name scope of a name stack, and the module that it leads to from the module
+    /// around.
     ///
     /// JAX uses what it traced again, in other modules and in other exports too. So the name of a
     /// module holds only below the module that called it when it was traced, and is left out

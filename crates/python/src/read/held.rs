@@ -42,7 +42,7 @@ impl<T> Default for HeldByModule<'_, T> {
 }
 
 impl<'py, T: Clone> HeldByModule<'py, T> {
-    /// The value, and whether it depends on the module.
+    /// Returns the value, and whether it depends on the module.
     pub(super) fn get(&self, object: &Bound<'py, PyAny>, module: &Arc<str>) -> Option<(T, bool)> {
         if let Some(value) = self.known.get(object)? {
             return Some((value, false));
@@ -68,7 +68,7 @@ impl<'py, T: Clone> HeldByModule<'py, T> {
     }
 }
 
-/// The identity of an object, as Python's `id`.
+/// Returns the identity of an object, as Python's `id`.
 pub(super) fn address(object: &Bound<'_, PyAny>) -> usize {
     object.as_ptr() as usize
 }

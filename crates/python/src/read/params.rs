@@ -15,7 +15,7 @@ use super::Reader;
 use super::avals::symbolic_size;
 use crate::compat::Jax;
 
-/// What the values of a Python type are read as.
+/// The kind of parameter that values of a Python type are read as.
 #[derive(Clone)]
 pub(super) enum Kind<'py> {
     None,
@@ -81,7 +81,7 @@ impl<'py> Reader<'py> {
         })
     }
 
-    /// What a value is, by its type.
+    /// Returns the kind of a value, by its type.
     fn kind_of(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Kind<'py>> {
         let class = value.get_type();
         if let Some(known) = self.kinds.get(&class) {
@@ -91,8 +91,8 @@ impl<'py> Reader<'py> {
         Ok(self.kinds.keep(&class, kind))
     }
 
-    /// Decides what the values of a type are. Enumerations and named tuples come before the
-    /// numbers and tuples that they may also be.
+    /// Decides the kind of the values of a type. Enumerations and named tuples come first, because
+    /// they may also be numbers and tuples.
     fn kind(&self, class: &Bound<'py, PyType>) -> PyResult<Kind<'py>> {
         let py = class.py();
         let name: Arc<str> = class.name()?.to_str()?.into();
@@ -169,7 +169,7 @@ impl<'py> Reader<'py> {
         Ok(Param::Record(name, entries.into()))
     }
 
-    /// A class of scalars is the type of its elements; any other has no contents.
+    /// Reads a class: a class of scalars is the type of its elements, any other has no contents.
     fn class(&mut self, class: &Bound<'py, PyAny>) -> PyResult<Param> {
         let is_scalar = class.cast::<PyType>()?.is_subclass(&self.jax.generic)?;
         if is_scalar {

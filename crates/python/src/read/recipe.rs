@@ -24,7 +24,7 @@ type Block<'py> =
 type Node<'py> = (String, i64, String, Vec<Option<u32>>, Vec<(String, String, Bound<'py, PyAny>)>);
 
 impl<'py> Reader<'py> {
-    /// The recipe of an equation, where a plugin has one.
+    /// Returns the recipe of an equation, if a plugin has one.
     pub(super) fn recipe(
         &mut self,
         primitive: &str,
