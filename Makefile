@@ -1,5 +1,5 @@
-# `make demo` exports an example and shows where each node came from; `make test` runs every test.
-# Both install what they need into .venv.
+# `make demo` exports an example and shows where each node came from. `make test` runs all tests.
+# Both install their dependencies into .venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,16 +14,16 @@ SAMPLE ?= 40
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
-	@echo "make test               every check and test"
-	@echo "make test-quick         Rust unit tests, and a sample of the Python tests on a debug build"
-	@echo "make bench              what an export costs, as ratios"
-	@echo "make bench-runtime      how fast exported models run, beside others"
+	@echo "make test               run all checks and tests"
+	@echo "make test-quick         run the Rust unit tests, and a sample of the Python tests with a debug build"
+	@echo "make bench              measure the cost of an export, as ratios"
+	@echo "make bench-runtime      compare the run time of exported models with others"
 	@echo "make generate           regenerate the files that CONTRIBUTING.md lists"
-	@echo "make fuzz               put random files through the readers, SECONDS each"
+	@echo "make fuzz               run the fuzz targets, SECONDS each"
 	@echo "make fuzz-numbers       compare random programs with JAX for SECONDS, from SEED on"
 	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
-	@echo "make test-jax-versions  the end-to-end tests on the oldest and the newest JAX"
-	@echo "make clean              remove what was built, and the cache of the tests"
+	@echo "make test-jax-versions  run the end-to-end tests with the oldest and the newest JAX"
+	@echo "make clean              remove build results and the cache of the tests"
 
 demo: build
 	@$(PY) examples/demo.py
@@ -104,7 +104,7 @@ build: $(VENV)/installed
 		|| { cat $(VENV)/build.log >&2; exit 1; }
 
 $(VENV)/installed: requirements-dev.txt | tools
-	@echo "installing what development needs into $(VENV)"
+	@echo "installing the development dependencies into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@

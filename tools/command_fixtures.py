@@ -1,8 +1,8 @@
-"""Write the models that the tests of the command line ask: `python tools/command_fixtures.py`.
+"""Write the models for the tests of the command line: `python tools/command_fixtures.py`.
 
-The same function at every level, with a source map, after ONNX Runtime optimised it, and in a
-second version; another function whose sizes must be positive. What the fuzz targets start from is
-written with them.
+The models are the same function at every level, with a source map, after ONNX Runtime optimized it,
+and in a second version; and another function whose sizes must be positive. The tool also writes the
+seeds of the fuzz targets.
 """
 
 import shutil
@@ -42,7 +42,7 @@ onnxruntime.InferenceSession("mapped.onnx", options, providers=["CPUExecutionPro
 
 
 def main() -> None:
-    """Export in a folder without a project around it, so that files are named from there."""
+    """Export in a folder outside of a project, so that paths start at the folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copy(FIXTURES / "mlp.py", folder)
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def run(folder: Path, program: str) -> None:
-    """Run a program of Python in a folder that it can import from."""
+    """Run a Python program in a folder from which it can import."""
     path = f"import sys; sys.path.insert(0, {str(folder)!r})\n"
     subprocess.run([sys.executable, "-c", path + program], cwd=folder, check=True)
 

@@ -1,12 +1,12 @@
-"""Write the corpus of failures: models, what ONNX Runtime said of them, and the lines to blame.
+"""Write the corpus of failures: models, the messages of ONNX Runtime, and the lines to blame.
 
-    python tools/failures.py           write it again
-    python tools/failures.py --check   exit with 1 where something is not as it is written today
-    python tools/failures.py NAME...   write some of it
+    python tools/failures.py           regenerate the corpus
+    python tools/failures.py --check   exit with 1 if something is stale
+    python tools/failures.py NAME...   regenerate some failures
 
-Every message comes from a run of ONNX Runtime, or of the checker and the shape inference of onnx;
-the messages of other runtimes are in `failing/documented.py`, and are counted apart. What differs
-from run to run (times, addresses) is replaced. The models depend on the versions in
+Every message comes from a run of ONNX Runtime, or of the checker and the shape inference of onnx.
+The messages of other runtimes are in `failing/documented.py`, and are counted separately. Times and
+addresses, which differ between runs, are replaced. The models depend on the versions in
 requirements-dev.txt.
 """
 
@@ -51,7 +51,7 @@ _LEVELS = {
     "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
-#: What differs from run to run, and what is written for it.
+#: What differs between runs, and its replacement.
 _CHANGING = [
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+"), "2026-01-01 00:00:00.000000000"),
     (re.compile(r"0x[0-9a-f]{6,}"), "0x7f0000000000"),
@@ -101,7 +101,7 @@ def differing(fresh: Path, old: Path) -> list[str]:
 
 
 def write(name: str, build: Build, folder: Path, to: Path) -> dict[str, Any]:
-    """Write the files of one failure; gives its entry of the index."""
+    """Write the files of one failure. Return its entry in the index."""
     failing = build()
     place = folder / name
     place.mkdir()
@@ -141,7 +141,7 @@ def export(failing: Failing, place: Path) -> None:
 
 
 def provoke(failing: Failing, place: Path, level: str, name: str) -> str:
-    """Let it fail; gives what was said, in the form that is asked for."""
+    """Run the failure. Return the message in the requested form."""
     os.chdir(place)
     said: list[str] = []
     with captured() as log:
@@ -183,7 +183,7 @@ def judge(failing: Failing, level: str, feeds: Any) -> None:
 
 @contextmanager
 def captured() -> Iterator[list[str]]:
-    """What is written to the standard error meanwhile, by C++ too."""
+    """Capture standard error inside the block, including the output of C++."""
     lines: list[str] = []
     with tempfile.TemporaryFile() as file:
         kept = os.dup(2)

@@ -1,9 +1,9 @@
-"""Write the reference models, or say which are stale.
+"""Write the reference models, or list the stale ones.
 
     python tools/fixtures.py           write them
-    python tools/fixtures.py --check   exit with 1 where one differs from what is written today
+    python tools/fixtures.py --check   exit with 1 if one is stale
 
-The models depend on the versions in requirements-dev.txt, because tracebacks hold lines of JAX.
+The models depend on the versions in requirements-dev.txt, because tracebacks contain lines of JAX.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The script that writes each model, as its first argument says.
+#: The script that writes each model to the path in its first argument.
 FIXTURES = {"examples/stacktrace_sample.onnx": "examples/stacktrace_sample.py"}
 
 

@@ -1,8 +1,8 @@
 """Write small models of other exporters for the tests: `python tools/foreign_fixtures.py`.
 
-`JAX2ONNX_REFERENCE_PYTHON` names an interpreter that has the Python package jax2onnx, and
-`TORCH_REFERENCE_PYTHON` one that has torch and onnxscript. The models of one that is not named
-stay as they are.
+`JAX2ONNX_REFERENCE_PYTHON` names an interpreter with the Python package jax2onnx, and
+`TORCH_REFERENCE_PYTHON` one with torch and onnxscript. If a variable is not set, its models stay as
+they are.
 """
 
 import os
@@ -35,7 +35,7 @@ torch.onnx.export(model, (torch.ones(2, 4),), "torch_doc.onnx", dynamo=False, ve
 
 
 def main() -> None:
-    """Write those whose interpreter is named."""
+    """Write the models whose interpreter is named."""
     FIXTURES.mkdir(parents=True, exist_ok=True)
     if interpreter := named("JAX2ONNX_REFERENCE_PYTHON"):
         for detail in ("minimal", "full"):
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def named(variable: str) -> str | None:
-    """The interpreter that a variable names."""
+    """Return the interpreter that a variable names."""
     interpreter = os.environ.get(variable)
     if interpreter is None:
         print(f"{variable} is not set: its models stay as they are", file=sys.stderr)
@@ -60,7 +60,7 @@ def named(variable: str) -> str | None:
 
 
 def run(interpreter: str, program: str, source: str, name: str, switches: dict[str, str]) -> None:
-    """Run a program beside its source, in a folder with the same name everywhere."""
+    """Run a program beside its source, in a folder that has the same name on every machine."""
     folder = Path(tempfile.gettempdir()) / "jax2onnx-foreign"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -79,7 +79,7 @@ def run(interpreter: str, program: str, source: str, name: str, switches: dict[s
 
 
 def anonymise(model: onnx.ModelProto, names: dict[str, str]) -> None:
-    """Put other folders in the place of those of this machine."""
+    """Replace the folders of this machine."""
     for node in model.graph.node:
         for entry in node.metadata_props:
             entry.value = replaced(entry.value, names)
@@ -87,7 +87,7 @@ def anonymise(model: onnx.ModelProto, names: dict[str, str]) -> None:
 
 
 def replaced(text: str, names: dict[str, str]) -> str:
-    """A text with other names."""
+    """Replace names in a string."""
     for found, shown in names.items():
         text = text.replace(found, shown)
     return text

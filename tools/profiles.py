@@ -1,8 +1,8 @@
-"""Record the profiles that tests read: models, and what ONNX Runtime measured of them.
+"""Record the profiles that tests read: models, and the measurements of ONNX Runtime.
 
     python tools/profiles.py
 
-Times differ from run to run, so that the files are written again only when something else changed.
+Times differ between runs, so regenerate the files only if something else changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which of the forms in docs/runtime-faults.md the installed ONNX Runtime gets wrong.
+"""List the forms in docs/runtime-faults.md that the installed ONNX Runtime gets wrong.
 
     python tools/runtime_faults.py
 
-Each form is written as it is, without jax2onnx, and run with the optimizations off and on.
+The tool builds each form without jax2onnx, and runs it with optimizations off and on.
 """
 
 from __future__ import annotations

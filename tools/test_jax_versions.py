@@ -1,10 +1,10 @@
-"""Run the end-to-end tests on the oldest and the newest JAX that we support.
+"""Run the end-to-end tests with the oldest and the newest supported JAX.
 
     python tools/test_jax_versions.py
 
-Each version gets an environment of its own below .venvs. The newest JAX needs a newer Python than
-3.11; where one is at hand (python3.12 or later on the PATH, or named by JAX2ONNX_NEWER_PYTHON) the
-tests run there too, and are said to be left out where none is.
+Each version gets its own environment in .venvs. The newest JAX needs a newer Python than 3.11:
+python3.12 or later on the PATH, or the interpreter that JAX2ONNX_NEWER_PYTHON names. If there is
+none, the tool says that it skips this version.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
     if newer:
         run("newer-python", newer, ["jax", "jaxlib"])
     else:
-        print("no Python newer than 3.11 at hand: the JAX that needs one is left out")
+        print("no Python newer than 3.11 found: skipping the JAX that needs one")
 
 
 def newer_python() -> str | None:

@@ -1,4 +1,4 @@
-"""Build the wheel, install it alone into an empty environment, and use it from another directory.
+"""Build the wheel, install it in an empty environment, and use it from another directory.
 
 python tools/test_wheel.py
 """
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def check_contents(wheel: Path) -> None:
-    """Every module is in the wheel, and type checkers find the types."""
+    """Check that the wheel contains every module and the types."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     package = ROOT / "python"
@@ -78,7 +78,7 @@ def check_contents(wheel: Path) -> None:
 
 
 def check_sample(python: Path, away: Path, detail: str) -> None:
-    """The sample of the README, as it stands."""
+    """Run the sample of the README unchanged."""
     env = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
     if detail:
         env["JAX2ONNX_STACKTRACE_DETAIL"] = detail
@@ -97,7 +97,7 @@ def check_sample(python: Path, away: Path, detail: str) -> None:
 
 
 def check_module(python: Path, away: Path) -> None:
-    """A script of the user's, run as a module; without the variable there is no metadata."""
+    """Run a user's script as a module; without the variable, there is no metadata."""
     (away / "your_export_script.py").write_text(MODULE)
     env = {key: value for key, value in os.environ.items() if not key.startswith("JAX2ONNX")}
     command = [python, "-m", "your_export_script"]
