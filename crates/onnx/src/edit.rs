@@ -3,7 +3,12 @@
 //! Nothing here hands an origin out, so a pass cannot lose or invent one.
 
 mod branch;
+mod patch;
+mod reads;
 mod rewrite;
+mod sequence;
+#[cfg(test)]
+mod tests;
 mod uses;
 
 use std::sync::Arc;
@@ -16,24 +21,28 @@ use crate::model::{Graph, Model, Node, Note};
 use crate::tensor::Tensor;
 use crate::value::{Type, Value, ValueId, Values};
 
+pub use patch::{Patch, Replacement};
 pub use rewrite::Op;
+use sequence::Sequence;
 use uses::Uses;
 
-/// An edit of one graph. Nodes keep their indices until it is finished.
+/// An edit of one graph. Nodes keep their indices until it is finished; a new node gets the next index.
 pub struct Edit<'m> {
     graph: &'m mut Graph,
     values: &'m mut Values,
     table: &'m mut Table,
-    /// Who makes and who reads a value.
+    /// Who makes and who reads a value, at any time.
     uses: &'m mut Uses,
-    dropped: Vec<bool>,
+    /// In which order the nodes run.
+    sequence: Sequence,
+    state: Vec<State>,
     /// What stands for the results of dropped nodes.
     renamed: FxHashMap<ValueId, ValueId>,
     /// Origins of dropped nodes that no other node of this graph could take over yet: whoever reads
     /// the value does.
     waiting: FxHashMap<ValueId, OriginId>,
-    /// New nodes, each before the node at an index, or at the end where there is none.
-    inserted: FxHashMap<usize, Vec<Node>>,
+    /// The values whose producer or readers changed since [`Edit::take_touched`] was last called.
+    touched: Vec<ValueId>,
     /// The first result of each `If` that was inserted.
     chosen: FxHashSet<ValueId>,
     notes: &'m mut Vec<Note>,
@@ -41,6 +50,15 @@ pub struct Edit<'m> {
     exact_nan: bool,
     /// Whether a node is other than it was.
     changed: bool,
+}
+
+/// What an edit has done to a node so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Live,
+    /// Nothing reads it any more. It goes with [`Edit::drop_unread`], unless something reads it again.
+    Unread,
+    Dropped,
 }
 
 impl Model {
@@ -98,14 +116,15 @@ impl<'m> Edit<'m> {
     fn new(graph: &'m mut Graph, around: &'m mut Around<'_>) -> Edit<'m> {
         around.uses.note_producers(graph);
         Edit {
-            dropped: vec![false; graph.nodes.len()],
+            state: vec![State::Live; graph.nodes.len()],
+            sequence: Sequence::of_length(graph.nodes.len()),
             graph,
             values: around.values,
             table: around.table,
             uses: &mut around.uses,
             renamed: FxHashMap::default(),
             waiting: FxHashMap::default(),
-            inserted: FxHashMap::default(),
+            touched: Vec::new(),
             chosen: FxHashSet::default(),
             notes: around.notes,
             opset: around.opset,
@@ -114,9 +133,24 @@ impl<'m> Edit<'m> {
         }
     }
 
-    /// How many nodes the graph had when the edit began.
+    /// How many nodes there are, those included that were dropped.
     pub fn len(&self) -> usize {
         self.graph.nodes.len()
+    }
+
+    /// The nodes that are left, in the order in which they run.
+    pub fn nodes(&self) -> Vec<usize> {
+        self.sequence.indices().filter(|&index| self.is_live(index)).collect()
+    }
+
+    /// False if the node was dropped, or nothing reads it any more.
+    pub fn is_live(&self, index: usize) -> bool {
+        self.state.get(index) == Some(&State::Live)
+    }
+
+    /// True if one node runs before another.
+    pub fn is_before(&self, first: usize, second: usize) -> bool {
+        self.sequence.is_before(first, second)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -140,7 +174,7 @@ impl<'m> Edit<'m> {
 
     /// The node that makes a value, where it is one of this graph.
     pub fn producer(&self, value: ValueId) -> Option<usize> {
-        self.uses.producer(value).filter(|&index| !self.dropped[index])
+        self.uses.producer(value).filter(|&index| self.state[index] != State::Dropped)
     }
 
     pub fn ty(&self, value: ValueId) -> Option<&Type> {
@@ -163,8 +197,8 @@ impl<'m> Edit<'m> {
             Some(producer) => self.absorb(producer, origin),
             None => self.wait(result, origin),
         }
-        self.renamed.insert(result, to);
-        self.dropped[index] = true;
+        self.replace_value(result, to);
+        self.drop_node(index);
         true
     }
 
@@ -185,8 +219,10 @@ impl<'m> Edit<'m> {
         }
         let origin = self.whole_origin(dropped);
         self.absorb(kept, origin);
-        self.renamed.extend(pairs);
-        self.dropped[dropped] = true;
+        for (result, same) in pairs {
+            self.replace_value(result, same);
+        }
+        self.drop_node(dropped);
         true
     }
 
@@ -212,8 +248,8 @@ impl<'m> Edit<'m> {
             ..Value::default()
         };
         let constant = self.values.add(value);
-        self.renamed.insert(result, constant);
-        self.dropped[index] = true;
+        self.replace_value(result, constant);
+        self.drop_node(index);
         true
     }
 
@@ -246,7 +282,7 @@ impl<'m> Edit<'m> {
         let source = self.input(producer, 0);
         let origin = self.whole_origin(producer);
         self.absorb(index, origin);
-        self.graph.nodes[index].inputs[operand] = source;
+        self.change_reads(index, |node| node.inputs[operand] = source);
     }
 
     /// The name that a constant has from the user's model.
@@ -268,12 +304,12 @@ impl<'m> Edit<'m> {
         };
         kept_value.origin = joined(kept_value.origin, origin);
         kept_value.captured = joined(kept_value.captured, captured);
-        self.renamed.insert(dropped, kept);
+        self.replace_value(dropped, kept);
     }
 
-    /// Whether anything is other than when the edit began.
+    /// True if anything is other than when the edit began.
     pub fn is_changed(&self) -> bool {
-        self.changed || !self.renamed.is_empty() || !self.inserted.is_empty()
+        self.changed || !self.renamed.is_empty()
     }
 
     /// Drops every node that nothing reads.
@@ -281,21 +317,16 @@ impl<'m> Edit<'m> {
         let Edit { graph, uses, renamed, .. } = self;
         uses.unmark();
         graph.outputs.iter().for_each(|&id| uses.mark(resolve(renamed, id)));
-        let mut keep = |node: &Node| {
-            let is_read = node.outputs.iter().any(|&id| uses.is_marked(id));
-            if is_read {
-                for_each_read(node, &mut |id| uses.mark(resolve(renamed, id)));
+        let order: Vec<usize> = self.sequence.indices().collect();
+        for index in order.into_iter().rev() {
+            if self.state[index] == State::Dropped {
+                continue;
             }
-            is_read
-        };
-        for index in (0..=graph.nodes.len()).rev() {
-            if let Some(node) = graph.nodes.get(index) {
-                self.dropped[index] = self.dropped[index] || !keep(node);
-            }
-            if let Some(before) = self.inserted.get_mut(&index) {
-                before.reverse();
-                before.retain(&mut keep);
-                before.reverse();
+            let node = &self.graph.nodes[index];
+            if node.outputs.iter().any(|&id| self.uses.is_marked(id)) {
+                for_each_read(node, &mut |id| self.uses.mark(resolve(&self.renamed, id)));
+            } else {
+                self.drop_node(index);
             }
         }
     }
@@ -334,12 +365,23 @@ impl<'m> Edit<'m> {
         self.waiting.insert(value, joined);
     }
 
+    /// True if the first result of a node can be replaced by another value: it is no output of the graph, or
+    /// the other value can be it.
+    fn can_forward(&self, index: usize, to: ValueId) -> bool {
+        let result = self.graph.nodes[index].outputs[0];
+        !self.graph.outputs.contains(&result) || self.can_be_output(to)
+    }
+
+    fn can_be_output(&self, value: ValueId) -> bool {
+        self.producer(value).is_some() && !self.graph.outputs.contains(&value)
+    }
+
     /// Where `result` is an output of the graph, `to` becomes it, and gets its name.
     fn take_over_output(&mut self, result: ValueId, to: ValueId) -> bool {
         let Some(position) = self.graph.outputs.iter().position(|&output| output == result) else {
             return true;
         };
-        if self.producer(to).is_none() || self.graph.outputs.contains(&to) {
+        if !self.can_be_output(to) {
             return false;
         }
         self.graph.outputs[position] = to;
@@ -348,21 +390,16 @@ impl<'m> Edit<'m> {
         true
     }
 
-    /// Removes what was dropped and renames what is left. Says whether anything changed.
+    /// Removes what was dropped and renames what is left. Returns whether anything changed.
     fn finish(self) -> bool {
-        if !self.is_changed() && !self.dropped.contains(&true) {
+        if !self.is_changed() && !self.state.contains(&State::Dropped) {
             return false;
         }
-        let Edit { graph, table, dropped, renamed, waiting, mut inserted, .. } = self;
-        let mut kept = Vec::with_capacity(graph.nodes.len());
-        for (index, node) in std::mem::take(&mut graph.nodes).into_iter().enumerate() {
-            kept.extend(inserted.remove(&index).into_iter().flatten());
-            if !dropped[index] {
-                kept.push(node);
-            }
-        }
-        kept.extend(inserted.remove(&dropped.len()).into_iter().flatten());
-        graph.nodes = kept;
+        let Edit { graph, table, sequence, state, renamed, waiting, .. } = self;
+        let mut nodes: Vec<Option<Node>> =
+            std::mem::take(&mut graph.nodes).into_iter().map(Some).collect();
+        let kept = sequence.indices().filter(|&index| state[index] != State::Dropped);
+        graph.nodes = kept.filter_map(|index| nodes[index].take()).collect();
         if renamed.is_empty() {
             return true;
         }

@@ -103,6 +103,11 @@ impl Values {
         self.0.is_empty()
     }
 
+    /// Forgets the values that were added since there were `length`.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.0.truncate(length);
+    }
+
     pub fn ids(&self) -> impl Iterator<Item = ValueId> + use<> {
         (0..self.0.len() as u32).map(ValueId)
     }

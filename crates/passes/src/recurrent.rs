@@ -157,7 +157,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
             if read.is_empty() {
                 return Err("nothing reads it".into());
             }
-            let otherwise = edit.branch(index, "recurrent/scan", |edit| {
+            let otherwise = edit.branch("recurrent/scan", |edit| {
                 let scanned = edit.insert_copy(index);
                 let shaped = read.iter().filter_map(|&(_, output)| {
                     unsqueeze(edit, index, scanned[output], slots[output].1).ok()
@@ -165,7 +165,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
                 shaped.collect()
             });
             edit.fuse_bodies(index);
-            let fused = edit.branch(index, "recurrent/fused", |edit| {
+            let fused = edit.branch("recurrent/fused", |edit| {
                 let made = run(edit);
                 read.iter().map(|&(slot, _)| made[slot]).collect()
             });

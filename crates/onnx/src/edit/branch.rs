@@ -1,7 +1,7 @@
 //! Choosing at run time between what a node computes and another way to compute it.
 
 use super::{Edit, Op};
-use crate::model::{Graph, Node};
+use crate::model::Graph;
 use crate::operator::OpType;
 use crate::value::{Value, ValueId};
 
@@ -16,21 +16,16 @@ impl<'m> Edit<'m> {
             *output = self.values.add(Value { ty, ..Value::default() });
         }
         let outputs = copy.outputs.to_vec();
-        self.inserted.entry(index).or_default().push(copy);
+        self.insert_before(index, copy);
         outputs
     }
 
-    /// Gathers what `f` inserts before the node at `index` into a graph of its own, the branch of an `If`. The
-    /// results that `f` returns are made in it.
-    pub fn branch(
-        &mut self,
-        index: usize,
-        name: &str,
-        f: impl FnOnce(&mut Edit<'m>) -> Vec<ValueId>,
-    ) -> Graph {
-        let before = self.inserted.remove(&index).unwrap_or_default();
+    /// Gathers what `f` inserts into a graph of its own, the branch of an `If`. The results that `f` returns
+    /// are made in it.
+    pub fn branch(&mut self, name: &str, f: impl FnOnce(&mut Edit<'m>) -> Vec<ValueId>) -> Graph {
+        let first = self.len();
         let outputs = f(self);
-        let nodes: Vec<Node> = self.inserted.insert(index, before).unwrap_or_default();
+        let nodes = self.take_nodes_from(first);
         Graph { name: name.into(), inputs: Vec::new(), outputs, nodes }
     }
 

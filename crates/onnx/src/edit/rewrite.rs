@@ -6,7 +6,6 @@ use provenance::OriginId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::uses::Reads;
 use super::{Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::model::{Graph, Node, Note};
@@ -79,11 +78,12 @@ impl Edit<'_> {
     pub fn rewrite(&mut self, index: usize, fused: &[usize], op: Op<'_>) {
         let origin = self.origin_of_op(index, fused, &op);
         self.changed = true;
-        let node = &mut self.graph.nodes[index];
-        node.origin = origin;
-        node.op = op.op;
-        node.inputs = op.inputs.into();
-        node.attrs = op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect();
+        self.change_reads(index, |node| {
+            node.origin = origin;
+            node.op = op.op;
+            node.inputs = op.inputs.into();
+            node.attrs = op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect();
+        });
     }
 
     /// Makes a node answer for others, which it computes, and for the constants that it and they read.
@@ -155,7 +155,7 @@ impl Edit<'_> {
         let outputs: Vec<ValueId> =
             types.into_iter().map(|ty| self.values.add(value(ty))).collect();
         let node = op.into_node(&outputs, origin);
-        self.inserted.entry(index).or_default().push(node);
+        self.insert_before(index, node);
         outputs
     }
 
@@ -163,9 +163,9 @@ impl Edit<'_> {
     /// with the first; all of its results have to be replaced.
     pub fn replace_output(&mut self, index: usize, output: usize, by: ValueId) {
         let replaced = self.graph.nodes[index].outputs[output];
-        self.renamed.insert(replaced, by);
+        self.replace_value(replaced, by);
         self.keep_output(replaced, by);
-        self.dropped[index] = true;
+        self.drop_node(index);
     }
 
     /// Makes a node another operator with results of other types, in the order of the old ones. What
@@ -181,13 +181,13 @@ impl Edit<'_> {
         self.rewrite(index, fused, op);
         let origin = self.graph.nodes[index].origin;
         let mut made = Vec::new();
+        let mut last = index;
         for (position, ty) in types.into_iter().enumerate() {
             let new = self.values.add(Value { ty: Some(ty), ..Value::default() });
             let old = std::mem::replace(&mut self.graph.nodes[index].outputs[position], new);
-            self.uses.make(old, None);
             self.uses.make(new, Some(index));
             let node = restore(new).into_node(&[old], origin);
-            self.inserted.entry(index + 1).or_default().push(node);
+            last = self.insert_after(last, node);
             made.push(new);
         }
         made
@@ -231,20 +231,6 @@ impl Edit<'_> {
         self.opset
     }
 
-    /// How often a value is read in this graph and its bodies, as of when the edit began; being an
-    /// output counts.
-    pub fn reads(&self, value: ValueId) -> usize {
-        self.uses.reads(self.graph, value).count
-    }
-
-    /// The node that reads a value, as of when the edit began, where it is the only one, reads it once
-    /// and not in a body, and the value is no output.
-    pub fn sole_reader(&self, value: ValueId) -> Option<usize> {
-        let Reads { count, last } = self.uses.reads(self.graph, value);
-        let reader = last.filter(|_| count == 1)?;
-        self.graph.nodes[reader].inputs.contains(&Some(value)).then_some(reader)
-    }
-
     /// Notes that a pattern which ends at `index` was rewritten, or why it was not.
     pub fn note(&mut self, pass: &'static str, index: usize, declined: Option<String>) {
         let site = self.table.get_origin(self.graph.nodes[index].origin).primary;
@@ -266,11 +252,13 @@ impl Edit<'_> {
                 Some(maker) => maker.origin = self.table.absorb(maker.origin, origin),
                 None => self.wait(output, origin),
             }
-            self.renamed.insert(output, result);
+            self.replace_value(output, result);
             self.keep_output(output, result);
         }
-        self.inserted.entry(index).or_default().extend(nodes);
-        self.dropped[index] = true;
+        for node in nodes {
+            self.insert_before(index, node);
+        }
+        self.drop_node(index);
     }
 
     /// Where `before` is an output of the graph, `after` has its name and its type from now on.

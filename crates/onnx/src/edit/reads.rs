@@ -1,0 +1,177 @@
+//! Nodes that come and go, with who reads what kept up to date.
+
+use super::{Edit, State, for_each_read, resolve};
+use crate::model::Node;
+use crate::value::ValueId;
+
+impl Edit<'_> {
+    /// Returns how often a value is read in this graph and its bodies now. Being an output counts, nodes
+    /// that nothing reads any more do not.
+    pub fn reads(&self, value: ValueId) -> usize {
+        self.count_reads();
+        self.uses.reads(value)
+    }
+
+    /// Returns the node that reads a value now, if it is the only one, reads it once and not in a body, and
+    /// the value is not an output.
+    pub fn sole_reader(&self, value: ValueId) -> Option<usize> {
+        if self.reads(value) != 1 {
+            return None;
+        }
+        let reads_it = |&node: &usize| {
+            let mut inputs = self.graph.nodes[node].inputs.iter().flatten();
+            self.is_live(node) && inputs.any(|&input| self.current(input) == value)
+        };
+        self.uses.readers(value).into_iter().find(reads_it)
+    }
+
+    /// Returns the nodes that read a value, in no order, perhaps twice, and perhaps some that no longer do.
+    pub fn readers(&self, value: ValueId) -> impl Iterator<Item = usize> + '_ {
+        self.count_reads();
+        self.uses.readers(value).into_iter().filter(|&node| self.is_live(node))
+    }
+
+    /// Takes the values whose producer or readers changed since this was last called.
+    pub fn take_touched(&mut self) -> Vec<ValueId> {
+        let touched = std::mem::take(&mut self.touched);
+        touched.into_iter().map(|id| self.current(id)).collect()
+    }
+
+    fn count_reads(&self) {
+        self.uses.count(|count| {
+            let live = (0..self.len()).filter(|&index| self.state[index] != State::Dropped);
+            for index in live {
+                let node = &self.graph.nodes[index];
+                for_each_read(node, &mut |id| count(self.current(id), Some(index)));
+            }
+            self.graph.outputs.iter().for_each(|&id| count(self.current(id), None));
+        });
+    }
+
+    /// Puts a new node right before another one. Returns its index.
+    pub(super) fn insert_before(&mut self, anchor: usize, node: Node) -> usize {
+        let index = self.sequence.insert_before(anchor);
+        self.add_node(index, node);
+        index
+    }
+
+    /// Puts a new node right after another one. Returns its index.
+    pub(super) fn insert_after(&mut self, anchor: usize, node: Node) -> usize {
+        let index = self.sequence.insert_after(anchor);
+        self.add_node(index, node);
+        index
+    }
+
+    fn add_node(&mut self, index: usize, node: Node) {
+        for &output in &node.outputs {
+            self.uses.make(output, Some(index));
+        }
+        self.touched.extend(&node.outputs);
+        self.graph.nodes.push(node);
+        self.state.push(State::Live);
+        self.changed = true;
+        self.start_reading(index);
+    }
+
+    /// Takes the nodes out that were added since there were `length`.
+    pub(super) fn take_nodes_from(&mut self, length: usize) -> Vec<Node> {
+        for index in length..self.len() {
+            self.stop_reading(index);
+            let outputs = self.graph.nodes[index].outputs.clone();
+            outputs.into_iter().for_each(|output| self.uses.make(output, None));
+        }
+        self.sequence.truncate(length);
+        self.state.truncate(length);
+        self.graph.nodes.split_off(length)
+    }
+
+    /// Changes what a node reads.
+    pub(super) fn change_reads(&mut self, index: usize, change: impl FnOnce(&mut Node)) {
+        let before = self.values_read(index);
+        change(&mut self.graph.nodes[index]);
+        // What it reads still is not unread in between.
+        self.start_reading(index);
+        for &value in &before {
+            self.read_less(value);
+        }
+        self.touched.extend(before);
+        self.touched.extend_from_slice(&self.graph.nodes[index].outputs);
+    }
+
+    /// Makes all who read a value read another one.
+    pub(super) fn replace_value(&mut self, from: ValueId, to: ValueId) {
+        let to = self.current(to);
+        if from == to {
+            return;
+        }
+        let was_unread = self.uses.are_counted() && self.uses.reads(to) == 0;
+        self.renamed.insert(from, to);
+        self.touched.push(to);
+        if self.uses.are_counted() {
+            self.uses.redirect(from, to);
+            if was_unread {
+                self.revive(to);
+            }
+        }
+    }
+
+    pub(super) fn drop_node(&mut self, index: usize) {
+        if self.state[index] == State::Live {
+            self.stop_reading(index);
+        }
+        self.state[index] = State::Dropped;
+    }
+
+    /// What a node reads, in its bodies too.
+    fn values_read(&self, index: usize) -> Vec<ValueId> {
+        let mut read = Vec::new();
+        for_each_read(&self.graph.nodes[index], &mut |id| read.push(resolve(&self.renamed, id)));
+        read
+    }
+
+    fn start_reading(&mut self, index: usize) {
+        if !self.uses.are_counted() {
+            return;
+        }
+        for value in self.values_read(index) {
+            if self.uses.add(value, index) == 1 {
+                self.revive(value);
+            }
+        }
+    }
+
+    fn stop_reading(&mut self, index: usize) {
+        if self.state[index] != State::Live {
+            return;
+        }
+        let read = self.values_read(index);
+        for &value in &read {
+            self.read_less(value);
+        }
+        self.touched.extend(read);
+    }
+
+    /// Counts one read less. A node that nothing reads any more reads nothing.
+    fn read_less(&mut self, value: ValueId) {
+        if !self.uses.are_counted() || self.uses.remove(value) > 0 {
+            return;
+        }
+        if let Some(producer) = self.uses.producer(value)
+            && self.state[producer] == State::Live
+            && self.graph.nodes[producer].outputs.iter().all(|&output| self.uses.reads(output) == 0)
+        {
+            self.stop_reading(producer);
+            self.state[producer] = State::Unread;
+        }
+    }
+
+    /// Lets the producer of a value that is read again read again.
+    fn revive(&mut self, value: ValueId) {
+        if let Some(producer) = self.uses.producer(value)
+            && self.state[producer] == State::Unread
+        {
+            self.state[producer] = State::Live;
+            self.start_reading(producer);
+        }
+    }
+}

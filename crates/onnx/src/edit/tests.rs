@@ -1,0 +1,88 @@
+use super::*;
+use crate::operator::OpType;
+use crate::text::parse_graph;
+
+/// Runs an edit of the graph, and returns the text of what is left.
+fn edited(graph: &str, edit: impl Fn(&mut Edit<'_>)) -> String {
+    let mut model = parse_graph(graph).unwrap();
+    model.edit(&mut |graph| edit(graph));
+    crate::check::check(&model).unwrap();
+    model.text().to_string()
+}
+
+const CHAIN: &str = "graph g(x:f32[3]) -> (y)
+%0:f32[3] = Sin(x)
+%1:f32[3] = Cos(%0)
+y:f32[3] = Add(%1, %1)";
+
+#[test]
+fn a_patch_that_fails_leaves_nothing() {
+    let before = edited(CHAIN, |_| {});
+    let after = edited(CHAIN, |edit| {
+        let x = edit.input(0, 0).unwrap();
+        let reads = edit.reads(x);
+        let ty = edit.ty(x).unwrap().clone();
+        let (nodes, values) = (edit.len(), edit.values.len());
+        let made: Result<bool, &str> = edit.patch(2, |patch| {
+            let sign = patch.insert(Op::new(OpType::Sign, &[x]), ty.clone());
+            assert_eq!((patch.reads(x), patch.reads(sign)), (reads + 1, 0));
+            patch.insert(Op::new(OpType::Neg, &[sign]), ty);
+            Err("it cannot be")
+        });
+        assert_eq!(made, Err("it cannot be"));
+        assert_eq!((edit.reads(x), edit.len(), edit.values.len()), (reads, nodes, values));
+        assert!(!edit.is_changed());
+    });
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_node_that_a_patch_adds_is_a_node_as_any_other() {
+    let after = edited(CHAIN, |edit| {
+        let x = edit.input(0, 0).unwrap();
+        let ty = edit.ty(x).unwrap().clone();
+        let made: Result<bool, ()> = edit.patch(2, |patch| {
+            patch.take(&[1]);
+            let sign = patch.insert(Op::new(OpType::Sign, &[x]), ty);
+            assert!(patch.producer(sign).is_some_and(|node| patch.is_before(node, 2)));
+            Ok(Op::new(OpType::Neg, &[sign]).into())
+        });
+        assert_eq!(made, Ok(true));
+        edit.drop_unread();
+    });
+    assert_eq!(after, "graph g(x:f32[3]) -> (y)\n%0 = Sign(x)\ny:f32[3] = Neg(%0)\n");
+}
+
+#[test]
+fn reads_are_counted_at_any_time() {
+    edited(CHAIN, |edit| {
+        let (x, sin, cos) = (edit.input(0, 0), edit.input(1, 0), edit.input(2, 0));
+        let (x, sin, cos) = (x.unwrap(), sin.unwrap(), cos.unwrap());
+        assert_eq!((edit.reads(x), edit.reads(sin), edit.reads(cos)), (1, 1, 2));
+        assert_eq!((edit.sole_reader(sin), edit.sole_reader(cos)), (Some(1), None));
+        edit.rewrite(2, &[1, 0], Op::new(OpType::Exp, &[x]));
+        // Nothing reads the cosine any more, so it reads the sine no more.
+        assert_eq!((edit.reads(x), edit.reads(sin), edit.reads(cos)), (1, 0, 0));
+        assert_eq!(edit.sole_reader(x), Some(2));
+        // What is read again reads again.
+        edit.rewrite(2, &[], Op::new(OpType::Exp, &[cos]));
+        assert_eq!((edit.reads(x), edit.reads(sin), edit.reads(cos)), (1, 1, 1));
+        assert_eq!(edit.sole_reader(cos), Some(2));
+        assert!(edit.forward(1, sin));
+        assert_eq!((edit.reads(x), edit.reads(sin)), (1, 1));
+        assert_eq!(edit.sole_reader(sin), Some(2));
+    });
+}
+
+#[test]
+fn what_a_change_concerns_is_touched() {
+    edited(CHAIN, |edit| {
+        assert_eq!(edit.take_touched(), []);
+        let (x, sin) = (edit.input(0, 0).unwrap(), edit.input(1, 0).unwrap());
+        let result = edit.node(1).outputs[0];
+        edit.rewrite(1, &[], Op::new(OpType::Exp, &[x]));
+        let touched = edit.take_touched();
+        assert!([sin, result].iter().all(|value| touched.contains(value)), "{touched:?}");
+        assert_eq!(edit.take_touched(), []);
+    });
+}
