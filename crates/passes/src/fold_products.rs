@@ -388,12 +388,12 @@ fn is_padded(edit: &Edit<'_>, index: usize) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_all};
+    use crate::testing::{check, check_lean};
 
     #[test]
     fn a_norm_behind_a_convolution_goes_into_its_weights() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[1,1,4]) -> (y)
 %0:f32[1,2,4] = Conv(x, [[[1.0]], [[2.0]]])
 %1:f32[1,2,4] = Sub(%0, [[1.0], [2.0]])
@@ -408,8 +408,8 @@ y:f32[1,2,4] = Add(%2, [[[4.0], [5.0]]])",
 
     #[test]
     fn an_order_of_axes_or_the_batch_may_come_between() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[1,1,4]) -> (y, z, u)
 %0:f32[1,2,4] = Conv(x, [[[1.0]], [[2.0]]])
 %1:f32[1,4,2] = Transpose(%0) {perm=[0, 2, 1]}
@@ -456,8 +456,8 @@ u:f32[1,2,2] = Relu(%1)",
 
     #[test]
     fn a_shift_before_a_convolution_goes_in_where_nothing_is_padded() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[1,2,4]) -> (y, z)
 %0:f32[1,2,4] = Mul(x, [[10.0], [100.0]])
 %1:f32[1,2,4] = Add(%0, [[1.0], [2.0]])
@@ -475,8 +475,8 @@ z:f32[1,1,4] = Conv(%2, [[[3.0, 1.0, 1.0], [5.0, 1.0, 1.0]]]) {pads=[1, 1]}",
 
     #[test]
     fn groups_have_channels_of_their_own() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[1,2,4]) -> (y)
 %0:f32[1,2,4] = Mul(x, [[10.0], [100.0]])
 %1:f32[1,2,4] = Sub(%0, [[1.0], [2.0]])
@@ -490,8 +490,8 @@ y:f32[1,2,4] = Conv(%1, [[[3.0]], [[5.0]]], [0.5, 0.25]) {group=2}",
 
     #[test]
     fn a_scale_behind_a_product_and_its_bias_goes_into_both() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[3,4,1]) -> (y)
 %0:f32[3,4,2] = MatMul(x, [[1.0, 2.0]])
 %1:f32[3,4,2] = Add(%0, [3.0, 4.0])

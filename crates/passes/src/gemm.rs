@@ -87,12 +87,12 @@ fn has_kernel(edit: &Edit<'_>, result: &Type) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_all;
+    use crate::testing::check_lean;
 
     #[test]
     fn a_product_of_matrices_and_a_row_is_one_node() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
 %0:f32[3,2] = MatMul(x, w)
 y:f32[3,2] = Add(b, %0)
@@ -109,8 +109,8 @@ z:f32[3,2] = Add(%1, m)",
 
     #[test]
     fn a_matrix_is_turned_by_the_product() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[1,3], w:f32[2,1], b:f32[2]) -> (y)
 %0:f32[3,1] = Transpose(x) {perm=[1, 0]}
 %1:f32[1,2] = Transpose(w) {perm=[1, 0]}
@@ -125,8 +125,8 @@ y:f32[3,2] = Add(%2, b)",
 
     #[test]
     fn a_stack_of_matrices_and_one_that_others_read_are_left() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[4,1,3], w:f32[1,2], v:f32[2,1]) -> (y, z, t)
 %0:f32[4,3,1] = Transpose(x) {perm=[0, 2, 1]}
 y:f32[4,3,2] = MatMul(%0, w)

@@ -180,7 +180,7 @@ mod tests {
     #[track_caller]
     fn check(graph: &str, expect: Expect) {
         testing::check_all(
-            &[super::run, crate::layout_ops::merge::run, crate::drop_dead::run],
+            &[&super::run, &testing::rule(&crate::layout_ops::merge::RULE), &crate::drop_dead::run],
             graph,
             expect,
         );

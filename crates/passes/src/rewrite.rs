@@ -14,10 +14,10 @@ use crate::pattern::{Bindings, Pattern, find};
 pub(crate) const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
 
 /// A pattern with what is put in its place.
-pub(crate) struct Rewrite {
+pub struct Rewrite {
     pub name: &'static str,
-    pub pattern: fn() -> Pattern,
-    pub replacement: fn(&mut Found<'_, '_>) -> Result<Op<'static>, Declined>,
+    pub(crate) pattern: fn() -> Pattern,
+    pub(crate) replacement: fn(&mut Found<'_, '_>) -> Result<Op<'static>, Declined>,
 }
 
 /// Why a pattern that was found is left as it is.
@@ -27,6 +27,16 @@ pub(crate) struct Declined(pub String);
 impl From<&str> for Declined {
     fn from(why: &str) -> Declined {
         Declined(why.into())
+    }
+}
+
+/// Looks for the rewrites of each stage in what the stage before left.
+pub(crate) fn run_stages(edit: &mut Edit<'_>, stages: &[&[Rewrite]]) {
+    for rewrites in stages {
+        run(edit, rewrites);
+        if edit.is_changed() {
+            edit.drop_unread();
+        }
     }
 }
 

@@ -5,48 +5,69 @@ use std::fmt::Write;
 use expect_test::Expect;
 use onnx::{Edit, Model, Node};
 
+use crate::canonicalize::Rule;
+use crate::rewrite::{Rewrite, run_stages};
+
 /// Runs one pass on the graph. A node of the text has the line it stands on as its origin; behind
 /// each node that is left stand the lines it answers for, the one shown first at the front.
 #[track_caller]
-pub(crate) fn check(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
-    check_all(&[pass], graph, expect);
+pub(crate) fn check(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    check_all(&[&pass], graph, expect);
+}
+
+/// Applies one rule of canonicalization to each node, in order.
+pub(crate) fn rule(rule: &Rule) -> impl Fn(&mut Edit<'_>) {
+    |edit| {
+        for index in edit.nodes() {
+            (rule.apply)(edit, index);
+        }
+    }
+}
+
+/// Looks for formulas, stage by stage.
+pub(crate) fn formulas(stages: &[&[Rewrite]]) -> impl Fn(&mut Edit<'_>) {
+    |edit| run_stages(edit, stages)
 }
 
 /// As [`check`], with another opset than that of the text.
 #[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
-pub(crate) fn check_at(opset: i64, pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
-    let mut model = onnx::text::parse_graph(graph).expect("the graph of a test can be parsed");
-    for (_, version) in model.opsets.iter_mut().filter(|(domain, _)| domain.is_empty()) {
-        *version = opset;
-    }
-    model.edit(&mut |edit| pass(edit));
-    onnx::check::check(&model).expect("a pass leaves a valid model");
-    expect.assert_eq(&text_with_lines(&model));
+pub(crate) fn check_at(opset: i64, pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    let set_opset = |model: &mut Model| {
+        for (_, version) in model.opsets.iter_mut().filter(|(domain, _)| domain.is_empty()) {
+            *version = opset;
+        }
+    };
+    check_model_of(graph, set_opset, &[&pass], expect);
 }
 
 /// As [`check`], where results need not be exact for NaN.
 #[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
-pub(crate) fn check_ignoring_nan(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
-    let mut model = onnx::text::parse_graph(graph).expect("the graph of a test can be parsed");
-    model.exact_nan = false;
-    model.edit(&mut |edit| pass(edit));
-    onnx::check::check(&model).expect("a pass leaves a valid model");
-    expect.assert_eq(&text_with_lines(&model));
+pub(crate) fn check_ignoring_nan(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    check_model_of(graph, |model| model.exact_nan = false, &[&pass], expect);
 }
 
 /// As [`check`], without what the pass leaves unread.
 #[track_caller]
-pub(crate) fn check_lean(pass: fn(&mut Edit<'_>), graph: &str, expect: Expect) {
-    check_all(&[pass, crate::drop_dead::run], graph, expect);
+pub(crate) fn check_lean(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    check_all(&[&pass, &crate::drop_dead::run], graph, expect);
 }
 
 /// As [`check`], with several passes.
 #[track_caller]
+pub(crate) fn check_all(passes: &[&dyn Fn(&mut Edit<'_>)], graph: &str, expect: Expect) {
+    check_model_of(graph, |_| {}, passes, expect);
+}
+
+#[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
-pub(crate) fn check_all(passes: &[fn(&mut Edit<'_>)], graph: &str, expect: Expect) {
+fn check_model_of(
+    graph: &str,
+    prepare: impl Fn(&mut Model),
+    passes: &[&dyn Fn(&mut Edit<'_>)],
+    expect: Expect,
+) {
     let mut model = onnx::text::parse_graph(graph).expect("the graph of a test can be parsed");
+    prepare(&mut model);
     for pass in passes {
         model.edit(&mut |edit| pass(edit));
     }

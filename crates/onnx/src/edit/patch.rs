@@ -58,16 +58,11 @@ impl<'m> Edit<'m> {
                 Ok(true)
             }
             Ok(Replacement::Value(value)) => {
-                let is_same_type = self.ty(value).is_some()
-                    && self.ty(value) == self.ty(self.node(root).outputs[0]);
-                let can_forward = is_same_type && self.can_forward(root, value);
-                if can_forward {
-                    self.fuse(root, &fused);
-                    self.forward(root, value);
-                } else {
+                let is_replaced = self.replace(root, &fused, value);
+                if !is_replaced {
                     undo(self);
                 }
-                Ok(can_forward)
+                Ok(is_replaced)
             }
             Err(error) => {
                 undo(self);

@@ -86,6 +86,18 @@ impl Edit<'_> {
         });
     }
 
+    /// Drops a node whose result is another value of the same type, which answers for `fused` as well. Returns
+    /// false and changes nothing if the types differ, or if the result is an output that the value cannot be.
+    pub fn replace(&mut self, index: usize, fused: &[usize], by: ValueId) -> bool {
+        let is_same_type =
+            self.ty(by).is_some() && self.ty(by) == self.ty(self.node(index).outputs[0]);
+        if !is_same_type || !self.can_forward(index, by) {
+            return false;
+        }
+        self.fuse(index, fused);
+        self.forward(index, by)
+    }
+
     /// Makes a node answer for others, which it computes, and for the constants that it and they read.
     pub fn fuse(&mut self, index: usize, fused: &[usize]) {
         let origin = self.joined_origin(index, fused);

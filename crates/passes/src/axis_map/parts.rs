@@ -126,6 +126,17 @@ impl AxisMap {
         axis.into_iter().flatten().filter_map(|&atom| self.sizes[atom].clone()).collect()
     }
 
+    /// True if the results of two maps of one array broadcast alike: they differ in leading unit axes alone.
+    pub(crate) fn broadcasts_as(&self, other: &AxisMap) -> bool {
+        let without_leading_unit_axes = |map: &AxisMap| {
+            let mut map = map.canonical();
+            let unit_axes = map.after.iter().take_while(|axis| axis.is_empty()).count();
+            map.after.drain(..unit_axes);
+            map
+        };
+        without_leading_unit_axes(self) == without_leading_unit_axes(other)
+    }
+
     /// True if both maps take the axes before apart into as many parts.
     pub(crate) fn has_parts_of(&self, other: &AxisMap) -> bool {
         let counts = |map: &AxisMap| map.before.iter().map(|axis| axis.len()).collect::<Vec<_>>();

@@ -15,7 +15,7 @@ use crate::pattern::{
 };
 use crate::rewrite::{Declined, Found, Rewrite};
 
-pub(super) const REWRITES: &[Rewrite] = &[
+pub(crate) const REWRITES: &[Rewrite] = &[
     Rewrite { name: "fuse-gelu", pattern: gelu_by_erf, replacement: |found| gelu(found, "none") },
     Rewrite { name: "fuse-gelu", pattern: gelu_by_erfc, replacement: to_gelu_or_erf },
     Rewrite { name: "fuse-gelu", pattern: gelu_by_tanh, replacement: |found| gelu(found, "tanh") },
@@ -210,9 +210,9 @@ fn expm1_of_negative() -> Pattern {
 fn softplus() -> Pattern {
     let x = hole("x");
     let smooth = relu(&x) + log1p(&exp(&-abs(&x)));
-    let is_nan = node(OpType::Not, &[&node(OpType::Equal, &[&x, &x])]);
+    let is_number = node(OpType::Equal, &[&x, &x]);
     let smooth = either(&[&node(OpType::Softplus, &[&x]), &smooth]);
-    either(&[&node(OpType::Where, &[&is_nan, &(&x + 0.0), &smooth]), &smooth])
+    either(&[&node(OpType::Where, &[&is_number, &smooth, &(&x + 0.0)]), &smooth])
 }
 
 /// `min(max(x + 3, 0), 6) / 6`
@@ -328,8 +328,7 @@ fn in_single_precision(number: f64) -> Result<f32, Declined> {
 mod tests {
     use expect_test::expect;
 
-    use crate::fuse::activations;
-    use crate::testing::{check, check_at};
+    use crate::testing::{check, check_at, formulas};
 
     const GELU: &str = "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Mul(0.5, x)
@@ -339,7 +338,7 @@ mod tests {
 y:f32[3] = Mul(%0, %3)";
 
     fn lean(edit: &mut onnx::Edit<'_>) {
-        activations(edit);
+        crate::rewrite::run_stages(edit, &[super::REWRITES]);
         edit.drop_unread();
     }
 
@@ -403,7 +402,7 @@ y:f32[3] = Mul(%0, %3)";
     #[test]
     fn choices_between_limits_are_a_clip() {
         check(
-            activations,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[3]) -> (y)
 %0:bool[3] = Greater(x, 1.0)
 %1:bool[3] = Greater(-1.0, x)
@@ -411,9 +410,6 @@ y:f32[3] = Mul(%0, %3)";
 y:f32[3] = Where(%0, 1.0, %2)",
             expect![[r#"
                 graph g(x:f32[3]) -> (y)
-                %0 = Greater(x, 1.0)  # 2
-                %1 = Greater(-1.0, x)  # 3
-                %2 = Where(%1, -1.0, x)  # 4
                 y:f32[3] = Clip(x, -1.0, 1.0)  # 5 2 3 4
             "#]],
         );
@@ -422,7 +418,7 @@ y:f32[3] = Where(%0, 1.0, %2)",
     #[test]
     fn choices_of_other_numbers_are_none() {
         check(
-            activations,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[3]) -> (y)
 %0:bool[3] = Greater(x, 1.0)
 %1:bool[3] = Greater(-1.0, x)
@@ -441,7 +437,7 @@ y:f32[3] = Where(%0, 1.0, %2)",
     #[test]
     fn slopes_and_limits_that_are_not_finite_are_left() {
         check(
-            activations,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[3]) -> (a, b, c, d, e)
 %0:bool[3] = Greater(x, 0.0)
 %1:f32[3] = Mul(x, inf)
@@ -458,13 +454,12 @@ e:f32[3] = Where(%0, x, %4)",
                 %0 = Greater(x, 0.0)  # 2
                 %1 = Mul(x, inf)  # 3
                 a:f32[3] = Where(%0, x, %1)  # 4
-                %2 = Mul(x, -0.5)  # 5
                 b:f32[3] = PRelu(x, -0.5)  # 6 2 5
-                %3 = Max(x, nan)  # 7
-                c:f32[3] = Min(%3, 1.0)  # 8
+                %2 = Max(x, nan)  # 7
+                c:f32[3] = Min(%2, 1.0)  # 8
                 d:f32[3] = Max(x, -0.0)  # 9
-                %4 = Mul(x, [1.0, nan, 0.5])  # 10
-                e:f32[3] = Where(%0, x, %4)  # 11
+                %3 = Mul(x, [1.0, nan, 0.5])  # 10
+                e:f32[3] = Where(%0, x, %3)  # 11
             "#]],
         );
     }
@@ -472,7 +467,7 @@ e:f32[3] = Where(%0, x, %4)",
     #[test]
     fn a_hard_swish_is_one_operator() {
         check(
-            activations,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[3]) -> (y, z)
 %0:f32[3] = Add(x, 3.0)
 %1:f32[3] = Clip(%0, 0.0, 6.0)
@@ -482,12 +477,9 @@ y:f32[3] = Mul(x, %2)
 z:f32[3] = Mul(x, %3)",
             expect![[r#"
                 graph g(x:f32[3]) -> (y, z)
-                %0 = Add(x, 3.0)  # 2
-                %1 = Clip(%0, 0.0, 6.0)  # 3
-                %2 = HardSigmoid(x) {alpha=0.16666667, beta=0.5}  # 4 2 3
                 y:f32[3] = HardSwish(x)  # 5 2 3 4
-                %3 = HardSigmoid(x) {alpha=0.2, beta=0.5}  # 6
-                z:f32[3] = Mul(x, %3)  # 7
+                %0 = HardSigmoid(x) {alpha=0.2, beta=0.5}  # 6
+                z:f32[3] = Mul(x, %0)  # 7
             "#]],
         );
     }
@@ -495,7 +487,7 @@ z:f32[3] = Mul(x, %3)",
     #[test]
     fn a_celu_divides_by_what_it_multiplies_with() {
         check(
-            activations,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[3]) -> (y, z)
 %0:f32[3] = Relu(x)
 %1:f32[3] = Min(x, 0.0)
@@ -511,10 +503,9 @@ z:f32[3] = Add(%0, %5)",
                 %1 = Min(x, 0.0)  # 3
                 %2 = Div(%1, 2.0)  # 4
                 %3 = jax2onnx.composite::expm1(%2)  # 5
-                %4 = Mul(2.0, %3)  # 6
                 y:f32[3] = Celu(x) {alpha=2.0}  # 7 2 3 4 5 6
-                %5 = Mul(3.0, %3)  # 8
-                z:f32[3] = Add(%0, %5)  # 9
+                %4 = Mul(3.0, %3)  # 8
+                z:f32[3] = Add(%0, %4)  # 9
             "#]],
         );
     }

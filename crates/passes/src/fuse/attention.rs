@@ -38,7 +38,7 @@ const MOST_LINKS: usize = 8;
 
 /// What is fused when.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// While products are as they were asked for: what needs no transposes, or only such as a product can
     /// be written without.
     Plain,
@@ -46,7 +46,7 @@ pub(super) enum Stage {
     Any,
 }
 
-pub(super) fn run(edit: &mut Edit<'_>, stage: Stage) {
+pub(crate) fn run(edit: &mut Edit<'_>, stage: Stage) {
     for index in 0..edit.len() {
         let node = edit.node(index);
         if node.op != OpType::MatMul {

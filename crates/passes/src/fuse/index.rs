@@ -9,7 +9,7 @@ use super::pick::{pick, to_entry_of_one_axis};
 use crate::pattern::{Pattern, either, greater, hole, node, number};
 use crate::rewrite::{Declined, Found, Rewrite};
 
-pub(super) const REWRITES: &[Rewrite] = &[
+pub(crate) const REWRITES: &[Rewrite] = &[
     Rewrite { name: "fuse-gather", pattern: || gather(OpType::Gather), replacement: to_gather },
     Rewrite {
         name: "fuse-gather",
@@ -20,7 +20,7 @@ pub(super) const REWRITES: &[Rewrite] = &[
 ];
 
 /// After the indices are as short as they get.
-pub(super) const ENTRIES: &[Rewrite] = &[
+pub(crate) const ENTRIES: &[Rewrite] = &[
     Rewrite { name: "fuse-entry", pattern: entry, replacement: to_entry },
     Rewrite { name: "fuse-entry", pattern: pick, replacement: to_entry_of_one_axis },
 ];
@@ -127,12 +127,12 @@ mod tests {
     use crate::testing::check;
 
     fn run(edit: &mut Edit<'_>) {
-        crate::fuse::indices(edit);
+        crate::rewrite::run(edit, super::REWRITES);
         edit.drop_unread();
     }
 
     fn entries(edit: &mut Edit<'_>) {
-        crate::fuse::entries(edit);
+        crate::rewrite::run(edit, super::ENTRIES);
         edit.drop_unread();
     }
 

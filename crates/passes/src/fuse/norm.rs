@@ -19,12 +19,12 @@ use crate::sizes::computed_size;
 /// More ones than these are not written into the model to say that there is no scale.
 const MOST_ONES: i64 = 4096;
 
-pub(super) const MEANS: &[Rewrite] =
+pub(crate) const MEANS: &[Rewrite] =
     &[Rewrite { name: "fuse-mean", pattern: mean, replacement: to_mean }];
 
 /// A norm with its bias before one without, and one with its scale before one without: the shorter
 /// formulas are a part of the longer ones. `x − mean` has a root mean square too, so that comes last.
-pub(super) const STAGES: &[&[Rewrite]] = &[
+pub(crate) const STAGES: &[&[Rewrite]] = &[
     &[
         Rewrite {
             name: "fuse-layer-norm",

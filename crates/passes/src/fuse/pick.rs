@@ -5,7 +5,7 @@ use onnx::{DType, Dim, Op, OpType, Tensor, Type};
 use crate::pattern::{Pattern, hole, node};
 use crate::rewrite::{Declined, Found, Rewrite};
 
-pub(super) const REWRITES: &[Rewrite] =
+pub(crate) const REWRITES: &[Rewrite] =
     &[Rewrite { name: "fuse-pick", pattern: pick, replacement: to_gather }];
 
 /// A part of size one of an axis, and then the axis dropped.
@@ -96,18 +96,17 @@ fn of_several_axes(
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, formulas};
 
     #[test]
     fn one_entry_is_gathered() {
         check(
-            crate::fuse::picks,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[B,5,3]) -> (y)
 %0:f32[B,1,3] = Slice(x, [4]:i64, [5]:i64, [1]:i64)
 y:f32[B,3] = Squeeze(%0, [1]:i64)",
             expect![[r#"
                 graph g(x:f32[B,5,3]) -> (y)
-                %0 = Slice(x, [4]:i64, [5]:i64, [1]:i64)  # 2
                 y:f32[B,3] = Gather(x, 4:i64) {axis=1}  # 3 2
             "#]],
         );
@@ -116,7 +115,7 @@ y:f32[B,3] = Squeeze(%0, [1]:i64)",
     #[test]
     fn entries_of_several_axes_have_one_in_common() {
         check(
-            crate::fuse::picks,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[B,2,3]) -> (y, z)
 %0:f32[B,1,1] = Slice(x, [1, 2]:i64, [2, 3]:i64, [1, 2]:i64)
 y:f32[B] = Squeeze(%0, [1, 2]:i64)
@@ -124,11 +123,10 @@ y:f32[B] = Squeeze(%0, [1, 2]:i64)
 z:f32[3] = Squeeze(%1, [0, 1]:i64)",
             expect![[r#"
                 graph g(x:f32[B,2,3]) -> (y, z)
-                %0 = Slice(x, [1, 2]:i64, [2, 3]:i64, [1, 2]:i64)  # 2
-                %1 = Reshape(x, [0, 6]:i64)  # 3 2
-                y:f32[B] = Gather(%1, 5:i64) {axis=1}  # 3 2
-                %2 = Slice(x, [0, 0]:i64, [1, 1]:i64, [0, 1]:i64)  # 4
-                z:f32[3] = Squeeze(%2, [0, 1]:i64)  # 5
+                %0 = Reshape(x, [0, 6]:i64)  # 3 2
+                y:f32[B] = Gather(%0, 5:i64) {axis=1}  # 3 2
+                %1 = Slice(x, [0, 0]:i64, [1, 1]:i64, [0, 1]:i64)  # 4
+                z:f32[3] = Squeeze(%1, [0, 1]:i64)  # 5
             "#]],
         );
     }
@@ -136,7 +134,7 @@ z:f32[3] = Squeeze(%1, [0, 1]:i64)",
     #[test]
     fn an_entry_of_two_axes_is_not() {
         check(
-            crate::fuse::picks,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[4,5,3]) -> (y)
 %0:f32[1,1,3] = Slice(x, [1, 4]:i64, [2, 5]:i64, [0, 1]:i64)
 y:f32[1,3] = Squeeze(%0, [1]:i64)",

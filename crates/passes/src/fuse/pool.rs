@@ -3,12 +3,12 @@
 use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 
 use crate::access::Access;
-use crate::axis_map::transpose;
+use crate::axis_map::{AxisMap, transpose};
 use crate::operators::{LAYOUT_OPS, VIEW_OPS};
-use crate::pattern::{Pattern, composite, either, hole, moved, node, number, spread, uniform};
+use crate::pattern::{Pattern, composite, either, hole, moved, node, number, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
 
-pub(super) const REWRITES: &[Rewrite] =
+pub(crate) const REWRITES: &[Rewrite] =
     &[Rewrite { name: "fuse-average-pool", pattern: average, replacement: to_average_pool }];
 
 /// `Σ x / n` over windows, in any order and shape before it is divided; or `Σ x / Σ 1` where the padding
@@ -18,12 +18,10 @@ fn average() -> Pattern {
     let moved = moved(&sum).named("moved");
     let transposed = either(&[&node(OpType::Transpose, &[&sum]).named("transposed"), &sum]);
     let counts = node(composite("window_sum"), &[&hole("ones")]).named("counts");
-    let transposed_counts = node(OpType::Transpose, &[&counts]).named("transposed counts");
-    let counts = either(&[&transposed_counts, &counts]);
     either(&[
         &(&moved / number("count")),
         &(&moved * number("part")),
-        &(transposed.named("moved") / spread(&counts)),
+        &(transposed.named("moved") / self::moved(&counts).named("divisor")),
     ])
 }
 
@@ -101,6 +99,17 @@ fn moves(found: &Found<'_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined> {
     Ok(moves)
 }
 
+/// True if the axes of the divisor are those of the sum that it divides.
+fn is_laid_out_alike(found: &Found<'_, '_>) -> Result<bool, Declined> {
+    let counts = found.value("counts")?;
+    let (_, chain) = found.edit.through(found.value("divisor")?, LAYOUT_OPS);
+    let divisor = AxisMap::of_chain(found.edit, counts, &chain);
+    let perm = found.index("transposed").ok().and_then(|index| found.edit.perm(index));
+    let wanted = AxisMap::identity(&found.ty(counts)?.shape);
+    let wanted = perm.map_or(Some(wanted.clone()), |perm| wanted.transposed(&perm));
+    Ok(divisor.zip(wanted).is_some_and(|(divisor, wanted)| divisor.broadcasts_as(&wanted)))
+}
+
 /// Declines unless the divisor counts, for each window, its places that are not padding.
 fn expect_same_windows(found: &Found<'_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
     let counts = found.node("counts")?;
@@ -109,8 +118,7 @@ fn expect_same_windows(found: &Found<'_, '_>, sum: &Node, x: ValueId) -> Result<
         .all(|name| counts.attr(name) == sum.attr(name));
     let ones = found.value("ones")?;
     let is_same = is_same && found.ty(ones)?.shape[2..] == found.ty(x)?.shape[2..];
-    let perm = |name: &str| found.index(name).ok().and_then(|index| found.edit.perm(index));
-    if !is_same || perm("transposed") != perm("transposed counts") {
+    if !is_same || !is_laid_out_alike(found)? {
         return Err("the divisor is over other windows".into());
     }
     // A broadcast number is as good as an array of them.
@@ -125,22 +133,20 @@ fn expect_same_windows(found: &Found<'_, '_>, sum: &Node, x: ValueId) -> Result<
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, formulas};
 
     #[test]
     fn a_sum_over_its_places_is_a_mean_and_padding_counts() {
         check(
-            crate::fuse::pools,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[1,2,8,8]) -> (y)
 %0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
 %1:f32[1,4,4,2] = Transpose(%0) {perm=[0, 2, 3, 1]}
 y:f32[1,4,4,2] = Div(%1, 9.0)",
             expect![[r#"
                 graph g(x:f32[1,2,8,8]) -> (y)
-                %0 = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 2
-                %1 = Transpose(%0) {perm=[0, 2, 3, 1]}  # 3
-                %2 = AveragePool(x) {count_include_pad=1, kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 4 2 3
-                y:f32[1,4,4,2] = Transpose(%2) {perm=[0, 2, 3, 1]}  # 3 2 4
+                %0 = AveragePool(x) {count_include_pad=1, kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 4 2 3
+                y:f32[1,4,4,2] = Transpose(%0) {perm=[0, 2, 3, 1]}  # 3 2 4
             "#]],
         );
     }
@@ -148,7 +154,7 @@ y:f32[1,4,4,2] = Div(%1, 9.0)",
     #[test]
     fn a_sum_over_a_sum_of_ones_is_a_mean_without_padding() {
         check(
-            crate::fuse::pools,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[1,2,8,8]) -> (y)
 %0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
 %1:f32[1,1,8,8] = Expand(1.0, [1, 1, 8, 8]:i64)
@@ -156,9 +162,6 @@ y:f32[1,4,4,2] = Div(%1, 9.0)",
 y:f32[1,2,4,4] = Div(%0, %2)",
             expect![[r#"
                 graph g(x:f32[1,2,8,8]) -> (y)
-                %0 = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 2
-                %1 = Expand(1.0, [1, 1, 8, 8]:i64)  # 3
-                %2 = jax2onnx.composite::window_sum(%1) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 4
                 y:f32[1,2,4,4] = AveragePool(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 5 2 4
             "#]],
         );
@@ -168,7 +171,7 @@ y:f32[1,2,4,4] = Div(%0, %2)",
     fn a_sum_may_lose_its_batch_before_it_is_divided() {
         check(
             |edit| {
-                crate::fuse::pools(edit);
+                crate::rewrite::run(edit, super::REWRITES);
                 edit.drop_unread();
             },
             "graph g(x:f32[1,2,8,8]) -> (y)
@@ -190,7 +193,7 @@ y:f32[2,4,4] = Div(%3, 4.0)",
     #[test]
     fn over_other_windows_or_another_number_it_is_none() {
         check(
-            crate::fuse::pools,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[1,2,8,8]) -> (y, z)
 %0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
 %1:f32[1,1,8,8] = Expand(1.0, [1, 1, 8, 8]:i64)

@@ -11,7 +11,7 @@ use crate::pattern::{
 use crate::rewrite::{Declined, Found, Rewrite};
 
 /// A root of a sum before the sum, which is a part of it.
-pub(super) const STAGES: &[&[Rewrite]] = &[
+pub(crate) const STAGES: &[&[Rewrite]] = &[
     &[Rewrite { name: "fuse-l2-norm", pattern: || sqrt(&squares()), replacement: to_l2_norm }],
     &[
         Rewrite { name: "fuse-sum-of-squares", pattern: squares, replacement: to_sum_of_squares },
@@ -149,13 +149,12 @@ fn to_quotient(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 mod tests {
     use expect_test::expect;
 
-    use crate::fuse::reductions;
-    use crate::testing::check;
+    use crate::testing::{check, formulas};
 
     #[test]
     fn the_root_of_a_sum_of_squares_is_a_norm() {
         check(
-            reductions,
+            formulas(super::STAGES),
             "graph g(x:f32[2,3]) -> (y)
 %0:f32[2,3] = Mul(x, x)
 %1:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}
@@ -170,7 +169,7 @@ y:f32[2] = Sqrt(%1)",
     #[test]
     fn a_sum_that_is_read_elsewhere_is_one_of_squares() {
         check(
-            reductions,
+            formulas(super::STAGES),
             "graph g(x:f32[2,3]) -> (y, z)
 %0:f32[2,3] = Mul(x, x)
 %1:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}
@@ -188,7 +187,7 @@ z:f32[2] = Exp(%1)",
     #[test]
     fn other_products_and_integers_are_summed_as_they_are() {
         check(
-            reductions,
+            formulas(super::STAGES),
             "graph g(x:f32[2,3], y:f32[2,3], n:i64[3]) -> (z, m)
 %0:f32[2,3] = Mul(x, y)
 z:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}
@@ -207,7 +206,7 @@ m:i64[] = ReduceSum(%1, [0]:i64) {keepdims=0}",
     #[test]
     fn a_sum_of_exponentials_is_its_absolute_value() {
         check(
-            reductions,
+            formulas(super::STAGES),
             "graph g(x:f32[2,3]) -> (y)
 %0:f32[2,3] = Exp(x)
 %1:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}
@@ -226,7 +225,7 @@ y:f32[2] = Log(%2)",
     #[test]
     fn a_product_with_the_reciprocal_of_a_root_is_a_quotient() {
         check(
-            reductions,
+            formulas(super::STAGES),
             "graph g(x:f32[2,3], v:f32[2,1], w:f32[2,1]) -> (y, z)
 %0:f32[2,1] = Sqrt(v)
 %1:f32[2,1] = Reciprocal(%0)
@@ -261,7 +260,7 @@ y:f32[3] = Add(%8, %3)"
     }
 
     fn lean(edit: &mut onnx::Edit<'_>) {
-        reductions(edit);
+        crate::rewrite::run_stages(edit, super::STAGES);
         edit.drop_unread();
     }
 

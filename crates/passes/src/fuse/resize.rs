@@ -80,12 +80,12 @@ fn repetition(edit: &Edit<'_>, index: usize) -> Option<(ValueId, usize, f64)> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_all};
+    use crate::testing::{check, check_lean};
 
     #[test]
     fn places_that_are_read_in_turn_are_a_resize() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[1,3,2,2]) -> (y)
 %0:f32[1,3,4,2] = Gather(x, [0, 0, 1, 1]:i64) {axis=2}
 y:f32[1,3,4,6] = Gather(%0, [0, 0, 0, -1, -1, -1]:i32) {axis=3}",

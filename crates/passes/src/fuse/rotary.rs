@@ -37,7 +37,7 @@ type Formula = (fn() -> Pattern, fn(&Edit<'_>, &Bindings) -> Option<Rotation>);
 
 const FORMULAS: [Formula; 2] = [(by_parts, of_parts), (by_swapping, of_swapped)];
 
-pub(super) fn run(edit: &mut Edit<'_>) {
+pub(crate) fn run(edit: &mut Edit<'_>) {
     let formulas = FORMULAS.map(|(pattern, rotation)| (pattern(), rotation));
     for index in 0..edit.len() {
         let found = formulas.iter().find_map(|(pattern, rotation)| {

@@ -10,7 +10,7 @@ use crate::pattern::{
 };
 use crate::rewrite::{Declined, Found, Rewrite};
 
-pub(super) const REWRITES: &[Rewrite] = &[
+pub(crate) const REWRITES: &[Rewrite] = &[
     Rewrite {
         name: "fuse-softmax",
         pattern: softmax,
@@ -148,7 +148,7 @@ fn expect_same_layout(found: &Found<'_, '_>, axis: usize) -> Result<(), Declined
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, formulas};
 
     fn masked(elsewhere: &str) -> String {
         format!(
@@ -166,7 +166,7 @@ y:f32[2,3] = Where(m, %7, 0.0)"
     }
 
     fn lean(edit: &mut onnx::Edit<'_>) {
-        crate::fuse::softmax(edit);
+        crate::rewrite::run(edit, super::REWRITES);
         edit.drop_unread();
     }
 
@@ -207,7 +207,7 @@ y:f32[2,3] = Where(m, %7, 0.0)"
     #[test]
     fn an_exponential_over_its_sum_is_a_softmax() {
         check(
-            crate::fuse::softmax,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[2,3]) -> (y)
 m:f32[2] = jax2onnx.composite::reduce_max(x) {axes=[1]}
 %1:f32[2,1] = Unsqueeze(m, [1]:i64)
@@ -218,12 +218,6 @@ m:f32[2] = jax2onnx.composite::reduce_max(x) {axes=[1]}
 y:f32[2,3] = Div(%3, %5)",
             expect![[r#"
                 graph g(x:f32[2,3]) -> (y)
-                m = jax2onnx.composite::reduce_max(x) {axes=[1]}  # 2
-                %0 = Unsqueeze(m, [1]:i64)  # 3
-                %1 = Sub(x, %0)  # 4
-                %2 = Exp(%1)  # 5
-                %3 = ReduceSum(%2, [1]:i64) {keepdims=0}  # 6
-                %4 = Unsqueeze(%3, [1]:i64)  # 7
                 y:f32[2,3] = Softmax(x) {axis=1}  # 8 2 3 4 5 6 7
             "#]],
         );
@@ -232,7 +226,7 @@ y:f32[2,3] = Div(%3, %5)",
     #[test]
     fn a_sum_over_another_axis_is_none() {
         check(
-            crate::fuse::softmax,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[3,3]) -> (y)
 m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
 %1:f32[3,1] = Unsqueeze(m, [1]:i64)
@@ -257,7 +251,7 @@ y:f32[3,3] = Div(%3, %5)",
     #[test]
     fn a_sum_that_is_spread_over_another_axis_is_none() {
         check(
-            crate::fuse::softmax,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[3,3]) -> (y)
 m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
 %1:f32[3,1] = Unsqueeze(m, [1]:i64)
@@ -280,7 +274,7 @@ y:f32[3,3] = Div(%3, %4)",
     #[test]
     fn the_largest_may_be_taken_before_other_axes_are_named_anew() {
         check(
-            crate::fuse::softmax,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[2,1,3]) -> (y)
 m:f32[2,1] = jax2onnx.composite::reduce_max(x) {axes=[2]}
 %1:f32[1,2,1] = Reshape(m, [1, 2, 1]:i64)
@@ -292,14 +286,8 @@ m:f32[2,1] = jax2onnx.composite::reduce_max(x) {axes=[2]}
 y:f32[1,2,3] = Div(%4, %6)",
             expect![[r#"
                 graph g(x:f32[2,1,3]) -> (y)
-                m = jax2onnx.composite::reduce_max(x) {axes=[2]}  # 2
-                %0 = Reshape(m, [1, 2, 1]:i64)  # 3
-                %1 = Reshape(x, [1, 2, 3]:i64)  # 4
-                %2 = Sub(%1, %0)  # 5
-                %3 = Exp(%2)  # 6
-                %4 = ReduceSum(%3, [2]:i64) {keepdims=0}  # 7
-                %5 = Unsqueeze(%4, [2]:i64)  # 8
-                y:f32[1,2,3] = Softmax(%1) {axis=2}  # 9 2 3 4 5 6 7 8
+                %0 = Reshape(x, [1, 2, 3]:i64)  # 4
+                y:f32[1,2,3] = Softmax(%0) {axis=2}  # 9 2 3 4 5 6 7 8
             "#]],
         );
     }
@@ -353,7 +341,7 @@ y:f32[2,2,3] = Div(%5, %6)"
     #[test]
     fn the_largest_of_what_was_cut_otherwise_is_none() {
         check(
-            crate::fuse::softmax,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[3,2]) -> (y)
 m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
 %1:f32[1,3] = Reshape(m, [1, 3]:i64)

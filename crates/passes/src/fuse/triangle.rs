@@ -5,7 +5,7 @@ use onnx::{DType, Op, OpType, Tensor};
 use crate::pattern::{Pattern, constant, either, hole, node};
 use crate::rewrite::{Declined, Found, Rewrite};
 
-pub(super) const REWRITES: &[Rewrite] =
+pub(crate) const REWRITES: &[Rewrite] =
     &[Rewrite { name: "fuse-triangle", pattern: triangle, replacement: to_trilu }];
 
 /// `mask ? x : 0`, or `mask ? 0 : x`
@@ -84,12 +84,12 @@ impl Triangle {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, formulas};
 
     #[test]
     fn one_side_of_a_diagonal_is_a_triangle() {
         check(
-            crate::fuse::triangles,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[B,2,3], i:i32[2,3]) -> (a, b, c, d)
 a:f32[B,2,3] = Where([[true, false, false], [true, true, false]], x, 0.0)
 b:f32[B,2,3] = Where([[[true, true, false], [true, true, true]]], 0.0, x)
@@ -108,7 +108,7 @@ d:i32[2,3] = Where([[false, false, false], [true, false, false]], 0:i32, i)",
     #[test]
     fn what_is_no_triangle_of_zeros_is_left() {
         check(
-            crate::fuse::triangles,
+            formulas(&[super::REWRITES]),
             "graph g(x:f32[2,2], h:f16[2,2], r:f32[2], m:bool[2,2]) -> (a, b, c, d, e, f, g, i, y)
 a:f32[2,2] = Where([[true, false], [false, true]], x, 0.0)
 b:f32[2,2] = Where([[true, false], [true, true]], x, 1.0)

@@ -9,7 +9,7 @@ use crate::axis_map::transpose;
 use crate::pattern::{Pattern, hole, reduce_sum};
 use crate::rewrite::{Declined, Found, Rewrite};
 
-pub(super) const REWRITES: &[Rewrite] = &[Rewrite {
+pub(crate) const REWRITES: &[Rewrite] = &[Rewrite {
     name: "fuse-weighted-sum",
     pattern: || weighted(&hole("a"), &hole("b")),
     replacement: to_product,
@@ -98,21 +98,20 @@ fn turned(found: &mut Found<'_, '_>, weights: ValueId) -> Result<ValueId, Declin
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, formulas};
 
     #[test]
     fn weighted_rows_are_a_product() {
         check(
-            crate::fuse::weighted_sums,
+            formulas(&[super::REWRITES]),
             "graph g(w:f32[B,4,1], x:f32[4,3]) -> (y)
 %0:f32[B,4,3] = Mul(w, x)
 y:f32[B,3] = ReduceSum(%0, [1]:i64) {keepdims=0}",
             expect![[r#"
                 graph g(w:f32[B,4,1], x:f32[4,3]) -> (y)
-                %0 = Mul(w, x)  # 2
-                %1 = Transpose(w) {perm=[0, 2, 1]}  # 3 2
-                %2 = MatMul(%1, x)  # 3 2
-                y:f32[B,3] = Squeeze(%2, [1]:i64)  # 3 2
+                %0 = Transpose(w) {perm=[0, 2, 1]}  # 3 2
+                %1 = MatMul(%0, x)  # 3 2
+                y:f32[B,3] = Squeeze(%1, [1]:i64)  # 3 2
             "#]],
         );
     }
@@ -120,15 +119,14 @@ y:f32[B,3] = ReduceSum(%0, [1]:i64) {keepdims=0}",
     #[test]
     fn weighted_columns_are_a_product() {
         check(
-            crate::fuse::weighted_sums,
+            formulas(&[super::REWRITES]),
             "graph g(w:f32[3], x:f32[B,4,3]) -> (y)
 %0:f32[B,4,3] = Mul(x, w)
 y:f32[B,4,1] = ReduceSum(%0, [2]:i64) {keepdims=1}",
             expect![[r#"
                 graph g(w:f32[3], x:f32[B,4,3]) -> (y)
-                %0 = Mul(x, w)  # 2
-                %1 = Unsqueeze(w, [1]:i64)  # 3 2
-                y:f32[B,4,1] = MatMul(x, %1)  # 3 2
+                %0 = Unsqueeze(w, [1]:i64)  # 3 2
+                y:f32[B,4,1] = MatMul(x, %0)  # 3 2
             "#]],
         );
     }
@@ -136,7 +134,7 @@ y:f32[B,4,1] = ReduceSum(%0, [2]:i64) {keepdims=1}",
     #[test]
     fn weights_that_are_repeated_along_the_sum_are_left() {
         check(
-            crate::fuse::weighted_sums,
+            formulas(&[super::REWRITES]),
             "graph g(w:f32[4,1], x:f32[4,3]) -> (y)
 %0:f32[4,3] = Mul(w, x)
 y:f32[4] = ReduceSum(%0, [1]:i64) {keepdims=0}",

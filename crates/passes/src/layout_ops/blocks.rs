@@ -80,12 +80,12 @@ impl Mode {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_all;
+    use crate::testing::check_lean;
 
     #[test]
     fn channels_become_blocks_of_pixels() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[B,8,3,5], z:f32[1,8,3,5]) -> (y, u)
 %0:f32[B,2,2,2,3,5] = Reshape(x, [0, 2, 2, 2, 3, 5]:i64)
 %1:f32[B,2,3,2,5,2] = Transpose(%0) {perm=[0, 3, 4, 1, 5, 2]}
@@ -103,8 +103,8 @@ u:f32[1,2,6,10] = Reshape(%3, [1, 2, 6, 10]:i64)",
 
     #[test]
     fn blocks_of_pixels_become_channels() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[B,2,6,10]) -> (y)
 %0:f32[B,2,3,2,5,2] = Reshape(x, [0, 2, 3, 2, 5, 2]:i64)
 %1:f32[B,2,2,2,3,5] = Transpose(%0) {perm=[0, 3, 5, 1, 2, 4]}
@@ -118,8 +118,8 @@ y:f32[B,8,3,5] = Reshape(%1, [0, 8, 3, 5]:i64)",
 
     #[test]
     fn blocks_with_unequal_edges_and_other_orders_are_left() {
-        check_all(
-            &[super::run, crate::drop_dead::run],
+        check_lean(
+            super::run,
             "graph g(x:f32[B,8,3,5], z:f32[B,8,3,3]) -> (y, u)
 %0:f32[B,4,2,1,3,5] = Reshape(x, [0, 4, 2, 1, 3, 5]:i64)
 %1:f32[B,1,3,4,5,2] = Transpose(%0) {perm=[0, 3, 4, 1, 5, 2]}

@@ -5,21 +5,23 @@ use onnx::{Edit, Op, OpType, ValueId};
 use super::is_layout_op;
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan, transposes};
+use crate::canonicalize::Rule;
 use crate::operators::{LAYOUT_OPS, RESHAPES};
 
 /// How many nodes a chain may have that is looked at as a whole.
 const MAX_LINKS: usize = 8;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if is_layout_op(edit, index) {
-            shorten(edit, index);
-        }
-    }
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "merge-layout-ops",
+    does: "writes a chain of layout ops in the fewest nodes",
+    apply: shorten,
+};
 
 /// Replaces the longest chain that ends here by fewer nodes, or by cheaper ones.
-fn shorten(edit: &mut Edit<'_>, index: usize) {
+fn shorten(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    if !is_layout_op(edit, index) {
+        return None;
+    }
     let chain = links(edit, edit.node(index).outputs[0]);
     // The edit removes the nodes that only this chain reads.
     let read_once = |&&link: &&usize| edit.reads(edit.node(link).outputs[0]) == 1;
@@ -34,10 +36,10 @@ fn shorten(edit: &mut Edit<'_>, index: usize) {
             || (steps.len() == replaced.len()
                 && transposes(&steps) < count_transposes(edit, replaced));
         if is_better && replace(edit, index, links, source, &steps).is_some() {
-            return;
+            return Some(());
         }
     }
-    write_shape_as_constant(edit, index);
+    write_shape_as_constant(edit, index)
 }
 
 /// Writes a shape that is computed as a constant, if it can be one.
@@ -101,12 +103,12 @@ fn replace(
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, rule};
 
     #[test]
     fn an_axis_of_size_one_is_not_carried_along() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[B,5,12]) -> (y)
 %0:f32[B,5,3,4] = Reshape(x, [-1, 5, 3, 4]:i64)
 %1:f32[B,5,3,1,4] = Reshape(%0, [-1, 5, 3, 1, 4]:i64)
@@ -128,7 +130,7 @@ y:f32[B,3,5,4] = Tanh(%3)",
     #[test]
     fn what_others_read_stays() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[5,12]) -> (y, z)
 %0:f32[5,3,4] = Reshape(x, [5, 3, 4]:i64)
 z:f32[3,5,4] = Transpose(%0) {perm=[1, 0, 2]}
@@ -145,7 +147,7 @@ y:f32[3,20] = Reshape(z, [3, 20]:i64)",
     #[test]
     fn two_transposes_are_one_or_none() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[2,3,4]) -> (y, z)
 %0:f32[2,3,4] = Tanh(x)
 %1:f32[3,4,2] = Transpose(%0) {perm=[1, 2, 0]}
@@ -169,7 +171,7 @@ z:f32[2,3,4] = Cos(%4)",
     #[test]
     fn two_shapes_are_the_last() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
 %0:f32[B,2,3] = Reshape(x, [-1, 2, 3]:i64)
 %1:f32[B,1,2,3] = Unsqueeze(%0, [1]:i64)
@@ -190,7 +192,7 @@ w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
     #[test]
     fn parts_that_are_cut_anew_are_one_shape() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[4,6]) -> (y)
 %0:f32[3,8] = Reshape(x, [3, 8]:i64)
 y:f32[6,4] = Reshape(%0, [6, 4]:i64)",
@@ -205,7 +207,7 @@ y:f32[6,4] = Reshape(%0, [6, 4]:i64)",
     #[test]
     fn a_size_that_stays_in_its_place_is_not_computed() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
 y:f32[B,T,2,3] = Reshape(x, s) {allowzero=1}
 z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}",
@@ -220,7 +222,7 @@ z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}",
     #[test]
     fn what_is_given_back_as_a_result_keeps_a_node() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[2,3]) -> (y)
 %0:f32[3,2] = Transpose(x)
 y:f32[2,3] = Transpose(%0) {perm=[1, 0]}",

@@ -1,3 +1,4 @@
+use crate::fuse::attention::Stage;
 use expect_test::{Expect, expect};
 
 use crate::testing::{check, check_ignoring_nan};
@@ -22,7 +23,11 @@ y:f32[B,4,6] = Reshape(ot, [0, 4, 6]:i64)"
 
 #[track_caller]
 fn check_scores(nodes: &str, expect: Expect) {
-    check_ignoring_nan(crate::fuse::attention, &scores(nodes), expect);
+    check_ignoring_nan(
+        |edit| crate::fuse::attention::run(edit, Stage::Any),
+        &scores(nodes),
+        expect,
+    );
 }
 
 #[test]
@@ -78,7 +83,7 @@ fn a_mask_that_chooses_is_not_added_where_nan_is_exact() {
     let masked = "masked:f32[B,2,4,5] = Where(m, s, -1e9)
 p:f32[B,2,4,5] = Softmax(masked) {axis=3}";
     check(
-        crate::fuse::attention,
+        |edit| crate::fuse::attention::run(edit, Stage::Any),
         &scores(masked),
         expect![[r#"
         graph g(q:f32[B,4,6], k:f32[B,5,6], v:f32[B,5,6], m:bool[B,1,1,5]) -> (y)
@@ -105,7 +110,7 @@ bias:f32[B,2,4,5] = Where(flags, 0.0, -3.4028235e38)
 masked:f32[B,2,4,5] = Add(s, bias)
 p:f32[B,2,4,5] = Softmax(masked) {axis=3}";
     check(
-        crate::fuse::attention,
+        |edit| crate::fuse::attention::run(edit, Stage::Any),
         &scores(added),
         expect![[r#"
         graph g(q:f32[B,4,6], k:f32[B,5,6], v:f32[B,5,6], m:bool[B,1,1,5]) -> (y)
@@ -244,7 +249,7 @@ p:f32[B,2,4,5] = Softmax(masked) {axis=3}",
 #[test]
 fn heads_that_are_apart_stay_so() {
     check(
-        crate::fuse::attention,
+        |edit| crate::fuse::attention::run(edit, Stage::Any),
         "graph g(q:f32[B,2,4,3], k:f32[B,2,5,3], v:f32[B,2,5,3]) -> (y)
 kt:f32[B,2,3,5] = Transpose(k) {perm=[0, 1, 3, 2]}
 s:f32[B,2,4,5] = MatMul(q, kt)
@@ -277,7 +282,7 @@ o5:f32[2,2,3,4,3] = Reshape(o, [2, 2, 3, 4, 3]:i64)
 ot:f32[2,4,2,3,3] = Transpose(o5) {{perm=[0, 3, 1, 4, 2]}}
 y:f32[2,4,6,3] = Reshape(ot, [2, 4, 6, 3]:i64)"
     );
-    check(crate::fuse::attention, &text, expect);
+    check(|edit| crate::fuse::attention::run(edit, Stage::Any), &text, expect);
 }
 
 #[test]
@@ -340,7 +345,7 @@ p:f32[2,6,4,5] = Softmax(s) {{axis=3}}
 v4:f32[2,6,5,3] = Reshape(vr, [2, 6, 5, 3]:i64)
 y:f32[2,6,4,3] = MatMul(p, v4)"
     );
-    check(crate::fuse::attention, &text, expect);
+    check(|edit| crate::fuse::attention::run(edit, Stage::Any), &text, expect);
 }
 
 #[test]
@@ -400,7 +405,7 @@ o:f32[2,4,3] = MatMul(p, vt)
 ot:f32[4,2,3] = Transpose(o) {{perm=[1, 0, 2]}}
 y:f32[4,6] = Reshape(ot, [4, 6]:i64)"
     );
-    check(crate::fuse::plain_attention, &text, expect);
+    check(|edit| crate::fuse::attention::run(edit, Stage::Plain), &text, expect);
 }
 
 #[test]
@@ -467,7 +472,7 @@ o:f32[B,2,4,3] = MatMul(p, v)
 ot:f32[B,4,2,3] = Transpose(o) {{perm=[0, 2, 1, 3]}}
 y:f32[B,4,6] = Reshape(ot, [0, 4, 6]:i64)"
     );
-    check(crate::fuse::attention, &text, expect);
+    check(|edit| crate::fuse::attention::run(edit, Stage::Any), &text, expect);
 }
 
 #[test]

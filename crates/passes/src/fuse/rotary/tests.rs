@@ -5,7 +5,7 @@ use crate::testing::check;
 #[test]
 fn halves_that_are_turned_are_one_node() {
     check(
-        crate::fuse::rotary,
+        crate::fuse::rotary::run,
         "graph g(x:f32[1,T,2,4], c:f32[T,1,2], s:f32[T,1,2]) -> (y)
 a:f32[1,T,2,2], b:f32[1,T,2,2] = Split(x, [2, 2]:i64) {axis=3}
 %0:f32[1,T,2,2] = Mul(a, c)
@@ -36,7 +36,7 @@ y:f32[1,T,2,4] = Concat(%2, %5) {axis=3}",
 #[test]
 fn batches_of_heads_that_are_apart_keep_their_shape() {
     check(
-        crate::fuse::rotary,
+        crate::fuse::rotary::run,
         "graph g(x:f32[3,2,5,4], c:f32[5,2], s:f32[5,2]) -> (y)
 a:f32[3,2,5,2], b:f32[3,2,5,2] = Split(x, [2, 2]:i64) {axis=3}
 %0:f32[3,2,5,2] = Mul(a, c)
@@ -67,7 +67,7 @@ y:f32[3,2,5,4] = Concat(%2, %5) {axis=3}",
 #[test]
 fn a_turn_the_other_way_is_not() {
     check(
-        crate::fuse::rotary,
+        crate::fuse::rotary::run,
         "graph g(x:f32[1,5,2,4], c:f32[5,1,2], s:f32[5,1,2]) -> (y)
 a:f32[1,5,2,2], b:f32[1,5,2,2] = Split(x, [2, 2]:i64) {axis=3}
 %0:f32[1,5,2,2] = Mul(a, c)
@@ -94,7 +94,7 @@ y:f32[1,5,2,4] = Concat(%2, %5) {axis=3}",
 #[test]
 fn a_table_whose_halves_differ_is_not() {
     check(
-        crate::fuse::rotary,
+        crate::fuse::rotary::run,
         "graph g(x:f32[1,1,2,2], s:f32[1,1,1,2]) -> (y)
 a:f32[1,1,2,1], b:f32[1,1,2,1] = Split(x, [1, 1]:i64) {axis=3}
 %0:f32[1,1,2,2] = Mul(x, [[[[0.5, 0.5]]]])
@@ -117,7 +117,7 @@ y:f32[1,1,2,2] = Add(%0, %3)",
 #[test]
 fn pairs_side_by_side_are_turned_too() {
     check(
-        crate::fuse::rotary,
+        crate::fuse::rotary::run,
         "graph g(x:f32[B,2,5,4], c:f32[5,2], s:f32[5,2]) -> (y)
 p:f32[B,2,5,2,2] = Reshape(x, [0, 2, 5, 2, 2]:i64)
 a:f32[B,2,5,2] = Gather(p, 0:i64) {axis=4}
@@ -173,7 +173,7 @@ r:f32[2,5,4] = Concat(nt, at) {{axis=2}}
 %1:f32[2,5,4] = Mul(r, s2)
 y:f32[2,5,4] = Add(%0, %1)"
     );
-    check(crate::fuse::rotary, &text, expect);
+    check(crate::fuse::rotary::run, &text, expect);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn halves_of_another_array_are_not_turned() {
 #[test]
 fn a_part_that_is_no_half_is_not_turned() {
     check(
-        crate::fuse::rotary,
+        crate::fuse::rotary::run,
         "graph g(x:f32[5,4], c:f32[5,4], s:f32[5,2]) -> (y)
 s2:f32[5,4] = Tile(s, [1, 2]:i64)
 b:f32[5,2] = Slice(x, [1]:i64, [3]:i64, [1]:i64)
@@ -255,7 +255,7 @@ y:f32[5,4] = Add(%0, %1)",
 #[test]
 fn tables_that_are_known_take_up_the_sign() {
     check(
-        crate::fuse::rotary,
+        crate::fuse::rotary::run,
         "graph g(x:f32[1,4]) -> (y)
 b:f32[1,2] = Slice(x, [2]:i64, [4]:i64, [1]:i64)
 n:f32[1,2] = Neg(b)
@@ -284,7 +284,7 @@ y:f32[1,4] = Add(%0, %1)",
 #[test]
 fn the_second_half_negated_is_another_turn() {
     check(
-        crate::fuse::rotary,
+        crate::fuse::rotary::run,
         "graph g(x:f32[1,4]) -> (y)
 b:f32[1,2] = Slice(x, [2]:i64, [4]:i64, [1]:i64)
 a:f32[1,2] = Slice(x, [0]:i64, [2]:i64, [1]:i64)

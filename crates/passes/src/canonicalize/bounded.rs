@@ -2,17 +2,19 @@
 
 use onnx::{Edit, OpType, ValueId};
 
+use super::{Change, Rule, change};
 use crate::access::Access;
 use crate::bounds::bounds;
-use crate::change::{Change, each};
 use crate::operators::BROADCAST_OPS;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    each(edit, |edit, index| {
+pub(crate) const RULE: Rule = Rule {
+    name: "drop-bounds",
+    does: "drops what brings integers into bounds in which they are",
+    apply: |edit, index| {
         let (operand, deciding) = decided(edit, index)?;
-        Some(Change::Value(operand, deciding))
-    });
-}
+        change(edit, index, Change::Value(operand, deciding))
+    },
+};
 
 /// The operand that a node gives back, and the nodes that decide it.
 fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
@@ -71,7 +73,7 @@ fn condition(edit: &Edit<'_>, value: ValueId, deciding: &mut Vec<usize>) -> Opti
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, rule};
 
     fn looked_up(rows: usize) -> String {
         format!(
@@ -93,7 +95,7 @@ y:f32[3,2] = Where(%8, %6, nan)",
     #[test]
     fn the_place_of_the_largest_is_in_bounds() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             &looked_up(5),
             expect![[r#"
             graph g(x:f32[3,5], t:f32[5,2]) -> (y)
@@ -107,7 +109,7 @@ y:f32[3,2] = Where(%8, %6, nan)",
     #[test]
     fn of_fewer_rows_it_may_not_be() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             &looked_up(4),
             expect![[r#"
             graph g(x:f32[3,5], t:f32[4,2]) -> (y)
@@ -125,7 +127,7 @@ y:f32[3,2] = Where(%8, %6, nan)",
     #[test]
     fn a_byte_is_not_below_zero() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(n:u8[3], m:i8[3]) -> (y, z)
 %0:i32[3] = Cast(n) {to=6}
 y:i32[3] = Relu(%0)

@@ -1,18 +1,23 @@
-//! `simplify-flags`: flags that are compared with flags, turned over twice, or made numbers in between.
+//! `simplify-booleans`: booleans that are compared with constants, negated twice, or cast to numbers and back.
 
 use onnx::expr::broadcast_shapes;
 use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
+use super::{Change, Rule, change};
 use crate::access::Access;
-use crate::change::{Change, each};
 use crate::operators::BROADCAST_OPS;
 use crate::pattern::uniform;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    each(edit, change);
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "simplify-booleans",
+    does: "drops comparisons, negations and casts of booleans that cancel out",
+    apply: |edit, index| {
+        let simpler = simplified(edit, index)?;
+        change(edit, index, simpler)
+    },
+};
 
-fn change(edit: &Edit<'_>, index: usize) -> Option<Change> {
+fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let operand = |number: usize| edit.input(index, number);
     match edit.node(index).op.onnx() {
         Some(OpType::Not) => {
@@ -206,12 +211,12 @@ pub(crate) fn number_behind(
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, rule};
 
     #[test]
     fn two_negations_are_none() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(a:bool[3]) -> (y)
 %0:bool[3] = Equal(a, false)
 %1:bool[3] = Not(%0)
@@ -227,7 +232,7 @@ y:bool[3] = Xor(%2, a)",
     #[test]
     fn a_neutral_flag_only_repeats_the_other() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(a:bool[N], s:i64[2]) -> (y)
 %0:bool[M,N] = Expand(true, s)
 %1:bool[M,N] = And(%0, a)
@@ -243,7 +248,7 @@ y:bool[M,N] = Not(%1)",
     #[test]
     fn a_choice_by_a_negation_is_the_other_choice() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
 %0:bool[3] = Equal(x, x)
 %1:bool[3] = Not(%0)
@@ -259,7 +264,7 @@ y:f32[3] = Where(%1, 0.0, x)",
     #[test]
     fn a_choice_between_flags_is_the_condition() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(c:bool[N], d:bool[], s:i64[1]) -> (y, z, w)
 %0:bool[N] = Expand(true, s)
 %1:u8[N] = Cast(%0) {to=2}
@@ -285,7 +290,7 @@ w:bool[N] = Cast(%5) {to=9}",
     #[test]
     fn a_choice_of_a_flag_or_nothing_is_both() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(c:bool[2,3], a:bool[3], b:bool[2,3]) -> (y, z, w)
 %0:u8[3] = Cast(a) {to=2}
 %1:u8[2,3] = Where(c, %0, 0:u8)
@@ -309,7 +314,7 @@ w:bool[2,3] = Cast(%4) {to=9}",
     #[test]
     fn a_flag_that_is_compared_as_a_number_is_a_flag() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(a:bool[3], n:i32[3]) -> (x, y, z, w)
 %0:i32[3] = Cast(a) {to=6}
 x:bool[3] = Equal(%0, 0:i32)
@@ -331,7 +336,7 @@ w:bool[3] = Equal(n, 1:i32)",
     #[test]
     fn what_is_less_is_different() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(r:f32[3], s:f32[3]) -> (y, z)
 %0:bool[3] = Equal(r, 0.0)
 %1:bool[3] = Not(%0)
@@ -357,7 +362,7 @@ z:f32[3] = Where(%5, s, r)",
     #[test]
     fn numbers_are_not_flags() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(a:i32[3], b:bool[3]) -> (y, z)
 %0:bool[3] = Equal(a, 0:i32)
 y:bool[3] = And(%0, b)
@@ -374,7 +379,7 @@ z:bool[3] = And(%0, false)",
     #[test]
     fn a_choice_repeats_its_flags_itself() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(a:bool[1,3], x:f32[2,3]) -> (y)
 %0:bool[2,3] = And([[true, true, true], [true, true, true]], a)
 y:f32[2,3] = Where(%0, x, 0.0)",
@@ -388,7 +393,7 @@ y:f32[2,3] = Where(%0, x, 0.0)",
     #[test]
     fn flags_that_give_a_choice_its_shape_stay() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(a:bool[1,3], x:f32[1,3]) -> (y)
 %0:bool[2,3] = And([[true, true, true], [true, true, true]], a)
 y:f32[2,3] = Where(%0, x, 0.0)",

@@ -1,24 +1,23 @@
-//! `drop-identity`: nodes that give back their operand.
+//! `drop-identity`: nodes that return their operand.
 
 use onnx::{Edit, OpType, ValueId};
 
+use super::Rule;
 use crate::access::Access;
 use crate::operators::{BROADCAST_OPS, RESHAPES};
 use crate::pattern::uniform;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        let Some((operand, mut passed)) = operand_given_back(edit, index) else {
-            continue;
-        };
-        let (operand, first) = before_renaming(edit, index, operand);
-        passed.extend(first);
-        let result = edit.node(index).outputs[0];
-        if edit.ty(operand).is_some() && edit.ty(operand) == edit.ty(result) {
-            edit.fuse(index, &passed);
-            edit.forward(index, operand);
-        }
-    }
+pub(crate) const RULE: Rule = Rule {
+    name: "drop-identity",
+    does: "drops a node that returns its operand",
+    apply: drop_identity,
+};
+
+fn drop_identity(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let (operand, mut passed) = operand_given_back(edit, index)?;
+    let (operand, first) = before_renaming(edit, index, operand);
+    passed.extend(first);
+    edit.replace(index, &passed, operand).then_some(())
 }
 
 /// What was there before two changes of the shape alone, of which the second undoes the first, and the
@@ -90,12 +89,12 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, rule};
 
     #[test]
     fn the_producer_takes_over_the_line_of_a_copy() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Sin(x)
 %1:f32[3] = Identity(%0)
@@ -111,7 +110,7 @@ y:f32[3] = Cos(%1)",
     #[test]
     fn the_readers_take_over_the_line_of_a_copied_input() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Identity(x)
 %1:f32[3] = Cos(%0)
@@ -127,7 +126,7 @@ y:f32[3] = Mul(%1, %0)",
     #[test]
     fn an_axis_that_comes_and_goes_was_never_there() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Sin(x)
 %1:f32[3,1] = Unsqueeze(%0, [1]:i64)
@@ -145,7 +144,7 @@ y:f32[3] = Cos(%2)",
     #[test]
     fn a_choice_by_a_constant_is_made() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[3], c:bool[]) -> (y)
 %0:f32[3] = Where(true, x, 1.0)
 %1:f32[3] = Where(false, 1.0, %0)
@@ -162,7 +161,7 @@ y:f32[3] = Where(true, 1.0, %2)",
     #[test]
     fn an_output_keeps_its_name() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Sin(x)
 y:f32[3] = Identity(%0)",
@@ -176,7 +175,7 @@ y:f32[3] = Identity(%0)",
     #[test]
     fn an_input_that_is_an_output_stays_copied() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
 y:f32[3] = Identity(x)",
             expect![[r#"
@@ -189,7 +188,7 @@ y:f32[3] = Identity(x)",
     #[test]
     fn a_cast_to_another_type_and_a_reshape_to_another_shape_stay() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[4]) -> (y)
 %0:f32[2,2] = Reshape(x, [2, 2]:i64)
 y:f16[2,2] = Cast(%0) {to=10}",

@@ -2,17 +2,21 @@
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
+use super::{Change, Rule, change};
 use crate::access::Access;
-use crate::change::{Change, each};
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    // Constants of bounds cannot be made while a node is looked at, so they are made before.
-    for index in 0..edit.len() {
-        if let Some((first, bounds)) = joined_slice(edit, index) {
-            slice_once(edit, index, first, &bounds);
-        }
+pub(crate) const RULE: Rule = Rule {
+    name: "merge-chains",
+    does: "writes two casts, two broadcasts or two slices as one",
+    apply: merge_chains,
+};
+
+fn merge_chains(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    if let Some((first, bounds)) = joined_slice(edit, index) {
+        return slice_once(edit, index, first, &bounds);
     }
-    each(edit, better);
+    let better = better(edit, index)?;
+    change(edit, index, better)
 }
 
 fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
@@ -141,10 +145,8 @@ fn joined_slice(edit: &Edit<'_>, index: usize) -> Option<(usize, Bounds)> {
     Some((first, joined))
 }
 
-fn slice_once(edit: &mut Edit<'_>, index: usize, first: usize, bounds: &Bounds) {
-    let Some(x) = edit.input(first, 0) else {
-        return;
-    };
+fn slice_once(edit: &mut Edit<'_>, index: usize, first: usize, bounds: &Bounds) -> Option<()> {
+    let x = edit.input(first, 0)?;
     let lists = [&bounds.starts, &bounds.ends, &bounds.axes];
     let constants: Option<Vec<ValueId>> = lists
         .into_iter()
@@ -153,22 +155,21 @@ fn slice_once(edit: &mut Edit<'_>, index: usize, first: usize, bounds: &Bounds) 
             Some(edit.constant(index, &[first], tensor, &[]))
         })
         .collect();
-    if let Some(constants) = constants {
-        let inputs = [&[x], &constants[..]].concat();
-        edit.rewrite(index, &[first], Op::new(OpType::Slice, &inputs));
-    }
+    let inputs = [&[x], &constants?[..]].concat();
+    edit.rewrite(index, &[first], Op::new(OpType::Slice, &inputs));
+    Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, rule};
 
     #[test]
     fn a_cast_by_way_of_a_type_that_holds_all_is_direct() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f16[3], n:i8[3], b:bool[3]) -> (y, z, w, v)
 %0:f32[3] = Cast(x) {to=1}
 %1:f16[3] = Cast(%0) {to=10}
@@ -192,7 +193,7 @@ v:u8[3] = Cast(%4) {to=2}",
     #[test]
     fn a_cast_that_rounds_or_wraps_stays() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[3], n:i32[3]) -> (y, z, w)
 %0:f16[3] = Cast(x) {to=10}
 y:f32[3] = Cast(%0) {to=1}
@@ -215,7 +216,7 @@ w:i64[3] = Cast(%2) {to=7}",
     #[test]
     fn two_broadcasts_are_the_last() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[3,1]) -> (y)
 %0:f32[3,4] = Expand(x, [3, 4]:i64)
 y:f32[2,3,4] = Expand(%0, [2, 3, 4]:i64)",
@@ -229,7 +230,7 @@ y:f32[2,3,4] = Expand(%0, [2, 3, 4]:i64)",
     #[test]
     fn a_slice_of_a_slice_is_one() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[9,9]) -> (y, z)
 %0:f32[6,9] = Slice(x, [1]:i64, [7]:i64, [0]:i64)
 y:f32[3,2] = Slice(%0, [2, 0]:i64, [5, 2]:i64, [0, 1]:i64)
@@ -247,7 +248,7 @@ z:f32[1,9] = Slice(%1, [1]:i64, [2]:i64, [0]:i64)",
     #[test]
     fn a_part_that_was_joined_is_that_part() {
         check_lean(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[2,3], z:f32[2,4]) -> (y, w)
 %0:f32[2,7] = Concat(x, z) {axis=1}
 %1:f32[2,4] = Slice(%0, [3]:i64, [7]:i64, [1]:i64)

@@ -3,22 +3,30 @@
 use onnx::expr::broadcast_shapes;
 use onnx::{Dim, Edit, OpType, ValueId};
 
+use super::Rule;
 use crate::operators::{BROADCASTING, RESHAPES};
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        let node = edit.node(index);
-        let operands = match node.op.onnx() {
-            Some(OpType::Expand) => 1,
-            Some(op) if BROADCASTING.contains(&op) => node.inputs.len(),
-            _ => 0,
-        };
-        for operand in 0..operands {
-            while broadcasts_without_expand(edit, index, operand) {
-                edit.bypass(index, operand);
-            }
+pub(crate) const RULE: Rule = Rule {
+    name: "bypass-expand",
+    does: "gives an operator that broadcasts its operand as it was before it was broadcast",
+    apply: bypass_expand,
+};
+
+fn bypass_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let node = edit.node(index);
+    let operands = match node.op.onnx()? {
+        OpType::Expand => 1,
+        op if BROADCASTING.contains(&op) => node.inputs.len(),
+        _ => 0,
+    };
+    let mut changed = None;
+    for operand in 0..operands {
+        while broadcasts_without_expand(edit, index, operand) {
+            edit.bypass(index, operand);
+            changed = Some(());
         }
     }
+    changed
 }
 
 /// Whether the operand is broadcast, or given axes to broadcast along, without need: the result has its
@@ -62,12 +70,12 @@ fn adds_leading_axes(narrow: &[Dim], wide: &[Dim]) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, rule};
 
     #[test]
     fn the_reader_broadcasts_and_remembers_the_line() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[2,3], b:f32[3]) -> (y)
 %0:f32[2,3] = Expand(b, [2, 3]:i64)
 y:f32[2,3] = Add(x, %0)",
@@ -82,7 +90,7 @@ y:f32[2,3] = Add(x, %0)",
     #[test]
     fn what_is_repeated_needs_no_axes_in_front() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(b:f32[3]) -> (y, z)
 %0:f32[1,3] = Unsqueeze(b, [0]:i64)
 y:f32[2,3] = Expand(%0, [2, 3]:i64)
@@ -101,7 +109,7 @@ z:f32[3,3] = Expand(%1, [3, 3]:i64)",
     #[test]
     fn leading_axes_come_by_themselves() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[2,3], b:f32[3], c:f32[2]) -> (y)
 %0:f32[1,3] = Reshape(b, [1, 3]:i64)
 %1:f32[2,1] = Reshape(c, [2, 1]:i64)
@@ -120,7 +128,7 @@ y:f32[2,3] = Add(%2, %0)",
     #[test]
     fn an_expand_that_makes_the_shape_stays() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[1,3], b:f32[3]) -> (y)
 %0:f32[2,3] = Expand(b, [2, 3]:i64)
 y:f32[2,3] = Add(x, %0)",
@@ -135,7 +143,7 @@ y:f32[2,3] = Add(x, %0)",
     #[test]
     fn of_two_that_make_the_shape_one_stays() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(a:f32[3], b:f32[3]) -> (y)
 %0:f32[2,3] = Expand(a, [2, 3]:i64)
 %1:f32[2,3] = Expand(b, [2, 3]:i64)

@@ -2,8 +2,18 @@
 
 use onnx::{Edit, OpType, Tensor};
 
+use super::Rule;
 use crate::eval::eval;
 use crate::operators::RESHAPES;
+
+pub(crate) const RULE: Rule = Rule {
+    name: "fold-constants",
+    does: "replaces a small node whose operands are constants by its result",
+    apply: |edit, index| {
+        let tensor = fold(edit, index)?;
+        edit.fold(index, tensor).then_some(())
+    },
+};
 
 /// What is larger than this and than each operand is left to the runtime, which folds it when the
 /// model is loaded and not in the file.
@@ -12,14 +22,6 @@ const MOST_ELEMENTS: usize = 1024;
 /// What is larger than this is left in any case; masks, whose elements are small, are folded up to
 /// here. Arrays of the user's program are seldom computed on, and then by element.
 const MOST_ELEMENTS_OF_WEIGHTS: usize = 1 << 18;
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if let Some(tensor) = fold(edit, index) {
-            edit.fold(index, tensor);
-        }
-    }
-}
 
 fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
@@ -52,12 +54,12 @@ fn is_own_transpose(edit: &Edit<'_>, index: usize) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, rule};
 
     #[test]
     fn arithmetic_on_constants_is_done_in_their_type() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[2], n:i8[]) -> (y, m)
 %0:f32[] = Div(1.0, 3.0)
 %1:f32[] = Neg(0.0)
@@ -76,7 +78,7 @@ m:i8[] = Add(n, %3)",
     #[test]
     fn elements_are_moved_and_bits_are_joined() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:u32[2,2]) -> (y)
 %0:u32[2,1] = Slice([[1, 2], [3, 4]]:u32, [-1]:i64, [-9]:i64, [1]:i64, [-1]:i64)
 %1:u32[1,2] = Slice([[1, 2], [3, 4]]:u32, [1]:i64, [2]:i64, [0]:i64)
@@ -95,7 +97,7 @@ y:u32[2,2] = Add(x, %5)",
     #[test]
     fn comparisons_know_nan_and_unsigned_numbers() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(a:bool[], b:bool[]) -> (y, z)
 %0:bool[] = LessOrEqual(nan, nan)
 y:bool[] = And(a, %0)
@@ -112,7 +114,7 @@ z:bool[] = And(b, %1)",
     #[test]
     fn the_place_of_the_largest_is_that_of_the_first() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:i64[3], y:i64[2]) -> (a, b, c)
 %0:i64[3] = ArgMax([[0, 1, 1], [1, 1, 0]]:u8) {axis=0, keepdims=0}
 a:i64[3] = Add(x, %0)
@@ -133,7 +135,7 @@ c:i64[2] = Add(y, %2)",
     #[test]
     fn shapes_are_folded_and_a_broadcast_too() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[2,3]) -> (y)
 %0:i64[2] = Concat([2]:i64, [3]:i64) {axis=0}
 %1:f32[2,1] = Unsqueeze([1.0, 2.0], [1]:i64)
@@ -151,7 +153,7 @@ y:f32[2,3] = Mul(x, %4)",
     #[test]
     fn integers_are_divided_towards_zero() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(n:i32[2], k:u8[]) -> (m, l)
 %0:i32[2] = Div([-7, 7]:i32, 2:i32)
 m:i32[2] = Add(n, %0)
@@ -168,7 +170,7 @@ l:u8[] = Add(k, %1)",
     #[test]
     fn a_division_by_zero_and_a_large_result_are_left() {
         check(
-            super::run,
+            rule(&super::RULE),
             "graph g(x:f32[2000], n:i32[]) -> (y, m)
 %0:i32[] = Div(7:i32, 0:i32)
 m:i32[] = Add(n, %0)

@@ -1,0 +1,148 @@
+//! Canonicalization: local rules that make a graph simpler, until none applies.
+//!
+//! A rule looks at one node and what is right around it. The worklist holds the nodes whose surroundings
+//! changed, so that a change costs what it concerns and not the whole graph. Each rule makes something
+//! smaller, in this order: the nodes, the elements that are moved or repeated on the way, the sizes that
+//! are computed. So canonicalization ends.
+
+mod booleans;
+mod bounded;
+mod broadcasts;
+mod chains;
+mod folding;
+mod identities;
+mod sharing;
+
+use std::collections::VecDeque;
+
+use onnx::{Edit, Op, ValueId};
+
+use crate::layout_ops;
+
+pub(crate) use booleans::number_behind;
+
+/// A local change that is always for the better.
+pub struct Rule {
+    pub name: &'static str,
+    /// What it does, for the catalog.
+    pub does: &'static str,
+    /// Changes the node at an index, or returns `None` and leaves the graph as it is.
+    pub(crate) apply: fn(&mut Edit<'_>, usize) -> Option<()>,
+}
+
+/// The rules in groups. A rule is tried when none of the groups before it applies anywhere: a constant is
+/// folded only when no operator can do without the broadcast of it, because the result is larger.
+pub const RULES: &[&[Rule]] = &[
+    &[
+        identities::RULE,
+        bounded::RULE,
+        broadcasts::RULE,
+        booleans::RULE,
+        chains::RULE,
+        layout_ops::merge::RULE,
+    ],
+    &[folding::RULE, sharing::RULE],
+];
+
+/// What a rule makes of one node.
+enum Change {
+    /// It returns a value of its type; the nodes that were looked through answer too.
+    Value(ValueId, Vec<usize>),
+    /// It is another operator, which computes these nodes too.
+    Op(Op<'static>, Vec<usize>),
+}
+
+fn change(edit: &mut Edit<'_>, index: usize, change: Change) -> Option<()> {
+    match change {
+        Change::Value(value, passed) => edit.replace(index, &passed, value).then_some(()),
+        Change::Op(op, fused) => {
+            edit.rewrite(index, &fused, op);
+            Some(())
+        }
+    }
+}
+
+/// Applies the rules to the whole graph.
+pub(crate) fn everything(edit: &mut Edit<'_>) {
+    let nodes = edit.nodes();
+    edit.take_touched();
+    Worklist::of(nodes).run(edit);
+}
+
+/// Applies the rules where the graph changed since it was last canonical.
+pub(crate) fn changed(edit: &mut Edit<'_>) {
+    let mut worklist = Worklist::of(Vec::new());
+    worklist.add_touched(edit);
+    worklist.run(edit);
+}
+
+/// The nodes to look at, for each group of rules.
+struct Worklist {
+    waiting: Vec<VecDeque<usize>>,
+    /// By node, a bit for each group it waits for.
+    is_waiting: Vec<u8>,
+}
+
+impl Worklist {
+    fn of(nodes: Vec<usize>) -> Worklist {
+        let waiting = RULES.iter().map(|_| VecDeque::new()).collect();
+        let mut worklist = Worklist { waiting, is_waiting: Vec::new() };
+        for node in nodes {
+            worklist.add(node);
+        }
+        worklist
+    }
+
+    fn add(&mut self, node: usize) {
+        if self.is_waiting.len() <= node {
+            self.is_waiting.resize(node + 1, 0);
+        }
+        for (group, waiting) in self.waiting.iter_mut().enumerate() {
+            let bit = 1 << group;
+            if self.is_waiting[node] & bit == 0 {
+                self.is_waiting[node] |= bit;
+                waiting.push_back(node);
+            }
+        }
+    }
+
+    /// Adds the nodes that make or read a value that changed.
+    fn add_touched(&mut self, edit: &mut Edit<'_>) {
+        for value in edit.take_touched() {
+            if let Some(producer) = edit.producer(value) {
+                self.add(producer);
+            }
+            if edit.reads(value) <= MAX_READERS {
+                edit.readers(value).for_each(|node| self.add(node));
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let (group, waiting) =
+            self.waiting.iter_mut().enumerate().find(|(_, waiting)| !waiting.is_empty())?;
+        let node = waiting.pop_front()?;
+        self.is_waiting[node] &= !(1 << group);
+        Some((group, node))
+    }
+
+    fn run(mut self, edit: &mut Edit<'_>) {
+        let mut changed = false;
+        while let Some((group, node)) = self.next() {
+            if !edit.is_live(node) || !edit.node(node).op.is_onnx() {
+                continue;
+            }
+            if RULES[group].iter().any(|rule| (rule.apply)(edit, node).is_some()) {
+                self.add_touched(edit);
+                self.add(node);
+                changed = true;
+            }
+        }
+        if changed {
+            edit.drop_unread();
+        }
+    }
+}
+
+/// A change of a value that more nodes read concerns none of them: it is an input or a shape.
+const MAX_READERS: usize = 256;

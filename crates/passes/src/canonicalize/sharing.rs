@@ -1,0 +1,135 @@
+//! `share-nodes`: a node that computes what another one computes is that one.
+
+use onnx::{Edit, OpType, Tensor, ValueId};
+
+use super::Rule;
+
+pub(crate) const RULE: Rule = Rule {
+    name: "share-nodes",
+    does: "drops a node that computes what an earlier one computes",
+    apply: share_node,
+};
+
+/// Operators that return something else each time.
+const RANDOM: &[OpType] = &[
+    OpType::Bernoulli,
+    OpType::Dropout,
+    OpType::Multinomial,
+    OpType::RandomNormal,
+    OpType::RandomNormalLike,
+    OpType::RandomUniform,
+    OpType::RandomUniformLike,
+];
+
+/// A value that more nodes read is not asked for them, so that the cost stays linear.
+const MAX_READERS: usize = 64;
+
+/// Constants with more elements are the same only if they are one value.
+const MAX_ELEMENTS: usize = 16;
+
+/// Equal nodes read the same values, so the readers of one operand are all that has to be looked at. The
+/// operand that the fewest nodes read has the shortest list.
+fn share_node(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let node = edit.node(index);
+    if !node.op.is_onnx() || node.op.is_one_of(RANDOM) || node.bodies().next().is_some() {
+        return None;
+    }
+    let operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
+    let arrays = operands.filter(|&operand| !is_small_constant(edit, operand));
+    let fewest = arrays.min_by_key(|&operand| edit.reads(operand))?;
+    if !(2..=MAX_READERS).contains(&edit.reads(fewest)) {
+        return None;
+    }
+    let same = edit.readers(fewest).filter(|&other| other != index && is_same(edit, index, other));
+    // The others are shared with the first when it is their turn.
+    let first = same.reduce(|a, b| if edit.is_before(a, b) { a } else { b })?;
+    let (kept, dropped) =
+        if edit.is_before(first, index) { (first, index) } else { (index, first) };
+    edit.share(kept, dropped).then_some(())
+}
+
+fn is_same(edit: &Edit<'_>, index: usize, other: usize) -> bool {
+    let (a, b) = (edit.node(index), edit.node(other));
+    let is_same_operand =
+        |operand: usize| match (edit.input(index, operand), edit.input(other, operand)) {
+            (Some(a), Some(b)) => {
+                let are_constants = is_small_constant(edit, a) && is_small_constant(edit, b);
+                a == b || (are_constants && edit.tensor(a) == edit.tensor(b))
+            }
+            (a, b) => a == b,
+        };
+    a.op == b.op
+        && (a.inputs.len(), a.outputs.len()) == (b.inputs.len(), b.outputs.len())
+        && a.attrs == b.attrs
+        && (0..a.inputs.len()).all(is_same_operand)
+}
+
+/// True if the value is a constant that nobody knows by its name.
+fn is_small_constant(edit: &Edit<'_>, value: ValueId) -> bool {
+    let is_small = |tensor: &Tensor| tensor.len() <= MAX_ELEMENTS;
+    edit.tensor(value).is_some_and(is_small) && edit.name(value).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, rule};
+
+    #[test]
+    fn the_first_of_equal_nodes_answers_for_all_lines() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:f32[3]) -> (y)
+%0:f32[3] = Sin(x)
+%1:f32[3] = Sin(x)
+%2:f32[3] = Cos(%0)
+%3:f32[3] = Cos(%1)
+y:f32[3] = Mul(%2, %3)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = Sin(x)  # 2 3
+                %1 = Cos(%0)  # 4 5
+                y:f32[3] = Mul(%1, %1)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn another_attribute_makes_another_node() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:f32[3]) -> (y)
+%0:f16[3] = Cast(x) {to=10}
+%1:bf16[3] = Cast(x) {to=16}
+%2:f32[3] = Cast(%0) {to=1}
+%3:f32[3] = Cast(%1) {to=1}
+y:f32[3] = Mul(%2, %3)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = Cast(x) {to=10}  # 2
+                %1 = Cast(x) {to=16}  # 3
+                %2 = Cast(%0) {to=1}  # 4
+                %3 = Cast(%1) {to=1}  # 5
+                y:f32[3] = Mul(%2, %3)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_drawn_at_random_is_drawn_twice() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:f32[3]) -> (y)
+%0:f32[3] = RandomNormalLike(x)
+%1:f32[3] = RandomNormalLike(x)
+y:f32[3] = Sub(%0, %1)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = RandomNormalLike(x)  # 2
+                %1 = RandomNormalLike(x)  # 3
+                y:f32[3] = Sub(%0, %1)  # 4
+            "#]],
+        );
+    }
+}
