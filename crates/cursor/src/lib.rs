@@ -1,4 +1,4 @@
-//! A cursor over a text. The grammars of jaxprs and of graphs are written on top of it.
+//! A cursor over a text. The grammars of sizes, jaxprs and graphs are written on top of it.
 
 /// Says why and where a text could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -192,8 +192,11 @@ impl<'a> Cursor<'a> {
     }
 
     fn enter(&mut self) -> Result<()> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.error("this is nested too deeply"));
+        }
         self.depth += 1;
-        if self.depth > MAX_DEPTH { Err(self.error("this is nested too deeply")) } else { Ok(()) }
+        Ok(())
     }
 
     /// Returns an error at the cursor that says what was expected there.

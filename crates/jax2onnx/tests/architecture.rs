@@ -9,6 +9,7 @@ use serde_json::Value;
 
 /// Who may use whom. A crate that is not here may use none of the others.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("sizes", &["cursor"]),
     ("jaxpr", &["cursor", "provenance", "sizes"]),
     ("onnx", &["cursor", "provenance", "sizes"]),
     ("lowering", &["provenance", "jaxpr", "onnx"]),

@@ -19,4 +19,4 @@ pub use jaxpr::{Atom, Eqn, Jaxpr, Place, Program, Var, VarId};
 pub use param::{FromParam, Param, ParamError, Params, Reading};
 pub use parse::{ParseError, parse};
 pub use recipe::{Action, Recipe, RecipeAttr, RecipeFrame, Slot, Step};
-pub use sizes::{Dim, DimError};
+pub use sizes::Dim;

@@ -240,16 +240,7 @@ impl<'a> Parser<'a> {
     }
 
     fn dim(&mut self) -> Result<Dim> {
-        match Dim::parse_prefix(self.cursor.rest()) {
-            Ok((dim, length)) => {
-                self.cursor.advance(length);
-                Ok(dim)
-            }
-            Err(error) => {
-                self.cursor.advance(error.at);
-                Err(self.cursor.expected(error.wanted))
-            }
-        }
+        Dim::read(&mut self.cursor)
     }
 
     /// Reads a word of letters, digits and underscores, if one comes next.

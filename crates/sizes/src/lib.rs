@@ -16,4 +16,3 @@ mod laws;
 
 pub use dim::{Dim, Symbol};
 pub use polynomial::{Atom, Operation, Polynomial, Term};
-pub use text::DimError;

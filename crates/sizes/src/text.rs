@@ -3,11 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use cursor::{Cursor, Parse, ParseError, Result};
+
 use crate::dim::{Dim, Symbol};
 use crate::polynomial::{Atom, Operation, Polynomial, Term};
-
-/// Brackets deeper than this are refused, so that no text exhausts the stack.
-const MAX_BRACKETS: usize = 64;
 
 /// The longest text of a size. The time to read a text grows faster than its length.
 const MAX_LENGTH: usize = 8192;
@@ -95,34 +94,22 @@ fn is_word(name: &str) -> bool {
     name.starts_with(is_start) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Says why a text is not a size.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected {wanted} at byte {at} of a size")]
-pub struct DimError {
-    /// The byte where reading stopped.
-    pub at: usize,
-    pub wanted: &'static str,
-}
-
 /// `3`, `2*b + 1`, `-1*a + b`, `a^2`, `floordiv(b, 2)`.
 impl FromStr for Dim {
-    type Err = DimError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Dim, DimError> {
-        let (dim, length) = Dim::parse_prefix(text)?;
-        if length < text.trim_end().len() {
-            return Err(DimError { at: length, wanted: "the end" });
-        }
-        Ok(dim)
+    fn from_str(text: &str) -> Result<Dim> {
+        let mut cursor = Cursor::new(text);
+        let dim = Dim::read(&mut cursor)?;
+        if cursor.is_at_end() { Ok(dim) } else { Err(cursor.expected("the end")) }
     }
 }
 
 impl Dim {
-    /// Reads the size that `text` starts with, and returns how many bytes it takes.
-    pub fn parse_prefix(text: &str) -> Result<(Dim, usize), DimError> {
-        let mut reader = Reader { text, at: 0, depth: 0 };
-        let dim = reader.sum()?;
-        Ok((dim, reader.at))
+    /// Reads a size.
+    pub fn read(cursor: &mut Cursor<'_>) -> Result<Dim> {
+        let start = cursor.position();
+        Reader { cursor, start }.sum()
     }
 
     /// Returns the size that a model file calls `text`, whoever wrote it.
@@ -140,138 +127,105 @@ fn is_text_of(dim: &Dim, text: &str) -> bool {
     dim.to_string() == text
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
-    depth: usize,
+struct Reader<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+    start: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn sum(&mut self) -> Result<Dim, DimError> {
-        self.depth += 1;
-        if self.depth > MAX_BRACKETS {
-            return Err(self.wanted("fewer brackets"));
-        }
-        let mut sum = self.product()?;
-        loop {
-            let next = if self.eat('+') {
-                sum.checked_add(&self.product()?)
-            } else if self.eat('-') {
-                sum.checked_sub(&self.product()?)
-            } else {
-                self.depth -= 1;
-                return Ok(sum);
-            };
-            sum = next.ok_or_else(|| self.wanted("a smaller sum"))?;
-        }
+impl<'a> Parse<'a> for Reader<'_, 'a> {
+    fn cursor(&mut self) -> &mut Cursor<'a> {
+        self.cursor
+    }
+}
+
+impl Reader<'_, '_> {
+    fn sum(&mut self) -> Result<Dim> {
+        self.nested(|reader| {
+            let mut sum = reader.product()?;
+            loop {
+                let next = if reader.cursor.eat("+") {
+                    sum.checked_add(&reader.product()?)
+                } else if reader.cursor.eat("-") {
+                    sum.checked_sub(&reader.product()?)
+                } else {
+                    return Ok(sum);
+                };
+                sum = next.ok_or_else(|| reader.cursor.expected("a smaller sum"))?;
+            }
+        })
     }
 
-    fn product(&mut self) -> Result<Dim, DimError> {
+    fn product(&mut self) -> Result<Dim> {
         let mut product = self.signed()?;
-        while self.eat('*') {
-            let factor = self.signed()?;
-            product =
-                product.checked_mul(&factor).ok_or_else(|| self.wanted("a smaller product"))?;
+        while self.cursor.eat("*") {
+            let next = product.checked_mul(&self.signed()?);
+            product = next.ok_or_else(|| self.cursor.expected("a smaller product"))?;
         }
         Ok(product)
     }
 
-    fn signed(&mut self) -> Result<Dim, DimError> {
-        if !self.eat('-') {
+    fn signed(&mut self) -> Result<Dim> {
+        if !self.cursor.eat("-") {
             return self.power();
         }
-        if self.text[self.at..].starts_with(|c: char| c.is_ascii_digit()) {
+        self.cursor.skip_space();
+        if self.cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
             return self.number("-").map(Dim::Known);
         }
         let negated = self.power()?.checked_mul(&Dim::Known(-1));
-        negated.ok_or_else(|| self.wanted("a smaller number"))
+        negated.ok_or_else(|| self.cursor.expected("a smaller number"))
     }
 
-    fn power(&mut self) -> Result<Dim, DimError> {
+    fn power(&mut self) -> Result<Dim> {
         let base = self.atom()?;
-        if !self.eat('^') {
+        if !self.cursor.eat("^") {
             return Ok(base);
         }
-        self.space();
+        self.cursor.skip_space();
         let exponent = self.number("")?;
         let power = (1..=MAX_EXPONENT).contains(&exponent).then(|| {
             let factors = std::iter::repeat_n(&base, exponent as usize);
             Dim::checked_product(factors)
         });
-        power.flatten().ok_or_else(|| self.wanted("a small positive power"))
+        power.flatten().ok_or_else(|| self.cursor.expected("a small positive power"))
     }
 
-    fn atom(&mut self) -> Result<Dim, DimError> {
-        if self.at > MAX_LENGTH {
-            return Err(self.wanted("a shorter text"));
+    fn atom(&mut self) -> Result<Dim> {
+        if self.cursor.position() - self.start > MAX_LENGTH {
+            return Err(self.cursor.expected("a shorter text"));
         }
-        if self.eat('(') {
+        if self.cursor.eat("(") {
             let inner = self.sum()?;
-            self.expect(')')?;
+            self.cursor.expect(")")?;
             return Ok(inner);
         }
-        let word = self.take(|c| c.is_alphanumeric() || c == '_');
-        if word.is_empty() {
-            return Err(self.wanted("a number or a symbol"));
-        }
-        if word.starts_with(|c: char| c.is_ascii_digit()) {
-            self.at -= word.len();
+        if self.cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
             return self.number("").map(Dim::Known);
         }
+        let word = self.cursor.take(|c| c.is_alphanumeric() || c == '_');
         let operation: fn(&Dim, &Dim) -> Option<Dim> = match word {
+            "" => return Err(self.cursor.expected("a number or a symbol")),
             "floordiv" => Dim::checked_floordiv,
             "mod" => Dim::checked_mod,
             "max" => Dim::checked_max,
             "min" => Dim::checked_min,
             _ => return Ok(Dim::symbol(word)),
         };
-        if !self.eat('(') {
+        if !self.cursor.eat("(") {
             return Ok(Dim::symbol(word));
         }
         let first = self.sum()?;
-        self.expect(',')?;
+        self.cursor.expect(",")?;
         let second = self.sum()?;
-        self.expect(')')?;
-        operation(&first, &second).ok_or_else(|| self.wanted("smaller operands and no divisor 0"))
+        self.cursor.expect(")")?;
+        let result = operation(&first, &second);
+        result.ok_or_else(|| self.cursor.expected("smaller operands and no divisor 0"))
     }
 
-    fn number(&mut self, sign: &str) -> Result<i64, DimError> {
-        let digits = self.take(|c| c.is_ascii_digit());
-        format!("{sign}{digits}").parse().map_err(|_| self.wanted("a number of 64 bits"))
-    }
-
-    fn take(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
-        let rest = &self.text[self.at..];
-        let length = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
-        self.at += length;
-        &rest[..length]
-    }
-
-    fn space(&mut self) {
-        self.take(char::is_whitespace);
-    }
-
-    /// Takes `symbol` if it is next, and the space before and after it.
-    fn eat(&mut self, symbol: char) -> bool {
-        self.space();
-        let found = self.text[self.at..].starts_with(symbol);
-        if found {
-            self.at += symbol.len_utf8();
-            self.space();
-        }
-        found
-    }
-
-    fn expect(&mut self, symbol: char) -> Result<(), DimError> {
-        let wanted = match symbol {
-            ',' => "a comma",
-            _ => "a closing bracket",
-        };
-        if self.eat(symbol) { Ok(()) } else { Err(self.wanted(wanted)) }
-    }
-
-    fn wanted(&self, wanted: &'static str) -> DimError {
-        DimError { at: self.at, wanted }
+    fn number(&mut self, sign: &str) -> Result<i64> {
+        let digits = self.cursor.take(|c| c.is_ascii_digit());
+        let number = format!("{sign}{digits}").parse();
+        number.map_err(|_| self.cursor.expected("a number of 64 bits"))
     }
 }
 
@@ -336,29 +290,29 @@ mod tests {
     #[test]
     fn a_text_that_is_not_a_size_is_refused_with_the_place() {
         let error = |text: &str| text.parse::<Dim>().unwrap_err().to_string();
-        assert_eq!(error(""), "expected a number or a symbol at byte 0 of a size");
-        assert_eq!(error("2*"), "expected a number or a symbol at byte 2 of a size");
-        assert_eq!(error("a b"), "expected the end at byte 2 of a size");
-        assert_eq!(error("max(a)"), "expected a comma at byte 5 of a size");
+        assert_eq!(error(""), "line 1, column 1: expected a number or a symbol");
+        assert_eq!(error("2*"), "line 1, column 3: expected a number or a symbol");
+        assert_eq!(error("a b"), "line 1, column 3: expected the end");
+        assert_eq!(error("max(a)"), "line 1, column 6: expected `,`");
         assert_eq!(
             error("99999999999999999999"),
-            "expected a number of 64 bits at byte 20 of a size"
+            "line 1, column 21: expected a number of 64 bits"
         );
     }
 
     #[test]
     fn a_text_of_a_size_that_is_too_large_is_refused() {
-        let error = |text: &str| text.parse::<Dim>().unwrap_err().wanted;
-        assert_eq!(error("((a^99)^99)^99"), "a small positive power");
-        assert_eq!(error("a^0"), "a small positive power");
-        assert_eq!(error(&"(".repeat(9999)), "fewer brackets");
-        assert_eq!(error(&format!("{}a", "max(1,".repeat(80))), "fewer brackets");
+        let error = |text: &str| text.parse::<Dim>().unwrap_err().message;
+        assert_eq!(error("((a^99)^99)^99"), "expected a small positive power");
+        assert_eq!(error("a^0"), "expected a small positive power");
+        assert_eq!(error(&"(".repeat(9999)), "this is nested too deeply");
+        assert_eq!(error(&format!("{}a", "max(1,".repeat(80))), "this is nested too deeply");
         let sums = (0..4).map(|i| format!("(a{i} + b{i} + c{i} + d{i} + e{i} + f{i} + g{i})"));
-        assert_eq!(error(&sums.collect::<Vec<_>>().join("*")), "a smaller product");
-        assert_eq!(error(&format!("a{}", " + a*b - a*b".repeat(9999))), "a shorter text");
-        assert_eq!(error("9223372036854775807 + 1"), "a smaller sum");
-        assert_eq!(error("9223372036854775807*a*2"), "a smaller product");
-        assert_eq!(error("floordiv(a, 0)"), "smaller operands and no divisor 0");
+        assert_eq!(error(&sums.collect::<Vec<_>>().join("*")), "expected a smaller product");
+        assert_eq!(error(&format!("a{}", " + a*b - a*b".repeat(9999))), "expected a shorter text");
+        assert_eq!(error("9223372036854775807 + 1"), "expected a smaller sum");
+        assert_eq!(error("9223372036854775807*a*2"), "expected a smaller product");
+        assert_eq!(error("floordiv(a, 0)"), "expected smaller operands and no divisor 0");
     }
 
     #[test]

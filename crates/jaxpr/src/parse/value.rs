@@ -99,10 +99,10 @@ impl Parser<'_> {
 
     /// Reads a whole number, or an expression of symbols.
     fn size(&mut self) -> Option<Param> {
-        let rest = self.cursor.rest();
-        let (dim, length) = Dim::parse_prefix(rest).ok()?;
-        self.cursor.advance(length);
-        let is_float = rest[..length].trim_start_matches('-') == "inf";
+        let start = self.cursor.position();
+        let dim = self.dim().ok()?;
+        let text = self.cursor.between(start, self.cursor.position());
+        let is_float = text.trim_start_matches('-').trim_end() == "inf";
         if is_float || !self.at_delimiter() {
             return None;
         }
