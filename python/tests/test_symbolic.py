@@ -167,6 +167,12 @@ PARTS = [
         ("B", 4),
         sizes=SOME,
     ),
+    use(
+        "pad and cut one axis",
+        lambda x: lax.pad(x, jnp.float32(0), ((-1, 2, 0), (3, -2, 0))),
+        ("B", "S"),
+        sizes=TWO_SOME,
+    ),
 ]
 
 COUNTS = [

@@ -51,8 +51,8 @@ fn product_of_matrices<'g>(
     let (rows, columns) = (dims(lhs, &left.free), dims(rhs, &right.free));
     // Without batch axes the rows may stay apart, and either side may be a vector; but the runtime is
     // wrong about vectors where anything turns out to be empty.
-    let is_there = |dim: &Dim| dim.known().is_some_and(|size| size > 0);
-    let nothing_is_empty = rows.iter().chain(&columns).chain(std::iter::once(&depth)).all(is_there);
+    let nothing_is_empty =
+        rows.iter().chain(&columns).chain(std::iter::once(&depth)).all(Dim::is_positive);
     let may_be_vectors = batch.is_empty() && nothing_is_empty;
     let keep_rows = batch.is_empty() && (may_be_vectors || !rows.is_empty());
     let joined = |dims: &[Dim]| vec![lhs.builder.product(dims)];

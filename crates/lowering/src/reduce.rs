@@ -110,7 +110,7 @@ pub(crate) fn of_flags<'g>(x: Expr<'g>, op: OpType, axes: &[usize]) -> Expr<'g> 
 /// True if nothing may be there to reduce.
 fn may_be_empty(x: Expr<'_>, axes: &[usize]) -> bool {
     let shape = x.shape();
-    axes.iter().any(|&axis| shape[axis].known().is_none_or(|size| size == 0))
+    !axes.iter().all(|&axis| shape[axis].is_positive())
 }
 
 /// Reduces one axis after the other, its second half joined with its first until one is left.

@@ -211,7 +211,7 @@ fn batch_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) 
     let moves_first_axis_to =
         |place: usize| perm.iter().copied().eq((1..=place).chain([0]).chain(place + 1..rank));
     let ty = edit.ty(edit.node(index).outputs[0])?;
-    let may_be_empty = !ty.shape.iter().all(|dim| dim.known().is_some_and(|size| size > 0));
+    let may_be_empty = !ty.shape.iter().all(Dim::is_positive);
     let is_form = may_be_empty && rank > 2 && (rank - 2..rank).any(moves_first_axis_to);
     if !is_form || is_read_by_another(edit, index, &[OpType::MatMul]) {
         return None;

@@ -22,8 +22,7 @@ fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let x = edit.input(index, 0)?;
     let shape = edit.ty(x)?.shape.to_vec();
     let axes = edit.axes(index)?;
-    let may_be_empty = |&axis: &usize| shape[axis].known().is_none_or(|size| size == 0);
-    if !axes.iter().any(may_be_empty) {
+    if axes.iter().all(|&axis| shape[axis].is_positive()) {
         return None;
     }
     let ty = edit.ty(edit.node(index).outputs[0])?.clone();
@@ -146,6 +145,19 @@ mod tests {
             expect![[r#"
             graph g(x:f32[B,4]) -> (y)
             y:f32[B] = ReduceMean(x, [1]:i64) {keepdims=0}  # 2
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_mean_over_an_axis_that_is_positive_for_all_sizes_is_left() {
+        check_mean(
+            "B + 1,B",
+            "B",
+            "[0]",
+            expect![[r#"
+            graph g(x:f32[B + 1,B]) -> (y)
+            y:f32[B] = ReduceMean(x, [0]:i64) {keepdims=0}  # 2
         "#]],
         );
     }

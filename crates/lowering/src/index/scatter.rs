@@ -118,7 +118,7 @@ fn scatter_by<'g>(
         };
         let dtype = reduction.compute_type(x.dtype());
         // An axis that may be empty has no place for an update that changes nothing.
-        let may_be_empty = array.shape().iter().any(|dim| dim.known().is_none());
+        let may_be_empty = !array.shape().iter().all(Dim::is_positive);
         let written = Scatter {
             drops: mode == Mode::Fill && (reduction == Reduction::Overwrite || may_be_empty),
             reduction: if x.dtype() == DType::Bool { reduction.of_flags() } else { reduction },
@@ -300,8 +300,7 @@ impl<'g> Scatter<'g, '_> {
         let mut one = x.shape().to_vec();
         one[axis] = Dim::Known(1);
         let spare = x.constant(0.0).expand(&one);
-        let size = x.shape()[axis].clone();
-        let longer = Expr::concat_to(&[x, spare], axis, x.builder.sum(&size, &Dim::Known(1)));
+        let longer = Expr::concat(&[x, spare], axis);
         let written = write_elements(longer, places, updates, axis, self.reduction);
         let mut ranges = vec![Range::whole(); x.rank()];
         ranges[axis].end = Dim::Known(-1);

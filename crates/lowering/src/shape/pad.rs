@@ -22,7 +22,7 @@ pub(crate) fn pad<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let amounts: Vec<i64> = around(|axis| axis.0).chain(around(|axis| axis.1)).collect();
     let cut = config.iter().any(|axis| axis.0 < 0 || axis.1 < 0);
     if amounts.iter().any(|&amount| amount > 0) {
-        let shape = if cut { grown(&padded.shape(), &config)? } else { shape.to_vec() };
+        let shape = if cut { grown(ctx, &padded.shape(), &config) } else { shape.to_vec() };
         padded = pad_by(padded, &amounts, value, &shape);
     }
     if !cut {
@@ -75,20 +75,9 @@ fn pad_by<'g>(x: Expr<'g>, amounts: &[i64], value: Expr<'g>, shape: &[Dim]) -> E
 }
 
 /// Returns the shape after what is positive was added, before what is negative is cut.
-fn grown(shape: &[Dim], config: &[(i64, i64, i64)]) -> Result<Vec<Dim>> {
-    let mut sizes = Vec::new();
-    for (dim, &(low, high, _)) in shape.iter().zip(config) {
-        let added = low.max(0) + high.max(0);
-        sizes.push(match dim.known() {
-            Some(size) => Dim::Known(size + added),
-            None if added == 0 => dim.clone(),
-            None => {
-                let what = "padding that both adds to and cuts an axis of unknown size".into();
-                return Err(crate::Refused::NoCounterpart { what }.into());
-            }
-        });
-    }
-    Ok(sizes)
+fn grown(ctx: &Ctx<'_>, shape: &[Dim], config: &[(i64, i64, i64)]) -> Vec<Dim> {
+    let added = config.iter().map(|&(low, high, _)| low.max(0) + high.max(0));
+    shape.iter().zip(added).map(|(dim, added)| ctx.builder.sum(dim, &added.into())).collect()
 }
 
 #[cfg(test)]

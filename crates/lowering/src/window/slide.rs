@@ -76,7 +76,7 @@ impl Slide {
         }
         let places: Vec<i64> = (0..self.size).map(|k| k * self.window_dilation).collect();
         let at = starts.unsqueeze(&[1]) + builder.ints(&places);
-        let adds = |side: &Dim| side.known().is_none_or(|amount| amount > 0);
+        let adds = |side: &Dim| !side.is_at_most(0);
         let has_holes = self.base_dilation > 1 || adds(&self.padding.0) || adds(&self.padding.1);
         if !has_holes {
             return (at, false);

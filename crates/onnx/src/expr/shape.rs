@@ -116,16 +116,14 @@ impl<'g> Expr<'g> {
         self.builder.node(OpType::Unsqueeze, &[self, axes], Attrs::new(), ty)
     }
 
-    /// Joins values along an axis. The size of that axis must be known, or given by
-    /// [`Expr::concat_to`].
+    /// Joins values along an axis.
     #[track_caller]
     pub fn concat(parts: &[Expr<'g>], axis: usize) -> Expr<'g> {
-        let sizes = parts.iter().map(|part| part.shape()[axis].known());
-        let size = sizes.sum::<Option<i64>>().unwrap_or(0);
-        Expr::concat_to(parts, axis, size.into())
+        let sum = |sum: Dim, part: &Expr<'g>| part.builder.sum(&sum, &part.shape()[axis]);
+        Expr::concat_to(parts, axis, parts.iter().fold(Dim::Known(0), sum))
     }
 
-    /// Joins values along an axis, which gets the size `size`.
+    /// Joins values along an axis, whose size JAX may write in another way than the sum of the sizes.
     #[track_caller]
     pub fn concat_to(parts: &[Expr<'g>], axis: usize, size: Dim) -> Expr<'g> {
         let first = parts[0];

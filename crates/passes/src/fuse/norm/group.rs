@@ -37,7 +37,7 @@ pub(super) fn to_instance_norm(
 
 /// Declines if an instance may be empty: the runtime's operator ends the process there.
 fn expect_elements(instance: &[Dim]) -> Result<(), Declined> {
-    if instance.iter().all(|dim| dim.known().is_some_and(|size| size > 0)) {
+    if instance.iter().all(Dim::is_positive) {
         return Ok(());
     }
     Err("an axis that is normalized may be empty".into())
