@@ -70,13 +70,13 @@ impl Product {
         edit.node(self.index).op != OpType::MatMul
     }
 
-    /// Whether other weights may be written in place of these.
+    /// True if other weights may be written in place of these.
     fn may_copy_weights(&self, edit: &Edit<'_>) -> bool {
         let large = edit.tensor(self.weights).is_some_and(|tensor| tensor.len() > MOST_SHARED);
         !(large && edit.reads(self.weights) > 1)
     }
 
-    /// The bias, zeros where there is none.
+    /// Returns the bias, zeros where there is none.
     fn bias(&self, edit: &Edit<'_>) -> Option<Vec<f64>> {
         match self.bias {
             Some(bias) => edit.tensor(bias)?.floats(),
@@ -85,7 +85,7 @@ impl Product {
     }
 }
 
-/// The product that makes a value, or makes what only is in another order or without some axes of size
+/// Returns the product that makes a value, or makes what only is in another order or without some axes of size
 /// one; that move, and the axis of channels behind it.
 fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<usize>, usize)> {
     let index = edit.producer(value)?;
@@ -206,7 +206,7 @@ fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     Some(())
 }
 
-/// The operand of a node that is no constant, and the one that is.
+/// Returns the operand of a node that is no constant, and the one that is.
 fn beside_constant(edit: &Edit<'_>, index: usize) -> Option<(ValueId, ValueId)> {
     let (first, second) = (edit.input(index, 0)?, edit.input(index, 1)?);
     match (edit.tensor(first), edit.tensor(second)) {
@@ -282,7 +282,7 @@ fn rewrite(
     edit.rewrite(index, fused, Op::of(&node, inputs[..given].to_vec()));
 }
 
-/// One number for each channel, of a constant that is spread over all other axes.
+/// Returns one number for each channel, of a constant that is spread over all other axes.
 fn of_channels(constant: &Tensor, shape: &[Dim], axis: usize) -> Option<Vec<f64>> {
     let lead = shape.len().checked_sub(constant.shape.len())?;
     let channels = usize::try_from(shape.get(axis)?.known()?).ok()?;
@@ -300,13 +300,13 @@ fn of_channels(constant: &Tensor, shape: &[Dim], axis: usize) -> Option<Vec<f64>
     }
 }
 
-/// A tensor whose slices along an axis are multiplied.
+/// Returns a tensor whose slices along an axis are multiplied.
 fn scaled(tensor: &Tensor, axis: usize, factors: &[f64]) -> Option<Tensor> {
     let inner: i64 = tensor.shape.get(axis + 1..)?.iter().product();
     scaled_by(tensor, |place| factors.get(place / inner.max(1) as usize % factors.len()).copied())
 }
 
-/// The weights of a convolution, whose channels of `x` are multiplied; each group has its own.
+/// Returns the weights of a convolution, whose channels of `x` are multiplied; each group has its own.
 fn scaled_of_groups(weights: &Tensor, factors: &[f64]) -> Option<Tensor> {
     let places = Places::of(weights, factors.len())?;
     scaled_by(weights, |place| factors.get(places.channel(place)).copied())
@@ -357,14 +357,14 @@ impl Places {
         })
     }
 
-    /// The channel of `x` that a weight is for.
+    /// Returns the channel of `x` that a weight is for.
     fn channel(&self, place: usize) -> usize {
         let group = place / self.of_result / self.results_of_group;
         group * self.of_group + place % self.of_result / self.of_pair
     }
 }
 
-/// A tensor of these numbers, where the type holds each of them with all its digits.
+/// Returns a tensor of these numbers, where the type holds each of them with all its digits.
 fn finite(dtype: DType, shape: Vec<i64>, values: &[f64]) -> Option<Tensor> {
     let (least, most) = match dtype {
         DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),

@@ -1,4 +1,4 @@
-//! `make-gemm`: a product of matrices with what is done to its operands and its rows.
+//! `make-gemm`: a product of matrices with transposes of its operands and a bias of its rows.
 
 use onnx::kernels::{Support, support};
 use onnx::{DType, Edit, Op, OpType, Type, ValueId};
@@ -8,29 +8,29 @@ use crate::access::Access;
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         match edit.node(index).op.onnx() {
-            Some(OpType::MatMul) => turn(edit, index),
+            Some(OpType::MatMul) => read_untransposed(edit, index),
             Some(OpType::Add) => add(edit, index),
             _ => None,
         };
     }
 }
 
-/// `Aᵀ · B`: the product reads the matrix as it was.
-fn turn(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+/// Replaces `MatMul(Aᵀ, B)` by a product that reads `A` and transposes it by itself.
+fn read_untransposed(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let is_matrix = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 2);
     let result = edit.ty(edit.node(index).outputs[0])?;
     if !is_matrix(a) || !is_matrix(b) || !has_kernel(edit, result) {
         return None;
     }
-    let (turned_a, turned_b) = (turned(edit, a), turned(edit, b));
-    let fused: Vec<usize> = [turned_a, turned_b].into_iter().flatten().collect();
+    let (of_a, of_b) = (own_transpose(edit, a), own_transpose(edit, b));
+    let fused: Vec<usize> = [of_a, of_b].into_iter().flatten().collect();
     if fused.is_empty() {
         return None;
     }
     let before = |link: Option<usize>, value| link.map_or(Some(value), |link| edit.input(link, 0));
-    let mut op = Op::new(OpType::Gemm, &[before(turned_a, a)?, before(turned_b, b)?]);
-    for (name, link) in [("transA", turned_a), ("transB", turned_b)] {
+    let mut op = Op::new(OpType::Gemm, &[before(of_a, a)?, before(of_b, b)?]);
+    for (name, link) in [("transA", of_a), ("transB", of_b)] {
         if link.is_some() {
             op = op.attr(name, 1);
         }
@@ -39,13 +39,13 @@ fn turn(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     Some(())
 }
 
-/// The transpose that makes a matrix, where nothing else reads it.
-fn turned(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
+/// Returns the transpose that makes a matrix, if nothing else reads the matrix.
+fn own_transpose(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     let link = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
     (edit.perm(link)? == [1, 0]).then_some(link)
 }
 
-/// `A · B + c`, where every row has the same added.
+/// Replaces `A · B + c`, if every row has the same added.
 fn add(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let is_product = |&operand: &usize| {
@@ -108,7 +108,7 @@ z:f32[3,2] = Add(%1, m)",
     }
 
     #[test]
-    fn a_matrix_is_turned_by_the_product() {
+    fn a_transposed_matrix_is_read_as_it_is() {
         check_lean(
             super::run,
             "graph g(x:f32[1,3], w:f32[2,1], b:f32[2]) -> (y)

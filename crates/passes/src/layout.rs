@@ -1,9 +1,9 @@
 //! `move-transposes`: arrays are kept in the order of axes in which fewest are transposed.
 //!
-//! JAX convolves with the channels last, ONNX with the channels first, so a convolution stands
-//! between two transposes. What lies between two convolutions does not mind the order: elementwise
-//! operators, sums of branches, joins, reductions. Such operators and what they read and make are a
-//! region; each region gets the one order in which the fewest transposes are left at its border.
+//! JAX convolves with the channels last and ONNX with the channels first, so that a convolution is between
+//! two transposes. The operators between two convolutions work in any order of axes: elementwise operators,
+//! sums of branches, joins, reductions. Such operators and what they read and make are a region. Each
+//! region gets the order that leaves the fewest transposes at its border.
 
 mod carry;
 mod regions;
@@ -263,7 +263,7 @@ y:f32[2,4,10,8] = Transpose(%7) {perm=[0, 3, 1, 2]}",
     }
 
     #[test]
-    fn an_array_with_axes_of_size_one_is_made_in_the_order() {
+    fn an_array_with_unit_axes_is_made_in_the_order() {
         check(
             "graph g(x:f32[2,4,8,8], s:f32[2,4], b:f32[4]) -> (y)
 %0:f32[2,8,8,4] = Transpose(x) {perm=[0, 2, 3, 1]}
@@ -316,7 +316,7 @@ y:f32[2,8,4,8] = Transpose(%1) {perm=[0, 1, 3, 2]}",
     }
 
     #[test]
-    fn a_mean_over_other_axes_turns_what_is_left() {
+    fn a_mean_that_would_transpose_the_rest_stays() {
         check(
             "graph g(x:f32[2,4,8,8]) -> (y)
 %0:f32[2,8,8,4] = Transpose(x) {perm=[0, 2, 3, 1]}

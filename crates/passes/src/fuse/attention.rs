@@ -34,7 +34,7 @@ use stack::Stack;
 const LOWEST: f64 = -3e38;
 
 /// How many nodes there may be between a product and the softmax.
-const MOST_LINKS: usize = 8;
+const MAX_LINKS: usize = 8;
 
 /// What is fused when.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) enum Stage {
     /// While products are as they were asked for: what needs no transposes, or only such as a product can
     /// be written without.
     Plain,
-    /// When moves have been brought together: whatever needs no more of them than the parts.
+    /// When layout ops have been merged: whatever needs no more of them than the parts.
     Any,
 }
 
@@ -84,7 +84,7 @@ struct Attention {
     value_depth: Dim,
     /// What the three are parts of.
     stack: Option<Stack>,
-    /// The second product, and the moves after it.
+    /// The second product, and the layout ops after it.
     index: usize,
     after: Vec<usize>,
     /// All other nodes.
@@ -104,10 +104,10 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     let [weights, v] = sides(edit, index, is_transposed)?;
     let softmax = read_once(edit, weights.source)?;
     let axis = softmax_axis(edit, softmax)?;
-    let scores = Scores::of(edit, edit.input(softmax, 0)?, MOST_LINKS)?;
+    let scores = Scores::of(edit, edit.input(softmax, 0)?, MAX_LINKS)?;
     let mut shape = edit.ty(edit.node(scores.first).outputs[0])?.shape.to_vec();
     let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
-    let to_softmax = scores.moves(edit, AxisMap::identity(&shape), scores.links.len())?;
+    let to_softmax = scores.map(edit, AxisMap::identity(&shape), scores.links.len())?;
     let first_is_transposed = to_softmax.keeps_axis(row, axis);
     if !first_is_transposed && !to_softmax.keeps_axis(column, axis) {
         return None;
@@ -119,8 +119,8 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
         shape.swap(row, column);
         start = AxisMap::identity(&shape).with_last_axes_swapped()?;
     }
-    let to_softmax = scores.moves(edit, start.clone(), scores.links.len())?;
-    let to_mask = scores.moves(edit, start, scores.before_mask)?;
+    let to_softmax = scores.map(edit, start.clone(), scores.links.len())?;
+    let to_mask = scores.map(edit, start, scores.before_mask)?;
     let whole = to_softmax.then(&weights.map)?;
     let second_rank = weights.map.shape_after()?.len();
     if !whole.keeps_axis(column, second_rank - 1) {
@@ -134,7 +134,7 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     if is_transposed {
         result = result.with_last_axes_swapped()?;
     }
-    let result = after.iter().try_fold(result, |moves, &link| moves.then_node(edit, link))?;
+    let result = after.iter().try_fold(result, |map, &link| map.then_node(edit, link))?;
     let batch = &shape[..row];
     let (q, k) = (padded(q, batch)?, padded(k, batch)?);
     let v = value_like_scores(v, whole, &value_depth)?;
@@ -163,7 +163,7 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     })
 }
 
-/// The sides of a product, or those of the product that it is the transpose of.
+/// Returns the sides of a product, or those of the product that it is the transpose of.
 fn sides(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<[Side; 2]> {
     let (left, right) = (side(edit, index, 0)?, side(edit, index, 1)?);
     if is_transposed {
@@ -172,7 +172,7 @@ fn sides(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<[Side; 2]
     Some([left, right])
 }
 
-/// A side with as many axes as the product has.
+/// Returns a side with as many axes as the product has.
 fn padded(mut side: Side, batch: &[Dim]) -> Option<Side> {
     let own = side.map.shape_after()?;
     let missing = (batch.len() + 2).checked_sub(own.len())?;
@@ -200,7 +200,7 @@ fn value_like_scores(v: Side, whole: AxisMap, depth: &Dim) -> Option<Side> {
     Some(v)
 }
 
-/// The node that makes a value which is read once.
+/// Returns the node that makes a value which is read once.
 fn read_once(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     edit.producer(value).filter(|&node| edit.reads(value) == 1 && edit.node(node).op.is_onnx())
 }
@@ -254,14 +254,14 @@ impl Scores {
         Some(scores)
     }
 
-    /// What the first of the links do to the shape.
-    fn moves(&self, edit: &Edit<'_>, start: AxisMap, count: usize) -> Option<AxisMap> {
-        let moves = self.links[..count].iter().filter(|&&link| is_layout_op(edit, link));
-        moves.copied().try_fold(start, |moves, link| moves.then_node(edit, link))
+    /// Returns the map of the first of the links.
+    fn map(&self, edit: &Edit<'_>, start: AxisMap, count: usize) -> Option<AxisMap> {
+        let layout_ops = self.links[..count].iter().filter(|&&link| is_layout_op(edit, link));
+        layout_ops.copied().try_fold(start, |map, link| map.then_node(edit, link))
     }
 }
 
-/// What may be masked by the node, and how, and what makes a bias of flags.
+/// Returns what may be masked by the node, and how, and what makes a bias of flags.
 fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId, Option<usize>)> {
     let number = |value: ValueId| edit.tensor(value).and_then(uniform);
     let result = edit.ty(edit.node(node).outputs[0]);
@@ -287,7 +287,7 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId, Option<usize>)> {
     found.into_iter().filter(|(_, scores, _)| has_shape(scores)).collect()
 }
 
-/// A bias that is zero or the lowest number is a mask by flags.
+/// Returns the mask by flags that a bias is, if all of it is zero or the lowest number.
 fn chosen_bias(edit: &Edit<'_>, bias: ValueId) -> Option<Mask> {
     let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where)?;
     let number = |operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
@@ -311,7 +311,7 @@ struct Scaled {
     operand: usize,
 }
 
-/// Something scaled, of its own shape, that nothing else reads.
+/// Returns something scaled, of its own shape, that nothing else reads.
 fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<Scaled> {
     let node = read_once(edit, value)?;
     let number = |operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
@@ -325,7 +325,7 @@ fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<Scaled> {
     (edit.ty(source)? == edit.ty(value)?).then_some(Scaled { node, factor, source, operand })
 }
 
-/// A side without a number that it is scaled by.
+/// Returns a side without a number that it is scaled by.
 fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
     let bare = || {
         let scaled = scaled(edit, side_of_product.source)?;
@@ -341,7 +341,7 @@ fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
     inner
 }
 
-/// The best choice for which there is a mask too.
+/// Returns the best choice for which there is a mask too.
 fn chosen(
     edit: &Edit<'_>,
     found: &Attention,

@@ -26,9 +26,9 @@ struct Rotation {
     x: ValueId,
     cos: ValueId,
     sin: ValueId,
-    /// Whether the tables have a number for each element, the same for both of a pair.
+    /// True if the tables have a number for each element, the same for both of a pair.
     is_doubled: bool,
-    /// Whether the elements of a pair are side by side.
+    /// True if the elements of a pair are side by side.
     is_interleaved: bool,
     fused: Vec<usize>,
 }
@@ -76,8 +76,8 @@ fn by_swapping() -> Pattern {
     either_order(OpType::Add, &swapped, &node(OpType::Mul, &[&hole("factor"), &hole("other")]))
 }
 
-/// The first and the second elements of pairs, put together along the last axis: one half after the other,
-/// or interleaved.
+/// Matches the first and the second elements of pairs, put together along the last axis: one half after the
+/// other, or interleaved.
 fn joined(first: &Pattern, second: &Pattern) -> Pattern {
     let [first, second] = [first.named("first"), second.named("second")];
     let columns = [

@@ -272,7 +272,7 @@ y:f32[3,3] = Div(%3, %4)",
     }
 
     #[test]
-    fn the_largest_may_be_taken_before_other_axes_are_named_anew() {
+    fn the_maximum_may_be_taken_before_a_reshape_of_other_axes() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[2,1,3]) -> (y)
@@ -307,7 +307,7 @@ y:f32[2,2,3] = Div(%5, %6)"
     }
 
     #[test]
-    fn the_largest_may_be_taken_before_other_axes_are_ordered_anew() {
+    fn the_maximum_may_be_taken_before_a_transpose_of_other_axes() {
         check(
             lean,
             &ordered("[1, 0]"),
@@ -320,7 +320,7 @@ y:f32[2,2,3] = Div(%5, %6)"
     }
 
     #[test]
-    fn the_largest_in_another_order_is_none() {
+    fn a_maximum_with_another_permutation_is_not_fused() {
         check(
             lean,
             &ordered("[0, 1]"),
@@ -339,7 +339,7 @@ y:f32[2,2,3] = Div(%5, %6)"
     }
 
     #[test]
-    fn the_largest_of_what_was_cut_otherwise_is_none() {
+    fn a_maximum_of_rows_that_a_reshape_cuts_is_not_fused() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[3,2]) -> (y)

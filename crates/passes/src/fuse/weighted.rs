@@ -53,7 +53,7 @@ fn to_product(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return Err("the matrix is too small".into());
     }
     let keeps = !matches!(found.node("sum")?.attr("keepdims"), Some(Attr::Int(0)));
-    let weights = turned(found, weights)?;
+    let weights = with_last_axes_swapped(found, weights)?;
     let operands = if axis == last { [matrix, weights] } else { [weights, matrix] };
     let product = Op::new(OpType::MatMul, &operands);
     if keeps {
@@ -66,7 +66,7 @@ fn to_product(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     Ok(Op::new(OpType::Squeeze, &[product, axes]))
 }
 
-/// Whether an operand has its own entries along an axis of the whole.
+/// True if an operand has its own entries along an axis of the whole.
 fn spans(shape: &[Dim], whole: &Type, axis: usize) -> bool {
     let lacking = whole.rank() - shape.len();
     axis >= lacking && shape[axis - lacking] == whole.shape[axis]
@@ -77,8 +77,11 @@ fn is_one(shape: &[Dim], whole: &Type, axis: usize) -> bool {
     axis < lacking || shape[axis - lacking].is(1)
 }
 
-/// The weights with their last two axes in the other order; a list of them is a column.
-fn turned(found: &mut Found<'_, '_>, weights: ValueId) -> Result<ValueId, Declined> {
+/// Returns the weights with their last two axes in the other order; a list of them is a column.
+fn with_last_axes_swapped(
+    found: &mut Found<'_, '_>,
+    weights: ValueId,
+) -> Result<ValueId, Declined> {
     let mut ty = found.ty(weights)?;
     let rank = ty.rank();
     if rank == 1 {

@@ -197,7 +197,7 @@ impl Regions {
         candidates
     }
 
-    /// How many transposes there are in a region and at its border; and how many of those stand right
+    /// Returns how many transposes there are in a region and at its border; and how many of those stand right
     /// beside a convolution, which otherwise could take over what scales and shifts.
     fn cost(&self, region: usize) -> (usize, usize) {
         let own = &self.all[region];
@@ -258,23 +258,23 @@ impl Regions {
         }
     }
 
-    /// The region of a value.
+    /// Returns the region of a value.
     pub(super) fn region(&self, value: ValueId) -> Option<&Region> {
         self.region_of.get(&value).map(|&region| &self.all[region])
     }
 
-    /// The node of this graph that makes a value of a region.
+    /// Returns the node of this graph that makes a value of a region.
     pub(super) fn maker(&self, value: ValueId) -> Option<usize> {
         self.makers.get(&value).copied()
     }
 
-    /// The order in which a value is made.
+    /// Returns the order in which a value is made.
     pub(super) fn stored_order(&self, value: ValueId, rank: usize) -> AxisMap {
         let is_member = self.maker(value).is_some_and(|index| self.roles[index] == Role::Member);
         if is_member { self.wanted_order(value, rank) } else { AxisMap::identity_of_rank(rank) }
     }
 
-    /// The order in which members read a value.
+    /// Returns the order in which members read a value.
     fn wanted_order(&self, value: ValueId, rank: usize) -> AxisMap {
         let order = self.region(value).map(|region| region.order.clone());
         order.unwrap_or_else(|| AxisMap::identity_of_rank(rank))

@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::axis_map::AxisMap;
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 
-/// Whether all operands of an operator broadcast; where it is a matter of the order of axes alone.
+/// True if all operands of an operator broadcast; where it is a matter of the order of axes alone.
 fn broadcasts(op: OpType) -> bool {
     BROADCASTING.contains(&op) || matches!(op, OpType::Mean | OpType::PRelu | OpType::Sum)
 }
@@ -28,7 +28,7 @@ pub(super) enum Role {
     Fixed,
 }
 
-/// What the node at `index` does. Only what can be carried over to any order is a member.
+/// Returns what the node at `index` does. Only what can be carried over to any order is a member.
 pub(super) fn role(edit: &Edit<'_>, index: usize) -> Role {
     known_role(edit, index).unwrap_or(Role::Fixed)
 }
@@ -124,7 +124,7 @@ fn others(rank: usize, axes: &[usize]) -> Vec<usize> {
     (0..rank).filter(|axis| !axes.contains(axis)).collect()
 }
 
-/// The operands of a member that are arrays, and not sizes, axes or single numbers.
+/// Returns the operands of a member that are arrays, and not sizes, axes or single numbers.
 pub(super) fn data_operands(node: &Node) -> usize {
     match node.op.onnx() {
         Some(op) if broadcasts(op) || op == OpType::Concat => node.inputs.len(),
@@ -132,7 +132,7 @@ pub(super) fn data_operands(node: &Node) -> usize {
     }
 }
 
-/// The arrays of a member that are of the rank of its result, constants apart.
+/// Returns the arrays of a member that are of the rank of its result, constants apart.
 pub(super) fn data_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
     let node = edit.node(index);
     let rank = edit.ty(node.outputs[0]).map(onnx::Type::rank);
@@ -142,7 +142,7 @@ pub(super) fn data_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
         .collect()
 }
 
-/// The arrays of a member that broadcast from a lower rank, constants apart.
+/// Returns the arrays of a member that broadcast from a lower rank, constants apart.
 pub(super) fn narrow_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
     let node = edit.node(index);
     let rank = edit.ty(node.outputs[0]).map_or(0, onnx::Type::rank);

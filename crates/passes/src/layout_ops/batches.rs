@@ -1,4 +1,4 @@
-//! `drop-batches`: an operand of a product that is only named anew as a batch of one, or out of one.
+//! `drop-batches`: an operand of a product without the reshape that only adds or drops a unit batch axis.
 
 use onnx::expr::broadcast_shapes;
 use onnx::{Dim, Edit, OpType};
@@ -19,7 +19,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// Whether the product is the same of what the operand was before it was named anew.
+/// True if the product of the operand before its reshape is the same.
 fn is_superfluous(edit: &Edit<'_>, index: usize, operand: usize) -> Option<bool> {
     let value = edit.input(index, operand)?;
     let renaming = edit.producer(value)?;
@@ -50,7 +50,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn a_batch_of_one_may_stay_one() {
+    fn a_unit_batch_axis_need_not_be_dropped() {
         check(
             super::run,
             "graph g(x:f32[1,4,3], w:f32[8,3,5]) -> (y)
@@ -65,7 +65,7 @@ y:f32[8,4,5] = MatMul(%0, w)",
     }
 
     #[test]
-    fn but_not_where_the_result_would_have_it() {
+    fn a_reshape_that_the_shape_of_the_result_needs_stays() {
         check(
             super::run,
             "graph g(x:f32[1,4,3], w:f32[3,5]) -> (y)

@@ -92,7 +92,7 @@ y:f32[2] = MatMul(w, x)",
     }
 
     #[test]
-    fn a_small_matrix_is_left() {
+    fn a_product_with_a_small_matrix_is_left() {
         check(
             super::run,
             "graph g(x:f32[4,3], w:f32[3]) -> (y)
@@ -105,7 +105,7 @@ y:f32[4] = MatMul(x, w)",
     }
 
     #[test]
-    fn but_not_beside_a_vector() {
+    fn a_product_of_two_vectors_is_left() {
         check(
             super::run,
             "graph g(x:f32[3], w:f32[3]) -> (y)

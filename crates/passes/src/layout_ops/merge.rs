@@ -106,7 +106,7 @@ mod tests {
     use crate::testing::{check, rule};
 
     #[test]
-    fn an_axis_of_size_one_is_not_carried_along() {
+    fn a_unit_axis_is_not_transposed() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[B,5,12]) -> (y)
@@ -128,7 +128,7 @@ y:f32[B,3,5,4] = Tanh(%3)",
     }
 
     #[test]
-    fn what_others_read_stays() {
+    fn a_chain_that_others_read_stays() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[5,12]) -> (y, z)
@@ -169,7 +169,7 @@ z:f32[2,3,4] = Cos(%4)",
     }
 
     #[test]
-    fn two_shapes_are_the_last() {
+    fn two_reshapes_are_the_last_one() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
@@ -190,7 +190,7 @@ w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
     }
 
     #[test]
-    fn parts_that_are_cut_anew_are_one_shape() {
+    fn reshapes_that_cut_through_parts_are_one_reshape() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[4,6]) -> (y)
@@ -220,7 +220,7 @@ z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}",
     }
 
     #[test]
-    fn what_is_given_back_as_a_result_keeps_a_node() {
+    fn an_input_that_is_an_output_keeps_a_node() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[2,3]) -> (y)

@@ -231,7 +231,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn the_other_way_round_needs_no_transposed_weights_of_attention() {
+    fn a_product_is_swapped_if_its_transpose_is_read() {
         check(
             super::run,
             "graph g(v:f32[B,5,3,4], p:f32[B,3,6,5]) -> (y)
@@ -269,7 +269,7 @@ y:f32[2,3,5,6] = MatMul(%0, %1)",
     }
 
     #[test]
-    fn a_matrix_may_stand_on_the_other_side_of_a_batch() {
+    fn a_matrix_is_swapped_with_a_batch() {
         check(
             super::run,
             "graph g(x:f32[5,3], w:f32[2,4,3]) -> (y)
@@ -310,7 +310,7 @@ y:f32[2,5,3,4] = Transpose(%3) {perm=[0, 2, 1, 3]}",
     }
 
     #[test]
-    fn what_only_weights_read_need_not_be_transposed() {
+    fn an_operand_that_only_weights_read_is_not_transposed() {
         check(
             super::run,
             "graph g(x:f32[2,5,3]) -> (y, z)
@@ -347,7 +347,7 @@ z:f32[2,5,3] = Transpose(%5) {perm=[1, 2, 0]}",
     }
 
     #[test]
-    fn what_others_read_too_is_transposed() {
+    fn an_operand_that_others_read_stays_transposed() {
         check(
             super::run,
             "graph g(x:f32[2,5,3]) -> (y, z)

@@ -174,7 +174,7 @@ y:f32[B,2,2] = Add(%1, [[[1.0, 2.0], [3.0, 4.0]]])",
     }
 
     #[test]
-    fn a_move_sinks_through_a_softmax_to_the_move_that_undoes_it() {
+    fn a_transpose_sinks_through_a_softmax_to_its_inverse() {
         check(
             super::run,
             "graph g(x:f32[2,3,4], m:bool[4,1,3]) -> (y)
@@ -200,7 +200,7 @@ y:f32[2,3,4] = Transpose(%4) {perm=[1, 2, 0]}",
     }
 
     #[test]
-    fn a_softmax_over_what_was_joined_is_not_passed() {
+    fn a_softmax_over_joined_axes_is_not_passed() {
         check(
             super::run,
             "graph g(x:f32[2,3,4]) -> (y)
@@ -241,7 +241,7 @@ z:f32[2,3] = Transpose(%3) {perm=[1, 0]}",
     }
 
     #[test]
-    fn a_move_that_meets_none_stays() {
+    fn a_transpose_that_meets_no_layout_op_stays() {
         check(
             super::run,
             "graph g(x:f32[2,3]) -> (y)

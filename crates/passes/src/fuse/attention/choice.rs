@@ -1,7 +1,7 @@
 //! Which axes of an attention are batch, heads and rows, and how its operands are laid out.
 //!
 //! The batch of the scores may be taken for heads, and a part of their rows too: each is an attention of its
-//! own, with the same `k` and `v`. So every choice is right, and the one is taken that moves the least.
+//! own, with the same `k` and `v`. So every choice is right, and the one is taken that transposes the least.
 
 use onnx::{Dim, Edit, OpType, ValueId};
 
@@ -24,7 +24,7 @@ pub(super) struct Choice {
     /// The shape of the result.
     pub joined: Vec<Dim>,
     pub view: View,
-    /// Whether operands are parts of a stack.
+    /// True if operands are parts of a stack.
     pub is_stacked: bool,
 }
 
@@ -94,7 +94,7 @@ struct Roles {
     /// What the rows are made of, and which of these parts is one of heads too.
     rows: Vec<Dim>,
     group: Option<usize>,
-    /// Whether heads are apart from elements.
+    /// True if heads are apart from elements.
     is_apart: bool,
 }
 
@@ -128,7 +128,7 @@ impl Roles {
         all
     }
 
-    /// The move from the axes of the scores, with `last` for the columns, to those of the kernel, where
+    /// Returns the map from the axes of the scores, with `last` for the columns, to those of the kernel, where
     /// the heads are apart from the last axis or not.
     fn of_rows(&self, batch: &[Dim], last: &Dim, is_apart: bool) -> Option<AxisMap> {
         let row = batch.len();
@@ -166,7 +166,7 @@ impl Roles {
         AxisMap::rearrange(&parts, &to)
     }
 
-    /// How many heads there are, where that is known.
+    /// Returns how many heads there are, where that is known.
     fn count(&self, batch: &[Dim]) -> Option<i64> {
         let size = |dim: Option<&Dim>| dim.map_or(Some(1), Dim::known);
         let group = self.group.and_then(|part| self.rows.get(part));
@@ -175,7 +175,7 @@ impl Roles {
 }
 
 impl Choice {
-    /// What can be chosen, that with the least to move first.
+    /// Returns all choices, the cheapest one first.
     pub(super) fn all(
         edit: &Edit<'_>,
         found: &Attention,
@@ -207,7 +207,7 @@ impl Choice {
         if all.is_empty() { Err(why.into()) } else { Ok(all) }
     }
 
-    /// Whether less is moved than in parts.
+    /// True if less is transposed than in parts.
     fn is_better(&self, edit: &Edit<'_>, found: &Attention, stage: Stage) -> bool {
         let operands = [&self.q, &self.k, &self.v];
         let moved = self.after.iter().filter(|step| step.is_transpose()).count();
@@ -227,14 +227,14 @@ impl Choice {
     }
 }
 
-/// Whether the result goes into a product, which can have its axes in any order.
+/// True if the result goes into a product, which can have its axes in any order.
 fn is_for_product(edit: &Edit<'_>, found: &Attention) -> bool {
     let end = found.after.last().copied().unwrap_or(found.index);
     let reader = edit.sole_reader(edit.node(end).outputs[0]);
     reader.is_some_and(|reader| edit.node(reader).op == OpType::MatMul)
 }
 
-/// Whether a value is a product, up to numbers and biases, so that its axes can be had in any order.
+/// True if a value is a product, up to numbers and biases, so that its axes can be had in any order.
 fn is_product(edit: &Edit<'_>, value: ValueId, depth: usize) -> bool {
     let Some(node) = edit.producer(value).filter(|_| depth > 0) else {
         return false;
@@ -303,7 +303,7 @@ fn one_for_each_group(edit: &Edit<'_>, found: &Attention) -> Option<[Side; 2]> {
     })
 }
 
-/// What is repeated to make this axis of heads, each in its place, and how often.
+/// Returns what is repeated to make this axis of heads, each in its place, and how often.
 fn before_repeating(edit: &Edit<'_>, side: &Side, heads: usize) -> Option<(Side, i64)> {
     let (source, chain) = edit.through(side.source, &[OpType::Expand]);
     let broadcast = AxisMap::of_chain(edit, source, &chain)?;

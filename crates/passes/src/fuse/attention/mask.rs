@@ -90,25 +90,25 @@ fn shape_of(tensor: &Tensor) -> Vec<Dim> {
     tensor.shape.iter().map(|&size| Dim::Known(size)).collect()
 }
 
-/// How a mask of this shape gets the axes batch, head, row and column, and its shape then.
+/// Returns how a mask of this shape gets the axes batch, head, row and column, and its shape then.
 fn for_scores(shape: &[Dim], view: &View) -> Result<(Vec<Planned>, Vec<Dim>), Declined> {
-    let moves = view
+    let map = view
         .to_mask
         .clone()
         .inverse()
         .on_operand(shape)
         .ok_or("the mask differs between parts of an axis")?;
     let unknown = || Declined::from("too many sizes are not known");
-    let of_heads = moves.shape_after().ok_or_else(unknown)?;
+    let of_heads = map.shape_after().ok_or_else(unknown)?;
     // The kernel takes rows and columns as they are.
     if of_heads[2..] == *shape {
         return Ok((Vec::new(), of_heads));
     }
-    let steps = moves.steps().ok_or_else(unknown)?;
+    let steps = map.steps().ok_or_else(unknown)?;
     Ok((plan(shape, &steps).ok_or_else(unknown)?, of_heads))
 }
 
-/// A mask that is known, the same for all heads, and leaves something in each row.
+/// Returns a mask that is known, the same for all heads, and leaves something in each row.
 fn known_flags(edit: &Edit<'_>, flags: ValueId, keeps: bool, view: &View) -> Option<Prepared> {
     let once = without_repeats(edit.tensor(flags)?);
     let (rows, columns) = (view.rows.known()?, view.columns.known()?);
@@ -136,7 +136,7 @@ fn known_flags(edit: &Edit<'_>, flags: ValueId, keeps: bool, view: &View) -> Opt
     Some(Prepared::Flags(Tensor::of_ints(DType::Bool, vec![rows, columns], &kept)?, flags))
 }
 
-/// Whether flags are computed to be set where the row is not before the column, as many as there are.
+/// True if flags are computed to be set where the row is not before the column, as many as there are.
 fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View) -> bool {
     let found = || {
         let node = edit.producer(flags)?;
@@ -157,7 +157,7 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View) -> bool {
     found() == Some(true) && for_scores(&[view.rows.clone(), view.columns.clone()], view).is_ok()
 }
 
-/// Whether a value is `0, 1, 2, …`, up to moves.
+/// True if a value is `0, 1, 2, …`, up to layout ops.
 fn counts_up(edit: &Edit<'_>, value: ValueId) -> bool {
     let (value, _) = edit.through(value, &[LAYOUT_OPS, &[OpType::Cast]].concat());
     let number = |node, operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
@@ -165,7 +165,7 @@ fn counts_up(edit: &Edit<'_>, value: ValueId) -> bool {
     range.is_some_and(|node| number(node, 0) == Some(0.0) && number(node, 2) == Some(1.0))
 }
 
-/// The same mask with one of those that stand side by side along an axis, where they are all equal.
+/// Returns the same mask with one of those that stand side by side along an axis, where they are all equal.
 fn without_repeats(tensor: &Tensor) -> Tensor {
     let mut once = tensor.clone();
     for axis in 0..tensor.shape.len() {
@@ -223,7 +223,7 @@ impl AddedMask {
     }
 }
 
-/// Whether a bias leaves something in each row that is not the lowest number.
+/// True if a bias leaves something in each row that is not the lowest number.
 fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
     if let Some(tensor) = edit.tensor(bias) {
         let width = tensor.shape.last().map_or(1, |&size| size.max(1)) as usize;

@@ -76,12 +76,12 @@ impl Stack {
         self.whole.len() + 1
     }
 
-    /// How many nodes pick the parts.
+    /// Returns how many nodes pick the parts.
     pub(super) fn picks(&self) -> usize {
         self.count as usize
     }
 
-    /// The parts, in front of a node.
+    /// Returns the parts, in front of a node.
     pub(super) fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<Vec<ValueId>> {
         let dtype = edit.ty(self.source)?.dtype;
         let x = emit(edit, index, &self.nodes, self.source, &self.whole)?;

@@ -409,7 +409,7 @@ y:f32[4,6] = Reshape(ot, [4, 6]:i64)"
 }
 
 #[test]
-fn a_product_may_still_be_turned() {
+fn a_product_may_still_be_transposed() {
     check_plain(
         "MatMul(w, x)",
         expect![[r#"
@@ -435,7 +435,7 @@ fn a_product_may_still_be_turned() {
 }
 
 #[test]
-fn what_cannot_be_turned_is_left_until_moves_are_together() {
+fn heads_that_no_product_makes_are_left_until_layout_ops_are_merged() {
     check_plain(
         "Tanh(x)",
         expect![[r#"

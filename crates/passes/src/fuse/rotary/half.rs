@@ -41,7 +41,7 @@ impl Half {
         Some(Half { x, is_second, is_interleaved, nodes: nodes.to_vec(), order })
     }
 
-    /// One of the two results of a node.
+    /// Returns one of the two results of a node.
     fn of_split(edit: &Edit<'_>, node: usize, value: ValueId) -> Option<Half> {
         let &[first, second] = &edit.node(node).outputs[..] else {
             return None;
@@ -50,7 +50,7 @@ impl Half {
         is_half.then(|| Half::new(edit, edit.input(node, 0)?, value == second, false, &[node]))?
     }
 
-    /// A half, or every other element.
+    /// Returns a half, or every other element.
     fn of_slice(edit: &Edit<'_>, node: usize) -> Option<Half> {
         let x = edit.input(node, 0)?;
         let number = |operand| match &edit.tensor(edit.input(node, operand)?)?.ints()?[..] {
@@ -71,7 +71,7 @@ impl Half {
         }
     }
 
-    /// Every other element, by a list.
+    /// Returns every other element, by a list.
     fn of_gather(edit: &Edit<'_>, node: usize) -> Option<Half> {
         let (x, list) = (edit.input(node, 0)?, edit.tensor(edit.input(node, 1)?)?);
         let places = list.ints().filter(|_| list.shape.len() == 1)?;
@@ -85,7 +85,7 @@ impl Half {
         is_half.then(|| Half::new(edit, x, first == 1, true, &[node]))?
     }
 
-    /// One entry of an axis of pairs.
+    /// Returns one entry of an axis of pairs.
     fn of_axis(edit: &Edit<'_>, node: usize) -> Option<Half> {
         let pairs = edit.input(node, 0)?;
         let reshape = edit.producer(pairs).filter(|&node| edit.node(node).op == OpType::Reshape)?;

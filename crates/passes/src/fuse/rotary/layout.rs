@@ -26,7 +26,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// The layout of an array with tables that broadcast along these axes.
+    /// Returns the layout of an array with tables that broadcast along these axes.
     fn of(shape: &[Dim], table: &[Dim]) -> Option<Layout> {
         let (size, lead) = shape.split_last()?;
         let width = table.last()?.clone();

@@ -60,7 +60,7 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Opti
     Some(())
 }
 
-/// A table that is known, with a number for each element, of this rank.
+/// Returns a table that is known, with a number for each element, of this rank.
 fn whole(edit: &Edit<'_>, table: ValueId, rank: usize, fused: &mut Vec<usize>) -> Option<Tensor> {
     let shape = &edit.ty(table)?.shape;
     let mut sizes: Vec<i64> = shape.iter().map(Dim::known).collect::<Option<_>>()?;

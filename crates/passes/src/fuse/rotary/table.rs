@@ -84,7 +84,7 @@ impl Single {
     }
 }
 
-/// What a node writes twice, and the nodes from the last to that one. The last axis stays the last.
+/// Returns what a node writes twice, and the nodes from the last to that one. The last axis stays the last.
 pub(super) fn doubled_by_node(
     edit: &Edit<'_>,
     table: ValueId,
@@ -122,7 +122,7 @@ pub(super) fn doubled_by_node(
     None
 }
 
-/// What an `Expand` writes twice along a last axis of its own, without that axis, and the nodes.
+/// Returns what an `Expand` writes twice along a last axis of its own, without that axis, and the nodes.
 fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, [usize; 2])> {
     let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
     let single = edit.input(expand, 0)?;
@@ -133,7 +133,7 @@ fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, [usize
     is_twice.then_some((source, [expand, unsqueeze]))
 }
 
-/// Whether the numbers of each pair along the last axis are equal: those of a constant that are, what
+/// True if the numbers of each pair along the last axis are equal: those of a constant that are, what
 /// `Concat` or `Tile` makes of one array, and what is computed of such arrays element by element.
 fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth: usize) -> bool {
     if let Some(tensor) = edit.tensor(value) {

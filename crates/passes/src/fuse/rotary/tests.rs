@@ -3,7 +3,7 @@ use expect_test::{Expect, expect};
 use crate::testing::check;
 
 #[test]
-fn halves_that_are_turned_are_one_node() {
+fn rotated_halves_are_one_node() {
     check(
         crate::fuse::rotary::run,
         "graph g(x:f32[1,T,2,4], c:f32[T,1,2], s:f32[T,1,2]) -> (y)
@@ -65,7 +65,7 @@ y:f32[3,2,5,4] = Concat(%2, %5) {axis=3}",
 }
 
 #[test]
-fn a_turn_the_other_way_is_not() {
+fn a_rotation_the_other_way_is_not_fused() {
     check(
         crate::fuse::rotary::run,
         "graph g(x:f32[1,5,2,4], c:f32[5,1,2], s:f32[5,1,2]) -> (y)
@@ -92,7 +92,7 @@ y:f32[1,5,2,4] = Concat(%2, %5) {axis=3}",
 }
 
 #[test]
-fn a_table_whose_halves_differ_is_not() {
+fn a_table_whose_halves_differ_is_not_fused() {
     check(
         crate::fuse::rotary::run,
         "graph g(x:f32[1,1,2,2], s:f32[1,1,1,2]) -> (y)
@@ -115,7 +115,7 @@ y:f32[1,1,2,2] = Add(%0, %3)",
 }
 
 #[test]
-fn pairs_side_by_side_are_turned_too() {
+fn rotated_pairs_side_by_side_are_one_node() {
     check(
         crate::fuse::rotary::run,
         "graph g(x:f32[B,2,5,4], c:f32[5,2], s:f32[5,2]) -> (y)
@@ -204,7 +204,7 @@ fn swapped_halves_of_an_array_that_is_transposed() {
 }
 
 #[test]
-fn halves_of_another_array_are_not_turned() {
+fn halves_of_another_array_are_not_fused() {
     check_swapped(
         "xt:f32[2,5,4] = Reshape(x, [2, 5, 4]:i64)",
         expect![[r#"
@@ -226,7 +226,7 @@ fn halves_of_another_array_are_not_turned() {
 }
 
 #[test]
-fn a_part_that_is_no_half_is_not_turned() {
+fn a_part_that_is_not_a_half_is_not_fused() {
     check(
         crate::fuse::rotary::run,
         "graph g(x:f32[5,4], c:f32[5,4], s:f32[5,2]) -> (y)
@@ -282,7 +282,7 @@ y:f32[1,4] = Add(%0, %1)",
 }
 
 #[test]
-fn the_second_half_negated_is_another_turn() {
+fn a_rotation_with_the_second_half_negated_is_not_fused() {
     check(
         crate::fuse::rotary::run,
         "graph g(x:f32[1,4]) -> (y)
