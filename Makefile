@@ -10,7 +10,7 @@ CPUS := SSE4_2 AVX2 AVX512
 # `make test-quick` runs the first of every so many parameters of each Python test.
 SAMPLE ?= 40
 
-.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
+.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -23,6 +23,7 @@ help:
 	@echo "make fuzz-numbers       compare random programs with JAX for SECONDS, from SEED on"
 	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
 	@echo "make test-jax-versions  run the end-to-end tests with the oldest and the newest JAX"
+	@echo "make test-runtimes      run the end-to-end cases with the oldest and the newest ONNX Runtime"
 	@echo "make clean              remove build results and the cache of the tests"
 
 demo: build
@@ -54,6 +55,9 @@ test-wheel: $(VENV)/installed
 
 test-jax-versions: $(VENV)/installed
 	$(PY) tools/test_jax_versions.py
+
+test-runtimes: build
+	$(PY) tools/test_runtimes.py
 
 # Exported models in ONNX Runtime, beside those of the Python package and `jax.jit`.
 bench-runtime: build

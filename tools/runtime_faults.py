@@ -99,6 +99,11 @@ def forms() -> dict[str, Form]:
                 "r": np.array([3, 0]),
             },
         ),
+        "Add of an empty constant": (
+            [node("Add", "x c", "d"), node("Tanh", "d", "y")],
+            {"x": square[:1, :1]},
+            {"c": np.zeros((0, 3), np.float32)},
+        ),
         "Pad with axes between transposes": (
             [transpose, padded, node("Transpose", "u", "y", perm=[1, 0])],
             {"a": square},

@@ -401,3 +401,32 @@ def test_a_failed_export_harms_no_module() -> None:
     with pytest.raises(RuntimeError):
         to_onnx(fn, [X])
     assert list(vars(net)) == before
+
+
+def test_a_decorated_function_that_is_not_a_method_has_no_path() -> None:
+    """All functions that a decorator wraps run the same code; their free variables differ."""
+
+    def logged(fn: Any) -> Any:
+        def wrapper(module: Any, x: jax.Array) -> jax.Array:
+            return fn(module, x)
+
+        return wrapper
+
+    class Leaf(nnx.Module):
+        @logged
+        def __call__(self, x: jax.Array) -> jax.Array:
+            return jnp.sin(x)
+
+    @logged
+    def outside(module: Any, x: jax.Array) -> jax.Array:
+        return jnp.cos(x)
+
+    class Net(nnx.Module):
+        def __init__(self) -> None:
+            self.leaf = Leaf()
+
+        def __call__(self, x: jax.Array) -> jax.Array:
+            return self.leaf(x) * outside(self.leaf, x)
+
+    model = to_onnx(Net(), [X])
+    assert names(model) == ["Net/leaf/sin", "Net/cos", "Net/mul"]

@@ -117,6 +117,14 @@ pub const FAULTS: &[Fault] = &[
         avoid: expand_to_nothing,
     },
     Fault {
+        optimizer: "NoopElimination",
+        versions: "1.23 to 1.26",
+        form: "`Add`, `Sub`, `Mul` or `Div` with an empty constant",
+        result: "the operator is dropped, or the model does not load",
+        instead: "an empty constant",
+        avoid: arithmetic_of_nothing,
+    },
+    Fault {
         optimizer: "TransposeOptimizer",
         versions: "1.22 to 1.31",
         form: "`Pad` with axes next to a `Transpose`",
@@ -351,9 +359,16 @@ fn pool_of_zeros(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<
 }
 
 fn expand_to_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
-    if edit.node(index).op != OpType::Expand {
-        return None;
-    }
+    (edit.node(index).op == OpType::Expand).then(|| fold_nothing(edit, index))?
+}
+
+fn arithmetic_of_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+    let arithmetic = [OpType::Add, OpType::Sub, OpType::Mul, OpType::Div];
+    edit.node(index).op.is_one_of(&arithmetic).then(|| fold_nothing(edit, index))?
+}
+
+/// Makes a constant of a result that has no elements.
+fn fold_nothing(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let ty = edit.ty(edit.node(index).outputs[0])?;
     let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
     let nothing = Tensor::of_ints(ty.dtype, shape, &[])?;

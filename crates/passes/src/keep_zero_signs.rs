@@ -124,36 +124,62 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
 }
 
 fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let node = edit.node(index);
-    let ty = edit.ty(node.outputs[0])?.clone();
-    // The runtime has no `Where` of narrower floats.
-    let has_kernels = matches!(ty.dtype, DType::F32 | DType::F64);
-    if !has_kernels {
+    let (kind, count) = (edit.node(index).op.onnx()?, edit.node(index).inputs.len());
+    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let operands = (0..count).map(|operand| edit.input(index, operand));
+    let operands: Vec<ValueId> = operands.collect::<Option<_>>()?;
+    let mut has_zeros = operands.iter().map(|&operand| !has_no_zero(edit, operand));
+    let may_differ = match (kind, count) {
+        (OpType::Relu, 1) => true,
+        (OpType::Max | OpType::Min, 2) => has_zeros.all(|may| may),
+        (OpType::Clip, 3) => has_zeros.skip(1).any(|may| may),
+        _ => false,
+    };
+    if !may_differ || !result.dtype.is_float() {
         return None;
     }
-    let operand = |operand: usize| edit.input(index, operand);
-    let op = match (node.op.onnx()?, node.inputs.len()) {
-        (OpType::Relu, 1) => {
-            let (x, zero) = (operand(0)?, number(edit, index, ty.dtype, 0.0)?);
+    // The runtime has no `Where` of narrower floats.
+    let dtype = if result.dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let ty = Type::new(dtype, result.shape.clone());
+    let wide = operands.iter().map(|&operand| widened(edit, index, operand, dtype));
+    let wide: Vec<ValueId> = wide.collect::<Option<_>>()?;
+    let op = match wide[..] {
+        [x] => {
+            let zero = number(edit, index, dtype, 0.0)?;
             exact(edit, index, OpType::Max, [x, zero], &ty)?
         }
-        (OpType::Max, 2) => exact(edit, index, OpType::Max, [operand(0)?, operand(1)?], &ty)?,
-        (OpType::Min, 2) => exact(edit, index, OpType::Min, [operand(0)?, operand(1)?], &ty)?,
-        (OpType::Clip, 3) => {
-            let (x, low, high) = (operand(0)?, operand(1)?, operand(2)?);
-            if has_no_zero(edit, low) && has_no_zero(edit, high) {
-                return None;
-            }
+        [x, low, high] => {
             let raised = exact(edit, index, OpType::Max, [x, low], &ty)
                 .unwrap_or_else(|| Op::new(OpType::Max, &[x, low]));
             let raised = edit.insert(index, &[], raised, ty.clone());
             exact(edit, index, OpType::Min, [raised, high], &ty)
                 .unwrap_or_else(|| Op::new(OpType::Min, &[raised, high]))
         }
+        [x, y] => exact(edit, index, kind, [x, y], &ty)?,
         _ => return None,
     };
-    edit.rewrite(index, &[], op);
+    if dtype == result.dtype {
+        edit.rewrite(index, &[], op);
+    } else {
+        let chosen = edit.insert(index, &[], op, ty);
+        let to = i64::from(result.dtype.code());
+        edit.rewrite(index, &[], Op::new(OpType::Cast, &[chosen]).attr("to", to));
+    }
     Some(())
+}
+
+/// Casts a value to a type that has all its numbers; of a constant, returns another constant.
+fn widened(edit: &mut Edit<'_>, index: usize, value: ValueId, dtype: DType) -> Option<ValueId> {
+    let ty = edit.ty(value)?.clone();
+    if ty.dtype == dtype {
+        return Some(value);
+    }
+    if let Some(tensor) = edit.tensor(value) {
+        let wide = Tensor::of_floats(dtype, tensor.shape.clone(), &tensor.floats()?)?;
+        return Some(edit.constant(index, &[], wide, &[value]));
+    }
+    let cast = Op::new(OpType::Cast, &[value]).attr("to", i64::from(dtype.code()));
+    Some(edit.insert(index, &[], cast, Type::new(dtype, ty.shape)))
 }
 
 fn number(edit: &mut Edit<'_>, index: usize, dtype: DType, value: f64) -> Option<ValueId> {
@@ -216,6 +242,45 @@ mod tests {
     use expect_test::expect;
 
     use crate::testing::check_model;
+
+    #[test]
+    fn zeros_of_narrow_floats_are_chosen_in_float32() {
+        check_model(
+            super::run,
+            "graph g(x:f16[3], y:f16[3]) -> (a, b, c)
+%0:f16[3] = Max(x, y)
+a:f16[3] = Reciprocal(%0)
+%1:f16[3] = Relu(x)
+b:f16[3] = Div(y, %1)
+%2:f16[3] = Max(x, 1.0:f16)
+c:f16[3] = Reciprocal(%2)",
+            expect![[r#"
+                graph g(x:f16[3], y:f16[3]) -> (a, b, c)
+                %0 = Cast(x) {to=1}  # 2
+                %1 = Cast(y) {to=1}  # 2
+                %2 = Max(%0, -1.0)  # 2
+                %3 = Reciprocal(%2)  # 2
+                %4 = Less(%3, 0.0)  # 2
+                %5 = Max(%1, -1.0)  # 2
+                %6 = Reciprocal(%5)  # 2
+                %7 = Less(%6, 0.0)  # 2
+                %8 = And(%4, %7)  # 2
+                %9 = Where(%8, -1.0, 1.0)  # 2
+                %10 = Max(%0, %1)  # 2
+                %11 = Abs(%10)  # 2
+                %12 = Mul(%11, %9)  # 2
+                %13 = Cast(%12) {to=10}  # 2
+                a:f16[3] = Reciprocal(%13)  # 3
+                %14 = Cast(x) {to=1}  # 4
+                %15 = LessOrEqual(%14, 0.0)  # 4
+                %16 = Where(%15, 0.0, %14)  # 4
+                %17 = Cast(%16) {to=10}  # 4
+                b:f16[3] = Div(y, %17)  # 5
+                %18 = Max(x, 1.0:f16)  # 6
+                c:f16[3] = Reciprocal(%18)  # 7
+            "#]],
+        );
+    }
 
     #[test]
     fn a_quotient_tells_zeros_apart() {

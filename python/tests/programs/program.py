@@ -114,6 +114,12 @@ class Program:
         sources = (OPERATIONS[step.operation].source for step in self.steps)
         return any(source.startswith(("pooled", "convolution")) for source in sources)
 
+    @property
+    def may_lose_zero_signs(self) -> bool:
+        """Whether a step chooses elements, where ONNX Runtime loses the sign of a zero."""
+        sources = (OPERATIONS[step.operation].source for step in self.steps)
+        return any(re.search(r"where|select|trunc", source) for source in sources)
+
     def inputs(self, size: int) -> list[np.ndarray]:
         return [leaf.array(size) for leaf in self.leaves if not leaf.constant]
 

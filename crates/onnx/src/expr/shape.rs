@@ -66,11 +66,6 @@ impl<'g> Expr<'g> {
         if *self.shape() == *shape {
             return self;
         }
-        let known: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
-        if let Some(empty) = known.filter(|sizes| sizes.contains(&0)) {
-            // ONNX Runtime's `ExpandElimination` drops an `Expand` of a size of 1 to 0.
-            return self.builder.constant(self.dtype(), &empty, &[]);
-        }
         let ty = Type::new(self.dtype(), shape);
         let sizes = self.builder.sizes(shape);
         self.builder.node(OpType::Expand, &[self, sizes], Attrs::new(), ty)

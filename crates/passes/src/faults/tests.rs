@@ -195,6 +195,19 @@ z:f32[2,2] = MatMul(b, b)",
 }
 
 #[test]
+fn a_sum_of_nothing_is_an_empty_constant() {
+    check(
+        "graph g(x:f32[1,1], y:f32[0,3]) -> (z)
+%0:f32[0,3] = Add(x, y)
+z:f32[0,3] = Tanh(%0)",
+        expect![[r#"
+            graph g(x:f32[1,1], y:f32[0,3]) -> (z)
+            z:f32[0,3] = Tanh(const f32[0,3])  # 3
+        "#]],
+    );
+}
+
+#[test]
 fn an_infinite_factor_is_kept_apart_from_the_product() {
     check(
         "graph g(x:f32[2,2], y:f32[2,2]) -> (z)
