@@ -238,11 +238,7 @@ fn describe(document: &Document<'_>, summary: &Summary<'_>) -> Value {
             .map(|end| json!({ "name": end.name, "type": end.ty, "path": end.path }))
             .collect()
     };
-    let weights = &summary.weights;
-    let origins = &summary.origins;
-    let counted = |list: &[(String, usize)], key: &str| -> Vec<Value> {
-        list.iter().map(|(name, nodes)| json!({ key: name, "nodes": nodes })).collect()
-    };
+    let opset = |(domain, version): &(&str, i64)| json!({ "domain": domain, "version": version });
     json!({
         "version": 1,
         "model": document.name,
@@ -250,53 +246,69 @@ fn describe(document: &Document<'_>, summary: &Summary<'_>) -> Value {
         "producer": scan.producer,
         "producer_version": scan.producer_version,
         "ir_version": scan.ir_version,
-        "opsets": scan.opsets.iter().map(|(domain, version)| json!({ "domain": domain, "version": version })).collect::<Vec<_>>(),
+        "opsets": scan.opsets.iter().map(opset).collect::<Vec<_>>(),
         "inputs": ends(&summary.inputs),
         "outputs": ends(&summary.outputs),
-        "positive_sizes": summary.positive_sizes.iter().map(|positive| json!({
-            "size": positive.size,
-            "needed_by": positive.needed_by.iter().map(|need| json!({
-                "node": need.node,
-                "op": need.op,
-                "callsite": need.callsite.as_ref().map(inspect::json::frame),
-            })).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
-        "weights": {
-            "count": weights.count,
-            "elements": weights.elements,
-            "bytes": weights.bytes,
-            "external_bytes": weights.external_bytes,
-            "files": weights.files.iter().map(|(location, size)| json!({
-                "location": location,
-                "bytes": size.as_ref().ok(),
-                "problem": size.as_ref().err().map(ToString::to_string),
-            })).collect::<Vec<_>>(),
-        },
+        "positive_sizes": summary.positive_sizes.iter().map(describe_positive).collect::<Vec<_>>(),
+        "weights": describe_weights(&summary.weights),
         "nodes": summary.nodes,
         "bodies": summary.bodies,
         "ops": counted(&summary.ops, "op"),
         "functions": summary.functions.iter().map(|function| json!({
             "name": function.name, "nodes": function.nodes, "calls": function.calls,
         })).collect::<Vec<_>>(),
-        "provenance": {
-            "level": origins.level.word(),
-            "map": document.map_path,
-            "debug_id": origins.debug_id,
-            "nodes_with_line": origins.with_line,
-            "nodes_with_user_line": origins.with_user_line,
-            "nodes_fused": origins.fused,
-            "sure": origins.sure.iter().map(|(sure, nodes)| json!({ "sure": sure.word(), "nodes": nodes })).collect::<Vec<_>>(),
-            "files": origins.files.iter().map(|(file, tier, nodes)| json!({
-                "file": Some(file).filter(|file| **file != Frame::UNKNOWN),
-                "tier": inspect::json::tier(*tier),
-                "nodes": nodes,
-            })).collect::<Vec<_>>(),
-            "functions": origins.functions.iter().map(|(file, function, nodes)| json!({
-                "file": Some(file).filter(|file| **file != Frame::UNKNOWN),
-                "function": function,
-                "nodes": nodes,
-            })).collect::<Vec<_>>(),
-            "scopes": counted(&origins.scopes, "scope"),
-        },
+        "provenance": describe_origins(document, &summary.origins),
     })
+}
+
+fn describe_positive(positive: &Positive<'_>) -> Value {
+    json!({
+        "size": positive.size,
+        "needed_by": positive.needed_by.iter().map(|need| json!({
+            "node": need.node,
+            "op": need.op,
+            "callsite": need.callsite.as_ref().map(inspect::json::frame),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn describe_weights(weights: &Weights<'_>) -> Value {
+    json!({
+        "count": weights.count,
+        "elements": weights.elements,
+        "bytes": weights.bytes,
+        "external_bytes": weights.external_bytes,
+        "files": weights.files.iter().map(|(location, size)| json!({
+            "location": location,
+            "bytes": size.as_ref().ok(),
+            "problem": size.as_ref().err().map(ToString::to_string),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn describe_origins(document: &Document<'_>, origins: &Origins<'_>) -> Value {
+    json!({
+        "level": origins.level.word(),
+        "map": document.map_path,
+        "debug_id": origins.debug_id,
+        "nodes_with_line": origins.with_line,
+        "nodes_with_user_line": origins.with_user_line,
+        "nodes_fused": origins.fused,
+        "sure": origins.sure.iter().map(|(sure, nodes)| json!({ "sure": sure.word(), "nodes": nodes })).collect::<Vec<_>>(),
+        "files": origins.files.iter().map(|(file, tier, nodes)| json!({
+            "file": Some(file).filter(|file| **file != Frame::UNKNOWN),
+            "tier": inspect::json::tier(*tier),
+            "nodes": nodes,
+        })).collect::<Vec<_>>(),
+        "functions": origins.functions.iter().map(|(file, function, nodes)| json!({
+            "file": Some(file).filter(|file| **file != Frame::UNKNOWN),
+            "function": function,
+            "nodes": nodes,
+        })).collect::<Vec<_>>(),
+        "scopes": counted(&origins.scopes, "scope"),
+    })
+}
+
+fn counted(list: &[(String, usize)], key: &str) -> Vec<Value> {
+    list.iter().map(|(name, nodes)| json!({ key: name, "nodes": nodes })).collect()
 }

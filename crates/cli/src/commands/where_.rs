@@ -150,55 +150,11 @@ impl Located<'_> {
         if let Some(provenance) = &answer.provenance {
             write!(out, "{}", traceback(provenance, *all_frames, sources, style))?;
         }
-        let mut fact = |name: &str, value: &str| {
-            writeln!(
-                out,
-                "   {} {} {}",
-                style.blue("="),
-                style.dim(&format!("{name:<9}")),
-                clean(value)
-            )
-        };
-        match &answer.provenance {
-            None => fact("origin", "not recorded")?,
-            Some(provenance) => {
-                if let Some(how) = how(provenance.sure) {
-                    fact("sure", how)?;
-                }
-                if !provenance.scope.is_empty() {
-                    fact("scope", &provenance.scope.join("/"))?;
-                }
-                if !provenance.transforms.is_empty() {
-                    fact("through", &provenance.transforms.join(" / "))?;
-                }
-                if let Some(plugin) = &provenance.plugin {
-                    let place = match (plugin.file, plugin.line) {
-                        ("", 0) => String::new(),
-                        ("", line) => format!(", line {line}"),
-                        (file, line) => format!(", {file}:{line}"),
-                    };
-                    fact("plugin", &format!("{}{place}", plugin.name))?;
-                }
-            }
+        for (name, value) in origin_facts(answer.provenance.as_ref()) {
+            print_fact(name, &value, style, out)?;
         }
-        if let Some(path) = answer.path {
-            fact("path", path)?;
-        }
-        if !answer.inside.is_empty() {
-            fact("inside", &answer.inside.join(", "))?;
-        }
-        for (what, list) in [("in", &answer.inputs), ("out", &answer.outputs)] {
-            for value in list {
-                fact(what, &format!("{}  {}", value.name, value.ty.as_deref().unwrap_or("?")))?;
-            }
-        }
-        for (what, list) in [("called by", &answer.callers), ("read by", &answer.readers)] {
-            for &node in list.iter().take(MAX_LISTED) {
-                fact(what, &node_and_line(document, node))?;
-            }
-            if list.len() > MAX_LISTED {
-                fact(what, &format!("… and {} more", list.len() - MAX_LISTED))?;
-            }
+        for (name, value) in value_facts(document, answer) {
+            print_fact(name, &value, style, out)?;
         }
         let fused = answer.provenance.as_ref().map(Provenance::fused_lines).unwrap_or_default();
         if !fused.is_empty() {
@@ -206,6 +162,63 @@ impl Located<'_> {
         }
         fused.iter().try_for_each(|frame| write!(out, "{}", excerpt(frame, sources, style)))
     }
+}
+
+/// A name and a value.
+type Fact = (&'static str, String);
+
+fn print_fact(name: &str, value: &str, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let (mark, name) = (style.blue("="), style.dim(&format!("{name:<9}")));
+    writeln!(out, "   {mark} {name} {}", clean(value))
+}
+
+/// Returns what is known about the origin of a node, beside its lines.
+fn origin_facts(provenance: Option<&Provenance<'_>>) -> Vec<Fact> {
+    let Some(provenance) = provenance else {
+        return vec![("origin", "not recorded".to_owned())];
+    };
+    let mut facts = Vec::new();
+    if let Some(how) = how(provenance.sure) {
+        facts.push(("sure", how.to_owned()));
+    }
+    if !provenance.scope.is_empty() {
+        facts.push(("scope", provenance.scope.join("/")));
+    }
+    if !provenance.transforms.is_empty() {
+        facts.push(("through", provenance.transforms.join(" / ")));
+    }
+    if let Some(plugin) = &provenance.plugin {
+        let place = match (plugin.file, plugin.line) {
+            ("", 0) => String::new(),
+            ("", line) => format!(", line {line}"),
+            (file, line) => format!(", {file}:{line}"),
+        };
+        facts.push(("plugin", format!("{}{place}", plugin.name)));
+    }
+    facts
+}
+
+/// Returns the place of a node or value in the model: its operands, results, callers and readers.
+fn value_facts(document: &Document<'_>, answer: &Where<'_>) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let Some(path) = answer.path {
+        facts.push(("path", path.to_owned()));
+    }
+    if !answer.inside.is_empty() {
+        facts.push(("inside", answer.inside.join(", ")));
+    }
+    for (name, values) in [("in", &answer.inputs), ("out", &answer.outputs)] {
+        let ty = |value: &where_::Value<'_>| value.ty.clone().unwrap_or_else(|| "?".into());
+        facts.extend(values.iter().map(|value| (name, format!("{}  {}", value.name, ty(value)))));
+    }
+    for (name, nodes) in [("called by", &answer.callers), ("read by", &answer.readers)] {
+        let listed = nodes.iter().take(MAX_LISTED);
+        facts.extend(listed.map(|&node| (name, node_and_line(document, node))));
+        if nodes.len() > MAX_LISTED {
+            facts.push((name, format!("… and {} more", nodes.len() - MAX_LISTED)));
+        }
+    }
+    facts
 }
 
 fn node_and_line(document: &Document<'_>, node: usize) -> String {

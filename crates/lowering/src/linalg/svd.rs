@@ -82,7 +82,6 @@ fn of_tall<'g>(
     with_vectors: bool,
     full: bool,
 ) -> (Expr<'g>, Option<(Expr<'g>, Expr<'g>)>) {
-    let builder = a.builder;
     let (row_axis, column_axis) = axes(a);
     let zero_or_nan = zero_or_nan(a);
     let a = a + zero_or_nan;
@@ -90,7 +89,6 @@ fn of_tall<'g>(
     let scale = scale.equal(0.0).select(a.constant(1.0), scale);
 
     let tournament = Tournament::of(width);
-    let half = tournament.half();
     let whole = if width == 1 { 1 } else { tournament.size };
     let mut parts = vec![a / scale];
     if whole > width {
@@ -100,34 +98,9 @@ fn of_tall<'g>(
     if with_vectors {
         parts.push(identity(a, width, whole));
     }
-    let tolerance = (height as f64).sqrt() * epsilon(a.dtype());
     let top = |x: Expr<'g>| x.slice_axis(row_axis, 0, height);
-
-    let none = builder.constant_ints(DType::I32, &[], &[0]);
     let start = Expr::concat(&parts, row_axis);
-    let rotated = if width == 1 {
-        start
-    } else {
-        let [rotated] = rounds_while(builder, SWEEPS, [start], |[x]| {
-            let steps = tournament.rounds().into();
-            let [x, turns] = rounds(builder, &steps, [x, none], |_, [x, turns]| {
-                let columns = top(x);
-                let first = columns.slice_axis(column_axis, 0, half);
-                let second = columns.slice_axis(column_axis, half, whole);
-                let product = |x: Expr<'g>, y: Expr<'g>| (x * y).reduce_sum(&[row_axis], false);
-                let (alpha, beta) = (product(first, first), product(second, second));
-                let gamma = product(first, second);
-                let limit = alpha.sqrt() * beta.sqrt() * tolerance;
-                let is_idle = gamma.abs().greater(limit).logical_not();
-                let turn = tournament.turn(tangent(beta - alpha, gamma, is_idle));
-                let every: Vec<usize> = (0..is_idle.rank()).collect();
-                let busy = is_idle.logical_not().cast(DType::I32).reduce_sum(&every, false);
-                [tournament.play(x, column_axis, &turn), turns + busy]
-            });
-            (turns.greater(0.0), [x])
-        });
-        rotated
-    };
+    let rotated = if width == 1 { start } else { rotate(start, height, &tournament) };
 
     let rotated = rotated.slice_axis(column_axis, 0, width);
     let columns = top(rotated);
@@ -143,4 +116,32 @@ fn of_tall<'g>(
     let right = rotated.slice_axis(row_axis, height, height + width);
     let signs = diagonal(packed.matrix, height, width).less(0.0).unsqueeze(&[row_axis]);
     (values, Some((left, signs.select(-right, right) + zero_or_nan)))
+}
+
+/// Rotates pairs of columns until the first `height` entries of all columns are orthogonal.
+fn rotate<'g>(start: Expr<'g>, height: i64, tournament: &Tournament) -> Expr<'g> {
+    let builder = start.builder;
+    let (row_axis, column_axis) = axes(start);
+    let half = tournament.half();
+    let tolerance = (height as f64).sqrt() * epsilon(start.dtype());
+    let none = builder.constant_ints(DType::I32, &[], &[0]);
+    let [rotated] = rounds_while(builder, SWEEPS, [start], |[x]| {
+        let steps = tournament.rounds().into();
+        let [x, turns] = rounds(builder, &steps, [x, none], |_, [x, turns]| {
+            let columns = x.slice_axis(row_axis, 0, height);
+            let first = columns.slice_axis(column_axis, 0, half);
+            let second = columns.slice_axis(column_axis, half, tournament.size);
+            let product = |x: Expr<'g>, y: Expr<'g>| (x * y).reduce_sum(&[row_axis], false);
+            let (alpha, beta) = (product(first, first), product(second, second));
+            let gamma = product(first, second);
+            let limit = alpha.sqrt() * beta.sqrt() * tolerance;
+            let is_idle = gamma.abs().greater(limit).logical_not();
+            let turn = tournament.turn(tangent(beta - alpha, gamma, is_idle));
+            let every: Vec<usize> = (0..is_idle.rank()).collect();
+            let busy = is_idle.logical_not().cast(DType::I32).reduce_sum(&every, false);
+            [tournament.play(x, column_axis, &turn), turns + busy]
+        });
+        (turns.greater(0.0), [x])
+    });
+    rotated
 }
