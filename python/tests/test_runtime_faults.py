@@ -93,6 +93,18 @@ def test_a_product_of_batches_that_are_moved_and_may_be_empty(name: str) -> None
                 bench.assert_all_same(found, bench.expected(fn, [x]), 1e-5, 1e-5)
 
 
+def test_a_product_that_sums_over_an_empty_axis_is_zero() -> None:
+    """The runtime does not write the result, so it has the numbers of the run before."""
+    for optimize in (True, False):
+        fn = lambda a, b: jnp.einsum("bij,bik->bjk", jnp.tanh(a), jnp.exp(b))  # noqa: E731
+        model = jax2onnx.to_onnx(fn, [(2, "N", 4), (2, "N", 4)], optimize=optimize)
+        session = bench.session(model)
+        for size in (7, 0, 2, 0):
+            x = floats(2, size, 4)
+            (found,) = bench.run_session(session, model, [x, x])
+            np.testing.assert_allclose(found, np.asarray(fn(x, x)), rtol=1e-5, atol=1e-5)
+
+
 def test_a_transpose_of_short_integers_next_to_a_product() -> None:
     fn = lambda a, b: (jnp.transpose(a, (1, 2, 0)), b @ b)  # noqa: E731
     model = jax2onnx.to_onnx(fn, [jax.ShapeDtypeStruct((2, "N", 4), np.int16), (2, 2)])

@@ -61,6 +61,14 @@ pub const FAULTS: &[Fault] = &[
         avoid: batch_that_may_be_empty,
     },
     Fault {
+        optimizer: "MatmulTransposeFusion",
+        versions: "1.23 to 1.31",
+        form: "`MatMul(Transpose(a), b)` or `MatMul(a, Transpose(b))` that sums over an axis of size 0",
+        result: "the result is not initialized",
+        instead: "`MatMul(Max(Transpose(a)), b)` if the size is not known to be positive",
+        avoid: sum_that_may_be_empty,
+    },
+    Fault {
         optimizer: "DivMulFusion",
         versions: "1.22 to 1.31",
         form: "`Mul(Div(1, x), y)`",
@@ -225,6 +233,28 @@ fn batch_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) 
         return None;
     }
     separate(edit, index)
+}
+
+fn sum_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+    if !present.products || edit.node(index).op != OpType::Transpose {
+        return None;
+    }
+    let result = edit.node(index).outputs[0];
+    if is_read_by_another(edit, index, &[OpType::MatMul]) {
+        return None;
+    }
+    let ty = edit.ty(result)?;
+    let is_left = |reader: usize| edit.input(reader, 0) == Some(result);
+    let may_be_empty = |from_last: usize| {
+        let place = ty.rank().checked_sub(from_last);
+        place.is_some_and(|place| !ty.shape[place].is_positive())
+    };
+    let is_form = match edit.sole_reader(result).filter(|&reader| edit.node(reader).op.is_onnx()) {
+        Some(reader) if is_left(reader) => may_be_empty(1),
+        Some(_) => may_be_empty(2),
+        None => may_be_empty(1) || may_be_empty(2),
+    };
+    if is_form { separate(edit, index) } else { None }
 }
 
 fn quotient_of_one(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {

@@ -196,6 +196,8 @@ class Reference:
             unsure = np.isnan(moved) & ~np.isnan(want) | np.isinf(moved)
             for other in others:
                 unsure |= np.isnan(other) != np.isnan(want)
+            # Near a pole, rounding may reach it.
+            unsure |= np.isinf(found) & (moved > 0.01 * np.abs(want))
             allowed = tolerance * (np.abs(want) + 0.1 * max(scale, 1)) + 16 * moved + tiny
             close = np.abs(found - want) <= allowed
         if self.program.may_lose_zero_signs:

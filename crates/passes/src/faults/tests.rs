@@ -208,6 +208,25 @@ z:f32[0,3] = Tanh(%0)",
 }
 
 #[test]
+fn a_transpose_is_kept_apart_from_a_sum_that_may_be_empty() {
+    check(
+        "graph g(a:f32[N,3], b:f32[N,3]) -> (y, z)
+%0:f32[3,N] = Transpose(a) {perm=[1, 0]}
+y:f32[3,3] = MatMul(%0, b)
+%1:f32[3,N] = Transpose(b) {perm=[1, 0]}
+z:f32[N,N] = MatMul(a, %1)",
+        expect![[r#"
+            graph g(a:f32[N,3], b:f32[N,3]) -> (y, z)
+            %0 = Transpose(a) {perm=[1, 0]}  # 2
+            %1 = Max(%0)  # 2
+            y:f32[3,3] = MatMul(%1, b)  # 3
+            %2 = Transpose(b) {perm=[1, 0]}  # 4
+            z:f32[N,N] = MatMul(a, %2)  # 5
+        "#]],
+    );
+}
+
+#[test]
 fn an_infinite_factor_is_kept_apart_from_the_product() {
     check(
         "graph g(x:f32[2,2], y:f32[2,2]) -> (z)

@@ -186,6 +186,9 @@ fn to_layer_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
         return group::to_instance_norm(found, x);
     }
     let axis = over_last_axes(&axes, rank)?;
+    if !shape[axis..].iter().all(Dim::is_positive) {
+        return Err("an axis that is normalized may be empty".into());
+    }
     let has_scale = found.maybe("scale").is_some();
     let ones = shape[axis..].iter().map(Dim::known).product::<Option<i64>>();
     if !has_scale && found.maybe("bias").is_none() && ones.is_none_or(|ones| ones > MOST_ONES) {
