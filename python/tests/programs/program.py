@@ -40,8 +40,11 @@ CONTEXTS: Final = {
     "choice": "lax.cond(jnp.isfinite({first}).all(), {body}, {body}, {operands})",
 }
 
-#: Expressions that ONNX Runtime computes with a sigmoid.
-HAS_SIGMOID: Final = re.compile(r"sigmoid|logistic|silu|swish|glu|gru|lstm|1 / \(1 \+ jnp\.exp")
+#: Expressions whose small results may be zero, because of a sigmoid in ONNX Runtime or the absolute
+#: error of JAX.
+HAS_SIGMOID: Final = re.compile(
+    r"sigmoid|logistic|silu|swish|glu|gru|lstm|1 / \(1 \+ jnp\.exp|lgamma"
+)
 
 #: Sizes that a symbolic one has when the model runs.
 SIZES: Final = (0, 1, 2, 7)
