@@ -12,28 +12,34 @@ pub type MayHoist = fn(&Node, &Values) -> bool;
 
 impl Model {
     /// Moves what the body of a loop computes from nothing of its own to before the loop. It keeps its
-    /// origin: where a node stands is not what asked for it.
-    pub fn hoist(&mut self, may: MayHoist) {
+    /// origin: where a node stands is not what asked for it. Returns whether anything moved.
+    pub fn hoist(&mut self, may: MayHoist) -> bool {
         let functions = self.functions.iter_mut().map(|function| &mut function.body);
+        let mut changed = false;
         for graph in std::iter::once(&mut self.graph).chain(functions) {
-            hoist(graph, &self.values, may);
+            changed |= hoist(graph, &self.values, may);
         }
+        changed
     }
 }
 
-fn hoist(graph: &mut Graph, values: &Values, may: MayHoist) {
+fn hoist(graph: &mut Graph, values: &Values, may: MayHoist) -> bool {
+    let mut changed = false;
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     for mut node in std::mem::take(&mut graph.nodes) {
         let repeats = matches!(node.op.onnx(), Some(OpType::Loop | OpType::Scan));
         for body in node.bodies_mut() {
-            hoist(body, values, may);
+            changed |= hoist(body, values, may);
             if repeats {
-                nodes.extend(take_invariant(body, values, may));
+                let invariant = take_invariant(body, values, may);
+                changed |= !invariant.is_empty();
+                nodes.extend(invariant);
             }
         }
         nodes.push(node);
     }
     graph.nodes = nodes;
+    changed
 }
 
 /// Takes the nodes that depend on no round. One that makes a result of the body stays, for a result is

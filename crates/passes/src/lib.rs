@@ -91,6 +91,12 @@ impl Phase {
                         run(model);
                         continue;
                     }
+                    Run::Between(run) => {
+                        if run(model) {
+                            model.edit(&mut canonicalize::everything);
+                        }
+                        continue;
+                    }
                 };
                 changed |= model.edit(&mut |edit| {
                     run(edit);

@@ -43,6 +43,8 @@ pub(crate) enum Run {
     Formulas(&'static [&'static [Rewrite]]),
     /// Of the model as a whole.
     Model(fn(&mut Model)),
+    /// From one graph to another. Returns whether any graph changed.
+    Between(fn(&mut Model) -> bool),
 }
 
 /// When a rewrite is wanted.
@@ -67,6 +69,10 @@ const fn formulas(
 
 const fn model(name: &'static str, does: &'static str, run: fn(&mut Model)) -> Pass {
     Pass { name, does, run: Run::Model(run), when: When::Optimizing }
+}
+
+const fn between(name: &'static str, does: &'static str, run: fn(&mut Model) -> bool) -> Pass {
+    Pass { name, does, run: Run::Between(run), when: When::Optimizing }
 }
 
 impl Pass {
@@ -251,7 +257,11 @@ pub const PHASES: &[Phase] = &[
          node may already be before the loop. Weights of functions become inputs before constants are shared: \
          functions must not differ by which of their weights happen to be equal.",
         &[
-            model("hoist-invariants", "moves loop invariants out of loops", hoist_invariants::run),
+            between(
+                "hoist-invariants",
+                "moves loop invariants out of loops",
+                hoist_invariants::run,
+            ),
             model("lift-weights", "makes the weights of functions their inputs", lift_weights::run)
                 .when(When::Always),
             graph("share-constants", "stores equal constants once", share_constants::run),

@@ -35,8 +35,9 @@ fn share_node(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     let operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
-    let arrays = operands.filter(|&operand| !is_small_constant(edit, operand));
-    let fewest = arrays.min_by_key(|&operand| edit.reads(operand))?;
+    // Equal constants may be different values, so that their readers are not all of them.
+    let fewest =
+        operands.min_by_key(|&operand| (is_small_constant(edit, operand), edit.reads(operand)))?;
     if !(2..=MAX_READERS).contains(&edit.reads(fewest)) {
         return None;
     }
