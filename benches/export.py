@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import os
 import statistics
 import subprocess
@@ -25,6 +26,7 @@ import models
 import numpy as np
 
 import jax2onnx
+from jax2onnx import _progress
 
 LEVELS = ("off", "minimal", "full", "indexed")
 
@@ -112,8 +114,29 @@ def conversion(results: Results, layers: int, rounds: int) -> None:
         tasks[level] = lambda level=level: export(level)
     interleaved(1, tasks)
     times = interleaved(rounds, tasks)
+    print_phases(lambda: export("off"), rounds)
     results.add("to_onnx(off) / make_jaxpr", ratio(times, "off", "make_jaxpr"), 1.3)
     results.add("to_onnx(full) / to_onnx(off)", ratio(times, "full", "off"), 1.1)
+
+
+def print_phases(export: Callable[[], Any], rounds: int) -> None:
+    """Which part of an export each phase of the passes takes."""
+    parts: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        begun: list[tuple[str, float]] = []
+        token = _progress.phase_listener.set(
+            lambda phase, begun=begun: begun.append((phase, time.process_time()))
+        )
+        start = time.process_time()
+        export()
+        whole = time.process_time() - start
+        _progress.phase_listener.reset(token)
+        for (phase, begin), (_, end) in itertools.pairwise(begun):
+            parts.setdefault(phase, []).append((end - begin) / whole)
+    medians = {phase: statistics.median(values) for phase, values in parts.items()}
+    print(f"passes: {sum(medians.values()):.1%} of to_onnx(off)")
+    for phase, part in medians.items():
+        print(f"  {phase:12} {part:6.2%}")
 
 
 def bytes_per_node(layers: int) -> None:

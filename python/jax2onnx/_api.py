@@ -258,6 +258,7 @@ def to_onnx(
         exact_nan=settings.nan == "exact",
         optimize=optimize,
         norms=normalization_mode != "force_decomposed",
+        on_phase=_progress.phase_listener.get(),
         explain=_report_writer(explain_passes),
         level=settings.level,
         path_policy=settings.paths,

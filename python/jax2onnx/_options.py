@@ -44,6 +44,8 @@ class ExportOptions:
     optimize: bool = True
     #: Whether a norm becomes one operator.
     norms: bool = True
+    #: Is called with the name of each phase of the passes before it runs.
+    on_phase: Callable[[str], object] | None = None
     #: Is called with the report on the passes.
     explain: Callable[[str], object] | None = None
 

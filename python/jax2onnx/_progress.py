@@ -12,6 +12,11 @@ _TICK: Final = 0.2
 
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("jax2onnx_progress", default=None)
 
+#: Is called with the name of each phase of the passes before it runs.
+phase_listener: ContextVar[Callable[[str], object] | None] = ContextVar(
+    "jax2onnx_phases", default=None
+)
+
 
 def stage(name: str) -> None:
     """Report that a stage of the export begins."""

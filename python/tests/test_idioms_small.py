@@ -25,27 +25,8 @@ W = np.linspace(0.5, 1.5, 16).astype(np.float32)
 B = np.linspace(-0.5, 0.5, 16).astype(np.float32)
 TABLE = RNG.standard_normal((10, 4)).astype(np.float32)
 PLACES = np.array([[0, 9, -1, -10], [10, -11, 2**31 - 1, -(2**31)]], np.int32)
-ROUND_ZERO = np.array(
-    [
-        -np.inf,
-        -1e30,
-        -100.0,
-        -20.5,
-        -3,
-        -1.5,
-        -1e-20,
-        -0.0,
-        0,
-        1e-3,
-        1,
-        2.5,
-        3.5,
-        1e4,
-        np.inf,
-        np.nan,
-    ],
-    np.float32,
-)
+ROUND_ZERO = np.float32([-np.inf, -1e30, -100, -20.5, -3, -1.5, -1e-20, -0.0])
+ROUND_ZERO = np.float32([*ROUND_ZERO, 0, 1e-3, 1, 2.5, 3.5, 1e4, np.inf, np.nan])
 MASK = RNG.random((4, 6)) < 0.5
 MASK[0], MASK[1] = False, True
 SCORES = RNG.standard_normal((4, 6)).astype(np.float32)
@@ -302,6 +283,22 @@ IDIOMS = [
         lambda c, d, x: jnp.select([c, d], [x, -x], x[0]),
         [MASK, MASK[::-1], SCORES],
         ["Neg", "Gather", "Where", "Where"],
+        0,
+        0,
+    ),
+    Idiom(
+        "thresholded_relu",
+        lambda x: jnp.where(x > 0.5, x, 0.0),
+        [ROUND_ZERO],
+        ["ThresholdedRelu"],
+        0,
+        0,
+    ),
+    Idiom(
+        "thresholded_relu.at_least",
+        lambda x: jnp.where(x >= 2.5, x, 0.0),
+        [ROUND_ZERO],
+        ["GreaterOrEqual", "Where"],
         0,
         0,
     ),

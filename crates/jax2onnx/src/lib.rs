@@ -47,18 +47,21 @@ pub enum Error {
     Write(#[from] WriteError),
 }
 
-/// Lowers and optimizes a program. `source` returns the text of a source file, for error messages.
+/// Lowers and optimizes a program. `source` returns the text of a source file, for error messages; `begin` is
+/// called with the name of each phase of the passes before it runs.
 pub fn convert(
     program: jaxpr::Program,
     options: &Options,
     passes: &PassOptions,
     source: &dyn Fn(&str) -> Option<String>,
+    begin: &mut dyn FnMut(&'static str),
 ) -> Result<onnx::Model, Error> {
     let mut model = lowering::lower(program, options).map_err(|failure| {
         let report = report(&failure.error, &failure.table, source);
         Error::Lowering { error: failure.error, report }
     })?;
-    passes::optimize(&mut model, passes);
+    passes::optimize(&mut model, passes, &mut |phase| begin(phase.name));
+    begin("finish");
     model.assign_value_origins();
     onnx::names::assign_names(&mut model);
     onnx::check::check(&model)?;

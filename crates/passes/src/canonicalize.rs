@@ -127,7 +127,7 @@ impl Worklist {
     }
 
     fn run(mut self, edit: &mut Edit<'_>) {
-        let mut changed = false;
+        let mut changes = 0;
         while let Some((group, node)) = self.next() {
             if !edit.is_live(node) || !edit.node(node).op.is_onnx() {
                 continue;
@@ -135,14 +135,68 @@ impl Worklist {
             if RULES[group].iter().any(|rule| (rule.apply)(edit, node).is_some()) {
                 self.add_touched(edit);
                 self.add(node);
-                changed = true;
+                changes += 1;
+                debug_assert!(changes < MAX_CHANGES * (edit.len() + 1), "the rules do not end");
             }
         }
-        if changed {
+        if changes > 0 {
             edit.drop_unread();
         }
     }
 }
 
+/// More changes per node than any graph needs.
+const MAX_CHANGES: usize = 64;
+
 /// A change of a value that more nodes read concerns none of them: it is an input or a shape.
 const MAX_READERS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::{changed, everything};
+    use crate::testing::check;
+
+    const GRAPH: &str = "graph g(x:f32[2,3], c:bool[2,3]) -> (y, z)
+%0:f32[3] = Expand(1.0, [3]:i64)
+%1:f32[2,3] = Mul(x, %0)
+%2:f32[3,2] = Transpose(%1) {perm=[1, 0]}
+%3:f32[2,3] = Transpose(%2) {perm=[1, 0]}
+%4:bool[2,3] = Not(c)
+%5:f32[2,3] = Where(%4, %3, x)
+%6:bool[2,3] = Equal(c, true)
+y:f32[2,3] = Where(%6, %5, 0.0)
+%7:f32[] = Add(1.0, 2.0)
+%8:f32[2,3] = Add(x, %7)
+%9:f32[2,3] = Add(%3, 3.0)
+z:f32[2,3] = Sub(%8, %9)";
+
+    #[test]
+    fn rules_apply_to_what_other_rules_made() {
+        check(
+            everything,
+            GRAPH,
+            expect![[r#"
+            graph g(x:f32[2,3], c:bool[2,3]) -> (y, z)
+            %0 = Where(c, x, x)  # 7 2 3 4 5 6
+            y:f32[2,3] = Where(c, %0, 0.0)  # 9 8
+            %1 = Add(x, 3.0)  # 11 2 3 4 5 12
+            z:f32[2,3] = Sub(%1, %1)  # 13
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_canonical_graph_stays_as_it_is() {
+        let mut model = onnx::text::parse_graph(GRAPH).expect("the graph can be parsed");
+        assert!(model.edit(&mut everything));
+        assert!(!model.edit(&mut everything));
+    }
+
+    #[test]
+    fn what_did_not_change_is_not_looked_at() {
+        let mut model = onnx::text::parse_graph(GRAPH).expect("the graph can be parsed");
+        assert!(!model.edit(&mut changed));
+    }
+}

@@ -14,5 +14,6 @@ pub(crate) mod reduction;
 pub(crate) mod resize;
 pub(crate) mod rotary;
 pub(crate) mod softmax;
+pub(crate) mod thresholded_relu;
 pub(crate) mod triangle;
 pub(crate) mod weighted;

@@ -69,9 +69,10 @@ impl Options {
     }
 }
 
-/// Runs every phase.
-pub fn optimize(model: &mut Model, options: &Options) {
+/// Runs every phase, and calls `begin` with each one before it runs.
+pub fn optimize(model: &mut Model, options: &Options, begin: &mut dyn FnMut(&'static Phase)) {
     for phase in PHASES {
+        begin(phase);
         phase.run(model, *options);
     }
 }
@@ -79,7 +80,7 @@ pub fn optimize(model: &mut Model, options: &Options) {
 impl Phase {
     /// Runs the rewrites that are wanted, in order, until a round changes nothing. After each change, what no
     /// output needs is dropped and the graph is made canonical where it changed.
-    pub fn run(&self, model: &mut Model, options: Options) {
+    fn run(&self, model: &mut Model, options: Options) {
         let is_canonical = self.is_canonical && options.optimize;
         for _ in 0..self.max_rounds {
             let mut changed = false;

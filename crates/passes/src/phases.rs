@@ -5,7 +5,7 @@ use onnx::{Edit, Model};
 use crate::fuse::attention::Stage;
 use crate::fuse::{
     activation, attention, choice, index, norm, pick, place, pool, reduction, resize, rotary,
-    softmax, triangle, weighted,
+    softmax, thresholded_relu, triangle, weighted,
 };
 use crate::rewrite::Rewrite;
 use crate::{
@@ -134,7 +134,7 @@ pub const PHASES: &[Phase] = &[
                 "writes a scan over an LSTM or GRU cell as one operator",
                 recurrent::run,
             ),
-            formulas("fuse-pools", "writes sums and maxima over windows as pools", &[pool::REWRITES]),
+            formulas("fuse-pools", "writes the mean of each window as `AveragePool`", &[pool::REWRITES]),
         ],
     ),
     phase(
@@ -144,12 +144,12 @@ pub const PHASES: &[Phase] = &[
          are merged last, when no formula needs their parts.",
         &[
             graph("keep-axes", "lets a reduction keep the axes that are put back", keep_axes::run),
-            formulas("fuse-activations", "finds activations such as `Gelu`", &[activation::REWRITES]),
+            formulas("fuse-activations", "finds activations such as `Gelu`", &[activation::REWRITES, thresholded_relu::REWRITES]),
             formulas("fuse-softmax", "finds `Softmax` and `LogSoftmax`", &[softmax::REWRITES]),
             formulas("fuse-means", "writes a sum divided by its count as a mean", &[norm::MEANS]),
             formulas(
                 "fuse-norms",
-                "finds layer, group, instance, batch and RMS norms",
+                "finds layer norms, group norms and RMS norms",
                 norm::STAGES,
             )
             .when(When::FusingNorms),
@@ -182,7 +182,7 @@ pub const PHASES: &[Phase] = &[
                 inline_composites::run,
             )
             .when(When::Always),
-            formulas("fuse-indices", "drops the wrapping of indices that are not negative", &[index::REWRITES]),
+            formulas("fuse-indices", "writes lookups by index as `Gather`, without bounds that always hold", &[index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[index::ENTRIES]),
             formulas("fuse-places", "writes comparisons with a range as `OneHot`", &[place::REWRITES]),
         ],

@@ -6,7 +6,7 @@ use passes::{Options, optimize};
 #[expect(clippy::expect_used, reason = "only tests call it")]
 fn optimized(text: &str) -> Model {
     let mut model = onnx::text::parse_graph(text).expect("the graph of a test can be parsed");
-    optimize(&mut model, &Options::default());
+    optimize(&mut model, &Options::default(), &mut |_| {});
     onnx::check::check(&model).expect("the passes leave a valid model");
     model
 }

@@ -21,11 +21,21 @@ pub(crate) fn export<'py>(
     options: ExportOptions<'py>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = closed_jaxpr.py();
-    let ExportOptions { reading, lowering, passes, explain, rendering, output } = options;
+    let ExportOptions { reading, lowering, passes, on_phase, explain, rendering, output } = options;
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, reading)?;
-        let model = jax2onnx::convert(program, &lowering, &passes, &|file| sources::text(py, file))
+        let mut observed = Ok(());
+        let mut begin = |phase: &'static str| {
+            if let Some(on_phase) = &on_phase
+                && let Err(error) = on_phase.call1((phase,))
+            {
+                observed = Err(error);
+            }
+        };
+        let source = |file: &str| sources::text(py, file);
+        let model = jax2onnx::convert(program, &lowering, &passes, &source, &mut begin)
             .map_err(|error| error::raise_from(py, error, failures))?;
+        observed?;
         if let Some(explain) = explain {
             let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
             explain.call1((text,))?;

@@ -48,6 +48,8 @@ pub(crate) struct ExportOptions<'py> {
     pub(crate) reading: Reading<'py>,
     pub(crate) lowering: Options,
     pub(crate) passes: PassOptions,
+    /// Is called with the name of each phase of the passes before it runs.
+    pub(crate) on_phase: Option<Bound<'py, PyAny>>,
     /// Is called with the report on the passes.
     pub(crate) explain: Option<Bound<'py, PyAny>>,
     pub(crate) rendering: Rendering,
@@ -104,6 +106,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 optimize: fields.take("optimize")?,
                 norms: fields.take("norms")?,
             },
+            on_phase: fields.take("on_phase")?,
             explain: fields.take("explain")?,
             output: Output {
                 path: fields.take("output_path")?,

@@ -60,6 +60,7 @@ def activations() -> list[Operation]:
         unary("{0} / ({d} + jnp.abs({0}))", draw=slope),
         unary("1 / (1 + jnp.exp(-{d} * {0}))", draw=slope),
         unary("jax.nn.leaky_relu({0}, {c})", draw=slope),
+        unary("jnp.where({0} > {c}, {0}, 0.0)", draw=choice(c=("0.5", "0.0", "-1.0"))),
         unary("jax.nn.elu({0}, {c})", draw=slope),
         unary("jax.nn.celu({0}, {d})", draw=slope),
         unary("jnp.where({0} > {c}, {0}, {d} * {0})", **jump),
