@@ -7,6 +7,9 @@
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::access::Access;
+use crate::rewrite::decline;
+
+const NAME: &str = "fold-products";
 
 /// Larger weights that others read too are not copied.
 const MOST_SHARED: usize = 1 << 14;
@@ -22,6 +25,8 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         }
     }
 }
+
+const LARGE: &str = "the weights are large, and another node reads them too";
 
 /// A product with constant weights, and the axis of channels.
 struct Product {
@@ -118,11 +123,17 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let is_reversed = edit.input(index, 0) == Some(constant);
     let (product, moved, axis) = product_behind(edit, value)?;
     let result = edit.ty(edit.node(index).outputs[0])?;
-    if edit.reads(value) != 1 || edit.ty(value)? != result {
+    if edit.ty(value)? != result {
         return None;
     }
     let dtype = result.dtype;
-    let numbers = of_channels(edit.tensor(constant)?, &result.shape, axis)?;
+    let numbers = of_channels(edit.tensor(constant)?, &result.shape, axis);
+    let Some(numbers) = numbers else {
+        return decline(edit, NAME, index, "the constant differs within a channel");
+    };
+    if edit.reads(value) != 1 {
+        return decline(edit, NAME, index, "another node reads the product");
+    }
     let minus: Vec<f64> = numbers.iter().map(|number| -number).collect();
     let (scale, shift) = match (edit.node(index).op.onnx(), is_reversed) {
         (Some(OpType::Add), _) => (None, Some(numbers)),
@@ -143,7 +154,7 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let mut bias = product.bias(edit)?;
     if let Some(scale) = &scale {
         if !product.may_copy_weights(edit) {
-            return None;
+            return decline(edit, NAME, index, LARGE);
         }
         let scaled = scaled(edit.tensor(weights)?, product.weight_axis, scale)?;
         weights = edit.constant(index, &fused, scaled, &[weights, constant]);
@@ -161,6 +172,7 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         None
     };
     let inputs = [Some(product.x), Some(weights), bias];
+    edit.note(NAME, index, None);
     let Some(moved) = moved else {
         rewrite(edit, index, &product, &inputs, &fused);
         return Some(());
@@ -188,8 +200,11 @@ fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let ty = edit.ty(edit.node(index).outputs[0])?.clone();
     let is_one_type = edit.ty(made)? == &ty && edit.ty(value)? == &ty;
     let is_read_once = edit.reads(made) == 1 && edit.reads(value) == 1;
-    if !is_one_type || !is_read_once || !product.may_copy_weights(edit) {
+    if !is_one_type || !is_read_once {
         return None;
+    }
+    if !product.may_copy_weights(edit) {
+        return decline(edit, NAME, index, LARGE);
     }
     let factors = of_channels(edit.tensor(scale)?, &ty.shape, product.axis)?;
     let shift = of_channels(edit.tensor(bias)?, &ty.shape, product.axis)?;
@@ -203,6 +218,7 @@ fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let op = Op::new(OpType::MatMul, &[product.x, weights]);
     let made = edit.insert(index, &fused, op, ty);
     edit.rewrite(index, &fused, Op::new(OpType::Add, &[made, shift]));
+    edit.note(NAME, index, None);
     Some(())
 }
 

@@ -4,6 +4,9 @@ use onnx::kernels::{Support, support};
 use onnx::{DType, Edit, Op, OpType, Type, ValueId};
 
 use crate::access::Access;
+use crate::rewrite::decline;
+
+const NAME: &str = "make-gemm";
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -20,13 +23,13 @@ fn read_untransposed(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let is_matrix = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 2);
     let result = edit.ty(edit.node(index).outputs[0])?;
-    if !is_matrix(a) || !is_matrix(b) || !has_kernel(edit, result) {
-        return None;
-    }
     let (of_a, of_b) = (own_transpose(edit, a), own_transpose(edit, b));
     let fused: Vec<usize> = [of_a, of_b].into_iter().flatten().collect();
-    if fused.is_empty() {
+    if fused.is_empty() || !is_matrix(a) || !is_matrix(b) {
         return None;
+    }
+    if !has_kernel(edit, result) {
+        return decline(edit, NAME, index, "the runtime has no `Gemm` of this type");
     }
     let before = |link: Option<usize>, value| link.map_or(Some(value), |link| edit.input(link, 0));
     let mut op = Op::new(OpType::Gemm, &[before(of_a, a)?, before(of_b, b)?]);
@@ -36,6 +39,7 @@ fn read_untransposed(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         }
     }
     edit.rewrite(index, &fused, op);
+    edit.note(NAME, index, None);
     Some(())
 }
 
@@ -69,12 +73,23 @@ fn add(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         ([rows, columns], [_, wanted]) => rows.is(1) && columns == wanted,
         _ => false,
     };
-    if !are_matrices || !is_row || ty(value)? != result || !has_kernel(edit, result) {
+    if ty(value)? != result {
         return None;
+    }
+    let has_kernel = has_kernel(edit, result);
+    if !are_matrices {
+        return decline(edit, NAME, index, "an operand of the product is not a matrix");
+    }
+    if !is_row {
+        return decline(edit, NAME, index, "what is added is not one row");
+    }
+    if !has_kernel {
+        return decline(edit, NAME, index, "the runtime has no `Gemm` of this type");
     }
     let made = edit.node(product).clone();
     let op = Op::of(&made, vec![Some(a), Some(b), Some(bias)]);
     edit.rewrite(index, &[product], Op { op: OpType::Gemm.into(), ..op });
+    edit.note(NAME, index, None);
     Some(())
 }
 

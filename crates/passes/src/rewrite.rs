@@ -30,6 +30,17 @@ impl From<&str> for Declined {
     }
 }
 
+/// Notes why a rewrite leaves a node that it almost applies to.
+pub(crate) fn decline(
+    edit: &mut Edit<'_>,
+    rewrite: &'static str,
+    index: usize,
+    why: &str,
+) -> Option<()> {
+    edit.note(rewrite, index, Some(why.into()));
+    None
+}
+
 /// Looks for the rewrites of each stage in what the stage before left.
 pub(crate) fn run_stages(edit: &mut Edit<'_>, stages: &[&[Rewrite]]) {
     for rewrites in stages {

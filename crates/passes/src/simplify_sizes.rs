@@ -1,5 +1,6 @@
 //! `simplify-sizes`: sizes that are all those of one array.
 
+use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Type, ValueId};
 
 use crate::sizes::computed_size;
@@ -99,7 +100,10 @@ fn multiply(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     let is_whole = |&array: &ValueId| {
-        edit.ty(array).is_some_and(|ty| Dim::checked_product(&*ty.shape).as_ref() == Some(&size))
+        edit.ty(array).is_some_and(|ty| {
+            let has_kernel = support(OpType::Size, edit.opset(), ty.dtype) == Support::Yes;
+            has_kernel && Dim::checked_product(&*ty.shape).as_ref() == Some(&size)
+        })
     };
     let arrays = nodes.iter().filter(|&&node| *op(node) == OpType::Shape);
     let array = arrays.filter_map(|&node| edit.input(node, 0)).find(is_whole)?;
@@ -185,6 +189,31 @@ z:i64[] = Mul(%1, %4)",
                 %3 = Squeeze(%2, [0]:i64)  # 6
                 y:i64[] = Size(x)  # 7 2 3 4 5 6
                 z:i64[] = Mul(%1, %3)  # 8
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_sizes_of_an_array_without_a_kernel_are_multiplied() {
+        check_lean(
+            super::run,
+            "graph g(x:bf16[B,3,T]) -> (y, z)
+%0:i64[1] = Shape(x) {end=1, start=0}
+%1:i64[] = Squeeze(%0, [0]:i64)
+%2:i64[] = Mul(3:i64, %1)
+%3:i64[1] = Shape(x) {end=3, start=2}
+%4:i64[] = Squeeze(%3, [0]:i64)
+y:i64[] = Mul(%2, %4)
+z:i64[] = Mul(%1, %4)",
+            expect![[r#"
+                graph g(x:bf16[B,3,T]) -> (y, z)
+                %0 = Shape(x) {end=1, start=0}  # 2
+                %1 = Squeeze(%0, [0]:i64)  # 3
+                %2 = Mul(3:i64, %1)  # 4
+                %3 = Shape(x) {end=3, start=2}  # 5
+                %4 = Squeeze(%3, [0]:i64)  # 6
+                y:i64[] = Mul(%2, %4)  # 7
+                z:i64[] = Mul(%1, %4)  # 8
             "#]],
         );
     }

@@ -8,6 +8,9 @@ use onnx::kernels::{Support, support};
 use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::access::Access;
+use crate::rewrite::decline;
+
+const NAME: &str = "fuse-resize";
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -33,8 +36,16 @@ fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     // Of longer rows a copy is faster, and the runtime copies when it gathers.
     let is_of_single_elements = scales.last().is_some_and(|&times| times > 1.0);
     let has_kernel = support(OpType::Resize, edit.opset(), result.dtype) == Support::Yes;
-    if !is_of_single_elements || !has_kernel || edit.opset() < 13 {
-        return None;
+    if !is_of_single_elements {
+        return decline(
+            edit,
+            NAME,
+            index,
+            "whole rows are repeated, which the runtime copies faster",
+        );
+    }
+    if !has_kernel || edit.opset() < 13 {
+        return decline(edit, NAME, index, "the runtime has no `Resize` of this type and opset");
     }
     let fused = &nodes[1..];
     let scales = Tensor::of_floats(DType::F32, vec![scales.len() as i64], &scales)?;
@@ -49,7 +60,7 @@ fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         ],
     };
     edit.rewrite(index, fused, op);
-    edit.note("fuse-resize", index, None);
+    edit.note(NAME, index, None);
     Some(())
 }
 
