@@ -169,6 +169,7 @@ impl Model {
                     outputs: smallvec![own],
                     attrs: vec![("value".into(), Attr::Tensor(tensor))],
                     origin: value.origin.unwrap_or(reader),
+                    is_fused: false,
                     metadata: Vec::new(),
                 });
             }

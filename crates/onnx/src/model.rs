@@ -71,6 +71,9 @@ pub struct Node {
     pub attrs: Vec<(Arc<str>, Attr)>,
     /// Set by [`crate::edit`] and [`crate::build`] alone, and read by what renders.
     pub(crate) origin: OriginId,
+    /// True if an edit put it in the place of several equations, none of which has its operator: it is named
+    /// after the operator.
+    pub(crate) is_fused: bool,
     /// Metadata of a node that was read from a file; what we build has none until it is rendered.
     pub metadata: Vec<(String, String)>,
 }

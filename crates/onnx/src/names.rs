@@ -1,5 +1,6 @@
 //! The names of nodes and values in a finished model.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use provenance::{Emitter, EmitterKind, Scope, ScopeKind, Table};
@@ -15,9 +16,9 @@ use crate::value::{ValueId, Values};
 /// included, and the same from run to run.
 ///
 /// A node is called after the name scope it was asked for in and the primitive it stands for, or the
-/// function that it calls; one in a function has that function's name in front. What has a unique name
-/// keeps it. A value is called after its node, a constant after the first node
-/// that reads it.
+/// function that it calls. A node that an edit fused from several equations is called after its operator. A
+/// node in a function has that function's name in front. What has a unique name keeps it. A value is called
+/// after its node, a constant after the first node that reads it.
 pub fn assign_names(model: &mut Model) {
     let mut nodes = Unique::default();
     for graph in graphs_mut(model) {
@@ -115,18 +116,48 @@ fn speaking_name(table: &Table, function: &str, node: &Node) -> String {
     let scopes = site.scope.map_or_else(Vec::new, |scope| table.scope_path(scope));
     let scopes = scopes.into_iter().rev().map(|id| table.get_scope(id));
     let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
-    let primitive = plugin.map_or(node.op.name(), |plugin| match table.get_emitter(plugin) {
-        Emitter { kind: EmitterKind::Plugin, name, .. } if node.op.domain().is_empty() => name,
-        _ => node.op.name(),
-    });
+    let base = match (plugin.map(|plugin| table.get_emitter(plugin)), node.op.onnx()) {
+        (Some(_), Some(op)) if node.is_fused => Cow::Owned(fusion_name(op)),
+        (Some(Emitter { kind: EmitterKind::Plugin, name, .. }), _)
+            if node.op.domain().is_empty() =>
+        {
+            Cow::Borrowed(&**name)
+        }
+        _ => Cow::Borrowed(node.op.name()),
+    };
     let mut parts: Vec<&str> = vec![function];
     parts.extend(scopes.filter_map(shown_scope));
     parts.retain(|part| !part.is_empty());
     parts.dedup_by(|part, before| *part == BACKWARD && *before == BACKWARD);
-    parts.push(primitive);
+    parts.push(&base);
     // A constant of a function is called as one that is an initializer: after who reads it.
     let is_constant = node.op == OpType::Constant;
     parts.join("/") + if is_constant { ".const" } else { "" }
+}
+
+/// Returns the name of a node that stands for several primitives: its operator, as Python spells functions.
+fn fusion_name(op: OpType) -> String {
+    match op {
+        OpType::IsNaN => "isnan".into(),
+        OpType::MatMul => "matmul".into(),
+        OpType::PRelu => "prelu".into(),
+        _ => snake_case(&op.name().replace("Normalization", "Norm")),
+    }
+}
+
+/// `LogSoftmax` becomes `log_softmax`, `RMSNorm` becomes `rms_norm`.
+fn snake_case(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let mut text = String::new();
+    for (i, &letter) in letters.iter().enumerate() {
+        let is_after_lower = i > 0 && !letters[i - 1].is_uppercase();
+        let is_before_lower = letters.get(i + 1).is_some_and(|next| next.is_lowercase());
+        if letter.is_uppercase() && i > 0 && (is_after_lower || is_before_lower) {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
 }
 
 /// Names every graph, because ONNX requires it.
@@ -360,5 +391,22 @@ mod tests {
                 y:f32[] = Neg(n)
             "]],
         );
+    }
+
+    #[test]
+    fn names_of_fusions_are_spelled_as_functions_of_python() {
+        let names = [
+            (OpType::LayerNormalization, "layer_norm"),
+            (OpType::RMSNormalization, "rms_norm"),
+            (OpType::RotaryEmbedding, "rotary_embedding"),
+            (OpType::LSTM, "lstm"),
+            (OpType::ReduceL2, "reduce_l2"),
+            (OpType::GatherND, "gather_nd"),
+            (OpType::IsNaN, "isnan"),
+            (OpType::MatMul, "matmul"),
+        ];
+        for (op, name) in names {
+            assert_eq!(fusion_name(op), name);
+        }
     }
 }

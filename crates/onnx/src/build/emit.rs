@@ -262,6 +262,7 @@ impl Builder {
             outputs: outputs.clone(),
             attrs: attrs.into_iter().map(|(name, attr)| (Arc::from(name), attr)).collect(),
             origin,
+            is_fused: false,
             metadata: Vec::new(),
         };
         if let Some(nodes) = state.open.last_mut() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provenance::OriginId;
+use provenance::{EmitterId, OriginId, ScopeId, StackId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -39,7 +39,7 @@ impl<'a> Op<'a> {
         self
     }
 
-    fn into_node(self, outputs: &[ValueId], origin: OriginId) -> Node {
+    fn into_node(self, outputs: &[ValueId], origin: OriginId, is_fused: bool) -> Node {
         Node {
             name: None,
             op: self.op,
@@ -47,14 +47,18 @@ impl<'a> Op<'a> {
             outputs: SmallVec::from_slice(outputs),
             attrs: self.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect(),
             origin,
+            is_fused,
             metadata: Vec::new(),
         }
     }
 }
 
-/// Operators that make a product of their operands, besides what else they do.
-const PRODUCTS: &[OpType] =
-    &[OpType::Attention, OpType::Conv, OpType::ConvTranspose, OpType::Gemm, OpType::MatMul];
+/// Operators that compute one product of their operands. A product remains one when it becomes another of them.
+const PRODUCTS: &[OpType] = &[OpType::Conv, OpType::ConvTranspose, OpType::Gemm, OpType::MatMul];
+
+fn is_same(before: &Operator, after: &Operator) -> bool {
+    before == after || (before.is_one_of(PRODUCTS) && after.is_one_of(PRODUCTS))
+}
 
 /// The name of a constant that was computed of another: its own where only the shape is another, else
 /// with what became of it.
@@ -77,9 +81,11 @@ impl Edit<'_> {
     /// Makes a node another operator with the same results, which answers for `fused` as well.
     pub fn rewrite(&mut self, index: usize, fused: &[usize], op: Op<'_>) {
         let origin = self.origin_of_op(index, fused, &op);
+        let is_fused = self.is_fusion(index, fused, &op);
         self.changed = true;
         self.change_reads(index, |node| {
             node.origin = origin;
+            node.is_fused = is_fused;
             node.op = op.op;
             node.inputs = op.inputs.into();
             node.attrs = op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect();
@@ -110,7 +116,8 @@ impl Edit<'_> {
     fn origin_of_op(&mut self, index: usize, fused: &[usize], op: &Op<'_>) -> OriginId {
         let is_still = |&node: &usize| {
             let node = &self.graph.nodes[node];
-            node.op == op.op || (node.op.is_one_of(PRODUCTS) && op.op.is_one_of(PRODUCTS))
+            let contains_product = op.op == OpType::Attention && node.op.is_one_of(PRODUCTS);
+            contains_product || is_same(&node.op, &op.op)
         };
         let shown = fused.iter().copied().filter(is_still).max().filter(|_| !is_still(&index));
         let origin = self.joined_origin(index, fused);
@@ -121,6 +128,29 @@ impl Edit<'_> {
             }
             None => origin,
         }
+    }
+
+    /// True if an operator stands for several equations, those of folded constants included, and is new. If a node
+    /// among them has the operator, the new node is as much a fusion as that one, whose line it shows.
+    fn is_fusion(&self, index: usize, fused: &[usize], op: &Op<'_>) -> bool {
+        let nodes = || std::iter::once(index).chain(fused.iter().copied());
+        let node = |index: usize| &self.graph.nodes[index];
+        let has_op = |&index: &usize| is_same(&node(index).op, &op.op);
+        let last = || fused.iter().copied().filter(has_op).max();
+        if let Some(same) = Some(index).filter(has_op).or_else(last) {
+            return node(same).is_fused;
+        }
+        let own = self.equation(node(index).origin);
+        let constants = nodes().flat_map(|index| self.constant_origins(index));
+        let mut origins = nodes().map(|index| node(index).origin).chain(constants);
+        node(index).is_fused || origins.any(|origin| self.equation(origin) != own)
+    }
+
+    /// Returns what tells apart the equations that nodes were created for: call path, name scope and plugin.
+    fn equation(&self, origin: OriginId) -> (Option<StackId>, Option<ScopeId>, Option<EmitterId>) {
+        let site = self.table.get_site(self.table.get_origin(origin).primary);
+        let plugin = site.emitter.and_then(|emitter| self.table.plugin_of(emitter));
+        (site.stack, site.scope, plugin)
     }
 
     fn joined_origin(&mut self, index: usize, fused: &[usize]) -> OriginId {
@@ -144,6 +174,7 @@ impl Edit<'_> {
         }
         let mut origins = Vec::new();
         collect(&self.graph.nodes[index], &mut origins);
+        self.graph.nodes[index].is_fused = true;
         for origin in origins {
             self.absorb(index, origin);
         }
@@ -163,10 +194,11 @@ impl Edit<'_> {
         types: impl IntoIterator<Item = Type>,
     ) -> Vec<ValueId> {
         let origin = self.origin_of_op(index, fused, &op);
+        let is_fused = self.is_fusion(index, fused, &op);
         let value = |ty: Type| Value { ty: Some(ty), ..Value::default() };
         let outputs: Vec<ValueId> =
             types.into_iter().map(|ty| self.values.add(value(ty))).collect();
-        let node = op.into_node(&outputs, origin);
+        let node = op.into_node(&outputs, origin, is_fused);
         self.insert_before(index, node);
         outputs
     }
@@ -191,14 +223,14 @@ impl Edit<'_> {
         restore: &dyn Fn(ValueId) -> Op<'static>,
     ) -> Vec<ValueId> {
         self.rewrite(index, fused, op);
-        let origin = self.graph.nodes[index].origin;
+        let Node { origin, is_fused, .. } = self.graph.nodes[index];
         let mut made = Vec::new();
         let mut last = index;
         for (position, ty) in types.into_iter().enumerate() {
             let new = self.values.add(Value { ty: Some(ty), ..Value::default() });
             let old = std::mem::replace(&mut self.graph.nodes[index].outputs[position], new);
             self.uses.make(new, Some(index));
-            let node = restore(new).into_node(&[old], origin);
+            let node = restore(new).into_node(&[old], origin, is_fused);
             last = self.insert_after(last, node);
             made.push(new);
         }

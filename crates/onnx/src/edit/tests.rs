@@ -1,3 +1,5 @@
+use provenance::{Emitter, EmitterKind, Origin, Site};
+
 use super::*;
 use crate::operator::OpType;
 use crate::text::parse_graph;
@@ -85,4 +87,72 @@ fn what_a_change_concerns_is_touched() {
         assert!([sin, result].iter().all(|value| touched.contains(value)), "{touched:?}");
         assert_eq!(edit.take_touched(), []);
     });
+}
+
+/// Edits the graph [`CHAIN`], of which each node has an equation of its own, and returns the names of what is left.
+fn names_of_edited(edit: impl Fn(&mut Edit<'_>)) -> Vec<String> {
+    let mut model = parse_graph(CHAIN).unwrap();
+    for (node, primitive) in model.graph.nodes.iter_mut().zip(["sin", "cos", "add_any"]) {
+        let table = &mut model.provenance;
+        let plugin = Emitter {
+            kind: EmitterKind::Plugin,
+            name: primitive.into(),
+            file: "plugins.rs".into(),
+            line: 1,
+            parent: None,
+        };
+        let emitter = Some(table.emitter(plugin));
+        let site = table.site(Site { stack: None, scope: None, emitter });
+        node.origin = table.origin(Origin::of(site));
+    }
+    model.edit(&mut |graph| {
+        edit(graph);
+        graph.drop_unread();
+    });
+    crate::names::assign_names(&mut model);
+    let name = |node: &Node| node.name.as_deref().unwrap_or_default().to_owned();
+    model.graph.nodes.iter().map(name).collect()
+}
+
+#[test]
+fn an_operator_that_stands_for_several_equations_is_named_after_itself() {
+    let names = names_of_edited(|edit| {
+        let x = edit.input(0, 0).unwrap();
+        edit.rewrite(2, &[1, 0], Op::new(OpType::LogSoftmax, &[x]));
+    });
+    assert_eq!(names, ["log_softmax"]);
+}
+
+#[test]
+fn a_fused_operator_keeps_its_name_when_another_node_is_folded_into_it() {
+    let names = names_of_edited(|edit| {
+        let x = edit.input(0, 0).unwrap();
+        edit.rewrite(1, &[0], Op::new(OpType::Softmax, &[x]));
+        edit.rewrite(2, &[1], Op::new(OpType::Softmax, &[x]).attr("axis", 0));
+    });
+    assert_eq!(names, ["softmax"]);
+}
+
+#[test]
+fn an_operator_that_one_equation_has_keeps_the_name_of_its_primitive() {
+    let names = names_of_edited(|edit| {
+        let x = edit.input(0, 0).unwrap();
+        edit.rewrite(2, &[1, 0], Op::new(OpType::Cos, &[x]));
+    });
+    assert_eq!(names, ["cos"]);
+    let names = names_of_edited(|edit| {
+        let x = edit.input(0, 0).unwrap();
+        edit.rewrite(1, &[], Op::new(OpType::MatMul, &[x, x]));
+        edit.rewrite(2, &[1], Op::new(OpType::Gemm, &[x, x, x]));
+    });
+    assert_eq!(names, ["cos"], "a product stays one when it becomes another");
+}
+
+#[test]
+fn an_operator_that_replaces_one_equation_keeps_the_name_of_its_primitive() {
+    let names = names_of_edited(|edit| {
+        let sin = edit.input(1, 0).unwrap();
+        edit.rewrite(1, &[], Op::new(OpType::Tanh, &[sin]));
+    });
+    assert_eq!(names, ["sin", "cos", "add_any"]);
 }

@@ -274,6 +274,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             inputs,
             attrs,
             origin: self.origin,
+            is_fused: false,
             metadata: pairs(proto.metadata_props),
         })
     }

@@ -150,6 +150,7 @@ impl<'a> Parser<'a> {
             outputs: outputs.into_iter().map(|output| self.define(output)).collect(),
             attrs,
             origin,
+            is_fused: false,
             metadata: Vec::new(),
         }))
     }
