@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use onnx::{Edit, Op, ValueId};
 
 use crate::layout_ops;
+use crate::operators::VIEW_OPS;
 
 pub(crate) use booleans::number_behind;
 
@@ -112,8 +113,20 @@ impl Worklist {
             if let Some(producer) = edit.producer(value) {
                 self.add(producer);
             }
-            if edit.reads(value) <= MAX_READERS {
-                edit.readers(value).for_each(|node| self.add(node));
+            self.add_readers(edit, value, MAX_LINKS);
+        }
+    }
+
+    /// Adds the nodes that read a value. Rules look through chains of layout ops and broadcasts, so those who read
+    /// the end of such a chain are concerned too.
+    fn add_readers(&mut self, edit: &Edit<'_>, value: ValueId, links: usize) {
+        if edit.reads(value) > MAX_READERS {
+            return;
+        }
+        for node in edit.readers(value) {
+            self.add(node);
+            if links > 0 && edit.node(node).op.is_one_of(VIEW_OPS) {
+                self.add_readers(edit, edit.node(node).outputs[0], links - 1);
             }
         }
     }
@@ -145,6 +158,9 @@ impl Worklist {
     }
 }
 
+/// How far rules look through a chain.
+pub(crate) const MAX_LINKS: usize = 8;
+
 /// More changes per node than any graph needs.
 const MAX_CHANGES: usize = 64;
 
@@ -154,6 +170,8 @@ const MAX_READERS: usize = 256;
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+
+    use onnx::{Op, OpType};
 
     use super::{changed, everything};
     use crate::testing::check;
@@ -198,5 +216,28 @@ z:f32[2,3] = Sub(%8, %9)";
     fn what_did_not_change_is_not_looked_at() {
         let mut model = onnx::text::parse_graph(GRAPH).expect("the graph can be parsed");
         assert!(!model.edit(&mut changed));
+    }
+
+    #[test]
+    fn the_end_of_a_chain_is_looked_at_when_its_beginning_changes() {
+        const CHAIN: &str = "graph g(x:f32[6,4]) -> (y)
+%0:f32[6,4] = Tanh(x)
+%1:f32[6,4] = Identity(%0)
+%2:f32[2,3,4] = Reshape(%1, [2, 3, 4]:i64)
+%3:f32[4,2,3] = Transpose(%2) {perm=[2, 0, 1]}
+y:f32[4,6] = Reshape(%3, [4, 6]:i64)";
+        check(
+            |edit| {
+                edit.rewrite(1, &[], Op::new(OpType::Abs, &[edit.input(1, 0).unwrap()]));
+                changed(edit);
+            },
+            CHAIN,
+            expect![[r#"
+                graph g(x:f32[6,4]) -> (y)
+                %0 = Tanh(x)  # 2
+                %1 = Abs(%0)  # 3
+                y:f32[4,6] = Transpose(%1) {perm=[1, 0]}  # 5 4 6
+            "#]],
+        );
     }
 }

@@ -118,7 +118,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
     let last = Type::new(ty.dtype, [Dim::Known(1), batch.clone(), size.clone()]);
     let all = Type::new(ty.dtype, [ty.shape[0].clone(), Dim::Known(1), batch, size]);
     let types = [vec![all], vec![last; carries]].concat();
-    let slots: Vec<(usize, &[i64])> = (0..edit.node(index).outputs.len())
+    let slots: Vec<Slot<'_>> = (0..edit.node(index).outputs.len())
         .map(|output| match output {
             _ if output == cell.hidden => (1, state_axes),
             _ if Some(output) == cell.memory => (2, state_axes),
@@ -139,40 +139,14 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
         op.attrs.extend(cell.attrs.iter().cloned());
         edit.insert_all(index, &[], op, types.clone())
     };
-    let outputs = edit.node(index).outputs.to_vec();
-    let is_read = |edit: &Edit<'_>, output: usize| edit.reads(outputs[output]) > 0;
     let made: Vec<(usize, ValueId)> = match fits {
         None => {
             edit.fuse_bodies(index);
             run(edit).into_iter().enumerate().collect()
         }
-        Some(fits) => {
-            // One output of the scan for each result that is read.
-            let mut read: Vec<(usize, usize)> = Vec::new();
-            for (output, &(slot, _)) in slots.iter().enumerate() {
-                if is_read(edit, output) && read.iter().all(|&(other, _)| other != slot) {
-                    read.push((slot, output));
-                }
-            }
-            if read.is_empty() {
-                return Err("nothing reads it".into());
-            }
-            let otherwise = edit.branch("recurrent/scan", |edit| {
-                let scanned = edit.insert_copy(index);
-                let shaped = read.iter().filter_map(|&(_, output)| {
-                    unsqueeze(edit, index, scanned[output], slots[output].1).ok()
-                });
-                shaped.collect()
-            });
-            edit.fuse_bodies(index);
-            let fused = edit.branch("recurrent/fused", |edit| {
-                let made = run(edit);
-                read.iter().map(|&(slot, _)| made[slot]).collect()
-            });
-            let made = edit.insert_if(index, fits, fused, otherwise);
-            read.iter().map(|&(slot, _)| slot).zip(made).collect()
-        }
+        Some(fits) => choose(edit, index, fits, &slots, run)?,
     };
+    let outputs = edit.node(index).outputs.to_vec();
     for (output, (slot, axes)) in slots.into_iter().enumerate() {
         let Some(&(_, made)) = made.iter().find(|&&(other, _)| other == slot) else {
             continue;
@@ -183,6 +157,45 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
         edit.replace_output(index, output, result);
     }
     Ok(())
+}
+
+/// Where a result of the scan is among the results of the operator, and the axes that it lacks there.
+type Slot<'a> = (usize, &'a [i64]);
+
+/// Inserts an `If` that runs the operator where it `fits`, and a copy of the scan elsewhere. Returns the results
+/// of the operator that are read, with their numbers.
+fn choose<'m>(
+    edit: &mut Edit<'m>,
+    index: usize,
+    fits: ValueId,
+    slots: &[Slot<'_>],
+    run: impl FnOnce(&mut Edit<'m>) -> Vec<ValueId>,
+) -> Result<Vec<(usize, ValueId)>, Declined> {
+    // One output of the scan for each result that is read.
+    let mut read: Vec<(usize, usize)> = Vec::new();
+    for (output, &(slot, _)) in slots.iter().enumerate() {
+        let is_read = edit.reads(edit.node(index).outputs[output]) > 0;
+        if is_read && read.iter().all(|&(other, _)| other != slot) {
+            read.push((slot, output));
+        }
+    }
+    if read.is_empty() {
+        return Err("nothing reads it".into());
+    }
+    let otherwise = edit.branch("recurrent/scan", |edit| {
+        let scanned = edit.insert_copy(index);
+        let shaped = read.iter().filter_map(|&(_, output)| {
+            unsqueeze(edit, index, scanned[output], slots[output].1).ok()
+        });
+        shaped.collect()
+    });
+    edit.fuse_bodies(index);
+    let fused = edit.branch("recurrent/fused", |edit| {
+        let made = run(edit);
+        read.iter().map(|&(slot, _)| made[slot]).collect()
+    });
+    let made = edit.insert_if(index, fits, fused, otherwise);
+    Ok(read.iter().map(|&(slot, _)| slot).zip(made).collect())
 }
 
 /// The size of the batch, if there is one. The states have the batch of the input.

@@ -5,11 +5,8 @@ use onnx::{Edit, Op, OpType, ValueId};
 use super::is_layout_op;
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan, transposes};
-use crate::canonicalize::Rule;
+use crate::canonicalize::{MAX_LINKS, Rule};
 use crate::operators::{LAYOUT_OPS, RESHAPES};
-
-/// How many nodes a chain may have that is looked at as a whole.
-const MAX_LINKS: usize = 8;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-layout-ops",
