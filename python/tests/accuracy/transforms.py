@@ -178,8 +178,9 @@ def shard_map_in_a_jitted_function_and_a_loop() -> Traced:
 @sample
 def associative_scan_of_a_pair() -> Traced:
     def combine(a: Any, b: Any) -> Any:
+        # It is called four times, once with nothing: a product of nothing is a constant.
         return (
-            a[0] * b[0],  # <- mul:4{a[0] * b[0]}
+            a[0] * b[0],  # <- mul:3{a[0] * b[0]}
             jnp.maximum(a[1], b[1]),  # <- max:4{jnp.maximum(a[1], b[1])}
         )
 

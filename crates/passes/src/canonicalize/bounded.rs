@@ -2,6 +2,7 @@
 
 use onnx::{Edit, OpType, ValueId};
 
+use super::broadcasts::without_leading_axes;
 use super::{Change, Rule, change};
 use crate::access::Access;
 use crate::bounds::bounds;
@@ -50,7 +51,7 @@ fn condition(edit: &Edit<'_>, value: ValueId, deciding: &mut Vec<usize>) -> Opti
     if !edit.ty(a)?.dtype.is_int() {
         return None;
     }
-    if a == b {
+    if without_leading_axes(edit, a) == without_leading_axes(edit, b) {
         return match node.op.onnx() {
             Some(OpType::Equal | OpType::GreaterOrEqual | OpType::LessOrEqual) => Some(true),
             Some(OpType::Greater | OpType::Less) => Some(false),
@@ -138,6 +139,22 @@ z:i32[3] = Relu(%1)",
                 y:i32[3] = Cast(n) {to=6}  # 2 3
                 %0 = Cast(m) {to=6}  # 4
                 z:i32[3] = Relu(%0)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_number_is_itself_behind_a_leading_axis_too() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(i:i32[3], x:f32[1,3]) -> (y)
+%0:i32[1,3] = Unsqueeze(i, [0]:i64)
+%1:bool[1,3] = Equal(i, %0)
+%2:f32[1,3] = Where(%1, x, 0.0)
+y:f32[1,3] = Tanh(%2)",
+            expect![[r#"
+                graph g(i:i32[3], x:f32[1,3]) -> (y)
+                y:f32[1,3] = Tanh(x)  # 5 3 4
             "#]],
         );
     }

@@ -4,6 +4,7 @@ use onnx::expr::broadcast_shapes;
 use onnx::{Dim, Edit, OpType, ValueId};
 
 use super::Rule;
+use crate::access::Access;
 use crate::operators::{BROADCASTING, RESHAPES};
 
 pub(crate) const RULE: Rule = Rule {
@@ -59,6 +60,17 @@ fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> b
         .into_iter()
         .try_fold(Vec::<Dim>::new(), |joined, shape| broadcast_shapes(&joined, &shape?));
     joined.is_some() && joined.as_deref() == result.as_deref()
+}
+
+/// Looks through what only adds leading axes of size one, which broadcasting adds too.
+pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> ValueId {
+    let adds_axes = |&(index, narrow): &(usize, ValueId)| {
+        let shape_of = |id: ValueId| edit.ty(id).map(|ty| &ty.shape[..]);
+        let wide = shape_of(edit.node(index).outputs[0]);
+        shape_of(narrow).zip(wide).is_some_and(|(narrow, wide)| adds_leading_axes(narrow, wide))
+    };
+    let passed = edit.walk(value, RESHAPES).take_while(adds_axes);
+    passed.last().map_or(value, |(_, source)| source)
 }
 
 /// Whether `wide` is `narrow` behind axes of size one.
