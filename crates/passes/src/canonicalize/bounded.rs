@@ -51,7 +51,10 @@ fn condition(edit: &Edit<'_>, value: ValueId, deciding: &mut Vec<usize>) -> Opti
     if !edit.ty(a)?.dtype.is_int() {
         return None;
     }
-    if without_leading_axes(edit, a) == without_leading_axes(edit, b) {
+    let ((same_a, passed_a), (same_b, passed_b)) =
+        (without_leading_axes(edit, a), without_leading_axes(edit, b));
+    if same_a == same_b {
+        deciding.extend(passed_a.into_iter().chain(passed_b));
         return match node.op.onnx() {
             Some(OpType::Equal | OpType::GreaterOrEqual | OpType::LessOrEqual) => Some(true),
             Some(OpType::Greater | OpType::Less) => Some(false),
@@ -154,7 +157,7 @@ z:i32[3] = Relu(%1)",
 y:f32[1,3] = Tanh(%2)",
             expect![[r#"
                 graph g(i:i32[3], x:f32[1,3]) -> (y)
-                y:f32[1,3] = Tanh(x)  # 5 3 4
+                y:f32[1,3] = Tanh(x)  # 5 2 3 4
             "#]],
         );
     }

@@ -62,15 +62,17 @@ fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> b
     joined.is_some() && joined.as_deref() == result.as_deref()
 }
 
-/// Looks through what only adds leading axes of size one, which broadcasting adds too.
-pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> ValueId {
+/// Looks through what only adds leading axes of size one, which broadcasting adds too. Returns what is before it,
+/// and the nodes.
+pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId, Vec<usize>) {
     let adds_axes = |&(index, narrow): &(usize, ValueId)| {
         let shape_of = |id: ValueId| edit.ty(id).map(|ty| &ty.shape[..]);
         let wide = shape_of(edit.node(index).outputs[0]);
         shape_of(narrow).zip(wide).is_some_and(|(narrow, wide)| adds_leading_axes(narrow, wide))
     };
-    let passed = edit.walk(value, RESHAPES).take_while(adds_axes);
-    passed.last().map_or(value, |(_, source)| source)
+    let (passed, sources): (Vec<usize>, Vec<ValueId>) =
+        edit.walk(value, RESHAPES).take_while(adds_axes).unzip();
+    (sources.last().copied().unwrap_or(value), passed)
 }
 
 /// Whether `wide` is `narrow` behind axes of size one.
