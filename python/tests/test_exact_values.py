@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,21 @@ TABLE = np.arange(10, dtype=np.float32) * 1.5
 )
 def test_limits_and_slopes_that_are_not_finite_are_as_in_jax(fn: Any) -> None:
     bench.check(fn, [EDGES], rtol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("softmax", [jax.nn.softmax, jax.nn.log_softmax])
+@pytest.mark.parametrize("special", [[np.nan], [np.inf], [-np.inf], [np.inf, np.nan], [1e300]])
+def test_a_special_number_anywhere_in_a_row_reaches_its_softmax(
+    special: list[float], softmax: Any, dtype: Any
+) -> None:
+    rows = [np.roll([*special, 1.0, -2.0, 3.0], place) for place in range(len(special) + 3)]
+    with np.errstate(over="ignore"):
+        x = np.array(rows).astype(dtype)
+    rtol = 16 * float(np.finfo(dtype).eps)
+    for axis in (0, 1):
+        fn = functools.partial(softmax, axis=axis)
+        bench.check(fn, [x], double=dtype == np.float64, rtol=rtol)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.int8, np.uint8])

@@ -19,7 +19,8 @@ pub fn explain(model: &onnx::Model, policy: PathPolicy, packages: &[String]) -> 
     let mut lines: IndexMap<[String; 3], usize> = IndexMap::new();
     for note in &model.notes {
         let outcome = match &note.declined {
-            None => "fused".to_owned(),
+            None if note.pass.starts_with("fuse-") => "fused".to_owned(),
+            None => "applied".to_owned(),
             Some(why) => format!("left as it is: {why}"),
         };
         let place = place(&model.provenance, note, &mut paths);

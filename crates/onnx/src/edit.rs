@@ -21,7 +21,7 @@ use crate::model::{Graph, Model, Node, Note};
 use crate::tensor::Tensor;
 use crate::value::{Type, Value, ValueId, Values};
 
-pub use patch::{Patch, Replacement};
+pub use patch::{Declined, Patch, Replacement};
 pub use rewrite::Op;
 use sequence::Sequence;
 use uses::Uses;

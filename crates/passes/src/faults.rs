@@ -8,7 +8,7 @@ use onnx::kernels::{Support, support};
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, ValueId};
 
 use crate::access::Access;
-use crate::axis_map::{Step, plan};
+use crate::axis_map::{Step, emit_after, plan};
 use crate::layout_ops::columns::multiply_with_column;
 
 /// A form that a runtime gets wrong, and how it is avoided.
@@ -291,13 +291,13 @@ fn number_of_high_rank(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<
     let scalar = Tensor { shape: Vec::new(), ..tensor.clone() };
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     let back = plan(&before.shape, &[Step::Reshape(result.shape.to_vec())])?;
-    let mut inputs = operands.map(Some).to_vec();
-    inputs[place] = Some(edit.constant(index, &[], scalar, &[operands[place]]));
     let node = edit.node(index).clone();
-    let product = edit.insert(index, &[], Op::of(&node, inputs), before);
-    let op = back.first()?.op(edit, index, &[], product)?;
-    edit.rewrite(index, &[], op);
-    Some(())
+    let done = edit.patch(index, |patch| {
+        let mut inputs = operands.map(Some).to_vec();
+        inputs[place] = Some(patch.constant(scalar, &[operands[place]]));
+        emit_after(patch, Op::of(&node, inputs), before, &back)
+    });
+    done.ok()
 }
 
 fn infinite_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {

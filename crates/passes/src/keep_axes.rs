@@ -10,12 +10,20 @@ use crate::operators::{BROADCAST_OPS, REDUCTIONS};
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         if let Some((reduction, op)) = kept(edit, index) {
-            edit.rewrite(index, &[reduction], op);
+            edit.noted_patch("keep-axes", index, |patch| {
+                patch.take(&[reduction]);
+                let reduced = patch.node(reduction).outputs[0];
+                if patch.reads(reduced) == 1 {
+                    Ok(op)
+                } else {
+                    Err("another node reads the reduction".into())
+                }
+            });
         }
     }
 }
 
-/// The reduction that only this node reads, and the same one with its axes kept.
+/// Returns the reduction whose axes this node puts back, and the same one with its axes kept.
 fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op<'static>)> {
     let node = edit.node(index);
     if !node.op.is_one_of(BROADCAST_OPS) {
@@ -30,7 +38,7 @@ fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op<'static>)> {
     let axes = edit.axes(reduction)?;
     let operand = edit.ty(edit.input(reduction, 0)?)?;
     let wanted = &edit.ty(node.outputs[0])?.shape;
-    if reduced_shape(&operand.shape, &axes, true)[..] != wanted[..] || edit.reads(reduced) != 1 {
+    if reduced_shape(&operand.shape, &axes, true)[..] != wanted[..] {
         return None;
     }
     let inputs = (0..made_by.inputs.len()).map(|operand| edit.input(reduction, operand)).collect();

@@ -13,8 +13,11 @@ use onnx::{Edit, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::axis_map::{AxisMap, transpose};
+use crate::rewrite::decline;
 use regions::Regions;
 use role::Role;
+
+const NAME: &str = "move-transposes";
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let has_transposes = (0..edit.len()).any(|index| edit.node(index).op == OpType::Transpose);
@@ -26,10 +29,13 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut mover =
         Mover { regions: &regions, stored: FxHashMap::default(), constants: FxHashMap::default() };
     for index in 0..edit.len() {
-        match &regions.roles[index] {
-            Role::Member => mover.member(edit, index).unwrap_or_default(),
-            Role::Sink(axes) => mover.sink(edit, index, axes).unwrap_or_default(),
-            Role::Transpose(_) | Role::Source(_) | Role::Fixed => {}
+        let (value, moved) = match &regions.roles[index] {
+            Role::Member => (Some(edit.node(index).outputs[0]), mover.member(edit, index)),
+            Role::Sink(axes) => (edit.input(index, 0), mover.sink(edit, index, axes)),
+            Role::Transpose(_) | Role::Source(_) | Role::Fixed => continue,
+        };
+        if moved.is_none() && value.is_some_and(|value| mover.order_of(value).is_some()) {
+            decline(edit, NAME, index, "it has no form in the order of axes of its surroundings");
         }
     }
 }

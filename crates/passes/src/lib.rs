@@ -82,8 +82,13 @@ impl Phase {
     /// output needs is dropped and the graph is made canonical where it changed.
     fn run(&self, model: &mut Model, options: Options) {
         let is_canonical = self.is_canonical && options.optimize;
+        let notes = model.notes.len();
         for _ in 0..self.max_rounds {
             let mut changed = false;
+            // A round finds again what the round before declined.
+            let mut earlier = model.notes.split_off(notes);
+            earlier.retain(|note| note.declined.is_none());
+            model.notes.append(&mut earlier);
             for pass in self.rewrites.iter().filter(|pass| options.want(pass)) {
                 let run: &mut dyn FnMut(&mut Edit<'_>) = match pass.run {
                     Run::Graph(run) => &mut { run },

@@ -149,36 +149,39 @@ impl Affine {
     fn write(&self, edit: &mut Edit<'_>) {
         let needed = usize::from(self.scale.is_some()) + usize::from(self.shift.is_some());
         let in_the_end = |shift: &Tensor| within(shift, LARGEST_IN_THE_END);
-        let may = self.nodes.len() > needed && self.shift.as_ref().is_none_or(in_the_end);
-        let (Some((&root, fused)), true) = (self.nodes.split_last(), may) else {
+        let is_precise = self.shift.as_ref().is_none_or(in_the_end);
+        let (Some((&root, fused)), Some(ty)) = (self.nodes.split_last(), edit.ty(self.base)) else {
             return;
         };
-        let Some(ty) = edit.ty(self.base).cloned() else {
+        if self.nodes.len() <= needed {
             return;
-        };
-        let constant = |edit: &mut Edit<'_>, tensor: &Tensor| {
-            let rounded = Tensor::of_floats(ty.dtype, tensor.shape.clone(), &tensor.floats()?)?;
-            Some(edit.constant(root, fused, rounded, &self.constants))
-        };
+        }
+        let ty = ty.clone();
         let parts: Vec<(OpType, &Tensor)> = self
             .scale
             .iter()
             .map(|scale| (OpType::Mul, scale))
             .chain(self.shift.iter().map(|shift| (OpType::Add, shift)))
             .collect();
-        let mut value = self.base;
-        for (position, &(op, tensor)) in parts.iter().enumerate() {
-            let Some(operand) = constant(edit, tensor) else {
-                return;
-            };
-            let op = Op::new(op, &[value, operand]);
-            if position + 1 < parts.len() {
-                value = edit.insert(root, fused, op, ty.clone());
-            } else {
-                edit.rewrite(root, fused, op);
+        edit.noted_patch("merge-affine", root, |patch| {
+            if !is_precise {
+                return Err("the constant that is left would be too large to be precise".into());
             }
-        }
-        edit.note("merge-affine", root, None);
+            patch.take(fused);
+            let mut value = self.base;
+            let mut last = None;
+            for (op, tensor) in parts {
+                if let Some(op) = last.take() {
+                    value = patch.insert(op, ty.clone());
+                }
+                let numbers = tensor.floats().ok_or("a constant is not of floats")?;
+                let rounded = Tensor::of_floats(ty.dtype, tensor.shape.clone(), &numbers);
+                let rounded = rounded.ok_or("a constant is not of floats")?;
+                let operand = patch.constant(rounded, &self.constants);
+                last = Some(Op::new(op, &[value, operand]));
+            }
+            last.ok_or_else(|| "nothing is left of the chain".into())
+        });
     }
 }
 

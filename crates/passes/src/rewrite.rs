@@ -1,8 +1,9 @@
 //! Rewrites: a pattern, and what stands in its place.
 
+pub(crate) use onnx::Declined;
 use onnx::expr::reduced_shape;
 use onnx::kernels::{Support, support};
-use onnx::{DType, Dim, Edit, Node, Op, OpType, Operator, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Node, Op, OpType, Operator, Patch, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::Access;
@@ -17,17 +18,7 @@ pub(crate) const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
 pub struct Rewrite {
     pub name: &'static str,
     pub(crate) pattern: fn() -> Pattern,
-    pub(crate) replacement: fn(&mut Found<'_, '_>) -> Result<Op<'static>, Declined>,
-}
-
-/// Why a pattern that was found is left as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Declined(pub String);
-
-impl From<&str> for Declined {
-    fn from(why: &str) -> Declined {
-        Declined(why.into())
-    }
+    pub(crate) replacement: fn(&mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined>,
 }
 
 /// Notes why a rewrite leaves a node that it almost applies to.
@@ -87,36 +78,20 @@ pub(crate) fn run(edit: &mut Edit<'_>, rewrites: &[Rewrite]) {
     }
 }
 
-fn apply(edit: &mut Edit<'_>, rewrite: &Rewrite, index: usize, bindings: Bindings) -> bool {
-    let mut fused = bindings.nodes.clone();
-    fused.retain(|&node| node != index);
-    fused.sort_unstable();
-    fused.dedup();
-    let mut found = Found { edit, root: index, bindings, fused };
-    let replacement = (rewrite.replacement)(&mut found);
-    let Found { fused, .. } = found;
-    match replacement {
-        Ok(op) => {
-            edit.note(rewrite.name, index, None);
-            edit.rewrite(index, &fused, op);
-            true
-        }
-        Err(Declined(why)) => {
-            edit.note(rewrite.name, index, Some(why));
-            false
-        }
-    }
+fn apply(edit: &mut Edit<'_>, rewrite: &Rewrite, root: usize, bindings: Bindings) -> bool {
+    edit.noted_patch(rewrite.name, root, |patch| {
+        patch.take(&bindings.nodes);
+        (rewrite.replacement)(&mut Found { edit: patch, bindings })
+    })
 }
 
 /// A place where a pattern was found.
-pub(crate) struct Found<'f, 'e> {
-    pub edit: &'f mut Edit<'e>,
-    root: usize,
+pub(crate) struct Found<'f, 'p, 'e> {
+    pub edit: &'f mut Patch<'p, 'e>,
     bindings: Bindings,
-    fused: Vec<usize>,
 }
 
-impl Found<'_, '_> {
+impl Found<'_, '_, '_> {
     /// The value that a name of the pattern stands for.
     pub(crate) fn value(&self, name: &str) -> Result<ValueId, Declined> {
         self.bindings.value(name).ok_or_else(|| Declined(format!("`{name}` stands for nothing")))
@@ -129,12 +104,12 @@ impl Found<'_, '_> {
 
     /// The last node of the pattern.
     pub(crate) fn root(&self) -> &Node {
-        self.edit.node(self.root)
+        self.edit.node(self.edit.root())
     }
 
     /// The result of the whole pattern.
     pub(crate) fn result(&self) -> ValueId {
-        self.edit.node(self.root).outputs[0]
+        self.edit.node(self.edit.root()).outputs[0]
     }
 
     pub(crate) fn ty(&self, value: ValueId) -> Result<Type, Declined> {
@@ -154,9 +129,7 @@ impl Found<'_, '_> {
 
     /// Makes the replacement answer for more nodes than the pattern has.
     pub(crate) fn take_up(&mut self, nodes: &[usize]) {
-        self.fused.extend(nodes.iter().filter(|&&node| node != self.root));
-        self.fused.sort_unstable();
-        self.fused.dedup();
+        self.edit.take(nodes);
     }
 
     /// The number that a name stands for.
@@ -219,7 +192,7 @@ impl Found<'_, '_> {
 
     /// A node in front of the replacement.
     pub(crate) fn emit(&mut self, op: Op<'_>, ty: Type) -> ValueId {
-        self.edit.insert(self.root, &self.fused, op, ty)
+        self.edit.insert(op, ty)
     }
 
     /// A number for the replacement.
@@ -241,6 +214,6 @@ impl Found<'_, '_> {
 
     /// A constant that was computed from others.
     pub(crate) fn computed(&mut self, tensor: Tensor, from: &[ValueId]) -> ValueId {
-        self.edit.constant(self.root, &self.fused, tensor, from)
+        self.edit.constant(tensor, from)
     }
 }

@@ -3,27 +3,38 @@
 use std::ops::Deref;
 
 use super::{Edit, Op};
+use crate::model::Note;
 use crate::tensor::Tensor;
 use crate::value::{Type, ValueId};
 
 /// What stands in the place of a node.
 #[derive(Clone, Debug)]
-pub enum Replacement {
+pub enum Replacement<'r> {
     /// Another operator with the same results.
-    Op(Op<'static>),
+    Op(Op<'r>),
     /// A value of the same type.
     Value(ValueId),
 }
 
-impl From<Op<'static>> for Replacement {
-    fn from(op: Op<'static>) -> Replacement {
+impl<'r> From<Op<'r>> for Replacement<'r> {
+    fn from(op: Op<'r>) -> Replacement<'r> {
         Replacement::Op(op)
     }
 }
 
-impl From<ValueId> for Replacement {
-    fn from(value: ValueId) -> Replacement {
+impl From<ValueId> for Replacement<'_> {
+    fn from(value: ValueId) -> Self {
         Replacement::Value(value)
+    }
+}
+
+/// Why a node is left as it is, although a rewrite almost applies to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declined(pub String);
+
+impl From<&str> for Declined {
+    fn from(why: &str) -> Declined {
+        Declined(why.into())
     }
 }
 
@@ -35,40 +46,46 @@ pub struct Patch<'p, 'm> {
 }
 
 impl<'m> Edit<'m> {
-    /// Replaces a node by what `make` returns. If it returns an error, the graph stays as it is.
-    pub fn patch<E>(
+    /// Replaces a node by what `make` returns. If it declines, the graph stays as it is.
+    pub fn patch<'r, R: Into<Replacement<'r>>>(
         &mut self,
         root: usize,
-        make: impl FnOnce(&mut Patch<'_, 'm>) -> Result<Replacement, E>,
-    ) -> Result<bool, E> {
+        make: impl FnOnce(&mut Patch<'_, 'm>) -> Result<R, Declined>,
+    ) -> Result<(), Declined> {
         let (nodes, values, was_changed) = (self.len(), self.values.len(), self.changed);
         let touched = self.touched.len();
         let mut patch = Patch { edit: self, root, fused: Vec::new() };
         let made = make(&mut patch);
         let fused = std::mem::take(&mut patch.fused);
-        let undo = |edit: &mut Edit<'m>| {
-            edit.take_nodes_from(nodes);
-            edit.values.truncate(values);
-            edit.touched.truncate(touched);
-            edit.changed = was_changed;
-        };
-        match made {
-            Ok(Replacement::Op(op)) => {
+        let done = made.and_then(|made| match made.into() {
+            Replacement::Op(op) => {
                 self.rewrite(root, &fused, op);
-                Ok(true)
+                Ok(())
             }
-            Ok(Replacement::Value(value)) => {
-                let is_replaced = self.replace(root, &fused, value);
-                if !is_replaced {
-                    undo(self);
-                }
-                Ok(is_replaced)
-            }
-            Err(error) => {
-                undo(self);
-                Err(error)
-            }
+            Replacement::Value(value) if self.replace(root, &fused, value) => Ok(()),
+            Replacement::Value(_) => Err("the value cannot stand in its place".into()),
+        });
+        if done.is_err() {
+            self.take_nodes_from(nodes);
+            self.values.truncate(values);
+            self.touched.truncate(touched);
+            self.changed = was_changed;
         }
+        done
+    }
+
+    /// Patches a node and notes what `rewrite` did, or why it declined. Returns whether it was replaced.
+    pub fn noted_patch<'r, R: Into<Replacement<'r>>>(
+        &mut self,
+        rewrite: &'static str,
+        root: usize,
+        make: impl FnOnce(&mut Patch<'_, 'm>) -> Result<R, Declined>,
+    ) -> bool {
+        let site = self.site(root);
+        let declined = self.patch(root, make).err().map(|Declined(why)| why);
+        let is_replaced = declined.is_none();
+        self.notes.push(Note { pass: rewrite, site, declined });
+        is_replaced
     }
 }
 
@@ -86,6 +103,11 @@ impl Patch<'_, '_> {
         self.root
     }
 
+    /// The nodes that the replacement answers for, besides the one that it replaces.
+    pub fn fused(&self) -> &[usize] {
+        &self.fused
+    }
+
     /// Makes the replacement answer for more nodes.
     pub fn take(&mut self, nodes: &[usize]) {
         self.fused.extend(nodes.iter().filter(|&&node| node != self.root));
@@ -93,13 +115,33 @@ impl Patch<'_, '_> {
         self.fused.dedup();
     }
 
-    /// Adds a node in front of the replacement. Returns its result.
+    /// Adds a node in front of the replacement, which answers for the same nodes. Returns its result.
     pub fn insert(&mut self, op: Op<'_>, ty: Type) -> ValueId {
         self.edit.insert(self.root, &self.fused, op, ty)
+    }
+
+    /// Adds a node in front of the replacement, which answers for other nodes. Returns its result.
+    pub fn insert_for(&mut self, nodes: &[usize], op: Op<'_>, ty: Type) -> ValueId {
+        self.edit.insert(self.root, nodes, op, ty)
+    }
+
+    /// Adds a node of several results in front of the replacement, which answers for other nodes. Returns them.
+    pub fn insert_all_for(
+        &mut self,
+        nodes: &[usize],
+        op: Op<'_>,
+        types: Vec<Type>,
+    ) -> Vec<ValueId> {
+        self.edit.insert_all(self.root, nodes, op, types)
     }
 
     /// Adds a constant that was computed from others. Returns it.
     pub fn constant(&mut self, tensor: Tensor, from: &[ValueId]) -> ValueId {
         self.edit.constant(self.root, &self.fused, tensor, from)
+    }
+
+    /// Adds a constant that was computed from others and answers for other nodes. Returns it.
+    pub fn constant_for(&mut self, nodes: &[usize], tensor: Tensor, from: &[ValueId]) -> ValueId {
+        self.edit.constant(self.root, nodes, tensor, from)
     }
 }

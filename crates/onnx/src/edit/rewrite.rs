@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provenance::{EmitterId, OriginId, ScopeId, StackId};
+use provenance::{EmitterId, OriginId, ScopeId, SiteId, StackId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -277,8 +277,13 @@ impl Edit<'_> {
 
     /// Notes that a pattern which ends at `index` was rewritten, or why it was not.
     pub fn note(&mut self, pass: &'static str, index: usize, declined: Option<String>) {
-        let site = self.table.get_origin(self.graph.nodes[index].origin).primary;
+        let site = self.site(index);
         self.notes.push(Note { pass, site, declined });
+    }
+
+    /// The place that a node shows.
+    pub(super) fn site(&self, index: usize) -> SiteId {
+        self.table.get_origin(self.graph.nodes[index].origin).primary
     }
 
     /// Puts the nodes of a composite in its place. They were made for the same equation; the ones

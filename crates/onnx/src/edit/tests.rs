@@ -25,13 +25,14 @@ fn a_patch_that_fails_leaves_nothing() {
         let reads = edit.reads(x);
         let ty = edit.ty(x).unwrap().clone();
         let (nodes, values) = (edit.len(), edit.values.len());
-        let made: Result<bool, &str> = edit.patch(2, |patch| {
+        let is_made = edit.noted_patch("sign", 2, |patch| {
             let sign = patch.insert(Op::new(OpType::Sign, &[x]), ty.clone());
             assert_eq!((patch.reads(x), patch.reads(sign)), (reads + 1, 0));
             patch.insert(Op::new(OpType::Neg, &[sign]), ty);
-            Err("it cannot be")
+            Err::<Op<'_>, _>("it cannot be".into())
         });
-        assert_eq!(made, Err("it cannot be"));
+        assert!(!is_made);
+        assert_eq!(edit.notes.last().unwrap().declined.as_deref(), Some("it cannot be"));
         assert_eq!((edit.reads(x), edit.len(), edit.values.len()), (reads, nodes, values));
         assert!(!edit.is_changed());
     });
@@ -43,13 +44,13 @@ fn a_node_that_a_patch_adds_is_a_node_as_any_other() {
     let after = edited(CHAIN, |edit| {
         let x = edit.input(0, 0).unwrap();
         let ty = edit.ty(x).unwrap().clone();
-        let made: Result<bool, ()> = edit.patch(2, |patch| {
+        let is_made = edit.noted_patch("sign", 2, |patch| {
             patch.take(&[1]);
             let sign = patch.insert(Op::new(OpType::Sign, &[x]), ty);
             assert!(patch.producer(sign).is_some_and(|node| patch.is_before(node, 2)));
-            Ok(Op::new(OpType::Neg, &[sign]).into())
+            Ok(Op::new(OpType::Neg, &[sign]))
         });
-        assert_eq!(made, Ok(true));
+        assert!(is_made);
         edit.drop_unread();
     });
     assert_eq!(after, "graph g(x:f32[3]) -> (y)\n%0 = Sign(x)\ny:f32[3] = Neg(%0)\n");

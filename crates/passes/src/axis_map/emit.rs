@@ -1,6 +1,6 @@
 //! The steps of a map as nodes.
 
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Declined, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::{AxisMap, Step};
 use crate::eval::transposed;
@@ -71,21 +71,20 @@ impl Planned {
     }
 
     /// Returns the node, on `x`.
-    pub(crate) fn op(
+    fn op(
         &self,
-        edit: &mut Edit<'_>,
-        index: usize,
+        patch: &mut Patch<'_, '_>,
         fused: &[usize],
         x: ValueId,
-    ) -> Option<Op<'static>> {
+    ) -> Result<Op<'static>, Declined> {
         let op = match &self.step {
-            Step::Transpose(perm) => return Some(transpose(x, perm)),
+            Step::Transpose(perm) => return Ok(transpose(x, perm)),
             Step::Reshape(_) => OpType::Reshape,
             Step::Broadcast(_) => OpType::Expand,
         };
-        let tensor = Tensor::of_ints(DType::I64, vec![self.sizes.len() as i64], &self.sizes)?;
-        let sizes = edit.constant(index, fused, tensor, &[]);
-        Some(Op::new(op, &[x, sizes]))
+        let sizes = Tensor::of_ints(DType::I64, vec![self.sizes.len() as i64], &self.sizes);
+        let sizes = patch.constant_for(fused, sizes.ok_or("a shape cannot be written")?, &[]);
+        Ok(Op::new(op, &[x, sizes]))
     }
 
     /// Returns what the node makes of a constant. `None` if that is larger.
@@ -114,29 +113,59 @@ impl AxisMap {
     }
 }
 
-/// Returns what the planned nodes make of `x`, in front of the node at `index`. Of a constant, that is a
-/// constant up to the first broadcast.
+/// Adds the planned nodes on `x` in front of the replacement; they answer for `fused`. Returns what they make.
+/// Of a constant, that is a constant up to the first broadcast.
 pub(crate) fn emit(
-    edit: &mut Edit<'_>,
-    index: usize,
+    patch: &mut Patch<'_, '_>,
     fused: &[usize],
     x: ValueId,
     planned: &[Planned],
-) -> Option<ValueId> {
+) -> Result<ValueId, Declined> {
     let (mut x, mut planned) = (x, planned);
-    if let Some(tensor) = edit.tensor(x) {
+    if let Some(tensor) = patch.tensor(x) {
         let is_folded = |step: &&Planned| !matches!(step.step, Step::Broadcast(_));
         let (first, rest) = planned.split_at(planned.iter().take_while(is_folded).count());
         if !first.is_empty() {
             let folded =
                 first.iter().try_fold(tensor.clone(), |tensor, step| step.on_constant(&tensor));
-            x = edit.constant(index, fused, folded?, &[x]);
+            x = patch.constant_for(fused, folded.ok_or("a constant cannot be moved")?, &[x]);
         }
         planned = rest;
     }
-    let dtype = edit.ty(x)?.dtype;
+    let dtype = patch.ty(x).ok_or("a type is not known")?.dtype;
     planned.iter().try_fold(x, |x, step| {
-        let op = step.op(edit, index, fused, x)?;
-        Some(edit.insert(index, fused, op, Type::new(dtype, &step.shape[..])))
+        let op = step.op(patch, fused, x)?;
+        Ok(patch.insert_for(fused, op, Type::new(dtype, &step.shape[..])))
     })
+}
+
+/// Returns the last of the planned nodes on `x`, and adds those before it in front of the replacement.
+/// Without nodes, the value stands for itself.
+pub(crate) fn emit_last(
+    patch: &mut Patch<'_, '_>,
+    fused: &[usize],
+    x: ValueId,
+    planned: &[Planned],
+) -> Result<Op<'static>, Declined> {
+    let Some((last, before)) = planned.split_last() else {
+        return Ok(Op::new(OpType::Identity, &[x]));
+    };
+    let x = emit(patch, fused, x, before)?;
+    last.op(patch, fused, x)
+}
+
+/// Returns the last of the planned nodes on what `op` makes. They and the nodes before them answer for the
+/// same nodes as the replacement.
+pub(crate) fn emit_after<'o>(
+    patch: &mut Patch<'_, '_>,
+    op: Op<'o>,
+    ty: Type,
+    planned: &[Planned],
+) -> Result<Op<'o>, Declined> {
+    if planned.is_empty() {
+        return Ok(op);
+    }
+    let x = patch.insert(op, ty);
+    let fused = patch.fused().to_vec();
+    emit_last(patch, &fused, x, planned)
 }

@@ -60,14 +60,14 @@ fn gelu_by_tanh() -> Pattern {
     product(&[&x, &(tanh(&product(&[&cubic], (2.0 / PI).sqrt())) + 1.0)], 0.5)
 }
 
-fn gelu(found: &mut Found<'_, '_>, approximate: &'static str) -> Result<Op<'static>, Declined> {
+fn gelu(found: &mut Found<'_, '_, '_>, approximate: &'static str) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     found.expect_kernel(OpType::Gelu, x)?;
     Ok(Op::new(OpType::Gelu, &[x]).attr("approximate", approximate))
 }
 
 /// The formula by `erf` where the opset has no operator yet: it is what the operator's kernel computes.
-fn to_gelu_or_erf(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_gelu_or_erf(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
     if !matches!(support(OpType::Gelu, found.edit.opset(), ty.dtype), Support::From(_)) {
@@ -87,7 +87,7 @@ fn max_with_zero() -> Pattern {
     maximum(&hole("x"), &Pattern::from(0.0).named("zero"))
 }
 
-fn to_relu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_relu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     if found.number("zero")?.is_sign_negative() {
         return Err("the zero is negative".into());
     }
@@ -111,7 +111,7 @@ fn prelu() -> Pattern {
     node(OpType::Where, &[&is_not_negative(), &x, &(&x * hole("slope"))])
 }
 
-fn to_prelu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_prelu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let (op, slope) = (plain(found, OpType::PRelu)?, found.value("slope")?);
     let numbers = found.edit.tensor(slope).and_then(Tensor::floats);
     let Some(numbers) = numbers else {
@@ -127,7 +127,7 @@ fn to_prelu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     Ok(Op { inputs: vec![op.inputs[0], Some(slope)], ..op })
 }
 
-fn to_leaky_relu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_leaky_relu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     with_alpha(found, OpType::LeakyRelu, "alpha")
 }
 
@@ -148,7 +148,7 @@ fn elu() -> Pattern {
     ])
 }
 
-fn to_elu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_elu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     match found.maybe("alpha") {
         Some(_) => with_alpha(found, OpType::Elu, "alpha"),
         None => plain(found, OpType::Elu),
@@ -162,7 +162,7 @@ fn selu() -> Pattern {
     number("scale") * either(&[&whole, &node(OpType::Elu, &[&hole("x")]).named("elu")])
 }
 
-fn to_selu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_selu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let alpha = match found.maybe("elu") {
         Some(_) => match found.node("elu")?.attr("alpha") {
             Some(Attr::Float(alpha)) => *alpha,
@@ -181,7 +181,7 @@ fn mish() -> Pattern {
     &x * tanh(&node(OpType::Softplus, &[&x]))
 }
 
-fn to_mish(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_mish(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     if found.edit.opset() < 18 {
         return Err("Mish needs opset 18".into());
@@ -223,7 +223,7 @@ fn hard_sigmoid() -> Pattern {
     product(&[&either(&[&clipped, &clip])], 1.0 / 6.0)
 }
 
-fn to_hard_sigmoid(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_hard_sigmoid(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let op = plain(found, OpType::HardSigmoid)?;
     Ok(op.attr("alpha", Attr::Float(1.0 / 6.0)).attr("beta", Attr::Float(0.5)))
 }
@@ -234,7 +234,7 @@ fn hard_swish() -> Pattern {
     &x * node(OpType::HardSigmoid, &[&x]).named("sigmoid")
 }
 
-fn to_hard_swish(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_hard_swish(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let sigmoid = found.node("sigmoid")?;
     let has = |name: &str, number: f32| sigmoid.attr(name) == Some(&Attr::Float(number));
     if !has("alpha", 1.0 / 6.0) || !has("beta", 0.5) {
@@ -256,7 +256,7 @@ fn celu() -> Pattern {
     either(&[&(relu(&x) + number("alpha") * &curve), &(relu(&x) + &curve)])
 }
 
-fn to_celu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_celu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let of = |name: &str| found.maybe(name).map_or(Ok(1.0), |_| found.number(name));
     let alpha = of("alpha")?;
     if of("divisor")? != alpha || alpha.is_nan() || alpha <= 0.0 {
@@ -279,7 +279,7 @@ fn clip() -> Pattern {
     ])
 }
 
-fn to_clip(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_clip(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let high = found.number("high")?;
     let low = if found.maybe("low").is_some() { found.number("low")? } else { 0.0 };
@@ -300,7 +300,7 @@ fn to_clip(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 }
 
 /// An operator of `x` alone.
-fn plain(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
+fn plain(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     found.expect_kernel(op, x)?;
     if found.ty(x)? != found.ty(found.result())? {
@@ -309,7 +309,11 @@ fn plain(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined>
     Ok(Op::new(op, &[x]))
 }
 
-fn with_alpha(found: &mut Found<'_, '_>, op: OpType, name: &str) -> Result<Op<'static>, Declined> {
+fn with_alpha(
+    found: &mut Found<'_, '_, '_>,
+    op: OpType,
+    name: &str,
+) -> Result<Op<'static>, Declined> {
     expect_slope(found.number(name)?)?;
     let alpha = in_single_precision(found.number(name)?)?;
     Ok(plain(found, op)?.attr("alpha", Attr::Float(alpha)))

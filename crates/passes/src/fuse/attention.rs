@@ -18,10 +18,10 @@ mod mask;
 mod stack;
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, Type, ValueId};
 
 use crate::access::Access;
-use crate::axis_map::{AxisMap, emit};
+use crate::axis_map::{AxisMap, emit_after};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::{Side, following, side};
 use crate::pattern::uniform;
@@ -29,6 +29,8 @@ use crate::rewrite::Declined;
 use choice::Choice;
 use mask::Prepared;
 use stack::Stack;
+
+const NAME: &str = "fuse-attention";
 
 /// Numbers from here down are what the kernel takes for masked, should there be nothing else in a row.
 const LOWEST: f64 = -3e38;
@@ -57,12 +59,15 @@ pub(crate) fn run(edit: &mut Edit<'_>, stage: Stage) {
         else {
             continue;
         };
-        match fuse(edit, &found, stage) {
-            Ok(()) => edit.note("fuse-attention", index, None),
-            Err(Declined(why)) if stage == Stage::Any => {
-                edit.note("fuse-attention", index, Some(why));
+        let end = found.after.last().copied().unwrap_or(index);
+        let fuse = |patch: &mut Patch<'_, '_>| fuse(patch, &found, stage);
+        match stage {
+            Stage::Any => {
+                edit.noted_patch(NAME, end, fuse);
             }
-            Err(_) => {}
+            // What is declined here is tried again.
+            Stage::Plain if edit.patch(end, fuse).is_ok() => edit.note(NAME, end, None),
+            Stage::Plain => {}
         }
     }
 }
@@ -357,25 +362,23 @@ fn chosen(
     Err(first.unwrap_or_else(|| "there is no choice".into()))
 }
 
-fn fuse(edit: &mut Edit<'_>, found: &Attention, stage: Stage) -> Result<(), Declined> {
-    expect_kernel(edit, found)?;
-    let (choice, mask) = chosen(edit, found, stage)?;
+fn fuse(
+    patch: &mut Patch<'_, '_>,
+    found: &Attention,
+    stage: Stage,
+) -> Result<Op<'static>, Declined> {
+    expect_kernel(patch, found)?;
+    let (choice, mask) = chosen(patch, found, stage)?;
     let Choice { q, k, v, heads, after, joined, is_stacked, .. } = choice;
 
-    let end = found.after.last().copied().unwrap_or(found.index);
-    let mut fused = [&found.fused[..], &found.after, &[found.index]].concat();
-    for operand in [&q, &k, &v] {
-        fused.extend(&operand.links);
+    for nodes in [&found.fused, &found.after, &vec![found.index], &q.links, &k.links, &v.links] {
+        patch.take(nodes);
     }
-    fused.retain(|&node| node != end);
-    let lost = || Declined::from("a constant cannot be moved");
     let parts = match found.stack.as_ref().filter(|_| is_stacked) {
-        Some(stack) => stack.emit(edit, end).ok_or_else(lost)?,
+        Some(stack) => stack.emit(patch)?,
         None => Vec::new(),
     };
-    let q = q.emit(edit, end, &parts).ok_or_else(lost)?;
-    let k = k.emit(edit, end, &parts).ok_or_else(lost)?;
-    let v = v.emit(edit, end, &parts).ok_or_else(lost)?;
+    let [q, k, v] = [q.emit(patch, &parts)?, k.emit(patch, &parts)?, v.emit(patch, &parts)?];
     let mut op =
         Op::new(OpType::Attention, &[q, k, v]).attr("scale", Attr::Float(found.scale as f32));
     if let Some([of_q, of_k]) = heads {
@@ -385,21 +388,13 @@ fn fuse(edit: &mut Edit<'_>, found: &Attention, stage: Stage) -> Result<(), Decl
         Prepared::None => {}
         Prepared::Causal => op = op.attr("is_causal", 1),
         Prepared::Flags(tensor, from) => {
-            op.inputs.push(Some(edit.constant(end, &found.fused, tensor, &[from])));
+            op.inputs.push(Some(patch.constant_for(&found.fused, tensor, &[from])));
         }
         Prepared::Added(steps) => {
-            op.inputs.push(Some(steps.emit(edit, end, &found.fused).ok_or_else(lost)?));
+            op.inputs.push(Some(steps.emit(patch, &found.fused)?));
         }
     }
-    let Some((last, before)) = after.split_last() else {
-        edit.rewrite(end, &fused, op);
-        return Ok(());
-    };
-    let result = edit.insert(end, &fused, op, Type::new(DType::F32, joined));
-    let result = emit(edit, end, &fused, result, before).ok_or_else(lost)?;
-    let op = last.op(edit, end, &fused, result).ok_or_else(lost)?;
-    edit.rewrite(end, &fused, op);
-    Ok(())
+    emit_after(patch, op, Type::new(DType::F32, joined), &after)
 }
 
 fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {

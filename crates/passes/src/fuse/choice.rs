@@ -30,7 +30,7 @@ fn comparison() -> Pattern {
 }
 
 /// `cₙ ∧ ¬(c₁ ∨ … ∨ cₙ₋₁)`
-fn to_conditions(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_conditions(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let mut passed = Vec::new();
     let conditions = conditions(found.edit, found.value("place")?, &mut passed);
     let conditions = conditions.ok_or("the number is not that of the first condition")?;
@@ -61,7 +61,7 @@ fn last_choice() -> Pattern {
     node(OpType::Where, &[&is_last, &hole("x"), &hole("others")])
 }
 
-fn to_choices(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let mut passed = Vec::new();
     let place = found.value("place")?;
     let conditions = conditions(found.edit, place, &mut passed);

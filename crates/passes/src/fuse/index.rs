@@ -46,7 +46,7 @@ fn gather(op: OpType) -> Pattern {
 }
 
 /// The same with `i` brought to `−n … n − 1`, which ONNX counts from the end where JAX does.
-fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axis = found.axis("entries")?;
     let op =
@@ -64,7 +64,7 @@ fn was_in_bounds() -> Pattern {
     node(OpType::Equal, &[&in_bounds().named("place"), &either(&[&wrapped(), &hole("vector")])])
 }
 
-fn to_was_in_bounds(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_was_in_bounds(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     if found.maybe("vector").is_some() {
         return Err("the indices are vectors".into());
     }
@@ -73,7 +73,7 @@ fn to_was_in_bounds(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> 
 }
 
 /// `min(max(i, −n), n − 1)`
-fn clipped_both_ways(found: &mut Found<'_, '_>) -> Result<ValueId, Declined> {
+fn clipped_both_ways(found: &mut Found<'_, '_, '_>) -> Result<ValueId, Declined> {
     let (mut i, size) = (found.value("i")?, found.number("size")?);
     if found.number("last")? != size - 1.0 || size < 1.0 {
         return Err("the index is not brought into the bounds that it counts from".into());
@@ -105,7 +105,7 @@ fn entry() -> Pattern {
     .named("entry")
 }
 
-fn to_entry(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_entry(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axis = found.axis("entries")?;
     let mut i = found.value("i")?;

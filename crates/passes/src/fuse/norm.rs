@@ -73,7 +73,7 @@ fn mean() -> Pattern {
 
 /// The runtime's mean of nothing is 0 and JAX's is NaN. `split-means` splits what may be such a mean, unless it
 /// is part of a norm, which has no element then.
-fn to_mean(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("sum")?;
     let shape = found.ty(x)?.shape;
@@ -168,7 +168,7 @@ fn root(v: &Pattern) -> Pattern {
     sqrt(&spread(&(spread(v) + number("epsilon"))))
 }
 
-fn to_layer_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
     if found.axes("square mean")? != axes {
@@ -204,7 +204,7 @@ fn to_layer_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     Ok(op.attr("epsilon", epsilon))
 }
 
-fn to_rms_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_rms_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("square mean")?;
     found.expect_reduced(found.value("factor")?, x, &axes)?;
@@ -219,7 +219,7 @@ fn to_rms_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 }
 
 /// The number under the root, which ONNX keeps in single precision.
-fn epsilon(found: &Found<'_, '_>, dtype: DType) -> Result<Attr, Declined> {
+fn epsilon(found: &Found<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
     let exact = found.number("epsilon")?;
     let kept = exact as f32;
     if dtype == DType::F64 && f64::from(kept) != exact {
@@ -229,7 +229,7 @@ fn epsilon(found: &Found<'_, '_>, dtype: DType) -> Result<Attr, Declined> {
 }
 
 /// Declines where scale or bias make the result larger than what is normalized.
-fn expect_whole(found: &Found<'_, '_>, x: ValueId) -> Result<(), Declined> {
+fn expect_whole(found: &Found<'_, '_, '_>, x: ValueId) -> Result<(), Declined> {
     if found.ty(found.result())? != found.ty(x)? {
         return Err("the scale has more axes than the operand".into());
     }
@@ -248,7 +248,7 @@ fn over_last_axes(axes: &[usize], rank: usize) -> Result<usize, Declined> {
 /// The scale or bias as an array of the last axes of `x`; ones where there is no scale and zeros where
 /// there is no bias.
 fn last_axes_of(
-    found: &mut Found<'_, '_>,
+    found: &mut Found<'_, '_, '_>,
     name: &str,
     x: ValueId,
     axis: usize,
@@ -285,7 +285,7 @@ fn last_axes_of(
 
 /// One number for each element of a shape.
 fn filled(
-    found: &mut Found<'_, '_>,
+    found: &mut Found<'_, '_, '_>,
     ty: &Type,
     shape: &[Dim],
     number: f64,
@@ -303,7 +303,7 @@ fn filled(
 
 /// A constant or a value in another shape of as many elements.
 fn renamed(
-    found: &mut Found<'_, '_>,
+    found: &mut Found<'_, '_, '_>,
     value: ValueId,
     target: Vec<i64>,
 ) -> Result<ValueId, Declined> {

@@ -15,7 +15,7 @@ pub(super) fn pick() -> Pattern {
     node(OpType::Squeeze, &[&part.named("part"), &hole("dropped")])
 }
 
-fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let (axes, starts) = (ints(found, "axes")?, ints(found, "starts")?);
     if axes.len() == 1 {
         return to_entry_of_one_axis(found);
@@ -24,12 +24,12 @@ fn to_gather(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
     of_several_axes(found, &axes, &starts, &dropped)
 }
 
-fn ints(found: &Found<'_, '_>, name: &str) -> Result<Vec<i64>, Declined> {
+fn ints(found: &Found<'_, '_, '_>, name: &str) -> Result<Vec<i64>, Declined> {
     let tensor = found.edit.tensor(found.value(name)?);
     tensor.and_then(Tensor::ints).ok_or_else(|| Declined(format!("the {name} are not known")))
 }
 
-pub(super) fn to_entry_of_one_axis(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+pub(super) fn to_entry_of_one_axis(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let axes = ints(found, "axes")?;
     let (&[axis], &[start]) = (&axes[..], &ints(found, "starts")?[..]) else {
         return Err("it is a part of several axes".into());
@@ -50,7 +50,7 @@ pub(super) fn to_entry_of_one_axis(found: &mut Found<'_, '_>) -> Result<Op<'stat
 /// `x[…, i, j, …]`: the entry of one axis in place of several. That is shorter where there is more than one
 /// entry, for they have the axis in common.
 fn of_several_axes(
-    found: &mut Found<'_, '_>,
+    found: &mut Found<'_, '_, '_>,
     axes: &[i64],
     starts: &[i64],
     dropped: &[i64],

@@ -19,7 +19,7 @@ fn zeros_apart() -> Pattern {
     node(OpType::Where, &[&is_negative_zero, &number("near zero"), &x])
 }
 
-fn to_zeros_alike(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_zeros_alike(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let least = found.number("near zero")?;
     if found.number("infinite")? != f64::NEG_INFINITY || !(-1e-250..0.0).contains(&least) {
@@ -84,7 +84,7 @@ fn one_hot() -> Pattern {
 const MOST_ELEMENTS: i64 = 1024;
 
 /// `OneHot` counts what is below zero from the end, so nothing may be.
-fn to_one_hot(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_one_hot(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let mut i = found.value("i")?;
     let (ty, result) = (found.ty(i)?, found.ty(found.result())?);
     if !ty.dtype.is_int() || result.dtype != DType::F32 {

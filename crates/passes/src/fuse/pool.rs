@@ -25,7 +25,7 @@ fn average() -> Pattern {
     ])
 }
 
-fn to_average_pool(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let sum = found.node("sum")?.clone();
     let ty = found.ty(found.value("sum")?)?;
@@ -76,7 +76,7 @@ fn to_average_pool(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
 }
 
 /// What is done to the sum before it is divided, in order, with what that makes of it.
-fn moves(found: &Found<'_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined> {
+fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined> {
     let (mut value, sum) = (found.value("moved")?, found.value("sum")?);
     let mut moves = Vec::new();
     while value != sum {
@@ -100,7 +100,7 @@ fn moves(found: &Found<'_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined> {
 }
 
 /// True if the axes of the divisor are those of the sum that it divides.
-fn is_laid_out_alike(found: &Found<'_, '_>) -> Result<bool, Declined> {
+fn is_laid_out_alike(found: &Found<'_, '_, '_>) -> Result<bool, Declined> {
     let counts = found.value("counts")?;
     let (_, chain) = found.edit.through(found.value("divisor")?, LAYOUT_OPS);
     let divisor = AxisMap::of_chain(found.edit, counts, &chain);
@@ -111,7 +111,7 @@ fn is_laid_out_alike(found: &Found<'_, '_>) -> Result<bool, Declined> {
 }
 
 /// Declines unless the divisor counts, for each window, its places that are not padding.
-fn expect_same_windows(found: &Found<'_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
+fn expect_same_windows(found: &Found<'_, '_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
     let counts = found.node("counts")?;
     let is_same = ["kernel_shape", "strides", "pads", "dilations"]
         .into_iter()

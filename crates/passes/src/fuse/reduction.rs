@@ -48,7 +48,7 @@ fn log_sum_exp() -> Pattern {
 
 /// The largest is only a shift. So it need not be NaN where there is one, for the sum is; and where it is
 /// infinite, the largest number that is not will do: the sum is still 0 or infinite.
-fn to_plain_log_sum_exp(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_plain_log_sum_exp(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("max")?;
     if found.axes("sum")? != axes {
@@ -103,19 +103,19 @@ fn largest_of(dtype: DType) -> Option<f64> {
     }
 }
 
-fn to_l2_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_l2_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     if found.edit.reads(found.value("sum")?) > 1 {
         return Err("the sum is read elsewhere".into());
     }
     of_operand(found, OpType::ReduceL2)
 }
 
-fn to_sum_of_squares(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_sum_of_squares(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     of_operand(found, OpType::ReduceSumSquare)
 }
 
 /// Another reduction of `x` over the axes of the sum.
-fn of_operand(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
+fn of_operand(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     if !found.ty(x)?.dtype.is_float() {
         return Err("the runtime reduces integers in double precision".into());
@@ -138,7 +138,7 @@ fn quotient() -> Pattern {
     hole("x") * reciprocal(&sqrt(&hole("v")).named("root")).named("reciprocal")
 }
 
-fn to_quotient(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     if found.edit.reads(found.value("reciprocal")?) > 1 {
         return Err("the reciprocal is read elsewhere".into());
     }

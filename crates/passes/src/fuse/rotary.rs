@@ -17,7 +17,6 @@ use crate::operators::RESHAPES;
 use crate::pattern::{
     Bindings, Pattern, either, either_order, find, hole, node, one_of, transposed,
 };
-use crate::rewrite::Declined;
 use half::Half;
 use layout::fuse;
 
@@ -52,11 +51,11 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         let Some(found) = found else {
             continue;
         };
-        let declined = fuse(edit, index, &found).err().map(|Declined(why)| why);
-        if declined.is_some() {
+        let is_fused =
+            edit.noted_patch("fuse-rotary-embedding", index, |patch| fuse(patch, &found));
+        if !is_fused {
             parts::write(edit, index, &found);
         }
-        edit.note("fuse-rotary-embedding", index, declined);
     }
 }
 

@@ -1,6 +1,7 @@
 //! `Softmax` and `LogSoftmax`.
 
 use onnx::expr::reduced_shape;
+use onnx::kernels::is_right;
 use onnx::{Dim, Op, OpType};
 
 use crate::axis_map::AxisMap;
@@ -87,7 +88,7 @@ fn masked_sum(e: &Pattern) -> Pattern {
     spread(&reduce_sum(&let_through).named("sum")).named("spread sum")
 }
 
-fn masked(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
+fn masked(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     if let Some(log) = found.maybe("spread log") {
         found.expect_reduced(log, found.value("x")?, &found.axes("sum")?)?;
     }
@@ -98,7 +99,7 @@ fn masked(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined
     Ok(Op::new(OpType::Where, &[mask, whole, elsewhere]))
 }
 
-fn over_one_axis(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
+fn over_one_axis(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     let axes = found.axes("sum")?;
     let &[axis] = &axes[..] else {
         return Err("it is over several axes".into());
@@ -111,13 +112,16 @@ fn over_one_axis(found: &mut Found<'_, '_>, op: OpType) -> Result<Op<'static>, D
         None if found.axes("max")? == axes => found.value("x")?,
         None => return Err("the maximum is over other axes than the sum".into()),
     };
+    if found.edit.exact_nan() && !is_right(op, found.ty(x)?.dtype) {
+        return Err("the runtime's kernel of this type does not pass NaN on".into());
+    }
     found.expect_reduced(found.value("spread max")?, x, &axes)?;
     found.expect_reduced(found.value("spread sum")?, x, &axes)?;
     Ok(Op::new(op, &[x]).attr("axis", axis as i64))
 }
 
 /// Declines unless the array and its maxima got the same layout, in which `axis` is still whole.
-fn expect_same_layout(found: &Found<'_, '_>, axis: usize) -> Result<(), Declined> {
+fn expect_same_layout(found: &Found<'_, '_, '_>, axis: usize) -> Result<(), Declined> {
     let (x, laid_out) = (found.ty(found.value("x")?)?, found.ty(found.value("laid out")?)?);
     let &[over] = &found.axes("max")?[..] else {
         return Err("the maximum is over other axes than the sum".into());

@@ -18,7 +18,7 @@ fn thresholded_relu() -> Pattern {
     node(OpType::Where, &[&greater(&x, &number("alpha")), &x, &0.0.into()])
 }
 
-fn to_thresholded_relu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_thresholded_relu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let alpha = found.number("alpha")?;
     if found.ty(x)? != found.ty(found.result())? {

@@ -17,7 +17,7 @@ fn triangle() -> Pattern {
     ])
 }
 
-fn to_trilu(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_trilu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
     if ty != found.ty(found.result())? {

@@ -22,7 +22,7 @@ fn weighted(a: &Pattern, b: &Pattern) -> Pattern {
     reduce_sum(&(a * b).named("terms")).named("sum")
 }
 
-fn to_product(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let (a, b, terms) = (found.value("a")?, found.value("b")?, found.value("terms")?);
     let ty = found.ty(terms)?;
     let last = ty.rank().checked_sub(1).filter(|&last| last > 0).ok_or("it is no matrix")?;
@@ -79,7 +79,7 @@ fn is_one(shape: &[Dim], whole: &Type, axis: usize) -> bool {
 
 /// Returns the weights with their last two axes in the other order; a list of them is a column.
 fn with_last_axes_swapped(
-    found: &mut Found<'_, '_>,
+    found: &mut Found<'_, '_, '_>,
     weights: ValueId,
 ) -> Result<ValueId, Declined> {
     let mut ty = found.ty(weights)?;

@@ -4,6 +4,9 @@ use onnx::expr::broadcast_shapes;
 use onnx::{Dim, Edit, OpType};
 
 use crate::operators::RESHAPES;
+use crate::rewrite::decline;
+
+const NAME: &str = "drop-batches";
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -12,8 +15,15 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             continue;
         }
         for operand in 0..2 {
-            if is_superfluous(edit, index, operand).unwrap_or(false) {
-                edit.bypass(index, operand);
+            match is_superfluous(edit, index, operand) {
+                Some(true) => {
+                    edit.note(NAME, index, None);
+                    edit.bypass(index, operand);
+                }
+                Some(false) => {
+                    decline(edit, NAME, index, "the product has another shape without the reshape");
+                }
+                None => {}
             }
         }
     }
@@ -35,7 +45,7 @@ fn is_superfluous(edit: &Edit<'_>, index: usize, operand: usize) -> Option<bool>
     let other = &other[..other.len().checked_sub(2)?];
     let result = &edit.ty(edit.node(index).outputs[0])?.shape;
     let is_same = matrix == matrix_after && without_ones(batch) == without_ones(batch_after);
-    Some(is_same && broadcast_shapes(batch, other)? == result[..result.len() - 2])
+    is_same.then(|| broadcast_shapes(batch, other).as_deref() == Some(&result[..result.len() - 2]))
 }
 
 fn without_ones(batch: &[Dim]) -> &[Dim] {

@@ -40,10 +40,17 @@ fn fuse(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let map = AxisMap::of_chain(edit, x, links)?;
         (transposes(&map.steps()?) > 0).then_some(())?;
         let op = depth_to_space(&map, x).or_else(|| space_to_depth(map, x))?;
-        let is_supported = support(op.op.onnx()?, edit.opset(), edit.ty(x)?.dtype) == Support::Yes;
-        is_supported.then_some((op, length))
+        Some((op, length))
     })?;
-    edit.rewrite(index, &chain[1..length], op);
+    edit.noted_patch("fuse-blocks", index, |patch| {
+        patch.take(&chain[1..length]);
+        let dtype = patch.ty(patch.node(index).outputs[0]).map(|ty| ty.dtype);
+        let kernel = op.op.onnx().zip(dtype).map(|(op, dtype)| support(op, patch.opset(), dtype));
+        if kernel != Some(Support::Yes) {
+            return Err("the runtime has no such operator of this type and opset".into());
+        }
+        Ok(op)
+    });
     Some(())
 }
 

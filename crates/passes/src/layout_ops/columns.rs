@@ -4,7 +4,10 @@
 
 use onnx::{Dim, Edit, Op, OpType, Type};
 
-use crate::axis_map::{Step, emit, plan};
+use crate::axis_map::{Step, emit, emit_after, plan};
+use crate::rewrite::decline;
+
+const NAME: &str = "make-columns";
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -26,13 +29,18 @@ fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let shape = &edit.ty(matrix)?.shape;
     if shape.len() == 2 && edit.tensor(matrix).is_some() {
         let planned = plan(shape, &[Step::Transpose(vec![1, 0])])?;
-        let transposed = emit(edit, index, &[], matrix, &planned)?;
-        edit.rewrite(index, &[], Op::new(OpType::MatMul, &[vector, transposed]));
+        edit.noted_patch(NAME, index, |patch| {
+            let transposed = emit(patch, &[], matrix, &planned)?;
+            Ok(Op::new(OpType::MatMul, &[vector, transposed]))
+        });
         return Some(());
     }
     let elements: Option<i64> = shape.iter().map(Dim::known).product();
-    if shape.len() < 2 || elements.is_some_and(|elements| elements < FEWEST_ELEMENTS) {
+    if shape.len() < 2 {
         return None;
+    }
+    if elements.is_some_and(|elements| elements < FEWEST_ELEMENTS) {
+        return decline(edit, NAME, index, "the matrix is so small that more nodes cost more");
     }
     multiply_with_column(edit, index)
 }
@@ -47,12 +55,12 @@ pub(crate) fn multiply_with_column(edit: &mut Edit<'_>, index: usize) -> Option<
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     let shape = [&result.shape[..], &[one]].concat();
     let back = plan(&shape, &[Step::Reshape(result.shape.to_vec())])?;
-    let column = emit(edit, index, &[], vector, &column)?;
-    let product = Op::new(OpType::MatMul, &[matrix, column]);
-    let product = edit.insert(index, &[], product, Type::new(result.dtype, shape));
-    let op = back.first()?.op(edit, index, &[], product)?;
-    edit.rewrite(index, &[], op);
-    Some(())
+    let done = edit.patch(index, |patch| {
+        let column = emit(patch, &[], vector, &column)?;
+        let product = Op::new(OpType::MatMul, &[matrix, column]);
+        emit_after(patch, product, Type::new(result.dtype, shape), &back)
+    });
+    done.ok()
 }
 
 #[cfg(test)]

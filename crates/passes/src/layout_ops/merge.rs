@@ -4,7 +4,7 @@ use onnx::{Edit, Op, OpType, ValueId};
 
 use super::is_layout_op;
 use crate::access::Access;
-use crate::axis_map::{AxisMap, Planned, Step, emit, plan, transposes};
+use crate::axis_map::{AxisMap, Planned, Step, emit_last, plan, transposes};
 use crate::canonicalize::{MAX_LINKS, Rule};
 use crate::operators::{LAYOUT_OPS, RESHAPES};
 
@@ -79,21 +79,22 @@ fn replace(
 ) -> Option<()> {
     let planned = plan(&edit.ty(source)?.shape, steps)?;
     let fused = &links[1..];
-    let Some((last, before)) = planned.split_last() else {
+    if planned.is_empty() {
         edit.fuse(index, fused);
         if !edit.forward(index, source) {
             edit.rewrite(index, &[], Op::new(OpType::Identity, &[source]));
         }
         return Some(());
-    };
+    }
     if edit.tensor(source).is_some() && planned.iter().any(Planned::is_transpose) {
         // A transposed constant is folded, or left to the runtime, as one.
         return None;
     }
-    let x = emit(edit, index, fused, source, before)?;
-    let op = last.op(edit, index, fused, x)?;
-    edit.rewrite(index, fused, op);
-    Some(())
+    let done = edit.patch(index, |patch| {
+        patch.take(fused);
+        emit_last(patch, fused, source, &planned)
+    });
+    done.ok()
 }
 
 #[cfg(test)]

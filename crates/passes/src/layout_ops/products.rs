@@ -9,7 +9,10 @@ use rustc_hash::FxHashMap;
 
 use super::is_layout_op;
 use super::merge::links;
-use crate::axis_map::{AxisMap, cost, emit, plan};
+use crate::axis_map::{AxisMap, cost, emit, emit_after, plan};
+use crate::rewrite::decline;
+
+const NAME: &str = "orient-products";
 
 /// How many layout ops after a product are looked at.
 const MAX_FOLLOWING: usize = 8;
@@ -66,11 +69,13 @@ fn orient(edit: &mut Edit<'_>, index: usize, weighted: &FxHashMap<ValueId, usize
     let left = side(edit, index, 0)?;
     let right = side_where(edit, index, 1, |value| left.is_constant && is_weighted(&value))?;
     let (of_left, of_right) = (left.batch()?, right.batch()?);
+    let after = following(edit, index);
     // A matrix is the same for the whole batch of the other side.
     if of_left != of_right && !of_left.is_empty() && !of_right.is_empty() {
-        return None;
+        let is_moved = !(left.links.is_empty() && right.links.is_empty() && after.is_empty());
+        let why = "the two sides have different batches";
+        return is_moved.then(|| decline(edit, NAME, index, why)).flatten();
     }
-    let after = following(edit, index);
     let form = Form { after: map_after(edit, index, &left, &right, &after)?, left, right };
     let now = form.cost()?;
     if now == 0 && !form.left.is_constant {
@@ -84,7 +89,8 @@ fn orient(edit: &mut Edit<'_>, index: usize, weighted: &FxHashMap<ValueId, usize
     // Weights are on the right if it makes no difference, as they are in other products.
     let is_alike = found == now && form.left.is_constant && best.right.is_constant;
     if found > now || (found == now && !is_alike) {
-        return None;
+        let why = "no other order of its sides or rows needs fewer transposes";
+        return (now > 0).then(|| decline(edit, NAME, index, why)).flatten();
     }
     write(edit, index, &after, best)
 }
@@ -206,21 +212,15 @@ fn write(edit: &mut Edit<'_>, index: usize, after: &[usize], form: &Form) -> Opt
     let (left, right) = (planned(edit, &form.left)?, planned(edit, &form.right)?);
     let shape = form.after.shape_before()?;
     let following = plan(&shape, &form.after.steps()?)?;
-    let mut fused = [&form.left.links[..], &form.right.links, after].concat();
-    fused.push(index);
-    fused.retain(|&node| node != end);
-    let a = emit(edit, end, &form.left.links, form.left.source, &left)?;
-    let b = emit(edit, end, &form.right.links, form.right.source, &right)?;
-    let product = Op::new(OpType::MatMul, &[a, b]);
-    let Some((last, before)) = following.split_last() else {
-        edit.rewrite(end, &fused, product);
-        return Some(());
-    };
-    let dtype = edit.ty(form.left.source)?.dtype;
-    let result = edit.insert(end, &fused, product, Type::new(dtype, shape));
-    let result = emit(edit, end, &fused, result, before)?;
-    let op = last.op(edit, end, &fused, result)?;
-    edit.rewrite(end, &fused, op);
+    let ty = Type::new(edit.ty(form.left.source)?.dtype, shape);
+    edit.noted_patch(NAME, end, |patch| {
+        for nodes in [&form.left.links[..], &form.right.links, after, &[index]] {
+            patch.take(nodes);
+        }
+        let a = emit(patch, &form.left.links, form.left.source, &left)?;
+        let b = emit(patch, &form.right.links, form.right.source, &right)?;
+        emit_after(patch, Op::new(OpType::MatMul, &[a, b]), ty, &following)
+    });
     Some(())
 }
 

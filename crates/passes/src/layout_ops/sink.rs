@@ -1,18 +1,21 @@
-//! `sink-moves`: a layout op before an elementwise operator or a softmax, if it meets another after it.
+//! `sink-layout-ops`: a layout op before an elementwise operator or a softmax, if it meets another after it.
 //!
 //! `f(map(x), y) = map(f(x, map⁻¹(y)))` if the inverse is free for `y`: on a constant, or if it is only a
 //! reshape. The bias that follows a product is added before its columns are taken apart, so that the
 //! runtime finds the two side by side.
 
-use onnx::{Attr, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::is_layout_op;
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
 use crate::operators::{BROADCASTING, ELEMENTWISE};
+use crate::rewrite::decline;
 
 /// How many nodes there may be up to the layout op to meet.
 const MAX_DISTANCE: usize = 8;
+
+const NAME: &str = "sink-layout-ops";
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -84,7 +87,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
     let link = link_of(edit, index, operand)?;
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     if edit.ty(edit.input(index, operand)?)?.shape != result.shape {
-        return None;
+        return decline(edit, NAME, index, "another operand gives the result its shape");
     }
     let source = edit.input(link, 0)?;
     let shape = edit.ty(source)?.shape.clone();
@@ -102,29 +105,40 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
         let value = edit.input(index, other);
         let planned = match value {
             Some(value) if other != operand && other < arrays => {
-                plan_if_free(edit, &inverse, value)?
+                let Some(planned) = plan_if_free(edit, &inverse, value) else {
+                    return decline(
+                        edit,
+                        NAME,
+                        index,
+                        "another operand would be moved in its place",
+                    );
+                };
+                planned
             }
             _ => Vec::new(),
         };
         operands.push((value, planned));
     }
-    let mut inputs = Vec::with_capacity(operands.len());
-    for (other, (value, planned)) in operands.into_iter().enumerate() {
-        inputs.push(match value {
-            Some(_) if other == operand => Some(source),
-            Some(value) if other < arrays => {
-                let value = emit(edit, index, &[link], value, &planned)?;
-                Some(without_leading_ones(edit, index, value))
-            }
-            _ => value,
-        });
-    }
-    let op = Op { op: node.op.clone(), inputs, attrs };
-    let before = edit.insert(index, &[link], op, Type::new(result.dtype, shape));
     let layout_op = edit.node(link).clone();
-    let mut inputs = layout_op.inputs.to_vec();
-    inputs[0] = Some(before);
-    edit.rewrite(index, &[link], Op::of(&layout_op, inputs));
+    edit.noted_patch(NAME, index, |patch| {
+        patch.take(&[link]);
+        let mut inputs = Vec::with_capacity(operands.len());
+        for (other, (value, planned)) in operands.into_iter().enumerate() {
+            inputs.push(match value {
+                Some(_) if other == operand => Some(source),
+                Some(value) if other < arrays => {
+                    let value = emit(patch, &[link], value, &planned)?;
+                    Some(without_leading_ones(patch, value))
+                }
+                _ => value,
+            });
+        }
+        let op = Op { op: node.op.clone(), inputs, attrs };
+        let before = patch.insert(op, Type::new(result.dtype, shape));
+        let mut inputs = layout_op.inputs.to_vec();
+        inputs[0] = Some(before);
+        Ok(Op::of(&layout_op, inputs))
+    });
     Some(())
 }
 
@@ -137,8 +151,8 @@ fn plan_if_free(edit: &Edit<'_>, map: &AxisMap, operand: ValueId) -> Option<Vec<
 }
 
 /// A constant in the lowest rank that broadcasts the same way.
-fn without_leading_ones(edit: &mut Edit<'_>, index: usize, value: ValueId) -> ValueId {
-    let Some(tensor) = edit.tensor(value) else {
+fn without_leading_ones(patch: &mut Patch<'_, '_>, value: ValueId) -> ValueId {
+    let Some(tensor) = patch.tensor(value) else {
         return value;
     };
     let ones = tensor.shape.iter().take_while(|&&size| size == 1).count();
@@ -146,7 +160,7 @@ fn without_leading_ones(edit: &mut Edit<'_>, index: usize, value: ValueId) -> Va
         return value;
     }
     let lower = Tensor { shape: tensor.shape[ones..].to_vec(), ..tensor.clone() };
-    edit.constant(index, &[], lower, &[value])
+    patch.constant_for(&[], lower, &[value])
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The batch of the scores may be taken for heads, and a part of their rows too: each is an attention of its
 //! own, with the same `k` and `v`. So every choice is right, and the one is taken that transposes the least.
 
-use onnx::{Dim, Edit, OpType, ValueId};
+use onnx::{Dim, Edit, OpType, Patch, ValueId};
 
 use super::stack::Stack;
 use super::{Attention, Stage};
@@ -75,15 +75,11 @@ impl Operand {
 
     pub(super) fn emit(
         &self,
-        edit: &mut Edit<'_>,
-        index: usize,
+        patch: &mut Patch<'_, '_>,
         parts: &[ValueId],
-    ) -> Option<ValueId> {
-        let source = match self.part {
-            Some(part) => *parts.get(part)?,
-            None => self.source,
-        };
-        emit(edit, index, &self.links, source, &self.steps)
+    ) -> Result<ValueId, Declined> {
+        let source = self.part.map_or(self.source, |part| parts[part]);
+        emit(patch, &self.links, source, &self.steps)
     }
 }
 

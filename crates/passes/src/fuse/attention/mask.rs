@@ -1,6 +1,6 @@
 //! The mask of an attention, as the kernel takes it.
 
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::choice::View;
 use super::{Attention, LOWEST, Mask};
@@ -203,23 +203,22 @@ fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Planned>, Declined> {
 impl AddedMask {
     pub(super) fn emit(
         self,
-        edit: &mut Edit<'_>,
-        index: usize,
+        patch: &mut Patch<'_, '_>,
         fused: &[usize],
-    ) -> Option<ValueId> {
+    ) -> Result<ValueId, Declined> {
         let mut value = self.source;
-        if let Some(once) = self.once.filter(|once| edit.tensor(value) != Some(once)) {
-            value = edit.constant(index, fused, once, &[value]);
+        if let Some(once) = self.once.filter(|once| patch.tensor(value) != Some(once)) {
+            value = patch.constant_for(fused, once, &[value]);
         }
         if let Some(numbers) = self.choice {
             let mut number = |number: f64| {
-                let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number])?;
-                Some(edit.constant(index, fused, tensor, &[]))
+                let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
+                Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
             };
             let op = Op::new(OpType::Where, &[value, number(numbers[0])?, number(numbers[1])?]);
-            value = edit.insert(index, fused, op, Type::new(DType::F32, self.shape));
+            value = patch.insert_for(fused, op, Type::new(DType::F32, self.shape));
         }
-        emit(edit, index, fused, value, &self.planned)
+        emit(patch, fused, value, &self.planned)
     }
 }
 

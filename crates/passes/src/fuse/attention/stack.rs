@@ -3,7 +3,7 @@
 //! What is picked is a part of what that axis was made of, so that one `Split` makes all of them, in the
 //! order of axes that the product has.
 
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
@@ -81,17 +81,17 @@ impl Stack {
         self.count as usize
     }
 
-    /// Returns the parts, in front of a node.
-    pub(super) fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<Vec<ValueId>> {
-        let dtype = edit.ty(self.source)?.dtype;
-        let x = emit(edit, index, &self.nodes, self.source, &self.whole)?;
-        let size = self.part.get(self.axis)?.known()?;
+    /// Adds the parts in front of the replacement. Returns them.
+    pub(super) fn emit(&self, patch: &mut Patch<'_, '_>) -> Result<Vec<ValueId>, Declined> {
+        let dtype = patch.ty(self.source).ok_or("a type is not known")?.dtype;
+        let x = emit(patch, &self.nodes, self.source, &self.whole)?;
+        let size = self.part.get(self.axis).and_then(Dim::known).ok_or("a size is not known")?;
         let sizes = vec![size; self.count as usize];
-        let sizes = Tensor::of_ints(DType::I64, vec![self.count], &sizes)?;
-        let sizes = edit.constant(index, &self.nodes, sizes, &[]);
+        let sizes = Tensor::of_ints(DType::I64, vec![self.count], &sizes);
+        let sizes = patch.constant_for(&self.nodes, sizes.ok_or("no integers")?, &[]);
         let op = Op::new(OpType::Split, &[x, sizes]).attr("axis", self.axis as i64);
         let part = Type::new(dtype, &self.part[..]);
         let parts = vec![part; self.count as usize];
-        Some(edit.insert_all(index, &self.nodes, op, parts))
+        Ok(patch.insert_all_for(&self.nodes, op, parts))
     }
 }

@@ -17,7 +17,7 @@ const FEWEST_FOR_FAST_VARIANCE: i64 = 8;
 
 /// Channels last: the mean is over all but the first and last axis.
 pub(super) fn to_instance_norm(
-    found: &mut Found<'_, '_>,
+    found: &mut Found<'_, '_, '_>,
     x: ValueId,
 ) -> Result<Op<'static>, Declined> {
     found.expect_kernel(OpType::InstanceNormalization, x)?;
@@ -45,7 +45,7 @@ fn expect_elements(instance: &[Dim]) -> Result<(), Declined> {
 
 /// Over the last axes, without scale: each of what is before them is an instance.
 pub(super) fn to_unscaled_norm(
-    found: &mut Found<'_, '_>,
+    found: &mut Found<'_, '_, '_>,
     x: ValueId,
     axis: usize,
 ) -> Result<Op<'static>, Declined> {
@@ -85,7 +85,7 @@ pub(super) fn norm() -> Quotient {
     Quotient { numerator: &x - spread(&mean).named("spread mean"), root: root(&variance) }
 }
 
-pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, Declined> {
+pub(super) fn to_group_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
     if found.axes("square mean")? != axes {
@@ -152,7 +152,7 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_>) -> Result<Op<'static>, De
 /// each repeated `width` times, and otherwise only renamed, in the shape that `x` has along the first
 /// and last axis. The root and its operand may stand between.
 fn expect_group_spread(
-    found: &Found<'_, '_>,
+    found: &Found<'_, '_, '_>,
     name: &str,
     origin: &str,
     x: &[Dim],
@@ -206,7 +206,11 @@ fn channel_orders(rank: usize) -> (Vec<usize>, Vec<usize>) {
     )
 }
 
-fn transposed(found: &mut Found<'_, '_>, x: ValueId, order: &[usize]) -> Result<ValueId, Declined> {
+fn transposed(
+    found: &mut Found<'_, '_, '_>,
+    x: ValueId,
+    order: &[usize],
+) -> Result<ValueId, Declined> {
     let Type { shape, dtype } = found.ty(x)?;
     let shape: Vec<Dim> = order.iter().map(|&axis| shape[axis].clone()).collect();
     Ok(found.emit(transpose(x, order), Type::new(dtype, shape)))
@@ -214,7 +218,7 @@ fn transposed(found: &mut Found<'_, '_>, x: ValueId, order: &[usize]) -> Result<
 
 /// Ones and zeros for this many channels.
 fn neutral(
-    found: &mut Found<'_, '_>,
+    found: &mut Found<'_, '_, '_>,
     ty: &Type,
     channels: i64,
 ) -> Result<(ValueId, ValueId), Declined> {

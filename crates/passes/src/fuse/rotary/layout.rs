@@ -5,12 +5,12 @@
 //! side by side each is taken for a row, with tables for every head.
 
 use onnx::kernels::{Support, support};
-use onnx::{DType, Dim, Edit, Op, OpType, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, Type, ValueId};
 
 use super::Rotation;
 use super::table::Single;
 use crate::access::Access;
-use crate::axis_map::{AxisMap, Step, emit, plan};
+use crate::axis_map::{AxisMap, Step, emit, emit_after, plan};
 use crate::rewrite::Declined;
 
 struct Layout {
@@ -94,10 +94,10 @@ impl Layout {
     }
 }
 
-pub(super) fn fuse(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Result<(), Declined> {
+pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op<'static>, Declined> {
     let unknown = || Declined::from("a type is not known");
     let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
-    let result = edit.ty(edit.node(index).outputs[0]).cloned().ok_or_else(unknown)?;
+    let result = edit.ty(edit.node(edit.root()).outputs[0]).cloned().ok_or_else(unknown)?;
     let is_supported = support(OpType::RotaryEmbedding, edit.opset(), DType::F32);
     if ty.dtype != DType::F32 || !matches!(is_supported, Support::Yes) {
         return Err("RotaryEmbedding needs single precision and opset 23".into());
@@ -126,8 +126,7 @@ pub(super) fn fuse(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Resul
         .or_else(|| Some((found.x, None, Layout::of(&ty.shape, &axes)?)))
         .ok_or("the table is not one number for each row and pair, or the batch is not known")?;
     let found = Rotation { x, fused, ..*found };
-    write(edit, index, &found, [&cos, &sin], &layout, order.as_ref())
-        .ok_or_else(|| "a shape has too many sizes that are not known".into())
+    write(edit, &found, [&cos, &sin], &layout, order.as_ref())
 }
 
 /// Returns the node that transposes to make a value, what it transposes, and how, if the last axis stays the
@@ -142,28 +141,29 @@ pub(super) fn transposed_before(
 }
 
 fn write(
-    edit: &mut Edit<'_>,
-    index: usize,
+    patch: &mut Patch<'_, '_>,
     found: &Rotation,
     tables: [&Single; 2],
     layout: &Layout,
     order: Option<&AxisMap>,
-) -> Option<()> {
-    let shape = edit.ty(found.x)?.shape.clone();
-    let before = plan(&shape, Step::reshape(&shape, &layout.shape).as_slice())?;
+) -> Result<Op<'static>, Declined> {
+    let unknown = "a shape has too many sizes that are not known";
+    let shape = patch.ty(found.x).ok_or(unknown)?.shape.clone();
+    let before = plan(&shape, Step::reshape(&shape, &layout.shape).as_slice()).ok_or(unknown)?;
     let of_tables = tables.map(|table| plan(&table.shape, &layout.steps_of_table(&table.shape)));
     let [Some(of_cos), Some(of_sin)] = of_tables else {
-        return None;
+        return Err(unknown.into());
     };
     let mut after: Vec<Step> = Step::reshape(&layout.shape, &shape).into_iter().collect();
     if let Some(order) = order {
-        after.push(Step::Transpose(order.perm()?));
+        after.push(Step::Transpose(order.perm().ok_or(unknown)?));
     }
-    let after = plan(&layout.shape, &after)?;
-    let mut inputs = vec![emit(edit, index, &found.fused, found.x, &before)?];
+    let after = plan(&layout.shape, &after).ok_or(unknown)?;
+    patch.take(&found.fused);
+    let mut inputs = vec![emit(patch, &found.fused, found.x, &before)?];
     for (table, planned) in tables.into_iter().zip([of_cos, of_sin]) {
-        let single = table.emit(edit, index, &found.fused)?;
-        inputs.push(emit(edit, index, &found.fused, single, &planned)?);
+        let single = table.emit(patch, &found.fused)?;
+        inputs.push(emit(patch, &found.fused, single, &planned)?);
     }
     let mut op = Op::new(OpType::RotaryEmbedding, &inputs);
     if let Some(heads) = layout.heads {
@@ -172,14 +172,5 @@ fn write(
     if found.is_interleaved {
         op = op.attr("interleaved", 1);
     }
-    let Some((last, rest)) = after.split_last() else {
-        edit.rewrite(index, &found.fused, op);
-        return Some(());
-    };
-    let ty = Type::new(DType::F32, &layout.shape[..]);
-    let rotated = edit.insert(index, &found.fused, op, ty);
-    let rotated = emit(edit, index, &found.fused, rotated, rest)?;
-    let op = last.op(edit, index, &found.fused, rotated)?;
-    edit.rewrite(index, &found.fused, op);
-    Some(())
+    emit_after(patch, op, Type::new(DType::F32, &layout.shape[..]), &after)
 }

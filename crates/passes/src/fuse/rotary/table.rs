@@ -1,6 +1,6 @@
 //! Tables of cosines and sines, with one number for each pair.
 
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::{Rotation, halves_of};
 use crate::access::Access;
@@ -51,36 +51,36 @@ impl Single {
         Some(single)
     }
 
-    /// Writes the table down, in front of a node.
+    /// Writes the table down in front of the replacement.
     pub(super) fn emit(
         &self,
-        edit: &mut Edit<'_>,
-        index: usize,
+        patch: &mut Patch<'_, '_>,
         fused: &[usize],
-    ) -> Option<ValueId> {
+    ) -> Result<ValueId, Declined> {
+        let unknown = || Declined::from("a type is not known");
         let mut value = self.source;
-        let mut dtype = edit.ty(value)?.dtype;
+        let mut dtype = patch.ty(value).ok_or_else(unknown)?.dtype;
         if let Some([end, step]) = self.cut {
             let axis = self.shape.len() as i64 - 1;
             let mut int = |number: i64| {
-                let tensor = Tensor::of_ints(DType::I64, vec![1], &[number])?;
-                Some(edit.constant(index, fused, tensor, &[]))
+                let tensor = Tensor::of_ints(DType::I64, vec![1], &[number]);
+                Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or_else(unknown)?, &[]))
             };
             let bounds = [value, int(0)?, int(end)?, int(axis)?, int(step)?];
             let op = Op::new(OpType::Slice, &bounds[..if step == 1 { 4 } else { 5 }]);
-            value = edit.insert(index, fused, op, Type::new(dtype, &self.shape[..]));
+            value = patch.insert_for(fused, op, Type::new(dtype, &self.shape[..]));
         }
         for &link in self.chain.iter().rev() {
-            let node = edit.node(link).clone();
-            dtype = edit.ty(node.outputs[0])?.dtype;
+            let node = patch.node(link).clone();
+            dtype = patch.ty(node.outputs[0]).ok_or_else(unknown)?.dtype;
             let mut op = Op::new(node.op.clone(), &[value]);
             if let Some(to) = node.attr("to") {
                 op = op.attr("to", to.clone());
             }
             let fused = [fused, &[link]].concat();
-            value = edit.insert(index, &fused, op, Type::new(dtype, &self.shape[..]));
+            value = patch.insert_for(&fused, op, Type::new(dtype, &self.shape[..]));
         }
-        Some(value)
+        Ok(value)
     }
 }
 
