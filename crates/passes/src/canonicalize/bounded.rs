@@ -111,6 +111,22 @@ y:f32[3,2] = Where(%8, %6, nan)",
     }
 
     #[test]
+    fn a_number_that_is_expanded_by_a_leading_axis_equals_itself() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(i:i32[3], t:f32[1,3]) -> (y)
+%0:i32[1,3] = Expand(i, [1, 3]:i64)
+%1:bool[1,3] = Equal(i, %0)
+%2:f32[1,3] = Where(%1, t, nan)
+y:f32[1,3] = Neg(%2)",
+            expect![[r#"
+            graph g(i:i32[3], t:f32[1,3]) -> (y)
+            y:f32[1,3] = Neg(t)  # 5 2 3 4
+        "#]],
+        );
+    }
+
+    #[test]
     fn of_fewer_rows_it_may_not_be() {
         check_lean(
             rule(&super::RULE),

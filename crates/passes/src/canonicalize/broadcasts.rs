@@ -5,7 +5,7 @@ use onnx::{Dim, Edit, OpType, ValueId};
 
 use super::Rule;
 use crate::access::Access;
-use crate::operators::{BROADCASTING, RESHAPES};
+use crate::operators::{BROADCAST_OPS, BROADCASTING, RESHAPES};
 
 pub(crate) const RULE: Rule = Rule {
     name: "bypass-expand",
@@ -71,7 +71,7 @@ pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId,
         shape_of(narrow).zip(wide).is_some_and(|(narrow, wide)| adds_leading_axes(narrow, wide))
     };
     let (passed, sources): (Vec<usize>, Vec<ValueId>) =
-        edit.walk(value, RESHAPES).take_while(adds_axes).unzip();
+        edit.walk(value, BROADCAST_OPS).take_while(adds_axes).unzip();
     (sources.last().copied().unwrap_or(value), passed)
 }
 
