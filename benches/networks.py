@@ -1,6 +1,7 @@
 """Networks to be run, with random weights: the same on every call, in whichever environment.
 
-They use flax nnx and plain JAX alone, so that any exporter can be given them.
+They use flax nnx and plain JAX alone, so that any exporter can be given them. Programs with loops
+are in `loops.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from loops import LOOPS
 
 RNG = np.random.default_rng(0)
 
@@ -339,4 +341,5 @@ NETWORKS: dict[str, Network] = {
     "unet": Network(made(UNet), floats(1, 128, 128, 3)),
     "convnext": Network(made(ConvNeXt), floats(1, 224, 224, 3)),
     "experts": Network(made(Experts), floats(1, 64, 256)),
+    **{name: Network(*program, feed_forward=False) for name, program in LOOPS.items()},
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here hands an origin out, so a pass cannot lose or invent one.
 
+mod body;
 mod branch;
 mod patch;
 mod reads;

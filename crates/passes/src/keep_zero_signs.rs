@@ -187,7 +187,14 @@ fn number(edit: &mut Edit<'_>, index: usize, dtype: DType, value: f64) -> Option
     Some(edit.constant(index, &[], number, &[]))
 }
 
+/// True if the value is a constant without zeros, or a choice between such constants.
 fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
+    let choice = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Where);
+    if let Some(choice) = choice {
+        let is_constant = |id: &ValueId| edit.tensor(*id).is_some();
+        let chosen = [1, 2].map(|operand| edit.input(choice, operand).filter(is_constant));
+        return chosen.into_iter().all(|id| id.is_some_and(|id| has_no_zero(edit, id)));
+    }
     let numbers = edit.tensor(value).and_then(Tensor::floats);
     numbers.is_some_and(|numbers| numbers.iter().all(|&number| number != 0.0))
 }

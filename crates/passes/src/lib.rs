@@ -22,6 +22,7 @@ mod keep_zero_signs;
 mod layout;
 mod layout_ops;
 mod lift_weights;
+mod loops;
 mod merge_affine;
 mod operators;
 mod pattern;

@@ -11,7 +11,7 @@ use crate::rewrite::Rewrite;
 use crate::{
     canonicalize, drop_carries, drop_dead, faults, fold_layout_ops, fold_products, gemm,
     hoist_invariants, inline_composites, keep_axes, keep_zero_signs, layout, layout_ops,
-    lift_weights, merge_affine, recurrent, share_constants, share_functions, simplify_sizes,
+    lift_weights, loops, merge_affine, recurrent, share_constants, share_functions, simplify_sizes,
     split_means, trim_constants,
 };
 
@@ -187,6 +187,24 @@ pub const PHASES: &[Phase] = &[
             formulas("fuse-places", "writes comparisons with a range as `OneHot`", &[place::REWRITES]),
         ],
     ),
+    phase(
+        "steps",
+        "What a loop computes in every round is looked at when its formulas are found and its indices are known, \
+         and before products take up layout ops and biases.",
+        &[
+            graph(
+                "scan-counters",
+                "lets a loop run over the numbers that it counts",
+                loops::counters::run,
+            ),
+            graph(
+                "batch-steps",
+                "computes at once what all steps of a scan compute of their inputs alone",
+                loops::steps::run,
+            ),
+        ],
+    )
+    .rounds(2),
     phase(
         "layout",
         "The order of axes is chosen when no composite hides a transpose. Embeddings and attention that need no \

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,6 +80,41 @@ def squared_thrice(x: jax.Array) -> jax.Array:
     return lax.fori_loop(0, 3, lambda _, c: c * c, x).sum()
 
 
+W = np.linspace(-0.5, 0.5, 12, dtype=np.float32).reshape(3, 4)
+
+
+def projected(reverse: bool):  # noqa: ANN201
+    def step(c: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        scaled = jnp.tanh(y @ W + 0.5) * y.sum()
+        return c * 0.5 + scaled, c.max() + scaled.max()
+
+    return lambda x: lax.scan(step, jnp.ones(4), x, reverse=reverse)
+
+
+def rows_by_number(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def step(i: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        total, kept = state
+        total = total + jnp.where(x[i] > 0, x[i], i * 0.25)
+        return total, kept.at[i, 0].set(total.sum())
+
+    return lax.fori_loop(0, 4, step, (jnp.zeros(3), x))
+
+
+def backwards_by_number(x: jax.Array) -> jax.Array:
+    def step(state: tuple[jax.Array, jax.Array], y: jax.Array) -> tuple[Any, jax.Array]:
+        i, total = state
+        return (i - 2, total * 0.5 + i * y), total + (i - 2)
+
+    return lax.scan(step, (jnp.int32(9), jnp.zeros(3)), x, reverse=True)
+
+
+def flags_by_number(x: jax.Array) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return jnp.where(keep[i] & (x[i] > 0.1).any() & (jnp.arange(4) > i), False, keep)
+
+    return lax.fori_loop(0, 4, step, jnp.ones(4, bool))
+
+
 CASES = [
     Case("scan.forward", running_sum(False), (X,), covers=("scan",), **CLOSE),
     Case("scan.every_result_is_forwarded", lambda x: lax.map(lambda row: row.reshape(-1), x), (X,)),
@@ -101,5 +138,11 @@ CASES = [
     *(Case(f"cond.switch_{i}", choice, (np.int32(i), X), **CLOSE) for i in (-1, 0, 1, 2, 3, 9)),
     Case("cond.true", cond_that_returns_what_it_got, (-X,)),
     Case("cond.false", cond_that_returns_what_it_got, (X,)),
+    Case("scan.projected", projected(False), (X,), **CLOSE),
+    Case("scan.projected_reverse", projected(True), (X,), **CLOSE),
+    Case("scan.projected_nan", projected(False), (np.where(X > 0.9, np.nan, X),), **CLOSE),
+    Case("scan.counts_backwards", backwards_by_number, (X,), **CLOSE),
+    Case("fori.rows_by_number", rows_by_number, (X,), **CLOSE),
+    Case("fori.flags_by_number", flags_by_number, (X,)),
     Case("fori.grad", jax.grad(squared_thrice), (X,), **CLOSE),
 ]

@@ -39,7 +39,7 @@ impl<'a> Op<'a> {
         self
     }
 
-    fn into_node(self, outputs: &[ValueId], origin: OriginId, is_fused: bool) -> Node {
+    pub(super) fn into_node(self, outputs: &[ValueId], origin: OriginId, is_fused: bool) -> Node {
         Node {
             name: None,
             op: self.op,

@@ -12,8 +12,10 @@ pub(crate) const RULE: Rule = Rule {
     name: "simplify-booleans",
     does: "drops comparisons, negations and casts of booleans that cancel out",
     apply: |edit, index| {
-        let simpler = simplified(edit, index)?;
-        change(edit, index, simpler)
+        if let Some(simpler) = simplified(edit, index) {
+            return change(edit, index, simpler);
+        }
+        unless(edit, index)
     },
 };
 
@@ -160,18 +162,42 @@ fn flag_behind(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
     (is_cast && edit.ty(flag)?.dtype == DType::Bool).then_some((cast, flag))
 }
 
-/// `c ? 1 : 0` as a flag is `c`, and `c ? 0 : 1` is its opposite; `c ? a : 0` is both, `c ? 1 : a` either.
-fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
-    if edit.node(index).attr("to") != Some(&Attr::Int(DType::Bool.code().into())) {
+/// `c ? 0 : a` as a flag is `¬c ∧ a`, and `c ? a : 1` is `¬c ∨ a`.
+fn unless(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let (choice, [condition, x, y]) = choice_of_flag(edit, index)?;
+    let mut passed = vec![choice];
+    let (op, (cast, flag)) = match (flag_behind(edit, x), flag_behind(edit, y)) {
+        (None, Some(flag)) if number_behind(edit, x, &mut passed)? == 0.0 => (OpType::And, flag),
+        (Some(flag), None) if number_behind(edit, y, &mut passed)? != 0.0 => (OpType::Or, flag),
+        _ => return None,
+    };
+    let result = edit.ty(edit.node(index).outputs[0])?;
+    let ty = edit.ty(condition)?.clone();
+    if edit.ty(flag)? != result && ty != *result {
+        return None;
+    }
+    passed.push(cast);
+    let not = edit.insert(index, &[choice], Op::new(OpType::Not, &[condition]), ty);
+    edit.rewrite(index, &passed, Op::new(op, &[not, flag]));
+    Some(())
+}
+
+/// The `Where` whose result is cast to a flag, and its operands.
+fn choice_of_flag(edit: &Edit<'_>, index: usize) -> Option<(usize, [ValueId; 3])> {
+    let node = edit.node(index);
+    let is_flag = node.attr("to") == Some(&Attr::Int(DType::Bool.code().into()));
+    if node.op != OpType::Cast || !is_flag {
         return None;
     }
     let choice = edit.producer(edit.input(index, 0)?)?;
-    let node = edit.node(choice);
-    if node.op != OpType::Where {
-        return None;
-    }
-    let condition = edit.input(choice, 0)?;
-    let (x, y) = (edit.input(choice, 1)?, edit.input(choice, 2)?);
+    let operand = |number: usize| edit.input(choice, number);
+    let is_choice = edit.node(choice).op == OpType::Where;
+    is_choice.then_some((choice, [operand(0)?, operand(1)?, operand(2)?]))
+}
+
+/// `c ? 1 : 0` as a flag is `c`, and `c ? 0 : 1` is its opposite; `c ? a : 0` is both, `c ? 1 : a` either.
+fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
+    let (choice, [condition, x, y]) = choice_of_flag(edit, index)?;
     let number = |value: ValueId| {
         let mut passed = vec![choice];
         Some((number_behind(edit, value, &mut passed)? != 0.0, passed))
@@ -303,10 +329,9 @@ w:bool[2,3] = Cast(%4) {to=9}",
             expect![[r#"
                 graph g(c:bool[2,3], a:bool[3], b:bool[2,3]) -> (y, z, w)
                 y:bool[2,3] = And(c, a)  # 4 2 3
-                %0 = Cast(b) {to=2}  # 5
                 z:bool[2,3] = Or(c, b)  # 7 5 6
-                %1 = Where(c, 0:u8, %0)  # 8
-                w:bool[2,3] = Cast(%1) {to=9}  # 9
+                %0 = Not(c)  # 9 8
+                w:bool[2,3] = And(%0, b)  # 9 5 8
             "#]],
         );
     }

@@ -42,6 +42,19 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usi
     if let Some(found) = beside_a_neutral_number(edit, index) {
         return Some(found);
     }
+    if node.op == OpType::Gather {
+        return Some((whole_axis(edit, index)?, Vec::new()));
+    }
+    if node.op == OpType::Split && node.outputs.len() == 1 {
+        return Some((edit.input(index, 0)?, Vec::new()));
+    }
+    // The lines of the condition stay with its other readers.
+    if node.op == OpType::Where
+        && edit.input(index, 1) == edit.input(index, 2)
+        && edit.input(index, 0).is_some_and(|condition| edit.reads(condition) > 1)
+    {
+        return Some((edit.input(index, 1)?, Vec::new()));
+    }
     // A choice whose condition is one constant flag is made.
     if node.op == OpType::Where {
         let condition = edit.tensor(edit.input(index, 0)?)?;
@@ -52,6 +65,15 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usi
         return chosen.filter(|_| is_one_flag).map(|chosen| (chosen, Vec::new()));
     }
     None
+}
+
+/// The array of which a `Gather` takes all entries along an axis, in order.
+fn whole_axis(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
+    let array = edit.input(index, 0)?;
+    let size = edit.ty(array)?.shape.get(edit.axis(index)?)?.known()?;
+    let entries = edit.tensor(edit.input(index, 1)?)?;
+    let is_whole = entries.shape[..] == [size] && entries.ints()?.into_iter().eq(0..size);
+    is_whole.then_some(array)
 }
 
 /// `x` of `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which are `x` to the bit, NaN and
@@ -154,6 +176,52 @@ y:f32[3] = Where(true, 1.0, %2)",
                 graph g(x:f32[3], c:bool[]) -> (y)
                 %0 = Where(c, x, 1.0)  # 4 2 3
                 y:f32[3] = Where(true, 1.0, %0)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn all_entries_in_order_are_the_array() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:f32[3,2], s:f32[B,2]) -> (y, z)
+%0:f32[3,2] = Sin(x)
+%1:f32[3,2] = Gather(%0, [0, 1, 2]:i64)
+%2:f32[3,2] = Gather(%1, [0, 2, 1]:i64)
+%3:f32[2,2] = Gather(%2, [0, 1]:i64)
+y:f32[2,2] = Gather(%3, [0, 1]:i64) {axis=1}
+z:f32[3,2] = Gather(s, [0, 1, 2]:i64)",
+            expect![[r#"
+                graph g(x:f32[3,2], s:f32[B,2]) -> (y, z)
+                %0 = Sin(x)  # 2 3
+                %1 = Gather(%0, [0, 2, 1]:i64)  # 4
+                y:f32[2,2] = Gather(%1, [0, 1]:i64)  # 5 6
+                z:f32[3,2] = Gather(s, [0, 1, 2]:i64)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn one_part_of_all_and_a_choice_between_equals_are_the_operand() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:f32[3], c:bool[3], d:bool[2,3]) -> (y, z)
+%0:f32[3] = Sin(x)
+%1:f32[3] = Split(%0, [3]:i64) {axis=0}
+%2:f32[3] = Where(c, %1, %1)
+%5:f32[3] = Where(c, %2, x)
+%6:f32[2,3] = Where(d, %5, %5)
+y:f32[2,3] = Where(d, %6, x)
+%3:f32[2], %4:f32[1] = Split(%2, [2, 1]:i64) {axis=0}
+z:f32[3] = Concat(%4, %3) {axis=0}",
+            expect![[r#"
+                graph g(x:f32[3], c:bool[3], d:bool[2,3]) -> (y, z)
+                %0 = Sin(x)  # 2 3 4
+                %1 = Where(c, %0, x)  # 5
+                %2 = Where(d, %1, %1)  # 6
+                y:f32[2,3] = Where(d, %2, x)  # 7
+                %3, %4 = Split(%0, [2, 1]:i64) {axis=0}  # 8
+                z:f32[3] = Concat(%4, %3) {axis=0}  # 9
             "#]],
         );
     }

@@ -1,0 +1,279 @@
+//! Loops whose number of rounds is known before they begin, as data.
+
+pub(crate) mod counters;
+pub(crate) mod steps;
+
+use std::sync::Arc;
+
+use onnx::{Attr, DType, Dim, Edit, Graph, Node, Op, OpType, Tensor, Type, ValueId};
+use rustc_hash::FxHashSet;
+
+/// A loop that runs a known number of times: a `Scan`, or a `Loop` that only counts.
+pub(crate) struct Counted {
+    name: Arc<str>,
+    pub nodes: Vec<Node>,
+    pub carries: Vec<Carry>,
+    pub arrays: Vec<Array>,
+    stacks: Vec<Stack>,
+    /// The number of rounds.
+    pub rounds: Dim,
+    /// True if it runs over its arrays from the last step to the first.
+    pub is_reverse: bool,
+    /// The attribute of a `Scan` with the directions of its stacks.
+    directions: Option<Attr>,
+    /// What a `Loop` has and a `Scan` has not.
+    pub counter: Option<LoopCounter>,
+}
+
+/// A value that goes from round to round.
+#[derive(Clone, Copy)]
+pub(crate) struct Carry {
+    pub initial: ValueId,
+    /// In the body, when a round begins and when it ends.
+    pub before: ValueId,
+    pub after: ValueId,
+    /// What the loop returns.
+    pub result: ValueId,
+}
+
+/// An array that the loop runs over.
+#[derive(Clone, Copy)]
+pub(crate) struct Array {
+    pub whole: ValueId,
+    /// What a round is given of it.
+    pub element: ValueId,
+}
+
+/// An array of what each round returns.
+#[derive(Clone, Copy)]
+struct Stack {
+    element: ValueId,
+    result: ValueId,
+}
+
+/// How a `Loop` counts.
+#[derive(Clone, Copy)]
+pub(crate) struct LoopCounter {
+    rounds: ValueId,
+    condition: Option<ValueId>,
+    /// In the body, the number of the round, and whether it is to run.
+    pub number: ValueId,
+    flag: ValueId,
+    next_flag: ValueId,
+}
+
+impl Counted {
+    /// The loop at an index. `None` if it has a condition, its number of rounds is not known in a `Loop`, or a
+    /// `Scan` runs over other axes than the first or in several directions.
+    pub(crate) fn at(edit: &Edit<'_>, index: usize) -> Option<Counted> {
+        match edit.node(index).op.onnx()? {
+            OpType::Loop => Counted::of_loop(edit, index),
+            OpType::Scan => Counted::of_scan(edit, index),
+            _ => None,
+        }
+    }
+
+    fn of_scan(edit: &Edit<'_>, index: usize) -> Option<Counted> {
+        let node = edit.node(index);
+        if node.attr("scan_input_axes").is_some() || node.attr("scan_output_axes").is_some() {
+            return None;
+        }
+        let is_reverse = match node.attr("scan_input_directions") {
+            None => false,
+            Some(Attr::Ints(ways)) if ways.iter().all(|&way| way == ways[0]) => ways[0] == 1,
+            Some(_) => return None,
+        };
+        let Some(&Attr::Int(arrays)) = node.attr("num_scan_inputs") else {
+            return None;
+        };
+        let body = node.bodies().next()?;
+        let operands = operands(edit, index)?;
+        let carries = operands.len().checked_sub(usize::try_from(arrays).ok()?)?;
+        let arrays = operands[carries..].iter().zip(&body.inputs[carries..]);
+        let arrays: Vec<Array> =
+            arrays.map(|(&whole, &element)| Array { whole, element }).collect();
+        let rounds = edit.ty(arrays.first()?.whole)?.shape.first()?.clone();
+        Some(Counted {
+            name: body.name.clone(),
+            nodes: body.nodes.clone(),
+            carries: carries_of(&operands[..carries], &body.inputs, &body.outputs, &node.outputs),
+            arrays,
+            stacks: stacks_of(&body.outputs[carries..], &node.outputs[carries..]),
+            rounds,
+            is_reverse,
+            directions: node.attr("scan_output_directions").cloned(),
+            counter: None,
+        })
+    }
+
+    fn of_loop(edit: &Edit<'_>, index: usize) -> Option<Counted> {
+        let node = edit.node(index);
+        let body = node.bodies().next()?;
+        let (&[number, flag, ref inputs @ ..], &[next_flag, ref outputs @ ..]) =
+            (&body.inputs[..], &body.outputs[..])
+        else {
+            return None;
+        };
+        let is_true = |id: ValueId| edit.tensor(id)?.ints().map(|flags| flags == [1]);
+        let makes_flag = |node: &&Node| node.outputs.first() == Some(&next_flag);
+        let again = body.nodes.iter().find(makes_flag)?;
+        let source = again.inputs.first().copied().flatten()?;
+        let is_kept = again.op == OpType::Identity && (source == flag || is_true(source)?);
+        let condition = edit.input(index, 1);
+        let is_asked = condition.is_some_and(|condition| is_true(condition) != Some(true));
+        if !is_kept || is_asked {
+            return None;
+        }
+        let rounds = edit.input(index, 0)?;
+        let &[known] = &edit.tensor(rounds)?.ints()?[..] else {
+            return None;
+        };
+        let initial = (2..node.inputs.len()).map(|operand| edit.input(index, operand));
+        let initial: Vec<ValueId> = initial.collect::<Option<_>>()?;
+        let carries = initial.len();
+        Some(Counted {
+            name: body.name.clone(),
+            nodes: body.nodes.clone(),
+            carries: carries_of(&initial, inputs, outputs, &node.outputs),
+            arrays: Vec::new(),
+            stacks: stacks_of(&outputs[carries..], &node.outputs[carries..]),
+            rounds: Dim::Known(known),
+            is_reverse: false,
+            directions: None,
+            counter: Some(LoopCounter { rounds, condition, number, flag, next_flag }),
+        })
+    }
+
+    /// Returns what the loop takes out of the body, in the order of its results.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = ValueId> + '_ {
+        let carries = self.carries.iter().map(|carry| carry.after);
+        carries.chain(self.stacks.iter().map(|stack| stack.element))
+    }
+
+    /// True if a round reads a value or returns it.
+    pub(crate) fn reads(&self, value: ValueId) -> bool {
+        self.outputs().any(|output| output == value)
+            || self.nodes.iter().any(|node| node_reads(node, value))
+    }
+
+    /// Puts the loop in the place of the node that it was read from. It is a `Scan` if it runs over an array.
+    /// The results that it has no longer are those of the caller.
+    pub(crate) fn write(mut self, edit: &mut Edit<'_>, index: usize) {
+        for node in self.prune() {
+            edit.take_lines(index, &node);
+        }
+        let carries = |f: fn(&Carry) -> ValueId| self.carries.iter().map(f).collect::<Vec<_>>();
+        let (initial, before) = (carries(|carry| carry.initial), carries(|carry| carry.before));
+        let outputs: Vec<ValueId> = self.outputs().collect();
+        let graph = |inputs: Vec<ValueId>, outputs: Vec<ValueId>| Graph {
+            name: self.name.clone(),
+            inputs,
+            outputs,
+            nodes: self.nodes.clone(),
+        };
+        let op = if let Some(counter) = self.counter.filter(|_| self.arrays.is_empty()) {
+            let LoopCounter { rounds, condition, number, flag, next_flag } = counter;
+            let inputs = [&[number, flag], &before[..]].concat();
+            let body = graph(inputs, [&[next_flag], &outputs[..]].concat());
+            let head = [Some(rounds), condition].into_iter();
+            let inputs = head.chain(initial.into_iter().map(Some)).collect();
+            Op { op: OpType::Loop.into(), inputs, attrs: vec![("body", body.into())] }
+        } else {
+            let count = self.arrays.len();
+            let elements = self.arrays.iter().map(|array| array.element);
+            let arrays = self.arrays.iter().map(|array| array.whole);
+            let body = graph(before.into_iter().chain(elements).collect(), outputs);
+            let operands: Vec<ValueId> = initial.into_iter().chain(arrays).collect();
+            let mut op = Op::new(OpType::Scan, &operands).attr("body", body);
+            op = op.attr("num_scan_inputs", count as i64);
+            if self.is_reverse {
+                op = op.attr("scan_input_directions", &vec![1; count][..]);
+            }
+            op.attrs.extend(self.directions.map(|ways| ("scan_output_directions", ways)));
+            op
+        };
+        let stacks = self.stacks.iter().map(|stack| stack.result);
+        let results: Vec<ValueId> =
+            self.carries.iter().map(|carry| carry.result).chain(stacks).collect();
+        if results[..] == edit.node(index).outputs[..] {
+            edit.rewrite(index, &[], op);
+            return;
+        }
+        let types: Vec<Type> = results.iter().filter_map(|&id| edit.ty(id).cloned()).collect();
+        let made = edit.insert_all(index, &[], op, types);
+        for (result, made) in results.into_iter().zip(made) {
+            let place = edit.node(index).outputs.iter().position(|&output| output == result);
+            if let Some(place) = place {
+                edit.replace_output(index, place, made);
+            }
+        }
+    }
+
+    /// Drops nodes that no result needs, and arrays that no round reads. One array stays. Returns the nodes.
+    fn prune(&mut self) -> Vec<Node> {
+        let mut needed: FxHashSet<ValueId> = self.outputs().collect();
+        if self.arrays.is_empty() {
+            needed.extend(self.counter.map(|counter| counter.next_flag));
+        }
+        let nodes = std::mem::take(&mut self.nodes).into_iter().rev();
+        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+        for node in nodes {
+            if node.outputs.iter().any(|output| needed.contains(output)) {
+                for_each_read(&node, &mut |id| _ = needed.insert(id));
+                kept.push(node);
+            } else {
+                dropped.push(node);
+            }
+        }
+        kept.reverse();
+        self.nodes = kept;
+        let first = self.arrays.first().copied();
+        self.arrays.retain(|array| needed.contains(&array.element));
+        if self.arrays.is_empty() {
+            self.arrays.extend(first);
+        }
+        dropped
+    }
+}
+
+fn operands(edit: &Edit<'_>, index: usize) -> Option<Vec<ValueId>> {
+    (0..edit.node(index).inputs.len()).map(|operand| edit.input(index, operand)).collect()
+}
+
+fn carries_of(
+    initial: &[ValueId],
+    before: &[ValueId],
+    after: &[ValueId],
+    results: &[ValueId],
+) -> Vec<Carry> {
+    let inside = before.iter().zip(after).zip(results);
+    let carry = |(&initial, ((&before, &after), &result))| Carry { initial, before, after, result };
+    initial.iter().zip(inside).map(carry).collect()
+}
+
+fn stacks_of(elements: &[ValueId], results: &[ValueId]) -> Vec<Stack> {
+    let pairs = elements.iter().zip(results);
+    pairs.map(|(&element, &result)| Stack { element, result }).collect()
+}
+
+/// True if a node or a node in its bodies reads a value.
+fn node_reads(node: &Node, value: ValueId) -> bool {
+    let mut is_read = false;
+    for_each_read(node, &mut |id| is_read |= id == value);
+    is_read
+}
+
+/// Calls `f` with every value that a node reads, in its bodies too.
+fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
+    node.inputs.iter().flatten().for_each(|&id| f(id));
+    for body in node.bodies() {
+        body.nodes.iter().for_each(|node| for_each_read(node, f));
+        body.outputs.iter().for_each(|&id| f(id));
+    }
+}
+
+/// Returns a list of integers as a constant for the node at `index`.
+fn ints(edit: &mut Edit<'_>, index: usize, ints: &[i64]) -> Option<ValueId> {
+    let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;
+    Some(edit.constant(index, &[], tensor, &[]))
+}

@@ -1,0 +1,235 @@
+//! `scan-counters`: a loop that counts runs over the numbers instead.
+//!
+//! JAX carries the counter of a `fori_loop`, and the body adds one to it. If the number of rounds is known, so are all
+//! values of the counter. As an array to run over, they need no node in the body, and what the body computes from
+//! them alone can be computed before the loop.
+
+use onnx::{DType, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+
+use super::{Array, Carry, Counted, node_reads};
+use crate::rewrite::decline;
+
+const NAME: &str = "scan-counters";
+
+/// A loop of more rounds counts for itself.
+const MAX_ROUNDS: i64 = 1 << 16;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if edit.is_live(index) {
+            rewrite(edit, index);
+        }
+    }
+}
+
+/// A carry that is the same number larger in each round.
+struct Counter {
+    carry: Carry,
+    dtype: DType,
+    start: i64,
+    step: i64,
+}
+
+impl Counter {
+    /// Reads a carry of which each round makes `carry + step`.
+    fn of(edit: &Edit<'_>, counted: &Counted, carry: Carry) -> Option<Counter> {
+        let constant = |id: ValueId| match edit.tensor(id)?.ints()?[..] {
+            [number] => Some(number),
+            _ => None,
+        };
+        let ty = edit.ty(carry.before)?;
+        if !matches!(ty.dtype, DType::I32 | DType::I64) || ty.rank() > 0 {
+            return None;
+        }
+        let sum = counted.nodes.iter().find(|node| node.outputs.contains(&carry.after))?;
+        let step = match sum.inputs[..] {
+            _ if sum.op != OpType::Add => return None,
+            [Some(a), Some(b)] if a == carry.before => constant(b)?,
+            [Some(a), Some(b)] if b == carry.before => constant(a)?,
+            _ => return None,
+        };
+        let counter = Counter { carry, dtype: ty.dtype, start: constant(carry.initial)?, step };
+        let is_small = |number: i64| i32::try_from(number).is_ok();
+        let is_in_range = is_small(counter.start)
+            && is_small(step)
+            && is_small(counter.at(counted.rounds.known()?.min(MAX_ROUNDS)));
+        // If the rounds do not read it, nothing is gained.
+        let reads_it =
+            |node: &&Node| node_reads(node, carry.before) || node_reads(node, carry.after);
+        let is_read = counted.nodes.iter().filter(reads_it).any(|node| node.outputs != sum.outputs);
+        (is_in_range && is_read).then_some(counter)
+    }
+
+    /// The number when a round begins.
+    fn at(&self, round: i64) -> i64 {
+        self.start + round * self.step
+    }
+
+    /// Inserts the number when the loop ends.
+    fn last(&self, edit: &mut Edit<'_>, index: usize, rounds: i64) -> Option<ValueId> {
+        let last = array(edit, index, self.dtype, Vec::new(), &[self.at(rounds)])?;
+        let ty = Type::new(self.dtype, []);
+        Some(edit.insert(index, &[], Op::new(OpType::Identity, &[last]), ty))
+    }
+}
+
+fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let mut counted = Counted::at(edit, index)?;
+    let number = counted.counter.map(|counter| counter.number);
+    let number = number.filter(|&number| counted.reads(number));
+    let found = counted.carries.iter().filter_map(|&carry| Counter::of(edit, &counted, carry));
+    let counters: Vec<Counter> = found.collect();
+    if (counters.is_empty() && number.is_none()) || counted.outputs().count() == counters.len() {
+        return None;
+    }
+    let Some(rounds) = counted.rounds.known().filter(|&rounds| (1..=MAX_ROUNDS).contains(&rounds))
+    else {
+        return decline(edit, NAME, index, "its number of rounds is not known or very large");
+    };
+    let is_reverse = counted.is_reverse;
+    let of_rounds = |number: &dyn Fn(i64) -> i64| -> Vec<i64> {
+        let numbers = (0..rounds).map(number);
+        if is_reverse { numbers.rev().collect() } else { numbers.collect() }
+    };
+    if let Some(element) = number {
+        let whole = array(edit, index, DType::I64, vec![rounds], &of_rounds(&|round| round))?;
+        counted.arrays.push(Array { whole, element });
+    }
+    for counter in &counters {
+        let numbers = of_rounds(&|round| counter.at(round));
+        let whole = array(edit, index, counter.dtype, vec![rounds], &numbers)?;
+        counted.arrays.push(Array { whole, element: counter.carry.before });
+        counted.carries.retain(|carry| carry.result != counter.carry.result);
+    }
+    edit.note(NAME, index, None);
+    let mut replaced: Vec<(ValueId, ValueId)> = Vec::new();
+    for counter in counters {
+        if edit.reads(counter.carry.result) > 0 {
+            replaced.push((counter.carry.result, counter.last(edit, index, rounds)?));
+        }
+    }
+    counted.write(edit, index);
+    for (result, last) in replaced {
+        let place = edit.node(index).outputs.iter().position(|&output| output == result)?;
+        edit.replace_output(index, place, last);
+    }
+    Some(())
+}
+
+fn array(
+    edit: &mut Edit<'_>,
+    index: usize,
+    dtype: DType,
+    shape: Vec<i64>,
+    numbers: &[i64],
+) -> Option<ValueId> {
+    let tensor = Tensor::of_ints(dtype, shape, numbers)?;
+    Some(edit.constant(index, &[], tensor, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, check_lean};
+
+    #[test]
+    fn a_loop_that_counts_is_a_scan_over_the_numbers() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[3], t:f32[9,3]) -> (y, k)
+k:i32[], y:f32[3] = Loop(4:i64, true, 2:i32, x) {body={
+  graph b(i:i64[], c:bool[], n:i32[], v:f32[3]) -> (d, m, w)
+  d:bool[] = Identity(c)
+  m:i32[] = Add(n, 1:i32)
+  %0:f32[3] = Gather(t, n) {axis=0}
+  w:f32[3] = Add(v, %0)
+}}",
+            expect![[r#"
+                graph g(x:f32[3], t:f32[9,3]) -> (y, k)
+                k:i32[] = Identity(6:i32)  # 2
+                y:f32[3] = Scan(x, [2, 3, 4, 5]:i32) {body={  # 2 4 5
+                  graph b(v:f32[3], n:i32[]) -> (w)
+                  %0 = Gather(t, n) {axis=0}  # 6
+                  w:f32[3] = Add(v, %0)  # 7
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_number_of_the_round_is_counted_too() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[3], xs:f32[2,3]) -> (y, ys, z)
+y:f32[3], ys:f32[2,3] = Loop(2:i64, true, x) {body={
+  graph b(i:i64[], c:bool[], v:f32[3]) -> (d, w, o)
+  d:bool[] = Identity(c)
+  %0:f32[] = Cast(i) {to=1}
+  w:f32[3] = Add(v, %0)
+  o:f32[3] = Neg(w)
+}}
+%1:i64[], z:f32[3] = Scan(5:i64, x, xs) {body={
+  graph r(k:i64[], a:f32[3], e:f32[3]) -> (l, f)
+  l:i64[] = Add(-2:i64, k)
+  %2:f32[] = Cast(k) {to=1}
+  %3:f32[3] = Mul(e, %2)
+  f:f32[3] = Add(a, %3)
+}, num_scan_inputs=1, scan_input_directions=[1]}",
+            expect![[r#"
+                graph g(x:f32[3], xs:f32[2,3]) -> (y, ys, z)
+                y:f32[3], ys:f32[2,3] = Scan(x, [0, 1]:i64) {body={  # 2 4
+                  graph b(v:f32[3], i:i64[]) -> (w, o)
+                  %0 = Cast(i) {to=1}  # 5
+                  w:f32[3] = Add(v, %0)  # 6
+                  o:f32[3] = Neg(w)  # 7
+                }, num_scan_inputs=1}
+                z:f32[3] = Scan(x, xs, [3, 5]:i64) {body={  # 9 11
+                  graph r(a:f32[3], e:f32[3], k:i64[]) -> (f)
+                  %1 = Cast(k) {to=1}  # 12
+                  %2 = Mul(e, %1)  # 13
+                  f:f32[3] = Add(a, %2)  # 14
+                }, num_scan_inputs=2, scan_input_directions=[1, 1]}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn loops_that_end_by_a_condition_or_whose_length_is_not_known_count_for_themselves() {
+        check(
+            super::run,
+            "graph g(x:f32[], n:i64[]) -> (y, z)
+%0:i32[], y:f32[] = Loop(4:i64, true, 0:i32, x) {body={
+  graph b(i:i64[], c:bool[], k:i32[], v:f32[]) -> (d, l, w)
+  l:i32[] = Add(k, 1:i32)
+  %1:f32[] = Cast(k) {to=1}
+  w:f32[] = Add(v, %1)
+  d:bool[] = Less(w, 9.0)
+}}
+%2:i32[], z:f32[] = Loop(n, true, 0:i32, x) {body={
+  graph r(i2:i64[], c2:bool[], k2:i32[], v2:f32[]) -> (d2, l2, w2)
+  d2:bool[] = Identity(c2)
+  l2:i32[] = Add(k2, 1:i32)
+  %3:f32[] = Cast(k2) {to=1}
+  w2:f32[] = Add(v2, %3)
+}}",
+            expect![[r#"
+                graph g(x:f32[], n:i64[]) -> (y, z)
+                %0, y:f32[] = Loop(4:i64, true, 0:i32, x) {body={  # 2
+                  graph b(i:i64[], c:bool[], k:i32[], v:f32[]) -> (d, l, w)
+                  l:i32[] = Add(k, 1:i32)  # 4
+                  %2 = Cast(k) {to=1}  # 5
+                  w:f32[] = Add(v, %2)  # 6
+                  d:bool[] = Less(w, 9.0)  # 7
+                }}
+                %1, z:f32[] = Loop(n, true, 0:i32, x) {body={  # 9
+                  graph r(i2:i64[], c2:bool[], k2:i32[], v2:f32[]) -> (d2, l2, w2)
+                  d2:bool[] = Identity(c2)  # 11
+                  l2:i32[] = Add(k2, 1:i32)  # 12
+                  %3 = Cast(k2) {to=1}  # 13
+                  w2:f32[] = Add(v2, %3)  # 14
+                }}
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,525 @@
+//! `batch-steps`: what a step of a scan computes of its inputs alone is computed for all steps at once.
+//!
+//! A product with a weight becomes one product of a matrix with more rows, and an activation runs once over all
+//! elements. The runtime spends about as much time on a small node as on a product of small matrices, so each node
+//! that leaves the body is time saved in every step.
+
+use onnx::{Attr, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Array, Counted, for_each_read, ints};
+use crate::access::{axes_from_front, axis_of, perm_of};
+use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
+use crate::rewrite::decline;
+
+const NAME: &str = "batch-steps";
+
+/// What a step computes may have this many times the elements of what it is computed from.
+const MAX_GROWTH: i64 = 8;
+
+/// A larger constant is not looked at.
+const MAX_CONSTANT: usize = 1 << 16;
+
+/// What all steps compute together may have this many elements however much it grows.
+const MAX_ELEMENTS: i64 = 1 << 18;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if edit.is_live(index) && edit.node(index).op == OpType::Scan {
+            batch(edit, index);
+        }
+    }
+}
+
+fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let Some(mut scan) = Counted::at(edit, index) else {
+        return decline(edit, NAME, index, "its inputs run over other axes, or in both directions");
+    };
+    let mut batches = Batches {
+        index,
+        steps: scan.rounds.clone(),
+        of: scan.arrays.iter().map(|array| (array.element, array.whole)).collect(),
+        inside: scan.carries.iter().map(|carry| carry.before).collect(),
+        lifted: constants(edit, index, &scan),
+        too_large: false,
+    };
+    batches.of.retain(|element, _| !batches.lifted.contains_key(element));
+    let results: FxHashSet<ValueId> = scan.outputs().collect();
+    let mut kept = Vec::new();
+    for node in std::mem::take(&mut scan.nodes) {
+        let is_result = node.outputs.iter().any(|output| results.contains(output));
+        if is_result || batches.take(edit, &node).is_none() {
+            batches.inside.extend(&node.outputs);
+            kept.push(node);
+        }
+    }
+    if batches.too_large {
+        decline(edit, NAME, index, "all steps together would need much more memory than one");
+    }
+    let Batches { of, lifted, .. } = batches;
+    let mut renamed: FxHashMap<ValueId, ValueId> = lifted;
+    let mut is_moved = !renamed.is_empty();
+    let mut read = Vec::new();
+    for node in &kept {
+        for_each_read(node, &mut |id| read.push(id));
+    }
+    let elements: Vec<ValueId> = scan.arrays.iter().map(|array| array.element).collect();
+    for value in read {
+        if let Some(&whole) = of.get(&value)
+            && !elements.contains(&value)
+            && !renamed.contains_key(&value)
+        {
+            let ty = edit.ty(value)?.clone();
+            let element = edit.body_input(ty);
+            renamed.insert(value, element);
+            scan.arrays.push(Array { whole, element });
+            is_moved = true;
+        }
+    }
+    if !is_moved {
+        return None;
+    }
+    for node in &mut kept {
+        rename(node, &renamed);
+    }
+    scan.nodes = kept;
+    scan.write(edit, index);
+    edit.note(NAME, index, None);
+    Some(())
+}
+
+/// Returns the elements that are the same number in every step, and these numbers.
+fn constants(edit: &mut Edit<'_>, index: usize, scan: &Counted) -> FxHashMap<ValueId, ValueId> {
+    let number = |&Array { whole, element }: &Array| {
+        let tensor = edit.tensor(whole).filter(|tensor| tensor.len() <= MAX_CONSTANT)?;
+        let numbers = tensor.ints()?;
+        let shape = tensor.shape.get(1..)?.to_vec();
+        let (first, count) = (*numbers.first()?, shape.iter().product::<i64>() as usize);
+        let is_same = numbers.iter().all(|&number| number == first);
+        let ty = edit.ty(element).filter(|ty| ty.dtype == tensor.dtype && is_same)?;
+        Some((element, Tensor::of_ints(ty.dtype, shape, &vec![first; count])?))
+    };
+    let found: Vec<(ValueId, Tensor)> = scan.arrays.iter().filter_map(number).collect();
+    found
+        .into_iter()
+        .map(|(element, tensor)| (element, edit.constant(index, &[], tensor, &[])))
+        .collect()
+}
+
+fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
+    for id in node.inputs.iter_mut().flatten() {
+        *id = renamed.get(id).copied().unwrap_or(*id);
+    }
+    for body in node.bodies_mut() {
+        body.nodes.iter_mut().for_each(|node| rename(node, renamed));
+        for id in &mut body.outputs {
+            *id = renamed.get(id).copied().unwrap_or(*id);
+        }
+    }
+}
+
+/// What is computed before the scan.
+struct Batches {
+    /// The scan.
+    index: usize,
+    /// How many steps it has.
+    steps: Dim,
+    /// For what a step computes of its inputs alone, the same of all steps, along a new leading axis.
+    of: FxHashMap<ValueId, ValueId>,
+    /// What depends on the carry.
+    inside: FxHashSet<ValueId>,
+    /// For what a step computes of nothing of its own, the same before the scan.
+    lifted: FxHashMap<ValueId, ValueId>,
+    /// True if something stays because there would be too much of it.
+    too_large: bool,
+}
+
+/// An operand of a node in a body.
+#[derive(Clone, Copy)]
+enum Operand {
+    /// The same in every step.
+    Same(ValueId),
+    /// One of each step, along the leading axis.
+    Batch(ValueId),
+}
+
+impl Batches {
+    /// Computes a node of the body before the scan, if that is possible.
+    fn take(&mut self, edit: &mut Edit<'_>, node: &Node) -> Option<()> {
+        if !node.op.is_onnx() || node.bodies().next().is_some() {
+            return None;
+        }
+        let operand = |&id: &ValueId| match self.of.get(&id) {
+            Some(&batch) => Some(Operand::Batch(batch)),
+            None if self.inside.contains(&id) => None,
+            None => Some(Operand::Same(self.lifted.get(&id).copied().unwrap_or(id))),
+        };
+        let operands: Vec<Option<Operand>> = node
+            .inputs
+            .iter()
+            .map(|id| id.as_ref().map_or(Some(None), |id| operand(id).map(Some)))
+            .collect::<Option<_>>()?;
+        let types: Vec<Type> =
+            node.outputs.iter().map(|&output| edit.ty(output).cloned()).collect::<Option<_>>()?;
+        if !operands.iter().any(|operand| matches!(operand, Some(Operand::Batch(_)))) {
+            self.lift(edit, node, &operands, types);
+            return Some(());
+        }
+        if !self.is_small_enough(edit, node, &types) {
+            self.too_large = true;
+            return None;
+        }
+        let op = self.batched(edit, node, &operands, &types)?;
+        let batch = |ty: Type| {
+            let shape: Vec<Dim> = std::iter::once(&self.steps).chain(&*ty.shape).cloned().collect();
+            Type::new(ty.dtype, shape)
+        };
+        let made = edit.lift(self.index, node, op, types.into_iter().map(batch));
+        self.of.extend(node.outputs.iter().copied().zip(made));
+        Some(())
+    }
+
+    /// Moves a node that is the same in every step. A scan has at least one step, so what may fail would.
+    fn lift(
+        &mut self,
+        edit: &mut Edit<'_>,
+        node: &Node,
+        operands: &[Option<Operand>],
+        types: Vec<Type>,
+    ) {
+        let same = |operand: &Option<Operand>| match operand {
+            Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
+            None => None,
+        };
+        let op = Op::of(node, operands.iter().map(same).collect());
+        let made = edit.lift(self.index, node, op, types);
+        self.lifted.extend(node.outputs.iter().copied().zip(made));
+    }
+
+    fn is_small_enough(&self, edit: &Edit<'_>, node: &Node, types: &[Type]) -> bool {
+        let sizes = |ty: &Type| -> (i64, Vec<Dim>) {
+            let known = ty.shape.iter().filter_map(Dim::known).product();
+            let named = ty.shape.iter().filter(|dim| dim.known().is_none());
+            (known, named.cloned().collect())
+        };
+        let batches = node.inputs.iter().flatten().filter(|&id| self.of.contains_key(id));
+        let given: Vec<(i64, Vec<Dim>)> =
+            batches.filter_map(|&id| Some(sizes(edit.ty(id)?))).collect();
+        types.iter().map(sizes).all(|(known, named)| {
+            let is_small = self.steps.known().is_some_and(|steps| {
+                named.is_empty() && known.saturating_mul(steps) <= MAX_ELEMENTS
+            });
+            let fits = |(other, others): &(i64, Vec<Dim>)| {
+                known <= other.saturating_mul(MAX_GROWTH)
+                    && named.iter().all(|dim| others.contains(dim))
+                    && named.len() <= others.len()
+            };
+            is_small || given.iter().any(fits)
+        })
+    }
+
+    /// Returns the operator that computes a node for all steps.
+    fn batched(
+        &self,
+        edit: &mut Edit<'_>,
+        node: &Node,
+        operands: &[Option<Operand>],
+        types: &[Type],
+    ) -> Option<Op<'static>> {
+        let op = node.op.onnx()?;
+        let rank = types.first()?.rank();
+        let ranks: Vec<usize> = node
+            .inputs
+            .iter()
+            .map(|id| id.map_or(Some(0), |id| Some(edit.ty(id)?.rank())))
+            .collect::<Option<_>>()?;
+        // Only the first operand is of each step, for most operators.
+        let is_first = matches!(operands.first()?, Some(Operand::Batch(_)))
+            && !operands[1..].iter().any(|operand| matches!(operand, Some(Operand::Batch(_))));
+        let plain = |attrs: Vec<(&'static str, Attr)>| {
+            let inputs = operands.iter().map(|operand| match operand {
+                Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
+                None => None,
+            });
+            Op { op: node.op.clone(), inputs: inputs.collect(), attrs }
+        };
+        let mut made = match op {
+            _ if BROADCASTING.contains(&op) => {
+                let mut made = plain(Vec::new());
+                for (place, operand) in operands.iter().enumerate() {
+                    if let &Some(Operand::Batch(id)) = operand {
+                        made.inputs[place] =
+                            Some(self.align(edit, node, id, ranks[place], rank)?);
+                    }
+                }
+                made
+            }
+            _ if ELEMENTWISE.contains(&op) && is_first => plain(Vec::new()),
+            OpType::MatMul => match (operands, &ranks[..]) {
+                ([Some(Operand::Batch(_)), Some(Operand::Same(_))], &[rank, 2]) if rank > 0 => {
+                    plain(Vec::new())
+                }
+                ([Some(_), Some(Operand::Batch(_))], &[2, 2]) => plain(Vec::new()),
+                _ => return None,
+            },
+            OpType::Gather => {
+                let axis = axis_of(node, ranks[0])?;
+                match operands {
+                    [Some(Operand::Same(_)), Some(Operand::Batch(_))] if axis == 0 => {
+                        plain(vec![("axis", Attr::Int(0))])
+                    }
+                    [Some(Operand::Batch(_)), Some(Operand::Same(_))] => {
+                        plain(vec![("axis", Attr::Int(axis as i64 + 1))])
+                    }
+                    _ => return None,
+                }
+            }
+            OpType::LayerNormalization
+            | OpType::LogSoftmax
+            | OpType::RMSNormalization
+            | OpType::Softmax
+                if is_first && edit.opset() >= 13 =>
+            {
+                let axis = axis_of(node, rank)?;
+                if axis + 1 != rank {
+                    return None;
+                }
+                plain(vec![("axis", Attr::Int(rank as i64))])
+            }
+            OpType::Concat if operands.iter().all(|o| matches!(o, Some(Operand::Batch(_)))) => {
+                plain(vec![("axis", Attr::Int(axis_of(node, rank)? as i64 + 1))])
+            }
+            OpType::Split if is_first => {
+                plain(vec![("axis", Attr::Int(axis_of(node, ranks[0])? as i64 + 1))])
+            }
+            OpType::Transpose if is_first => {
+                let perm = perm_of(node, ranks[0])?.into_iter().map(|axis| axis as i64 + 1);
+                let perm: Vec<i64> = std::iter::once(0).chain(perm).collect();
+                plain(vec![("perm", perm[..].into())])
+            }
+            _ if RESHAPES.contains(&op) && is_first => {
+                let shape = self.shape(types.first()?)?;
+                let mut made = plain(Vec::new());
+                made.op = OpType::Reshape.into();
+                made.inputs = vec![made.inputs[0], Some(ints(edit, self.index, &shape)?)];
+                made
+            }
+            _ if REDUCTIONS.contains(&op) && is_first => {
+                let axes = edit.tensor((*node.inputs.get(1)?)?)?.ints()?;
+                let axes = axes_from_front(&axes, ranks[0])?;
+                let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64 + 1).collect();
+                let mut made = plain(Vec::new());
+                made.inputs[1] = Some(ints(edit, self.index, &axes)?);
+                made
+            }
+            _ => return None,
+        };
+        let of_batch: Vec<&'static str> = made.attrs.iter().map(|(name, _)| *name).collect();
+        for (name, attr) in &node.attrs {
+            if let Some(name) = ATTRS.iter().find(|other| ***other == **name)
+                && made.op == node.op
+                && !of_batch.contains(name)
+            {
+                made.attrs.push((name, attr.clone()));
+            } else if !of_batch.contains(&&**name) && made.op == node.op {
+                return None;
+            }
+        }
+        Some(made)
+    }
+
+    /// Adds unit axes behind the steps, so that a batch broadcasts as its elements did.
+    fn align(
+        &self,
+        edit: &mut Edit<'_>,
+        node: &Node,
+        batch: ValueId,
+        from: usize,
+        to: usize,
+    ) -> Option<ValueId> {
+        if from >= to {
+            return Some(batch);
+        }
+        let ty = edit.ty(batch)?.clone();
+        let mut shape = ty.shape.to_vec();
+        let axes: Vec<i64> = (1..=(to - from) as i64).collect();
+        shape.splice(1..1, axes.iter().map(|_| Dim::Known(1)));
+        let axes = ints(edit, self.index, &axes)?;
+        let op = Op::new(OpType::Unsqueeze, &[batch, axes]);
+        edit.lift(self.index, node, op, [Type::new(ty.dtype, shape)]).first().copied()
+    }
+
+    /// Returns the shape of a batch as an operand of `Reshape`.
+    fn shape(&self, ty: &Type) -> Option<Vec<i64>> {
+        let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let steps = match self.steps.known() {
+            Some(steps) => steps,
+            None if sizes.contains(&0) => return None,
+            None => -1,
+        };
+        Some([&[steps], &sizes[..]].concat())
+    }
+}
+
+/// The attributes that mean the same for all steps as for one.
+const ATTRS: &[&str] = &[
+    "alpha",
+    "approximate",
+    "beta",
+    "detect_negative",
+    "detect_positive",
+    "direction",
+    "epsilon",
+    "fmod",
+    "gamma",
+    "keepdims",
+    "noop_with_empty_axes",
+    "num_outputs",
+    "saturate",
+    "stash_type",
+    "to",
+];
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, check_lean};
+
+    #[test]
+    fn a_product_of_the_input_is_computed_for_all_steps() {
+        check_lean(
+            super::run,
+            "graph g(xs:f32[5,2,3], h:f32[2,4], w:f32[3,4], u:f32[4,4], b:f32[4]) -> (y, ys)
+y:f32[2,4], ys:f32[5,2,4] = Scan(h, xs) {body={
+  graph b(c:f32[2,4], x:f32[2,3]) -> (n, o)
+  %0:f32[2,4] = MatMul(x, w)
+  %1:f32[2,4] = Add(%0, b)
+  %2:f32[2,4] = MatMul(c, u)
+  %3:f32[2,4] = Add(%1, %2)
+  n:f32[2,4] = Tanh(%3)
+  o:f32[2,4] = Identity(n)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(xs:f32[5,2,3], h:f32[2,4], w:f32[3,4], u:f32[4,4], b:f32[4]) -> (y, ys)
+                %0 = MatMul(xs, w)  # 4
+                %1 = Add(%0, b)  # 5
+                y:f32[2,4], ys:f32[5,2,4] = Scan(h, %1) {body={  # 2
+                  graph b(c:f32[2,4], %2:f32[2,4]) -> (n, o)
+                  %3 = MatMul(c, u)  # 6
+                  %4 = Add(%2, %3)  # 7
+                  n:f32[2,4] = Tanh(%4)  # 8
+                  o:f32[2,4] = Identity(n)  # 9
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn ranks_that_differ_broadcast_as_before_and_axes_move() {
+        check_lean(
+            super::run,
+            "graph g(xs:f32[5,3], ts:f32[5], h:f32[2,3], t:f32[7,3], is:i64[5,2]) -> (y)
+y:f32[2,3] = Scan(h, xs, ts, is) {body={
+  graph b(c:f32[2,3], x:f32[3], s:f32[], i:i64[2]) -> (n)
+  %0:f32[3] = Mul(x, s)
+  %1:f32[2,3] = Gather(t, i) {axis=0}
+  %2:f32[2,3] = Add(%0, %1)
+  %3:f32[2,1] = ReduceSum(%2, [-1]:i64) {keepdims=1}
+  %4:f32[3,2] = Transpose(%2) {perm=[1, 0]}
+  %5:f32[1,3,2] = Unsqueeze(%4, [0]:i64)
+  %6:f32[2,3] = Reshape(%5, [2, 3]:i64)
+  %7:f32[2,3] = Add(c, %6)
+  n:f32[2,3] = Add(%7, %3)
+}, num_scan_inputs=3, scan_input_directions=[1, 1, 1]}",
+            expect![[r#"
+                graph g(xs:f32[5,3], ts:f32[5], h:f32[2,3], t:f32[7,3], is:i64[5,2]) -> (y)
+                %0 = Unsqueeze(ts, [1]:i64)  # 4
+                %1 = Mul(xs, %0)  # 4
+                %2 = Gather(t, is) {axis=0}  # 5
+                %3 = Unsqueeze(%1, [1]:i64)  # 6
+                %4 = Add(%3, %2)  # 6
+                %5 = ReduceSum(%4, [2]:i64) {keepdims=1}  # 7
+                %6 = Transpose(%4) {perm=[0, 2, 1]}  # 8
+                %7 = Reshape(%6, [5, 1, 3, 2]:i64)  # 9
+                %8 = Reshape(%7, [5, 2, 3]:i64)  # 10
+                y:f32[2,3] = Scan(h, %8, %5) {body={  # 2
+                  graph b(c:f32[2,3], %9:f32[2,3], %10:f32[2,1]) -> (n)
+                  %11 = Add(c, %9)  # 11
+                  n:f32[2,3] = Add(%11, %10)  # 12
+                }, num_scan_inputs=2, scan_input_directions=[1, 1]}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_depends_on_the_carry_or_is_a_result_or_would_be_large_stays() {
+        check(
+            super::run,
+            "graph g(xs:f32[4096,2], h:f32[2], w:f32[2,64]) -> (y, ys, z)
+y:f32[2], ys:f32[4096,2], z:f32[4096,64] = Scan(h, xs) {body={
+  graph b(c:f32[2], x:f32[2]) -> (n, o, p)
+  %0:f32[2] = Mul(c, x)
+  n:f32[2] = Sin(%0)
+  o:f32[2] = Neg(x)
+  %1:f32[64] = MatMul(x, w)
+  p:f32[64] = Mul(%1, 2.0)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(xs:f32[4096,2], h:f32[2], w:f32[2,64]) -> (y, ys, z)
+                %0 = MatMul(xs, w)  # 7
+                y:f32[2], ys:f32[4096,2], z:f32[4096,64] = Scan(h, xs, %0) {body={  # 2
+                  graph b(c:f32[2], x:f32[2], %1:f32[64]) -> (n, o, p)
+                  %2 = Mul(c, x)  # 4
+                  n:f32[2] = Sin(%2)  # 5
+                  o:f32[2] = Neg(x)  # 6
+                  p:f32[64] = Mul(%1, 2.0)  # 8
+                }, num_scan_inputs=2}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn any_number_of_steps_is_one_batch() {
+        check_lean(
+            super::run,
+            "graph g(xs:f32[T,B,3], h:f32[B,4], w:f32[3,4]) -> (y)
+y:f32[B,4] = Scan(h, xs) {body={
+  graph b(c:f32[B,4], x:f32[B,3]) -> (n)
+  %0:f32[B,4] = MatMul(x, w)
+  n:f32[B,4] = Add(c, %0)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(xs:f32[T,B,3], h:f32[B,4], w:f32[3,4]) -> (y)
+                %0 = MatMul(xs, w)  # 4
+                y:f32[B,4] = Scan(h, %0) {body={  # 2
+                  graph b(c:f32[B,4], %1:f32[B,4]) -> (n)
+                  n:f32[B,4] = Add(c, %1)  # 5
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_number_that_is_the_same_in_every_step_is_a_constant() {
+        check_lean(
+            super::run,
+            "graph g(xs:f32[3,2], h:f32[2]) -> (y)
+y:f32[2] = Scan(h, xs, [true, true, true], [1, 1, 2]:i64) {body={
+  graph b(c:f32[2], x:f32[2], f:bool[], k:i64[]) -> (n)
+  %0:f32[2] = Where(f, x, c)
+  %1:f32[] = Cast(k) {to=1}
+  n:f32[2] = Mul(%0, %1)
+}, num_scan_inputs=3}",
+            expect![[r#"
+                graph g(xs:f32[3,2], h:f32[2]) -> (y)
+                %0 = Cast([1, 1, 2]:i64) {to=1}  # 5
+                y:f32[2] = Scan(h, xs, %0) {body={  # 2
+                  graph b(c:f32[2], x:f32[2], %1:f32[]) -> (n)
+                  %2 = Where(true, x, c)  # 4
+                  n:f32[2] = Mul(%2, %1)  # 6
+                }, num_scan_inputs=2}
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! `unroll-loops`: a short loop is written as its rounds.
+//!
+//! A round of a loop costs the runtime about as much as two small nodes, and entering the loop as much as sixteen.
+//! What a round takes of an array and what it adds to a result are nodes when it is unrolled, unless the array is a
+//! constant.
+
+use onnx::{Attr, Edit, Op, OpType, Tensor, Type, ValueId};
+use rustc_hash::FxHashMap;
+
+use super::{Counted, ints};
+use crate::rewrite::{Declined, decline};
+
+const NAME: &str = "unroll-loops";
+
+/// What a loop costs, in tenths of a small node: to enter it, for each round, and for each value that it carries.
+const ENTRY: i64 = 160;
+const ROUND: i64 = 20;
+const CARRY: i64 = 4;
+
+/// What a node costs that takes something of an array, or adds something to a result.
+const ACCESS: i64 = 10;
+
+pub(crate) fn run(edit: &mut Edit<'_>, max_nodes: usize) {
+    for index in 0..edit.len() {
+        if edit.is_live(index)
+            && let Some(counted) = Counted::at(edit, index)
+            && let Some(rounds) = counted.rounds.known()
+        {
+            match unroll(edit, index, &counted, rounds, max_nodes) {
+                Ok(()) => edit.note(NAME, index, None),
+                Err(Declined(why)) => _ = decline(edit, NAME, index, &why),
+            }
+        }
+    }
+}
+
+fn unroll(
+    edit: &mut Edit<'_>,
+    index: usize,
+    counted: &Counted,
+    rounds: i64,
+    max_nodes: usize,
+) -> Result<(), Declined> {
+    if rounds < 1 {
+        return Err("it has no rounds".into());
+    }
+    if counted.nodes.iter().any(|node| node.bodies().next().is_some()) {
+        return Err("a round contains a loop or a branch".into());
+    }
+    let is_constant = |id: ValueId| edit.tensor(id).is_some();
+    let arrays = counted.arrays.iter().filter(|array| !is_constant(array.whole)).count();
+    let accesses = (arrays + counted.stacks.len()) as i64;
+    let copies = |node: &&onnx::Node| node.op == OpType::Identity;
+    let computed = counted.nodes.len() - counted.nodes.iter().filter(copies).count();
+    let nodes = rounds.saturating_mul(computed as i64 + accesses);
+    if nodes > max_nodes as i64 {
+        return Err(Declined(format!("its rounds have {nodes} nodes, more than {max_nodes}")));
+    }
+    let carried = CARRY * counted.carries.len() as i64;
+    let is_faster = ENTRY + rounds * (ROUND + carried) > rounds * ACCESS * accesses;
+    if !is_faster {
+        return Err("as many nodes would take its inputs apart as it saves".into());
+    }
+    let unknown = || Declined::from("a type is not known");
+    let mut carried: Vec<ValueId> = counted.carries.iter().map(|carry| carry.initial).collect();
+    let mut stacked: Vec<Vec<ValueId>> = vec![Vec::new(); counted.stacks.len()];
+    for round in 0..rounds {
+        let mut values: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        values.extend(counted.carries.iter().map(|carry| carry.before).zip(carried));
+        if let Some(counter) = counted.counter {
+            let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[round]);
+            let number = tensor.ok_or_else(unknown)?;
+            values.insert(counter.number, edit.constant(index, &[], number, &[]));
+            values.extend(counter.condition.map(|condition| (counter.flag, condition)));
+        }
+        for array in &counted.arrays {
+            let place = if counted.is_reverse { rounds - 1 - round } else { round };
+            let ty = edit.ty(array.element).cloned().ok_or_else(unknown)?;
+            let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[place]);
+            let place = edit.constant(index, &[], tensor.ok_or_else(unknown)?, &[]);
+            let op = Op::new(OpType::Gather, &[array.whole, place]).attr("axis", 0);
+            values.insert(array.element, edit.insert(index, &[], op, ty));
+        }
+        edit.insert_round(index, &format!("iteration_{round}"), &counted.nodes, &mut values);
+        let now = |id: ValueId| values.get(&id).copied().unwrap_or(id);
+        carried = counted.carries.iter().map(|carry| now(carry.after)).collect();
+        for (stack, all) in counted.stacks.iter().zip(&mut stacked) {
+            all.push(now(stack.element));
+        }
+    }
+    let mut results: Vec<(ValueId, ValueId)> = Vec::new();
+    for (carry, last) in counted.carries.iter().zip(carried) {
+        let ty = edit.ty(carry.result).cloned().ok_or_else(unknown)?;
+        let last = edit.insert(index, &[], Op::new(OpType::Identity, &[last]), ty);
+        results.push((carry.result, last));
+    }
+    for (place, (stack, mut rows)) in counted.stacks.iter().zip(stacked).enumerate() {
+        if counted.is_stacked_backwards(place) {
+            rows.reverse();
+        }
+        results.push((stack.result, join(edit, index, stack.result, &rows).ok_or_else(unknown)?));
+    }
+    for (result, by) in results {
+        let place = edit.node(index).outputs.iter().position(|&output| output == result);
+        if let Some(place) = place {
+            edit.replace_output(index, place, by);
+        }
+    }
+    Ok(())
+}
+
+/// Joins what the rounds return along a new leading axis.
+fn join(edit: &mut Edit<'_>, index: usize, result: ValueId, rows: &[ValueId]) -> Option<ValueId> {
+    let ty = edit.ty(result)?.clone();
+    let mut parts = Vec::new();
+    for &row in rows {
+        let row_ty = edit.ty(row)?;
+        let shape: Vec<onnx::Dim> =
+            std::iter::once(onnx::Dim::Known(1)).chain(row_ty.shape.iter().cloned()).collect();
+        let part = Type::new(row_ty.dtype, shape);
+        let axes = ints(edit, index, &[0])?;
+        parts.push(edit.insert(index, &[], Op::new(OpType::Unsqueeze, &[row, axes]), part));
+    }
+    Some(edit.insert(index, &[], Op::new(OpType::Concat, &parts).attr("axis", 0), ty))
+}
+
+impl Counted {
+    /// True if a result begins with what the last round returns.
+    fn is_stacked_backwards(&self, place: usize) -> bool {
+        matches!(&self.directions, Some(Attr::Ints(ways)) if ways.get(place) == Some(&1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_lean;
+
+    #[test]
+    fn a_short_loop_is_its_rounds_each_with_its_lines() {
+        check_lean(
+            |edit| super::run(edit, 16),
+            "graph g(x:f32[3]) -> (y)
+y:f32[3] = Loop(3:i64, true, x) {body={
+  graph b(i:i64[], c:bool[], v:f32[3]) -> (d, w)
+  d:bool[] = Identity(c)
+  %0:f32[] = Cast(i) {to=1}
+  %1:f32[3] = Sin(v)
+  w:f32[3] = Add(%1, %0)
+}}",
+            expect![[r#"
+"#]],
+        );
+    }
+
+    #[test]
+    fn rounds_take_rows_and_are_stacked_in_their_directions() {
+        check_lean(
+            |edit| super::run(edit, 16),
+            "graph g(x:f32[3], xs:f32[2,3]) -> (y, ys, zs)
+y:f32[3], ys:f32[2,3], zs:f32[2,3] = Scan(x, x, xs) {body={
+  graph b(v:f32[3], u:f32[3], e:f32[3]) -> (w, t, o, p)
+  w:f32[3] = Add(u, e)
+  t:f32[3] = Identity(v)
+  o:f32[3] = Neg(w)
+  p:f32[3] = Identity(w)
+}, num_scan_inputs=1, scan_input_directions=[1], scan_output_directions=[1, 0]}",
+            expect![[r#"
+"#]],
+        );
+    }
+
+    #[test]
+    fn a_long_loop_a_nested_one_and_one_of_unknown_length_stay() {
+        check_lean(
+            |edit| super::run(edit, 4),
+            "graph g(x:f32[3], xs:f32[N,3], p:bool[]) -> (y, z, u)
+y:f32[3] = Loop(5:i64, true, x) {body={
+  graph b(i:i64[], c:bool[], v:f32[3]) -> (d, w)
+  d:bool[] = Identity(c)
+  w:f32[3] = Sin(v)
+}}
+z:f32[3] = Scan(x, xs) {body={
+  graph e(q:f32[3], r:f32[3]) -> (s)
+  s:f32[3] = Add(q, r)
+}, num_scan_inputs=1}
+u:f32[3] = Loop(2:i64, true, x) {body={
+  graph b2(i2:i64[], c2:bool[], v2:f32[3]) -> (d2, w2)
+  d2:bool[] = Identity(c2)
+  w2:f32[3] = If(p) {else_branch={
+    graph f() -> (q2)
+    q2:f32[3] = Sin(v2)
+  }, then_branch={
+    graph t() -> (r2)
+    r2:f32[3] = Cos(v2)
+  }}
+}}",
+            expect![[r#"
+"#]],
+        );
+    }
+}
