@@ -24,8 +24,8 @@ impl Tensor {
             match dtype {
                 DType::F64 => data.extend(value.to_le_bytes()),
                 DType::F32 => data.extend((value as f32).to_le_bytes()),
-                DType::F16 => data.extend(f16::from_f64(value).to_le_bytes()),
-                DType::Bf16 => data.extend(bf16::from_f64(value).to_le_bytes()),
+                DType::F16 => data.extend(f16::from_f32(to_odd_single(value)).to_le_bytes()),
+                DType::Bf16 => data.extend(bf16::from_f32(to_odd_single(value)).to_le_bytes()),
                 _ => push_int(&mut data, dtype, value as i64)?,
             }
         }
@@ -91,6 +91,18 @@ impl Tensor {
     }
 }
 
+/// Returns a single-precision number that rounds to the same half as a double: the last digit of what is between
+/// two numbers is odd, so it is never a tie. `half` converts doubles through rounded singles on some CPUs, and to
+/// `bf16` without the last digits.
+fn to_odd_single(value: f64) -> f32 {
+    let nearest = value as f32;
+    if value.is_nan() || f64::from(nearest) == value {
+        return nearest;
+    }
+    let is_beyond = f64::from(nearest).abs() > value.abs();
+    f32::from_bits((nearest.to_bits() - u32::from(is_beyond)) | 1)
+}
+
 fn push_int(data: &mut Vec<u8>, dtype: DType, value: i64) -> Option<()> {
     match dtype {
         DType::Bool => data.push(u8::from(value != 0)),
@@ -119,5 +131,22 @@ mod tests {
         let tensor = Tensor::of_floats(DType::Bf16, vec![1], &[1.0 / 3.0]).unwrap();
         assert_eq!(tensor.floats(), Some(vec![0.333_984_375]));
         assert_eq!(tensor.expected_bytes(), tensor.data.len());
+    }
+    #[test]
+    fn a_double_just_beyond_a_tie_is_rounded_once() {
+        let bf16_tie = 1.0 + 2f64.powi(-8);
+        let f16_tie = 1.0 + 2f64.powi(-11);
+        for (dtype, tie, up) in [(DType::Bf16, bf16_tie, -7), (DType::F16, f16_tie, -10)] {
+            for away in [2f64.powi(-23), 2f64.powi(-52)] {
+                let values = [tie, tie + away, -tie - away, tie - away];
+                let tensor = Tensor::of_floats(dtype, vec![4], &values).unwrap();
+                let next = 1.0 + 2f64.powi(up);
+                assert_eq!(tensor.floats(), Some(vec![1.0, next, -next, 1.0]));
+            }
+            let extremes = [1e-300, -1e-300, f64::from(f32::MAX), -1e300, f64::INFINITY];
+            let tensor = Tensor::of_floats(dtype, vec![5], &extremes).unwrap();
+            let rounded = vec![0.0, -0.0, f64::INFINITY, -f64::INFINITY, f64::INFINITY];
+            assert_eq!(tensor.floats(), Some(rounded));
+        }
     }
 }

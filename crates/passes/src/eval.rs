@@ -46,15 +46,10 @@ fn of_any_numbers(
         (OpType::Gather, [x, indices]) => gathered(node, x, indices, dtype, &shape),
         (OpType::Where, [condition, x, y]) => chosen(condition, x, y, dtype, &shape),
         (OpType::Cast, [x]) => cast(x, dtype, shape),
-        (OpType::Sqrt | OpType::Reciprocal | OpType::Abs, [x]) if dtype.is_float() => {
-            let function = match op {
-                OpType::Sqrt => f64::sqrt,
-                OpType::Reciprocal => f64::recip,
-                _ => f64::abs,
-            };
-            let values: Vec<f64> = x.floats()?.into_iter().map(function).collect();
-            Tensor::of_floats(dtype, shape, &values)
-        }
+        // Each is rounded once, in double precision far enough from where it would show.
+        (OpType::Sqrt, [x]) => of_each(x, dtype, shape, f64::sqrt),
+        (OpType::Reciprocal, [x]) => of_each(x, dtype, shape, f64::recip),
+        (OpType::Abs, [x]) => of_each(x, dtype, shape, f64::abs),
         (OpType::Sign, [x]) if dtype.is_signed_int() => {
             let values: Vec<i64> = x.ints()?.into_iter().map(i64::signum).collect();
             Tensor::of_ints(dtype, shape, &values)
@@ -100,9 +95,6 @@ fn of_any_numbers(
                 arithmetic(OpType::Sub, &zero, x, dtype, shape)
             }
         }
-        // Both are rounded once, in double precision far enough from where it would show.
-        (OpType::Sqrt, [x]) => of_each(x, dtype, shape, f64::sqrt),
-        (OpType::Reciprocal, [x]) => of_each(x, dtype, shape, f64::recip),
         (
             OpType::Equal
             | OpType::Greater
@@ -388,3 +380,6 @@ fn comparison(op: OpType, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Ten
     let flags: Vec<i64> = orders.into_iter().map(|order| holds(order).into()).collect();
     Tensor::of_ints(DType::Bool, shape, &flags)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use onnx::{Attr, DType, OpType, Tensor};
 
 use crate::access::axes_from_front;
 
-use super::{broadcast_indices, strided_indices};
+use super::{broadcast_indices, of_each, strided_indices};
 
 /// The result of `op` on constants. `None` where runtimes may differ: which of two zeros or NaN is
 /// larger, how a number outside an integer's range is cast, in which order rounded terms are added.
@@ -18,8 +18,7 @@ pub(super) fn eval(
     match (op, operands) {
         (OpType::Floor | OpType::Ceil, [x]) => {
             let function = if op == OpType::Floor { f64::floor } else { f64::ceil };
-            let values: Vec<f64> = x.floats()?.into_iter().map(function).collect();
-            Tensor::of_floats(dtype, shape, &values)
+            of_each(x, dtype, shape, function)
         }
         (OpType::IsNaN, [x]) => {
             let flags: Vec<i64> = x.floats()?.iter().map(|x| x.is_nan().into()).collect();
@@ -63,9 +62,9 @@ fn sum(
     dtype: DType,
     shape: Vec<i64>,
 ) -> Option<Tensor> {
-    let digits = match dtype {
-        DType::F32 => 24,
-        DType::F64 => 53,
+    let (digits, most) = match dtype {
+        DType::F32 => (24, f64::from(f32::MAX)),
+        DType::F64 => (53, f64::MAX),
         _ => return None,
     };
     let axes = axes_from_front(axes, x.shape.len())?;
@@ -82,13 +81,14 @@ fn sum(
     };
     let inner = part(&|axis| axes.contains(&axis));
     let outer = part(&|axis| !axes.contains(&axis));
-    let total = |&start: &usize| exact_sum(inner.iter().map(|&at| values[start + at]), digits);
+    let total =
+        |&start: &usize| exact_sum(inner.iter().map(|&at| values[start + at]), digits, most);
     let sums: Vec<f64> = outer.iter().map(total).collect::<Option<_>>()?;
     Tensor::of_floats(dtype, shape, &sums)
 }
 
-/// The sum, where every partial sum has at most so many binary digits.
-fn exact_sum(values: impl Iterator<Item = f64> + Clone, digits: i32) -> Option<f64> {
+/// Returns the sum, if every partial sum has at most so many binary digits and does not overflow.
+fn exact_sum(values: impl Iterator<Item = f64> + Clone, digits: i32, most: f64) -> Option<f64> {
     let last_digit = |value: f64| {
         let mantissa = value.to_bits() & ((1 << 52) - 1) | (1 << 52);
         let exponent = (value.to_bits() >> 52 & 0x7ff) as i32;
@@ -104,5 +104,6 @@ fn exact_sum(values: impl Iterator<Item = f64> + Clone, digits: i32) -> Option<f
     };
     let largest: f64 = nonzero().map(f64::abs).sum();
     let quantum = 2f64.powi(lowest - 1075);
-    (largest / quantum <= 2f64.powi(digits)).then(|| values.sum())
+    let is_exact = largest <= most && largest / quantum <= 2f64.powi(digits);
+    is_exact.then(|| values.sum())
 }
