@@ -207,6 +207,8 @@ OTHERS = np.array([0.0, -0.0, -0.0, 0.0, -0.0, 0.0, 0.0, -0.0, 0.0], np.float32)
         lambda x, y: jnp.clip(x, 0, 2),
         lambda x, y: jnp.clip(x, -1, 0),
         lambda x, y: lax.clamp(np.float32(-1), x, np.float32(-0.0)),
+        lambda x, y: jnp.where(x <= 1, x, 1.0),
+        lambda x, y: jnp.where(x <= y, x, y),
         lambda x, y: lax.cond(x[4] > y[4], jax.nn.relu, lambda x: x, x),
         lambda x, y: lax.fori_loop(0, 2, lambda i, x: jnp.maximum(x, 0) * 2, x),
     ],
@@ -236,3 +238,27 @@ def test_a_relu_is_one_node_where_nothing_tells_zeros_apart() -> None:
     ops = [node.op_type for node in model.graph.node]
     assert ops.count("Relu") == 2
     assert "Where" not in ops
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: (x @ np.array([[1], [-1]], np.float32)) * np.float32(1e10),
+        lambda x: (x @ np.array([[1], [-1]], np.float32) + 1) * np.float32(1e10),
+        lambda x: (x * np.float32(1e10)) @ np.array([[1], [-1]], np.float32),
+    ],
+)
+def test_a_scale_that_goes_into_weights_does_not_make_a_sum_overflow(fn: Any) -> None:
+    x = np.array([[1e27, 1e27], [1e30, 1e30], [2, 3]], np.float32)
+    model = jax2onnx.to_onnx(fn, [x])
+    [found] = bench.run(model, [x], optimize=False)
+    np.testing.assert_allclose(found, jax.jit(fn)(x), rtol=1e-6)
+
+
+def test_a_shift_before_a_convolution_keeps_the_digits_that_are_left() -> None:
+    w = RNG.standard_normal((2, 1, 1, 1)).astype(np.float32)
+
+    def fn(x: jax.Array) -> jax.Array:
+        return lax.conv(x - np.float32(1.6e9), w, (1, 1), "VALID")
+
+    bench.check(fn, [np.full((1, 1, 2, 2), 1.6e9 + 3000, np.float32)], rtol=1e-6)

@@ -1,11 +1,15 @@
 //! `keep-zero-signs`: the zero that JAX chooses of two, where something tells them apart.
 //!
 //! In JAX `max(−0, 0)` is `0` and `min(−0, 0)` is `−0`. ONNX Runtime's `Max` and `Min` return either, its
-//! `Relu` and `Clip` return the operand. Most readers do not tell the zeros apart; a quotient does.
+//! `Relu` and `Clip` return the operand. Its `Where` returns `0` for a `−0` that is chosen where the condition
+//! holds. Most readers do not tell the zeros apart; a quotient does.
 
+use onnx::expr::broadcast_shapes;
 use onnx::{DType, Edit, Function, Graph, Model, Node, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashSet;
 
+use crate::access::Access;
+use crate::operators::VIEW_OPS;
 use crate::pattern::uniform;
 
 pub(crate) fn run(model: &mut Model) {
@@ -129,6 +133,9 @@ fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let operands = (0..count).map(|operand| edit.input(index, operand));
     let operands: Vec<ValueId> = operands.collect::<Option<_>>()?;
     let mut has_zeros = operands.iter().map(|&operand| !has_no_zero(edit, operand));
+    if kind == OpType::Where && result.dtype.is_float() {
+        return keep_choice(edit, index, operands[..].try_into().ok()?, &result);
+    }
     let may_differ = match (kind, count) {
         (OpType::Relu, 1) => true,
         (OpType::Max | OpType::Min, 2) => has_zeros.all(|may| may),
@@ -166,6 +173,81 @@ fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         edit.rewrite(index, &[], Op::new(OpType::Cast, &[chosen]).attr("to", to));
     }
     Some(())
+}
+
+/// Writes a choice so that no `−0` is chosen where a condition holds.
+fn keep_choice(
+    edit: &mut Edit<'_>,
+    index: usize,
+    [condition, x, y]: [ValueId; 3],
+    result: &Type,
+) -> Option<()> {
+    if !may_be_negative_zero(edit, x) || excludes_zero(edit, condition, x) {
+        return None;
+    }
+    // ONNX Runtime would drop a `Not`, and exchange the operands again.
+    let flags = edit.ty(condition)?.clone();
+    let unset = Tensor::of_ints(DType::Bool, Vec::new(), &[0])?;
+    let unset = edit.constant(index, &[], unset, &[]);
+    let fails = edit.insert(index, &[], Op::new(OpType::Equal, &[condition, unset]), flags);
+    if !may_be_negative_zero(edit, y) {
+        edit.rewrite(index, &[], Op::new(OpType::Where, &[fails, y, x]));
+        return Some(());
+    }
+    let one = number(edit, index, result.dtype, 1.0)?;
+    let x_or_one = Op::new(OpType::Where, &[fails, one, x]);
+    let x_or_one = edit.insert(index, &[], x_or_one, joined_type(edit, condition, x)?);
+    let y_or_one = Op::new(OpType::Where, &[condition, one, y]);
+    let y_or_one = edit.insert(index, &[], y_or_one, joined_type(edit, condition, y)?);
+    edit.rewrite(index, &[], Op::new(OpType::Mul, &[x_or_one, y_or_one]));
+    Some(())
+}
+
+/// Returns the type of a choice between a value and a number.
+fn joined_type(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> Option<Type> {
+    let (flags, ty) = (edit.ty(condition)?, edit.ty(x)?);
+    Some(Type::new(ty.dtype, broadcast_shapes(&flags.shape, &ty.shape)?))
+}
+
+/// False if no element is `−0`.
+fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId) -> bool {
+    let is_negative_zero = |&number: &f64| number == 0.0 && number.is_sign_negative();
+    let of_constant = |value: ValueId| {
+        edit.tensor(value).and_then(Tensor::floats).map(|all| all.iter().any(is_negative_zero))
+    };
+    let (value, _) = edit.through(value, VIEW_OPS);
+    if let Some(has_one) = of_constant(value) {
+        return has_one;
+    }
+    let Some(index) = edit.producer(value) else {
+        return true;
+    };
+    let has_none = |operand: usize| edit.input(index, operand).and_then(of_constant) == Some(false);
+    match edit.node(index).op.onnx() {
+        Some(OpType::Abs | OpType::Exp | OpType::Sigmoid | OpType::Softmax) => false,
+        // A sum is `−0` only if both terms are.
+        Some(OpType::Add) => !has_none(0) && !has_none(1),
+        Some(OpType::Sub) => !has_none(0),
+        Some(OpType::Cast) => {
+            let from = edit.input(index, 0).and_then(|x| edit.ty(x));
+            from.is_none_or(|ty| ty.dtype.is_float())
+        }
+        _ => true,
+    }
+}
+
+/// True if a condition holds for no zero: `x > 0` or `x < 0`.
+fn excludes_zero(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> bool {
+    let Some(index) = edit.producer(condition) else {
+        return false;
+    };
+    let is_strict = edit.node(index).op.is_one_of(&[OpType::Greater, OpType::Less]);
+    let is_zero = |number: usize| {
+        let zero = edit.input(index, number).and_then(|zero| edit.tensor(zero)).and_then(uniform);
+        zero == Some(0.0)
+    };
+    let is_x = |number: usize| edit.input(index, number) == Some(x);
+    is_strict && ((is_x(0) && is_zero(1)) || (is_zero(0) && is_x(1)))
 }
 
 /// Casts a value to a type that has all its numbers; of a constant, returns another constant.
@@ -338,6 +420,45 @@ d:f32[3] = Reciprocal(%4)",
                 %27 = Where(%26, 0.0, x)  # 9
                 %28 = Min(%27, 6.0)  # 9
                 d:f32[3] = Reciprocal(%28)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_negative_zero_is_chosen_where_no_condition_holds() {
+        check_model(
+            super::run,
+            "graph g(c:bool[3], x:f32[3], y:f32[2,1]) -> (a, b, d, e)
+%0:f32[3] = Where(c, x, 1.0)
+a:f32[3] = Reciprocal(%0)
+%1:f32[2,3] = Where(c, x, y)
+b:f32[2,3] = Reciprocal(%1)
+%2:f32[3] = Where(c, 1.0, x)
+d:f32[3] = Reciprocal(%2)
+%3:bool[3] = Greater(x, 0.0)
+%4:f32[3] = Where(%3, x, 1.0)
+%5:f32[3] = Add(x, 1.0)
+%6:f32[3] = Where(c, %5, x)
+%7:f32[3] = Mul(%4, %6)
+e:f32[3] = Reciprocal(%7)",
+            expect![[r#"
+                graph g(c:bool[3], x:f32[3], y:f32[2,1]) -> (a, b, d, e)
+                %0 = Equal(c, false)  # 2
+                %1 = Where(%0, 1.0, x)  # 2
+                a:f32[3] = Reciprocal(%1)  # 3
+                %2 = Equal(c, false)  # 4
+                %3 = Where(%2, 1.0, x)  # 4
+                %4 = Where(c, 1.0, y)  # 4
+                %5 = Mul(%3, %4)  # 4
+                b:f32[2,3] = Reciprocal(%5)  # 5
+                %6 = Where(c, 1.0, x)  # 6
+                d:f32[3] = Reciprocal(%6)  # 7
+                %7 = Greater(x, 0.0)  # 8
+                %8 = Where(%7, x, 1.0)  # 9
+                %9 = Add(x, 1.0)  # 10
+                %10 = Where(c, %9, x)  # 11
+                %11 = Mul(%8, %10)  # 12
+                e:f32[3] = Reciprocal(%11)  # 13
             "#]],
         );
     }

@@ -5,8 +5,9 @@ use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
 use super::{Change, Rule, change};
 use crate::access::Access;
+use crate::eval::eval;
 use crate::operators::BROADCAST_OPS;
-use crate::pattern::uniform;
+use crate::pattern::{uniform, uniform_element};
 
 pub(crate) const RULE: Rule = Rule {
     name: "simplify-booleans",
@@ -85,8 +86,8 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
     let is_strict =
         matches!(op(comparison)?, OpType::Less | OpType::Greater) && op(equality)? == OpType::Equal;
     let same = |a: ValueId, b: ValueId| {
-        let number = |value: ValueId| edit.tensor(value).and_then(uniform);
-        a == b || (number(a).is_some() && number(a) == number(b))
+        let element = |value: ValueId| edit.tensor(value).and_then(uniform_element);
+        a == b || (element(a).is_some() && element(a) == element(b))
     };
     let of = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
     let ((a, b), (c, d)) = (of(comparison)?, of(equality)?);
@@ -222,15 +223,20 @@ fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
     }
 }
 
-/// The number that a constant is, also where it was cast or repeated.
+/// Returns the number that a value repeats, if it is a constant that was cast or broadcast.
 pub(crate) fn number_behind(
     edit: &Edit<'_>,
     value: ValueId,
     passed: &mut Vec<usize>,
 ) -> Option<f64> {
     let (value, nodes) = edit.through(value, &[BROADCAST_OPS, &[OpType::Cast]].concat());
+    let mut element = uniform_element(edit.tensor(value)?)?;
+    for &index in nodes.iter().rev().filter(|&&index| edit.node(index).op == OpType::Cast) {
+        let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
+        element = eval(OpType::Cast, edit.node(index), &[&element], dtype, Vec::new())?;
+    }
     passed.extend(nodes);
-    uniform(edit.tensor(value)?)
+    uniform(&element)
 }
 
 #[cfg(test)]
@@ -380,6 +386,52 @@ z:f32[3] = Where(%5, s, r)",
                 %3 = Greater(0.0, s)  # 7
                 %4 = And(%3, %1)  # 8
                 z:f32[3] = Where(%4, s, r)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn numbers_that_only_a_double_confuses_are_different() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(r:i64[3]) -> (y)
+%0:bool[3] = Equal(r, 9007199254740992:i64)
+%1:bool[3] = Not(%0)
+%2:bool[3] = Less(r, 9007199254740993:i64)
+y:bool[3] = And(%2, %1)",
+            expect![[r#"
+                graph g(r:i64[3]) -> (y)
+                %0 = Equal(r, 9007199254740992:i64)  # 2
+                %1 = Not(%0)  # 3
+                %2 = Less(r, 9007199254740993:i64)  # 4
+                y:bool[3] = And(%2, %1)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_number_that_a_cast_makes_zero_is_zero() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(c:bool[3]) -> (y, z, w)
+%0:u8[] = Cast(256:i32) {to=2}
+%1:u8[3] = Where(c, %0, 0:u8)
+y:bool[3] = Cast(%1) {to=9}
+%2:i32[] = Cast(0.5) {to=6}
+%3:i32[3] = Where(c, %2, 1:i32)
+z:bool[3] = Cast(%3) {to=9}
+%4:f32[] = Cast(1e-300:f64) {to=1}
+%5:bool[] = Cast(%4) {to=9}
+w:bool[3] = And(c, %5)",
+            expect![[r#"
+                graph g(c:bool[3]) -> (y, z, w)
+                %0 = Cast(256:i32) {to=2}  # 2
+                %1 = Where(c, %0, 0:u8)  # 3
+                y:bool[3] = Cast(%1) {to=9}  # 4
+                z:bool[3] = Not(c)  # 7 5 6
+                %2 = Cast(1e-300:f64) {to=1}  # 8
+                %3 = Cast(%2) {to=9}  # 9
+                w:bool[3] = And(c, %3)  # 10
             "#]],
         );
     }
