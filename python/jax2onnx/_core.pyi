@@ -1,8 +1,8 @@
 """The Rust side."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from types import CodeType, FrameType
-from typing import final
+from types import CodeType, FunctionType
+from typing import Any, final
 
 from ._options import ExportOptions, Frame
 from ._tiers import TierRules
@@ -29,16 +29,16 @@ class CoreError(Exception):
 
 @final
 class Calls:
-    """A profile function that reports the calls of some code; `address` is what Python calls."""
+    """Reports the calls of some code in this thread, between `start` and `stop`."""
 
     def __new__(
         cls,
         codes: Sequence[CodeType],
-        enter: Callable[[FrameType], None],
-        leave: Callable[[FrameType], None],
+        enter: Callable[[int, FunctionType, Any], None],
+        leave: Callable[[int], None],
     ) -> Calls: ...
-    @property
-    def address(self) -> int: ...
+    def start(self, pythons: int) -> tuple[int, int]: ...
+    def stop(self, before: int) -> None: ...
 
 def export(closed_jaxpr: object, options: ExportOptions) -> bytes | None: ...
 def explain_log(

@@ -224,6 +224,29 @@ def test_an_axis_without_elements_gives_what_jax_gives(name: str) -> None:
     check(fn, bench.convert(fn, list(shapes)), feeds(shapes))
 
 
+def windows(x: jax.Array) -> jax.Array:
+    return lax.reduce_window(x, -jnp.inf, lax.max, (3, 3, 3), (2, 2, 2), "VALID")
+
+
+@pytest.mark.parametrize(
+    ("fn", "shape"),
+    [
+        (lambda x: x[jnp.arange(0)] @ x.T, (0, 2)),
+        (lambda x: jnp.ones((0, 2, 2)) @ x.T, (0, 2)),
+        (lambda x: (windows(x), windows(x) * 2, windows(x)), (2, 1, 4)),
+        (lambda x: (lax.cumprod(windows(x), 2), jnp.zeros((0, 0, 1))), (2, 1, 4)),
+    ],
+)
+def test_a_result_that_is_always_empty_has_its_name_and_shape(
+    fn: Fn, shape: tuple[int, ...]
+) -> None:
+    model = bench.convert(fn, [shape])
+    assert [value.name for value in model.graph.output] == [
+        f"out_{number}" for number in range(len(model.graph.output))
+    ]
+    check(fn, model, [[np.ones(shape, np.float32)]])
+
+
 #: What has to be positive, and what ONNX Runtime says if it is not.
 POSITIVE: dict[str, tuple[Fn, Shapes, str]] = {
     "attention": (attention, (("B", 3, 2, 4),), "must be greater than 0"),

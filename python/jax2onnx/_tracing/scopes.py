@@ -2,16 +2,17 @@
 
 JAX traces the user's own objects. Meanwhile, Python reports the calls of their methods: a call
 opens a `jax.named_scope` with the path of the object, and the scope closes when the call returns or
-fails. `sys.monitoring` reports the calls. Python 3.11 does not have it; there, Python reports them
-to a profile function of the core.
+fails. `sys.monitoring` reports the calls. Python 3.11 does not have it; there, a function of the
+core runs the frames, as PEP 523 provides.
 """
 
 import contextlib
+import functools
 import inspect
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -36,7 +37,7 @@ def naming(modules: Modules) -> Iterator[None]:
     If another tool uses the mechanism that reports calls, the modules have no names.
     """
     namer = _Namer(modules)
-    with _profiled(namer) if _monitoring is None else _monitored(namer):
+    with _running(namer) if _monitoring is None else _monitored(namer):
         try:
             yield
         finally:
@@ -47,7 +48,8 @@ def naming(modules: Modules) -> Iterator[None]:
 class _Running:
     """A call of a method, and the scopes that it opened."""
 
-    frame: types.FrameType | None
+    #: Its frame, or another value that no other call has at the same time.
+    call: object
     place: Place
     #: If the path of a module is unknown, the paths inside it are too.
     is_known: bool
@@ -72,27 +74,31 @@ class _Namer:
         }
         return list(codes.values())
 
-    def enter(self, frame: types.FrameType) -> None:
-        """Open the scopes of a module if the frame is a call of one of its methods."""
-        module = _first_argument(frame)
+    def enter(
+        self,
+        call: object,
+        module: Any,
+        code: types.CodeType,
+        is_of: Callable[[types.FunctionType], bool],
+    ) -> None:
+        """Open the scopes of a module if the call is one of its methods."""
         place, running = id(module), self._running[-1]
         if place not in self._modules.holders or place == running.place:
             return
-        functions = self._methods[type(module)].get(id(frame.f_code), ())
-        if not any(_is_call_of(frame, function) for function in functions):
+        if not any(is_of(function) for function in self._methods[type(module)].get(id(code), ())):
             return
         chain = self._modules.chain(running.place, place) if running.is_known else None
-        entered = _Running(frame, place, chain is not None)
+        entered = _Running(call, place, chain is not None)
         self._running.append(entered)
         for name in _scope_names(running.place, chain or [], place):
             scope: Any = jax.named_scope(name)
             entered.scopes.append(scope)
             scope.__enter__()
 
-    def leave(self, frame: types.FrameType) -> None:
-        """Close the scopes that the frame opened, and those inside that are still open."""
-        if any(running.frame is frame for running in self._running):
-            while self._running[-1].frame is not frame:
+    def leave(self, call: object) -> None:
+        """Close the scopes that the call opened, and those inside that are still open."""
+        if any(running.call == call for running in self._running):
+            while self._running[-1].call != call:
                 self._close_last()
             self._close_last()
 
@@ -172,32 +178,71 @@ def _functions(value: Any) -> Iterator[types.FunctionType]:
 
 
 @contextlib.contextmanager
-def _profiled(namer: _Namer) -> Iterator[None]:
-    """Report calls to the namer with the profile function of this thread, inside the block."""
-    before: Any = sys.getprofile()
-    if before is not None and not isinstance(before, _core.Calls):
+def _running(namer: _Namer) -> Iterator[None]:
+    """Report calls to the namer with the function that runs frames, inside the block."""
+    if sys.version_info[:2] != (3, 11) or sys.implementation.name != "cpython":
         yield
         return
-    calls = _core.Calls(namer.codes, namer.enter, namer.leave)
-    _set_profile(calls)
+
+    def enter(call: int, function: types.FunctionType, argument: Any) -> None:
+        namer.enter(call, argument, function.__code__, lambda method: method is function)
+
+    calls = _core.Calls(namer.codes, enter, namer.leave)
+    address, before = calls.start(_frames.pythons)
     try:
+        _frames.take(address)
         yield
     finally:
-        # The traced function may have started another profiler. Keep it.
-        after: Any = sys.getprofile()
-        if after is calls:
-            _set_profile(before)
+        _frames.give_back(address)
+        calls.stop(before)
 
 
-def _set_profile(calls: "_core.Calls | None") -> None:
-    import ctypes
+class _Frames:
+    """Makes a function of the core run the frames of all threads, as long as one export wants it.
 
-    if calls is None:
-        sys.setprofile(None)
-    else:
-        # Not part of the stable ABI that the core is compiled for.
-        set_profile = ctypes.pythonapi.PyEval_SetProfile
-        set_profile(ctypes.c_void_p(calls.address), ctypes.py_object(calls))
+    The functions that do this are not part of the stable ABI that the core is compiled for.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._takers = 0
+
+    @functools.cached_property
+    def pythons(self) -> int:
+        """The address of Python's own function."""
+        import ctypes
+
+        function = ctypes.cast(ctypes.pythonapi._PyEval_EvalFrameDefault, ctypes.c_void_p)
+        return function.value or 0
+
+    def take(self, address: int) -> None:
+        with self._lock:
+            self._takers += 1
+            self._replace(self.pythons, address)
+
+    def give_back(self, address: int) -> None:
+        with self._lock:
+            self._takers -= 1
+            if not self._takers:
+                self._replace(address, self.pythons)
+
+    def _replace(self, before: int, after: int) -> None:
+        """Replace one function by another, unless another tool has replaced it."""
+        import ctypes
+
+        api = ctypes.pythonapi
+        api.PyInterpreterState_Get.restype = ctypes.c_void_p
+        interpreter = ctypes.c_void_p(api.PyInterpreterState_Get())
+        get, replace = (
+            api._PyInterpreterState_GetEvalFrameFunc,
+            api._PyInterpreterState_SetEvalFrameFunc,
+        )
+        get.restype = ctypes.c_void_p
+        if get(interpreter) == before:
+            replace(interpreter, ctypes.c_void_p(after))
+
+
+_frames = _Frames()
 
 
 _monitoring: Any = getattr(sys, "monitoring", None)
@@ -263,7 +308,9 @@ class _Monitor:
     def _started(self, _code: types.CodeType, _offset: int) -> None:
         namers = self._namers.get(threading.get_ident())
         if namers:
-            namers[-1].enter(sys._getframe(1))
+            frame = sys._getframe(1)
+            argument = _first_argument(frame)
+            namers[-1].enter(frame, argument, frame.f_code, functools.partial(_is_call_of, frame))
 
     def _ended(self, _code: types.CodeType, _offset: int, _result: Any) -> None:
         namers = self._namers.get(threading.get_ident())

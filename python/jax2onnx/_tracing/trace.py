@@ -5,7 +5,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType
+from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -106,11 +106,24 @@ def _traced_once(
     *,
     has_modules: bool,
 ) -> Traced:
-    # JAX would reuse a trace without module names. It has no trace of a new partial.
-    traced = functools.partial(fn) if has_modules else fn
+    traced = _with_name(fn)
+    if has_modules:
+        # JAX would reuse a trace without module names. It has no trace of a new partial.
+        traced = functools.partial(traced)
     closed_jaxpr, result = jax.make_jaxpr(traced, return_shape=True)(*specs, **keywords)
     names = input_names(fn, specs, keywords)
     return Traced(closed_jaxpr, names, output_names(result))
+
+
+def _with_name(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the `__call__` of an object without a name, whose `repr` JAX would take for its name.
+
+    The `repr` of a module contains all of its arrays, and takes as long as tracing.
+    """
+    method = type(fn).__call__
+    if hasattr(fn, "__name__") or not isinstance(method, FunctionType):
+        return fn
+    return MethodType(method, fn)
 
 
 def _trace_both_values(

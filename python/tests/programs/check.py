@@ -128,8 +128,9 @@ class Reference:
             def read(value: jax.Array, index: int) -> jax.Array:
                 if not jnp.issubdtype(value.dtype, np.floating):
                     return value
-                waves = np.cos(np.arange(value.size) * 1.7 + index).reshape(value.shape)
-                digits = waves * float(ml_dtypes.finfo(value.dtype).eps) * 4
+                # The phase differs, so that no element has little noise each time.
+                waves = jnp.cos(np.arange(value.size) * 1.7 + index + 2 * noise)
+                digits = waves.reshape(value.shape) * float(ml_dtypes.finfo(value.dtype).eps) * 4
                 moved = value * (1 + noise.astype(value.dtype) * digits.astype(value.dtype))
                 if not sigmoids[index]:
                     return moved

@@ -296,7 +296,17 @@ impl Edit<'_> {
         let outputs = self.graph.nodes[index].outputs.clone();
         let mut nodes = Vec::new();
         let results = open(&mut self.graph.nodes[index], &mut nodes);
-        for (&output, result) in outputs.iter().zip(results) {
+        for (&output, mut result) in outputs.iter().zip(results) {
+            let is_output = self.graph.outputs.contains(&output);
+            let is_made = nodes.iter().any(|node| node.outputs.contains(&result));
+            if is_output && (!is_made || self.graph.outputs.contains(&result)) {
+                // An operand or another output cannot be this output.
+                let ty = self.values[output].ty.clone();
+                let copy = self.values.add(Value { ty, ..Value::default() });
+                let identity = Op::new(OpType::Identity, &[result]);
+                nodes.push(identity.into_node(&[copy], origin, false));
+                result = copy;
+            }
             match nodes.iter_mut().find(|node| node.outputs.contains(&result)) {
                 Some(maker) => maker.origin = self.table.absorb(maker.origin, origin),
                 None => self.wait(output, origin),
@@ -310,8 +320,11 @@ impl Edit<'_> {
         self.drop_node(index);
     }
 
-    /// Where `before` is an output of the graph, `after` has its name and its type from now on.
+    /// Where `before` is an output of the graph, `after` is it from now on, and has its name.
     fn keep_output(&mut self, before: ValueId, after: ValueId) {
+        if let Some(output) = self.graph.outputs.iter_mut().find(|output| **output == before) {
+            *output = after;
+        }
         let name = self.values[before].name.take();
         if name.is_some() {
             self.values[after].name = name;

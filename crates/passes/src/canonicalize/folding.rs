@@ -1,6 +1,6 @@
 //! `fold-constants`: small nodes whose operands are constants.
 
-use onnx::{Edit, OpType, Tensor};
+use onnx::{Edit, Op, OpType, Tensor};
 
 use super::Rule;
 use crate::eval::eval;
@@ -10,6 +10,9 @@ pub(crate) const RULE: Rule = Rule {
     name: "fold-constants",
     does: "replaces a small node whose operands are constants by its result",
     apply: |edit, index| {
+        if let Some(empty) = empty(edit, index) {
+            return replace(edit, index, empty);
+        }
         let tensor = fold(edit, index)?;
         edit.fold(index, tensor).then_some(())
     },
@@ -44,6 +47,35 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     eval(op, node, &operands, ty.dtype, shape)
 }
 
+/// Returns the result of a node if it has no elements, whatever the operands are.
+fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
+    let node = edit.node(index);
+    let &[result] = &node.outputs[..] else {
+        return None;
+    };
+    let is_copy = node.op == OpType::Identity
+        && edit.input(index, 0).is_some_and(|operand| edit.tensor(operand).is_some());
+    let may = (node.op.is_onnx() || node.op.is_composite()) && !is_copy;
+    let ty = edit.ty(result).filter(|_| may)?;
+    let shape: Vec<i64> = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
+    if !shape.contains(&0) {
+        return None;
+    }
+    Tensor::of_ints(ty.dtype, shape, &[])
+}
+
+/// Puts a constant in the place of a node; an output of the graph becomes a copy of it.
+fn replace(edit: &mut Edit<'_>, index: usize, tensor: Tensor) -> Option<()> {
+    if edit.fold(index, tensor.clone()) {
+        return Some(());
+    }
+    let copied = edit.patch(index, |patch| {
+        let constant = patch.constant(tensor, &[]);
+        Ok(Op::new(OpType::Identity, &[constant]))
+    });
+    copied.ok()
+}
+
 /// Whether the node is the transpose of an array that nothing else reads: the file gets no larger.
 fn is_own_transpose(edit: &Edit<'_>, index: usize) -> bool {
     let is_read_once = edit.input(index, 0).is_some_and(|value| edit.reads(value) == 1);
@@ -54,7 +86,7 @@ fn is_own_transpose(edit: &Edit<'_>, index: usize) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, rule};
+    use crate::testing::{check, check_lean, rule};
 
     #[test]
     fn arithmetic_on_constants_is_done_in_their_type() {
@@ -71,6 +103,23 @@ m:i8[] = Add(n, %3)",
                 graph g(x:f32[2], n:i8[]) -> (y, m)
                 y:f32[2] = Mul(x, 0.33333334)  # 5
                 m:i8[] = Add(n, 44:i8)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_has_no_elements_needs_no_operands() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:f32[0,2], n:f32[N,2]) -> (y, z)
+%0:f32[2,0] = Transpose(x) {perm=[1, 0]}
+%1:f32[3,2,0] = Expand(%0, [3, 2, 0]:i64)
+y:f32[3,2,0] = Exp(%1)
+z:f32[N,2] = Exp(n)",
+            expect![[r#"
+                graph g(x:f32[0,2], n:f32[N,2]) -> (y, z)
+                y:f32[3,2,0] = Identity(const f32[3,2,0])  # 4 2 3
+                z:f32[N,2] = Exp(n)  # 5
             "#]],
         );
     }
