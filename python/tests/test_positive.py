@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
@@ -133,3 +134,10 @@ def test_no_size_is_listed_if_the_model_runs_at_size_0(
 def test_a_size_at_which_the_model_fails_is_listed(name: str, tmp_path: Path, capfd: Any) -> None:
     fn, shapes, _ = test_empty.POSITIVE[name]
     assert positive_sizes(bench.convert(fn, list(shapes)), tmp_path, capfd) == {"B"}
+
+
+def test_a_product_that_fails_only_if_it_is_optimized_is_listed(tmp_path: Path, capfd: Any) -> None:
+    weights = np.ones((3, 5), np.float32)
+    model = bench.convert(lambda x: jnp.swapaxes(x, 1, 2) @ weights, [("B", 3, 4)])
+    assert fails(model, {"B": 0}) == {False, True}
+    assert positive_sizes(model, tmp_path, capfd) == {"B"}

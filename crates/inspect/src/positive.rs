@@ -1,6 +1,6 @@
 //! Sizes that must be positive: ONNX Runtime's kernels that fail on an axis without elements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use onnx::scan::{AttributeValue, Dim, Node, ValueType};
 
@@ -71,13 +71,18 @@ const TABLE: &[(&str, Operand, Axes)] = &[
 /// Returns the sizes that must be positive, by name. A value without a declared shape is left out.
 pub fn positive<'d>(document: &'d Document<'_>) -> Vec<Positive<'d>> {
     let mut sizes: BTreeMap<&'d str, Vec<Need<'d>>> = BTreeMap::new();
+    let transposes = document.scan.nodes.iter().filter(|node| swaps_matrices(node));
+    let transposed: HashSet<(usize, &str)> = transposes
+        .flat_map(|node| node.outputs.iter().map(|name| (node.graph as usize, &**name)))
+        .collect();
     for (number, node) in document.scan.nodes.iter().enumerate() {
         if !node.domain().is_empty() {
             continue;
         }
         let rows = TABLE.iter().filter(|(op, ..)| *op == node.op);
-        let mut named: Vec<&str> =
-            rows.flat_map(|&(_, operand, axes)| names(document, node, operand, axes)).collect();
+        let mut named: Vec<&str> = rows
+            .flat_map(|&(_, operand, axes)| names(document, node, operand, axes, &transposed))
+            .collect();
         named.sort_unstable();
         named.dedup();
         for size in named {
@@ -95,13 +100,18 @@ fn names<'d>(
     node: &Node<'_>,
     operand: Operand,
     axes: Axes,
+    transposed: &HashSet<(usize, &str)>,
 ) -> Vec<&'d str> {
     let Some(shape) = shape(document, node, operand) else { return Vec::new() };
     let rank = shape.len();
     let chosen: Vec<usize> = match axes {
         Axes::From(first) => (first..rank).collect(),
         Axes::Attribute => axis(node, rank).into_iter().collect(),
-        Axes::Broadcast => broadcast_axes(document, node, operand, rank),
+        Axes::Broadcast => {
+            let first = node.inputs.first().map(|name| (node.graph as usize, &**name));
+            let is_transposed = first.is_some_and(|first| transposed.contains(&first));
+            broadcast_axes(document, node, operand, rank, is_transposed)
+        }
     };
     let named = |axis: usize| match shape[axis] {
         Dim::Named(size) if may_be_empty(size) => Some(size),
@@ -110,25 +120,40 @@ fn names<'d>(
     chosen.into_iter().filter_map(named).collect()
 }
 
+/// True if a node transposes each matrix of an array, which the runtime does within a product.
+fn swaps_matrices(node: &Node<'_>) -> bool {
+    let Some(AttributeValue::Ints(perm)) = node.attribute("perm").map(|perm| perm.value()) else {
+        return false;
+    };
+    let mut expected: Vec<i64> = (0..perm.len() as i64).collect();
+    let Some(batch) = perm.len().checked_sub(2) else { return false };
+    expected.swap(batch, batch + 1);
+    node.op == "Transpose" && perm == expected
+}
+
 /// True if the size is not known to be positive for all values of its symbols.
 fn may_be_empty(size: &str) -> bool {
     !onnx::Dim::from_param(size).is_positive()
 }
 
 /// Returns the axes of one factor that the other one lacks or has as 1. A second factor that is one matrix
-/// for all of the first is excluded: its product works.
+/// for all of the first is excluded: its product works, unless the runtime transposes the first within it.
 fn broadcast_axes(
     document: &Document<'_>,
     node: &Node<'_>,
     operand: Operand,
     rank: usize,
+    is_transposed: bool,
 ) -> Vec<usize> {
     let is_first = matches!(operand, Operand::Input(0));
     let Some(other) = shape(document, node, Operand::Input(usize::from(is_first))) else {
         return Vec::new();
     };
     let batch = other.len().checked_sub(2).map(|axes| &other[..axes]);
-    if is_first && batch.is_some_and(|batch| batch.iter().all(|&size| size == Dim::Known(1))) {
+    if is_first
+        && !is_transposed
+        && batch.is_some_and(|batch| batch.iter().all(|&size| size == Dim::Known(1)))
+    {
         return Vec::new();
     }
     let size = |axis: usize| (axis + other.len()).checked_sub(rank).map(|at| other[at]);

@@ -28,7 +28,7 @@ SIGMOID_ERROR: Final = 1e-6
 #: What ONNX Runtime says where a window is larger than a symbolic axis, and where an axis that must
 #: have elements is empty. `docs/symbolic-shapes.md` lists both.
 TOO_SHORT: Final = re.compile(r"running \w*(Pool|Conv|ConvTranspose) node.*shape", re.S)
-EMPTY: Final = re.compile(r"running (ArgM|Attention|Gather|MatMul|Scatter)\w* node")
+EMPTY: Final = re.compile(r"running (ArgM|Attention|FusedMatMul|Gather|MatMul|Scatter)\w* node")
 
 
 def is_documented(error: Exception, program: Program, size: int) -> bool:
