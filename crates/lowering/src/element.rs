@@ -95,7 +95,7 @@ pub(crate) fn tensor(constant: &jaxpr::Constant) -> Result<Tensor, Refused> {
         bits @ (2 | 4) => pack(&constant.data, bits),
         _ => constant.data.clone(),
     };
-    Ok(Tensor { dtype, shape: constant.shape.iter().copied().chain(parts).collect(), data })
+    Ok(Tensor::new(dtype, constant.shape.iter().copied().chain(parts).collect(), data))
 }
 
 /// Packs elements of one byte each into `bits` each, the first into the lowest bits.

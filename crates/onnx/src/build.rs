@@ -131,7 +131,7 @@ impl Builder {
     /// memory, in whatever body they are read.
     pub fn tensor(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
         let mut state = self.state.borrow_mut();
-        let is_small = tensor.data.len() <= 256 && name.is_none();
+        let is_small = tensor.byte_len() <= 256 && name.is_none();
         if is_small && let Some(&id) = state.constants.get(&tensor) {
             return Expr { builder: self, id };
         }
@@ -152,7 +152,7 @@ impl Builder {
     pub fn weight(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
         let mut state = self.state.borrow_mut();
         let ty = type_of(&tensor);
-        let key = (tensor.data.as_ptr().addr(), ty.clone());
+        let key = (tensor.bytes().as_ptr().addr(), ty.clone());
         if let Some(&id) = state.weights.get(&key) {
             return Expr { builder: self, id };
         }

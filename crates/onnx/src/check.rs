@@ -97,10 +97,10 @@ pub(crate) fn holds_its_contents(tensor: &Tensor) -> bool {
         length = product;
     }
     if tensor.dtype == DType::String {
-        return unpack_strings(&tensor.data).is_some_and(|strings| strings.len() == length);
+        return unpack_strings(&tensor.bytes()).is_some_and(|strings| strings.len() == length);
     }
     let bits = length.checked_mul(tensor.dtype.bits());
-    bits.is_some_and(|bits| bits.div_ceil(8) == tensor.data.len())
+    bits.is_some_and(|bits| bits.div_ceil(8) == tensor.byte_len())
 }
 
 /// Returns the type of a tensor of known contents.
@@ -285,7 +285,7 @@ fn check_contents(tensor: &Tensor, shown: impl Fn() -> Shown) -> Result<(), Chec
     Err(CheckError::Contents {
         tensor: shown(),
         ty: type_of(tensor).to_string(),
-        found: tensor.data.len(),
+        found: tensor.byte_len(),
     })
 }
 
@@ -420,7 +420,7 @@ mod tests {
                 let id = model.graph.nodes[1].inputs[1].unwrap();
                 let shape = vec![i64::MAX, i64::MAX];
                 let data = bytes::Bytes::from_static(&[0; 3]);
-                model.values[id].tensor = Some(Arc::new(Tensor { dtype: DType::F32, shape, data }));
+                model.values[id].tensor = Some(Arc::new(Tensor::new(DType::F32, shape, data)));
             },
             &expect![
                 "#2 has 3 bytes, but its type is `f32[9223372036854775807,9223372036854775807]`"

@@ -5,12 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
-use bytes::Bytes;
-
 use crate::check::constants_of;
 use crate::dtype::DType;
 use crate::model::Model;
-use crate::proto::{Layout, Placed, Render, WriteError, encode, model_proto};
+use crate::proto::{Layout, Message, Placed, Render, WriteError, model_proto};
 use crate::staged::{Staged, Temporary, neighbour, target_name};
 use crate::tensor::Tensor;
 
@@ -35,13 +33,14 @@ pub fn save(
     let mut data = DataFile { location: format!("{file_name}.data"), end: 0, tensors: Vec::new() };
     let is_external = weight_bytes(model) > threshold;
     let layout = is_external.then_some(&mut data as &mut dyn Layout);
-    let proto = model_proto(model, render, layout)?;
+    let (proto, initializers) = model_proto(model, render, layout)?;
+    let message = Message::of(proto, initializers)?;
     if data.tensors.is_empty() {
-        return Staged::write(path, |out| encode(&proto, out))?.commit();
+        return Staged::write(path, |out| Ok(message.write(out)?))?.commit();
     }
     let data_path = with_suffix(path, ".data");
     let staged_data = Staged::write(&data_path, |out| Ok(data.write(out)?))?;
-    let staged_model = Staged::write(path, |out| encode(&proto, out))?;
+    let staged_model = Staged::write(path, |out| Ok(message.write(out)?))?;
     let backup = Backup::of(&data_path)?;
     staged_data.commit()?;
     staged_model.commit()?;
@@ -89,7 +88,7 @@ pub fn save_bytes(
 
 fn weight_bytes(model: &Model) -> usize {
     let tensors = constants_of(model, &model.graph).into_iter();
-    let sizes = tensors.filter_map(|id| Some(model.values[id].tensor.as_ref()?.data.len()));
+    let sizes = tensors.filter_map(|id| Some(model.values[id].tensor.as_ref()?.byte_len()));
     sizes.sum()
 }
 
@@ -97,18 +96,18 @@ fn weight_bytes(model: &Model) -> usize {
 struct DataFile {
     location: String,
     end: u64,
-    tensors: Vec<(u64, Bytes)>,
+    tensors: Vec<(u64, Tensor)>,
 }
 
 impl Layout for DataFile {
     fn place(&mut self, tensor: &Tensor) -> Option<Placed> {
-        if tensor.data.len() < MIN_EXTERNAL_BYTES || tensor.dtype == DType::String {
+        if tensor.byte_len() < MIN_EXTERNAL_BYTES || tensor.dtype == DType::String {
             return None;
         }
         let offset = self.end.next_multiple_of(ALIGNMENT);
-        let length = tensor.data.len() as u64;
+        let length = tensor.byte_len() as u64;
         self.end = offset + length;
-        self.tensors.push((offset, tensor.data.clone()));
+        self.tensors.push((offset, tensor.clone()));
         let location = self.location.clone();
         Some(Placed { location, offset, length })
     }
@@ -118,10 +117,10 @@ impl DataFile {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         const PADDING: [u8; ALIGNMENT as usize] = [0; ALIGNMENT as usize];
         let mut end = 0;
-        for (offset, data) in &self.tensors {
+        for (offset, tensor) in &self.tensors {
             out.write_all(&PADDING[..(offset - end) as usize])?;
-            out.write_all(data)?;
-            end = offset + data.len() as u64;
+            tensor.write(out)?;
+            end = offset + tensor.byte_len() as u64;
         }
         out.flush()
     }
@@ -176,6 +175,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use std::io::{Read, Seek, SeekFrom};
 
+    use bytes::Bytes;
     use expect_test::expect;
 
     use super::*;
@@ -352,8 +352,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_full_disk_is_reported() {
         let mut full = File::options().write(true).open("/dev/full").unwrap();
-        let proto = model_proto(&model(), &mut no_metadata, None).unwrap();
-        let error = encode(&proto, &mut full).unwrap_err();
+        let message = Message::new(&model(), &mut no_metadata).unwrap();
+        let error = WriteError::from(message.write(&mut full).unwrap_err());
         expect!["cannot write the model: No space left on device (os error 28)"]
             .assert_eq(&error.to_string());
     }

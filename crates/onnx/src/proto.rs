@@ -9,21 +9,22 @@ mod annotate;
 pub(crate) mod annotations;
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_qualifications)]
 pub(crate) mod generated;
+mod message;
 #[cfg(test)]
 mod read;
 pub mod scan;
 mod skim;
-mod stream;
 pub(crate) mod wire;
 mod write;
 
 pub(crate) use annotate::annotate;
+pub use message::Message;
 #[cfg(test)]
 pub(crate) use read::{DecodeError, External, read, read_with};
 pub use skim::{Skim, skim};
 pub use wire::WireError;
-pub(crate) use write::{Layout, Placed, encode, model_proto};
-pub use write::{Message, Render, WriteError};
+pub(crate) use write::{Layout, Placed, model_proto};
+pub use write::{Render, WriteError};
 #[cfg(test)]
 pub(crate) use write::{no_metadata, to_bytes};
 

@@ -1,20 +1,79 @@
 //! Contents of a tensor.
+//!
+//! The contents of a large tensor are bytes that somebody else owns, or an expression over such bytes.
+//! Passes compose expressions, and the elements are computed block by block when the tensor is written.
+
+mod blocks;
+mod lazy;
+mod magnitudes;
+mod strided;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use half::{bf16, f16};
 
 use crate::dtype::DType;
+use lazy::Lazy;
 
 /// An array of known contents, shared and never copied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tensor {
     pub dtype: DType,
     pub shape: Vec<i64>,
+    contents: Contents,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Contents {
     /// Little-endian, row-major; types narrower than a byte are packed as ONNX packs them.
-    pub data: Bytes,
+    Bytes(Buffer),
+    Lazy(Arc<Lazy>),
+}
+
+/// Bytes that are compared and hashed with as few looks at them as possible.
+#[derive(Clone, Eq)]
+struct Buffer(Bytes);
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Buffer) -> bool {
+        self.is_same_memory(other) || self.0 == other.0
+    }
+}
+
+impl Buffer {
+    fn is_same_memory(&self, other: &Buffer) -> bool {
+        (self.0.as_ptr(), self.0.len()) == (other.0.as_ptr(), other.0.len())
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// Hashes the beginning and the end.
+impl Hash for Buffer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        const PART: usize = 1024;
+        let length = self.0.len();
+        length.hash(state);
+        self.0[..length.min(PART)].hash(state);
+        self.0[length.saturating_sub(PART)..].hash(state);
+    }
 }
 
 impl Tensor {
+    /// Returns a tensor of these bytes: little-endian, row-major, and packed as ONNX packs them.
+    pub fn new(dtype: DType, shape: Vec<i64>, bytes: impl Into<Bytes>) -> Tensor {
+        Tensor { dtype, shape, contents: Contents::Bytes(Buffer(bytes.into())) }
+    }
+
     /// Returns a tensor whose elements are the nearest of `dtype` to these numbers; integers wrap.
     ///
     /// `None` for types that no plugin writes constants of (strings, complex, below a byte).
@@ -29,8 +88,7 @@ impl Tensor {
                 _ => push_int(&mut data, dtype, value as i64)?,
             }
         }
-        let data = data.into();
-        Some(Tensor { dtype, shape, data })
+        Some(Tensor::new(dtype, shape, data))
     }
 
     /// Returns a tensor of these integers; they wrap to the width of `dtype`.
@@ -43,8 +101,7 @@ impl Tensor {
         for &value in values {
             push_int(&mut data, dtype, value)?;
         }
-        let data = data.into();
-        Some(Tensor { dtype, shape, data })
+        Some(Tensor::new(dtype, shape, data))
     }
 
     /// Returns the elements as integers, if the type is an integer or boolean type.
@@ -60,21 +117,42 @@ impl Tensor {
             wide[..bytes.len()].copy_from_slice(bytes);
             i64::from_le_bytes(wide)
         };
-        Some(self.data.chunks_exact(width).map(element).collect())
+        Some(self.bytes().chunks_exact(width).map(element).collect())
     }
 
     /// Returns the elements as numbers, if the type is one of the four common floating-point types.
     pub fn floats(&self) -> Option<Vec<f64>> {
-        fn each<const N: usize>(data: &[u8], element: impl Fn([u8; N]) -> f64) -> Vec<f64> {
-            data.as_chunks().0.iter().map(|&bytes| element(bytes)).collect()
+        floats_of(self.dtype, &self.bytes())
+    }
+
+    /// Returns the contents. Those of a large tensor may have to be computed: see [`Tensor::write`] and
+    /// [`Tensor::all_floats`], which need less memory.
+    pub fn bytes(&self) -> Bytes {
+        match &self.contents {
+            Contents::Bytes(bytes) => bytes.0.clone(),
+            Contents::Lazy(_) => {
+                let mut bytes = vec![0; self.byte_len()];
+                self.write_into(&mut bytes);
+                bytes.into()
+            }
         }
-        Some(match self.dtype {
-            DType::F64 => each(&self.data, f64::from_le_bytes),
-            DType::F32 => each(&self.data, |bytes| f32::from_le_bytes(bytes).into()),
-            DType::F16 => each(&self.data, |bytes| f16::from_le_bytes(bytes).into()),
-            DType::Bf16 => each(&self.data, |bytes| bf16::from_le_bytes(bytes).into()),
-            _ => return None,
-        })
+    }
+
+    /// Returns how many bytes the contents have.
+    pub fn byte_len(&self) -> usize {
+        match &self.contents {
+            Contents::Bytes(bytes) => bytes.0.len(),
+            Contents::Lazy(_) => self.expected_bytes(),
+        }
+    }
+
+    /// True if the elements are those of another tensor in the same memory and order.
+    pub fn is_same_array(&self, other: &Tensor) -> bool {
+        match (&self.contents, &other.contents) {
+            (Contents::Bytes(a), Contents::Bytes(b)) => a.is_same_memory(b),
+            (Contents::Lazy(a), Contents::Lazy(b)) => Arc::ptr_eq(a, b) || a == b,
+            _ => false,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -103,6 +181,20 @@ fn to_odd_single(value: f64) -> f32 {
     f32::from_bits((nearest.to_bits() - u32::from(is_beyond)) | 1)
 }
 
+/// Returns floats of one of the four common types.
+fn floats_of(dtype: DType, bytes: &[u8]) -> Option<Vec<f64>> {
+    fn each<const N: usize>(bytes: &[u8], element: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+        bytes.as_chunks().0.iter().map(|&bytes| element(bytes)).collect()
+    }
+    Some(match dtype {
+        DType::F64 => each(bytes, f64::from_le_bytes),
+        DType::F32 => each(bytes, |bytes| f32::from_le_bytes(bytes).into()),
+        DType::F16 => each(bytes, |bytes| f16::from_le_bytes(bytes).into()),
+        DType::Bf16 => each(bytes, |bytes| bf16::from_le_bytes(bytes).into()),
+        _ => return None,
+    })
+}
+
 fn push_int(data: &mut Vec<u8>, dtype: DType, value: i64) -> Option<()> {
     match dtype {
         DType::Bool => data.push(u8::from(value != 0)),
@@ -112,41 +204,4 @@ fn push_int(data: &mut Vec<u8>, dtype: DType, value: i64) -> Option<()> {
         _ => return None,
     }
     Some(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn integers_wrap_and_keep_their_sign() {
-        let tensor = Tensor::of_ints(DType::I16, vec![2], &[-1, 40_000]).unwrap();
-        assert_eq!(tensor.ints(), Some(vec![-1, 40_000 - 65_536]));
-        let tensor = Tensor::of_ints(DType::U16, vec![2], &[-1, 40_000]).unwrap();
-        assert_eq!(tensor.ints(), Some(vec![65_535, 40_000]));
-    }
-
-    #[test]
-    fn floats_are_rounded_to_their_type() {
-        let tensor = Tensor::of_floats(DType::Bf16, vec![1], &[1.0 / 3.0]).unwrap();
-        assert_eq!(tensor.floats(), Some(vec![0.333_984_375]));
-        assert_eq!(tensor.expected_bytes(), tensor.data.len());
-    }
-    #[test]
-    fn a_double_just_beyond_a_tie_is_rounded_once() {
-        let bf16_tie = 1.0 + 2f64.powi(-8);
-        let f16_tie = 1.0 + 2f64.powi(-11);
-        for (dtype, tie, up) in [(DType::Bf16, bf16_tie, -7), (DType::F16, f16_tie, -10)] {
-            for away in [2f64.powi(-23), 2f64.powi(-52)] {
-                let values = [tie, tie + away, -tie - away, tie - away];
-                let tensor = Tensor::of_floats(dtype, vec![4], &values).unwrap();
-                let next = 1.0 + 2f64.powi(up);
-                assert_eq!(tensor.floats(), Some(vec![1.0, next, -next, 1.0]));
-            }
-            let extremes = [1e-300, -1e-300, f64::from(f32::MAX), -1e300, f64::INFINITY];
-            let tensor = Tensor::of_floats(dtype, vec![5], &extremes).unwrap();
-            let rounded = vec![0.0, -0.0, f64::INFINITY, -f64::INFINITY, f64::INFINITY];
-            assert_eq!(tensor.floats(), Some(rounded));
-        }
-    }
 }

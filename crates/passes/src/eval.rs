@@ -7,7 +7,6 @@ mod floats;
 
 use std::cmp::Ordering;
 
-use bytes::Bytes;
 use onnx::{DType, Node, OpType, Tensor};
 
 use crate::access::{axes_from_front, axis_of, perm_of};
@@ -35,13 +34,13 @@ fn of_any_numbers(
 ) -> Option<Tensor> {
     match (op, operands) {
         (op, [x, ..]) if op == OpType::Identity || RESHAPES.contains(&op) => {
-            Some(Tensor { dtype, shape, data: x.data.clone() })
+            Some(x.with_shape(shape))
         }
-        (OpType::Expand, [x, _]) => moved(x, dtype, &shape, &broadcast_indices(&x.shape, &shape)),
-        (OpType::Transpose, [x]) => transposed(x, &perm_of(node, x.shape.len())?),
-        (OpType::Concat, parts) => joined(node, parts, dtype, shape),
+        (OpType::Expand, [x, _]) => x.broadcast(&shape),
+        (OpType::Transpose, [x]) => x.transposed(&perm_of(node, x.shape.len())?),
+        (OpType::Concat, parts) => Tensor::joined(parts, axis_of(node, shape.len())?, shape),
         (OpType::Slice, [x, starts, _, axes, steps @ ..]) => {
-            sliced(x, starts, axes, steps.first().copied(), dtype, &shape)
+            sliced(x, starts, axes, steps.first().copied(), &shape)
         }
         (OpType::Gather, [x, indices]) => gathered(node, x, indices, dtype, &shape),
         (OpType::Where, [condition, x, y]) => chosen(condition, x, y, dtype, &shape),
@@ -126,13 +125,6 @@ fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> O
     Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
 }
 
-/// Returns a constant with other axes: axis `i` of the result is axis `perm[i]` of `x`.
-pub(crate) fn transposed(x: &Tensor, perm: &[usize]) -> Option<Tensor> {
-    let size = |&axis: &usize| x.shape.get(axis).copied();
-    let shape: Vec<i64> = perm.iter().map(size).collect::<Option<_>>()?;
-    moved(x, x.dtype, &shape, &transposed_indices(&x.shape, perm))
-}
-
 /// Which element of `from` stands at each place of `to`, by the rule of broadcasting.
 fn broadcast_indices(from: &[i64], to: &[i64]) -> Vec<usize> {
     let lead = to.len() - from.len();
@@ -143,13 +135,6 @@ fn broadcast_indices(from: &[i64], to: &[i64]) -> Vec<usize> {
         })
         .collect();
     strided_indices(to, &strides)
-}
-
-fn transposed_indices(from: &[i64], perm: &[usize]) -> Vec<usize> {
-    let stride = |&axis: &usize| from[axis + 1..].iter().product();
-    let strides: Vec<i64> = perm.iter().map(stride).collect();
-    let to: Vec<i64> = perm.iter().map(|&axis| from[axis]).collect();
-    strided_indices(&to, &strides)
 }
 
 /// The offset of each place of a shape, in row-major order, given the stride of each axis.
@@ -167,25 +152,18 @@ fn sliced(
     starts: &Tensor,
     axes: &Tensor,
     steps: Option<&Tensor>,
-    dtype: DType,
     shape: &[i64],
 ) -> Option<Tensor> {
     let (starts, axes) = (starts.ints()?, axes_from_front(&axes.ints()?, x.shape.len())?);
     let steps = steps.map_or_else(|| Some(vec![1; axes.len()]), Tensor::ints)?;
-    let stride = |axis: usize| -> i64 { x.shape[axis + 1..].iter().product() };
-    let mut strides: Vec<i64> = (0..x.shape.len()).map(stride).collect();
-    let mut first = 0;
-    for ((&start, &axis), &step) in starts.iter().zip(&axes).zip(&steps) {
+    let (mut first, mut step) = (vec![0; x.shape.len()], vec![1; x.shape.len()]);
+    for ((&start, &axis), &by) in starts.iter().zip(&axes).zip(&steps) {
         let size = x.shape[axis];
         let start = if start < 0 { start + size } else { start };
-        first += start.clamp(0, (size - 1).max(0)) * strides[axis];
-        strides[axis] *= step;
+        first[axis] = start.clamp(0, (size - 1).max(0));
+        step[axis] = by;
     }
-    let indices: Vec<usize> = strided_indices(shape, &strides)
-        .into_iter()
-        .map(|offset| offset.wrapping_add_signed(first as isize))
-        .collect();
-    moved(x, dtype, shape, &indices)
+    x.sliced(&first, &step, shape)
 }
 
 fn gathered(
@@ -223,8 +201,7 @@ fn chosen(
     let (at_flag, at_x, at_y) = (at(condition), at(x), at(y));
     let count = x.len();
     // Both lie one after the other, and each place takes its element from either.
-    let both =
-        Tensor { dtype, shape: Vec::new(), data: [&x.data[..], &y.data[..]].concat().into() };
+    let both = Tensor::new(dtype, Vec::new(), [x.bytes(), y.bytes()].concat());
     let places: Vec<usize> = at_flag
         .iter()
         .zip(at_x.iter().zip(&at_y))
@@ -233,33 +210,17 @@ fn chosen(
     moved(&both, dtype, shape, &places)
 }
 
-fn joined(node: &Node, parts: &[&Tensor], dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
-    let axis = axis_of(node, shape.len())?;
-    let rows: i64 = shape.get(..axis)?.iter().product();
-    let width = dtype.bits() / 8;
-    if width == 0 {
-        return None;
-    }
-    let mut data = Vec::new();
-    for row in 0..rows as usize {
-        for part in parts {
-            let length = part.shape.get(axis..)?.iter().product::<i64>() as usize * width;
-            data.extend_from_slice(part.data.get(row * length..(row + 1) * length)?);
-        }
-    }
-    Some(Tensor { dtype, shape, data: data.into() })
-}
-
 fn moved(x: &Tensor, dtype: DType, shape: &[i64], indices: &[usize]) -> Option<Tensor> {
     let width = dtype.bits() / 8;
     if width == 0 {
         return None;
     }
+    let bytes = x.bytes();
     let mut data = Vec::with_capacity(indices.len() * width);
     for &index in indices {
-        data.extend_from_slice(x.data.get(index * width..(index + 1) * width)?);
+        data.extend_from_slice(bytes.get(index * width..(index + 1) * width)?);
     }
-    Some(Tensor { dtype, shape: shape.to_vec(), data: Bytes::from(data) })
+    Some(Tensor::new(dtype, shape.to_vec(), data))
 }
 
 fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {

@@ -288,7 +288,7 @@ fn number_of_high_rank(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<
     if tensor.shape.len() <= before.rank() {
         return None;
     }
-    let scalar = Tensor { shape: Vec::new(), ..tensor.clone() };
+    let scalar = tensor.with_shape(Vec::new());
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     let back = plan(&before.shape, &[Step::Reshape(result.shape.to_vec())])?;
     let node = edit.node(index).clone();

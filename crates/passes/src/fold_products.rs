@@ -365,35 +365,33 @@ fn are_within(numbers: &[f64], bound: f64) -> bool {
 
 /// Returns a tensor whose slices along an axis are multiplied.
 fn scaled(tensor: &Tensor, axis: usize, factors: &[f64]) -> Option<Tensor> {
-    let inner: i64 = tensor.shape.get(axis + 1..)?.iter().product();
-    scaled_by(tensor, |place| factors.get(place / inner.max(1) as usize % factors.len()).copied())
+    let mut shape = vec![1; tensor.shape.len()];
+    *shape.get_mut(axis)? = factors.len() as i64;
+    let factors = Tensor::of_floats(DType::F64, shape, factors)?;
+    tensor.scaled(&factors.broadcast(&tensor.shape)?)
 }
 
 /// Returns the weights of a convolution, whose channels of `x` are multiplied; each group has its own.
 fn scaled_of_groups(weights: &Tensor, factors: &[f64]) -> Option<Tensor> {
-    let places = Places::of(weights, factors.len())?;
-    scaled_by(weights, |place| factors.get(places.channel(place)).copied())
-}
-
-fn scaled_by(tensor: &Tensor, factor: impl Fn(usize) -> Option<f64>) -> Option<Tensor> {
-    let product = |(place, value): (usize, f64)| {
-        let factor = factor(place)?;
-        let product = value * factor;
-        let vanishes = product == 0.0 && value != 0.0 && factor != 0.0;
-        (!vanishes).then_some(product)
-    };
-    let values = tensor.floats()?.into_iter().enumerate();
-    let values: Vec<f64> = values.map(product).collect::<Option<_>>()?;
-    finite(tensor.dtype, tensor.shape.clone(), &values)
+    let Places { of_pair, of_group, results_of_group, .. } = Places::of(weights, factors.len())?;
+    let groups = factors.len() / of_group;
+    let shape = |sizes: [usize; 4]| sizes.map(|size| size as i64).to_vec();
+    let factors = Tensor::of_floats(DType::F64, shape([groups, 1, of_group, 1]), factors)?;
+    let factors = factors.broadcast(&shape([groups, results_of_group, of_group, of_pair]))?;
+    weights.scaled(&factors.with_shape(weights.shape.clone()))
 }
 
 /// Adds, for each channel of the result, what a shift of the channels of `x` makes.
 fn add_weighted(bias: &mut [f64], weights: &Tensor, shift: &[f64]) -> Option<()> {
     let places = Places::of(weights, shift.len())?;
-    for (place, weight) in weights.floats()?.into_iter().enumerate() {
-        *bias.get_mut(place / places.of_result)? += weight * shift.get(places.channel(place))?;
-    }
-    Some(())
+    let mut place = 0;
+    let is_added = weights.all_floats(|weight| {
+        let channel = shift.get(places.channel(place));
+        let sum = bias.get_mut(place / places.of_result);
+        place += 1;
+        channel.zip(sum).map(|(shift, sum)| *sum += weight * shift).is_some()
+    });
+    is_added.then_some(())
 }
 
 /// Where the channels of `x` stand in the weights of a convolution.

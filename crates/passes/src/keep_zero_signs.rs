@@ -277,8 +277,7 @@ fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
         let chosen = [1, 2].map(|operand| edit.input(choice, operand).filter(is_constant));
         return chosen.into_iter().all(|id| id.is_some_and(|id| has_no_zero(edit, id)));
     }
-    let numbers = edit.tensor(value).and_then(Tensor::floats);
-    numbers.is_some_and(|numbers| numbers.iter().all(|&number| number != 0.0))
+    edit.tensor(value).is_some_and(|tensor| tensor.all_floats(|number| number != 0.0))
 }
 
 /// The larger or the smaller with the zero of JAX. `None` where the operator alone has that.

@@ -10,7 +10,7 @@ pub(crate) fn run(model: &mut Model) {
 }
 
 fn is_weight(value: &Value) -> bool {
-    let is_large = value.tensor.as_ref().is_some_and(|tensor| tensor.data.len() > MOST_BYTES);
+    let is_large = value.tensor.as_ref().is_some_and(|tensor| tensor.byte_len() > MOST_BYTES);
     value.is_weight || is_large || value.name.is_some()
 }
 

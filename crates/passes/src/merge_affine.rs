@@ -208,13 +208,12 @@ fn joined(op: OpType, a: Option<&Tensor>, b: &Tensor) -> Option<Tensor> {
 }
 
 fn within(tensor: &Tensor, bound: f64) -> bool {
-    tensor.floats().is_some_and(|values| values.iter().all(|value| value.abs() <= bound))
+    tensor.all_floats(|value| value.abs() <= bound)
 }
 
 /// Whether products with these numbers neither vanish nor overflow where those with its parts do not.
 fn is_moderate(tensor: &Tensor) -> bool {
-    let is_moderate = |value: &f64| *value == 0.0 || (1e-9..=1e9).contains(&value.abs());
-    tensor.floats().is_some_and(|values| values.iter().all(is_moderate))
+    tensor.all_floats(|value| value == 0.0 || (1e-9..=1e9).contains(&value.abs()))
 }
 
 #[cfg(test)]

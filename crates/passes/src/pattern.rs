@@ -13,7 +13,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 
 use crate::operators::{BROADCAST_OPS, LAYOUT_OPS, VIEW_OPS};
-pub(crate) use matching::{Bindings, find, uniform, uniform_element};
+pub(crate) use matching::{Bindings, find, uniform};
 
 /// A shape of nodes.
 #[derive(Clone)]

@@ -1,11 +1,12 @@
 //! `share-constants`: initializers of equal contents are one.
 
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 
 use onnx::{Edit, Tensor, ValueId};
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
+    let hasher = FxBuildHasher;
     let mut known: FxHashMap<u64, Vec<ValueId>> = FxHashMap::default();
     let mut seen: FxHashSet<ValueId> = FxHashSet::default();
     for index in 0..edit.len() {
@@ -16,7 +17,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             let Some(tensor) = edit.tensor(id).filter(|_| seen.insert(id)) else {
                 continue;
             };
-            let candidates = known.entry(fingerprint(tensor)).or_default();
+            let candidates = known.entry(hasher.hash_one(tensor)).or_default();
             let is_same = |&&other: &&ValueId| {
                 edit.tensor(other) == Some(tensor) && may_be_one(edit, tensor, id, other)
             };
@@ -32,19 +33,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// is not taken for a weight: sharing less than a page of the data file saves nothing.
 fn may_be_one(edit: &Edit<'_>, tensor: &Tensor, one: ValueId, other: ValueId) -> bool {
     const PAGE: usize = 4096;
-    tensor.data.len() > PAGE || edit.name(one) == edit.name(other)
-}
-
-/// Equal tensors have equal ones. Of a large tensor only a part is looked at; whoever finds an equal
-/// one compares the whole.
-fn fingerprint(tensor: &Tensor) -> u64 {
-    const PART: usize = 1024;
-    let mut hasher = FxHasher::default();
-    (tensor.dtype, &tensor.shape, tensor.data.len()).hash(&mut hasher);
-    let data = &tensor.data;
-    data[..data.len().min(PART)].hash(&mut hasher);
-    data[data.len().saturating_sub(PART)..].hash(&mut hasher);
-    hasher.finish()
+    tensor.byte_len() > PAGE || edit.name(one) == edit.name(other)
 }
 
 #[cfg(test)]

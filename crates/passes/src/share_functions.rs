@@ -140,8 +140,8 @@ impl<'a> Form<'a> {
         self.text(&tensor.dtype.to_string());
         self.number(tensor.shape.len());
         self.bytes.extend(tensor.shape.iter().flat_map(|size| size.to_le_bytes()));
-        self.number(tensor.data.len());
-        self.bytes.extend_from_slice(&tensor.data);
+        self.number(tensor.byte_len());
+        self.bytes.extend_from_slice(&tensor.bytes());
     }
 
     fn ty(&mut self, ty: Option<&Type>) {

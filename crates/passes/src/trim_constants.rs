@@ -33,7 +33,7 @@ fn trimmed(edit: &Edit<'_>, index: usize, operand: usize) -> Option<(ValueId, Te
     let others = 0..edit.node(index).inputs.len();
     let may = leading > 0 && others.filter_map(has_all_axes).any(|has_all| has_all);
     let shape = tensor.shape[leading..].to_vec();
-    may.then(|| (constant, Tensor { shape, ..tensor.clone() }))
+    may.then(|| (constant, tensor.with_shape(shape)))
 }
 
 fn read_instead(

@@ -151,7 +151,7 @@ pub(crate) fn geqp3<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     let [_, order_type, _] = &eqn.outputs[..] else {
         return Err(eqn.broken("not three results").into());
     };
-    let is_free = |tensor: &onnx::Tensor| tensor.data.iter().all(|byte| *byte == 0);
+    let is_free = |tensor: &onnx::Tensor| tensor.bytes().iter().all(|byte| *byte == 0);
     if !fixed.tensor().is_some_and(|tensor| is_free(&tensor)) || !a.dtype().is_float() {
         return Err(super::refused(eqn, "with columns that stay in front").into());
     }

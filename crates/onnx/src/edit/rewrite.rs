@@ -65,7 +65,7 @@ fn is_same(before: &Operator, after: &Operator) -> bool {
 fn name_of_computed(tensor: &Tensor, source: &Value) -> Option<Arc<str>> {
     let name = source.name.as_ref()?;
     let before = source.tensor.as_ref()?;
-    if before.data.as_ptr() == tensor.data.as_ptr() {
+    if before.is_same_array(tensor) {
         return Some(name.clone());
     }
     let sorted = |tensor: &Tensor| {

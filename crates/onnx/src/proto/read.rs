@@ -332,8 +332,8 @@ impl<'a, 'f> Reader<'a, 'f> {
         } else {
             contents(dtype, proto)
         };
-        let tensor = Tensor { dtype, shape, data };
-        let is_absent = is_external && tensor.data.is_empty();
+        let tensor = Tensor::new(dtype, shape, data);
+        let is_absent = is_external && tensor.byte_len() == 0;
         if !holds_its_contents(&tensor) && !is_absent {
             return Err(DecodeError::Contents { tensor: name });
         }

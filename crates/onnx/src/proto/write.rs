@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use prost::Message as _;
 use provenance::OriginId;
 
 use super::generated::attribute_proto::AttributeType;
@@ -13,7 +12,7 @@ use super::generated::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
     StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
 };
-use super::stream::Stream;
+use super::message::{Initializer, Message};
 use super::unpack_strings;
 use crate::attr::Attr;
 use crate::check::{constants_of, holds_its_contents, type_of};
@@ -30,6 +29,9 @@ pub type Render<'a> = dyn FnMut(OriginId) -> Vec<(&'static str, String)> + 'a;
 pub(crate) fn no_metadata(_: OriginId) -> Vec<(&'static str, String)> {
     Vec::new()
 }
+
+/// Contents up to this size are encoded with the message; larger ones are computed when it is written.
+const MAX_ENCODED_BYTES: usize = 4096;
 
 /// The largest message that protobuf can hold.
 const MAX_BYTES: usize = i32::MAX as usize;
@@ -57,27 +59,20 @@ pub enum WriteError {
     Io(#[from] io::Error),
 }
 
-/// A model as one protobuf message, not yet written, its weights shared with the model.
-pub struct Message {
-    proto: ModelProto,
-    size: usize,
-}
-
 impl Message {
     pub fn new(model: &Model, render: &mut Render<'_>) -> Result<Message, WriteError> {
-        let proto = model_proto(model, render, None)?;
-        let size = checked_size(&proto)?;
-        Ok(Message { proto, size })
+        let (proto, initializers) = model_proto(model, render, None)?;
+        Message::of(proto, initializers)
     }
 
-    /// Returns the number of bytes.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
-    /// Writes it into a buffer of that size.
-    pub fn write_into(&self, mut buffer: &mut [u8]) {
-        self.proto.encode_raw(&mut buffer);
+    /// Returns the message of a model whose graph has these initializers.
+    pub(crate) fn of(
+        proto: ModelProto,
+        initializers: Vec<Initializer>,
+    ) -> Result<Message, WriteError> {
+        let message = Message::joined(proto, initializers);
+        let bytes = message.size();
+        if bytes > MAX_BYTES { Err(WriteError::TooLarge { bytes }) } else { Ok(message) }
     }
 }
 
@@ -87,21 +82,6 @@ pub(crate) fn to_bytes(model: &Model, render: &mut Render<'_>) -> Result<Vec<u8>
     let message = Message::new(model, render)?;
     let mut bytes = vec![0; message.size()];
     message.write_into(&mut bytes);
-    Ok(bytes)
-}
-
-pub(crate) fn encode(proto: &ModelProto, out: &mut impl io::Write) -> Result<(), WriteError> {
-    checked_size(proto)?;
-    let mut stream = Stream::new(out);
-    proto.encode_raw(&mut stream);
-    Ok(stream.finish()?)
-}
-
-fn checked_size(proto: &ModelProto) -> Result<usize, WriteError> {
-    let bytes = proto.encoded_len();
-    if bytes > MAX_BYTES {
-        return Err(WriteError::TooLarge { bytes });
-    }
     Ok(bytes)
 }
 
@@ -117,12 +97,13 @@ pub(crate) trait Layout {
     fn place(&mut self, tensor: &Tensor) -> Option<Placed>;
 }
 
-/// Returns the model as protobuf, its weights shared with `model`.
+/// Returns the model as protobuf, and apart from it the initializers of its graph, whose contents are shared
+/// with `model`.
 pub(crate) fn model_proto(
     model: &Model,
     render: &mut Render<'_>,
     layout: Option<&mut dyn Layout>,
-) -> Result<ModelProto, WriteError> {
+) -> Result<(ModelProto, Vec<Initializer>), WriteError> {
     let mut writer = Writer { model, render };
     let mut graph = writer.graph(&model.graph)?;
     let ends = model.graph.inputs.iter().chain(&model.graph.outputs);
@@ -130,9 +111,9 @@ pub(crate) fn model_proto(
         let value = &model.values[id];
         proto.metadata_props = writer.metadata(&value.metadata, value.origin);
     }
-    graph.initializer = writer.initializers(layout)?;
+    let initializers = writer.initializers(layout)?;
     let functions = model.functions.iter().map(|function| writer.function(function));
-    Ok(ModelProto {
+    let proto = ModelProto {
         ir_version: Some(model.ir_version),
         opset_import: opset_imports(model),
         producer_name: non_empty(&model.producer_name),
@@ -141,7 +122,8 @@ pub(crate) fn model_proto(
         graph: Some(graph),
         metadata_props: properties(&model.metadata),
         ..ModelProto::default()
-    })
+    };
+    Ok((proto, initializers))
 }
 
 struct Writer<'a, 'r> {
@@ -154,7 +136,7 @@ impl Writer<'_, '_> {
     fn initializers(
         &mut self,
         mut layout: Option<&mut dyn Layout>,
-    ) -> Result<Vec<TensorProto>, WriteError> {
+    ) -> Result<Vec<Initializer>, WriteError> {
         let mut initializers = Vec::new();
         for id in constants_of(self.model, &self.model.graph) {
             let value = &self.model.values[id];
@@ -163,10 +145,16 @@ impl Writer<'_, '_> {
             };
             let name = self.name(id)?;
             let placed = layout.as_mut().and_then(|layout| layout.place(tensor));
-            let mut proto = tensor_proto(tensor, &name, placed)?;
+            let is_deferred = placed.is_none()
+                && tensor.dtype != DType::String
+                && tensor.byte_len() > MAX_ENCODED_BYTES;
+            let mut proto = match is_deferred {
+                true => typed_proto(tensor, &name)?,
+                false => tensor_proto(tensor, &name, placed)?,
+            };
             proto.name = Some(name);
             proto.metadata_props = self.metadata(&value.metadata, value.origin);
-            initializers.push(proto);
+            initializers.push(Initializer { proto, contents: is_deferred.then(|| tensor.clone()) });
         }
         Ok(initializers)
     }
@@ -322,25 +310,31 @@ fn results(graph: &Graph) -> impl Iterator<Item = ValueId> {
     graph.nodes.iter().flat_map(|node| node.outputs.iter().copied())
 }
 
+/// Returns a tensor without its contents.
+fn typed_proto(tensor: &Tensor, name: &str) -> Result<TensorProto, WriteError> {
+    if !holds_its_contents(tensor) {
+        return Err(WriteError::Contents {
+            tensor: name.into(),
+            ty: type_of(tensor).to_string(),
+            found: tensor.byte_len(),
+        });
+    }
+    Ok(TensorProto {
+        dims: tensor.shape.clone(),
+        data_type: Some(tensor.dtype.code()),
+        ..TensorProto::default()
+    })
+}
+
 fn tensor_proto(
     tensor: &Tensor,
     name: &str,
     placed: Option<Placed>,
 ) -> Result<TensorProto, WriteError> {
-    if !holds_its_contents(tensor) {
-        return Err(WriteError::Contents {
-            tensor: name.into(),
-            ty: type_of(tensor).to_string(),
-            found: tensor.data.len(),
-        });
-    }
-    let mut proto = TensorProto {
-        dims: tensor.shape.clone(),
-        data_type: Some(tensor.dtype.code()),
-        ..TensorProto::default()
-    };
+    let mut proto = typed_proto(tensor, name)?;
     if tensor.dtype == DType::String {
-        let strings = unpack_strings(&tensor.data).unwrap_or_default();
+        let bytes = tensor.bytes();
+        let strings = unpack_strings(&bytes).unwrap_or_default();
         proto.string_data = strings.into_iter().map(<[u8]>::to_vec).collect();
     } else if let Some(placed) = placed {
         proto.data_location = Some(DataLocation::External as i32);
@@ -350,7 +344,7 @@ fn tensor_proto(
             property("length", &placed.length.to_string()),
         ];
     } else {
-        proto.raw_data = Some(tensor.data.clone());
+        proto.raw_data = Some(tensor.bytes());
     }
     Ok(proto)
 }

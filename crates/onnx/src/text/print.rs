@@ -203,7 +203,7 @@ impl Display for Literal<'_> {
                 return Ok(());
             }
             write!(f, "const {} 0x", type_of(tensor))?;
-            return tensor.data.iter().try_for_each(|byte| write!(f, "{byte:02x}"));
+            return tensor.bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"));
         }
         write!(f, "const {}", type_of(tensor))
     }
@@ -217,7 +217,7 @@ fn elements(tensor: &Tensor) -> Option<Vec<String>> {
     ) -> Vec<String> {
         data.as_chunks().0.iter().map(|&bytes| element(bytes).to_string()).collect()
     }
-    let data = &tensor.data;
+    let data = &tensor.bytes();
     Some(match tensor.dtype {
         DType::F64 => each(data, |bytes| Float(f64::from_le_bytes(bytes))),
         DType::F32 => each(data, |bytes| Float(f32::from_le_bytes(bytes))),

@@ -3,7 +3,6 @@
 use onnx::{DType, Declined, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::{AxisMap, Step};
-use crate::eval::transposed;
 
 /// Returns the operator that transposes a value: axis `i` of the result is axis `perm[i]` of `x`.
 pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op<'static> {
@@ -96,10 +95,10 @@ impl Planned {
 impl Step {
     fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
         match self {
-            Step::Transpose(perm) => transposed(x, perm),
+            Step::Transpose(perm) => x.transposed(perm),
             Step::Reshape(shape) => {
                 let shape = shape.iter().map(Dim::known).collect::<Option<_>>()?;
-                Some(Tensor { shape, ..x.clone() })
+                Some(x.with_shape(shape))
             }
             Step::Broadcast(_) => None,
         }

@@ -1,13 +1,13 @@
 //! `simplify-booleans`: booleans that are compared with constants, negated twice, or cast to numbers and back.
 
 use onnx::expr::broadcast_shapes;
-use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, Tensor, ValueId};
 
 use super::{Change, Rule, change};
 use crate::access::Access;
 use crate::eval::eval;
 use crate::operators::BROADCAST_OPS;
-use crate::pattern::{uniform, uniform_element};
+use crate::pattern::uniform;
 
 pub(crate) const RULE: Rule = Rule {
     name: "simplify-booleans",
@@ -86,7 +86,7 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
     let is_strict =
         matches!(op(comparison)?, OpType::Less | OpType::Greater) && op(equality)? == OpType::Equal;
     let same = |a: ValueId, b: ValueId| {
-        let element = |value: ValueId| edit.tensor(value).and_then(uniform_element);
+        let element = |value: ValueId| edit.tensor(value).and_then(Tensor::uniform);
         a == b || (element(a).is_some() && element(a) == element(b))
     };
     let of = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
@@ -230,7 +230,7 @@ pub(crate) fn number_behind(
     passed: &mut Vec<usize>,
 ) -> Option<f64> {
     let (value, nodes) = edit.through(value, &[BROADCAST_OPS, &[OpType::Cast]].concat());
-    let mut element = uniform_element(edit.tensor(value)?)?;
+    let mut element = edit.tensor(value)?.uniform()?;
     for &index in nodes.iter().rev().filter(|&&index| edit.node(index).op == OpType::Cast) {
         let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
         element = eval(OpType::Cast, edit.node(index), &[&element], dtype, Vec::new())?;

@@ -35,7 +35,7 @@ fn decode(dtype: DType, bits: u64) -> f64 {
 }
 
 fn elements(tensor: &Tensor) -> Vec<f64> {
-    let bits = tensor.data.chunks_exact(tensor.dtype.bits() / 8).map(|bytes| {
+    let bits = tensor.bytes().chunks_exact(tensor.dtype.bits() / 8).map(|bytes| {
         let mut wide = [0; 8];
         wide[..bytes.len()].copy_from_slice(bytes);
         u64::from_le_bytes(wide)
@@ -209,7 +209,7 @@ impl Numbers {
         let width = self.dtype.bits() / 8;
         let count = shape.iter().product::<i64>() as usize;
         let bytes = self.bits[..count].iter().flat_map(|bits| bits.to_le_bytes()[..width].to_vec());
-        Tensor { dtype: self.dtype, shape: shape.to_vec(), data: bytes.collect::<Vec<u8>>().into() }
+        Tensor::new(self.dtype, shape.to_vec(), bytes.collect::<Vec<u8>>())
     }
 }
 
@@ -244,7 +244,7 @@ fn folded(text: &str, operands: &[&Tensor]) -> Option<Tensor> {
     let ty = model.values[node.outputs[0]].ty.as_ref().expect("a type");
     let shape = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>().expect("sizes");
     let result = eval(node.op.onnx()?, node, operands, ty.dtype, shape)?;
-    assert_eq!(result.data.len(), result.expected_bytes());
+    assert_eq!(result.byte_len(), result.expected_bytes());
     Some(result)
 }
 

@@ -308,7 +308,7 @@ fn renamed(
     target: Vec<i64>,
 ) -> Result<ValueId, Declined> {
     if let Some(tensor) = found.edit.tensor(value) {
-        let renamed = Tensor { shape: target, ..tensor.clone() };
+        let renamed = tensor.with_shape(target);
         return Ok(found.computed(renamed, &[value]));
     }
     let dims: Vec<Dim> = target.iter().map(|&size| Dim::Known(size)).collect();

@@ -54,8 +54,9 @@ impl Triangle {
     /// not everything.
     fn of(mask: &Tensor, width: i64, kept: bool) -> Option<Triangle> {
         let width = usize::try_from(width).ok().filter(|&width| width > 0)?;
-        let rows = || mask.data.chunks_exact(width);
-        if mask.data.len() / width != *mask.shape.iter().rev().nth(1)? as usize {
+        let bytes = mask.bytes();
+        let rows = || bytes.chunks_exact(width);
+        if bytes.len() / width != *mask.shape.iter().rev().nth(1)? as usize {
             return None;
         }
         // A lower triangle has as many elements in its first row as its diagonal is to the right, or

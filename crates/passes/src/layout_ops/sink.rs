@@ -4,7 +4,7 @@
 //! reshape. The bias that follows a product is added before its columns are taken apart, so that the
 //! runtime finds the two side by side.
 
-use onnx::{Attr, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{Attr, Edit, Op, OpType, Patch, Type, ValueId};
 
 use super::is_layout_op;
 use crate::access::Access;
@@ -159,7 +159,7 @@ fn without_leading_ones(patch: &mut Patch<'_, '_>, value: ValueId) -> ValueId {
     if ones == 0 {
         return value;
     }
-    let lower = Tensor { shape: tensor.shape[ones..].to_vec(), ..tensor.clone() };
+    let lower = tensor.with_shape(tensor.shape[ones..].to_vec());
     patch.constant_for(&[], lower, &[value])
 }
 

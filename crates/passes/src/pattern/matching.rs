@@ -194,24 +194,11 @@ impl Search<'_, '_> {
 
 /// The number that all elements are; looks at no more than a few bytes of what is not uniform.
 pub(crate) fn uniform(tensor: &Tensor) -> Option<f64> {
-    let one = uniform_element(tensor)?;
+    let one = tensor.uniform()?;
     match one.floats() {
         Some(floats) => floats.first().copied(),
         None => one.ints()?.first().map(|&int| int as f64),
     }
-}
-
-/// Returns the element that a constant repeats, without axes.
-pub(crate) fn uniform_element(tensor: &Tensor) -> Option<Tensor> {
-    let width = tensor.dtype.bits() / 8;
-    if width == 0 || tensor.data.is_empty() {
-        return None;
-    }
-    let first = &tensor.data[..width];
-    if tensor.data.chunks_exact(width).any(|element| element != first) {
-        return None;
-    }
-    Some(Tensor { dtype: tensor.dtype, shape: Vec::new(), data: tensor.data.slice(..width) })
 }
 
 /// Whether a constant of the type is the nearest to the number, give or take the last digits that

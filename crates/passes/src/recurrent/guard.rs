@@ -51,9 +51,10 @@ pub(super) fn fits(
 
 /// True if all numbers of a constant are finite and small.
 pub(super) fn is_small(tensor: &Tensor) -> bool {
-    let numbers = tensor.floats();
-    numbers.is_some_and(|numbers| {
-        numbers.iter().map(|number| number.abs()).sum::<f64>() < f64::from(MAX_SUM)
+    let mut sum = 0.0;
+    tensor.all_floats(|number| {
+        sum += number.abs();
+        sum < f64::from(MAX_SUM)
     })
 }
 

@@ -112,7 +112,7 @@ impl Parser<'_> {
         for element in &elements {
             self.push_element(&mut data, dtype, element)?;
         }
-        let tensor = Tensor { dtype, shape, data: data.into() };
+        let tensor = Tensor::new(dtype, shape, data);
         if !holds_its_contents(&tensor) {
             return Err(self.cursor.expected("rows of one length"));
         }
@@ -135,7 +135,7 @@ impl Parser<'_> {
             self.cursor.advance(digits.len());
             let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
             let data: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
-            let tensor = data.map(|data| Tensor { dtype, shape, data: data.into() });
+            let tensor = data.map(|data| Tensor::new(dtype, shape, data));
             let tensor = tensor.filter(holds_its_contents);
             return tensor
                 .ok_or_else(|| self.cursor.expected("as many bytes as the type asks for"));
@@ -146,7 +146,7 @@ impl Parser<'_> {
                 DType::String => pack_strings((0..count).map(|_| &b""[..])),
                 _ => vec![0; (count as usize * dtype.bits()).div_ceil(8)].into(),
             };
-            Tensor { dtype, shape, data }
+            Tensor::new(dtype, shape, data)
         }))
     }
 

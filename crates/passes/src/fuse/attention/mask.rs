@@ -176,13 +176,14 @@ fn without_repeats(tensor: &Tensor) -> Tensor {
             continue;
         }
         let is_repeated = |whole: &[u8]| whole.chunks(part).all(|other| *other == whole[..part]);
-        if !once.data.chunks(whole).all(is_repeated) {
+        let bytes = once.bytes();
+        if !bytes.chunks(whole).all(is_repeated) {
             continue;
         }
-        let data: Vec<u8> =
-            once.data.chunks(whole).flat_map(|whole| &whole[..part]).copied().collect();
-        once.data = data.into();
-        once.shape[axis] = 1;
+        let data: Vec<u8> = bytes.chunks(whole).flat_map(|whole| &whole[..part]).copied().collect();
+        let mut shape = once.shape.clone();
+        shape[axis] = 1;
+        once = Tensor::new(once.dtype, shape, data);
     }
     once
 }
@@ -226,8 +227,12 @@ impl AddedMask {
 fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
     if let Some(tensor) = edit.tensor(bias) {
         let width = tensor.shape.last().map_or(1, |&size| size.max(1)) as usize;
-        let is_left = |row: &[f64]| row.iter().any(|&number| number > LOWEST);
-        return tensor.floats().is_some_and(|numbers| numbers.chunks(width).all(is_left));
+        let (mut place, mut is_left) = (0, false);
+        return tensor.all_floats(|number| {
+            is_left = number > LOWEST || (is_left && place % width > 0);
+            place += 1;
+            is_left || place % width > 0
+        });
     }
     let (bias, _) = edit.through(bias, LAYOUT_OPS);
     let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where);

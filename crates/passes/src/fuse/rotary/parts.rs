@@ -6,7 +6,6 @@ use super::Rotation;
 use super::layout::transposed_before;
 use super::table::{UNARY, doubled_by_node};
 use crate::axis_map::transpose;
-use crate::eval::transposed;
 
 /// Writes the rotation of swapped halves in the fewest nodes, with the same result to the bit. Its tables have
 /// to be known: the sign goes into them.
@@ -23,7 +22,7 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Opti
     let before = transposed_before(edit, x);
     if let Some((node, base, order)) = &before {
         let back = order.clone().inverse();
-        tables = tables.map(|table| transposed(&table?, &back.perm()?));
+        tables = tables.map(|table| table?.transposed(&back.perm()?));
         fused.push(*node);
         x = *base;
     }
@@ -67,7 +66,7 @@ fn whole(edit: &Edit<'_>, table: ValueId, rank: usize, fused: &mut Vec<usize>) -
     let missing = rank.checked_sub(sizes.len())?;
     sizes.splice(0..0, vec![1; missing]);
     if let Some(tensor) = edit.tensor(table) {
-        return Some(Tensor { shape: sizes, ..tensor.clone() });
+        return Some(tensor.with_shape(sizes));
     }
     let (source, passed) = doubled_by_node(edit, table, false)?;
     let once = edit.tensor(source)?;
@@ -78,9 +77,9 @@ fn whole(edit: &Edit<'_>, table: ValueId, rank: usize, fused: &mut Vec<usize>) -
     fused.extend(passed);
     let row = *sizes.last()? as usize / 2 * once.dtype.bits() / 8;
     let data: Vec<u8> =
-        once.data.chunks_exact(row.max(1)).flat_map(|row| [row, row].concat()).collect();
-    let tensor = Tensor { dtype: once.dtype, shape: sizes, data: data.into() };
-    (tensor.data.len() == tensor.expected_bytes()).then_some(tensor)
+        once.bytes().chunks_exact(row.max(1)).flat_map(|row| [row, row].concat()).collect();
+    let tensor = Tensor::new(once.dtype, sizes, data);
+    (tensor.byte_len() == tensor.expected_bytes()).then_some(tensor)
 }
 
 fn with_first_half_negated(table: &Tensor) -> Option<Tensor> {

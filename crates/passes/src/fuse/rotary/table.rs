@@ -141,7 +141,7 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
         let row = tensor.shape.last().map_or(0, |&size| size as usize) * width;
         let run = if is_interleaved { 2 * width } else { row };
         let is_twice = |run: &[u8]| run[..run.len() / 2] == run[run.len() / 2..];
-        return row > 0 && row % run == 0 && tensor.data.chunks_exact(run).all(is_twice);
+        return row > 0 && row % run == 0 && tensor.bytes().chunks_exact(run).all(is_twice);
     }
     let Some(node) = edit.producer(value).filter(|_| depth > 0) else {
         return false;

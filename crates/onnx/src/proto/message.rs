@@ -1,0 +1,120 @@
+//! A model as one protobuf message whose large contents are written when it is.
+
+use std::io;
+use std::sync::Arc;
+
+use super::generated::{GraphProto, ModelProto, TensorProto};
+use crate::tensor::Tensor;
+
+/// The tags of fields that are written by hand, with their wire type.
+const GRAPH: u8 = 7 << 3 | 2;
+const INITIALIZER: u8 = 5 << 3 | 2;
+const RAW_DATA: u8 = 9 << 3 | 2;
+
+/// An initializer. If it has `contents`, `proto` is without them.
+pub(crate) struct Initializer {
+    pub proto: TensorProto,
+    pub contents: Option<Arc<Tensor>>,
+}
+
+/// A model as one protobuf message, not yet written, its weights shared with the model.
+#[derive(Default)]
+pub struct Message {
+    /// Large contents, each with the bytes before it.
+    parts: Vec<(Vec<u8>, Arc<Tensor>)>,
+    end: Vec<u8>,
+}
+
+impl Message {
+    /// Returns the number of bytes.
+    pub fn size(&self) -> usize {
+        let sizes = self.parts.iter().map(|(bytes, contents)| bytes.len() + contents.byte_len());
+        sizes.sum::<usize>() + self.end.len()
+    }
+
+    /// Writes it into a buffer of that size.
+    pub fn write_into(&self, mut buffer: &mut [u8]) {
+        for (bytes, contents) in &self.parts {
+            let (of_bytes, rest) = buffer.split_at_mut(bytes.len());
+            let (of_contents, rest) = rest.split_at_mut(contents.byte_len());
+            of_bytes.copy_from_slice(bytes);
+            contents.write_into(of_contents);
+            buffer = rest;
+        }
+        buffer.copy_from_slice(&self.end);
+    }
+
+    /// Writes it, with contents computed block by block.
+    pub(crate) fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        for (bytes, contents) in &self.parts {
+            out.write_all(bytes)?;
+            contents.write(out)?;
+        }
+        out.write_all(&self.end)?;
+        out.flush()
+    }
+
+    /// Encodes a model whose graph has these initializers. Fields are in the order of their numbers.
+    pub(super) fn joined(mut model: ModelProto, initializers: Vec<Initializer>) -> Message {
+        let mut after = model.graph.take().unwrap_or_default();
+        let before = GraphProto {
+            node: std::mem::take(&mut after.node),
+            name: after.name.take(),
+            ..GraphProto::default()
+        };
+        let mut graph = Message::default();
+        graph.encode(&before);
+        initializers.into_iter().for_each(|initializer| graph.initializer(initializer));
+        graph.encode(&after);
+
+        let after = ModelProto {
+            opset_import: std::mem::take(&mut model.opset_import),
+            metadata_props: std::mem::take(&mut model.metadata_props),
+            functions: std::mem::take(&mut model.functions),
+            ..ModelProto::default()
+        };
+        let mut message = Message::default();
+        message.encode(&model);
+        message.field(GRAPH, graph);
+        message.encode(&after);
+        message
+    }
+
+    fn initializer(&mut self, Initializer { mut proto, contents }: Initializer) {
+        let mut field = Message::default();
+        let metadata_props = std::mem::take(&mut proto.metadata_props);
+        let after = TensorProto { metadata_props, ..TensorProto::default() };
+        field.encode(&proto);
+        if let Some(contents) = contents {
+            field.begin(RAW_DATA, contents.byte_len());
+            field.contents(contents);
+        }
+        field.encode(&after);
+        self.field(INITIALIZER, field);
+    }
+
+    /// Appends the tag and the length of a field.
+    fn begin(&mut self, tag: u8, length: usize) {
+        self.end.push(tag);
+        prost::encoding::encode_varint(length as u64, &mut self.end);
+    }
+
+    fn encode(&mut self, proto: &impl prost::Message) {
+        self.end.reserve(proto.encoded_len());
+        proto.encode_raw(&mut self.end);
+    }
+
+    fn contents(&mut self, contents: Arc<Tensor>) {
+        self.parts.push((std::mem::take(&mut self.end), contents));
+    }
+
+    /// Appends a field that is a message.
+    fn field(&mut self, tag: u8, message: Message) {
+        self.begin(tag, message.size());
+        for (bytes, contents) in message.parts {
+            self.end.extend(bytes);
+            self.contents(contents);
+        }
+        self.end.extend(message.end);
+    }
+}

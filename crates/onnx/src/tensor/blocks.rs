@@ -1,0 +1,114 @@
+//! Contents of a tensor block by block.
+
+use std::io;
+use std::thread;
+
+use super::{Contents, Tensor, floats_of};
+
+/// So many bytes are computed at a time when contents are written.
+const WRITTEN_BYTES: usize = 1 << 24;
+
+/// So many bytes are looked at first, and then at a time: a few are often enough.
+const READ_BYTES: [usize; 2] = [1 << 12, 1 << 20];
+
+/// A thread computes at least so many bytes, and there are at most so many threads.
+const MIN_THREAD_BYTES: usize = 1 << 20;
+const MAX_THREADS: usize = 8;
+
+impl Tensor {
+    /// Writes the contents, computed block by block.
+    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        self.blocks([WRITTEN_BYTES; 2], |block| out.write_all(block))
+    }
+
+    /// Writes the contents into a buffer of their size.
+    pub fn write_into(&self, out: &mut [u8]) {
+        match &self.contents {
+            Contents::Bytes(bytes) => out.copy_from_slice(&bytes.0),
+            Contents::Lazy(_) => self.fill_in_parallel(0, out),
+        }
+    }
+
+    /// True if the elements are floats of a common type and something holds of each of them.
+    pub fn all_floats(&self, mut holds: impl FnMut(f64) -> bool) -> bool {
+        let all_hold = |block: &[u8]| {
+            let floats = floats_of(self.dtype, block).ok_or(())?;
+            floats.into_iter().all(&mut holds).then_some(()).ok_or(())
+        };
+        self.blocks(READ_BYTES, all_hold).is_ok()
+    }
+
+    /// True if something holds of each pair of floats of two tensors.
+    pub(super) fn all_floats_with(
+        &self,
+        other: &Tensor,
+        mut holds: impl FnMut(f64, f64) -> bool,
+    ) -> bool {
+        let mut start = 0;
+        let all_hold = |block: &[u8]| {
+            let floats = floats_of(self.dtype, block).ok_or(())?;
+            let mut others = vec![0; floats.len() * other.dtype.bits() / 8];
+            other.fill(start, &mut others);
+            start += floats.len();
+            let others = floats_of(other.dtype, &others).ok_or(())?;
+            let mut pairs = floats.into_iter().zip(others);
+            pairs.all(|(a, b)| holds(a, b)).then_some(()).ok_or(())
+        };
+        self.blocks(READ_BYTES, all_hold).is_ok()
+    }
+
+    /// Returns the tensor of one element that all elements are.
+    pub fn uniform(&self) -> Option<Tensor> {
+        let width = (self.dtype.bits() / 8).max(1);
+        let mut first: Option<Vec<u8>> = None;
+        let all_same = |block: &[u8]| {
+            let first = first.get_or_insert_with(|| block[..width.min(block.len())].to_vec());
+            block.chunks_exact(width).all(|element| element == &first[..]).then_some(()).ok_or(())
+        };
+        let is_uniform =
+            !self.is_empty() && self.dtype.bits() >= 8 && self.blocks(READ_BYTES, all_same).is_ok();
+        is_uniform.then(|| Tensor::new(self.dtype, Vec::new(), first.unwrap_or_default()))
+    }
+
+    /// Visits the contents in order: a block of the first size, and then blocks of the second one.
+    fn blocks<E>(
+        &self,
+        [first, later]: [usize; 2],
+        mut visit: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let width = (self.dtype.bits() / 8).max(1);
+        let (mut start, end) = (0, self.byte_len());
+        let mut size = first;
+        let mut buffer = Vec::new();
+        while start < end {
+            let length = size.min(end - start);
+            match &self.contents {
+                Contents::Bytes(bytes) => visit(&bytes.0[start..start + length])?,
+                Contents::Lazy(_) => {
+                    buffer.resize(length, 0);
+                    self.fill_in_parallel(start / width, &mut buffer);
+                    visit(&buffer)?;
+                }
+            }
+            start += length;
+            size = later;
+        }
+        Ok(())
+    }
+
+    /// Computes the elements from number `start` on, as many as `out` has bytes for.
+    fn fill_in_parallel(&self, start: usize, out: &mut [u8]) {
+        let available = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let threads = available.min(out.len() / MIN_THREAD_BYTES);
+        if threads < 2 {
+            return self.fill(start, out);
+        }
+        let width = (self.dtype.bits() / 8).max(1);
+        let part = (out.len() / width).div_ceil(threads) * width;
+        thread::scope(|scope| {
+            for (number, out) in out.chunks_mut(part).enumerate() {
+                scope.spawn(move || self.fill(start + number * part / width, out));
+            }
+        });
+    }
+}

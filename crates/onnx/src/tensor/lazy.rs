@@ -1,0 +1,289 @@
+//! Contents of a tensor that are computed when they are written.
+
+use std::sync::Arc;
+
+use super::strided::{Axis, copy, grouped, merged};
+use super::{Buffer, Contents, Tensor};
+use crate::dtype::DType;
+
+/// Up to this many bytes are computed at once.
+const MAX_EAGER_BYTES: usize = 4096;
+
+/// An expression over arrays.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) enum Lazy {
+    View(View),
+    /// Products of elements and factors in double precision, rounded to the type of the elements. Both have
+    /// the shape of the tensor.
+    Product(Tensor, Tensor),
+    /// Parts side by side. All axes before the one along which they are joined make up one axis of this size.
+    Joined(Vec<Tensor>, usize),
+}
+
+/// Elements of an array in another order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct View {
+    source: Buffer,
+    /// The place of the first element.
+    offset: isize,
+    /// The axes in row-major order. Several of them may make up one axis of the tensor.
+    axes: Vec<Axis>,
+}
+
+/// Moves the axes of an array: given the runs of axes that make up each axis, returns the change of the
+/// offset, and the axes of the result.
+type Move<'a> = dyn Fn(&[Vec<Axis>]) -> Option<(isize, Vec<Axis>)> + 'a;
+
+impl Tensor {
+    /// Returns the same elements in row-major order, with other axes.
+    #[must_use]
+    pub fn with_shape(&self, shape: Vec<i64>) -> Tensor {
+        let contents = match self.lazy() {
+            Some(Lazy::Product(x, factors)) => {
+                let [x, factors] = [x, factors].map(|tensor| tensor.with_shape(shape.clone()));
+                Contents::Lazy(Arc::new(Lazy::Product(x, factors)))
+            }
+            _ => self.contents.clone(),
+        };
+        Tensor { dtype: self.dtype, shape, contents }
+    }
+
+    /// Returns the tensor with its axes in another order: axis `i` of the result is axis `perm[i]`. `None` if
+    /// an element has no address.
+    pub fn transposed(&self, perm: &[usize]) -> Option<Tensor> {
+        let size = |&axis: &usize| self.shape.get(axis).copied();
+        let shape: Vec<i64> = perm.iter().map(size).collect::<Option<_>>()?;
+        self.viewed(&shape, &|tensor| tensor.transposed(perm), &|groups| {
+            Some((0, perm.iter().flat_map(|&axis| groups[axis].clone()).collect()))
+        })
+    }
+
+    /// Returns the tensor repeated along axes, by the rule of broadcasting.
+    pub fn broadcast(&self, shape: &[i64]) -> Option<Tensor> {
+        let missing = shape.len().checked_sub(self.shape.len())?;
+        let fits = |(&own, &size): (&i64, &i64)| own == 1 || own == size;
+        if !self.shape.iter().zip(&shape[missing..]).all(fits) {
+            return None;
+        }
+        self.viewed(shape, &|tensor| tensor.broadcast(shape), &|groups| {
+            let axes = shape.iter().enumerate().flat_map(|(axis, &size)| {
+                match axis.checked_sub(missing) {
+                    Some(own) if self.shape[own] != 1 => groups[own].clone(),
+                    _ => vec![Axis { size: size as usize, stride: 0 }],
+                }
+            });
+            Some((0, axes.collect()))
+        })
+    }
+
+    /// Returns, along each axis, every `step`-th element from `start` on, as many as `shape` has. `None` if
+    /// there are not so many.
+    pub fn sliced(&self, starts: &[i64], steps: &[i64], shape: &[i64]) -> Option<Tensor> {
+        let rank = self.shape.len();
+        let has = |axis: usize, place: i64| (0..self.shape[axis]).contains(&place);
+        let is_inside = |axis: usize| {
+            let last = starts[axis] + (shape[axis] - 1) * steps[axis];
+            has(axis, starts[axis]) && has(axis, last)
+        };
+        let is_whole = |axis: usize| steps[axis] == 1 && shape[axis] == self.shape[axis];
+        if [starts.len(), steps.len(), shape.len()] != [rank; 3]
+            || !(shape.contains(&0) || (0..rank).all(is_inside))
+        {
+            return None;
+        }
+        self.viewed(shape, &|tensor| tensor.sliced(starts, steps, shape), &|groups| {
+            let (mut offset, mut axes) = (0, Vec::new());
+            for (place, group) in groups.iter().enumerate() {
+                match group[..] {
+                    _ if is_whole(place) => axes.extend(group),
+                    [] => {}
+                    [axis] => {
+                        offset += starts[place] as isize * axis.stride;
+                        let stride = axis.stride * steps[place] as isize;
+                        axes.push(Axis { size: shape[place] as usize, stride });
+                    }
+                    _ => return None,
+                }
+            }
+            Some((offset, axes))
+        })
+    }
+
+    /// Returns parts of one type side by side along an axis of the result, which has this shape.
+    pub fn joined(parts: &[&Tensor], axis: usize, shape: Vec<i64>) -> Option<Tensor> {
+        let (first, rows) = (parts.first()?, shape.get(..axis)?.iter().product::<i64>() as usize);
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let is_one_type = parts.iter().all(|part| part.dtype == first.dtype);
+        let fits =
+            length as i64 == shape.iter().product::<i64>() && first.element_bytes().is_some();
+        let parts = parts.iter().filter(|part| !part.is_empty()).map(|&part| part.clone());
+        let joined = Lazy::Joined(parts.collect(), rows);
+        (is_one_type && fits).then(|| Tensor::of_lazy(first.dtype, shape, joined))
+    }
+
+    /// Returns the product with as many factors, each rounded once. `None` if a product overflows or loses
+    /// digits, or if the elements or the factors are not floats of 32 or 64 bits.
+    pub fn scaled(&self, factors: &Tensor) -> Option<Tensor> {
+        let is_wide = |tensor: &Tensor| matches!(tensor.dtype, DType::F32 | DType::F64);
+        if !is_wide(self) || factors.dtype != DType::F64 || factors.shape != self.shape {
+            return None;
+        }
+        let (least, most) = match self.dtype {
+            DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),
+            _ => (f64::MIN_POSITIVE, f64::MAX),
+        };
+        let bounds = self.magnitudes().times(factors.magnitudes());
+        let holds = |x: f64, factor: f64| {
+            let product = (x * factor).abs();
+            let is_zero = product == 0.0 && (x == 0.0 || factor == 0.0);
+            is_zero || (least..=most).contains(&product)
+        };
+        // Bounds are of all elements, and the smallest one may have the largest factor.
+        let is_exact = bounds.are_within(least, most)
+            || self.all_floats_with(factors, holds);
+        let product = Lazy::Product(self.clone(), factors.clone());
+        is_exact.then(|| Tensor::of_lazy(self.dtype, self.shape.clone(), product))
+    }
+
+    /// Returns a tensor of such contents, computed if they are few or already there.
+    fn of_lazy(dtype: DType, shape: Vec<i64>, lazy: Lazy) -> Tensor {
+        let mut tensor = Tensor { dtype, shape, contents: Contents::Lazy(Arc::new(lazy)) };
+        if tensor.is_empty() || tensor.expected_bytes() <= MAX_EAGER_BYTES {
+            tensor.contents = Contents::Bytes(Buffer(tensor.bytes()));
+        } else if let Some(Lazy::View(View { source, offset, axes })) = tensor.lazy()
+            && let [] | [Axis { stride: 1, .. }] = axes[..]
+        {
+            let start = *offset as usize * dtype.bits() / 8;
+            let end = start + tensor.expected_bytes();
+            tensor.contents = Contents::Bytes(Buffer(source.0.slice(start..end)));
+        }
+        tensor
+    }
+
+    fn lazy(&self) -> Option<&Lazy> {
+        match &self.contents {
+            Contents::Lazy(lazy) => Some(lazy),
+            Contents::Bytes(_) => None,
+        }
+    }
+
+    /// Returns the size of an element in bytes. `None` if elements share a byte or have no fixed size.
+    fn element_bytes(&self) -> Option<usize> {
+        matches!(self.dtype.bits(), 8 | 16 | 32 | 64 | 128).then(|| self.dtype.bits() / 8)
+    }
+
+    /// Returns the view that a move of axes makes; `again` is the same move.
+    fn viewed(
+        &self,
+        shape: &[i64],
+        again: &dyn Fn(&Tensor) -> Option<Tensor>,
+        change: &Move<'_>,
+    ) -> Option<Tensor> {
+        self.element_bytes()?;
+        let viewed = |lazy| Some(Tensor::of_lazy(self.dtype, shape.to_vec(), lazy));
+        if shape.contains(&0) {
+            return Some(Tensor::new(self.dtype, shape.to_vec(), Vec::new()));
+        }
+        let (source, start, axes) = match &self.contents {
+            Contents::Bytes(bytes) => (bytes, 0, vec![Axis { size: self.len(), stride: 1 }]),
+            Contents::Lazy(lazy) => match &**lazy {
+                Lazy::View(view) => (&view.source, view.offset, view.axes.clone()),
+                Lazy::Product(x, factors) => {
+                    return viewed(Lazy::Product(again(x)?, again(factors)?));
+                }
+                Lazy::Joined(..) => return again(&self.computed()),
+            },
+        };
+        match grouped(axes, &self.shape).and_then(|groups| change(&groups)) {
+            Some((offset, axes)) => {
+                let (offset, axes) = (start + offset, merged(axes));
+                viewed(Lazy::View(View { source: source.clone(), offset, axes }))
+            }
+            None if self.lazy().is_some() => again(&self.computed()),
+            None => None,
+        }
+    }
+
+    /// Returns the tensor with its contents computed.
+    fn computed(&self) -> Tensor {
+        Tensor::new(self.dtype, self.shape.clone(), self.bytes())
+    }
+
+    /// Computes the elements from number `start` on, as many as `out` has bytes for.
+    pub(super) fn fill(&self, start: usize, out: &mut [u8]) {
+        let width = self.dtype.bits() / 8;
+        match &self.contents {
+            _ if out.is_empty() => {}
+            Contents::Bytes(bytes) => {
+                out.copy_from_slice(&bytes.0[start * width..][..out.len()]);
+            }
+            Contents::Lazy(lazy) => match &**lazy {
+                Lazy::View(view) => match width {
+                    1 => view.fill::<1>(start, out),
+                    2 => view.fill::<2>(start, out),
+                    4 => view.fill::<4>(start, out),
+                    8 => view.fill::<8>(start, out),
+                    _ => view.fill::<16>(start, out),
+                },
+                Lazy::Product(x, factors) => {
+                    x.fill(start, out);
+                    let mut numbers = vec![0; out.len() / width * 8];
+                    factors.fill(start, &mut numbers);
+                    multiply(self.dtype, out, &numbers);
+                }
+                Lazy::Joined(parts, rows) => fill_joined(parts, *rows, width, start, out),
+            },
+        }
+    }
+}
+
+impl View {
+    pub(super) fn source(&self) -> &[u8] {
+        &self.source.0
+    }
+
+    fn fill<const WIDTH: usize>(&self, start: usize, out: &mut [u8]) {
+        let (source, out) = (self.source.0.as_chunks().0, out.as_chunks_mut().0);
+        copy::<WIDTH>(source, &self.axes, self.offset, start, out);
+    }
+}
+
+fn multiply(dtype: DType, elements: &mut [u8], factors: &[u8]) {
+    let factors = factors.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes));
+    if dtype == DType::F64 {
+        for (element, factor) in elements.as_chunks_mut().0.iter_mut().zip(factors) {
+            *element = (f64::from_le_bytes(*element) * factor).to_le_bytes();
+        }
+    } else {
+        for (element, factor) in elements.as_chunks_mut().0.iter_mut().zip(factors) {
+            let product = f64::from(f32::from_le_bytes(*element)) * factor;
+            *element = (product as f32).to_le_bytes();
+        }
+    }
+}
+
+/// Computes elements of parts that are side by side in each row.
+fn fill_joined(parts: &[Tensor], rows: usize, width: usize, start: usize, out: &mut [u8]) {
+    let end = start + out.len() / width;
+    let whole = parts.iter().map(Tensor::len).sum::<usize>() / rows;
+    let mut before = 0;
+    for part in parts {
+        let own = part.len() / rows;
+        // How many elements before a place are of this part.
+        let count =
+            |place: usize| place / whole * own + (place % whole).saturating_sub(before).min(own);
+        let (mut next, last) = (count(start), count(end));
+        let mut elements = vec![0; (last - next) * width];
+        part.fill(next, &mut elements);
+        let mut rest = &elements[..];
+        while next < last {
+            let length = (own - next % own).min(last - next);
+            let place = next / own * whole + before + next % own - start;
+            let (row, following) = rest.split_at(length * width);
+            out[place * width..][..row.len()].copy_from_slice(row);
+            rest = following;
+            next += length;
+        }
+        before += own;
+    }
+}

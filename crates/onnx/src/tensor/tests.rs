@@ -1,0 +1,206 @@
+use super::*;
+
+#[test]
+fn integers_wrap_and_keep_their_sign() {
+    let tensor = Tensor::of_ints(DType::I16, vec![2], &[-1, 40_000]).unwrap();
+    assert_eq!(tensor.ints(), Some(vec![-1, 40_000 - 65_536]));
+    let tensor = Tensor::of_ints(DType::U16, vec![2], &[-1, 40_000]).unwrap();
+    assert_eq!(tensor.ints(), Some(vec![65_535, 40_000]));
+}
+
+#[test]
+fn floats_are_rounded_to_their_type() {
+    let tensor = Tensor::of_floats(DType::Bf16, vec![1], &[1.0 / 3.0]).unwrap();
+    assert_eq!(tensor.floats(), Some(vec![0.333_984_375]));
+    assert_eq!(tensor.expected_bytes(), tensor.byte_len());
+}
+
+#[test]
+fn a_double_just_beyond_a_tie_is_rounded_once() {
+    let bf16_tie = 1.0 + 2f64.powi(-8);
+    let f16_tie = 1.0 + 2f64.powi(-11);
+    for (dtype, tie, up) in [(DType::Bf16, bf16_tie, -7), (DType::F16, f16_tie, -10)] {
+        for away in [2f64.powi(-23), 2f64.powi(-52)] {
+            let values = [tie, tie + away, -tie - away, tie - away];
+            let tensor = Tensor::of_floats(dtype, vec![4], &values).unwrap();
+            let next = 1.0 + 2f64.powi(up);
+            assert_eq!(tensor.floats(), Some(vec![1.0, next, -next, 1.0]));
+        }
+        let extremes = [1e-300, -1e-300, f64::from(f32::MAX), -1e300, f64::INFINITY];
+        let tensor = Tensor::of_floats(dtype, vec![5], &extremes).unwrap();
+        let rounded = vec![0.0, -0.0, f64::INFINITY, -f64::INFINITY, f64::INFINITY];
+        assert_eq!(tensor.floats(), Some(rounded));
+    }
+}
+
+/// A tensor that counts up.
+fn counting(dtype: DType, shape: &[i64]) -> Tensor {
+    let count: i64 = shape.iter().product();
+    let numbers: Vec<i64> = (0..count).collect();
+    Tensor::of_ints(dtype, shape.to_vec(), &numbers).unwrap()
+}
+
+/// Returns the numbers of an array at each place of a shape, in row-major order.
+fn at_each(shape: &[i64], mut number: impl FnMut(&[i64]) -> i64) -> Vec<i64> {
+    let count: i64 = shape.iter().product();
+    let place = |mut rest: i64| {
+        let mut place = vec![0; shape.len()];
+        for (axis, &size) in shape.iter().enumerate().rev() {
+            place[axis] = rest % size;
+            rest /= size;
+        }
+        place
+    };
+    (0..count).map(|rest| number(&place(rest))).collect()
+}
+
+/// Returns the number at a place of an array that counts up.
+fn counted(shape: &[i64], place: &[i64]) -> i64 {
+    shape.iter().zip(place).fold(0, |number, (size, place)| number * size + place)
+}
+
+/// Checks the contents, read at once, in blocks and from every element on.
+#[track_caller]
+fn check(tensor: &Tensor, expected: &[i64]) {
+    assert_eq!(tensor.ints().unwrap(), expected);
+    let mut written = Vec::new();
+    tensor.write(&mut written).unwrap();
+    assert_eq!(written, tensor.bytes());
+    let width = tensor.dtype.bits() / 8;
+    for start in [1, 7, expected.len() / 2, expected.len() - 1] {
+        for end in [start + 1, start + expected.len() / 3, expected.len()] {
+            let mut part = vec![0; (end.min(expected.len()) - start) * width];
+            tensor.fill(start, &mut part);
+            assert_eq!(part, written[start * width..][..part.len()], "{start}..{end}");
+        }
+    }
+}
+
+#[test]
+fn a_transposed_array_is_a_view_of_any_rank_and_type() {
+    let types = [DType::U16, DType::I32, DType::I64];
+    for (dtype, perm) in types.iter().zip([[2, 0, 1, 3], [3, 1, 2, 0], [1, 0, 3, 2]]) {
+        let shape = [5, 20, 17, 33];
+        let tensor = counting(*dtype, &shape).transposed(&perm).unwrap();
+        assert!(matches!(tensor.contents, Contents::Lazy(_)));
+        let after = perm.map(|axis| shape[axis]);
+        let limit = 1 << dtype.bits().min(63);
+        let expected = at_each(&after, |place| {
+            let mut before = [0; 4];
+            perm.iter().zip(place).for_each(|(&axis, &at)| before[axis] = at);
+            counted(&shape, &before) % limit
+        });
+        assert_eq!(tensor.shape, after);
+        check(&tensor, &expected);
+    }
+}
+
+#[test]
+fn moves_are_composed_and_go_back_to_the_array() {
+    let tensor = counting(DType::I32, &[24, 64]);
+    let heads = tensor.with_shape(vec![24, 8, 8]).transposed(&[1, 0, 2]).unwrap();
+    let joined = heads.with_shape(vec![8, 192]);
+    check(&joined, &at_each(&[8, 24, 8], |at| counted(&[24, 8, 8], &[at[1], at[0], at[2]])));
+    let back = joined.with_shape(vec![8, 24, 8]).transposed(&[1, 0, 2]).unwrap();
+    assert!(back.is_same_array(&tensor));
+    assert!(!joined.is_same_array(&tensor));
+    // An axis that begins in the middle of another one has no stride.
+    let mixed = joined.with_shape(vec![3, 512]).transposed(&[1, 0]).unwrap();
+    let flat = joined.ints().unwrap();
+    check(&mixed, &at_each(&[512, 3], |at| flat[(at[1] * 512 + at[0]) as usize]));
+}
+
+#[test]
+fn slices_and_broadcasts_are_views() {
+    let tensor = counting(DType::I32, &[40, 100]);
+    let sliced = tensor.sliced(&[39, 3], &[-2, 3], &[20, 30]).unwrap();
+    let sliced = sliced.broadcast(&[4, 20, 30]).unwrap();
+    let expected =
+        at_each(&[4, 20, 30], |at| counted(&[40, 100], &[39 - 2 * at[1], 3 + 3 * at[2]]));
+    check(&sliced, &expected);
+    let rows = tensor.sliced(&[10, 0], &[1, 1], &[20, 100]).unwrap();
+    assert!(matches!(rows.contents, Contents::Bytes(_)));
+    check(&rows, &(1000..3000).collect::<Vec<i64>>());
+    assert_eq!(tensor.sliced(&[30, 0], &[1, 1], &[20, 100]), None);
+    assert_eq!(tensor.broadcast(&[40, 99]), None);
+}
+
+#[test]
+fn parts_are_side_by_side() {
+    let (a, b) = (counting(DType::I32, &[30, 20]), counting(DType::I32, &[70, 30]));
+    let turned = b.transposed(&[1, 0]).unwrap();
+    let joined = Tensor::joined(&[&a, &turned], 1, vec![30, 90]).unwrap();
+    let expected = at_each(&[30, 90], |at| match at[1] {
+        ..20 => counted(&[30, 20], at),
+        column => counted(&[70, 30], &[column - 20, at[0]]),
+    });
+    check(&joined, &expected);
+    let transposed = joined.transposed(&[1, 0]).unwrap();
+    check(
+        &transposed,
+        &at_each(&[90, 30], |at| expected[counted(&[30, 90], &[at[1], at[0]]) as usize]),
+    );
+    assert_eq!(Tensor::joined(&[&a, &a], 0, vec![30, 40]).map(|tensor| tensor.len()), Some(1200));
+    assert_eq!(Tensor::joined(&[&a, &a], 0, vec![30, 30]), None);
+}
+
+#[test]
+fn products_are_rounded_once_and_keep_their_digits() {
+    let numbers: Vec<f64> = (0..2000).map(|number| f64::from(number) / 7.0).collect();
+    let tensor = Tensor::of_floats(DType::F32, vec![40, 50], &numbers).unwrap();
+    let factors: Vec<f64> = (1..=50).map(|number| 1.0 / f64::from(number)).collect();
+    let factors = Tensor::of_floats(DType::F64, vec![50], &factors).unwrap();
+    let factors = factors.broadcast(&[40, 50]).unwrap();
+    let product = tensor.scaled(&factors).unwrap();
+    assert!(matches!(product.contents, Contents::Lazy(_)));
+    let expected: Vec<f64> = tensor
+        .floats()
+        .unwrap()
+        .iter()
+        .zip(factors.floats().unwrap())
+        .map(|(x, factor)| f64::from((x * factor) as f32))
+        .collect();
+    assert_eq!(product.floats().unwrap(), expected);
+    let transposed = product.with_shape(vec![2, 20, 50]).transposed(&[2, 0, 1]).unwrap();
+    let places = at_each(&[50, 40], |at| counted(&[40, 50], &[at[1], at[0]]));
+    let moved: Vec<f64> = places.iter().map(|&at| expected[at as usize]).collect();
+    assert_eq!(transposed.floats().unwrap(), moved);
+
+    let uniform = |number: f64| {
+        let one = Tensor::of_floats(DType::F64, vec![], &[number]).unwrap();
+        one.broadcast(&[40, 50]).unwrap()
+    };
+    assert_eq!(tensor.scaled(&uniform(1e37)), None);
+    assert_eq!(tensor.scaled(&uniform(1e-38)), None);
+    assert_eq!(tensor.scaled(&uniform(f64::NAN)), None);
+    // The bounds alone do not tell.
+    let mut steep = vec![1.0; 2000];
+    (steep[0], steep[1]) = (1e-30, 1e30);
+    let steep = Tensor::of_floats(DType::F32, vec![2000], &steep).unwrap();
+    let mut factors = vec![1.0; 2000];
+    (factors[0], factors[1]) = (1e20, 1e-20);
+    let level = Tensor::of_floats(DType::F64, vec![2000], &factors).unwrap();
+    assert!(steep.scaled(&level).is_some());
+    factors.swap(0, 1);
+    let steeper = Tensor::of_floats(DType::F64, vec![2000], &factors).unwrap();
+    assert_eq!(steep.scaled(&steeper), None);
+}
+
+#[test]
+fn a_uniform_tensor_is_known_by_its_element() {
+    let zeros = Tensor::of_ints(DType::I32, vec![2], &[7, 7]).unwrap();
+    assert_eq!(zeros.uniform().unwrap().ints(), Some(vec![7]));
+    let many = Tensor::of_ints(DType::I32, vec![], &[7]).unwrap().broadcast(&[99, 99]).unwrap();
+    assert_eq!(many.uniform().unwrap().ints(), Some(vec![7]));
+    assert_eq!(counting(DType::I32, &[64, 64]).transposed(&[1, 0]).unwrap().uniform(), None);
+    assert_eq!(Tensor::of_ints(DType::I32, vec![0], &[]).unwrap().uniform(), None);
+}
+
+#[test]
+fn equal_expressions_are_equal() {
+    let (a, b) = (counting(DType::I32, &[64, 64]), counting(DType::I32, &[64, 64]));
+    let turned = |tensor: &Tensor| tensor.transposed(&[1, 0]).unwrap();
+    assert_eq!(turned(&a), turned(&b));
+    assert!(turned(&a).is_same_array(&turned(&a)));
+    assert_ne!(turned(&a), a);
+}
