@@ -66,6 +66,7 @@ bench-runtime: build
 bench: build
 	$(PY) benches/export.py
 	$(PY) benches/scaling.py
+	$(PY) benches/weights.py
 	$(PY) benches/large.py
 	$(PY) benches/provenance.py
 	cargo build --quiet --release -p jax2onnx-cli

@@ -16,7 +16,7 @@ from pathlib import Path
 
 SIDE = 4096
 #: The most memory that an export may take besides the arrays, in MB.
-LIMIT = 128
+LIMIT = 64
 
 EXPORT = """
 import resource, sys

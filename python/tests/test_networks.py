@@ -6,6 +6,7 @@ import functools
 import os
 import re
 
+import jax
 import numpy as np
 import onnx
 import pytest
@@ -50,6 +51,19 @@ def test_every_line_of_a_network_is_one_that_was_written_for_it(name: str) -> No
             assert not ours or other in places, f"{node.name} of {other}"
         # What has no line of ours is exported as it is: a module of a library, by its own lines.
         assert ours or IS_LIBRARY.search(file), f"{node.name} of {file}"
+
+
+#: Small constants are stored as each node reads them, so that there may be more of them than parameters.
+SMALL_CONSTANTS = 1 << 14
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_parameter_is_stored_twice(name: str) -> None:
+    (fn, inputs), model = exported(name)
+    arrays = jax.make_jaxpr(lambda *inputs: fn(*inputs))(*inputs).consts
+    parameters = sum({id(array): np.asarray(array).nbytes for array in arrays}.values())
+    stored = sum(onnx.numpy_helper.to_array(tensor).nbytes for tensor in model.graph.initializer)
+    assert stored <= 1.001 * parameters + SMALL_CONSTANTS
 
 
 TESTS = os.path.dirname(__file__)

@@ -4,6 +4,7 @@
 //! Passes compose expressions, and the elements are computed block by block when the tensor is written.
 
 mod blocks;
+mod derive;
 mod lazy;
 mod magnitudes;
 mod strided;
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use half::{bf16, f16};
 
 use crate::dtype::DType;
+pub use derive::Step;
 use lazy::Lazy;
 
 /// An array of known contents, shared and never copied.

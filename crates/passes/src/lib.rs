@@ -34,6 +34,7 @@ mod share_functions;
 mod simplify_sizes;
 mod sizes;
 mod split_means;
+mod store_once;
 #[cfg(test)]
 mod testing;
 mod trim_constants;

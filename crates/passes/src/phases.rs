@@ -12,7 +12,7 @@ use crate::{
     canonicalize, drop_carries, drop_dead, faults, fold_layout_ops, fold_products, gemm,
     hoist_invariants, inline_composites, keep_axes, keep_zero_signs, layout, layout_ops,
     lift_weights, loops, merge_affine, recurrent, share_constants, share_functions, simplify_sizes,
-    split_means, trim_constants,
+    split_means, store_once, trim_constants,
 };
 
 /// Rewrites that belong together.
@@ -296,6 +296,11 @@ pub const PHASES: &[Phase] = &[
                 keep_zero_signs::run,
             )
             .when(When::Always),
+            model(
+                "store-once",
+                "computes a large constant from another one that has its elements",
+                store_once::run,
+            ),
             model(
                 "avoid-faults",
                 "replaces forms that a runtime computes wrongly",

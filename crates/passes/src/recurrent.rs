@@ -287,16 +287,19 @@ impl Weights {
         let (mut input, mut state) = (Vec::new(), Vec::new());
         let (mut of_input, mut of_state) = (Vec::new(), Vec::new());
         for gate in &cell.gates {
-            input.extend(gate.input_rows(edit, cell.size, depth)?);
-            state.extend(gate.state_rows(edit, cell.size)?);
+            input.push(gate.input_rows(edit, dtype, cell.size, depth)?);
+            state.push(gate.state_rows(edit, dtype, cell.size)?);
             of_input.extend(gate.input_bias(edit, cell.size)?);
             of_state.extend(gate.state_bias(edit, cell.size)?);
         }
         let bias = [of_input, of_state].concat();
-        let size = cell.size as i64;
+        let below_each_other = |gates: &[Tensor], depth: i64| {
+            let gates: Vec<&Tensor> = gates.iter().collect();
+            Some(Tensor::joined(&gates, 0, vec![rows, depth])?.with_shape(vec![1, rows, depth]))
+        };
         Some(Weights {
-            input: Tensor::of_floats(dtype, vec![1, rows, depth as i64], &input)?,
-            state: Tensor::of_floats(dtype, vec![1, rows, size], &state)?,
+            input: below_each_other(&input, depth as i64)?,
+            state: below_each_other(&state, cell.size as i64)?,
             bias: Tensor::of_floats(dtype, vec![1, 2 * rows], &bias)?,
             sources: cell.gates.iter().flat_map(Linear::sources).collect(),
         })

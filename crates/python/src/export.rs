@@ -35,7 +35,6 @@ pub(crate) fn export<'py>(
         let source = |file: &str| sources::text(py, file);
         let model = jax2onnx::convert(program, &lowering, &passes, &source, &mut begin)
             .map_err(|error| error::raise_from(py, error, failures))?;
-        observed?;
         if let Some(explain) = explain {
             let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
             explain.call1((text,))?;
@@ -47,6 +46,8 @@ pub(crate) fn export<'py>(
             Some((path, text)) => Some((stage_text(path, text)?, path)),
             None => None,
         };
+        begin("write");
+        observed?;
         let bytes = if let Some(path) = &output.path {
             let written = annotated.to_file(path, output.external_threshold);
             written.map_err(|error| error::raise_for_file(error, path))?;

@@ -64,7 +64,9 @@ impl Message {
         };
         let mut graph = Message::default();
         graph.encode(&before);
-        initializers.into_iter().for_each(|initializer| graph.initializer(initializer));
+        for initializer in initializers {
+            graph.initializer(initializer);
+        }
         graph.encode(&after);
 
         let after = ModelProto {

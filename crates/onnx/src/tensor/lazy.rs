@@ -139,8 +139,7 @@ impl Tensor {
             is_zero || (least..=most).contains(&product)
         };
         // Bounds are of all elements, and the smallest one may have the largest factor.
-        let is_exact = bounds.are_within(least, most)
-            || self.all_floats_with(factors, holds);
+        let is_exact = bounds.are_within(least, most) || self.all_floats_with(factors, holds);
         let product = Lazy::Product(self.clone(), factors.clone());
         is_exact.then(|| Tensor::of_lazy(self.dtype, self.shape.clone(), product))
     }
@@ -150,12 +149,11 @@ impl Tensor {
         let mut tensor = Tensor { dtype, shape, contents: Contents::Lazy(Arc::new(lazy)) };
         if tensor.is_empty() || tensor.expected_bytes() <= MAX_EAGER_BYTES {
             tensor.contents = Contents::Bytes(Buffer(tensor.bytes()));
-        } else if let Some(Lazy::View(View { source, offset, axes })) = tensor.lazy()
-            && let [] | [Axis { stride: 1, .. }] = axes[..]
+        } else if let Some(Lazy::View(View { source, offset: 0, axes })) = tensor.lazy()
+            && let [Axis { stride: 1, .. }] = axes[..]
+            && source.0.len() == tensor.expected_bytes()
         {
-            let start = *offset as usize * dtype.bits() / 8;
-            let end = start + tensor.expected_bytes();
-            tensor.contents = Contents::Bytes(Buffer(source.0.slice(start..end)));
+            tensor.contents = Contents::Bytes(source.clone());
         }
         tensor
     }
@@ -240,6 +238,11 @@ impl Tensor {
 impl View {
     pub(super) fn source(&self) -> &[u8] {
         &self.source.0
+    }
+
+    /// Returns the place of the first element, and the axes.
+    pub(super) fn axes(&self) -> (isize, &[Axis]) {
+        (self.offset, &self.axes)
     }
 
     fn fill<const WIDTH: usize>(&self, start: usize, out: &mut [u8]) {

@@ -7,9 +7,9 @@ pub(super) struct Axis {
     pub stride: isize,
 }
 
-/// The side of the tiles in which elements are transposed, so that what is read of a cache line is
-/// used before the line is evicted.
-const TILE: usize = 16;
+/// The sides of the tiles in which elements are transposed, along the first and the last axis, so that what
+/// is read of a page and of a cache line is used before either is evicted.
+const TILE: [usize; 2] = [512, 32];
 
 /// Drops unit axes, and merges an axis with the next one if the two are one axis in the source.
 pub(super) fn merged(axes: impl IntoIterator<Item = Axis>) -> Vec<Axis> {
@@ -135,10 +135,10 @@ fn copy_tiles<const WIDTH: usize>(
         }
         return;
     }
-    for top in (0..first.size).step_by(TILE) {
-        for left in (0..last.size).step_by(TILE) {
-            let width = TILE.min(last.size - left);
-            for number in top..first.size.min(top + TILE) {
+    for top in (0..first.size).step_by(TILE[0]) {
+        for left in (0..last.size).step_by(TILE[1]) {
+            let width = TILE[1].min(last.size - left);
+            for number in top..first.size.min(top + TILE[0]) {
                 let start = offset + number as isize * first.stride + left as isize * last.stride;
                 let begin = number * row + left;
                 for (place, element) in out[begin..begin + width].iter_mut().enumerate() {

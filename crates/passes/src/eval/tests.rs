@@ -35,7 +35,8 @@ fn decode(dtype: DType, bits: u64) -> f64 {
 }
 
 fn elements(tensor: &Tensor) -> Vec<f64> {
-    let bits = tensor.bytes().chunks_exact(tensor.dtype.bits() / 8).map(|bytes| {
+    let bytes = tensor.bytes();
+    let bits = bytes.chunks_exact(tensor.dtype.bits() / 8).map(|bytes| {
         let mut wide = [0; 8];
         wide[..bytes.len()].copy_from_slice(bytes);
         u64::from_le_bytes(wide)

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use onnx::{Edit, OpType, Tensor, ValueId};
+use onnx::{DType, Edit, OpType, Tensor, ValueId};
 
 use crate::access::{axes_from_front, axis_of};
 
@@ -15,6 +15,18 @@ struct Part {
     columns: Range<usize>,
     /// Whether rows and columns are those of the transposed array.
     is_transposed: bool,
+}
+
+impl Part {
+    /// Returns the transposed numbers, a row for each column.
+    fn transposed(&self, edit: &Edit<'_>) -> Option<Tensor> {
+        let (rows, columns) = (&self.rows, &self.columns);
+        let [first, second] = if self.is_transposed { [columns, rows] } else { [rows, columns] };
+        let starts = [first.start as i64, second.start as i64];
+        let shape = [first.len() as i64, second.len() as i64];
+        let part = edit.tensor(self.weights)?.sliced(&starts, &[1, 1], &shape)?;
+        if self.is_transposed { Some(part) } else { part.transposed(&[1, 0]) }
+    }
 }
 
 /// A sum of products and biases.
@@ -140,14 +152,15 @@ impl Linear {
     pub(super) fn input_rows(
         &self,
         edit: &Edit<'_>,
+        dtype: DType,
         size: usize,
         depth: usize,
-    ) -> Option<Vec<f64>> {
-        sum_of_parts(edit, &self.of_input, size, depth)
+    ) -> Option<Tensor> {
+        sum_of_parts(edit, &self.of_input, dtype, [size, depth])
     }
 
-    pub(super) fn state_rows(&self, edit: &Edit<'_>, size: usize) -> Option<Vec<f64>> {
-        sum_of_parts(edit, &self.of_state, size, size)
+    pub(super) fn state_rows(&self, edit: &Edit<'_>, dtype: DType, size: usize) -> Option<Tensor> {
+        sum_of_parts(edit, &self.of_state, dtype, [size, size])
     }
 
     pub(super) fn input_bias(&self, edit: &Edit<'_>, size: usize) -> Option<Vec<f64>> {
@@ -199,28 +212,26 @@ fn start_on_last_axis(body: &Body<'_>, node: &onnx::Node, value: ValueId) -> Opt
 }
 
 /// The transposed sum of parts of weights, each `depth` by `size`.
-fn sum_of_parts(edit: &Edit<'_>, parts: &[Part], size: usize, depth: usize) -> Option<Vec<f64>> {
+fn sum_of_parts(
+    edit: &Edit<'_>,
+    parts: &[Part],
+    dtype: DType,
+    [size, depth]: [usize; 2],
+) -> Option<Tensor> {
+    let fits = |part: &Part| part.rows.len() == depth && part.columns.len() == size;
+    if !parts.iter().all(fits) {
+        return None;
+    }
+    let shape = vec![size as i64, depth as i64];
+    if let [part] = parts {
+        return part.transposed(edit).filter(|tensor| tensor.dtype == dtype);
+    }
     let mut sum = vec![0.0; size * depth];
     for part in parts {
-        let tensor = edit.tensor(part.weights)?;
-        let numbers = tensor.floats()?;
-        let &[_, width] = &tensor.shape[..] else {
-            return None;
-        };
-        if part.rows.len() != depth || part.columns.len() != size {
-            return None;
-        }
-        let places = part.columns.clone().flat_map(|column| {
-            part.rows.clone().map(move |row| {
-                let (line, place) = if part.is_transposed { (column, row) } else { (row, column) };
-                line * width as usize + place
-            })
-        });
-        for (total, place) in sum.iter_mut().zip(places) {
-            *total += numbers.get(place)?;
-        }
+        let numbers = part.transposed(edit)?.floats()?;
+        sum.iter_mut().zip(numbers).for_each(|(total, number)| *total += number);
     }
-    Some(sum)
+    Tensor::of_floats(dtype, shape, &sum)
 }
 
 fn sum_of_biases(

@@ -1,0 +1,283 @@
+//! `store-once`: no array is stored twice because one reader wants its axes in another order.
+//!
+//! A constant that has the elements of another one, in another order or as a part, is computed from it. The
+//! runtime does that when it loads the model.
+
+use onnx::tensor::Step;
+use onnx::{DType, Dim, Edit, Model, Node, Op, OpType, Tensor, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::axis_map::transpose;
+
+/// Smaller constants are stored as they are read.
+const MAX_REPEATED_BYTES: usize = 4096;
+
+pub(crate) fn run(model: &mut Model) {
+    let mut derived: Option<FxHashMap<ValueId, ValueId>> = None;
+    model.edit(&mut |edit| {
+        // The main graph is the first one, and its values can be read in all bodies.
+        let derived = derived.get_or_insert_with(|| derive_all(edit));
+        if !derived.is_empty() {
+            read_derived(edit, derived);
+        }
+    });
+}
+
+/// Inserts the nodes that compute constants from others. Returns what to read in place of each constant.
+fn derive_all(edit: &mut Edit<'_>) -> FxHashMap<ValueId, ValueId> {
+    let read = large_constants(edit);
+    let mut stored: Stored = FxHashMap::default();
+    for &(id, _) in &read {
+        let tensor = edit.tensor(id).filter(|tensor| tensor.is_contiguous());
+        if let Some(memory) = tensor.and_then(Tensor::memory) {
+            stored.entry(memory).or_insert(id);
+        }
+    }
+    let mut derived = FxHashMap::default();
+    for (id, reader) in read {
+        let Some(tensor) = edit.tensor(id).cloned() else {
+            continue;
+        };
+        let is_stored = |memory| stored.get(&memory) == Some(&id);
+        if !tensor.memory().is_some_and(is_stored)
+            && let Some(recipe) = Recipe::of(edit, &stored, &tensor)
+            && let Some(value) = recipe.emit(edit, reader)
+        {
+            derived.insert(id, value);
+        }
+    }
+    derived
+}
+
+/// The constant that stores an array, by its memory.
+type Stored = FxHashMap<(usize, usize), ValueId>;
+
+/// Returns the large constants in the order of first use, each with the node of this graph that reads it first,
+/// itself or in a body.
+fn large_constants(edit: &Edit<'_>) -> Vec<(ValueId, usize)> {
+    let (mut seen, mut found) = (FxHashSet::default(), Vec::new());
+    for index in edit.nodes() {
+        let mut nodes: Vec<&Node> = vec![edit.node(index)];
+        while let Some(node) = nodes.pop() {
+            nodes.extend(node.bodies().flat_map(|body| &body.nodes));
+            for &id in node.inputs.iter().flatten() {
+                let is_large =
+                    edit.tensor(id).is_some_and(|tensor| tensor.byte_len() > MAX_REPEATED_BYTES);
+                if is_large && seen.insert(id) {
+                    found.push((id, index));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// How to compute a constant: steps from what another constant stores, or from such parts side by side.
+struct Recipe {
+    sources: Vec<(ValueId, Vec<Step>)>,
+    /// The axis of the parts, and the shape that they have together.
+    joined: Option<(usize, Vec<i64>)>,
+    steps: Vec<Step>,
+    dtype: DType,
+}
+
+impl Recipe {
+    fn of(edit: &Edit<'_>, stored: &Stored, tensor: &Tensor) -> Option<Recipe> {
+        let source = |part: &Tensor| {
+            let id = *stored.get(&part.memory()?)?;
+            Some((id, part.steps_from(edit.tensor(id)?)?))
+        };
+        let dtype = tensor.dtype;
+        let Some((parts, axis, shape)) = tensor.parts() else {
+            return Some(Recipe {
+                sources: vec![source(tensor)?],
+                joined: None,
+                steps: vec![],
+                dtype,
+            });
+        };
+        let mut sources: Vec<(ValueId, Vec<Step>)> =
+            parts.iter().map(source).collect::<Option<_>>()?;
+        let mut joined = (axis, shape.clone());
+        let mut steps = Vec::new();
+        // One transpose of all parts instead of one of each.
+        if let Some(Step::Transpose(perm)) = sources[0].1.last().cloned()
+            && sources.iter().all(|(_, steps)| steps.last() == Some(&Step::Transpose(perm.clone())))
+        {
+            for (_, steps) in &mut sources {
+                steps.pop();
+            }
+            let mut before = shape.clone();
+            perm.iter().zip(&shape).for_each(|(&axis, &size)| before[axis] = size);
+            joined = (perm[axis], before);
+            steps.push(Step::Transpose(perm));
+        }
+        if shape != tensor.shape {
+            steps.push(Step::Reshape(tensor.shape.clone()));
+        }
+        Some(Recipe { sources, joined: Some(joined), steps, dtype })
+    }
+
+    fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
+        let parts = self.sources.iter().map(|(id, steps)| apply(edit, index, *id, steps));
+        let parts: Vec<ValueId> = parts.collect::<Option<_>>()?;
+        let whole = match &self.joined {
+            Some((axis, shape)) => {
+                let op = Op::new(OpType::Concat, &parts).attr("axis", *axis as i64);
+                edit.insert(index, &[], op, ty(self.dtype, shape))
+            }
+            None => *parts.first()?,
+        };
+        apply(edit, index, whole, &self.steps)
+    }
+}
+
+/// Returns what the steps make of a value.
+fn apply(edit: &mut Edit<'_>, index: usize, value: ValueId, steps: &[Step]) -> Option<ValueId> {
+    let dtype = edit.ty(value)?.dtype;
+    steps.iter().try_fold(value, |value, step| {
+        let mut ints = |ints: &[i64]| {
+            let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;
+            Some(edit.constant(index, &[], tensor, &[]))
+        };
+        let (op, shape) = match step {
+            Step::Slice { starts, shape } => {
+                let ends: Vec<i64> = starts.iter().zip(shape).map(|(a, b)| a + b).collect();
+                let axes: Vec<i64> = (0..shape.len() as i64).collect();
+                let operands = [value, ints(starts)?, ints(&ends)?, ints(&axes)?];
+                (Op::new(OpType::Slice, &operands), shape.clone())
+            }
+            Step::Reshape(shape) => {
+                (Op::new(OpType::Reshape, &[value, ints(shape)?]), shape.clone())
+            }
+            Step::Transpose(perm) => {
+                let before = &edit.ty(value)?.shape;
+                let size = |&axis: &usize| before.get(axis)?.known();
+                let shape = perm.iter().map(size).collect::<Option<_>>()?;
+                (transpose(value, perm), shape)
+            }
+        };
+        Some(edit.insert(index, &[], op, ty(dtype, &shape)))
+    })
+}
+
+fn ty(dtype: DType, shape: &[i64]) -> Type {
+    let dims: Vec<Dim> = shape.iter().map(|&size| Dim::Known(size)).collect();
+    Type::new(dtype, dims)
+}
+
+/// Makes the nodes of a graph read what was derived.
+fn read_derived(edit: &mut Edit<'_>, derived: &FxHashMap<ValueId, ValueId>) {
+    for index in edit.nodes() {
+        let node = edit.node(index);
+        let is_derived = |id: &Option<ValueId>| id.is_some_and(|id| derived.contains_key(&id));
+        if !node.inputs.iter().any(is_derived) {
+            continue;
+        }
+        let node = node.clone();
+        let replaced = |id: &ValueId| derived.get(id).copied().unwrap_or(*id);
+        let inputs = node.inputs.iter().map(|id| id.as_ref().map(replaced)).collect();
+        edit.rewrite(index, &[], Op::of(&node, inputs));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_model;
+
+    fn fold_and_store(model: &mut onnx::Model) {
+        model.edit(&mut crate::fold_layout_ops::run);
+        super::run(model);
+    }
+
+    #[test]
+    fn a_weight_in_two_orders_is_stored_in_one() {
+        check_model(
+            fold_and_store,
+            "graph g(i:i64[2], x:f32[2,64]) -> (y, z)
+w = const f32[70,64]
+y:f32[2,64] = Gather(w, i) {axis=0}
+%0:f32[64,70] = Transpose(w) {perm=[1, 0]}
+z:f32[2,70] = MatMul(x, %0)",
+            expect![[r#"
+                graph g(i:i64[2], x:f32[2,64]) -> (y, z)
+                w = const f32[70,64]
+                y:f32[2,64] = Gather(w, i) {axis=0}  # 3
+                %0 = Transpose(w) {perm=[1, 0]}  # 5 4
+                z:f32[2,70] = MatMul(x, %0)  # 5 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_weight_in_one_order_is_stored_in_that_one() {
+        check_model(
+            fold_and_store,
+            "graph g(x:f32[2,64]) -> (z)
+w = const f32[70,64]
+%0:f32[64,70] = Transpose(w) {perm=[1, 0]}
+z:f32[2,70] = MatMul(x, %0)",
+            expect![[r#"
+                graph g(x:f32[2,64]) -> (z)
+                w/Transpose = const f32[64,70]
+                z:f32[2,70] = MatMul(x, w/Transpose)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_small_weight_is_stored_in_both() {
+        check_model(
+            fold_and_store,
+            "graph g(i:i64[2], x:f32[2,4]) -> (y, z)
+w = const f32[7,4]
+y:f32[2,4] = Gather(w, i) {axis=0}
+%0:f32[4,7] = Transpose(w) {perm=[1, 0]}
+z:f32[2,7] = MatMul(x, %0)",
+            expect![[r#"
+                graph g(i:i64[2], x:f32[2,4]) -> (y, z)
+                w = const f32[7,4]
+                w/Transpose = const f32[4,7]
+                y:f32[2,4] = Gather(w, i) {axis=0}  # 3
+                z:f32[2,7] = MatMul(x, w/Transpose)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_body_reads_what_the_main_graph_derives() {
+        check_model(
+            fold_and_store,
+            "graph g(c:bool[], x:f32[2,64]) -> (y, z)
+w = const f32[64,64]
+y:f32[2,64] = MatMul(x, w)
+z:f32[2,64] = If(c) {else_branch={
+  graph no() -> (n)
+  n:f32[2,64] = Neg(x)
+}, then_branch={
+  graph yes() -> (m)
+  %0:f32[32,64] = Slice(w, [32]:i64, [64]:i64, [0]:i64)
+  %1:f32[64,32] = Transpose(%0) {perm=[1, 0]}
+  %2:f32[2,32] = MatMul(x, %1)
+  m:f32[2,64] = Concat(%2, %2) {axis=1}
+}}",
+            expect![[r#"
+                graph g(c:bool[], x:f32[2,64]) -> (y, z)
+                w = const f32[64,64]
+                y:f32[2,64] = MatMul(x, w)  # 3
+                %0 = Slice(w, [32, 0]:i64, [64, 64]:i64, [0, 1]:i64)  # 4
+                %1 = Transpose(%0) {perm=[1, 0]}  # 4
+                z:f32[2,64] = If(c) {else_branch={  # 4
+                  graph no() -> (n)
+                  n:f32[2,64] = Neg(x)  # 6
+                }, then_branch={
+                  graph yes() -> (m)
+                  %2 = MatMul(x, %1)  # 11 9 10
+                  m:f32[2,64] = Concat(%2, %2) {axis=1}  # 12
+                }}
+            "#]],
+        );
+    }
+}
