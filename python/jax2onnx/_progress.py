@@ -12,7 +12,7 @@ _TICK: Final = 0.2
 
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("jax2onnx_progress", default=None)
 
-#: Is called with the name of each phase of the passes before it runs, and before the model is written.
+#: Is called with the name of each phase before it runs; `write` is the last one.
 phase_listener: ContextVar[Callable[[str], object] | None] = ContextVar(
     "jax2onnx_phases", default=None
 )

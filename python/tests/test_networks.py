@@ -53,7 +53,7 @@ def test_every_line_of_a_network_is_one_that_was_written_for_it(name: str) -> No
         assert ours or IS_LIBRARY.search(file), f"{node.name} of {file}"
 
 
-#: Small constants are stored as each node reads them, so that there may be more of them than parameters.
+#: Small constants are stored as each node reads them, so that the file may have more of them.
 SMALL_CONSTANTS = 1 << 14
 
 
