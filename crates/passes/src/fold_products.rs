@@ -222,6 +222,9 @@ fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let is_sum = edit.node(sum).op == OpType::Add;
     let (made, bias) = beside_constant(edit, sum).filter(|_| is_sum)?;
     let product = Product::of(edit, edit.producer(made)?)?;
+    if product.has_room_for_bias(edit) {
+        return None;
+    }
     let ty = edit.ty(edit.node(index).outputs[0])?.clone();
     let is_one_type = edit.ty(made)? == &ty && edit.ty(value)? == &ty;
     let is_read_once = edit.reads(made) == 1 && edit.reads(value) == 1;

@@ -29,6 +29,8 @@ mod pattern;
 mod phases;
 mod recurrent;
 mod rewrite;
+#[cfg(test)]
+mod same_numbers;
 mod share_constants;
 mod share_functions;
 mod simplify_sizes;

@@ -1,5 +1,7 @@
 //! How passes are tested: graph text in, graph text out, with the lines that each node stands for.
 
+pub(crate) mod interpret;
+
 use std::fmt::Write;
 
 use expect_test::Expect;

@@ -257,7 +257,7 @@ fn type_of(tensor: &Tensor) -> String {
 const TERMS: [f64; 9] = [0.0, -0.0, 1.0, 1.0, 1.5, -1.0, -1.5, 0.1, f64::INFINITY];
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(3), ..ProptestConfig::default() }
+    ProptestConfig { cases: 200, rng_seed: RngSeed::Fixed(3), ..ProptestConfig::default() }
 }
 
 proptest! {

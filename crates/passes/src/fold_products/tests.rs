@@ -159,3 +159,20 @@ z:f32[3,2] = Mul(%1, [inf, 1.0])",
         "#]],
     );
 }
+
+#[test]
+fn a_convolution_whose_bias_stays_stays_a_convolution() {
+    check_lean(
+        super::run,
+        "graph g(x:f32[1,1,4]) -> (y)
+%0:f32[1,1,4] = Conv(x, [[[0.5]]])
+%1:f32[1,1,4] = Add(%0, 20000.0)
+y:f32[1,1,4] = Mul(%1, 3.0)",
+        expect![[r#"
+            graph g(x:f32[1,1,4]) -> (y)
+            %0 = Conv(x, [[[0.5]]])  # 2
+            %1 = Add(%0, 20000.0)  # 3
+            y:f32[1,1,4] = Mul(%1, 3.0)  # 4
+        "#]],
+    );
+}
