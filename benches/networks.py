@@ -7,8 +7,10 @@ are in `loops.py`.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,6 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from loops import LOOPS
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "python" / "tests" / "models"))
+
+from nnx_unet import NnxUNet
 
 RNG = np.random.default_rng(0)
 
@@ -331,6 +337,14 @@ def bert_inputs() -> list[np.ndarray]:
     return [*floats(2, 128, 768)(), np.array([128, 77], np.int32)]
 
 
+def diffusion_unet() -> Callable[..., Any]:
+    return NnxUNet((64, 128, 256), 32, rngs=nnx.Rngs(0))
+
+
+def diffusion_inputs() -> list[np.ndarray]:
+    return [*floats(1, 64, 64, 3)(), np.array([500.0], np.float32)]
+
+
 NETWORKS: dict[str, Network] = {
     "resnet50": Network(made(ResNet50), floats(1, 224, 224, 3)),
     "vit-b16": Network(made(ViT), floats(1, 224, 224, 3)),
@@ -339,6 +353,7 @@ NETWORKS: dict[str, Network] = {
     "llama": Network(made(Llama), floats(1, 128, 512)),
     "lstm": Network(made(Recurrent), floats(1, 128, 128), feed_forward=False),
     "unet": Network(made(UNet), floats(1, 128, 128, 3)),
+    "diffusion": Network(diffusion_unet, diffusion_inputs),
     "convnext": Network(made(ConvNeXt), floats(1, 224, 224, 3)),
     "experts": Network(made(Experts), floats(1, 64, 256)),
     **{name: Network(*program, feed_forward=False) for name, program in LOOPS.items()},

@@ -120,7 +120,8 @@ EXTREMES = np.stack([ROUND_ZERO, ROUND_ZERO[::-1], np.roll(ROUND_ZERO, 5)] * 2, 
 EXTREMES[3], EXTREMES[4], EXTREMES[5] = -np.inf, np.inf, np.finfo(np.float32).max
 LOG_SUM_EXP = ["ReduceMax", "Clip", "Unsqueeze", "Sub", "Exp", "ReduceSum", "Log", "Add"]
 LAYER, RMS = ["LayerNormalization"], ["RMSNormalization"]
-IN_GROUPS = ["Transpose", "Reshape", "InstanceNormalization", "Reshape", "Mul", "Add", "Transpose"]
+IN_GROUPS = ["Reshape", "InstanceNormalization", "Reshape", "BatchNormalization"]
+IN_GROUPS = ["Transpose", *IN_GROUPS, "Transpose"]
 FILLED = ["Clip", "Equal", "Gather", "Unsqueeze", "Where"]
 
 IDIOMS = [
@@ -181,7 +182,7 @@ IDIOMS = [
         "equinox.group",
         jax.vmap(with_weights(eqx.nn.GroupNorm(4, 16))),
         [np.moveaxis(IMAGE, -1, 1).copy()],
-        ["Reshape", "LayerNormalization", "Reshape", "Mul", "Add"],
+        ["Reshape", "LayerNormalization", "Reshape", "BatchNormalization"],
         atol=1e-5,
     ),
     Idiom(

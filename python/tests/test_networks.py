@@ -13,8 +13,18 @@ import pytest
 
 from . import bench
 from .accuracy import frames_of, metadata, nodes_of, places_of
-from .models import networks
+from .models import networks, nnx_unet, unets
 from .models.networks import NETWORKS
+
+#: The files in which networks are written.
+FILES = frozenset([networks.__file__, unets.__file__, nnx_unet.__file__])
+
+#: Networks in which every layer is as lean as it gets, with their number of nodes.
+MAX_NODES = {
+    "linen diffusion unet": 196,
+    "nnx diffusion unet": 157,
+    "equinox diffusion unet": 144,
+}
 
 
 @functools.cache
@@ -33,20 +43,26 @@ def test_a_network_is_exported_whole(name: str) -> None:
     assert len({node.name for node in nodes}) == len(nodes)
 
 
+@pytest.mark.parametrize("name", MAX_NODES)
+def test_a_network_is_as_lean_as_it_was(name: str) -> None:
+    _, model = exported(name)
+    assert len(nodes_of(model)) <= MAX_NODES[name]
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_line_of_a_network_is_one_that_was_written_for_it(name: str) -> None:
-    """A call site is a line of the networks' own file, or of the library whose module is exported.
+    """A call site is a line of the networks' own files, or of the library whose module is exported.
 
     No node has the line of the export, nor any of a test, on its whole call path.
     """
     _, model = exported(name)
-    places = written_lines(networks.__file__)
+    places = set().union(*map(written_lines, FILES))
     for node in nodes_of(model):
         callsite, frames = metadata(node)["callsite"], frames_of(node)
         file = next(f for f, line, function in frames if f"{function}:{line}" == callsite)
         ours = [frame for frame in frames if frame[0].startswith(TESTS)]
-        assert all(frame[0] == networks.__file__ for frame in ours), node.name
-        assert (file == networks.__file__) == bool(ours), node.name
+        assert all(frame[0] in FILES for frame in ours), node.name
+        assert (file in FILES) == bool(ours), node.name
         for other in [callsite, *metadata(node).get("fused_from", "").splitlines()]:
             assert not ours or other in places, f"{node.name} of {other}"
         # What has no line of ours is exported as it is: a module of a library, by its own lines.

@@ -42,7 +42,7 @@ pub const RULES: &[&[Rule]] = &[
         chains::RULE,
         layout_ops::merge::RULE,
     ],
-    &[folding::RULE, sharing::RULE],
+    &[folding::RULE, sharing::RULE, sharing::CAST_RULE],
 ];
 
 /// What a rule makes of one node.

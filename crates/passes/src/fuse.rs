@@ -4,6 +4,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod attention;
+pub(crate) mod batch_norm;
 pub(crate) mod choice;
 pub(crate) mod index;
 pub(crate) mod norm;

@@ -3,13 +3,14 @@
 //! JAX convolves with the channels last and ONNX with the channels first, so that a convolution is between
 //! two transposes. The operators between two convolutions work in any order of axes: elementwise operators,
 //! sums of branches, joins, reductions. Such operators and what they read and make are a region. Each
-//! region gets the order that leaves the fewest transposes at its border.
+//! region gets the order that leaves the fewest transposes at its border. A dense layer between two convolutions
+//! becomes a convolution of one place, and one that was mapped over columns becomes one of rows.
 
 mod carry;
 mod regions;
 mod role;
 
-use onnx::{Edit, OpType, Tensor, ValueId};
+use onnx::{Edit, Op, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::axis_map::{AxisMap, transpose};
@@ -32,7 +33,10 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         let (value, moved) = match &regions.roles[index] {
             Role::Member => (Some(edit.node(index).outputs[0]), mover.member(edit, index)),
             Role::Sink(axes) => (edit.input(index, 0), mover.sink(edit, index, axes)),
-            Role::Transpose(_) | Role::Source(_) | Role::Fixed => continue,
+            &Role::Product { operand } if regions.is_reordered(index) => {
+                (Some(edit.node(index).outputs[0]), mover.product(edit, index, operand))
+            }
+            Role::Product { .. } | Role::Transpose(_) | Role::Source(_) | Role::Fixed => continue,
         };
         if moved.is_none() && value.is_some_and(|value| mover.order_of(value).is_some()) {
             decline(edit, NAME, index, "it has no form in the order of axes of its surroundings");
@@ -64,6 +68,28 @@ impl Mover<'_> {
         })?;
         let made = edit.rewrite_results(index, &fused, op, types, &|value| transpose(value, &back));
         self.stored.extend(outputs.into_iter().zip(made.into_iter().map(|value| (value, None))));
+        Some(())
+    }
+
+    /// Writes a product in its other form: that of an image as a convolution, that of the columns of a matrix as
+    /// one of its rows.
+    fn product(&mut self, edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
+        let result = edit.node(index).outputs[0];
+        let order = self.order_of(result)?;
+        let ty = order.permuted_type(edit.ty(result)?)?;
+        let back = order.clone().inverse().perm()?;
+        let (x, weights) = (edit.input(index, operand)?, edit.input(index, 1 - operand)?);
+        let kernel = edit.tensor(weights)?.transposed(&[1, 0])?;
+        let shape = [&kernel.shape[..], &vec![1; ty.rank() - 2]].concat();
+        let kernel = kernel.with_shape(shape);
+        let kernel = edit.constant(index, &[], kernel, &[weights]);
+        let mut fused = Vec::new();
+        let x = self.operand(edit, index, x, &order, &mut fused)?;
+        let op = if ty.rank() == 2 { OpType::MatMul } else { OpType::Conv };
+        let op = Op::new(op, &[x, kernel]);
+        let made =
+            edit.rewrite_results(index, &fused, op, vec![ty], &|value| transpose(value, &back));
+        self.stored.extend(made.into_iter().map(|value| (result, (value, None))));
         Some(())
     }
 
@@ -126,8 +152,8 @@ impl Mover<'_> {
     /// Returns what stands for a value in the order in which it is made, and that order.
     fn made(&self, value: ValueId, rank: usize) -> (ValueId, AxisMap) {
         let maker = self.regions.maker(value);
-        let is_member = maker.is_some_and(|maker| self.regions.roles[maker] == Role::Member);
-        match self.stored.get(&value).filter(|_| is_member) {
+        let follows = maker.is_some_and(|maker| self.regions.follows_order(maker));
+        match self.stored.get(&value).filter(|_| follows) {
             Some(&(stored, _)) => (stored, self.regions.stored_order(value, rank)),
             None => (value, AxisMap::identity_of_rank(rank)),
         }
@@ -264,6 +290,125 @@ y:f32[2,4,10,8] = Transpose(%7) {perm=[0, 3, 1, 2]}",
                 %3 = Softmax(%2) {axis=1}  # 7
                 %4 = ReduceMax(%3, [3]:i64)  # 8
                 y:f32[2,4,10,8] = Sub(%3, %4)  # 9 10
+            "#]],
+        );
+    }
+
+    /// `what` is between a transpose and its inverse.
+    fn between_transposes(what: &str) -> String {
+        format!(
+            "graph g(x:f32[2,3,8,8]) -> (y)
+%0:f32[2,8,8,3] = Transpose(x) {{perm=[0, 2, 3, 1]}}
+{what}
+y:f32[2,2,8,8] = Transpose(%9) {{perm=[0, 3, 1, 2]}}"
+        )
+    }
+
+    #[test]
+    fn a_dense_layer_between_channels_first_is_a_convolution() {
+        check(
+            &between_transposes(
+                "%1:f32[2,8,8,2] = MatMul(%0, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+%9:f32[2,8,8,2] = Tanh(%1)",
+            ),
+            expect![[r#"
+                graph g(x:f32[2,3,8,8]) -> (y)
+                %0 = Conv(x, [[[[1.0]], [[3.0]], [[5.0]]], [[[2.0]], [[4.0]], [[6.0]]]])  # 3 2
+                y:f32[2,2,8,8] = Tanh(%0)  # 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn dense_layers_in_a_row_are_convolutions() {
+        check(
+            &between_transposes(
+                "%1:f32[2,8,8,2] = MatMul(%0, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+%2:f32[2,8,8,2] = Tanh(%1)
+%9:f32[2,8,8,2] = MatMul(%2, [[1.0, 2.0], [3.0, 4.0]])",
+            ),
+            expect![[r#"
+                graph g(x:f32[2,3,8,8]) -> (y)
+                %0 = Conv(x, [[[[1.0]], [[3.0]], [[5.0]]], [[[2.0]], [[4.0]], [[6.0]]]])  # 3 2
+                %1 = Tanh(%0)  # 4
+                y:f32[2,2,8,8] = Conv(%1, [[[[1.0]], [[3.0]]], [[[2.0]], [[4.0]]]])  # 5 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_dense_layer_with_channels_last_on_one_side_stays() {
+        check(
+            "graph g(x:f32[2,3,8,8]) -> (y)
+%0:f32[2,8,8,3] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,8,8,2] = MatMul(%0, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+y:f32[2,8,8,2] = Tanh(%1)",
+            expect![[r#"
+                graph g(x:f32[2,3,8,8]) -> (y)
+                %0 = Transpose(x) {perm=[0, 2, 3, 1]}  # 2
+                %1 = MatMul(%0, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # 3
+                y:f32[2,8,8,2] = Tanh(%1)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn several_readers_with_channels_last_share_one_transpose() {
+        check(
+            "graph g(x:f32[2,3,8,8]) -> (y, q, k)
+%0:f32[2,8,8,3] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,8,8,3] = Tanh(%0)
+%2:f32[2,8,8,2] = MatMul(%1, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+y:f32[2,2,8,8] = Transpose(%2) {perm=[0, 3, 1, 2]}
+%3:f32[2,8,8,2] = MatMul(%1, [[2.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+q:f32[2,64,2] = Reshape(%3, [2, 64, 2]:i64)
+%4:f32[2,8,8,2] = MatMul(%1, [[3.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+k:f32[2,64,2] = Reshape(%4, [2, 64, 2]:i64)",
+            expect![[r#"
+                graph g(x:f32[2,3,8,8]) -> (y, q, k)
+                %0 = Tanh(x)  # 3 2
+                %1 = Transpose(%0) {perm=[0, 2, 3, 1]}  # 3 2
+                y:f32[2,2,8,8] = Conv(%0, [[[[1.0]], [[3.0]], [[5.0]]], [[[2.0]], [[4.0]], [[6.0]]]])  # 4 5
+                %2 = MatMul(%1, [[2.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # 6
+                q:f32[2,64,2] = Reshape(%2, [2, 64, 2]:i64)  # 7
+                %3 = MatMul(%1, [[3.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # 8
+                k:f32[2,64,2] = Reshape(%3, [2, 64, 2]:i64)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn products_of_columns_are_products_of_rows() {
+        check(
+            "graph g(x:f32[5,2]) -> (y)
+%0:f32[2,5] = Transpose(x) {perm=[1, 0]}
+%1:f32[3,5] = MatMul([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], %0)
+%2:f32[3,5] = Add(%1, [[1.0], [2.0], [3.0]])
+%3:f32[3,5] = Tanh(%2)
+%4:f32[2,5] = MatMul([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], %3)
+y:f32[5,2] = Transpose(%4) {perm=[1, 0]}",
+            expect![[r#"
+                graph g(x:f32[5,2]) -> (y)
+                %0 = MatMul(x, [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]])  # 3 2
+                %1 = Add(%0, [[1.0, 2.0, 3.0]])  # 4
+                %2 = Tanh(%1)  # 5
+                y:f32[5,2] = MatMul(%2, [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]])  # 6 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_product_with_weights_that_are_computed_stays() {
+        check(
+            "graph g(x:f32[2,3,8,8], w:f32[3,2]) -> (y)
+%0:f32[2,8,8,3] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,8,8,2] = MatMul(%0, w)
+y:f32[2,2,8,8] = Transpose(%1) {perm=[0, 3, 1, 2]}",
+            expect![[r#"
+                graph g(x:f32[2,3,8,8], w:f32[3,2]) -> (y)
+                %0 = Transpose(x) {perm=[0, 2, 3, 1]}  # 2
+                %1 = MatMul(%0, w)  # 3
+                y:f32[2,2,8,8] = Transpose(%1) {perm=[0, 3, 1, 2]}  # 4
             "#]],
         );
     }

@@ -4,8 +4,8 @@ use onnx::{Edit, Model};
 
 use crate::fuse::attention::Stage;
 use crate::fuse::{
-    activation, attention, choice, index, norm, pick, place, pool, reduction, resize, rotary,
-    softmax, thresholded_relu, triangle, weighted,
+    activation, attention, batch_norm, choice, index, norm, pick, place, pool, reduction, resize,
+    rotary, softmax, thresholded_relu, triangle, weighted,
 };
 use crate::rewrite::Rewrite;
 use crate::{
@@ -261,6 +261,12 @@ pub const PHASES: &[Phase] = &[
             graph("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),
             formulas("fuse-triangles", "writes a triangular mask as `Trilu`", &[triangle::REWRITES]),
             graph("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
+            formulas(
+                "fuse-batch-norms",
+                "writes a scale and a shift of each channel as `BatchNormalization`",
+                &[batch_norm::REWRITES],
+            )
+            .when(When::FusingNorms),
             graph("simplify-sizes", "reads sizes at once with `Shape` or `Size`", simplify_sizes::run),
             graph(
                 "trim-constants",

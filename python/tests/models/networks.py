@@ -16,6 +16,8 @@ import numpy as np
 import optax
 from flax import nnx
 
+from . import unets
+
 Built = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
 
 random = np.random.default_rng(3)
@@ -237,6 +239,9 @@ NETWORKS: dict[str, Callable[[], Built]] = {
     "nnx causal block": nnx_causal_block,
     "nnx resnet block": nnx_resnet_block,
     "linen unet": linen_unet,
+    "linen diffusion unet": unets.linen_unet,
+    "nnx diffusion unet": unets.nnx_unet,
+    "equinox diffusion unet": unets.equinox_unet,
     "linen lstm": lambda: linen_recurrent(nn.OptimizedLSTMCell, False),
     "linen lstm reverse": lambda: linen_recurrent(nn.LSTMCell, True),
     "linen gru": lambda: linen_recurrent(nn.GRUCell, False),

@@ -26,6 +26,8 @@ pub(super) struct Region {
     sinks: Vec<Vec<usize>>,
     /// The ranks of arrays that broadcast from fewer axes.
     narrow: Vec<usize>,
+    /// The products that read an array of the region, or make one.
+    products: Vec<usize>,
 }
 
 pub(super) struct Regions {
@@ -35,8 +37,10 @@ pub(super) struct Regions {
     /// Who makes a value, and whether it is read by what does not follow an order.
     makers: FxHashMap<ValueId, usize>,
     fixed_reads: FxHashMap<ValueId, bool>,
-    /// Operand and result of each `Transpose`.
+    /// Operand and result of each `Transpose` and of each product.
     ends: FxHashMap<usize, (ValueId, ValueId)>,
+    /// The products that read a value.
+    product_reads: FxHashMap<ValueId, Vec<usize>>,
     /// The transposes of what convolutions make and read.
     beside_convolutions: FxHashSet<usize>,
 }
@@ -46,10 +50,16 @@ impl Regions {
         let roles: Vec<Role> = (0..edit.len()).map(|index| role(edit, index)).collect();
         let mut sets = Sets::default();
         for (index, role) in roles.iter().enumerate() {
-            if *role != Role::Member {
-                continue;
-            }
-            let result = edit.node(index).outputs[0];
+            let result = match (role, edit.node(index).outputs.first()) {
+                (Role::Member, Some(&result)) => result,
+                (&Role::Product { operand }, Some(&result)) => {
+                    for value in edit.input(index, operand).into_iter().chain([result]) {
+                        sets.join(value, value);
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
             let others = edit.node(index).outputs[1..].iter().copied();
             for value in others.chain(data_values(edit, index)) {
                 sets.join(result, value);
@@ -63,6 +73,7 @@ impl Regions {
             makers: FxHashMap::default(),
             fixed_reads: FxHashMap::default(),
             ends: FxHashMap::default(),
+            product_reads: FxHashMap::default(),
             beside_convolutions: FxHashSet::default(),
         };
         regions.fill(edit, &mut sets);
@@ -81,6 +92,7 @@ impl Regions {
                     transposes: Vec::new(),
                     sinks: Vec::new(),
                     narrow: Vec::new(),
+                    products: Vec::new(),
                 });
                 self.all.len() - 1
             });
@@ -117,6 +129,20 @@ impl Regions {
                         }
                     }
                 }
+                &Role::Product { operand } => {
+                    let (from, to) = (edit.input(index, operand), edit.node(index).outputs[0]);
+                    let Some(from) = from else {
+                        continue;
+                    };
+                    *following.entry(from).or_default() += 1;
+                    self.ends.insert(index, (from, to));
+                    self.product_reads.entry(from).or_default().push(index);
+                    let (reading, making) = (self.region_of[&from], self.region_of[&to]);
+                    self.all[reading].products.push(index);
+                    if making != reading {
+                        self.all[making].products.push(index);
+                    }
+                }
                 Role::Sink(axes) => {
                     let Some(from) = operand else {
                         continue;
@@ -145,26 +171,84 @@ impl Regions {
 
     /// Gives each region the order with the fewest transposes, as long as that makes fewer.
     pub(super) fn choose(&mut self) {
+        for regions in self.joined_by_products() {
+            self.improve_together(&regions);
+        }
+        self.sweep(&(0..self.all.len()).collect::<Vec<_>>());
+    }
+
+    /// Improves regions one after the other, until none is better otherwise.
+    fn sweep(&mut self, regions: &[usize]) {
         for _ in 0..MAX_SWEEPS {
-            let mut changed = false;
-            for region in 0..self.all.len() {
-                changed |= self.improve(region);
-            }
-            if !changed {
+            let changes = regions.iter().filter(|&&region| self.improve(region)).count();
+            if changes == 0 {
                 return;
             }
         }
     }
 
+    /// Returns the regions that products lead from one to the other.
+    fn joined_by_products(&self) -> Vec<Vec<usize>> {
+        let mut is_joined = vec![false; self.all.len()];
+        let mut joined = Vec::new();
+        for first in 0..self.all.len() {
+            if is_joined[first] || self.all[first].products.is_empty() {
+                continue;
+            }
+            is_joined[first] = true;
+            let mut regions = vec![first];
+            let mut next = 0;
+            while let Some(&region) = regions.get(next) {
+                next += 1;
+                for index in &self.all[region].products {
+                    let (from, to) = self.ends[index];
+                    for other in [self.region_of[&from], self.region_of[&to]] {
+                        if !std::mem::replace(&mut is_joined[other], true) {
+                            regions.push(other);
+                        }
+                    }
+                }
+            }
+            joined.push(regions);
+        }
+        joined
+    }
+
+    /// Puts all of these regions into the other order, and back where that is better, if that makes fewer
+    /// transposes. One region alone would only move a transpose to the other side of a product.
+    fn improve_together(&mut self, regions: &[usize]) {
+        let orders: Vec<AxisMap> =
+            regions.iter().map(|&region| self.all[region].order.clone()).collect();
+        let total = |all: &Regions| {
+            let costs = regions.iter().map(|&region| all.cost(region));
+            costs.fold((0, 0, 0), |sum, cost| (sum.0 + cost.0, sum.1 + cost.1, sum.2 + cost.2))
+        };
+        let before = total(self);
+        for &region in regions {
+            let order = &mut self.all[region].order;
+            *order = order_of_other_form(order.rank_before());
+        }
+        self.sweep(regions);
+        if total(self) >= before {
+            for (&region, order) in regions.iter().zip(orders) {
+                self.all[region].order = order;
+            }
+        }
+    }
+
     fn improve(&mut self, region: usize) -> bool {
-        if self.all[region].transposes.is_empty() {
+        if self.all[region].transposes.is_empty() && self.all[region].products.is_empty() {
             return false;
         }
+        let cost = |all: &Regions| {
+            let (transposes, beside, reordered) = all.cost(region);
+            (transposes + all.cost_beyond_products(region), beside, reordered)
+        };
         let before = self.all[region].order.clone();
-        let (mut best, mut least) = (before.clone(), self.cost(region));
+        let (mut best, mut least) = (before.clone(), cost(self));
         for candidate in self.candidates(region) {
             self.all[region].order = candidate.clone();
-            let cost = self.cost(region);
+            let cost = cost(self);
             if cost < least {
                 (best, least) = (candidate, cost);
             }
@@ -194,12 +278,17 @@ impl Regions {
                 }
             }
         }
+        let other = order_of_other_form(own.order.rank_before());
+        if !own.products.is_empty() && !candidates.contains(&other) {
+            candidates.push(other);
+        }
         candidates
     }
 
-    /// Returns how many transposes there are in a region and at its border; and how many of those stand right
-    /// beside a convolution, which otherwise could take over what scales and shifts.
-    fn cost(&self, region: usize) -> (usize, usize) {
+    /// Returns how many transposes there are in a region and at its border; how many of those stand right beside
+    /// a convolution, which otherwise could take over what scales and shifts; and how many products are
+    /// in their other form.
+    fn cost(&self, region: usize) -> (usize, usize, usize) {
         let own = &self.all[region];
         let order = &own.order;
         let left = own.transposes.iter().map(|&index| (index, self.cost_of_transpose(index)));
@@ -207,8 +296,9 @@ impl Regions {
         let beside = left
             .filter(|(index, cost)| *cost > 0 && self.beside_convolutions.contains(index))
             .count();
+        let reordered = own.products.iter().filter(|&&index| self.is_reordered(index)).count();
         if order.is_identity() {
-            return (of_transposes, beside);
+            return (of_transposes, beside, reordered);
         }
         let of_values: usize =
             own.values.iter().map(|&value| self.cost_of_value(value, order)).sum();
@@ -218,17 +308,39 @@ impl Regions {
             None => NEVER,
         };
         let of_narrow: usize = own.narrow.iter().map(of_narrow).sum();
-        (of_transposes + of_values + of_sinks + of_narrow, beside)
+        (of_transposes + of_values + of_sinks + of_narrow, beside, reordered)
+    }
+
+    /// Returns how many transposes there are at the other ends of the products of a region.
+    fn cost_beyond_products(&self, region: usize) -> usize {
+        let ends = self.all[region].products.iter().flat_map(|index| {
+            let (from, to) = self.ends[index];
+            [from, to]
+        });
+        ends.map(|value| (value, self.region_of[&value]))
+            .filter(|&(_, other)| other != region)
+            .map(|(value, other)| self.cost_of_value(value, &self.all[other].order))
+            .sum()
     }
 
     fn cost_of_value(&self, value: ValueId, order: &AxisMap) -> usize {
-        let fixed = usize::from(self.fixed_reads.get(&value).copied().unwrap_or(true));
-        match self.makers.get(&value).map(|&index| &self.roles[index]) {
-            Some(Role::Member) => fixed,
-            Some(Role::Transpose(_)) => 0,
-            Some(Role::Source(axes)) => fixed + usize::from(!order.keeps_order(axes)),
+        if order.is_identity() {
+            return 0;
+        }
+        let fixed = usize::from(self.is_read_as_it_is(value));
+        match self.makers.get(&value).map(|&index| (index, &self.roles[index])) {
+            Some((index, _)) if self.follows_order(index) => fixed,
+            Some((_, Role::Transpose(_))) => 0,
+            Some((_, Role::Source(axes))) => fixed + usize::from(!order.keeps_order(axes)),
             _ => 1,
         }
+    }
+
+    /// True if something reads a value in the order that it has.
+    fn is_read_as_it_is(&self, value: ValueId) -> bool {
+        let mut products = self.product_reads.get(&value).into_iter().flatten();
+        self.fixed_reads.get(&value).copied().unwrap_or(true)
+            || products.any(|&index| !self.is_reordered(index))
     }
 
     fn cost_of_transpose(&self, index: usize) -> usize {
@@ -243,7 +355,7 @@ impl Regions {
             return NEVER;
         };
         let is_in_region = self.region_of.contains_key(&to);
-        let fixed = self.fixed_reads.get(&to).copied().unwrap_or(true) || !is_in_region;
+        let fixed = self.is_read_as_it_is(to) || !is_in_region;
         let for_region = is_in_region && !into.is_identity();
         let for_others = fixed && !whole.is_identity();
         let is_one = for_region && for_others && wanted.is_identity();
@@ -270,8 +382,25 @@ impl Regions {
 
     /// Returns the order in which a value is made.
     pub(super) fn stored_order(&self, value: ValueId, rank: usize) -> AxisMap {
-        let is_member = self.maker(value).is_some_and(|index| self.roles[index] == Role::Member);
-        if is_member { self.wanted_order(value, rank) } else { AxisMap::identity_of_rank(rank) }
+        let follows = self.maker(value).is_some_and(|index| self.follows_order(index));
+        if follows { self.wanted_order(value, rank) } else { AxisMap::identity_of_rank(rank) }
+    }
+
+    /// True if a node makes its results in the order of their region.
+    pub(super) fn follows_order(&self, index: usize) -> bool {
+        self.roles[index] == Role::Member || self.is_reordered(index)
+    }
+
+    /// True if a product is written in its other form, because what it reads and makes are in the order of that.
+    pub(super) fn is_reordered(&self, index: usize) -> bool {
+        let Some(&(from, to)) =
+            self.ends.get(&index).filter(|_| matches!(self.roles[index], Role::Product { .. }))
+        else {
+            return false;
+        };
+        let order = |value| self.region(value).map(|region| &region.order);
+        let is_other = |order: &AxisMap| *order == order_of_other_form(order.rank_before());
+        order(from) == order(to) && order(from).is_some_and(is_other)
     }
 
     /// Returns the order in which members read a value.
@@ -279,6 +408,16 @@ impl Regions {
         let order = self.region(value).map(|region| region.order.clone());
         order.unwrap_or_else(|| AxisMap::identity_of_rank(rank))
     }
+}
+
+/// Returns the order that the other form of a product has: of an image with the channels first, of a matrix
+/// transposed.
+fn order_of_other_form(rank: usize) -> AxisMap {
+    let perm: Vec<usize> = match rank {
+        2 => vec![1, 0],
+        _ => [0, rank - 1].into_iter().chain(1..rank - 1).collect(),
+    };
+    AxisMap::transpose(&perm)
 }
 
 fn is_convolution(edit: &Edit<'_>, index: usize) -> bool {

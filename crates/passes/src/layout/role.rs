@@ -1,5 +1,6 @@
 //! What an operator does with the order of axes.
 
+use onnx::kernels::{Support, support};
 use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};
 
 use crate::access::Access;
@@ -15,11 +16,22 @@ fn broadcasts(op: OpType) -> bool {
 const ALONG_AN_AXIS: &[OpType] =
     &[OpType::Concat, OpType::Hardmax, OpType::LogSoftmax, OpType::Softmax, OpType::Split];
 
+/// The ranks of images and volumes, with an axis of the batch and one of channels.
+const IMAGE_RANKS: &[usize] = &[4, 5];
+
+/// Larger weights that others read too are not copied.
+const MAX_SHARED: usize = 1 << 14;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// All operands but constants and narrower ones, and all results, are in one order, whichever.
     Member,
     Transpose(AxisMap),
+    /// A product of this operand with constant weights. Of the last axis of an image, it is a convolution if
+    /// the channels come first. Of the first axis of a matrix, it is one of the last axis if that is transposed.
+    Product {
+        operand: usize,
+    },
     /// The result is the same whichever order the operand is in, as long as these axes keep theirs.
     Sink(Vec<usize>),
     /// The result can be made in any order in which these axes keep theirs.
@@ -44,6 +56,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
         OpType::Transpose => {
             edit.perm(index).map(|perm| Role::Transpose(AxisMap::transpose(&perm)))
         }
+        OpType::MatMul => product_with_weights(edit, index),
         OpType::Reshape => {
             let target = edit.ints(index, 1)?;
             if target.contains(&0) {
@@ -113,6 +126,23 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
         }
         _ => None,
     }
+}
+
+/// Returns the role of a product that can be written in another form, unless its weights were stored twice then.
+fn product_with_weights(edit: &Edit<'_>, index: usize) -> Option<Role> {
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let operand = operands.iter().position(|&value| edit.tensor(value).is_none())?;
+    let (x, weights) = (edit.ty(operands[operand])?, operands[1 - operand]);
+    let tensor = edit.tensor(weights).filter(|tensor| tensor.shape.len() == 2)?;
+    let has_other_form = match operand {
+        0 => {
+            let has_kernel = support(OpType::Conv, edit.opset(), x.dtype) == Support::Yes;
+            IMAGE_RANKS.contains(&x.rank()) && has_kernel
+        }
+        _ => x.rank() == 2,
+    };
+    let is_shared = edit.reads(weights) > 1 && tensor.len() > MAX_SHARED;
+    (has_other_form && !is_shared).then_some(Role::Product { operand })
 }
 
 /// Returns the axes that are not known to be unit axes.

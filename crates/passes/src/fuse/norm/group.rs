@@ -4,10 +4,11 @@
 //! group is an instance of its own. Its `InstanceNormalization` sums in single precision one after the
 //! other, so results are within 10⁻⁶ · (1 + |mean| / σ) · √n of JAX's for `n` elements.
 
-use onnx::{Dim, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Dim, Op, OpType, Type, ValueId};
 
-use super::{Quotient, epsilon, expect_whole, fast_variance, last_axes_of, renamed, root};
-use crate::axis_map::transpose;
+use super::affine::{Affine, Vector};
+use super::{Quotient, epsilon, expect_whole, fast_variance, root};
+use crate::axis_map::{Step, emit, plan, transpose};
 use crate::pattern::{either, hole, node, reduce_mean, relu, spread};
 use crate::rewrite::{Declined, Found};
 
@@ -19,28 +20,32 @@ const FEWEST_FOR_FAST_VARIANCE: i64 = 8;
 pub(super) fn to_instance_norm(
     found: &mut Found<'_, '_, '_>,
     x: ValueId,
+    affine: Affine,
 ) -> Result<Op<'static>, Declined> {
-    found.expect_kernel(OpType::InstanceNormalization, x)?;
-    let Type { shape, dtype } = found.ty(x)?;
-    let epsilon = epsilon(found, dtype)?;
-    let last = shape.len() - 1;
-    expect_elements(&shape[1..last])?;
-    let scale = last_axes_of(found, "scale", x, last)?;
-    let bias = last_axes_of(found, "bias", x, last)?;
-    let (first, back) = channel_orders(shape.len());
+    let (first, back) = channel_orders(found.ty(x)?.rank(), 1);
     let first = transposed(found, x, &first)?;
-    let op = Op::new(OpType::InstanceNormalization, &[first, scale, bias]).attr("epsilon", epsilon);
     let ty = found.ty(first)?;
+    let op = instance_norm(found, first, affine)?;
     let normalized = found.emit(op, ty);
     Ok(transpose(normalized, &back))
 }
 
-/// Declines if an instance may be empty: the runtime's operator ends the process there.
-fn expect_elements(instance: &[Dim]) -> Result<(), Declined> {
-    if instance.iter().all(Dim::is_positive) {
-        return Ok(());
-    }
-    Err("an axis that is normalized may be empty".into())
+/// Channels first: the mean is over all but the first two axes.
+pub(super) fn instance_norm(
+    found: &mut Found<'_, '_, '_>,
+    x: ValueId,
+    affine: Affine,
+) -> Result<Op<'static>, Declined> {
+    found.expect_kernel(OpType::InstanceNormalization, x)?;
+    let Type { shape, dtype } = found.ty(x)?;
+    let epsilon = epsilon(found, dtype)?;
+    let vector = |given: Option<Vector>, number: f64| match given {
+        Some(vector) => Ok(vector),
+        None => Vector::filled(&shape, &[1], number, i64::MAX),
+    };
+    let scale = vector(affine.scale, 1.0)?.emit(found, dtype)?;
+    let bias = vector(affine.bias, 0.0)?.emit(found, dtype)?;
+    Ok(Op::new(OpType::InstanceNormalization, &[x, scale, bias]).attr("epsilon", epsilon))
 }
 
 /// Over the last axes, without scale: each of what is before them is an instance.
@@ -49,26 +54,17 @@ pub(super) fn to_unscaled_norm(
     x: ValueId,
     axis: usize,
 ) -> Result<Op<'static>, Declined> {
-    found.expect_kernel(OpType::InstanceNormalization, x)?;
     let Type { shape, dtype } = found.ty(x)?;
-    let epsilon = epsilon(found, dtype)?;
-    let Some(channels) = axis.checked_sub(1).and_then(|channel| shape[channel].known()) else {
-        return Err("the number of instances is not known".into());
-    };
-    expect_elements(&shape[axis..])?;
-    let (scale, bias) = neutral(found, &found.ty(x)?, channels)?;
-    let norm = |x: ValueId| {
-        Op::new(OpType::InstanceNormalization, &[x, scale, bias]).attr("epsilon", epsilon.clone())
-    };
     match axis {
         1 => {
             let axes = found.ints(&[0])?;
             let ty = Type::new(dtype, [&[Dim::Known(1)], &shape[..]].concat());
             let batch = found.emit(Op::new(OpType::Unsqueeze, &[x, axes]), ty.clone());
-            let normalized = found.emit(norm(batch), ty);
+            let op = instance_norm(found, batch, Affine::default())?;
+            let normalized = found.emit(op, ty);
             Ok(Op::new(OpType::Squeeze, &[normalized, axes]))
         }
-        2 => Ok(norm(x)),
+        2 => instance_norm(found, x, Affine::default()),
         _ => Err("the instances are over several axes".into()),
     }
 }
@@ -85,82 +81,155 @@ pub(super) fn norm() -> Quotient {
     Quotient { numerator: &x - spread(&mean).named("spread mean"), root: root(&variance) }
 }
 
+/// Groups of the last axis of an array, of which each is normalized over the places of its channels.
+pub(super) struct Groups {
+    /// How many axes are before those of the places.
+    leading: usize,
+    count: i64,
+    width: i64,
+}
+
+impl Groups {
+    /// Returns the array that a reshape makes `x` of, if that takes its last axis apart into groups, and these axes
+    /// are those of one group.
+    pub(super) fn behind(
+        found: &Found<'_, '_, '_>,
+        x: ValueId,
+        axes: &[usize],
+    ) -> Option<(ValueId, Groups)> {
+        let edit = &found.edit;
+        let reshape = edit.producer(x).filter(|&index| edit.node(index).op == OpType::Reshape)?;
+        let source = edit.input(reshape, 0)?;
+        let groups = Groups::of(found, source, x, axes).ok()?;
+        let has_places = axes.len() > 1;
+        has_places.then_some((source, groups))
+    }
+
+    /// Returns the groups of `x` that are the last two axes but one of `groups`, normalized over these axes of it.
+    fn of(
+        found: &Found<'_, '_, '_>,
+        x: ValueId,
+        groups: ValueId,
+        axes: &[usize],
+    ) -> Result<Groups, Declined> {
+        let shape = found.ty(x)?.shape;
+        let grouped = found.ty(groups)?.shape;
+        let rank = shape.len();
+        let is_split =
+            rank > 1 && grouped.len() == rank + 1 && grouped[..rank - 1] == shape[..rank - 1];
+        let leading = axes.first().map_or(rank, |&first| first.min(rank - 1));
+        if !is_split || leading == 0 || axes.iter().copied().ne((leading..rank - 1).chain([rank])) {
+            return Err("it is not over groups of the last axis".into());
+        }
+        let count: Option<i64> = axes.iter().map(|&axis| grouped[axis].known()).product();
+        let are_few = count.is_some_and(|count| count < FEWEST_FOR_FAST_VARIANCE);
+        if are_few && found.maybe("fast variance").is_some() {
+            return Err("the variance of so few elements is a matter of rounding".into());
+        }
+        let (Some(count), Some(width), Some(_)) =
+            (grouped[rank - 1].known(), grouped[rank].known(), count)
+        else {
+            return Err("the sizes are not known".into());
+        };
+        Ok(Groups { leading, count, width })
+    }
+
+    /// Returns the norm of `x`, scaled and shifted by one number per channel.
+    fn normalized(
+        &self,
+        found: &mut Found<'_, '_, '_>,
+        x: ValueId,
+        affine: Affine,
+    ) -> Result<Op<'static>, Declined> {
+        let Type { shape, dtype } = found.ty(x)?;
+        let rank = shape.len();
+        let (leading, places) = (&shape[..self.leading], &shape[self.leading..rank - 1]);
+        let (order, back) = channel_orders(rank, self.leading);
+        let first = transposed(found, x, &order)?;
+        if self.width == 1 && self.leading == 1 && !places.is_empty() {
+            let ty = found.ty(first)?;
+            let op = instance_norm(found, first, affine)?;
+            let normalized = found.emit(op, ty);
+            return Ok(transpose(normalized, &back));
+        }
+        let first_ty = found.ty(first)?;
+        let batch = Dim::checked_product(leading).ok_or("the batch is too large")?;
+        let width = [Dim::Known(self.width)];
+        let area = Dim::checked_product(places.iter().chain(&width));
+        let area = area.ok_or("a group is too large")?;
+        let instances = reshaped(found, first, &[batch.clone(), self.count.into(), area])?;
+        let ty = found.ty(instances)?;
+        let op = instance_norm(found, instances, Affine::default())?;
+        let normalized = found.emit(op, ty);
+        let channels = self.count * self.width;
+        let shape = [&[batch, channels.into()], places].concat();
+        let mut result = reshaped(found, normalized, &shape)?;
+        let column = [&[channels][..], &vec![1; places.len()]].concat();
+        for (vector, op) in [(affine.scale, OpType::Mul), (affine.bias, OpType::Add)] {
+            if let Some(vector) = vector {
+                let vector = vector.reshaped(&column).emit(found, dtype)?;
+                let ty = found.ty(result)?;
+                result = found.emit(Op::new(op, &[result, vector]), ty);
+            }
+        }
+        let result = reshaped(found, result, &first_ty.shape)?;
+        Ok(transpose(result, &back))
+    }
+}
+
+/// Returns the norm of groups that a reshape made of `source`, in their shape.
+pub(super) fn to_split_groups(
+    found: &mut Found<'_, '_, '_>,
+    source: ValueId,
+    groups: &Groups,
+    affine: Affine,
+) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    let reshape = found.edit.producer(x).ok_or("the groups are not a node")?;
+    let shape = found.edit.input(reshape, 1).ok_or("the reshape has no shape")?;
+    found.take_up(&[reshape]);
+    let ty = found.ty(source)?;
+    let op = groups.normalized(found, source, affine)?;
+    let normalized = found.emit(op, ty);
+    Ok(Op::new(OpType::Reshape, &[normalized, shape]))
+}
+
 pub(super) fn to_group_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
     if found.axes("square mean")? != axes {
         return Err("the variance is over other axes than the mean".into());
     }
-    let Type { shape, dtype } = found.ty(x)?;
-    let grouped = found.ty(found.value("groups")?)?.shape;
-    let count: Option<i64> = axes.iter().map(|&axis| grouped[axis].known()).product();
-    let are_few = count.is_some_and(|count| count < FEWEST_FOR_FAST_VARIANCE);
-    if are_few && found.maybe("fast variance").is_some() {
-        return Err("the variance of so few elements is a matter of rounding".into());
+    let of_groups = found.value("groups")?;
+    let groups = Groups::of(found, x, of_groups, &axes)?;
+    let shape = found.ty(x)?.shape;
+    if !shape[groups.leading..].iter().all(Dim::is_positive) {
+        return Err("an axis that is normalized may be empty".into());
     }
-    let rank = shape.len();
-    let is_split =
-        rank > 1 && grouped.len() == rank + 1 && grouped[..rank - 1] == shape[..rank - 1];
-    if !is_split || axes.iter().copied().ne((1..rank - 1).chain([rank])) {
-        return Err("it is not over groups of the last axis".into());
+    if let Some(mean) = found.maybe("mean in groups") {
+        found.expect_reduced(mean, of_groups, &axes)?;
     }
-    let sizes = |dims: &[Dim]| dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>();
-    let (Some(places), Some(split)) = (sizes(&shape[1..rank - 1]), sizes(&grouped[rank - 1..]))
-    else {
-        return Err("the sizes are not known".into());
-    };
-    let (groups, width) = (split[0], split[1]);
-    if found.maybe("mean in groups").is_some() {
-        found.expect_reduced(found.value("mean in groups")?, found.value("groups")?, &axes)?;
-    }
-    expect_group_spread(found, "spread mean", "mean", &shape, width)?;
-    expect_group_spread(found, "factor", "variance", &shape, width)?;
+    expect_group_spread(found, "spread mean", "mean", &shape, &groups)?;
+    expect_group_spread(found, "factor", "variance", &shape, &groups)?;
     expect_whole(found, x)?;
-    if width == 1 && rank > 2 {
-        return to_instance_norm(found, x);
-    }
-    found.expect_kernel(OpType::InstanceNormalization, x)?;
-    let epsilon = epsilon(found, dtype)?;
-    let channels = groups * width;
-
-    let (order, back) = channel_orders(rank);
-    let first = transposed(found, x, &order)?;
-    let first_ty = found.ty(first)?;
-    // A zero stands for the size that the operand has there.
-    let area = places.iter().product::<i64>() * width;
-    let instances = found.ints(&[0, groups, area])?;
-    let ty = Type::new(dtype, vec![shape[0].clone(), groups.into(), area.into()]);
-    let reshaped = found.emit(Op::new(OpType::Reshape, &[first, instances]), ty.clone());
-    let (one, zero) = neutral(found, &ty, groups)?;
-    let op =
-        Op::new(OpType::InstanceNormalization, &[reshaped, one, zero]).attr("epsilon", epsilon);
-    let normalized = found.emit(op, ty);
-    let whole = found.ints(&[&[0, channels], &places[..]].concat())?;
-    let mut result = found.emit(Op::new(OpType::Reshape, &[normalized, whole]), first_ty.clone());
-    for (name, op) in [("scale", OpType::Mul), ("bias", OpType::Add)] {
-        if found.maybe(name).is_some() {
-            let vector = last_axes_of(found, name, x, rank - 1)?;
-            let column = [&[channels][..], &vec![1; places.len()]].concat();
-            let vector = renamed(found, vector, column)?;
-            result = found.emit(Op::new(op, &[result, vector]), first_ty.clone());
-        }
-    }
-    Ok(transpose(result, &back))
+    let affine = Affine::over(found, x, &[shape.len() - 1])?;
+    groups.normalized(found, x, affine)
 }
 
 /// Declines unless what is named gives each channel the number of its group: the numbers of groups,
-/// each repeated `width` times, and otherwise only renamed, in the shape that `x` has along the first
-/// and last axis. The root and its operand may stand between.
+/// each repeated as often as a group has channels, and otherwise only renamed, in the shape that `x` has along the
+/// leading axes and the last one. The root and its operand may stand between.
 fn expect_group_spread(
     found: &Found<'_, '_, '_>,
     name: &str,
     origin: &str,
     x: &[Dim],
-    width: i64,
+    groups: &Groups,
 ) -> Result<(), Declined> {
+    let width = groups.width;
     let (mut value, end) = (found.value(name)?, found.value(origin)?);
     let last = x.len() - 1;
-    let is_kept = |axis: usize| axis == 0 || axis == last;
+    let is_kept = |axis: usize| axis < groups.leading || axis == last;
     let kept: Vec<Dim> = x
         .iter()
         .enumerate()
@@ -197,16 +266,16 @@ fn expect_group_spread(
     Err("the groups are spread over other channels".into())
 }
 
-/// Channels first, and back.
-fn channel_orders(rank: usize) -> (Vec<usize>, Vec<usize>) {
+/// Channels before the places, and back.
+fn channel_orders(rank: usize, leading: usize) -> (Vec<usize>, Vec<usize>) {
     let last = rank - 1;
     (
-        [0, last].into_iter().chain(1..last).collect(),
-        [0].into_iter().chain(2..=last).chain([1]).collect(),
+        (0..leading).chain([last]).chain(leading..last).collect(),
+        (0..leading).chain(leading + 1..=last).chain([leading]).collect(),
     )
 }
 
-fn transposed(
+pub(super) fn transposed(
     found: &mut Found<'_, '_, '_>,
     x: ValueId,
     order: &[usize],
@@ -216,15 +285,15 @@ fn transposed(
     Ok(found.emit(transpose(x, order), Type::new(dtype, shape)))
 }
 
-/// Ones and zeros for this many channels.
-fn neutral(
+/// Returns a value in another shape of as many elements.
+pub(super) fn reshaped(
     found: &mut Found<'_, '_, '_>,
-    ty: &Type,
-    channels: i64,
-) -> Result<(ValueId, ValueId), Declined> {
-    let mut vector = |number: f64| {
-        let tensor = Tensor::of_floats(ty.dtype, vec![channels], &vec![number; channels as usize]);
-        tensor.map(|tensor| found.constant(tensor)).ok_or("no such number of the type")
-    };
-    Ok((vector(1.0)?, vector(0.0)?))
+    x: ValueId,
+    shape: &[Dim],
+) -> Result<ValueId, Declined> {
+    let before = found.ty(x)?.shape;
+    let step = Step::reshape(&before, shape);
+    let planned = plan(&before, step.as_slice()).ok_or("too many sizes are not known")?;
+    let fused = found.edit.fused().to_vec();
+    emit(found.edit, &fused, x, &planned)
 }

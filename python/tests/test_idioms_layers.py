@@ -1,0 +1,222 @@
+"""Layers in the spelling of each library, in any order of axes: operators and numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen
+
+import jax2onnx
+
+from . import bench
+from .test_idioms_convolution import conv
+from .test_idioms_small import of_linen, ops
+
+RNG = np.random.default_rng(0)
+IMAGE = RNG.standard_normal((2, 6, 6, 16)).astype(np.float32)
+CHANNELS = IMAGE.transpose(0, 3, 1, 2)
+SCALE = np.linspace(0.5, 1.5, 16).astype(np.float32)
+SHIFT = np.linspace(-0.5, 0.5, 16).astype(np.float32)
+DENSE = RNG.standard_normal((16, 16)).astype(np.float32)
+KERNEL = RNG.standard_normal((3, 3, 16, 16)).astype(np.float32)
+BY_GROUP = ["Reshape", "InstanceNormalization", "Reshape", "BatchNormalization"]
+
+
+def of_haiku(make: Callable[[], Any]) -> Callable[..., Any]:
+    """Returns a layer of haiku whose scale and offset are not what they are initialized to."""
+
+    def fn(x: jax.Array) -> jax.Array:
+        model = hk.without_apply_rng(hk.transform(lambda x: make()(x)))
+        shapes = jax.eval_shape(model.init, jax.random.key(0), x)
+        names = {"scale": SCALE, "offset": SHIFT}
+        weights = {
+            module: {name: names[name].reshape(array.shape) for name, array in arrays.items()}
+            for module, arrays in shapes.items()
+        }
+        return model.apply(weights, x)
+
+    return fn
+
+
+def of_keras(axis: int) -> Callable[..., Any]:
+    """Returns a group norm as Keras computes it: the factor and the shift first."""
+
+    def fn(x: jax.Array) -> jax.Array:
+        shape = list(x.shape)
+        split = [*shape[:axis], 4, 4, *shape[axis + 1 :]]
+        own = [1] * len(split)
+        own[axis : axis + 2] = [4, 4]
+        groups = x.reshape([-1, *split[1:]])
+        axes = tuple(other for other in range(1, len(split)) if other != axis)
+        mean, variance = groups.mean(axes, keepdims=True), groups.var(axes, keepdims=True)
+        factor = jax.lax.rsqrt(variance + 1e-3) * SCALE.reshape(own)
+        return (groups * factor + (-mean * factor + SHIFT.reshape(own))).reshape(x.shape)
+
+    return fn
+
+
+def layer_norm_by_factor(x: jax.Array) -> jax.Array:
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    factor = jax.lax.rsqrt(variance + 1e-3) * SCALE
+    return x * factor + (SHIFT - mean * factor)
+
+
+def first(make: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    return of_haiku(lambda: make(*arguments, data_format="channels_first"))
+
+
+def linen_over(axes: Any, features: Any, shape: tuple[int, ...]) -> Callable[..., Any]:
+    return of_linen(linen.LayerNorm(reduction_axes=axes, feature_axes=features), shape)
+
+
+INSTANCE = ["InstanceNormalization"]
+TRANSPOSED = ["Transpose", "LayerNormalization", "Transpose"]
+LAST, FIRST = (2, 6, 6, 16), (2, 16, 6, 6)
+NORMS: dict[str, tuple[Callable[..., Any], np.ndarray, list[str]]] = {
+    "haiku groups": (
+        of_haiku(lambda: hk.GroupNorm(4)),
+        IMAGE,
+        ["Transpose", *BY_GROUP[:3], "Transpose", "Mul", "Add"],
+    ),
+    "haiku groups, channels first": (
+        first(hk.GroupNorm, 4),
+        CHANNELS,
+        ["Reshape", "LayerNormalization", "Reshape", "BatchNormalization"],
+    ),
+    "haiku instances, channels first": (first(hk.InstanceNorm, True, True), CHANNELS, INSTANCE),
+    "haiku whole images": (
+        of_haiku(lambda: hk.LayerNorm((1, 2, 3), True, True, param_axis=-1)),
+        IMAGE,
+        ["LayerNormalization", "Mul", "Add"],
+    ),
+    "keras groups": (of_keras(3), IMAGE, ["Transpose", *BY_GROUP, "Transpose"]),
+    "keras groups, channels first": (
+        of_keras(1),
+        CHANNELS,
+        ["Reshape", "LayerNormalization", "Reshape", "BatchNormalization"],
+    ),
+    "keras layer": (layer_norm_by_factor, IMAGE, ["LayerNormalization"]),
+    "linen channels first": (linen_over(1, 1, FIRST), CHANNELS, TRANSPOSED),
+    "linen instances, channels first": (linen_over((2, 3), 1, FIRST), CHANNELS, INSTANCE),
+    "linen rows of images": (linen_over(2, 2, LAST), IMAGE[:, :, :, :], TRANSPOSED),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("is_symbolic", [False, True])
+def test_a_norm_over_any_axes_is_one_operator(name: str, is_symbolic: bool) -> None:
+    fn, x, wanted = NORMS[name]
+    model = jax2onnx.to_onnx(fn, [("B", *x.shape[1:])]) if is_symbolic else bench.convert(fn, [x])
+    assert ops(model) == wanted
+    for batch in (0, 1, 2) if is_symbolic else (2,):
+        [found], [want] = bench.run(model, [x[:batch]]), bench.expected(fn, [x[:batch]])
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_nan_and_infinity_spread_over_a_norm_as_in_jax(name: str) -> None:
+    fn, x, _ = NORMS[name]
+    x = x.copy()
+    x[0, 0, 0, 0], x[1, 3, 3, 3] = np.nan, np.inf
+    [found], [want] = bench.run(bench.convert(fn, [x]), [x]), bench.expected(fn, [x])
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16])
+def test_groups_of_halves_are_cast_once(dtype: Any) -> None:
+    fn = of_linen(linen.GroupNorm(num_groups=4, dtype=dtype), IMAGE.shape)
+    x = IMAGE.astype(dtype)
+    model = bench.convert(fn, [x])
+    assert ops(model) == ["Cast", "Transpose", *BY_GROUP, "Transpose", "Cast"]
+    [found], [want] = bench.run(model, [x]), bench.expected(fn, [x])
+    error = 2e-3 if dtype == np.float16 else 2e-2
+    np.testing.assert_allclose(found.astype("f"), want.astype("f"), rtol=error, atol=error)
+
+
+def test_a_norm_that_is_mapped_over_images_is_one_operator() -> None:
+    norm = of_linen(linen.GroupNorm(num_groups=4), (1, 6, 6, 16))
+    fn = jax.vmap(lambda x: norm(x[None])[0])
+    model = jax2onnx.to_onnx(fn, [("B", 6, 6, 16)])
+    assert ops(model) == ["Transpose", *BY_GROUP, "Transpose"]
+    [found], [want] = bench.run(model, [IMAGE]), bench.expected(fn, [IMAGE])
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+def shifted_by_another_factor(x: jax.Array) -> jax.Array:
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    factor = jax.lax.rsqrt(variance + 1e-3)
+    return x * (factor * SCALE) - mean * factor
+
+
+def groups_of_a_place(x: jax.Array) -> jax.Array:
+    groups = x.reshape(2, 6, 6, 4, 4)
+    mean, variance = groups.mean((1, 4), keepdims=True), groups.var((2, 4), keepdims=True)
+    return ((groups - mean) * jax.lax.rsqrt(variance + 1e-3)).reshape(x.shape)
+
+
+@pytest.mark.parametrize("fn", [shifted_by_another_factor, groups_of_a_place])
+def test_what_is_nearly_a_norm_stays(fn: Any) -> None:
+    model = bench.convert(fn, [IMAGE])
+    assert not any("Normalization" in op for op in ops(model))
+    [found], [want] = bench.run(model, [IMAGE]), bench.expected(fn, [IMAGE])
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+def test_without_fused_norms_a_scale_and_a_shift_stay() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.tanh(x) * SCALE[:, None, None] + SHIFT[:, None, None]
+
+    fused, parts = (
+        bench.convert(fn, [CHANNELS], normalization_mode=mode)
+        for mode in ("auto", "force_decomposed")
+    )
+    assert ops(fused) == ["Tanh", "BatchNormalization"]
+    assert ops(parts) == ["Tanh", "Mul", "Add"]
+    [found], [want] = bench.run(fused, [CHANNELS]), bench.expected(fn, [CHANNELS])
+    np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-6)
+
+
+def test_a_dense_layer_between_convolutions_is_a_convolution() -> None:
+    def block(x: jax.Array) -> jax.Array:
+        x = conv(x, KERNEL)
+        return conv(jax.nn.relu(x @ DENSE + SHIFT) + x, KERNEL)
+
+    model = jax2onnx.to_onnx(block, [("B", 6, 6, 16)])
+    assert ops(model) == ["Transpose", "Conv", "Conv", "Relu", "Add", "Conv", "Transpose"]
+    for batch in (0, 1, 2):
+        [found], [want] = bench.run(model, [IMAGE[:batch]]), bench.expected(block, [IMAGE[:batch]])
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-3)
+
+
+def test_dense_layers_of_tokens_between_convolutions_read_one_transpose() -> None:
+    def block(x: jax.Array) -> jax.Array:
+        x = conv(x, KERNEL)
+        q, k, v = (x @ (DENSE * factor) for factor in (0.01, 0.02, 0.03))
+        q, k, v = (one.reshape(2, 36, 16) for one in (q, k, v))
+        mixed = jax.nn.softmax(q @ k.swapaxes(1, 2)) @ v
+        return conv(x + mixed.reshape(x.shape), KERNEL)
+
+    model = bench.convert(block, [IMAGE])
+    assert Counter(ops(model))["Transpose"] <= 5
+    [found], [want] = bench.run(model, [IMAGE]), bench.expected(block, [IMAGE])
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-2)
+
+
+def test_a_layer_that_is_mapped_over_rows_is_a_product_of_rows() -> None:
+    def row(x: jax.Array) -> jax.Array:
+        hidden = jnp.tanh(DENSE @ x + SHIFT)
+        return DENSE.T @ hidden
+
+    rows = IMAGE[0, 0]
+    model = bench.convert(jax.vmap(row), [rows])
+    assert ops(model) == ["Gemm", "Tanh", "MatMul"]
+    [found], [want] = bench.run(model, [rows]), bench.expected(jax.vmap(row), [rows])
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
