@@ -1,4 +1,4 @@
-"""Models for the benchmarks, in plain JAX, with weights drawn from a seed."""
+"""Models for the benchmarks, with weights drawn from a seed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 
 def transformer(layers: int, width: int = 64, heads: int = 4) -> Callable[[jax.Array], jax.Array]:
@@ -52,3 +53,20 @@ def transformer(layers: int, width: int = 64, heads: int = 4) -> Callable[[jax.A
         return x
 
     return forward
+
+
+class MLP(nnx.Module):
+    """Linear layers with a relu after each."""
+
+    def __init__(self, layers: int, width: int, *, rngs: nnx.Rngs) -> None:
+        self.layers = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(layers)])
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        for layer in self.layers:
+            x = jax.nn.relu(layer(x))
+        return x
+
+
+def mlp(layers: int = 25, width: int = 64) -> MLP:
+    """An MLP of 4 equations a layer, and one in each relu."""
+    return MLP(layers, width, rngs=nnx.Rngs(0))

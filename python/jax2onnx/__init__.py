@@ -1,9 +1,8 @@
 """Convert JAX functions to ONNX models in which every node knows its line of Python."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ._api import to_onnx
-from ._comparing.allclose import allclose
 from ._config import provenance
 from ._core import PluginInfo, __version__, plugins
 from ._errors import (
@@ -16,14 +15,15 @@ from ._errors import (
     UnsupportedError,
     WriteError,
 )
-from ._inspecting.explain import Explanation, Finding, Line, explain
-from ._inspecting.profile import Profile, profile
-from ._inspecting.source_map import Resolution, SourceMap
 from ._plugins.registry import plugin
 from ._tracing.onnx_function import onnx_function
 
 if TYPE_CHECKING:
+    from ._comparing.allclose import allclose
+    from ._inspecting.explain import Explanation, Finding, Line, explain
+    from ._inspecting.profile import Profile, profile
     from ._inspecting.session import InferenceSession as InferenceSession
+    from ._inspecting.source_map import Resolution, SourceMap
 
 __all__ = [
     "ConfigError",
@@ -53,14 +53,38 @@ __all__ = [
 ]
 
 
+#: The modules of what an export does not need. They are imported on first use.
+_LAZY: Final = {
+    "Explanation": "_inspecting.explain",
+    "Finding": "_inspecting.explain",
+    "InferenceSession": "_inspecting.session",
+    "Line": "_inspecting.explain",
+    "Profile": "_inspecting.profile",
+    "Resolution": "_inspecting.source_map",
+    "SourceMap": "_inspecting.source_map",
+    "allclose": "_comparing.allclose",
+    "explain": "_inspecting.explain",
+    "profile": "_inspecting.profile",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Import `InferenceSession`, which needs ONNX Runtime, on first use."""
-    if name != "InferenceSession":
+    """Import a name of `_LAZY`."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     try:
-        from ._inspecting.session import InferenceSession
+        module = import_module(f".{_LAZY[name]}", __name__)
     except ImportError as error:
+        if name != "InferenceSession":
+            raise
         raise ConfigError(
             "`InferenceSession` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
         ) from error
-    return InferenceSession
+    globals()[name] = value = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -10,8 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from . import _project
 from ._errors import ConfigError
@@ -40,8 +39,7 @@ _NAN_MODES: Final[tuple[NanMode, ...]] = ("exact", "ignore")
 _OFF: Final = frozenset({"", "0", "false", "off", "no"})
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """How much provenance to write, whose code is whose, and whether NaN matters."""
 
     level: Level
@@ -53,8 +51,7 @@ class Settings:
     nan: NanMode = "exact"
 
 
-@dataclass(frozen=True)
-class _Scope:
+class _Scope(NamedTuple):
     """The settings of the enclosing `with provenance(...)` blocks."""
 
     level: Level | None = None
@@ -90,8 +87,7 @@ def provenance(
             dictionary.
     """
     outer = _scope.get()
-    inner = replace(
-        outer,
+    inner = outer._replace(
         level=outer.level if level is None else _level(level),
         paths=outer.paths if paths is None else _policy(paths),
         user_code=outer.user_code + _places(user_code, "user_code"),

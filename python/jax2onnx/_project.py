@@ -1,11 +1,9 @@
 """Read the settings in the `pyproject.toml` of the project around the current directory."""
 
 import os
-import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ._errors import ConfigError
 
@@ -18,8 +16,7 @@ _SECTION: Final = "tool.jax2onnx"
 _KEYS: Final = (USER_CODE, LIBRARY_CODE, PREFIXES, NAN)
 
 
-@dataclass(frozen=True)
-class Project:
+class Project(NamedTuple):
     """The section `[tool.jax2onnx]`; paths start at the folder of the file."""
 
     user_code: tuple[str, ...] = ()
@@ -53,6 +50,8 @@ def _folders() -> Iterator[Path]:
 
 
 def _section(text: str, folder: Path) -> Project:
+    import tomllib
+
     path = os.path.relpath(folder / "pyproject.toml")
     try:
         section = tomllib.loads(text).get("tool", {}).get("jax2onnx", {})
