@@ -88,7 +88,7 @@ NORMS: dict[str, tuple[Callable[..., Any], np.ndarray, list[str]]] = {
     "haiku groups, channels first": (
         first(hk.GroupNorm, 4),
         CHANNELS,
-        ["Reshape", "LayerNormalization", "Reshape", "BatchNormalization"],
+        BY_GROUP,
     ),
     "haiku instances, channels first": (first(hk.InstanceNorm, True, True), CHANNELS, INSTANCE),
     "haiku whole images": (
@@ -100,7 +100,7 @@ NORMS: dict[str, tuple[Callable[..., Any], np.ndarray, list[str]]] = {
     "keras groups, channels first": (
         of_keras(1),
         CHANNELS,
-        ["Reshape", "LayerNormalization", "Reshape", "BatchNormalization"],
+        BY_GROUP,
     ),
     "keras layer": (layer_norm_by_factor, IMAGE, ["LayerNormalization"]),
     "linen channels first": (linen_over(1, 1, FIRST), CHANNELS, TRANSPOSED),

@@ -182,7 +182,7 @@ IDIOMS = [
         "equinox.group",
         jax.vmap(with_weights(eqx.nn.GroupNorm(4, 16))),
         [np.moveaxis(IMAGE, -1, 1).copy()],
-        ["Reshape", "LayerNormalization", "Reshape", "BatchNormalization"],
+        ["Reshape", "InstanceNormalization", "Reshape", "BatchNormalization"],
         atol=1e-5,
     ),
     Idiom(

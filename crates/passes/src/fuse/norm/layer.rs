@@ -111,7 +111,12 @@ fn normalized(
 ) -> Result<Op<'static>, Declined> {
     let Type { shape, dtype } = found.ty(x)?;
     let ones = axes.iter().map(|&axis| shape[axis].known()).product::<Option<i64>>();
-    if affine.is_none() && ones.is_none_or(|ones| ones > MAX_ONES) {
+    // Instances need as many ones as there are channels, and several axes have more elements than that.
+    let mut kept = (0..shape.len()).filter(|axis| !axes.contains(axis)).skip(1);
+    let are_instances = axes.len() > 1
+        && kept.next().is_some_and(|channel| shape[channel].known().is_some())
+        && kept.next().is_none();
+    if affine.is_none() && (are_instances || ones.is_none_or(|ones| ones > MAX_ONES)) {
         return over_last_axes(found, x, axes, group::to_unscaled_norm);
     }
     found.expect_kernel(OpType::LayerNormalization, x)?;
@@ -394,7 +399,7 @@ y:f32[B,4,3] = Reshape(%8, [-1, 4, 3]:i64)",
             expect![[r#"
                 graph g(x:f32[B,4,3]) -> (y)
                 %0 = Reshape(x, [-1, 2, 2, 3]:i64)  # 2
-                %1 = LayerNormalization(%0, [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]) {axis=2, epsilon=1e-5}  # 10 3 4 5 6 7 8 9
+                %1 = InstanceNormalization(%0, [1.0, 1.0], [0.0, 0.0]) {epsilon=1e-5}  # 10 3 4 5 6 7 8 9
                 %2 = Reshape(%1, [0, 4, 3]:i64)  # 10 3 4 5 6 7 8 9
                 %3 = Mul(%2, [[[1.0], [2.0], [3.0], [4.0]]])  # 10 3 4 5 6 7 8 9
                 %4 = Reshape(%3, [-1, 2, 2, 3]:i64)  # 10 3 4 5 6 7 8 9
