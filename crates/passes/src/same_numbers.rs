@@ -43,6 +43,20 @@ const FLOAT_CONSTANTS: [&str; 14] = [
     "[0.0, 0.0, 0.0]",
 ];
 
+/// Operators with a number that does nothing, or almost nothing, to the other operand.
+const NEUTRAL: [(&str, &str); 10] = [
+    ("Add", "0.0"),
+    ("Add", "-0.0"),
+    ("Sub", "0.0"),
+    ("Sub", "-0.0"),
+    ("Mul", "1.0"),
+    ("Div", "1.0"),
+    ("Max", "-inf"),
+    ("Max", "inf"),
+    ("Min", "inf"),
+    ("Min", "-inf"),
+];
+
 const INT_CONSTANTS: [&str; 8] = [
     "0:i32",
     "1:i32",
@@ -176,15 +190,19 @@ impl Program {
             1 => self.float(&format!("Sub{}", swapped(&f, &g))),
             2 => self.float(&format!("Mul{}", swapped(&f, &g))),
             3 => self.float(&format!("Div{}", swapped(&f, &g))),
-            4 => self
-                .float(&format!("{}({f})", ["Neg", "Abs", "Sqrt", "Exp", "Relu", "Sign"][c % 6])),
+            4 => self.float(&format!("{}({f})", ["Neg", "Abs", "Sqrt", "Exp", "Sign"][c % 5])),
+            5 if a % 3 == 0 => self.float(&format!("Relu({f})")),
             5 => self.float(&format!("{}{}", ["Max", "Min"][a % 2], swapped(&f, &g))),
             // No plugin clips to NaN.
             6 => {
                 let (low, high) = (FLOAT_CONSTANTS[c % 8], FLOAT_CONSTANTS[b % 8]);
                 self.float(&format!("Clip({f}, {low}, {high})"));
             }
-            7 | 8 => self.float(&format!("Where{}", swapped_choice(&u, &f, &g, c))),
+            7 => self.float(&format!("Where{}", swapped_choice(&u, &f, &g, c))),
+            8 => {
+                let flag = self.node("bool[3]", &format!("{comparison}{}", swapped(&f, "0.0")));
+                self.float(&format!("Where({flag}, {f}, {g})"));
+            }
             9 | 10 => self.flag(&format!("{comparison}({f}, {g})")),
             11 => self.flag(&format!("{comparison}({i}, {j})")),
             12 => self.flag(&format!("Not({t})")),
@@ -214,11 +232,14 @@ impl Program {
             23 => {
                 let equal = self.node("bool[3]", &format!("Equal{}", swapped(&f, &g)));
                 let differs = self.node("bool[3]", &format!("Not({equal})"));
-                let less =
-                    self.node("bool[3]", &format!("{}({f}, {g})", ["Less", "Greater"][a % 2]));
+                let less = ["Less", "Greater", "LessOrEqual"][a % 3];
+                let less = self.node("bool[3]", &format!("{less}({f}, {g})"));
                 self.flag(&format!("And{}", swapped(&less, &differs)));
             }
-            24 => self.choice_as_flag(&t, &u, a, b, c),
+            24 | 26 => {
+                let flag = list(&self.flags, b);
+                self.choice_as_flag(&t, &flag, a, b, c);
+            }
             25 => {
                 let (dtype, code, one) = [("f32", 1, "1.0"), ("i32", 6, "1:i32")][a % 2];
                 let zero = one.replace('1', "0");
@@ -226,8 +247,10 @@ impl Program {
                 let constant = if c % 3 == 0 { one } else { &zero };
                 self.flag(&format!("Equal{}", swapped(&number, constant)));
             }
-            26 => self.float(&format!("Mul({f}, {f})")),
-            _ => self.float(&format!("Identity({f})")),
+            _ => {
+                let (op, number) = NEUTRAL[b % NEUTRAL.len()];
+                self.float(&format!("{op}{}", swapped(&f, number)));
+            }
         }
     }
 
@@ -270,10 +293,7 @@ impl Program {
         let other = match b % 3 {
             0 => "0:u8".to_owned(),
             1 => "1:u8".to_owned(),
-            _ if flag.contains(',') || !flag.contains(['[', 't', 'f']) => {
-                self.node("u8[3]", &format!("Cast({flag}) {{to=2}}"))
-            }
-            _ => "2:u8".to_owned(),
+            _ => self.node("u8[3]", &format!("Cast({flag}) {{to=2}}")),
         };
         let chosen =
             self.node("u8[3]", &format!("Where{}", swapped_choice(condition, &byte, &other, c)));
@@ -386,7 +406,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 400, rng_seed: RngSeed::Fixed(5), ..ProptestConfig::default() }
+    ProptestConfig { cases: 600, rng_seed: RngSeed::Fixed(5), ..ProptestConfig::default() }
 }
 
 proptest! {
