@@ -183,8 +183,8 @@ def detection() -> Fn:
 
 def rnn() -> Fn:
     """A plain recurrent layer of flax."""
-    layer = nnx.RNN(nnx.SimpleCell(64, 128, rngs=nnx.Rngs(0)))
-    return lambda xs: layer(xs, initial_carry=jnp.zeros((xs.shape[0], 128)))
+    cell = nnx.SimpleCell(64, 128, rngs=nnx.Rngs(0))
+    return lambda xs: lax.scan(cell, jnp.zeros((xs.shape[1], 128)), xs)[1]
 
 
 def normed_cell() -> Fn:
@@ -255,7 +255,7 @@ LOOPS: dict[str, tuple[Callable[[], Fn], Callable[[], list[np.ndarray]]]] = {
     "odeint": (pendulum, lambda: [np.array([1.0, 0.0], np.float32)]),
     "beam-search": (beam_search, lambda: [weights(64, seed=7)]),
     "detection": (detection, boxes),
-    "rnn": (rnn, lambda: [weights(1, 64, 64)]),
+    "rnn": (rnn, lambda: [weights(64, 1, 64)]),
     "normed-cell": (normed_cell, lambda: [weights(64, 4, 64)]),
     "decode-step": (decode_step, decode_inputs),
 }

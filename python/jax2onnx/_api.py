@@ -53,6 +53,7 @@ def to_onnx(
     normalization_mode: NormalizationMode = "auto",
     optimize: bool = True,
     nan: NanMode | None = None,
+    unroll: int | None = None,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -84,6 +85,7 @@ def to_onnx(
     normalization_mode: NormalizationMode = "auto",
     optimize: bool = True,
     nan: NanMode | None = None,
+    unroll: int | None = None,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -115,6 +117,7 @@ def to_onnx(
     normalization_mode: NormalizationMode = "auto",
     optimize: bool = True,
     nan: NanMode | None = None,
+    unroll: int | None = None,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -145,6 +148,7 @@ def to_onnx(
     normalization_mode: NormalizationMode = "auto",
     optimize: bool = True,
     nan: NanMode | None = None,
+    unroll: int | None = None,
     explain_passes: bool | StrPath = False,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
@@ -187,6 +191,9 @@ def to_onnx(
         nan: `"exact"` computes what JAX computes if there are NaNs. `"ignore"` leaves out the nodes
             that this needs, and the model's metadata says so. By default, the environment or
             `pyproject.toml` decides; without either, the mode is `"exact"`.
+        unroll: How many nodes the rounds of a loop may become if that is faster than the loop; 0
+            keeps all loops. By default, the environment or `pyproject.toml` decides; without
+            either, 128.
         explain_passes: Report what was fused into one operator and what was nearly fused, with the
             source lines: `True` for standard error, or the path of a file.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
@@ -212,7 +219,12 @@ def to_onnx(
         WriteError: The file could not be written.
     """
     settings = _config.settings(
-        provenance, provenance_paths, user_code=user_code, prefixes=provenance_prefixes, nan=nan
+        provenance,
+        provenance_paths,
+        user_code=user_code,
+        prefixes=provenance_prefixes,
+        nan=nan,
+        unroll=unroll,
     )
     path = _checked_path(return_mode, output_path)
     _check(fn, model_name, opset)
@@ -258,6 +270,7 @@ def to_onnx(
         exact_nan=settings.nan == "exact",
         optimize=optimize,
         norms=normalization_mode != "force_decomposed",
+        unroll=settings.unroll,
         on_phase=_progress.phase_listener.get(),
         explain=_report_writer(explain_passes),
         level=settings.level,

@@ -28,6 +28,7 @@ PREFIXES: Final = "JAX2ONNX_STACKTRACE_PREFIXES"
 USER_CODE: Final = "JAX2ONNX_USER_CODE"
 LIBRARY_CODE: Final = "JAX2ONNX_LIBRARY_CODE"
 NAN: Final = "JAX2ONNX_NAN"
+UNROLL: Final = "JAX2ONNX_UNROLL"
 MODULE_SCOPES: Final = "JAX2ONNX_MODULE_SCOPES"
 
 _Word = TypeVar("_Word", bound=str)
@@ -36,11 +37,13 @@ _LEVELS: Final[tuple[Level, ...]] = ("off", "minimal", "full", "indexed")
 _DETAILS: Final[tuple[Level, ...]] = ("minimal", "full", "indexed")
 _POLICIES: Final[tuple[PathPolicy, ...]] = ("relative", "absolute", "basename")
 _NAN_MODES: Final[tuple[NanMode, ...]] = ("exact", "ignore")
+UNROLLED_NODES: Final = 128
+"""How many nodes the rounds of a loop may become by default."""
 _OFF: Final = frozenset({"", "0", "false", "off", "no"})
 
 
 class Settings(NamedTuple):
-    """How much provenance to write, whose code is whose, and whether NaN matters."""
+    """How much provenance to write, whose code is whose, and what the graph may look like."""
 
     level: Level
     paths: PathPolicy
@@ -49,6 +52,7 @@ class Settings(NamedTuple):
     #: Folders, and the names to write in their place.
     prefixes: tuple[tuple[str, str], ...]
     nan: NanMode = "exact"
+    unroll: int = UNROLLED_NODES
 
 
 class _Scope(NamedTuple):
@@ -108,6 +112,7 @@ def settings(
     user_code: Iterable[StrPath] = (),
     prefixes: Prefixes = (),
     nan: str | None = None,
+    unroll: int | None = None,
 ) -> Settings:
     """Return the settings of an export with these arguments."""
     scope = _scope.get()
@@ -127,6 +132,7 @@ def settings(
         + _prefixes(_listed(PREFIXES), PREFIXES)
         + _prefixes(project.prefixes, _project.PREFIXES),
         nan=_nan(nan, project.nan),
+        unroll=_unroll(unroll, project.unroll),
     )
 
 
@@ -151,6 +157,22 @@ def _nan(argument: str | None, project: str | None) -> NanMode:
     if project is not None:
         return _one_of(project, _NAN_MODES, f"a NaN mode (`{_project.NAN}` of pyproject.toml)")
     return "exact"
+
+
+def _unroll(argument: int | None, project: int | None) -> int:
+    if argument is not None:
+        return _count(argument, "`unroll`")
+    if variable := os.environ.get(UNROLL):
+        return _count(int(variable) if variable.isdecimal() else variable, UNROLL)
+    if project is not None:
+        return _count(project, f"`{_project.UNROLL}` of pyproject.toml")
+    return UNROLLED_NODES
+
+
+def _count(value: object, where: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ConfigError(f"`{value}` is not a number of nodes ({where}): use 0 to keep all loops")
 
 
 def _environment_level() -> Level:

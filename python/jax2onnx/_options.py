@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from ._config import Level, PathPolicy
+from ._config import UNROLLED_NODES, Level, PathPolicy
 from ._tiers import TierRules
 
 Frame: TypeAlias = tuple[str, int, str]
@@ -44,6 +44,8 @@ class ExportOptions:
     optimize: bool = True
     #: Whether a norm becomes one operator.
     norms: bool = True
+    #: How many nodes the rounds of a loop may become; 0 keeps all loops.
+    unroll: int = UNROLLED_NODES
     #: Is called with the name of each phase of the passes before it runs.
     on_phase: Callable[[str], object] | None = None
     #: Is called with the report on the passes.

@@ -11,9 +11,10 @@ USER_CODE: Final = "user-code"
 LIBRARY_CODE: Final = "library-code"
 PREFIXES: Final = "path-prefixes"
 NAN: Final = "nan"
+UNROLL: Final = "unroll"
 
 _SECTION: Final = "tool.jax2onnx"
-_KEYS: Final = (USER_CODE, LIBRARY_CODE, PREFIXES, NAN)
+_KEYS: Final = (USER_CODE, LIBRARY_CODE, PREFIXES, NAN, UNROLL)
 
 
 class Project(NamedTuple):
@@ -23,6 +24,7 @@ class Project(NamedTuple):
     library_code: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     nan: str | None = None
+    unroll: int | None = None
 
 
 def read() -> Project:
@@ -67,6 +69,9 @@ def _section(text: str, folder: Path) -> Project:
         if key == NAN:
             if not isinstance(value, str):
                 raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a string")
+        elif key == UNROLL:
+            if not isinstance(value, int):
+                raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a number")
         elif not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
             raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a list of strings")
     return Project(
@@ -74,6 +79,7 @@ def _section(text: str, folder: Path) -> Project:
         library_code=_code(section.get(LIBRARY_CODE, []), folder),
         prefixes=tuple(str(folder / entry) for entry in section.get(PREFIXES, [])),
         nan=section.get(NAN),
+        unroll=section.get(UNROLL),
     )
 
 

@@ -55,11 +55,16 @@ pub struct Options {
     pub optimize: bool,
     /// Whether a norm may become one operator, such as `LayerNormalization`.
     pub norms: bool,
+    /// The most nodes that the rounds of a loop may become; 0 keeps all loops.
+    pub unroll: usize,
 }
+
+/// The default of [`Options::unroll`].
+pub const UNROLL: usize = 128;
 
 impl Default for Options {
     fn default() -> Options {
-        Options { optimize: true, norms: true }
+        Options { optimize: true, norms: true, unroll: UNROLL }
     }
 }
 
@@ -96,6 +101,7 @@ impl Phase {
             for pass in self.rewrites.iter().filter(|pass| options.want(pass)) {
                 let run: &mut dyn FnMut(&mut Edit<'_>) = match pass.run {
                     Run::Graph(run) => &mut { run },
+                    Run::Unroll(run) => &mut move |edit| run(edit, options.unroll),
                     Run::Formulas(stages) => &mut |edit| rewrite::run_stages(edit, stages),
                     Run::Model(run) => {
                         run(model);

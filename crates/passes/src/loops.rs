@@ -2,6 +2,7 @@
 
 pub(crate) mod counters;
 pub(crate) mod steps;
+pub(crate) mod unroll;
 
 use std::sync::Arc;
 

@@ -39,6 +39,8 @@ pub struct Pass {
 pub(crate) enum Run {
     /// Of each graph by itself, bodies and functions included.
     Graph(fn(&mut Edit<'_>)),
+    /// Of each graph by itself, with the most nodes that the rounds of a loop may become.
+    Unroll(fn(&mut Edit<'_>, usize)),
     /// By formulas, stage by stage.
     Formulas(&'static [&'static [Rewrite]]),
     /// Of the model as a whole.
@@ -202,6 +204,12 @@ pub const PHASES: &[Phase] = &[
                 "computes at once what all steps of a scan compute of their inputs alone",
                 loops::steps::run,
             ),
+            Pass {
+                name: "unroll-loops",
+                does: "writes a short loop as its rounds",
+                run: Run::Unroll(loops::unroll::run),
+                when: When::Optimizing,
+            },
         ],
     )
     .rounds(2),

@@ -82,6 +82,7 @@ fn options<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, P
     put(&options, "normalization_mode", request.normalization_mode)?;
     put(&options, "optimize", request.no_optimize.then_some(false))?;
     put(&options, "nan", request.nan)?;
+    put(&options, "unroll", request.unroll)?;
     put(&options, "explain_passes", request.explain_passes.then_some(true))?;
     Ok(options)
 }

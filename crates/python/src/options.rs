@@ -105,6 +105,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
             passes: PassOptions {
                 optimize: fields.take("optimize")?,
                 norms: fields.take("norms")?,
+                unroll: fields.take("unroll")?,
             },
             on_phase: fields.take("on_phase")?,
             explain: fields.take("explain")?,

@@ -94,6 +94,9 @@ pub(crate) struct Args {
     /// Compute the same as JAX for NaN, or leave out the nodes that this needs [default: exact]
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["exact", "ignore"]))]
     nan: Option<String>,
+    /// How many nodes the rounds of a loop may become; 0 keeps all loops [default: 128]
+    #[arg(long, value_name = "NODES")]
+    unroll: Option<u32>,
     /// Show what was fused into one operator and what was not, with the source line and the reason
     #[arg(long)]
     explain_passes: bool,
@@ -131,6 +134,7 @@ pub struct Request<'a> {
     pub normalization_mode: Option<&'a str>,
     pub no_optimize: bool,
     pub nan: Option<&'a str>,
+    pub unroll: Option<u32>,
     pub explain_passes: bool,
     pub quiet: bool,
     pub json: bool,
@@ -161,6 +165,7 @@ impl Args {
             normalization_mode: self.normalization_mode.as_deref(),
             no_optimize: self.no_optimize,
             nan: self.nan.as_deref(),
+            unroll: self.unroll,
             explain_passes: self.explain_passes,
             quiet: self.quiet,
             json: self.format.format == Format::Json,

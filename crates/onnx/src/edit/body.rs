@@ -1,6 +1,8 @@
 //! Taking nodes out of the bodies of loops and branches.
 
-use super::{Edit, Op};
+use rustc_hash::FxHashMap;
+
+use super::{Edit, Op, rename};
 use crate::model::Node;
 use crate::value::{Type, Value, ValueId};
 
@@ -23,6 +25,30 @@ impl Edit<'_> {
         let lifted = op.into_node(&outputs, node.origin, node.is_fused);
         self.insert_before(index, lifted);
         outputs
+    }
+
+    /// Inserts a copy of nodes of a body before the node at `index`, which has the body. The nodes have no bodies of
+    /// their own. They read other values where `values` says so, which gets the results of the copies. Each copy
+    /// answers for the lines of its node, in a name scope of its own.
+    pub fn insert_round(
+        &mut self,
+        index: usize,
+        scope: &str,
+        nodes: &[Node],
+        values: &mut FxHashMap<ValueId, ValueId>,
+    ) {
+        let outer = self.table.get_origin(self.graph.nodes[index].origin).primary;
+        for node in nodes {
+            let mut copy = node.clone();
+            rename(&mut copy, values);
+            copy.origin = self.table.in_scope(node.origin, outer, scope);
+            for output in &mut copy.outputs {
+                let ty = self.values[*output].ty.clone();
+                let made = self.values.add(Value { ty, ..Value::default() });
+                values.insert(std::mem::replace(output, made), made);
+            }
+            self.insert_before(index, copy);
+        }
     }
 
     /// Makes the node at `index` answer for a `node` of one of its bodies that goes.
