@@ -358,9 +358,15 @@ IDIOMS = [
     ),
     Idiom(
         "loop",
-        lambda x: jax.lax.fori_loop(0, 5, lambda i, v: v * 1.5, x),
+        lambda x: jax.lax.fori_loop(0, 200, lambda i, v: v * 0.9, x),
         [ROUND_ZERO],
         ["Loop"],
+    ),
+    Idiom(
+        "loop.short",
+        lambda x: jax.lax.fori_loop(0, 3, lambda i, v: jnp.sin(v), x),
+        [ROUND_ZERO],
+        ["Sin", "Sin", "Sin"],
     ),
     Idiom("crop", lambda x: x[1:, 1:][:, :2], [ROWS], ["Slice"], 0, 0),
 ]
@@ -506,7 +512,7 @@ def test_sizes_are_those_of_the_array(fn: Any, wanted: list[str]) -> None:
 
 def test_a_loop_carries_only_what_is_read() -> None:
     def fn(x: jax.Array) -> jax.Array:
-        return jax.lax.fori_loop(0, 5, lambda i, v: v * 1.5, x)
+        return jax.lax.fori_loop(0, 200, lambda i, v: v * 0.9, x)
 
     [loop] = bench.convert(fn, [ROWS]).graph.node
     assert len(loop.input) == 3

@@ -103,7 +103,7 @@ def test_transformations_are_in_the_table_and_not_in_the_name() -> None:
 
         return jax.lax.scan(step, jnp.float32(0), xs)
 
-    found = dict(named(jax.vmap(row), (4, 3)))
+    found = dict(named(jax.vmap(row), (4, 99)))
     assert found["step/sin"] == "vmap/jit(row)/scan/step"
     assert found["scan"] == "vmap/jit(row)"
 

@@ -170,6 +170,7 @@ impl Model {
                     attrs: vec![("value".into(), Attr::Tensor(tensor))],
                     origin: value.origin.unwrap_or(reader),
                     is_fused: false,
+                    iteration: None,
                     metadata: Vec::new(),
                 });
             }

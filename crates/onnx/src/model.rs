@@ -74,6 +74,8 @@ pub struct Node {
     /// True if an edit put it in the place of several equations, none of which has its operator: it is named
     /// after the operator.
     pub(crate) is_fused: bool,
+    /// The round of an unrolled loop that it belongs to, as a part of its name. The first round has none.
+    pub(crate) iteration: Option<Arc<str>>,
     /// Metadata of a node that was read from a file; what we build has none until it is rendered.
     pub metadata: Vec<(String, String)>,
 }

@@ -17,6 +17,7 @@ use crate::value::{ValueId, Values};
 ///
 /// A node is called after the name scope it was asked for in and the primitive it stands for, or the
 /// function that it calls. A node that an edit fused from several equations is called after its operator. A
+/// node of an unrolled loop has the number of its round in its name, unless it is the first. A
 /// node in a function has that function's name in front. What has a unique name keeps it. A value is called
 /// after its node, a constant after the first node that reads it.
 pub fn assign_names(model: &mut Model) {
@@ -129,6 +130,7 @@ fn speaking_name(table: &Table, function: &str, node: &Node) -> String {
     parts.extend(scopes.filter_map(shown_scope));
     parts.retain(|part| !part.is_empty());
     parts.dedup_by(|part, before| *part == BACKWARD && *before == BACKWARD);
+    parts.extend(node.iteration.as_deref());
     parts.push(&base);
     // A constant of a function is called as one that is an initializer: after who reads it.
     let is_constant = node.op == OpType::Constant;

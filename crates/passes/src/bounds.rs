@@ -67,6 +67,12 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
             let (low, high) = operand(0)?;
             Some((low.max(0), high.max(0)))
         }
+        Some(OpType::Div) => {
+            let ((low, high), divisor) = (operand(0)?, operand(1)?);
+            let is_one = divisor.0 == divisor.1 && divisor.0 > 0 && dtype.is_int();
+            is_one.then(|| (low / divisor.0, high / divisor.0))
+        }
+        Some(OpType::Sub) => of_rest(edit, index),
         Some(OpType::Max) if node.inputs.len() == 2 => {
             let (a, b) = (operand(0)?, operand(1)?);
             Some((a.0.max(b.0), a.1.max(b.1)))
@@ -77,6 +83,27 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
         }
         _ => None,
     }
+}
+
+/// The rest `x − x / d · d` of a division by a positive number, which has the sign of `x`.
+fn of_rest(edit: &Edit<'_>, index: usize) -> Option<(i64, i64)> {
+    let (x, product) = (edit.input(index, 0)?, edit.producer(edit.input(index, 1)?)?);
+    let operands = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
+    let number = |id: ValueId| match edit.tensor(id)?.ints()?[..] {
+        [number] => Some(number),
+        _ => None,
+    };
+    let (a, b) = operands(product).filter(|_| edit.node(product).op == OpType::Mul)?;
+    let (quotient, factor) = if number(b).is_some() { (a, b) } else { (b, a) };
+    let quotient = edit.producer(quotient)?;
+    let (dividend, divisor) =
+        operands(quotient).filter(|_| edit.node(quotient).op == OpType::Div)?;
+    let divisor =
+        number(divisor).filter(|&divisor| divisor > 0 && number(factor) == Some(divisor))?;
+    let is_int = edit.ty(x)?.dtype.is_int();
+    let (low, high) = bounds(edit, x).filter(|_| is_int && dividend == x)?;
+    let most = divisor - 1;
+    Some((if low < 0 { (-most).max(low) } else { 0 }, if high > 0 { most.min(high) } else { 0 }))
 }
 
 /// The elements `start + k · step`, which are before `limit`.

@@ -6,6 +6,7 @@ pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod batch_norm;
 pub(crate) mod choice;
+pub(crate) mod division;
 pub(crate) mod index;
 pub(crate) mod norm;
 pub(crate) mod pick;

@@ -4,8 +4,8 @@ use onnx::{Edit, Model};
 
 use crate::fuse::attention::Stage;
 use crate::fuse::{
-    activation, attention, batch_norm, choice, index, norm, pick, place, pool, reduction, resize,
-    rotary, softmax, thresholded_relu, triangle, weighted,
+    activation, attention, batch_norm, choice, division, index, norm, pick, place, pool, reduction,
+    resize, rotary, softmax, thresholded_relu, triangle, weighted,
 };
 use crate::rewrite::Rewrite;
 use crate::{
@@ -184,7 +184,7 @@ pub const PHASES: &[Phase] = &[
                 inline_composites::run,
             )
             .when(When::Always),
-            formulas("fuse-indices", "writes lookups by index as `Gather`, without bounds that always hold", &[index::REWRITES]),
+            formulas("fuse-indices", "writes lookups by index as `Gather`, without bounds that always hold", &[division::REWRITES, index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[index::ENTRIES]),
             formulas("fuse-places", "writes comparisons with a range as `OneHot`", &[place::REWRITES]),
         ],

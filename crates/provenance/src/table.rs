@@ -234,27 +234,6 @@ impl Table {
         origin
     }
 
-    /// Returns the origin of a copy of a node: its places, each in a name scope right inside that of `outer`.
-    pub fn in_scope(&mut self, origin: OriginId, outer: SiteId, name: &str) -> OriginId {
-        let enclosing = self.get_site(outer).scope;
-        let named = self.scope(enclosing, ScopeKind::Name, name);
-        let sites: Vec<SiteId> = self.get_origin(origin).sites().collect();
-        let mut places = sites.into_iter().map(|id| {
-            let site = self.get_site(id);
-            if self.common_scope(site.scope, enclosing) != enclosing {
-                return Origin::of(id);
-            }
-            let within = self.scope_within(site.scope, enclosing);
-            let scope = self.scope_inside(within, Some(named));
-            Origin::of(self.site(Site { scope, ..site }))
-        });
-        let Some(first) = places.next() else {
-            return origin;
-        };
-        let copied = places.fold(first, |joined, place| joined.absorb(&place));
-        self.origin(copied)
-    }
-
     /// Returns the origin `kept`, which takes over the places of `dropped`.
     pub fn absorb(&mut self, kept: OriginId, dropped: OriginId) -> OriginId {
         if kept == dropped {

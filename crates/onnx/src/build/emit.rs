@@ -263,6 +263,7 @@ impl Builder {
             attrs: attrs.into_iter().map(|(name, attr)| (Arc::from(name), attr)).collect(),
             origin,
             is_fused: false,
+            iteration: None,
             metadata: Vec::new(),
         };
         if let Some(nodes) = state.open.last_mut() {

@@ -27,21 +27,24 @@ impl Edit<'_> {
         outputs
     }
 
-    /// Inserts a copy of nodes of a body before the node at `index`, which has the body. The nodes have no bodies of
-    /// their own. They read other values where `values` says so, which gets the results of the copies. Each copy
-    /// answers for the lines of its node, in a name scope of its own.
+    /// Inserts a copy of nodes of a body before the node at `index`, which is the loop that has the body, for a round
+    /// with this number. The nodes have no bodies of their own. They read other values where `values` says so, which
+    /// gets the results of the copies. Each copy answers for the lines of its node.
     pub fn insert_round(
         &mut self,
         index: usize,
-        scope: &str,
+        round: usize,
         nodes: &[Node],
         values: &mut FxHashMap<ValueId, ValueId>,
     ) {
-        let outer = self.table.get_origin(self.graph.nodes[index].origin).primary;
+        let outer = self.graph.nodes[index].iteration.clone();
+        let own = (round > 0).then(|| format!("iteration_{round}"));
         for node in nodes {
             let mut copy = node.clone();
             rename(&mut copy, values);
-            copy.origin = self.table.in_scope(node.origin, outer, scope);
+            let all = [outer.as_deref(), own.as_deref(), node.iteration.as_deref()];
+            let path: Vec<&str> = all.into_iter().flatten().collect();
+            copy.iteration = (!path.is_empty()).then(|| path.join("/").into());
             for output in &mut copy.outputs {
                 let ty = self.values[*output].ty.clone();
                 let made = self.values.add(Value { ty, ..Value::default() });

@@ -48,6 +48,7 @@ impl<'a> Op<'a> {
             attrs: self.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect(),
             origin,
             is_fused,
+            iteration: None,
             metadata: Vec::new(),
         }
     }
@@ -198,7 +199,8 @@ impl Edit<'_> {
         let value = |ty: Type| Value { ty: Some(ty), ..Value::default() };
         let outputs: Vec<ValueId> =
             types.into_iter().map(|ty| self.values.add(value(ty))).collect();
-        let node = op.into_node(&outputs, origin, is_fused);
+        let mut node = op.into_node(&outputs, origin, is_fused);
+        node.iteration = self.graph.nodes[index].iteration.clone();
         self.insert_before(index, node);
         outputs
     }

@@ -275,6 +275,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             attrs,
             origin: self.origin,
             is_fused: false,
+            iteration: None,
             metadata: pairs(proto.metadata_props),
         })
     }

@@ -151,6 +151,7 @@ impl<'a> Parser<'a> {
             attrs,
             origin,
             is_fused: false,
+            iteration: None,
             metadata: Vec::new(),
         }))
     }

@@ -167,10 +167,12 @@ fn flag_behind(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
 fn unless(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let (choice, [condition, x, y]) = choice_of_flag(edit, index)?;
     let mut passed = vec![choice];
-    let (op, (cast, flag)) = match (flag_behind(edit, x), flag_behind(edit, y)) {
-        (None, Some(flag)) if number_behind(edit, x, &mut passed)? == 0.0 => (OpType::And, flag),
-        (Some(flag), None) if number_behind(edit, y, &mut passed)? != 0.0 => (OpType::Or, flag),
-        _ => return None,
+    let (op, (cast, flag)) = if number_behind(edit, x, &mut passed) == Some(0.0) {
+        (OpType::And, flag_behind(edit, y)?)
+    } else {
+        passed.truncate(1);
+        number_behind(edit, y, &mut passed).filter(|&number| number != 0.0)?;
+        (OpType::Or, flag_behind(edit, x)?)
     };
     let result = edit.ty(edit.node(index).outputs[0])?;
     let ty = edit.ty(condition)?.clone();

@@ -59,6 +59,7 @@ fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId, left: usize) -> bool {
         Some(
             OpType::MatMul
             | OpType::Gemm
+            | OpType::LogSoftmax
             | OpType::Softmax
             | OpType::Sigmoid
             | OpType::Exp

@@ -87,7 +87,7 @@ fn unroll(
             let op = Op::new(OpType::Gather, &[array.whole, place]).attr("axis", 0);
             values.insert(array.element, edit.insert(index, &[], op, ty));
         }
-        edit.insert_round(index, &format!("iteration_{round}"), &counted.nodes, &mut values);
+        edit.insert_round(index, round as usize, &counted.nodes, &mut values);
         let now = |id: ValueId| values.get(&id).copied().unwrap_or(id);
         carried = counted.carries.iter().map(|carry| now(carry.after)).collect();
         for (stack, all) in counted.stacks.iter().zip(&mut stacked) {

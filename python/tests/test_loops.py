@@ -1,0 +1,182 @@
+"""How loops are written: unrolled, over numbers, with less in each step."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from jax import lax
+
+import jax2onnx
+
+from . import bench
+
+X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
+W = np.linspace(-0.5, 0.5, 12, dtype=np.float32).reshape(3, 4)
+
+
+def three_rounds(x: jax.Array) -> jax.Array:
+    return lax.fori_loop(0, 3, lambda i, v: jnp.sin(v) * (i + 1), x)
+
+
+def ops(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def bodies(model: onnx.ModelProto) -> list[list[str]]:
+    """The operators of the body of each loop."""
+    attributes = [attr for node in model.graph.node for attr in node.attribute]
+    return [[node.op_type for node in attr.g.node] for attr in attributes if attr.HasField("g")]
+
+
+def check(fn: Callable[..., Any], *inputs: np.ndarray, **options: Any) -> onnx.ModelProto:
+    """Convert a function, and compare it with JAX, with and without the runtime's optimizations."""
+    model = bench.convert(fn, inputs, **options)
+    wanted = bench.expected(fn, inputs)
+    for found, want in zip(bench.run(model, inputs), wanted, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+    return model
+
+
+def test_each_node_of_an_unrolled_loop_has_its_line_and_its_round() -> None:
+    model = check(three_rounds, X, provenance="minimal")
+    names = [node.name for node in model.graph.node if node.op_type == "Sin"]
+    assert names == ["sin", "iteration_1/sin", "iteration_2/sin"]
+    for node in model.graph.node:
+        about = {entry.key.rpartition(".")[2]: entry.value for entry in node.metadata_props}
+        assert about["callsite"].startswith("three_rounds.<locals>.<lambda>:")
+
+
+def test_no_loop_is_unrolled_if_no_nodes_are_allowed_for_it() -> None:
+    model = check(three_rounds, X, unroll=0)
+    assert ops(model) == ["Scan"]
+    assert bodies(model) == [["Sin", "Mul"]]
+
+
+def test_a_loop_with_more_nodes_than_allowed_stays() -> None:
+    def long(x: jax.Array) -> jax.Array:
+        return lax.fori_loop(0, 100, lambda i, v: jnp.sin(v) * 0.5 + i, x)
+
+    assert ops(check(long, X)) == ["Scan"]
+    assert "Scan" not in ops(check(long, X, unroll=1000))
+
+
+def test_rows_and_results_of_a_short_scan_are_nodes() -> None:
+    def run(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return lax.scan(lambda c, y: (c * 0.5 + y, c.sum() + y), jnp.zeros(3), x, reverse=True)
+
+    assert "Scan" not in ops(check(run, X))
+    assert "Scan" in ops(check(run, X, unroll=16))
+
+
+def test_an_unrolled_scan_returns_what_it_was_given() -> None:
+    def run(x: jax.Array) -> Any:
+        return lax.scan(lambda c, _: ((c[0], c[1] + 1.0), c[0]), (x, x), None, length=2)
+
+    check(run, X)
+
+
+def test_a_loop_in_a_loop_is_unrolled_inside_out() -> None:
+    def run(x: jax.Array) -> jax.Array:
+        def outer(_: int, v: jax.Array) -> jax.Array:
+            return lax.fori_loop(0, 2, lambda _, u: jnp.sin(u) + 1.0, v)
+
+        return lax.fori_loop(0, 2, outer, x)
+
+    model = check(run, X)
+    assert "Loop" not in ops(model)
+    names = [node.name for node in model.graph.node if node.op_type == "Sin"]
+    assert names == ["sin", "iteration_1/sin", "iteration_1/sin_1", "iteration_1/iteration_1/sin"]
+
+
+@pytest.mark.parametrize("steps", [1, 4, 7])
+def test_a_scan_of_any_length_computes_its_products_at_once(steps: int) -> None:
+    def run(x: jax.Array) -> Any:
+        def step(c: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+            c = jnp.tanh(c @ W.T @ W + (y @ W + 1.0) * y.sum())
+            return c, c
+
+        return lax.scan(step, jnp.zeros(4), x)
+
+    x = np.resize(X, (steps, 3))
+    model = bench.convert(run, [("T", 3)])
+    (branches,) = [node for node in model.graph.node if node.op_type == "If"]
+    (branch,) = [attr.g for attr in branches.attribute if attr.name == "then_branch"]
+    assert [node.op_type for node in branch.node][-1] == "Scan"
+    for found, want in zip(bench.run(model, (x,)), bench.expected(run, (x,)), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
+def test_suppression_of_boxes_takes_three_nodes_a_round() -> None:
+    overlaps = np.linspace(0.0, 1.0, 1600, dtype=np.float32).reshape(40, 40)[:, ::-1]
+
+    def run(overlaps: jax.Array) -> jax.Array:
+        def suppress(i: jax.Array, keep: jax.Array) -> jax.Array:
+            is_worse = (overlaps[i] > 0.5) & (jnp.arange(40) > i)
+            return jnp.where(keep[i] & is_worse, False, keep)
+
+        return lax.fori_loop(0, 40, suppress, jnp.ones(40, bool))
+
+    model = check(run, np.ascontiguousarray(overlaps))
+    assert ops(model) == ["Greater", "And", "Scan"]
+    assert bodies(model) == [["Gather", "And", "Not", "And"]]
+
+
+def test_the_place_among_rows_and_columns_needs_no_correction() -> None:
+    def run(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        place = jnp.argmax(x.reshape(-1))
+        return place // 3, place % 3
+
+    found = ops(check(run, X, nan="ignore"))
+    assert found == ["Reshape", "ArgMax", "Cast", "Div", "Mul", "Sub"]
+
+
+def test_the_argument_takes_precedence_over_the_environment_and_that_over_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_unrolled(**options: Any) -> bool:
+        return "Scan" not in ops(jax2onnx.to_onnx(three_rounds, [(3,)], **options))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("JAX2ONNX_UNROLL", raising=False)
+    assert is_unrolled()
+    (tmp_path / "pyproject.toml").write_text("[tool.jax2onnx]\nunroll = 0\n")
+    assert not is_unrolled()
+    monkeypatch.setenv("JAX2ONNX_UNROLL", "64")
+    assert is_unrolled()
+    assert not is_unrolled(unroll=0)
+
+
+def test_anything_but_a_number_of_nodes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    message = r"^`-1` is not a number of nodes \(`unroll`\): use 0 to keep all loops$"
+    with pytest.raises(jax2onnx.ConfigError, match=message):
+        jax2onnx.to_onnx(jnp.sin, [(2,)], unroll=-1)
+    monkeypatch.setenv("JAX2ONNX_UNROLL", "no")
+    with pytest.raises(jax2onnx.ConfigError, match=r"\(JAX2ONNX_UNROLL\)"):
+        jax2onnx.to_onnx(jnp.sin, [(2,)])
+    monkeypatch.delenv("JAX2ONNX_UNROLL")
+    (tmp_path / "pyproject.toml").write_text('[tool.jax2onnx]\nunroll = "no"\n')
+    with pytest.raises(jax2onnx.ConfigError, match=r"^`unroll` .* is not a number$"):
+        jax2onnx.to_onnx(jnp.sin, [(2,)])
+
+
+def test_the_command_line_takes_a_number_of_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    target = f"{__name__}:three_rounds"
+    command = ["export", target, "--input", "f32[2]", "--output", str(path), "--quiet"]
+    for unroll, is_kept in (("0", True), ("64", False)):
+        words = [sys.executable, "-m", "jax2onnx", *command, "--unroll", unroll]
+        run = subprocess.run(words, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        assert ("Scan" in ops(onnx.load(path))) == is_kept
