@@ -18,6 +18,7 @@ mod gemm;
 mod hoist_invariants;
 mod inline_composites;
 mod keep_axes;
+mod keep_entries;
 mod keep_zero_signs;
 mod layout;
 mod layout_ops;

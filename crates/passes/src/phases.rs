@@ -10,9 +10,9 @@ use crate::fuse::{
 use crate::rewrite::Rewrite;
 use crate::{
     canonicalize, drop_carries, drop_dead, faults, fold_layout_ops, fold_products, gemm,
-    hoist_invariants, inline_composites, keep_axes, keep_zero_signs, layout, layout_ops,
-    lift_weights, loops, merge_affine, recurrent, share_constants, share_functions, simplify_sizes,
-    split_means, store_once, trim_constants,
+    hoist_invariants, inline_composites, keep_axes, keep_entries, keep_zero_signs, layout,
+    layout_ops, lift_weights, loops, merge_affine, recurrent, share_constants, share_functions,
+    simplify_sizes, split_means, store_once, trim_constants,
 };
 
 /// Rewrites that belong together.
@@ -264,6 +264,11 @@ pub const PHASES: &[Phase] = &[
         "operators",
         "The rest is a matter of spelling: no later rewrite looks into these forms.",
         &[
+            graph(
+                "keep-entries",
+                "lets entries of a vector that are stacked again keep their axis",
+                keep_entries::run,
+            ),
             graph("fuse-blocks", "finds `DepthToSpace` and `SpaceToDepth`", layout_ops::blocks::run),
             graph("drop-batches", "drops batch axes of size one around a product", layout_ops::batches::run),
             graph("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),

@@ -200,7 +200,7 @@ impl Edit<'_> {
         let outputs: Vec<ValueId> =
             types.into_iter().map(|ty| self.values.add(value(ty))).collect();
         let mut node = op.into_node(&outputs, origin, is_fused);
-        node.iteration = self.graph.nodes[index].iteration.clone();
+        node.iteration.clone_from(&self.graph.nodes[index].iteration);
         self.insert_before(index, node);
         outputs
     }

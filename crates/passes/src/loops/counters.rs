@@ -4,7 +4,7 @@
 //! values of the counter. As an array to run over, they need no node in the body, and what the body computes from
 //! them alone can be computed before the loop.
 
-use onnx::{DType, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
 
 use super::{Array, Carry, Counted, node_reads};
 use crate::rewrite::decline;
@@ -13,6 +13,9 @@ const NAME: &str = "scan-counters";
 
 /// A loop of more rounds counts for itself.
 const MAX_ROUNDS: i64 = 1 << 16;
+
+/// From so many elements on, a `Loop` takes up to three times as long as a `Scan` to stack what its rounds return.
+const LARGE_STACK: i64 = 4096;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -76,7 +79,7 @@ impl Counter {
 fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let mut counted = Counted::at(edit, index)?;
     let number = counted.counter.map(|counter| counter.number);
-    let number = number.filter(|&number| counted.reads(number));
+    let number = number.filter(|&number| counted.reads(number) || stacks_much(edit, &counted));
     let found = counted.carries.iter().filter_map(|&carry| Counter::of(edit, &counted, carry));
     let counters: Vec<Counter> = found.collect();
     if (counters.is_empty() && number.is_none()) || counted.outputs().count() == counters.len() {
@@ -114,6 +117,13 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         edit.replace_output(index, place, last);
     }
     Some(())
+}
+
+/// True if a round returns an array of which a `Loop` takes longer to stack than a `Scan`.
+fn stacks_much(edit: &Edit<'_>, counted: &Counted) -> bool {
+    let elements = |ty: &Type| ty.shape.iter().map(Dim::known).product::<Option<i64>>();
+    let is_large = |ty: &Type| elements(ty).is_some_and(|elements| elements >= LARGE_STACK);
+    counted.stacks.iter().any(|stack| edit.ty(stack.element).is_some_and(is_large))
 }
 
 fn array(
@@ -190,6 +200,40 @@ y:f32[3], ys:f32[2,3] = Loop(2:i64, true, x) {body={
                   %2 = Mul(e, %1)  # 13
                   f:f32[3] = Add(a, %2)  # 14
                 }, num_scan_inputs=2, scan_input_directions=[1, 1]}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_loop_that_stacks_large_arrays_is_a_scan() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[64,64]) -> (ys, zs)
+%0:f32[64,64], ys:f32[3,64,64] = Loop(3:i64, true, x) {body={
+  graph b(i:i64[], c:bool[], v:f32[64,64]) -> (d, w, o)
+  d:bool[] = Identity(c)
+  w:f32[64,64] = Sin(v)
+  o:f32[64,64] = Neg(w)
+}}
+%1:f32[64,64], zs:f32[3,64] = Loop(3:i64, true, x) {body={
+  graph b2(i2:i64[], c2:bool[], v2:f32[64,64]) -> (d2, w2, o2)
+  d2:bool[] = Identity(c2)
+  w2:f32[64,64] = Sin(v2)
+  o2:f32[64] = ReduceSum(w2, [1]:i64) {keepdims=0}
+}}",
+            expect![[r#"
+                graph g(x:f32[64,64]) -> (ys, zs)
+                %0, ys:f32[3,64,64] = Scan(x, [0, 1, 2]:i64) {body={  # 2 4
+                  graph b(v:f32[64,64], i:i64[]) -> (w, o)
+                  w:f32[64,64] = Sin(v)  # 5
+                  o:f32[64,64] = Neg(w)  # 6
+                }, num_scan_inputs=1}
+                %1, zs:f32[3,64] = Loop(3:i64, true, x) {body={  # 8
+                  graph b2(i2:i64[], c2:bool[], v2:f32[64,64]) -> (d2, w2, o2)
+                  d2:bool[] = Identity(c2)  # 10
+                  w2:f32[64,64] = Sin(v2)  # 11
+                  o2:f32[64] = ReduceSum(w2, [1]:i64) {keepdims=0}  # 12
+                }}
             "#]],
         );
     }

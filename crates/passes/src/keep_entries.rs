@@ -1,0 +1,261 @@
+//! `keep-entries`: entries of a vector that are computed with and stacked again keep their axis.
+//!
+//! `a, b = y` and `jnp.stack([f(a, b), g(a, b)])` are scalars in between, and each needs an `Unsqueeze` before the
+//! `Concat`. Lists of one number need none.
+
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::access::Access;
+use crate::operators::{BROADCASTING, ELEMENTWISE};
+use crate::rewrite::{Declined, decline};
+
+const NAME: &str = "keep-entries";
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    let mut seen: FxHashSet<usize> = FxHashSet::default();
+    for index in edit.nodes() {
+        if let Some(source) = stacked_scalar(edit, index)
+            && !seen.contains(&source)
+        {
+            let region = Region::around(edit, source);
+            seen.extend(&region.nodes);
+            if region.keeps.is_empty() {
+                continue;
+            }
+            match region.check(edit) {
+                Ok(()) => {
+                    edit.note(NAME, index, None);
+                    region.rewrite(edit);
+                }
+                Err(Declined(why)) => _ = decline(edit, NAME, index, &why),
+            }
+        }
+    }
+}
+
+/// The node that computes a scalar, if the node at an index gives the scalar an axis.
+fn stacked_scalar(edit: &Edit<'_>, index: usize) -> Option<usize> {
+    if !edit.is_live(index) || edit.node(index).op != OpType::Unsqueeze {
+        return None;
+    }
+    let scalar = edit.input(index, 0)?;
+    let is_scalar = edit.ty(scalar)?.rank() == 0 && edit.axes(index)?.len() == 1;
+    edit.producer(scalar).filter(|&source| is_scalar && is_candidate(edit, source))
+}
+
+/// True if a node takes an entry of a vector, or computes a scalar from scalars.
+fn is_candidate(edit: &Edit<'_>, index: usize) -> bool {
+    let node = edit.node(index);
+    let &[output] = &node.outputs[..] else {
+        return false;
+    };
+    let is_scalar = edit.ty(output).is_some_and(|ty| ty.rank() == 0);
+    is_scalar
+        && (is_entry(edit, index)
+            || node.op.is_one_of(ELEMENTWISE)
+            || node.op.is_one_of(BROADCASTING))
+}
+
+/// True if a node takes an entry of a vector at a known place.
+fn is_entry(edit: &Edit<'_>, index: usize) -> bool {
+    let rank = |operand: usize| edit.ty(edit.input(index, operand)?).map(Type::rank);
+    edit.node(index).op == OpType::Gather
+        && (rank(0), rank(1)) == (Some(1), Some(0))
+        && edit.ints(index, 1).is_some()
+}
+
+/// Scalars that are computed from each other.
+struct Region {
+    nodes: FxHashSet<usize>,
+    /// The nodes whose result depends on an entry, in the order in which they run.
+    keeps: Vec<usize>,
+}
+
+impl Region {
+    fn around(edit: &Edit<'_>, source: usize) -> Region {
+        let mut nodes: FxHashSet<usize> = FxHashSet::default();
+        let mut open = vec![source];
+        while let Some(node) = open.pop() {
+            if !nodes.insert(node) {
+                continue;
+            }
+            let operands = (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
+            let makers = operands.filter_map(|operand| edit.producer(operand));
+            let readers = edit.readers(edit.node(node).outputs[0]);
+            let is_new = |other: &usize| !nodes.contains(other) && is_candidate(edit, *other);
+            // What an entry is taken from is another matter.
+            let makers = makers.filter(|_| !is_entry(edit, node));
+            open.extend(makers.chain(readers).filter(is_new));
+        }
+        let mut ordered: Vec<usize> = nodes.iter().copied().collect();
+        ordered.sort_by(|&a, &b| edit.is_before(b, a).cmp(&edit.is_before(a, b)));
+        let mut kept: FxHashSet<ValueId> = FxHashSet::default();
+        ordered.retain(|&node| {
+            let mut operands =
+                (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
+            let keeps = is_entry(edit, node) || operands.any(|operand| kept.contains(&operand));
+            if keeps {
+                kept.insert(edit.node(node).outputs[0]);
+            }
+            keeps
+        });
+        Region { nodes, keeps: ordered }
+    }
+
+    /// Declines if something reads a scalar that cannot read a list of one number.
+    fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
+        let mut stacked = 0;
+        for &node in &self.keeps {
+            let value = edit.node(node).outputs[0];
+            if edit.outputs().contains(&value) {
+                return Err("a scalar is a result".into());
+            }
+            for reader in edit.readers(value) {
+                let last = (0..edit.node(reader).inputs.len())
+                    .rfind(|&operand| edit.input(reader, operand) == Some(value));
+                let op = &edit.node(reader).op;
+                let is_first_alone = last == Some(0);
+                if stacked_scalar(edit, reader).is_some() {
+                    stacked += 1;
+                } else if last.is_none()
+                    || !(op.is_one_of(BROADCASTING)
+                        || (op.is_one_of(ELEMENTWISE) && is_first_alone))
+                {
+                    return Err("another operator reads a scalar".into());
+                }
+            }
+        }
+        if stacked == 0 {
+            Err("no scalar that depends on an entry is stacked".into())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn rewrite(self, edit: &mut Edit<'_>) {
+        let mut lists: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        for &index in &self.keeps {
+            let node = edit.node(index).clone();
+            let scalar = node.outputs[0];
+            let Some(dtype) = edit.ty(scalar).map(|ty| ty.dtype) else {
+                return;
+            };
+            let mut inputs: Vec<Option<ValueId>> =
+                (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+            if is_entry(edit, index) {
+                let place = edit
+                    .ints(index, 1)
+                    .and_then(|place| Tensor::of_ints(DType::I64, vec![1], &place));
+                let Some(place) = place else {
+                    return;
+                };
+                inputs[1] = Some(edit.constant(index, &[], place, &[]));
+            }
+            for input in inputs.iter_mut().flatten() {
+                *input = lists.get(input).copied().unwrap_or(*input);
+            }
+            let ty = Type::new(dtype, [Dim::Known(1)]);
+            lists.insert(scalar, edit.insert(index, &[], Op::of(&node, inputs), ty));
+        }
+        for &index in &self.keeps {
+            let scalar = edit.node(index).outputs[0];
+            let list = lists[&scalar];
+            let readers: Vec<usize> = edit.readers(scalar).collect();
+            for reader in readers {
+                if self.nodes.contains(&reader) {
+                    continue;
+                }
+                if stacked_scalar(edit, reader).is_some() {
+                    edit.replace(reader, &[], list);
+                    continue;
+                }
+                let node = edit.node(reader).clone();
+                let inputs = (0..node.inputs.len()).map(|operand| edit.input(reader, operand));
+                let inputs = inputs.map(|id| if id == Some(scalar) { Some(list) } else { id });
+                let op = Op::of(&node, inputs.collect());
+                edit.rewrite(reader, &[], op);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_lean;
+
+    #[test]
+    fn entries_that_are_stacked_again_keep_their_axis() {
+        check_lean(
+            super::run,
+            "graph g(y:f32[2], t:f32[]) -> (z)
+%0:f32[] = Gather(y, 0:i64) {axis=0}
+%1:f32[] = Gather(y, 1:i64) {axis=0}
+%2:f32[] = Sin(%0)
+%3:f32[] = Add(%2, t)
+%4:f32[] = Mul(%3, %1)
+%5:f32[1] = Unsqueeze(%1, [0]:i64)
+%6:f32[1] = Unsqueeze(%4, [0]:i64)
+%7:f32[2] = Concat(%5, %6) {axis=0}
+z:f32[2] = Mul(%7, %2)",
+            expect![[r#"
+                graph g(y:f32[2], t:f32[]) -> (z)
+                %0 = Gather(y, [0]:i64) {axis=0}  # 2
+                %1 = Gather(y, [1]:i64) {axis=0}  # 3 7
+                %2 = Sin(%0)  # 4
+                %3 = Add(%2, t)  # 5
+                %4 = Mul(%3, %1)  # 6 8
+                %5 = Concat(%1, %4) {axis=0}  # 9
+                z:f32[2] = Mul(%5, %2)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn scalars_that_something_else_reads_stay() {
+        check_lean(
+            super::run,
+            "graph g(y:f32[2], x:f32[3]) -> (z, s)
+%0:f32[] = Gather(y, 0:i64) {axis=0}
+%1:f32[] = Gather(y, 1:i64) {axis=0}
+%2:f32[] = Sin(%0)
+%3:f32[1] = Unsqueeze(%1, [0]:i64)
+%4:f32[1] = Unsqueeze(%2, [0]:i64)
+z:f32[2] = Concat(%3, %4) {axis=0}
+%5:f32[] = Mul(%0, %1)
+s:f32[3] = Expand(%5, [3]:i64)",
+            expect![[r#"
+                graph g(y:f32[2], x:f32[3]) -> (z, s)
+                %0 = Gather(y, 0:i64) {axis=0}  # 2
+                %1 = Gather(y, 1:i64) {axis=0}  # 3
+                %2 = Sin(%0)  # 4
+                %3 = Unsqueeze(%1, [0]:i64)  # 5
+                %4 = Unsqueeze(%2, [0]:i64)  # 6
+                z:f32[2] = Concat(%3, %4) {axis=0}  # 7
+                %5 = Mul(%0, %1)  # 8
+                s:f32[3] = Expand(%5, [3]:i64)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn scalars_that_are_not_entries_stay() {
+        check_lean(
+            super::run,
+            "graph g(a:f32[], b:f32[]) -> (z)
+%0:f32[] = Sin(a)
+%1:f32[1] = Unsqueeze(%0, [0]:i64)
+%2:f32[1] = Unsqueeze(b, [0]:i64)
+z:f32[2] = Concat(%1, %2) {axis=0}",
+            expect![[r#"
+                graph g(a:f32[], b:f32[]) -> (z)
+                %0 = Sin(a)  # 2
+                %1 = Unsqueeze(%0, [0]:i64)  # 3
+                %2 = Unsqueeze(b, [0]:i64)  # 4
+                z:f32[2] = Concat(%1, %2) {axis=0}  # 5
+            "#]],
+        );
+    }
+}
