@@ -108,6 +108,9 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
     let has_no_zero = |operand| {
         number(operand).is_some_and(|numbers| numbers.iter().all(|&number| number != 0.0))
     };
+    let has_floor = |operand| {
+        number(operand).is_some_and(|numbers| numbers.iter().all(|x| x.is_sign_positive()))
+    };
     let Some(op) = node.op.onnx() else {
         add(&inputs);
         return;
@@ -122,6 +125,10 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
             }
         }
         _ if !is_read || BLIND.contains(&op) => {}
+        // The larger of a number and 0 is 0 for both zeros.
+        OpType::Relu => {}
+        OpType::Max if has_floor(0) || has_floor(1) => {}
+        OpType::Clip if has_floor(1) => {}
         OpType::Add | OpType::Sub if has_no_zero(0) || has_no_zero(1) => {}
         _ => add(&inputs),
     }
@@ -371,6 +378,40 @@ c:f16[3] = Reciprocal(%2)",
     }
 
     #[test]
+    fn what_is_at_least_zero_hides_the_signs_of_zeros_before_it() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3], y:f32[3]) -> (a, b, c)
+%0:f32[3] = Max(x, y)
+%1:f32[3] = Relu(%0)
+a:f32[3] = Reciprocal(%1)
+%2:f32[3] = Min(x, y)
+%3:f32[3] = Clip(%2, 0.0, 6.0)
+b:f32[3] = Reciprocal(%3)
+%4:bool[3] = Less(x, y)
+%5:f32[3] = Where(%4, 1.0, 2.0)
+%6:f32[3] = Max(x, %5)
+c:f32[3] = Reciprocal(%6)",
+            expect![[r#"
+                graph g(x:f32[3], y:f32[3]) -> (a, b, c)
+                %0 = Max(x, y)  # 2
+                %1 = LessOrEqual(%0, 0.0)  # 3
+                %2 = Where(%1, 0.0, %0)  # 3
+                a:f32[3] = Reciprocal(%2)  # 4
+                %3 = Min(x, y)  # 5
+                %4 = LessOrEqual(%3, 0.0)  # 6
+                %5 = Where(%4, 0.0, %3)  # 6
+                %6 = Min(%5, 6.0)  # 6
+                b:f32[3] = Reciprocal(%6)  # 7
+                %7 = Less(x, y)  # 8
+                %8 = Where(%7, 1.0, 2.0)  # 9
+                %9 = Max(x, %8)  # 10
+                c:f32[3] = Reciprocal(%9)  # 11
+            "#]],
+        );
+    }
+
+    #[test]
     fn a_quotient_tells_zeros_apart() {
         check_model(
             super::run,
@@ -510,8 +551,7 @@ s:f32[3] = Reciprocal(r)",
                 %2 = Where(%1, 0.0, %0)  # 3
                 a:f32[3] = d::h(%2)  # 4
                 function d::f(p:f32[3]) -> (q)
-                %3 = LessOrEqual(p, 0.0)  # 6
-                q:f32[3] = Where(%3, 0.0, p)  # 6
+                q:f32[3] = Relu(p)  # 6
                 function d::h(r:f32[3]) -> (s)
                 s:f32[3] = Reciprocal(r)  # 8
             "#]],

@@ -51,7 +51,14 @@ fn unroll(
     if counted.nodes.iter().any(|node| node.bodies().next().is_some()) {
         return Err("a round contains a loop or a branch".into());
     }
+    if counted.nodes.iter().any(|node| !node.op.is_onnx()) {
+        return Err("a round calls a function".into());
+    }
     let is_constant = |id: ValueId| edit.tensor(id).is_some();
+    let is_weight = |id: ValueId| is_constant(id) && edit.name(id).is_some();
+    if counted.arrays.iter().any(|array| is_weight(array.whole)) {
+        return Err("it runs over weights, which stay whole".into());
+    }
     let arrays = counted.arrays.iter().filter(|array| !is_constant(array.whole)).count();
     let accesses = (arrays + counted.stacks.len()) as i64;
     let copies = |node: &&onnx::Node| node.op == OpType::Identity;
