@@ -362,12 +362,6 @@ IDIOMS = [
         [ROUND_ZERO],
         ["Loop"],
     ),
-    Idiom(
-        "loop.short",
-        lambda x: jax.lax.fori_loop(0, 3, lambda i, v: jnp.sin(v), x),
-        [ROUND_ZERO],
-        ["Sin", "Sin", "Sin"],
-    ),
     Idiom("crop", lambda x: x[1:, 1:][:, :2], [ROWS], ["Slice"], 0, 0),
 ]
 
