@@ -224,6 +224,11 @@ fn moved(x: &Tensor, dtype: DType, shape: &[i64], indices: &[usize]) -> Option<T
 }
 
 fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    if x.dtype.is_float() && dtype.is_float() {
+        // From double to half, some runtimes go through single precision.
+        let may = x.dtype != DType::F64 || matches!(dtype, DType::F32 | DType::F64);
+        return may.then(|| x.cast(dtype))?;
+    }
     match (x.ints(), x.floats()) {
         // A 64-bit integer that a double does not hold would be rounded twice.
         (Some(values), _) => {
@@ -234,11 +239,6 @@ fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
         (_, Some(values)) if dtype == DType::Bool => {
             let flags: Vec<i64> = values.iter().map(|&value| i64::from(value != 0.0)).collect();
             Tensor::of_ints(dtype, shape, &flags)
-        }
-        (_, Some(values)) if dtype.is_float() => {
-            // From double to half, some runtimes go through single precision.
-            let may = x.dtype != DType::F64 || matches!(dtype, DType::F32 | DType::F64);
-            may.then(|| Tensor::of_floats(dtype, shape, &values))?
         }
         _ => None,
     }

@@ -13,8 +13,8 @@ use crate::rewrite::decline;
 
 const NAME: &str = "fold-products";
 
-/// Larger weights that others read too are not copied.
-const MOST_SHARED: usize = 1 << 14;
+/// Weights with more bytes that others read too are not copied.
+const MAX_SHARED_BYTES: usize = 4096;
 
 /// Larger and smaller factors may let a term overflow or vanish whose sum does not.
 const FACTORS: RangeInclusive<f64> = 1e-9..=1e9;
@@ -90,7 +90,8 @@ impl Product {
 
     /// True if other weights may be written in place of these.
     fn may_copy_weights(&self, edit: &Edit<'_>) -> bool {
-        let large = edit.tensor(self.weights).is_some_and(|tensor| tensor.len() > MOST_SHARED);
+        let large =
+            edit.tensor(self.weights).is_some_and(|tensor| tensor.byte_len() > MAX_SHARED_BYTES);
         !(large && edit.reads(self.weights) > 1)
     }
 

@@ -31,6 +31,18 @@ impl Tensor {
         Some((bytes.as_ptr().addr(), bytes.len()))
     }
 
+    /// Returns how many bytes the arrays have that the elements are in or computed from.
+    pub fn source_bytes(&self) -> usize {
+        match &self.contents {
+            Contents::Bytes(bytes) => bytes.0.len(),
+            Contents::Lazy(lazy) => match &**lazy {
+                Lazy::View(view) => view.source().len().min(self.byte_len()),
+                Lazy::Product(x, _) | Lazy::Cast(x) => x.source_bytes(),
+                Lazy::Joined(parts, _) => parts.iter().map(Tensor::source_bytes).sum(),
+            },
+        }
+    }
+
     /// True if the elements are in memory in their order.
     pub fn is_contiguous(&self) -> bool {
         matches!(self.contents, Contents::Bytes(_))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::strided::{Axis, copy, grouped, merged};
-use super::{Buffer, Contents, Tensor};
+use super::{Buffer, Contents, Tensor, floats_of};
 use crate::dtype::DType;
 
 /// Up to this many bytes are computed at once.
@@ -16,6 +16,8 @@ pub(super) enum Lazy {
     /// Products of elements and factors in double precision, rounded to the type of the elements. Both have
     /// the shape of the tensor.
     Product(Tensor, Tensor),
+    /// Floats, each rounded to the type of the tensor.
+    Cast(Tensor),
     /// Parts side by side. All axes before the one along which they are joined make up one axis of this size.
     Joined(Vec<Tensor>, usize),
 }
@@ -42,6 +44,9 @@ impl Tensor {
             Some(Lazy::Product(x, factors)) => {
                 let [x, factors] = [x, factors].map(|tensor| tensor.with_shape(shape.clone()));
                 Contents::Lazy(Arc::new(Lazy::Product(x, factors)))
+            }
+            Some(Lazy::Cast(x)) => {
+                Contents::Lazy(Arc::new(Lazy::Cast(x.with_shape(shape.clone()))))
             }
             _ => self.contents.clone(),
         };
@@ -144,6 +149,13 @@ impl Tensor {
         is_exact.then(|| Tensor::of_lazy(self.dtype, self.shape.clone(), product))
     }
 
+    /// Returns the nearest floats of another type. `None` if either type is not one of the four common ones.
+    pub fn cast(&self, dtype: DType) -> Option<Tensor> {
+        let is_common = |dtype| matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
+        let cast = || Tensor::of_lazy(dtype, self.shape.clone(), Lazy::Cast(self.clone()));
+        (is_common(self.dtype) && is_common(dtype)).then(cast)
+    }
+
     /// Returns a tensor of such contents, computed if they are few or already there.
     fn of_lazy(dtype: DType, shape: Vec<i64>, lazy: Lazy) -> Tensor {
         let mut tensor = Tensor { dtype, shape, contents: Contents::Lazy(Arc::new(lazy)) };
@@ -189,6 +201,7 @@ impl Tensor {
                 Lazy::Product(x, factors) => {
                     return viewed(Lazy::Product(again(x)?, again(factors)?));
                 }
+                Lazy::Cast(x) => return viewed(Lazy::Cast(again(x)?)),
                 Lazy::Joined(..) => return again(&self.computed()),
             },
         };
@@ -229,6 +242,7 @@ impl Tensor {
                     factors.fill(start, &mut numbers);
                     multiply(self.dtype, out, &numbers);
                 }
+                Lazy::Cast(x) => fill_cast(x, self.dtype, start, out),
                 Lazy::Joined(parts, rows) => fill_joined(parts, *rows, width, start, out),
             },
         }
@@ -261,6 +275,22 @@ fn multiply(dtype: DType, elements: &mut [u8], factors: &[u8]) {
         for (element, factor) in elements.as_chunks_mut().0.iter_mut().zip(factors) {
             let product = f64::from(f32::from_le_bytes(*element)) * factor;
             *element = (product as f32).to_le_bytes();
+        }
+    }
+}
+
+/// Computes floats of another type, few at a time because they are doubles in between.
+fn fill_cast(x: &Tensor, dtype: DType, start: usize, out: &mut [u8]) {
+    const MAX_ELEMENTS: usize = 1 << 16;
+    let (before, after) = (x.dtype.bits() / 8, dtype.bits() / 8);
+    let mut start = start;
+    for out in out.chunks_mut(MAX_ELEMENTS * after) {
+        let mut elements = vec![0; out.len() / after * before];
+        x.fill(start, &mut elements);
+        start += out.len() / after;
+        let numbers = floats_of(x.dtype, &elements).unwrap_or_default();
+        if let Some(cast) = Tensor::of_floats(dtype, vec![numbers.len() as i64], &numbers) {
+            out.copy_from_slice(&cast.bytes());
         }
     }
 }

@@ -41,6 +41,7 @@ impl Tensor {
             Contents::Lazy(lazy) => match &**lazy {
                 Lazy::View(view) => of_bytes(self.dtype, view.source()),
                 Lazy::Product(x, factors) => x.magnitudes().times(factors.magnitudes()),
+                Lazy::Cast(_) => ANYTHING,
                 Lazy::Joined(parts, _) => {
                     parts.iter().map(Tensor::magnitudes).fold(NOTHING, Magnitudes::and)
                 }

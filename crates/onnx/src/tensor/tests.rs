@@ -186,6 +186,22 @@ fn products_are_rounded_once_and_keep_their_digits() {
 }
 
 #[test]
+fn floats_are_cast_one_by_one() {
+    let numbers: Vec<f64> = (0..200_000).map(|number| f64::from(number) / 7.0).collect();
+    let tensor = Tensor::of_floats(DType::F32, vec![400, 500], &numbers).unwrap();
+    for dtype in [DType::F16, DType::Bf16, DType::F64] {
+        let cast = tensor.cast(dtype).unwrap();
+        assert!(matches!(cast.contents, Contents::Lazy(_)));
+        let expected = Tensor::of_floats(dtype, vec![400, 500], &tensor.floats().unwrap()).unwrap();
+        assert_eq!(cast.bytes(), expected.bytes());
+        let moved = cast.with_shape(vec![20, 20, 500]).transposed(&[2, 0, 1]).unwrap();
+        let expected = expected.with_shape(vec![20, 20, 500]).transposed(&[2, 0, 1]).unwrap();
+        assert_eq!(moved.bytes(), expected.bytes());
+    }
+    assert_eq!(tensor.cast(DType::I32), None);
+}
+
+#[test]
 fn a_view_is_derived_from_the_array_by_slices_reshapes_and_transposes() {
     let stored = counting(DType::I32, &[40, 100]);
     let derived = |tensor: &Tensor| {

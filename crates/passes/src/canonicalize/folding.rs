@@ -1,6 +1,6 @@
 //! `fold-constants`: small nodes whose operands are constants.
 
-use onnx::{Edit, Op, OpType, Tensor};
+use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
 use crate::eval::eval;
@@ -38,10 +38,13 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let only_reshapes = RESHAPES.contains(&op);
     let largest_operand = operands.iter().map(|operand| operand.len()).max().unwrap_or(0);
     let budget = match ty.dtype {
-        onnx::DType::Bool => MOST_ELEMENTS_OF_WEIGHTS,
+        DType::Bool => MOST_ELEMENTS_OF_WEIGHTS,
         _ => largest_operand.clamp(MOST_ELEMENTS, MOST_ELEMENTS_OF_WEIGHTS),
     };
-    if count as usize > budget && !only_reshapes && !is_own_transpose(edit, index) {
+    if count as usize > budget && !only_reshapes && !is_own_and_lazy(edit, index) {
+        return None;
+    }
+    if op == OpType::Cast && is_enlarged(operands[0], ty.dtype) {
         return None;
     }
     eval(op, node, &operands, ty.dtype, shape)
@@ -77,10 +80,27 @@ fn replace(edit: &mut Edit<'_>, index: usize, tensor: Tensor) -> Option<()> {
     copied.ok()
 }
 
-/// Whether the node is the transpose of an array that nothing else reads: the file gets no larger.
-fn is_own_transpose(edit: &Edit<'_>, index: usize) -> bool {
-    let is_read_once = edit.input(index, 0).is_some_and(|value| edit.reads(value) == 1);
-    is_read_once && edit.node(index).op == OpType::Transpose
+/// True if the node transposes or casts an array that nothing else reads: that is done when the model is written.
+fn is_own_and_lazy(edit: &Edit<'_>, index: usize) -> bool {
+    let is_own = edit.input(index, 0).is_some_and(|value| edit.reads(value) == 1);
+    let is_float = |value: Option<ValueId>| {
+        value.and_then(|value| edit.ty(value)).is_some_and(|ty| ty.dtype.is_float())
+    };
+    let node = edit.node(index);
+    match node.op.onnx() {
+        Some(OpType::Transpose) => is_own,
+        Some(OpType::Cast) => {
+            is_own && is_float(edit.input(index, 0)) && is_float(Some(node.outputs[0]))
+        }
+        _ => false,
+    }
+}
+
+/// True if floats of a wider type have more bytes than the array that the numbers are from.
+fn is_enlarged(x: &Tensor, dtype: DType) -> bool {
+    let is_narrow = x.dtype.is_float() || x.dtype.bits() == 8 && x.dtype.is_int();
+    let bytes = x.len() * dtype.bits() / 8;
+    is_narrow && dtype.is_float() && x.len() > MOST_ELEMENTS && bytes > x.source_bytes()
 }
 
 #[cfg(test)]
@@ -214,6 +234,34 @@ l:u8[] = Add(k, %1)",
                 graph g(n:i32[2], k:u8[]) -> (m, l)
                 m:i32[2] = Add(n, [-3, 3]:i32)  # 3
                 l:u8[] = Add(k, 127:u8)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_weight_is_rounded_whatever_its_size_and_not_enlarged() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:f16[2,600], z:f32[2,64]) -> (y, u, v)
+w = const f32[600,600]
+b = const bf16[64,64]
+f = const f32[64,64]
+%0:f16[600,600] = Cast(w) {to=10}
+y:f16[2,600] = MatMul(x, %0)
+%1:f32[64,64] = Cast(b) {to=1}
+u:f32[2,64] = MatMul(z, %1)
+%2:bf16[64,64] = Cast(f) {to=16}
+%3:f32[64,64] = Cast(%2) {to=1}
+v:f32[2,64] = MatMul(z, %3)",
+            expect![[r#"
+                graph g(x:f16[2,600], z:f32[2,64]) -> (y, u, v)
+                w/Cast = const f16[600,600]
+                b = const bf16[64,64]
+                f/Cast/Cast = const f32[64,64]
+                y:f16[2,600] = MatMul(x, w/Cast)  # 6
+                %0 = Cast(b) {to=1}  # 7
+                u:f32[2,64] = MatMul(z, %0)  # 8
+                v:f32[2,64] = MatMul(z, f/Cast/Cast)  # 11
             "#]],
         );
     }
