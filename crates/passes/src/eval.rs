@@ -125,16 +125,9 @@ fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> O
     Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
 }
 
-/// Which element of `from` stands at each place of `to`, by the rule of broadcasting.
-fn broadcast_indices(from: &[i64], to: &[i64]) -> Vec<usize> {
-    let lead = to.len() - from.len();
-    let strides: Vec<i64> = (0..to.len())
-        .map(|axis| match axis.checked_sub(lead) {
-            Some(own) if from[own] != 1 => from[own + 1..].iter().product(),
-            _ => 0,
-        })
-        .collect();
-    strided_indices(to, &strides)
+/// Returns two constants as they broadcast to a shape.
+fn broadcast(x: &Tensor, y: &Tensor, shape: &[i64]) -> Option<(Tensor, Tensor)> {
+    Some((x.broadcast(shape)?, y.broadcast(shape)?))
 }
 
 /// The offset of each place of a shape, in row-major order, given the stride of each axis.
@@ -196,18 +189,13 @@ fn chosen(
     dtype: DType,
     shape: &[i64],
 ) -> Option<Tensor> {
-    let flags = condition.ints()?;
-    let at = |tensor: &Tensor| broadcast_indices(&tensor.shape, shape);
-    let (at_flag, at_x, at_y) = (at(condition), at(x), at(y));
-    let count = x.len();
-    // Both lie one after the other, and each place takes its element from either.
-    let both = Tensor::new(dtype, Vec::new(), [x.bytes(), y.bytes()].concat());
-    let places: Vec<usize> = at_flag
-        .iter()
-        .zip(at_x.iter().zip(&at_y))
-        .map(|(&flag, (&x, &y))| if flags[flag] != 0 { x } else { count + y })
-        .collect();
-    moved(&both, dtype, shape, &places)
+    let width = dtype.bits() / 8;
+    let (x, y) = broadcast(x, y, shape)?;
+    let (flags, x, y) = (condition.broadcast(shape)?.ints()?, x.bytes(), y.bytes());
+    let elements = x.chunks_exact(width).zip(y.chunks_exact(width));
+    let chosen = flags.iter().zip(elements);
+    let chosen = chosen.flat_map(|(&flag, (x, y))| if flag == 0 { y } else { x });
+    Some(Tensor::new(dtype, shape.to_vec(), chosen.copied().collect::<Vec<u8>>()))
 }
 
 fn moved(x: &Tensor, dtype: DType, shape: &[i64], indices: &[usize]) -> Option<Tensor> {
@@ -252,49 +240,49 @@ pub(crate) fn arithmetic(
     dtype: DType,
     shape: Vec<i64>,
 ) -> Option<Tensor> {
-    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    let (x, y) = broadcast(x, y, &shape)?;
     if let (Some(a), Some(b)) = (x.ints(), y.ints()) {
-        let join = |(&i, &j): (&usize, &usize)| match op {
-            OpType::Add => Some(a[i].wrapping_add(b[j])),
-            OpType::Sub => Some(a[i].wrapping_sub(b[j])),
-            OpType::Mul => Some(a[i].wrapping_mul(b[j])),
+        let join = |(a, b): (&i64, &i64)| match op {
+            OpType::Add => Some(a.wrapping_add(*b)),
+            OpType::Sub => Some(a.wrapping_sub(*b)),
+            OpType::Mul => Some(a.wrapping_mul(*b)),
             // Those of 64 unsigned bits were read as signed; what traps is left to the runtime.
-            OpType::Div if dtype != DType::U64 => a[i].checked_div(b[j]),
-            OpType::BitwiseAnd => Some(a[i] & b[j]),
-            OpType::BitwiseOr => Some(a[i] | b[j]),
-            OpType::BitwiseXor => Some(a[i] ^ b[j]),
+            OpType::Div if dtype != DType::U64 => a.checked_div(*b),
+            OpType::BitwiseAnd => Some(a & b),
+            OpType::BitwiseOr => Some(a | b),
+            OpType::BitwiseXor => Some(a ^ b),
             _ => None,
         };
-        let values: Option<Vec<i64>> = at_x.iter().zip(&at_y).map(join).collect();
+        let values: Option<Vec<i64>> = a.iter().zip(&b).map(join).collect();
         return Tensor::of_ints(dtype, shape, &values?);
     }
     let (a, b) = (x.floats()?, y.floats()?);
     // In double precision, sums, products and quotients of narrower floats round to what the narrow
     // operation gives.
-    let join = |(&i, &j): (&usize, &usize)| match op {
-        OpType::Add => a[i] + b[j],
-        OpType::Sub => a[i] - b[j],
-        OpType::Mul => a[i] * b[j],
-        _ => a[i] / b[j],
+    let join = |(a, b): (&f64, &f64)| match op {
+        OpType::Add => a + b,
+        OpType::Sub => a - b,
+        OpType::Mul => a * b,
+        _ => a / b,
     };
-    let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect();
+    let values: Vec<f64> = a.iter().zip(&b).map(join).collect();
     Tensor::of_floats(dtype, shape, &values)
 }
 
 /// The bits of integers moved up or down by less than their number.
 fn shifted(is_left: bool, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
-    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    let (x, y) = broadcast(x, y, &shape)?;
     let (a, distances) = (x.ints()?, y.ints()?);
     let bits = dtype.bits() as i64;
     if !distances.iter().all(|distance| (0..bits).contains(distance)) {
         return None;
     }
-    let shift = |(&i, &j): (&usize, &usize)| match is_left {
-        true => a[i].wrapping_shl(distances[j] as u32),
+    let shift = |(&a, &distance): (&i64, &i64)| match is_left {
+        true => a.wrapping_shl(distance as u32),
         // Only unsigned numbers are shifted, so none but those of 64 bits look negative.
-        false => (a[i] as u64).wrapping_shr(distances[j] as u32) as i64,
+        false => (a as u64).wrapping_shr(distance as u32) as i64,
     };
-    let values: Vec<i64> = at_x.iter().zip(&at_y).map(shift).collect();
+    let values: Vec<i64> = a.iter().zip(&distances).map(shift).collect();
     Tensor::of_ints(dtype, shape, &values)
 }
 
@@ -305,28 +293,27 @@ fn of_each(x: &Tensor, dtype: DType, shape: Vec<i64>, f: fn(f64) -> f64) -> Opti
 
 /// The larger or smaller of integers; of floats, runtimes differ in which zero and which NaN.
 fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
-    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    let (x, y) = broadcast(x, y, &shape)?;
     let (a, b) = (x.ints()?, y.ints()?);
-    let join = |(&i, &j): (&usize, &usize)| match op {
-        OpType::Max => a[i].max(b[j]),
-        _ => a[i].min(b[j]),
+    let join = |(&a, &b): (&i64, &i64)| match op {
+        OpType::Max => a.max(b),
+        _ => a.min(b),
     };
-    let values: Vec<i64> = at_x.iter().zip(&at_y).map(join).collect();
+    let values: Vec<i64> = a.iter().zip(&b).map(join).collect();
     // The 64-bit ones were read as signed, which has another order.
     (dtype != DType::U64).then(|| Tensor::of_ints(dtype, shape, &values))?
 }
 
 fn comparison(op: OpType, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
-    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
-    let pairs = at_x.iter().zip(&at_y);
+    let (x, y) = broadcast(x, y, &shape)?;
     // Every type but the 64-bit integers is exact as a double, and those are compared as integers.
     let orders: Vec<Option<Ordering>> = match (x.ints(), y.ints()) {
         (Some(a), Some(b)) if x.dtype != DType::U64 => {
-            pairs.map(|(&i, &j)| Some(a[i].cmp(&b[j]))).collect()
+            a.iter().zip(&b).map(|(a, b)| Some(a.cmp(b))).collect()
         }
         _ => {
             let (a, b) = (x.floats()?, y.floats()?);
-            pairs.map(|(&i, &j)| a[i].partial_cmp(&b[j])).collect()
+            a.iter().zip(&b).map(|(a, b)| a.partial_cmp(b)).collect()
         }
     };
     let holds = |order: Option<Ordering>| {

@@ -4,7 +4,7 @@ use onnx::{Attr, DType, OpType, Tensor};
 
 use crate::access::axes_from_front;
 
-use super::{broadcast_indices, of_each, strided_indices};
+use super::{broadcast, of_each, strided_indices};
 
 /// The result of `op` on constants. `None` where runtimes may differ: which of two zeros or NaN is
 /// larger, how a number outside an integer's range is cast, in which order rounded terms are added.
@@ -40,17 +40,16 @@ pub(super) fn eval(
 }
 
 fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
-    let (at_x, at_y) = (broadcast_indices(&x.shape, &shape), broadcast_indices(&y.shape, &shape));
+    let (x, y) = broadcast(x, y, &shape)?;
     let (a, b) = (x.floats()?, y.floats()?);
-    let join = |(&i, &j): (&usize, &usize)| {
-        let (a, b) = (a[i], b[j]);
+    let join = |(&a, &b): (&f64, &f64)| {
         let differ = a.is_sign_negative() != b.is_sign_negative();
         if a.is_nan() || b.is_nan() || (a == 0.0 && b == 0.0 && differ) {
             return None;
         }
         Some(if op == OpType::Max { a.max(b) } else { a.min(b) })
     };
-    let values: Vec<f64> = at_x.iter().zip(&at_y).map(join).collect::<Option<_>>()?;
+    let values: Vec<f64> = a.iter().zip(&b).map(join).collect::<Option<_>>()?;
     Tensor::of_floats(dtype, shape, &values)
 }
 
