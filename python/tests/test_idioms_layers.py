@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import haiku as hk
 import jax
 import jax.numpy as jnp
@@ -219,4 +220,109 @@ def test_a_layer_that_is_mapped_over_rows_is_a_product_of_rows() -> None:
     model = bench.convert(jax.vmap(row), [rows])
     assert ops(model) == ["Gemm", "Tanh", "MatMul"]
     [found], [want] = bench.run(model, [rows]), bench.expected(jax.vmap(row), [rows])
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+STEPS = RNG.standard_normal((3, 5, 4)).astype(np.float32)
+
+
+def sines(array: jax.ShapeDtypeStruct) -> np.ndarray:
+    return np.sin(np.arange(array.size, dtype=np.float32)).reshape(array.shape)
+
+
+def of_haiku_core(make: Callable[[], Any]) -> Callable[..., Any]:
+    """Returns a core of haiku, unrolled over the second axis."""
+
+    def unroll(x: jax.Array) -> jax.Array:
+        core = make()
+        x = jnp.swapaxes(x, 0, 1)
+        return jnp.swapaxes(hk.dynamic_unroll(core, x, core.initial_state(x.shape[1]))[0], 0, 1)
+
+    def fn(x: jax.Array) -> jax.Array:
+        model = hk.without_apply_rng(hk.transform(unroll))
+        shapes = jax.eval_shape(model.init, jax.random.key(0), x)
+
+        return model.apply(jax.tree.map(sines, shapes), x)
+
+    return fn
+
+
+def of_equinox_cell(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a cell of equinox that is scanned over steps and mapped over a batch."""
+
+    cell = eqx.filter_eval_shape(make, 4, 6, key=jax.random.key(0))
+    cell = jax.tree.map(lambda leaf: sines(leaf) if hasattr(leaf, "shape") else leaf, cell)
+
+    def row(x: jax.Array) -> jax.Array:
+        zeros = jnp.zeros(6)
+        start = (zeros, zeros) if make is eqx.nn.LSTMCell else zeros
+
+        def step(state: Any, x: jax.Array) -> Any:
+            state = cell(x, state)
+            return state, jax.tree.leaves(state)[0]
+
+        return jax.lax.scan(step, start, x)[1]
+
+    return jax.vmap(row)
+
+
+def gru_of_keras(x: jax.Array) -> jax.Array:
+    """A GRU whose products with the inputs are computed before the scan."""
+    kernel, state = (np.sin(np.arange(size * 18)).reshape(size, 18) for size in (4, 6))
+    gates = jnp.swapaxes(x @ jnp.asarray(kernel, jnp.float32), 0, 1)
+
+    def step(h: jax.Array, x: jax.Array) -> Any:
+        xz, xr, xn = jnp.split(x, 3, -1)
+        hz, hr, hn = jnp.split(h @ jnp.asarray(state, jnp.float32), 3, -1)
+        z, r = jax.nn.sigmoid(xz + hz), jax.nn.sigmoid(xr + hr)
+        h = z * h + (1 - z) * jnp.tanh(xn + r * hn)
+        return h, h
+
+    return jnp.swapaxes(jax.lax.scan(step, jnp.zeros((x.shape[0], 6)), gates)[1], 0, 1)
+
+
+RECURRENT = {
+    "haiku gru": (of_haiku_core(lambda: hk.GRU(6)), "GRU"),
+    "equinox lstm": (of_equinox_cell(eqx.nn.LSTMCell), "LSTM"),
+    "equinox gru": (of_equinox_cell(eqx.nn.GRUCell), "GRU"),
+    "keras gru": (gru_of_keras, "GRU"),
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_a_recurrent_layer_is_one_operator(name: str) -> None:
+    fn, operator = RECURRENT[name]
+    model = jax2onnx.to_onnx(fn, [("B", 5, 4)])
+    branches = [a.g for node in model.graph.node for a in node.attribute if a.name == "then_branch"]
+    assert [node.op_type for branch in branches for node in branch.node] == [operator]
+    nan = STEPS.copy()
+    nan[1, 2, 3] = np.nan
+    infinite = STEPS.copy()
+    infinite[2, 0, 0] = np.inf
+    for x in (STEPS, STEPS[:1], STEPS[:0], nan, infinite):
+        [found], [want] = bench.run(model, [x]), bench.expected(fn, [x])
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shared", [None, (1, 2)])
+def test_a_prelu_of_relus_is_one_operator(shared: Any) -> None:
+    slope = np.linspace(-0.5, 0.5, 16).astype(np.float32)
+    slope = slope if shared else np.resize(slope, IMAGE.shape[1:])
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.nn.relu(x) + -slope * jax.nn.relu(-x)
+
+    x = IMAGE.copy()
+    x[0, 0, 0, :4] = np.nan, np.inf, -np.inf, -0.0
+    model = bench.convert(fn, [x])
+    assert ops(model) == ["PRelu"]
+    [found], [want] = bench.run(model, [x]), bench.expected(fn, [x])
+    np.testing.assert_array_equal(found, want)
+
+
+def test_an_rms_norm_whose_mean_is_broadcast_is_one_operator() -> None:
+    fn = of_haiku(lambda: hk.RMSNorm(-1))
+    model = jax2onnx.to_onnx(fn, [("B", 6, 6, 16)])
+    assert ops(model) == ["RMSNormalization"]
+    [found], [want] = bench.run(model, [IMAGE]), bench.expected(fn, [IMAGE])
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)

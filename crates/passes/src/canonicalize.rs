@@ -38,6 +38,7 @@ pub const RULES: &[&[Rule]] = &[
         identities::RULE,
         bounded::RULE,
         broadcasts::RULE,
+        broadcasts::SINK_RULE,
         booleans::RULE,
         chains::RULE,
         layout_ops::merge::RULE,

@@ -1,17 +1,60 @@
 //! `bypass-expand`: an operator that broadcasts need not be given what is already broadcast.
 
 use onnx::expr::broadcast_shapes;
-use onnx::{Dim, Edit, OpType, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Type, ValueId};
 
 use super::Rule;
 use crate::access::Access;
-use crate::operators::{BROADCAST_OPS, BROADCASTING, RESHAPES};
+use crate::operators::{BROADCAST_OPS, BROADCASTING, ELEMENTWISE, RESHAPES};
 
 pub(crate) const RULE: Rule = Rule {
     name: "bypass-expand",
     does: "gives an operator that broadcasts its operand as it was before it was broadcast",
     apply: bypass_expand,
 };
+
+pub(crate) const SINK_RULE: Rule = Rule {
+    name: "sink-expand",
+    does: "broadcasts the result of an operator of each element, not its operand",
+    apply: sink_expand,
+};
+
+/// An operator of each element, or of each element and numbers, is computed before its result is broadcast.
+fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let node = edit.node(index);
+    let op = node.op.onnx()?;
+    if !ELEMENTWISE.contains(&op) && !BROADCASTING.contains(&op) || op == OpType::Identity {
+        return None;
+    }
+    let operands: Vec<ValueId> =
+        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect::<Option<_>>()?;
+    let expand = |value: ValueId| {
+        let expand = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
+        (edit.node(expand).op == OpType::Expand).then_some(expand)
+    };
+    let (place, expand) =
+        operands.iter().enumerate().find_map(|(place, &value)| Some((place, expand(value)?)))?;
+    let narrow = edit.input(expand, 0)?;
+    let shape = edit.ty(narrow)?.shape.clone();
+    let is_number = |&value: &ValueId| {
+        edit.tensor(value)
+            .is_some_and(|number| number.len() == 1 && number.shape.len() <= shape.len())
+    };
+    let mut others = operands.iter().enumerate().filter(|&(other, _)| other != place);
+    let result = edit.ty(node.outputs[0])?;
+    let has_shape_of_expand = result.shape == edit.ty(operands[place])?.shape;
+    if !has_shape_of_expand || !others.all(|(_, value)| is_number(value)) {
+        return None;
+    }
+    let ty = Type::new(result.dtype, shape);
+    let mut inputs: Vec<Option<ValueId>> = operands.into_iter().map(Some).collect();
+    inputs[place] = Some(narrow);
+    let node = node.clone();
+    let sizes = edit.input(expand, 1)?;
+    let made = edit.insert(index, &[], Op::of(&node, inputs), ty);
+    edit.rewrite(index, &[expand], Op::new(OpType::Expand, &[made, sizes]));
+    Some(())
+}
 
 fn bypass_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let node = edit.node(index);
@@ -84,7 +127,7 @@ fn adds_leading_axes(narrow: &[Dim], wide: &[Dim]) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, rule};
+    use crate::testing::{check, check_all, rule};
 
     #[test]
     fn the_reader_broadcasts_and_remembers_the_line() {
@@ -167,6 +210,44 @@ y:f32[2,3] = Mul(%0, %1)",
                 %0 = Expand(a, [2, 3]:i64)  # 2
                 %1 = Expand(b, [2, 3]:i64)  # 3
                 y:f32[2,3] = Mul(a, %1)  # 4 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_operator_of_each_element_is_before_the_broadcast() {
+        check_all(
+            &[&rule(&super::SINK_RULE), &crate::drop_dead::run],
+            "graph g(x:f32[2,1]) -> (y)
+%0:f32[2,3] = Expand(x, [2, 3]:i64)
+%1:f32[2,3] = Add(%0, 0.5)
+y:f32[2,3] = Sqrt(%1)",
+            expect![[r#"
+                graph g(x:f32[2,1]) -> (y)
+                %0 = Add(x, 0.5)  # 3
+                %1 = Sqrt(%0)  # 4
+                y:f32[2,3] = Expand(%1, [2, 3]:i64)  # 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_broadcast_that_others_read_or_that_meets_an_array_stays() {
+        check(
+            rule(&super::SINK_RULE),
+            "graph g(x:f32[2,1], z:f32[2,3]) -> (y, u, v)
+%0:f32[2,3] = Expand(x, [2, 3]:i64)
+y:f32[2,3] = Sqrt(%0)
+u:f32[2,3] = Neg(%0)
+%1:f32[2,3] = Expand(x, [2, 3]:i64)
+v:f32[2,3] = Mul(%1, z)",
+            expect![[r#"
+                graph g(x:f32[2,1], z:f32[2,3]) -> (y, u, v)
+                %0 = Expand(x, [2, 3]:i64)  # 2
+                y:f32[2,3] = Sqrt(%0)  # 3
+                u:f32[2,3] = Neg(%0)  # 4
+                %1 = Expand(x, [2, 3]:i64)  # 5
+                v:f32[2,3] = Mul(%1, z)  # 6
             "#]],
         );
     }

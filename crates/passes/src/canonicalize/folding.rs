@@ -3,6 +3,7 @@
 use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
+use crate::access::Access;
 use crate::eval::eval;
 use crate::operators::RESHAPES;
 
@@ -12,6 +13,9 @@ pub(crate) const RULE: Rule = Rule {
     apply: |edit, index| {
         if let Some(empty) = empty(edit, index) {
             return replace(edit, index, empty);
+        }
+        if edit.node(index).op == OpType::Split {
+            return split(edit, index);
         }
         let tensor = fold(edit, index)?;
         edit.fold(index, tensor).then_some(())
@@ -48,6 +52,30 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
         return None;
     }
     eval(op, node, &operands, ty.dtype, shape)
+}
+
+/// Replaces the parts that a constant is split into.
+fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let source = edit.input(index, 0)?;
+    let tensor = edit.tensor(source)?.clone();
+    let axis = edit.axis(index)?;
+    let outputs = edit.node(index).outputs.to_vec();
+    if outputs.iter().any(|output| edit.outputs().contains(output)) {
+        return None;
+    }
+    let mut parts = Vec::with_capacity(outputs.len());
+    let mut starts = vec![0; tensor.shape.len()];
+    for &output in &outputs {
+        let shape: Vec<i64> =
+            edit.ty(output)?.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
+        parts.push(tensor.sliced(&starts, &vec![1; shape.len()], &shape)?);
+        starts[axis] += shape[axis];
+    }
+    for (output, part) in parts.into_iter().enumerate() {
+        let part = edit.constant(index, &[], part, &[source]);
+        edit.replace_output(index, output, part);
+    }
+    Some(())
 }
 
 /// Returns the result of a node if it has no elements, whatever the operands are.
@@ -281,6 +309,37 @@ y:f32[2000] = Mul(x, %1)",
                 m:i32[] = Add(n, %0)  # 3
                 %1 = Expand(2.0, [2000]:i64)  # 4
                 y:f32[2000] = Mul(x, %1)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_parts_of_a_constant_are_constants() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:f32[2]) -> (y, z)
+%0:f32[2,1], %1:f32[2,2] = Split([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [1, 2]:i64) {axis=1}
+y:f32[2,2] = Add(%0, %1)
+z:f32[2,2] = Mul(x, %1)",
+            expect![[r#"
+                graph g(x:f32[2]) -> (y, z)
+                y:f32[2,2] = Add([[1.0], [4.0]], [[2.0, 3.0], [5.0, 6.0]])  # 3
+                z:f32[2,2] = Mul(x, [[2.0, 3.0], [5.0, 6.0]])  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_part_that_is_a_result_is_split_when_the_model_runs() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:f32[1]) -> (y, z)
+%0:f32[1], z:f32[1] = Split([1.0, 2.0], [1, 1]:i64) {axis=0}
+y:f32[1] = Add(x, %0)",
+            expect![[r#"
+                graph g(x:f32[1]) -> (y, z)
+                %0, z:f32[1] = Split([1.0, 2.0], [1, 1]:i64) {axis=0}  # 2
+                y:f32[1] = Add(x, %0)  # 3
             "#]],
         );
     }

@@ -22,6 +22,7 @@ pub(crate) const REWRITES: &[Rewrite] = &[
     Rewrite { name: "fuse-relu", pattern: max_with_zero, replacement: to_relu },
     Rewrite { name: "fuse-leaky-relu", pattern: leaky_relu, replacement: to_leaky_relu },
     Rewrite { name: "fuse-prelu", pattern: prelu, replacement: to_prelu },
+    Rewrite { name: "fuse-prelu", pattern: sum_of_relus, replacement: to_prelu },
     Rewrite { name: "fuse-selu", pattern: selu, replacement: to_selu },
     Rewrite { name: "fuse-elu", pattern: elu, replacement: to_elu },
     Rewrite {
@@ -111,12 +112,25 @@ fn prelu() -> Pattern {
     node(OpType::Where, &[&is_not_negative(), &x, &(&x * hole("slope"))])
 }
 
+/// `relu(x) − slope · relu(−x)`, where the minus is part of the slope
+fn sum_of_relus() -> Pattern {
+    let x = hole("x");
+    relu(&x) + relu(&-&x) * hole("negative slope")
+}
+
 fn to_prelu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
-    let (op, slope) = (plain(found, OpType::PRelu)?, found.value("slope")?);
-    let numbers = found.edit.tensor(slope).and_then(Tensor::floats);
-    let Some(numbers) = numbers else {
+    let op = plain(found, OpType::PRelu)?;
+    let given = found.maybe("slope").or(found.maybe("negative slope"));
+    let mut slope = given.ok_or("there is no slope")?;
+    let Some(tensor) = found.edit.tensor(slope).cloned() else {
         return Err("the slopes are not known".into());
     };
+    let mut numbers = tensor.floats().ok_or("the slopes are not floats")?;
+    if found.maybe("slope").is_none() {
+        numbers = numbers.iter().map(|number| -number).collect();
+        let negated = Tensor::of_floats(tensor.dtype, tensor.shape.clone(), &numbers);
+        slope = found.computed(negated.ok_or("no such number of the type")?, &[slope]);
+    }
     // Zero may be on either side.
     if !numbers.into_iter().all(f64::is_finite) {
         return Err("a slope is not finite".into());
@@ -510,6 +524,52 @@ z:f32[3] = Add(%0, %5)",
                 y:f32[3] = Celu(x) {alpha=2.0}  # 7 2 3 4 5 6
                 %4 = Mul(3.0, %3)  # 8
                 z:f32[3] = Add(%0, %4)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_of_relus_of_both_signs_is_a_prelu() {
+        check(
+            formulas(&[super::REWRITES]),
+            "graph g(x:f32[2,3]) -> (y)
+%0:f32[2,3] = Relu(x)
+%1:f32[2,3] = Neg(x)
+%2:f32[2,3] = Relu(%1)
+%3:f32[2,3] = Mul([-0.5, -0.25, 0.0], %2)
+y:f32[2,3] = Add(%0, %3)",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                y:f32[2,3] = PRelu(x, [0.5, 0.25, -0.0])  # 6 2 3 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn relus_of_other_operands_and_an_infinite_slope_make_no_prelu() {
+        check(
+            formulas(&[super::REWRITES]),
+            "graph g(x:f32[3], z:f32[3]) -> (y, u)
+%0:f32[3] = Relu(x)
+%1:f32[3] = Neg(z)
+%2:f32[3] = Relu(%1)
+%3:f32[3] = Mul(%2, -0.5)
+y:f32[3] = Add(%0, %3)
+%4:f32[3] = Neg(x)
+%5:f32[3] = Relu(%4)
+%6:f32[3] = Mul(%5, [-inf, 1.0, 2.0])
+u:f32[3] = Add(%0, %6)",
+            expect![[r#"
+                graph g(x:f32[3], z:f32[3]) -> (y, u)
+                %0 = Relu(x)  # 2
+                %1 = Neg(z)  # 3
+                %2 = Relu(%1)  # 4
+                %3 = Mul(%2, -0.5)  # 5
+                y:f32[3] = Add(%0, %3)  # 6
+                %4 = Neg(x)  # 7
+                %5 = Relu(%4)  # 8
+                %6 = Mul(%5, [-inf, 1.0, 2.0])  # 9
+                u:f32[3] = Add(%0, %6)  # 10
             "#]],
         );
     }

@@ -3,6 +3,8 @@
 use onnx::{Edit, Graph, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;
 
+use crate::access::{axes_from_front, axis_of, perm_of};
+
 /// A body with the nodes that make its values.
 pub(super) struct Body<'b> {
     pub edit: &'b Edit<'b>,
@@ -88,5 +90,56 @@ impl<'b> Body<'b> {
     ) -> Option<(T, ValueId)> {
         let [a, b] = self.binary(op, value)?;
         first(a).map(|found| (found, b)).or_else(|| first(b).map(|found| (found, a)))
+    }
+
+    /// Returns what a matrix is the transpose of.
+    pub(super) fn transposed(&self, value: ValueId) -> Option<ValueId> {
+        let node = self.maker(value).filter(|node| node.op == OpType::Transpose)?;
+        let is_matrix = self.ty(value)?.rank() == 2 && perm_of(node, 2)? == [1, 0];
+        node.inputs.first().copied()?.filter(|_| is_matrix).map(|source| self.original(source))
+    }
+
+    /// Returns where a part of an array along its last axis begins, or along its first if it is transposed.
+    pub(super) fn start_of_part(
+        &self,
+        node: &Node,
+        value: ValueId,
+        is_transposed: bool,
+    ) -> Option<usize> {
+        let rank = self.ty(value)?.rank();
+        let along = if is_transposed { 0 } else { rank.checked_sub(1)? };
+        let ints = |operand: usize| self.tensor(node.inputs.get(operand).copied()??)?.ints();
+        let start = if node.op == OpType::Split {
+            (axis_of(node, rank)? == along).then_some(())?;
+            let before = node.outputs.iter().take_while(|&&output| output != value);
+            let widths = before.map(|&output| self.ty(output)?.shape[along].known());
+            widths.sum::<Option<i64>>()?
+        } else {
+            let (starts, axes) = (ints(1)?, axes_from_front(&ints(3)?, rank)?);
+            let is_stepped = node.inputs.len() > 4 && ints(4)? != [1];
+            match (&starts[..], &axes[..]) {
+                (&[start], &[axis]) if axis == along && start >= 0 && !is_stepped => start,
+                _ => return None,
+            }
+        };
+        usize::try_from(start).ok()
+    }
+
+    /// Returns what goes into a gate, and from which number on: the gate may be a part of a larger one.
+    pub(super) fn gate(&self, value: ValueId) -> Option<(ValueId, usize)> {
+        if let Some(inner) = self.unary(OpType::Sigmoid, value) {
+            return Some((inner, 0));
+        }
+        let node = self.maker(value)?;
+        let is_part = matches!(node.op.onnx(), Some(OpType::Split | OpType::Slice));
+        let whole = node.inputs.first().copied()?.filter(|_| is_part)?;
+        let start = self.start_of_part(node, value, false)?;
+        Some((self.unary(OpType::Sigmoid, whole)?, start))
+    }
+
+    /// Returns the results of all nodes of an operator.
+    pub(super) fn results(&self, op: OpType) -> impl Iterator<Item = ValueId> {
+        let nodes = self.graph.nodes.iter().filter(move |node| node.op == op);
+        nodes.flat_map(|node| node.outputs.iter().copied())
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
         let cell = 1 - hidden;
         let state = body.carry(cell);
         let [new_hidden, new_cell] = [body.output(hidden)?, body.output(cell)?];
-        let sigmoid = |value: ValueId| body.unary(OpType::Sigmoid, value);
+        let sigmoid = |value: ValueId| body.gate(value);
         let (output, squashed) = body.either(OpType::Mul, new_hidden, sigmoid)?;
         if body.unary(OpType::Tanh, squashed)? != new_cell {
             return None;
@@ -26,12 +26,12 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
         };
         let (forget, added) = body.either(OpType::Add, new_cell, forgotten)?;
         let (input, candidate) = body.either(OpType::Mul, added, sigmoid)?;
-        let candidate = body.unary(OpType::Tanh, candidate)?;
+        let candidate = (body.unary(OpType::Tanh, candidate)?, 0);
         let size = usize::try_from(body.ty(state)?.shape.last()?.known()?).ok()?;
         // The order of ONNX: input, output, forget, cell.
         let gates = [input, output, forget, candidate]
             .into_iter()
-            .map(|gate| Linear::of(body, gate, hidden, size))
+            .map(|gate| Linear::of(body, gate, body.carry(hidden), size))
             .collect::<Option<_>>()?;
         Some(Cell { op: OpType::LSTM, gates, size, hidden, memory: Some(cell), attrs: Vec::new() })
     })

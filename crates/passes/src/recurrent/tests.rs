@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 
-use crate::testing::check;
+use crate::testing::{check, check_ignoring_nan};
 
 /// A scan over two steps with a state of one number, and these nodes between.
 #[track_caller]
@@ -213,5 +213,183 @@ z:f32[1,1] = If(n) {else_branch={
             }}
             z:f32[1,1] = Squeeze(%9, [0]:i64)  # 2 4 7 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
         "#]],
+    );
+}
+
+/// A scan over two steps with a state of two numbers, an input of `width`, and these nodes, which make `h1`.
+fn scan(width: usize, nodes: &str) -> String {
+    format!(
+        "graph g(x:f32[2,3,{width}], h:f32[3,2]) -> (y)
+h2:f32[3,2], y:f32[2,3,2] = Scan(h, x) {{body={{
+  graph b(h0:f32[3,2], x0:f32[3,{width}]) -> (h1, y1)
+{nodes}
+  y1:f32[3,2] = Identity(h1)
+}}, num_scan_inputs=1}}"
+    )
+}
+
+/// The gates of a GRU are parts of one, the reset gate scales `state`, and the update gate the new state.
+fn gru(input: &str, state: &str) -> String {
+    format!(
+        "  xg:f32[3,4], xn:f32[3,2] = Split({input}, [4, 2]:i64) {{axis=1}}
+  g0:f32[3,4] = Add(xg, wh)
+  gates:f32[3,4] = Sigmoid(g0)
+  z:f32[3,2], r:f32[3,2] = Split(gates, [2, 2]:i64) {{axis=1}}
+  rh:f32[3,2] = Mul(r, {state})
+  hn:f32[3,2] = MatMul(rh, [[7.0, 8.0], [9.0, 10.0]])
+  s:f32[3,2] = Add(xn, hn)
+  n:f32[3,2] = Tanh(s)
+  rest:f32[3,2] = Sub(1.0, z)
+  kept:f32[3,2] = Mul(rest, h0)
+  added:f32[3,2] = Mul(z, n)
+  h1:f32[3,2] = Add(kept, added)"
+    )
+}
+
+/// The products of rows.
+const ROWS: &str = "  wx:f32[3,6] = MatMul(x0, [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
+  wh:f32[3,4] = MatMul(h0, [[1.5, 2.5, 3.5, 4.5], [5.5, 6.5, 7.5, 8.5]])";
+
+/// The same products, of columns.
+const COLUMNS: &str = "  xt:f32[1,3] = Transpose(x0) {perm=[1, 0]}
+  wxt:f32[6,3] = MatMul([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]], xt)
+  wx:f32[3,6] = Transpose(wxt) {perm=[1, 0]}
+  ht:f32[2,3] = Transpose(h0) {perm=[1, 0]}
+  wht:f32[4,3] = MatMul([[1.5, 5.5], [2.5, 6.5], [3.5, 7.5], [4.5, 8.5]], ht)
+  wh:f32[3,4] = Transpose(wht) {perm=[1, 0]}";
+
+/// The product with the state alone.
+const OF_STATE: &str = "  wh:f32[3,4] = MatMul(h0, [[1.5, 2.5, 3.5, 4.5], [5.5, 6.5, 7.5, 8.5]])";
+
+#[test]
+fn a_reset_gate_may_scale_the_state_and_an_update_gate_the_new_one() {
+    let nodes = format!("{ROWS}\n{}", gru("wx", "h0"));
+    check_ignoring_nan(
+        super::run,
+        &scan(1, &nodes),
+        expect![[r#"
+        graph g(x:f32[2,3,1], h:f32[3,2]) -> (y)
+        %0 = Unsqueeze(h, [0]:i64)  # 2
+        %1, %2 = GRU(x, [[[-1.0], [-2.0], [3.0], [4.0], [5.0], [6.0]]], const f32[1,6,2], const f32[1,12], _, %0) {hidden_size=2, linear_before_reset=0}  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+        h2 = Squeeze(%2, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+        y:f32[2,3,2] = Squeeze(%1, [1]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18
+    "#]],
+    );
+}
+
+#[test]
+fn products_of_columns_are_those_of_rows() {
+    let nodes = format!("{COLUMNS}\n{}", gru("wx", "h0"));
+    check_ignoring_nan(
+        super::run,
+        &scan(1, &nodes),
+        expect![[r#"
+        graph g(x:f32[2,3,1], h:f32[3,2]) -> (y)
+        %0 = Unsqueeze(h, [0]:i64)  # 2
+        %1, %2 = GRU(x, [[[-1.0], [-2.0], [3.0], [4.0], [5.0], [6.0]]], const f32[1,6,2], const f32[1,12], _, %0) {hidden_size=2, linear_before_reset=0}  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22
+        h2 = Squeeze(%2, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22
+        y:f32[2,3,2] = Squeeze(%1, [1]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22
+    "#]],
+    );
+}
+
+#[test]
+fn a_reset_gate_on_something_else_makes_no_gru() {
+    let nodes = format!("{ROWS}\n{}", gru("wx", "z"));
+    check_ignoring_nan(
+        super::run,
+        &scan(1, &nodes),
+        expect![[r#"
+        graph g(x:f32[2,3,1], h:f32[3,2]) -> (y)
+        h2, y:f32[2,3,2] = Scan(h, x) {body={  # 2
+          graph b(h0:f32[3,2], x0:f32[3,1]) -> (h1, y1)
+          wx = MatMul(x0, [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])  # 4
+          wh = MatMul(h0, [[1.5, 2.5, 3.5, 4.5], [5.5, 6.5, 7.5, 8.5]])  # 5
+          xg, xn = Split(wx, [4, 2]:i64) {axis=1}  # 6
+          g0 = Add(xg, wh)  # 7
+          gates = Sigmoid(g0)  # 8
+          z, r = Split(gates, [2, 2]:i64) {axis=1}  # 9
+          rh = Mul(r, z)  # 10
+          hn = MatMul(rh, [[7.0, 8.0], [9.0, 10.0]])  # 11
+          s = Add(xn, hn)  # 12
+          n = Tanh(s)  # 13
+          rest = Sub(1.0, z)  # 14
+          kept = Mul(rest, h0)  # 15
+          added = Mul(z, n)  # 16
+          h1:f32[3,2] = Add(kept, added)  # 17
+          y1:f32[3,2] = Identity(h1)  # 18
+        }, num_scan_inputs=1}
+    "#]],
+    );
+}
+
+#[test]
+fn products_that_are_computed_before_the_scan_are_the_input() {
+    let nodes = format!("{OF_STATE}\n{}", gru("x0", "h0"));
+    check(
+        super::run,
+        &scan(6, &nodes),
+        expect![[r#"
+        graph g(x:f32[2,3,6], h:f32[3,2]) -> (y)
+        %0 = ReduceL1(x) {keepdims=0}  # 2
+        %1 = ReduceL1(h) {keepdims=0}  # 2
+        %2 = Sum(%0, %1)  # 2
+        %3 = Less(%2, 1.1529215e18)  # 2
+        %4 = Unsqueeze(h, [0]:i64)  # 2
+        %5 = If(%3) {else_branch={  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+          graph recurrent/scan() -> (%8)
+          %6, %7 = Scan(h, x) {body={  # 2
+            graph b(h0:f32[3,2], x0:f32[3,6]) -> (h1, y1)
+            wh = MatMul(h0, [[1.5, 2.5, 3.5, 4.5], [5.5, 6.5, 7.5, 8.5]])  # 4
+            xg, xn = Split(x0, [4, 2]:i64) {axis=1}  # 5
+            g0 = Add(xg, wh)  # 6
+            gates = Sigmoid(g0)  # 7
+            z, r = Split(gates, [2, 2]:i64) {axis=1}  # 8
+            rh = Mul(r, h0)  # 9
+            hn = MatMul(rh, [[7.0, 8.0], [9.0, 10.0]])  # 10
+            s = Add(xn, hn)  # 11
+            n = Tanh(s)  # 12
+            rest = Sub(1.0, z)  # 13
+            kept = Mul(rest, h0)  # 14
+            added = Mul(z, n)  # 15
+            h1:f32[3,2] = Add(kept, added)  # 16
+            y1:f32[3,2] = Identity(h1)  # 17
+          }, num_scan_inputs=1}
+          %8:f32[2,1,3,2] = Unsqueeze(%7, [1]:i64)  # 2
+        }, then_branch={
+          graph recurrent/fused() -> (%9)
+          %9:f32[2,1,3,2], %10 = GRU(x, const f32[1,6,6], const f32[1,6,2], const f32[1,12], _, %4) {hidden_size=2, linear_before_reset=0}  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+        }}
+        y:f32[2,3,2] = Squeeze(%5, [1]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+    "#]],
+    );
+}
+
+#[test]
+fn infinities_among_products_before_the_scan_stay_apart() {
+    let nodes = format!("{OF_STATE}\n{}", gru("x0", "h0"));
+    check_ignoring_nan(
+        super::run,
+        &scan(6, &nodes),
+        expect![[r#"
+        graph g(x:f32[2,3,6], h:f32[3,2]) -> (y)
+        h2, y:f32[2,3,2] = Scan(h, x) {body={  # 2
+          graph b(h0:f32[3,2], x0:f32[3,6]) -> (h1, y1)
+          wh = MatMul(h0, [[1.5, 2.5, 3.5, 4.5], [5.5, 6.5, 7.5, 8.5]])  # 4
+          xg, xn = Split(x0, [4, 2]:i64) {axis=1}  # 5
+          g0 = Add(xg, wh)  # 6
+          gates = Sigmoid(g0)  # 7
+          z, r = Split(gates, [2, 2]:i64) {axis=1}  # 8
+          rh = Mul(r, h0)  # 9
+          hn = MatMul(rh, [[7.0, 8.0], [9.0, 10.0]])  # 10
+          s = Add(xn, hn)  # 11
+          n = Tanh(s)  # 12
+          rest = Sub(1.0, z)  # 13
+          kept = Mul(rest, h0)  # 14
+          added = Mul(z, n)  # 15
+          h1:f32[3,2] = Add(kept, added)  # 16
+          y1:f32[3,2] = Identity(h1)  # 17
+        }, num_scan_inputs=1}
+    "#]],
     );
 }
