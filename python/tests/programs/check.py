@@ -115,7 +115,8 @@ class Reference:
     """What JAX computes, and how far off a result may be.
 
     The program runs a second time with noise of a few last digits in all that is rounded. Where the
-    noise moves a result, rounding may. The noise makes small results of a sigmoid zero.
+    noise moves a result, rounding may. A sigmoid has absolute noise too, and small results of it
+    become zero.
     """
 
     def __init__(self, program: Program, size: int) -> None:
@@ -129,11 +130,13 @@ class Reference:
                 if not jnp.issubdtype(value.dtype, np.floating):
                     return value
                 # The phase differs, so that no element has little noise each time.
-                waves = jnp.cos(np.arange(value.size) * 1.7 + index + 2 * noise)
-                digits = waves.reshape(value.shape) * float(ml_dtypes.finfo(value.dtype).eps) * 4
-                moved = value * (1 + noise.astype(value.dtype) * digits.astype(value.dtype))
+                waves = noise * jnp.cos(np.arange(value.size) * 1.7 + index + 2 * noise)
+                waves = waves.reshape(value.shape)
+                digits = waves * float(ml_dtypes.finfo(value.dtype).eps) * 4
+                moved = value * (1 + digits.astype(value.dtype))
                 if not sigmoids[index]:
                     return moved
+                moved += (waves * SIGMOID_ERROR / 10).astype(value.dtype)
                 return jnp.where((noise == 1) & (jnp.abs(value) < SIGMOID_ERROR), 0, moved)
 
             values = program.values(arrays, read)
