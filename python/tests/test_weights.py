@@ -369,6 +369,47 @@ def test_what_protobuf_cannot_hold_is_refused_with_what_to_do(tmp_path: Path) ->
     assert os.listdir(tmp_path) == []
 
 
+WIDE = np.random.default_rng(0).normal(size=(1000, 700)).astype(np.float32)
+WEIGHT = jnp.asarray(WIDE)
+
+
+@pytest.mark.parametrize("place", ["inline", "external"])
+def test_a_large_weight_is_transposed_when_it_is_written(tmp_path: Path, place: str) -> None:
+    path = tmp_path / "net.onnx"
+    inputs = [np.ones((2, 700), np.float32)]
+    to_onnx(
+        lambda x: x @ WEIGHT.T, inputs, return_mode="file", output_path=str(path), weights=place
+    )
+    (written,) = onnx.load(path).graph.initializer
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(written), WIDE.T)
+    (in_memory,) = to_onnx(lambda x: x @ WEIGHT.T, inputs).graph.initializer
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(in_memory), WIDE.T)
+
+
+def test_a_large_weight_is_scaled_and_rounded_when_it_is_written() -> None:
+    scale = np.linspace(0.5, 2, 1000, dtype=np.float32)
+    model = convert(lambda x: (x @ WEIGHT.T) * scale, [np.ones((2, 700), np.float32)])
+    (scaled,) = weights(model).values()
+    wanted = (WIDE.T.astype(np.float64) * scale).astype(np.float32)
+    np.testing.assert_array_equal(scaled, wanted)
+    half = convert(lambda x: x @ WEIGHT.T.astype(jnp.float16), [np.ones((2, 700), np.float16)])
+    (rounded,) = weights(half).values()
+    np.testing.assert_array_equal(rounded, WIDE.T.astype(np.float16))
+
+
+def test_a_tied_embedding_is_stored_once() -> None:
+    def fn(tokens: jax.Array) -> jax.Array:
+        return jnp.tanh(WEIGHT[tokens]) @ WEIGHT.T
+
+    inputs = [np.array([[3, 1, 4]], np.int32)]
+    model = convert(fn, inputs)
+    (stored,) = (array for array in weights(model).values() if array.size > 1000)
+    np.testing.assert_array_equal(stored, WIDE)
+    assert [node.op_type for node in model.graph.node].count("Transpose") == 1
+    (found,), (wanted,) = run(model, inputs), expected(fn, inputs)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_exports_that_name_weights_leave_the_function_as_it_was() -> None:
     before = jax.tree.leaves(nnx.state(NET))
     jax2onnx.to_onnx(NET, [(2, 4)])
