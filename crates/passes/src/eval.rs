@@ -168,18 +168,30 @@ fn gathered(
 ) -> Option<Tensor> {
     let axis = axis_of(node, x.shape.len())?;
     let size = *x.shape.get(axis)?;
-    let rows: i64 = x.shape[..axis].iter().product();
-    let width: i64 = x.shape[axis + 1..].iter().product();
     let places: Vec<i64> =
         indices.ints()?.iter().map(|&at| if at < 0 { at + size } else { at }).collect();
     if !places.iter().all(|at| (0..size).contains(at)) {
         return None;
     }
-    let along = |row: i64| places.iter().map(move |at| (row * size + at) * width);
-    let starts = (0..rows).flat_map(along);
-    let elements: Vec<usize> =
-        starts.flat_map(|start| (start..start + width).map(|at| at as usize)).collect();
-    moved(x, dtype, shape, &elements)
+    if let [first, rest @ ..] = &places[..] {
+        let step = rest.first().map_or(1, |second| second - first);
+        if places.windows(2).all(|pair| pair[1] - pair[0] == step) {
+            let (mut starts, mut steps) = (vec![0; x.shape.len()], vec![1; x.shape.len()]);
+            let mut sizes = x.shape.clone();
+            (starts[axis], steps[axis], sizes[axis]) = (*first, step, places.len() as i64);
+            return Some(x.sliced(&starts, &steps, &sizes)?.with_shape(shape.to_vec()));
+        }
+    }
+    let row = x.shape[axis + 1..].iter().product::<i64>() as usize * dtype.bits() / 8;
+    let bytes = x.bytes();
+    let mut data = Vec::new();
+    for rows in bytes.chunks_exact((size as usize * row).max(1)) {
+        for &at in &places {
+            data.extend_from_slice(&rows[at as usize * row..][..row]);
+        }
+    }
+    let gathered = Tensor::new(dtype, shape.to_vec(), data);
+    (gathered.byte_len() == gathered.expected_bytes() && dtype.bits() >= 8).then_some(gathered)
 }
 
 fn chosen(
@@ -196,19 +208,6 @@ fn chosen(
     let chosen = flags.iter().zip(elements);
     let chosen = chosen.flat_map(|(&flag, (x, y))| if flag == 0 { y } else { x });
     Some(Tensor::new(dtype, shape.to_vec(), chosen.copied().collect::<Vec<u8>>()))
-}
-
-fn moved(x: &Tensor, dtype: DType, shape: &[i64], indices: &[usize]) -> Option<Tensor> {
-    let width = dtype.bits() / 8;
-    if width == 0 {
-        return None;
-    }
-    let bytes = x.bytes();
-    let mut data = Vec::with_capacity(indices.len() * width);
-    for &index in indices {
-        data.extend_from_slice(bytes.get(index * width..(index + 1) * width)?);
-    }
-    Some(Tensor::new(dtype, shape.to_vec(), data))
 }
 
 fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {

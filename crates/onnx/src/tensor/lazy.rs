@@ -101,7 +101,7 @@ impl Tensor {
             for (place, group) in groups.iter().enumerate() {
                 match group[..] {
                     _ if is_whole(place) => axes.extend(group),
-                    [] => {}
+                    [] => axes.push(Axis { size: shape[place] as usize, stride: 0 }),
                     [axis] => {
                         offset += starts[place] as isize * axis.stride;
                         let stride = axis.stride * steps[place] as isize;

@@ -120,6 +120,8 @@ fn slices_and_broadcasts_are_views() {
     check(&sliced, &expected);
     let rows = tensor.sliced(&[10, 0], &[1, 1], &[20, 100]).unwrap();
     check(&rows, &(1000..3000).collect::<Vec<i64>>());
+    let repeated = tensor.with_shape(vec![1, 4000]).sliced(&[0, 7], &[0, 1], &[3, 900]).unwrap();
+    check(&repeated, &at_each(&[3, 900], |at| at[1] + 7));
     assert_eq!(tensor.sliced(&[30, 0], &[1, 1], &[20, 100]), None);
     assert_eq!(tensor.broadcast(&[40, 99]), None);
 }

@@ -295,6 +295,29 @@ v:f32[2,64] = MatMul(z, %3)",
     }
 
     #[test]
+    fn rows_are_gathered_in_any_order() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:i64[2,2]) -> (a, b, c, d)
+%0:i64[2,2] = Gather([[1, 2], [3, 4], [5, 6]]:i64, [-1, 1]:i64) {axis=0}
+a:i64[2,2] = Add(x, %0)
+%1:i64[2,2] = Gather([[1, 2, 3], [4, 5, 6]]:i64, [2, 0]:i64) {axis=1}
+b:i64[2,2] = Add(x, %1)
+%2:i64[2,2] = Gather([[1, 2]]:i64, [0, 0]:i64) {axis=0}
+c:i64[2,2] = Add(x, %2)
+%3:i64[2,2] = Gather([5, 7, 9]:i64, [[0, 2], [1, 1]]:i64) {axis=0}
+d:i64[2,2] = Add(x, %3)",
+            expect![[r#"
+                graph g(x:i64[2,2]) -> (a, b, c, d)
+                a:i64[2,2] = Add(x, [[5, 6], [3, 4]]:i64)  # 3
+                b:i64[2,2] = Add(x, [[3, 1], [6, 4]]:i64)  # 5
+                c:i64[2,2] = Add(x, [[1, 2], [1, 2]]:i64)  # 7
+                d:i64[2,2] = Add(x, [[5, 9], [7, 7]]:i64)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
     fn a_division_by_zero_and_a_large_result_are_left() {
         check(
             rule(&super::RULE),
