@@ -236,96 +236,40 @@ impl Batches {
         // Only the first operand is of each step, for most operators.
         let is_first = matches!(operands.first()?, Some(Operand::Batch(_)))
             && !operands[1..].iter().any(|operand| matches!(operand, Some(Operand::Batch(_))));
-        let plain = |attrs: Vec<(&'static str, Attr)>| {
-            let inputs = operands.iter().map(|operand| match operand {
-                Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
-                None => None,
-            });
-            Op { op: node.op.clone(), inputs: inputs.collect(), attrs }
-        };
-        let mut made = match op {
+        let mut made = Op { op: node.op.clone(), inputs: ids(operands), attrs: Vec::new() };
+        match op {
             _ if BROADCASTING.contains(&op) => {
-                let mut made = plain(Vec::new());
                 for (place, operand) in operands.iter().enumerate() {
                     if let &Some(Operand::Batch(id)) = operand {
-                        made.inputs[place] =
-                            Some(self.align(edit, node, id, ranks[place], rank)?);
+                        let aligned = self.align(edit, node, id, ranks[place], rank)?;
+                        made.inputs[place] = Some(aligned);
                     }
                 }
-                made
             }
-            _ if ELEMENTWISE.contains(&op) && is_first => plain(Vec::new()),
-            OpType::MatMul => match (operands, &ranks[..]) {
-                ([Some(Operand::Batch(_)), Some(Operand::Same(_))], &[rank, 2]) if rank > 0 => {
-                    plain(Vec::new())
-                }
-                ([Some(_), Some(Operand::Batch(_))], &[2, 2]) => plain(Vec::new()),
-                _ => return None,
-            },
-            OpType::Gather => {
-                let axis = axis_of(node, ranks[0])?;
-                match operands {
-                    [Some(Operand::Same(_)), Some(Operand::Batch(_))] if axis == 0 => {
-                        plain(vec![("axis", Attr::Int(0))])
-                    }
-                    [Some(Operand::Batch(_)), Some(Operand::Same(_))] => {
-                        plain(vec![("axis", Attr::Int(axis as i64 + 1))])
-                    }
-                    _ => return None,
-                }
-            }
-            OpType::LayerNormalization
-            | OpType::LogSoftmax
-            | OpType::RMSNormalization
-            | OpType::Softmax
-                if is_first && edit.opset() >= 13 =>
-            {
-                let axis = axis_of(node, rank)?;
-                if axis + 1 != rank {
-                    return None;
-                }
-                plain(vec![("axis", Attr::Int(rank as i64))])
-            }
-            OpType::Concat if operands.iter().all(|o| matches!(o, Some(Operand::Batch(_)))) => {
-                plain(vec![("axis", Attr::Int(axis_of(node, rank)? as i64 + 1))])
-            }
-            OpType::Split if is_first => {
-                plain(vec![("axis", Attr::Int(axis_of(node, ranks[0])? as i64 + 1))])
-            }
-            OpType::Transpose if is_first => {
-                let perm = perm_of(node, ranks[0])?.into_iter().map(|axis| axis as i64 + 1);
-                let perm: Vec<i64> = std::iter::once(0).chain(perm).collect();
-                plain(vec![("perm", perm[..].into())])
-            }
+            _ if ELEMENTWISE.contains(&op) && is_first => {}
+            OpType::MatMul if is_product_of_batch(operands, &ranks) => {}
             _ if RESHAPES.contains(&op) && is_first => {
                 let shape = self.shape(types.first()?)?;
-                let mut made = plain(Vec::new());
                 made.op = OpType::Reshape.into();
                 made.inputs = vec![made.inputs[0], Some(ints(edit, self.index, &shape)?)];
-                made
             }
             _ if REDUCTIONS.contains(&op) && is_first => {
                 let axes = edit.tensor((*node.inputs.get(1)?)?)?.ints()?;
                 let axes = axes_from_front(&axes, ranks[0])?;
                 let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64 + 1).collect();
-                let mut made = plain(Vec::new());
                 made.inputs[1] = Some(ints(edit, self.index, &axes)?);
-                made
             }
-            _ => return None,
-        };
-        let of_batch: Vec<&'static str> = made.attrs.iter().map(|(name, _)| *name).collect();
-        for (name, attr) in &node.attrs {
-            if let Some(name) = ATTRS.iter().find(|other| ***other == **name)
-                && made.op == node.op
-                && !of_batch.contains(name)
-            {
-                made.attrs.push((name, attr.clone()));
-            } else if !of_batch.contains(&&**name) && made.op == node.op {
-                return None;
+            OpType::Transpose if is_first => {
+                let perm = perm_of(node, ranks[0])?.into_iter().map(|axis| axis as i64 + 1);
+                let perm: Vec<i64> = std::iter::once(0).chain(perm).collect();
+                made.attrs.push(("perm", perm[..].into()));
+            }
+            _ => {
+                let axis = batched_axis(edit, node, operands, &ranks, rank, is_first)?;
+                made.attrs.push(("axis", Attr::Int(axis)));
             }
         }
-        Some(made)
+        keep_attrs(node, made)
     }
 
     /// Adds unit axes behind the steps, so that a batch broadcasts as its elements did.
@@ -379,6 +323,69 @@ const ATTRS: &[&str] = &[
     "stash_type",
     "to",
 ];
+
+/// Returns the values of operands, whatever they are.
+fn ids(operands: &[Option<Operand>]) -> Vec<Option<ValueId>> {
+    let id = |operand: &Option<Operand>| match operand {
+        Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
+        None => None,
+    };
+    operands.iter().map(id).collect()
+}
+
+/// True if the product of a batch is the batch of products.
+fn is_product_of_batch(operands: &[Option<Operand>], ranks: &[usize]) -> bool {
+    match (operands, ranks) {
+        ([Some(Operand::Batch(_)), Some(Operand::Same(_))], &[rank, 2]) => rank > 0,
+        ([Some(_), Some(Operand::Batch(_))], &[2, 2]) => true,
+        _ => false,
+    }
+}
+
+/// Returns the axis along which an operator with an attribute `axis` works on a batch.
+fn batched_axis(
+    edit: &Edit<'_>,
+    node: &Node,
+    operands: &[Option<Operand>],
+    ranks: &[usize],
+    rank: usize,
+    is_first: bool,
+) -> Option<i64> {
+    match node.op.onnx()? {
+        OpType::Gather => match (axis_of(node, ranks[0])?, operands) {
+            (0, [Some(Operand::Same(_)), Some(Operand::Batch(_))]) => Some(0),
+            (axis, [Some(Operand::Batch(_)), Some(Operand::Same(_))]) => Some(axis as i64 + 1),
+            _ => None,
+        },
+        OpType::LayerNormalization
+        | OpType::LogSoftmax
+        | OpType::RMSNormalization
+        | OpType::Softmax
+            if is_first && edit.opset() >= 13 =>
+        {
+            (axis_of(node, rank)? + 1 == rank).then_some(rank as i64)
+        }
+        OpType::Concat if operands.iter().all(|o| matches!(o, Some(Operand::Batch(_)))) => {
+            Some(axis_of(node, rank)? as i64 + 1)
+        }
+        OpType::Split if is_first => Some(axis_of(node, ranks[0])? as i64 + 1),
+        _ => None,
+    }
+}
+
+/// Adds the attributes that a batch does not change. `None` if there are others.
+fn keep_attrs(node: &Node, mut made: Op<'static>) -> Option<Op<'static>> {
+    if made.op != node.op {
+        return Some(made);
+    }
+    for (name, attr) in &node.attrs {
+        if !made.attrs.iter().any(|(other, _)| *other == &**name) {
+            let name = ATTRS.iter().find(|other| ***other == **name)?;
+            made.attrs.push((name, attr.clone()));
+        }
+    }
+    Some(made)
+}
 
 #[cfg(test)]
 mod tests {
