@@ -46,6 +46,8 @@ pub struct Edit<'m> {
     touched: Vec<ValueId>,
     /// The first result of each `If` that was inserted.
     chosen: FxHashSet<ValueId>,
+    /// The first result of each node that got other bodies.
+    with_new_bodies: FxHashSet<ValueId>,
     notes: &'m mut Vec<Note>,
     opset: i64,
     exact_nan: bool,
@@ -79,7 +81,7 @@ impl Model {
         };
         let mut changed = false;
         for graph in std::iter::once(&mut self.graph).chain(functions) {
-            changed |= edit_graph(graph, &mut around, pass);
+            changed |= edit_graph(graph, false, &mut around, pass);
         }
         changed
     }
@@ -97,18 +99,27 @@ struct Around<'m> {
 
 fn edit_graph(
     graph: &mut Graph,
+    is_new: bool,
     around: &mut Around<'_>,
     pass: &mut dyn FnMut(&mut Edit<'_>),
 ) -> bool {
     let mut edit = Edit::new(graph, around);
+    if is_new {
+        edit.touch_all();
+    }
     pass(&mut edit);
     let chosen = std::mem::take(&mut edit.chosen);
+    let with_new_bodies = std::mem::take(&mut edit.with_new_bodies);
     let mut changed = edit.finish();
     around.uses.forget();
-    let is_chosen = |node: &Node| node.outputs.first().is_some_and(|id| chosen.contains(id));
-    let nodes = graph.nodes.iter_mut().filter(|node| !is_chosen(node));
-    for body in nodes.flat_map(Node::bodies_mut) {
-        changed |= edit_graph(body, around, pass);
+    let is_one = |node: &Node, of: &FxHashSet<ValueId>| {
+        node.outputs.first().is_some_and(|id| of.contains(id))
+    };
+    for node in graph.nodes.iter_mut().filter(|node| !is_one(node, &chosen)) {
+        let is_new = is_one(node, &with_new_bodies);
+        for body in node.bodies_mut() {
+            changed |= edit_graph(body, is_new, around, pass);
+        }
     }
     changed
 }
@@ -127,11 +138,19 @@ impl<'m> Edit<'m> {
             waiting: FxHashMap::default(),
             touched: Vec::new(),
             chosen: FxHashSet::default(),
+            with_new_bodies: FxHashSet::default(),
             notes: around.notes,
             opset: around.opset,
             exact_nan: around.exact_nan,
             changed: false,
         }
+    }
+
+    /// Notes that any value may have changed, as in a body that a pass on the graph around it wrote.
+    fn touch_all(&mut self) {
+        self.changed = true;
+        let made = self.graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
+        self.touched.extend(made);
     }
 
     /// How many nodes there are, those included that were dropped.

@@ -127,6 +127,39 @@ def gru(x: jax.Array, form: str) -> jax.Array:
     return last if form == "last" else every
 
 
+def looped(x: jax.Array, form: str) -> jax.Array:
+    """A scan whose steps compute much from their inputs alone, or that counts."""
+    w = weight(x.shape[-1], 2, dtype=x.dtype)
+
+    def step(state: Any, t: jax.Array) -> Any:
+        i, h = state
+        given = jnp.tanh(t @ w) * t.sum() + 1
+        if form == "counter":
+            given = given * jnp.where(i % 2 == 0, i, 0.5)
+        elif form == "normed":
+            given = jax.nn.softmax(given, axis=-1).T.reshape(given.shape) - given.mean()
+        elif form == "gathered":
+            given = given + jnp.asarray(w)[jnp.clip(i, 0, x.shape[-1] - 1)] + given[..., ::-1]
+        h = h * 0.5 + given
+        return (i + (-3 if form == "backwards" else 1), h), jnp.stack([h, given])
+
+    start = (jnp.int32(-1), jnp.ones((*x.shape[1:-1], 2), x.dtype))
+    (count, last), every = lax.scan(step, start, x, reverse=form in ("reverse", "backwards"))
+    return last * count if form == "last" else every
+
+
+def field(x: jax.Array, n: int) -> jax.Array:
+    """Steps of a solver, whose field takes a vector apart and stacks it again."""
+
+    def slope(y: jax.Array) -> jax.Array:
+        a, b = y[0], y[-1]
+        rest = [jnp.sin(a) * b] if n != 4 else [y.max() - b]
+        return jnp.stack([b - 0.5 * a, *rest, *[a] * (y.shape[0] - 2)])[: y.shape[0]]
+
+    y = jnp.concatenate([x.reshape(-1), jnp.ones(2, x.dtype)])[:3]
+    return lax.fori_loop(0, n, lambda i, y: y + 0.1 * slope(y), y)
+
+
 def lstm(x: jax.Array, form: str) -> jax.Array:
     w, r = weight(x.shape[-1], 8, dtype=x.dtype), weight(2, 8, dtype=x.dtype)
     bias = weight(8, dtype=x.dtype)

@@ -175,6 +175,17 @@ def sequences() -> list[Operation]:
         unary(
             "lax.scan(lambda c, t: (c * 0.5, (t * t).T @ (c + 1)), {0}[0, :, 0], {0})[1]", rank=3
         ),
+        unary(
+            "looped({0}, {form!r})",
+            rank=2,
+            draw=choice(
+                form=("plain", "counter", "normed", "gathered", "reverse", "backwards", "last")
+            ),
+        ),
+        unary("field({0}, {n})", rank=1, draw=choice(n=(1, 2, 4, 40))),
+        unary("jnp.argmax({0}) // {n}", jumps=True, draw=choice(n=(1, 3, -2))),
+        unary("jnp.argmin({0}) % {n}", jumps=True, draw=choice(n=(1, 3, -2))),
+        unary("{0} // {n} + {0} % {n}", "i", draw=choice(n=(1, 3, -2))),
         unary("lax.associative_scan(jnp.add, {0})", "fiu", rank=1),
         unary("lax.fori_loop(0, {n}, lambda i, c: c * 0.5 + i, {0})", draw=choice(n=(0, 1, 3))),
         unary(

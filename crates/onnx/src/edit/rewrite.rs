@@ -84,6 +84,7 @@ impl Edit<'_> {
         let origin = self.origin_of_op(index, fused, &op);
         let is_fused = self.is_fusion(index, fused, &op);
         self.changed = true;
+        self.note_bodies(&op, self.graph.nodes[index].outputs[0]);
         self.change_reads(index, |node| {
             node.origin = origin;
             node.is_fused = is_fused;
@@ -199,10 +200,18 @@ impl Edit<'_> {
         let value = |ty: Type| Value { ty: Some(ty), ..Value::default() };
         let outputs: Vec<ValueId> =
             types.into_iter().map(|ty| self.values.add(value(ty))).collect();
+        self.note_bodies(&op, outputs[0]);
         let mut node = op.into_node(&outputs, origin, is_fused);
         node.iteration.clone_from(&self.graph.nodes[index].iteration);
         self.insert_before(index, node);
         outputs
+    }
+
+    /// Notes that the bodies of an operator with this first result are new.
+    fn note_bodies(&mut self, op: &Op<'_>, first: ValueId) {
+        if op.attrs.iter().any(|(_, attr)| matches!(attr, Attr::Graph(_))) {
+            self.with_new_bodies.insert(first);
+        }
     }
 
     /// Puts a value that was inserted before a node in the place of one of its results. The node goes

@@ -170,11 +170,8 @@ impl Batches {
             return None;
         }
         let op = self.batched(edit, node, &operands, &types)?;
-        let batch = |ty: Type| {
-            let shape: Vec<Dim> = std::iter::once(&self.steps).chain(&*ty.shape).cloned().collect();
-            Type::new(ty.dtype, shape)
-        };
-        let made = edit.lift(self.index, node, op, types.into_iter().map(batch));
+        let batches: Vec<Type> = types.iter().map(|ty| self.batch(ty)).collect();
+        let made = edit.lift(self.index, node, op, batches);
         self.of.extend(node.outputs.iter().copied().zip(made));
         Some(())
     }
@@ -248,6 +245,14 @@ impl Batches {
             }
             _ if ELEMENTWISE.contains(&op) && is_first => {}
             OpType::MatMul if is_product_of_batch(operands, &ranks) => {}
+            OpType::Concat => {
+                for (place, operand) in operands.iter().enumerate() {
+                    if let &Some(Operand::Same(id)) = operand {
+                        made.inputs[place] = Some(self.repeat(edit, node, id)?);
+                    }
+                }
+                made.attrs.push(("axis", Attr::Int(axis_of(node, rank)? as i64 + 1)));
+            }
             _ if RESHAPES.contains(&op) && is_first => {
                 let shape = self.shape(types.first()?)?;
                 made.op = OpType::Reshape.into();
@@ -291,6 +296,21 @@ impl Batches {
         let axes = ints(edit, self.index, &axes)?;
         let op = Op::new(OpType::Unsqueeze, &[batch, axes]);
         edit.lift(self.index, node, op, [Type::new(ty.dtype, shape)]).first().copied()
+    }
+
+    /// Repeats a value for each step.
+    fn repeat(&self, edit: &mut Edit<'_>, node: &Node, same: ValueId) -> Option<ValueId> {
+        self.steps.known()?;
+        let ty = edit.ty(same)?.clone();
+        let shape = ints(edit, self.index, &self.shape(&ty)?)?;
+        let op = Op::new(OpType::Expand, &[same, shape]);
+        edit.lift(self.index, node, op, [self.batch(&ty)]).first().copied()
+    }
+
+    /// Returns the type of what all steps compute together.
+    fn batch(&self, ty: &Type) -> Type {
+        let shape: Vec<Dim> = std::iter::once(&self.steps).chain(&*ty.shape).cloned().collect();
+        Type::new(ty.dtype, shape)
     }
 
     /// Returns the shape of a batch as an operand of `Reshape`.
@@ -364,9 +384,6 @@ fn batched_axis(
             if is_first && edit.opset() >= 13 =>
         {
             (axis_of(node, rank)? + 1 == rank).then_some(rank as i64)
-        }
-        OpType::Concat if operands.iter().all(|o| matches!(o, Some(Operand::Batch(_)))) => {
-            Some(axis_of(node, rank)? as i64 + 1)
         }
         OpType::Split if is_first => Some(axis_of(node, ranks[0])? as i64 + 1),
         _ => None,
