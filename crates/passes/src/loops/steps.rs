@@ -546,4 +546,53 @@ y:f32[2] = Scan(h, xs, [true, true, true], [1, 1, 2]:i64) {body={
             "#]],
         );
     }
+    #[test]
+    fn a_constant_is_repeated_beside_what_the_steps_are_given() {
+        check_lean(
+            super::run,
+            "graph g(xs:i64[3,1], h:f32[2,4]) -> (y)
+y:f32[2,4] = Scan(h, xs) {body={
+  graph b(c:f32[2,4], x:i64[1]) -> (n)
+  %0:i64[2] = Concat([0]:i64, x) {axis=0}
+  %1:f32[] = GatherND(c, %0)
+  n:f32[2,4] = Add(c, %1)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(xs:i64[3,1], h:f32[2,4]) -> (y)
+                %0 = Expand([0]:i64, [3, 1]:i64)  # 4
+                %1 = Concat(%0, xs) {axis=1}  # 4
+                y:f32[2,4] = Scan(h, %1) {body={  # 2
+                  graph b(c:f32[2,4], %2:i64[2]) -> (n)
+                  %3 = GatherND(c, %2)  # 5
+                  n:f32[2,4] = Add(c, %3)  # 6
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_body_is_canonical_when_nodes_have_left_it() {
+        check_lean(
+            |edit| {
+                super::run(edit);
+                if edit.is_changed() {
+                    crate::canonicalize::changed(edit);
+                }
+            },
+            "graph g(xs:f32[3,2], h:f32[2]) -> (y)
+y:f32[2] = Scan(h, xs, [true, true, true]) {body={
+  graph b(c:f32[2], x:f32[2], f:bool[]) -> (n)
+  %0:f32[2] = Where(f, x, c)
+  %1:f32[2] = Mul(%0, 1.0)
+  n:f32[2] = Add(%1, c)
+}, num_scan_inputs=2}",
+            expect![[r#"
+                graph g(xs:f32[3,2], h:f32[2]) -> (y)
+                y:f32[2] = Scan(h, xs) {body={  # 2
+                  graph b(c:f32[2], x:f32[2]) -> (n)
+                  n:f32[2] = Add(x, c)  # 6 2 4 5
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
 }
