@@ -1,6 +1,7 @@
 //! `bypass-expand`: an operator that broadcasts need not be given what is already broadcast.
 
 use onnx::expr::broadcast_shapes;
+use onnx::kernels::{Support, support};
 use onnx::{Dim, Edit, Op, OpType, Type, ValueId};
 
 use super::Rule;
@@ -43,7 +44,9 @@ fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let mut others = operands.iter().enumerate().filter(|&(other, _)| other != place);
     let result = edit.ty(node.outputs[0])?;
     let has_shape_of_expand = result.shape == edit.ty(operands[place])?.shape;
-    if !has_shape_of_expand || !others.all(|(_, value)| is_number(value)) {
+    // The type of the operand may have been chosen because the runtime has no `Expand` of the result's.
+    let has_kernel = support(OpType::Expand, edit.opset(), result.dtype) == Support::Yes;
+    if !has_shape_of_expand || !has_kernel || !others.all(|(_, value)| is_number(value)) {
         return None;
     }
     let ty = Type::new(result.dtype, shape);
@@ -227,6 +230,23 @@ y:f32[2,3] = Sqrt(%1)",
                 %0 = Add(x, 0.5)  # 3
                 %1 = Sqrt(%0)  # 4
                 y:f32[2,3] = Expand(%1, [2, 3]:i64)  # 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_broadcast_of_a_type_without_a_kernel_is_not_made() {
+        check(
+            rule(&super::SINK_RULE),
+            "graph g(x:bf16[1]) -> (y)
+%0:f32[1] = Cast(x) {to=1}
+%1:f32[3] = Expand(%0, [3]:i64)
+y:bf16[3] = Cast(%1) {to=16}",
+            expect![[r#"
+                graph g(x:bf16[1]) -> (y)
+                %0 = Cast(x) {to=1}  # 2
+                %1 = Expand(%0, [3]:i64)  # 3
+                y:bf16[3] = Cast(%1) {to=16}  # 4
             "#]],
         );
     }
