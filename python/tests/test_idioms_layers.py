@@ -326,3 +326,15 @@ def test_an_rms_norm_whose_mean_is_broadcast_is_one_operator() -> None:
     assert ops(model) == ["RMSNormalization"]
     [found], [want] = bench.run(model, [IMAGE]), bench.expected(fn, [IMAGE])
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+def test_an_image_that_is_enlarged_by_repeating_is_resized() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        x = conv(x, KERNEL)
+        return conv(jnp.repeat(jnp.repeat(x, 2, axis=1), 3, axis=2), KERNEL)
+
+    model = jax2onnx.to_onnx(fn, [("B", 6, 6, 16)])
+    assert ops(model) == ["Transpose", "Conv", "Resize", "Conv", "Transpose"]
+    for batch in (1, 2):
+        [found], [want] = bench.run(model, [IMAGE[:batch]]), bench.expected(fn, [IMAGE[:batch]])
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-2)

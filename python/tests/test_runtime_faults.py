@@ -93,6 +93,16 @@ def test_a_product_of_batches_that_are_moved_and_may_be_empty(name: str) -> None
                 bench.assert_all_same(found, bench.expected(fn, [x]), 1e-5, 1e-5)
 
 
+def test_a_product_of_halves_whose_batch_is_moved() -> None:
+    weights = np.linspace(-1.0, 1.0, 20, dtype=np.float32).reshape(4, 5)
+
+    def fn(x: jax.Array) -> jax.Array:
+        return x.transpose(1, 0, 2).astype(jnp.float32) @ weights
+
+    x = np.linspace(-1.0, 1.0, 24, dtype=np.float16).reshape(2, 3, 4)
+    bench.check(fn, [x], rtol=1e-5, atol=1e-5)
+
+
 def test_a_product_that_sums_over_an_empty_axis_is_zero() -> None:
     """The runtime does not write the result, so it has the numbers of the run before."""
     for optimize in (True, False):

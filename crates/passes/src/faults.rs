@@ -62,6 +62,14 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         optimizer: "MatmulTransposeFusion",
+        versions: "1.31",
+        form: "`MatMul(Cast(Transpose(a)), b)` that moves the first axis of `a` behind the other batch axes",
+        result: "the process ends",
+        instead: "`MatMul(Max(Cast(Transpose(a))), b)`",
+        avoid: cast_of_a_batch,
+    },
+    Fault {
+        optimizer: "MatmulTransposeFusion",
         versions: "1.23 to 1.31",
         form: "`MatMul(Transpose(a), b)` or `MatMul(a, Transpose(b))` that sums over an axis of size 0",
         result: "the result is not initialized",
@@ -222,17 +230,35 @@ fn batch_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) 
     if !present.products || edit.node(index).op != OpType::Transpose {
         return None;
     }
-    let perm = edit.perm(index)?;
-    let rank = perm.len();
-    let moves_first_axis_to =
-        |place: usize| perm.iter().copied().eq((1..=place).chain([0]).chain(place + 1..rank));
     let ty = edit.ty(edit.node(index).outputs[0])?;
     let may_be_empty = !ty.shape.iter().all(Dim::is_positive);
-    let is_form = may_be_empty && rank > 2 && (rank - 2..rank).any(moves_first_axis_to);
+    let is_form = may_be_empty && moves_first_axis_back(edit, index);
     if !is_form || is_read_by_another(edit, index, &[OpType::MatMul]) {
         return None;
     }
     separate(edit, index)
+}
+
+/// True if a node moves the first axis behind the other batch axes.
+fn moves_first_axis_back(edit: &Edit<'_>, index: usize) -> bool {
+    let Some(perm) = edit.perm(index).filter(|perm| perm.len() > 2) else {
+        return false;
+    };
+    let rank = perm.len();
+    let moves_first_axis_to =
+        |place: usize| perm.iter().copied().eq((1..=place).chain([0]).chain(place + 1..rank));
+    (rank - 2..rank).any(moves_first_axis_to)
+}
+
+fn cast_of_a_batch(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+    if !present.products || edit.node(index).op != OpType::Cast {
+        return None;
+    }
+    let transpose = edit.producer(edit.input(index, 0)?)?;
+    let is_form = edit.node(transpose).op == OpType::Transpose
+        && moves_first_axis_back(edit, transpose)
+        && !is_read_by_another(edit, index, &[OpType::MatMul]);
+    if is_form { separate(edit, index) } else { None }
 }
 
 fn sum_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {

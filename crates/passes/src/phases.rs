@@ -187,6 +187,11 @@ pub const PHASES: &[Phase] = &[
             formulas("fuse-indices", "writes lookups by index as `Gather`, without bounds that always hold", &[division::REWRITES, index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[index::ENTRIES]),
             formulas("fuse-places", "writes comparisons with a range as `OneHot`", &[place::REWRITES]),
+            graph(
+                "gather-repeats",
+                "writes elements that are repeated along several axes as `Gather`",
+                resize::gather_repeats,
+            ),
         ],
     ),
     phase(

@@ -67,6 +67,29 @@ y:f64[3,3] = MatMul(%0, b)",
 }
 
 #[test]
+fn a_cast_of_a_batch_that_is_moved_is_kept_apart_from_the_product() {
+    check(
+        "graph g(a:f16[2,3,4], c:f32[4,5], d:f32[3,5]) -> (y, z)
+%0:f16[3,2,4] = Transpose(a) {perm=[1, 0, 2]}
+%1:f32[3,2,4] = Cast(%0) {to=1}
+y:f32[3,2,5] = MatMul(%1, c)
+%2:f16[2,4,3] = Transpose(a) {perm=[0, 2, 1]}
+%3:f32[2,4,3] = Cast(%2) {to=1}
+z:f32[2,4,5] = MatMul(%3, d)",
+        expect![[r#"
+            graph g(a:f16[2,3,4], c:f32[4,5], d:f32[3,5]) -> (y, z)
+            %0 = Transpose(a) {perm=[1, 0, 2]}  # 2
+            %1 = Cast(%0) {to=1}  # 3
+            %2 = Max(%1)  # 3
+            y:f32[3,2,5] = MatMul(%2, c)  # 4
+            %3 = Transpose(a) {perm=[0, 2, 1]}  # 5
+            %4 = Cast(%3) {to=1}  # 6
+            z:f32[2,4,5] = MatMul(%4, d)  # 7
+        "#]],
+    );
+}
+
+#[test]
 fn a_batch_that_may_be_empty_is_kept_apart_from_the_product() {
     check(
         "graph g(a:f32[B,3,4], b:f32[2,3,4], c:f32[4,5]) -> (y, z, w)

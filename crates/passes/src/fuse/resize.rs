@@ -5,10 +5,12 @@
 //! moves the same elements.
 
 use onnx::kernels::{Support, support};
-use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use crate::access::Access;
-use crate::rewrite::decline;
+use crate::axis_map::AxisMap;
+use crate::operators::VIEW_OPS;
+use crate::rewrite::{Declined, decline};
 
 const NAME: &str = "fuse-resize";
 
@@ -16,6 +18,81 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         to_resize(edit, index);
     }
+}
+
+/// Writes elements that are repeated along several axes as reads of each place several times in turn, as images
+/// that are enlarged by `jnp.repeat` are. What is repeated along one axis, such as heads, stays a broadcast.
+pub(crate) fn gather_repeats(edit: &mut Edit<'_>) {
+    for index in (0..edit.len()).rev() {
+        if edit.node(index).op == OpType::Reshape
+            && let Some(repeats) = Repeats::of(edit, index)
+        {
+            let gathered = edit.patch(index, |patch| repeats.gathered(patch));
+            edit.note(GATHER_NAME, index, gathered.err().map(|Declined(why)| why));
+        }
+    }
+}
+
+const GATHER_NAME: &str = "gather-repeats";
+
+/// How many nodes of a broadcast are looked through.
+const MAX_LINKS: usize = 12;
+
+/// An array whose entries are repeated in their places, along several axes.
+struct Repeats {
+    source: ValueId,
+    chain: Vec<usize>,
+    /// How often along each axis.
+    times: Vec<i64>,
+}
+
+impl Repeats {
+    /// Returns the longest chain of broadcasts that ends with a node and only repeats.
+    fn of(edit: &Edit<'_>, index: usize) -> Option<Repeats> {
+        let result = edit.node(index).outputs[0];
+        let is_inner = |&(node, _): &(usize, ValueId)| {
+            node == index || edit.reads(edit.node(node).outputs[0]) == 1
+        };
+        let links: Vec<(usize, ValueId)> =
+            edit.walk(result, VIEW_OPS).take_while(is_inner).take(MAX_LINKS).collect();
+        (1..=links.len()).rev().find_map(|count| {
+            let chain: Vec<usize> = links[..count].iter().map(|&(node, _)| node).collect();
+            let source = links[count - 1].1;
+            let times = repeats_in_place(AxisMap::of_chain(edit, source, &chain)?)?;
+            let is_along_several = times.iter().filter(|&&times| times > 1).count() > 1;
+            is_along_several.then_some(Repeats { source, chain, times })
+        })
+    }
+
+    fn gathered(&self, patch: &mut Patch<'_, '_>) -> Result<Op<'static>, Declined> {
+        patch.take(&self.chain);
+        let Type { shape, dtype } = patch.ty(self.source).ok_or("a type is not known")?.clone();
+        let mut shape = shape.to_vec();
+        let (mut x, mut last) = (self.source, None);
+        for (axis, &times) in self.times.iter().enumerate().filter(|(_, times)| **times > 1) {
+            if let Some(gather) = last {
+                x = patch.insert(gather, Type::new(dtype, &shape[..]));
+            }
+            let size = shape[axis].known().ok_or("a size is not known")?;
+            let places: Vec<i64> = (0..size * times).map(|place| place / times).collect();
+            let places = Tensor::of_ints(DType::I64, vec![size * times], &places);
+            let places = patch.constant(places.ok_or("the places cannot be written")?, &[]);
+            shape[axis] = Dim::Known(size * times);
+            last = Some(Op::new(OpType::Gather, &[x, places]).attr("axis", axis as i64));
+        }
+        last.ok_or_else(|| "nothing is repeated".into())
+    }
+}
+
+/// Returns how often each entry of each axis is repeated, if the map does nothing else.
+fn repeats_in_place(mut map: AxisMap) -> Option<Vec<i64>> {
+    let mut times = vec![1; map.rank_after()];
+    for (axis, times) in times.iter_mut().enumerate() {
+        if let Some((once, count)) = map.clone().without_repeats(axis) {
+            (map, *times) = (once, count);
+        }
+    }
+    map.is_identity().then_some(times)
 }
 
 fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
@@ -135,6 +212,47 @@ y:f32[1,3,4,4] = Gather(z, [0, 0, 1, 1]:i64) {axis=3}",
                 graph g(x:f32[1,3,2,2]) -> (y, z)
                 z:f32[1,3,4,2] = Gather(x, [0, 0, 1, 1]:i64) {axis=2}  # 2
                 y:f32[1,3,4,4] = Resize(z, _, [1.0, 1.0, 1.0, 2.0]) {coordinate_transformation_mode="asymmetric", mode="nearest", nearest_mode="floor"}  # 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_repeated_along_rows_and_columns_is_gathered() {
+        check_lean(
+            super::gather_repeats,
+            "graph g(x:f32[B,2,2,3]) -> (y)
+%0:f32[B,2,1,2,3] = Unsqueeze(x, [2]:i64)
+%1:f32[B,2,2,2,3] = Expand(%0, [1, 1, 2, 1, 1]:i64)
+%2:f32[B,4,2,1,3] = Reshape(%1, [-1, 4, 2, 1, 3]:i64)
+%3:f32[B,4,2,3,3] = Expand(%2, [1, 1, 1, 3, 1]:i64)
+y:f32[B,4,6,3] = Reshape(%3, [-1, 4, 6, 3]:i64)",
+            expect![[r#"
+                graph g(x:f32[B,2,2,3]) -> (y)
+                %0 = Gather(x, [0, 0, 1, 1]:i64) {axis=1}  # 6 2 3 4 5
+                y:f32[B,4,6,3] = Gather(%0, [0, 0, 0, 1, 1, 1]:i64) {axis=2}  # 6 2 3 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn heads_and_tiles_stay_broadcasts() {
+        check(
+            super::gather_repeats,
+            "graph g(x:f32[2,4,2,3]) -> (y, z)
+%0:f32[2,4,2,1,3] = Unsqueeze(x, [3]:i64)
+%1:f32[2,4,2,2,3] = Expand(%0, [2, 4, 2, 2, 3]:i64)
+y:f32[2,4,4,3] = Reshape(%1, [2, 4, 4, 3]:i64)
+%2:f32[2,1,4,1,2,3] = Unsqueeze(x, [1, 3]:i64)
+%3:f32[2,2,4,2,2,3] = Expand(%2, [2, 2, 4, 2, 2, 3]:i64)
+z:f32[2,8,4,3] = Reshape(%3, [2, 8, 4, 3]:i64)",
+            expect![[r#"
+                graph g(x:f32[2,4,2,3]) -> (y, z)
+                %0 = Unsqueeze(x, [3]:i64)  # 2
+                %1 = Expand(%0, [2, 4, 2, 2, 3]:i64)  # 3
+                y:f32[2,4,4,3] = Reshape(%1, [2, 4, 4, 3]:i64)  # 4
+                %2 = Unsqueeze(x, [1, 3]:i64)  # 5
+                %3 = Expand(%2, [2, 2, 4, 2, 2, 3]:i64)  # 6
+                z:f32[2,8,4,3] = Reshape(%3, [2, 8, 4, 3]:i64)  # 7
             "#]],
         );
     }
