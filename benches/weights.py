@@ -112,7 +112,13 @@ def main() -> int:
     for name in options.models or MODELS:
         for who, python in (("ours", sys.executable), ("theirs", theirs)):
             command = [python, __file__, "--measure", name, "--rounds", str(options.rounds)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            if done.returncode != 0:
+                failed += who == "ours"
+                print(
+                    f"{name:12} {who:7}   failed: {done.stderr.splitlines()[-1][:90]}", flush=True
+                )
+                continue
             figures = json.loads(done.stdout.splitlines()[-1])
             over = [column for column in COLUMNS if figures[column] > LIMITS[column]]
             shown = "".join(f"{figures[column]:14.3f}" for column in COLUMNS)

@@ -100,6 +100,7 @@ fn copy_block<const WIDTH: usize>(
             let start = offset as usize;
             out.copy_from_slice(&source[start..start + size]);
         }
+        [Axis { stride: 0, .. }] => out.fill(source[offset as usize]),
         [axis] => {
             for (number, element) in out.iter_mut().enumerate() {
                 *element = source[(offset + number as isize * axis.stride) as usize];
