@@ -95,12 +95,11 @@ fn copy_block<const WIDTH: usize>(
     let distance = |place: &usize| axes[*place].stride.unsigned_abs();
     let closest = (0..axes.len()).min_by_key(distance);
     match axes {
-        [] => out.fill(source[offset as usize]),
+        [] | [Axis { stride: 0, .. }] => out.fill(source[offset as usize]),
         [Axis { stride: 1, size }] => {
             let start = offset as usize;
             out.copy_from_slice(&source[start..start + size]);
         }
-        [Axis { stride: 0, .. }] => out.fill(source[offset as usize]),
         [axis] => {
             for (number, element) in out.iter_mut().enumerate() {
                 *element = source[(offset + number as isize * axis.stride) as usize];
