@@ -46,14 +46,15 @@ def of_haiku(make: Callable[[], Any]) -> Callable[..., Any]:
     return fn
 
 
-def of_keras(axis: int) -> Callable[..., Any]:
+def of_keras(axis: int, count: int = 4) -> Callable[..., Any]:
     """Returns a group norm as Keras computes it: the factor and the shift first."""
 
     def fn(x: jax.Array) -> jax.Array:
         shape = list(x.shape)
-        split = [*shape[:axis], 4, 4, *shape[axis + 1 :]]
+        groups_of = [count, 16 // count]
+        split = [*shape[:axis], *groups_of, *shape[axis + 1 :]]
         own = [1] * len(split)
-        own[axis : axis + 2] = [4, 4]
+        own[axis : axis + 2] = groups_of
         groups = x.reshape([-1, *split[1:]])
         axes = tuple(other for other in range(1, len(split)) if other != axis)
         mean, variance = groups.mean(axes, keepdims=True), groups.var(axes, keepdims=True)
@@ -103,6 +104,7 @@ NORMS: dict[str, tuple[Callable[..., Any], np.ndarray, list[str]]] = {
         CHANNELS,
         BY_GROUP,
     ),
+    "keras groups of one channel": (of_keras(3, 16), IMAGE, ["Transpose", *INSTANCE, "Transpose"]),
     "keras layer": (layer_norm_by_factor, IMAGE, ["LayerNormalization"]),
     "linen channels first": (linen_over(1, 1, FIRST), CHANNELS, TRANSPOSED),
     "linen instances, channels first": (linen_over((2, 3), 1, FIRST), CHANNELS, INSTANCE),

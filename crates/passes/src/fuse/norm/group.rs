@@ -146,8 +146,11 @@ impl Groups {
         let (leading, places) = (&shape[..self.leading], &shape[self.leading..rank - 1]);
         let (order, back) = channel_orders(rank, self.leading);
         let first = transposed(found, x, &order)?;
+        let channels = self.count * self.width;
         if self.width == 1 && self.leading == 1 && !places.is_empty() {
             let ty = found.ty(first)?;
+            let vector = |vector: Vector| vector.reshaped(&[channels]);
+            let affine = Affine { scale: affine.scale.map(vector), bias: affine.bias.map(vector) };
             let op = instance_norm(found, first, affine)?;
             let normalized = found.emit(op, ty);
             return Ok(transpose(normalized, &back));
@@ -161,7 +164,6 @@ impl Groups {
         let ty = found.ty(instances)?;
         let op = instance_norm(found, instances, Affine::default())?;
         let normalized = found.emit(op, ty);
-        let channels = self.count * self.width;
         let shape = [&[batch, channels.into()], places].concat();
         let mut result = reshaped(found, normalized, &shape)?;
         let column = [&[channels][..], &vec![1; places.len()]].concat();
