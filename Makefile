@@ -79,6 +79,7 @@ generate: $(VENV)/installed
 	$(MAKE) build
 	$(PY) tools/primitives.py
 	$(MAKE) build
+	$(PY) tools/layers.py
 	$(PY) tools/fixtures.py
 	$(PY) tools/failures.py
 	$(PY) tools/command_fixtures.py

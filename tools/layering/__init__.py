@@ -1,0 +1,1 @@
+"""The layers of each library, and what becomes of them."""
