@@ -13,9 +13,9 @@ HEAD = """\
 What the normalization, attention, pooling, activation, embedding, recurrent and resize layers of
 flax linen, flax nnx, equinox, haiku and Keras become, alone in a model. The columns with numbers
 are the nodes of the model, those of loops and branches included: with a batch of two in `float32`,
-`float16` and `bfloat16`, and with a symbolic batch `B`. Every model has the numbers of JAX, with a
-symbolic batch at the sizes 0, 1 and 3; a star marks models that ONNX Runtime cannot run with an
-empty batch.
+`float16` and `bfloat16`, and with a symbolic batch `B`. Every model has the numbers of JAX, if JAX
+runs the layer in that type on a CPU; with a symbolic batch, at the sizes 0, 1 and 3. A star marks
+models that ONNX Runtime cannot run with an empty batch.
 
 A type that ONNX Runtime has no kernel for is cast, which takes two nodes. Transposes around a layer
 with the channels last cancel between layers. [Lean graphs](lean-graphs.md) says when an operator is
