@@ -75,6 +75,13 @@ fn unroll(
         return Err("as many nodes would take its inputs apart as it saves".into());
     }
     let unknown = || Declined::from("a type is not known");
+    for stack in &counted.stacks {
+        let dtype = edit.ty(stack.result).ok_or_else(unknown)?.dtype;
+        // ONNX joins no floats of 8 bits and nothing smaller.
+        if dtype.bits() < if dtype.is_float() { 16 } else { 8 } {
+            return Err(Declined(format!("there is no Concat of {dtype}")));
+        }
+    }
     let mut carried: Vec<ValueId> = counted.carries.iter().map(|carry| carry.initial).collect();
     let mut stacked: Vec<Vec<ValueId>> = vec![Vec::new(); counted.stacks.len()];
     for round in 0..rounds {
