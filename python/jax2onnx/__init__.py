@@ -10,6 +10,7 @@ from ._errors import (
     InputSpecError,
     InternalError,
     Jax2OnnxError,
+    Jax2OnnxWarning,
     PluginError,
     SourceMapError,
     UnsupportedError,
@@ -22,16 +23,18 @@ if TYPE_CHECKING:
     from ._comparing.allclose import allclose
     from ._inspecting.explain import Explanation, Finding, Line, explain
     from ._inspecting.profile import Profile, profile
-    from ._inspecting.session import InferenceSession as InferenceSession
+    from ._inspecting.session import InferenceSession
     from ._inspecting.source_map import Resolution, SourceMap
 
 __all__ = [
     "ConfigError",
     "Explanation",
     "Finding",
+    "InferenceSession",
     "InputSpecError",
     "InternalError",
     "Jax2OnnxError",
+    "Jax2OnnxWarning",
     "Line",
     "PluginError",
     "PluginInfo",
@@ -74,14 +77,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    try:
-        module = import_module(f".{_LAZY[name]}", __name__)
-    except ImportError as error:
-        if name != "InferenceSession":
-            raise
-        raise ConfigError(
-            "`InferenceSession` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
-        ) from error
+    module = import_module(f".{_LAZY[name]}", __name__)
     globals()[name] = value = getattr(module, name)
     return value
 

@@ -1,4 +1,4 @@
-"""The exceptions, one class per kind of error."""
+"""The exceptions, one class per kind of error, and the warnings."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +50,12 @@ class WriteError(Jax2OnnxError, OSError):
 
 class InternalError(Jax2OnnxError):
     """An invariant of jax2onnx is broken. Please report it."""
+
+    __module__ = "jax2onnx"
+
+
+class Jax2OnnxWarning(UserWarning):
+    """Something is probably not what the user meant, although it works."""
 
     __module__ = "jax2onnx"
 

@@ -1,19 +1,19 @@
 """Load the target of an export: `package.module:fn`, `file.py:Model.apply`, `module:make(3)`."""
 
 import ast
-import difflib
 import importlib
 import importlib.util
 import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 from .._errors import ConfigError
+from .._words import did_you_mean
 
 _FORMS = "MODULE:NAME such as package.module:fn, or FILE.py:NAME"
 
@@ -94,7 +94,7 @@ def _check_names(
         if name not in known and not takes_any:
             parameters_shown = ", ".join(known) or "none"
             raise ConfigError(
-                f"`{shown}` has no parameter `{name}`{_nearest(name, known)}; "
+                f"`{shown}` has no parameter `{name}`{did_you_mean(name, known, ': ')}; "
                 f"its parameters are: {parameters_shown}"
             )
 
@@ -123,7 +123,7 @@ def _module(name: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         files = [entry.stem for entry in Path().iterdir() if entry.suffix in ("", ".py")]
-        hint = _nearest(error.name, files) if "." not in error.name else ""
+        hint = did_you_mean(error.name, files, ": ") if "." not in error.name else ""
         raise ConfigError(f"there is no module `{error.name}`{hint}") from None
 
 
@@ -132,7 +132,7 @@ def _module_of_file(path: str) -> ModuleType:
     file = Path(path).resolve()
     if not file.is_file():
         files = [entry.name for entry in Path(path).parent.glob("*.py")]
-        raise ConfigError(f"there is no file `{path}`{_nearest(Path(path).name, files)}")
+        raise ConfigError(f"there is no file `{path}`{did_you_mean(Path(path).name, files, ': ')}")
     _importable(str(file.parent))
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_exported"
     spec = importlib.util.spec_from_file_location(name, file)
@@ -171,7 +171,7 @@ def _attribute(holder: Any, name: str, where: str) -> Any:
         return getattr(holder, name)
     except AttributeError:
         public = [known for known in dir(holder) if not known.startswith("_")]
-        raise ConfigError(f"{where} has no `{name}`{_nearest(name, public)}") from None
+        raise ConfigError(f"{where} has no `{name}`{did_you_mean(name, public, ': ')}") from None
 
 
 def _literal(tree: ast.expr) -> Any:
@@ -183,9 +183,3 @@ def _literal(tree: ast.expr) -> Any:
 
 def _not_literal(tree: ast.expr) -> NoReturn:
     raise ConfigError(f"`{ast.unparse(tree)}` is not a literal: write a factory without arguments")
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the nearest names, if any."""
-    found = difflib.get_close_matches(name, list(known), n=3)
-    return f": did you mean {', '.join(f'`{near}`' for near in found)}?" if found else ""

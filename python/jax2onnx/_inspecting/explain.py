@@ -138,9 +138,10 @@ class explain:  # noqa: N801 - it is used as a statement
     ) -> None:
         """Add the line to an exception, and let the exception continue."""
         if isinstance(error, Exception):
-            self._annotate(error)
+            self.annotate(error)
 
-    def _annotate(self, error: Exception) -> None:
+    def annotate(self, error: Exception) -> None:
+        """Add the line to an exception, as a note."""
         kind = type(error)
         is_runtimes = kind.__module__.partition(".")[0] in ("onnxruntime", "onnx")
         try:
