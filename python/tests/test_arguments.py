@@ -156,7 +156,7 @@ def test_images_come_and_go_with_their_channels_second() -> None:
         (lambda x: {"sum": x + 1, "n": {"k": (x + 2, x + 3)}}, ["n.k.0", "n.k.1", "sum"]),
         (lambda x: Pair(x + 1, {"q": x + 2}), ["logits", "aux.q"]),
         (lambda x: [{"a": x + 1}], ["out_0.a"]),
-        (lambda x: {"x": x + 1, "y": x + 2}, ["out_0", "y"]),
+        (lambda x: {"x": x + 1, "y": x + 2}, ["x_out", "y"]),
         (lambda x: {"it's": x + 1, "y": x + 2}, ["it's", "y"]),
         (lambda x: {"a": {"b": x + 1}, "a.b": x + 2}, ["a.b", "out_1"]),
         (lambda x: {1: x + 1}, ["out_1"]),

@@ -98,7 +98,7 @@ def test_modules_give_the_names_of_their_parameters() -> None:
         (lambda x: (Batch(x + 1, x * 2), x * 3), ["out_0.image", "out_0.label", "out_1"]),
         (lambda x: {0: x + 1, 1: x * 2}, ["out_0", "out_1"]),
         (lambda x: (x + 1, None, (x * 2, x * 3)), ["out_0", "out_2.0", "out_2.1"]),
-        (lambda x: {"x": x + 1}, ["out_0"]),
+        (lambda x: {"x": x + 1}, ["x_out"]),
     ],
 )
 def test_results_give_their_paths(fn: Any, names: list[str]) -> None:

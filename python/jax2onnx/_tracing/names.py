@@ -1,13 +1,17 @@
 """Name the inputs and outputs of a model: by the user's choice, or by their paths."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from jax import tree_util
 
 from .._errors import ConfigError
+from .._warn import warn
 from .weights import is_variable
+
+#: How many names a warning lists.
+_MAX_SHOWN: Final = 4
 
 
 def input_names(
@@ -90,11 +94,28 @@ def chosen_names(
 
 
 def _of_results(paths: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return the paths, with `out_0` in place of a path that is already a name."""
+    """Return the paths; one that is also the name of an input gets the suffix `_out`."""
     names: list[str] = []
+    renamed: dict[str, str] = {}
     for place, path in enumerate(paths):
-        names.append(f"out_{place}" if path in (*taken, *names) else path)
+        name = f"{path}_out" if path in taken else path
+        names.append(f"out_{place}" if name in (*taken, *names) else name)
+        if path in taken:
+            renamed[path] = names[-1]
+    if renamed:
+        is_one = len(renamed) == 1
+        what = f"output {_listed(renamed)} has the name of an input"
+        several = f"outputs {_listed(renamed)} have the names of inputs"
+        warn(
+            f"the {what if is_one else several}: the model calls {'it' if is_one else 'them'} "
+            f"{_listed(renamed.values())}; choose names with `output_names`"
+        )
     return names
+
+
+def _listed(names: Collection[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in list(names)[:_MAX_SHOWN])
+    return f"{shown}, …" if len(names) > _MAX_SHOWN else shown
 
 
 def _given(

@@ -9,6 +9,7 @@ import numpy as np
 from jax import tree_util
 
 from .._errors import InputSpecError
+from .._warn import warn
 from . import call
 from .compat import export_module
 
@@ -39,6 +40,8 @@ class Specs:
         _check_inputs(inputs)
         call.check_params(params)
         self._symbols = _Symbols([inputs, list(params.values())])
+        #: Inputs with 64-bit types, which JAX narrows.
+        self._narrowed: list[tuple[str, str, str]] = []
         self._dtype = np.dtype("float64" if double_precision else "float32")
         self.arguments = [self._argument(f"inputs[{i}]", spec) for i, spec in enumerate(inputs)]
         self.keywords = call.param_specs(params, self._leaf, double_precision=double_precision)
@@ -60,21 +63,41 @@ class Specs:
                 raise InputSpecError(
                     f"{where} has elements of type {element}, which are not numbers"
                 )
+            self._note_narrowed(where, element)
             weak = bool(getattr(spec, "weak_type", False))
             return _struct(_shape(shape, self._symbols, where), element, weak_type=weak)
         raise InputSpecError(f"{where} is {_shown(spec)}, which is not an input spec: use {_HELP}")
+
+    def _note_narrowed(self, where: str, element: Any) -> None:
+        if isinstance(element, np.dtype):
+            kept = jax.dtypes.canonicalize_dtype(element)
+            if kept != element:
+                self._narrowed.append((where, element.name, kept.name))
+
+    def warn_if_narrowed(self) -> None:
+        """Warn if JAX narrows 64-bit types."""
+        if not self._narrowed:
+            return
+        where, given, kept = self._narrowed[0]
+        others = len(self._narrowed) - 1
+        more = f", and {others} more {'input' if others == 1 else 'inputs'}" if others else ""
+        warn(
+            f"{where} is {given}, but the model takes {kept}{more}: JAX keeps 64-bit types only "
+            "with `enable_double_precision=True`"
+        )
 
 
 def is_shape(spec: Any) -> bool:
     """Return whether a container is a shape: its entries are sizes.
 
-    A float among sizes is probably meant as a size. It counts, and is refused as a size later.
+    A float or None among sizes is probably meant as a size. It counts, and is refused as a size
+    later.
     """
     if type(spec) not in (tuple, list):
         return False
     sizes = [_is_size(size) for size in spec]
-    numbers = [isinstance(size, float | complex | bool) for size in spec]
-    return all(sizes) or (any(sizes) and all(map(operator.or_, sizes, numbers)))
+    others = [size is None or isinstance(size, float | complex | bool) for size in spec]
+    return all(sizes) or (any(sizes) and all(map(operator.or_, sizes, others)))
 
 
 def _is_size(size: Any) -> bool:
@@ -128,6 +151,8 @@ def _size(size: Any, symbols: _Symbols, where: str) -> Any:
             raise InputSpecError(
                 f"{where} has the size {size!r}, which is not a symbolic size: {reason}"
             ) from error
+    if size is None:
+        raise InputSpecError(f"{where} has the size None: give an unknown size a name, such as 'B'")
     if not _is_size(size):
         raise InputSpecError(
             f"{where} has the size {_shown(size)}: a size is a whole number or a name"

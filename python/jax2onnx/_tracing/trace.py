@@ -46,6 +46,7 @@ def trace(
     modules = modules_of(fn)
     with _naming(modules), double_precision_kept(double_precision):
         read = Specs(inputs, input_params or {}, double_precision=double_precision)
+        read.warn_if_narrowed()
         specs, keywords = read.arguments, read.keywords
         traced = fn
         if inputs_as_nchw or outputs_as_nchw:
@@ -111,8 +112,16 @@ def _traced_once(
         # JAX would reuse a trace without module names. It has no trace of a new partial.
         traced = functools.partial(traced)
     closed_jaxpr, result = jax.make_jaxpr(traced, return_shape=True)(*specs, **keywords)
+    if not closed_jaxpr.out_avals:
+        shown = "nothing" if result is None else f"{result!r}, which contains no array"
+        raise UnsupportedError(f"`{_name(fn)}` returns {shown}: did you forget `return`?")
     names = input_names(fn, specs, keywords)
     return Traced(closed_jaxpr, names, output_names(result))
+
+
+def _name(fn: Any) -> str:
+    name: str = getattr(fn, "__name__", type(fn).__name__)
+    return name
 
 
 def _with_name(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -179,10 +188,9 @@ def _check_signature(
     try:
         signature.bind(*specs, **keywords)
     except TypeError as reason:
-        name = getattr(fn, "__name__", type(fn).__name__)
         count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
         if keywords:
             count += " and " + ", ".join(f"`{name}`" for name in sorted(keywords))
         raise InputSpecError(
-            f"`{name}{signature}` cannot be called with {count}: {reason}"
+            f"`{_name(fn)}{signature}` cannot be called with {count}: {reason}"
         ) from error
