@@ -317,6 +317,13 @@ class _Numbers:
     def __init__(self, text: str) -> None:
         self._digits = [_DIGITS[letter] for letter in text]
         self._at = 0
+        self._may_repeat = (1 << 16) + 32 * len(text)
+
+    def repeat(self, count: int) -> None:
+        """Refuse a list that repeats more entries than its size allows."""
+        self._may_repeat -= count
+        if self._may_repeat < 0:
+            raise ValueError("a list expands to more than its size allows")
 
     def entries(self) -> Iterator[int]:
         """Yield the number of each entry, until the text ends."""
@@ -375,6 +382,7 @@ def _frames(numbers: _Numbers) -> Iterator[tuple[int, int | None]]:
             run.append(location)
         if shared := numbers.take():
             known = runs[index - numbers.take()]
+            numbers.repeat(shared)
             run += known[len(known) - shared :]
         runs.append(run)
         for each in run:
@@ -412,6 +420,7 @@ def _entries(numbers: _Numbers) -> Iterator[tuple[int | None, int]]:
         known = numbers.earlier(index)
         if known is not None:
             run = runs[known]
+            numbers.repeat(len(run))
         else:
             run = []
             for _ in range(numbers.take()):
@@ -432,11 +441,13 @@ def _fused(numbers: _Numbers) -> Iterator[tuple[int, list[int]]]:
         known = numbers.earlier(index)
         if known is not None:
             distances = before[known]
+            numbers.repeat(len(distances))
         else:
             distances, at = [], 0
             for _ in range(numbers.take()):
                 first = at + numbers.take() + 1
                 at = first + numbers.take()
+                numbers.repeat(at - first)
                 distances += range(first, at + 1)
         before.append(distances)
         yield number, [number - distance for distance in reversed(distances)]

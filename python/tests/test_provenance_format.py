@@ -117,6 +117,29 @@ def test_what_is_wrong_is_refused_by_the_schema_and_by_the_reader(
         jax2onnx.SourceMap.load(tmp_path / "m")
 
 
+@pytest.mark.parametrize(
+    ("kind", "first", "repeated"),
+    [
+        # A run of 31 frames, and later runs that repeat it.
+        ("frames", "Af" + "A" * 31 + "A", "AAfB"),
+        ("origins", "AAf" + "A" * 31, "AB"),
+    ],
+)
+def test_a_list_that_expands_to_more_than_its_size_allows_is_refused(
+    kind: str, first: str, repeated: str
+) -> None:
+    page = (DOCS / "provenance-format.md").read_text()
+    example = re.search(r"```json\n(.*?)```", page, re.DOTALL)
+    assert example
+    document = {**json.loads(example[1]), "fused": "", kind: first + repeated * 100}
+    provenance_reader.Table(document)
+    # Later runs repeat longer ones.
+    run = "A" * (1 << 10)
+    longer = {"frames": f"AggB{run}A" + "AAggBB" * 400, "origins": f"AAggB{run}" + "AB" * 400}
+    with pytest.raises(ValueError, match="expands to more than its size allows"):
+        provenance_reader.Table({**document, kind: longer[kind]})
+
+
 def test_the_example_of_the_page_means_what_the_page_says() -> None:
     page = (DOCS / "provenance-format.md").read_text()
     example = re.search(r"```json\n(.*?)```", page, re.DOTALL)

@@ -1,10 +1,10 @@
 //! Models and maps as files.
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use inspect::Weights;
 use onnx::external_data::save_bytes;
 use onnx::proto::skim;
 use onnx::staged::Staged;
@@ -17,7 +17,7 @@ pub(crate) struct ModelFile {
 
 impl ModelFile {
     pub(crate) fn read(path: &Path) -> anyhow::Result<ModelFile> {
-        let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let bytes = inspect::ModelFile::open(path, Weights::Read)?.into_bytes();
         let skim = skim(&bytes).with_context(|| path.display().to_string())?;
         Ok(ModelFile { bytes, external: skim.external })
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use inspect::{Document, ModelFile, Sources};
+use inspect::{Document, ModelFile, Sources, Weights};
 
 use crate::command::Console;
 
@@ -23,7 +23,7 @@ impl ModelArgs {
         model: &Path,
         console: &mut Console<'_>,
     ) -> anyhow::Result<&'static Document<'static>> {
-        open(model, self.map.as_deref(), console)
+        open(model, Weights::Skipped, self.map.as_deref(), console)
     }
 
     /// Returns the source files of a document.
@@ -37,10 +37,11 @@ impl ModelArgs {
 /// The document is never dropped: the program ends after the answer, and dropping a large model takes long.
 pub(crate) fn open(
     model: &Path,
+    weights: Weights,
     map: Option<&Path>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<&'static Document<'static>> {
-    let file: &'static ModelFile = Box::leak(Box::new(ModelFile::open(model)?));
+    let file: &'static ModelFile = Box::leak(Box::new(ModelFile::open(model, weights)?));
     let document: &'static Document<'static> = Box::leak(Box::new(file.read(map)?));
     document.notes.iter().try_for_each(|note| console.note(note))?;
     Ok(document)

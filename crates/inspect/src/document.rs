@@ -9,6 +9,7 @@ use provenance::codec::Decoded;
 use provenance::outline::Outline;
 use provenance::resolve::{Answer, Resolver, Sure};
 use provenance::{LocationId, OriginId, ScopeId, ScopeKind, SourceMap, Table};
+use rustc_hash::FxHashMap;
 
 use crate::file::{ModelFile, OpenError};
 use crate::foreign::Lines;
@@ -24,6 +25,8 @@ pub struct Document<'a> {
     /// The number of bytes of the file.
     pub size: u64,
     pub scan: Scan<'a>,
+    /// True if the contents of all weights were read.
+    pub has_weights: bool,
     pub level: Recorded,
     /// The source map that is used.
     pub map_path: Option<PathBuf>,
@@ -35,6 +38,8 @@ pub struct Document<'a> {
     resolver: OnceCell<Resolver>,
     outline: OnceCell<Outline>,
     lines: Lines,
+    /// Where the type of each name of each graph is, once somebody asks for it.
+    index: OnceCell<FxHashMap<(usize, &'a str), Declared>>,
     /// For each call path of the table.
     callsites: Vec<LocationId>,
 }
@@ -61,6 +66,8 @@ impl<'a> Document<'a> {
             path: file.path().map(Path::to_owned),
             size: file.bytes().len() as u64,
             scan,
+            has_weights: file.has_weights(),
+            index: OnceCell::new(),
             level: found.level,
             map_path: found.map_path,
             notes: found.notes,
@@ -230,23 +237,42 @@ impl<'a> Document<'a> {
     /// Returns the type that the file declares for a value that is not an initializer, as it is seen from a
     /// graph.
     pub fn declared_type(&self, graph: usize, name: &str) -> Option<&ValueType<'a>> {
-        let around = |graph: &&Graph<'a>| graph.around.and_then(|around| self.graph(around));
-        std::iter::successors(self.graph(graph), around).find_map(|graph| {
-            let mut values = graph.inputs.iter().chain(&graph.outputs).chain(&graph.values);
-            values.find_map(|value| value.ty.as_ref().filter(|_| value.name == name))
+        self.graphs_seen_from(graph).find_map(|(number, graph)| {
+            let value = self.index().get(&(number, name))?.value?;
+            graph.typed_values().nth(value)?.ty.as_ref()
         })
     }
 
     /// Returns the initializer of a name, as it is seen from a graph.
     pub fn initializer(&self, graph: usize, name: &str) -> Option<&Tensor<'a>> {
-        let mut at = self.graph(graph);
-        while let Some(graph) = at {
-            if let Some(tensor) = graph.initializers.iter().find(|tensor| tensor.name == name) {
-                return Some(tensor);
+        self.graphs_seen_from(graph).find_map(|(number, graph)| {
+            graph.initializers.get(self.index().get(&(number, name))?.initializer?)
+        })
+    }
+
+    /// Returns a graph and those around it, the innermost first.
+    fn graphs_seen_from(&self, graph: usize) -> impl Iterator<Item = (usize, &Graph<'a>)> {
+        let numbered = |number: usize| Some((number, self.graph(number)?));
+        let around = move |(_, graph): &(usize, &Graph<'a>)| numbered(graph.around?);
+        std::iter::successors(numbered(graph), around)
+    }
+
+    fn index(&self) -> &FxHashMap<(usize, &'a str), Declared> {
+        self.index.get_or_init(|| {
+            let mut index: FxHashMap<_, Declared> = FxHashMap::default();
+            for (number, graph) in self.scan.graphs.iter().enumerate() {
+                for (at, value) in graph.typed_values().enumerate() {
+                    if value.ty.is_some() {
+                        index.entry((number, value.name)).or_default().value.get_or_insert(at);
+                    }
+                }
+                for (at, tensor) in graph.initializers.iter().enumerate() {
+                    let declared = index.entry((number, tensor.name)).or_default();
+                    declared.initializer.get_or_insert(at);
+                }
             }
-            at = graph.around.and_then(|around| self.graph(around));
-        }
-        None
+            index
+        })
     }
 
     /// Returns the name of a node, or its number if it has no name.
@@ -256,6 +282,15 @@ impl<'a> Document<'a> {
             _ => format!("#{node}"),
         }
     }
+}
+
+/// The first declarations of a name in a graph.
+#[derive(Debug, Default)]
+struct Declared {
+    /// The position among the values of the graph that may have a type.
+    value: Option<usize>,
+    /// The position among the initializers.
+    initializer: Option<usize>,
 }
 
 /// The origins of nodes, by their numbers in the table.

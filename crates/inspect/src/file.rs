@@ -1,10 +1,10 @@
-//! A model as a file that is mapped into memory.
+//! Files that may come from anywhere, and models in them.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use memmap2::Mmap;
+use onnx::proto::load::without_weights;
 use onnx::scan::ScanError;
 use onnx::source_map::NoMap;
 use provenance::source_map::{MapError, WrongPair};
@@ -27,6 +27,10 @@ pub enum OpenError {
     NoMap { path: PathBuf, why: NoMap },
     #[error("`{}` has {found} bytes, and a source map has at most {most}", .path.display())]
     MapSize { path: PathBuf, found: u64, most: u64 },
+    #[error("`{}` has {found} bytes, and an ONNX model has at most {most}", .path.display())]
+    ModelSize { path: PathBuf, found: u64, most: u64 },
+    #[error("`{}` became shorter while it was read", .path.display())]
+    Shrunk { path: PathBuf },
     #[error("{}: this is not a source map: it is not UTF-8", .path.display())]
     MapUtf8 { path: PathBuf },
     #[error("{}: {why}", .path.display())]
@@ -35,36 +39,60 @@ pub enum OpenError {
     Pair { path: PathBuf, why: WrongPair },
 }
 
+/// Says whether the contents of large weights are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weights {
+    Read,
+    Skipped,
+}
+
 /// The bytes of a model.
 #[derive(Debug)]
 pub struct ModelFile {
     path: Option<PathBuf>,
-    contents: Contents,
-}
-
-#[derive(Debug)]
-enum Contents {
-    Mapped(Mmap),
-    Owned(Vec<u8>),
+    bytes: Vec<u8>,
+    weights: Weights,
 }
 
 impl ModelFile {
-    /// Maps a file into memory; nothing of it is read yet.
-    pub fn open(path: &Path) -> Result<ModelFile, OpenError> {
-        let contents = map(path)?;
-        Ok(ModelFile { path: Some(path.to_owned()), contents })
+    /// Reads a model. If large weights are skipped, zeros replace their contents.
+    pub fn open(path: &Path, weights: Weights) -> Result<ModelFile, OpenError> {
+        /// The size of the largest protobuf message.
+        const MAX: u64 = i32::MAX as u64;
+        let (mut file, found) = open_regular(path)?;
+        if found > MAX {
+            return Err(OpenError::ModelSize { path: path.to_owned(), found, most: MAX });
+        }
+        let bytes = match weights {
+            Weights::Read => read_exactly(&mut file, found),
+            Weights::Skipped => without_weights(&mut file, found as usize),
+        };
+        let bytes = bytes.map_err(|why| failed(path, why))?;
+        Ok(ModelFile { path: Some(path.to_owned()), bytes, weights })
     }
 
     /// Makes a model from bytes that are not in a file.
     pub fn from_bytes(bytes: Vec<u8>) -> ModelFile {
-        ModelFile { path: None, contents: Contents::Owned(bytes) }
+        ModelFile { path: None, bytes, weights: Weights::Read }
     }
 
     pub fn bytes(&self) -> &[u8] {
-        match &self.contents {
-            Contents::Mapped(bytes) => bytes,
-            Contents::Owned(bytes) => bytes,
-        }
+        &self.bytes
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Returns the text of a source map.
+    pub fn text(&self) -> Result<&str, OpenError> {
+        let path = || self.path.clone().unwrap_or_default();
+        std::str::from_utf8(&self.bytes).map_err(|_| OpenError::MapUtf8 { path: path() })
+    }
+
+    /// True if the contents of all weights were read.
+    pub(crate) fn has_weights(&self) -> bool {
+        self.weights == Weights::Read
     }
 
     pub fn path(&self) -> Option<&Path> {
@@ -82,29 +110,42 @@ impl ModelFile {
     }
 }
 
-/// Reads a file. Only regular files are read: reading others might not end.
-fn map(path: &Path) -> Result<Contents, OpenError> {
-    let failed = |why| OpenError::File { path: path.to_owned(), why };
-    let metadata = std::fs::metadata(path).map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(OpenError::NoFile { path: path.to_owned() });
-    }
-    if metadata.len() == 0 {
-        return Ok(Contents::Owned(Vec::new()));
-    }
+/// Opens a file and returns its size. Every input of every command is opened here: reading anything but a
+/// regular file might not end.
+pub fn open_regular(path: &Path) -> Result<(File, u64), OpenError> {
+    let failed = |why| failed(path, why);
+    let refuse = |is_file: bool| match is_file {
+        true => Ok(()),
+        false => Err(OpenError::NoFile { path: path.to_owned() }),
+    };
+    // Opening a FIFO might not end either.
+    refuse(std::fs::metadata(path).map_err(failed)?.is_file())?;
     let file = File::open(path).map_err(failed)?;
-    // SAFETY: The bytes are only read. Who cuts the file off meanwhile ends the program, as with every
-    // program that maps files; models are replaced by renaming.
-    #[expect(unsafe_code, reason = "a file can be mapped in no other way")]
-    let mapped = unsafe { Mmap::map(&file) };
-    Ok(Contents::Mapped(mapped.map_err(failed)?))
+    let metadata = file.metadata().map_err(failed)?;
+    refuse(metadata.is_file())?;
+    Ok((file, metadata.len()))
 }
 
-/// Returns the text of a source map.
-pub(crate) fn read_map_bytes(path: &Path) -> Result<ModelFile, OpenError> {
+fn read_exactly(file: &mut File, size: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size as usize)?;
+    file.take(size).read_to_end(&mut bytes)?;
+    if (bytes.len() as u64) < size { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+}
+
+fn failed(path: &Path, why: io::Error) -> OpenError {
+    let path = path.to_owned();
+    match why.kind() {
+        io::ErrorKind::UnexpectedEof => OpenError::Shrunk { path },
+        _ => OpenError::File { path, why },
+    }
+}
+
+/// Reads a source map, or the model that is used as one.
+pub fn read_map(path: &Path) -> Result<ModelFile, OpenError> {
     /// The largest map that is read, with sources. jax2onnx writes smaller ones.
     const MAX: u64 = 1 << 29;
-    let file = ModelFile::open(path)?;
+    let file = ModelFile::open(path, Weights::Skipped)?;
     let found = file.bytes().len() as u64;
     let is_text = file.bytes().first() == Some(&b'{');
     if is_text && found > MAX {

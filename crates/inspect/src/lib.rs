@@ -1,8 +1,7 @@
 //! Questions about a model, long after the export: what is in it, which line a node came from, what a
 //! line became, what differs. Pure: answers are data or text, and nothing is printed.
 //!
-//! A file is mapped into memory and read where it stands, without its weights; it may come from
-//! anywhere. Start at [`ModelFile`] and [`Document`].
+//! A file is read without its weights; it may come from anywhere. Start at [`ModelFile`] and [`Document`].
 
 pub mod blame;
 pub mod check;
@@ -26,7 +25,7 @@ pub mod summary;
 pub mod where_;
 
 pub use document::Document;
-pub use file::{ModelFile, OpenError};
+pub use file::{ModelFile, OpenError, Weights, open_regular, read_map};
 pub use origin::{Frame, Plugin, Provenance};
 pub use recorded::Recorded;
 pub use show::Style;

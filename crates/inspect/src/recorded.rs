@@ -9,7 +9,7 @@ use provenance::codec::{self, Decoded};
 use provenance::from_text::{self, NodeTexts};
 use provenance::{SourceMap, keys};
 
-use crate::file::{OpenError, read_map_bytes};
+use crate::file::{OpenError, read_map};
 use crate::foreign::{self, Lines};
 
 /// The way that a model records the origins of its nodes.
@@ -133,15 +133,13 @@ fn beside_the_model(path: &Path, id: Option<&str>, notes: &mut Vec<String>) -> O
 
 /// Reads a map, or makes one of a model that says itself where its nodes came from.
 fn load(path: &Path) -> Result<SourceMap, OpenError> {
-    let file = read_map_bytes(path)?;
+    let file = read_map(path)?;
     let bytes = file.bytes();
     if bytes.first() != Some(&b'{') {
         let failed = |why| OpenError::NoMap { path: path.to_owned(), why };
         return onnx::source_map::of_model(bytes).map_err(failed);
     }
-    let text =
-        std::str::from_utf8(bytes).map_err(|_| OpenError::MapUtf8 { path: path.to_owned() })?;
-    SourceMap::read(text).map_err(|why| OpenError::Map { path: path.to_owned(), why })
+    SourceMap::read(file.text()?).map_err(|why| OpenError::Map { path: path.to_owned(), why })
 }
 
 type OfModel = (Recorded, Decoded, Vec<Option<u32>>, Lines);

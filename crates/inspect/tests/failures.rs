@@ -8,8 +8,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use inspect::ModelFile;
 use inspect::explain::{Certainty, explain};
+use inspect::{ModelFile, Weights};
 use serde_json::Value;
 
 /// How an answer compares with the truth.
@@ -74,7 +74,7 @@ fn no_failure_is_explained_wrongly() {
 
 /// The truth is every line that is marked; a message about one of them has found it.
 fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
-    let file = ModelFile::open(model).unwrap();
+    let file = ModelFile::open(model, Weights::Skipped).unwrap();
     // A model that cannot be read is one that nothing is known of.
     let document = match file.read(None) {
         Ok(document) => document,
@@ -120,7 +120,8 @@ fn what_only_looks_like_a_node_is_not_one() {
         ("matmul_inner_size", "running MatMul node. Name:'dot_general_7'"),
         ("matmul_inner_size", "running MatMul node. Name:'MatMul'"),
     ] {
-        let file = ModelFile::open(&folder.join(format!("{model}.onnx"))).unwrap();
+        let file =
+            ModelFile::open(&folder.join(format!("{model}.onnx")), Weights::Skipped).unwrap();
         let document = file.read(None).unwrap();
         let explanation = explain(&document, message.as_bytes());
         let [finding] = explanation.findings.as_slice() else { panic!("{message}") };
@@ -132,7 +133,7 @@ fn what_only_looks_like_a_node_is_not_one() {
 #[test]
 fn what_is_not_known_within_a_loop_is_one_of_the_lines_of_its_body() {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures/in_a_scan.onnx");
-    let file = ModelFile::open(&model).unwrap();
+    let file = ModelFile::open(&model, Weights::Skipped).unwrap();
     let document = file.read(None).unwrap();
     let message = "running Scan node. Name:'scan' Status Message: running Fused node. Name:'Fused'";
     let explanation = explain(&document, message.as_bytes());

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use inspect::{ModelFile, Recorded};
+use inspect::{ModelFile, Recorded, Weights};
 use onnx::scan::{ScanError, scan};
 use provenance::codec::encode;
 use provenance::{Location, Origin, OriginId, PathPolicy, Paths, ScopeKind, Site, Table, Tier};
@@ -243,8 +243,26 @@ fn with_tag_25(fields: &[u8]) -> Vec<u8> {
 #[test]
 fn a_path_that_is_not_a_file_is_refused() {
     let folder = std::env::temp_dir();
-    let error = ModelFile::open(&folder).unwrap_err().to_string();
+    let error = ModelFile::open(&folder, Weights::Skipped).unwrap_err().to_string();
     assert!(error.ends_with("is not a file"), "{error}");
-    let error = ModelFile::open(&folder.join("jax2onnx-gone.onnx")).unwrap_err().to_string();
+    let error = ModelFile::open(&folder.join("jax2onnx-gone.onnx"), Weights::Skipped)
+        .unwrap_err()
+        .to_string();
     assert!(error.starts_with("cannot read"), "{error}");
+}
+
+/// Returns a graph with a node that reads `count` values, and as many declared ones of each kind.
+fn model_with_inputs(count: u32) -> Vec<u8> {
+    let named = |number: u8, named: u8| {
+        let name = |i: u32| field(number, &field(named, format!("w{i}").as_bytes()));
+        (0..count).flat_map(name).collect::<Vec<u8>>()
+    };
+    let reads: Vec<u8> = (0..count).flat_map(|i| field(1, format!("w{i}").as_bytes())).collect();
+    let node = field(1, &[reads, field(4, b"Concat")].concat());
+    field(7, &[node, named(5, 8), named(13, 1)].concat())
+}
+
+#[test]
+fn a_node_that_reads_very_many_weights_is_no_trouble() {
+    is_quick(model_with_inputs(60_000));
 }

@@ -4,8 +4,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use inspect::ModelFile;
 use inspect::profile::{By, Profile, flamegraph, speedscope, stacks, summarize};
+use inspect::{ModelFile, Weights};
 use serde_json::Value;
 
 const ALL: [By; 6] = [By::Line, By::Function, By::Scope, By::Op, By::Plugin, By::Node];
@@ -15,7 +15,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn read(name: &str) -> (ModelFile, Profile) {
-    let model = ModelFile::open(&path(&format!("{name}.onnx"))).unwrap();
+    let model = ModelFile::open(&path(&format!("{name}.onnx")), Weights::Skipped).unwrap();
     let profile = File::open(path(&format!("{name}.json"))).unwrap();
     (model, Profile::read(profile).unwrap())
 }

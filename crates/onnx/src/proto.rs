@@ -9,6 +9,7 @@ mod annotate;
 pub(crate) mod annotations;
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_qualifications)]
 pub(crate) mod generated;
+pub mod load;
 mod message;
 #[cfg(test)]
 mod read;

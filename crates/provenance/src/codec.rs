@@ -25,6 +25,7 @@ mod tests {
     use expect_test::expect;
     use proptest::prelude::*;
 
+    use super::packed::Packer;
     use super::*;
     use crate::frame::{Emitter, EmitterKind, ScopeKind};
     use crate::level::PathPolicy;
@@ -131,6 +132,80 @@ mod tests {
                 assert_eq!(refused(&changed), malformed(list), "{wrong}");
             }
         }
+    }
+
+    /// Returns a document with these packed lists; the others have one entry or none.
+    fn document(lists: &[(&str, &str)]) -> String {
+        let packed = |name: &str, default: &str| {
+            let given = lists.iter().find(|(list, _)| *list == name);
+            format!(r#""{name}":"{}""#, given.map_or(default, |(_, text)| text))
+        };
+        let texts = r#""version":1,"files":["a.py"],"tiers":"u","functions":["f"],"scope_names":[],"emitter_files":[],"emitter_names":[]"#;
+        let defaults = [("locations", "AACA"), ("places", "AA"), ("origins", "AABA")];
+        let empty = ["frames", "scopes", "emitters", "fused"].map(|name| (name, ""));
+        let all = defaults.iter().chain(&empty).map(|(name, default)| packed(name, default));
+        format!("{{{texts},{}}}", all.collect::<Vec<_>>().join(","))
+    }
+
+    /// Returns a packed list of these numbers, and then `count` times the others.
+    fn list(first: &[u32], again: &[u32], count: usize) -> String {
+        let mut packer = Packer::default();
+        let repeated = std::iter::repeat_n(again, count).flatten();
+        first.iter().chain(repeated).for_each(|&number| packer.number(number));
+        packer.text
+    }
+
+    #[test]
+    fn a_list_that_repeats_more_than_its_size_allows_is_refused() {
+        let run = [0; 1000];
+        let frames = |count| list(&[&[0, 1000], &run[..], &[0]].concat(), &[0, 0, 1000, 1], count);
+        let origins = |count| list(&[&[0, 0, 1000], &run[..]].concat(), &[0, 1], count);
+        let thousand = origins(1);
+        let fused = |count| list(&[1000, 0, 1, 0, 999], &[0, 1], count);
+        let ranges = |count| list(&[1000, 0, 1, 0, 999], &[0, 0, 1, 0, 999], count);
+        let documents = |count| {
+            [
+                ("frames", document(&[("frames", &frames(count))])),
+                ("origins", document(&[("origins", &origins(count))])),
+                ("fused", document(&[("origins", &thousand), ("fused", &fused(count))])),
+                ("fused", document(&[("origins", &thousand), ("fused", &ranges(count))])),
+            ]
+        };
+        for (list, document) in documents(20) {
+            if let Err(error) = decode(&document) {
+                panic!("{list}: {error}");
+            }
+        }
+        for (list, document) in documents(400) {
+            let expected =
+                format!("`{list}` in the provenance table expands to more than its size allows");
+            assert_eq!(decode(&document).unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_table_of_very_many_equal_layers_can_be_read_again() {
+        let mut table = Table::default();
+        let mut roots = Vec::new();
+        let places: Vec<_> = (1..=60)
+            .map(|line| stack(&mut table, &[frame("model.py", Tier::User, "f", line)]))
+            .collect();
+        for layer in 0..2000 {
+            let scope = Some(table.scope(None, ScopeKind::Name, &format!("layer.{layer}")));
+            let sites: Vec<_> = places
+                .iter()
+                .map(|&stack| table.site(Site { stack: Some(stack), scope, emitter: None }))
+                .collect();
+            roots.extend(sites.iter().map(|&site| table.origin(Origin::of(site))));
+            let fused = sites.iter().map(|&site| Origin::of(site));
+            let fused = fused.reduce(|one, other| one.absorb(&other)).unwrap();
+            roots.push(table.origin(fused));
+        }
+        let encoded = encoded(&table, &roots);
+        let decoded = decode(&encoded.text).unwrap();
+        let last = roots[roots.len() - 1];
+        let again = decoded.origins[encoded.numbers[&last] as usize];
+        assert_eq!(spelled_out(&decoded.table, &[again]), spelled_out(&table, &[last]));
     }
 
     proptest! {

@@ -1,11 +1,10 @@
 //! Questions after the export, for Python: what an error is about, where the time went.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use inspect::explain;
 use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summarize};
-use inspect::{ModelFile, OpenError, Sources, Style};
+use inspect::{ModelFile, OpenError, Sources, Style, Weights, open_regular};
 use pyo3::prelude::*;
 
 use crate::error;
@@ -20,7 +19,7 @@ pub(crate) enum Model {
 impl Model {
     fn open(self) -> Result<ModelFile, OpenError> {
         match self {
-            Model::Path(path) => ModelFile::open(&path),
+            Model::Path(path) => ModelFile::open(&path, Weights::Skipped),
             Model::Bytes(bytes) => Ok(ModelFile::from_bytes(bytes)),
         }
     }
@@ -71,10 +70,10 @@ pub(crate) fn profile_summary(
     let Some(by) = By::of_word(by) else {
         return Err(error::config(&format!("`by={by}`: use {}", By::words().join(", "))));
     };
-    let answer = || -> Result<Shown, String> {
+    let answer = move || -> Result<Shown, String> {
         let file = model.open().map_err(|error| error.to_string())?;
         let document = file.read(source_map.map(Path::new)).map_err(|error| error.to_string())?;
-        let opened = File::open(profile).map_err(|error| error.to_string())?;
+        let (opened, _) = open_regular(&profile).map_err(|error| error.to_string())?;
         let profile = Profile::read(opened).map_err(|error| error.to_string())?;
         let summary = summarize(&document, &profile, by, warmup);
         let sources = Sources::new(source_roots, &document);

@@ -1,10 +1,10 @@
 //! `jax2onnx attach`: a model with what its source map says.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use inspect::read_map;
 use onnx::strip::attach;
 use serde_json::{Value, json};
 
@@ -45,9 +45,9 @@ impl Command for Args {
     fn run<'a>(&'a self, _: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
         let Args { model: path, map, output, .. } = self;
         let model = ModelFile::read(path)?;
-        let text =
-            fs::read_to_string(map).with_context(|| format!("cannot read `{}`", map.display()))?;
-        let attached = attach(&model.bytes, &text).with_context(|| map.display().to_string())?;
+        let map_file = read_map(map)?;
+        let attached =
+            attach(&model.bytes, map_file.text()?).with_context(|| map.display().to_string())?;
         model.write(&attached, path, output)?;
         let (bytes_before, bytes_after) = (model.bytes.len(), attached.len());
         Ok(Box::new(Attached { path: output, bytes_before, bytes_after }))

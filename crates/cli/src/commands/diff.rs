@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use inspect::diff::{Diff, LineChange, NodeChange, WeightChange, WeightKind, diff};
 use inspect::show::clean;
-use inspect::{Document, Frame, Source, Sources, Style};
+use inspect::{Document, Frame, Source, Sources, Style, Weights};
 use provenance::Tier;
 use serde_json::{Value, json};
 
@@ -56,8 +56,8 @@ impl Command for Args {
     }
 
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
-        let before = open(&self.before, self.map_a.as_deref(), console)?;
-        let after = open(&self.after, self.map_b.as_deref(), console)?;
+        let before = open(&self.before, Weights::Read, self.map_a.as_deref(), console)?;
+        let after = open(&self.after, Weights::Read, self.map_b.as_deref(), console)?;
         let diff = diff(before, after);
         let is_skipped = |weight: &&WeightChange<'_>| weight.kind == WeightKind::NotCompared;
         let skipped = diff.weights.iter().filter(is_skipped).count();

@@ -1,12 +1,11 @@
 //! `jax2onnx explain`: the line of Python that an error of a runtime is about.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use inspect::explain::{Explanation, explain, json, text};
-use inspect::{Document, Sources, log};
+use inspect::{Document, Sources, log, open_regular};
 use serde_json::Value;
 
 use crate::command::{Answer, Command, Console, Outcome};
@@ -85,14 +84,9 @@ impl Answer for Explained {
 
 fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let context = || format!("cannot read `{}`", path.display());
-    let mut file = File::open(path).with_context(context)?;
-    let metadata = file.metadata().with_context(context)?;
-    if metadata.is_dir() {
-        bail!("`{}` is a folder, not a file", path.display());
-    }
+    let (mut file, size) = open_regular(path)?;
     // The error is at the end.
-    if metadata.is_file() && metadata.len() > log::MAX_BYTES as u64 {
-        use std::io::{Seek, SeekFrom};
+    if size > log::MAX_BYTES as u64 {
         file.seek(SeekFrom::End(-(log::MAX_BYTES as i64) - 1)).with_context(context)?;
     }
     limited(&mut file).with_context(context)

@@ -1,6 +1,5 @@
 //! `jax2onnx profile`: shows which lines of Python take the time.
 
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
@@ -8,7 +7,7 @@ use anyhow::Context;
 use inspect::profile::{
     By, Profile, Summary, flamegraph, json, speedscope, stacks, summarize, text,
 };
-use inspect::{Document, Sources};
+use inspect::{Document, Sources, open_regular};
 use serde_json::Value;
 
 use crate::command::{Answer, Command, Console, Outcome};
@@ -99,7 +98,7 @@ impl Command for Args {
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
         let document = self.reading.open(&self.model, console)?;
         let shown = self.profile.display();
-        let opened = File::open(&self.profile).with_context(|| format!("cannot read `{shown}`"))?;
+        let (opened, _) = open_regular(&self.profile)?;
         let profile = Profile::read(opened).with_context(|| shown.to_string())?;
         let summary = summarize(document, &profile, self.by.to_by(), self.warmup);
         if summary.known < 0.5 {

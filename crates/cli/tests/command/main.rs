@@ -10,6 +10,7 @@ mod check;
 mod diff;
 mod errors;
 mod help;
+mod hostile;
 mod inspect;
 mod where_;
 

@@ -46,6 +46,7 @@ pub(super) fn compare<'d>(
     after: &'d Document<'_>,
 ) -> Vec<WeightChange<'d>> {
     let (old, new) = (by_name(before), by_name(after));
+    let has_contents = before.has_weights && after.has_weights;
     let mut changes = Vec::new();
     for (&name, tensor) in &old {
         let types = |other: &Tensor<'_>| (Some(tensor.type_text()), Some(other.type_text()));
@@ -54,7 +55,7 @@ pub(super) fn compare<'d>(
             Some(other) if tensor.type_text() != other.type_text() => {
                 (WeightKind::Type, types(other))
             }
-            Some(other) => match tensor.has_contents_of(other) {
+            Some(other) => match has_contents.then(|| tensor.has_contents_of(other)).flatten() {
                 Some(true) => continue,
                 Some(false) => (WeightKind::Contents, types(other)),
                 None => (WeightKind::NotCompared, types(other)),

@@ -1,7 +1,6 @@
 //! What a model file says beside its weights, read where it stands.
 //!
-//! Names, types and metadata are borrowed from the bytes, and the contents of tensors are skipped, so a
-//! file that is mapped into memory is read without its weights. The file may come from anywhere: what
+//! Names, types and metadata are borrowed from the bytes, and the contents of tensors are skipped. The file may come from anywhere: what
 //! is read takes a bounded amount of memory, and nothing here recurses without a bound.
 
 mod attribute;
@@ -88,6 +87,13 @@ pub struct Graph<'a> {
     pub attributes: Vec<&'a str>,
     /// The numbers of its nodes.
     pub nodes: Range<usize>,
+}
+
+impl<'a> Graph<'a> {
+    /// Returns the inputs, the outputs and the other values, in this order.
+    pub fn typed_values(&self) -> impl Iterator<Item = &ValueInfo<'a>> {
+        self.inputs.iter().chain(&self.outputs).chain(&self.values)
+    }
 }
 
 /// An operator.

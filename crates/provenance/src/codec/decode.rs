@@ -29,6 +29,8 @@ pub enum DecodeError {
     Missing(&'static str),
     #[error("entry {index} of `{list}` in the provenance table is malformed")]
     Malformed { list: &'static str, index: usize },
+    #[error("`{list}` in the provenance table expands to more than its size allows")]
+    Expansion { list: &'static str },
 }
 
 /// Decodes the table and the origins of a document.
@@ -59,9 +61,6 @@ pub(crate) fn decode_value(document: &Value) -> Result<Decoded, DecodeError> {
 }
 
 type Place = (Option<StackId>, Option<EmitterId>);
-
-/// More than any model has; a text that says little could ask for more than there is memory.
-const MAX: usize = 1 << 24;
 
 fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, DecodeError> {
     let tiers =
@@ -100,6 +99,7 @@ fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, Deco
             0 => {}
             shared => {
                 let known = runs.get(unpacker.earlier(runs.len())??)?;
+                unpacker.repeat(shared)?;
                 run.extend_from_slice(known.get(known.len().checked_sub(shared)?..)?);
             }
         }
@@ -108,7 +108,7 @@ fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, Deco
             frames.push(frame);
             caller = Some(frame);
         }
-        (!run.is_empty() && frames.len() < MAX).then_some(run)
+        (!run.is_empty()).then_some(run)
     })?;
     Ok(frames)
 }
@@ -167,6 +167,7 @@ fn read_sites(
     packed(document, "origins", |unpacker, runs: &[Vec<u32>]| {
         let scope = refer(scopes, unpacker.step(&mut scope)?)?;
         let run = if let Some(known) = unpacker.earlier(runs.len())? {
+            unpacker.repeat(runs[known].len())?;
             runs[known].clone()
         } else {
             let count = unpacker.number()?;
@@ -177,7 +178,7 @@ fn read_sites(
             let (stack, emitter) = *places.get(place as usize)?;
             sites.push(table.site(Site { stack, scope, emitter }));
         }
-        (sites.len() < MAX).then_some(run)
+        Some(run)
     })?;
     Ok(sites)
 }
@@ -189,18 +190,20 @@ fn read_origins(
     sites: &[SiteId],
 ) -> Result<Vec<OriginId>, DecodeError> {
     let mut origins: Vec<Origin> = sites.iter().map(|&site| Origin::of(site)).collect();
-    let (mut number, mut all) = (0_usize, 0);
+    let mut number = 0_usize;
     packed(document, "fused", |unpacker, before: &[Vec<u32>]| {
         number = number.checked_add(unpacker.number()? as usize)?;
         let distances = match unpacker.earlier(before.len())? {
-            Some(known) => before[known].clone(),
+            Some(known) => {
+                unpacker.repeat(before[known].len())?;
+                before[known].clone()
+            }
             None => read_distances(unpacker, number)?,
         };
         let other = |&distance: &u32| Some(sites[number.checked_sub(distance as usize)?]);
         let others = distances.iter().rev().map(other).collect::<Option<_>>()?;
         origins[number] = origins.get(number)?.absorb_sites(others);
-        all += distances.len();
-        (!distances.is_empty() && all < MAX).then_some(distances)
+        (!distances.is_empty()).then_some(distances)
     })?;
     Ok(origins.into_iter().map(|origin| table.origin(origin)).collect())
 }
@@ -215,6 +218,7 @@ fn read_distances(unpacker: &mut Unpacker<'_>, most: usize) -> Option<Vec<u32>> 
         if at as usize > most {
             return None;
         }
+        unpacker.repeat((at - first) as usize)?;
         distances.extend(first..=at);
     }
     Some(distances)
@@ -243,8 +247,13 @@ fn packed<T>(
     let mut unpacker = Unpacker::new(text);
     let mut entries = Vec::new();
     while !unpacker.is_done() {
-        let malformed = DecodeError::Malformed { list, index: entries.len() };
-        entries.push(entry(&mut unpacker, &entries).ok_or(malformed)?);
+        let Some(read) = entry(&mut unpacker, &entries) else {
+            return Err(match unpacker.repeats_too_much() {
+                true => DecodeError::Expansion { list },
+                false => DecodeError::Malformed { list, index: entries.len() },
+            });
+        };
+        entries.push(read);
     }
     Ok(entries)
 }

@@ -50,6 +50,7 @@ pub(super) fn frames(table: &Table) -> String {
             let known = ends.get(&locations[start..])?;
             Some((start, *known))
         });
+        let shared = shared.filter(|(start, _)| packer.repeat(locations.len() - start));
         let own = shared.map_or(locations.len(), |(start, _)| start);
         packer.number(own as u64);
         for location in &locations[..own] {
@@ -117,7 +118,7 @@ pub(super) fn origins(entries: &[Entry]) -> String {
         let Some(first) = run.first() else { continue };
         packer.step(&mut scope, first.scope.map_or(0, |id| id.0 + 1));
         let places: Vec<u32> = run.iter().map(|entry| entry.place).collect();
-        let known = runs.get(&places).copied();
+        let known = runs.get(&places).copied().filter(|_| packer.repeat(places.len()));
         packer.earlier(number, known);
         if known.is_none() {
             packer.number(places.len() as u64);
@@ -140,10 +141,12 @@ pub(super) fn fused(fused: &[(u32, Vec<u32>)]) -> String {
         packer.number(number - before);
         before = *number;
         let distances: Vec<u32> = others.iter().rev().map(|other| number - other).collect();
-        let same = known.get(&distances).copied();
+        let same = known.get(&distances).copied().filter(|_| packer.repeat(distances.len()));
         packer.earlier(index, same);
         if same.is_none() {
-            let runs: Vec<&[u32]> = distances.chunk_by(|one, other| one + 1 == *other).collect();
+            let has_runs = packer.repeat(distances.len());
+            let runs: Vec<&[u32]> =
+                distances.chunk_by(|one, other| has_runs && one + 1 == *other).collect();
             packer.number(runs.len() as u64);
             let mut at = 0;
             for run in runs {

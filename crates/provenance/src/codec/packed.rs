@@ -4,10 +4,20 @@
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const MORE: u64 = 32;
 
+/// The entries that a list may repeat, whatever its length, and the further ones for each letter of it.
+/// Therefore reading a document takes memory in proportion to its size.
+const MIN_REPEATED: usize = 1 << 16;
+const MAX_REPEATED_PER_LETTER: usize = 32;
+
+fn may_repeat(count: usize, letters: usize) -> bool {
+    count <= letters.saturating_mul(MAX_REPEATED_PER_LETTER).saturating_add(MIN_REPEATED)
+}
+
 /// Numbers that are being written.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     pub text: String,
+    repeated: usize,
 }
 
 impl Packer {
@@ -37,6 +47,17 @@ impl Packer {
         self.number(entry.map_or(0, |entry| (index - entry) as u64));
     }
 
+    /// True if the next entry may repeat `count` entries that were written before; they then count as
+    /// repeated. A reader refuses a list that repeats more.
+    pub fn repeat(&mut self, count: usize) -> bool {
+        let repeated = self.repeated + count;
+        let is_allowed = may_repeat(repeated, self.text.len());
+        if is_allowed {
+            self.repeated = repeated;
+        }
+        is_allowed
+    }
+
     fn digit(&mut self, digit: u64) {
         self.text.push(char::from(DIGITS[digit as usize]));
     }
@@ -46,11 +67,13 @@ impl Packer {
 #[derive(Debug)]
 pub(super) struct Unpacker<'a> {
     rest: std::slice::Iter<'a, u8>,
+    letters: usize,
+    repeated: usize,
 }
 
 impl<'a> Unpacker<'a> {
     pub fn new(text: &'a str) -> Unpacker<'a> {
-        Unpacker { rest: text.as_bytes().iter() }
+        Unpacker { rest: text.as_bytes().iter(), letters: text.len(), repeated: 0 }
     }
 
     pub fn is_done(&self) -> bool {
@@ -80,6 +103,18 @@ impl<'a> Unpacker<'a> {
             0 => Some(None),
             distance => index.checked_sub(distance as usize).map(Some),
         }
+    }
+
+    /// Counts entries that are repeated instead of written; `None` if they are too many for a text of
+    /// this length.
+    pub fn repeat(&mut self, count: usize) -> Option<()> {
+        self.repeated = self.repeated.checked_add(count)?;
+        may_repeat(self.repeated, self.letters).then_some(())
+    }
+
+    /// True if the text repeats more than it may.
+    pub fn repeats_too_much(&self) -> bool {
+        !may_repeat(self.repeated, self.letters)
     }
 
     fn wide(&mut self) -> Option<u64> {
