@@ -8,11 +8,13 @@ import contextlib
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from .weights import attributes, is_variable, variables
+from jax import tree_util
+
+from .weights import attributes, is_random_state, is_variable, raw_value, variables
 
 Place: TypeAlias = int | None
 """The identity of a module, or the place outside of all modules."""
@@ -34,6 +36,16 @@ class Modules:
     #: The modules, and the other nnx objects and variables, by identity.
     kept: dict[int, Any] = field(default_factory=dict)
     chains: dict[tuple[Place, int], list[str] | None] = field(default_factory=dict)
+    #: The module that holds each nnx variable, and the name of the variable there.
+    variables: dict[int, tuple[Place, str]] = field(default_factory=dict)
+    #: The names of the variables that the traced function wrote and did not return.
+    written: list[str] = field(default_factory=list)
+
+    def variable_name(self, variable: int) -> str:
+        """Return the path of an nnx variable, without the class of the outermost module."""
+        holder, name = self.variables[variable]
+        chain = None if holder is None else self.chain(None, holder)
+        return ".".join([*(chain or [])[1:], name])
 
     def chain(self, start: Place, module: int) -> list[str] | None:
         """Return the names on the shortest path from one module to another.
@@ -128,6 +140,7 @@ class _Walk:
             self._entries(value, zip(names, value, strict=False), holder, name)
         elif is_variable(value):
             self.modules.kept[id(value)] = value
+            self.modules.variables.setdefault(id(value), (holder, name))
 
     def _entries(
         self, container: Any, entries: Iterator[tuple[str, Any]], holder: Place, name: str
@@ -189,13 +202,30 @@ def changeable(
         for each in kept:
             each.restore()
             each.enter_trace()
-        return fn(*args, **kwargs)
+        result = fn(*args, **kwargs)
+        if modules is not None:
+            modules.written = _written(kept, modules, result)
+        return result
 
     try:
         yield call if kept else None
     finally:
         for each in kept:
             each.restore()
+
+
+def _written(kept: Sequence["_Kept"], modules: Modules, result: Any) -> list[str]:
+    """Return the names of the variables that changed and are not part of the result.
+
+    The state of a random stream is not a value that anyone misses.
+    """
+    returned = {id(leaf) for leaf in tree_util.tree_leaves(result)}
+    changed = [each.held for each in kept if each.has_new_value()]
+    return [
+        modules.variable_name(id(variable))
+        for variable in changed
+        if id(raw_value(variable)) not in returned and not is_random_state(variable)
+    ]
 
 
 def _of_nnx(modules: Modules | None) -> list["_Kept"]:
@@ -207,7 +237,8 @@ class _Kept:
     """An nnx module or variable, and its attributes at one moment."""
 
     def __init__(self, held: Any) -> None:
-        self._held = held
+        self.held = held
+        self._value = raw_value(held) if is_variable(held) else None
         self._state = _trace_state(held)
         self._trace = self._state._jax_trace
         #: In recent versions of nnx, a variable has slots instead of a dictionary.
@@ -215,6 +246,10 @@ class _Kept:
         self._attributes = dict(vars(held) if self._has_dict else attributes(held))
         notes = {name: value for name, value in self._attributes.items() if type(value) is dict}
         self._notes = [(note, dict(note)) for name, note in notes.items() if name[:1] == "_"]
+
+    def has_new_value(self) -> bool:
+        """Return whether this is a variable that has another value now."""
+        return is_variable(self.held) and raw_value(self.held) is not self._value
 
     def enter_trace(self) -> None:
         self._state._jax_trace = type(self._state)()._jax_trace
@@ -225,11 +260,11 @@ class _Kept:
             note.clear()
             note.update(entries)
         if self._has_dict:
-            vars(self._held).clear()
-            vars(self._held).update(self._attributes)
+            vars(self.held).clear()
+            vars(self.held).update(self._attributes)
         else:
             for name, value in self._attributes.items():
-                object.__setattr__(self._held, name, value)
+                object.__setattr__(self.held, name, value)
 
 
 def _trace_state(held: Any) -> Any:

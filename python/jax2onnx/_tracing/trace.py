@@ -18,6 +18,7 @@ from .modules import Modules, changeable, modules_of, restored_on_failure
 from .names import input_names, output_names
 from .scopes import naming
 from .specs import Specs
+from .training import warn_of_dropped_state, warn_of_training
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
@@ -60,6 +61,9 @@ def trace(
             else:
                 _check_signature(fn, specs, keywords, error)
                 raise
+    warn_of_training(result.closed_jaxpr)
+    if modules is not None and modules.written:
+        warn_of_dropped_state(modules.written, "return y, nnx.state(model)")
     outputs = result.closed_jaxpr.out_avals
     call.check_images(outputs, outputs_as_nchw, "outputs_as_nchw", "output")
     return result

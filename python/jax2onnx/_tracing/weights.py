@@ -105,7 +105,7 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
                 yield _Found(held, root, path)
             continue
         if is_variable(held):
-            waiting.append((_raw_value(held), root, path))
+            waiting.append((raw_value(held), root, path))
             continue
         parts = [(part, root, (*path, name)) for name, part in _parts(held)]
         inner = [(part, root, path) for part in _inner(held)]
@@ -178,7 +178,13 @@ def is_variable(held: Any) -> bool:
     return _is_of(held, "flax.nnx", "Variable")
 
 
-def _raw_value(variable: Any) -> Any:
+def is_random_state(held: Any) -> bool:
+    """Return whether an object is an nnx variable that belongs to a random stream."""
+    return _is_of(held, "flax.nnx", "RngState")
+
+
+def raw_value(variable: Any) -> Any:
+    """Return the array of an nnx variable."""
     read = getattr(variable, "get_raw_value", None)
     return read() if read is not None else getattr(variable, "raw_value", None)
 
