@@ -83,8 +83,8 @@ impl Annotated<'_> {
         Ok(Message::new(&self.model, &mut |origin| self.metadata_of(origin))?)
     }
 
-    /// Writes the model beside `path` and renames it when it is whole. Weights go into
-    /// `<path>.data` once they are larger than `external_threshold` bytes in all.
+    /// Writes the model in one step. Once its weights have more than `external_threshold` bytes in all, they go
+    /// into a file beside it.
     pub fn to_file(&self, path: &Path, external_threshold: usize) -> Result<(), Error> {
         let metadata = &mut |origin| self.metadata_of(origin);
         Ok(onnx::external_data::save(&self.model, metadata, path, external_threshold)?)
@@ -102,7 +102,7 @@ impl Annotated<'_> {
 
 /// Writes a text beside `path`; [`Staged::commit`] puts it there.
 pub fn stage_text(path: &Path, text: &str) -> Result<Staged, Error> {
-    Ok(Staged::write(path, |file| Ok(file.write_all(text.as_bytes())?))?)
+    Ok(Staged::write(path, |file| file.write_all(text.as_bytes()))?)
 }
 
 /// Renders the provenance of each node at the given level, each origin once. If `sources` is given,

@@ -1,77 +1,129 @@
-//! Files that are written beside their target, and renamed when they are whole.
+//! Files that are written under a temporary name, synced, and renamed when they are whole.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::external_data::remove_leftovers;
 use crate::proto::WriteError;
 
-/// A file that is written under another name beside its target; gone unless it is committed.
+mod lock;
+mod temporary;
+
+pub(crate) use lock::{Lock, sync_folder};
+pub(crate) use temporary::{Permissions, Temporary, leftovers};
+
+/// The longest chain of symbolic links that is followed.
+const MAX_LINKS: usize = 40;
+
+/// A file under a temporary name in the folder of its target; gone unless it is committed.
 pub struct Staged {
-    temporary: Temporary,
-    target: PathBuf,
+    pub(crate) temporary: Temporary,
+    pub(crate) target: Target,
 }
 
 impl Staged {
-    /// Writes the contents; the target is as it was until [`Staged::commit`].
+    /// Writes and syncs the contents. The target stays as it is until [`Staged::commit`].
     pub fn write(
-        target: &Path,
-        contents: impl FnOnce(&mut File) -> Result<(), WriteError>,
+        path: &Path,
+        contents: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> Result<Staged, WriteError> {
-        target_name(target)?;
-        let temporary = Temporary(neighbour(target, "tmp"));
-        let failed = |why| WriteError::File { path: target.into(), why };
-        let mut file = File::create_new(&temporary.0).map_err(failed)?;
-        contents(&mut file).map_err(|error| match error {
-            WriteError::Io(why) => failed(why),
-            other => other,
-        })?;
-        Ok(Staged { temporary, target: target.into() })
+        Target::of(path)?.stage(contents)
     }
 
-    /// Puts the file in the place of its target.
+    /// Replaces the target.
     pub fn commit(self) -> Result<(), WriteError> {
-        let moved = fs::rename(&self.temporary.0, &self.target);
-        moved.map_err(|why| WriteError::File { path: self.target, why })
+        let lock = Lock::take(&self.target.folder);
+        self.rename(&lock)
+    }
+
+    /// Replaces the target in a folder that is locked.
+    pub(crate) fn rename(self, lock: &Lock) -> Result<(), WriteError> {
+        let Staged { temporary, target } = self;
+        let renamed = temporary.rename(&target.path).and_then(|()| lock.sync_folder());
+        renamed.map_err(|why| target.failed(why))
     }
 }
 
-/// Removed when it is dropped, if it is still there.
-pub(crate) struct Temporary(pub(crate) PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // There is nobody left to tell, and after a rename there is nothing to remove.
-        let _ = fs::remove_file(&self.0);
-    }
+/// The file that a path leads to. It does not exist, or it can be replaced.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// The path for messages.
+    pub(crate) given: PathBuf,
+    /// The path whose last part is not a symbolic link.
+    pub(crate) path: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) name: String,
+    replaced: Option<Metadata>,
 }
 
-/// Returns the name of the file at `path`, which does not exist or can be replaced.
-pub(crate) fn target_name(path: &Path) -> Result<String, WriteError> {
-    let refuse =
-        |kind, what: &str| WriteError::File { path: path.into(), why: io::Error::new(kind, what) };
-    match fs::metadata(path) {
-        Ok(found) if found.is_dir() => {
-            return Err(refuse(io::ErrorKind::IsADirectory, "it is a directory"));
+impl Target {
+    pub(crate) fn of(given: &Path) -> Result<Target, WriteError> {
+        let refuse = |kind, what: &str| {
+            Err(WriteError::File { path: given.into(), why: io::Error::new(kind, what) })
+        };
+        let Some(path) = follow_links(given) else {
+            return refuse(io::ErrorKind::InvalidInput, "it is a chain of too many links");
+        };
+        let replaced = fs::metadata(&path).ok();
+        match &replaced {
+            Some(found) if found.is_dir() => {
+                return refuse(io::ErrorKind::IsADirectory, "it is a directory");
+            }
+            Some(found) if !found.is_file() => {
+                return refuse(io::ErrorKind::InvalidInput, "it is not a regular file");
+            }
+            _ => {}
         }
-        Ok(found) if !found.is_file() => {
-            return Err(refuse(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
-        _ => {}
+        let Some(name) = path.file_name().and_then(OsStr::to_str).map(str::to_owned) else {
+            return refuse(io::ErrorKind::InvalidInput, "it has no file name in UTF-8");
+        };
+        Ok(Target { given: given.into(), folder: folder_of(&path), path, name, replaced })
     }
-    let name = path.file_name().and_then(OsStr::to_str);
-    name.map(str::to_owned)
-        .ok_or_else(|| refuse(io::ErrorKind::InvalidInput, "it has no file name in UTF-8"))
+
+    /// Writes and syncs the contents under a temporary name.
+    pub(crate) fn stage(
+        self,
+        contents: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<Staged, WriteError> {
+        remove_leftovers(&self.folder);
+        match Temporary::write(&self.folder, &self.permissions(), contents) {
+            Ok(temporary) => Ok(Staged { temporary, target: self }),
+            Err(why) => Err(self.failed(why)),
+        }
+    }
+
+    /// Returns the permissions of a file that replaces the target.
+    pub(crate) fn permissions(&self) -> Permissions {
+        self.replaced.clone().map_or(Permissions::New, Permissions::Kept)
+    }
+
+    pub(crate) fn failed(&self, why: io::Error) -> WriteError {
+        WriteError::File { path: self.given.clone(), why }
+    }
+
+    pub(crate) fn failed_weights(&self, why: io::Error) -> WriteError {
+        WriteError::Weights { path: self.given.clone(), why }
+    }
 }
 
-/// Returns a name beside `path` that nothing else uses.
-pub(crate) fn neighbour(path: &Path, kind: &str) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}-{number}.{kind}", std::process::id()));
-    path.with_file_name(name)
+/// Returns the path that a chain of symbolic links ends at, whether there is a file or not.
+fn follow_links(path: &Path) -> Option<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&path) {
+            Ok(next) => path = folder_of(&path).join(next),
+            Err(_) => return Some(path),
+        }
+    }
+    None
+}
+
+/// Returns the folder that a file is in.
+pub(crate) fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
 }

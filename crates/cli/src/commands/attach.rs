@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use inspect::read_map;
+use onnx::external_data::save_bytes;
 use onnx::strip::attach;
 use serde_json::{Value, json};
 
 use crate::command::{Answer, Command, Console, Outcome};
-use crate::files::ModelFile;
+use crate::files::read_model;
 use crate::output::{Format, OutputArgs};
 
 /// Write the contents of a source map into its model
@@ -44,12 +45,12 @@ impl Command for Args {
 
     fn run<'a>(&'a self, _: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
         let Args { model: path, map, output, .. } = self;
-        let model = ModelFile::read(path)?;
+        let model = read_model(path)?;
         let map_file = read_map(map)?;
         let attached =
-            attach(&model.bytes, map_file.text()?).with_context(|| map.display().to_string())?;
-        model.write(&attached, path, output)?;
-        let (bytes_before, bytes_after) = (model.bytes.len(), attached.len());
+            attach(&model, map_file.text()?).with_context(|| map.display().to_string())?;
+        save_bytes(&attached, path, output)?;
+        let (bytes_before, bytes_after) = (model.len(), attached.len());
         Ok(Box::new(Attached { path: output, bytes_before, bytes_after }))
     }
 }

@@ -4,12 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use onnx::external_data::save_bytes;
 use onnx::strip::{strip, take_apart};
 use provenance::Level;
 use serde_json::{Value, json};
 
 use crate::command::{Answer, Command, Console, Outcome};
-use crate::files::{ModelFile, stage_text};
+use crate::files::{read_model, stage_text};
 use crate::output::{Format, OutputArgs};
 
 /// Remove the provenance from a model
@@ -66,23 +67,23 @@ impl Command for Args {
 
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
         let Args { model: path, output, level, map, keep_debug_id, .. } = self;
-        let model = ModelFile::read(path)?;
+        let model = read_model(path)?;
         let (stripped, removed, lost) = match map {
             None => {
                 let level = match level {
                     Left::Off => Level::Off,
                     Left::Minimal => Level::Minimal,
                 };
-                let stripped = strip(&model.bytes, level, *keep_debug_id)?;
-                model.write(&stripped.model, path, output)?;
+                let stripped = strip(&model, level, *keep_debug_id)?;
+                save_bytes(&stripped.model, path, output)?;
                 (stripped.model, stripped.removed, Vec::new())
             }
             Some(map) => {
                 refuse_same(map, output)?;
                 refuse_same(map, path)?;
-                let apart = take_apart(&model.bytes).with_context(|| path.display().to_string())?;
+                let apart = take_apart(&model).with_context(|| path.display().to_string())?;
                 let staged = stage_text(map, &apart.map)?;
-                model.write(&apart.model, path, output)?;
+                save_bytes(&apart.model, path, output)?;
                 staged.commit()?;
                 (apart.model, apart.removed, apart.lost)
             }
@@ -98,7 +99,7 @@ impl Command for Args {
             map: map.as_deref(),
             removed,
             lost,
-            bytes_before: model.bytes.len(),
+            bytes_before: model.len(),
             bytes_after: stripped.len(),
         }))
     }

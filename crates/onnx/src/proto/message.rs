@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::generated::{GraphProto, ModelProto, TensorProto};
+use super::write::property;
 use crate::tensor::Tensor;
 
 /// The tags of fields that are written by hand, with their wire type.
@@ -15,6 +16,15 @@ const RAW_DATA: u8 = 9 << 3 | 2;
 pub(crate) struct Initializer {
     pub proto: TensorProto,
     pub contents: Option<Arc<Tensor>>,
+}
+
+impl Initializer {
+    /// Names the file that the contents are in, if they are in another file.
+    pub(crate) fn set_location(&mut self, location: &str) {
+        if !self.proto.external_data.is_empty() {
+            self.proto.external_data.insert(0, property("location", location));
+        }
+    }
 }
 
 /// A model as one protobuf message, not yet written, its weights shared with the model.

@@ -13,23 +13,15 @@ pub struct Skim {
     /// The inputs, initializers and outputs of the main graph that have metadata.
     pub values: Vec<(String, Vec<(String, String)>)>,
     pub model_metadata: Vec<(String, String)>,
-    /// The files that weights are in, below the folder of the model, each once.
-    pub external: Vec<String>,
 }
 
 /// Reads the names and the metadata of a model, and nothing else.
 pub fn skim(bytes: &[u8]) -> Result<Skim, ScanError> {
     let scan = scan(bytes)?;
     let metadata = scan.nodes.iter().map(|node| pairs(&node.metadata)).collect();
-    // A tensor that names a file counts, whatever it says of where its contents are.
-    let locations = scan.tensors().flat_map(|tensor| tensor.external);
-    let mut external: Vec<String> =
-        locations.filter(|(key, _)| *key == "location").map(|(_, file)| file.to_owned()).collect();
-    external.sort();
-    external.dedup();
     let model_metadata = pairs(&scan.metadata);
     let values = scan.graphs.first().map(described).unwrap_or_default();
-    Ok(Skim { outline: scan.outline(), metadata, values, model_metadata, external })
+    Ok(Skim { outline: scan.outline(), metadata, values, model_metadata })
 }
 
 /// Returns the inputs, weights and outputs of a graph that have metadata.

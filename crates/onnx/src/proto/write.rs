@@ -17,6 +17,7 @@ use super::unpack_strings;
 use crate::attr::Attr;
 use crate::check::{constants_of, holds_its_contents, type_of};
 use crate::dtype::DType;
+use crate::external_data::Outside;
 use crate::model::{Function, Graph, Model, Node};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Symbol, Type, ValueId};
@@ -55,8 +56,32 @@ pub enum WriteError {
         #[source]
         why: io::Error,
     },
-    #[error("cannot write the model: {0}")]
-    Io(#[from] io::Error),
+    #[error("cannot write the weights of `{}`: {why}", .path.display())]
+    Weights {
+        path: PathBuf,
+        #[source]
+        why: io::Error,
+    },
+    #[error("cannot write the weights of `{}`: {why}", .path.display())]
+    Outside {
+        path: PathBuf,
+        #[source]
+        why: Outside,
+    },
+    #[error(
+        "cannot write the weights of `{}`: `{}` has other contents and may belong to another model: \
+         use another folder",
+        .model.display(),
+        .path.display()
+    )]
+    Occupied { path: PathBuf, model: PathBuf },
+    #[error(
+        "cannot write `{}`: it is a link to another folder, and readers look for the weights beside the link: \
+         write to `{}`",
+        .path.display(),
+        .target.display()
+    )]
+    DistantLink { path: PathBuf, target: PathBuf },
 }
 
 impl Message {
@@ -87,7 +112,6 @@ pub(crate) fn to_bytes(model: &Model, render: &mut Render<'_>) -> Result<Vec<u8>
 
 /// The place of an initializer in the external data file.
 pub(crate) struct Placed {
-    pub location: String,
     pub offset: u64,
     pub length: u64,
 }
@@ -339,7 +363,6 @@ fn tensor_proto(
     } else if let Some(placed) = placed {
         proto.data_location = Some(DataLocation::External as i32);
         proto.external_data = vec![
-            property("location", &placed.location),
             property("offset", &placed.offset.to_string()),
             property("length", &placed.length.to_string()),
         ];
@@ -390,7 +413,7 @@ fn rendered(pairs: Vec<(&'static str, String)>) -> Vec<StringStringEntryProto> {
     pairs.into_iter().map(entry).collect()
 }
 
-fn property(key: &str, value: &str) -> StringStringEntryProto {
+pub(super) fn property(key: &str, value: &str) -> StringStringEntryProto {
     StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) }
 }
 

@@ -1,0 +1,69 @@
+//! Files of weights that jax2onnx wrote and that no model refers to anymore.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::references::{files_of, references};
+use crate::staged::{Lock, folder_of, leftovers};
+
+const SUFFIX: &str = ".data";
+
+/// The digits of a hash in the name of a file.
+const DIGITS: usize = 16;
+
+/// Returns the name of the file with the weights of the model `name`.
+pub(super) fn data_name(name: &str, hash: u64) -> String {
+    format!("{name}.{hash:0DIGITS$x}{SUFFIX}")
+}
+
+/// Returns the files of weights that a model refers to and that an export wrote beside it. A model may refer to
+/// any file, so only the name of a file tells.
+pub(super) fn written_weights(model: &Path) -> Vec<PathBuf> {
+    let folder = fs::canonicalize(folder_of(model)).ok();
+    let is_beside = |file: &PathBuf| file.parent() == folder.as_deref();
+    let files = files_of(model).unwrap_or_default().into_iter();
+    files.filter(|file| is_beside(file) && is_written(file, model)).collect()
+}
+
+fn is_written(file: &Path, model: &Path) -> bool {
+    let [file, model] = [file, model].map(|path| path.file_name().unwrap_or_default().to_str());
+    let Some(name) = file.and_then(|file| file.strip_suffix(SUFFIX)) else { return false };
+    let is_digit = |digit: char| matches!(digit, '0'..='9' | 'a'..='f');
+    let has_hash = name
+        .rsplit_once('.')
+        .is_some_and(|(_, hash)| hash.len() == DIGITS && hash.chars().all(is_digit));
+    // Earlier versions named the file after the model alone.
+    has_hash || Some(name) == model
+}
+
+/// Removes the files that no model in the folder refers to. Files named `except` are not models.
+pub(super) fn remove(lock: &Lock, candidates: &[PathBuf], except: &[PathBuf]) {
+    if candidates.is_empty() || !lock.is_held() {
+        return;
+    }
+    let Some(models) = references(lock.folder()) else { return };
+    let models = models.iter().filter(|(model, _)| !except.contains(model));
+    let used: Vec<&PathBuf> = models.flat_map(|(_, files)| files).collect();
+    let is_unused =
+        |file: &&PathBuf| fs::canonicalize(file).is_ok_and(|file| !used.contains(&&file));
+    for file in candidates.iter().filter(is_unused) {
+        // The model is complete with or without this file.
+        let _ = fs::remove_file(file);
+    }
+}
+
+/// Removes temporary files whose process is gone, and the weights of models that never got their name.
+pub(crate) fn remove_leftovers(folder: &Path) {
+    let found = leftovers(folder);
+    if found.is_empty() {
+        return;
+    }
+    let lock = Lock::take(folder);
+    let paths: Vec<PathBuf> = found.iter().map(|(path, _)| path.clone()).collect();
+    let weights: Vec<PathBuf> = paths.iter().flat_map(|path| written_weights(path)).collect();
+    remove(&lock, &weights, &paths);
+    for path in &paths {
+        // What cannot be removed is not in the way.
+        let _ = fs::remove_file(path);
+    }
+}

@@ -1,0 +1,123 @@
+//! Temporary files, which their process keeps locked: one that is not locked is a leftover.
+
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+
+const PREFIX: &str = ".jax2onnx-";
+const SUFFIX: &str = ".tmp";
+
+/// So many names are tried.
+const MAX_ATTEMPTS: usize = 100;
+
+/// The permissions of a file that is written.
+#[derive(Clone, Debug)]
+pub(crate) enum Permissions {
+    /// Those of a new file.
+    New,
+    /// Those of the file that is replaced.
+    Kept(Metadata),
+    /// Those of the file that is copied, as far as a new file may have them.
+    Copied(Metadata),
+}
+
+/// A file under a temporary name, removed when it is dropped.
+pub(crate) struct Temporary {
+    path: PathBuf,
+    file: File,
+}
+
+impl Temporary {
+    /// Writes and syncs a file under a temporary name.
+    pub(crate) fn write(
+        folder: &Path,
+        permissions: &Permissions,
+        contents: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<Temporary> {
+        let mut temporary = Temporary::create(folder, permissions)?;
+        contents(&mut temporary.file)?;
+        temporary.file.sync_all()?;
+        Ok(temporary)
+    }
+
+    fn create(folder: &Path, permissions: &Permissions) -> io::Result<Temporary> {
+        for _ in 0..MAX_ATTEMPTS {
+            // The state is random, so that neither a leftover nor a process with the same id is in the way.
+            let number = RandomState::new().hash_one(std::process::id());
+            let path = folder.join(format!("{PREFIX}{number:016x}{SUFFIX}"));
+            let file = match options(permissions).open(&path) {
+                Ok(file) => file,
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(why) => return Err(why),
+            };
+            let temporary = Temporary { path, file };
+            // Between the two steps, another process may have removed the file as a leftover.
+            let is_taken = matches!(temporary.file.try_lock(), Err(TryLockError::WouldBlock));
+            if is_taken || !temporary.path.exists() {
+                continue;
+            }
+            if let Permissions::Kept(replaced) = permissions {
+                keep_permissions(&temporary.file, replaced)?;
+            }
+            return Ok(temporary);
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is no name for a temporary file"))
+    }
+
+    /// Gives the file its name. A file that has the name is replaced.
+    pub(crate) fn rename(self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // There is nobody left to tell, and after a rename there is nothing to remove.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Returns the temporary files in a folder whose process is gone. While a file is open, it is locked.
+pub(crate) fn leftovers(folder: &Path) -> Vec<(PathBuf, File)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_temporary = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_temporary));
+    let regular = named.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let unlocked = regular.filter_map(|entry| {
+        let file = File::options().read(true).write(true).open(entry.path()).ok()?;
+        file.try_lock().ok()?;
+        Some((entry.path(), file))
+    });
+    unlocked.collect()
+}
+
+/// Returns how a temporary file is opened: nobody may read it who may not read the file in the end.
+fn options(permissions: &Permissions) -> OpenOptions {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if let Permissions::Kept(metadata) | Permissions::Copied(metadata) = permissions {
+        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+        // The owner must be able to write a copy of a file that is read-only.
+        options.mode(metadata.mode() & 0o777 | 0o200);
+    }
+    options
+}
+
+fn keep_permissions(file: &File, replaced: &Metadata) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, fchown};
+        let current = file.metadata()?;
+        if (current.uid(), current.gid()) != (replaced.uid(), replaced.gid()) {
+            // Only some users may give a file away; the others own the new one.
+            let _ = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
+        }
+    }
+    file.set_permissions(replaced.permissions())
+}
