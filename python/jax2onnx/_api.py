@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from . import _config, _core, _progress, _tiers, _web
 from ._config import Level, NanMode, PathPolicy, Prefixes, StrPath
-from ._errors import ConfigError, WriteError, errors_of_core
+from ._errors import ConfigError, Jax2OnnxError, WriteError, errors_of_core
 from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
 from ._plugins import registry
 
@@ -242,14 +242,20 @@ def to_onnx(
     # Find the weights before tracing, which may replace arrays.
     held = weights_of(fn)
     _progress.stage("tracing")
-    traced = trace.trace(
-        fn,
-        inputs,
-        input_params or {},
-        double_precision=enable_double_precision,
-        inputs_as_nchw=call.positions(inputs_as_nchw, "inputs_as_nchw"),
-        outputs_as_nchw=call.positions(outputs_as_nchw, "outputs_as_nchw"),
-    )
+    try:
+        traced = trace.trace(
+            fn,
+            inputs,
+            input_params or {},
+            double_precision=enable_double_precision,
+            inputs_as_nchw=call.positions(inputs_as_nchw, "inputs_as_nchw"),
+            outputs_as_nchw=call.positions(outputs_as_nchw, "outputs_as_nchw"),
+        )
+    except Exception as error:
+        if not isinstance(error, Jax2OnnxError):
+            # A bare `raise` does not add the current frame.
+            error.__traceback__ = _tiers.without_own_frames(error.__traceback__)
+        raise
     in_names, out_names = chosen_names(
         traced.input_names, traced.output_names, input_names, output_names, input_params or {}
     )

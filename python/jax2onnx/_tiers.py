@@ -1,11 +1,13 @@
 """Decide whose code a file is, by its folder."""
 
 import functools
+import itertools
 import os
 import site
 import sys
 import sysconfig
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Final, TypedDict
 
 PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
@@ -49,6 +51,31 @@ def rules(
 def is_own(file: str) -> bool:
     """Return whether a file belongs to this package."""
     return os.path.abspath(file).startswith(PACKAGE + os.sep)
+
+
+def shown_path(file: str) -> str:
+    """Return a path as messages show it: relative if it is below the current directory."""
+    if not os.path.isabs(file):
+        return file
+    path = os.path.relpath(file)
+    return file if path.startswith("..") else path
+
+
+def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """Drop the frames of this package, and of Python's imports, from a traceback.
+
+    Nothing is dropped if nothing would be left.
+    """
+    kept = []
+    each = traceback
+    while each is not None:
+        file = each.tb_frame.f_code.co_filename
+        if not is_own(file) and "importlib" not in file:
+            kept.append(each)
+        each = each.tb_next
+    for outer, inner in itertools.pairwise(kept):
+        outer.tb_next = inner
+    return kept[0] if kept else traceback
 
 
 def _installed_package(file: str) -> str | None:

@@ -7,12 +7,11 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .. import _progress
 from .._errors import ConfigError, InputSpecError, Jax2OnnxError
-from .._tiers import is_own
+from .._tiers import without_own_frames
 from .target import bound, load
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def run(
         return _FAILED
     except Exception as error:
         # The user's code raised it, so show the traceback.
-        traceback.print_exception(type(error), error, _from_user_code(error.__traceback__))
+        traceback.print_exception(type(error), error, without_own_frames(error.__traceback__))
         _print_error(f"error: the code of `{target}` raised {type(error).__name__}")
         return _FAILED
     return 0
@@ -176,16 +175,6 @@ def _size(count: int) -> str:
             return f"{size:.3g} {unit}" if unit != "bytes" else f"{count} bytes"
         size /= 1024
     return f"{size:.3g} GiB"
-
-
-def _from_user_code(found: TracebackType | None) -> TracebackType | None:
-    """Drop the frames before the user's code from a traceback."""
-    while found is not None:
-        file = found.tb_frame.f_code.co_filename
-        if not is_own(file) and "importlib" not in file:
-            break
-        found = found.tb_next
-    return found
 
 
 def _print_error(text: str) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 
 from .. import _config
-from .._errors import InputSpecError, UnsupportedError
-from . import call
+from .._errors import InputSpecError, Jax2OnnxError, UnsupportedError
+from . import call, failures
 from .compat import double_precision_kept
 from .modules import Modules, changeable, modules_of, restored_on_failure
 from .names import input_names, output_names
@@ -60,7 +60,13 @@ def trace(
                 result = _trace_both_values(traced, modules, specs, keywords, flags)
             else:
                 _check_signature(fn, specs, keywords, error)
+                failures.annotate(error, _name(fn), fn, specs, keywords)
                 raise
+        except Jax2OnnxError:
+            raise
+        except Exception as error:
+            failures.annotate(error, _name(fn), fn, specs, keywords)
+            raise
     warn_of_training(result.closed_jaxpr)
     if modules is not None and modules.written:
         warn_of_dropped_state(modules.written, "return y, nnx.state(model)")
@@ -90,11 +96,12 @@ def _traced(
     except Exception as error:
         if not _is_about_changed_modules(error):
             raise
-        with changeable(fn, modules) as changing:
-            if changing is None:
-                raise
-            deciding = call.branching_on_flags(changing, flags)
-            return _traced_once(deciding, specs, keywords, has_modules=True)
+        refused = error
+    with changeable(fn, modules) as changing:
+        if changing is None:
+            raise refused
+        deciding = call.branching_on_flags(changing, flags)
+        return _traced_once(deciding, specs, keywords, has_modules=True)
 
 
 def _is_about_changed_modules(error: Exception) -> bool:

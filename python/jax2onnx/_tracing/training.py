@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from .._tiers import shown_path
 from .._warn import warn
 from .weights import is_of_library
 
@@ -256,9 +257,7 @@ def _users_line(frames: Sequence[_Frame]) -> str:
     """Return the innermost line of the user's code, with the name of its function."""
     for frame in frames:
         if not is_of_library(frame.file) and not frame.file.startswith("<frozen"):
-            path = os.path.relpath(frame.file) if os.path.isabs(frame.file) else frame.file
-            shown = frame.file if path.startswith("..") else path
-            return f"{shown}:{frame.line}, in {frame.function}"
+            return f"{shown_path(frame.file)}:{frame.line}, in {frame.function}"
     return "an unknown line"
 
 

@@ -1,0 +1,154 @@
+"""Add to an exception of a trace what was traced, where it failed, and what people do."""
+
+import linecache
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from jax import tree_util
+
+from .._tiers import is_own, shown_path
+from .names import input_names
+from .weights import is_of_library
+
+_MAX_INPUTS: Final = 6
+
+_UNKNOWN_VALUE: Final = (
+    "the value is not known when the function is traced; "
+    "if it never changes, bind it with functools.partial"
+)
+_UNKNOWN_SIZE: Final = (
+    "a named size is not known when the function is traced; "
+    "if it never changes, export with a number in its place"
+)
+
+#: What people do, by the class of the exception and a part of its message. The first match wins.
+_HINTS: Final = (
+    (
+        "TracerBoolConversionError",
+        "",
+        "in place of `if` and `while`, use jnp.where, jax.lax.cond or jax.lax.while_loop: "
+        + _UNKNOWN_VALUE,
+    ),
+    (
+        "TracerArrayConversionError",
+        "",
+        "in place of functions of numpy, use those of jax.numpy",
+    ),
+    (
+        "TracerIntegerConversionError",
+        "",
+        "in place of range and of an index into a list, use jax.lax.fori_loop, jnp.take or "
+        "jax.lax.dynamic_slice: " + _UNKNOWN_VALUE,
+    ),
+    (
+        "NonConcreteBooleanIndexError",
+        "",
+        "the size of the result depends on values: use jnp.where(mask, x, 0), "
+        "or jnp.nonzero(mask, size=...) with the largest size",
+    ),
+    (
+        "ConcretizationTypeError",
+        "`float` function",
+        "in place of float(x), use x.astype(float): " + _UNKNOWN_VALUE,
+    ),
+    (
+        "ConcretizationTypeError",
+        "`int` function",
+        "in place of int(x), use x.astype(int): " + _UNKNOWN_VALUE,
+    ),
+    ("ConcretizationTypeError", "", _UNKNOWN_VALUE),
+    (
+        "UnexpectedTracerError",
+        "",
+        "an earlier call kept a traced value, in an attribute or a global: return it instead",
+    ),
+    (
+        "TypeError",
+        "'_DimExpr' object cannot be interpreted as an integer",
+        "in place of range, use jax.lax.fori_loop or jax.lax.scan: " + _UNKNOWN_SIZE,
+    ),
+    (
+        "TypeError",
+        "Shapes must be 1D sequences of concrete values",
+        "a shape cannot depend on values: use the largest size and a mask",
+    ),
+    ("InconclusiveDimensionOperation", "", _UNKNOWN_SIZE),
+    (
+        "CallCompactUnboundModuleError",
+        "",
+        "bind the weights: export functools.partial(model.apply, variables)",
+    ),
+    (
+        "AttributeError",
+        "is unbound",
+        "bind the weights: export functools.partial(model.apply, variables)",
+    ),
+    (
+        "ValueError",
+        "Non-hashable static arguments",
+        "a static argument must be hashable: pass a tuple in place of a list, "
+        "and a frozen dataclass in place of a dictionary",
+    ),
+)
+
+
+def annotate(
+    error: Exception,
+    name: str,
+    fn: Callable[..., Any],
+    specs: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> None:
+    """Add a note to an exception that was raised while a function was traced."""
+    lines = [f"jax2onnx traced `{name}` with {_inputs(fn, specs, keywords)}"]
+    place = _users_line(error)
+    if place is not None:
+        lines += place
+    hint = _hint(error)
+    if hint is not None:
+        lines += ["", f"hint: {hint}"]
+    # JAX adds a note about its own frames, which belongs at the end.
+    notes = [*getattr(error, "__notes__", ())]
+    error.__notes__ = ["\n".join(lines), *notes]
+
+
+def _inputs(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]) -> str:
+    leaves = tree_util.tree_leaves([list(specs), dict(sorted(keywords.items()))])
+    names = input_names(fn, specs, keywords)
+    if not leaves:
+        return "no inputs"
+    shown = [f"`{name}` {_type(leaf)}" for name, leaf in zip(names, leaves, strict=False)]
+    more = f" and {len(shown) - _MAX_INPUTS} more" if len(shown) > _MAX_INPUTS else ""
+    return ", ".join(shown[:_MAX_INPUTS]) + more
+
+
+def _type(leaf: Any) -> str:
+    if not hasattr(leaf, "shape"):
+        return type(leaf).__name__
+    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+
+
+def _users_line(error: Exception) -> list[str] | None:
+    """Return the innermost line of the user's code, as text."""
+    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
+        code = frame.f_code
+        file = code.co_filename
+        if is_own(file) or is_of_library(file) or file.startswith("<frozen"):
+            continue
+        text = linecache.getline(file, number, frame.f_globals).rstrip()
+        lines = [f"  --> {shown_path(file)}:{number}, in {code.co_qualname}"]
+        if text:
+            shown = f"{number:>2}"
+            lines += [f"{'':{len(shown)}} |", f"{shown} | {text}"]
+        return lines
+    return None
+
+
+def _hint(error: Exception) -> str | None:
+    classes = {kind.__name__ for kind in type(error).__mro__}
+    message = str(error)
+    for kind, part, hint in _HINTS:
+        if kind in classes and part in message:
+            return hint
+    return None

@@ -1,0 +1,216 @@
+"""What an exception says that was raised while a function was traced."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import traceback
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from jax2onnx import to_onnx
+
+FILE = os.path.relpath(__file__)
+
+VALUE = (
+    "the value is not known when the function is traced; "
+    "if it never changes, bind it with functools.partial"
+)
+SIZE = (
+    "a named size is not known when the function is traced; "
+    "if it never changes, export with a number in its place"
+)
+
+
+def branch(x: Any) -> Any:
+    if x.sum() > 0:  # fails
+        return x
+    return -x
+
+
+def count(x: Any) -> Any:
+    for i in range(x.shape[0]):  # fails
+        x = x + i
+    return x
+
+
+class Module(nn.Module):
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        return nn.Dense(3)(x)
+
+
+def unbound(x: Any) -> Any:
+    return Module()(x)  # fails
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def scaled(x: Any, scales: Any) -> Any:
+    return x * scales[0]
+
+
+def static(x: Any) -> Any:
+    return scaled(x, [1])  # fails
+
+
+def with_numpy(x: Any) -> Any:
+    return np.sin(np.asarray(x))  # fails
+
+
+def masked(x: Any) -> Any:
+    return x[x > 0]  # fails
+
+
+def converted(x: Any) -> Any:
+    return x * float(x[0, 0])  # fails
+
+
+def counted(x: Any) -> Any:
+    return [x, -x][x.argmax()]  # fails
+
+
+def sized(x: Any) -> Any:
+    return jnp.zeros(x[0, 0].astype(int))  # fails
+
+
+def compared(x: Any) -> Any:
+    return x if x.shape[0] > 4 else -x  # fails
+
+
+def mine(x: Any) -> Any:
+    raise KeyError("mine")  # fails
+
+
+CASES = [
+    (
+        branch,
+        jax.errors.TracerBoolConversionError,
+        f"in place of `if` and `while`, use jnp.where, jax.lax.cond or jax.lax.while_loop: {VALUE}",
+    ),
+    (count, TypeError, f"in place of range, use jax.lax.fori_loop or jax.lax.scan: {SIZE}"),
+    (
+        unbound,
+        Exception,
+        "bind the weights: export functools.partial(model.apply, variables)",
+    ),
+    (
+        static,
+        ValueError,
+        "a static argument must be hashable: pass a tuple in place of a list, "
+        "and a frozen dataclass in place of a dictionary",
+    ),
+    (
+        with_numpy,
+        jax.errors.TracerArrayConversionError,
+        "in place of functions of numpy, use those of jax.numpy",
+    ),
+    (
+        masked,
+        jax.errors.NonConcreteBooleanIndexError,
+        "the size of the result depends on values: use jnp.where(mask, x, 0), "
+        "or jnp.nonzero(mask, size=...) with the largest size",
+    ),
+    (
+        converted,
+        jax.errors.ConcretizationTypeError,
+        f"in place of float(x), use x.astype(float): {VALUE}",
+    ),
+    (
+        counted,
+        jax.errors.TracerIntegerConversionError,
+        "in place of range and of an index into a list, use jax.lax.fori_loop, jnp.take or "
+        f"jax.lax.dynamic_slice: {VALUE}",
+    ),
+    (sized, TypeError, "a shape cannot depend on values: use the largest size and a mask"),
+    (compared, Exception, SIZE),
+    (mine, KeyError, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind", "hint"), CASES, ids=lambda each: getattr(each, "__name__", "")
+)
+def test_an_exception_of_a_trace_keeps_its_type_and_gains_a_note(
+    fn: Any, kind: type[Exception], hint: str | None
+) -> None:
+    with pytest.raises(kind) as raised:
+        to_onnx(fn, [("B", 3)])
+    assert raised.type is type(failure(fn))
+    lines, start = inspect.getsourcelines(fn)
+    offset, text = next((n, each) for n, each in enumerate(lines) if "# fails" in each)
+    number = f"{start + offset:>2}"
+    assert raised.value.__notes__[0].splitlines() == [
+        f"jax2onnx traced `{fn.__name__}` with `x` float32[B,3]",
+        f"  --> {FILE}:{start + offset}, in {fn.__name__}",
+        f"{' ' * len(number)} |",
+        f"{number} | {text.rstrip()}",
+        *(["", f"hint: {hint}"] if hint else []),
+    ]
+
+
+def failure(fn: Any) -> Exception:
+    """Return what JAX itself raises."""
+    size = jax.export.symbolic_shape("B, 3")
+    struct: Any = jax.ShapeDtypeStruct
+    with pytest.raises(Exception) as raised:  # noqa: PT011
+        jax.make_jaxpr(fn)(struct(size, jnp.float32))
+    return raised.value
+
+
+class Net(nnx.Module):
+    """Changes itself when it is traced, so that the function is traced twice."""
+
+    def __init__(self) -> None:
+        self.norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
+
+    def __call__(self, x: Any) -> Any:
+        return branch(self.norm(x))
+
+
+@pytest.mark.parametrize("fn", [branch, Net()])
+@pytest.mark.parametrize("options", [{}, {"inputs_as_nchw": [0]}])
+def test_no_frame_of_jax2onnx_is_between_the_call_and_the_line(
+    fn: Any, options: dict[str, Any]
+) -> None:
+    shape = ("B", 2, 2, 3)
+    with pytest.raises(jax.errors.TracerBoolConversionError) as raised:
+        to_onnx(fn, [shape], **options)
+    text = "".join(traceback.format_exception(raised.value))
+    package = os.path.dirname(inspect.getfile(to_onnx))
+    assert package not in text
+    assert text.count("Traceback (most recent call last)") == 1
+    frames = traceback.extract_tb(raised.value.__traceback__)
+    assert (frames[0].name, frames[-1].name) == (
+        "test_no_frame_of_jax2onnx_is_between_the_call_and_the_line",
+        "branch",
+    )
+
+
+def test_the_note_names_nested_inputs_and_leaves_out_the_tenth() -> None:
+    def step(x: Any, cache: Any, *, scale: Any) -> Any:
+        return x if scale > 0 else cache
+
+    with pytest.raises(jax.errors.TracerBoolConversionError) as raised:
+        to_onnx(step, [(2,), [{"k": ("B", 4)} for _ in range(6)]], {"scale": 1.0})
+    assert raised.value.__notes__[0].splitlines()[0] == (
+        "jax2onnx traced `step` with `x` float32[2], `cache.0.k` float32[B,4], "
+        "`cache.1.k` float32[B,4], `cache.2.k` float32[B,4], `cache.3.k` float32[B,4], "
+        "`cache.4.k` float32[B,4] and 2 more"
+    )
+
+
+def test_a_module_without_weights_is_explained_without_a_line() -> None:
+    with pytest.raises(Exception, match="unbound") as raised:
+        to_onnx(Module(), [("B", 3)])
+    assert raised.value.__notes__[0].splitlines() == [
+        "jax2onnx traced `Module` with `x` float32[B,3]",
+        "",
+        "hint: bind the weights: export functools.partial(model.apply, variables)",
+    ]
