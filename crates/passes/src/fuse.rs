@@ -18,4 +18,5 @@ pub(crate) mod rotary;
 pub(crate) mod softmax;
 pub(crate) mod thresholded_relu;
 pub(crate) mod triangle;
+pub(crate) mod uniform;
 pub(crate) mod weighted;

@@ -8,9 +8,8 @@ use onnx::expr::broadcast_shapes;
 use onnx::{DType, Edit, Function, Graph, Model, Node, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashSet;
 
-use crate::access::Access;
-use crate::operators::VIEW_OPS;
 use crate::pattern::uniform;
+use crate::signs::signs;
 
 pub(crate) fn run(model: &mut Model) {
     let observed = observed(model);
@@ -189,7 +188,7 @@ fn keep_choice(
     [condition, x, y]: [ValueId; 3],
     result: &Type,
 ) -> Option<()> {
-    if !may_be_negative_zero(edit, x) || excludes_zero(edit, condition, x) {
+    if !signs(edit, x).negative_zero || excludes_zero(edit, condition, x) {
         return None;
     }
     // ONNX Runtime would drop a `Not`, and exchange the operands again.
@@ -197,7 +196,7 @@ fn keep_choice(
     let unset = Tensor::of_ints(DType::Bool, Vec::new(), &[0])?;
     let unset = edit.constant(index, &[], unset, &[]);
     let fails = edit.insert(index, &[], Op::new(OpType::Equal, &[condition, unset]), flags);
-    if !may_be_negative_zero(edit, y) {
+    if !signs(edit, y).negative_zero {
         edit.rewrite(index, &[], Op::new(OpType::Where, &[fails, y, x]));
         return Some(());
     }
@@ -214,33 +213,6 @@ fn keep_choice(
 fn joined_type(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> Option<Type> {
     let (flags, ty) = (edit.ty(condition)?, edit.ty(x)?);
     Some(Type::new(ty.dtype, broadcast_shapes(&flags.shape, &ty.shape)?))
-}
-
-/// False if no element is `−0`.
-fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId) -> bool {
-    let is_negative_zero = |&number: &f64| number == 0.0 && number.is_sign_negative();
-    let of_constant = |value: ValueId| {
-        edit.tensor(value).and_then(Tensor::floats).map(|all| all.iter().any(is_negative_zero))
-    };
-    let (value, _) = edit.through(value, VIEW_OPS);
-    if let Some(has_one) = of_constant(value) {
-        return has_one;
-    }
-    let Some(index) = edit.producer(value) else {
-        return true;
-    };
-    let has_none = |operand: usize| edit.input(index, operand).and_then(of_constant) == Some(false);
-    match edit.node(index).op.onnx() {
-        Some(OpType::Abs | OpType::Exp | OpType::Sigmoid | OpType::Softmax) => false,
-        // A sum is `−0` only if both terms are.
-        Some(OpType::Add) => !has_none(0) && !has_none(1),
-        Some(OpType::Sub) => !has_none(0),
-        Some(OpType::Cast) => {
-            let from = edit.input(index, 0).and_then(|x| edit.ty(x));
-            from.is_none_or(|ty| ty.dtype.is_float())
-        }
-        _ => true,
-    }
 }
 
 /// True if a condition holds for no zero: `x > 0` or `x < 0`.

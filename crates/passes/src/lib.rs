@@ -34,6 +34,7 @@ mod rewrite;
 mod same_numbers;
 mod share_constants;
 mod share_functions;
+mod signs;
 mod simplify_sizes;
 mod sizes;
 mod split_means;

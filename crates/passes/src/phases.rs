@@ -5,7 +5,7 @@ use onnx::{Edit, Model};
 use crate::fuse::attention::Stage;
 use crate::fuse::{
     activation, attention, batch_norm, choice, division, index, norm, pick, place, pool, reduction,
-    resize, rotary, softmax, thresholded_relu, triangle, weighted,
+    resize, rotary, softmax, thresholded_relu, triangle, uniform, weighted,
 };
 use crate::rewrite::Rewrite;
 use crate::{
@@ -147,6 +147,7 @@ pub const PHASES: &[Phase] = &[
         &[
             graph("keep-axes", "lets a reduction keep the axes that are put back", keep_axes::run),
             formulas("fuse-activations", "finds activations such as `Gelu`", &[activation::REWRITES, thresholded_relu::REWRITES]),
+            formulas("fuse-uniform", "writes random bits as numbers from 0 to 1", &[uniform::REWRITES]),
             formulas("fuse-softmax", "finds `Softmax` and `LogSoftmax`", &[softmax::REWRITES]),
             formulas("fuse-means", "writes a sum divided by its count as a mean", &[norm::MEANS]),
             formulas(

@@ -31,7 +31,10 @@ pub(crate) fn bitcast<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     }
     let bits = unsigned(if from.is_float() { bits_of(x) } else { x });
     let bits = if from.bits() > to.bits() { split(bits, to) } else { join(bits, to) };
-    Ok(if to.is_float() { float_of_bits(bits, to) } else { bits.cast(to) })
+    if !to.is_float() {
+        return Ok(bits.cast(to));
+    }
+    Ok(ctx.builder.composite("float_of_bits", [bits], Vec::new(), |[bits]| float_of_bits(bits, to)))
 }
 
 /// Returns the types with a whole number of bytes that every bit pattern is a number of.

@@ -6,6 +6,7 @@ use super::Rule;
 use crate::access::Access;
 use crate::operators::{BROADCAST_OPS, RESHAPES};
 use crate::pattern::uniform;
+use crate::signs::{Signs, signs};
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-identity",
@@ -42,6 +43,10 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usi
     if let Some(found) = beside_a_neutral_number(edit, index) {
         return Some(found);
     }
+    if node.op == OpType::Relu {
+        let x = edit.input(index, 0)?;
+        return (signs(edit, x) == Signs::POSITIVE).then(|| (x, Vec::new()));
+    }
     if node.op == OpType::Gather {
         return Some((whole_axis(edit, index)?, Vec::new()));
     }
@@ -77,13 +82,13 @@ fn whole_axis(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
 }
 
 /// `x` of `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which are `x` to the bit, NaN and
-/// the sign of a zero included. `x + 0` is that of integers alone: of −0 it is 0.
+/// the sign of a zero included. `x + 0` is that of numbers that are not `−0`.
 fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let (neutral, either_side) = match edit.node(index).op.onnx() {
         Some(OpType::Mul) => (1.0, true),
         Some(OpType::Div) => (1.0, false),
         Some(OpType::Sub) => (0.0, false),
-        Some(OpType::Add) if edit.ty(edit.input(index, 0)?)?.dtype.is_int() => (0.0, true),
+        Some(OpType::Add) => (0.0, true),
         Some(OpType::Max) => (f64::NEG_INFINITY, true),
         Some(OpType::Min) => (f64::INFINITY, true),
         _ => return None,
@@ -100,11 +105,12 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
             number == neutral && number.is_sign_negative() == neutral.is_sign_negative();
         is_neutral.then_some(passed)
     };
-    if let Some(passed) = spreading_a_neutral(b) {
-        return Some((a, passed));
-    }
-    let passed = spreading_a_neutral(a).filter(|_| either_side)?;
-    Some((b, passed))
+    let found = match spreading_a_neutral(b) {
+        Some(passed) => (a, passed),
+        None => (b, spreading_a_neutral(a).filter(|_| either_side)?),
+    };
+    let is_sum = edit.node(index).op == OpType::Add && edit.ty(found.0)?.dtype.is_float();
+    (!is_sum || !signs(edit, found.0).negative_zero).then_some(found)
 }
 
 #[cfg(test)]
