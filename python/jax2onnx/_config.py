@@ -37,7 +37,7 @@ _LEVELS: Final[tuple[Level, ...]] = ("off", "minimal", "full", "indexed")
 _DETAILS: Final[tuple[Level, ...]] = ("minimal", "full", "indexed")
 _POLICIES: Final[tuple[PathPolicy, ...]] = ("relative", "absolute", "basename")
 _NAN_MODES: Final[tuple[NanMode, ...]] = ("exact", "ignore")
-UNROLLED_NODES: Final = 128
+UNROLLED_NODES: Final = 32
 """How many nodes the rounds of a loop may become by default."""
 _OFF: Final = frozenset({"", "0", "false", "off", "no"})
 

@@ -62,7 +62,7 @@ pub struct Options {
 }
 
 /// The default of [`Options::unroll`].
-pub const UNROLL: usize = 128;
+pub const UNROLL: usize = 32;
 
 impl Default for Options {
     fn default() -> Options {

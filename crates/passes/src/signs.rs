@@ -68,9 +68,7 @@ fn follow(edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<Signs> {
         OpType::Sqrt => Signs { negative: false, ..of(0) },
         OpType::Relu => Signs { negative: false, ..of(0).rounded() },
         OpType::Mul if edit.input(index, 0) == edit.input(index, 1) => Signs::POSITIVE,
-        OpType::Mul | OpType::Div => {
-            if_positive(both() == (Signs::POSITIVE, Signs::POSITIVE))
-        }
+        OpType::Mul | OpType::Div => if_positive(both() == (Signs::POSITIVE, Signs::POSITIVE)),
         // A sum is `−0` only if both terms are, and a difference only if its first operand is.
         OpType::Add => {
             let (a, b) = both();

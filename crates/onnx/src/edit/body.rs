@@ -30,7 +30,7 @@ impl Edit<'_> {
     /// Inserts a copy of nodes of a body before the node at `index`, which is the loop that has the body, for a round
     /// with this number. The nodes have no bodies of their own. They read other values where `values` says so, which
     /// gets the results of the copies. Each copy answers for the lines of its node.
-    pub fn insert_round(
+    pub(super) fn insert_round(
         &mut self,
         index: usize,
         round: usize,

@@ -2,8 +2,10 @@
 
 use std::ops::Deref;
 
+use rustc_hash::FxHashMap;
+
 use super::{Edit, Op};
-use crate::model::Note;
+use crate::model::{Node, Note};
 use crate::tensor::Tensor;
 use crate::value::{Type, ValueId};
 
@@ -12,8 +14,8 @@ use crate::value::{Type, ValueId};
 pub enum Replacement<'r> {
     /// Another operator with the same results.
     Op(Op<'r>),
-    /// A value of the same type.
-    Value(ValueId),
+    /// For each result that is read, by its position, a value of the same type.
+    Results(Vec<(usize, ValueId)>),
 }
 
 impl<'r> From<Op<'r>> for Replacement<'r> {
@@ -22,9 +24,9 @@ impl<'r> From<Op<'r>> for Replacement<'r> {
     }
 }
 
-impl From<ValueId> for Replacement<'_> {
-    fn from(value: ValueId) -> Self {
-        Replacement::Value(value)
+impl From<Vec<(usize, ValueId)>> for Replacement<'_> {
+    fn from(results: Vec<(usize, ValueId)>) -> Self {
+        Replacement::Results(results)
     }
 }
 
@@ -57,13 +59,13 @@ impl<'m> Edit<'m> {
         let mut patch = Patch { edit: self, root, fused: Vec::new() };
         let made = make(&mut patch);
         let fused = std::mem::take(&mut patch.fused);
-        let done = made.and_then(|made| match made.into() {
-            Replacement::Op(op) => {
-                self.rewrite(root, &fused, op);
-                Ok(())
+        let done = made.map(|made| match made.into() {
+            Replacement::Op(op) => self.rewrite(root, &fused, op),
+            Replacement::Results(results) => {
+                for (position, by) in results {
+                    self.replace_output(root, position, by);
+                }
             }
-            Replacement::Value(value) if self.replace(root, &fused, value) => Ok(()),
-            Replacement::Value(_) => Err("the value cannot stand in its place".into()),
         });
         if done.is_err() {
             self.take_nodes_from(nodes);
@@ -143,5 +145,15 @@ impl Patch<'_, '_> {
     /// Adds a constant that was computed from others and answers for other nodes. Returns it.
     pub fn constant_for(&mut self, nodes: &[usize], tensor: Tensor, from: &[ValueId]) -> ValueId {
         self.edit.constant(self.root, nodes, tensor, from)
+    }
+
+    /// Adds the nodes of a round of the loop that is replaced. See [`Edit::insert_round`].
+    pub fn insert_round(
+        &mut self,
+        round: usize,
+        nodes: &[Node],
+        values: &mut FxHashMap<ValueId, ValueId>,
+    ) {
+        self.edit.insert_round(self.root, round, nodes, values);
     }
 }

@@ -8,11 +8,8 @@ use onnx::{Attr, DType, Op, OpType, Type};
 use crate::pattern::{Pattern, composite, either, either_order, hole, node, number};
 use crate::rewrite::{Declined, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] = &[Rewrite {
-    name: "fuse-uniform",
-    pattern: uniform,
-    replacement: to_product,
-}];
+pub(crate) const REWRITES: &[Rewrite] =
+    &[Rewrite { name: "fuse-uniform", pattern: uniform, replacement: to_product }];
 
 fn uniform() -> Pattern {
     let fraction = node(OpType::BitShift, &[&hole("x"), &number("places")]).named("fraction");

@@ -4,11 +4,11 @@
 //! What a round takes of an array and what it adds to a result are nodes when it is unrolled, unless the array is a
 //! constant.
 
-use onnx::{Attr, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;
 
-use super::{Counted, ints};
-use crate::rewrite::{Declined, decline};
+use super::Counted;
+use crate::rewrite::Declined;
 
 const NAME: &str = "unroll-loops";
 
@@ -30,21 +30,17 @@ pub(crate) fn run(edit: &mut Edit<'_>, max_nodes: usize) {
             && let Some(counted) = Counted::at(edit, index)
             && let Some(rounds) = counted.rounds.known()
         {
-            match unroll(edit, index, &counted, rounds, max_nodes) {
-                Ok(()) => edit.note(NAME, index, None),
-                Err(Declined(why)) => _ = decline(edit, NAME, index, &why),
-            }
+            edit.noted_patch(NAME, index, |patch| unroll(patch, &counted, rounds, max_nodes));
         }
     }
 }
 
 fn unroll(
-    edit: &mut Edit<'_>,
-    index: usize,
+    edit: &mut Patch<'_, '_>,
     counted: &Counted,
     rounds: i64,
     max_nodes: usize,
-) -> Result<(), Declined> {
+) -> Result<Vec<(usize, ValueId)>, Declined> {
     if rounds < 1 {
         return Err("it has no rounds".into());
     }
@@ -90,18 +86,18 @@ fn unroll(
         if let Some(counter) = counted.counter {
             let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[round]);
             let number = tensor.ok_or_else(unknown)?;
-            values.insert(counter.number, edit.constant(index, &[], number, &[]));
+            values.insert(counter.number, edit.constant(number, &[]));
             values.extend(counter.condition.map(|condition| (counter.flag, condition)));
         }
         for array in &counted.arrays {
             let place = if counted.is_reverse { rounds - 1 - round } else { round };
             let ty = edit.ty(array.element).cloned().ok_or_else(unknown)?;
             let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[place]);
-            let place = edit.constant(index, &[], tensor.ok_or_else(unknown)?, &[]);
+            let place = edit.constant(tensor.ok_or_else(unknown)?, &[]);
             let op = Op::new(OpType::Gather, &[array.whole, place]).attr("axis", 0);
-            values.insert(array.element, edit.insert(index, &[], op, ty));
+            values.insert(array.element, edit.insert(op, ty));
         }
-        edit.insert_round(index, round as usize, &counted.nodes, &mut values);
+        edit.insert_round(round as usize, &counted.nodes, &mut values);
         let now = |id: ValueId| values.get(&id).copied().unwrap_or(id);
         carried = counted.carries.iter().map(|carry| now(carry.after)).collect();
         for (stack, all) in counted.stacks.iter().zip(&mut stacked) {
@@ -111,26 +107,22 @@ fn unroll(
     let mut results: Vec<(ValueId, ValueId)> = Vec::new();
     for (carry, last) in counted.carries.iter().zip(carried) {
         let ty = edit.ty(carry.result).cloned().ok_or_else(unknown)?;
-        let last = edit.insert(index, &[], Op::new(OpType::Identity, &[last]), ty);
+        let last = edit.insert(Op::new(OpType::Identity, &[last]), ty);
         results.push((carry.result, last));
     }
     for (place, (stack, mut rows)) in counted.stacks.iter().zip(stacked).enumerate() {
         if counted.is_stacked_backwards(place) {
             rows.reverse();
         }
-        results.push((stack.result, join(edit, index, stack.result, &rows).ok_or_else(unknown)?));
+        results.push((stack.result, join(edit, stack.result, &rows).ok_or_else(unknown)?));
     }
-    for (result, by) in results {
-        let place = edit.node(index).outputs.iter().position(|&output| output == result);
-        if let Some(place) = place {
-            edit.replace_output(index, place, by);
-        }
-    }
-    Ok(())
+    let outputs = &edit.node(edit.root()).outputs;
+    let position = |result: ValueId| outputs.iter().position(|&output| output == result);
+    Ok(results.into_iter().filter_map(|(result, by)| Some((position(result)?, by))).collect())
 }
 
 /// Joins what the rounds return along a new leading axis.
-fn join(edit: &mut Edit<'_>, index: usize, result: ValueId, rows: &[ValueId]) -> Option<ValueId> {
+fn join(edit: &mut Patch<'_, '_>, result: ValueId, rows: &[ValueId]) -> Option<ValueId> {
     let ty = edit.ty(result)?.clone();
     let mut parts = Vec::new();
     for &row in rows {
@@ -138,10 +130,10 @@ fn join(edit: &mut Edit<'_>, index: usize, result: ValueId, rows: &[ValueId]) ->
         let shape: Vec<onnx::Dim> =
             std::iter::once(onnx::Dim::Known(1)).chain(row_ty.shape.iter().cloned()).collect();
         let part = Type::new(row_ty.dtype, shape);
-        let axes = ints(edit, index, &[0])?;
-        parts.push(edit.insert(index, &[], Op::new(OpType::Unsqueeze, &[row, axes]), part));
+        let axes = edit.constant(Tensor::of_ints(onnx::DType::I64, vec![1], &[0])?, &[]);
+        parts.push(edit.insert(Op::new(OpType::Unsqueeze, &[row, axes]), part));
     }
-    Some(edit.insert(index, &[], Op::new(OpType::Concat, &parts).attr("axis", 0), ty))
+    Some(edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0), ty))
 }
 
 impl Counted {
