@@ -143,7 +143,7 @@ pub(crate) const EMITTED: &[(&str, &[&str])] = &[
     ("square", &["Add", "Cast", "Concat", "Gather", "Mul", "Sub", "Unsqueeze"]),
     ("squeeze", &["Gather", "Reshape", "Squeeze"]),
     ("stack", &["Concat", "Unsqueeze"]),
-    ("sub", &["Cast", "Sub"]),
+    ("sub", &["Cast", "Mul", "Sub"]),
     ("svd", &["Abs", "Add", "And", "Cast", "Concat", "Div", "Equal", "Expand", "Gather", "GatherElements", "Greater", "Identity", "Less", "Loop", "MatMul", "Max", "Mul", "Neg", "Reciprocal", "ReduceL2", "ReduceMax", "ReduceSum", "ReduceSumSquare", "Reshape", "Resize", "Scan", "Slice", "Sqrt", "Squeeze", "Sub", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where"]),
     ("symmetric_product", &["Add", "MatMul", "Max", "Mul", "Transpose"]),
     ("tan", &["Abs", "Add", "Cast", "Concat", "Cos", "Div", "Equal", "Floor", "Gather", "Greater", "Less", "Max", "Mul", "Neg", "Reciprocal", "Round", "Sign", "Sin", "Sub", "Tan", "Tanh", "Unsqueeze", "Where"]),
