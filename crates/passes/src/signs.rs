@@ -76,7 +76,7 @@ fn follow(edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<Signs> {
             Signs { negative: a.negative || b.negative, negative_zero }
         }
         OpType::Sub => Signs { negative: true, negative_zero: of(0).negative_zero },
-        OpType::ReduceSum => of(0),
+        OpType::ReduceSum | OpType::Gather | OpType::Slice | OpType::Identity => of(0),
         OpType::ReduceMean => of(0).rounded(),
         OpType::Max | OpType::Min if node.inputs.len() == 2 => {
             let (a, b) = both();
@@ -93,7 +93,6 @@ fn follow(edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<Signs> {
                 Signs { negative: from.is_signed_int(), negative_zero: false }
             }
         }
-        OpType::Gather | OpType::Slice | OpType::Identity => of(0),
         op if VIEW_OPS.contains(&op) => of(0),
         _ => return None,
     };
