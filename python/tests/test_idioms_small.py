@@ -288,14 +288,6 @@ IDIOMS = [
         0,
     ),
     Idiom(
-        "uniform",
-        lambda bits: jax.lax.bitcast_convert_type(bits >> 9 | 0x3F800000, jnp.float32) - 1.0,
-        [np.arange(5, dtype=np.uint32) * np.uint32(0x9E3779B9)],
-        ["BitShift", "Cast", "Mul"],
-        0,
-        0,
-    ),
-    Idiom(
         "thresholded_relu",
         lambda x: jnp.where(x > 0.5, x, 0.0),
         [ROUND_ZERO],

@@ -128,3 +128,11 @@ def test_a_batch_of_one_needs_no_other_name() -> None:
     up = RNG.standard_normal((4, 16, 5)).astype(np.float32)
     assert check(lambda x: jnp.einsum("btd,edh->beth", x, up), [X[:1]]) == ["MatMul", "Reshape"]
     assert "Reshape" in check(lambda x: jnp.einsum("btd,edh->beth", x, up), [X[:2]])
+
+
+def test_random_bits_become_a_number_between_zero_and_one_by_a_product() -> None:
+    def uniform(bits: jax.Array) -> jax.Array:
+        return jax.lax.bitcast_convert_type(bits >> 9 | 0x3F800000, jnp.float32) - 1.0
+
+    bits = np.arange(5, dtype=np.uint32) * np.uint32(0x9E3779B9)
+    assert check(uniform, [bits]) == ["BitShift", "Cast", "Mul"]
