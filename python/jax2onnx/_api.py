@@ -232,6 +232,12 @@ def to_onnx(
     external_threshold = _external_threshold(weights, export_mode, return_mode)
     _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
     map_path = _map_path(source_map, sources, path)
+    _check_outputs(
+        output_path=path,
+        source_map=map_path,
+        record_primitive_calls_file=record_primitive_calls_file,
+        explain_passes=explain_passes,
+    )
     registry.load_installed()
     stack = _stack(sys._getframe()) if settings.level == "full" else []
 
@@ -339,9 +345,18 @@ def _map_path(source_map: Any, sources: str, output_path: str | None) -> str | N
         path = os.fsdecode(source_map)
     except TypeError as error:
         raise ConfigError(f"`source_map` is {source_map!r}, which is not a path") from error
-    if output_path is not None and os.path.abspath(path) == os.path.abspath(output_path):
-        raise ConfigError("`source_map` and `output_path` are the same file")
     return path
+
+
+def _check_outputs(**outputs: Any) -> None:
+    """Refuse files that would replace each other, or the weights of a model."""
+    named = [
+        (f"`{option}`", os.fsdecode(path))
+        for option, path in outputs.items()
+        if isinstance(path, (str, bytes, os.PathLike))
+    ]
+    with errors_of_core():
+        _core.check_outputs(named)
 
 
 def _record(closed_jaxpr: Any, options: ExportOptions, path: StrPath) -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "PluginInfo",
     "Resolver",
     "__version__",
+    "check_outputs",
     "explain_log",
     "export",
     "jaxpr_text",
@@ -64,6 +65,7 @@ def jaxpr_text(
     tiers: TierRules,
     names: Mapping[Hashable, str] | None = None,
 ) -> str: ...
+def check_outputs(outputs: Sequence[tuple[str, str]]) -> None: ...
 def recorded_calls(
     closed_jaxpr: object,
     *,

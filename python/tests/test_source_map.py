@@ -144,7 +144,7 @@ def test_true_is_beside_the_model_and_a_failure_leaves_what_was_there(tmp_path: 
     for wrong in (tmp_path / "no" / "m.map", tmp_path):
         with pytest.raises(jax2onnx.WriteError):
             jax2onnx.to_onnx(jnp.sin, [(2,)], source_map=wrong, **options)
-    with pytest.raises(jax2onnx.ConfigError, match="are the same file"):
+    with pytest.raises(jax2onnx.ConfigError, match="cannot be both `output_path` and `source_map`"):
         jax2onnx.to_onnx(jnp.sin, [(2,)], source_map=path, **options)
     assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["m.onnx", "m.onnx.map"]

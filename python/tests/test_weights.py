@@ -328,6 +328,21 @@ def test_weights_are_in_the_model_unless_they_are_many(
     assert os.listdir(tmp_path) == ["net.onnx"]
 
 
+@pytest.mark.parametrize(
+    "option", ["source_map", "record_primitive_calls_file", "explain_passes", "output_path"]
+)
+def test_an_output_does_not_replace_weights(tmp_path: Path, option: str) -> None:
+    path = tmp_path / "net.onnx"
+    export(path, weights="external")
+    (data,) = tmp_path.glob("*.data")
+    before = data.read_bytes()
+    options = {"output_path": path, option: data}
+    with pytest.raises(ConfigError, match=r"contains the weights of .*net\.onnx`"):
+        to_onnx(jnp.sin, [(2,)], return_mode="file", **options)
+    assert data.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == sorted([path, data])
+
+
 def test_no_file_is_written_beside_a_model_without_large_weights(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     to_onnx(lambda x: x + 1, [(2,)], return_mode="file", output_path=path, weights="external")

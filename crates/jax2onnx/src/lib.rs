@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 pub use explain::explain;
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
+pub use onnx::external_data::check_outputs;
 pub use onnx::proto::{Message, ReadError, Skim, WriteError, skim};
 pub use onnx::source_map;
 pub use onnx::staged::Staged;

@@ -19,10 +19,12 @@ use crate::tensor::Tensor;
 
 mod copy;
 mod locate;
+mod outputs;
 mod references;
 mod unused;
 
 pub use locate::{Outside, locate};
+pub use outputs::{Named, check_outputs};
 pub use references::locations;
 pub(crate) use unused::remove_leftovers;
 

@@ -109,7 +109,7 @@ impl Target {
 }
 
 /// Returns the path that a chain of symbolic links ends at, whether there is a file or not.
-fn follow_links(path: &Path) -> Option<PathBuf> {
+pub(crate) fn follow_links(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {

@@ -1,7 +1,7 @@
 //! Converts a jaxpr, or prints it: the functions that Python calls.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jax2onnx::File;
 use jaxpr::Program;
@@ -65,6 +65,15 @@ pub(crate) fn export<'py>(
         }
         Ok(bytes)
     })
+}
+
+/// Refuses outputs that would replace each other, or the weights of a model. Each has a name for messages.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python passes values")]
+pub(crate) fn check_outputs(outputs: Vec<(String, PathBuf)>) -> PyResult<()> {
+    let outputs: Vec<(&str, &Path)> =
+        outputs.iter().map(|(what, path)| (&**what, &**path)).collect();
+    jax2onnx::check_outputs(&outputs, &[]).map_err(|error| error::config(&error.to_string()))
 }
 
 fn stage_text(path: &Path, text: &str) -> PyResult<jax2onnx::Staged> {

@@ -31,7 +31,7 @@ mod _core {
     #[pymodule_export]
     use crate::error::CoreError;
     #[pymodule_export]
-    use crate::export::{export, jaxpr_text, recorded_calls};
+    use crate::export::{check_outputs, export, jaxpr_text, recorded_calls};
     #[pymodule_export]
     use crate::plugins::{PluginInfo, plugins};
     #[pymodule_export]

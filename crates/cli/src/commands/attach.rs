@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use inspect::read_map;
-use onnx::external_data::save_bytes;
+use onnx::external_data::{check_outputs, save_bytes};
 use onnx::strip::attach;
 use serde_json::{Value, json};
 
@@ -45,6 +45,7 @@ impl Command for Args {
 
     fn run<'a>(&'a self, _: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
         let Args { model: path, map, output, .. } = self;
+        check_outputs(&[("the model", output)], &[("the map", map)])?;
         let model = read_model(path)?;
         let map_file = read_map(map)?;
         let attached =

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
-use onnx::external_data::save_bytes;
+use anyhow::Context;
+use onnx::external_data::{check_outputs, save_bytes};
 use onnx::strip::{strip, take_apart};
 use provenance::Level;
 use serde_json::{Value, json};
@@ -70,6 +70,7 @@ impl Command for Args {
         let model = read_model(path)?;
         let (stripped, removed, lost) = match map {
             None => {
+                check_outputs(&[("the model", output)], &[])?;
                 let level = match level {
                     Left::Off => Level::Off,
                     Left::Minimal => Level::Minimal,
@@ -79,8 +80,8 @@ impl Command for Args {
                 (stripped.model, stripped.removed, Vec::new())
             }
             Some(map) => {
-                refuse_same(map, output)?;
-                refuse_same(map, path)?;
+                check_outputs(&[("the model", output), ("the map", map)], &[])?;
+                check_outputs(&[("the map", map)], &[("the model", path)])?;
                 let apart = take_apart(&model).with_context(|| path.display().to_string())?;
                 let staged = stage_text(map, &apart.map)?;
                 save_bytes(&apart.model, path, output)?;
@@ -131,13 +132,6 @@ impl Answer for Report<'_> {
             "lost": self.lost,
         })
     }
-}
-
-fn refuse_same(map: &Path, model: &Path) -> anyhow::Result<()> {
-    if map == model {
-        bail!("`{}` cannot be both the model and the map", map.display());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -31,24 +31,37 @@ pub(super) fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(locations.iter().filter_map(|location| locate(&folder, location).ok()).collect())
 }
 
-/// Returns the models in a folder with the files of weights that they refer to. `None` if a file named
-/// `*.onnx` cannot be read.
-pub(super) fn references(folder: &Path) -> Option<Vec<(PathBuf, Vec<PathBuf>)>> {
-    let mut models = Vec::new();
-    for entry in fs::read_dir(folder).ok()? {
-        let path = entry.ok()?.path();
+/// The models in a folder.
+pub(super) struct References {
+    /// Each with the files of weights that it refers to.
+    pub(super) models: Vec<(PathBuf, Vec<PathBuf>)>,
+    /// False if a file named `*.onnx` cannot be read.
+    pub(super) is_complete: bool,
+}
+
+/// Reads the models in a folder.
+pub(super) fn references(folder: &Path) -> References {
+    let mut found = References { models: Vec::new(), is_complete: true };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return References { is_complete: false, ..found };
+    };
+    for entry in entries {
+        let Ok(entry) = entry else {
+            found.is_complete = false;
+            continue;
+        };
+        let path = entry.path();
         // A link to a model counts. Opening what is not a regular file might not end.
         if !path.is_file() {
             continue;
         }
         match files_of(&path) {
-            Ok(files) => models.push((path, files)),
-            Err(_) if path.extension() == Some(OsStr::new("onnx")) => return None,
-            // This is not a model.
-            Err(_) => {}
+            Ok(files) => found.models.push((path, files)),
+            // A file with another name is not a model.
+            Err(_) => found.is_complete &= path.extension() != Some(OsStr::new("onnx")),
         }
     }
-    Some(models)
+    found
 }
 
 /// The messages on the way to a file of weights.
@@ -97,6 +110,9 @@ impl<R: Read + Seek> Walk<R> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while self.position < end {
             let tag = self.varint()?;
+            if tag >> 3 == 0 {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             let length = match tag & 7 {
                 0 => {
                     self.varint()?;

@@ -362,6 +362,34 @@ fn a_file_with_other_contents_is_not_overwritten() {
 }
 
 #[test]
+fn outputs_that_would_destroy_something_are_refused() {
+    let folder = Folder::new("outputs");
+    folder.save("m.onnx", 1);
+    let refused = |outputs: &[(&str, &str)], inputs: &[(&str, &str)]| {
+        let [outputs, inputs] = [outputs, inputs].map(|named| {
+            named.iter().map(|(what, name)| (*what, folder.0.join(name))).collect::<Vec<_>>()
+        });
+        let [outputs, inputs] = [&outputs, &inputs].map(|named| {
+            named.iter().map(|(what, path)| (*what, &**path)).collect::<Vec<Named<'_>>>()
+        });
+        let error = check_outputs(&outputs, &inputs).err()?.to_string();
+        Some(error.replace(folder.0.to_str().unwrap(), "…").replace(&folder.data()[0], "DATA"))
+    };
+    let same = Some("`…/new` cannot be both the model and the map".to_owned());
+    assert_eq!(refused(&[("the model", "new"), ("the map", "new")], &[]), same);
+    assert_eq!(refused(&[("the map", "new")], &[("the model", "./new")]), same);
+    assert_eq!(refused(&[("the model", "m.onnx"), ("the map", "m.onnx.map")], &[]), None);
+    let used = Some("`…/DATA` contains the weights of `…/m.onnx`: use another path".to_owned());
+    assert_eq!(refused(&[("the map", &folder.data()[0])], &[]), used);
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("gone", folder.0.join("link")).unwrap();
+        let linked = refused(&[("one", "gone"), ("other", "link")], &[]).unwrap();
+        assert_eq!(linked, "`…/link` cannot be both one and other");
+    }
+}
+
+#[test]
 #[cfg(unix)]
 fn links_out_of_the_folder_and_sockets_are_not_weights() {
     use std::os::unix::fs::symlink;

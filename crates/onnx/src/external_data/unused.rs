@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::references::{files_of, references};
+use super::references::{References, files_of, references};
 use crate::staged::{Lock, folder_of, leftovers};
 
 const SUFFIX: &str = ".data";
@@ -41,7 +41,10 @@ pub(super) fn remove(lock: &Lock, candidates: &[PathBuf], except: &[PathBuf]) {
     if candidates.is_empty() || !lock.is_held() {
         return;
     }
-    let Some(models) = references(lock.folder()) else { return };
+    let References { models, is_complete } = references(lock.folder());
+    if !is_complete {
+        return;
+    }
     let models = models.iter().filter(|(model, _)| !except.contains(model));
     let used: Vec<&PathBuf> = models.flat_map(|(_, files)| files).collect();
     let is_unused =

@@ -82,6 +82,10 @@ pub enum WriteError {
         .target.display()
     )]
     DistantLink { path: PathBuf, target: PathBuf },
+    #[error("`{}` cannot be both {one} and {other}", .path.display())]
+    Same { path: PathBuf, one: String, other: String },
+    #[error("`{}` contains the weights of `{}`: use another path", .path.display(), .model.display())]
+    Used { path: PathBuf, model: PathBuf },
 }
 
 impl Message {
