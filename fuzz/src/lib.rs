@@ -11,6 +11,7 @@ use inspect::show::{Style, traceback};
 use inspect::summary::summary;
 use inspect::where_::where_;
 use inspect::{ModelFile, Sources, explain, json, profile};
+use provenance::clean::json_text;
 use provenance::resolve::{Resolver, Sure};
 use provenance::{SourceMap, codec};
 
@@ -58,7 +59,8 @@ pub fn profile(model: &[u8], data: &[u8]) {
     let sources = Sources::new(vec![PathBuf::from("/nonexistent")], &document);
     let summary = profile::summarize(&document, &profile, profile::By::Line, None);
     let _ = profile::text(&summary, 3, &sources, Style { color: true, width: 40 });
-    let _ = profile::json(&summary, "", &sources);
+    let json = profile::Json { summary: &summary, name: "", sources: &sources };
+    let _ = json_text(&json);
     let stacks = profile::stacks(&document, &profile, summary.warmup.len());
     let _ = profile::flamegraph(&stacks, "");
     let _ = profile::speedscope(&stacks, "");

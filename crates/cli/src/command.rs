@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use inspect::Style;
-use serde_json::Value;
+use inspect::show::clean;
+use provenance::clean::write_json;
+use serde::Serialize;
 
 use crate::output::Format;
 
@@ -16,9 +18,9 @@ pub(crate) struct Console<'a> {
 }
 
 impl Console<'_> {
-    /// Tells the user something beside the answer.
+    /// Tells the user something beside the answer, on one line.
     pub(crate) fn note(&mut self, text: impl Display) -> io::Result<()> {
-        writeln!(self.err, "note: {text}")
+        writeln!(self.err, "note: {}", clean(&text.to_string()))
     }
 }
 
@@ -39,8 +41,14 @@ pub(crate) trait Answer {
     /// Prints the answer for people.
     fn print(&self, console: &mut Console<'_>) -> io::Result<()>;
 
-    /// Returns the answer for programs.
-    fn to_json(&self) -> Value;
+    /// Prints the answer for programs.
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// Prints a value for programs, with characters escaped that a terminal would not print.
+pub(crate) fn print_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    write_json(&mut *out, value)?;
+    writeln!(out)
 }
 
 /// Says whether a command found anything.
@@ -61,7 +69,7 @@ pub(crate) fn run(command: &dyn Command, console: &mut Console<'_>) -> anyhow::R
     let answer = command.run(console)?;
     match command.format() {
         Format::Text => answer.print(console)?,
-        Format::Json => writeln!(console.out, "{:#}", answer.to_json())?,
+        Format::Json => answer.print_json(console.out)?,
     }
     Ok(answer.outcome())
 }

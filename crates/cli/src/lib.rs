@@ -5,6 +5,7 @@ mod commands;
 mod files;
 mod model;
 mod output;
+mod printed;
 mod screen;
 mod text;
 
@@ -15,6 +16,8 @@ use clap::Parser;
 
 use command::{Command, Console, Outcome};
 pub use commands::export::{ArraySpec, InputSpec, ParamValue, Request, Size};
+use inspect::show::clean;
+use printed::Printed;
 pub use screen::Screen;
 
 /// Convert JAX functions to ONNX models, and trace ONNX nodes back to lines of Python
@@ -53,16 +56,18 @@ pub fn run(
     screen: Screen,
     export: Option<&mut Export<'_>>,
 ) -> i32 {
+    let style = screen.style();
+    let (mut out, mut err) = (Printed::in_blocks(out, style), Printed::in_lines(err));
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let is_help = !error.use_stderr();
-            let to: &mut dyn Write = if is_help { out } else { err };
-            let _ = write!(to, "{error}");
+            let to = if is_help { &mut out } else { &mut err };
+            let _ = write!(to, "{error}").and_then(|()| to.flush());
             return if is_help { 0 } else { 2 };
         }
     };
-    let mut console = Console { out, err, style: screen.style() };
+    let mut console = Console { out: &mut out, err: &mut err, style };
     let mut ask = |command: &dyn Command| command::run(command, &mut console);
     let outcome = match &cli.command {
         Subcommand::Export(command) => match export {
@@ -84,12 +89,16 @@ pub fn run(
         Subcommand::Strip(command) => ask(command),
         Subcommand::Where(command) => ask(command),
     };
+    let outcome = outcome.and_then(|outcome| {
+        console.out.flush()?;
+        Ok(outcome)
+    });
     match outcome {
         Ok(Outcome::Found) => 0,
         Ok(Outcome::Nothing) => 1,
         Err(error) if is_broken_pipe(&error) => 0,
         Err(error) => {
-            let _ = writeln!(console.err, "error: {error:#}");
+            let _ = writeln!(console.err, "error: {}", clean(&format!("{error:#}")));
             2
         }
     }

@@ -12,21 +12,22 @@ mod stacks;
 mod summary;
 
 use std::io::Read;
+use std::sync::Arc;
 
 pub use attribute::{Attribution, attribute};
 pub use flamegraph::flamegraph;
 pub use read::{ProfileError, Shapes};
 pub use runs::{Run, Spread};
-pub use show::{json, text};
+pub use show::{Json, text};
 pub use stacks::{Level, speedscope, stacks};
 pub use summary::{By, Row, Summary, summarize};
 
 /// A node of the model as it was run, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    pub node: String,
-    pub op: String,
-    pub provider: String,
+    pub node: Arc<str>,
+    pub op: Arc<str>,
+    pub provider: Arc<str>,
     /// Microseconds of its own, in each run.
     pub times: Vec<u64>,
     /// The number of times that it ran, in each run of the model.
@@ -48,7 +49,7 @@ pub struct Profile {
 impl Profile {
     /// Reads a profile.
     pub fn read(file: impl Read) -> Result<Profile, ProfileError> {
-        Ok(runs::profile(read::events(file)?))
+        runs::profile(read::events(file)?)
     }
 
     /// Returns the time of all kernels, in microseconds: the sum of those that no other contains.

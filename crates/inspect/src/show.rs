@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+pub use provenance::clean::clean;
 use provenance::report::excerpt;
 
 use crate::{Frame, Provenance, Source, Sources};
@@ -22,6 +23,9 @@ impl Style {
     pub fn plain() -> Style {
         Style { color: false, width: Style::WIDE }
     }
+
+    /// The codes of the escape sequences that a style makes.
+    pub const CODES: [&'static str; 6] = ["0", "1", "2", "1;31", "32", "1;34"];
 
     pub fn bold(self, text: &str) -> String {
         self.paint("1", text)
@@ -66,11 +70,6 @@ impl Style {
         }
         kept + "…"
     }
-}
-
-/// Removes characters that would move the cursor of a terminal.
-pub fn clean(text: &str) -> String {
-    excerpt::shown(text)
 }
 
 /// Formats a frame, with its line if it can be shown.

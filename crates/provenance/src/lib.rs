@@ -3,6 +3,7 @@
 //! Origins are always captured, as 32-bit ids into a [`Table`]; a [`Level`] only decides what
 //! [`render`] writes at the end. This crate knows neither JAX nor ONNX.
 
+pub mod clean;
 pub mod codec;
 pub mod frame;
 pub mod from_text;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use inspect::explain;
 use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summarize};
 use inspect::{ModelFile, OpenError, Sources, Style, Weights, open_regular};
+use provenance::clean::json_text;
 use pyo3::prelude::*;
 
 use crate::error;
@@ -41,7 +42,7 @@ pub(crate) fn explain_log(
         let explanation = explain::explain(&document, log.as_bytes());
         let sources = Sources::new(source_roots, &document);
         let text = explain::text(&explanation, &document, &sources, Style::plain());
-        let json = explain::json(&explanation, &document, &sources).to_string();
+        let json = json_text(&explain::json(&explanation, &document, &sources));
         Ok((text, json, explanation.has_lines()))
     };
     let opened = |error: OpenError| error::source_map(&error);
@@ -80,9 +81,13 @@ pub(crate) fn profile_summary(
         let paths = stacks(&document, &profile, summary.warmup.len());
         Ok((
             profile::text(&summary, top, &sources, Style::plain()),
-            profile::json(&summary, &document.name, &sources).to_string(),
+            json_text(&profile::Json {
+                summary: &summary,
+                name: &document.name,
+                sources: &sources,
+            }),
             flamegraph(&paths, &document.name),
-            speedscope(&paths, &document.name).to_string(),
+            json_text(&speedscope(&paths, &document.name)),
         ))
     };
     error::without_panic(|| py.detach(answer).map_err(|why| error::config(&why)))

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use jax2onnx::Refused;
+use provenance::clean::clean;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
@@ -115,12 +116,12 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
 
 /// Returns the exception for a source map that cannot be used.
 pub(crate) fn source_map(error: &dyn Error) -> PyErr {
-    Kind::SourceMap.error(error.to_string())
+    Kind::SourceMap.error(clean(&error.to_string()))
 }
 
 /// Returns the exception for an option that has no meaning.
 pub(crate) fn config(message: &str) -> PyErr {
-    Kind::Config.error(message.to_owned())
+    Kind::Config.error(clean(message))
 }
 
 /// Returns the exception for a word that is not one of the allowed ones.

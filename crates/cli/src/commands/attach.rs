@@ -1,15 +1,16 @@
 //! `jax2onnx attach`: a model with what its source map says.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use inspect::read_map;
+use inspect::show::clean;
 use onnx::external_data::{check_outputs, save_bytes};
 use onnx::strip::attach;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::files::read_model;
 use crate::output::{Format, OutputArgs};
 
@@ -63,15 +64,19 @@ impl Answer for Attached<'_> {
 
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
         let Attached { path, bytes_before, bytes_after } = self;
-        writeln!(console.out, "{}: {bytes_before} to {bytes_after} bytes", path.display())
+        let path = clean(&path.to_string_lossy());
+        writeln!(console.out, "{path}: {bytes_before} to {bytes_after} bytes")
     }
 
-    fn to_json(&self) -> Value {
-        json!({
-            "version": 1,
-            "path": self.path,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-        })
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        print_json(
+            out,
+            &json!({
+                "version": 1,
+                "path": self.path.to_string_lossy(),
+                "bytes_before": self.bytes_before,
+                "bytes_after": self.bytes_after,
+            }),
+        )
     }
 }

@@ -13,7 +13,7 @@ use provenance::Tier;
 use provenance::report::excerpt::width;
 use serde_json::{Value, json};
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::bytes;
@@ -137,7 +137,7 @@ impl Answer for Blamed<'_> {
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
         match self {
             Blamed::Model { document, blame } if blame.files.is_empty() => {
-                writeln!(console.err, "no node of `{}` has a line", document.name)
+                writeln!(console.err, "no node of `{}` has a line", clean(&document.name))
             }
             Blamed::Model { blame, .. } => print_summary(blame, console.style, console.out),
             Blamed::Candidates { blame, place, found, .. } => {
@@ -151,30 +151,33 @@ impl Answer for Blamed<'_> {
                     ))?;
                 }
                 if !rows.iter().any(Row::has_nodes) {
-                    writeln!(console.err, "no node came from {place}")?;
+                    writeln!(console.err, "no node came from {}", clean(&place.to_string()))?;
                 }
                 print_rows(document, rows, console.style, console.out)
             }
         }
     }
 
-    fn to_json(&self) -> Value {
-        match self {
-            Blamed::Model { document, blame } => describe_all(document, blame),
-            Blamed::File { document, sources, file, rows, .. } => {
-                describe_file(document, file, rows, sources)
-            }
-            Blamed::Candidates { document, blame, found, .. } => json!({
-                "version": 1,
-                "model": document.name,
-                "file": null,
-                "lines": [],
-                "candidates": match found.is_empty() {
-                    true => blame.files.keys().copied().collect(),
-                    false => found.clone(),
-                },
-            }),
-        }
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        print_json(
+            out,
+            &match self {
+                Blamed::Model { document, blame } => describe_all(document, blame),
+                Blamed::File { document, sources, file, rows, .. } => {
+                    describe_file(document, file, rows, sources)
+                }
+                Blamed::Candidates { document, blame, found, .. } => json!({
+                    "version": 1,
+                    "model": document.name,
+                    "file": null,
+                    "lines": [],
+                    "candidates": match found.is_empty() {
+                        true => blame.files.keys().copied().collect(),
+                        false => found.clone(),
+                    },
+                }),
+            },
+        )
     }
 }
 
@@ -310,10 +313,10 @@ fn print_files(
     err: &mut dyn Write,
 ) -> io::Result<()> {
     let known: Vec<&str> = if found.is_empty() {
-        writeln!(err, "no node came from a file `{wanted}`")?;
+        writeln!(err, "no node came from a file `{}`", clean(wanted))?;
         blame.files.keys().copied().filter(|&file| file != Frame::UNKNOWN).collect()
     } else {
-        writeln!(err, "`{wanted}` matches {} files:", found.len())?;
+        writeln!(err, "`{}` matches {} files:", clean(wanted), found.len())?;
         found.to_vec()
     };
     if found.is_empty() && known.is_empty() {

@@ -1,6 +1,6 @@
 //! `jax2onnx check`: finds problems in a model.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use inspect::check::{Finding, Severity, check};
@@ -8,7 +8,7 @@ use inspect::show::clean;
 use inspect::{Document, json as values};
 use serde_json::{Value, json};
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::count;
@@ -71,18 +71,21 @@ impl Answer for Report {
             writeln!(out, "{word}[{}]: {}{place}", finding.rule, clean(&finding.message))?;
         }
         let (errors, warnings) = (count(self.errors, "error"), count(self.warnings, "warning"));
-        writeln!(out, "{}: {errors}, {warnings}", self.document.name)
+        writeln!(out, "{}: {errors}, {warnings}", clean(&self.document.name))
     }
 
-    fn to_json(&self) -> Value {
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let findings = self.findings.iter().map(|finding| describe(self.document, finding));
-        json!({
-            "version": 1,
-            "model": self.document.name,
-            "errors": self.errors,
-            "warnings": self.warnings,
-            "findings": findings.collect::<Vec<_>>(),
-        })
+        print_json(
+            out,
+            &json!({
+                "version": 1,
+                "model": self.document.name,
+                "errors": self.errors,
+                "warnings": self.warnings,
+                "findings": findings.collect::<Vec<_>>(),
+            }),
+        )
     }
 }
 

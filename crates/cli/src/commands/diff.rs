@@ -9,7 +9,7 @@ use inspect::{Document, Frame, Source, Sources, Style, Weights};
 use provenance::Tier;
 use serde_json::{Value, json};
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::open;
 use crate::output::{Format, OutputArgs};
 use crate::text::count;
@@ -83,8 +83,8 @@ impl Answer for Compared<'_> {
         printer.print(&self.diff)
     }
 
-    fn to_json(&self) -> Value {
-        describe(self.before, self.after, &self.diff)
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        print_json(out, &describe(self.before, self.after, &self.diff))
     }
 }
 

@@ -1,14 +1,13 @@
 //! `jax2onnx explain`: the line of Python that an error of a runtime is about.
 
-use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use inspect::explain::{Explanation, explain, json, text};
 use inspect::{Document, Sources, log, open_regular};
-use serde_json::Value;
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 
@@ -77,8 +76,8 @@ impl Answer for Explained {
         write!(console.out, "{}", text(explanation, document, sources, console.style))
     }
 
-    fn to_json(&self) -> Value {
-        json(&self.explanation, self.document, &self.sources)
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        print_json(out, &json(&self.explanation, self.document, &self.sources))
     }
 }
 

@@ -9,7 +9,7 @@ use inspect::summary::{End, Origins, Summary, Weights, summary};
 use inspect::{Document, Frame, Recorded, Style};
 use serde_json::{Value, json};
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::{bytes, count, share};
@@ -67,8 +67,8 @@ impl Answer for Summed {
         printer.print(document, summary)
     }
 
-    fn to_json(&self) -> Value {
-        describe(self.document, &self.summary)
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        print_json(out, &describe(self.document, &self.summary))
     }
 }
 
@@ -82,7 +82,7 @@ struct Printer<'p> {
 impl Printer<'_> {
     fn print(&mut self, document: &Document<'_>, summary: &Summary<'_>) -> io::Result<()> {
         let scan = &document.scan;
-        writeln!(self.out, "{}", self.style.bold(&document.name))?;
+        writeln!(self.out, "{}", self.style.bold(&clean(&document.name)))?;
         let weights = &summary.weights;
         let sizes = format!("{}, {}", bytes(document.size), weights_text(weights));
         self.field("size", &sizes)?;
@@ -140,7 +140,7 @@ impl Printer<'_> {
         nodes: usize,
     ) -> io::Result<()> {
         let level = match (origins.level, &document.map_path) {
-            (Recorded::Map, Some(path)) => format!("source map {}", path.display()),
+            (Recorded::Map, Some(path)) => format!("source map {}", clean(&path.to_string_lossy())),
             (Recorded::Torch, _) => "from torch.onnx".to_owned(),
             (level, _) => level.word().to_owned(),
         };

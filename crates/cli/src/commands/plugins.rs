@@ -6,7 +6,7 @@ use lowering::{PLUGINS, Plugin, emitted_ops};
 use provenance::render::plugin_name;
 use serde_json::{Value, json};
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::output::{Format, OutputArgs};
 
 /// List the primitives that can be converted
@@ -55,9 +55,9 @@ impl Answer for Matching {
         self.0.iter().try_for_each(|plugin| print(plugin, console.out))
     }
 
-    fn to_json(&self) -> Value {
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let plugins: Vec<Value> = self.0.iter().map(|plugin| describe(plugin)).collect();
-        json!({ "version": 1, "plugins": plugins })
+        print_json(out, &json!({ "version": 1, "plugins": plugins }))
     }
 }
 

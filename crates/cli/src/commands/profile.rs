@@ -1,16 +1,15 @@
 //! `jax2onnx profile`: shows which lines of Python take the time.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
 use inspect::profile::{
-    By, Profile, Summary, flamegraph, json, speedscope, stacks, summarize, text,
+    By, Json, Profile, Summary, flamegraph, speedscope, stacks, summarize, text,
 };
 use inspect::{Document, Sources, open_regular};
-use serde_json::Value;
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output;
 
@@ -127,13 +126,14 @@ impl Answer for Summed {
                 let title = format!("{}: {} runs", document.name, summary.runs.len());
                 write!(out, "{}", flamegraph(&stacks(), &title))
             }
-            Format::Speedscope => writeln!(out, "{}", speedscope(&stacks(), &document.name)),
-            Format::Json => writeln!(out, "{:#}", self.to_json()),
+            Format::Speedscope => print_json(*out, &speedscope(&stacks(), &document.name)),
+            Format::Json => self.print_json(*out),
         }
     }
 
-    fn to_json(&self) -> Value {
-        json(&self.summary, &self.document.name, &self.sources)
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Summed { summary, sources, document, .. } = self;
+        print_json(out, &Json { summary, name: &document.name, sources })
     }
 }
 

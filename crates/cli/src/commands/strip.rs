@@ -1,15 +1,16 @@
 //! `jax2onnx strip`: removes the provenance from a model.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use inspect::show::clean;
 use onnx::external_data::{check_outputs, save_bytes};
 use onnx::strip::{strip, take_apart};
 use provenance::Level;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::files::{read_model, stage_text};
 use crate::output::{Format, OutputArgs};
 
@@ -113,24 +114,29 @@ impl Answer for Report<'_> {
 
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
         let Report { path, map, removed, bytes_before, bytes_after, .. } = self;
-        let map = map.map(|map| format!("; map in {}", map.display())).unwrap_or_default();
-        let path = path.display();
+        let map = map
+            .map(|map| format!("; map in {}", clean(&map.to_string_lossy())))
+            .unwrap_or_default();
+        let path = clean(&path.to_string_lossy());
         writeln!(
             console.out,
             "{path}: {removed} entries removed, {bytes_before} to {bytes_after} bytes{map}"
         )
     }
 
-    fn to_json(&self) -> Value {
-        json!({
-            "version": 1,
-            "path": self.path,
-            "map": self.map,
-            "removed": self.removed,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "lost": self.lost,
-        })
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        print_json(
+            out,
+            &json!({
+                "version": 1,
+                "path": self.path.to_string_lossy(),
+                "map": self.map.map(Path::to_string_lossy),
+                "removed": self.removed,
+                "bytes_before": self.bytes_before,
+                "bytes_after": self.bytes_after,
+                "lost": self.lost,
+            }),
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use inspect::where_::{self, Where, how, where_};
 use inspect::{Document, Provenance, Sources, Style, json as values};
 use serde_json::{Value, json};
 
-use crate::command::{Answer, Command, Console, Outcome};
+use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 
@@ -82,9 +82,9 @@ impl Answer for Located<'_> {
         }
     }
 
-    fn to_json(&self) -> Value {
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let answer = self.answer.as_ref();
-        describe(self.document, self.wanted, answer, &self.found, &self.sources)
+        print_json(out, &describe(self.document, self.wanted, answer, &self.found, &self.sources))
     }
 }
 
@@ -102,7 +102,7 @@ fn print_candidates(
 ) -> io::Result<()> {
     match found {
         Found::Many(candidates) => {
-            writeln!(err, "`{wanted}` matches {} names:", candidates.len())?;
+            writeln!(err, "`{}` matches {} names:", clean(wanted), candidates.len())?;
             for (name, target) in candidates.iter().take(MAX_LISTED) {
                 writeln!(err, "  {}", candidate(document, name, target))?;
             }
@@ -111,7 +111,7 @@ fn print_candidates(
             }
         }
         Found::Nothing(nearest) => {
-            writeln!(err, "no node or value is called `{wanted}`")?;
+            writeln!(err, "no node or value is called `{}`", clean(wanted))?;
             if !nearest.is_empty() {
                 let names: Vec<String> =
                     nearest.iter().map(|name| format!("`{}`", clean(name))).collect();

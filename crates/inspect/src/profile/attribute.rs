@@ -1,5 +1,7 @@
 //! Which line of the user a kernel's time belongs to.
 
+use std::rc::Rc;
+
 use provenance::resolve::Sure;
 use provenance::{OriginId, Site, Tier};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,7 +13,8 @@ use crate::{Document, Provenance};
 /// The origin of one kernel.
 #[derive(Clone, Debug)]
 pub struct Attribution<'d> {
-    pub origin: Option<Provenance<'d>>,
+    /// Shared by the kernels that came from the same place.
+    pub origin: Option<Rc<Provenance<'d>>>,
     /// True if it has a line that the user wrote, and not one of a library.
     pub is_users: bool,
 }
@@ -35,23 +38,35 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
         // A name that several have leads to none of them.
         nodes.entry(node.name).and_modify(|known| *known = None).or_insert(Some(number));
     }
-    let own = |name: &str| match nodes.get(name) {
-        Some(Some(node)) => heaviest(document, document.answer(*node)),
-        Some(None) => None,
-        None => heaviest(document, document.answer_of_name(name)),
+    let mut known: FxHashMap<(Sure, Vec<OriginId>), Option<Rc<Provenance<'d>>>> =
+        FxHashMap::default();
+    let mut shared = |answer: (Sure, Vec<OriginId>)| {
+        let found = known.entry(answer);
+        let heaviest = |(sure, origins): &(Sure, Vec<OriginId>)| {
+            heaviest(document, *sure, origins).map(Rc::new)
+        };
+        found.or_insert_with_key(heaviest).clone()
     };
-    let origins: Vec<Option<Provenance<'d>>> =
-        profile.kernels.iter().map(|kernel| own(&kernel.node)).collect();
+    let origins: Vec<Option<Rc<Provenance<'d>>>> = profile
+        .kernels
+        .iter()
+        .map(|kernel| match nodes.get(&*kernel.node) {
+            Some(Some(node)) => shared(document.answer(*node)),
+            Some(None) => None,
+            None => shared(document.answer_of_name(&kernel.node)),
+        })
+        .collect();
     let joined = by_elimination(document, profile, &|number| origins[number].is_some());
-    let of_joined = |number: usize| {
-        let mut origin = heaviest(document, document.answer(*joined.get(&number)?))?;
-        origin.sure = Sure::Fused;
-        Some(origin)
+    let mut of_joined = |number: usize| {
+        let (_, origins) = document.answer(*joined.get(&number)?);
+        shared((Sure::Fused, origins))
     };
-    let beside = |number: usize| {
-        let mut origin = origins.get(product_beside(profile, number)?)?.clone()?;
-        origin.sure = Sure::Neighbour;
-        Some(origin)
+    let mut neighbors: FxHashMap<*const Provenance<'d>, Rc<Provenance<'d>>> = FxHashMap::default();
+    let mut beside = |number: usize| {
+        let origin = origins.get(product_beside(profile, number)?)?.as_ref()?;
+        let neighbor =
+            || Rc::new(Provenance { sure: Sure::Neighbour, ..Provenance::clone(origin) });
+        Some(neighbors.entry(Rc::as_ptr(origin)).or_insert_with(neighbor).clone())
     };
     (0..profile.kernels.len())
         .map(|number| {
@@ -67,10 +82,11 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
 /// Returns the origin that takes the time: if a node was fused from several lines, the one with a product.
 fn heaviest<'d>(
     document: &'d Document<'_>,
-    (sure, origins): (Sure, Vec<OriginId>),
+    sure: Sure,
+    origins: &[OriginId],
 ) -> Option<Provenance<'d>> {
     let (table, known) = (document.table(), document.known_callsites());
-    let first = Provenance::of(table, known, sure, &origins)?;
+    let first = Provenance::of(table, known, sure, origins)?;
     let is_product = |site: &Site| {
         let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
         plugin.is_some_and(|plugin| PRODUCTS.contains(&&*table.get_emitter(plugin).name))
@@ -111,11 +127,11 @@ fn by_elimination(
     profile: &Profile,
     is_known: &dyn Fn(usize) -> bool,
 ) -> FxHashMap<usize, usize> {
-    let names: FxHashSet<&str> = profile.kernels.iter().map(|it| it.node.as_str()).collect();
+    let names: FxHashSet<&str> = profile.kernels.iter().map(|it| &*it.node).collect();
     let mut bare: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
     for (number, kernel) in profile.kernels.iter().enumerate() {
         if !is_known(number) && is_bare(&kernel.node, &kernel.op) {
-            bare.entry(kernel.op.as_str()).or_default().push(number);
+            bare.entry(&*kernel.op).or_default().push(number);
         }
     }
     let mut ops: Vec<(&str, Vec<usize>)> = bare.into_iter().collect();

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use provenance::clean::clean;
 use rustc_hash::FxHashMap;
 
 use super::stacks::Level;
@@ -124,13 +125,12 @@ fn color(level: &Level) -> String {
 /// Escapes a text for XML.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in clean(text).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            c if c.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
             c => escaped.push(c),
         }
     }

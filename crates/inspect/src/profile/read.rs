@@ -32,6 +32,11 @@ pub enum ProfileError {
         "the profile has more than {MAX_EVENTS} events, or very long names: profile fewer runs"
     )]
     TooLong,
+    #[error(
+        "the profile has {runs} runs, and most nodes are in few of them: profile one model at a time, or \
+         fewer runs"
+    )]
+    TooManyRuns { runs: usize },
     #[error("the profile contains no times of nodes: was profiling enabled while the model ran?")]
     Empty,
     #[error("cannot read the profile: {0}")]

@@ -4,8 +4,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::read::{Event, Kind};
+use super::read::{Event, Kind, ProfileError};
 use super::{Kernel, Profile};
+
+/// The number of times of kernels in runs that are kept, and the further ones for each event. A kernel has
+/// a time in every run, so few events could take much memory.
+const MIN_TIMES: usize = 1 << 20;
+const MAX_TIMES_PER_EVENT: usize = 8;
 
 /// One run of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +43,7 @@ impl Spread {
 }
 
 /// Sums the events by node and run.
-pub(super) fn profile(mut events: Vec<Event>) -> Profile {
+pub(super) fn profile(mut events: Vec<Event>) -> Result<Profile, ProfileError> {
     // An event that contains others starts before them, or with them and lasts longer.
     events.sort_by_key(|event| (event.start, u64::MAX - event.length));
     let spans = runs(&events);
@@ -48,6 +53,7 @@ pub(super) fn profile(mut events: Vec<Event>) -> Profile {
     if runs.is_empty() {
         runs.push(Run::default());
     }
+    let max_kernels = (MIN_TIMES + events.len() * MAX_TIMES_PER_EVENT) / runs.len();
     let mut kernels: Vec<Kernel> = Vec::new();
     let mut numbers: FxHashMap<(Arc<str>, Arc<str>), usize> = FxHashMap::default();
     let mut last: Option<usize> = None;
@@ -57,9 +63,9 @@ pub(super) fn profile(mut events: Vec<Event>) -> Profile {
         };
         let number = *numbers.entry((node.clone(), op.clone())).or_insert_with(|| {
             kernels.push(Kernel {
-                node: node.to_string(),
-                op: op.to_string(),
-                provider: provider.to_string(),
+                node: node.clone(),
+                op: op.clone(),
+                provider: provider.clone(),
                 times: vec![0; runs.len()],
                 calls: vec![0; runs.len()],
                 before: last,
@@ -68,6 +74,9 @@ pub(super) fn profile(mut events: Vec<Event>) -> Profile {
             });
             kernels.len() - 1
         });
+        if kernels.len() > max_kernels {
+            return Err(ProfileError::TooManyRuns { runs: runs.len() });
+        }
         if let Some(last) = last
             && let Some(before) = kernels.get_mut(last)
             && before.after.is_none()
@@ -82,7 +91,7 @@ pub(super) fn profile(mut events: Vec<Event>) -> Profile {
         kernel.calls[run] += 1;
         runs[run].kernels += own;
     }
-    Profile { kernels, runs }
+    Ok(Profile { kernels, runs })
 }
 
 /// Returns the runs of the model, in order; those within others are not runs of their own.

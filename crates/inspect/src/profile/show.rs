@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
 use super::{By, Run, Spread, Summary};
@@ -112,15 +113,42 @@ fn time(micros: f64) -> String {
     format!("{number:.digits$} {unit}")
 }
 
-/// Returns the summary as JSON; `docs/profile.md` describes it.
-pub fn json(summary: &Summary<'_>, name: &str, sources: &Sources<'_, '_>) -> Value {
-    let run = |run: &Run, is_warmup: bool| json!({"warmup": is_warmup, "wall_us": run.wall, "kernels_us": run.kernels});
-    let warmup = summary.warmup.iter().map(|it| run(it, true));
-    let runs: Vec<Value> = warmup.chain(summary.runs.iter().map(|it| run(it, false))).collect();
-    let rows: Vec<Value> = summary
-        .rows
-        .iter()
-        .map(|row| {
+/// The summary as JSON; `docs/profile.md` describes it. The rows are made one after the other.
+pub struct Json<'s, 'd, 'a> {
+    pub summary: &'s Summary<'d>,
+    /// The name of the model.
+    pub name: &'s str,
+    pub sources: &'s Sources<'d, 'a>,
+}
+
+impl Serialize for Json<'_, '_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Json { summary, name, .. } = self;
+        let run = |run: &Run, is_warmup: bool| json!({"warmup": is_warmup, "wall_us": run.wall, "kernels_us": run.kernels});
+        let warmup = summary.warmup.iter().map(|it| run(it, true));
+        let runs: Vec<Value> = warmup.chain(summary.runs.iter().map(|it| run(it, false))).collect();
+        let kernels = &summary.kernels;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("version", &1)?;
+        map.serialize_entry("model", name)?;
+        map.serialize_entry("by", summary.by.word())?;
+        map.serialize_entry("runs", &runs)?;
+        map.serialize_entry("total_us", &summary.total)?;
+        let spread = json!({"mean": kernels.mean, "deviation": kernels.deviation});
+        map.serialize_entry("kernels_us", &spread)?;
+        map.serialize_entry("share_of_user_lines", &summary.users)?;
+        map.serialize_entry("share_of_lines", &summary.known)?;
+        map.serialize_entry("rows", &Rows(self))?;
+        map.end()
+    }
+}
+
+struct Rows<'j, 's, 'd, 'a>(&'j Json<'s, 'd, 'a>);
+
+impl Serialize for Rows<'_, '_, '_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Json { summary, sources, .. } = self.0;
+        serializer.collect_seq(summary.rows.iter().map(|row| {
             json!({
                 "key": row.key,
                 "line": row.frame.as_ref().map(|frame| frame_with_source(frame, sources)),
@@ -131,17 +159,6 @@ pub fn json(summary: &Summary<'_>, name: &str, sources: &Sources<'_, '_>) -> Val
                 "calls": row.calls,
                 "ops": row.ops,
             })
-        })
-        .collect();
-    json!({
-        "version": 1,
-        "model": name,
-        "by": summary.by.word(),
-        "runs": runs,
-        "total_us": summary.total,
-        "kernels_us": {"mean": summary.kernels.mean, "deviation": summary.kernels.deviation},
-        "share_of_user_lines": summary.users,
-        "share_of_lines": summary.known,
-        "rows": rows,
-    })
+        }))
+    }
 }

@@ -25,7 +25,7 @@ pub fn stacks(document: &Document<'_>, profile: &Profile, warmup: usize) -> Vec<
             Some(frames) if !frames.is_empty() => frames.iter().rev().map(level).collect(),
             _ => vec![Level { name: "(not known)".to_owned(), file: None, line: 0 }],
         };
-        path.push(Level { name: kernel.op.clone(), file: None, line: 0 });
+        path.push(Level { name: kernel.op.to_string(), file: None, line: 0 });
         let time: u64 = kernel.times.iter().skip(warmup).sum();
         if let Some(&number) = numbers.get(&path) {
             stacks[number].1 += time;

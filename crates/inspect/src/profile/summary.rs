@@ -1,5 +1,7 @@
 //! The times of kernels, summed by what the user wrote.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::attribute::{Attribution, attribute};
@@ -134,12 +136,12 @@ struct Group<'d> {
     frame: Option<Frame<'d>>,
     times: Vec<u64>,
     calls: u64,
-    ops: FxHashMap<String, u64>,
+    ops: FxHashMap<Arc<str>, u64>,
 }
 
 impl<'d> Group<'d> {
     fn row(self, key: Option<String>, share: &dyn Fn(u64) -> f64) -> Row<'d> {
-        let mut ops: Vec<(String, u64)> = self.ops.into_iter().collect();
+        let mut ops: Vec<(Arc<str>, u64)> = self.ops.into_iter().collect();
         ops.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         Row {
             key,
@@ -148,7 +150,7 @@ impl<'d> Group<'d> {
             share: share(self.times.iter().sum()),
             times: self.times,
             calls: self.calls,
-            ops: ops.into_iter().map(|(op, _)| op).collect(),
+            ops: ops.into_iter().map(|(op, _)| op.to_string()).collect(),
         }
     }
 }
@@ -167,11 +169,11 @@ fn key<'d>(
             (frame.map(|frame| format!("{}, in {}", frame.file, frame.function)), frame)
         }
         By::Scope => (origin.map(|origin| origin.scope.join("/")), None),
-        By::Op => (Some(kernel.op.clone()), None),
+        By::Op => (Some(kernel.op.to_string()), None),
         By::Plugin => {
             let plugin = origin.and_then(|origin| origin.plugin.as_ref());
             (plugin.map(|plugin| plugin.name.clone()), None)
         }
-        By::Node => (Some(kernel.node.clone()), frame),
+        By::Node => (Some(kernel.node.to_string()), frame),
     }
 }

@@ -29,11 +29,8 @@ fn a_loop_has_the_time_that_its_body_does_not_have() {
         run(100, 20),
     ];
     let profile = read(&format!("[{}]", events.join(","))).unwrap();
-    let times: Vec<_> = profile
-        .kernels
-        .iter()
-        .map(|it| (it.node.as_str(), it.times.clone(), it.calls.clone()))
-        .collect();
+    let times: Vec<_> =
+        profile.kernels.iter().map(|it| (&*it.node, it.times.clone(), it.calls.clone())).collect();
     let expected = [
         ("scan", vec![19, 0], vec![1, 0]),
         ("add", vec![11, 0], vec![2, 0]),
@@ -51,6 +48,18 @@ fn a_profile_without_runs_is_one_run() {
     let profile =
         read(&format!(r#"{{"a":1,"traceEvents":[{}]}}"#, kernel("a", "Add", 1, 2))).unwrap();
     assert_eq!(profile.runs, [Run { wall: None, kernels: 2 }]);
+}
+
+#[test]
+fn a_profile_of_very_many_nodes_and_runs_takes_no_more_than_its_size() {
+    let profile = |nodes: u64, runs: u64| {
+        let kernels = (0..nodes).map(|i| kernel(&format!("n{i}"), "Add", i * 10 + 1, 5));
+        let runs = (0..runs).map(|i| run(i * 10, 9));
+        read(&format!("[{}]", kernels.chain(runs).collect::<Vec<_>>().join(",")))
+    };
+    assert_eq!(profile(2000, 400).unwrap().kernels.len(), 2000);
+    let error = profile(2000, 2000).unwrap_err();
+    assert!(error.starts_with("the profile has 2000 runs, and most nodes are in few"), "{error}");
 }
 
 #[test]

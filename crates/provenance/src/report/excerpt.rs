@@ -1,9 +1,7 @@
 //! A line of source, and the carets under an expression of it.
 
+use crate::clean::clean;
 use crate::frame::Span;
-
-/// The spaces that replace a tab.
-const TAB: &str = "    ";
 
 /// A line of source as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +27,13 @@ pub fn of_line(line: &str, number: u32, span: Option<Span>) -> Option<Excerpt> {
     }
     let parts = span.and_then(|span| split(line, number, span));
     Some(Excerpt {
-        line: shown(line),
+        line: clean(line),
         column: parts.map(|(before, _)| before.chars().count() + 1),
         carets: parts.map(|(before, expression)| {
-            let carets = "^".repeat(width(&shown(expression)).max(1));
+            let carets = "^".repeat(width(&clean(expression)).max(1));
             let goes_on = span.is_some_and(|span| span.end_line > number);
             let more = if goes_on { " ..." } else { "" };
-            " ".repeat(width(&shown(before))) + &carets + more
+            " ".repeat(width(&clean(before))) + &carets + more
         }),
     })
 }
@@ -48,12 +46,6 @@ fn split(line: &str, number: u32, span: Span) -> Option<(&str, &str)> {
     let end = if span.end_line > number { line.len() } else { span.end_column as usize };
     let before = line.get(..start).filter(|before| before.len() < line.len())?;
     Some((before, line.get(start..end.max(start))?))
-}
-
-/// Returns a line without tabs and without characters that move the cursor.
-pub fn shown(line: &str) -> String {
-    let line = line.replace('\t', TAB);
-    line.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Returns the columns that a text takes in a terminal.
