@@ -20,9 +20,9 @@ CORPUS = ROOT / "fuzz" / "corpus"
 EXPORT = """
 import jax2onnx, mlp
 for level in ("off", "minimal", "full", "indexed"):
-    model = jax2onnx.to_onnx(mlp.predict, inputs=[("B", 8)], provenance=level,
+    model = jax2onnx.to_onnx(mlp.predict, inputs=[("B", 8)], provenance=level, unroll=0,
                              return_mode="file", output_path=f"{level}.onnx")
-jax2onnx.to_onnx(mlp.predict, inputs=[("B", 8)], source_map="mapped.onnx.map",
+jax2onnx.to_onnx(mlp.predict, inputs=[("B", 8)], source_map="mapped.onnx.map", unroll=0,
                  return_mode="file", output_path="mapped.onnx")
 """
 

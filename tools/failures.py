@@ -125,7 +125,8 @@ def write(name: str, build: Build, folder: Path, to: Path) -> dict[str, Any]:
 
 
 def export(failing: Failing, place: Path) -> None:
-    options = {"provenance": "indexed", **failing.options}
+    # A failure in the body of a loop needs the loop.
+    options = {"provenance": "indexed", "unroll": 0, **failing.options}
     if failing.has_map:
         options |= {"provenance": "off", "source_map": place / f"{MODEL}.map"}
     os.chdir(ROOT)

@@ -55,11 +55,12 @@ def in_a_while_loop() -> Failing:
 @failure
 def in_a_fori_loop() -> Failing:
     def fn(table, x):
-        def body(i, acc):
-            row = table.at[i * 3].get(mode="promise_in_bounds")  # <- fails
-            return acc + jnp.sin(row)
+        def body(i, state):
+            at, acc = state
+            row = table.at[at].get(mode="promise_in_bounds")  # <- fails
+            return at * 2 + 1, acc + jnp.sin(row)
 
-        return lax.fori_loop(0, 4, body, x)
+        return lax.fori_loop(0, 40, body, (0, x))[1]
 
     return Failing(
         fn, [(5, 2), (2,)], {"table": floats(5, 2), "x": floats(2)}, unclipped, form="log"

@@ -48,17 +48,17 @@ fn an_error_within_a_branch_within_a_loop() {
         ],
         &expect![[r#"
             error: Attempting to broadcast an axis by a dimension other than 1. 3 by 4
-              --> tools/failing/bodies.py:88:31, in in_a_branch_of_a_scan.<locals>.fn.<locals>.step.<locals>.<lambda>
+              --> tools/failing/bodies.py:89:31, in in_a_branch_of_a_scan.<locals>.fn.<locals>.step.<locals>.<lambda>
                |
-            88 |             heavy = lambda c: jnp.exp(c) + y  # <- fails
+            89 |             heavy = lambda c: jnp.exp(c) + y  # <- fails
                |                               ^^^^^^^^^^^^^^
-              called from tools/failing/bodies.py:90:20, in in_a_branch_of_a_scan.<locals>.fn.<locals>.step
+              called from tools/failing/bodies.py:91:20, in in_a_branch_of_a_scan.<locals>.fn.<locals>.step
                |
-            90 |             return lax.cond(flag > 0, heavy, light, carry), flag
+            91 |             return lax.cond(flag > 0, heavy, light, carry), flag
                |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-              called from tools/failing/bodies.py:92:16, in in_a_branch_of_a_scan.<locals>.fn
+              called from tools/failing/bodies.py:93:16, in in_a_branch_of_a_scan.<locals>.fn
                |
-            92 |         return lax.scan(step, x, flags)[0]
+            93 |         return lax.scan(step, x, flags)[0]
                |                ^^^^^^^^^^^^^^^^^^^^^^^^
                = certain: `add` is a node of the model
                = from the message: running Add node. Name:'add'
@@ -334,9 +334,9 @@ fn a_log_that_is_piped() {
         .unwrap();
     expect![[r#"
         error: Attempting to broadcast an axis by a dimension other than 1. 3 by 4
-           --> tools/failing/bodies.py:117:16, in in_a_function.<locals>.gate
+           --> tools/failing/bodies.py:118:16, in in_a_function.<locals>.gate
             |
-        117 |         return opened * y  # <- fails
+        118 |         return opened * y  # <- fails
             |                ^^^^^^^^^^
            = likely: `_inlfunc_gate_token_0_gate/mul` is a node of a function, as the runtime inlines it
            = from the message: running Mul node. Name:'_inlfunc_gate_token_0_gate/mul'

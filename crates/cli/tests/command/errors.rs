@@ -81,7 +81,7 @@ fn the_map_of_another_model() {
         &expect![[r#"
             exit 2
             --- stderr
-            error: second.map: this is the source map of another model: its debug id is `5456ee67dc7730876fccd24efd16de06`, and the debug id of the model is `0aac524ca9a94783b29e108ddf643c7f`
+            error: second.map: this is the source map of another model: its debug id is `57fa03e5bad81131605493869bde4a6e`, and the debug id of the model is `2f6b36e593baef8543384ff9740dd53f`
         "#]],
     );
 }

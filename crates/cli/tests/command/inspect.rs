@@ -53,7 +53,7 @@ fn an_optimised_model_is_described_by_the_map_of_what_it_was() {
         &expect![[r#"
             exit 0
             optimised.onnx
-              size     1.5 KiB, weights 161 B in 7 tensors
+              size     1.6 KiB, weights 161 B in 7 tensors
               made by  jax2onnx 0.1.0
               opset    23, ai.onnx.ml 5, ai.onnx.training 1, ai.onnx.preview 1, com.microsoft 1, ai.onnx.preview.training 1, com.microsoft.experimental 1, com.microsoft.nchwc 1, org.pytorch.aten 1; IR 11
               in       x  f32[B,8]
@@ -130,7 +130,7 @@ fn programs_get_the_description_as_json() {
             {
               "version": 1,
               "model": "minimal.onnx",
-              "bytes": 3044,
+              "bytes": 3089,
               "producer": "jax2onnx",
               "producer_version": "0.1.0",
               "ir_version": 11,

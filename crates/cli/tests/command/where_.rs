@@ -32,7 +32,7 @@ fn a_fused_node_is_shown_with_all_its_lines() {
         "where mapped.onnx LayerNormalization",
         &expect![[r#"
             exit 0
-            LayerNormalization `head/div`
+            LayerNormalization `head/layer_norm`
               --> mlp.py:13:12, in normalize
                |
             13 |     return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
@@ -44,8 +44,8 @@ fn a_fused_node_is_shown_with_all_its_lines() {
                = scope     head
                = plugin    DivPlugin.lower, crates/lowering/src/elementwise/arithmetic.rs:11
                = in        x  f32[B,8]
-               = in        head/div.const  f32[8]
-               = out       head/div  f32[B,8]
+               = in        head/layer_norm.const  f32[8]
+               = out       head/layer_norm  f32[B,8]
             also from
               --> mlp.py:12:15, in normalize
                |
@@ -68,7 +68,7 @@ fn a_node_of_an_optimised_model_is_found_by_the_map() {
                |             ^^^^^^^^^^^^^^^^^^^^^
                = scope     head
                = plugin    SinPlugin.lower, crates/lowering/src/plugins.rs:115
-               = in        head/div  f32[B,8]
+               = in        head/layer_norm  f32[B,8]
                = out       head/sin  f32[B,8]
         "#]],
     );
@@ -85,7 +85,7 @@ fn full_has_files_and_minimal_has_functions() {
                |
             22 |         y = jnp.sin(normalize(x)) @ WEIGHT
                = plugin    SinPlugin.lower, crates/lowering/src/plugins.rs:115
-               = in        head/div  f32[B,8]
+               = in        head/layer_norm  f32[B,8]
                = out       head/sin  f32[B,8]
         "#]],
     );
@@ -96,13 +96,13 @@ fn minimal_has_no_files() {
     check(
         "where minimal.onnx head/sin",
         &expect![[r#"
-        exit 0
-        Sin `head/sin`
-          --> line 22, in predict
-           = plugin    SinPlugin.lower, line 115
-           = in        head/div  f32[B,8]
-           = out       head/sin  f32[B,8]
-    "#]],
+            exit 0
+            Sin `head/sin`
+              --> line 22, in predict
+               = plugin    SinPlugin.lower, line 115
+               = in        head/layer_norm  f32[B,8]
+               = out       head/sin  f32[B,8]
+        "#]],
     );
 }
 
@@ -114,7 +114,7 @@ fn a_model_that_says_nothing_still_has_types() {
             exit 0
             Sin `head/sin`
                = origin    not recorded
-               = in        head/div  f32[B,8]
+               = in        head/layer_norm  f32[B,8]
                = out       head/sin  f32[B,8]
         "#]],
     );
@@ -143,10 +143,10 @@ fn an_ambiguous_name_lists_the_candidates() {
             exit 1
             --- stderr
             `head` matches 4 names:
-              #0  head/div  LayerNormalization, mlp.py:13
+              #0  head/layer_norm  LayerNormalization, mlp.py:13
               #1  head/sin  Sin, mlp.py:22
               #2  head/dot_general  MatMul, mlp.py:22
-              head/div.const  a value that no node computes
+              head/layer_norm.const  a value that no node computes
         "#]],
     );
 }
@@ -433,33 +433,33 @@ fn programs_get_the_candidates_as_json() {
     check(
         "where indexed.onnx head --format json",
         &expect![[r#"
-        exit 1
-        {
-          "version": 1,
-          "model": "indexed.onnx",
-          "asked": "head",
-          "found": null,
-          "candidates": [
+            exit 1
             {
-              "name": "head/div",
-              "node": 0
-            },
-            {
-              "name": "head/sin",
-              "node": 1
-            },
-            {
-              "name": "head/dot_general",
-              "node": 2
-            },
-            {
-              "name": "head/div.const",
-              "node": null
+              "version": 1,
+              "model": "indexed.onnx",
+              "asked": "head",
+              "found": null,
+              "candidates": [
+                {
+                  "name": "head/layer_norm",
+                  "node": 0
+                },
+                {
+                  "name": "head/sin",
+                  "node": 1
+                },
+                {
+                  "name": "head/dot_general",
+                  "node": 2
+                },
+                {
+                  "name": "head/layer_norm.const",
+                  "node": null
+                }
+              ],
+              "nearest": []
             }
-          ],
-          "nearest": []
-        }
-    "#]],
+        "#]],
     );
 }
 
