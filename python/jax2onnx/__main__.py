@@ -1,20 +1,25 @@
 """Run the command line: `jax2onnx` or `python -m jax2onnx`."""
 
 import sys
-from typing import Any
+from typing import Any, Literal
 
 from . import _core
 
 
 def main() -> int:
     """Run the program. Return the exit code."""
-    return _core.main(["jax2onnx", *sys.argv[1:]], _export)
+    return _core.main(["jax2onnx", *sys.argv[1:]], _run)
 
 
-def _export(**request: Any) -> int:
-    from ._command.export import run
+def _run(command: Literal["export", "config"], **request: Any) -> int:
+    """Run a command that needs Python."""
+    if command == "config":
+        from ._command import config
 
-    return run(**request)
+        return config.run(**request)
+    from ._command import export
+
+    return export.run(**request)
 
 
 if __name__ == "__main__":

@@ -25,10 +25,6 @@ NormalizationMode: TypeAlias = Literal["auto", "prefer_native", "force_decompose
 SourcesMode: TypeAlias = Literal["hash", "embed"]
 
 _RETURN_MODES: Final = ("proto", "ir", "file")
-_EXPORT_MODES: Final = ("standard", "web")
-_NORMALIZATION_MODES: Final = ("auto", "prefer_native", "force_decomposed")
-_SOURCES_MODES: Final = ("hash", "embed")
-_OPSETS: Final = range(16, 27)
 _THRESHOLDS: Final = {"inline": sys.maxsize, "external": 0, "auto": EXTERNAL_THRESHOLD}
 
 
@@ -37,10 +33,10 @@ def to_onnx(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
     input_params: Mapping[str, Any] | None = None,
-    model_name: str = "jax_model",
-    opset: int = 23,
+    model_name: str | None = None,
+    opset: int | None = None,
     *,
-    enable_double_precision: bool = False,
+    enable_double_precision: bool | None = None,
     record_primitive_calls_file: StrPath | None = None,
     return_mode: Literal["proto"] = "proto",
     output_path: StrPath | None = None,
@@ -48,19 +44,19 @@ def to_onnx(
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
-    export_mode: ExportMode = "standard",
-    weights: WeightsMode = "auto",
-    normalization_mode: NormalizationMode = "auto",
-    optimize: bool = True,
+    export_mode: ExportMode | None = None,
+    weights: WeightsMode | None = None,
+    normalization_mode: NormalizationMode | None = None,
+    optimize: bool | None = None,
     nan: NanMode | None = None,
     unroll: int | None = None,
-    explain_passes: bool | StrPath = False,
+    explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
     provenance_prefixes: Prefixes = (),
     user_code: Iterable[StrPath] = (),
-    source_map: bool | StrPath = False,
-    sources: SourcesMode = "hash",
+    source_map: bool | StrPath | None = None,
+    sources: SourcesMode | None = None,
 ) -> "onnx.ModelProto": ...
 
 
@@ -69,10 +65,10 @@ def to_onnx(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
     input_params: Mapping[str, Any] | None = None,
-    model_name: str = "jax_model",
-    opset: int = 23,
+    model_name: str | None = None,
+    opset: int | None = None,
     *,
-    enable_double_precision: bool = False,
+    enable_double_precision: bool | None = None,
     record_primitive_calls_file: StrPath | None = None,
     return_mode: Literal["ir"],
     output_path: StrPath | None = None,
@@ -80,19 +76,19 @@ def to_onnx(
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
-    export_mode: ExportMode = "standard",
-    weights: WeightsMode = "auto",
-    normalization_mode: NormalizationMode = "auto",
-    optimize: bool = True,
+    export_mode: ExportMode | None = None,
+    weights: WeightsMode | None = None,
+    normalization_mode: NormalizationMode | None = None,
+    optimize: bool | None = None,
     nan: NanMode | None = None,
     unroll: int | None = None,
-    explain_passes: bool | StrPath = False,
+    explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
     provenance_prefixes: Prefixes = (),
     user_code: Iterable[StrPath] = (),
-    source_map: bool | StrPath = False,
-    sources: SourcesMode = "hash",
+    source_map: bool | StrPath | None = None,
+    sources: SourcesMode | None = None,
 ) -> "onnx_ir.Model": ...
 
 
@@ -101,10 +97,10 @@ def to_onnx(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
     input_params: Mapping[str, Any] | None = None,
-    model_name: str = "jax_model",
-    opset: int = 23,
+    model_name: str | None = None,
+    opset: int | None = None,
     *,
-    enable_double_precision: bool = False,
+    enable_double_precision: bool | None = None,
     record_primitive_calls_file: StrPath | None = None,
     return_mode: Literal["file"],
     output_path: StrPath,
@@ -112,19 +108,19 @@ def to_onnx(
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
-    export_mode: ExportMode = "standard",
-    weights: WeightsMode = "auto",
-    normalization_mode: NormalizationMode = "auto",
-    optimize: bool = True,
+    export_mode: ExportMode | None = None,
+    weights: WeightsMode | None = None,
+    normalization_mode: NormalizationMode | None = None,
+    optimize: bool | None = None,
     nan: NanMode | None = None,
     unroll: int | None = None,
-    explain_passes: bool | StrPath = False,
+    explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
     provenance_prefixes: Prefixes = (),
     user_code: Iterable[StrPath] = (),
-    source_map: bool | StrPath = False,
-    sources: SourcesMode = "hash",
+    source_map: bool | StrPath | None = None,
+    sources: SourcesMode | None = None,
 ) -> str: ...
 
 
@@ -132,10 +128,10 @@ def to_onnx(
     fn: Callable[..., Any],
     inputs: Sequence[Any],
     input_params: Mapping[str, Any] | None = None,
-    model_name: str = "jax_model",
-    opset: int = 23,
+    model_name: str | None = None,
+    opset: int | None = None,
     *,
-    enable_double_precision: bool = False,
+    enable_double_precision: bool | None = None,
     record_primitive_calls_file: StrPath | None = None,
     return_mode: ReturnMode = "proto",
     output_path: StrPath | None = None,
@@ -143,21 +139,24 @@ def to_onnx(
     outputs_as_nchw: Sequence[int] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
-    export_mode: ExportMode = "standard",
-    weights: WeightsMode = "auto",
-    normalization_mode: NormalizationMode = "auto",
-    optimize: bool = True,
+    export_mode: ExportMode | None = None,
+    weights: WeightsMode | None = None,
+    normalization_mode: NormalizationMode | None = None,
+    optimize: bool | None = None,
     nan: NanMode | None = None,
     unroll: int | None = None,
-    explain_passes: bool | StrPath = False,
+    explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
     provenance_paths: PathPolicy | None = None,
     provenance_prefixes: Prefixes = (),
     user_code: Iterable[StrPath] = (),
-    source_map: bool | StrPath = False,
-    sources: SourcesMode = "hash",
+    source_map: bool | StrPath | None = None,
+    sources: SourcesMode | None = None,
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Convert a JAX function to an ONNX model.
+
+    An option that you leave out has the value of the environment or of `[tool.jax2onnx]` in
+    `pyproject.toml`, or else its default. `jax2onnx config` shows them.
 
     Args:
         fn: The function. JAX traces it unchanged.
@@ -166,8 +165,8 @@ def to_onnx(
         input_params: Keyword arguments of `fn` that become inputs of the model, by name: numbers,
             arrays, and flags such as `deterministic`. If Python code branches on a flag, both
             branches are traced, and the model contains an `If`.
-        model_name: The name of the graph.
-        opset: The ONNX opset, from 16 to 26.
+        model_name: The name of the graph, by default `jax_model`.
+        opset: The ONNX opset, from 16 to 26, by default 23.
         enable_double_precision: Keep 64-bit types. A shape then means `float64`.
         record_primitive_calls_file: Where to write every equation as text, with its types,
             parameters and source line.
@@ -189,11 +188,10 @@ def to_onnx(
         optimize: Whether passes rewrite the graph. With `False`, the nodes stay as the plugins
             created them, which tells a wrong plugin from a wrong pass.
         nan: `"exact"` computes what JAX computes if there are NaNs. `"ignore"` leaves out the nodes
-            that this needs, and the model's metadata says so. By default, the environment or
-            `pyproject.toml` decides; without either, the mode is `"exact"`.
+            that this needs, and the model's metadata says so. The default
+            is `"exact"`.
         unroll: How many nodes the rounds of a loop may become if that is faster than the loop; 0
-            keeps all loops. By default, the environment or `pyproject.toml` decides; without
-            either, 128.
+            keeps all loops. The default is 32.
         explain_passes: Report what was fused into one operator and what was nearly fused, with the
             source lines: `True` for standard error, or the path of a file.
         provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
@@ -218,28 +216,45 @@ def to_onnx(
         ConfigError: An option has an invalid value.
         WriteError: The file could not be written.
     """
+    if not callable(fn):
+        raise ConfigError(f"`fn` is {fn!r}, which is not a function")
+    path = _checked_path(return_mode, output_path)
     settings = _config.settings(
-        provenance,
-        provenance_paths,
-        user_code=user_code,
-        prefixes=provenance_prefixes,
+        writes_file=path is not None,
+        model_name=model_name,
+        opset=opset,
+        enable_double_precision=enable_double_precision,
+        record_primitive_calls_file=record_primitive_calls_file,
+        inputs_as_nchw=inputs_as_nchw,
+        outputs_as_nchw=outputs_as_nchw,
+        input_names=input_names,
+        output_names=output_names,
+        export_mode=export_mode,
+        weights=weights,
+        normalization_mode=normalization_mode,
+        optimize=optimize,
         nan=nan,
         unroll=unroll,
+        explain_passes=explain_passes,
+        provenance=provenance,
+        provenance_paths=provenance_paths,
+        provenance_prefixes=provenance_prefixes,
+        user_code=user_code,
+        source_map=source_map,
+        sources=sources,
     )
-    path = _checked_path(return_mode, output_path)
-    _check(fn, model_name, opset)
-    _one_of(export_mode, _EXPORT_MODES, "an export mode")
-    external_threshold = _external_threshold(weights, export_mode, return_mode)
-    _one_of(normalization_mode, _NORMALIZATION_MODES, "a normalization mode")
-    map_path = _map_path(source_map, sources, path)
+    external_threshold = _external_threshold(settings.weights, settings.export_mode, return_mode)
+    map_path = _map_path(settings.source_map, path)
+    if sources == "embed" and map_path is None:
+        raise ConfigError("`sources='embed'` needs a source map: use `source_map`")
     _check_outputs(
         output_path=path,
         source_map=map_path,
-        record_primitive_calls_file=record_primitive_calls_file,
-        explain_passes=explain_passes,
+        record_primitive_calls_file=settings.record_primitive_calls_file,
+        explain_passes=settings.explain_passes,
     )
     registry.load_installed()
-    stack = _stack(sys._getframe()) if settings.level == "full" else []
+    stack = _stack(sys._getframe()) if settings.provenance == "full" else []
 
     from ._tracing import call, trace
     from ._tracing.names import chosen_names
@@ -253,9 +268,10 @@ def to_onnx(
             fn,
             inputs,
             input_params or {},
-            double_precision=enable_double_precision,
-            inputs_as_nchw=call.positions(inputs_as_nchw, "inputs_as_nchw"),
-            outputs_as_nchw=call.positions(outputs_as_nchw, "outputs_as_nchw"),
+            double_precision=settings.enable_double_precision,
+            inputs_as_nchw=call.positions(settings.inputs_as_nchw, "inputs_as_nchw"),
+            outputs_as_nchw=call.positions(settings.outputs_as_nchw, "outputs_as_nchw"),
+            module_scopes=settings.module_scopes,
         )
     except Exception as error:
         if not isinstance(error, Jax2OnnxError):
@@ -263,41 +279,47 @@ def to_onnx(
             error.__traceback__ = _tiers.without_own_frames(error.__traceback__)
         raise
     in_names, out_names = chosen_names(
-        traced.input_names, traced.output_names, input_names, output_names, input_params or {}
+        traced.input_names,
+        traced.output_names,
+        settings.input_names,
+        settings.output_names,
+        input_params or {},
     )
-    if export_mode == "web":
+    if settings.export_mode == "web":
         _web.check_types(traced.closed_jaxpr, in_names, out_names)
     definition = trace.definition(fn)
     options = ExportOptions(
         tiers=_tiers.rules(trace.folders(), settings.user_code, settings.library_code, definition),
         definition=definition,
         weight_names=held.names,
-        plugins=registry.for_core(opset),
-        model_name=model_name,
-        opset=opset,
+        plugins=registry.for_core(settings.opset),
+        model_name=settings.model_name,
+        opset=settings.opset,
         input_names=in_names,
         output_names=out_names,
         input_paths=traced.input_names,
         output_paths=traced.output_names,
         exact_nan=settings.nan == "exact",
-        optimize=optimize,
-        norms=normalization_mode != "force_decomposed",
+        optimize=settings.optimize,
+        norms=settings.normalization_mode != "force_decomposed",
         unroll=settings.unroll,
         on_phase=_progress.phase_listener.get(),
-        explain=_report_writer(explain_passes),
-        level=settings.level,
-        path_policy=settings.paths,
+        explain=_report_writer(settings.explain_passes),
+        level=settings.provenance,
+        path_policy=settings.provenance_paths,
         export_stack=stack,
-        prefixes=settings.prefixes,
+        prefixes=settings.provenance_prefixes,
         output_path=path,
         external_threshold=external_threshold,
         source_map=map_path,
-        embed_sources=sources == "embed",
+        embed_sources=settings.sources == "embed",
     )
-    if record_primitive_calls_file is not None:
-        _record(traced.closed_jaxpr, options, record_primitive_calls_file)
+    if settings.record_primitive_calls_file is not None:
+        _record(traced.closed_jaxpr, options, settings.record_primitive_calls_file)
     _progress.stage("converting")
-    with _web.explaining_size_limit() if export_mode == "web" else contextlib.nullcontext():
+    with (
+        _web.explaining_size_limit() if settings.export_mode == "web" else contextlib.nullcontext()
+    ):
         data = export_traced(traced.closed_jaxpr, options)
     if path is not None:
         return path
@@ -312,7 +334,8 @@ def export_traced(closed_jaxpr: Any, options: ExportOptions) -> bytes | None:
 
 def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     """Return the path to write to, if any."""
-    _one_of(return_mode, _RETURN_MODES, "a return mode")
+    if return_mode not in _RETURN_MODES:
+        raise ConfigError(f"`{return_mode}` is not a return mode: use {', '.join(_RETURN_MODES)}")
     if return_mode == "file":
         if output_path is None:
             raise ConfigError("`return_mode='file'` needs an `output_path`")
@@ -327,12 +350,9 @@ def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     return None
 
 
-def _map_path(source_map: Any, sources: str, output_path: str | None) -> str | None:
+def _map_path(source_map: Any, output_path: str | None) -> str | None:
     """Return the path of the source map, if any."""
-    _one_of(sources, _SOURCES_MODES, "a way to keep sources")
-    if source_map is False or source_map is None:
-        if sources == "embed":
-            raise ConfigError("`sources='embed'` needs a source map: use `source_map`")
+    if source_map is False:
         return None
     if source_map is True:
         if output_path is None:
@@ -380,7 +400,6 @@ def _record(closed_jaxpr: Any, options: ExportOptions, path: StrPath) -> None:
 
 def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int:
     """Return how many bytes of weights the file of the model may contain."""
-    _one_of(weights, tuple(_THRESHOLDS), "a place for weights")
     if weights == "external" and return_mode != "file":
         raise ConfigError(
             f"`weights='external'` writes a file beside the model: use `return_mode='file'`, "
@@ -406,20 +425,6 @@ def _report_writer(where: bool | StrPath) -> Callable[[str], object] | None:
             raise WriteError(error.errno, error.strerror, os.fspath(path)) from None
 
     return write
-
-
-def _one_of(word: Any, allowed: Sequence[str], what: str) -> None:
-    if word not in allowed:
-        raise ConfigError(f"`{word}` is not {what}: use {', '.join(allowed)}")
-
-
-def _check(fn: Any, model_name: Any, opset: Any) -> None:
-    if not callable(fn):
-        raise ConfigError(f"`fn` is {fn!r}, which is not a function")
-    if not isinstance(model_name, str):
-        raise ConfigError(f"`model_name` is {model_name!r}, which is not a string")
-    if type(opset) is not int or opset not in _OPSETS:
-        raise ConfigError(f"opset {opset!r} is not supported: use {_OPSETS[0]} to {_OPSETS[-1]}")
 
 
 def _stack(frame: FrameType | None) -> list[Frame]:

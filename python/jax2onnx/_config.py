@@ -7,13 +7,15 @@ the environment, which takes precedence over the section `[tool.jax2onnx]` of `p
 
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from . import _project
 from ._errors import ConfigError
+from ._settings import BY_NAME, SETTINGS, Setting
 
 Level: TypeAlias = Literal["off", "minimal", "full", "indexed"]
 PathPolicy: TypeAlias = Literal["relative", "absolute", "basename"]
@@ -21,48 +23,67 @@ NanMode: TypeAlias = Literal["exact", "ignore"]
 StrPath: TypeAlias = str | os.PathLike[str]
 Prefixes: TypeAlias = Iterable[str] | Mapping[str, str]
 
-ENABLE: Final = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
-DETAIL: Final = "JAX2ONNX_STACKTRACE_DETAIL"
-PATHS: Final = "JAX2ONNX_STACKTRACE_PATHS"
-PREFIXES: Final = "JAX2ONNX_STACKTRACE_PREFIXES"
-USER_CODE: Final = "JAX2ONNX_USER_CODE"
-LIBRARY_CODE: Final = "JAX2ONNX_LIBRARY_CODE"
-NAN: Final = "JAX2ONNX_NAN"
-UNROLL: Final = "JAX2ONNX_UNROLL"
-MODULE_SCOPES: Final = "JAX2ONNX_MODULE_SCOPES"
 
-_Word = TypeVar("_Word", bound=str)
+@dataclass(frozen=True)
+class Settings:
+    """The values of all settings of an export."""
 
-_LEVELS: Final[tuple[Level, ...]] = ("off", "minimal", "full", "indexed")
-_DETAILS: Final[tuple[Level, ...]] = ("minimal", "full", "indexed")
-_POLICIES: Final[tuple[PathPolicy, ...]] = ("relative", "absolute", "basename")
-_NAN_MODES: Final[tuple[NanMode, ...]] = ("exact", "ignore")
-UNROLLED_NODES: Final = 32
-"""How many nodes the rounds of a loop may become by default."""
-_OFF: Final = frozenset({"", "0", "false", "off", "no"})
-
-
-class Settings(NamedTuple):
-    """How much provenance to write, whose code is whose, and what the graph may look like."""
-
-    level: Level
-    paths: PathPolicy
+    opset: int
+    model_name: str
+    input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
+    inputs_as_nchw: Sequence[int] | None
+    outputs_as_nchw: Sequence[int] | None
+    enable_double_precision: bool
+    export_mode: str
+    weights: str
+    normalization_mode: str
+    optimize: bool
+    nan: NanMode
+    unroll: int
+    explain_passes: bool | StrPath
+    record_primitive_calls_file: StrPath | None
+    provenance: Level
+    provenance_paths: PathPolicy
+    #: Folders, and the names to write in their place.
+    provenance_prefixes: tuple[tuple[str, str], ...]
     user_code: tuple[str, ...]
     library_code: tuple[str, ...]
-    #: Folders, and the names to write in their place.
-    prefixes: tuple[tuple[str, str], ...]
-    nan: NanMode = "exact"
-    unroll: int = UNROLLED_NODES
+    source_map: bool | StrPath
+    sources: str
+    #: Whether nodes of nnx and equinox models are named by the path of their module.
+    module_scopes: bool
+
+
+class _Value(NamedTuple):
+    """A value of a setting, and where it comes from."""
+
+    value: Any
+    #: An argument, a variable or a key, as messages about an entry of a list show it.
+    name: str
+    #: The same for messages about the value; empty for an argument.
+    where: str
+    #: The variable or the file.
+    source: str
+
+
+class Found(NamedTuple):
+    """The value of a setting, and where it comes from."""
+
+    setting: Setting
+    value: Any
+    #: Such as `JAX2ONNX_NAN` or `pyproject.toml`; empty for the default.
+    sources: tuple[str, ...]
 
 
 class _Scope(NamedTuple):
     """The settings of the enclosing `with provenance(...)` blocks."""
 
-    level: Level | None = None
-    paths: PathPolicy | None = None
+    provenance: Level | None = None
+    provenance_paths: PathPolicy | None = None
     user_code: tuple[str, ...] = ()
     library_code: tuple[str, ...] = ()
-    prefixes: tuple[tuple[str, str], ...] = ()
+    provenance_prefixes: tuple[tuple[str, str], ...] = ()
 
 
 _scope: ContextVar[_Scope] = ContextVar("jax2onnx_provenance", default=_Scope())  # noqa: B039
@@ -92,11 +113,13 @@ def provenance(
     """
     outer = _scope.get()
     inner = outer._replace(
-        level=outer.level if level is None else _level(level),
-        paths=outer.paths if paths is None else _policy(paths),
+        provenance=outer.provenance if level is None else _checked("provenance", level),
+        provenance_paths=outer.provenance_paths
+        if paths is None
+        else _checked("provenance_paths", paths),
         user_code=outer.user_code + _places(user_code, "user_code"),
         library_code=outer.library_code + _places(library_code, "library_code"),
-        prefixes=_prefixes(prefixes, "prefixes") + outer.prefixes,
+        provenance_prefixes=_prefixes(prefixes, "prefixes") + outer.provenance_prefixes,
     )
     token = _scope.set(inner)
     try:
@@ -105,98 +128,60 @@ def provenance(
         _scope.reset(token)
 
 
-def settings(
-    level: str | None = None,
-    paths: str | None = None,
-    *,
-    user_code: Iterable[StrPath] = (),
-    prefixes: Prefixes = (),
-    nan: str | None = None,
-    unroll: int | None = None,
-) -> Settings:
-    """Return the settings of an export with these arguments."""
-    scope = _scope.get()
-    project = _project.read()
+def settings(*, writes_file: bool = False, **arguments: Any) -> Settings:
+    """Return the settings of an export with these arguments. None stands for "not given"."""
     return Settings(
-        level=scope.level or _environment_level() if level is None else _level(level),
-        paths=scope.paths or _environment_policy() if paths is None else _policy(paths),
-        user_code=_places(user_code, "user_code")
-        + scope.user_code
-        + _places(_listed(USER_CODE), USER_CODE)
-        + _places(project.user_code, _project.USER_CODE),
-        library_code=scope.library_code
-        + _places(_listed(LIBRARY_CODE), LIBRARY_CODE)
-        + _places(project.library_code, _project.LIBRARY_CODE),
-        prefixes=_prefixes(prefixes, "provenance_prefixes")
-        + scope.prefixes
-        + _prefixes(_listed(PREFIXES), PREFIXES)
-        + _prefixes(project.prefixes, _project.PREFIXES),
-        nan=_nan(nan, project.nan),
-        unroll=_unroll(unroll, project.unroll),
+        **{each.setting.name: each.value for each in found(arguments, writes_file=writes_file)}
     )
 
 
-def module_scopes() -> bool:
-    """Return whether nodes of nnx and equinox models are named by the path of their module."""
-    return os.environ.get(MODULE_SCOPES, "on").lower() not in _OFF
+def found(arguments: Mapping[str, Any], *, writes_file: bool = True) -> Iterator[Found]:
+    """Yield the value of each setting."""
+    scope = _scope.get()
+    project = _project.read()
+    for setting in SETTINGS:
+        values = _values(setting, arguments, scope, project, writes_file=writes_file)
+        if setting.adds_up:
+            all_values = list(values)
+            parse = _prefixes if setting.name == "provenance_prefixes" else _places
+            parsed: list[Any] = [
+                entry for each in all_values for entry in parse(each.value, each.name)
+            ]
+            yield Found(setting, tuple(parsed), tuple(each.source for each in all_values))
+        elif (first := next(values, None)) is not None:
+            # Another value may be wrong, but it does not count.
+            yield Found(setting, setting.check(first.value, first.where), (first.source,))
+        else:
+            yield Found(setting, setting.default, ())
 
 
-def _level(word: str) -> Level:
-    return _one_of(word, _LEVELS, "a provenance level")
-
-
-def _policy(word: str) -> PathPolicy:
-    return _one_of(word, _POLICIES, "a path policy")
-
-
-def _nan(argument: str | None, project: str | None) -> NanMode:
+def _values(
+    setting: Setting,
+    arguments: Mapping[str, Any],
+    scope: "_Scope",
+    project: _project.Project,
+    *,
+    writes_file: bool,
+) -> Iterator[_Value]:
+    """Yield the values of a setting, the one that wins first."""
+    argument = arguments.get(setting.name)
     if argument is not None:
-        return _one_of(argument, _NAN_MODES, "a NaN mode")
-    if variable := os.environ.get(NAN):
-        return _one_of(variable, _NAN_MODES, f"a NaN mode ({NAN})")
-    if project is not None:
-        return _one_of(project, _NAN_MODES, f"a NaN mode (`{_project.NAN}` of pyproject.toml)")
-    return "exact"
+        yield _Value(argument, setting.name, "", "argument")
+    block = getattr(scope, setting.name, None)
+    if block is not None and block != ():
+        yield _Value(block, setting.name, "", "provenance(...)")
+    text = os.environ.get(setting.variable, "") if setting.variable else ""
+    variable = setting.read(text) if text else None
+    if variable is not None:
+        name = setting.variable or ""
+        yield _Value(variable, name, name, name)
+    if setting.name in project.values and (writes_file or not setting.needs_file):
+        key, value = project.values[setting.name]
+        yield _Value(value, key, f"`{key}` of pyproject.toml", project.path or "")
 
 
-def _unroll(argument: int | None, project: int | None) -> int:
-    if argument is not None:
-        return _count(argument, "`unroll`")
-    if variable := os.environ.get(UNROLL):
-        return _count(int(variable) if variable.isdecimal() else variable, UNROLL)
-    if project is not None:
-        return _count(project, f"`{_project.UNROLL}` of pyproject.toml")
-    return UNROLLED_NODES
-
-
-def _count(value: object, where: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    raise ConfigError(f"`{value}` is not a number of nodes ({where}): use 0 to keep all loops")
-
-
-def _environment_level() -> Level:
-    if os.environ.get(ENABLE, "").lower() in _OFF:
-        return "off"
-    detail = os.environ.get(DETAIL) or "minimal"
-    return _one_of(detail, _DETAILS, f"a level of detail ({DETAIL})")
-
-
-def _environment_policy() -> PathPolicy:
-    policy = os.environ.get(PATHS) or "relative"
-    return _one_of(policy, _POLICIES, f"a path policy ({PATHS})")
-
-
-def _listed(variable: str) -> list[str]:
-    """Return the entries of an environment variable, which `os.pathsep` separates."""
-    return [entry for entry in os.environ.get(variable, "").split(os.pathsep) if entry]
-
-
-def _one_of(word: str, allowed: tuple[_Word, ...], what: str) -> _Word:
-    for known in allowed:
-        if word == known:
-            return known
-    raise ConfigError(f"`{word}` is not {what}: use {', '.join(allowed)}")
+def _checked(name: str, value: Any) -> Any:
+    return BY_NAME[name].check(value, "")
 
 
 def _places(places: Iterable[StrPath], argument: str) -> tuple[str, ...]:
@@ -241,6 +226,9 @@ def _prefixes(prefixes: Prefixes, argument: str) -> tuple[tuple[str, str], ...]:
         return tuple((os.path.abspath(folder), name) for folder, name in prefixes.items())
     pairs = []
     for entry in prefixes:
+        if isinstance(entry, tuple):
+            pairs.append(entry)
+            continue
         folder, sign, name = entry.rpartition("=")
         if not sign or not folder:
             raise ConfigError(f"`{entry}` of `{argument}` is not `folder=name`")

@@ -4,7 +4,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from ._config import UNROLLED_NODES, Level, PathPolicy
+from ._config import Level, PathPolicy
+from ._settings import UNROLLED_NODES
 from ._tiers import TierRules
 
 Frame: TypeAlias = tuple[str, int, str]

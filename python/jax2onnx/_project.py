@@ -2,29 +2,25 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from ._errors import ConfigError
-
-USER_CODE: Final = "user-code"
-LIBRARY_CODE: Final = "library-code"
-PREFIXES: Final = "path-prefixes"
-NAN: Final = "nan"
-UNROLL: Final = "unroll"
+from ._settings import BY_KEY, SETTINGS
+from ._words import did_you_mean
 
 _SECTION: Final = "tool.jax2onnx"
-_KEYS: Final = (USER_CODE, LIBRARY_CODE, PREFIXES, NAN, UNROLL)
 
 
-class Project(NamedTuple):
+@dataclass(frozen=True)
+class Project:
     """The section `[tool.jax2onnx]`; paths start at the folder of the file."""
 
-    user_code: tuple[str, ...] = ()
-    library_code: tuple[str, ...] = ()
-    prefixes: tuple[str, ...] = ()
-    nan: str | None = None
-    unroll: int | None = None
+    #: The path of the file, relative to the current directory; None if there is no section.
+    path: str | None = None
+    #: The keys and values by the name of their setting.
+    values: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
 
 def read() -> Project:
@@ -61,26 +57,33 @@ def _section(text: str, folder: Path) -> Project:
         raise ConfigError(f"`{path}` is not TOML: {error}") from error
     if not isinstance(section, dict):
         raise ConfigError(f"`{_SECTION}` of `{path}` is not a section")
+    values: dict[str, tuple[str, Any]] = {}
     for key, value in section.items():
-        if key not in _KEYS:
+        if key not in BY_KEY:
+            keys = [setting.key for setting in SETTINGS]
+            advice = did_you_mean(key, keys) or f"use {', '.join(keys)}"
+            raise ConfigError(f"`{key}` is not a key of `{_SECTION}` in `{path}`: {advice}")
+        setting = BY_KEY[key]
+        if not setting.type.is_of(value):
+            raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not {setting.type.words}")
+        if setting.name in values:
             raise ConfigError(
-                f"`{key}` is not a key of `{_SECTION}` in `{path}`: use {', '.join(_KEYS)}"
+                f"`{_SECTION}` in `{path}` contains both `{values[setting.name][0]}` and `{key}`"
             )
-        if key == NAN:
-            if not isinstance(value, str):
-                raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a string")
-        elif key == UNROLL:
-            if not isinstance(value, int):
-                raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a number")
-        elif not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-            raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not a list of strings")
-    return Project(
-        user_code=_code(section.get(USER_CODE, []), folder),
-        library_code=_code(section.get(LIBRARY_CODE, []), folder),
-        prefixes=tuple(str(folder / entry) for entry in section.get(PREFIXES, [])),
-        nan=section.get(NAN),
-        unroll=section.get(UNROLL),
-    )
+        values[setting.name] = (key, _from_folder(setting.name, value, folder))
+    return Project(path, values)
+
+
+def _from_folder(name: str, value: Any, folder: Path) -> Any:
+    """Make the paths in a value start at the folder of the file."""
+    match name:
+        case "user_code" | "library_code":
+            return _code(value, folder)
+        case "provenance_prefixes":
+            return tuple(str(folder / entry) for entry in value)
+        case "record_primitive_calls_file":
+            return str(folder / value)
+    return value
 
 
 def _code(entries: Sequence[str], folder: Path) -> tuple[str, ...]:

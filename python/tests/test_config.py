@@ -7,7 +7,7 @@ import pytest
 
 import jax2onnx
 from jax2onnx import _config
-from jax2onnx._config import DETAIL, ENABLE, LIBRARY_CODE, PATHS, PREFIXES, USER_CODE
+from jax2onnx._settings import DETAIL, ENABLE, LIBRARY_CODE, PATHS, PREFIXES, USER_CODE
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_the_environment_switches_on_unless_it_says_no(
 ) -> None:
     if value is not None:
         monkeypatch.setenv(ENABLE, value)
-    assert _config.settings().level == level
+    assert _config.settings().provenance == level
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_the_environment_switches_on_unless_it_says_no(
 )
 def test_the_detail_is_the_level(monkeypatch: pytest.MonkeyPatch, value: str, level: str) -> None:
     monkeypatch.setenv(DETAIL, value)
-    assert _config.settings().level == "off"
+    assert _config.settings().provenance == "off"
     monkeypatch.setenv(ENABLE, "1")
-    assert _config.settings().level == level
+    assert _config.settings().provenance == level
 
 
 @pytest.mark.parametrize("value", ["off", "Full", "all", " full"])
@@ -65,7 +65,7 @@ def test_another_detail_is_an_error_that_lists_the_three(
         _config.settings()
     assert DETAIL in str(error.value)
     assert isinstance(error.value, ValueError)
-    assert _config.settings("full").level == "full"
+    assert _config.settings(provenance="full").provenance == "full"
 
 
 def test_another_level_is_an_error_that_lists_the_four() -> None:
@@ -73,7 +73,7 @@ def test_another_level_is_an_error_that_lists_the_four() -> None:
         jax2onnx.ConfigError,
         match=r"^`loud` is not a provenance level: use off, minimal, full, indexed$",
     ):
-        _config.settings("loud")
+        _config.settings(provenance="loud")
     with (
         pytest.raises(jax2onnx.ConfigError, match="use off, minimal, full, indexed"),
         jax2onnx.provenance("loud"),  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ def test_another_path_policy_is_an_error_that_lists_the_three(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(jax2onnx.ConfigError, match="use relative, absolute, basename"):
-        _config.settings(paths="short")
+        _config.settings(provenance_paths="short")
     monkeypatch.setenv(PATHS, "short")
     with pytest.raises(jax2onnx.ConfigError, match="use relative, absolute, basename"):
         _config.settings()
@@ -94,38 +94,42 @@ def test_another_path_policy_is_an_error_that_lists_the_three(
 def test_the_argument_comes_before_the_block_and_that_before_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert _config.settings().level == "off"
+    assert _config.settings().provenance == "off"
     monkeypatch.setenv(ENABLE, "1")
     monkeypatch.setenv(PATHS, "absolute")
-    assert _config.settings().level == "minimal"
-    assert _config.settings().paths == "absolute"
+    assert _config.settings().provenance == "minimal"
+    assert _config.settings().provenance_paths == "absolute"
     with jax2onnx.provenance("indexed", paths="basename"):
-        assert _config.settings().level == "indexed"
-        assert _config.settings().paths == "basename"
-        assert _config.settings("off", "relative").level == "off"
-        assert _config.settings("off", "relative").paths == "relative"
+        assert _config.settings().provenance == "indexed"
+        assert _config.settings().provenance_paths == "basename"
+        assert _config.settings(provenance="off", provenance_paths="relative").provenance == "off"
+        assert (
+            _config.settings(provenance="off", provenance_paths="relative").provenance_paths
+            == "relative"
+        )
     with jax2onnx.provenance("off"):
-        assert _config.settings().level == "off"
-    assert _config.settings().level == "minimal"
+        assert _config.settings().provenance == "off"
+    assert _config.settings().provenance == "minimal"
 
 
 def test_an_inner_block_keeps_what_it_does_not_say() -> None:
+    before = _config.settings()
     with jax2onnx.provenance("full", paths="basename", user_code=["/a"]):
         with jax2onnx.provenance(library_code=["/b"]):
             with jax2onnx.provenance("minimal", user_code=["/c", "<cell>"]):
                 inner = _config.settings()
-            assert _config.settings().level == "full"
-        assert inner.level == "minimal"
-        assert inner.paths == "basename"
+            assert _config.settings().provenance == "full"
+        assert inner.provenance == "minimal"
+        assert inner.provenance_paths == "basename"
         assert inner.user_code == ("/a", "/c", "<cell>")
         assert inner.library_code == ("/b",)
-    assert _config.settings() == _config.Settings("off", "relative", (), (), ())
+    assert _config.settings() == before
 
 
 def test_a_block_that_fails_is_undone() -> None:
     with pytest.raises(KeyError), jax2onnx.provenance("full"):
         raise KeyError
-    assert _config.settings().level == "off"
+    assert _config.settings().provenance == "off"
 
 
 def test_a_single_path_is_no_list_of_paths() -> None:
@@ -140,12 +144,12 @@ def test_each_thread_has_its_own_blocks() -> None:
     barrier = threading.Barrier(4)
 
     def level(word: _config.Level) -> str:
-        before = _config.settings().level
+        before = _config.settings().provenance
         with jax2onnx.provenance(word):
             barrier.wait()
-            inside = _config.settings().level
+            inside = _config.settings().provenance
             barrier.wait()
-        return f"{before} {inside} {_config.settings().level}"
+        return f"{before} {inside} {_config.settings().provenance}"
 
     words: list[_config.Level] = ["off", "minimal", "full", "indexed"]
     with jax2onnx.provenance("full"), ThreadPoolExecutor(4) as pool:

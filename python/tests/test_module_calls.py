@@ -18,7 +18,7 @@ import onnx
 import pytest
 from flax import nnx
 
-from jax2onnx import _config, to_onnx
+from jax2onnx import to_onnx
 from jax2onnx._tracing import trace
 
 from .bench import convert, expected, run
@@ -56,20 +56,16 @@ PAIR = [
 ]
 
 
-def traced(fn: Callable[..., Any], inputs: Any) -> str:
+def traced(fn: Callable[..., Any], inputs: Any, **options: Any) -> str:
     specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in inputs]
-    closed = trace.trace(fn, specs, double_precision=False).closed_jaxpr
+    closed = trace.trace(fn, specs, double_precision=False, **options).closed_jaxpr
     return closed.pretty_print(source_info=False, name_stack=False)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_jaxpr_of_a_network_is_the_same_without_names(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_jaxpr_of_a_network_is_the_same_without_names(name: str) -> None:
     fn, inputs = NETWORKS[name]()
-    with_names = traced(fn, inputs)
-    monkeypatch.setenv(_config.MODULE_SCOPES, "off")
-    assert traced(fn, inputs) == with_names
+    assert traced(fn, inputs) == traced(fn, inputs, module_scopes=False)
 
 
 class StaticJit(Leaf):

@@ -4,6 +4,7 @@ pub(crate) mod attach;
 pub(crate) mod blame;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod export;

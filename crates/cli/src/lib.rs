@@ -34,6 +34,7 @@ enum Subcommand {
     Blame(commands::blame::Args),
     Check(commands::check::Args),
     Completions(commands::completions::Args),
+    Config(commands::config::Args),
     Diff(commands::diff::Args),
     Explain(commands::explain::Args),
     Export(Box<commands::export::Args>),
@@ -45,8 +46,17 @@ enum Subcommand {
     Where(commands::where_::Args),
 }
 
-/// Exports a model, if there is Python, and returns the exit code.
-pub type Export<'a> = dyn FnMut(&Request<'_>) -> i32 + 'a;
+/// A command that Python runs.
+#[derive(Debug)]
+pub enum Task<'a> {
+    /// Exports a model.
+    Export(Box<Request<'a>>),
+    /// Shows the settings.
+    Config { json: bool },
+}
+
+/// Runs a command in Python, if there is Python, and returns the exit code.
+pub type Python<'a> = dyn FnMut(&Task<'_>) -> i32 + 'a;
 
 /// Runs the program. Returns 0 if it answered, 1 if the answer is "nothing", 2 if it failed.
 pub fn run(
@@ -54,7 +64,7 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
     screen: Screen,
-    export: Option<&mut Export<'_>>,
+    python: Option<&mut Python<'_>>,
 ) -> i32 {
     let style = screen.style();
     let (mut out, mut err) = (Printed::in_blocks(out, style), Printed::in_lines(err));
@@ -70,10 +80,16 @@ pub fn run(
     let mut console = Console { out: &mut out, err: &mut err, style };
     let mut ask = |command: &dyn Command| command::run(command, &mut console);
     let outcome = match &cli.command {
-        Subcommand::Export(command) => match export {
-            Some(export) => return export(&command.request()),
+        Subcommand::Export(command) => match python {
+            Some(python) => return python(&Task::Export(Box::new(command.request()))),
             None => Err(anyhow::anyhow!(
                 "`export` traces with JAX, so it needs Python: pip install jax2onnx-rs"
+            )),
+        },
+        Subcommand::Config(command) => match python {
+            Some(python) => return python(&command.task()),
+            None => Err(anyhow::anyhow!(
+                "`config` shows the settings of exports, which need Python: pip install jax2onnx-rs"
             )),
         },
         Subcommand::Completions(command) => command.run(console.out),
@@ -117,9 +133,22 @@ mod tests {
     use super::*;
 
     fn run_export(arguments: &[&str], export: Option<&mut Export<'_>>) -> (i32, String) {
+        let line = [&["export"], arguments].concat();
+        let mut python = export.map(|export| {
+            |task: &Task<'_>| match task {
+                Task::Export(request) => export(request),
+                Task::Config { .. } => unreachable!("the command is `export`"),
+            }
+        });
+        run_python(&line, python.as_mut().map(|python| python as &mut Python<'_>))
+    }
+
+    type Export<'a> = dyn FnMut(&Request<'_>) -> i32 + 'a;
+
+    fn run_python(arguments: &[&str], python: Option<&mut Python<'_>>) -> (i32, String) {
         let mut err = Vec::new();
-        let program = ["jax2onnx", "export"].iter().chain(arguments).map(Into::into);
-        let code = run(program.collect(), &mut Vec::new(), &mut err, Screen::plain(), export);
+        let program = ["jax2onnx"].iter().chain(arguments).map(Into::into);
+        let code = run(program.collect(), &mut Vec::new(), &mut err, Screen::plain(), python);
         (code, String::from_utf8(err).unwrap())
     }
 
@@ -140,6 +169,21 @@ mod tests {
         let line = ["m:f", "-i", "x=f32[B]", "-i", "i32[]", "-o", "m.onnx", "--opset", "21"];
         assert_eq!(run_export(&line, Some(&mut export)).0, 7);
         assert_eq!(asked, "m:f 2 Some(21)");
+    }
+
+    #[test]
+    fn the_settings_are_shown_by_python() {
+        let mut asked = Vec::new();
+        let mut python = |task: &Task<'_>| {
+            asked.push(format!("{task:?}"));
+            0
+        };
+        assert_eq!(run_python(&["config"], Some(&mut python)).0, 0);
+        assert_eq!(run_python(&["config", "--format", "json"], Some(&mut python)).0, 0);
+        assert_eq!(asked, ["Config { json: false }", "Config { json: true }"]);
+        let (code, err) = run_python(&["config"], None);
+        assert_eq!(code, 2);
+        assert!(err.starts_with("error: `config` shows the settings of exports"), "{err}");
     }
 
     #[test]

@@ -2,27 +2,29 @@
 
 use std::ffi::OsString;
 
-use cli::{ArraySpec, ParamValue, Request, Size};
+use cli::{ArraySpec, ParamValue, Request, Size, Task};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// Runs the command line; the arguments include the name of the program. `export` is called with what
-/// `jax2onnx export` asks for, and gives the exit code.
+/// Runs the command line; the arguments include the name of the program. `python` is called with the name and
+/// the arguments of a command that needs Python, and returns the exit code.
 #[pyfunction]
-#[pyo3(signature = (arguments, export = None))]
+#[pyo3(signature = (arguments, python = None))]
 pub(crate) fn main(
     py: Python<'_>,
     arguments: Vec<OsString>,
-    export: Option<Py<PyAny>>,
+    python: Option<Py<PyAny>>,
 ) -> PyResult<i32> {
     let mut raised = None;
     let failure = &mut raised;
     let code = py.detach(|| {
-        let mut call = export.map(|export| {
-            move |request: &Request<'_>| {
+        let mut call = python.map(|python| {
+            move |task: &Task<'_>| {
                 Python::attach(|py| {
-                    let answer = keywords(py, request)
-                        .and_then(|keywords| export.call(py, (), Some(&keywords)))
+                    let answer = request(py, task)
+                        .and_then(|(command, keywords)| {
+                            python.call(py, (command,), Some(&keywords))
+                        })
                         .and_then(|code| code.extract(py));
                     answer.unwrap_or_else(|error| {
                         *failure = Some(error);
@@ -31,11 +33,23 @@ pub(crate) fn main(
                 })
             }
         });
-        let export = call.as_mut().map(|call| call as &mut cli::Export<'_>);
+        let python = call.as_mut().map(|call| call as &mut cli::Python<'_>);
         let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
-        cli::run(arguments, &mut out, &mut err, cli::Screen::detect(), export)
+        cli::run(arguments, &mut out, &mut err, cli::Screen::detect(), python)
     });
     raised.map_or(Ok(code), Err)
+}
+
+/// Returns the name of a command, and its arguments.
+fn request<'py>(py: Python<'py>, task: &Task<'_>) -> PyResult<(&'static str, Bound<'py, PyDict>)> {
+    match task {
+        Task::Export(request) => Ok(("export", keywords(py, request)?)),
+        Task::Config { json } => {
+            let keywords = PyDict::new(py);
+            keywords.set_item("json", json)?;
+            Ok(("config", keywords))
+        }
+    }
 }
 
 fn keywords<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, PyDict>> {
@@ -79,6 +93,7 @@ fn options<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, P
     put(&options, "sources", request.sources)?;
     put(&options, "record_primitive_calls_file", request.record_primitive_calls)?;
     put(&options, "export_mode", request.export_mode)?;
+    put(&options, "weights", request.weights)?;
     put(&options, "normalization_mode", request.normalization_mode)?;
     put(&options, "optimize", request.no_optimize.then_some(false))?;
     put(&options, "nan", request.nan)?;

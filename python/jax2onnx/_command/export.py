@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from .. import _progress
+from .. import _config, _progress
 from .._errors import ConfigError, InputSpecError, Jax2OnnxError
 from .._tiers import without_own_frames
 from .target import bound, load
@@ -77,6 +77,7 @@ def _export(
     from .. import _api
 
     fn = load(target)
+    double = _config.settings(enable_double_precision=double or None).enable_double_precision
     specs = [
         (name, _struct(name or f"input {place}", spec, double=double))
         for place, (name, spec) in enumerate(inputs)

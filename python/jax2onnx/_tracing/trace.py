@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 
-from .. import _config
 from .._errors import InputSpecError, Jax2OnnxError, UnsupportedError
 from . import call, failures
 from .compat import double_precision_kept
@@ -42,10 +41,11 @@ def trace(
     double_precision: bool,
     inputs_as_nchw: Sequence[int] = (),
     outputs_as_nchw: Sequence[int] = (),
+    module_scopes: bool = True,
 ) -> Traced:
     """Trace `fn` with inputs of the given specs, and name the scopes of its modules."""
     modules = modules_of(fn)
-    with _naming(modules), double_precision_kept(double_precision):
+    with _naming(modules if module_scopes else None), double_precision_kept(double_precision):
         read = Specs(inputs, input_params or {}, double_precision=double_precision)
         read.warn_if_narrowed()
         specs, keywords = read.arguments, read.keywords
@@ -76,7 +76,7 @@ def trace(
 
 
 def _naming(modules: Modules | None) -> contextlib.AbstractContextManager[None]:
-    if modules is None or not _config.module_scopes():
+    if modules is None:
         return contextlib.nullcontext()
     return naming(modules)
 

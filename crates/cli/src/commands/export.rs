@@ -85,6 +85,9 @@ pub(crate) struct Args {
     /// `web` writes one file for browsers
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["standard", "web"]))]
     export_mode: Option<String>,
+    /// Where to write the weights: in the model, in a file beside it, or beside it above 1 GiB
+    #[arg(long, value_name = "PLACE", value_parser = PossibleValuesParser::new(["inline", "external", "auto"]))]
+    weights: Option<String>,
     /// Keep norms as arithmetic, or convert each to one operator
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["auto", "prefer_native", "force_decomposed"]))]
     normalization_mode: Option<String>,
@@ -94,7 +97,7 @@ pub(crate) struct Args {
     /// Compute the same as JAX for NaN, or leave out the nodes that this needs [default: exact]
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["exact", "ignore"]))]
     nan: Option<String>,
-    /// How many nodes the rounds of a loop may become; 0 keeps all loops [default: 128]
+    /// How many nodes the rounds of a loop may become; 0 keeps all loops [default: 32]
     #[arg(long, value_name = "NODES")]
     unroll: Option<u32>,
     /// Show what was fused into one operator and what was not, with the source line and the reason
@@ -131,6 +134,7 @@ pub struct Request<'a> {
     pub sources: Option<&'a str>,
     pub record_primitive_calls: Option<&'a PathBuf>,
     pub export_mode: Option<&'a str>,
+    pub weights: Option<&'a str>,
     pub normalization_mode: Option<&'a str>,
     pub no_optimize: bool,
     pub nan: Option<&'a str>,
@@ -162,6 +166,7 @@ impl Args {
             sources: self.sources.as_deref(),
             record_primitive_calls: self.record_primitive_calls.as_ref(),
             export_mode: self.export_mode.as_deref(),
+            weights: self.weights.as_deref(),
             normalization_mode: self.normalization_mode.as_deref(),
             no_optimize: self.no_optimize,
             nan: self.nan.as_deref(),
