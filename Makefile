@@ -91,11 +91,15 @@ generate-proto: $(VENV)/installed
 	mv target/proto/onnx.rs crates/onnx/src/proto/generated.rs
 
 # Needs a nightly compiler and cargo-fuzz. `cargo test` runs the same functions briefly.
+# A run that takes longer than -timeout seconds or more than -rss_limit_mb of memory is a failure.
 SECONDS ?= 600
+FUZZ_LIMITS := -max_len=65536 -timeout=10 -rss_limit_mb=1024
 fuzz:
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing: cargo install cargo-fuzz" >&2; exit 1; }
 	for target in $$(cargo +nightly fuzz list); do \
-		cargo +nightly fuzz run $$target fuzz/corpus/$$target -- -max_total_time=$(SECONDS) || exit 1; \
+		mkdir -p target/fuzz-corpus/$$target fuzz/corpus/$$target; \
+		cargo +nightly fuzz run $$target target/fuzz-corpus/$$target fuzz/corpus/$$target -- \
+			$(FUZZ_LIMITS) -max_total_time=$(SECONDS) || exit 1; \
 	done
 
 fuzz-numbers: build

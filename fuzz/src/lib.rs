@@ -1,6 +1,8 @@
 //! Asks every question of any bytes, with every name that they contain. No question may panic, take long
 //! or take much memory. The fuzz targets call these functions, and so does a test of `inspect`.
 
+mod structured;
+
 use std::path::PathBuf;
 
 use inspect::blame::blame;
@@ -14,6 +16,7 @@ use inspect::{ModelFile, Sources, explain, json, profile};
 use provenance::clean::json_text;
 use provenance::resolve::{Resolver, Sure};
 use provenance::{SourceMap, codec};
+use structured::Choices;
 
 /// The number of nodes that are asked for one by one.
 const MAX_ASKED: usize = 16;
@@ -86,4 +89,11 @@ pub fn map(data: &[u8]) {
     for node in outline.nodes.iter().take(MAX_ASKED) {
         let _ = resolver.resolve(&node.name);
     }
+}
+
+/// Reads a model, a table and a map that are made of the bytes.
+pub fn structured(data: &[u8]) {
+    model(&structured::model(&mut Choices(data)));
+    table(structured::table(&mut Choices(data)).as_bytes());
+    map(structured::map(&mut Choices(data)).as_bytes());
 }

@@ -11,7 +11,7 @@ pub(crate) struct ModelArgs {
     /// The source map of the model, or the model that it was made from [default: MODEL.map, if it exists]
     #[arg(long, value_name = "PATH")]
     pub(crate) map: Option<PathBuf>,
-    /// Another folder to look for source files in; may be repeated
+    /// Another folder whose source files may be shown, besides the current one; may be repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) source_root: Vec<PathBuf>,
 }

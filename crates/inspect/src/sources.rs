@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
-use crate::{Document, Frame};
+use crate::{Document, Frame, open_regular};
 
 /// The recorded facts about a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,12 +62,18 @@ const MAX_PARTS: usize = 24;
 pub struct Sources<'d, 'a> {
     document: &'d Document<'a>,
     roots: Vec<PathBuf>,
+    /// The roots and the current folder, with links resolved.
+    folders: Vec<PathBuf>,
     found: RefCell<FxHashMap<String, Source>>,
 }
 
 impl<'d, 'a> Sources<'d, 'a> {
     pub fn new(roots: Vec<PathBuf>, document: &'d Document<'a>) -> Sources<'d, 'a> {
-        Sources { document, roots, found: RefCell::default() }
+        let here = PathBuf::from(".");
+        let folders =
+            roots.iter().chain([&here]).filter_map(|folder| fs::canonicalize(folder).ok());
+        let folders = folders.collect();
+        Sources { document, roots, folders, found: RefCell::default() }
     }
 
     /// Looks up a file by its name in the model.
@@ -98,7 +105,7 @@ impl<'d, 'a> Sources<'d, 'a> {
         }
         let mut other = None;
         for (path, is_sure) in self.candidates(file) {
-            let Some(bytes) = read(&path) else { continue };
+            let Some(bytes) = self.read(&path) else { continue };
             if let Some(hash) = hash {
                 if !is_hash(&bytes, hash) {
                     other = other.or(Some(path).filter(|_| is_sure));
@@ -182,16 +189,24 @@ impl<'d, 'a> Sources<'d, 'a> {
         }
         candidates
     }
+
+    /// Reads a Python file, if it is below one of the folders after links are resolved. A model may come from
+    /// anywhere, and must not choose which other files are shown.
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        let real = fs::canonicalize(path).ok()?;
+        if !is_python(&real) || !self.folders.iter().any(|folder| real.starts_with(folder)) {
+            return None;
+        }
+        let (file, size) = open_regular(&real).ok()?;
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        (size <= MAX_BYTES && bytes.len() as u64 <= MAX_BYTES).then_some(bytes)
+    }
 }
 
 fn is_python(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     matches!(extension, Some("py" | "pyi" | "pyw" | "pyx"))
-}
-
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let metadata = fs::metadata(path).ok()?;
-    (metadata.is_file() && metadata.len() <= MAX_BYTES).then(|| fs::read(path).ok())?
 }
 
 fn is_hash(bytes: &[u8], hash: &str) -> bool {

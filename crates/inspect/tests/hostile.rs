@@ -104,6 +104,16 @@ fn profiles_are_read_or_refused() {
 }
 
 #[test]
+fn valid_messages_with_wild_contents_are_read_or_refused() {
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    for _ in 0..3000 {
+        let length = random.below(600);
+        let choices: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+        fuzz::structured(&choices);
+    }
+}
+
+#[test]
 fn every_beginning_of_a_model_is_read_or_refused() {
     for data in corpus("model") {
         for end in 0..data.len() {

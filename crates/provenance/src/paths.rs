@@ -45,8 +45,10 @@ impl<'a> Paths<'a> {
     /// name.
     pub fn shown(&mut self, file: &str) -> String {
         if file.starts_with('<') {
-            return file.to_owned();
+            let is_path = self.policy != PathPolicy::Absolute && file.contains(['/', '\\']);
+            return if is_path { format!("<{}", basename(file)) } else { file.to_owned() };
         }
+        let file = if self.policy == PathPolicy::Absolute { file } else { without_scheme(file) };
         let path = match self.policy {
             PathPolicy::Absolute => match self.replaced(file) {
                 Some(replaced) => return replaced,
@@ -81,7 +83,7 @@ impl<'a> Paths<'a> {
     fn below_root(&mut self, file: &str) -> String {
         let path = Path::new(file);
         let Some(folder) = path.parent().filter(|_| path.is_absolute()) else {
-            return file.replace('\\', "/");
+            return if leads_out(file) { basename(file).into() } else { file.replace('\\', "/") };
         };
         let root = self.root(folder);
         path.strip_prefix(&root)
@@ -95,8 +97,10 @@ impl<'a> Paths<'a> {
         if let Some(root) = self.roots.get(folder) {
             return root.clone();
         }
+        // Below the root of the disk, a path names users.
         let has_marker = |folder: &&Path| {
-            ROOT_MARKERS.iter().any(|marker| (self.is_there)(&folder.join(marker)))
+            folder.parent().is_some()
+                && ROOT_MARKERS.iter().any(|marker| (self.is_there)(&folder.join(marker)))
         };
         let is_package = |folder: &&Path| (self.is_there)(&folder.join("__init__.py"));
         let root = folder
@@ -108,6 +112,28 @@ impl<'a> Paths<'a> {
         self.roots.insert(folder.to_path_buf(), root.clone());
         root
     }
+}
+
+/// Returns the path in a URL, `/home/me/a.py` for `file:///home/me/a.py`; only its last part if it is on
+/// another machine.
+fn without_scheme(file: &str) -> &str {
+    let Some((scheme, rest)) = file.split_once("://") else { return file };
+    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+    match rest.strip_prefix("localhost").unwrap_or(rest) {
+        path if scheme == "file" && path.starts_with('/') => path,
+        rest => basename(rest),
+    }
+}
+
+/// True if a path that is not absolute here may name folders outside the project: `../../me/a.py`,
+/// `~/a.py`, `C:\Users\me\a.py`, `\\server\share\a.py`.
+fn leads_out(file: &str) -> bool {
+    let mut letters = file.bytes();
+    let has_drive =
+        letters.next().is_some_and(|c| c.is_ascii_alphabetic()) && letters.next() == Some(b':');
+    has_drive
+        || file.starts_with(['/', '\\', '~'])
+        || file.split(['/', '\\']).any(|part| part == "..")
 }
 
 fn basename(file: &str) -> &str {
@@ -195,6 +221,43 @@ mod tests {
         assert_eq!(shown(PathPolicy::Absolute, "/homely/a.py"), "/homely/a.py");
         let installed = "/home/x/venv/lib/python3.11/site-packages/flax/nn.py";
         assert_eq!(shown(PathPolicy::Relative, installed), "flax/nn.py");
+    }
+
+    #[test]
+    fn no_way_to_write_a_path_names_the_user() {
+        for (file, expected) in [
+            ("file:///home/me/net/model.py", "model.py"),
+            ("file://localhost/home/me/net/model.py", "model.py"),
+            ("file://server/me/model.py", "model.py"),
+            ("file:///C:/Users/me/model.py", "model.py"),
+            ("vscode-notebook-cell://host/home/me/a.ipynb#W0s", "a.ipynb"),
+            ("https://me:secret@host/model.py?token=1", "model.py"),
+            ("../../me/model.py", "model.py"),
+            ("src/../../me/model.py", "model.py"),
+            ("~/net/model.py", "model.py"),
+            ("C:\\Users\\me\\model.py", "model.py"),
+            ("C:/Users/me/model.py", "model.py"),
+            ("c:model.py", "c:model.py"),
+            ("\\\\server\\me\\model.py", "model.py"),
+            ("//server/me/model.py", "model.py"),
+            ("..\\me\\model.py", "model.py"),
+            ("<cell /home/me/a.ipynb>", "<a.ipynb>"),
+            ("src\\net\\model.py", "src/net/model.py"),
+            ("src/net/model.py", "src/net/model.py"),
+            ("/home/me/app.zip/net/model.py", "model.py"),
+            ("/tmp/ipykernel_123/456.py", "456.py"),
+        ] {
+            let shown = shown(PathPolicy::Relative, &[], file);
+            assert_eq!(shown, expected, "{file}");
+        }
+    }
+
+    #[test]
+    fn the_root_of_the_disk_is_no_project() {
+        let file = "/home/me/net/model.py";
+        assert_eq!(shown(PathPolicy::Relative, &["/pyproject.toml"], file), "model.py");
+        let project = ["/pyproject.toml", "/home/me/net/.git"];
+        assert_eq!(shown(PathPolicy::Relative, &project, file), "model.py");
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// The source map of the second model
     #[arg(long, value_name = "PATH")]
     map_b: Option<PathBuf>,
-    /// Another folder to look for source files in; may be repeated
+    /// Another folder whose source files may be shown, besides the current one; may be repeated
     #[arg(long, value_name = "DIR")]
     source_root: Vec<PathBuf>,
     #[command(flatten)]

@@ -92,3 +92,45 @@ fn inputs_that_are_not_regular_files_are_refused_at_once() {
         }
     }
 }
+
+/// Returns what `where` prints about a node of a model, from a folder.
+#[cfg(unix)]
+fn excerpt(folder: &Folder, options: &[&str]) -> String {
+    let model = fixtures().join("indexed.onnx");
+    let output = Command::new(env!("CARGO_BIN_EXE_jax2onnx"))
+        .args(["where".into(), model.into_os_string(), "#0".into()])
+        .args(options)
+        .current_dir(&folder.0)
+        .output()
+        .expect("the program runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_source_file_is_shown_only_below_a_folder_that_the_user_chose() {
+    use std::os::unix::fs::symlink;
+
+    let (outside, inside) = (Folder::new("outside"), Folder::new("inside"));
+    let source = fixtures().join("mlp.py");
+    let secret = outside.0.join("mlp.py");
+    fs::copy(&source, &secret).expect("a file can be copied");
+    let named = inside.0.join("mlp.py");
+    let is_shown = |options: &[&str]| excerpt(&inside, options).contains(" | ");
+    assert!(!is_shown(&[]));
+    // A link out of the folder, also by way of a folder.
+    symlink(&secret, &named).expect("a link can be made");
+    assert!(!is_shown(&[]), "{}", excerpt(&inside, &[]));
+    assert!(is_shown(&["--source-root", &outside.0.to_string_lossy()]));
+    assert!(is_shown(&["--source-root", "/"]));
+    // A link to a file that is not Python.
+    fs::remove_file(&named).expect("the link can be removed");
+    fs::copy(&source, inside.0.join(".env")).expect("a file can be copied");
+    symlink(".env", &named).expect("a link can be made");
+    assert!(!is_shown(&[]));
+    // A link within the folder.
+    fs::remove_file(&named).expect("the link can be removed");
+    fs::copy(&source, inside.0.join("real.py")).expect("a file can be copied");
+    symlink("real.py", &named).expect("a link can be made");
+    assert!(is_shown(&[]));
+}

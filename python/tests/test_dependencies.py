@@ -1,0 +1,59 @@
+"""Every dependency at run time is listed with its license and the reason for it."""
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def listed(heading: str) -> set[str]:
+    """Return the names in the table below a heading; each row has a license and a reason."""
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    section = page.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", section, re.MULTILINE)
+    assert all(license_.strip() and reason.strip() for _, license_, reason in rows)
+    return {name for name, _, _ in rows}
+
+
+def metadata() -> dict[str, Any]:
+    command = ["cargo", "metadata", "--format-version", "1", "--offline", "--locked"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return json.loads(printed)
+
+
+def test_every_crate_that_is_compiled_in_is_listed() -> None:
+    manifests = [ROOT / "Cargo.toml", *(ROOT / "crates").glob("*/Cargo.toml")]
+    workspace = tomllib.loads(manifests[0].read_text())["workspace"]["dependencies"]
+    used = set()
+    for manifest in manifests[1:]:
+        tables = tomllib.loads(manifest.read_text())
+        targets = tables.get("target", {}).values()
+        for part in (tables, *targets):
+            used |= set(part.get("dependencies", {})) | set(part.get("build-dependencies", {}))
+    ours = {name for name, spec in workspace.items() if isinstance(spec, dict) and "path" in spec}
+    assert used - ours == listed("Rust")
+
+
+def test_every_python_package_that_is_installed_is_listed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    names = {re.split(r"[^\w-]", spec)[0] for group in groups for spec in group}
+    assert names == listed("Python")
+
+
+def test_every_crate_has_a_license_that_is_accepted() -> None:
+    accepted = set(tomllib.loads((ROOT / "deny.toml").read_text())["licenses"]["allow"])
+    refused = []
+    for package in metadata()["packages"]:
+        if package["source"] is None:
+            continue
+        assert package["source"].startswith("registry+"), package["name"]
+        license_ = (package["license"] or "").replace("/", " OR ")
+        needed = re.sub(r"[()]", "", license_).split(" AND ")
+        if not all(accepted & set(part.split(" OR ")) for part in needed):
+            refused.append(f"{package['name']}: {license_}")
+    assert not refused
