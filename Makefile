@@ -10,7 +10,7 @@ CPUS := SSE4_2 AVX2 AVX512
 # `make test-quick` runs the first of every so many parameters of each Python test.
 SAMPLE ?= 40
 
-.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
+.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-faults build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -24,6 +24,7 @@ help:
 	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
 	@echo "make test-jax-versions  run the end-to-end tests with the oldest and the newest JAX"
 	@echo "make test-runtimes      run the end-to-end cases with the oldest and the newest ONNX Runtime"
+	@echo "make test-faults        kill exports at every system call, fill the disk, and write one path together"
 	@echo "make clean              remove build results and the cache of the tests"
 
 demo: build
@@ -58,6 +59,10 @@ test-jax-versions: $(VENV)/installed
 
 test-runtimes: build
 	$(PY) tools/test_runtimes.py
+
+# Faults while files are written; writes the table of docs/reliability.md.
+test-faults: build
+	$(PY) tools/faults.py
 
 # Exported models in ONNX Runtime, beside those of the Python package and `jax.jit`.
 bench-runtime: build

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -206,10 +207,12 @@ def export(fn: Callable[..., Any], spec: jax.ShapeDtypeStruct, path: Path) -> tu
 
 
 def copy(arrays: list[np.ndarray], path: Path) -> None:
-    """Write arrays as they are."""
+    """Write arrays as they are, to the disk as an export does."""
     with path.open("wb") as file:
         for array in arrays:
             file.write(array.data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def seconds(task: Callable[[], object]) -> float:

@@ -15,7 +15,7 @@ use crate::dtype::DType;
 use crate::model::Model;
 use crate::proto::{Layout, Message, Placed, Render, WriteError, model_proto};
 use crate::staged::{Lock, Permissions, Staged, Target, Temporary, folder_of};
-use crate::tensor::Tensor;
+use crate::tensor::{Part, Tensor, write_parts};
 
 mod copy;
 mod locate;
@@ -104,9 +104,19 @@ fn commit(
 ) -> Result<(), WriteError> {
     let lock = Lock::take(&model.target.folder);
     let replaced = unused::written_weights(&model.target.path);
-    let mut placed = Vec::new();
-    let done = place_weights(&lock, &model.target, &mut placed).and_then(|()| model.rename(&lock));
-    unused::remove(&lock, if done.is_ok() { &replaced } else { &placed }, &[]);
+    // If the old weights are not removed, a leftover tells the next export which they are.
+    let outgoing = match replaced.is_empty() {
+        true => None,
+        false => Temporary::link(&model.target.folder, &model.target.path).ok(),
+    };
+    let mut candidates = replaced;
+    let done =
+        place_weights(&lock, &model.target, &mut candidates).and_then(|()| model.rename(&lock));
+    let outgoing_path = outgoing.iter().map(|outgoing| outgoing.path().to_owned());
+    let is_settled = unused::remove(&lock, &candidates, &outgoing_path.collect::<Vec<_>>());
+    if let Some(outgoing) = outgoing.filter(|_| !is_settled) {
+        outgoing.leave_behind();
+    }
     done
 }
 
@@ -171,12 +181,12 @@ impl DataFile {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         const PADDING: [u8; ALIGNMENT as usize] = [0; ALIGNMENT as usize];
         let mut end = 0;
-        for (offset, tensor) in &self.tensors {
-            out.write_all(&PADDING[..(offset - end) as usize])?;
-            tensor.write(out)?;
+        let parts = self.tensors.iter().flat_map(|(offset, tensor)| {
+            let padding = Part::Bytes(&PADDING[..(offset - end) as usize]);
             end = offset + tensor.byte_len() as u64;
-        }
-        out.flush()
+            [padding, Part::Contents(tensor)]
+        });
+        write_parts(&parts.collect::<Vec<_>>(), out)
     }
 }
 

@@ -19,6 +19,7 @@ use bytes::Bytes;
 use half::{bf16, f16};
 
 use crate::dtype::DType;
+pub(crate) use blocks::{Part, write_parts};
 pub use derive::Step;
 use lazy::Lazy;
 

@@ -36,23 +36,22 @@ fn is_written(file: &Path, model: &Path) -> bool {
     has_hash || Some(name) == model
 }
 
-/// Removes the files that no model in the folder refers to. Files named `except` are not models.
-pub(super) fn remove(lock: &Lock, candidates: &[PathBuf], except: &[PathBuf]) {
+/// Removes the files that no model in the folder refers to. Files named `except` are not models. Returns false
+/// if the next export should try again.
+pub(super) fn remove(lock: &Lock, candidates: &[PathBuf], except: &[PathBuf]) -> bool {
     if candidates.is_empty() || !lock.is_held() {
-        return;
+        return candidates.is_empty();
     }
     let References { models, is_complete } = references(lock.folder());
     if !is_complete {
-        return;
+        return true;
     }
     let models = models.iter().filter(|(model, _)| !except.contains(model));
     let used: Vec<&PathBuf> = models.flat_map(|(_, files)| files).collect();
     let is_unused =
         |file: &&PathBuf| fs::canonicalize(file).is_ok_and(|file| !used.contains(&&file));
-    for file in candidates.iter().filter(is_unused) {
-        // The model is complete with or without this file.
-        let _ = fs::remove_file(file);
-    }
+    // The model is complete with or without these files.
+    candidates.iter().filter(is_unused).filter(|file| fs::remove_file(file).is_err()).count() == 0
 }
 
 /// Removes temporary files whose process is gone, and the weights of models that never got their name.
@@ -64,7 +63,9 @@ pub(crate) fn remove_leftovers(folder: &Path) {
     let lock = Lock::take(folder);
     let paths: Vec<PathBuf> = found.iter().map(|(path, _)| path.clone()).collect();
     let weights: Vec<PathBuf> = paths.iter().flat_map(|path| written_weights(path)).collect();
-    remove(&lock, &weights, &paths);
+    if !remove(&lock, &weights, &paths) {
+        return;
+    }
     for path in &paths {
         // What cannot be removed is not in the way.
         let _ = fs::remove_file(path);

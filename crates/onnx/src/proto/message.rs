@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::generated::{GraphProto, ModelProto, TensorProto};
 use super::write::property;
-use crate::tensor::Tensor;
+use crate::tensor::{Part, Tensor, write_parts};
 
 /// The tags of fields that are written by hand, with their wire type.
 const GRAPH: u8 = 7 << 3 | 2;
@@ -56,12 +56,12 @@ impl Message {
 
     /// Writes it, with contents computed block by block.
     pub(crate) fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
-        for (bytes, contents) in &self.parts {
-            out.write_all(bytes)?;
-            contents.write(out)?;
-        }
-        out.write_all(&self.end)?;
-        out.flush()
+        let parts = self
+            .parts
+            .iter()
+            .flat_map(|(bytes, contents)| [Part::Bytes(bytes), Part::Contents(contents)]);
+        let parts: Vec<Part<'_>> = parts.chain([Part::Bytes(&self.end)]).collect();
+        write_parts(&parts, out)
     }
 
     /// Encodes a model whose graph has these initializers. Fields are in the order of their numbers.

@@ -22,10 +22,11 @@ pub(crate) enum Permissions {
     Copied(Metadata),
 }
 
-/// A file under a temporary name, removed when it is dropped.
+/// A file under a temporary name, removed when it is dropped unless it is left behind.
 pub(crate) struct Temporary {
     path: PathBuf,
     file: File,
+    is_removed: bool,
 }
 
 impl Temporary {
@@ -41,17 +42,24 @@ impl Temporary {
         Ok(temporary)
     }
 
+    /// Gives a file a temporary name in addition to its own.
+    pub(crate) fn link(folder: &Path, path: &Path) -> io::Result<Temporary> {
+        let file = File::open(path)?;
+        file.try_lock()?;
+        let temporary = Temporary { path: temporary_path(folder), file, is_removed: true };
+        fs::hard_link(path, &temporary.path)?;
+        Ok(temporary)
+    }
+
     fn create(folder: &Path, permissions: &Permissions) -> io::Result<Temporary> {
         for _ in 0..MAX_ATTEMPTS {
-            // The state is random, so that neither a leftover nor a process with the same id is in the way.
-            let number = RandomState::new().hash_one(std::process::id());
-            let path = folder.join(format!("{PREFIX}{number:016x}{SUFFIX}"));
+            let path = temporary_path(folder);
             let file = match options(permissions).open(&path) {
                 Ok(file) => file,
                 Err(why) if why.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(why) => return Err(why),
             };
-            let temporary = Temporary { path, file };
+            let temporary = Temporary { path, file, is_removed: true };
             // Between the two steps, another process may have removed the file as a leftover.
             let is_taken = matches!(temporary.file.try_lock(), Err(TryLockError::WouldBlock));
             if is_taken || !temporary.path.exists() {
@@ -70,6 +78,11 @@ impl Temporary {
         fs::rename(&self.path, path)
     }
 
+    /// Lets the next export find the file.
+    pub(crate) fn leave_behind(mut self) {
+        self.is_removed = false;
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -77,9 +90,17 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // There is nobody left to tell, and after a rename there is nothing to remove.
-        let _ = fs::remove_file(&self.path);
+        if self.is_removed {
+            // There is nobody left to tell, and after a rename there is nothing to remove.
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+/// Returns a path that is random, so that neither a leftover nor a process with the same id is in the way.
+fn temporary_path(folder: &Path) -> PathBuf {
+    let number = RandomState::new().hash_one(std::process::id());
+    folder.join(format!("{PREFIX}{number:016x}{SUFFIX}"))
 }
 
 /// Returns the temporary files in a folder whose process is gone. While a file is open, it is locked.

@@ -1,12 +1,13 @@
 //! Contents of a tensor block by block.
 
 use std::io;
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
 use super::{Contents, Tensor, floats_of};
 
-/// So many bytes are computed at a time when contents are written.
-const WRITTEN_BYTES: usize = 1 << 24;
+/// So many bytes are computed at a time when contents are written. There are at most three such blocks.
+const WRITTEN_BYTES: usize = 1 << 23;
 
 /// So many bytes are looked at first, and then at a time: a few are often enough.
 const READ_BYTES: [usize; 2] = [1 << 12, 1 << 20];
@@ -15,12 +16,68 @@ const READ_BYTES: [usize; 2] = [1 << 12, 1 << 20];
 const MIN_THREAD_BYTES: usize = 1 << 20;
 const MAX_THREADS: usize = 8;
 
-impl Tensor {
-    /// Writes the contents, computed block by block.
-    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
-        self.blocks([WRITTEN_BYTES; 2], |block| out.write_all(block))
-    }
+/// A part of a file.
+#[derive(Clone, Copy)]
+pub(crate) enum Part<'a> {
+    Bytes(&'a [u8]),
+    Contents(&'a Tensor),
+}
 
+/// Writes parts one after another. Another thread computes the next block of contents meanwhile.
+pub(crate) fn write_parts(parts: &[Part<'_>], out: &mut impl io::Write) -> io::Result<()> {
+    let computed: Vec<&Tensor> = parts.iter().filter_map(Part::computed).collect();
+    thread::scope(|scope| {
+        let (computed_blocks, blocks) = mpsc::sync_channel(1);
+        let (written_blocks, buffers) = mpsc::channel();
+        if !computed.is_empty() {
+            scope.spawn(move || compute_blocks(&computed, &buffers, &computed_blocks));
+        }
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => out.write_all(bytes)?,
+                Part::Contents(tensor) => match &tensor.contents {
+                    Contents::Bytes(bytes) => out.write_all(&bytes.0)?,
+                    Contents::Lazy(_) => {
+                        for _ in 0..tensor.byte_len().div_ceil(WRITTEN_BYTES) {
+                            let block = blocks.recv().map_err(io::Error::other)?;
+                            out.write_all(&block)?;
+                            // The other thread has ended if it does not need the buffer.
+                            let _ = written_blocks.send(block);
+                        }
+                    }
+                },
+            }
+        }
+        out.flush()
+    })
+}
+
+/// Computes the contents of tensors block by block, until nobody receives them.
+fn compute_blocks(tensors: &[&Tensor], buffers: &Receiver<Vec<u8>>, blocks: &SyncSender<Vec<u8>>) {
+    for tensor in tensors {
+        let width = (tensor.dtype.bits() / 8).max(1);
+        for start in (0..tensor.byte_len()).step_by(WRITTEN_BYTES) {
+            let mut block = buffers.try_recv().unwrap_or_default();
+            block.resize(WRITTEN_BYTES.min(tensor.byte_len() - start), 0);
+            tensor.fill_in_parallel(start / width, &mut block);
+            if blocks.send(block).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl<'a> Part<'a> {
+    /// Returns a tensor whose contents are computed.
+    fn computed(&self) -> Option<&'a Tensor> {
+        match self {
+            Part::Contents(tensor) if matches!(tensor.contents, Contents::Lazy(_)) => Some(tensor),
+            _ => None,
+        }
+    }
+}
+
+impl Tensor {
     /// Writes the contents into a buffer of their size.
     pub fn write_into(&self, out: &mut [u8]) {
         match &self.contents {

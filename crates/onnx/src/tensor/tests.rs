@@ -64,7 +64,7 @@ fn counted(shape: &[i64], place: &[i64]) -> i64 {
 fn check(tensor: &Tensor, expected: &[i64]) {
     assert_eq!(tensor.ints().unwrap(), expected);
     let mut written = Vec::new();
-    tensor.write(&mut written).unwrap();
+    write_parts(&[Part::Contents(tensor)], &mut written).unwrap();
     assert_eq!(written, tensor.bytes());
     let width = tensor.dtype.bits() / 8;
     for start in [1, 7, expected.len() / 2, expected.len() - 1] {
@@ -250,4 +250,47 @@ fn equal_expressions_are_equal() {
     assert_eq!(turned(&a), turned(&b));
     assert!(turned(&a).is_same_array(&turned(&a)));
     assert_ne!(turned(&a), a);
+}
+
+/// A file with room for so many bytes.
+struct Disk(Vec<u8>, usize);
+
+impl std::io::Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > self.1 {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn parts_of_many_blocks_are_written_in_order_until_the_disk_is_full() {
+    let numbers: Vec<u8> = (0..3000 * 1000 * 4).map(|number| (number / 4 % 251) as u8).collect();
+    let plain = Tensor::new(DType::F32, vec![3000, 1000], numbers);
+    let transposed = plain.transposed(&[1, 0]).unwrap();
+    let parts = [
+        Part::Bytes(b"begin"),
+        Part::Contents(&transposed),
+        Part::Contents(&plain),
+        Part::Bytes(b"between"),
+        Part::Contents(&transposed),
+    ];
+    let wanted =
+        [b"begin", &*transposed.bytes(), &*plain.bytes(), b"between", &*transposed.bytes()]
+            .concat();
+    let mut disk = Disk(Vec::new(), usize::MAX);
+    write_parts(&parts, &mut disk).unwrap();
+    assert!(disk.0 == wanted);
+    for room in [0, 5, 10_000_000, 20_000_000, wanted.len() - 1] {
+        let mut disk = Disk(Vec::new(), room);
+        let error = write_parts(&parts, &mut disk).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        assert!(wanted.starts_with(&disk.0));
+    }
 }
