@@ -24,6 +24,7 @@ WeightsMode: TypeAlias = Literal["inline", "external", "auto"]
 NormalizationMode: TypeAlias = Literal["auto", "prefer_native", "force_decomposed"]
 SourcesMode: TypeAlias = Literal["hash", "embed"]
 
+_RUNNERS: Final = ("frozen runpy", "runpy.py")
 _RETURN_MODES: Final = ("proto", "ir", "file")
 _THRESHOLDS: Final = {"inline": sys.maxsize, "external": 0, "auto": EXTERNAL_THRESHOLD}
 
@@ -161,7 +162,8 @@ def to_onnx(
     Args:
         fn: The function. JAX traces it unchanged.
         inputs: One spec per argument: a shape with numbers and names such as `("B", 3)`, a
-            `jax.ShapeDtypeStruct`, an array, a number, or a container of these.
+            `jax.ShapeDtypeStruct`, an array, a number, or a container of these. Texts as on the
+            command line also work: `"f32[B,3]"`, or `"x=f32[B,3]"` for the parameter `x`.
         input_params: Keyword arguments of `fn` that become inputs of the model, by name: numbers,
             arrays, and flags such as `deterministic`. If Python code branches on a flag, both
             branches are traced, and the model contains an `If`.
@@ -256,10 +258,15 @@ def to_onnx(
     registry.load_installed()
     stack = _stack(sys._getframe()) if settings.provenance == "full" else []
 
-    from ._tracing import call, trace
+    from ._tracing import binding, call, trace
     from ._tracing.names import chosen_names
     from ._tracing.weights import weights_of
 
+    inputs, named_inputs, names = binding.from_text(fn, inputs)
+    input_params = input_params or {}
+    if named_inputs:
+        call.check_params(input_params)
+        input_params = {**named_inputs, **input_params}
     # Find the weights before tracing, which may replace arrays.
     held = weights_of(fn)
     _progress.stage("tracing")
@@ -267,7 +274,7 @@ def to_onnx(
         traced = trace.trace(
             fn,
             inputs,
-            input_params or {},
+            input_params,
             double_precision=settings.enable_double_precision,
             inputs_as_nchw=call.positions(settings.inputs_as_nchw, "inputs_as_nchw"),
             outputs_as_nchw=call.positions(settings.outputs_as_nchw, "outputs_as_nchw"),
@@ -281,9 +288,9 @@ def to_onnx(
     in_names, out_names = chosen_names(
         traced.input_names,
         traced.output_names,
-        settings.input_names,
+        settings.input_names or names,
         settings.output_names,
-        input_params or {},
+        input_params,
     )
     if settings.export_mode == "web":
         _web.check_types(traced.closed_jaxpr, in_names, out_names)
@@ -434,7 +441,11 @@ def _stack(frame: FrameType | None) -> list[Frame]:
         code = frame.f_code
         stack.append((code.co_filename, frame.f_lineno or 0, code.co_qualname))
         frame = frame.f_back
-    return stack[::-1]
+    stack.reverse()
+    # `python -m` calls a module from two functions of Python itself.
+    while len(stack) > 1 and os.path.basename(stack[0][0]).strip("<>") in _RUNNERS:
+        del stack[0]
+    return stack
 
 
 def _model(data: bytes, return_mode: str) -> "onnx.ModelProto | onnx_ir.Model":

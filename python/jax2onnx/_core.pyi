@@ -20,6 +20,7 @@ __all__ = [
     "main",
     "plugins",
     "profile_summary",
+    "read_input",
     "recorded_calls",
 ]
 
@@ -107,4 +108,7 @@ class Resolver:
         """For each node its name, its operator, its outputs, and the answer."""
 
 def plugins() -> list[PluginInfo]: ...
+def read_input(text: str) -> tuple[str | None, tuple[str, tuple[int | str, ...]]]:
+    """Read an input spec such as `x=f32[B,784]`."""
+
 def main(arguments: Sequence[str], python: Callable[..., int] | None = None) -> int: ...

@@ -78,6 +78,9 @@ def errors_of_core() -> Iterator[None]:
         yield
     except _core.CoreError as error:
         kind, *arguments = error.args
+        if isinstance(arguments[0], str):
+            # Python shows the class of an exception before its message.
+            arguments[0] = arguments[0].removeprefix("error: ")
         (wanted,) = (known for known in _KINDS if known.__name__ == kind)
         raised = wanted(*arguments)
         for note in getattr(error, "__notes__", ()):

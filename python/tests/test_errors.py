@@ -55,7 +55,7 @@ def test_an_operation_without_a_plugin_is_shown_where_it_stands(tmp_path: Path) 
     expect(
         refusal(fn),
         """\
-        error: no plugin for `mystery`
+        no plugin for `mystery`
           --> net.py:2:13, in fn
            |
          2 |     y = x + mystery(x)[::-1]
@@ -82,7 +82,7 @@ def fn(x):
     expect(
         refusal(load(text, tmp_path / "net.py"), (3, 3)),
         """\
-        error: no plugin for `mystery`
+        no plugin for `mystery`
           --> net.py:4:16, in whiten
            |
          4 |         return mystery(x @ x.T)
@@ -104,7 +104,7 @@ def test_wide_letters_and_tabs_keep_the_carets_under_the_expression(tmp_path: Pa
     expect(
         refusal(fn),
         """\
-        error: no plugin for `mystery`
+        no plugin for `mystery`
           --> net.py:2:22, in fn
            |
          2 |     ψ, 漢 = x, x; return mystery(漢) + ψ
@@ -122,7 +122,7 @@ def test_code_without_a_file_has_a_place_and_no_excerpt(file: str) -> None:
     expect(
         refusal(namespace["fn"]),
         f"""\
-        error: no plugin for `mystery`
+        no plugin for `mystery`
           --> {shown}:2:12, in fn
            = through jit(mystery) / mystery
         """,
@@ -149,7 +149,7 @@ def test_a_parameter_that_the_plugin_does_not_read_is_refused(
     monkeypatch.setitem(closed.jaxpr.eqns[0].params, "flavour", "sweet")
     monkeypatch.setattr(trace, "trace", lambda *_, **__: trace.Traced(closed, ["x"], ["out_0"]))
     message = refusal(fn)
-    assert message.startswith("error: parameter `flavour=")
+    assert message.startswith("parameter `flavour=")
     assert " of `sin` would be dropped: the plugin does not read it\n" in message
     assert "   |            ^^^^^^^^^^\n" in message
     assert "hint: leave the argument at its default" in message
@@ -164,7 +164,7 @@ def test_a_jaxpr_that_cannot_be_read_is_a_bug_of_ours(monkeypatch: pytest.Monkey
 
 def test_an_element_type_that_onnx_lacks_is_named() -> None:
     message = refusal(lambda x: x.astype(jnp.float8_e3m4))
-    assert message.startswith("error: `float8_e3m4` has no ONNX element type\n")
+    assert message.startswith("`float8_e3m4` has no ONNX element type\n")
     assert message.endswith("hint: convert the array to a type that ONNX has\n")
 
 
@@ -225,7 +225,6 @@ def test_too_few_or_too_many_inputs_are_counted(inputs: Any, message: str) -> No
         ({"opset": 27}, "^opset 27 is not supported: use 16 to 26$"),
         ({"opset": "23"}, "^opset '23' is not supported"),
         ({"opset": 23.0}, "^opset 23.0 is not supported"),
-        ({"opset": None}, "^opset None is not supported"),
         ({"model_name": 3}, "^`model_name` is 3, which is not a string$"),
         ({"return_mode": "bytes"}, "^`bytes` is not a return mode: use proto, ir, file$"),
         ({"return_mode": "file"}, "^`return_mode='file'` needs an `output_path`$"),

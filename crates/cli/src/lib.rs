@@ -15,7 +15,9 @@ use std::io::{ErrorKind, Write};
 use clap::Parser;
 
 use command::{Command, Console, Outcome};
-pub use commands::export::{ArraySpec, InputSpec, ParamValue, Request, Size};
+pub use commands::export::{
+    ArraySpec, InputSpec, ParamValue, Request, Size, SpecError, read_input,
+};
 use inspect::show::clean;
 use printed::Printed;
 pub use screen::Screen;
@@ -64,16 +66,31 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
     screen: Screen,
-    python: Option<&mut Python<'_>>,
+    mut python: Option<&mut Python<'_>>,
 ) -> i32 {
+    let lines = exports(&arguments);
+    if lines.len() > 1 {
+        // A mistake in the last export is reported before the first one runs.
+        if let Some(wrong) = lines.iter().find(|line| Cli::try_parse_from(*line).is_err()) {
+            return run(wrong.clone(), out, err, screen, python);
+        }
+        let codes =
+            lines.into_iter().map(|line| run(line, out, err, screen, python.as_deref_mut()));
+        return codes.max().unwrap_or_default();
+    }
     let style = screen.style();
     let (mut out, mut err) = (Printed::in_blocks(out, style), Printed::in_lines(err));
+    let is_json = wants_json(&arguments);
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let is_help = !error.use_stderr();
+            let text = error.to_string();
             let to = if is_help { &mut out } else { &mut err };
-            let _ = write!(to, "{error}").and_then(|()| to.flush());
+            let _ = write!(to, "{text}").and_then(|()| to.flush());
+            if is_json && !is_help {
+                print_json_error(&mut out, text.trim_start_matches("error: ").trim_end());
+            }
             return if is_help { 0 } else { 2 };
         }
     };
@@ -114,10 +131,39 @@ pub fn run(
         Ok(Outcome::Nothing) => 1,
         Err(error) if is_broken_pipe(&error) => 0,
         Err(error) => {
-            let _ = writeln!(console.err, "error: {}", clean(&format!("{error:#}")));
+            let text = clean(&format!("{error:#}"));
+            let _ = writeln!(console.err, "error: {text}");
+            if is_json {
+                print_json_error(console.out, &text);
+            }
             2
         }
     }
+}
+
+/// Returns the command lines of the exports that `--and` separates, or the line itself.
+fn exports(arguments: &[OsString]) -> Vec<Vec<OsString>> {
+    match arguments {
+        [program, command, rest @ ..] if command == "export" => rest
+            .split(|argument| argument == "--and")
+            .map(|each| [&[program.clone(), command.clone()], each].concat())
+            .collect(),
+        _ => vec![arguments.to_vec()],
+    }
+}
+
+/// True if the answer is for programs. A line that cannot be parsed may say so too.
+fn wants_json(arguments: &[OsString]) -> bool {
+    arguments
+        .windows(2)
+        .any(|pair| matches!(pair, [name, value] if name == "--format" && value == "json"))
+        || arguments.iter().any(|argument| argument == "--format=json")
+}
+
+/// Prints an error for programs, where they read the answer.
+fn print_json_error(out: &mut dyn Write, message: &str) {
+    let error = serde_json::json!({ "version": 1, "error": { "message": message } });
+    let _ = writeln!(out, "{error:#}").and_then(|()| out.flush());
 }
 
 /// True if the reader of the output has closed it, which is not an error.
@@ -184,6 +230,45 @@ mod tests {
         let (code, err) = run_python(&["config"], None);
         assert_eq!(code, 2);
         assert!(err.starts_with("error: `config` shows the settings of exports"), "{err}");
+    }
+
+    #[test]
+    fn exports_that_and_separates_run_in_order_and_the_highest_exit_code_wins() {
+        let mut asked = Vec::new();
+        let mut export = |request: &Request<'_>| {
+            asked.push(format!("{} {}", request.target, request.output.display()));
+            i32::from(request.target == "m:f")
+        };
+        let line = ["m:f", "-o", "f.onnx", "--and", "m:g", "-o", "g.onnx", "-i", "f32[2]"];
+        assert_eq!(run_export(&line, Some(&mut export)), (1, String::new()));
+        assert_eq!(asked, ["m:f f.onnx", "m:g g.onnx"]);
+    }
+
+    #[test]
+    fn a_mistake_in_one_of_several_exports_stops_all_of_them() {
+        let mut export = |_: &Request<'_>| unreachable!("nothing is exported");
+        let line = ["m:f", "-o", "f.onnx", "--and", "m:g"];
+        let (code, err) = run_export(&line, Some(&mut export));
+        assert_eq!(code, 2);
+        assert!(err.contains("--output <PATH>"), "{err}");
+    }
+
+    #[test]
+    fn an_error_is_json_if_the_answer_would_be() {
+        for line in [
+            &["inspect", "missing.onnx", "--format", "json"][..],
+            &["inspect", "--format=json"],
+            &["export", "m:f", "-o", "m.onnx", "--format", "json"],
+        ] {
+            let mut out = Vec::new();
+            let program = ["jax2onnx"].iter().chain(line).map(Into::into);
+            let code = run(program.collect(), &mut out, &mut Vec::new(), Screen::plain(), None);
+            assert_eq!(code, 2);
+            let answer: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            assert_eq!(answer["version"], 1);
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(!message.is_empty() && !message.starts_with("error: "), "{message}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use cli::{ArraySpec, ParamValue, Request, Size, Task};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -110,8 +111,21 @@ fn put<'py>(
     value.map_or(Ok(()), |value| options.set_item(name, value))
 }
 
+/// A type and a shape.
+type Array<'py> = (&'static str, Bound<'py, PyTuple>);
+
+/// Reads an input spec: `x=f32[B,784]` is `("x", ("float32", ("B", 784)))`.
+#[pyfunction]
+pub(crate) fn read_input<'py>(
+    py: Python<'py>,
+    text: &str,
+) -> PyResult<(Option<String>, Array<'py>)> {
+    let input = cli::read_input(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok((input.name, array(py, &input.array)?))
+}
+
 /// Returns a type and a shape: `("float32", ("B", 784))`.
-fn array<'py>(py: Python<'py>, spec: &ArraySpec) -> PyResult<(&'static str, Bound<'py, PyTuple>)> {
+fn array<'py>(py: Python<'py>, spec: &ArraySpec) -> PyResult<Array<'py>> {
     let sizes: PyResult<Vec<Bound<'py, PyAny>>> = spec
         .shape
         .iter()

@@ -27,7 +27,7 @@ mod _core {
     #[pymodule_export]
     use crate::calls::Calls;
     #[pymodule_export]
-    use crate::command::main;
+    use crate::command::{main, read_input};
     #[pymodule_export]
     use crate::error::CoreError;
     #[pymodule_export]

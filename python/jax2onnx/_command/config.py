@@ -18,6 +18,9 @@ def run(*, json: bool) -> int:
         found = list(_config.found({}))
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
+        if json:
+            shown = {"kind": type(error).__name__, "message": str(error)}
+            print(json_text.dumps({"version": 1, "error": shown}, indent=2))
         return _NOT_UNDERSTOOD
     print(json_text.dumps(_summary(found), indent=2) if json else _table(found))
     return 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from .. import _config, _progress
 from .._errors import ConfigError, InputSpecError, Jax2OnnxError
 from .._tiers import without_own_frames
-from .target import bound, load
+from .target import load
 
 if TYPE_CHECKING:
     import onnx
@@ -51,17 +51,16 @@ def run(
     except KeyboardInterrupt:
         _print_error("interrupted")
         return _INTERRUPTED
-    except (ConfigError, InputSpecError) as error:
-        _print_error(f"error: {error}")
-        return _NOT_UNDERSTOOD
     except Jax2OnnxError as error:
-        text = str(error)
-        _print_error(text if text.startswith("error: ") else f"error: {text}")
-        return _FAILED
+        _print_error(f"error: {error}")
+        _print_for_programs(error, json=json)
+        is_users = isinstance(error, ConfigError | InputSpecError)
+        return _NOT_UNDERSTOOD if is_users else _FAILED
     except Exception as error:
         # The user's code raised it, so show the traceback.
         traceback.print_exception(type(error), error, without_own_frames(error.__traceback__))
         _print_error(f"error: the code of `{target}` raised {type(error).__name__}")
+        _print_for_programs(error, json=json)
         return _FAILED
     return 0
 
@@ -75,6 +74,7 @@ def _export(
     options: Mapping[str, Any],
 ) -> str:
     from .. import _api
+    from .._tracing.binding import bound
 
     fn = load(target)
     double = _config.settings(enable_double_precision=double or None).enable_double_precision
@@ -176,6 +176,14 @@ def _size(count: int) -> str:
             return f"{size:.3g} {unit}" if unit != "bytes" else f"{count} bytes"
         size /= 1024
     return f"{size:.3g} GiB"
+
+
+def _print_for_programs(error: Exception, *, json: bool) -> None:
+    """Print an error where programs read the answer."""
+    if json:
+        kind, notes = type(error).__name__, getattr(error, "__notes__", [])
+        shown = {"kind": kind, "message": str(error), "notes": notes}
+        print(json_text.dumps({"version": 1, "error": shown}, indent=2), flush=True)
 
 
 def _print_error(text: str) -> None:

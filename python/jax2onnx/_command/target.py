@@ -7,7 +7,6 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -38,65 +37,6 @@ def load(target: str) -> Any:
     if not callable(found):
         raise ConfigError(f"`{target}` is of type {type(found).__name__}, which cannot be called")
     return found
-
-
-def bound(
-    fn: Any, inputs: Sequence[tuple[str | None, Any]]
-) -> tuple[list[Any], dict[str, Any], list[str] | None]:
-    """Sort inputs by the parameters that they name.
-
-    Returns:
-        The positional inputs, the keyword inputs, and names for the positional inputs if the
-        function does not name them.
-    """
-    names = [name for name, _ in inputs if name is not None]
-    if not names:
-        return [spec for _, spec in inputs], {}, None
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"the input `{name}` appears more than once")
-    unnamed = [spec for name, spec in inputs if name is None]
-    if any(name is not None for name, _ in inputs[: len(unnamed)]):
-        raise ConfigError("an input without a name follows an input with a name")
-    named = {name: spec for name, spec in inputs if name is not None}
-    try:
-        parameters = list(inspect.signature(fn).parameters.values())
-    except (TypeError, ValueError):
-        return [spec for _, spec in inputs], {}, None
-    kinds = inspect.Parameter
-    places = [
-        p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
-    ]
-    if not unnamed and any(p.kind is kinds.VAR_POSITIONAL for p in parameters) and not places:
-        return list(named.values()), {}, list(named)
-    _check_names(fn, parameters, named, taken=[p.name for p in places[: len(unnamed)]])
-    positional = list(unnamed)
-    for parameter in places[len(unnamed) :]:
-        if parameter.name not in named:
-            break
-        positional.append(named.pop(parameter.name))
-    return positional, named, None
-
-
-def _check_names(
-    fn: Any,
-    parameters: Sequence[inspect.Parameter],
-    named: Mapping[str, Any],
-    taken: Sequence[str],
-) -> None:
-    kinds = inspect.Parameter
-    takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
-    known = [p.name for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
-    shown = getattr(fn, "__name__", type(fn).__name__)
-    for name in named:
-        if name in taken:
-            raise ConfigError(f"`{name}` of `{shown}` is given twice: by position and by name")
-        if name not in known and not takes_any:
-            parameters_shown = ", ".join(known) or "none"
-            raise ConfigError(
-                f"`{shown}` has no parameter `{name}`{did_you_mean(name, known, ': ')}; "
-                f"its parameters are: {parameters_shown}"
-            )
 
 
 def _parsed(expression: str) -> ast.expr:

@@ -11,10 +11,12 @@ from jax import tree_util
 from .._errors import InputSpecError
 from .._warn import warn
 from . import call
+from .binding import is_text, named
 from .compat import export_module
 
 _HELP = (
-    'a shape such as (2, 3) or ("B", 3), a jax.ShapeDtypeStruct, an array, a number, '
+    'a shape such as (2, 3) or ("B", 3), a text such as "f32[B,3]", a jax.ShapeDtypeStruct, '
+    "an array, a number, "
     "or a container of these"
 )
 
@@ -57,6 +59,10 @@ class Specs:
             return _struct(_shape(spec, self._symbols, where), self._dtype)
         if isinstance(spec, bool | int | float | complex):
             return spec
+        if is_text(spec):
+            name, spec = named(spec)
+            if name is not None:
+                raise InputSpecError(f"{where} has the name `{name}`: only whole inputs have names")
         shape, element = getattr(spec, "shape", None), getattr(spec, "dtype", None)
         if isinstance(shape, tuple) and element is not None:
             if getattr(element, "kind", None) in _NON_NUMERIC_KINDS:
@@ -101,7 +107,7 @@ def is_shape(spec: Any) -> bool:
 
 
 def _is_size(size: Any) -> bool:
-    if isinstance(size, bool):
+    if isinstance(size, bool) or is_text(size):
         return False
     return isinstance(size, int | str | np.integer) or _is_symbolic(size)
 

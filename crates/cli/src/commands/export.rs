@@ -8,7 +8,7 @@ use crate::output::{Format, OutputArgs};
 
 mod spec;
 
-pub use spec::{ArraySpec, InputSpec, ParamValue, Size};
+pub use spec::{ArraySpec, InputSpec, ParamValue, Size, SpecError, input as read_input};
 
 /// The suffix of the source map if `--source-map` has no path.
 const BESIDE: &str = ".map";
@@ -21,9 +21,13 @@ const BESIDE: &str = ".map";
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  jax2onnx export model:predict --input 'x=f32[B,784]' --output model.onnx\n  \
-                  jax2onnx export train.py:make_model() -i 'f32[1,224,224,3]' -o model.onnx --provenance full\n\n\
-                  An input is [NAME=]TYPE[SIZE,…]: f32[B,784], i32[], tokens=i32[B,T], f16[2*B + 1,3]. A size is a\n\
-                  number, a name, or an expression of names. Quote it: most shells interpret brackets.\n\n\
+                  jax2onnx export 'train.py:make_model()' -i 'f32[1,224,224,3]' -o model.onnx\n  \
+                  jax2onnx export model:step -i 'x=i32[B]' -i 'cache.0.k=f32[B,8,16]' -o step.onnx\n  \
+                  jax2onnx export m:encode -i 'f32[B,8]' -o a.onnx --and m:decode -i 'f32[B,4]' -o b.onnx\n\n\
+                  An input is [NAME=]TYPE[SIZE,…]: f32[B,784], i32[], tokens=i32[B,T],\n\
+                  f16[2*B + 1,3]. A size is a number, a name, or an expression of names. A name\n\
+                  with dots is a part of a parameter: cache.0.k is cache[0][\"k\"]. Quote inputs:\n\
+                  most shells interpret brackets. `--and` separates several exports.\n\n\
                   The exit code is 1 if the export failed and 2 if the command line is wrong."
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]

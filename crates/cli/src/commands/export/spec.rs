@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-/// An input: `x=f32[B,784]`, or `f32[B,784]` for a positional one.
+/// An input: `x=f32[B,784]`, `cache.0.k=f32[B,8]` for a part of one, or `f32[B,784]` for a positional one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSpec {
+    /// The name of a parameter, and the path of a part of it after dots.
     pub name: Option<String>,
     pub array: ArraySpec,
 }
@@ -36,7 +37,7 @@ pub enum ParamValue {
 
 /// Says what cannot be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SpecError {
+pub struct SpecError {
     text: String,
     /// Characters from the start of the text, and how many.
     start: usize,
@@ -77,9 +78,9 @@ const TYPES: &[(&str, &[&str])] = &[
 ];
 
 /// Reads `[name=]type[size,…]`.
-pub(crate) fn input(text: &str) -> Result<InputSpec, SpecError> {
+pub fn input(text: &str) -> Result<InputSpec, SpecError> {
     let mut reader = Reader { text, at: 0 };
-    let name = reader.name()?;
+    let name = reader.name(is_path)?;
     let array = reader.array()?;
     Ok(InputSpec { name, array })
 }
@@ -87,7 +88,7 @@ pub(crate) fn input(text: &str) -> Result<InputSpec, SpecError> {
 /// Reads `name=value`, where the value is a number, a flag, or a type with a shape.
 pub(crate) fn param(text: &str) -> Result<(String, ParamValue), SpecError> {
     let mut reader = Reader { text, at: 0 };
-    let Some(name) = reader.name()? else {
+    let Some(name) = reader.name(is_name)? else {
         return Err(reader.wrong(0, text.len(), "a keyword input needs a name: `scale=1.0`"));
     };
     let value = match reader.rest() {
@@ -131,13 +132,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a name and the `=` after it.
-    fn name(&mut self) -> Result<Option<String>, SpecError> {
+    fn name(&mut self, is_valid: fn(&str) -> bool) -> Result<Option<String>, SpecError> {
         let Some((name, _)) = self.text.split_once('=') else { return Ok(None) };
         let trimmed = name.trim();
-        let is_first = |c: char| c.is_alphabetic() || c == '_';
-        let is_name = trimmed.starts_with(is_first)
-            && trimmed.chars().all(|c| is_first(c) || c.is_alphanumeric());
-        if !is_name {
+        if !is_valid(trimmed) {
             return Err(self.wrong(0, name.len(), "the text before `=` is not a parameter name"));
         }
         self.at = name.len() + 1;
@@ -223,6 +221,19 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// True if a text is the name of a parameter.
+fn is_name(text: &str) -> bool {
+    let is_first = |c: char| c.is_alphabetic() || c == '_';
+    text.starts_with(is_first) && text.chars().all(|c| is_first(c) || c.is_alphanumeric())
+}
+
+/// True if a text is the name of a parameter and the path of a part of it: `cache.0.k`.
+fn is_path(text: &str) -> bool {
+    let mut parts = text.split('.');
+    let is_index = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
+    parts.next().is_some_and(is_name) && parts.all(|part| is_name(part) || is_index(part))
+}
+
 /// Returns the places where a list is cut: at the commas outside of parentheses, and at its end.
 fn cuts(list: &str) -> Vec<(usize, char)> {
     let mut depth = 0_i32;
@@ -259,6 +270,7 @@ mod tests {
             &expect![[r#"Some("image") bfloat16 [Known(2), Known(3)]"#]],
         );
         check("i32[]", &expect![[r#"None int32 []"#]]);
+        check("cache.0.k=f32[B]", &expect![[r#"Some("cache.0.k") float32 [Named("B")]"#]]);
         check(
             "f16[2*B + 1,floordiv(B, 2),max(B, 3)]",
             &expect![[
@@ -341,6 +353,17 @@ mod tests {
               
               ^"#]],
         );
+    }
+
+    #[test]
+    fn a_path_has_no_empty_part_and_starts_with_a_name() {
+        for text in
+            ["cache..k=f32[B]", "0.k=f32[B]", "cache.=f32[B]", ".k=f32[B]", "cache.0k=f32[B]"]
+        {
+            let error = input(text).unwrap_err().to_string();
+            assert!(error.starts_with("the text before `=` is not a parameter name"), "{text}");
+        }
+        assert!(param("cache.k=1").is_err());
     }
 
     #[test]
