@@ -193,6 +193,7 @@ def test_programs_get_a_summary_as_json(monkeypatch: Any, capfd: Any) -> None:
         "outputs": {"y": "f32[B,2]"},
         "nodes": 3,
         "ops": {"MatMul": 1, "Mul": 1, "Tanh": 1},
+        "warnings": [],
     }
     assert onnx.load("m.onnx").graph.name == "net"
     assert "tanh" in Path("calls.txt").read_text()

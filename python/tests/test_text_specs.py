@@ -162,6 +162,26 @@ def test_several_models_are_exported_at_once(
     assert err.startswith("error: module `jax.numpy` has no `nope`")
 
 
+def step(state: Any) -> Any:
+    return {"state": state + 1}
+
+
+def test_a_warning_of_an_export_is_a_message_and_part_of_the_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        "the output `state` has the name of an input: the model calls it `state_out`; "
+        "choose names with `output_names`"
+    )
+    line = ["export", f"{__file__}:step", "-i", "f32[2]", "-o", str(tmp_path / "m.onnx"), "-q"]
+    _, out, err = run(monkeypatch, capfd, *line, "--format", "json")
+    assert json.loads(out)["warnings"] == [text]
+    assert err == f"warning: {text}\n"
+    _, out, err = run(monkeypatch, capfd, *line, "--output-names", "y", "--format", "json")
+    assert json.loads(out)["warnings"] == []
+    assert err == ""
+
+
 def fails(x: Any) -> Any:
     return x if x.sum() > 0 else -x
 

@@ -4,13 +4,15 @@ import json as json_text
 import os
 import sys
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from .. import _config, _progress
-from .._errors import ConfigError, InputSpecError, Jax2OnnxError
+from .._errors import ConfigError, InputSpecError, Jax2OnnxError, Jax2OnnxWarning
 from .._tiers import without_own_frames
 from .target import load
 
@@ -40,10 +42,10 @@ def run(
     """Export a model and print a summary. Return the exit code."""
     watch = _progress.Stopwatch(show=not quiet and sys.stderr.isatty())
     try:
-        with watch.running():
+        with watch.running(), _warnings() as said:
             _progress.stage("importing")
             path = _export(target, inputs, input_params, output, double, options)
-        summary = _summary(path, watch.seconds)
+        summary = {**_summary(path, watch.seconds), "warnings": said}
         print(json_text.dumps(summary, indent=2) if json else _text(summary))
         sys.stdout.flush()
     except BrokenPipeError:
@@ -63,6 +65,33 @@ def run(
         _print_for_programs(error, json=json)
         return _FAILED
     return 0
+
+
+@contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """Print the warnings of jax2onnx as messages without a line, and return them in a list."""
+    said: list[str] = []
+    show = warnings.showwarning
+
+    def print_warning(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, Jax2OnnxWarning):
+            said.append(str(message))
+            _print_error(f"warning: {message}")
+        else:
+            show(message, category, filename, lineno, file, line)
+
+    with warnings.catch_warnings():
+        # The filters of the user come first.
+        warnings.simplefilter("always", Jax2OnnxWarning, append=True)
+        warnings.showwarning = print_warning
+        yield said
 
 
 def _export(
