@@ -1,5 +1,6 @@
 """Run the command line: `jax2onnx` or `python -m jax2onnx`."""
 
+import signal
 import sys
 from typing import Any, Literal
 
@@ -8,6 +9,9 @@ from . import _core
 
 def main() -> int:
     """Run the program. Return the exit code."""
+    if sys.argv[1:2] != ["export"]:
+        # Nothing of Python runs that could be interrupted, and nothing is half written.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _core.main(["jax2onnx", *sys.argv[1:]], _run)
 
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use jax2onnx::Refused;
 use provenance::clean::clean;
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 
 // What went wrong: the name of a class of `_errors.py`, and its arguments. The package may be imported
@@ -127,6 +127,13 @@ pub(crate) fn config(message: &str) -> PyErr {
 /// Returns the exception for a word that is not one of the allowed ones.
 pub(crate) fn unknown_word(error: &provenance::level::UnknownWord) -> PyErr {
     Kind::Config.error(error.to_string())
+}
+
+/// Returns the exception for a thread that cannot be started.
+pub(crate) fn thread(error: &io::Error) -> PyErr {
+    PyRuntimeError::new_err(format!(
+        "the export needs a thread, and the system starts none: {error}"
+    ))
 }
 
 /// Runs `body`; a panic becomes an error of ours and goes no further.

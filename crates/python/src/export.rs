@@ -3,18 +3,21 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use jax2onnx::File;
+use jax2onnx::{Annotated, File};
 use jaxpr::Program;
 use provenance::{PathPolicy, Paths};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::error;
-use crate::options::{ExportOptions, Frame, Reading, TierRules};
+use crate::options::{ExportOptions, Frame, Output, Reading, TierRules};
 use crate::read::Reader;
 use crate::sources;
+use crate::worker;
 
 /// Converts a closed jaxpr. Returns the model, or writes it to the `output_path` of the options.
+///
+/// Python runs other threads meanwhile, and the user can interrupt it between two phases.
 #[pyfunction]
 pub(crate) fn export<'py>(
     closed_jaxpr: &Bound<'py, PyAny>,
@@ -24,47 +27,62 @@ pub(crate) fn export<'py>(
     let ExportOptions { reading, lowering, passes, on_phase, explain, rendering, output } = options;
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, reading)?;
-        let mut observed = Ok(());
-        let mut begin = |phase: &'static str| {
-            if let Some(on_phase) = &on_phase
-                && let Err(error) = on_phase.call1((phase,))
-            {
-                observed = Err(error);
+        let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
+        let message = worker::run(py, |interrupt| {
+            let mut observed = Ok(());
+            let mut begin = |phase: &'static str| {
+                interrupt.check();
+                if let Some(on_phase) = &on_phase
+                    && let Err(error) = Python::attach(|py| on_phase.call1(py, (phase,)))
+                {
+                    observed = Err(error);
+                }
+            };
+            let source = |file: &str| Python::attach(|py| sources::text(py, file));
+            let converted = jax2onnx::convert(program, &lowering, &passes, &source, &mut begin);
+            let model = converted
+                .map_err(|error| Python::attach(|py| error::raise_from(py, error, failures)))?;
+            if let Some(explain) = explain {
+                let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
+                Python::attach(|py| explain.call1(py, (text,)))?;
             }
-        };
-        let source = |file: &str| sources::text(py, file);
-        let model = jax2onnx::convert(program, &lowering, &passes, &source, &mut begin)
-            .map_err(|error| error::raise_from(py, error, failures))?;
-        if let Some(explain) = explain {
-            let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
-            explain.call1((text,))?;
-        }
-        let sources = |file: &File| sources::about(py, file, output.embed_sources);
-        let sources = output.source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
-        let annotated = jax2onnx::annotate(&model, &rendering, sources);
-        let staged_map = match output.source_map.as_deref().zip(annotated.source_map()) {
-            Some((path, text)) => Some((stage_text(path, text)?, path)),
-            None => None,
-        };
-        begin("write");
-        observed?;
-        let bytes = if let Some(path) = &output.path {
-            let written = annotated.to_file(path, output.external_threshold);
-            written.map_err(|error| error::raise_for_file(error, path))?;
-            None
-        } else {
-            let message = annotated.to_message().map_err(error::raise)?;
-            Some(PyBytes::new_with(py, message.size(), |buffer| {
-                message.write_into(buffer);
+            let sources =
+                |file: &File| Python::attach(|py| sources::about(py, file, output.embed_sources));
+            let sources = output.source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
+            let annotated = jax2onnx::annotate(&model, &rendering, sources);
+            begin("write");
+            observed?;
+            write(&annotated, &output)
+        })??;
+        // Nobody else knows of the new object yet.
+        let filled = |message: jax2onnx::Message| {
+            PyBytes::new_with(py, message.size(), |buffer| {
+                py.detach(|| message.write_into(buffer));
                 Ok(())
-            })?)
+            })
         };
-        if let Some((staged, path)) = staged_map {
-            let moved = staged.commit();
-            moved.map_err(|error| error::raise_for_file(error.into(), path))?;
-        }
-        Ok(bytes)
+        message.map(filled).transpose()
     })
+}
+
+/// Writes the files of an export, or returns the model if it has no file.
+fn write(annotated: &Annotated<'_>, output: &Output) -> PyResult<Option<jax2onnx::Message>> {
+    let staged_map = match output.source_map.as_deref().zip(annotated.source_map()) {
+        Some((path, text)) => Some((stage_text(path, text)?, path)),
+        None => None,
+    };
+    let message = if let Some(path) = &output.path {
+        let written = annotated.to_file(path, output.external_threshold);
+        written.map_err(|error| error::raise_for_file(error, path))?;
+        None
+    } else {
+        Some(annotated.to_message().map_err(error::raise)?)
+    };
+    if let Some((staged, path)) = staged_map {
+        let moved = staged.commit();
+        moved.map_err(|error| error::raise_for_file(error.into(), path))?;
+    }
+    Ok(message)
 }
 
 /// Refuses outputs that would replace each other, or the weights of a model. Each has a name for messages.

@@ -11,6 +11,7 @@ mod plugins;
 mod read;
 mod source_map;
 mod sources;
+mod worker;
 
 /// An export makes and drops some hundred thousand small things, for which the allocator of the system
 /// takes a quarter of the time.

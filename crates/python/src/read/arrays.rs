@@ -1,4 +1,4 @@
-//! Arrays, without a copy.
+//! Arrays; without a copy if they are read-only, as those of JAX are.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ impl AsRef<[u8]> for Memory {
     #[expect(unsafe_code, reason = "a buffer of Python can be seen in no other way")]
     fn as_ref(&self) -> &[u8] {
         match self.0.as_slice_ptr() {
-            // SAFETY: the buffer keeps the memory if it is until it is dropped. JAX's arrays
-            // are immutable, and an export holds the interpreter's lock, so no Python code can
-            // write to an array of NumPy's meanwhile.
+            // SAFETY: the buffer keeps the memory where it is until it is dropped, and Python code
+            // cannot write to it: arrays that can be written are copied. Whoever made an array
+            // read-only must not write to its memory in another way, as with JAX's own arrays.
             Some(memory) => unsafe { memory.as_ref() },
             None => &[],
         }
@@ -98,7 +98,14 @@ impl<'py> Reader<'py> {
         let array = self.jax.ascontiguousarray.call1((array,))?;
         let flat = array.call_method1(intern!(py, "reshape"), (-1,))?;
         let flat = flat.call_method1(intern!(py, "view"), (&self.jax.byte,))?;
-        Ok(Bytes::from_owner(Memory(PyBuffer::get(&flat)?)))
+        let memory = Memory(PyBuffer::get(&flat)?);
+        // The interpreter's lock is released later, and Python code may then write to the array.
+        let is_constant = memory.0.readonly();
+        Ok(if is_constant {
+            Bytes::from_owner(memory)
+        } else {
+            Bytes::copy_from_slice(memory.as_ref())
+        })
     }
 }
 
