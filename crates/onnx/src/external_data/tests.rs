@@ -427,7 +427,7 @@ fn a_replaced_file_keeps_its_permissions_and_a_link_stays() {
     let mode = |name: &str| fs::metadata(folder.0.join(name)).unwrap().permissions().mode() & 0o777;
     folder.save("m.onnx", 1);
     let new = mode("m.onnx");
-    fs::set_permissions(folder.0.join("m.onnx"), PermissionsExt::from_mode(0o640)).unwrap();
+    fs::set_permissions(folder.0.join("m.onnx"), PermissionsExt::from_mode(0o664)).unwrap();
     fs::set_permissions(folder.0.join(&folder.data()[0]), PermissionsExt::from_mode(0o600))
         .unwrap();
     symlink("m.onnx", folder.0.join("l.onnx")).unwrap();
@@ -437,7 +437,7 @@ fn a_replaced_file_keeps_its_permissions_and_a_link_stays() {
         (folder.weights("m.onnx"), folder.weights("l.onnx"), folder.data().len()),
         (2, 2, 1)
     );
-    assert_eq!((mode("m.onnx"), mode(&folder.data()[0])), (0o640, 0o600));
+    assert_eq!((mode("m.onnx"), mode(&folder.data()[0])), (0o664, 0o600));
     folder.save("n.onnx", 1);
     assert_eq!(mode("n.onnx"), new);
     // Nothing is at the end of this link yet.
