@@ -14,10 +14,13 @@ from typing import Any, Final, TypeAlias
 
 from jax import tree_util
 
-from .weights import attributes, is_random_state, is_variable, raw_value, variables
+from .weights import attributes, is_plain, is_random_state, is_variable, raw_value, variables
 
 Place: TypeAlias = int | None
 """The identity of a module, or the place outside of all modules."""
+
+_Look: TypeAlias = Callable[[Any, Place, str], None]
+"""Looks through a value that a place holds under a name."""
 
 _MAX_VALUES: Final = 200_000
 
@@ -95,6 +98,8 @@ class _Walk:
         #: Modules that only group their entries, and other objects that hold variables.
         self._containers = _classes(nnx, "List", "Dict")
         self._objects = _classes(nnx, "Pytree", "Object")
+        #: How to look through the values of each class that was met.
+        self._looks: dict[type, _Look | None] = {}
         self._calls: set[int] = set()
         #: The containers around the current value; a container may contain itself.
         self._around: set[int] = set()
@@ -127,18 +132,40 @@ class _Walk:
         if self._values > _MAX_VALUES:
             raise _TooLargeError
         kind = type(value)
+        if kind not in self._looks:
+            self._looks[kind] = self._look(kind)
+        look = self._looks[kind]
+        if look is not None:
+            look(value, holder, name)
+
+    def _look(self, kind: type) -> "_Look | None":
+        """Return how to look through the values of a class; None if they hold no modules."""
+        if is_plain(kind):
+            return None
         if self._is_module(kind) and not issubclass(kind, self._containers):
-            self._module(value, holder, kind.__name__ if holder is None else name)
-        elif issubclass(kind, self._objects):
-            self.modules.kept[id(value)] = value
-            self._entries(value, attributes(value), holder, name)
-        elif kind is dict:
-            keyed = ((str(k), v) for k, v in value.items() if isinstance(k, str | int))
-            self._entries(value, keyed, holder, name)
-        elif kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
-            names = getattr(kind, "_fields", None) or map(str, range(len(value)))
-            self._entries(value, zip(names, value, strict=False), holder, name)
-        elif is_variable(value):
+            return self._module
+        if issubclass(kind, self._objects):
+            return self._object
+        if kind is dict:
+            return self._dict
+        if kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+            return self._sequence
+        return self._variable
+
+    def _object(self, value: Any, holder: Place, name: str) -> None:
+        self.modules.kept[id(value)] = value
+        self._entries(value, attributes(value), holder, name)
+
+    def _dict(self, value: Any, holder: Place, name: str) -> None:
+        keyed = ((str(k), v) for k, v in value.items() if isinstance(k, str | int))
+        self._entries(value, keyed, holder, name)
+
+    def _sequence(self, value: Any, holder: Place, name: str) -> None:
+        names = getattr(type(value), "_fields", None) or map(str, range(len(value)))
+        self._entries(value, zip(names, value, strict=False), holder, name)
+
+    def _variable(self, value: Any, holder: Place, name: str) -> None:
+        if is_variable(value):
             self.modules.kept[id(value)] = value
             self.modules.variables.setdefault(id(value), (holder, name))
 
@@ -153,6 +180,8 @@ class _Walk:
         self._around.remove(id(container))
 
     def _module(self, module: Any, holder: Place, name: str) -> None:
+        if holder is None:
+            name = type(module).__name__
         is_new = id(module) not in self.modules.holders
         holders = self.modules.holders.setdefault(id(module), [])
         if (holder, name) not in holders:
@@ -230,22 +259,29 @@ def _written(kept: Sequence["_Kept"], modules: Modules, result: Any) -> list[str
 
 def _of_nnx(modules: Modules | None) -> list["_Kept"]:
     """Return the nnx modules and variables with their current attributes."""
-    return [_Kept(held) for held in modules.kept.values() if _trace_state(held)] if modules else []
+    if modules is None:
+        return []
+    states = ((held, _trace_state(held)) for held in modules.kept.values())
+    return [_Kept(held, state) for held, state in states if state]
 
 
 class _Kept:
     """An nnx module or variable, and its attributes at one moment."""
 
-    def __init__(self, held: Any) -> None:
+    def __init__(self, held: Any, state: Any) -> None:
+        is_value = is_variable(held)
         self.held = held
-        self._value = raw_value(held) if is_variable(held) else None
-        self._state = _trace_state(held)
-        self._trace = self._state._jax_trace
+        self._value = raw_value(held) if is_value else None
+        self._state = state
+        self._trace = state._jax_trace
         #: In recent versions of nnx, a variable has slots instead of a dictionary.
-        self._has_dict = hasattr(held, "__dict__") and not is_variable(held)
+        self._has_dict = not is_value and hasattr(held, "__dict__")
         self._attributes = dict(vars(held) if self._has_dict else attributes(held))
-        notes = {name: value for name, value in self._attributes.items() if type(value) is dict}
-        self._notes = [(note, dict(note)) for name, note in notes.items() if name[:1] == "_"]
+        self._notes = [
+            (note, dict(note))
+            for name, note in self._attributes.items()
+            if type(note) is dict and name[:1] == "_"
+        ]
 
     def has_new_value(self) -> bool:
         """Return whether this is a variable that has another value now."""

@@ -96,13 +96,13 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
     waiting: list[tuple[Any, Path, Path]] = [(fn, (), ())]
     while waiting and len(seen) < _MAX_OBJECTS:
         held, root, path = waiting.pop()
-        if isinstance(held, _PLAIN) or id(held) in seen:
+        kind: type = type(held)
+        if is_plain(kind) or id(held) in seen:
             continue
         seen.add(id(held))
         kept.append(held)
-        if isinstance(held, jax.Array | np.ndarray):
-            if not isinstance(held, jax.core.Tracer):
-                yield _Found(held, root, path)
+        if _is_array(kind):
+            yield _Found(held, root, path)
             continue
         if is_variable(held):
             waiting.append((raw_value(held), root, path))
@@ -114,6 +114,17 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
         else:
             read = [(value, (*root, name), ()) for name, value in variables(held)]
         waiting += [*inner, *parts, *read][::-1]
+
+
+@functools.lru_cache(maxsize=1024)
+def is_plain(kind: type) -> bool:
+    """Return whether objects of a class hold nothing, or nothing of the user's."""
+    return issubclass(kind, (*_PLAIN, jax.core.Tracer))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_array(kind: type) -> bool:
+    return issubclass(kind, jax.Array | np.ndarray)
 
 
 def _parts(held: Any) -> Iterator[tuple[str, Any]]:
