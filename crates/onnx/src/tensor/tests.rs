@@ -185,6 +185,12 @@ fn products_are_rounded_once_and_keep_their_digits() {
     factors.swap(0, 1);
     let steeper = Tensor::of_floats(DType::F64, vec![2000], &factors).unwrap();
     assert_eq!(steep.scaled(&steeper), None);
+    // Another part has bounds.
+    let [ones, unknown] = [1.0, f64::NAN]
+        .map(|number| Tensor::of_floats(DType::F32, vec![2000], &vec![number; 2000]).unwrap());
+    let joined = Tensor::joined(&[&unknown, &ones], 0, vec![4000]).unwrap();
+    let twos = Tensor::of_floats(DType::F64, vec![4000], &vec![2.0; 4000]).unwrap();
+    assert_eq!(joined.scaled(&twos), None);
 }
 
 #[test]
