@@ -83,7 +83,7 @@ class ResNet50(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         x = nnx.relu(self.stem_norm(self.stem(x)))
-        x = nnx.max_pool(x, (3, 3), (2, 2), "SAME")
+        x = nnx.max_pool(x, window_shape=(3, 3), strides=(2, 2), padding="SAME")
         for block in self.blocks:
             x = block(x)
         return self.head(jnp.mean(x, (1, 2)))
@@ -153,7 +153,7 @@ class UNet(nnx.Module):
         for down in self.downs:
             x = run(down, x)
             skips.append(x)
-            x = nnx.max_pool(x, (2, 2), (2, 2))
+            x = nnx.max_pool(x, window_shape=(2, 2), strides=(2, 2))
         x = run(self.middle, x)
         for up, shrink, skip in zip(self.ups, self.shrinks, reversed(skips), strict=True):
             b, h, w, c = x.shape

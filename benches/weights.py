@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gpt2
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,13 +87,22 @@ def network(name: str) -> tuple[Callable[..., Any], Any]:
     return of_nnx(NETWORKS[name].build())  # type: ignore[arg-type]
 
 
+def gpt2_large() -> tuple[Callable[..., Any], Any]:
+    """Return GPT-2 large, which has 3.1 GB of parameters."""
+    return of_nnx(
+        gpt2.GPT2(layers=36, width=1280, heads=20, vocabulary=50257, context=1024, rngs=nnx.Rngs(0))
+    )
+
+
+TOKENS = jax.ShapeDtypeStruct((1, 128), np.int32)
 IMAGES = jax.ShapeDtypeStruct((1, 224, 224, 3), np.float32)
 #: A function with its parameters, and what it is called on.
 MODELS: dict[str, tuple[Callable[[], tuple[Callable[..., Any], Any]], jax.ShapeDtypeStruct]] = {
-    "gpt2-small": (lambda: network("gpt2-small"), jax.ShapeDtypeStruct((1, 128), np.int32)),
+    "gpt2-small": (lambda: network("gpt2-small"), TOKENS),
     "resnet50": (lambda: network("resnet50"), IMAGES),
     "vit-linen": (linen_vit, IMAGES),
     "mlp": (lambda: of_nnx(Mlp()), jax.ShapeDtypeStruct((1, 64), np.float32)),
+    "gpt2-large": (gpt2_large, TOKENS),
 }
 
 
