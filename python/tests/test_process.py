@@ -156,3 +156,24 @@ def test_many_exports_leave_no_memory_behind() -> None:
     grown = size() - before
     print(f"270 further exports: {before:.0f} MB, then {grown:+.1f} MB")
     assert grown < 60
+
+
+def nested_loops(depth: int) -> Callable[[jax.Array], jax.Array]:
+    """Return loops within each other, whose numbers of rounds are not known."""
+
+    def fn(x: jax.Array, count: jax.Array) -> jax.Array:
+        body = jnp.sin
+        for _ in range(depth):
+            body = lambda c, body=body: jax.lax.fori_loop(0, count, lambda _, c: body(c), c)  # noqa: E731
+        return body(x)
+
+    return fn
+
+
+def test_loops_are_nested_as_deep_as_protobuf_reads() -> None:
+    inputs = [jax.ShapeDtypeStruct((), "float32"), jax.ShapeDtypeStruct((), "int32")]
+    model = jax2onnx.to_onnx(nested_loops(31), inputs, return_mode="proto")
+    onnx.load_model_from_string(model.SerializeToString())
+    with pytest.raises(jax2onnx.UnsupportedError, match="nested 32 deep") as raised:
+        jax2onnx.to_onnx(nested_loops(32), inputs)
+    assert "test_process.py" in str(raised.value)

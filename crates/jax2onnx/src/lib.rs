@@ -66,7 +66,37 @@ pub fn convert(
     model.assign_value_origins();
     onnx::names::assign_names(&mut model);
     onnx::check::check(&model)?;
+    if let Some((depth, node)) = deepest(&model).filter(|(depth, _)| *depth > MAX_NESTED) {
+        let why = Refused::Nested { depth, most: MAX_NESTED };
+        let error =
+            LoweringError { why, site: model.provenance.get_origin(model.origin_of(node)).primary };
+        let report = report(&error, &model.provenance, source);
+        return Err(Error::Lowering { error, report });
+    }
     Ok(model)
+}
+
+/// The deepest nesting of bodies that readers accept: protobuf allows 100 messages within each other, a body
+/// takes three of them, and the rest is for the model and the types in the innermost body.
+const MAX_NESTED: usize = 31;
+
+/// Returns a node with the deepest body, and how deep the body is.
+fn deepest(model: &onnx::Model) -> Option<(usize, &onnx::Node)> {
+    let functions = model.functions.iter().map(|function| &function.body);
+    let mut open: Vec<(usize, &onnx::Graph)> =
+        functions.chain([&model.graph]).map(|graph| (0, graph)).collect();
+    let mut deepest = None;
+    while let Some((depth, graph)) = open.pop() {
+        for node in &graph.nodes {
+            for body in node.bodies() {
+                open.push((depth + 1, body));
+                if deepest.is_none_or(|(known, _)| known < depth + 1) {
+                    deepest = Some((depth + 1, node));
+                }
+            }
+        }
+    }
+    deepest
 }
 
 /// A model with what is to be written of its provenance.

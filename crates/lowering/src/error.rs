@@ -32,6 +32,8 @@ pub enum Refused {
     },
     #[error("`{op}` needs opset {needed}, and the model is for opset {opset}")]
     NeedsOpset { op: String, needed: i64, opset: i64 },
+    #[error("loops and branches are nested {depth} deep, and protobuf reads at most {most}")]
+    Nested { depth: usize, most: usize },
     #[error(transparent)]
     Param(#[from] jaxpr::ParamError),
     /// A broken invariant of ours, not a limit.
@@ -58,6 +60,9 @@ impl Refused {
             Refused::NoType { .. } => Some("convert the array to a type that ONNX has"),
             Refused::NoSize { .. } => Some("make the symbol the size of an axis of some input"),
             Refused::NeedsOpset { .. } => Some("pass a higher `opset` to `to_onnx`"),
+            Refused::Nested { .. } => Some(
+                "write some of the loops as one, or as Python loops, which are unrolled when JAX traces them",
+            ),
             Refused::Param(_) | Refused::Internal { .. } => {
                 Some("this is a bug in jax2onnx: please report it with the lines above")
             }
