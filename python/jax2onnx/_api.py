@@ -13,6 +13,7 @@ from ._config import Level, NanMode, PathPolicy, Prefixes, StrPath
 from ._errors import ConfigError, Jax2OnnxError, WriteError, errors_of_core
 from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
 from ._plugins import registry
+from ._warn import warn
 
 if TYPE_CHECKING:
     import onnx
@@ -26,6 +27,8 @@ SourcesMode: TypeAlias = Literal["hash", "embed"]
 
 _RUNNERS: Final = ("frozen runpy", "runpy.py")
 _RETURN_MODES: Final = ("proto", "ir", "file")
+#: How many lines a warning names.
+_MAX_LINES: Final = 3
 _THRESHOLDS: Final = {"inline": sys.maxsize, "external": 0, "auto": EXTERNAL_THRESHOLD}
 
 
@@ -311,6 +314,7 @@ def to_onnx(
         norms=settings.normalization_mode != "force_decomposed",
         unroll=settings.unroll,
         on_phase=_progress.phase_listener.get(),
+        on_dropped=_warn_of_dropped_callbacks,
         explain=_report_writer(settings.explain_passes),
         level=settings.provenance,
         path_policy=settings.provenance_paths,
@@ -331,6 +335,15 @@ def to_onnx(
     if path is not None:
         return path
     return _model(data or b"", return_mode)
+
+
+def _warn_of_dropped_callbacks(lines: Sequence[str]) -> None:
+    """Warn about `jax.debug.print` and other callbacks that are not part of the model."""
+    more = f" and {len(lines) - _MAX_LINES} more lines" if len(lines) > _MAX_LINES else ""
+    warn(
+        "the model leaves out the callbacks, such as `jax.debug.print`, at "
+        f"{'; '.join(lines[:_MAX_LINES])}{more}"
+    )
 
 
 def export_traced(closed_jaxpr: Any, options: ExportOptions) -> bytes | None:

@@ -49,6 +49,8 @@ class ExportOptions:
     unroll: int = UNROLLED_NODES
     #: Is called with the name of each phase of the passes before it runs.
     on_phase: Callable[[str], object] | None = None
+    #: Is called with the lines of callbacks that are not part of the model, if there are any.
+    on_dropped: Callable[[Sequence[str]], object] | None = None
     #: Is called with the report on the passes.
     explain: Callable[[str], object] | None = None
 

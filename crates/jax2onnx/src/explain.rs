@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
+use lowering::DROP_CALLBACKS;
 use onnx::Note;
 use provenance::{PathPolicy, Paths, Table};
 
@@ -35,6 +36,21 @@ pub fn explain(model: &onnx::Model, policy: PathPolicy, packages: &[String]) -> 
         let _ = writeln!(text, "{pass:passes$}  {place:places$}  {outcome}{times}");
     }
     text
+}
+
+/// Returns the lines of the callbacks that are not part of the model, as `model.py:12, in mlp`.
+pub fn dropped_callbacks(
+    model: &onnx::Model,
+    policy: PathPolicy,
+    packages: &[String],
+) -> Vec<String> {
+    let is_there = |path: &Path| path.exists();
+    let mut paths = Paths::new(policy, &is_there).with_packages(packages);
+    let dropped = model.notes.iter().filter(|note| note.pass == DROP_CALLBACKS);
+    let lines: IndexSet<String> = dropped
+        .map(|note| place(&model.provenance, note, &mut paths).replacen(" in ", ", in ", 1))
+        .collect();
+    lines.into_iter().collect()
 }
 
 /// `model.py:12 in mlp`

@@ -1,6 +1,7 @@
 //! The façade: lower, optimize, check, render, write.
 
 mod explain;
+mod report;
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -9,10 +10,12 @@ use std::path::Path;
 use onnx::outline::Outlined;
 use provenance::render::{ExportFrame, Renderer};
 use provenance::source_map::{Draft, MapValue};
-use provenance::{Level, OriginId, PathPolicy, Paths, Table, keys};
+use provenance::{Level, OriginId, PathPolicy, Paths, keys};
 use rustc_hash::FxHashMap;
 
-pub use explain::explain;
+use crate::report::report;
+
+pub use explain::{dropped_callbacks, explain};
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
 pub use onnx::external_data::check_outputs;
 pub use onnx::proto::{Message, ReadError, Skim, WriteError, skim};
@@ -39,9 +42,9 @@ pub struct Rendering {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An equation was refused. `report` is the message with the source line, ready to show.
+    /// Equations were refused. `report` is the message with the source lines, ready to show.
     #[error("{report}")]
-    Lowering { error: LoweringError, report: String },
+    Lowering { errors: Vec<LoweringError>, report: String },
     #[error("the finished model is not valid: {0}")]
     Internal(#[from] onnx::check::CheckError),
     #[error(transparent)]
@@ -58,8 +61,8 @@ pub fn convert(
     begin: &mut dyn FnMut(&'static str),
 ) -> Result<onnx::Model, Error> {
     let mut model = lowering::lower(program, options).map_err(|failure| {
-        let report = report(&failure.error, &failure.table, source);
-        Error::Lowering { error: failure.error, report }
+        let report = report(&failure.errors, &failure.table, source);
+        Error::Lowering { errors: failure.errors, report }
     })?;
     passes::optimize(&mut model, passes, &mut |phase| begin(phase.name));
     begin("finish");
@@ -224,17 +227,4 @@ fn write_paths(model: &mut onnx::Model) {
             value.metadata.push((keys::PATH.into(), value.paths.join("\n")));
         }
     }
-}
-
-fn report(error: &LoweringError, table: &Table, source: &dyn Fn(&str) -> Option<String>) -> String {
-    let is_there = |path: &Path| path.exists();
-    let mut paths = Paths::new(PathPolicy::Relative, &is_there);
-    provenance::report::report(
-        table,
-        error.site,
-        &error.why.to_string(),
-        error.why.hint(),
-        &mut paths,
-        source,
-    )
 }

@@ -88,6 +88,11 @@ impl<'a> Reading<'a> {
         Some(&self.params.entries[index].1)
     }
 
+    /// Counts all parameters as read.
+    pub fn ignore_all(&self) {
+        self.seen.set(u64::MAX);
+    }
+
     /// Returns the first parameter that was neither read nor ignored.
     pub fn unread(&self) -> Option<&'a str> {
         let entries = self.params.entries.iter().enumerate();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jaxpr::Jaxpr;
+use jaxpr::{Jaxpr, Param};
 use onnx::{DType, Expr, OpType};
 
 use crate::ctx::{Ctx, Eqn};
@@ -63,8 +63,8 @@ pub(crate) fn remat<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
 /// `shard_map(f)` over a mesh of one device: the equations of `f`
 pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
+    let mesh: Option<Param> = eqn.optional("mesh")?;
     eqn.ignore(&[
-        "mesh",
         "in_specs",
         "out_specs",
         "in_names",
@@ -76,15 +76,25 @@ pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr
         "manual_axes",
         "newly_manual_axes",
     ]);
+    let mut axes = Vec::new();
+    if let Some(Param::Record(_, sizes)) = &mesh {
+        for (name, size) in sizes.iter() {
+            if !matches!(size, Param::Int(1)) {
+                let what = format!("`shard_map` over {size} devices");
+                return Err(crate::Refused::Devices { what }.into());
+            }
+            axes.push(name.clone());
+        }
+    }
     // On more devices than one a shard is smaller than the array.
     let types: std::result::Result<Vec<_>, _> =
         body.inputs.iter().map(|&var| ctx.ty(body.aval(var))).collect();
     let is_whole = types?.iter().zip(&eqn.inputs).all(|(ty, input)| *ty == input.ty());
     if !is_whole {
-        let what = "shard_map over more than one device".into();
-        return Err(crate::Refused::NoCounterpart { what }.into());
+        let what = "`shard_map`".into();
+        return Err(crate::Refused::Devices { what }.into());
     }
-    ctx.inline("shard_map", &body, &eqn.inputs)
+    ctx.on_one_device(axes, || ctx.inline("shard_map", &body, &eqn.inputs))
 }
 
 /// True if any flag of the whole array is set

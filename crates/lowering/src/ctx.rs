@@ -9,13 +9,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use jaxpr::Aval;
-use onnx::{Builder, Dim, Expr, Type};
-use provenance::StackId;
+use onnx::{Builder, Dim, Expr, Note, Type};
+use provenance::{SiteId, StackId};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::equation::Eqn;
 use crate::element::{self, Element};
-use crate::error::Refused;
+use crate::error::{LoweringError, Refused};
 use crate::plugin::Plugin;
 
 /// Lowers one program.
@@ -26,7 +26,16 @@ pub(crate) struct Ctx<'g> {
     definition: Option<StackId>,
     /// The shape of the arrays when a body of scalars is lowered on each of their elements.
     on_each: RefCell<Option<Arc<[Dim]>>>,
+    /// The named axes of the meshes around an equation that have one device.
+    axes: RefCell<Vec<Arc<str>>>,
+    /// The equations that were refused so far.
+    refused: RefCell<Vec<LoweringError>>,
+    /// Where a callback was dropped.
+    dropped: RefCell<Vec<SiteId>>,
 }
+
+/// The name of the notes on callbacks that are not part of the model.
+pub const DROP_CALLBACKS: &str = "drop-callbacks";
 
 impl<'g> Ctx<'g> {
     pub(crate) fn new(
@@ -39,7 +48,45 @@ impl<'g> Ctx<'g> {
             definition,
             plugins: plugins.iter().map(|plugin| (plugin.primitive, plugin)).collect(),
             on_each: RefCell::default(),
+            axes: RefCell::default(),
+            refused: RefCell::default(),
+            dropped: RefCell::default(),
         }
+    }
+
+    /// Notes that the equation is not part of the model.
+    pub fn note_dropped(&self) {
+        self.dropped.borrow_mut().push(self.builder.site());
+    }
+
+    /// Returns the notes on equations that are not part of the model.
+    pub(crate) fn notes(&self) -> Vec<Note> {
+        let note = |site| Note { pass: DROP_CALLBACKS, site, declined: None };
+        self.dropped.take().into_iter().map(note).collect()
+    }
+
+    /// True if a named axis is one of a mesh of one device.
+    pub fn has_one_device(&self, axis: &str) -> bool {
+        self.axes.borrow().iter().any(|name| **name == *axis)
+    }
+
+    /// Runs `lower` with more named axes of one device.
+    pub fn on_one_device<T>(&self, axes: Vec<Arc<str>>, lower: impl FnOnce() -> T) -> T {
+        let before = self.axes.borrow().len();
+        self.axes.borrow_mut().extend(axes);
+        let result = lower();
+        self.axes.borrow_mut().truncate(before);
+        result
+    }
+
+    /// Keeps a refusal, so that the equations after it are looked at too.
+    pub(crate) fn keep_refusal(&self, error: LoweringError) {
+        self.refused.borrow_mut().push(error);
+    }
+
+    /// Returns the refusals of all equations.
+    pub(crate) fn refusals(&self) -> Vec<LoweringError> {
+        self.refused.take()
     }
 
     /// Returns the ONNX type of a value, if the model can compute its sizes.

@@ -18,6 +18,8 @@ pub enum Refused {
     NoCounterpart { what: String },
     #[error("`{op}` cannot be computed in `{dtype}` by the runtime")]
     NoKernel { op: String, dtype: String },
+    #[error("{what} needs several devices, and a model runs on one")]
+    Devices { what: String },
     #[error("`{dtype}` has no ONNX element type")]
     NoType { dtype: String },
     #[error("the size `{name}` cannot be computed from the shapes of the inputs")]
@@ -42,9 +44,26 @@ pub enum Refused {
 }
 
 impl Refused {
+    /// True if the equation is beyond what jax2onnx does, false if something is wrong with a plugin.
+    pub(crate) fn is_limit(&self) -> bool {
+        !matches!(self, Refused::Internal { .. } | Refused::Param(_) | Refused::Recipe { .. })
+    }
+
     /// Returns advice for the user, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Refused::NoPlugin { primitive } if &**primitive == "pallas_call" => Some(
+                "a kernel of Pallas is written for one kind of hardware: export the same in `jnp`, or write a plugin for it with `jax2onnx.plugin`",
+            ),
+            Refused::NoPlugin { primitive } if is_callback(primitive) => Some(
+                "a model cannot call Python: compute the same in `jnp`, or write a plugin for it with `jax2onnx.plugin`",
+            ),
+            Refused::NoPlugin { primitive } if primitive.starts_with("ragged_dot") => Some(
+                "multiply with every group and choose with a mask in `jnp`, or write a plugin for it with `jax2onnx.plugin`",
+            ),
+            Refused::Devices { .. } => Some(
+                "export the function of one device: call it without `pmap` and `shard_map`, or with a mesh of one device",
+            ),
             Refused::NoPlugin { .. } => Some(
                 "write a plugin for it with `jax2onnx.plugin`, or move the operation out of the exported function",
             ),
@@ -68,6 +87,10 @@ impl Refused {
             }
         }
     }
+}
+
+fn is_callback(primitive: &str) -> bool {
+    matches!(primitive, "pure_callback" | "io_callback")
 }
 
 /// A refusal, and the equation it is about.

@@ -9,6 +9,7 @@ mod conv;
 mod convert;
 mod ctx;
 mod cumulative;
+mod devices;
 mod dot_general;
 mod element;
 mod elementwise;
@@ -29,6 +30,7 @@ mod sort;
 mod testing;
 mod window;
 
+pub use ctx::DROP_CALLBACKS;
 pub use error::{LoweringError, Refused};
 pub use lower::{Failure, Options, lower};
 pub use plugin::Plugin;

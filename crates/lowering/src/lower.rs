@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jaxpr::{Aval, Program};
 use onnx::build::{Built, Place};
-use onnx::{Builder, Expr, Function, Model};
+use onnx::{Builder, Expr, Function, Model, Note};
 use provenance::{Site, Table};
 
 use crate::ctx::Ctx;
@@ -42,10 +42,11 @@ impl Default for Options {
     }
 }
 
-/// A refusal, with the table that its site refers to.
+/// The refusals of all equations, with the table that their sites refer to.
 #[derive(Debug)]
 pub struct Failure {
-    pub error: LoweringError,
+    /// At least one.
+    pub errors: Vec<LoweringError>,
     pub table: Box<Table>,
 }
 
@@ -54,7 +55,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
     let builder =
         Builder::new(options.opset, std::mem::take(&mut program.table), options.exact_nan);
     match lower_main(&builder, &program, options) {
-        Ok((inputs, outputs)) => {
+        Ok((inputs, outputs, notes)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
             let (inputs, outputs) = (ids(inputs), ids(outputs));
             let mut opsets = builder.opsets();
@@ -72,23 +73,23 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
                 exact_nan: options.exact_nan,
-                notes: Vec::new(),
+                notes,
             })
         }
-        Err(error) => {
+        Err(errors) => {
             let Built { table, .. } = builder.finish("", Vec::new(), Vec::new());
-            Err(Failure { error, table: Box::new(table) })
+            Err(Failure { errors, table: Box::new(table) })
         }
     }
 }
 
-type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>);
+type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>, Vec<Note>);
 
 fn lower_main<'g>(
     builder: &'g Builder,
     program: &Program,
     options: &Options,
-) -> Result<Ends<'g>, LoweringError> {
+) -> Result<Ends<'g>, Vec<LoweringError>> {
     let main = &program.main;
     let place = Place { stack: main.place.stack, scope: None };
     let at_definition = |stop: Stop| match stop {
@@ -100,14 +101,23 @@ fn lower_main<'g>(
         Stop::Inside(error) => error,
     };
     let ctx = Ctx::new(builder, PLUGINS, place.stack);
-    let inputs = inputs(&ctx, program, options).map_err(|why| at_definition(why.into()))?;
-    let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(at_definition)?;
+    let all = |stop: Stop| {
+        let mut errors = ctx.refusals();
+        errors.push(at_definition(stop));
+        errors
+    };
+    let inputs = inputs(&ctx, program, options).map_err(|why| all(why.into()))?;
+    let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(all)?;
+    let errors = ctx.refusals();
+    if !errors.is_empty() {
+        return Err(errors);
+    }
 
     // The nodes that only name an output belong to the function as a whole.
     let entered = builder.enter_plugin(place, &"output".into());
     let outputs = outputs(builder, &inputs, results, options);
     builder.leave(entered);
-    Ok((inputs, outputs))
+    Ok((inputs, outputs, ctx.notes()))
 }
 
 fn inputs<'g>(

@@ -9,6 +9,9 @@ use crate::control::{cond, platform_index, scan, while_loop};
 use crate::conv::conv_general_dilated;
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{complex_cumprod, cumlogsumexp, cummax, cummin, cumprod, cumsum};
+use crate::devices::{
+    all_gather, all_to_all, axis_index, drop_callback, pmax, pmin, ppermute, psum, reduce_scatter,
+};
 use crate::dot_general::dot_general;
 use crate::elementwise::{
     arithmetic, bessel, bits, clamp, compare, exponential, gamma, hyperbolic, incomplete_beta,
@@ -271,6 +274,27 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("platform_index", platform_index),
     many("scan", scan).parts(),
     many("while", while_loop).parts(),
+    // Several devices, of which a model has one.
+    many("all_gather", all_gather),
+    many("all_to_all", all_to_all),
+    eqn("axis_index", axis_index),
+    many("pmax", pmax),
+    many("pmin", pmin),
+    many("ppermute", ppermute),
+    many("psum", psum),
+    many("psum_invariant", psum),
+    many("pvary", pass_through).parts().ignores(&["axes", "axis_index_groups"]),
+    many("reduce_scatter", reduce_scatter),
+    many("shard_map", shard_map).parts().limits(&["the mesh must have one device"]),
+    many("sharding_constraint", pass_through).parts().ignores(&[
+        "sharding",
+        "layout",
+        "context_mesh",
+        "unconstrained_dims",
+    ]),
+    // Callbacks without results.
+    many("debug_callback", drop_callback).parts(),
+    many("debug_print", drop_callback).parts(),
     // Calls and what only concerns transformations.
     many("call", call).parts(),
     many("checkpoint", remat).parts(),
@@ -283,14 +307,13 @@ pub const PLUGINS: &[Plugin] = &[
     many("device_put", pass_through).parts().ignores(&["devices", "srcs", "copy_semantics"]),
     many("jit", jit).parts(),
     many("name", pass_through).parts().ignores(&["name"]),
+    many("nondifferentiable_backward", pass_through).parts().ignores(&["msg", "symbolic"]),
     many("nonbatchable", pass_through).parts().ignores(&["msg", "allow_constant_across_batch"]),
     many("onnx_function", onnx_function).parts(),
     many("optimization_barrier", pass_through).parts(),
     many("pjit", jit).parts(),
-    many("pvary", pass_through).parts().ignores(&["axes", "axis_index_groups"]),
     many("remat2", remat).parts(),
     eqn("select_if_vmap", select_if_vmap),
-    many("shard_map", shard_map).parts().limits(&["the mesh must have one device"]),
     many("stop_gradient", pass_through).parts(),
     eqn("unvmap_all", unvmap_all),
     eqn("unvmap_any", unvmap_any),

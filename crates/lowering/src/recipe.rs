@@ -229,7 +229,7 @@ mod tests {
                 let lines: Vec<_> = model.graph.nodes.iter().filter_map(line).collect();
                 format!("{}{:?}\n{}\n", model.text(), model.opsets, lines.join("\n"))
             }
-            Err(failure) => format!("refused: {}\n", failure.error),
+            Err(failure) => format!("refused: {}\n", failure.errors[0]),
         };
         expect.assert_eq(&text);
     }

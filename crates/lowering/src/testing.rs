@@ -16,7 +16,7 @@ pub(crate) fn check(jaxpr: &str, expect: Expect) {
             inline_composites(&mut model);
             model.text().to_string()
         }
-        Err(failure) => format!("refused: {}\n", failure.error),
+        Err(failure) => format!("refused: {}\n", failure.errors[0]),
     };
     expect.assert_eq(&text);
 }
@@ -41,8 +41,8 @@ pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
             lines.join("\n") + "\n"
         }
         Err(failure) => {
-            let place = place(&failure.table, failure.error.site);
-            format!("refused {place}: {}\n", failure.error)
+            let place = place(&failure.table, failure.errors[0].site);
+            format!("refused {place}: {}\n", failure.errors[0])
         }
     };
     expect.assert_eq(&text);

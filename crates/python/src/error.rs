@@ -50,9 +50,9 @@ const REPORT: &str = "this is a bug in jax2onnx: please report it with the lines
 /// Returns the exception for an error of the façade.
 pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
     match error {
-        jax2onnx::Error::Lowering { error, report } => match error.why {
-            Refused::Internal { .. } | Refused::Param(_) => Kind::Internal.error(report),
-            Refused::Recipe { .. } => Kind::Plugin.error(report),
+        jax2onnx::Error::Lowering { errors, report } => match errors.last().map(|last| &last.why) {
+            Some(Refused::Internal { .. } | Refused::Param(_)) => Kind::Internal.error(report),
+            Some(Refused::Recipe { .. }) => Kind::Plugin.error(report),
             _ => Kind::Unsupported.error(report),
         },
         jax2onnx::Error::Write(
@@ -71,8 +71,8 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
 /// one.
 pub(crate) fn raise_from(py: Python<'_>, error: jax2onnx::Error, failures: Vec<PyErr>) -> PyErr {
     let failure = match &error {
-        jax2onnx::Error::Lowering { error, .. } => match error.why {
-            Refused::Recipe { failure, .. } => failure,
+        jax2onnx::Error::Lowering { errors, .. } => match errors.last().map(|last| &last.why) {
+            Some(Refused::Recipe { failure, .. }) => *failure,
             _ => None,
         },
         _ => None,

@@ -30,6 +30,16 @@ def chosen_each(x: jax.Array) -> jax.Array:
     return jax.vmap(lambda y: select_if_vmap_p.bind(y.sum() > 0, y, y + 1))(x)
 
 
+def printed(x: jax.Array) -> jax.Array:
+    jax.debug.print("x is {x}", x=x)
+    return x + 1
+
+
+def called(x: jax.Array) -> jax.Array:
+    jax.debug.callback(lambda value: None, x)
+    return x + 1
+
+
 CASES = [
     Case("unvmap_any", eqxi.unvmap_any, (FLAGS,), covers=("unvmap_any",)),
     Case("unvmap_any.none", eqxi.unvmap_any, (FLAGS[1],)),
@@ -37,6 +47,14 @@ CASES = [
     Case("unvmap_all.all", eqxi.unvmap_all, (FLAGS[0, :1],)),
     Case("unvmap_max", eqxi.unvmap_max, (NUMBERS,), covers=("unvmap_max",)),
     Case("nonbatchable", lambda x: eqxi.nonbatchable(x) + 1, (X,), covers=("nonbatchable",)),
+    Case(
+        "nondifferentiable_backward",
+        lambda x: eqxi.nondifferentiable_backward(x) + 1,
+        (X,),
+        covers=("nondifferentiable_backward",),
+    ),
+    Case("debug_print", printed, (X,), covers=("debug_print",)),
+    Case("debug_callback", called, (X,), covers=("debug_callback",)),
     Case("select_if_vmap", chosen, (X,), covers=("select_if_vmap",)),
     Case("select_if_vmap.vmap", chosen_each, (X,)),
     Case("shard_map", sharded, (X,), covers=("shard_map", "pvary")),

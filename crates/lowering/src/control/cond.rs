@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jaxpr::Jaxpr;
+use jaxpr::{Jaxpr, Param};
 use onnx::{Attr, DType, Expr, OpType};
 
 use super::own_results;
@@ -26,7 +26,25 @@ pub(crate) fn cond<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     {
         return ctx.inline(&format!("cond/branch_{place}"), branch, operands);
     }
+    // A branch that raises an exception is a check, which a model leaves out.
+    let mut others = branches.iter().enumerate().filter(|(_, branch)| !raises(branch));
+    if let (Some((place, branch)), None) = (others.next(), others.next())
+        && branches.len() > 1
+    {
+        ctx.note_dropped();
+        return ctx.inline(&format!("cond/branch_{place}"), branch, operands);
+    }
     choose(ctx, eqn, index, &branches, 0, operands)
+}
+
+/// True if a branch raises an exception of equinox, as `equinox.error_if` does.
+fn raises(branch: &Jaxpr) -> bool {
+    branch.eqns.iter().any(|eqn| match eqn.params.get("callback") {
+        Some(Param::Opaque(function)) => {
+            &*eqn.primitive == "pure_callback" && function.starts_with("equinox._errors.")
+        }
+        _ => false,
+    })
 }
 
 /// Returns the place of the first list that has the platform `cpu`, or has all

@@ -60,6 +60,11 @@ impl<'g> Eqn<'g, '_> {
         }
     }
 
+    /// Marks all parameters as read.
+    pub fn ignore_all(&self) {
+        self.params.ignore_all();
+    }
+
     /// Refuses parameters that are set to anything but `None` or `False`.
     pub fn refuse(&self, names: &[&str]) -> Result<(), Refused> {
         for name in names {

@@ -118,10 +118,11 @@ impl<'g> Ctx<'g> {
         let site = self.builder.site();
         let results = self.eqn(jaxpr, eqn, values);
         self.builder.leave(entered);
-        let results = results.map_err(|stop| match stop {
-            Stop::Here(why) => Stop::Inside(LoweringError { why, site }),
-            inside @ Stop::Inside(_) => inside,
-        })?;
+        let results = match results {
+            Ok(results) => results,
+            Err(Stop::Here(why)) => self.stand_in(jaxpr, eqn, LoweringError { why, site })?,
+            Err(inside) => return Err(inside),
+        };
         for (&var, result) in eqn.outputs.iter().zip(results) {
             let is_operand = eqn.inputs.iter().any(|atom| match atom {
                 Atom::Var(var) => values[var.index()].is_some_and(|value| value.id == result.id),
@@ -133,6 +134,25 @@ impl<'g> Ctx<'g> {
             });
         }
         Ok(())
+    }
+
+    /// Keeps the refusal of an equation and returns values of its types in the place of its results, so that
+    /// one report names all the equations that are refused.
+    fn stand_in(
+        &self,
+        jaxpr: &Jaxpr,
+        eqn: &jaxpr::Eqn,
+        error: LoweringError,
+    ) -> Result<Vec<Expr<'g>>> {
+        let types = eqn.outputs.iter().map(|&var| self.ty(jaxpr.aval(var)));
+        let types: std::result::Result<Vec<_>, _> = types.collect();
+        match types {
+            Ok(types) if error.why.is_limit() => {
+                self.keep_refusal(error);
+                Ok(types.into_iter().map(|ty| self.builder.input("refused", ty)).collect())
+            }
+            _ => Err(Stop::Inside(error)),
+        }
     }
 
     /// Returns the place of an equation inside the one that encloses it.

@@ -38,6 +38,8 @@ pub(super) enum Kind<'py> {
     Aval,
     Array,
     Primitive,
+    /// The devices of a program: named axes, each with a size.
+    Mesh,
     Opaque(Arc<str>),
 }
 
@@ -68,7 +70,7 @@ impl<'py> Reader<'py> {
                 let values = self.items(value)?;
                 Param::Record(name, fields.iter().cloned().zip(values).collect())
             }
-            Kind::Dataclass(name, _) if value.is_callable() => Param::Opaque(name),
+            Kind::Dataclass(name, _) if value.is_callable() => Self::callable(value, name)?,
             Kind::Dataclass(name, fields) => self.dataclass(value, name, &fields)?,
             Kind::Enum(name) => {
                 Param::Enum(name, self.text(&value.getattr(intern!(value.py(), "name"))?)?)
@@ -77,6 +79,7 @@ impl<'py> Reader<'py> {
             Kind::Aval => Param::Aval(self.aval(value)?),
             Kind::Array => Param::Array(self.constant(value)?),
             Kind::Primitive => Param::Str(self.text(&value.getattr(intern!(value.py(), "name"))?)?),
+            Kind::Mesh => self.mesh(value)?,
             Kind::Opaque(name) => Param::Opaque(name),
         })
     }
@@ -135,6 +138,8 @@ impl<'py> Reader<'py> {
             || class.is_subclass_of::<PyComplex>()?
         {
             Kind::Array
+        } else if matches!(&*name, "Mesh" | "AbstractMesh") {
+            Kind::Mesh
         } else if class.hasattr(intern!(py, "__dataclass_fields__"))? {
             Kind::Dataclass(name, dataclass_fields(class)?)
         } else {
@@ -144,6 +149,31 @@ impl<'py> Reader<'py> {
 
     fn items(&mut self, values: &Bound<'py, PyAny>) -> PyResult<Vec<Param>> {
         values.try_iter()?.map(|item| self.param(&item?)).collect()
+    }
+
+    /// Reads the axes of a mesh with their sizes.
+    fn mesh(&mut self, mesh: &Bound<'py, PyAny>) -> PyResult<Param> {
+        let mut axes = Vec::new();
+        for axis in mesh.getattr(intern!(mesh.py(), "shape"))?.call_method0("items")?.try_iter()? {
+            let (name, size): (Bound<'py, PyAny>, i64) = axis?.extract()?;
+            axes.push((name.str()?.to_str()?.into(), Param::Int(size)));
+        }
+        Ok(Param::Record("Mesh".into(), axes.into()))
+    }
+
+    /// Reads a callable: the module and the qualified name of the function behind it, if there is one.
+    fn callable(value: &Bound<'py, PyAny>, name: Arc<str>) -> PyResult<Param> {
+        let Some(function) = value.getattr_opt(intern!(value.py(), "callback_func"))? else {
+            return Ok(Param::Opaque(name));
+        };
+        let part = |attribute: &str| -> PyResult<String> {
+            Ok(function
+                .getattr_opt(attribute)?
+                .map(|text| text.extract())
+                .transpose()?
+                .unwrap_or_default())
+        };
+        Ok(Param::Opaque(format!("{}.{}", part("__module__")?, part("__qualname__")?).into()))
     }
 
     fn mapping(&mut self, values: &Bound<'py, PyDict>) -> PyResult<Param> {
