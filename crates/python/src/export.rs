@@ -37,7 +37,7 @@ pub(crate) fn export<'py>(
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, reading)?;
         let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
-        let message = worker::run(py, |interrupt| {
+        let (message, dropped) = worker::run(py, |interrupt| {
             let mut observed = Ok(());
             let mut begin = |phase: &'static str| {
                 interrupt.check();
@@ -55,52 +55,22 @@ pub(crate) fn export<'py>(
                 let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
                 Python::attach(|py| explain.call1(py, (text,)))?;
             }
-<<<<<<< HEAD
             let sources =
                 |file: &File| Python::attach(|py| sources::about(py, file, output.embed_sources));
             let sources = output.source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
             let annotated = jax2onnx::annotate(&model, &rendering, sources);
             begin("write");
             observed?;
-            write(&annotated, &output)
+            let dropped = jax2onnx::dropped_callbacks(&model, rendering.paths, &rendering.packages);
+            Ok::<_, PyErr>((write(&annotated, &output)?, dropped))
         })??;
+        if let Some(on_dropped) = on_dropped.filter(|_| !dropped.is_empty()) {
+            on_dropped.call1((dropped,))?;
+        }
         // Nobody else knows of the new object yet.
         let filled = |message: jax2onnx::Message| {
             PyBytes::new_with(py, message.size(), |buffer| {
                 py.detach(|| message.write_into(buffer));
-=======
-        };
-        let source = |file: &str| sources::text(py, file);
-        let model = jax2onnx::convert(program, &lowering, &passes, &source, &mut begin)
-            .map_err(|error| error::raise_from(py, error, failures))?;
-        if let Some(on_dropped) = on_dropped {
-            let lines = jax2onnx::dropped_callbacks(&model, rendering.paths, &rendering.packages);
-            if !lines.is_empty() {
-                on_dropped.call1((lines,))?;
-            }
-        }
-        if let Some(explain) = explain {
-            let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
-            explain.call1((text,))?;
-        }
-        let sources = |file: &File| sources::about(py, file, output.embed_sources);
-        let sources = output.source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
-        let annotated = jax2onnx::annotate(&model, &rendering, sources);
-        let staged_map = match output.source_map.as_deref().zip(annotated.source_map()) {
-            Some((path, text)) => Some((stage_text(path, text)?, path)),
-            None => None,
-        };
-        begin("write");
-        observed?;
-        let bytes = if let Some(path) = &output.path {
-            let written = annotated.to_file(path, output.external_threshold);
-            written.map_err(|error| error::raise_for_file(error, path))?;
-            None
-        } else {
-            let message = annotated.to_message().map_err(error::raise)?;
-            Some(PyBytes::new_with(py, message.size(), |buffer| {
-                message.write_into(buffer);
->>>>>>> 2d4afc5 (Leave out callbacks, run collectives on one device, report all refusals)
                 Ok(())
             })
         };
