@@ -71,10 +71,10 @@ pub fn convert(
     onnx::check::check(&model)?;
     if let Some((depth, node)) = deepest(&model).filter(|(depth, _)| *depth > MAX_NESTED) {
         let why = Refused::Nested { depth, most: MAX_NESTED };
-        let error =
-            LoweringError { why, site: model.provenance.get_origin(model.origin_of(node)).primary };
-        let report = report(&error, &model.provenance, source);
-        return Err(Error::Lowering { error, report });
+        let site = model.provenance.get_origin(model.origin_of(node)).primary;
+        let errors = vec![LoweringError { why, site }];
+        let report = report(&errors, &model.provenance, source);
+        return Err(Error::Lowering { errors, report });
     }
     Ok(model)
 }
