@@ -79,7 +79,7 @@ impl<'py> Reader<'py> {
             Kind::Aval => Param::Aval(self.aval(value)?),
             Kind::Array => Param::Array(self.constant(value)?),
             Kind::Primitive => Param::Str(self.text(&value.getattr(intern!(value.py(), "name"))?)?),
-            Kind::Mesh => self.mesh(value)?,
+            Kind::Mesh => Self::mesh(value)?,
             Kind::Opaque(name) => Param::Opaque(name),
         })
     }
@@ -152,7 +152,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Reads the axes of a mesh with their sizes.
-    fn mesh(&mut self, mesh: &Bound<'py, PyAny>) -> PyResult<Param> {
+    fn mesh(mesh: &Bound<'py, PyAny>) -> PyResult<Param> {
         let mut axes = Vec::new();
         for axis in mesh.getattr(intern!(mesh.py(), "shape"))?.call_method0("items")?.try_iter()? {
             let (name, size): (Bound<'py, PyAny>, i64) = axis?.extract()?;
