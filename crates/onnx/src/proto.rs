@@ -67,6 +67,15 @@ pub fn unpack_strings(mut data: &[u8]) -> Option<Vec<&[u8]>> {
     Some(strings)
 }
 
+/// Changes the message in a file.
+#[cfg(test)]
+pub(crate) fn edit_file(path: &std::path::Path, edit: impl FnOnce(&mut generated::ModelProto)) {
+    let bytes = std::fs::read(path).unwrap();
+    let mut proto = <generated::ModelProto as prost::Message>::decode(&bytes[..]).unwrap();
+    edit(&mut proto);
+    std::fs::write(path, prost::Message::encode_to_vec(&proto)).unwrap();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

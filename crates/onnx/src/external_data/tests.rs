@@ -5,8 +5,7 @@ use expect_test::expect;
 
 use super::*;
 use crate::names::assign_names;
-use crate::proto::generated::ModelProto;
-use crate::proto::{DecodeError, External, no_metadata, read_with};
+use crate::proto::{DecodeError, External, edit_file, no_metadata, read_with};
 use crate::text::parse_graph;
 
 /// A folder that is gone after the test.
@@ -295,15 +294,14 @@ fn rename_data(folder: &Folder, name: &str) {
     let [data] = &folder.data()[..] else { panic!("{:?}", folder.files()) };
     let path = folder.0.join("m.onnx");
     fs::rename(folder.0.join(data), folder.0.join(name)).unwrap();
-    let mut proto = <ModelProto as prost::Message>::decode(&fs::read(&path).unwrap()[..]).unwrap();
-    for tensor in &mut proto.graph.as_mut().unwrap().initializer {
-        tensor.external_data.iter_mut().filter(|entry| entry.key() == "location").for_each(
-            |entry| {
+    edit_file(&path, |proto| {
+        for tensor in &mut proto.graph.as_mut().unwrap().initializer {
+            let locations = tensor.external_data.iter_mut();
+            for entry in locations.filter(|entry| entry.key() == "location") {
                 entry.value = Some(name.into());
-            },
-        );
-    }
-    fs::write(path, prost::Message::encode_to_vec(&proto)).unwrap();
+            }
+        }
+    });
 }
 
 #[test]
