@@ -9,6 +9,9 @@ use crate::operators::VIEW_OPS;
 /// How many nodes are followed from a value to what it is made of.
 const DEPTH: usize = 6;
 
+/// A constant with more elements is not looked at, because that takes longer than the rest of an export.
+const MAX_CONSTANT: usize = 1 << 16;
+
 /// The elements below zero that a value may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signs {
@@ -100,6 +103,9 @@ fn follow(edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<Signs> {
 }
 
 fn of_constant(tensor: &Tensor) -> Signs {
+    if tensor.len() > MAX_CONSTANT {
+        return Signs::ANY;
+    }
     let is_negative_zero = |number: f64| number == 0.0 && number.is_sign_negative();
     Signs {
         negative: !tensor.all_floats(|number| number >= 0.0 || number.is_nan()),
@@ -109,7 +115,9 @@ fn of_constant(tensor: &Tensor) -> Signs {
 
 #[cfg(test)]
 mod tests {
-    use super::{Signs, signs};
+    use onnx::{DType, Tensor};
+
+    use super::{MAX_CONSTANT, Signs, of_constant, signs};
 
     /// Asserts the signs of `y`, which the nodes make of `x` and of the integers `n` and `k`.
     #[track_caller]
@@ -120,6 +128,15 @@ mod tests {
             let result = edit.node(edit.len() - 1).outputs[0];
             assert_eq!(signs(edit, result), Signs { negative, negative_zero }, "{nodes}");
         });
+    }
+
+    #[test]
+    fn a_large_constant_is_not_looked_at() {
+        let ones = |count: usize| {
+            Tensor::of_floats(DType::F32, vec![count as i64], &vec![1.0; count]).unwrap()
+        };
+        assert_eq!(of_constant(&ones(MAX_CONSTANT)), Signs::POSITIVE);
+        assert_eq!(of_constant(&ones(MAX_CONSTANT + 1)), Signs::ANY);
     }
 
     #[test]
