@@ -4,13 +4,14 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+LIBRARIES := .venvs/libraries
 
 # Instruction sets that stand in for other CPUs, the oldest first. The tests' numbers hold on each.
 CPUS := SSE4_2 AVX2 AVX512
 # `make test-quick` runs the first of every so many parameters of each Python test.
 SAMPLE ?= 40
 
-.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-faults build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
+.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -24,6 +25,7 @@ help:
 	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
 	@echo "make test-jax-versions  run the end-to-end tests with the oldest and the newest JAX"
 	@echo "make test-runtimes      run the end-to-end cases with the oldest and the newest ONNX Runtime"
+	@echo "make test-libraries     compare programs of Keras, diffrax, brax and other libraries with JAX"
 	@echo "make test-faults        kill exports at every system call, fill the disk, and write one path together"
 	@echo "make clean              remove build results and the cache of the tests"
 
@@ -59,6 +61,10 @@ test-jax-versions: $(VENV)/installed
 
 test-runtimes: build
 	$(PY) tools/test_runtimes.py
+
+# Programs of other libraries, in an environment of their own; writes docs/libraries.md.
+test-libraries: build $(LIBRARIES)/installed
+	$(LIBRARIES)/bin/python tools/libraries.py
 
 # Faults while files are written; writes the table of docs/reliability.md.
 test-faults: build
@@ -122,6 +128,12 @@ $(VENV)/installed: requirements-dev.txt | tools
 	@echo "installing the development dependencies into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(LIBRARIES)/installed: requirements-libraries.txt | tools
+	@echo "installing the libraries into $(LIBRARIES)"
+	@$(PYTHON) -m venv $(LIBRARIES)
+	@$(LIBRARIES)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-libraries.txt
 	@touch $@
 
 tools:

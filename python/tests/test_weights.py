@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
+import types
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -426,6 +428,39 @@ def test_a_tied_embedding_is_stored_once() -> None:
     assert [node.op_type for node in model.graph.node].count("Transpose") == 1
     (found,), (wanted,) = run(model, inputs), expected(fn, inputs)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+class KerasVariable:
+    """Stands in for the class of Keras, which is not installed here."""
+
+    def __init__(self, path: str, value: jax.Array) -> None:
+        self._path = path
+        self._value = value
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+
+def test_the_weight_of_a_keras_variable_is_called_as_its_path_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keras = types.ModuleType("keras")
+    monkeypatch.setattr(keras, "Variable", KerasVariable, raising=False)
+    monkeypatch.setitem(sys.modules, "keras", keras)
+    tracker = {
+        "config": [
+            KerasVariable("functional/dense/kernel", array(4, 3)),
+            KerasVariable("functional/dense/bias", array(3, seed=1)),
+        ]
+    }
+
+    def fn(x: jax.Array) -> jax.Array:
+        kernel, bias = tracker["config"]
+        return jnp.tanh(x @ kernel._value + bias._value)
+
+    kernel, bias = tracker["config"]
+    check(fn, {kernel.path: kernel._value, bias.path: bias._value})
 
 
 def test_exports_that_name_weights_leave_the_function_as_it_was() -> None:

@@ -107,6 +107,10 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
         if is_variable(held):
             waiting.append((raw_value(held), root, path))
             continue
+        if _is_of(held, "keras", "Variable"):
+            # The array of a variable whose initialization is deferred is `None`.
+            waiting.append((held._value, (), (str(held.path),)))
+            continue
         parts = [(part, root, (*path, name)) for name, part in _parts(held)]
         inner = [(part, root, path) for part in _inner(held)]
         if path:

@@ -1,0 +1,185 @@
+"""Export programs of libraries for JAX, and write the page that compares each with `jax.jit`.
+
+    python tools/libraries.py                   try every library, write docs/libraries.md
+    python tools/libraries.py diffrax keras     try these libraries, keep the others' rows
+
+Each program has random weights. ONNX Runtime runs it with its graph optimizations off and on. The
+exit code is 1 if a program differs from JAX, is refused without a reason in its entry, or does not
+use the names of the library's weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import os
+import sys
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "libraries.md"
+CACHE = ROOT / ".cache" / "libraries.json"
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("KERAS_BACKEND", "jax")
+sys.path.insert(0, str(ROOT / "python"))
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from layering.trial import operators  # noqa: E402
+from library_programs.program import Program  # noqa: E402
+
+import jax2onnx  # noqa: E402
+from tests import bench  # noqa: E402
+
+#: The libraries by the name of their module, with the name of their package.
+LIBRARIES = {
+    "keras": "keras",
+    "flax": "flax",
+    "equinox": "equinox",
+    "optax": "optax",
+    "diffrax": "diffrax",
+    "lineax": "lineax",
+    "optimistix": "optimistix",
+    "distrax": "distrax",
+    "numpyro": "numpyro",
+    "blackjax": "blackjax",
+    "dynamax": "dynamax",
+    "jraph": "jraph",
+    "e3nn": "e3nn-jax",
+    "evosax": "evosax",
+    "brax": "brax",
+}
+
+HEAD = """# Libraries
+
+<!-- `tools/libraries.py` generates this page. -->
+
+`make test-libraries` exports these programs with random weights. It runs each model in ONNX Runtime
+with graph optimizations off and on, and compares the results with `jax.jit`. The error is the
+largest difference, relative to the largest element of the result. The time is that of one export,
+with tracing.
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The row of a program. `problem` is empty if the program is as its entry says."""
+
+    name: str
+    nodes: int = 0
+    error: float = 0.0
+    seconds: float = 0.0
+    refused: str = ""
+    problem: str = ""
+
+    def text(self) -> str:
+        if self.refused:
+            reason = self.refused.replace("|", "\\|")
+            return f"| {self.name} | | refused: {reason} | |"
+        error = self.problem or f"{self.error:.0e}"
+        return f"| {self.name} | {self.nodes} | {error} | {self.seconds:.1f} s |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("libraries", nargs="*", help=f"of {', '.join(LIBRARIES)}")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    kept = json.loads(CACHE.read_text()) if options.libraries and CACHE.exists() else {}
+    for library in options.libraries or LIBRARIES:
+        programs = importlib.import_module(f"library_programs.{library}").PROGRAMS
+        outcomes = []
+        for program in programs:
+            outcome = attempt(program)
+            outcomes.append(outcome)
+            print(f"{library} {outcome.text()}", flush=True)
+        kept[library] = [asdict(outcome) for outcome in outcomes]
+        CACHE.parent.mkdir(exist_ok=True)
+        CACHE.write_text(json.dumps(kept))
+    rows = {name: [Outcome(**row) for row in kept[name]] for name in LIBRARIES if name in kept}
+    PAGE.write_text(page(rows))
+    outcomes = [row for name in rows for row in rows[name]]
+    refused = sum(bool(row.refused) for row in outcomes)
+    wrong = sum(bool(row.problem) for row in outcomes)
+    print(f"{len(outcomes)} programs, {refused} refused for a known reason, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+def attempt(program: Program) -> Outcome:
+    """Exports a program, runs it, and compares it with JAX."""
+    try:
+        fn, inputs = program.build()
+        inputs = jax.tree.map(jnp.asarray, inputs)
+        want = [bench.in_parts(leaf) for leaf in jax.tree.leaves(jax.jit(fn)(*inputs))]
+    except Exception as error:
+        return Outcome(program.name, problem=f"JAX fails: {first_line(error)}")
+    start = time.perf_counter()
+    try:
+        model = jax2onnx.to_onnx(fn, list(inputs))
+    except Exception as error:
+        if program.refused and program.refused in str(error):
+            return Outcome(program.name, refused=program.refused)
+        return Outcome(program.name, problem=f"the export fails: {first_line(error)}")
+    seconds = time.perf_counter() - start
+    nodes = sum(operators(model).values())
+    errors, problems = [0.0], []
+    for optimize in (False, True):
+        try:
+            errors.append(difference(bench.run(model, inputs, optimize=optimize), want))
+        except Exception as error:
+            problems.append(f"ONNX Runtime fails: {first_line(error)}")
+            continue
+        if not errors[-1] <= program.tolerance:
+            words = "with" if optimize else "without"
+            problems.append(f"differs by {errors[-1]:.1e} {words} optimizations")
+    if program.refused:
+        problems.append("is no longer refused")
+    # A weight that a pass changed is called `kernel/Transpose`.
+    names = [f"{one.name}/" for one in model.graph.initializer]
+    missing = [w for w in program.weights if not any(name.startswith(f"{w}/") for name in names)]
+    if missing:
+        problems.append(f"no weights {', '.join(missing)}")
+    return Outcome(program.name, nodes, max(errors), seconds, problem="; ".join(problems))
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).strip() or repr(error)).splitlines()[0][:300]
+
+
+def difference(found: list[np.ndarray], want: list[np.ndarray]) -> float:
+    """Returns the largest difference, relative to the largest element of its result."""
+    return max((relative(*pair) for pair in zip(found, want, strict=True)), default=0.0)
+
+
+def relative(found: np.ndarray, want: np.ndarray) -> float:
+    if found.shape != want.shape or found.dtype != want.dtype:
+        return float("inf")
+    if found.dtype.kind in "biu":
+        return 0.0 if np.array_equal(found, want) else float("inf")
+    found, want = found.astype(np.float64), want.astype(np.float64)
+    is_finite = np.isfinite(want)
+    if not np.array_equal(found[~is_finite], want[~is_finite], equal_nan=True):
+        return float("inf")
+    found, want = found[is_finite], want[is_finite]
+    largest = max(np.max(np.abs(want), initial=0.0), 1e-30)
+    return float(np.max(np.abs(found - want), initial=0.0) / largest)
+
+
+def page(rows: dict[str, list[Outcome]]) -> str:
+    text = HEAD
+    for library, outcomes in rows.items():
+        package = LIBRARIES[library]
+        text += f"\n## {package} {importlib.metadata.version(package)}\n\n"
+        text += "| Program | Nodes | Error | Export |\n| --- | ---: | --- | ---: |\n"
+        text += "".join(f"{outcome.text()}\n" for outcome in outcomes)
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The programs of `tools/libraries.py`: one module per library, each with a list `PROGRAMS`."""

@@ -1,0 +1,50 @@
+"""Policies of brax, as a control loop calls them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from brax.training import networks
+from brax.training.acme import running_statistics, specs
+from brax.training.agents.ppo import networks as ppo
+from brax.training.agents.sac import networks as sac
+
+from .program import Program, floats
+
+OBSERVED = floats(3, 8)
+
+
+def policy(make_networks: Any, make_inference: Any, *, deterministic: bool) -> Any:
+    """Returns a function that builds a policy that normalizes its observations."""
+
+    def build() -> Any:
+        made = make_networks(8, 2, preprocess_observations_fn=running_statistics.normalize)
+        statistics = running_statistics.init_state(specs.Array((8,), jnp.dtype("float32")))
+        statistics = running_statistics.update(statistics, floats(32, 8, seed=1) * 2 + 1)
+        weights = (statistics, made.policy_network.init(jax.random.PRNGKey(0)))
+        act = make_inference(made)(weights, deterministic=deterministic)
+        if deterministic:
+            return (lambda observed: act(observed, jax.random.PRNGKey(0))[0]), (OBSERVED,)
+        return act, (OBSERVED, jax.random.PRNGKey(1))
+
+    return build
+
+
+def value() -> Any:
+    made = networks.make_value_network(8, running_statistics.normalize)
+    statistics = running_statistics.init_state(specs.Array((8,), jnp.dtype("float32")))
+    weights = made.init(jax.random.PRNGKey(0))
+    return (lambda observed: made.apply(statistics, weights, observed)), (OBSERVED,)
+
+
+PPO = (ppo.make_ppo_networks, ppo.make_inference_fn)
+SAC = (sac.make_sac_networks, sac.make_inference_fn)
+PROGRAMS = [
+    Program("a PPO policy, deterministic", policy(*PPO, deterministic=True)),
+    Program("a PPO policy, sampled", policy(*PPO, deterministic=False)),
+    Program("a SAC policy, deterministic", policy(*SAC, deterministic=True)),
+    Program("a SAC policy, sampled", policy(*SAC, deterministic=False)),
+    Program("a value network", value),
+]
