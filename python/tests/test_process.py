@@ -100,7 +100,9 @@ def test_ctrl_c_ends_an_export_in_the_middle(
         seen.append(phase)
         if phase == "formulas":
             _thread.interrupt_main()
-            time.sleep(0.3)
+        if "formulas" in seen:
+            # The main thread looks for signals meanwhile.
+            time.sleep(0.5)
 
     export = _core.export
     monkeypatch.setattr(

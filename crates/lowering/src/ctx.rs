@@ -29,7 +29,7 @@ pub(crate) struct Ctx<'g> {
     /// The named axes of the meshes around an equation that have one device.
     axes: RefCell<Vec<Arc<str>>>,
     /// The equations that were refused so far.
-    refused: RefCell<Vec<LoweringError>>,
+    pub(crate) refused: RefCell<Vec<LoweringError>>,
     /// Where a callback was dropped.
     dropped: RefCell<Vec<SiteId>>,
 }

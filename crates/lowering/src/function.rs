@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jaxpr::{Atom, Jaxpr, Param, VarId};
 use onnx::Expr;
 use onnx::build::{Place, Results};
-use provenance::Site;
+use provenance::{Site, SiteId};
 use rustc_hash::FxHashMap;
 
 use crate::control::own_results;
@@ -92,6 +92,7 @@ impl<'g> Ctx<'g> {
         let call = self.call(all, &body);
         let shown = self.within(call, outer);
         let escaping = all.escaping(&body);
+        let refused = self.refused.borrow().len();
         let entered = self.builder.enter_plugin(shown, &enter.primitive);
         let results = (|| {
             let arguments = self.atoms(&enter.inputs, values)?;
@@ -112,7 +113,15 @@ impl<'g> Ctx<'g> {
             )
         })();
         self.builder.leave(entered);
-        let Results { outputs, escaped } = results.map_err(|stop| self.called_from(stop, shown))?;
+        for error in &mut self.refused.borrow_mut()[refused..] {
+            error.site = self.called_from(error.site, shown);
+        }
+        let Results { outputs, escaped } = results.map_err(|stop| match stop {
+            Stop::Inside(LoweringError { why, site }) => {
+                Stop::Inside(LoweringError { why, site: self.called_from(site, shown) })
+            }
+            here @ Stop::Here(_) => here,
+        })?;
         let vars = leave.outputs.iter().chain(&escaping);
         for (var, value) in vars.zip(outputs.into_iter().chain(escaped)) {
             values[var.index()] = Some(value);
@@ -146,18 +155,14 @@ impl<'g> Ctx<'g> {
         })
     }
 
-    /// Adds the call of a function to a refusal inside it.
-    fn called_from(&self, stop: Stop, call: Place) -> Stop {
-        let Stop::Inside(LoweringError { why, site }) = stop else {
-            return stop;
-        };
-        let site = self.builder.table(|table| {
+    /// Adds the call of a function to the site of a refusal inside it.
+    fn called_from(&self, site: SiteId, call: Place) -> SiteId {
+        self.builder.table(|table| {
             let inner = table.get_site(site);
             let stack = table.stack_called_from(inner.stack, call.stack);
             let scope = table.scope_inside(inner.scope, call.scope);
             table.site(Site { stack, scope, ..inner })
-        });
-        Stop::Inside(LoweringError { why, site })
+        })
     }
 }
 
