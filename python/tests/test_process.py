@@ -91,6 +91,28 @@ def test_an_array_that_changes_during_the_export_is_exported_as_it_was(
     assert {2.0, 7.0} <= stored
 
 
+def test_a_large_array_is_read_only_during_the_export_and_not_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base = np.ones((600, 600), np.float32)
+    view = base[:]
+    seen: list[tuple[bool, bool]] = []
+
+    def look(phase: str) -> None:
+        seen.append((view.flags.writeable, base.flags.writeable))
+
+    export = _core.export
+    monkeypatch.setattr(
+        _core,
+        "export",
+        lambda jaxpr, given: export(jaxpr.replace(consts=[view]), with_phases(given, look)),
+    )
+    jax2onnx.to_onnx(lambda x: x @ view, [(4, 600)])
+    assert set(seen) == {(False, False)}
+    assert view.flags.writeable
+    assert base.flags.writeable
+
+
 def test_ctrl_c_ends_an_export_in_the_middle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

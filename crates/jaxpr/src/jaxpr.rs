@@ -33,6 +33,8 @@ pub struct Jaxpr {
     pub outputs: Vec<Atom>,
     /// The place where the function is defined.
     pub place: Place,
+    /// How deeply other jaxprs are nested in its equations, as the reader counts.
+    pub depth: usize,
 }
 
 /// A variable of one jaxpr.

@@ -33,6 +33,17 @@ pub enum Param {
     Opaque(Arc<str>),
 }
 
+impl Param {
+    /// Returns how deeply jaxprs are nested in the value.
+    pub fn depth(&self) -> usize {
+        match self {
+            Param::Jaxpr(jaxpr) => jaxpr.depth + 1,
+            Param::Seq(items) => items.iter().map(Param::depth).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
 /// The parameters of one equation, in the order JAX has them.
 #[derive(Clone, Debug, Default)]
 pub struct Params {

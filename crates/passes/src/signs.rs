@@ -7,7 +7,7 @@ use onnx::{Edit, OpType, Tensor, ValueId};
 use crate::operators::VIEW_OPS;
 
 /// How many nodes are followed from a value to what it is made of.
-const DEPTH: usize = 6;
+const DEPTH: usize = 4;
 
 /// A constant with more elements is not looked at, because that takes longer than the rest of an export.
 const MAX_CONSTANT: usize = 1 << 16;
@@ -71,7 +71,9 @@ fn follow(edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<Signs> {
         OpType::Sqrt => Signs { negative: false, ..of(0) },
         OpType::Relu => Signs { negative: false, ..of(0).rounded() },
         OpType::Mul if edit.input(index, 0) == edit.input(index, 1) => Signs::POSITIVE,
-        OpType::Mul | OpType::Div => if_positive(both() == (Signs::POSITIVE, Signs::POSITIVE)),
+        OpType::Mul | OpType::Div => {
+            if_positive(of(0) == Signs::POSITIVE && of(1) == Signs::POSITIVE)
+        }
         // A sum is `−0` only if both terms are, and a difference only if its first operand is.
         OpType::Add => {
             let (a, b) = both();

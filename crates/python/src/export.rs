@@ -37,14 +37,14 @@ pub(crate) fn export<'py>(
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, reading)?;
         let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
-        let (message, dropped) = worker::run(py, |interrupt| {
-            let mut observed = Ok(());
+        let depth = program.main.depth;
+        let (message, dropped) = worker::run(py, depth, |interrupt| {
             let mut begin = |phase: &'static str| {
                 interrupt.check();
                 if let Some(on_phase) = &on_phase
                     && let Err(error) = Python::attach(|py| on_phase.call1(py, (phase,)))
                 {
-                    observed = Err(error);
+                    interrupt.end(error);
                 }
             };
             let source = |file: &str| Python::attach(|py| sources::text(py, file));
@@ -60,7 +60,6 @@ pub(crate) fn export<'py>(
             let sources = output.source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
             let annotated = jax2onnx::annotate(&model, &rendering, sources);
             begin("write");
-            observed?;
             let dropped = jax2onnx::dropped_callbacks(&model, rendering.paths, &rendering.packages);
             Ok::<_, PyErr>((write(&annotated, &output)?, dropped))
         })??;

@@ -160,7 +160,10 @@ impl<'py> Reader<'py> {
         for atom in jaxpr.getattr(intern!(py, "outvars"))?.try_iter()? {
             outputs.push(self.atom(&vars, &atom?)?);
         }
-        Ok(Jaxpr { name, vars: vars.vars, constants, inputs, input_names, eqns, outputs, place })
+        let params = eqns.iter().flat_map(|eqn| eqn.params.entries());
+        let depth = params.map(|(_, param)| param.depth()).max().unwrap_or(0);
+        let vars = vars.vars;
+        Ok(Jaxpr { name, vars, constants, inputs, input_names, eqns, outputs, place, depth })
     }
 
     /// Gives a variable the next id. One that is dropped may stand for several outputs.

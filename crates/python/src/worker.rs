@@ -1,6 +1,6 @@
-//! Work without the interpreter's lock, on a stack that is large enough for deeply nested programs.
+//! Work without the interpreter's lock, on a stack that is large enough for the program.
 
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -17,31 +17,86 @@ const STACKS: [usize; 3] = [1 << 30, 1 << 28, 1 << 26];
 /// The time between two looks at whether the user pressed Ctrl-C.
 const INTERVAL: Duration = Duration::from_millis(50);
 
+/// How deeply a program may be nested to be worked on with the stack of the caller.
+const MAX_DEPTH: usize = 8;
+
 /// The payload of the panic that ends work that the user interrupted.
 struct Interrupted;
 
 /// Says whether the user interrupted the work.
 #[derive(Default)]
-pub(crate) struct Interrupt(AtomicBool);
+pub(crate) struct Interrupt {
+    /// True if the thread of the caller works itself, and so looks for signals.
+    is_caller: bool,
+    is_set: AtomicBool,
+    /// What Python raised for the signal.
+    raised: Mutex<Option<PyErr>>,
+}
 
 impl Interrupt {
     /// Ends the work if the user interrupted it. Everything that the work holds is dropped.
     pub(crate) fn check(&self) {
-        if self.0.load(Ordering::Relaxed) {
+        if self.is_caller {
+            self.look();
+        }
+        if self.is_set.load(Ordering::Relaxed) {
             resume_unwind(Box::new(Interrupted));
         }
     }
+
+    /// Ends the work with an exception.
+    pub(crate) fn end(&self, error: PyErr) {
+        self.set(error);
+        self.check();
+    }
+
+    fn set(&self, error: PyErr) {
+        if let Ok(mut raised) = self.raised.lock() {
+            raised.get_or_insert(error);
+            self.is_set.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Looks for a signal, if this is the main thread.
+    fn look(&self) {
+        if !self.is_set.load(Ordering::Relaxed)
+            && let Err(error) = Python::attach(|py| py.check_signals())
+        {
+            self.set(error);
+        }
+    }
+
+    fn into_raised(self) -> Option<PyErr> {
+        self.raised.into_inner().ok().flatten()
+    }
 }
 
-/// Runs `work` on a thread of its own, while other threads of Python run. If the user presses Ctrl-C, the
-/// work ends at its next look at the interrupt, and the exception is returned.
+/// Runs `work` while other threads of Python run, on a thread of its own if the program is nested deeply. If
+/// the user presses Ctrl-C, the work ends at its next look at the interrupt, and the exception is returned.
 pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    depth: usize,
+    work: impl FnOnce(&Interrupt) -> T + Send,
+) -> PyResult<T> {
+    if depth > MAX_DEPTH {
+        return run_on_thread(py, work);
+    }
+    // A new thread would also ask for its memory anew.
+    let interrupt = Interrupt { is_caller: true, ..Interrupt::default() };
+    let ended = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&interrupt))));
+    match (ended, interrupt.into_raised()) {
+        (_, Some(raised)) => Err(raised),
+        (Ok(result), None) => Ok(result),
+        (Err(payload), None) => resume_unwind(payload),
+    }
+}
+
+fn run_on_thread<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Interrupt) -> T + Send,
 ) -> PyResult<T> {
     let interrupt = Interrupt::default();
     let work = Mutex::new(Some(work));
-    let mut raised = None;
     let ended = py.detach(|| {
         thread::scope(|scope| {
             let (sender, receiver) = channel::<()>();
@@ -60,18 +115,13 @@ pub(crate) fn run<T: Send>(
             drop(sender);
             let spawned = spawned?;
             while receiver.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                if raised.is_none()
-                    && let Err(error) = Python::attach(|py| py.check_signals())
-                {
-                    raised = Some(error);
-                    interrupt.0.store(true, Ordering::Relaxed);
-                }
+                interrupt.look();
             }
             Ok(spawned.join())
         })
     });
     let ended = ended.map_err(|error: std::io::Error| error::thread(&error))?;
-    match (ended, raised) {
+    match (ended, interrupt.into_raised()) {
         (_, Some(raised)) => Err(raised),
         (Ok(Some(result)), None) => Ok(result),
         (Ok(None), None) => Err(error::thread(&std::io::ErrorKind::Other.into())),

@@ -97,6 +97,13 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
         return None;
     }
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let may_be_constant = |id: ValueId| match edit.producer(id) {
+        Some(node) => edit.node(node).op.is_one_of(BROADCAST_OPS),
+        None => edit.tensor(id).is_some(),
+    };
+    if !may_be_constant(a) && !may_be_constant(b) {
+        return None;
+    }
     let spreading_a_neutral = |id: ValueId| {
         let (constant, passed) = edit.through(id, BROADCAST_OPS);
         let number = edit.tensor(constant).and_then(uniform)?;

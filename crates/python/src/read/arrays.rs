@@ -12,16 +12,68 @@ use pyo3::types::PyString;
 use super::Reader;
 use super::held::address;
 
+/// Arrays that can be written are copied up to this many bytes.
+const MAX_COPIED: usize = 1 << 20;
+
 /// The memory of an array, kept for as long as Rust has it.
-struct Memory(PyBuffer<u8>);
+struct Memory {
+    buffer: PyBuffer<u8>,
+    _pins: Pins,
+}
+
+/// Arrays that are read-only as long as Rust reads their memory: an array, and those that it is a view of.
+#[derive(Default)]
+struct Pins(Vec<Py<PyAny>>);
+
+impl Pins {
+    /// Makes an array and those that it is a view of read-only.
+    fn of(array: &Bound<'_, PyAny>) -> PyResult<Pins> {
+        let py = array.py();
+        let mut pins = Pins::default();
+        let mut next = Some(array.clone());
+        while let Some(array) = next {
+            let Some(flags) = array.getattr_opt(intern!(py, "flags"))? else { break };
+            if flags
+                .getattr_opt(intern!(py, "writeable"))?
+                .is_some_and(|it| it.is_truthy().unwrap_or(false))
+            {
+                set_writeable(&array, false)?;
+                pins.0.push(array.clone().unbind());
+            }
+            next = array.getattr_opt(intern!(py, "base"))?.filter(|base| !base.is_none());
+        }
+        Ok(pins)
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        if self.0.is_empty() {
+            return;
+        }
+        Python::attach(|py| {
+            // A view can be written only if what it is a view of can.
+            for array in self.0.drain(..).rev() {
+                // The array stays read-only if its base is gone, which harms nobody.
+                let _ = set_writeable(array.bind(py), true);
+            }
+        });
+    }
+}
+
+fn set_writeable(array: &Bound<'_, PyAny>, is_writeable: bool) -> PyResult<()> {
+    array.call_method1(intern!(array.py(), "setflags"), (is_writeable,))?;
+    Ok(())
+}
 
 impl AsRef<[u8]> for Memory {
     #[expect(unsafe_code, reason = "a buffer of Python can be seen in no other way")]
     fn as_ref(&self) -> &[u8] {
-        match self.0.as_slice_ptr() {
+        match self.buffer.as_slice_ptr() {
             // SAFETY: the buffer keeps the memory where it is until it is dropped, and Python code
-            // cannot write to it: arrays that can be written are copied. Whoever made an array
-            // read-only must not write to its memory in another way, as with JAX's own arrays.
+            // cannot write to it: arrays that can be written are copied, or read-only meanwhile. Whoever
+            // made an array read-only must not write to its memory in another way, as with JAX's own
+            // arrays.
             Some(memory) => unsafe { memory.as_ref() },
             None => &[],
         }
@@ -98,13 +150,16 @@ impl<'py> Reader<'py> {
         let array = self.jax.ascontiguousarray.call1((array,))?;
         let flat = array.call_method1(intern!(py, "reshape"), (-1,))?;
         let flat = flat.call_method1(intern!(py, "view"), (&self.jax.byte,))?;
-        let memory = Memory(PyBuffer::get(&flat)?);
+        let buffer = PyBuffer::get(&flat)?;
         // The interpreter's lock is released later, and Python code may then write to the array.
-        let is_constant = memory.0.readonly();
-        Ok(if is_constant {
-            Bytes::from_owner(memory)
-        } else {
+        let is_small = buffer.len_bytes() <= MAX_COPIED;
+        let is_copied = is_small && !buffer.readonly();
+        let pins = if is_small { Pins::default() } else { Pins::of(&array)? };
+        let memory = Memory { buffer, _pins: pins };
+        Ok(if is_copied {
             Bytes::copy_from_slice(memory.as_ref())
+        } else {
+            Bytes::from_owner(memory)
         })
     }
 }
