@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 from typing import Any, Literal
 
 from . import _core
@@ -9,10 +10,16 @@ from . import _core
 
 def main() -> int:
     """Run the program. Return the exit code."""
-    if sys.argv[1:2] != ["export"]:
-        # Nothing of Python runs that could be interrupted, and nothing is half written.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return _core.main(["jax2onnx", *sys.argv[1:]], _run)
+    arguments = ["jax2onnx", *sys.argv[1:]]
+    is_main = threading.current_thread() is threading.main_thread()
+    if arguments[1:2] == ["export"] or not is_main:
+        return _core.main(arguments, _run)
+    # Nothing of Python runs that could be interrupted, and nothing is half written.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return _core.main(arguments, _run)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _run(command: Literal["export", "config"], **request: Any) -> int:

@@ -117,6 +117,8 @@ def test_ctrl_c_ends_an_export_in_the_middle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
+    # Others may have changed what Ctrl-C does in this process.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt(phase: str) -> None:
         seen.append(phase)
@@ -131,8 +133,11 @@ def test_ctrl_c_ends_an_export_in_the_middle(
         _core, "export", lambda jaxpr, given: export(jaxpr, with_phases(given, interrupt))
     )
     output = tmp_path / "m.onnx"
-    with pytest.raises(KeyboardInterrupt):
-        jax2onnx.to_onnx(chain(50), [(4,)], return_mode="file", output_path=output)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            jax2onnx.to_onnx(chain(50), [(4,)], return_mode="file", output_path=output)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert "formulas" in seen
     assert "write" not in seen
     assert not list(tmp_path.iterdir())
