@@ -5,13 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 LIBRARIES := .venvs/libraries
+DOCS := .venvs/docs
 
 # Instruction sets that stand in for other CPUs, the oldest first. The tests' numbers hold on each.
 CPUS := SSE4_2 AVX2 AVX512
 # `make test-quick` runs the first of every so many parameters of each Python test.
 SAMPLE ?= 40
 
-.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
+.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -27,6 +28,7 @@ help:
 	@echo "make test-runtimes      run the end-to-end cases with the oldest and the newest ONNX Runtime"
 	@echo "make test-libraries     compare programs of Keras, diffrax, brax and other libraries with JAX"
 	@echo "make test-faults        kill exports at every system call, fill the disk, and write one path together"
+	@echo "make docs               build the documentation site"
 	@echo "make clean              remove build results and the cache of the tests"
 
 demo: build
@@ -66,6 +68,11 @@ test-runtimes: build
 test-libraries: build $(LIBRARIES)/installed
 	$(LIBRARIES)/bin/python tools/libraries.py
 
+# The documentation as a site that works offline, in target/site. A broken link is an error.
+docs: build $(DOCS)/installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+	@echo "open target/site/index.html"
+
 # Faults while files are written; writes the table of docs/reliability.md.
 test-faults: build
 	$(PY) tools/faults.py
@@ -94,6 +101,7 @@ generate: $(VENV)/installed
 	$(PY) tools/fixtures.py
 	$(PY) tools/failures.py
 	$(PY) tools/command_fixtures.py
+	$(PY) tools/capture.py
 
 # Downloads the compiler of protobuf.
 generate-proto: $(VENV)/installed
@@ -128,6 +136,12 @@ $(VENV)/installed: requirements-dev.txt | tools
 	@echo "installing the development dependencies into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(DOCS)/installed: requirements-docs.txt | tools
+	@echo "installing MkDocs into $(DOCS)"
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	@touch $@
 
 $(LIBRARIES)/installed: requirements-libraries.txt | tools

@@ -29,6 +29,10 @@ def test_the_list_of_primitives_is_fresh() -> None:
     check("primitives.py")
 
 
+def test_the_picture_of_the_readme_is_fresh() -> None:
+    check("capture.py")
+
+
 def test_contributing_lists_every_generated_file_with_its_tool() -> None:
     section = (ROOT / "CONTRIBUTING.md").read_text().partition("## Generated files\n")[2]
     rows = [row for row in section.partition("\n## ")[0].splitlines() if row.startswith("| `")]

@@ -1,0 +1,87 @@
+"""Add the pages to the documentation site that are not files in `docs/`. MkDocs calls this module.
+
+The home page is the README. Other documents at the top of the repository are pages too. The page on
+commands contains what `--help` prints.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Files at the top of the repository, and the pages that they become.
+PAGES = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "ARCHITECTURE.md",
+    "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "CHANGELOG.md": "CHANGELOG.md",
+}
+LINK = re.compile(r"(!?)\[([^]]*)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
+WORKERS = "https://unpkg.com/iframe-worker/shim"
+COMMAND = re.compile(r"^  (\w+) +\S", re.MULTILINE)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made of other files."""
+    for source, page in PAGES.items():
+        text = (ROOT / source).read_text()
+        files.append(File.generated(config, page, content=with_links(text, ROOT)))
+    files.append(File.generated(config, "commands.md", content=commands()))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Let links to files at the top of the repository lead to their pages."""
+    return with_links(markdown, ROOT / "docs")
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Use our own replacement for workers, because the theme's is on another server."""
+    return output.replace(WORKERS, "assets/worker.js")
+
+
+def with_links(text: str, folder: Path) -> str:
+    """Replace links between files by links between pages, and drop links to source code."""
+
+    def link(match: re.Match[str]) -> str:
+        image, label, target, anchor = match.groups()
+        path = (folder / target).resolve()
+        if path.is_relative_to(ROOT / "docs"):
+            page = path.relative_to(ROOT / "docs").as_posix()
+        elif path.parent == ROOT and path.name in PAGES:
+            page = PAGES[path.name]
+        elif path.exists():
+            return str(label)
+        else:
+            page = target
+        return f"{image}[{label}]({page}{anchor or ''})"
+
+    return LINK.sub(link, text)
+
+
+def commands() -> str:
+    """Return the page that contains the help of every command."""
+    overview = help_of()
+    text = [
+        "# Commands",
+        "[Command line](command-line.md) shows what the commands are for, with examples.",
+    ]
+    for name in COMMAND.findall(overview.split("Options:")[0]):
+        if name != "help":
+            text += [f"## {name}", f"```text\n{help_of(name)}```"]
+    return "\n\n".join(text) + "\n"
+
+
+def help_of(*command: str) -> str:
+    """Return what a command prints for `--help`."""
+    built = ROOT / ".venv" / "bin" / "jax2onnx"
+    program = str(built) if built.exists() else shutil.which("jax2onnx")
+    if program is None:
+        sys.exit("jax2onnx is not installed: run `make build` first")
+    done = subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=True)
+    return done.stdout
