@@ -1,6 +1,7 @@
 """Export a JAX function: `to_onnx`."""
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -261,7 +262,7 @@ def to_onnx(
     registry.load_installed()
     stack = _stack(sys._getframe()) if settings.provenance == "full" else []
 
-    from ._tracing import binding, call, trace
+    from ._tracing import binding, call, definitions, trace
     from ._tracing.names import chosen_names
     from ._tracing.weights import weights_of
 
@@ -303,6 +304,9 @@ def to_onnx(
         definition=definition,
         weight_names=held.names,
         plugins=registry.for_core(settings.opset),
+        define=functools.partial(
+            definitions.definition, double_precision=settings.enable_double_precision
+        ),
         model_name=settings.model_name,
         opset=settings.opset,
         input_names=in_names,

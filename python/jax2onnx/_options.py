@@ -30,6 +30,9 @@ class ExportOptions:
     weight_names: Mapping[Hashable, str] | None = None
     #: The primitives that have plugins, and the function that runs these plugins.
     plugins: Mapping[str, Any] | None = None
+    #: Is called with each equation whose primitive has no plugin. Returns the jaxpr of the
+    #: primitive's definition, the reason why there is none, or `None`.
+    define: Callable[[Any], Any] | None = None
 
     model_name: str = "jax_model"
     opset: int = 23

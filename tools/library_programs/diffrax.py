@@ -94,31 +94,20 @@ def stochastic() -> Any:
     return fn, (START, jax.random.PRNGKey(0))
 
 
-#: Primitives that equinox and lineax define in Python.
-MAYBE_SET = "no plugin for `maybe_set`"
-LINEAR_SOLVE = "no plugin for `linear_solve`"
 PROGRAMS = [
-    Program("`Euler`, constant steps", solved(diffrax.Euler(), False), refused=MAYBE_SET),
-    Program("`Heun`, constant steps", solved(diffrax.Heun(), False), refused=MAYBE_SET),
-    Program("`Tsit5`, constant steps", solved(diffrax.Tsit5(), False), refused=MAYBE_SET),
-    Program("`Tsit5`, adaptive steps", solved(diffrax.Tsit5(), True), 1e-4, refused=MAYBE_SET),
-    Program("`Dopri5`, adaptive steps", solved(diffrax.Dopri5(), True), 1e-4, refused=MAYBE_SET),
+    Program("`Euler`, constant steps", solved(diffrax.Euler(), False)),
+    Program("`Heun`, constant steps", solved(diffrax.Heun(), False)),
+    Program("`Tsit5`, constant steps", solved(diffrax.Tsit5(), False)),
+    Program("`Tsit5`, adaptive steps", solved(diffrax.Tsit5(), True), 1e-4),
+    Program("`Dopri5`, adaptive steps", solved(diffrax.Dopri5(), True), 1e-4),
     Program(
         "`Dopri8`, adaptive steps, the last value only",
         solved(diffrax.Dopri8(), True, saveat=diffrax.SaveAt(t1=True)),
         1e-4,
-        refused=MAYBE_SET,
     ),
-    Program(
-        "`Kvaerno3`, adaptive and implicit",
-        solved(diffrax.Kvaerno3(), True),
-        1e-4,
-        refused=LINEAR_SOLVE,
-    ),
-    Program("a neural ODE with `Tsit5`", neural, 1e-4, refused=MAYBE_SET),
-    Program(
-        "the gradient of a neural ODE", neural_gradient, 1e-4, refused="no plugin for `empty2`"
-    ),
+    Program("`Kvaerno3`, adaptive and implicit", solved(diffrax.Kvaerno3(), True), 1e-4),
+    Program("a neural ODE with `Tsit5`", neural, 1e-4),
+    Program("the gradient of a neural ODE", neural_gradient, 1e-4),
     Program("a cubic interpolation", interpolated),
     Program("an SDE with `VirtualBrownianTree`", stochastic, 1e-4),
 ]

@@ -42,11 +42,9 @@ def tridiagonal() -> Any:
 
 POSITIVE = lineax.positive_semidefinite_tag
 LOWER = lineax.lower_triangular_tag
-#: A primitive that lineax defines in Python.
-LINEAR_SOLVE = "no plugin for `linear_solve`"
 PROGRAMS = [
     *(
-        Program(name, build, 1e-4, refused=LINEAR_SOLVE)
+        Program(name, build, 1e-4)
         for name, build in {
             "`LU`": solved(lineax.LU(), MATRIX, VECTOR),
             "`QR` of a tall matrix": solved(lineax.QR(), floats(6, 4), floats(6, seed=9)),

@@ -48,8 +48,6 @@ def bisected() -> Any:
 ROOT = optimistix.root_find
 LEAST = optimistix.least_squares
 MINIMISE = optimistix.minimise
-#: A primitive that lineax defines in Python.
-LINEAR_SOLVE = "no plugin for `linear_solve`"
 PROGRAMS = [
     Program(
         "`FixedPointIteration`",
@@ -64,7 +62,7 @@ PROGRAMS = [
         1e-4,
     ),
     *(
-        Program(name, build, 1e-4, refused=LINEAR_SOLVE)
+        Program(name, build, 1e-4)
         for name, build in {
             "`Newton`": solved(ROOT, root, optimistix.Newton(1e-5, 1e-5)),
             "`Chord`": solved(ROOT, root, optimistix.Chord(1e-5, 1e-5)),

@@ -33,6 +33,10 @@ pub enum Param {
     Opaque(Arc<str>),
 }
 
+/// The name of the only parameter of an equation whose primitive has a definition that cannot be used. Its
+/// value is the reason.
+pub const NO_DEFINITION: &str = "no_definition";
+
 impl Param {
     /// Returns how deeply jaxprs are nested in the value.
     pub fn depth(&self) -> usize {

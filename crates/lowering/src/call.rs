@@ -31,8 +31,8 @@ pub(crate) fn jit<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
 /// Lowers a call of a body without a transformation of its own
 pub(crate) fn call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
-    eqn.ignore(&["name"]);
-    ctx.inline(eqn.primitive, &body, &eqn.inputs)
+    let name: Option<Arc<str>> = eqn.optional("name")?;
+    ctx.inline(name.as_ref().unwrap_or(eqn.primitive), &body, &eqn.inputs)
 }
 
 /// Returns the function itself; its derivative is not part of what is exported

@@ -10,6 +10,8 @@ use provenance::SiteId;
 pub enum Refused {
     #[error("no plugin for `{primitive}`")]
     NoPlugin { primitive: Arc<str> },
+    #[error("no plugin for `{primitive}`, and its `impl` cannot be used: {why}")]
+    NoDefinition { primitive: Arc<str>, why: Arc<str> },
     #[error(
         "parameter `{param}={value}` of `{primitive}` would be dropped: the plugin does not read it"
     )]
@@ -64,7 +66,7 @@ impl Refused {
             Refused::Devices { .. } => Some(
                 "export the function of one device: call it without `pmap` and `shard_map`, or with a mesh of one device",
             ),
-            Refused::NoPlugin { .. } => Some(
+            Refused::NoPlugin { .. } | Refused::NoDefinition { .. } => Some(
                 "write a plugin for it with `jax2onnx.plugin`, or move the operation out of the exported function",
             ),
             Refused::UnreadParam { .. } | Refused::NoCounterpart { .. } => {

@@ -37,8 +37,8 @@ use crate::reduce::{
     reduce_prod, reduce_sum, reduce_xor,
 };
 use crate::shape::{
-    broadcast_in_dim, concatenate, dim_as_value, iota, pad, reshape, rev, slice, split, squeeze,
-    stack, tile, transpose, unstack,
+    broadcast_in_dim, concatenate, dim_as_value, empty, iota, pad, reshape, rev, slice, split,
+    squeeze, stack, tile, transpose, unstack,
 };
 use crate::sort::{approx_top_k, sort, top_k};
 use crate::window::{
@@ -161,6 +161,8 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("broadcast_in_dim", broadcast_in_dim).parts(),
     eqn("concatenate", concatenate).parts(),
     eqn("dim_as_value", dim_as_value),
+    eqn("empty", empty).parts().ignores(&["dtype", "out_sharding", "shape"]),
+    eqn("empty2", empty).parts().ignores(&["dtype", "memory_space"]),
     eqn("iota", iota),
     eqn("pad", pad).linear().limits(&["interior padding needs an axis of known size"]),
     eqn("reshape", reshape).parts(),

@@ -155,6 +155,12 @@ pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(count.expand(shape))
 }
 
+/// Zeros, as XLA fills an array on the CPU whose elements may be anything
+pub(crate) fn empty<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let Type { dtype, shape } = eqn.output()?;
+    Ok(ctx.builder.constant_ints(*dtype, &[], &[0]).expand(shape))
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::expect;

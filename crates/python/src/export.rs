@@ -119,7 +119,9 @@ pub(crate) fn jaxpr_text<'py>(
     names: Option<Bound<'py, PyDict>>,
 ) -> PyResult<String> {
     error::without_panic(|| {
-        let reading = Reading { tiers, definition: None, weight_names: names, plugins: None };
+        let weight_names = names;
+        let reading =
+            Reading { tiers, definition: None, weight_names, plugins: None, define: None };
         let (program, _) = read(closed_jaxpr, reading)?;
         Ok(jaxpr::text::print(&program))
     })
@@ -139,7 +141,8 @@ pub(crate) fn recorded_calls(
     let is_there = |path: &Path| path.exists();
     let paths = RefCell::new(Paths::new(policy, &is_there).with_packages(&packages));
     error::without_panic(|| {
-        let reading = Reading { tiers, definition, weight_names: None, plugins: None };
+        let reading =
+            Reading { tiers, definition, weight_names: None, plugins: None, define: None };
         let (program, _) = read(closed_jaxpr, reading)?;
         Ok(jaxpr::text::record(&program, &|file| paths.borrow_mut().shown(file)))
     })
@@ -150,8 +153,8 @@ fn read<'py>(
     reading: Reading<'py>,
 ) -> PyResult<(Program, Vec<PyErr>)> {
     let py = closed_jaxpr.py();
-    let Reading { tiers, definition, weight_names, plugins } = reading;
-    Reader::new(py, tiers.into(), weight_names, plugins)
+    let Reading { tiers, definition, weight_names, plugins, define } = reading;
+    Reader::new(py, tiers.into(), weight_names, plugins, define)
         .and_then(|reader| reader.program(closed_jaxpr, definition))
         .map_err(|error| error::reading(py, error))
 }

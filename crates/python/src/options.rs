@@ -65,6 +65,9 @@ pub(crate) struct Reading<'py> {
     /// The names of the user's arrays, by the identity that `_tracing/weights.py` returns.
     pub(crate) weight_names: Option<Bound<'py, PyDict>>,
     pub(crate) plugins: Option<Plugins<'py>>,
+    /// Takes an equation; returns the jaxpr of its primitive's definition, the reason why there is none, or
+    /// `None`.
+    pub(crate) define: Option<Bound<'py, PyAny>>,
 }
 
 /// The files to write.
@@ -94,6 +97,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 definition: fields.take("definition")?,
                 weight_names: fields.take("weight_names")?,
                 plugins: fields.take("plugins")?,
+                define: fields.take("define")?,
             },
             lowering: Options {
                 model_name: fields.take("model_name")?,

@@ -4,6 +4,7 @@
 
 mod arrays;
 mod avals;
+mod definition;
 mod eqn;
 mod frames;
 mod held;
@@ -20,6 +21,7 @@ use pyo3::types::{PyDict, PyString};
 use rustc_hash::FxHashMap;
 
 use crate::compat::{self, Body, Jax};
+use definition::Definitions;
 use frames::{Frames, Scoped};
 use held::{Held, HeldByModule, address};
 use params::Kind;
@@ -48,6 +50,7 @@ pub(crate) struct Reader<'py> {
     /// True if a name of a module was met, so that what is read depends on the module around.
     names_modules: bool,
     plugins: Option<Plugins<'py>>,
+    definitions: Definitions<'py>,
     /// The exceptions that plugins raised.
     failures: Vec<PyErr>,
     /// The calls of ONNX functions, by the number that Python gave them.
@@ -67,6 +70,7 @@ impl<'py> Reader<'py> {
         tiers: Tiers,
         names: Option<Bound<'py, PyDict>>,
         plugins: Option<Plugins<'py>>,
+        define: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Reader<'py>> {
         Ok(Reader {
             jax: Jax::new(py)?,
@@ -84,6 +88,7 @@ impl<'py> Reader<'py> {
             module: NO_MODULE.into(),
             names_modules: false,
             plugins,
+            definitions: Definitions::new(define),
             failures: Vec::new(),
             calls: FxHashMap::default(),
         })

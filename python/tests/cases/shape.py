@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend.core import primitives
 
 from .case import Case
 from .data import INTS, NUMBERS, TYPES, array, is_wide, name_of
@@ -64,6 +66,18 @@ CONCATENATES = [
     case("concatenate", "with an empty one", lambda x, y: lax.concatenate([x, y], 1), X, EMPTY),
     case("concatenate", "only empty ones", lambda x: lax.concatenate([x, x], 1), EMPTY),
     case("concatenate", "of one", lambda x: lax.concatenate_p.bind(x, dimension=0), X),
+]
+
+
+def empty_scalar(dtype: Any) -> jax.Array:
+    """Returns what the derivative of a scan fills its results with at first."""
+    return primitives.empty2_p.bind(dtype=np.dtype(dtype), memory_space=jax.memory.Space.Device)
+
+
+# XLA fills these arrays with zeros on a CPU.
+EMPTIES = [
+    *in_every_type("empty", lambda x: lax.concatenate([x, lax.empty(x.shape, x.dtype)], 0), (2, 3)),
+    *in_every_type("empty2", lambda x: lax.pad(x, empty_scalar(x.dtype), [(1, 2, 0)]), (3,)),
 ]
 
 IOTAS = [
@@ -217,6 +231,7 @@ WIDE = [
 CASES = [
     *BROADCASTS,
     *CONCATENATES,
+    *EMPTIES,
     *IOTAS,
     *PADS,
     *RESHAPES,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use jaxpr::{Atom, Aval, Jaxpr};
+use jaxpr::{Atom, Aval, Jaxpr, Param};
 use onnx::build::Place;
 use onnx::{Dim, Expr, Problem};
 use provenance::ScopeKind;
@@ -56,7 +56,7 @@ impl<'g> Ctx<'g> {
         let is_formula = |eqn: &jaxpr::Eqn| {
             let body = ["jaxpr", "call_jaxpr"].iter().find_map(|name| eqn.params.get(name));
             match (&*eqn.primitive, body) {
-                ("jit" | "pjit" | "custom_jvp_call", Some(jaxpr::Param::Jaxpr(body))) => {
+                ("jit" | "pjit" | "custom_jvp_call", Some(Param::Jaxpr(body))) => {
                     self.is_elementwise(body)
                 }
                 (
@@ -203,7 +203,11 @@ impl<'g> Ctx<'g> {
         }
         let Some(plugin) = self.plugins.get(&**primitive) else {
             let primitive = primitive.clone();
-            return Err(Refused::NoPlugin { primitive }.into());
+            return Err(match data.params.get(jaxpr::NO_DEFINITION) {
+                Some(Param::Str(why)) => Refused::NoDefinition { primitive, why: why.clone() },
+                _ => Refused::NoPlugin { primitive },
+            }
+            .into());
         };
         let inputs = self.atoms(&data.inputs, values)?;
         let outputs = data.outputs.iter().map(|&var| self.ty(jaxpr.aval(var)));

@@ -75,23 +75,53 @@ pub(crate) fn clz(x: Expr<'_>) -> Expr<'_> {
     population_count(filled.bitwise_not()).cast(x.dtype())
 }
 
-/// Returns the neighbor of `x` towards `y`: the bits as a number, one more or one less
+/// Returns the neighbor of `x` towards `y`
+pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
+    let moved = match x.dtype() {
+        DType::F32 => neighbor_by_rounding(x, y, DType::F64, (23, 128)),
+        DType::F16 => neighbor_by_rounding(x, y, DType::F32, (10, 16)),
+        _ => neighbor_by_bits(x, y),
+    };
+    let is_elsewhere = x.less(y).or(x.greater(y));
+    let neighbor = is_elsewhere.select(moved, y);
+    if !guards_nan(x) {
+        return neighbor;
+    }
+    let either_nan = x.is_nan().or(y.is_nan());
+    either_nan.select(x + y, neighbor)
+}
+
+/// Returns the neighbor as the bits, taken for a number, plus one or minus one
 ///
 /// That of a zero is the smallest number with the sign of `y`.
-pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
+fn neighbor_by_bits<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let bits = bits_of(x);
     let away_from_zero = x.less(y).xor(x.less(0.0));
     let step = away_from_zero.select(bits.constant(1.0), -1.0);
-    let neighbour = float_of_bits(bits + step, x.dtype());
+    let neighbor = float_of_bits(bits + step, x.dtype());
     let from_zero = y.sign() * smallest(x.dtype());
-    let moved = x.equal(0.0).select(from_zero, neighbour);
-    let is_elsewhere = x.less(y).or(x.greater(y));
-    let neighbour = is_elsewhere.select(moved, y);
-    if !guards_nan(x) {
-        return neighbour;
-    }
-    let either_nan = x.is_nan().or(y.is_nan());
-    either_nan.select(x + y, neighbour)
+    x.equal(0.0).select(from_zero, neighbor)
+}
+
+/// Returns the neighbor as a number of the type `wide` near it, rounded
+///
+/// `mantissa` is the number of bits after the first one, and `2^overflow` is the first power of two that the
+/// type lacks. A step of `1.25 · |x| · 2^(−mantissa − 1)` is 0.625 to 1.25 times as long as the distance to the
+/// neighbor above, so `x` plus the step rounds to it. Below a power of two, the distance is half of that: the
+/// step of 0.625 still rounds to the neighbor. Among subnormal numbers, the step is three quarters of their
+/// distance. Infinity counts as the power of two that overflows, whose neighbor is the largest number.
+fn neighbor_by_rounding<'g>(
+    x: Expr<'g>,
+    y: Expr<'g>,
+    wide: DType,
+    (mantissa, overflow): (i32, i32),
+) -> Expr<'g> {
+    let overflow = f64::powi(2.0, overflow);
+    let start = x.cast(wide).max(-overflow).min(overflow);
+    let step =
+        (start.abs() * (1.25 * f64::powi(2.0, -mantissa - 1))).max(0.75 * smallest(x.dtype()));
+    let direction = x.less(y).select(step.constant(1.0), -1.0);
+    (start + step * direction).cast(x.dtype())
 }
 
 /// Returns the same bits as a signed number.

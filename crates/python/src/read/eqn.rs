@@ -24,14 +24,23 @@ impl<'py> Reader<'py> {
         }
         let (place, module) = self.place(&eqn.getattr(intern!(py, "source_info"))?)?;
         let around = std::mem::replace(&mut self.module, module);
-        let params = self.params(eqn, &primitive).map_err(|error| {
-            error::during(py, error, &format!("while reading the parameters of `{primitive}`"))
-        })?;
+        let recipe = self.recipe(&primitive, eqn)?;
+        let defined = match recipe {
+            Some(_) => None,
+            None => self.defined(&primitive, eqn)?,
+        };
+        let (primitive, params) = if let Some(defined) = defined {
+            defined
+        } else {
+            let params = self.params(eqn, &primitive).map_err(|error| {
+                error::during(py, error, &format!("while reading the parameters of `{primitive}`"))
+            })?;
+            (primitive, params)
+        };
         let mut outputs = Vec::new();
         for var in eqn.getattr(intern!(py, "outvars"))?.try_iter()? {
             outputs.push(self.define(vars, &var?)?);
         }
-        let recipe = self.recipe(&primitive, eqn)?;
         self.module = around;
         Ok(Eqn { primitive, inputs, outputs, params, place, recipe })
     }
