@@ -7,6 +7,7 @@ Times differ between runs, so regenerate the files only if something else change
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
@@ -69,6 +70,33 @@ def loop(x: jax.Array) -> jax.Array:
     return last @ last + sums.sum()
 
 
+convolve = functools.partial(
+    lax.conv_general_dilated,
+    window_strides=(1, 1),
+    padding="SAME",
+    dimension_numbers=("NHWC", "HWIO", "NHWC"),
+)
+
+
+def images(x: jax.Array) -> jax.Array:
+    """Convolutions with activations on lines of their own, a pool, and a sum."""
+    rng = np.random.default_rng(0)
+
+    def w(*shape: int) -> jax.Array:
+        return jnp.asarray(rng.normal(size=shape) * 0.1, jnp.float32)
+
+    x = convolve(x, w(3, 3, 3, 16))
+    x = jax.nn.relu(x)
+    y = convolve(x, w(3, 3, 1, 16), feature_group_count=16)
+    y = jax.nn.silu(y)
+    y = convolve(y, w(1, 1, 16, 16)) + w(16)
+    x = jax.nn.leaky_relu(x + y)
+    x = lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") / 4
+    x = convolve(x, w(3, 3, 16, 32))
+    x = jax.nn.sigmoid(x)
+    return x.mean((1, 2)) @ w(32, 4)
+
+
 def record(name: str, fn: Callable[..., Any], array: np.ndarray) -> None:
     path = FOLDER / f"{name}.onnx"
     spec = jax.ShapeDtypeStruct(array.shape, array.dtype)
@@ -92,4 +120,5 @@ if __name__ == "__main__":
     os.chdir(ROOT)
     FOLDER.mkdir(parents=True, exist_ok=True)
     record("transformer", transformer, np.arange(32, dtype=np.int32).reshape(2, 16))
+    record("images", images, np.linspace(0, 1, 3072, dtype=np.float32).reshape(1, 32, 32, 3))
     record("loop", loop, np.full((24, 24), 0.1, np.float32))

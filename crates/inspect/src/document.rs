@@ -165,7 +165,16 @@ impl<'a> Document<'a> {
 
     /// Resolves a name to origins in the table, the one to show first at the front.
     pub fn answer_of_name(&self, name: &str) -> (Sure, Vec<OriginId>) {
-        let answer = self.resolver().resolve(name);
+        self.answer_of_run(name, &|_| false)
+    }
+
+    /// Resolves the name of a node that a runtime ran. `has_run` is that of [`Resolver::resolve_run`].
+    pub(crate) fn answer_of_run(
+        &self,
+        name: &str,
+        has_run: &dyn Fn(u32) -> bool,
+    ) -> (Sure, Vec<OriginId>) {
+        let answer = self.resolver().resolve_run(name, has_run);
         (answer.sure, self.origins(&answer.origins))
     }
 

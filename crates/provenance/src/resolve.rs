@@ -84,6 +84,12 @@ impl Resolver {
 
     /// Finds the origin of a node or a value by its name alone.
     pub fn resolve(&self, name: &str) -> Answer {
+        self.resolve_run(name, &|_| false)
+    }
+
+    /// Finds the origin of a node that a runtime ran. `has_run` says which nodes of the map ran under a name of their
+    /// own, so that no other node stands for them.
+    pub fn resolve_run(&self, name: &str, has_run: &dyn Fn(u32) -> bool) -> Answer {
         let found = |nodes: Vec<u32>, sure| {
             let origins = self.origins(nodes);
             if origins.is_empty() { None } else { Some(Answer { sure, origins }) }
@@ -96,7 +102,7 @@ impl Resolver {
         found(by_name, sure)
             .or_else(inlined)
             .or_else(|| value.map(|&origin| Answer { sure: Sure::Exact, origins: vec![origin] }))
-            .or_else(|| found(self.undecorated(name).into_iter().collect(), Sure::Fused))
+            .or_else(|| found(self.made_of(name, has_run), Sure::Fused))
             .unwrap_or(Answer { sure: Sure::Unknown, origins: Vec::new() })
     }
 
@@ -123,6 +129,48 @@ impl Resolver {
         self.node(name).or_else(|| self.output(name))
     }
 
+    /// Returns the node that a name leads to, if it leads to one.
+    pub fn node_of(&self, name: &str) -> Option<u32> {
+        self.known(name).or_else(|| self.inlined(name)).or_else(|| self.undecorated(name))
+    }
+
+    /// Returns the nodes that a name is made of: the node of [`Resolver::undecorated`], and before it the convolution
+    /// that the runtime named after that node's result.
+    fn made_of(&self, name: &str, has_run: &dyn Fn(u32) -> bool) -> Vec<u32> {
+        let Some(node) = self.undecorated(name) else { return Vec::new() };
+        let convolution = match names::is_blocked(name) {
+            true => self.convolution_before(node, has_run),
+            false => None,
+        };
+        convolution.into_iter().chain([node]).collect()
+    }
+
+    /// Returns the convolution that a runtime fuses with a node behind it: nothing else reads what it computes.
+    fn convolution_before(&self, node: u32, has_run: &dyn Fn(u32) -> bool) -> Option<u32> {
+        /// A bias, a norm and an activation.
+        const MAX_FUSED: usize = 3;
+        let nodes = &self.map.outline.nodes;
+        let is_fused = |&input: &u32| {
+            !has_run(input) && nodes.iter().filter(|node| node.inputs.contains(&input)).count() == 1
+        };
+        let is_convolution = |&node: &u32| &*nodes[node as usize].op == "Conv";
+        let mut at = node;
+        for _ in 0..MAX_FUSED {
+            if is_convolution(&at) || STAND_ALONE.contains(&&*nodes[at as usize].op) {
+                return None;
+            }
+            let inputs: Vec<u32> =
+                nodes[at as usize].inputs.iter().copied().filter(is_fused).collect();
+            let convolutions: Vec<u32> = inputs.iter().copied().filter(is_convolution).collect();
+            match (convolutions.as_slice(), inputs.as_slice()) {
+                ([convolution], _) => return Some(*convolution),
+                ([], [input]) => at = *input,
+                _ => return None,
+            }
+        }
+        None
+    }
+
     /// Returns the node that a name is made of, by the ways in which tools make names.
     fn undecorated(&self, name: &str) -> Option<u32> {
         names::within(name).find_map(|inner| self.known(inner).or_else(|| self.inlined(inner)))
@@ -146,6 +194,10 @@ impl Resolver {
         origins
     }
 }
+
+/// Operators that have a blocked form of their own.
+const STAND_ALONE: &[&str] =
+    &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "Resize", "Upsample"];
 
 fn add(names: &mut FxHashMap<Arc<str>, Option<u32>>, name: &Arc<str>, node: u32) {
     names

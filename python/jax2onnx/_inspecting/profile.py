@@ -28,13 +28,14 @@ class Row:
     #: What the kernels have in common; None if it is not known.
     key: str | None
     line: Line | None
-    #: The time of one run.
+    #: The time of a run: the median over the runs.
+    median: float
     mean: float
     #: The standard deviation over the runs.
     deviation: float
     #: The time of each run.
     times: tuple[int, ...]
-    #: The fraction of the time of all kernels.
+    #: The fraction of the medians of all rows.
     share: float
     calls: int
     #: The operators, the longest time first.
@@ -46,7 +47,8 @@ class Profile:
     """The times of a model. Prints as a table, the longest time first."""
 
     rows: tuple[Row, ...]
-    #: The time of all kernels in one run, in microseconds.
+    #: The time of all kernels in one run, in microseconds: the median over the runs.
+    median: float
     mean: float
     deviation: float
     #: The total over all runs, including the warm-up, as in the profile of the runtime.
@@ -203,6 +205,7 @@ def _profile(table: str, data: str, flamegraph: str, speedscope: str) -> Profile
         Row(
             key=row["key"],
             line=None if row["line"] is None else line_of(row["line"]),
+            median=row["median_us"],
             mean=row["mean_us"],
             deviation=row["deviation_us"],
             times=tuple(row["times_us"]),
@@ -214,6 +217,7 @@ def _profile(table: str, data: str, flamegraph: str, speedscope: str) -> Profile
     )
     return Profile(
         rows=rows,
+        median=found["kernels_us"]["median"],
         mean=found["kernels_us"]["mean"],
         deviation=found["kernels_us"]["deviation"],
         total=found["total_us"],

@@ -6,7 +6,7 @@ use provenance::resolve::Sure;
 use provenance::{OriginId, Site, Tier};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Profile;
+use super::{Kernel, Profile};
 use crate::fusions::{inner, is_bare};
 use crate::{Document, Provenance};
 
@@ -22,6 +22,12 @@ pub struct Attribution<'d> {
 /// Primitives that take most of the time of what they were fused with.
 const PRODUCTS: &[&str] = &["conv_general_dilated", "dot_general"];
 
+/// Words in the names of operators that compute products.
+const PRODUCT_OPS: &[&str] = &["Attention", "Conv", "Einsum", "Gemm", "MatMul"];
+
+/// The number of kernels that may run between a change of the layout and the kernel that it was inserted for.
+const MAX_BETWEEN: usize = 64;
+
 /// The number of kernels of one operator that are told apart by what needs what.
 const MAX_JOINED: usize = 256;
 
@@ -31,6 +37,14 @@ const AFTER_PRODUCT: &str = "gemm_output_reshape";
 /// The suffix of the name of such a product.
 const PRODUCT: &str = "/MatMulAddFusion";
 
+/// The operators that the runtime inserts around nodes that it computes in its blocked layout of images.
+const INTO_BLOCKS: &str = "ReorderInput";
+const OUT_OF_BLOCKS: &str = "ReorderOutput";
+/// The suffix of the names of those nodes; a number may follow.
+const BLOCKED: &str = "_nchwc";
+/// Operators that the runtime inserts between two nodes of the model.
+const INSERTED: &[&str] = &["Cast", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
+
 /// Finds the origin of each kernel of a profile.
 pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attribution<'d>> {
     let mut nodes: FxHashMap<&str, Option<usize>> = FxHashMap::default();
@@ -38,39 +52,51 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
         // A name that several have leads to none of them.
         nodes.entry(node.name).and_modify(|known| *known = None).or_insert(Some(number));
     }
-    let mut known: FxHashMap<(Sure, Vec<OriginId>), Option<Rc<Provenance<'d>>>> =
+    let mut known: FxHashMap<(Sure, Vec<OriginId>, bool), Option<Rc<Provenance<'d>>>> =
         FxHashMap::default();
-    let mut shared = |answer: (Sure, Vec<OriginId>)| {
-        let found = known.entry(answer);
-        let heaviest = |(sure, origins): &(Sure, Vec<OriginId>)| {
-            heaviest(document, *sure, origins).map(Rc::new)
+    let mut shared = |kernel: &Kernel, (sure, origins): (Sure, Vec<OriginId>)| {
+        let is_product = PRODUCT_OPS.iter().any(|word| kernel.op.contains(word));
+        let found = known.entry((sure, origins, is_product));
+        let origin = |(sure, origins, is_product): &(Sure, Vec<OriginId>, bool)| {
+            heaviest(document, *sure, origins, *is_product).map(Rc::new)
         };
-        found.or_insert_with_key(heaviest).clone()
+        found.or_insert_with_key(origin).clone()
     };
+    let resolver = document.resolver();
+    let ran: FxHashSet<u32> =
+        profile.kernels.iter().filter_map(|kernel| resolver.node_of(&kernel.node)).collect();
     let origins: Vec<Option<Rc<Provenance<'d>>>> = profile
         .kernels
         .iter()
         .map(|kernel| match nodes.get(&*kernel.node) {
-            Some(Some(node)) => shared(document.answer(*node)),
+            Some(Some(node)) => shared(kernel, document.answer(*node)),
             Some(None) => None,
-            None => shared(document.answer_of_name(&kernel.node)),
+            None => {
+                shared(kernel, document.answer_of_run(&kernel.node, &|node| ran.contains(&node)))
+            }
         })
         .collect();
     let joined = by_elimination(document, profile, &|number| origins[number].is_some());
     let mut of_joined = |number: usize| {
         let (_, origins) = document.answer(*joined.get(&number)?);
-        shared((Sure::Fused, origins))
+        shared(&profile.kernels[number], (Sure::Fused, origins))
     };
     let mut neighbors: FxHashMap<*const Provenance<'d>, Rc<Provenance<'d>>> = FxHashMap::default();
+    let reordered = reordered(profile);
     let mut beside = |number: usize| {
-        let origin = origins.get(product_beside(profile, number)?)?.as_ref()?;
+        let other = reordered.get(&number).copied();
+        let other = other.or_else(|| product_beside(profile, number));
+        let other = other.or_else(|| inserted_beside(profile, number))?;
+        let origin = origins.get(other)?.as_ref()?;
         let neighbor =
             || Rc::new(Provenance { sure: Sure::Neighbour, ..Provenance::clone(origin) });
         Some(neighbors.entry(Rc::as_ptr(origin)).or_insert_with(neighbor).clone())
     };
     (0..profile.kernels.len())
         .map(|number| {
-            let own = origins[number].clone();
+            // The name of a node that changes the layout may be that of an activation.
+            let reordered = reordered.get(&number).and_then(|_| beside(number));
+            let own = reordered.or_else(|| origins[number].clone());
             let origin = own.or_else(|| of_joined(number)).or_else(|| beside(number));
             let callsite = origin.as_ref().and_then(|origin| origin.callsite);
             let is_users = callsite.is_some_and(|frame| frame.tier == Tier::User);
@@ -79,14 +105,18 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
         .collect()
 }
 
-/// Returns the origin that takes the time: if a node was fused from several lines, the one with a product.
+/// Returns the origin that takes the time: if a product was fused from several lines, the line of the product.
 fn heaviest<'d>(
     document: &'d Document<'_>,
     sure: Sure,
     origins: &[OriginId],
+    computes_product: bool,
 ) -> Option<Provenance<'d>> {
     let (table, known) = (document.table(), document.known_callsites());
     let first = Provenance::of(table, known, sure, origins)?;
+    if !computes_product {
+        return Some(first);
+    }
     let is_product = |site: &Site| {
         let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
         plugin.is_some_and(|plugin| PRODUCTS.contains(&&*table.get_emitter(plugin).name))
@@ -110,12 +140,64 @@ fn product_beside(profile: &Profile, number: usize) -> Option<usize> {
     }
     let other = if is_before { kernel.after? } else { kernel.before? };
     let product = profile.kernels.get(other)?;
-    let (made, read) = match is_before {
-        true => (&kernel.shapes.made, &product.shapes.read),
-        false => (&product.shapes.made, &kernel.shapes.read),
+    let is_joined = match is_before {
+        true => product.shapes.can_read(&kernel.shapes),
+        false => kernel.shapes.can_read(&product.shapes),
     };
-    let is_joined = made.is_some() && made == read;
     (is_joined && product.node.ends_with(PRODUCT)).then_some(other)
+}
+
+/// Finds the kernel that each change of the layout was inserted for: the one that makes what is taken out of the blocked
+/// layout, or the one that reads what is brought into it. Both are told by their shapes.
+fn reordered(profile: &Profile) -> FxHashMap<usize, usize> {
+    let is_reorder = |op: &str| op == INTO_BLOCKS || op == OUT_OF_BLOCKS;
+    let mut found = FxHashMap::default();
+    // A result is taken out of the blocked layout once.
+    let mut taken: FxHashSet<usize> = FxHashSet::default();
+    for (number, kernel) in profile.kernels.iter().enumerate() {
+        let other = match &*kernel.op {
+            INTO_BLOCKS => {
+                let after = profile.kernels.iter().enumerate().skip(number + 1).take(MAX_BETWEEN);
+                let reads = |(_, other): &(usize, &Kernel)| {
+                    is_blocked(&other.node) && other.shapes.can_read(&kernel.shapes)
+                };
+                after.into_iter().find(reads).map(|(other, _)| other)
+            }
+            OUT_OF_BLOCKS => {
+                let before = (0..number).rev().take(MAX_BETWEEN);
+                before.into_iter().find(|&other| {
+                    let maker = &profile.kernels[other];
+                    !is_reorder(&maker.op)
+                        && !taken.contains(&other)
+                        && kernel.shapes.can_read(&maker.shapes)
+                })
+            }
+            _ => continue,
+        };
+        let Some(other) = other else { continue };
+        found.insert(number, other);
+        if &*kernel.op == OUT_OF_BLOCKS {
+            taken.insert(other);
+        }
+    }
+    found
+}
+
+/// True if a kernel computes in the blocked layout.
+fn is_blocked(name: &str) -> bool {
+    name.rfind(BLOCKED).is_some_and(|at| is_bare(&name[at..], BLOCKED))
+}
+
+/// Returns the kernel that a cast or a layout op was inserted for: run next to it, on exactly what it makes or reads.
+fn inserted_beside(profile: &Profile, number: usize) -> Option<usize> {
+    let kernel = &profile.kernels[number];
+    if !INSERTED.contains(&&*kernel.op) {
+        return None;
+    }
+    let shapes = |other: &usize| profile.kernels.get(*other).map(|kernel| &kernel.shapes);
+    let reads = |other: &usize| shapes(other).is_some_and(|shapes| shapes.can_read(&kernel.shapes));
+    let makes = |other: &usize| shapes(other).is_some_and(|shapes| kernel.shapes.can_read(shapes));
+    kernel.after.filter(reads).or_else(|| kernel.before.filter(makes))
 }
 
 /// Finds the nodes of the model for kernels that have only the name of their operator.

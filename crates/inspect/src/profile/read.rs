@@ -71,6 +71,13 @@ pub struct Shapes {
     pub made: Option<Arc<str>>,
 }
 
+impl Shapes {
+    /// True if this kernel can read what `maker` makes.
+    pub(super) fn can_read(&self, maker: &Shapes) -> bool {
+        self.read.is_some() && self.read == maker.made
+    }
+}
+
 /// Reads the events that count, in the order of the file.
 pub(super) fn events(file: impl Read) -> Result<Vec<Event>, ProfileError> {
     let mut events = Events::default();

@@ -24,6 +24,9 @@ pub struct Run {
 /// Several measurements of one time, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
+    pub median: f64,
+    /// The median of the distances from the median. One slow run does not change it.
+    pub median_deviation: f64,
     pub mean: f64,
     /// The standard deviation.
     pub deviation: f64,
@@ -38,8 +41,19 @@ impl Spread {
         let mean = times.iter().map(|&time| time as f64).sum::<f64>() / count;
         let squares = times.iter().map(|&time| (time as f64 - mean).powi(2)).sum::<f64>();
         let deviation = if times.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 };
-        Spread { mean, deviation }
+        let times: Vec<f64> = times.iter().map(|&time| time as f64).collect();
+        let median = median(times.clone());
+        let median_deviation =
+            self::median(times.iter().map(|time| (time - median).abs()).collect());
+        Spread { median, median_deviation, mean, deviation }
     }
+}
+
+/// Returns the middle of the times, or the mean of the two in the middle. There is at least one time.
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let (before, after) = (times[(times.len() - 1) / 2], times[times.len() / 2]);
+    f64::midpoint(before, after)
 }
 
 /// Sums the events by node and run.

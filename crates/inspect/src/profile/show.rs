@@ -21,7 +21,7 @@ pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style:
         "\n{}",
         style.bold(&format!(
             "{:>10}  {:>9}  {:>6}  {:>6}  {}",
-            "time",
+            if summary.runs.len() > 1 { "median" } else { "time" },
             "±",
             "share",
             "calls",
@@ -66,8 +66,8 @@ pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style:
 
 fn line(spread: &Spread, share: f64, calls: &str) -> String {
     let share = format!("{:.1} %", share * 100.0);
-    let (mean, deviation) = (time(spread.mean), time(spread.deviation));
-    format!("{mean:>10}  {deviation:>9}  {share:>6}  {calls:>6}")
+    let (median, deviation) = (time(spread.median), time(spread.median_deviation));
+    format!("{median:>10}  {deviation:>9}  {share:>6}  {calls:>6}")
 }
 
 /// Describes what was measured.
@@ -76,13 +76,13 @@ fn heading(summary: &Summary<'_>) -> String {
         1 => "1 run".to_owned(),
         count => format!("{count} runs"),
     };
-    let mut text = format!("{runs}: {} of kernels in each", time(summary.kernels.mean));
+    let mut text = format!("{runs}: {} of kernels in each", time(summary.kernels.median));
     if summary.runs.len() > 1 {
-        let _ = write!(text, ", ± {}", time(summary.kernels.deviation));
+        let _ = write!(text, ", ± {}", time(summary.kernels.median_deviation));
     }
     let walls: Vec<u64> = summary.runs.iter().filter_map(|run| run.wall).collect();
     if !walls.is_empty() {
-        let _ = write!(text, ", {} from start to end", time(Spread::of(&walls).mean));
+        let _ = write!(text, ", {} from start to end", time(Spread::of(&walls).median));
     }
     if !summary.warmup.is_empty() {
         let first: u64 = summary.warmup.iter().map(|run| run.kernels).sum();
@@ -134,7 +134,12 @@ impl Serialize for Json<'_, '_, '_> {
         map.serialize_entry("by", summary.by.word())?;
         map.serialize_entry("runs", &runs)?;
         map.serialize_entry("total_us", &summary.total)?;
-        let spread = json!({"mean": kernels.mean, "deviation": kernels.deviation});
+        let spread = json!({
+            "median": kernels.median,
+            "median_deviation": kernels.median_deviation,
+            "mean": kernels.mean,
+            "deviation": kernels.deviation,
+        });
         map.serialize_entry("kernels_us", &spread)?;
         map.serialize_entry("share_of_user_lines", &summary.users)?;
         map.serialize_entry("share_of_lines", &summary.known)?;
@@ -152,6 +157,8 @@ impl Serialize for Rows<'_, '_, '_, '_> {
             json!({
                 "key": row.key,
                 "line": row.frame.as_ref().map(|frame| frame_with_source(frame, sources)),
+                "median_us": row.spread.median,
+                "median_deviation_us": row.spread.median_deviation,
                 "mean_us": row.spread.mean,
                 "deviation_us": row.spread.deviation,
                 "times_us": row.times,

@@ -54,7 +54,7 @@ pub struct Row<'d> {
     /// Microseconds in each run that counts.
     pub times: Vec<u64>,
     pub spread: Spread,
-    /// The part of the time of all kernels.
+    /// The part of the sum of all medians.
     pub share: f64,
     /// The number of times that kernels ran, in all counted runs.
     pub calls: u64,
@@ -66,7 +66,7 @@ pub struct Row<'d> {
 #[derive(Clone, Debug)]
 pub struct Summary<'d> {
     pub by: By,
-    /// The longest first.
+    /// The longest median first.
     pub rows: Vec<Row<'d>>,
     pub warmup: Vec<Run>,
     pub runs: Vec<Run>,
@@ -92,11 +92,13 @@ pub fn summarize<'d>(
     // One run alone is all there is.
     let warmup = warmup.unwrap_or(1).min(runs.saturating_sub(1));
     let counted = |times: &[u64]| -> u64 { times.iter().skip(warmup).sum() };
-    let all: u64 = profile.kernels.iter().map(|kernel| counted(&kernel.times)).sum();
-    let share = |time: u64| if all == 0 { 0.0 } else { time as f64 / all as f64 };
+    let of_runs: Vec<u64> = profile.runs.iter().skip(warmup).map(|run| run.kernels).collect();
+    let kernels = Spread::of(&of_runs);
     let of = |is_it: &dyn Fn(&Attribution<'_>) -> bool| -> f64 {
-        let kernels = profile.kernels.iter().zip(&attributions);
-        share(kernels.filter(|(_, it)| is_it(it)).map(|(kernel, _)| counted(&kernel.times)).sum())
+        let mut times = vec![0; runs - warmup];
+        let of_kind = profile.kernels.iter().zip(&attributions).filter(|(_, it)| is_it(it));
+        of_kind.for_each(|(kernel, _)| add(&mut times, &kernel.times[warmup..]));
+        share(Spread::of(&times).median, kernels.median)
     };
     let mut groups: FxHashMap<Option<String>, Group<'d>> = FxHashMap::default();
     let mut order: Vec<Option<String>> = Vec::new();
@@ -106,25 +108,29 @@ pub fn summarize<'d>(
             order.push(key);
             Group { frame, times: vec![0; runs - warmup], ..Group::default() }
         });
-        for (sum, time) in group.times.iter_mut().zip(kernel.times.iter().skip(warmup)) {
-            *sum += time;
-        }
+        add(&mut group.times, &kernel.times[warmup..]);
         group.calls += counted(&kernel.calls);
         *group.ops.entry(kernel.op.clone()).or_default() += counted(&kernel.times);
     }
     let mut rows: Vec<Row<'d>> = Vec::new();
     for key in order {
         let Some(group) = groups.remove(&key) else { continue };
-        rows.push(group.row(key, &share));
+        rows.push(group.row(key));
     }
-    rows.sort_by_key(|row| u64::MAX - row.times.iter().sum::<u64>());
-    let of_runs: Vec<u64> = profile.runs.iter().skip(warmup).map(|run| run.kernels).collect();
+    let all = rows.iter().map(|row| row.spread.median).sum();
+    for row in &mut rows {
+        row.share = share(row.spread.median, all);
+    }
+    rows.sort_by(|a, b| {
+        let by_median = b.spread.median.total_cmp(&a.spread.median);
+        by_median.then_with(|| b.spread.mean.total_cmp(&a.spread.mean))
+    });
     Summary {
         by,
         rows,
         warmup: profile.runs.iter().take(warmup).copied().collect(),
         runs: profile.runs.iter().skip(warmup).copied().collect(),
-        kernels: Spread::of(&of_runs),
+        kernels,
         total: profile.total(),
         users: of(&|it| it.is_users),
         known: of(&|it| it.origin.as_ref().is_some_and(|origin| origin.callsite.is_some())),
@@ -140,19 +146,29 @@ struct Group<'d> {
 }
 
 impl<'d> Group<'d> {
-    fn row(self, key: Option<String>, share: &dyn Fn(u64) -> f64) -> Row<'d> {
+    fn row(self, key: Option<String>) -> Row<'d> {
         let mut ops: Vec<(Arc<str>, u64)> = self.ops.into_iter().collect();
         ops.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         Row {
             key,
             frame: self.frame,
             spread: Spread::of(&self.times),
-            share: share(self.times.iter().sum()),
+            share: 0.0,
             times: self.times,
             calls: self.calls,
             ops: ops.into_iter().map(|(op, _)| op.to_string()).collect(),
         }
     }
+}
+
+/// Adds the times of a kernel, run by run.
+fn add(times: &mut [u64], more: &[u64]) {
+    times.iter_mut().zip(more).for_each(|(time, more)| *time += more);
+}
+
+/// Returns a part of a whole, which is at most all of it.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).min(1.0) } else { 0.0 }
 }
 
 /// Returns the key of a kernel, and the line to show for it.

@@ -40,7 +40,12 @@ fn a_loop_has_the_time_that_its_body_does_not_have() {
     assert_eq!(profile.total(), 30 + 7 + 9);
     let runs = [Run { wall: Some(50), kernels: 37 }, Run { wall: Some(20), kernels: 9 }];
     assert_eq!(profile.runs, runs);
-    assert_eq!(Spread::of(&[7, 9]), Spread { mean: 8.0, deviation: 2f64.sqrt() });
+    assert_eq!(
+        Spread::of(&[7, 9]),
+        Spread { median: 8.0, median_deviation: 1.0, mean: 8.0, deviation: 2f64.sqrt() }
+    );
+    let slow = Spread::of(&[10, 11, 1000, 12, 9]);
+    assert_eq!((slow.median, slow.median_deviation), (11.0, 1.0));
 }
 
 #[test]

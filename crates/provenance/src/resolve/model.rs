@@ -34,11 +34,11 @@ fn by_names(resolver: &Resolver, node: &Node) -> Option<(Sure, Vec<u32>)> {
         nodes.insert(0, inner);
         return Some((sure, nodes));
     }
-    let other_name = match named {
-        Some(_) => None,
-        None => resolver.undecorated(&node.name),
+    let made_of = match named {
+        Some(_) => Vec::new(),
+        None => resolver.made_of(&node.name, &|_| false),
     };
-    if let ([number], None) = (nodes.as_slice(), other_name)
+    if let ([number], true) = (nodes.as_slice(), made_of.is_empty())
         && has_op(*number)
         && named.is_none_or(|named| named == *number)
     {
@@ -49,7 +49,8 @@ fn by_names(resolver: &Resolver, node: &Node) -> Option<(Sure, Vec<u32>)> {
     {
         return Some((Sure::Name, vec![named]));
     }
-    nodes.extend(named.or(other_name));
+    nodes.extend(named);
+    nodes.extend(made_of);
     let decorated = node.outputs.iter().filter(|output| resolver.output(output).is_none());
     nodes
         .extend(decorated.filter_map(|output| {

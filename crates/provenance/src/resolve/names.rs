@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-/// The prefixes that ONNX Runtime adds to the name of a node that it fused with an activation.
-const PREFIXES: &[&str] = &["fused "];
+/// The prefixes that ONNX Runtime adds: to the name of a node that it fused with an activation, and to the name of a
+/// value that it casts.
+const PREFIXES: &[&str] = &["fused ", "InsertedPrecisionFreeCast_"];
+
+/// The suffix that ONNX Runtime adds to the result of a node that it computes in its blocked layout of images. The
+/// result may be that of an activation that it fused with a convolution.
+const BLOCKED: &str = "_nchwc";
 
 /// The suffixes that tools add to the name of a node that they changed. None is a number alone:
 /// `add_1` is another node than `add`.
@@ -11,6 +16,7 @@ const SUFFIXES: &[&str] = &[
     // ONNX Runtime: an operand of a product that was made a Gemm; profiles.
     "_new_reshape",
     "_kernel_time",
+    BLOCKED,
     "_fence_before",
     "_fence_after",
     // Its quantisation of a product.
@@ -27,6 +33,12 @@ const INLINED: &str = "_inlfunc_";
 /// Returns the names that `name` may be made of, the longest first; not itself.
 pub(super) fn within(name: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(name), |name| undecorated(name)).skip(1)
+}
+
+/// True if the name is that of a node in the blocked layout.
+pub(super) fn is_blocked(name: &str) -> bool {
+    let name = name.strip_suffix("_kernel_time").unwrap_or(name);
+    token(name).unwrap_or(name).ends_with(BLOCKED)
 }
 
 /// Returns the name without its outermost decoration.
@@ -99,6 +111,18 @@ mod tests {
         );
         check("add_1_token_4", &["add_1"]);
         check("dot_general_quant_scales_mul", &["dot_general"]);
+        check("a/max_nchwc_token_3", &["a/max_nchwc", "a/max"]);
+        check("InsertedPrecisionFreeCast_a/max", &["a/max"]);
+    }
+
+    #[test]
+    fn a_node_in_the_blocked_layout_is_known_by_its_name() {
+        for name in ["max_nchwc", "a/max_nchwc_token_3", "max_nchwc_kernel_time"] {
+            assert!(is_blocked(name), "{name}");
+        }
+        for name in ["max", "max_nchwc_1", "nchwc", "max_token_3"] {
+            assert!(!is_blocked(name), "{name}");
+        }
     }
 
     #[test]

@@ -151,6 +151,29 @@ fn a_node_of_a_function_is_found_where_it_was_inlined() {
 }
 
 #[test]
+fn a_convolution_that_is_named_after_its_activation_is_found() {
+    let model = "conv = Conv(x)\n relu = Relu(conv)\n other = Conv(relu)\n twice = Conv(other)
+         bn = BatchNormalization(twice)\n add = Add(twice, relu)\n pool = MaxPool(other)
+         a = Conv(pool)\n b = Conv(pool)\n sum = Add(a, b)";
+    let resolver = resolver(model);
+    let check = |name, ran: &[u32], expected| {
+        let answer = resolver.resolve_run(name, &|node| ran.contains(&node));
+        assert_eq!(shown(&resolver, &answer), expected, "{name}");
+    };
+    check("relu_nchwc", &[], "fused conv, relu");
+    check("relu_nchwc_token_7", &[], "fused conv, relu");
+    // The convolution ran under its own name.
+    check("relu_nchwc", &[0], "fused relu");
+    check("other_nchwc", &[], "fused other");
+    // Two nodes read the convolution, so it is not part of the norm.
+    check("bn_nchwc", &[], "fused bn");
+    check("pool_nchwc", &[], "fused pool");
+    // Either convolution may have been fused, unless one of them ran.
+    check("sum_nchwc", &[], "fused sum");
+    check("sum_nchwc", &[7], "fused b, sum");
+}
+
+#[test]
 fn a_name_is_resolved_without_its_model() {
     let resolver = resolver("sin = Sin(x)\n mul = Mul(sin) -> out\n add = Add(out) -> mul");
     let check = |name, expected| {
