@@ -146,6 +146,24 @@ def test_a_text_is_explained(model: Path) -> None:
     assert jax2onnx.explain(model).message("all is well").findings == ()
 
 
+def test_a_line_that_only_reads_a_shape_is_not_blamed(tmp_path: Path) -> None:
+    def fn(x: jax.Array, y: jax.Array) -> jax.Array:
+        rows = x.shape[0]
+        steps = jnp.arange(rows, dtype=jnp.float32)
+        return steps + x * y
+
+    path = tmp_path / "model.onnx"
+    inputs = ["f32[B]", "f32[B]"]
+    jax2onnx.to_onnx(
+        fn, inputs, return_mode="file", output_path=path, provenance="indexed", optimize=False
+    )
+    readers = [node.op_type for node in onnx.load(path).graph.node if "x" in node.input]
+    assert sorted(readers) == ["Mul", "Shape"]
+    message = "Invalid rank for input: x Got: 2 Expected: 1"
+    [finding] = jax2onnx.explain(path).message(message).findings
+    assert [line.line for line in finding.lines] == [fn.__code__.co_firstlineno + 3]
+
+
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(jax2onnx.ConfigError, match="the model is of type int"):
         jax2onnx.explain(3).message("x")  # type: ignore[arg-type]

@@ -83,12 +83,19 @@ impl Explanation<'_> {
     }
 }
 
-/// Explains every message of a log.
+/// Explains every message of a log. A text that is only the name of a node or a value is a message about it.
 pub fn explain<'d>(document: &'d Document<'_>, log: &[u8]) -> Explanation<'d> {
+    let name = std::str::from_utf8(log).map(str::trim).unwrap_or_default();
     let log = log::parse(log);
     let mut findings: Vec<Finding<'d>> = Vec::new();
+    if log.messages.is_empty() && !document.answer_of_name(name).1.is_empty() {
+        findings.push(finding(document, Message::of_name(name)));
+    }
     for message in log.messages {
         let finding = finding(document, message);
+        if finding.message.is_loose && finding.lines.is_empty() && finding.node.is_none() {
+            continue;
+        }
         match findings.iter_mut().find(|known| is_same(known, &finding)) {
             Some(known) if finding.certainty < known.certainty => *known = finding,
             Some(_) => {}

@@ -25,6 +25,11 @@ pub(crate) fn inner(document: &Document<'_>, op: &str) -> Option<(&'static str, 
     Some((*inner, of_inner.collect()))
 }
 
+/// Returns the fusion of the runtime that a name consists of: `BiasGelu_2` is `BiasGelu`.
+pub(crate) fn bare_fusion(name: &str) -> Option<&'static str> {
+    JOINED.iter().map(|(joined, _, _)| *joined).find(|joined| is_bare(name, joined))
+}
+
 /// True if a name is a plain word, made unique: `Gelu`, `Gelu_2`, `Gelu_token_12`.
 pub(crate) fn is_bare(name: &str, word: &str) -> bool {
     name.strip_prefix(word).is_some_and(|rest| {

@@ -72,6 +72,67 @@ fn no_failure_is_explained_wrongly() {
     }
 }
 
+/// Returns a message without its beginning, as people paste it: each is shorter than the one before.
+fn without_beginning(log: &str) -> Vec<(&'static str, String)> {
+    let mut parts = Vec::new();
+    for (what, mark, ends) in [
+        ("code", " : ", None),
+        ("failed", "failed:", None),
+        ("name", "Name:'", Some("Name:'")),
+        ("node", "In Node, ", None),
+        ("status", "Status Message: ", None),
+    ] {
+        let text = match what {
+            "code" => log.rsplit_once("[ONNXRuntimeError]").map_or(log, |(_, rest)| rest),
+            _ => log,
+        };
+        let rest = match what {
+            "code" => text.splitn(4, mark).nth(3).map(str::to_owned),
+            _ => text.rsplit_once(mark).map(|(_, rest)| format!("{}{rest}", ends.unwrap_or(""))),
+        };
+        parts.extend(rest.filter(|rest| !rest.trim().is_empty()).map(|rest| (what, rest)));
+    }
+    parts
+}
+
+#[test]
+fn a_message_without_its_beginning_is_an_error_and_is_not_explained_wrongly() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures");
+    let text = fs::read_to_string(folder.join("expected.json")).unwrap();
+    let expected: Value = serde_json::from_str(&text).unwrap();
+    let mut worse = Vec::new();
+    let mut seen = 0;
+    for (name, failure) in expected["failures"].as_object().unwrap() {
+        let truth: Vec<String> = failure["lines"].as_array().unwrap().iter().map(string).collect();
+        let model = folder.join(failure["model"].as_str().unwrap());
+        for log in failure["logs"].as_array().unwrap().iter().map(|entry| string(&entry["log"])) {
+            let whole = fs::read_to_string(folder.join(&log)).unwrap();
+            let (before, _) = judge(&model, whole.as_bytes(), &truth);
+            // Several messages have several beginnings.
+            if whole.matches("Error").count() > 1 || before == Verdict::Unknown {
+                continue;
+            }
+            for (what, part) in without_beginning(&whole) {
+                seen += 1;
+                let (after, said) = judge(&model, part.as_bytes(), &truth);
+                let is_kept = match what {
+                    "code" | "failed" | "name" | "node" => after == before,
+                    _ => after != Verdict::Wrong && !said.is_empty(),
+                };
+                if !is_kept {
+                    worse.push(format!("{name}, {what}: {before:?}, then {after:?}: {part}{said}"));
+                }
+            }
+        }
+    }
+    assert!(seen >= 60, "{seen}");
+    assert!(worse.is_empty(), "{}", worse.join("\n"));
+}
+
+fn string(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
 /// The truth is every line that is marked; a message about one of them has found it.
 fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
     let file = ModelFile::open(model, Weights::Skipped).unwrap();

@@ -9,6 +9,7 @@ mod blame;
 mod check;
 mod diff;
 mod errors;
+mod explain;
 mod help;
 mod hostile;
 mod inspect;
@@ -24,8 +25,12 @@ fn fixtures() -> PathBuf {
 }
 
 fn run(line: &str, folder: &Path) -> Output {
+    run_arguments(&line.split_whitespace().collect::<Vec<_>>(), folder)
+}
+
+fn run_arguments(arguments: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_jax2onnx"))
-        .args(line.split_whitespace())
+        .args(arguments)
         .current_dir(folder)
         .env("NO_COLOR", "1")
         .output()
@@ -35,7 +40,13 @@ fn run(line: &str, folder: &Path) -> Output {
 /// Runs a command beside the fixtures.
 #[track_caller]
 fn check(line: &str, expect: &Expect) {
-    let output = run(line, &fixtures());
+    check_arguments(&line.split_whitespace().collect::<Vec<_>>(), expect);
+}
+
+/// Runs a command beside the fixtures.
+#[track_caller]
+fn check_arguments(arguments: &[&str], expect: &Expect) {
+    let output = run_arguments(arguments, &fixtures());
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("what is printed is UTF-8");
     let mut answer =
         format!("exit {}\n{}", output.status.code().unwrap_or(-1), text(&output.stdout));

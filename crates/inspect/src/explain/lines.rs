@@ -26,21 +26,15 @@ struct Place<'d> {
 }
 
 /// Primitives that move numbers and do not combine them: seldom what sizes fail for.
-const MOVES: &[&str] = &[
-    "broadcast_in_dim",
-    "convert_element_type",
-    "copy",
-    "dim_as_value",
-    "reshape",
-    "squeeze",
-    "transpose",
-];
+const MOVES: &[&str] =
+    &["broadcast_in_dim", "convert_element_type", "copy", "reshape", "squeeze", "transpose"];
 
 pub(super) fn lines<'d>(document: &'d Document<'_>, found: &Found, message: &Message) -> Lines<'d> {
     let mut places = places(document, found);
-    // The line of a `def` asks for sizes; where something else was asked for, that it is.
-    if places.iter().any(|place| !place.primitive.is_empty()) {
-        places.retain(|place| !place.primitive.is_empty());
+    // The line of a `def` and a line with `x.shape[0]` ask for sizes; where something else was asked for, that it is.
+    let is_computed = |place: &Place<'_>| !matches!(place.primitive, "" | "dim_as_value");
+    if places.iter().any(is_computed) {
+        places.retain(is_computed);
     }
     let op = found.nodes.first().and_then(|&node| document.scan.nodes.get(node));
     let wanted = op.and_then(|node| wanted(node.op, message));

@@ -7,7 +7,7 @@ use provenance::resolve::Sure;
 use rustc_hash::FxHashMap;
 
 use crate::Document;
-use crate::fusions::{inner, is_bare};
+use crate::fusions::{bare_fusion, inner, is_bare};
 use crate::log::{Clue, Message, Role};
 
 /// The nodes or values that a message is about.
@@ -201,7 +201,7 @@ fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Found {
         let how = format!("`{name}` is a value of the model");
         return Found { nodes: made, how, ..Found::default() };
     }
-    match op {
+    match op.or_else(|| bare_fusion(name)) {
         Some(op) if is_bare(name, op) => of_joined(document, op),
         _ => Found {
             how: format!("the model has no node `{name}`; is it the model that was run?"),
@@ -266,6 +266,13 @@ fn of_value(document: &Document<'_>, name: &str, role: Role) -> Found {
     if matches!(role, Role::Weight | Role::Input) {
         // A function may call something of its own so.
         nodes.retain(|&node| !is_of_function(document, node));
+    }
+    // A line that only reads a shape does not fail for it.
+    let reads_shape = |&node: &usize| {
+        document.scan.nodes.get(node).is_some_and(|node| matches!(node.op, "Shape" | "Size"))
+    };
+    if role != Role::Made && !nodes.iter().all(reads_shape) {
+        nodes.retain(|node| !reads_shape(node));
     }
     if nodes.is_empty() {
         let (sure, origins) = document.answer_of_name(name);

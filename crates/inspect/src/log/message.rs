@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::clean::Squeezed;
-use super::patterns::{Clue, clues};
+use super::patterns::{Clue, Clues, clues};
 
 /// The most that is kept of the words of a message, and of the part that names something.
 const MAX_WORDS: usize = 600;
@@ -68,9 +68,18 @@ pub struct Message {
     pub class: Option<Class>,
     /// The text of the message, without places in the source of the runtime.
     pub words: String,
+    /// True if this is a message only if the model has one of the names.
+    pub(crate) is_loose: bool,
 }
 
 impl Message {
+    /// Returns the message that consists of the name of a node or a value.
+    pub(crate) fn of_name(name: &str) -> Message {
+        let clue = Clue::Node { name: name.to_owned(), op: None };
+        let used = shortened(name, MAX_USED);
+        Message { clues: vec![clue], class: None, words: used.clone(), used, is_loose: false }
+    }
+
     /// True if this message contains everything that `other` does.
     pub(super) fn says_as_much_as(&self, other: &Message) -> bool {
         self.clues.ends_with(&other.clues) && (other.class.is_none() || self.class == other.class)
@@ -92,7 +101,14 @@ const CLASSES: &[(Class, &[&str])] = &[
     ),
     (Class::ExternalData, &["External data path", "External initializer:", "GetExtDataFromTensor"]),
     (Class::Weight, &["Deserialize tensor"]),
-    (Class::Kernel, &["Could not find an implementation for", "Could not find any implementation"]),
+    (
+        Class::Kernel,
+        &[
+            "Could not find an implementation for",
+            "Could not find any implementation",
+            "Failed to find kernel for",
+        ],
+    ),
     (
         Class::Operator,
         &[
@@ -102,8 +118,15 @@ const CLASSES: &[(Class, &[&str])] = &[
             "No schema registered for",
         ],
     ),
-    (Class::Opset, &["official released onnx opset versions", "Unsupported opset"]),
-    (Class::Format, &["Unsupported model IR version"]),
+    (
+        Class::Opset,
+        &[
+            "official released onnx opset versions",
+            "Unsupported opset",
+            "is under development and support",
+        ],
+    ),
+    (Class::Format, &["Unsupported model IR version", "Unknown model file format version"]),
     (
         Class::Attribute,
         &["Required attribute", "Unrecognized attribute", "has an invalid value. Value"],
@@ -118,6 +141,10 @@ const CLASSES: &[(Class, &[&str])] = &[
             "Missing Input:",
             "Invalid input name",
             "Invalid output name",
+            "Invalid Feed Input Name",
+            "Invalid Output Name",
+            "Input Feed contains",
+            "Please fix either the inputs/outputs or the model",
         ],
     ),
     (
@@ -154,6 +181,9 @@ const CLASSES: &[(Class, &[&str])] = &[
     (
         Class::Shape,
         &[
+            "Attempting to broadcast an axis",
+            "cannot broadcast on dim",
+            "existing shape differ",
             "broadcast",
             "dimension mismatch",
             "Dimension mismatch",
@@ -170,6 +200,7 @@ const CLASSES: &[(Class, &[&str])] = &[
             "shapes are inconsistent",
             "dimensions not compatible",
             "bias shape",
+            "kv_sequence_length",
             "dimension",
             "shape",
         ],
@@ -177,14 +208,23 @@ const CLASSES: &[(Class, &[&str])] = &[
     (Class::File, &["Protobuf parsing failed", "ModelProto does not have a graph"]),
 ];
 
+/// Phrases that other texts contain too: they say what an error is about, and not that there is one.
+const COMMON: &[&str] =
+    &["out of memory", "OutOfMemory", "bad allocation", "broadcast", "dimension", "shape"];
+
 /// Reads a message; `None` if it says nothing that is known.
 pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
-    let found = clues(text);
+    let Clues { found, is_loose } = clues(text);
     let has = |phrase: &String| text.text.contains(phrase.as_str());
-    // A phrase decides if there is an error; texts of all kinds have shapes in them.
-    let is_error = !found.is_empty() || SQUEEZED.errors.iter().any(has);
-    let class = SQUEEZED.classes.iter().find(|(_, phrases)| phrases.iter().any(has));
-    let class = class.map(|(class, _)| *class).filter(|_| is_error);
+    let is_error = (!found.is_empty() && !is_loose) || SQUEEZED.errors.iter().any(has);
+    let phrases = SQUEEZED
+        .classes
+        .iter()
+        .flat_map(|(class, phrases)| phrases.iter().map(move |phrase| (*class, phrase)));
+    let mut said = phrases.filter(|(_, phrase)| has(phrase));
+    // Texts of all kinds have shapes in them; a sentence of a runtime is an error without its beginning too.
+    let class = said.find(|(_, phrase)| is_error || !SQUEEZED.common.contains(phrase));
+    let class = class.map(|(class, _)| class);
     if found.is_empty() && class.is_none() {
         return None;
     }
@@ -193,12 +233,23 @@ pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
     let used = last.clone().map(|range| shortened(text.slice(range.start, range.end), MAX_USED));
     let after = last.map_or(0, |range| range.end);
     let words = words(text.slice(after, text.text.len()), text.original);
-    Some(Message { clues, used: used.unwrap_or_default(), class, words })
+    let is_loose = is_loose && class.is_none();
+    Some(Message { clues, used: used.unwrap_or_default(), class, words, is_loose })
 }
 
 /// The texts that make a message without names an error.
 const ERRORS: &[&str] = &[
     "[ONNXRuntimeError]",
+    "Non-zero status code",
+    "Status Message:",
+    "Exception during initialization",
+    "ERROR_MESSAGE",
+    "Load model from",
+    "INVALID_ARGUMENT :",
+    "RUNTIME_EXCEPTION :",
+    "NOT_IMPLEMENTED :",
+    "INVALID_GRAPH :",
+    "onnxruntime::",
     "[E:onnxruntime",
     "[E][TRT]",
     "Error:",
@@ -209,6 +260,7 @@ const ERRORS: &[&str] = &[
 /// The phrases without white space, as messages are matched.
 struct Phrases {
     errors: Vec<String>,
+    common: Vec<String>,
     classes: Vec<(Class, Vec<String>)>,
 }
 
@@ -216,6 +268,7 @@ static SQUEEZED: LazyLock<Phrases> = LazyLock::new(|| {
     let squeeze = |phrases: &[&str]| phrases.iter().map(|phrase| phrase.replace(' ', "")).collect();
     Phrases {
         errors: squeeze(ERRORS),
+        common: squeeze(COMMON),
         classes: CLASSES.iter().map(|(class, phrases)| (*class, squeeze(phrases))).collect(),
     }
 });

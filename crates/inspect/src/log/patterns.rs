@@ -36,6 +36,10 @@ enum About {
     Node,
     Value(Role),
     Op,
+    /// An operator that the words imply.
+    OpNamed(&'static str),
+    /// A node, if the model has one of that name: other texts have such words too.
+    LooseNode,
 }
 
 /// The sentences, those that say most first.
@@ -51,9 +55,15 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Node, "of node ({name}) of operator ({op})"),
     (About::Node, "In Node, (\"{name}\", {op}, \""),
     (About::Node, "Node({name}) with schema("),
+    (About::Node, "Node ({name}) has input size"),
+    (About::Node, "Node ({name}) has output size"),
+    (About::Node, "Failed to find kernel for {op}({_}) (node:'{name}'"),
+    (About::Node, "Failed to find kernel for {op}({_}) (node {name})"),
+    (About::Node, "Could not find an implementation for the node {name}:{op}({_})"),
     (About::Node, "Node: {name} Output:"),
     (About::Node, "Node:{name} Output:"),
     (About::Op, "Fatal error: {domain}:{op}({_}) is not a registered function/op"),
+    (About::Op, "Fatal error: {op} is not a registered function/op"),
     (About::Op, "Attribute {_} of {op} has an invalid value"),
     (About::Value(Role::Read), "Node input '{value}' is not a graph input"),
     (About::Value(Role::Made), "Duplicate definition of name ({value})."),
@@ -64,6 +74,51 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Value(Role::Input), "Invalid rank for input: {value} Got:"),
     (About::Value(Role::Input), "Required inputs (['{value}'"),
     (About::Value(Role::Input), "Missing Input: {value}"),
+    // What is left of a message of ONNX Runtime whose beginning is missing.
+    (About::Node, "Name:'{name}' Status Message"),
+    (About::Node, "(\"{name}\", {op}, \"{_}\", {_}) : ("),
+    (About::Node, "of Optype {_} in node ({name})."),
+    (About::Node, "node with name '{name}'"),
+    (About::Node, "error in node '{name}'"),
+    (About::Node, "Error in node '{name}'"),
+    (About::Node, "error in node \"{name}\""),
+    (About::Node, "Error in node \"{name}\""),
+    (About::Node, "error in node `{name}`"),
+    (About::Node, "Error in node `{name}`"),
+    (About::Node, "error in node: {name}"),
+    (About::Node, "Error in node: {name}"),
+    (About::Node, "error in node {name}"),
+    (About::Node, "Error in node {name}"),
+    (About::Op, "an implementation for {op}({_}) node"),
+    (About::Op, "Op ({op}) ["),
+    (About::Op, "No Op registered for {op} with domain_version"),
+    (About::Op, "Optype ({op}) bound to different types"),
+    (About::Op, "of operator ({op})"),
+    (About::Op, "Unrecognized attribute: {_} for operator {op}"),
+    (About::OpNamed("MatMul"), "MatMul dimension mismatch"),
+    (About::OpNamed("MatMul"), "operand cannot broadcast on dim"),
+    (About::OpNamed("Gemm"), "Gemm: Invalid bias shape"),
+    (About::OpNamed("Gemm"), "GEMM: Dimension mismatch"),
+    (About::OpNamed("Conv"), "is not equal to kernel channels * group"),
+    (About::OpNamed("Concat"), "Non concat axis dimensions must match"),
+    (About::OpNamed("Expand"), "invalid expand shape"),
+    (About::OpNamed("GatherElements"), "GatherElements op:"),
+    (About::OpNamed("GatherND"), "invalid index found, index ="),
+    (About::OpNamed("Reshape"), "input tensor cannot be reshaped to the requested shape"),
+    (About::OpNamed("Split"), "Invalid value in 'split'"),
+    (About::OpNamed("TopK"), "k argument [{_}] should not be greater than"),
+    (About::LooseNode, "Name:'{name}'"),
+    (About::LooseNode, "Name: '{name}'"),
+    (About::LooseNode, "node '{name}'"),
+    (About::LooseNode, "Node '{name}'"),
+    (About::LooseNode, "node \"{name}\""),
+    (About::LooseNode, "Node \"{name}\""),
+    (About::LooseNode, "node `{name}`"),
+    (About::LooseNode, "Node `{name}`"),
+    (About::LooseNode, "node ({name})"),
+    (About::LooseNode, "Node ({name})"),
+    (About::LooseNode, "node: {name}"),
+    (About::LooseNode, "Node: {name}"),
     // onnx: its checker and its shape inference.
     (About::Node, "node. Name: {name} OpType: {op}"),
     (About::Node, "of node: name: {name} OpType: {op}"),
@@ -84,35 +139,54 @@ static TAKEN_APART: LazyLock<Vec<(About, Sentence)>> = LazyLock::new(|| {
     SENTENCES.iter().map(|&(about, sentence)| (about, Sentence::new(sentence))).collect()
 });
 
-/// Returns the names in a message, in order, with their places in the squeezed text.
-pub(super) fn clues(text: &Squeezed<'_>) -> Vec<(Range<usize>, Clue)> {
+/// The names in a message, in order, with their places in the squeezed text.
+#[derive(Debug, Default)]
+pub(super) struct Clues {
+    pub(super) found: Vec<(Range<usize>, Clue)>,
+    /// True if the names are of a message only if the model has them.
+    pub(super) is_loose: bool,
+}
+
+/// Returns the names in a message.
+pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
     let mut clues: Vec<(Range<usize>, Clue)> = Vec::new();
+    let mut loose: Vec<(Range<usize>, Clue)> = Vec::new();
     for (about, sentence) in TAKEN_APART.iter() {
         for found in find(sentence, text) {
             let range = found.start..found.end;
             let overlaps = |(other, _): &(Range<usize>, Clue)| {
                 other.start < range.end && range.start < other.end
             };
-            if clues.iter().any(overlaps) {
+            if clues.iter().chain(&loose).any(overlaps) {
                 continue;
             }
-            clues.extend(clue(*about, found).map(|clue| (range, clue)));
+            let list = if matches!(about, About::LooseNode) { &mut loose } else { &mut clues };
+            list.extend(clue(*about, found).map(|clue| (range, clue)));
         }
     }
-    clues.sort_by_key(|(range, _)| range.start);
-    clues
+    let is_loose = clues.is_empty() && !loose.is_empty();
+    let mut found = if is_loose { loose } else { clues };
+    found.sort_by_key(|(range, _)| range.start);
+    // The operator of a node that has a name says nothing more.
+    if found.iter().any(|(_, clue)| matches!(clue, Clue::Node { .. } | Clue::Value { .. })) {
+        found.retain(|(_, clue)| !matches!(clue, Clue::Op { .. }));
+    }
+    Clues { found, is_loose }
 }
 
 fn clue(about: About, found: Found) -> Option<Clue> {
-    let holes = found.holes;
+    let mut holes = found.holes;
+    // `ai.onnx.Erf` is `Erf`.
+    holes.op = holes.op.map(|op| op.rsplit('.').next().unwrap_or_default().to_owned());
     let named = |name: Option<String>| name.filter(|name| !name.is_empty());
     match about {
-        About::Node => match (named(holes.name), holes.op) {
+        About::Node | About::LooseNode => match (named(holes.name), holes.op) {
             (Some(name), op) => Some(Clue::Node { name, op }),
             (None, Some(op)) => Some(Clue::Unnamed { op }),
             (None, None) => None,
         },
         About::Value(role) => named(holes.value).map(|name| Clue::Value { name, role }),
+        About::OpNamed(op) => Some(Clue::Op { op: op.to_owned(), domain: None }),
         About::Op => holes.op.map(|op| Clue::Op { op, domain: named(holes.domain) }),
     }
 }

@@ -34,6 +34,42 @@ fn what_is_said_twice_is_one_message() {
     assert_eq!(log.messages[1].class, Some(Class::Call));
 }
 
+/// People paste the part of a message that looks important.
+#[test]
+fn a_message_without_its_beginning_is_read() {
+    let named = |name: &str| Clue::Node { name: name.into(), op: None };
+    let op = |op: &str| Clue::Op { op: op.into(), domain: None };
+    for (text, class, clues) in [
+        (
+            "Unexpected input data type. Actual: (tensor(double)) , expected: (tensor(float))",
+            Class::Call,
+            &[][..],
+        ),
+        ("Invalid Feed Input Name:token", Class::Call, &[]),
+        ("Model requires 2 inputs. Input Feed contains 1", Class::Call, &[]),
+        ("Attempting to broadcast an axis by a dimension other than 1. 3 by 4", Class::Shape, &[]),
+        ("error in node 'a/add': shape", Class::Shape, &[named("a/add")]),
+        ("Name:'a/add' Status Message: invalid expand shape", Class::Shape, &[named("a/add")]),
+        ("MatMul dimension mismatch", Class::Shape, &[op("MatMul")]),
+        (
+            "Op (MatMul) [ShapeInferenceError] Incompatible dimensions",
+            Class::Shape,
+            &[op("MatMul")],
+        ),
+        ("No Op registered for Gelu with domain_version of 17", Class::Operator, &[op("Gelu")]),
+        ("indices element out of data bounds, idx=7 must be within", Class::Index, &[]),
+        (
+            "Failed to find kernel for ai.onnx.Erf(13) (node:'erf' ep:'CPUExecutionProvider'). Kernel not found",
+            Class::Kernel,
+            &[node("erf", "Erf")],
+        ),
+    ] {
+        let log = parse(text.as_bytes());
+        let [message] = log.messages.as_slice() else { panic!("{text}: {log:?}") };
+        assert_eq!((message.class, message.clues.as_slice()), (Some(class), clues), "{text}");
+    }
+}
+
 #[test]
 fn a_text_that_is_no_error_says_nothing() {
     for text in
