@@ -7,7 +7,6 @@ Times differ between runs, so regenerate the files only if something else change
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import tempfile
@@ -70,7 +69,7 @@ def loop(x: jax.Array) -> jax.Array:
     return last @ last + sums.sum()
 
 
-convolve = functools.partial(
+convolve = jax.tree_util.Partial(
     lax.conv_general_dilated,
     window_strides=(1, 1),
     padding="SAME",

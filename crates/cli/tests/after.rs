@@ -448,18 +448,18 @@ fn the_time_by_line() {
     check(
         &["profile", "@profiles/loop.onnx", "@profiles/loop.json"],
         &expect![[r#"
-            3 runs: 275 µs of kernels in each, ± 9.17 µs, 294 µs from start to end
+            3 runs: 273 µs of kernels in each, ± 6.00 µs, 290 µs from start to end
             1 before to warm up: 475 µs
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
-                  time          ±   share   calls  line
-                116 µs    6.51 µs  42.1 %       1  tools/profiles.py:68, in loop  [Scan]
+                median          ±   share   calls  line
+                116 µs    6.00 µs  42.2 %       1  tools/profiles.py:68, in loop  [Scan]
                                                        last, sums = lax.scan(step, x, jnp.ones((6, 24, 24)))
-               82.7 µs    3.06 µs  30.1 %      12  tools/profiles.py:65, in loop.<locals>.step  [FusedGemm, MatMul]
+               82.0 µs    2.00 µs  29.8 %      12  tools/profiles.py:65, in loop.<locals>.step  [FusedGemm, MatMul]
                                                        mixed = jnp.tanh(carry @ carry.T) @ carry
                59.0 µs    0.00 µs  21.5 %      12  tools/profiles.py:66, in loop.<locals>.step  [Add, ReduceSum]
                                                        return mixed + row, mixed.sum()
-               17.7 µs    0.58 µs   6.4 %       3  tools/profiles.py:69, in loop  [MatMul, Add, ReduceSum]
+               18.0 µs    0.00 µs   6.5 %       3  tools/profiles.py:69, in loop  [MatMul, Add, ReduceSum]
                                                        return last @ last + sums.sum()
             --- stderr
             --- exit 0
@@ -474,14 +474,14 @@ fn the_time_by_operator() {
     check(
         &[&files[..], &options].concat(),
         &expect![[r#"
-            4 runs: 380 µs of kernels in each, ± 167 µs, 566 µs from start to end
+            4 runs: 302 µs of kernels in each, ± 16.0 µs, 486 µs from start to end
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
-                  time          ±   share   calls  op
-               84.8 µs    39.0 µs  22.3 %       7  MatMul
-               53.2 µs    9.25 µs  14.0 %       7  Add
-               51.2 µs    14.7 µs  13.5 %       5  LayerNormalization
-                190 µs     104 µs  50.1 %          … 7 more
+                median          ±   share   calls  op
+               66.5 µs    3.50 µs  21.9 %       7  MatMul
+               49.5 µs    1.50 µs  16.3 %       7  Add
+               45.0 µs    2.50 µs  14.8 %       5  LayerNormalization
+                142 µs    9.00 µs  47.0 %          … 7 more
             --- stderr
             --- exit 0
         "#]],
@@ -494,13 +494,13 @@ fn a_profile_of_another_model_is_not_known() {
     check(
         &[&files[..], &["--top", "2"]].concat(),
         &expect![[r#"
-            3 runs: 296 µs of kernels in each, ± 17.2 µs, 476 µs from start to end
+            3 runs: 289 µs of kernels in each, ± 5.00 µs, 468 µs from start to end
             1 before to warm up: 629 µs
-            3.4 % of the time is in your lines, 0.0 % in lines of libraries
+            3.1 % of the time is in your lines, 0.0 % in lines of libraries
 
-                  time          ±   share   calls  line
-                286 µs    15.5 µs  96.6 %      32  (not known)  [MatMul, Add, LayerNormalization, …]
-               10.0 µs    1.73 µs   3.4 %       1  tools/failing/shapes.py:39, in matmul_inner_size.<locals>.fn  [MatMul]
+                median          ±   share   calls  line
+                280 µs    5.00 µs  96.9 %      32  (not known)  [MatMul, Add, LayerNormalization, …]
+               9.00 µs    0.00 µs   3.1 %       1  tools/failing/shapes.py:39, in matmul_inner_size.<locals>.fn  [MatMul]
                                                        z = x @ y  # <- fails
             --- stderr
             note: only 3 % of the time is in nodes of this model: is it the model that was run?
