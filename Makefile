@@ -6,13 +6,16 @@ VENV := .venv
 PY := $(VENV)/bin/python
 LIBRARIES := .venvs/libraries
 DOCS := .venvs/docs
+WHEEL := .venvs/wheel
+# The wheel and the command run on every Linux with this version of glibc or a newer one.
+GLIBC := 2.17
 
 # Instruction sets that stand in for other CPUs, the oldest first. The tests' numbers hold on each.
 CPUS := SSE4_2 AVX2 AVX512
 # `make test-quick` runs the first of every so many parameters of each Python test.
 SAMPLE ?= 40
 
-.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
+.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -29,6 +32,7 @@ help:
 	@echo "make test-libraries     compare programs of Keras, diffrax, brax and other libraries with JAX"
 	@echo "make test-faults        kill exports at every system call, fill the disk, and write one path together"
 	@echo "make docs               build the documentation site"
+	@echo "make wheel              build a wheel for any Linux and the command alone, and try the wheel"
 	@echo "make clean              remove build results and the cache of the tests"
 
 demo: build
@@ -57,6 +61,16 @@ test-python: build
 # The wheel alone, in an empty environment, used from an unrelated directory.
 test-wheel: $(VENV)/installed
 	$(PY) tools/test_wheel.py
+
+# A wheel for any Linux, tried with every Python at hand, and the command alone; both in dist.
+wheel: $(VENV)/installed $(WHEEL)/installed
+	rm -rf dist
+	PATH="$(CURDIR)/$(WHEEL)/bin:$$PATH" maturin build --quiet --release --zig --compatibility manylinux2014 --out dist
+	PATH="$(CURDIR)/$(WHEEL)/bin:$$PATH" cargo zigbuild --quiet --release -p jax2onnx-cli \
+		--target $$(rustc -vV | sed -n 's/^host: //p').$(GLIBC)
+	cp target/$$(rustc -vV | sed -n 's/^host: //p')/release/jax2onnx dist/
+	$(WHEEL)/bin/auditwheel show dist/*.whl
+	$(PY) tools/test_wheel.py dist/*.whl --everywhere
 
 test-jax-versions: $(VENV)/installed
 	$(PY) tools/test_jax_versions.py
@@ -142,6 +156,12 @@ $(DOCS)/installed: requirements-docs.txt | tools
 	@echo "installing MkDocs into $(DOCS)"
 	@$(PYTHON) -m venv $(DOCS)
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
+
+$(WHEEL)/installed: requirements-wheel.txt | tools
+	@echo "installing what builds wheels into $(WHEEL)"
+	@$(PYTHON) -m venv $(WHEEL)
+	@$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-wheel.txt
 	@touch $@
 
 $(LIBRARIES)/installed: requirements-libraries.txt | tools

@@ -20,6 +20,8 @@ PAGES = {
     "ARCHITECTURE.md": "ARCHITECTURE.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md": "CODE_OF_CONDUCT.md",
+    "SECURITY.md": "SECURITY.md",
 }
 LINK = re.compile(r"(!?)\[([^]]*)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 WORKERS = "https://unpkg.com/iframe-worker/shim"

@@ -1,25 +1,37 @@
 """Build the wheel, install it in an empty environment, and use it from another directory.
 
-python tools/test_wheel.py
+python tools/test_wheel.py [WHEEL] [--everywhere]
+
+With a WHEEL, the tool tests that one. With `--everywhere`, it tries every Python from 3.11 on that
+is on the PATH or in JAX2ONNX_PYTHONS, each with the oldest and the newest JAX.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = re.search(
     r"```bash\n(JAX2ONNX_ENABLE_STACKTRACE_METADATA=1 python - <<'PY'\n.*?\nPY\n)```",
-    (ROOT / "README.md").read_text(),
+    (ROOT / "docs" / "provenance-levels.md").read_text(),
     re.DOTALL,
 )
+EXAMPLE = re.search(
+    r"```python\n(.*?)```\n\n```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+)
+PINS = [
+    line
+    for line in (ROOT / "requirements-dev.txt").read_text().splitlines()
+    if re.match(r"(jax|jaxlib|numpy|ml_dtypes|onnx|onnxruntime)==", line)
+]
+OLDEST = ["jax==0.6.0", "jaxlib==0.6.0", "numpy==2.2.6", "onnxruntime"]
 READ_BACK = """
 import sys
 import onnx
@@ -39,32 +51,77 @@ to_onnx(fn, [(3,)], return_mode="file", output_path="sandbox_stacktrace_sample.o
 """
 
 
-def main() -> None:
-    assert SAMPLE, "README.md has lost its sample"
+def main(wheel: Path | None, everywhere: bool) -> None:
+    assert SAMPLE, "provenance-levels.md has lost its sample"
+    assert EXAMPLE, "README.md has lost its example"
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        say("building the wheel")
-        maturin = Path(sys.executable).with_name("maturin")
-        call([maturin, "build", "--release", "--quiet", "--out", work / "dist"], cwd=ROOT)
-        (wheel,) = (work / "dist").glob("*.whl")
+        if wheel is None:
+            say("building the wheel")
+            maturin = Path(sys.executable).with_name("maturin")
+            call([maturin, "build", "--release", "--quiet", "--out", work / "dist"], cwd=ROOT)
+            (wheel,) = (work / "dist").glob("*.whl")
         check_contents(wheel)
-        say(f"installing {wheel.name} alone")
-        venv.create(work / "env", with_pip=True)
-        python = work / "env" / "bin" / "python"
-        pins = [
-            line
-            for line in (ROOT / "requirements-dev.txt").read_text().splitlines()
-            if re.match(r"(jax|jaxlib|numpy|ml_dtypes|onnx|onnxruntime)==", line)
-        ]
-        call(
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, *pins]
-        )
-        away = work / "away"
-        away.mkdir()
-        for detail in ("", "minimal", "full"):
-            check_sample(python, away, detail)
-        check_module(python, away)
+        if not everywhere:
+            check(wheel, sys.executable, PINS, work / "env")
+            return
+        for python in pythons():
+            for name, packages in (("oldest", OLDEST), ("newest", ["jax", "onnxruntime"])):
+                check(wheel, python, packages, work / f"{Path(python).name}-{name}")
+
+
+def pythons() -> list[str]:
+    """Return the interpreters on this machine that the wheel supports."""
+    named = os.environ.get("JAX2ONNX_PYTHONS", "").split(os.pathsep)
+    candidates = [f"python3.{minor}" for minor in range(11, 16)] if named == [""] else named
+    found = [path for name in candidates if (path := shutil.which(name)) and works(path)]
+    return found or [sys.executable]
+
+
+def works(python: str) -> bool:
+    """Tell an interpreter from a stub that only reports that the version is not installed."""
+    return subprocess.run([python, "--version"], capture_output=True).returncode == 0
+
+
+def check(wheel: Path, python: str, packages: list[str], folder: Path) -> None:
+    """Install the wheel in an empty environment, and use it from another directory."""
+    call([python, "-m", "venv", folder])
+    own = folder / "bin" / "python"
+    install = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    call([*install, wheel, *packages])
+    show = "import jax, sys; print(f'JAX {jax.__version__} on Python {sys.version.split()[0]}')"
+    shown = subprocess.run([own, "-c", show], check=True, capture_output=True, text=True)
+    say(f"{wheel.name} with {shown.stdout.strip()}")
+    away = folder / "away"
+    away.mkdir()
+    for detail in ("", "minimal", "full"):
+        check_sample(own, away, detail)
+    check_module(own, away)
+    check_readme(own, away)
+    check_explain(own, away)
     say("the wheel works by itself")
+
+
+def check_readme(python: Path, away: Path) -> None:
+    """Run the example of the README, and compare what it prints."""
+    (away / "example.py").write_text(EXAMPLE.group(1))
+    done = subprocess.run(
+        [python, "example.py"], cwd=away, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == EXAMPLE.group(2), done.stdout
+
+
+def check_explain(python: Path, away: Path) -> None:
+    """Ask the command line for the line of a node."""
+    message = "running Tanh node. Name:'tanh' Status Message: no"
+    script = MODULE.replace("output_path=", "provenance='indexed', output_path=")
+    (away / "explained.py").write_text(script)
+    call([python, "explained.py"], cwd=away)
+    command = [python.with_name("jax2onnx"), "explain", "sandbox_stacktrace_sample.onnx"]
+    done = subprocess.run(
+        [*command, "-m", message], cwd=away, check=True, capture_output=True, text=True
+    )
+    assert "explained.py:7" in done.stdout, done.stdout
 
 
 def check_contents(wheel: Path) -> None:
@@ -78,7 +135,7 @@ def check_contents(wheel: Path) -> None:
 
 
 def check_sample(python: Path, away: Path, detail: str) -> None:
-    """Run the sample of the README unchanged."""
+    """Run the sample of the documentation unchanged."""
     env = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
     if detail:
         env["JAX2ONNX_STACKTRACE_DETAIL"] = detail
@@ -123,4 +180,5 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    arguments = [argument for argument in sys.argv[1:] if argument != "--everywhere"]
+    main(Path(arguments[0]).resolve() if arguments else None, "--everywhere" in sys.argv)
