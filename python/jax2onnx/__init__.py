@@ -21,6 +21,9 @@ from ._tracing.onnx_function import onnx_function
 
 if TYPE_CHECKING:
     from ._comparing.allclose import allclose
+    from ._comparing.compare import compare
+    from ._comparing.nan import NanReport, find_nan
+    from ._comparing.report import Report
     from ._inspecting.explain import Explanation, Finding, Line, explain
     from ._inspecting.profile import Profile, profile
     from ._inspecting.session import InferenceSession
@@ -36,9 +39,11 @@ __all__ = [
     "Jax2OnnxError",
     "Jax2OnnxWarning",
     "Line",
+    "NanReport",
     "PluginError",
     "PluginInfo",
     "Profile",
+    "Report",
     "Resolution",
     "SourceMap",
     "SourceMapError",
@@ -46,7 +51,9 @@ __all__ = [
     "WriteError",
     "__version__",
     "allclose",
+    "compare",
     "explain",
+    "find_nan",
     "onnx_function",
     "plugin",
     "plugins",
@@ -62,11 +69,15 @@ _LAZY: Final = {
     "Finding": "_inspecting.explain",
     "InferenceSession": "_inspecting.session",
     "Line": "_inspecting.explain",
+    "NanReport": "_comparing.nan",
     "Profile": "_inspecting.profile",
+    "Report": "_comparing.report",
     "Resolution": "_inspecting.source_map",
     "SourceMap": "_inspecting.source_map",
     "allclose": "_comparing.allclose",
+    "compare": "_comparing.compare",
     "explain": "_inspecting.explain",
+    "find_nan": "_comparing.nan",
     "profile": "_inspecting.profile",
 }
 

@@ -12,7 +12,7 @@ def main() -> int:
     """Run the program. Return the exit code."""
     arguments = ["jax2onnx", *sys.argv[1:]]
     is_main = threading.current_thread() is threading.main_thread()
-    if arguments[1:2] == ["export"] or not is_main:
+    if arguments[1:2] in (["export"], ["compare"]) or not is_main:
         return _core.main(arguments, _run)
     # Nothing of Python runs that could be interrupted, and nothing is half written.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -22,8 +22,12 @@ def main() -> int:
         signal.signal(signal.SIGINT, before)
 
 
-def _run(command: Literal["export", "config"], **request: Any) -> int:
+def _run(command: Literal["compare", "config", "export"], **request: Any) -> int:
     """Run a command that needs Python."""
+    if command == "compare":
+        from ._command import compare
+
+        return compare.run(**request)
     if command == "config":
         from ._command import config
 

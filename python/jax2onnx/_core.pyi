@@ -18,6 +18,7 @@ __all__ = [
     "export",
     "jaxpr_text",
     "main",
+    "model_lines",
     "plugins",
     "profile_summary",
     "read_input",
@@ -50,6 +51,14 @@ def explain_log(
     source_map: str | None = None,
     source_roots: Sequence[str] = ...,
 ) -> tuple[str, str, bool]: ...
+def model_lines(
+    model: str | bytes,
+    *,
+    source_map: str | None = None,
+    source_roots: Sequence[str] = ...,
+) -> str:
+    """The lines of all nodes and weights, as JSON."""
+
 def profile_summary(
     model: str | bytes,
     profile: str,

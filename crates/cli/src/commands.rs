@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod blame;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod diff;

@@ -15,6 +15,7 @@ use std::io::{ErrorKind, Write};
 use clap::Parser;
 
 use command::{Command, Console, Outcome};
+pub use commands::compare::CompareRequest;
 pub use commands::export::{
     ArraySpec, InputSpec, ParamValue, Request, Size, SpecError, read_input,
 };
@@ -35,6 +36,7 @@ enum Subcommand {
     Attach(commands::attach::Args),
     Blame(commands::blame::Args),
     Check(commands::check::Args),
+    Compare(Box<commands::compare::Args>),
     Completions(commands::completions::Args),
     Config(commands::config::Args),
     Diff(commands::diff::Args),
@@ -53,6 +55,8 @@ enum Subcommand {
 pub enum Task<'a> {
     /// Exports a model.
     Export(Box<Request<'a>>),
+    /// Compares a model.
+    Compare(Box<CompareRequest<'a>>),
     /// Shows the settings.
     Config { json: bool },
 }
@@ -101,6 +105,13 @@ pub fn run(
             Some(python) => return python(&Task::Export(Box::new(command.request()))),
             None => Err(anyhow::anyhow!(
                 "`export` traces with JAX, so it needs Python: pip install jax2onnx-rs"
+            )),
+        },
+        Subcommand::Compare(command) => match (command.request(), python) {
+            (Ok(request), Some(python)) => return python(&Task::Compare(Box::new(request))),
+            (Err(why), _) => Err(why),
+            (Ok(_), None) => Err(anyhow::anyhow!(
+                "`compare` runs models with ONNX Runtime, so it needs Python: pip install 'jax2onnx-rs[runtime]'"
             )),
         },
         Subcommand::Config(command) => match python {
@@ -183,7 +194,7 @@ mod tests {
         let mut python = export.map(|export| {
             |task: &Task<'_>| match task {
                 Task::Export(request) => export(request),
-                Task::Config { .. } => unreachable!("the command is `export`"),
+                Task::Config { .. } | Task::Compare(_) => unreachable!("the command is `export`"),
             }
         });
         run_python(&line, python.as_mut().map(|python| python as &mut Python<'_>))
@@ -230,6 +241,33 @@ mod tests {
         let (code, err) = run_python(&["config"], None);
         assert_eq!(code, 2);
         assert!(err.starts_with("error: `config` shows the settings of exports"), "{err}");
+    }
+
+    #[test]
+    fn a_comparison_is_handed_over_with_its_exit_code() {
+        let mut asked = String::new();
+        let mut python = |task: &Task<'_>| {
+            let Task::Compare(request) = task else { unreachable!("the command is `compare`") };
+            asked = format!("{:?} {:?} {:?}", request.function, request.inputs, request.top);
+            1
+        };
+        let line = ["compare", "m.onnx", "--fn", "m:f", "-i", "x=x.npy", "--top", "3"];
+        assert_eq!(run_python(&line, Some(&mut python)), (1, String::new()));
+        assert_eq!(asked, r#"Some("m:f") ["x=x.npy"] 3"#);
+    }
+
+    #[test]
+    fn a_comparison_needs_something_to_compare_with() {
+        let mut python = |_: &Task<'_>| unreachable!("nothing is compared");
+        let (code, err) = run_python(&["compare", "m.onnx"], Some(&mut python));
+        assert_eq!(code, 2);
+        assert!(err.contains("add another model, --fn TARGET, or --nan"), "{err}");
+        let (code, err) = run_python(&["compare", "a.onnx", "b.onnx", "--fn", "m:f"], None);
+        assert_eq!(code, 2);
+        assert!(err.contains("cannot be used with"), "{err}");
+        let (code, err) = run_python(&["compare", "a.onnx", "b.onnx"], None);
+        assert_eq!(code, 2);
+        assert!(err.contains("`compare` runs models with ONNX Runtime"), "{err}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod find;
 mod foreign;
 mod fusions;
 pub mod json;
+mod lines;
 pub mod log;
 mod origin;
 pub mod positive;
@@ -26,6 +27,7 @@ pub mod where_;
 
 pub use document::Document;
 pub use file::{ModelFile, OpenError, Weights, open_regular, read_map};
+pub use lines::lines;
 pub use origin::{Frame, Plugin, Provenance};
 pub use recorded::Recorded;
 pub use show::Style;

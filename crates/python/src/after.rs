@@ -49,6 +49,25 @@ pub(crate) fn explain_log(
     error::without_panic(|| py.detach(answer).map_err(opened))
 }
 
+/// Returns the lines of all nodes and weights of a model, as JSON.
+#[pyfunction]
+#[pyo3(signature = (model, *, source_map = None, source_roots = Vec::new()))]
+pub(crate) fn model_lines(
+    py: Python<'_>,
+    model: Model,
+    source_map: Option<&str>,
+    source_roots: Vec<PathBuf>,
+) -> PyResult<String> {
+    let answer = || -> Result<_, OpenError> {
+        let file = model.open()?;
+        let document = file.read(source_map.map(Path::new))?;
+        let sources = Sources::new(source_roots, &document);
+        Ok(json_text(&inspect::lines(&document, &sources)))
+    };
+    let opened = |error: OpenError| error::source_map(&error);
+    error::without_panic(|| py.detach(answer).map_err(opened))
+}
+
 /// A profile as a table, as data, as a picture and as a file for speedscope.
 type Shown = (String, String, String, String);
 

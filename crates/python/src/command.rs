@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use cli::{ArraySpec, ParamValue, Request, Size, Task};
+use cli::{ArraySpec, CompareRequest, ParamValue, Request, Size, Task};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -45,6 +45,7 @@ pub(crate) fn main(
 fn request<'py>(py: Python<'py>, task: &Task<'_>) -> PyResult<(&'static str, Bound<'py, PyDict>)> {
     match task {
         Task::Export(request) => Ok(("export", keywords(py, request)?)),
+        Task::Compare(request) => Ok(("compare", comparison(py, request)?)),
         Task::Config { json } => {
             let keywords = PyDict::new(py);
             keywords.set_item("json", json)?;
@@ -74,6 +75,27 @@ fn keywords<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, 
     keywords.set_item("quiet", request.quiet)?;
     keywords.set_item("json", request.json)?;
     keywords.set_item("options", options(py, request)?)?;
+    Ok(keywords)
+}
+
+fn comparison<'py>(py: Python<'py>, request: &CompareRequest<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let keywords = PyDict::new(py);
+    keywords.set_item("model", request.model)?;
+    keywords.set_item("other", request.other)?;
+    keywords.set_item("function", request.function)?;
+    keywords.set_item("nan", request.nan)?;
+    keywords.set_item("inputs", request.inputs)?;
+    keywords.set_item("providers", request.providers)?;
+    keywords.set_item("rtol", request.rtol)?;
+    keywords.set_item("atol", request.atol)?;
+    keywords.set_item("top", request.top)?;
+    keywords.set_item("reproducer", request.reproducer)?;
+    keywords.set_item("keep_float32", request.keep_float32)?;
+    keywords.set_item("double", request.double)?;
+    keywords.set_item("quiet", request.quiet)?;
+    keywords.set_item("source_map", request.map)?;
+    keywords.set_item("source_roots", request.source_roots)?;
+    keywords.set_item("json", request.json)?;
     Ok(keywords)
 }
 

@@ -24,7 +24,7 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::after::{explain_log, profile_summary};
+    use crate::after::{explain_log, model_lines, profile_summary};
     #[pymodule_export]
     use crate::calls::Calls;
     #[pymodule_export]

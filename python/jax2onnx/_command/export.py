@@ -42,7 +42,7 @@ def run(
     """Export a model and print a summary. Return the exit code."""
     watch = _progress.Stopwatch(show=not quiet and sys.stderr.isatty())
     try:
-        with watch.running(), _warnings() as said:
+        with watch.running(), printed_warnings() as said:
             _progress.stage("importing")
             path = _export(target, inputs, input_params, output, double, options)
         summary = {**_summary(path, watch.seconds), "warnings": said}
@@ -68,7 +68,7 @@ def run(
 
 
 @contextmanager
-def _warnings() -> Iterator[list[str]]:
+def printed_warnings() -> Iterator[list[str]]:
     """Print the warnings of jax2onnx as messages without a line, and return them in a list."""
     said: list[str] = []
     show = warnings.showwarning

@@ -32,3 +32,8 @@ def in_parts(array: Any, *, complex_too: bool = True) -> Array:
     if complex_too and known.dtype.kind == "c":
         return np.stack([known.real, known.imag], axis=-1)
     return known
+
+
+def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
+    """Return a container with other arrays."""
+    return tree_util.tree_map(change, tree)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     AnyModel: TypeAlias = onnx.ModelProto | onnx_ir.Model | bytes | StrPath
 
 #: Types that the runtime's NumPy interface lacks, and the type with the same bits.
-_AS_BITS: Final[dict[np.dtype[Any], np.dtype[Any]]] = {
+AS_BITS: Final[dict[np.dtype[Any], np.dtype[Any]]] = {
     np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16),
     np.dtype(ml_dtypes.float8_e4m3fn): np.dtype(np.uint8),
     np.dtype(ml_dtypes.float8_e4m3fnuz): np.dtype(np.uint8),
@@ -35,7 +35,7 @@ class Session:
 
     def __init__(self, model: "AnyModel") -> None:
         """Load the model."""
-        self._runtime = _onnxruntime()
+        self._runtime = onnxruntime_for("allclose")
         if isinstance(model, bytes):
             self._load(model, onnx.ModelProto.FromString(model))
         elif isinstance(model, onnx.ModelProto):
@@ -56,14 +56,14 @@ class Session:
         for value in self.inputs:
             code = value.type.tensor_type.elem_type
             array = np.require(feeds[value.name], requirements="C")
-            bits = array.view(_AS_BITS.get(array.dtype) or array.dtype)
+            bits = array.view(AS_BITS.get(array.dtype) or array.dtype)
             make = self._runtime.OrtValue.ortvalue_from_numpy_with_onnx_type
             binding.bind_ortvalue_input(value.name, make(bits, code))
         for value in self.graph.output:
             binding.bind_output(value.name)
         self._session.run_with_iobinding(binding)
         return [
-            _to_numpy(value, info.type.tensor_type.elem_type)
+            to_numpy(value, info.type.tensor_type.elem_type)
             for value, info in zip(binding.get_outputs(), self.graph.output, strict=True)
         ]
 
@@ -108,12 +108,13 @@ def _dtype(code: int) -> np.dtype[Any]:
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
 
 
-def _onnxruntime() -> Any:
+def onnxruntime_for(what: str) -> Any:
+    """Import ONNX Runtime, which `what` needs."""
     try:
         import onnxruntime
     except ImportError as error:
         raise ConfigError(
-            "`allclose` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
+            f"`{what}` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
         ) from error
     return onnxruntime
 
@@ -133,9 +134,10 @@ def _serialized(model: onnx.ModelProto) -> bytes:
     return data
 
 
-def _to_numpy(value: Any, code: int) -> Array:
+def to_numpy(value: Any, code: int) -> Array:
+    """Return the contents of a value of ONNX Runtime, which has the type `code`."""
     dtype = _dtype(code)
-    if dtype not in _AS_BITS:
+    if dtype not in AS_BITS:
         array: Array = value.numpy()
         return array
     shape = tuple(value.shape())

@@ -1,0 +1,118 @@
+//! `jax2onnx compare`: finds the first wrong number of a model. Python does the work.
+
+use std::path::PathBuf;
+
+use crate::model::ModelArgs;
+use crate::output::{Format, OutputArgs};
+
+/// Find the line whose numbers first differ from JAX or from another model
+///
+/// Runs every node on the reference's own inputs, also inside loops, branches and functions, and shows the first
+/// line whose result is wrong: the iteration, the element, and both values. The reference is the function in JAX
+/// (--fn), or MODEL if there is another model to compare with it. With --nan there is no reference: the command
+/// shows where the first NaN or infinity is born.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  jax2onnx compare model.onnx --fn train.py:forward -i x=batch.npy\n  \
+                  jax2onnx compare model.onnx model_fp16.onnx -i x=batch.npy --keep-float32 keep.txt\n  \
+                  jax2onnx compare model.onnx --nan -i x=batch.npy\n  \
+                  jax2onnx compare model.onnx --fn m:f -i inputs.npz --reproducer case/ --format json\n\n\
+                  An input is [NAME=]FILE.npy, FILE.npz with one array per input, or random numbers:\n\
+                  [NAME=]TYPE[SIZE,…] as for `export`, with numbers as sizes.\n\n\
+                  The exit code is 0 if everything agrees, 1 if something differs, and 2 if the command line\n\
+                  or an input is wrong."
+)]
+pub(crate) struct Args {
+    /// The model, which is the reference if there is another one
+    model: PathBuf,
+    /// A model that was made from MODEL: converted, quantized, optimized
+    other: Option<PathBuf>,
+    /// The function that MODEL was exported from: MODULE:NAME or FILE.py:NAME
+    #[arg(long = "fn", value_name = "TARGET", conflicts_with = "other")]
+    function: Option<String>,
+    /// Show where the first NaN or infinity is born
+    #[arg(long, conflicts_with_all = ["other", "function"])]
+    nan: bool,
+    /// An input, by name or in the order of the model; may be repeated
+    #[arg(short, long = "input", value_name = "INPUT")]
+    inputs: Vec<String>,
+    /// An execution provider of ONNX Runtime; may be repeated [default: the one for the CPU]
+    #[arg(long = "provider", value_name = "NAME")]
+    providers: Vec<String>,
+    /// The relative tolerance of outputs
+    #[arg(long, value_name = "NUMBER", default_value_t = 1e-3)]
+    rtol: f64,
+    /// The absolute tolerance of outputs
+    #[arg(long, value_name = "NUMBER", default_value_t = 1e-5)]
+    atol: f64,
+    /// The number of lines to list, by the error that each adds
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Write the guilty node alone into this folder: a model, its inputs, what is expected, and a script
+    #[arg(long, value_name = "DIR")]
+    reproducer: Option<PathBuf>,
+    /// Write the names of the nodes that lose most, to keep them in float32
+    #[arg(long, value_name = "PATH", requires = "other")]
+    keep_float32: Option<PathBuf>,
+    /// Keep 64-bit types in JAX
+    #[arg(long)]
+    double: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    reading: ModelArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A comparison that the command line asks for.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
+pub struct CompareRequest<'a> {
+    pub model: &'a PathBuf,
+    pub other: Option<&'a PathBuf>,
+    pub function: Option<&'a str>,
+    pub nan: bool,
+    pub inputs: &'a [String],
+    pub providers: &'a [String],
+    pub rtol: f64,
+    pub atol: f64,
+    pub top: usize,
+    pub reproducer: Option<&'a PathBuf>,
+    pub keep_float32: Option<&'a PathBuf>,
+    pub double: bool,
+    pub quiet: bool,
+    pub map: Option<&'a PathBuf>,
+    pub source_roots: &'a [PathBuf],
+    pub json: bool,
+}
+
+impl Args {
+    /// Returns the comparison, or says what it lacks.
+    pub(crate) fn request(&self) -> anyhow::Result<CompareRequest<'_>> {
+        if self.other.is_none() && self.function.is_none() && !self.nan {
+            anyhow::bail!(
+                "there is nothing to compare the model with: add another model, --fn TARGET, or --nan"
+            );
+        }
+        Ok(CompareRequest {
+            model: &self.model,
+            other: self.other.as_ref(),
+            function: self.function.as_deref(),
+            nan: self.nan,
+            inputs: &self.inputs,
+            providers: &self.providers,
+            rtol: self.rtol,
+            atol: self.atol,
+            top: self.top,
+            reproducer: self.reproducer.as_ref(),
+            keep_float32: self.keep_float32.as_ref(),
+            double: self.double,
+            quiet: self.quiet,
+            map: self.reading.map.as_ref(),
+            source_roots: &self.reading.source_root,
+            json: self.output.format == Format::Json,
+        })
+    }
+}

@@ -1,0 +1,179 @@
+"""Run `jax2onnx compare`, which the command line passes to Python."""
+
+import json as json_text
+import os
+import sys
+import traceback
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import _core, _progress
+from .._errors import ConfigError, InputSpecError, Jax2OnnxError
+from .._tiers import without_own_frames
+from .export import printed_warnings
+from .target import load
+
+if TYPE_CHECKING:
+    from .._comparing.nan import NanReport
+    from .._comparing.report import Report
+
+_DIFFERS: Final = 1
+_NOT_UNDERSTOOD: Final = 2
+_INTERRUPTED: Final = 130
+
+
+def run(
+    *,
+    model: os.PathLike[str],
+    other: os.PathLike[str] | None,
+    function: str | None,
+    nan: bool,
+    inputs: Sequence[str],
+    providers: Sequence[str],
+    rtol: float,
+    atol: float,
+    top: int,
+    reproducer: os.PathLike[str] | None,
+    keep_float32: os.PathLike[str] | None,
+    double: bool,
+    quiet: bool,
+    source_map: os.PathLike[str] | None,
+    source_roots: Sequence[os.PathLike[str]],
+    json: bool,
+) -> int:
+    """Compare a model and print a report. Return the exit code."""
+    watch = _progress.Stopwatch(show=not quiet and sys.stderr.isatty())
+    try:
+        with watch.running(), printed_warnings():
+            _progress.stage("importing")
+            arrays = _arrays(inputs)
+            lines: dict[str, Any] = {"source_map": source_map, "source_roots": source_roots}
+            report: Report | NanReport
+            if nan:
+                from .._comparing.nan import find_nan
+
+                report = find_nan(model, arrays, **lines)
+            else:
+                from .._comparing.compare import compare
+
+                first: Any = model if function is None else load(function)
+                second = model if other is None else other
+                if other is None:
+                    lines["enable_double_precision"] = double or None
+                report = compare(
+                    first,
+                    second,
+                    arrays,
+                    providers=list(providers) or ["CPUExecutionProvider"],
+                    rtol=rtol,
+                    atol=atol,
+                    **lines,
+                )
+                _save(report, reproducer, keep_float32)
+        print(json_text.dumps(report.to_json(), indent=2) if json else _text(report, top))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr, flush=True)
+        return _INTERRUPTED
+    except Jax2OnnxError as error:
+        return _failed(error, json=json)
+    except Exception as error:
+        if function is not None:
+            # The user's code raised it, so show the traceback.
+            traceback.print_exception(type(error), error, without_own_frames(error.__traceback__))
+        return _failed(error, json=json)
+    return 0 if report else _DIFFERS
+
+
+def _text(report: "Report | NanReport", top: int) -> str:
+    rows = getattr(report, "rows", ())
+    if not rows or not top or report:
+        return str(report)
+    return f"{report}\n\nlines by the error that they add:\n{report.table(top)}"  # type: ignore[union-attr]
+
+
+def _save(
+    report: "Report",
+    reproducer: os.PathLike[str] | None,
+    keep_float32: os.PathLike[str] | None,
+) -> None:
+    if keep_float32 is not None:
+        report.keep_float32(keep_float32)
+    if reproducer is not None and report.first is not None:
+        report.save_reproducer(reproducer)
+
+
+def _arrays(inputs: Sequence[str]) -> Any:
+    """Read the inputs: by name if each has one, otherwise in order."""
+    found: list[tuple[str | None, Any]] = []
+    for text in inputs:
+        found += _read(text)
+    names = [name for name, _ in found]
+    if all(name is not None for name in names) and names:
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"the input `{name}` appears more than once")
+        return dict(found)
+    if any(name is not None for name in names):
+        raise ConfigError("either all inputs have a name, as in x=x.npy, or none has one")
+    return [array for _, array in found]
+
+
+def _read(text: str) -> list[tuple[str | None, Any]]:
+    """Read an input: `[NAME=]FILE.npy`, `FILE.npz`, or `[NAME=]TYPE[SIZE,…]` for random numbers."""
+    import numpy as np
+
+    name, equals, path = text.partition("=")
+    known, path = (name, path) if equals else (None, text)
+    if not path.endswith((".npy", ".npz")) and "[" in path:
+        return [_random(text)]
+    if not Path(path).is_file():
+        raise InputSpecError(
+            f"there is no file `{path}`: an input is [NAME=]FILE.npy, FILE.npz or "
+            "[NAME=]TYPE[SIZE,…]"
+        )
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputSpecError(f"`{path}` is not a file of NumPy arrays: {error}") from error
+    if isinstance(loaded, np.ndarray):
+        return [(known, loaded)]
+    if known is not None:
+        raise InputSpecError(f"`{path}` has names of its own: write it without `{known}=`")
+    return [(each, loaded[each]) for each in loaded.files]
+
+
+def _random(text: str) -> tuple[str | None, Any]:
+    """Return random numbers, the same in every run."""
+    import numpy as np
+
+    try:
+        name, (dtype, shape) = _core.read_input(text)
+    except ValueError as error:
+        raise InputSpecError(f"`{text}` is not an input: {error}") from None
+    sizes = [size for size in shape if isinstance(size, int)]
+    if len(sizes) != len(shape):
+        raise InputSpecError(f"`{text}` has a named size: random numbers need numbers as sizes")
+    import ml_dtypes
+
+    kind: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    random = np.random.default_rng(0)
+    if kind.kind == "b":
+        return name, random.random(sizes) < 0.5
+    if kind.kind in "iu":
+        return name, random.integers(0, 4, sizes).astype(kind)
+    return name, random.standard_normal(sizes).astype(kind)
+
+
+def _failed(error: Exception, *, json: bool) -> int:
+    text = str(error).strip()
+    notes = getattr(error, "__notes__", [])
+    print(f"error: {text}", *notes, sep="\n", file=sys.stderr, flush=True)
+    if json:
+        shown = {"kind": type(error).__name__, "message": text}
+        print(json_text.dumps({"version": 1, "error": shown}, indent=2), flush=True)
+    return _NOT_UNDERSTOOD

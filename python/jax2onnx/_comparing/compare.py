@@ -1,0 +1,196 @@
+"""Find the first wrong number of a model: `compare`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .. import _progress
+from .._config import StrPath
+from .._errors import ConfigError
+
+if TYPE_CHECKING:
+    from .arrays import Array, OutputComparison
+    from .fresh import Results
+    from .graphs import Graph
+    from .lines import Lines
+    from .models import Loaded
+    from .report import Report
+    from .runtime import AnyModel
+
+
+def compare(
+    reference: "Callable[..., Any] | AnyModel",
+    model: "AnyModel",
+    inputs: Mapping[str, Any] | Sequence[Any],
+    *,
+    providers: Sequence[Any] = ("CPUExecutionProvider",),
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+    enable_double_precision: bool | None = None,
+    source_map: StrPath | None = None,
+    source_roots: Sequence[StrPath] = (),
+) -> "Report":
+    """Find the line of Python whose numbers first differ from a reference.
+
+    Every node of the model runs on the reference's own inputs, also inside loops, branches and
+    functions. So an error is found where it is born, not where it arrives.
+
+    Args:
+        reference: The function in JAX, or another model: the one that `model` was made from.
+        model: The model: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
+        inputs: The inputs, as a sequence or by name.
+        providers: The execution providers of ONNX Runtime that run the model.
+        rtol: The relative tolerance of outputs. What rounding does to a node is known, and needs
+            no tolerance.
+        atol: The absolute tolerance of outputs.
+        enable_double_precision: Keep 64-bit types in JAX. By default, the types of the model's
+            inputs and outputs decide.
+        source_map: The source map of the model, by default `<model>.map`.
+        source_roots: Folders with source files, in addition to the current directory.
+
+    Returns:
+        A report that prints as text. `report.first` is the first wrong number, or None.
+
+    Raises:
+        InputSpecError: The inputs do not fit the model.
+        ConfigError: ONNX Runtime is missing, or an argument is not valid.
+    """
+    from . import graphs, models, running
+    from .inputs import feeds_of
+    from .lines import Lines
+    from .runtime import onnxruntime_for
+
+    onnxruntime_for("compare")
+    running.check_providers(providers)
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if isinstance(tolerance, bool) or not tolerance >= 0:
+            raise ConfigError(f"`{name}` is {tolerance!r}, which is not a number of at least 0")
+    _progress.stage("reading")
+    after = models.Loaded(model)
+    if callable(reference):
+        return _with_jax(
+            reference,
+            after,
+            inputs,
+            double=enable_double_precision,
+            providers=providers,
+            rtol=rtol,
+            atol=atol,
+            lines=Lines(after, source_map, source_roots),
+        )
+    before = models.Loaded(reference)
+    question = Question(
+        graphs.main(before),
+        graphs.main(after),
+        feeds_of(before, inputs),
+        Lines(before, source_map, source_roots),
+        Lines(after, None, source_roots),
+        tuple(providers),
+        rtol,
+        atol,
+        reference_name=before.name,
+        model_name=after.name,
+    )
+    if before.name == after.name:
+        question.reference_name, question.model_name = "the first model", "the second model"
+    return question.answer()
+
+
+def _with_jax(
+    fn: Callable[..., Any],
+    model: "Loaded",
+    inputs: Mapping[str, Any] | Sequence[Any],
+    *,
+    double: bool | None,
+    providers: Sequence[Any],
+    rtol: float,
+    atol: float,
+    lines: "Lines",
+) -> "Report":
+    """Compare a model with the function in JAX that it was exported from."""
+    from . import graphs
+    from .fresh import exported_again
+    from .lines import Lines
+
+    fresh = exported_again(fn, model, inputs, double=double)
+    question = Question(
+        graphs.main(fresh.model),
+        graphs.main(model),
+        fresh.feeds,
+        Lines(fresh.model),
+        lines,
+        tuple(providers),
+        rtol,
+        atol,
+        reference_name="JAX",
+        model_name=model.name,
+    )
+    question.oracle = fresh.oracle
+    return question.answer()
+
+
+@dataclass
+class Question:
+    """A comparison: what is compared, and with what."""
+
+    reference: "Graph"
+    model: "Graph"
+    feeds: "dict[str, Array]"
+    lines: "Lines"
+    model_lines: "Lines"
+    providers: tuple[Any, ...]
+    rtol: float
+    atol: float
+    reference_name: str
+    model_name: str
+    notes: list[str] = field(default_factory=list)
+    oracle: "Results | None" = None
+
+    def answer(self) -> "Report":
+        """Run both, and compare them."""
+        from .engine import Comparer
+        from .summary import summarize
+        from .walk import Walk
+
+        _progress.stage("running")
+        given = {} if self.oracle is None else self.oracle.given
+        comparer = Comparer(self.model, providers=self.providers, given=given)
+        expected = Walk(comparer).run(self.reference, self.feeds, self.oracle)
+        outputs = self._outputs(expected)
+        return summarize(self, comparer, outputs)
+
+    def model_feeds(self) -> "dict[str, Array]":
+        """Return the inputs under the names and in the types of the model."""
+        from .runtime import dtype_of
+
+        types = {value.name: dtype_of(value) for value in self.model.model.proto.graph.input}
+        arrays = list(self.feeds.values())
+        return {
+            name: self.feeds.get(name, arrays[position]).astype(types[name], copy=False)
+            for position, name in enumerate(self.model.inputs)
+        }
+
+    def _outputs(self, expected: "Mapping[str, Array]") -> "list[OutputComparison]":
+        """Run the model as it is, and compare its outputs."""
+        from .arrays import OutputComparison, compare
+        from .running import Runner
+
+        loaded = self.model.model
+        try:
+            runner = Runner(loaded.path or loaded.proto, loaded, providers=self.providers)
+            found = runner.run(self.model_feeds())
+        except Exception as error:
+            self.notes.append(f"ONNX Runtime fails: {str(error).strip().partition(chr(10))[0]}")
+            return [
+                OutputComparison(name, is_match=False, problem="is missing")
+                for name in self.model.outputs
+            ]
+        compared = []
+        for name, partner in zip(self.model.outputs, self.reference.outputs, strict=False):
+            want, got = expected.get(partner), found.get(name)
+            if want is None or got is None:
+                continue
+            if got.dtype != want.dtype and got.dtype.kind == want.dtype.kind:
+                got = got.astype(want.dtype)
+            compared.append(compare(name, want, got, self.rtol, self.atol))
+        return compared

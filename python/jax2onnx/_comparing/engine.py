@@ -1,0 +1,276 @@
+"""Find the nodes that add errors of their own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from .arrays import Array
+from .cuts import Cut, Segment
+from .graphs import Graph, Key
+from .judging import ROUNDING_FACTOR, Statistics, Tolerance, Verdict, is_floating, judge
+from .levels import Level, Values
+from .replay import Replay
+from .walk import Place
+
+#: How often the float64 result of one value is computed.
+_MAX_REPLAYS: Final = 32
+#: An error that is fewer tolerances large may still be rounding.
+_BORDERLINE: Final = 4.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A result that rounding does not explain.
+
+    Attributes:
+        order: Its position in the order of execution.
+        cut: The graph of the model that computes it, and that of the reference.
+        nodes: The nodes that may be responsible; the last one computes the value.
+        value: The value.
+        partner: The value of the reference.
+        iterations: The iteration of each loop around it, outermost first.
+        kind: `"error"`, `"nan"`, `"infinity"`, `"shape"`, `"input"` or `"failure"`.
+        feeds: What the nodes were fed.
+        expected: The contents that are expected.
+        is_clear: Whether nothing but these nodes can explain it.
+    """
+
+    order: tuple[int, ...]
+    cut: Cut
+    nodes: tuple[int, ...]
+    value: str
+    partner: str
+    iterations: tuple[int, ...]
+    verdict: Verdict
+    kind: str
+    feeds: Mapping[str, Array] = field(repr=False)
+    expected: Array = field(repr=False)
+    segment: Segment | None = None
+    is_clear: bool = True
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the model."""
+        return self.cut.graph
+
+
+@dataclass
+class Measured:
+    """The errors that the nodes of a value add, over all iterations."""
+
+    cut: Cut
+    nodes: tuple[int, ...]
+    value: str
+    partner: str
+    statistics: Statistics
+    segment: Segment | None = None
+    runs: int = 0
+    #: The largest expected element.
+    largest: float = 0.0
+    #: The rounding error of the reference, relative to its largest element.
+    rounding: float = 0.0
+    replays: int = 0
+
+
+class Comparer:
+    """Compares a model with a reference, node by node.
+
+    Attributes:
+        measured: What was measured of each value of the model, by its graph and name.
+        first: The earliest fault.
+        faulty: The values with a fault, by graph and name.
+    """
+
+    def __init__(
+        self, model: Graph, *, providers: Sequence[Any], given: Mapping[Key, frozenset[str]]
+    ) -> None:
+        """Compare the main graph of a model."""
+        self._model = model
+        self._providers = providers
+        self._given = given
+        self._replay = Replay()
+        self.cuts: dict[Key, Cut] = {}
+        self.measured: dict[tuple[Key, str], Measured] = {}
+        self.first: Fault | None = None
+        self.faulty: set[tuple[Key, str]] = set()
+
+    def level(self, graph: Graph) -> Level:
+        """Cut the graph of the model that belongs to a graph of the reference."""
+        level = Level(graph, self._given.get(graph.key, frozenset()))
+        outer = None if graph.around is None else self.cuts[graph.around.key]
+        own = self._model
+        if outer is not None and graph.owner is not None:
+            attribute = graph.key[-1][1]
+            own = outer.graph.bodies(outer.aligned[graph.owner])[attribute]
+        self.cuts[graph.key] = Cut(level, own, outer, providers=self._providers)
+        return level
+
+    def part(self, place: Place, start: int, stop: int, values: Values) -> None:
+        """Compare the values that some nodes of the reference computed."""
+        cut = self.cuts[place.graph.key]
+        for segment, got, expected, feeds in cut.run(start, stop, values):
+            order = (*place.order, segment.nodes[-1])
+            found = self._measured(cut, segment)
+            if isinstance(got, Exception):
+                problem = str(got).strip().partition("\n")[0]
+                verdict = Verdict(Statistics(excess=np.inf), np.inf, problem=problem)
+                kind = "failure"
+            else:
+                allowed = _rounding(expected, found.rounding)
+                verdict = judge(expected, got, segment.tolerance, allowed)
+                if verdict.is_wrong and verdict.index is not None:
+                    verdict = self._again(cut, segment, found, values, feeds, expected, got)
+                found.statistics.add(verdict.statistics)
+                if got.dtype.itemsize < expected.dtype.itemsize and is_floating(expected.dtype):
+                    found.largest = max(found.largest, _largest(expected))
+                kind = kind_of(verdict)
+            found.runs += 1
+            if verdict.is_wrong:
+                self._note(
+                    Fault(
+                        order,
+                        cut,
+                        segment.nodes,
+                        segment.value,
+                        segment.partner,
+                        place.iterations,
+                        verdict,
+                        kind,
+                        {name: feeds[name] for name in segment.inputs if name in feeds},
+                        expected,
+                        segment,
+                        verdict.excess > _BORDERLINE,
+                    )
+                )
+        if stop >= len(place.graph.nodes):
+            self._check_outputs(place, cut, values)
+
+    def enters(self, place: Place, number: int, values: Values) -> bool:
+        """Check what an aligned node passes to its body."""
+        cut = self.cuts[place.graph.key]
+        if number not in cut.aligned:
+            return False
+        for name, got, expected in cut.input_pairs(number, values):
+            order = (*place.order, cut.aligned[number])
+            self._check_wire(place, order, cut, number, name, got, expected)
+        return True
+
+    def _check_wire(
+        self,
+        place: Place,
+        order: tuple[int, ...],
+        cut: Cut,
+        other: int,
+        name: str,
+        got: Array,
+        expected: Array,
+    ) -> None:
+        """Compare what passes into a body or out of it, which no node computes."""
+        verdict = judge(np.asarray(expected), np.asarray(got), Tolerance(4, 0))
+        if not verdict.is_wrong:
+            return
+        nodes = (cut.aligned[other],)
+        partner = next(filter(None, cut.reference.nodes[other].output))
+        measured = self.measured.setdefault(
+            (cut.graph.key, name), Measured(cut, nodes, name, partner, Statistics())
+        )
+        measured.statistics.add(verdict.statistics)
+        iterations = place.iterations
+        self._note(
+            Fault(order, cut, nodes, name, partner, iterations, verdict, "input", {}, expected)
+        )
+
+    def _check_outputs(self, place: Place, cut: Cut, values: Values) -> None:
+        """Compare the outputs of a body that are other values than those of the reference."""
+        around, owner = place.graph.around, place.graph.owner
+        if around is None or owner is None:
+            return
+        for name, partner in cut.crossed:
+            got, expected = values.get(cut.partners[name]), values.get(partner)
+            if got is not None and expected is not None:
+                order = (*place.order, len(cut.graph.nodes))
+                outer = self.cuts[around.key]
+                self._check_wire(place, order, outer, owner, name, got, expected)
+
+    def _measured(self, cut: Cut, segment: Segment) -> Measured:
+        key = (cut.graph.key, segment.value)
+        if key not in self.measured:
+            self.measured[key] = Measured(
+                *(cut, segment.nodes, segment.value, segment.partner, Statistics(), segment)
+            )
+        return self.measured[key]
+
+    def _again(
+        self,
+        cut: Cut,
+        segment: Segment,
+        found: Measured,
+        values: Values,
+        feeds: Mapping[str, Array],
+        expected: Array,
+        got: Array,
+    ) -> Verdict:
+        """Judge a result again, knowing what rounding does to the reference."""
+        plain = judge(expected, got, segment.tolerance, _rounding(expected, found.rounding))
+        if found.replays >= _MAX_REPLAYS or not is_floating(expected.dtype):
+            return plain
+        found.replays += 1
+        seen: Mapping[str, Array] = values
+        shorter = {
+            cut.partners[name]: feeds[name].astype(values[cut.partners[name]].dtype)
+            for name in segment.inputs
+            if name in feeds
+            and cut.partners[name] in values
+            and feeds[name].dtype != values[cut.partners[name]].dtype
+            and is_floating(feeds[name].dtype)
+        }
+        if shorter:
+            seen = {**values, **shorter}
+        truth = shorter.get(segment.partner)
+        if truth is None:
+            truth = self._replay.run(cut.reference, segment.partner, seen, wide=True)
+        if truth is None or truth.shape != expected.shape or not is_floating(truth.dtype):
+            return plain
+        if shorter:
+            verdict = judge(truth, got, segment.tolerance)
+            return replace(verdict, statistics=plain.statistics) if verdict.is_wrong else verdict
+        with np.errstate(all="ignore"):
+            error = np.abs(truth - expected.astype(np.float64))
+            error = np.where(np.isfinite(error), error, 0.0)
+        largest = _largest(expected)
+        share = float(error.max(initial=0.0)) / largest if largest > 0 else 0.0
+        if segment.partner in self._given.get(cut.reference.key, ()) and share > 1e-3:
+            # The node itself is wrong: its float64 result says nothing about rounding.
+            return plain
+        found.rounding = max(found.rounding, ROUNDING_FACTOR * share)
+        return judge(expected, got, segment.tolerance, _rounding(expected, found.rounding))
+
+    def _note(self, fault: Fault) -> None:
+        self.faulty.add((fault.graph.key, fault.value))
+        if self.first is None or fault.order < self.first.order:
+            self.first = fault
+
+
+def kind_of(verdict: Verdict) -> str:
+    """Return the word for what is wrong."""
+    if verdict.index is None:
+        return "shape" if verdict.problem else "error"
+    got, expected = verdict.got, verdict.expected
+    if is_floating(np.asarray(got).dtype) and is_floating(np.asarray(expected).dtype):
+        if np.isnan(got) and not np.isnan(expected):
+            return "nan"
+        if np.isinf(got) and not np.isinf(expected):
+            return "infinity"
+    return "error"
+
+
+def _rounding(expected: Array, share: float) -> float:
+    return share * _largest(expected) if share else 0.0
+
+
+def _largest(array: Array) -> float:
+    with np.errstate(all="ignore"):
+        size = np.abs(array.astype(np.float64))
+    return float(size.max(initial=0.0, where=np.isfinite(size)))

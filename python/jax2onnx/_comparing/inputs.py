@@ -1,0 +1,96 @@
+"""Turn what the user passes as inputs into the arrays that a model takes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from .._errors import InputSpecError
+from .._words import did_you_mean
+from .arrays import Array
+from .models import Loaded
+from .runtime import dtype_of, sizes_of
+
+
+def feeds_of(model: Loaded, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Array]:
+    """Return the arrays that a model takes, by name.
+
+    Raises:
+        InputSpecError: An input is missing, unknown, or of another type or shape.
+    """
+    weights = {tensor.name for tensor in model.proto.graph.initializer}
+    taken = {value.name: value for value in model.proto.graph.input if value.name not in weights}
+    given = _by_name(taken, inputs)
+    missing = [name for name in taken if name not in given]
+    for name in given:
+        if name not in taken:
+            hint = did_you_mean(name, missing or list(taken), ": ")
+            raise InputSpecError(f"{model.name} has no input `{name}`{hint}")
+    if missing:
+        raise InputSpecError(f"the input {described(taken[missing[0]])} is missing")
+    feeds = {name: _fitting(value, given[name]) for name, value in taken.items()}
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, value in taken.items():
+        for size, actual in zip(sizes_of(value), feeds[name].shape, strict=True):
+            if isinstance(size, str) and size:
+                known, where = sizes.setdefault(size, (actual, name))
+                if known != actual:
+                    raise InputSpecError(
+                        f"`{size}` is {known} in `{where}` and {actual} in `{name}`"
+                    )
+    return feeds
+
+
+def described(value: onnx.ValueInfoProto) -> str:
+    """Return the name and the type of an input: `x` float32[B,3]."""
+    sizes = ",".join(str(size or "?") for size in sizes_of(value))
+    return f"`{value.name}` {dtype_of(value).name}[{sizes}]"
+
+
+def _by_name(taken: Mapping[str, Any], inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    if isinstance(inputs, Mapping) and all(name in taken for name in inputs):
+        return dict(inputs)
+    if isinstance(inputs, Mapping) and not any(isinstance(each, Mapping) for each in inputs):
+        nested = _leaves(inputs)
+        if len(nested) == len(inputs):
+            return dict(inputs)
+    leaves = _leaves(inputs)
+    if len(leaves) != len(taken):
+        expected = ", ".join(described(value) for value in taken.values()) or "none"
+        raise InputSpecError(
+            f"the model takes {len(taken)} inputs ({expected}), but `inputs` has {len(leaves)}"
+        )
+    return dict(zip(taken, leaves, strict=True))
+
+
+def _leaves(tree: Any) -> list[Any]:
+    """Return the arrays in nested containers, in the order of the inputs of a model."""
+    flat = list(tree.values()) if isinstance(tree, Mapping) else list(tree)
+    if all(hasattr(each, "__array__") or np.isscalar(each) for each in flat):
+        return flat
+    from .reference import leaves
+
+    return leaves(tree)
+
+
+def _fitting(value: onnx.ValueInfoProto, given: Any) -> Array:
+    """Return an array of the type of an input, or say why it does not fit."""
+    try:
+        array = np.asarray(given)
+    except TypeError:
+        from .reference import in_parts
+
+        array = in_parts(given)
+    if array.dtype.kind == "c":
+        array = np.stack([array.real, array.imag], axis=-1)
+    dtype, sizes = dtype_of(value), sizes_of(value)
+    fits = len(sizes) == array.ndim and all(
+        isinstance(size, str) or size == actual
+        for size, actual in zip(sizes, array.shape, strict=True)
+    )
+    has_type = array.dtype == dtype or np.can_cast(array.dtype, dtype, "same_kind")
+    if not fits or not has_type:
+        shown = f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+        raise InputSpecError(f"the model takes {described(value)}, but got {shown}")
+    return np.asarray(array.astype(dtype, copy=False), order="C")

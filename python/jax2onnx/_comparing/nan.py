@@ -1,0 +1,230 @@
+"""Find where the first NaN or infinity of a model is born: `find_nan`."""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import _progress
+from .._config import StrPath
+from .report import VERSION, First, excerpt_of, in_iterations
+
+if TYPE_CHECKING:
+    from .arrays import Array
+    from .graphs import Graph
+    from .levels import Level, Values
+    from .lines import Lines
+    from .runtime import AnyModel
+    from .walk import Place
+
+
+@dataclass(frozen=True)
+class NanReport:
+    """The answer of `find_nan`. It prints as text, and is true if all numbers are finite.
+
+    Attributes:
+        births: The first NaN or infinity of each value that has one although no operand of its
+            node has one, in the order of execution.
+        model: The name of the model.
+        outputs: The names of the outputs that are not finite.
+    """
+
+    __module__ = "jax2onnx"
+
+    births: tuple[First, ...]
+    model: str
+    outputs: tuple[str, ...]
+
+    @property
+    def first(self) -> First | None:
+        """The earliest birth; None if all numbers are finite."""
+        return self.births[0] if self.births else None
+
+    def __bool__(self) -> bool:
+        """Return whether all numbers are finite."""
+        return not self.births
+
+    def __str__(self) -> str:
+        """Return the line of the first NaN or infinity."""
+        first = self.first
+        if first is None:
+            return f"{self.model} computes no NaN and no infinity"
+        what = "a NaN" if first.kind == "nan" else "an infinity"
+        where = in_iterations(first.iterations)
+        place = f" at {list(first.index)}" if first.index else ""
+        facts = [f"the element{place} is {first.got!s}, and every operand is finite"]
+        if first.kind == "nan":
+            facts = [f"the element{place} is {first.got!s}, and no operand is"]
+        reached = ", ".join(f"`{name}`" for name in self.outputs)
+        facts.append(
+            f"the outputs {reached} are not finite" if reached else "all outputs are finite"
+        )
+        later = len(self.births) - 1
+        if later:
+            facts.append(f"{later} later value{'s' if later > 1 else ''} with births of their own")
+        return (
+            f"`{first.node}` ({first.op}) creates {what}{where}\n"
+            + excerpt_of(first)
+            + "\n".join(f"   = {fact}" for fact in facts)
+        )
+
+    __repr__ = __str__
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report for programs; `docs/json-formats.md` describes it."""
+        return {
+            "version": VERSION,
+            "model": self.model,
+            "agrees": bool(self),
+            "first": None if self.first is None else self.first.to_json(),
+            "births": [birth.to_json() for birth in self.births],
+            "outputs_not_finite": list(self.outputs),
+        }
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def find_nan(
+    model: "AnyModel",
+    inputs: Mapping[str, Any] | Sequence[Any],
+    *,
+    source_map: StrPath | None = None,
+    source_roots: Sequence[StrPath] = (),
+) -> NanReport:
+    """Find the line where the first NaN or infinity is born, also inside loops.
+
+    A NaN is born where a node computes one and no operand has one. Infinities in the weights or the
+    inputs, such as those of a mask, are not births.
+
+    Args:
+        model: The model: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
+        inputs: The inputs, as a sequence or by name.
+        source_map: The source map of the model, by default `<model>.map`.
+        source_roots: Folders with source files, in addition to the current directory.
+
+    Raises:
+        InputSpecError: The inputs do not fit the model.
+        ConfigError: ONNX Runtime is missing.
+    """
+    import numpy as np
+
+    from . import graphs, models
+    from .inputs import feeds_of
+    from .lines import Lines
+    from .runtime import onnxruntime_for
+    from .walk import Walk
+
+    onnxruntime_for("find_nan")
+    _progress.stage("reading")
+    loaded = models.Loaded(model)
+    graph = graphs.main(loaded)
+    watch = _Watch(Lines(loaded, source_map, source_roots))
+    found = Walk(watch).run(graph, feeds_of(loaded, inputs))
+    outputs = [
+        name
+        for name, array in found.items()
+        if array is not None and _is_float(array) and not np.isfinite(array).all()
+    ]
+    births = [birth for _, birth in sorted(watch.births.values(), key=lambda each: each[0])]
+    return NanReport(tuple(births), loaded.name, tuple(outputs))
+
+
+class _Watch:
+    """Looks for numbers that are not finite although all operands are."""
+
+    def __init__(self, lines: "Lines") -> None:
+        self._lines = lines
+        #: The first birth of each value, and its position in the order of execution.
+        self.births: dict[Any, tuple[tuple[int, ...], First]] = {}
+
+    def level(self, graph: "Graph") -> "Level":
+        """Run a graph as it is."""
+        from .levels import Level
+
+        return Level(graph)
+
+    def enters(self, place: "Place", number: int, values: "Values") -> bool:
+        """Look into every body."""
+        return True
+
+    def part(self, place: "Place", start: int, stop: int, values: "Values") -> None:
+        """Look at the values that some nodes computed."""
+        graph = place.graph
+        for number in range(start, stop):
+            node = graph.nodes[number]
+            if node.op_type == "Constant" or graph.bodies(number):
+                continue
+            for name in node.output:
+                array = values.get(name)
+                if array is None or (graph.key, name) in self.births or not _is_float(array):
+                    continue
+                birth = _born(array, graph, number, values)
+                if birth is not None:
+                    order = (*place.order, number)
+                    first = self._first(place, number, name, array, *birth)
+                    self.births[graph.key, name] = order, first
+
+    def _first(
+        self,
+        place: "Place",
+        number: int,
+        value: str,
+        array: "Array",
+        kind: str,
+        index: tuple[int, ...],
+    ) -> First:
+        from .graphs import label
+
+        node = place.graph.nodes[number]
+        lines = self._lines.of_node(place.graph, number)
+        best = lines[0] if lines else None
+        return First(
+            file=best.file if best else None,
+            line=best.line if best else None,
+            function=best.function if best else "",
+            iterations=place.iterations,
+            index=index,
+            expected=None,
+            got=array[index],
+            node=label(node),
+            op=node.op_type,
+            value=value,
+            lines=tuple(lines),
+            sure=len({line.place for line in lines}) == 1,
+            kind=kind,
+            nodes=(label(node),),
+        )
+
+
+def _born(
+    array: "Array", graph: "Graph", number: int, values: "Values"
+) -> tuple[str, tuple[int, ...]] | None:
+    """Return whether a NaN or an infinity is born in a node, and where."""
+    import numpy as np
+
+    from .levels import contents
+
+    if np.isfinite(array).all():
+        return None
+    operands = [contents(graph, values, name) for name in graph.reads(number)]
+    floats = [each for each in operands if each is not None and _is_float(each)]
+    is_nan = np.isnan(array)
+    if is_nan.any() and not any(np.isnan(each).any() for each in floats):
+        return "nan", _place(is_nan)
+    is_infinite = np.isinf(array)
+    if is_infinite.any() and all(np.isfinite(each).all() for each in floats):
+        return "infinity", _place(is_infinite)
+    return None
+
+
+def _place(mask: Any) -> tuple[int, ...]:
+    import numpy as np
+
+    return tuple(int(each) for each in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def _is_float(array: Any) -> bool:
+    from .judging import is_floating
+
+    return is_floating(array.dtype)

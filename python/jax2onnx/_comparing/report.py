@@ -1,0 +1,434 @@
+"""The answer of `compare`: the first wrong number, and what each line adds."""
+
+import html
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from .._config import StrPath
+from .._errors import ConfigError
+from .arrays import OutputComparison
+from .judging import Statistics
+from .lines import SourceLine
+
+if TYPE_CHECKING:
+    from .reproducer import Case
+
+VERSION: Final = 1
+_SHOWN_ROWS: Final = 10
+_MAX_LINES: Final = 8
+
+#: What a fault is called in a sentence.
+_KINDS: Final = {
+    "error": "computes a wrong number",
+    "nan": "computes a NaN where a number is expected",
+    "infinity": "overflows to infinity",
+    "shape": "computes an array of another shape",
+    "input": "passes on other numbers than the reference",
+    "failure": "fails",
+    "optimizer": "is computed wrongly after ONNX Runtime optimized it",
+}
+
+
+@dataclass(frozen=True)
+class First:
+    """The first wrong number in the order of execution.
+
+    Attributes:
+        file: The file of the line as the model names it; None if it is not known.
+        line: The number of the line; None if it is not known.
+        function: The qualified name of the function.
+        iterations: The iteration of each loop around the node, outermost first, counted from 0.
+        index: The index of the worst element; None if there is none.
+        expected: The element of the reference.
+        got: The element of the model.
+        node: The name of the node.
+        op: The operator of the node.
+        value: The name of the value that the node computes.
+        lines: All lines that the node stands for, the best one first.
+        sure: Whether nothing but this line explains the error.
+        kind: `"error"`, `"nan"`, `"infinity"`, `"shape"`, `"input"`, `"failure"` or `"optimizer"`.
+        nodes: All nodes that may be responsible.
+        problem: What is wrong, if no element shows it.
+        optimizer: The optimization of ONNX Runtime that is responsible.
+        statistics: The errors of the value over all iterations.
+    """
+
+    file: str | None
+    line: int | None
+    function: str
+    iterations: tuple[int, ...]
+    index: tuple[int, ...] | None
+    expected: Any
+    got: Any
+    node: str
+    op: str
+    value: str
+    lines: tuple[SourceLine, ...]
+    sure: bool
+    kind: str
+    nodes: tuple[str, ...] = ()
+    problem: str | None = None
+    optimizer: str | None = None
+    statistics: Statistics = field(default_factory=Statistics)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer for programs."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "function": self.function,
+            "iterations": list(self.iterations),
+            "index": None if self.index is None else list(self.index),
+            "expected": _number(self.expected),
+            "got": _number(self.got),
+            "node": self.node,
+            "op": self.op,
+            "value": self.value,
+            "nodes": list(self.nodes),
+            "lines": [line.to_json() for line in self.lines],
+            "sure": self.sure,
+            "kind": self.kind,
+            "problem": self.problem,
+            "optimizer": self.optimizer,
+            **_metrics(self.statistics),
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """The error that a line adds.
+
+    Attributes:
+        line: The line; None for nodes without one.
+        nodes: The names of the nodes.
+        ops: Their operators.
+        statistics: The errors that the nodes add to what they are fed.
+    """
+
+    line: SourceLine | None
+    nodes: tuple[str, ...]
+    ops: tuple[str, ...]
+    statistics: Statistics
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row for programs."""
+        return {
+            "line": None if self.line is None else self.line.to_json(),
+            "nodes": list(self.nodes),
+            "ops": list(self.ops),
+            **_metrics(self.statistics),
+        }
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much was compared.
+
+    Attributes:
+        compared: The number of nodes of the model whose result was compared.
+        covered: The number of nodes that were compared together with others.
+        skipped: The number of nodes that did not run, in branches that are not taken and loops
+            without a step.
+        equations: The number of equations of the jaxpr, if the reference is JAX.
+        paired: The number of equations whose result is a value of the model.
+    """
+
+    compared: int
+    covered: int
+    skipped: int = 0
+    equations: int | None = None
+    paired: int | None = None
+
+    def __str__(self) -> str:
+        """Return the coverage in a sentence."""
+        total = self.compared + self.covered + self.skipped
+        text = f"{self.compared} of {total} nodes are compared one by one"
+        if self.covered:
+            text += f", {self.covered} together with a later node"
+        if self.skipped:
+            text += f", {self.skipped} did not run"
+        if self.equations:
+            share = 100 * (self.paired or 0) / self.equations
+            text += f"; {share:.0f} % of {self.equations} equations have a value in the model"
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the coverage for programs."""
+        return {
+            "nodes_compared": self.compared,
+            "nodes_covered": self.covered,
+            "nodes_skipped": self.skipped,
+            "equations": self.equations,
+            "equations_paired": self.paired,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """The answer of `compare`. It prints as text, and is true if everything agrees.
+
+    Attributes:
+        first: The first wrong number; None if everything agrees.
+        outputs: The outputs of the model, run as it is, compared with those of the reference.
+        rows: The lines, the one that adds the largest error first.
+        coverage: How much was compared.
+        notes: What else there is to know.
+        reference: The name of the reference.
+        model: The name of the model.
+    """
+
+    __module__ = "jax2onnx"
+
+    first: First | None
+    outputs: tuple[OutputComparison, ...]
+    rows: tuple[Row, ...]
+    coverage: Coverage
+    notes: tuple[str, ...]
+    reference: str
+    model: str
+    _kept: tuple[str, ...] = field(default=(), repr=False)
+    _case: "Case | None" = field(default=None, repr=False)
+
+    def __bool__(self) -> bool:
+        """Return whether everything agrees."""
+        return self.first is None and all(output.is_match for output in self.outputs)
+
+    def __str__(self) -> str:
+        """Return the first wrong number with its line, and the outputs."""
+        parts = [self._headline()]
+        if self.first is not None:
+            parts.append(_explained(self.first))
+        outputs = [f"   = {_output(each, self.reference)}" for each in self.outputs]
+        parts.append("\n".join([*outputs, f"   = {self.coverage}"]))
+        parts += [f"note: {note}" for note in self.notes]
+        return "\n".join(parts)
+
+    __repr__ = __str__
+
+    def _headline(self) -> str:
+        if self.first is None:
+            if self:
+                return f"{self.model} agrees with {self.reference}"
+            return (
+                f"the outputs of {self.model} differ from {self.reference}, but no node adds an "
+                "error of its own"
+            )
+        first = self.first
+        where = in_iterations(first.iterations)
+        return f"error: `{first.node}` ({first.op}) {_KINDS[first.kind]}{where}"
+
+    def table(self, top: int = _SHOWN_ROWS) -> str:
+        """Return the lines as text, the one that adds the largest error first."""
+        header = ("loss", "SNR", "max error", "ulp", "line", "nodes")
+        rows = [_cells(row) for row in self.rows[:top]]
+        widths = [max(len(row[place]) for row in [header, *rows]) for place in range(5)]
+        lines = [
+            "  ".join(
+                [cell.rjust(width) for cell, width in zip(row[:4], widths, strict=False)]
+                + [row[4].ljust(widths[4]), row[5]]
+            ).rstrip()
+            for row in [header, *rows]
+        ]
+        more = len(self.rows) - top
+        return "\n".join([*lines, f"… and {more} more lines"] if more > 0 else lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report for programs; `docs/json-formats.md` describes it."""
+        return {
+            "version": VERSION,
+            "reference": self.reference,
+            "model": self.model,
+            "agrees": bool(self),
+            "first": None if self.first is None else self.first.to_json(),
+            "outputs": [_output_json(output) for output in self.outputs],
+            "rows": [row.to_json() for row in self.rows],
+            "coverage": self.coverage.to_json(),
+            "keep_float32": list(self._kept),
+            "notes": list(self.notes),
+        }
+
+    def keep_float32(self, path: StrPath | None = None) -> list[str]:
+        """Return the names of the nodes that lose most in a converted model.
+
+        The names are those of the reference, including nodes in loops: pass them to the converter
+        as nodes to keep in float32, such as `node_block_list`.
+
+        Args:
+            path: Where to write the names, one per line.
+        """
+        if path is not None:
+            text = "".join(f"{name}\n" for name in self._kept)
+            Path(path).write_text(text, encoding="utf-8")
+        return list(self._kept)
+
+    def save_reproducer(self, folder: StrPath) -> str:
+        """Write the guilty nodes alone: a model, its inputs, what is expected, and a script.
+
+        Returns:
+            The path of the script.
+
+        Raises:
+            ConfigError: Nothing differs.
+        """
+        if self._case is None:
+            raise ConfigError("there is nothing to reproduce: no node adds an error of its own")
+        return self._case.save(os.fspath(folder), self)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row)) + "</tr>"
+            for row in self.rows[:_SHOWN_ROWS]
+        )
+        header = "".join(
+            f"<th>{each}</th>" for each in ("loss", "SNR", "max error", "ulp", "line", "nodes")
+        )
+        return (
+            f"<pre>{html.escape(str(self))}</pre>"
+            f"<table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+
+def _explained(first: First) -> str:
+    """Return the line with its excerpt, and both values."""
+    text = "".join(line.excerpt for line in first.lines[:1])
+    facts = []
+    if first.index is not None:
+        place = "" if not first.index else f" at {list(first.index)}"
+        facts.append(f"expected {_shown(first.expected)}{place}, got {_shown(first.got)}")
+    if first.problem:
+        facts.append(first.problem)
+    statistics = first.statistics
+    if first.kind in ("error", "optimizer") and statistics.elements:
+        facts.append(
+            f"{statistics.wrong} of {statistics.elements} elements are wrong, by at most "
+            f"{statistics.absolute:.3g} ({statistics.relative:.3g} of the element)"
+        )
+    if first.optimizer:
+        facts.append(
+            f"the optimization `{first.optimizer}` of ONNX Runtime is responsible: pass "
+            f"disabled_optimizers=[{first.optimizer!r}] to InferenceSession"
+        )
+    if first.kind == "optimizer":
+        facts.append("each node alone is right, so that looking at values hides the error")
+    elif first.kind != "input":
+        facts.append("the error is born here: the node was fed the numbers of the reference")
+    others = first.lines[1:]
+    if others:
+        facts.append("sure: one of these lines" if not first.sure else "sure: these lines together")
+        facts += [f"  or {line}" for line in others[:_MAX_LINES]]
+    elif not first.lines:
+        facts.append("the model does not say which line this is: export it with provenance")
+    else:
+        facts.append(
+            "sure: nothing but this line explains the error"
+            if first.sure
+            else "not sure: nodes around it may be responsible"
+        )
+    if len(first.nodes) > 1:
+        shown = ", ".join(f"`{name}`" for name in first.nodes[:_MAX_LINES])
+        facts.append(f"together with the nodes {shown}")
+    return text + "\n".join(f"   = {fact}" for fact in facts)
+
+
+def excerpt_of(first: First) -> str:
+    """Return the line with the expression underlined, and the other lines of the node."""
+    text = "".join(line.excerpt for line in first.lines[:1])
+    return text + "".join(f"   = or {line}\n" for line in first.lines[1:_MAX_LINES])
+
+
+def in_iterations(iterations: Sequence[int]) -> str:
+    """Return the iterations in words, or nothing."""
+    if not iterations:
+        return ""
+    if len(iterations) == 1:
+        return f" in iteration {iterations[0]}"
+    return f" in iteration {', '.join(map(str, iterations))} (outermost loop first)"
+
+
+def _output(output: OutputComparison, reference: str) -> str:
+    text = f"output `{output.name}` "
+    if output.is_match:
+        return text + ("is equal" if output.error == 0 else f"matches, off by {output.error:.3g}")
+    text += output.problem or "differs"
+    if output.index is not None:
+        text += (
+            f"; worst at {list(output.index)}: {_shown(output.expected)} in {reference}, "
+            f"{_shown(output.found)} in ONNX Runtime"
+        )
+    return text
+
+
+def _output_json(output: OutputComparison) -> dict[str, Any]:
+    return {
+        "name": output.name,
+        "matches": output.is_match,
+        "problem": output.problem,
+        "index": None if output.index is None else list(output.index),
+        "expected": _number(output.expected),
+        "got": _number(output.found),
+        "error": _number(output.error),
+    }
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    statistics = row.statistics
+    ops = ", ".join(row.ops[:3]) + (" …" if len(row.ops) > 3 else "")
+    births = [
+        f"{count} {what}"
+        for count, what in (
+            (statistics.nans, "NaN"),
+            (statistics.infinities, "inf"),
+            (statistics.flips, "flips"),
+        )
+        if count
+    ]
+    return (
+        f"{statistics.loss:.1e}",
+        "∞" if statistics.snr == math.inf else f"{statistics.snr:.0f} dB",
+        f"{statistics.absolute:.2e}",
+        f"{statistics.ulp:.3g}",
+        "(no line)" if row.line is None else str(row.line),
+        ops + (f" ({', '.join(births)})" if births else ""),
+    )
+
+
+def _metrics(statistics: Statistics) -> dict[str, Any]:
+    return {
+        "elements": statistics.elements,
+        "elements_wrong": statistics.wrong,
+        "max_absolute_error": _number(statistics.absolute),
+        "max_relative_error": _number(statistics.relative),
+        "max_ulp": _number(statistics.ulp),
+        "loss": _number(statistics.loss),
+        "cosine": _number(statistics.cosine),
+        "snr_db": _number(statistics.snr),
+        "flips": statistics.flips,
+        "argmax_flips": statistics.argmax_flips,
+        "nans_born": statistics.nans,
+        "infinities_born": statistics.infinities,
+    }
+
+
+def _number(value: Any) -> Any:
+    """Return a number for JSON, which has no NaN and no infinity: these are texts."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    known = value.item() if hasattr(value, "item") else value
+    if isinstance(known, bool | int):
+        return known
+    known = float(known)
+    return known if math.isfinite(known) else str(known)
+
+
+def _shown(value: Any) -> str:
+    return str(value)
+
+
+def as_text(report: dict[str, Any]) -> str:
+    """Return a report for programs as text."""
+    return json.dumps(report, indent=2)

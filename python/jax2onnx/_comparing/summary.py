@@ -1,0 +1,194 @@
+"""Turn what was measured into a report."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from .arrays import OutputComparison
+from .cuts import Cut, Segment
+from .engine import Comparer, Fault, Measured
+from .graphs import Graph, label
+from .judging import Statistics, float_info, machine_epsilon
+from .lines import SourceLine
+from .report import Coverage, First, Report, Row
+from .reproducer import Case
+
+if TYPE_CHECKING:
+    from .compare import Question
+
+#: A node of a converted model that loses more units of its type than this is worth keeping.
+_MAX_LOSS: Final = 4.0
+
+
+def summarize(
+    question: "Question", comparer: Comparer, outputs: Sequence[OutputComparison]
+) -> Report:
+    """Return the report on a comparison."""
+    fault = comparer.first
+    agrees = all(output.is_match for output in outputs)
+    return Report(
+        None if fault is None else _first(question, fault, agrees=agrees),
+        tuple(outputs),
+        tuple(_rows(question, comparer)),
+        _coverage(question, comparer),
+        tuple(question.notes),
+        question.reference_name,
+        question.model_name,
+        tuple(dict.fromkeys(_kept(comparer))),
+        None if fault is None else _case(question, fault),
+    )
+
+
+def _first(question: "Question", fault: Fault, *, agrees: bool) -> First:
+    lines = _narrowed(question, fault) or lines_of(
+        question, fault.cut, fault.nodes, fault.partner, fault.segment
+    )
+    node = fault.graph.nodes[fault.nodes[-1]]
+    best = lines[0] if lines else SourceLine(None, None, "")
+    verdict = fault.verdict
+    return First(
+        file=best.file,
+        line=best.line,
+        function=best.function,
+        iterations=fault.iterations,
+        index=verdict.index,
+        expected=verdict.expected,
+        got=verdict.got,
+        node=label(node),
+        op=node.op_type,
+        value=fault.value,
+        lines=tuple(lines),
+        sure=fault.is_clear and not agrees and len({line.place for line in lines}) == 1,
+        kind=fault.kind,
+        nodes=tuple(label(fault.graph.nodes[number]) for number in fault.nodes),
+        problem=verdict.problem,
+        statistics=verdict.statistics,
+    )
+
+
+def lines_of(
+    question: "Question", cut: Cut, nodes: Sequence[int], partner: str, segment: Segment | None
+) -> list[SourceLine]:
+    """Return the lines of nodes of the model: those of the reference's nodes, if there are any."""
+    number = cut.reference.produced.get(partner)
+    before = [] if number is None else [number]
+    if segment is not None:
+        before = cut.reference_nodes(segment)
+    known = question.lines.of_nodes(cut.reference, before)
+    return known or question.model_lines.of_nodes(cut.graph, reversed(nodes))
+
+
+def _narrowed(question: "Question", fault: Fault) -> list[SourceLine]:
+    """Return the lines of the only weight that differs, if that is what is wrong with a node."""
+    number = fault.cut.reference.produced.get(fault.partner)
+    if number is None or len(fault.nodes) > 1 or fault.segment is None:
+        return []
+    before, after = fault.cut.reference.nodes[number], fault.graph.nodes[fault.nodes[0]]
+    same = (before.op_type, [each.SerializeToString() for each in before.attribute]) == (
+        after.op_type,
+        [each.SerializeToString() for each in after.attribute],
+    )
+    if not same or len(before.input) != len(after.input):
+        return []
+    differing = [
+        one
+        for one, other in zip(before.input, after.input, strict=True)
+        if _differs(fault.cut.reference, one, fault.graph, other)
+    ]
+    if len(differing) != 1:
+        return []
+    node = {line.place for line in question.lines.of_node(fault.cut.reference, number)}
+    lines = question.lines.of_weight(fault.cut.reference, differing[0])
+    return [line for line in lines if line.place in node]
+
+
+def _differs(before: Graph, one: str, after: Graph, other: str) -> bool:
+    first, second = before.initializer(one), after.initializer(other)
+    if first is None or second is None:
+        return False
+    a, b = before.model.array(first), after.model.array(second)
+    has_nan = a.dtype.kind == "f"
+    return a.shape != b.shape or not np.array_equal(a, b.astype(a.dtype), equal_nan=has_nan)
+
+
+def _rows(question: "Question", comparer: Comparer) -> list[Row]:
+    """Return the lines by the error that they add."""
+    groups: dict[object, tuple[SourceLine | None, list[Measured]]] = {}
+    for measured in comparer.measured.values():
+        lines = lines_of(question, measured.cut, measured.nodes, measured.partner, measured.segment)
+        line = lines[0] if lines else None
+        place = (measured.cut.graph.key, measured.value) if line is None else line.place
+        groups.setdefault(place, (line, []))[1].append(measured)
+    rows = []
+    for line, members in groups.values():
+        worst = Statistics()
+        for measured in members:
+            worst.add(measured.statistics)
+        ordered = sorted(members, key=lambda each: -each.statistics.loss)
+        nodes = [(each.cut.graph.nodes[each.nodes[-1]]) for each in ordered]
+        rows.append(
+            Row(
+                line,
+                tuple(dict.fromkeys(map(label, nodes))),
+                tuple(dict.fromkeys(node.op_type for node in nodes)),
+                worst,
+            )
+        )
+    return sorted(rows, key=lambda row: (-row.statistics.excess > -1, -row.statistics.loss))
+
+
+def _coverage(question: "Question", comparer: Comparer) -> Coverage:
+    compared = covered = skipped = 0
+    for graph in _graphs(question.model):
+        cut = next((each for each in comparer.cuts.values() if each.graph is graph), None)
+        if cut is None:
+            skipped += len(graph.nodes)
+            continue
+        inner = set(cut.aligned.values())
+        alone = {segment.nodes[-1] for segment in cut.segments}
+        together = {number for segment in cut.segments for number in segment.nodes} - alone
+        compared += len(alone | inner)
+        covered += len(together - inner)
+        skipped += len(graph.nodes) - len(alone | inner | together)
+    return Coverage(compared, covered, skipped)
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for number in range(len(graph.nodes)):
+        for body in graph.bodies(number).values():
+            yield from _graphs(body)
+
+
+def _kept(comparer: Comparer) -> Iterator[str]:
+    """Yield the nodes of the reference that lose most in a shorter type."""
+    for measured in comparer.measured.values():
+        cut = measured.cut
+        own = cut.types.get(measured.value)
+        before = cut.reference_types.get(measured.partner)
+        if own is None or before is None or own.itemsize >= before.itemsize or own.kind == "i":
+            continue
+        number = cut.reference.produced.get(measured.partner)
+        if number is None:
+            continue
+        if measured.statistics.loss > _MAX_LOSS * machine_epsilon(own):
+            yield label(cut.reference.nodes[number])
+        if measured.largest > _largest_number(own):
+            # What reads a number that the type does not have must stay as it is, too.
+            for reader, node in enumerate(cut.reference.nodes):
+                if measured.partner in cut.reference.reads(reader):
+                    yield label(node)
+
+
+def _largest_number(dtype: "np.dtype[np.generic]") -> float:
+    return float(float_info(dtype).max)
+
+
+def _case(question: "Question", fault: Fault) -> Case | None:
+    if fault.segment is None:
+        return None
+    model = fault.cut.model([fault.segment])
+    names = tuple(each[0] if isinstance(each, tuple) else each for each in question.providers)
+    output = model.graph.output[0].name
+    return Case(fault.graph, model, fault.feeds, fault.expected, output, names)

@@ -1,0 +1,59 @@
+"""`find_nan` finds the line where the first NaN or infinity is born."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jax2onnx import find_nan, to_onnx
+from tests.comparing import line_of
+
+
+def decay(x: Any) -> Any:
+    def step(state: Any, row: Any) -> Any:
+        state = state - 0.1
+        return state, jnp.sqrt(state * row)
+
+    return lax.scan(step, 3.75, x)[1]
+
+
+def test_a_nan_that_is_born_in_step_37_of_a_scan_is_found() -> None:
+    model = to_onnx(decay, [(60,)], provenance="indexed")
+    report = find_nan(model, [np.ones(60, np.float32)])
+    assert not report
+    first = report.first
+    assert first is not None
+    assert (first.kind, first.iterations) == ("nan", (37,))
+    assert first.line == line_of(decay, "jnp.sqrt")
+    assert first.sure
+    assert "creates a NaN in iteration 37" in str(report)
+    assert report.outputs == ("out_0",)
+    assert report.to_json()["first"]["iterations"] == [37]
+    assert find_nan(model, [np.zeros(60, np.float32)])
+
+
+def test_an_infinity_is_born_before_the_nan_that_it_becomes() -> None:
+    def overflows(x: Any) -> Any:
+        y = jnp.exp(x)
+        return y - y
+
+    report = find_nan(to_onnx(overflows, [(2,)], provenance="indexed"), {"x": np.array([1, 99.0])})
+    assert [birth.kind for birth in report.births] == ["infinity", "nan"]
+    assert report.first is not None
+    assert report.first.line == line_of(overflows, "jnp.exp")
+    assert report.first.index == (1,)
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.nan])
+def test_what_a_mask_or_an_input_contains_is_not_born(value: float) -> None:
+    def masked(x: Any) -> Any:
+        return jnp.where(x > 0, x, value) * 2
+
+    report = find_nan(to_onnx(masked, [(3,)]), [np.array([-1, 1, 2], np.float32)])
+    assert report
+    assert report.outputs == ("out_0",)
+    assert str(report) == "the model computes no NaN and no infinity"
