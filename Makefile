@@ -15,7 +15,7 @@ CPUS := SSE4_2 AVX2 AVX512
 # `make test-quick` runs the first of every so many parameters of each Python test.
 SAMPLE ?= 40
 
-.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep clean tools
+.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep viewer clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -33,6 +33,7 @@ help:
 	@echo "make test-faults        kill exports at every system call, fill the disk, and write one path together"
 	@echo "make docs               build the documentation site"
 	@echo "make wheel              build a wheel for any Linux and the command alone, and try the wheel"
+	@echo "make viewer             rebuild the viewer of \`jax2onnx view\`; needs node"
 	@echo "make clean              remove build results and the cache of the tests"
 
 demo: build
@@ -175,5 +176,11 @@ tools:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer, or name it with PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install Python 3.11 or newer, or name it with PYTHON=..." >&2; exit 1; }
 
+# The viewer of `jax2onnx view`, which needs node. The built files are committed, so that a build needs no node.
+viewer:
+	npm --prefix viewer ci --no-audit --no-fund
+	npm --prefix viewer run check
+	npm --prefix viewer run build
+
 clean:
-	rm -rf target $(VENV) .venvs .cache dist python/jax2onnx/_core*.so
+	rm -rf target $(VENV) .venvs .cache dist viewer/node_modules python/jax2onnx/_core*.so

@@ -13,4 +13,5 @@ pub(crate) mod inspect;
 pub(crate) mod plugins;
 pub(crate) mod profile;
 pub(crate) mod strip;
+pub(crate) mod view;
 pub(crate) mod where_;

@@ -47,6 +47,7 @@ enum Subcommand {
     Plugins(commands::plugins::Args),
     Profile(commands::profile::Args),
     Strip(commands::strip::Args),
+    View(commands::view::Args),
     Where(commands::where_::Args),
 }
 
@@ -131,6 +132,7 @@ pub fn run(
         Subcommand::Plugins(command) => ask(command),
         Subcommand::Profile(command) => ask(command),
         Subcommand::Strip(command) => ask(command),
+        Subcommand::View(command) => ask(command),
         Subcommand::Where(command) => ask(command),
     };
     let outcome = outcome.and_then(|outcome| {

@@ -8,8 +8,12 @@ use std::collections::BTreeMap;
 use onnx::scan::{Attribute, AttributeValue, ValueInfo};
 use rustc_hash::FxHashMap;
 
+use crate::show::attribute_text;
 use crate::{Document, Frame};
 pub use weights::{WeightChange, WeightKind};
+
+/// The longest text of an attribute.
+const MAX_TEXT: usize = 60;
 
 /// The answer of `jax2onnx diff`.
 #[derive(Clone, Debug, Default)]
@@ -214,8 +218,9 @@ fn node_change(a: &Side<'_, '_>, old: usize, b: &Side<'_, '_>, new: usize) -> Op
         {
             continue;
         }
-        let shown =
-            |attribute: Option<&Attribute<'_>>| attribute.map_or("nothing".to_owned(), value_text);
+        let shown = |attribute: Option<&Attribute<'_>>| {
+            attribute.map_or("nothing".to_owned(), |attribute| attribute_text(attribute, MAX_TEXT))
+        };
         what.push(format!("{name}: {} → {}", shown(old), shown(new)));
     }
     let (old_type, new_type) = (a.type_of(old)?, b.type_of(new)?);
@@ -231,25 +236,6 @@ fn node_change(a: &Side<'_, '_>, old: usize, b: &Side<'_, '_>, new: usize) -> Op
 fn is_same(old: &Attribute<'_>, new: &Attribute<'_>) -> bool {
     let is_body = |attribute: &Attribute<'_>| attribute.value() == AttributeValue::Graphs;
     old.message == new.message || (is_body(old) && is_body(new)) || old.value() == new.value()
-}
-
-fn value_text(attribute: &Attribute<'_>) -> String {
-    const MAX: usize = 60;
-    let text = match attribute.value() {
-        AttributeValue::Int(int) => int.to_string(),
-        AttributeValue::Float(float) => float.to_string(),
-        AttributeValue::Text(text) => format!("\"{}\"", String::from_utf8_lossy(text)),
-        AttributeValue::Ints(ints) => format!("{ints:?}"),
-        AttributeValue::Floats(floats) => format!("{floats:?}"),
-        AttributeValue::Texts(texts) => {
-            let texts: Vec<_> = texts.iter().map(|text| String::from_utf8_lossy(text)).collect();
-            format!("{texts:?}")
-        }
-        AttributeValue::Tensor(tensor) => tensor.type_text(),
-        AttributeValue::Reference(name) => format!("@{name}"),
-        _ => "…".to_owned(),
-    };
-    crate::Style::plain().fit(&text, MAX)
 }
 
 /// Returns nodes without a line, by name.

@@ -8,6 +8,7 @@ use onnx::scan::{self, Graph, Scan, Tensor, ValueType};
 use provenance::codec::Decoded;
 use provenance::outline::Outline;
 use provenance::resolve::{Answer, Resolver, Sure};
+use provenance::source_map::MapValue;
 use provenance::{LocationId, OriginId, ScopeId, ScopeKind, SourceMap, Table};
 use rustc_hash::FxHashMap;
 
@@ -121,7 +122,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn origins(&self, numbers: &[u32]) -> Vec<OriginId> {
+    /// Returns origins in the table, by their numbers.
+    pub(crate) fn origins(&self, numbers: &[u32]) -> Vec<OriginId> {
         let known = &self.provenance.origins;
         numbers.iter().filter_map(|&number| known.get(number as usize).copied()).collect()
     }
@@ -225,6 +227,11 @@ impl<'a> Document<'a> {
         let files = (0..table.file_count() as u32).map(provenance::FileId);
         let mut sources = files.zip(&self.resolver.get()?.map().sources);
         sources.find(|(id, _)| &*table.get_file(*id).path == file).map(|(_, source)| source)
+    }
+
+    /// Returns what the map says of inputs, weights and outputs.
+    pub(crate) fn map_values(&self) -> &[MapValue] {
+        self.resolver.get().map_or(&[], |resolver| &resolver.map().values)
     }
 
     /// Returns a line of source that the model itself has.

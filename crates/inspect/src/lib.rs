@@ -23,6 +23,7 @@ mod recorded;
 pub mod show;
 mod sources;
 pub mod summary;
+pub mod view;
 pub mod where_;
 
 pub use document::Document;

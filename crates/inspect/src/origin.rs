@@ -182,7 +182,7 @@ pub(crate) fn callsites(
     found
 }
 
-fn plugin(table: &Table, emitter: EmitterId) -> Option<Plugin<'_>> {
+pub(crate) fn plugin(table: &Table, emitter: EmitterId) -> Option<Plugin<'_>> {
     let entry = table.get_emitter(table.plugin_of(emitter)?);
     let file = if &*entry.file == Frame::UNKNOWN { "" } else { &*entry.file };
     Some(Plugin { name: render::emitter_name(entry), file, line: entry.line })

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use onnx::scan::{Attribute, AttributeValue};
 pub use provenance::clean::clean;
 use provenance::report::excerpt;
 
@@ -70,6 +71,25 @@ impl Style {
         }
         kept + "…"
     }
+}
+
+/// Returns the value of an attribute, cut to at most so many columns.
+pub(crate) fn attribute_text(attribute: &Attribute<'_>, max: usize) -> String {
+    let text = match attribute.value() {
+        AttributeValue::Int(int) => int.to_string(),
+        AttributeValue::Float(float) => float.to_string(),
+        AttributeValue::Text(text) => format!("\"{}\"", String::from_utf8_lossy(text)),
+        AttributeValue::Ints(ints) => format!("{ints:?}"),
+        AttributeValue::Floats(floats) => format!("{floats:?}"),
+        AttributeValue::Texts(texts) => {
+            let texts: Vec<_> = texts.iter().map(|text| String::from_utf8_lossy(text)).collect();
+            format!("{texts:?}")
+        }
+        AttributeValue::Tensor(tensor) => tensor.type_text(),
+        AttributeValue::Reference(name) => format!("@{name}"),
+        _ => "…".to_owned(),
+    };
+    Style::plain().fit(&text, max)
 }
 
 /// Formats a frame, with its line if it can be shown.

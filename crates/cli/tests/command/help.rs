@@ -27,7 +27,7 @@ fn completions_name_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let output = run(&format!("completions {shell}"), &fixtures());
         let script = String::from_utf8(output.stdout).expect("a script is UTF-8");
-        for command in ["blame", "check", "diff", "inspect", "where"] {
+        for command in ["blame", "check", "diff", "inspect", "view", "where"] {
             assert!(script.contains(command), "{shell}: {command}");
         }
     }

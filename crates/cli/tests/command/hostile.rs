@@ -57,6 +57,10 @@ const INPUTS: &[&str] = &[
     "profile @ mlp.py",
     "profile indexed.onnx @",
     "strip @ -o OUT",
+    "view @ -o OUT",
+    "view indexed.onnx --profile @ -o OUT",
+    "view indexed.onnx --compare @ -o OUT",
+    "view indexed.onnx --against @ -o OUT",
     "where @ tanh",
 ];
 

@@ -13,6 +13,7 @@ mod explain;
 mod help;
 mod hostile;
 mod inspect;
+mod view;
 mod where_;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,143 @@
+//! `jax2onnx view`: writes a page that links the source and the graph.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::Context;
+use inspect::profile::Profile;
+use inspect::show::clean;
+use inspect::view::{Options, View, page, view};
+use inspect::{Document, Weights, open_regular};
+
+use crate::command::{Answer, Command, Console, Outcome, print_json};
+use crate::files::stage_text;
+use crate::model::{ModelArgs, open};
+use crate::output::{Format, OutputArgs};
+use crate::text::{bytes, count};
+
+/// Write a page that links the source and the graph of a model
+///
+/// The page is one HTML file that works offline. Click a line to see its nodes, and a node to see its line.
+/// With a profile, a report or another model, the page also shows times, errors or differences beside each
+/// line. `--format json` prints the data of the page instead.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  jax2onnx view model.onnx --open\n  \
+                        jax2onnx view model.onnx -o page.html --profile profile.json\n  \
+                        jax2onnx view model.onnx --against before.onnx\n  \
+                        jax2onnx view model.onnx --format json > data.json")]
+pub(crate) struct Args {
+    /// The model
+    model: PathBuf,
+    /// The file to write [default: MODEL with the extension `.html`, in the current folder]
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Open the page in the browser
+    #[arg(long)]
+    open: bool,
+    /// Leave out the text of all source files
+    #[arg(long)]
+    no_source: bool,
+    /// A profile of ONNX Runtime, for the time of each line
+    #[arg(long, value_name = "PROFILE.json")]
+    profile: Option<PathBuf>,
+    /// The report of `jax2onnx compare --format json`, for the error of each line
+    #[arg(long, value_name = "REPORT.json")]
+    compare: Option<PathBuf>,
+    /// An earlier export, for the lines that gained or lost nodes since
+    #[arg(long, value_name = "OTHER.onnx")]
+    against: Option<PathBuf>,
+    #[command(flatten)]
+    reading: ModelArgs,
+    #[command(flatten)]
+    format: OutputArgs,
+}
+
+/// A page that was written, or the data of one.
+struct Viewed<'a> {
+    args: &'a Args,
+    view: View<'static>,
+}
+
+impl Command for Args {
+    fn format(&self) -> Format {
+        self.format.format
+    }
+
+    fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
+        let document = self.reading.open(&self.model, console)?;
+        let sources = self.reading.sources(document);
+        let profile = self.profile.as_deref().map(read_profile).transpose()?;
+        let report = self.compare.as_deref().map(read_report).transpose()?;
+        let against: Option<&'static Document<'static>> = match &self.against {
+            Some(other) => Some(open(other, Weights::Skipped, None, console)?),
+            None => None,
+        };
+        let options = Options {
+            sources: (!self.no_source).then_some(&sources),
+            profile: profile.as_ref(),
+            report: report.as_ref(),
+            against,
+        };
+        let name_of_report = || self.compare.as_deref().unwrap_or(Path::new("")).display();
+        let view = view(document, &options).with_context(|| name_of_report().to_string())?;
+        Ok(Box::new(Viewed { args: self, view }))
+    }
+}
+
+impl Answer for Viewed<'_> {
+    fn outcome(&self) -> Outcome {
+        Outcome::Found
+    }
+
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        let Viewed { args, view } = self;
+        let output = args.output.clone().unwrap_or_else(|| default_output(&args.model));
+        let page = page(view);
+        let written = stage_text(&output, &page).and_then(|staged| Ok(staged.commit()?));
+        written.map_err(|error| io::Error::other(format!("{error:#}")))?;
+        let shown = clean(&output.to_string_lossy());
+        let (nodes, with_line) = view.nodes();
+        let size = bytes(page.len() as u64);
+        let nodes = count(nodes, "node");
+        writeln!(console.out, "{shown}: {nodes}, {with_line} of them with a line, {size}")?;
+        if args.open && !open_in_browser(&output) {
+            console.note(format_args!("no browser could be started: open {shown} yourself"))?;
+        }
+        Ok(())
+    }
+
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        print_json(out, &self.view)
+    }
+}
+
+/// Returns the name of the page of a model: in the current folder, because that of the model may be anywhere.
+fn default_output(model: &Path) -> PathBuf {
+    Path::new(model.file_name().unwrap_or(model.as_os_str())).with_extension("html")
+}
+
+fn read_profile(path: &Path) -> anyhow::Result<Profile> {
+    let (opened, _) = open_regular(path)?;
+    Profile::read(opened).with_context(|| path.display().to_string())
+}
+
+fn read_report(path: &Path) -> anyhow::Result<serde_json::Value> {
+    let (opened, _) = open_regular(path)?;
+    let read = serde_json::from_reader(io::BufReader::new(opened));
+    read.with_context(|| format!("{}: this is not a report in JSON", path.display()))
+}
+
+/// Starts the browser of the user. Returns whether it started.
+fn open_in_browser(page: &Path) -> bool {
+    let Ok(page) = page.canonicalize() else { return false };
+    let mut command = if cfg!(target_os = "macos") {
+        std::process::Command::new("open")
+    } else if cfg!(windows) {
+        std::process::Command::new("explorer")
+    } else {
+        std::process::Command::new("xdg-open")
+    };
+    let command = command.arg(page).stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null()).spawn().is_ok()
+}

@@ -1,0 +1,171 @@
+//! What a view shows beside lines and nodes: times, errors, differences from another model.
+
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+
+use super::name;
+use super::places::Places;
+use crate::Document;
+use crate::diff::{LineChange, NodeChange, diff};
+use crate::profile::{By, Profile, summarize};
+
+/// Says why a report cannot be shown.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReportError {
+    #[error("this is not a report of `jax2onnx compare`: it has no list `rows`")]
+    NoRows,
+    #[error("the report has version {0}, and this program reads version 1")]
+    Version(u64),
+}
+
+/// Describes the time of each line and each node, as parts of the time of all kernels.
+pub(super) fn profile(
+    document: &Document<'_>,
+    profile: &Profile,
+    places: &mut Places<'_>,
+) -> Value {
+    let lines = summarize(document, profile, By::Line, None);
+    let nodes = summarize(document, profile, By::Node, None);
+    let numbers = numbers(document);
+    let of_lines = lines.rows.iter().filter_map(|row| {
+        let frame = row.frame?;
+        let file = places.file_named(frame.file)?;
+        Some(json!({
+            "file": file, "line": frame.line, "microseconds": row.spread.median,
+            "share": row.share, "calls": row.calls, "ops": row.ops,
+        }))
+    });
+    let of_lines: Vec<Value> = of_lines.collect();
+    let of_nodes = nodes.rows.iter().filter_map(|row| {
+        let node = numbers.get(row.key.as_deref()?)?;
+        Some(json!({ "node": node, "microseconds": row.spread.median, "share": row.share }))
+    });
+    json!({
+        "runs": lines.runs.len(),
+        "microseconds": lines.kernels.median,
+        "known": lines.known,
+        "lines": of_lines,
+        "nodes": of_nodes.collect::<Vec<_>>(),
+    })
+}
+
+/// Describes the lines that gained, lost or changed nodes since another model.
+pub(super) fn against(
+    before: &Document<'_>,
+    after: &Document<'_>,
+    places: &mut Places<'_>,
+) -> Value {
+    let diff = diff(before, after);
+    let ops = |list: &[(String, usize)]| -> Vec<Value> {
+        list.iter().map(|(op, count)| json!({ "op": op, "count": count })).collect()
+    };
+    let node = |change: &NodeChange| {
+        let what = change.what.join("; ");
+        json!({ "op": change.op, "before": change.before, "after": change.after, "what": what })
+    };
+    let line = |change: &LineChange<'_>| {
+        json!({
+            "file": places.file_named(change.file),
+            "path": change.file,
+            "function": change.function,
+            "before": change.before,
+            "after": change.after,
+            "lost": ops(&change.lost),
+            "gained": ops(&change.gained),
+            "changed": change.changed.iter().map(node).collect::<Vec<_>>(),
+        })
+    };
+    let lines: Vec<Value> = diff.lines.iter().map(line).collect();
+    json!({
+        "name": name(before),
+        "nodes_before": diff.nodes.0,
+        "nodes_after": diff.nodes.1,
+        "lines_moved": diff.moved,
+        "lines": lines,
+        "nodes_without_line": diff.unplaced.iter().map(node).collect::<Vec<_>>(),
+    })
+}
+
+/// Describes the error that each line adds, from a report of `jax2onnx compare`. Rows that name nothing of the
+/// model are left out.
+pub(super) fn compare(
+    document: &Document<'_>,
+    report: &Value,
+    places: &mut Places<'_>,
+) -> Result<Value, ReportError> {
+    if let Some(version) = report["version"].as_u64().filter(|&version| version != 1) {
+        return Err(ReportError::Version(version));
+    }
+    let rows = report["rows"].as_array().ok_or(ReportError::NoRows)?;
+    let numbers = numbers(document);
+    let first = &report["first"];
+    let wrong: Vec<&str> = texts(&first["nodes"]).chain(first["node"].as_str()).collect();
+    let (mut lines, mut nodes) = (Vec::new(), Vec::new());
+    for row in rows {
+        let of_row: Vec<&str> = texts(&row["nodes"]).collect();
+        let is_wrong = of_row.iter().any(|node| wrong.contains(node));
+        let error = row["max_absolute_error"].as_f64();
+        let what = describe_error(row);
+        let line = &row["line"];
+        let file = line["file"].as_str().and_then(|file| places.file_named(file));
+        if let (Some(file), Some(number)) = (file, line["line"].as_u64()) {
+            lines.push(json!({
+                "file": file, "line": number, "error": error, "is_wrong": is_wrong, "what": what,
+            }));
+        }
+        for name in of_row.iter().filter(|name| of_row.len() == 1 || wrong.contains(*name)) {
+            if let Some(node) = numbers.get(name) {
+                let is_wrong = wrong.contains(name);
+                nodes.push(json!({ "node": node, "error": error, "is_wrong": is_wrong, "what": what }));
+            }
+        }
+    }
+    Ok(json!({ "verdict": verdict(report), "lines": lines, "nodes": nodes }))
+}
+
+/// Returns the texts of a list.
+fn texts(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Returns the errors of a row in words: `max error 0.25, 3 of 8 elements wrong`.
+fn describe_error(row: &Value) -> String {
+    let shown = |value: &Value| match value {
+        Value::Number(number) => number.as_f64().map(|number| format!("{number:.3e}")),
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    let mut parts = Vec::new();
+    for (key, label) in
+        [("max_absolute_error", "max error"), ("max_ulp", "ulp"), ("loss", "loss"), ("snr_db", "SNR in dB")]
+    {
+        parts.extend(shown(&row[key]).map(|value| format!("{label} {value}")));
+    }
+    if let (Some(wrong @ 1..), Some(all)) =
+        (row["elements_wrong"].as_u64(), row["elements"].as_u64())
+    {
+        parts.push(format!("{wrong} of {all} elements wrong"));
+    }
+    parts.join(", ")
+}
+
+fn verdict(report: &Value) -> String {
+    let reference = report["reference"].as_str().unwrap_or("the reference");
+    if report["agrees"] == true {
+        return format!("the model agrees with {reference}");
+    }
+    match report["first"]["node"].as_str() {
+        Some(node) => format!("the first wrong number is of `{node}`"),
+        None => format!("the outputs differ from {reference}"),
+    }
+}
+
+/// Returns the first node of each name.
+fn numbers<'d>(document: &'d Document<'_>) -> FxHashMap<&'d str, usize> {
+    let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
+    for (number, node) in document.scan.nodes.iter().enumerate() {
+        numbers.entry(node.name).or_insert(number);
+    }
+    numbers
+}

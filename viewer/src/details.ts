@@ -1,0 +1,367 @@
+// The details pane: everything about what is selected.
+
+import { bytes, clean, countOps, h, percent, plural } from "./dom";
+import type { GraphPane } from "./graph";
+import { titleOf } from "./layout";
+import type { Model } from "./model";
+import { charAt } from "./python";
+import type { Selection } from "./selection";
+import type { Item } from "./tree";
+
+type Child = Node | string | null | false;
+
+const MAX_LISTED = 40;
+
+export class DetailsPane {
+  private isAllFrames = false;
+
+  constructor(
+    private readonly model: Model,
+    private readonly graph: GraphPane,
+    readonly element: HTMLElement,
+    private readonly select: (selection: Selection) => void,
+    private readonly hover: (nodes: number[]) => void,
+  ) {}
+
+  show(selection: Selection | null): void {
+    this.element.scrollTop = 0;
+    this.element.replaceChildren(...this.content(selection).filter((child): child is Node => child instanceof Node));
+  }
+
+  private content(selection: Selection | null): Child[] {
+    switch (selection?.kind) {
+      case "node":
+        return this.node(selection.node, selection);
+      case "line":
+        return this.line(selection.file, selection.line);
+      case "weight":
+        return this.weight(selection.value);
+      case "box": {
+        const item = this.graph.tree.find(selection.item);
+        return item ? this.box(item) : this.overview();
+      }
+      case "op": {
+        const nodes = this.model.data.nodes.flatMap((row, number) => (row[1] === selection.op ? number : []));
+        return [heading(selection.op, plural(nodes.length, "node")), this.nodes("Nodes", nodes)];
+      }
+      case "shape": {
+        const nodes = this.model.data.nodes.flatMap((row, number) =>
+          row[4].some((value) => value >= 0 && this.model.type(value) === selection.type) ? number : [],
+        );
+        return [heading(selection.type, `the result of ${plural(nodes.length, "node")}`), this.nodes("Nodes", nodes)];
+      }
+      default:
+        return this.overview();
+    }
+  }
+
+  private node(number: number, selection: Selection): Child[] {
+    const [name, op, , inputs, outputs, origin, sure, attributes] = this.model.node(number);
+    const site = this.model.sites(origin)[0];
+    const [frame, , scope, plugin] = site === undefined ? [-1, -1, -1, -1] : this.model.data.sites[site]!;
+    const callsites = this.model.callsites(origin);
+    const emitter = this.model.data.plugins[plugin];
+    const weights = inputs.filter((value) => value >= 0 && this.model.weightOf[value]! >= 0);
+    const operands = inputs.filter((value) => value >= 0 && this.model.weightOf[value]! < 0);
+    const error = this.model.errors.get(number);
+    const share = this.model.share[number]!;
+    const facts: [string, Child][] = [];
+    const path = this.model.scope(scope);
+    if (path.length) facts.push(["Module", path.join(" / ")]);
+    if (emitter) facts.push(["Plugin", emitter[1] ? `${emitter[0]}, ${emitter[1]}:${emitter[2]}` : emitter[0]]);
+    if (sure !== "exact") facts.push(["Origin", HOW[sure] ?? sure]);
+    if (share > 0) facts.push(["Time", `${percent(share)} of the time of all kernels`]);
+    if (error) facts.push(["Error", error.what]);
+    const transforms = this.transforms(scope);
+    if (transforms.length) facts.push(["Transforms", transforms.join(" / ")]);
+    return [
+      heading(op, name),
+      this.sourceLine(callsites[0] ?? -1),
+      list(facts),
+      this.traceback(frame, callsites[0] ?? -1, selection),
+      this.fused(callsites.slice(1)),
+      this.values("Inputs", operands, true),
+      this.weights(weights),
+      this.values("Outputs", outputs.filter((value) => value >= 0), false),
+      attributes.length ? section("Attributes", list(attributes.map(([key, value]) => [key, h("code", {}, value)]))) : null,
+    ];
+  }
+
+  private transforms(scope: number): string[] {
+    const names: string[] = [];
+    for (let at = scope; at >= 0; at = this.model.data.scopes[at]![2]) {
+      const [name, isTransform] = this.model.data.scopes[at]!;
+      if (isTransform) names.unshift(name);
+    }
+    return names;
+  }
+
+  /** Shows the line of a location, with its expression underlined. */
+  private sourceLine(location: number): Child {
+    if (location < 0) return h("p", { class: "empty" }, "Nothing is known about where this node came from.");
+    const [file, , line, column, endLine, endColumn] = this.model.location(location);
+    const text = this.model.text(file, line);
+    const place = this.place(location);
+    if (text === null) return h("div", { class: "excerpt" }, place);
+    const start = column < 0 ? 0 : charAt(text, column);
+    const end = column < 0 ? 0 : endLine === line ? charAt(text, endColumn) : text.length;
+    const cut = text.length - text.trimStart().length;
+    const code = h("code", {}, text.slice(Math.min(cut, start), start), h("span", { class: "expression" }, text.slice(start, end)), text.slice(end));
+    return h("div", { class: "excerpt" }, place, h("pre", {}, code));
+  }
+
+  /** Returns a button that leads to a line. */
+  private place(location: number): HTMLElement {
+    const [file, name, line] = this.model.location(location);
+    const path = this.model.data.files[file]?.path;
+    const text = path === null || path === undefined ? `line ${line}` : `${path}:${line}`;
+    const inside = this.model.data.functions[name];
+    const button = link(text, () => this.select({ kind: "line", file, line }));
+    return h("span", { class: "place" }, button, inside ? h("span", { class: "dim" }, ` in ${inside}`) : null);
+  }
+
+  private traceback(frame: number, callsite: number, selection: Selection): Child {
+    const path = this.model.frames(frame);
+    const tier = (location: number): string => this.model.data.files[this.model.location(location)[0]]?.tier ?? "user";
+    const users = path.filter((location) => tier(location) === "user");
+    const shown = this.isAllFrames ? path : users;
+    if (shown.length === 0 || path.length < 2) return null;
+    const rows = [...shown].reverse().map((location) => {
+      const [file, , line] = this.model.location(location);
+      const text = this.model.text(file, line)?.trim();
+      return h(
+        "li",
+        { class: `tier-${tier(location)}${location === callsite ? " is-callsite" : ""}` },
+        this.place(location),
+        text ? h("code", {}, text) : null,
+      );
+    });
+    const hidden = path.length - users.length;
+    const more = h(
+      "button",
+      {
+        type: "button",
+        class: "link",
+        click: () => {
+          this.isAllFrames = !this.isAllFrames;
+          this.show(selection);
+        },
+      },
+      this.isAllFrames ? "hide frames of libraries" : `show ${plural(hidden, "frame")} of libraries`,
+    );
+    return section("Call path", h("ol", { class: "traceback" }, ...rows), hidden > 0 ? more : null);
+  }
+
+  private fused(locations: number[]): Child {
+    const seen = new Set<string>();
+    const rows: HTMLElement[] = [];
+    for (const location of locations) {
+      const [file, , line] = this.model.location(location);
+      if (seen.has(`${file}:${line}`)) continue;
+      seen.add(`${file}:${line}`);
+      const text = this.model.text(file, line)?.trim();
+      rows.push(h("li", {}, this.place(location), text ? h("code", {}, text) : null));
+    }
+    return rows.length ? section("Fused from", h("ul", { class: "places" }, ...rows)) : null;
+  }
+
+  private values(title: string, values: number[], isInput: boolean): Child {
+    if (values.length === 0) return null;
+    const rows = values.map((value) => {
+      const [name, type, path] = this.model.data.values[value]!;
+      const ends = isInput ? [this.model.producer[value]!].filter((node) => node >= 0) : [...this.model.readers(value)];
+      const links = ends.slice(0, MAX_LISTED).map((node) => this.nodeLink(node));
+      const rest = ends.length - links.length;
+      const label = isInput ? "from " : links.length ? "read by " : null;
+      const isGraphInput = isInput && ends.length === 0;
+      return h(
+        "li",
+        {},
+        h("div", { class: "value" }, h("span", { class: "name" }, path ?? name), h("span", { class: "type" }, type ?? "?")),
+        isGraphInput ? h("span", { class: "dim" }, "an input of the graph") : null,
+        links.length ? h("div", { class: "ends" }, label, ...joined(links), rest > 0 ? ` and ${rest} more` : null) : null,
+      );
+    });
+    return section(title, h("ul", { class: "values" }, ...rows));
+  }
+
+  private weights(values: number[]): Child {
+    if (values.length === 0) return null;
+    const rows = values.map((value) => {
+      const [name, type, path] = this.model.data.values[value]!;
+      const [, size] = this.model.data.weights[this.model.weightOf[value]!]!;
+      const button = link(path?.split("\n").join(", ") ?? name, () => this.select({ kind: "weight", value }));
+      return h("li", {}, h("div", { class: "value" }, button, h("span", { class: "type" }, type ?? "?")), h("span", { class: "dim" }, bytes(size)));
+    });
+    return section("Weights", h("ul", { class: "values" }, ...rows));
+  }
+
+  private weight(value: number): Child[] {
+    const [name, type, path] = this.model.data.values[value]!;
+    const [, size, origin, isExternal] = this.model.data.weights[this.model.weightOf[value]!] ?? [0, 0, -1, 0];
+    const facts: [string, Child][] = [["Type", type ?? "?"], ["Size", bytes(size)]];
+    if (path) facts.push(["Path", path.split("\n").join(", ")]);
+    if (isExternal) facts.push(["Stored", "in another file"]);
+    const callsite = this.model.callsites(origin)[0];
+    const isComputed = callsite !== undefined;
+    return [
+      heading(path?.split("\n")[0] ?? name, isComputed ? "a constant that the export computed" : "a weight"),
+      isComputed ? this.sourceLine(callsite) : null,
+      list(facts),
+      this.nodes("Read by", [...this.model.readers(value)]),
+    ];
+  }
+
+  private line(file: number, line: number): Child[] {
+    const entry = this.model.line(file, line);
+    const path = this.model.data.files[file]?.path;
+    const text = this.model.text(file, line);
+    const facts: [string, Child][] = [];
+    if (entry?.function) facts.push(["Function", entry.function]);
+    if (entry?.own.length) facts.push(["Operators", countOps(entry.own.map((node) => this.model.op(node)))]);
+    if (entry?.bytes) facts.push(["Weights", bytes(entry.bytes)]);
+    if (entry?.share) facts.push(["Time", `${percent(entry.share)} of the time of all kernels`]);
+    if (entry?.error !== null && entry?.error !== undefined) facts.push(["Error", this.errorText(file, line)]);
+    const change = entry?.change;
+    if (change) {
+      const ops = (list: { op: string; count: number }[]): string => list.map(({ op, count }) => (count === 1 ? op : `${op} ×${count}`)).join(", ");
+      if (change.gained.length) facts.push(["Gained", h("span", { class: "plus" }, `+ ${ops(change.gained)}`)]);
+      if (change.lost.length) facts.push(["Lost", h("span", { class: "minus" }, `− ${ops(change.lost)}`)]);
+      for (const node of change.changed) facts.push(["Changed", `${node.op}: ${node.what}`]);
+    }
+    const count = entry?.own.length ?? 0;
+    const calls = entry?.calls ?? 0;
+    const what = count || !calls ? plural(count, "node") : `calls made ${plural(calls, "node")}`;
+    return [
+      heading(path ? `${path}:${line}` : `line ${line}`, what),
+      text === null ? null : h("div", { class: "excerpt" }, h("pre", {}, h("code", {}, text.trim()))),
+      list(facts),
+      this.nodes("Nodes", entry?.own ?? []),
+      this.nodes("Fused into nodes of other lines", entry?.fused ?? []),
+      count === 0 && entry?.constants.length
+        ? section("Folded into constants", h("ul", { class: "values" }, ...entry.constants.map((value) => h("li", {}, link(this.model.value(value), () => this.select({ kind: "weight", value }))))))
+        : null,
+      calls > 0 ? this.nodes("Nodes of calls on this line", this.model.under(file, line).filter((node) => !entry?.own.includes(node))) : null,
+    ];
+  }
+
+  private errorText(file: number, line: number): string {
+    const rows = this.model.data.compare?.lines.filter((row) => row.file === file && row.line === line) ?? [];
+    return rows.map((row) => row.what).join("; ");
+  }
+
+  private box(item: Item): Child[] {
+    if (item.kind === "input" || item.kind === "output") {
+      const [name, type, path] = this.model.data.values[item.number]!;
+      const facts: [string, Child][] = [["Type", type ?? "?"]];
+      if (path && path !== name) facts.push(["Path", path]);
+      const ends = item.kind === "input" ? [...this.model.readers(item.number)] : [this.model.producer[item.number]!].filter((node) => node >= 0);
+      return [heading(name, item.kind), list(facts), this.nodes(item.kind === "input" ? "Read by" : "Computed by", ends)];
+    }
+    const lines = new Map<string, { location: number; count: number }>();
+    let size = 0;
+    for (const node of item.nodes) {
+      const location = this.model.callsite(node);
+      for (const value of this.model.node(node)[3]) {
+        const weight = value < 0 ? -1 : this.model.weightOf[value]!;
+        if (weight >= 0) size += this.model.data.weights[weight]![1];
+      }
+      if (location < 0) continue;
+      const [file, , line] = this.model.location(location);
+      const known = lines.get(`${file}:${line}`);
+      if (known) known.count++;
+      else lines.set(`${file}:${line}`, { location, count: 1 });
+    }
+    const top = [...lines.values()].sort((a, b) => b.count - a.count).slice(0, 12);
+    const rows = top.map(({ location, count }) => h("li", {}, this.place(location), h("span", { class: "dim" }, ` ${plural(count, "node")}`)));
+    const facts: [string, Child][] = [["Operators", countOps(item.nodes.slice(0, 2000).map((node) => this.model.op(node)))]];
+    if (size) facts.push(["Weights", bytes(size)]);
+    return [
+      heading(titleOf(item), plural(item.size, "node")),
+      list(facts),
+      rows.length ? section("Lines", h("ul", { class: "places" }, ...rows)) : null,
+      this.nodes("Nodes", item.nodes),
+    ];
+  }
+
+  private overview(): Child[] {
+    const { model, nodes, weights, graphs, profile, compare, against } = this.model.data;
+    const main = graphs[0]!;
+    const total = weights.reduce((sum, [, size]) => sum + size, 0);
+    const placed = nodes.filter((_, number) => this.model.callsite(number) >= 0).length;
+    const ops = new Map<string, number>();
+    for (const [, op] of nodes) ops.set(op, (ops.get(op) ?? 0) + 1);
+    const top = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 14);
+    const facts: [string, Child][] = [
+      ["Size", bytes(model.bytes)],
+      ["Weights", `${bytes(total)} in ${plural(weights.length, "tensor")}`],
+      ["Producer", `${model.producer} ${model.producer_version}`.trim()],
+      ["Opset", model.opsets.map(({ domain, version }) => (domain ? `${domain} ${version}` : String(version))).join(", ")],
+      ["Provenance", `${model.provenance}; ${placed} of ${nodes.length} nodes have a line`],
+    ];
+    if (profile) facts.push(["Profile", `${plural(profile.runs, "run")}, ${(profile.microseconds / 1000).toFixed(2)} ms each; ${percent(profile.known)} of the time has a line`]);
+    if (compare) facts.push(["Compared", compare.verdict]);
+    if (against) facts.push(["Against", `${against.name}: ${against.nodes_before} → ${against.nodes_after} nodes, ${plural(against.lines.length, "line")} changed`]);
+    const ends = (values: number[], title: string): Child =>
+      section(title, h("ul", { class: "values" }, ...values.filter((value) => this.model.weightOf[value]! < 0).map((value) => {
+        const [name, type] = this.model.data.values[value]!;
+        return h("li", {}, h("div", { class: "value" }, h("span", { class: "name" }, name), h("span", { class: "type" }, type ?? "?")));
+      })));
+    return [
+      heading(model.name, plural(nodes.length, "node")),
+      list(facts),
+      ends(main.inputs, "Inputs"),
+      ends(main.outputs, "Outputs"),
+      section("Operators", h("ul", { class: "chips" }, ...top.map(([op, count]) => h("li", {}, h("button", { type: "button", class: "chip", click: () => this.select({ kind: "op", op }) }, op, h("span", { class: "dim" }, ` ${count}`)))))),
+      model.notes.length ? section("Notes", h("ul", {}, ...model.notes.map((note) => h("li", {}, note)))) : null,
+      h("p", { class: "hint" }, "Click a line or a node. Press / to search and ? for help."),
+    ];
+  }
+
+  private nodes(title: string, nodes: number[]): Child {
+    if (nodes.length === 0) return null;
+    const rows = nodes.slice(0, MAX_LISTED).map((node) => {
+      const output = this.model.node(node)[4].find((value) => value >= 0);
+      const type = output === undefined ? "" : this.model.type(output);
+      return h("li", {}, h("div", { class: "value" }, this.nodeLink(node), h("span", { class: "type" }, type)));
+    });
+    const rest = nodes.length - rows.length;
+    return section(title, h("ul", { class: "values" }, ...rows), rest > 0 ? h("p", { class: "dim" }, `and ${rest.toLocaleString("en-US")} more`) : null);
+  }
+
+  private nodeLink(node: number): HTMLElement {
+    const button = link(this.model.op(node), () => this.select({ kind: "node", node, item: null }));
+    button.append(h("span", { class: "dim" }, ` ${this.model.name(node)}`));
+    button.addEventListener("pointerenter", () => this.hover([node]));
+    button.addEventListener("pointerleave", () => this.hover([]));
+    return button;
+  }
+}
+
+const HOW: Record<string, string> = {
+  name: "found by the name of the node; its result has another name",
+  fused: "this node replaces the nodes of these lines",
+  neighbour: "this is a new node; the lines are those of its neighbors",
+  unknown: "nothing is known about this node",
+};
+
+function heading(title: string, subtitle: string): HTMLElement {
+  return h("header", {}, h("h2", {}, title), h("p", { class: "dim" }, subtitle));
+}
+
+function section(title: string, ...children: Child[]): HTMLElement {
+  return h("section", {}, h("h3", {}, title), ...children);
+}
+
+function list(facts: [string, Child][]): Child {
+  if (facts.length === 0) return null;
+  return h("dl", {}, ...facts.flatMap(([key, value]) => [h("dt", {}, key), h("dd", {}, value)]));
+}
+
+function link(text: string, act: () => void): HTMLElement {
+  return h("button", { type: "button", class: "link", click: act }, clean(text));
+}
+
+function joined(links: HTMLElement[]): Child[] {
+  return links.flatMap((element, at) => (at === 0 ? [element] : [", ", element]));
+}

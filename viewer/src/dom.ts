@@ -1,0 +1,68 @@
+// Elements without markup: every text of a model becomes a text node.
+
+type Child = Node | string | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | null | undefined | ((event: never) => void)>;
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// Control characters, and characters that reorder or hide the text around them.
+const UNPRINTABLE =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]/g;
+
+/** Replaces characters that do more to a page than take their place. */
+export function clean(text: string): string {
+  return text.replace(UNPRINTABLE, "\ufffd");
+}
+
+/** Creates an element of HTML. */
+export function h(tag: string, attributes: Attributes = {}, ...children: Child[]): HTMLElement {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** Creates an element of SVG. */
+export function s(tag: string, attributes: Attributes = {}, ...children: Child[]): SVGElement {
+  return fill(document.createElementNS(SVG, tag) as SVGElement, attributes, children);
+}
+
+function fill<E extends Element>(element: E, attributes: Attributes, children: Child[]): E {
+  for (const [name, value] of Object.entries(attributes)) {
+    const isState = name.startsWith("aria-");
+    if (value === null || value === undefined || (value === false && !isState)) continue;
+    if (typeof value === "function") element.addEventListener(name, value as (event: Event) => void);
+    else element.setAttribute(name, value === true && !isState ? "" : String(value));
+  }
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(typeof child === "string" ? clean(child) : child);
+  }
+  return element;
+}
+
+/** Returns a number of bytes as people write it. */
+export function bytes(count: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (count >= 1024 && unit < units.length - 1) {
+    count /= 1024;
+    unit++;
+  }
+  return `${unit === 0 || count >= 100 ? Math.round(count) : count.toFixed(1)} ${units[unit]}`;
+}
+
+/** Returns a count with its noun: `1 node`, `12 nodes`. */
+export function plural(count: number, noun: string): string {
+  return `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Returns a part of one as a percentage. */
+export function percent(share: number): string {
+  const value = share * 100;
+  return value >= 9.95 ? `${Math.round(value)} %` : value >= 0.05 ? `${value.toFixed(1)} %` : "<0.1 %";
+}
+
+/** Returns operators with how often each occurs: `MatMul ×2, Add`. */
+export function countOps(ops: Iterable<string>): string {
+  const counts = new Map<string, number>();
+  for (const op of ops) counts.set(op, (counts.get(op) ?? 0) + 1);
+  return [...counts].map(([op, count]) => (count === 1 ? op : `${op} ×${count}`)).join(", ");
+}

@@ -1,0 +1,126 @@
+// The data of a page, as docs/view-format.md specifies it.
+
+/** Name, operator, graph, inputs, outputs, origin, sureness, attributes. */
+export type NodeRow = [
+  string,
+  string,
+  number,
+  number[],
+  number[],
+  number,
+  string,
+  [string, string][],
+];
+/** Name, type, path. */
+export type ValueRow = [string, string | null, string | null];
+/** Value, bytes, origin, whether the contents are in another file. */
+export type WeightRow = [number, number, number, number];
+/** File, function, line, column, end line, end column. */
+export type LocationRow = [number, number, number, number, number, number];
+
+export interface GraphRow {
+  kind: "main" | "function" | "body";
+  name: string;
+  node?: number;
+  attribute?: string;
+  first: number;
+  count: number;
+  inputs: number[];
+  outputs: number[];
+}
+
+export interface FileRow {
+  path: string | null;
+  tier: "user" | "library" | "internal";
+  source: "same" | "unchecked" | "changed" | "missing" | "omitted";
+  is_newer?: boolean;
+  text?: string;
+  lines?: [number, string][];
+}
+
+export interface OpCount {
+  op: string;
+  count: number;
+}
+
+export interface NodeChange {
+  op: string;
+  before: string | null;
+  after: string | null;
+  what: string;
+}
+
+export interface LineChange {
+  file: number | null;
+  path: string;
+  function: string;
+  before: number | null;
+  after: number | null;
+  lost: OpCount[];
+  gained: OpCount[];
+  changed: NodeChange[];
+}
+
+export interface ViewData {
+  version: number;
+  model: {
+    name: string;
+    bytes: number;
+    producer: string;
+    producer_version: string;
+    ir_version: number;
+    opsets: { domain: string; version: number }[];
+    provenance: string;
+    notes: string[];
+  };
+  graphs: GraphRow[];
+  nodes: NodeRow[];
+  values: ValueRow[];
+  weights: WeightRow[];
+  files: FileRow[];
+  functions: string[];
+  locations: LocationRow[];
+  /** Location, caller. */
+  frames: [number, number][];
+  /** Name, whether it is a transformation, the scope around it. */
+  scopes: [string, number, number][];
+  /** Name, file, line. */
+  plugins: [string, string, number][];
+  /** Frame, location of the call site, scope, plugin. */
+  sites: [number, number, number, number][];
+  /** Sites, the one to show first at the front. */
+  origins: number[][];
+  profile: {
+    runs: number;
+    microseconds: number;
+    known: number;
+    lines: { file: number; line: number; microseconds: number; share: number; calls: number; ops: string[] }[];
+    nodes: { node: number; microseconds: number; share: number }[];
+  } | null;
+  compare: {
+    verdict: string;
+    lines: { file: number; line: number; error: number | null; what: string; is_wrong: boolean }[];
+    nodes: { node: number; error: number | null; what: string; is_wrong: boolean }[];
+  } | null;
+  against: {
+    name: string;
+    nodes_before: number;
+    nodes_after: number;
+    lines_moved: number;
+    lines: LineChange[];
+    nodes_without_line: NodeChange[];
+  } | null;
+}
+
+const VERSION = 1;
+
+/** Reads the data in the element of the page. */
+export async function load(element: HTMLElement): Promise<ViewData> {
+  const letters = atob(element.textContent ?? "");
+  const bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at++) bytes[at] = letters.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const data = (await new Response(stream).json()) as ViewData;
+  if (data.version !== VERSION) throw new Error(`this page has data of version ${data.version}`);
+  return data;
+}

@@ -1,0 +1,238 @@
+// Places boxes: each open box is laid out on its own by dagre, so only what is visible costs time.
+
+import { Graph, layout as dagre } from "@dagrejs/dagre";
+
+import type { Model } from "./model";
+import type { Item, Tree } from "./tree";
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** A box with its place in the whole picture. */
+export interface Placed {
+  item: Item;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  isOpen: boolean;
+  depth: number;
+}
+
+/** A line between two boxes. */
+export interface Edge {
+  from: Item | null;
+  to: Item | null;
+  /** The values that it stands for. */
+  values: number[];
+  points: Point[];
+}
+
+export interface Picture {
+  width: number;
+  height: number;
+  placed: Map<Item, Placed>;
+  edges: Edge[];
+}
+
+/** A box with its contents, relative to its corner. */
+interface Box {
+  width: number;
+  height: number;
+  children: { item: Item; box: Box; x: number; y: number }[];
+  edges: Edge[];
+}
+
+const HEADER = 30;
+const PADDING = 14;
+const ROW = 17;
+const TITLE = 28;
+const MAX_WIDTH = 260;
+
+interface Link {
+  from: number;
+  to: number;
+  values: number[];
+}
+
+export class Layout {
+  private readonly boxes = new Map<Item, Box>();
+  private readonly links = new Map<Item, Link[]>();
+
+  constructor(
+    private readonly model: Model,
+    private readonly tree: Tree,
+    private readonly width: (text: string, isBold: boolean) => number,
+  ) {}
+
+  /** Forgets the places of a box and of those around it, after it was opened or closed. */
+  forget(item: Item): void {
+    for (let at: Item | null = item; at; at = at.parent) this.boxes.delete(at);
+  }
+
+  /** Lays out everything that is open. */
+  picture(open: ReadonlySet<string>): Picture {
+    const box = this.box(this.tree.root, open);
+    const picture: Picture = { width: box.width, height: box.height, placed: new Map(), edges: [] };
+    this.flatten(this.tree.root, box, 0, 0, 0, open, picture);
+    return picture;
+  }
+
+  private flatten(
+    item: Item, box: Box, x: number, y: number, depth: number, open: ReadonlySet<string>, into: Picture,
+  ): void {
+    const isOpen = box.children.length > 0 || open.has(item.id);
+    into.placed.set(item, { item, x, y, width: box.width, height: box.height, isOpen, depth });
+    for (const edge of box.edges) {
+      const points = edge.points.map((point) => ({ x: point.x + x, y: point.y + y }));
+      into.edges.push({ ...edge, points });
+    }
+    for (const child of box.children) {
+      this.flatten(child.item, child.box, x + child.x, y + child.y, depth + 1, open, into);
+    }
+  }
+
+  private box(item: Item, open: ReadonlySet<string>): Box {
+    const known = this.boxes.get(item);
+    if (known) return known;
+    const isOpen = item === this.tree.root || (open.has(item.id) && this.tree.isContainer(item));
+    const box = isOpen ? this.inside(item, open) : this.closed(item);
+    this.boxes.set(item, box);
+    return box;
+  }
+
+  private closed(item: Item): Box {
+    const texts = this.rows(item);
+    const title = this.width(titleOf(item), true) + (this.tree.isContainer(item) ? 44 : 24);
+    const rows = texts.map((text) => this.width(text, false) + 20);
+    const width = Math.min(MAX_WIDTH, Math.max(56, title, ...rows));
+    return { width, height: TITLE + ROW * texts.length + (texts.length ? 5 : 0), children: [], edges: [] };
+  }
+
+  /** Returns the lines of text below the title of a box. */
+  rows(item: Item): string[] {
+    if (item.kind === "node") {
+      const rows: string[] = [];
+      for (const value of this.model.node(item.number)[3]) {
+        if (value >= 0 && this.model.weightOf[value]! >= 0 && rows.length < 3) {
+          const [name, type, path] = this.model.data.values[value]!;
+          rows.push(`${last(path ?? name)} ${shape(type)}`);
+        }
+      }
+      return rows;
+    }
+    if (item.kind === "input" || item.kind === "output") return [this.model.type(item.number)];
+    return [`${item.size.toLocaleString("en-US")} nodes`];
+  }
+
+  private inside(item: Item, open: ReadonlySet<string>): Box {
+    const children = this.tree.children(item);
+    const boxes = children.map((child) => this.box(child, open));
+    const graph = new Graph({ multigraph: false });
+    graph.setGraph({ rankdir: "TB", nodesep: 22, ranksep: 34, edgesep: 12, marginx: 0, marginy: 0 });
+    graph.setDefaultEdgeLabel(() => ({}));
+    boxes.forEach((box, at) => graph.setNode(String(at), { width: box.width, height: box.height }));
+    const links = this.linksIn(item, children);
+    const isRoot = item === this.tree.root;
+    for (const { from, to } of links) {
+      if (from < 0 && !graph.hasNode("in")) graph.setNode("in", { width: 1, height: 1 });
+      if (to < 0 && !graph.hasNode("out")) graph.setNode("out", { width: 1, height: 1 });
+      graph.setEdge(from < 0 ? "in" : String(from), to < 0 ? "out" : String(to));
+    }
+    dagre(graph);
+    const size = graph.graph();
+    const title = this.width(titleOf(item), true) + 70;
+    const inner = Math.max(size.width ?? 0, isRoot ? 0 : title);
+    const left = (isRoot ? 0 : PADDING) + (inner - (size.width ?? 0)) / 2;
+    const top = isRoot ? 0 : HEADER + PADDING / 2;
+    const width = inner + (isRoot ? 0 : 2 * PADDING);
+    const height = top + (size.height ?? 0) + (isRoot ? 0 : PADDING);
+    const placed = children.map((child, at) => {
+      const { x, y } = graph.node(String(at)) as Point;
+      const box = boxes[at]!;
+      return { item: child, box, x: left + x - box.width / 2, y: top + y - box.height / 2 };
+    });
+    const edges = links.map(({ from, to, values }): Edge => {
+      const name = { v: from < 0 ? "in" : String(from), w: to < 0 ? "out" : String(to) };
+      const found = (graph.edge(name) as { points?: Point[] }).points ?? [];
+      const points = found.map((point) => ({ x: point.x + left, y: point.y + top }));
+      // An edge from outside begins at the upper border, and one to the outside ends at the lower one.
+      if (from < 0) points[0] = { x: width / 2, y: HEADER };
+      else points[0] = middle(placed[from]!, true);
+      if (to < 0) points[points.length - 1] = { x: width / 2, y: height };
+      else points[points.length - 1] = middle(placed[to]!, false);
+      return { from: children[from] ?? null, to: children[to] ?? null, values, points };
+    });
+    return { width, height, children: placed, edges };
+  }
+
+  /** Returns which children read from which; -1 is the outside. */
+  private linksIn(item: Item, children: Item[]): Link[] {
+    const known = this.links.get(item);
+    if (known) return known;
+    const owner = new Map<number, number>();
+    const inputs = new Map<number, number>();
+    const outputs = new Map<number, number>();
+    children.forEach((child, at) => {
+      if (child.kind === "input") inputs.set(child.number, at);
+      else if (child.kind === "output") outputs.set(child.number, at);
+      // The bodies of one node read from around it and are not linked to each other.
+      else if (child.kind !== "graph") for (const node of child.nodes) owner.set(node, at);
+    });
+    const found = new Map<string, Link>();
+    const add = (from: number, to: number, value: number): void => {
+      if (from === to) return;
+      const link = found.get(`${from} ${to}`);
+      if (!link) found.set(`${from} ${to}`, { from, to, values: [value] });
+      else if (!link.values.includes(value)) link.values.push(value);
+    };
+    for (const [node, at] of owner) {
+      for (const value of this.model.reads(node)) {
+        if (value < 0 || this.model.weightOf[value]! >= 0) continue;
+        const producer = this.model.producer[value]!;
+        add(owner.get(producer) ?? inputs.get(value) ?? -1, at, value);
+      }
+      for (const value of this.model.node(node)[4]) {
+        if (value < 0) continue;
+        const output = outputs.get(value);
+        if (output !== undefined) add(at, output, value);
+        else if (item !== this.tree.root && this.model.readers(value).some((reader) => !owner.has(reader))) {
+          add(at, -1, value);
+        }
+      }
+    }
+    for (const [value, at] of outputs) {
+      const input = inputs.get(value);
+      if (input !== undefined) add(input, at, value);
+    }
+    const isRoot = item === this.tree.root;
+    const links = [...found.values()].filter(({ from, to }) => !isRoot || (from >= 0 && to >= 0));
+    this.links.set(item, links);
+    return links;
+  }
+}
+
+function middle(child: { box: Box; x: number; y: number }, isBelow: boolean): Point {
+  return { x: child.x + child.box.width / 2, y: child.y + (isBelow ? child.box.height : 0) };
+}
+
+/** Returns the title of a box. */
+export function titleOf(item: Item): string {
+  if (item.kind === "section") return `nodes ${item.label}`;
+  return item.label || "?";
+}
+
+/** Returns the last part of a path. */
+function last(path: string): string {
+  const first = path.split("\n")[0] ?? path;
+  return first.split(/[./]/).at(-1) || first;
+}
+
+/** `f32[768,2304]` becomes `768×2304`. */
+export function shape(type: string | null): string {
+  const sizes = /\[(.*)\]$/.exec(type ?? "")?.[1];
+  if (sizes === undefined) return type ?? "";
+  return sizes === "" ? "scalar" : sizes.split(",").join("×");
+}

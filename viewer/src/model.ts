@@ -1,0 +1,334 @@
+// What the panes ask of the data: who reads whom, which nodes a line became, which line a node came from.
+
+import type { LocationRow, LineChange, NodeRow, ViewData } from "./format";
+
+/** The nodes of a line, and what was measured there. */
+export interface Line {
+  file: number;
+  line: number;
+  function: string;
+  /** Nodes whose call site it is. */
+  own: number[];
+  /** Nodes that also stand for another line, which they show first. */
+  fused: number[];
+  /** How many nodes were made by calls on this line. */
+  calls: number;
+  /** Bytes of the weights that its nodes are the first to read. */
+  bytes: number;
+  /** Constants that were computed from this line during the export. */
+  constants: number[];
+  share: number;
+  error: number | null;
+  isWrong: boolean;
+  change: LineChange | null;
+}
+
+export type Metric = "nodes" | "weights" | "time" | "error";
+
+const NONE: readonly number[] = [];
+
+export class Model {
+  readonly producer: Int32Array;
+  /** For each value, the graph that it is an input of, or -1. */
+  readonly inputOf: Int32Array;
+  readonly weightOf: Int32Array;
+  /** For each node, the graphs of its bodies, and that of the function that it calls. */
+  readonly bodies = new Map<number, number[]>();
+  readonly byName = new Map<string, number>();
+  readonly lines = new Map<number, Line>();
+  readonly share: Float64Array;
+  readonly errors = new Map<number, { what: string; isWrong: boolean }>();
+  private readonly consumers: (number[] | undefined)[];
+  private readonly captured = new Map<number, number[]>();
+  private readonly paths = new Map<number, string[]>();
+
+  constructor(readonly data: ViewData) {
+    const { nodes, values, graphs, weights } = data;
+    this.producer = new Int32Array(values.length).fill(-1);
+    this.inputOf = new Int32Array(values.length).fill(-1);
+    this.weightOf = new Int32Array(values.length).fill(-1);
+    this.consumers = new Array<number[] | undefined>(values.length);
+    this.share = new Float64Array(nodes.length);
+    weights.forEach(([value], number) => (this.weightOf[value] = number));
+    const functions = new Map<string, number>();
+    graphs.forEach((graph, number) => {
+      for (const value of graph.inputs) this.inputOf[value] = number;
+      if (graph.kind === "function") functions.set(graph.name, number);
+      if (graph.node !== undefined) this.addBody(graph.node, number);
+    });
+    nodes.forEach(([name, op, , inputs, outputs], number) => {
+      if (!this.byName.has(name)) this.byName.set(name, number);
+      for (const value of outputs) if (value >= 0) this.producer[value] = number;
+      for (const value of inputs) if (value >= 0) (this.consumers[value] ??= []).push(number);
+      const called = functions.get(op);
+      if (called !== undefined) this.addBody(number, called);
+    });
+    this.capture();
+    this.placeNodes();
+    this.placeOverlays();
+  }
+
+  node(number: number): NodeRow {
+    return this.data.nodes[number]!;
+  }
+
+  name(number: number): string {
+    return this.node(number)[0];
+  }
+
+  op(number: number): string {
+    return this.node(number)[1];
+  }
+
+  value(number: number): string {
+    return this.data.values[number]?.[0] ?? "";
+  }
+
+  type(value: number): string {
+    return this.data.values[value]?.[1] ?? "?";
+  }
+
+  readers(value: number): readonly number[] {
+    return this.consumers[value] ?? NONE;
+  }
+
+  /** Returns the values that a node reads, with those that its bodies take from around it. */
+  reads(number: number): number[] {
+    const own = this.node(number)[3];
+    const captured = this.captured.get(number);
+    return captured ? [...own, ...captured] : own;
+  }
+
+  /** Returns the sites of an origin, the one to show first at the front. */
+  sites(origin: number): number[] {
+    return this.data.origins[origin] ?? [];
+  }
+
+  /** Returns the call site of a node: a location, or -1. */
+  callsite(number: number): number {
+    return this.callsites(this.node(number)[5])[0] ?? -1;
+  }
+
+  /** Returns the call sites of an origin, each once. */
+  callsites(origin: number): number[] {
+    const found = new Set<number>();
+    for (const site of this.sites(origin)) {
+      const location = this.data.sites[site]![1];
+      if (location >= 0) found.add(location);
+    }
+    return [...found];
+  }
+
+  location(number: number): LocationRow {
+    return this.data.locations[number]!;
+  }
+
+  path(file: number): string {
+    return this.data.files[file]?.path ?? "";
+  }
+
+  /** Returns the call path of a frame, innermost first, as locations. */
+  frames(frame: number): number[] {
+    const path: number[] = [];
+    while (frame >= 0) {
+      const [location, caller] = this.data.frames[frame]!;
+      path.push(location);
+      frame = caller;
+    }
+    return path;
+  }
+
+  /** Returns the user's names around a site, outermost first. */
+  scope(scope: number): string[] {
+    const known = this.paths.get(scope);
+    if (known) return known;
+    if (scope < 0) return [];
+    const [name, isTransform, outer] = this.data.scopes[scope]!;
+    const around = this.scope(outer);
+    const path = isTransform || !name ? around : [...around, name];
+    this.paths.set(scope, path);
+    return path;
+  }
+
+  /** Returns the user's names around a node. */
+  scopeOf(number: number): string[] {
+    const site = this.sites(this.node(number)[5])[0];
+    return site === undefined ? [] : this.scope(this.data.sites[site]![2]);
+  }
+
+  line(file: number, line: number): Line | undefined {
+    return this.lines.get(key(file, line));
+  }
+
+  file(path: string): number {
+    return this.data.files.findIndex((file) => (file.path ?? "") === path);
+  }
+
+  /** Returns the text of a line, if the page contains it. */
+  text(file: number, line: number): string | null {
+    const row = this.data.files[file];
+    if (row?.text !== undefined) return this.textLines(file)[line - 1] ?? null;
+    return row?.lines?.find(([number]) => number === line)?.[1] ?? null;
+  }
+
+  private readonly split = new Map<number, string[]>();
+
+  /** Returns the lines of a file whose text the page contains. */
+  textLines(file: number): string[] {
+    let lines = this.split.get(file);
+    if (!lines) {
+      lines = (this.data.files[file]?.text ?? "").split(/\r\n|\r|\n/);
+      if (lines.at(-1) === "") lines.pop();
+      this.split.set(file, lines);
+    }
+    return lines;
+  }
+
+  /** Returns the nodes that calls on a line made, with its own. */
+  under(file: number, line: number): number[] {
+    const found: number[] = [];
+    this.data.nodes.forEach((_, number) => {
+      const site = this.sites(this.node(number)[5])[0];
+      if (site === undefined) return;
+      const path = this.frames(this.data.sites[site]![0]);
+      const isHere = (location: number): boolean => {
+        const [f, , l] = this.location(location);
+        return f === file && l === line;
+      };
+      if (path.some(isHere)) found.push(number);
+    });
+    return found;
+  }
+
+  /** Returns the largest value of a metric over all lines. */
+  most(metric: Metric): number {
+    let most = 0;
+    for (const line of this.lines.values()) most = Math.max(most, measure(line, metric));
+    return most;
+  }
+
+  private addBody(node: number, graph: number): void {
+    const known = this.bodies.get(node);
+    if (known) known.push(graph);
+    else this.bodies.set(node, [graph]);
+  }
+
+  /** Finds the values that bodies read from the graphs around them. */
+  private capture(): void {
+    const owner = this.data.graphs.map((graph) => graph.node ?? -1);
+    const graphOf = (value: number): number => {
+      const producer = this.producer[value]!;
+      return producer >= 0 ? this.node(producer)[2] : this.inputOf[value]!;
+    };
+    this.data.nodes.forEach(([, , graph, inputs]) => {
+      if (owner[graph]! < 0) return;
+      for (const value of inputs) {
+        if (value < 0) continue;
+        const from = graphOf(value);
+        if (from < 0) continue;
+        // Bodies come after the graph around them, so this ends.
+        for (let at = graph; at !== from && owner[at]! >= 0; at = this.node(owner[at]!)[2]) {
+          const list = this.captured.get(owner[at]!) ?? [];
+          if (!list.includes(value)) list.push(value);
+          this.captured.set(owner[at]!, list);
+        }
+      }
+    });
+  }
+
+  private ensure(file: number, line: number, name: string): Line {
+    const at = key(file, line);
+    let known = this.lines.get(at);
+    if (!known) {
+      known = {
+        file, line, function: name, own: [], fused: [], calls: 0, bytes: 0, constants: [],
+        share: 0, error: null, isWrong: false, change: null,
+      };
+      this.lines.set(at, known);
+    }
+    return known;
+  }
+
+  private lineAt(location: number): Line {
+    const [file, name, line] = this.location(location);
+    return this.ensure(file, line, this.data.functions[name] ?? "");
+  }
+
+  private placeNodes(): void {
+    const { nodes, frames, files, weights, sites } = this.data;
+    const through = new Int32Array(frames.length);
+    const seen = new Set<number>();
+    nodes.forEach(([, , , inputs, , origin], number) => {
+      const [first, ...others] = this.callsites(origin);
+      const primary = this.sites(origin)[0];
+      if (primary !== undefined && sites[primary]![0] >= 0) through[sites[primary]![0]]!++;
+      if (first === undefined) return;
+      const line = this.lineAt(first);
+      line.own.push(number);
+      for (const value of inputs) {
+        const weight = value < 0 ? -1 : this.weightOf[value]!;
+        if (weight < 0 || seen.has(weight)) continue;
+        seen.add(weight);
+        line.bytes += weights[weight]![1];
+      }
+      for (const other of others) {
+        const fused = this.lineAt(other).fused;
+        if (fused.at(-1) !== number) fused.push(number);
+      }
+    });
+    // A frame comes after its caller.
+    for (let frame = frames.length - 1; frame >= 0; frame--) {
+      const [location, caller] = frames[frame]!;
+      if (caller >= 0) through[caller]! += through[frame]!;
+      if (through[frame] && files[this.location(location)[0]]?.tier === "user") {
+        this.lineAt(location).calls += through[frame]!;
+      }
+    }
+    weights.forEach(([value, , origin]) => {
+      for (const location of this.callsites(origin)) this.lineAt(location).constants.push(value);
+    });
+    for (const line of this.lines.values()) {
+      const own = new Set(line.own);
+      line.fused = line.fused.filter((number) => !own.has(number));
+      line.calls = Math.max(0, line.calls - line.own.length);
+    }
+  }
+
+  private placeOverlays(): void {
+    const { profile, compare, against } = this.data;
+    for (const row of profile?.lines ?? []) this.ensure(row.file, row.line, "").share += row.share;
+    for (const row of profile?.nodes ?? []) this.share[row.node]! += row.share;
+    for (const row of compare?.lines ?? []) {
+      const line = this.ensure(row.file, row.line, "");
+      line.error = Math.max(line.error ?? 0, row.error ?? Infinity);
+      line.isWrong ||= row.is_wrong;
+    }
+    for (const row of compare?.nodes ?? []) {
+      this.errors.set(row.node, { what: row.what, isWrong: row.is_wrong });
+    }
+    for (const row of against?.lines ?? []) {
+      if (row.file !== null && row.after !== null) {
+        this.ensure(row.file, row.after, row.function).change = row;
+      }
+    }
+  }
+}
+
+/** Returns a metric of a line; errors count by their magnitude. */
+export function measure(line: Line, metric: Metric): number {
+  switch (metric) {
+    case "nodes":
+      return line.own.length;
+    case "weights":
+      return line.bytes;
+    case "time":
+      return line.share;
+    case "error":
+      return line.error === null || line.error === 0 ? 0 : Math.max(0, 16 + Math.log10(Math.min(line.error, 1e20)));
+  }
+}
+
+/** Lines of all files are in one map. */
+function key(file: number, line: number): number {
+  return file * 2 ** 32 + line;
+}

@@ -1,0 +1,397 @@
+// The source pane: files with what each line became beside it.
+
+import { bytes, clean, countOps, h, percent, plural } from "./dom";
+import type { LineChange } from "./format";
+import { type Line, measure, type Metric, type Model } from "./model";
+import { type Block, charAt, type Nothing, nothing, parse, type Token } from "./python";
+
+export interface SourceEvents {
+  select(file: number, line: number): void;
+  hover(file: number, line: number | null): void;
+}
+
+/** An expression on a line: the first and the last byte, or a whole line. */
+export interface Span {
+  start: number;
+  end: number;
+}
+
+/** A row of a file. */
+interface Row {
+  number: number;
+  element: HTMLElement;
+  code: HTMLElement;
+  text: string | null;
+  tokens: Token[];
+}
+
+interface Section {
+  file: number;
+  header: HTMLElement;
+  body: HTMLElement;
+  rows: Map<number, Row> | null;
+  blocks: Block[];
+}
+
+const METRICS: [Metric, string][] = [
+  ["nodes", "Nodes"],
+  ["weights", "Weights"],
+  ["time", "Time"],
+  ["error", "Error"],
+];
+
+export class SourcePane {
+  readonly metrics: Metric[];
+  private metric: Metric;
+  private readonly sections = new Map<number, Section>();
+  private readonly most = new Map<Metric, number>();
+  private readonly list: HTMLElement;
+  private linked: Row[] = [];
+  private underlined: Row[] = [];
+  private hovered: Row[] = [];
+  private current: Row | null = null;
+
+  constructor(
+    private readonly model: Model,
+    readonly element: HTMLElement,
+    private readonly events: SourceEvents,
+  ) {
+    const { profile, compare } = model.data;
+    this.metrics = METRICS.map(([metric]) => metric).filter(
+      (metric) =>
+        metric === "nodes" ||
+        (metric === "weights" && model.most("weights") > 0) ||
+        (metric === "time" && profile) ||
+        (metric === "error" && compare),
+    );
+    for (const metric of this.metrics) this.most.set(metric, model.most(metric));
+    this.metric = compare ? "error" : profile ? "time" : "nodes";
+    this.list = h("div", { class: "files" });
+    element.classList.toggle("has-against", model.data.against !== null);
+    element.append(this.toolbar(), this.list);
+    this.build();
+  }
+
+  private toolbar(): HTMLElement {
+    const buttons = METRICS.filter(([metric]) => this.metrics.includes(metric)).map(([metric, label]) =>
+      h(
+        "button",
+        { type: "button", role: "radio", "aria-checked": metric === this.metric, "data-metric": metric, click: () => this.setMetric(metric) },
+        label,
+      ),
+    );
+    const choice = h("div", { class: "segmented", role: "radiogroup", "aria-label": "Color lines by" }, ...buttons);
+    return h("div", { class: "bar" }, h("h2", {}, "Source"), choice);
+  }
+
+  private setMetric(metric: Metric): void {
+    this.metric = metric;
+    for (const button of this.element.querySelectorAll("[data-metric]")) {
+      button.setAttribute("aria-checked", String(button.getAttribute("data-metric") === metric));
+    }
+    for (const section of this.sections.values()) {
+      for (const row of section.rows?.values() ?? []) this.heat(row, this.model.line(section.file, row.number));
+    }
+  }
+
+  private build(): void {
+    const totals = new Map<number, { nodes: number; bytes: number; share: number; lines: number }>();
+    for (const line of this.model.lines.values()) {
+      const total = totals.get(line.file) ?? { nodes: 0, bytes: 0, share: 0, lines: 0 };
+      total.nodes += line.own.length;
+      total.bytes += line.bytes;
+      total.share += line.share;
+      total.lines += line.own.length + line.fused.length + line.calls > 0 ? 1 : 0;
+      totals.set(line.file, total);
+    }
+    const files = [...totals].filter(([file, total]) => total.lines > 0 || this.model.data.files[file]?.text !== undefined);
+    files.sort(([, a], [, b]) => b.nodes - a.nodes);
+    for (const [file, total] of files) {
+      const row = this.model.data.files[file]!;
+      const name = row.path ?? "files are not recorded at this level";
+      const facts = [plural(total.nodes, "node")];
+      if (total.bytes > 0) facts.push(bytes(total.bytes));
+      if (total.share > 0) facts.push(percent(total.share));
+      const state = stateOf(row.source, row.is_newer ?? false);
+      const header = h(
+        "button",
+        { type: "button", class: "file", "aria-expanded": "false", "data-path": row.path ?? "", click: () => this.toggle(file) },
+        h("span", { class: "chevron", "aria-hidden": "true" }),
+        h("span", { class: "path" }, name),
+        row.tier === "user" ? null : h("span", { class: "tag" }, row.tier),
+        state ? h("span", { class: "tag", title: state[1] }, state[0]) : null,
+        h("span", { class: "facts" }, facts.join(" · ")),
+      );
+      const body = h("div", { class: "lines", role: "listbox", "aria-label": `Lines of ${name}`, hidden: true });
+      this.list.append(header, body);
+      this.sections.set(file, { file, header, body, rows: null, blocks: [] });
+    }
+    const gone = this.model.data.against?.lines.filter((line) => line.after === null) ?? [];
+    if (gone.length) this.list.append(this.goneLines(gone));
+    if (files.length === 0) {
+      const why = "This model does not record where its nodes came from. Export it with provenance, or pass its source map with --map.";
+      this.list.append(h("p", { class: "empty" }, why));
+    }
+    const first = files[0]?.[0];
+    if (first !== undefined) this.openFile(first);
+  }
+
+  private goneLines(gone: LineChange[]): HTMLElement {
+    const entries = gone.map((line) =>
+      h("li", {}, h("span", { class: "minus" }, "−"), ` ${line.path}:${line.before}, in ${line.function}: ${line.lost.map(({ op, count }) => (count === 1 ? op : `${op} ×${count}`)).join(", ")}`),
+    );
+    return h("section", { class: "gone" }, h("h3", {}, "Lines that are gone"), h("ul", {}, ...entries));
+  }
+
+  private toggle(file: number): void {
+    const section = this.sections.get(file);
+    if (!section) return;
+    if (section.body.hidden) this.openFile(file);
+    else {
+      section.body.hidden = true;
+      section.header.setAttribute("aria-expanded", "false");
+    }
+  }
+
+  /** Opens a file and builds its lines when it is opened first. */
+  openFile(file: number): void {
+    const section = this.sections.get(file);
+    if (!section) return;
+    section.body.hidden = false;
+    section.header.setAttribute("aria-expanded", "true");
+    if (section.rows) return;
+    section.rows = new Map();
+    const row = this.model.data.files[file]!;
+    const lines = row.text === undefined ? null : this.model.textLines(file);
+    const parsed = lines ? parse(lines) : null;
+    const silent = lines && parsed ? nothing(lines, parsed, (line) => this.model.line(file, line)) : new Map<number, Nothing>();
+    section.blocks = parsed?.blocks ?? [];
+    const known = [...this.model.lines.values()].filter((line) => line.file === file).map((line) => line.line);
+    const numbers = lines ? lines.map((_, at) => at + 1) : [...new Set(known)].sort((a, b) => a - b);
+    const starts = new Map(section.blocks.map((block) => [block.first + 1, block]));
+    const built = document.createDocumentFragment();
+    for (const number of numbers) {
+      const text = lines?.[number - 1] ?? this.model.text(file, number);
+      const entry = this.model.line(file, number);
+      const made = this.row(section, number, text, parsed?.tokens[number - 1] ?? [], entry, silent.get(number), starts.get(number));
+      section.rows.set(number, made);
+      built.append(made.element);
+    }
+    section.body.append(built);
+  }
+
+  private row(
+    section: Section, number: number, text: string | null, tokens: Token[],
+    entry: Line | undefined, silent: Nothing | undefined, block: Block | undefined,
+  ): Row {
+    const code = h("code", {});
+    const cells = this.metrics.map((metric) => h("span", { class: `metric ${metric}` }, entry ? shown(entry, metric) : ""));
+    const { file } = section;
+    const element = h(
+      "div",
+      {
+        class: "line",
+        role: "option",
+        "aria-selected": "false",
+        tabindex: -1,
+        "data-file": this.model.path(file),
+        "data-line": number,
+      },
+      ...cells,
+      h("span", { class: "change" }),
+      block && block.last > block.first
+        ? h("button", { class: "fold", type: "button", tabindex: -1, "aria-label": "Fold", "aria-expanded": "true", click: (event: Event) => this.fold(event, section, block) })
+        : h("span", { class: "fold" }),
+      h("span", { class: "number" }, String(number)),
+      code,
+    );
+    const made: Row = { number, element, code, text, tokens };
+    if (text === null) code.append(h("span", { class: "unknown" }, clean(entry?.function ? `in ${entry.function}` : "…")));
+    else paint(made, []);
+    const hint = entry ? describe(this.model, entry) : null;
+    if (hint) element.append(h("span", { class: "ops" }, hint));
+    else if (silent) element.append(h("span", { class: "nothing", title: silent.why }, silent.word));
+    if (entry && entry.own.length + entry.fused.length > 0) element.classList.add("has-nodes");
+    else if (entry && entry.calls > 0) element.classList.add("has-calls");
+    if (entry?.change) this.change(element, entry.change);
+    this.heat(made, entry);
+    element.addEventListener("click", () => this.events.select(file, number));
+    element.addEventListener("pointerenter", () => this.events.hover(file, number));
+    element.addEventListener("pointerleave", () => this.events.hover(file, null));
+    return made;
+  }
+
+  private change(element: HTMLElement, change: LineChange): void {
+    const count = (list: { count: number }[]): number => list.reduce((sum, entry) => sum + entry.count, 0);
+    const [gained, lost] = [count(change.gained), count(change.lost)];
+    const cell = element.querySelector(".change");
+    if (gained) cell?.append(h("span", { class: "plus" }, `+${gained}`));
+    if (lost) cell?.append(h("span", { class: "minus" }, `−${lost}`));
+    if (!gained && !lost) cell?.append(h("span", { class: "tilde" }, "~"));
+    element.classList.add(gained && !lost ? "is-gained" : lost && !gained ? "is-lost" : "is-changed");
+  }
+
+  private heat({ element }: Row, entry: Line | undefined): void {
+    const most = this.most.get(this.metric) ?? 0;
+    const value = entry ? measure(entry, this.metric) : 0;
+    const part = most > 0 ? Math.sqrt(value / most) : 0;
+    element.style.setProperty("--heat", part.toFixed(3));
+    element.classList.toggle("is-wrong", entry?.isWrong ?? false);
+  }
+
+  private fold(event: Event, section: Section, block: Block): void {
+    event.stopPropagation();
+    const button = event.currentTarget as HTMLElement;
+    const isOpen = button.getAttribute("aria-expanded") === "true";
+    this.setFold(section, block, !isOpen);
+  }
+
+  private setFold(section: Section, block: Block, isOpen: boolean): void {
+    const header = section.rows?.get(block.first + 1)?.element;
+    header?.querySelector(".fold")?.setAttribute("aria-expanded", String(isOpen));
+    header?.classList.toggle("is-folded", !isOpen);
+    for (let line = block.first + 2; line <= block.last + 1; line++) {
+      const row = section.rows?.get(line);
+      if (row) row.element.hidden = !isOpen;
+    }
+    // Functions inside that are folded stay so.
+    if (!isOpen) return;
+    for (const inner of section.blocks) {
+      const isInside = inner.first > block.first && inner.last <= block.last;
+      const isFolded = section.rows?.get(inner.first + 1)?.element.classList.contains("is-folded");
+      if (isInside && isFolded) this.setFold(section, inner, false);
+    }
+  }
+
+  /** Highlights lines; the first one is scrolled to, and its expression is underlined. */
+  setLinked(lines: { file: number; line: number; isFused: boolean }[], spans: Map<string, Span[]>, isSelected: boolean): void {
+    for (const row of this.linked) {
+      row.element.classList.remove("is-linked", "is-fused", "is-selected");
+      row.element.setAttribute("aria-selected", "false");
+    }
+    for (const row of this.underlined) if (row.text !== null) paint(row, []);
+    this.linked = [];
+    this.underlined = [];
+    this.current = null;
+    for (const { file, line, isFused } of lines) {
+      this.openFile(file);
+      const row = this.sections.get(file)?.rows?.get(line);
+      if (!row) continue;
+      this.unfold(file, line);
+      row.element.classList.add("is-linked");
+      row.element.classList.toggle("is-fused", isFused);
+      row.element.classList.toggle("is-selected", isSelected && this.current === null);
+      row.element.setAttribute("aria-selected", "true");
+      this.linked.push(row);
+      this.current ??= row;
+    }
+    for (const [at, list] of spans) {
+      const [file, line] = at.split(":").map(Number);
+      const row = this.sections.get(file!)?.rows?.get(line!);
+      if (!row || row.text === null) continue;
+      paint(row, list);
+      this.underlined.push(row);
+    }
+    if (this.current) this.scrollTo(this.current.element);
+  }
+
+  private unfold(file: number, line: number): void {
+    const section = this.sections.get(file);
+    for (const block of section?.blocks ?? []) {
+      const isInside = block.first + 1 < line && line <= block.last + 1;
+      const header = section?.rows?.get(block.first + 1)?.element;
+      if (section && isInside && header?.classList.contains("is-folded")) this.setFold(section, block, true);
+    }
+  }
+
+  private scrollTo(row: HTMLElement): void {
+    const [pane, box] = [this.list.getBoundingClientRect(), row.getBoundingClientRect()];
+    if (box.top >= pane.top + 30 && box.bottom <= pane.bottom - 10) return;
+    this.list.scrollTop += box.top - pane.top - pane.height / 3;
+  }
+
+  setHover(lines: { file: number; line: number }[]): void {
+    for (const row of this.hovered) row.element.classList.remove("is-hovered");
+    this.hovered = lines.flatMap(({ file, line }) => this.sections.get(file)?.rows?.get(line) ?? []);
+    for (const row of this.hovered) row.element.classList.add("is-hovered");
+  }
+
+  /** Returns the next line with nodes, in the order of the pane. */
+  next(file: number, line: number, isDown: boolean): { file: number; line: number } | null {
+    const rows = this.sections.get(file)?.rows;
+    if (!rows) return null;
+    const numbers = [...rows.values()].filter((row) => !row.element.hidden).map((row) => row.number);
+    const has = (number: number): boolean => {
+      const entry = this.model.line(file, number);
+      return entry !== undefined && entry.own.length + entry.fused.length + entry.calls > 0;
+    };
+    const found = isDown
+      ? numbers.find((number) => number > line && has(number))
+      : numbers.findLast((number) => number < line && has(number));
+    return found === undefined ? null : { file, line: found };
+  }
+
+  focus(): void {
+    (this.current?.element ?? this.element.querySelector<HTMLElement>(".file"))?.focus({ preventScroll: true });
+  }
+}
+
+function stateOf(source: string, isNewer: boolean): [string, string] | null {
+  switch (source) {
+    case "unchecked":
+      return isNewer ? ["newer", "The file was changed after the model was written. The page may show other lines than the export."] : null;
+    case "changed":
+      return ["changed", "The file is not the one that was exported, so the page does not show it."];
+    case "missing":
+      return ["not found", "The file was not found. Pass its folder with --source-root."];
+    case "omitted":
+      return ["no source", "The page was written without source text."];
+    default:
+      return null;
+  }
+}
+
+/** Returns a metric of a line as text. */
+export function shown(line: Line, metric: Metric): string {
+  switch (metric) {
+    case "nodes":
+      return line.own.length ? String(line.own.length) : "";
+    case "weights":
+      return line.bytes ? bytes(line.bytes) : "";
+    case "time":
+      return line.share ? percent(line.share) : "";
+    case "error":
+      return line.error === null ? "" : line.error === 0 ? "0" : line.error === Infinity ? "NaN" : line.error.toExponential(0);
+  }
+}
+
+/** Describes what a line became: its operators, then in parentheses those of other lines. */
+function describe(model: Model, line: Line): string | null {
+  const own = countOps(line.own.map((node) => model.op(node)));
+  const fused = countOps(line.fused.map((node) => model.op(node)));
+  if (own || fused) return [own, fused && `(${fused})`].filter(Boolean).join(", ");
+  if (line.calls > 0) return `→ ${plural(line.calls, "node")}`;
+  return null;
+}
+
+/** Writes the text of a line with its colors, and underlines expressions. */
+function paint(row: Row, spans: Span[]): void {
+  const text = row.text ?? "";
+  const marks = spans.map(({ start, end }): [number, number] => [charAt(text, start), end < 0 ? text.length : charAt(text, end)]);
+  const cuts = new Set([0, text.length]);
+  for (const [start, end] of [...marks, ...row.tokens.map(([a, b]): [number, number] => [a, b])]) {
+    cuts.add(Math.min(start, text.length));
+    cuts.add(Math.min(end, text.length));
+  }
+  const sorted = [...cuts].sort((a, b) => a - b);
+  const parts: (Node | string)[] = [];
+  for (let at = 0; at + 1 < sorted.length; at++) {
+    const [start, end] = [sorted[at]!, sorted[at + 1]!];
+    const part = text.slice(start, end);
+    const token = row.tokens.find(([a, b]) => a <= start && end <= b)?.[2];
+    const isMarked = marks.some(([a, b]) => a <= start && end <= b);
+    const names = [token && `t-${token}`, isMarked && "expression"].filter(Boolean).join(" ");
+    parts.push(names ? h("span", { class: names }, part) : clean(part));
+  }
+  row.code.replaceChildren(...parts);
+}

@@ -1,0 +1,309 @@
+// The hierarchy that the graph pane shows: graphs, modules, loops, functions, and sections of what is left.
+
+import type { Model } from "./model";
+
+export type Kind = "graph" | "group" | "section" | "node" | "input" | "output";
+
+/** Something that the graph pane shows as one box. */
+export interface Item {
+  /** Its place in the hierarchy, the same in every page of the model. */
+  id: string;
+  kind: Kind;
+  label: string;
+  /** The number of a node, or of the value of an input or an output. */
+  number: number;
+  /** The graph whose nodes it contains. */
+  graph: number;
+  parent: Item | null;
+  /** The nodes of its graph that it contains, in order. */
+  nodes: number[];
+  /** The nodes that it contains, with those in bodies. */
+  size: number;
+}
+
+/** A box with more children is divided into sections. */
+const MAX_CHILDREN = 120;
+const SECTION = 80;
+/** Deeper boxes are not offered: a hostile function may call itself. */
+const MAX_DEPTH = 60;
+
+export class Tree {
+  readonly root: Item;
+  private readonly known = new Map<Item, Item[]>();
+  private readonly sizes = new Map<number, number>();
+  private readonly items = new Map<string, Item>();
+
+  constructor(private readonly model: Model) {
+    this.root = this.graphItem(0, "main", null, "g0");
+  }
+
+  /** True if a box can be opened. */
+  isContainer(item: Item): boolean {
+    if (item.kind === "input" || item.kind === "output") return false;
+    return item.kind !== "node" || (this.model.bodies.has(item.number) && depth(item) < MAX_DEPTH);
+  }
+
+  children(item: Item): Item[] {
+    let known = this.known.get(item);
+    if (!known) {
+      known = this.divide(item);
+      for (const child of known) this.items.set(child.id, child);
+      this.known.set(item, known);
+    }
+    return known;
+  }
+
+  /** Returns the box with an id, and creates those around it. */
+  find(id: string): Item | null {
+    if (id === this.root.id) return this.root;
+    const known = this.items.get(id);
+    if (known) return known;
+    let at: Item = this.root;
+    for (;;) {
+      const next: Item | undefined = this.isContainer(at)
+        ? this.children(at).find((child) => id === child.id || id.startsWith(`${child.id}|`))
+        : undefined;
+      if (!next || next.id === id) return next ?? null;
+      at = next;
+    }
+  }
+
+  /** Returns the first box of a node, and creates those around it. */
+  itemOf(number: number): Item {
+    let at = this.container(this.model.node(number)[2]);
+    for (let steps = 0; steps < 1000; steps++) {
+      const next = this.children(at).find((child) =>
+        child.kind === "node" ? child.number === number : contains(child.nodes, number),
+      );
+      if (!next) return at;
+      if (next.kind === "node") return next;
+      at = next;
+    }
+    return at;
+  }
+
+  /** Returns the boxes around a box, outermost first. */
+  around(item: Item): Item[] {
+    const path: Item[] = [];
+    for (let at = item.parent; at; at = at.parent) path.unshift(at);
+    return path;
+  }
+
+  /** Returns the box that shows a graph: the main one, or the body of its first caller. */
+  private container(graph: number, calls = 0): Item {
+    const row = this.model.data.graphs[graph];
+    if (graph === 0 || !row || calls > MAX_DEPTH) return this.root;
+    let owner = row.node ?? -1;
+    if (row.kind === "function") {
+      owner = -1;
+      for (const [node, graphs] of this.model.bodies) {
+        if (graphs.includes(graph) && (owner < 0 || node < owner)) owner = node;
+      }
+    }
+    if (owner < 0) return this.root;
+    let around = this.container(this.model.node(owner)[2], calls + 1);
+    for (let steps = 0; steps < 1000; steps++) {
+      const next = this.children(around).find((child) =>
+        child.kind === "node" ? child.number === owner : contains(child.nodes, owner),
+      );
+      if (!next) return this.root;
+      around = next;
+      if (next.kind === "node") break;
+    }
+    const bodies = this.children(around);
+    return bodies.find((child) => child.kind === "graph" && child.graph === graph) ?? around;
+  }
+
+  private graphItem(graph: number, label: string, parent: Item | null, id: string): Item {
+    const { first, count } = this.model.data.graphs[graph]!;
+    const nodes = Array.from({ length: count }, (_, at) => first + at);
+    return { id, kind: "graph", label, number: -1, graph, parent, nodes, size: this.sizeOf(graph) };
+  }
+
+  /** Counts the nodes of a graph, with those in bodies; a function counts at each call. */
+  private sizeOf(graph: number, calls = 0): number {
+    const known = this.sizes.get(graph);
+    if (known !== undefined) return known;
+    const { first, count } = this.model.data.graphs[graph]!;
+    let size = count;
+    if (calls < MAX_DEPTH) {
+      for (let node = first; node < first + count; node++) {
+        for (const body of this.model.bodies.get(node) ?? []) size += this.sizeOf(body, calls + 1);
+      }
+    }
+    this.sizes.set(graph, size);
+    return size;
+  }
+
+  private divide(item: Item): Item[] {
+    if (item.kind === "node") return this.bodies(item);
+    if (item.kind === "graph") {
+      const { inputs, outputs } = this.model.data.graphs[item.graph]!;
+      const ends = (kind: "input" | "output", values: number[]): Item[] =>
+        values
+          .filter((value) => kind === "output" || this.model.weightOf[value]! < 0)
+          .map((value) => ({
+            id: `${item.id}|${kind === "input" ? "i" : "o"}${value}`,
+            kind,
+            label: this.model.value(value),
+            number: value,
+            graph: item.graph,
+            parent: item,
+            nodes: [],
+            size: 0,
+          }));
+      const inner = this.sections(item, this.grouped(item, this.prefix(item)));
+      return [...ends("input", inputs), ...inner, ...ends("output", outputs)];
+    }
+    if (item.kind === "section") return this.sections(item, this.sectionItems.get(item) ?? []);
+    return this.sections(item, this.grouped(item, this.depths.get(item) ?? 0));
+  }
+
+  private bodies(item: Item): Item[] {
+    const graphs = this.model.bodies.get(item.number) ?? [];
+    const only = graphs.length === 1 ? graphs[0] : undefined;
+    if (only !== undefined) {
+      // One body needs no box of its own.
+      const body = this.graphItem(only, item.label, item, item.id);
+      const children = this.divide(body);
+      for (const child of children) child.parent = item;
+      return children;
+    }
+    return graphs.map((graph, at) => {
+      const label = this.model.data.graphs[graph]!.attribute ?? this.model.data.graphs[graph]!.name;
+      return this.graphItem(graph, label, item, `${item.id}|b${at}`);
+    });
+  }
+
+  private readonly scopes = new Map<number, string[]>();
+
+  /** Returns the names around a node: modules and scopes, or the parts of its name. */
+  private scope(number: number): string[] {
+    let path = this.scopes.get(number);
+    if (!path) {
+      path = this.model.scopeOf(number);
+      if (path.length === 0) {
+        const name = this.model.name(number);
+        path = name.includes("/") ? name.split("/").filter(Boolean).slice(0, -1) : [];
+      }
+      this.scopes.set(number, path);
+    }
+    return path;
+  }
+
+  /** Returns how many names all nodes of a graph have in common. */
+  private prefix(item: Item): number {
+    const first = item.nodes[0];
+    if (first === undefined) return 0;
+    const path = this.scope(first);
+    let common = path.length;
+    for (const number of item.nodes) {
+      const other = this.scope(number);
+      let same = 0;
+      while (same < common && other[same] === path[same]) same++;
+      common = same;
+      if (common === 0) break;
+    }
+    return common;
+  }
+
+  private readonly depths = new Map<Item, number>();
+
+  /** Groups the nodes of a box by the next name around them. */
+  private grouped(item: Item, skip: number): Item[] {
+    const groups = new Map<string, Item>();
+    const children: Item[] = [];
+    for (const number of item.nodes) {
+      const name = this.scope(number)[skip];
+      if (name === undefined) {
+        children.push(this.nodeItem(number, item));
+        continue;
+      }
+      let group = groups.get(name);
+      if (!group) {
+        const id = `${item.id}|${name.replaceAll("|", "/")}`;
+        group = { id, kind: "group", label: name, number: -1, graph: item.graph, parent: item, nodes: [], size: 0 };
+        groups.set(name, group);
+        children.push(group);
+        this.depths.set(group, skip + 1);
+      }
+      group.nodes.push(number);
+      group.size += this.nodeSize(number);
+    }
+    return children.map((child) => {
+      if (child.kind !== "group") return child;
+      if (child.nodes.length === 1) return this.nodeItem(child.nodes[0]!, item);
+      // A module that only contains another one is shown with it.
+      const inner = this.prefix(child);
+      const depth = this.depths.get(child) ?? 0;
+      if (inner > depth) {
+        child.label = this.scope(child.nodes[0]!).slice(skip, inner).join(".");
+        this.depths.set(child, inner);
+      }
+      return child;
+    });
+  }
+
+  private nodeSize(number: number): number {
+    let size = 1;
+    for (const body of this.model.bodies.get(number) ?? []) size += this.sizeOf(body);
+    return size;
+  }
+
+  private nodeItem(number: number, parent: Item): Item {
+    const id = `${parent.id}|n${number}`;
+    const graph = this.model.node(number)[2];
+    const size = this.nodeSize(number);
+    return { id, kind: "node", label: this.model.op(number), number, graph, parent, nodes: [number], size };
+  }
+
+  private readonly sectionItems = new Map<Item, Item[]>();
+
+  /** Divides many children into sections, in their order. */
+  private sections(parent: Item, children: Item[]): Item[] {
+    if (children.length <= MAX_CHILDREN) {
+      for (const child of children) child.parent = parent;
+      return children;
+    }
+    let length = SECTION;
+    while (Math.ceil(children.length / length) > MAX_CHILDREN) length *= SECTION;
+    const sections: Item[] = [];
+    for (let at = 0; at < children.length; at += length) {
+      const part = children.slice(at, at + length);
+      const nodes = part.flatMap((child) => child.nodes).sort((a, b) => a - b);
+      const section: Item = {
+        id: `${parent.id}|s${length}.${at}`,
+        kind: "section",
+        label: `${at + 1}–${at + part.length}`,
+        number: -1,
+        graph: parent.graph,
+        parent,
+        nodes,
+        size: part.reduce((sum, child) => sum + child.size, 0),
+      };
+      this.sectionItems.set(section, part);
+      sections.push(section);
+    }
+    return sections;
+  }
+}
+
+function depth(item: Item): number {
+  let count = 0;
+  for (let at = item.parent; at; at = at.parent) count++;
+  return count;
+}
+
+/** True if a sorted list contains a number. */
+export function contains(list: number[], number: number): boolean {
+  let low = 0;
+  let high = list.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const found = list[middle]!;
+    if (found === number) return true;
+    if (found < number) low = middle + 1;
+    else high = middle - 1;
+  }
+  return false;
+}
