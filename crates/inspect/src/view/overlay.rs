@@ -117,7 +117,9 @@ pub(super) fn compare(
         for name in of_row.iter().filter(|name| of_row.len() == 1 || wrong.contains(*name)) {
             if let Some(node) = numbers.get(name) {
                 let is_wrong = wrong.contains(name);
-                nodes.push(json!({ "node": node, "error": error, "is_wrong": is_wrong, "what": what }));
+                nodes.push(
+                    json!({ "node": node, "error": error, "is_wrong": is_wrong, "what": what }),
+                );
             }
         }
     }
@@ -137,9 +139,12 @@ fn describe_error(row: &Value) -> String {
         _ => None,
     };
     let mut parts = Vec::new();
-    for (key, label) in
-        [("max_absolute_error", "max error"), ("max_ulp", "ulp"), ("loss", "loss"), ("snr_db", "SNR in dB")]
-    {
+    for (key, label) in [
+        ("max_absolute_error", "max error"),
+        ("max_ulp", "ulp"),
+        ("loss", "loss"),
+        ("snr_db", "SNR in dB"),
+    ] {
         parts.extend(shown(&row[key]).map(|value| format!("{label} {value}")));
     }
     if let (Some(wrong @ 1..), Some(all)) =
