@@ -136,3 +136,39 @@ def test_random_bits_become_a_number_between_zero_and_one_by_a_product() -> None
 
     bits = np.arange(5, dtype=np.uint32) * np.uint32(0x9E3779B9)
     assert check(uniform, [bits]) == ["BitShift", "Cast", "Mul"]
+
+
+def overlaps(boxes: jax.Array) -> jax.Array:
+    low = jnp.maximum(boxes[:, None, :2], boxes[None, :, :2])
+    high = jnp.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+    return jnp.prod(jnp.clip(high - low, 0.0), -1)
+
+
+def forces(points: jax.Array) -> jax.Array:
+    distance = points[:, None] - points[None]
+    return jnp.sum(distance / (jnp.sum(distance**2, -1) + 0.1)[..., None], 1)
+
+
+@pytest.mark.parametrize(
+    ("fn", "size"),
+    [
+        (lambda x: jnp.sum((x[:, None] - x[None]) ** 2, -1), (30, 3)),
+        (lambda x: jnp.sum(jnp.abs(x[:, :, None] - 0.5 * x[:, None]), -1), (2, 30, 2)),
+        (jax.vmap(lambda x: jnp.sum(jnp.tanh(x[:, None] + x[None]), -1)), (2, 30, 2)),
+        (overlaps, (30, 4)),
+        (forces, (30, 3)),
+    ],
+)
+def test_coordinates_of_pairs_come_first(fn: Callable[..., Any], size: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).normal(size=size).astype(np.float32)
+    model = bench.convert(fn, [x])
+    infos = {info.name: info.type.tensor_type.shape.dim for info in model.graph.value_info}
+    reduced = [node.input[0] for node in model.graph.node if node.op_type.startswith("Reduce")]
+    assert reduced
+    assert all(infos[name][-1].dim_value == 30 for name in reduced)
+    for special in (None, np.nan, np.inf):
+        if special is not None:
+            x = x.copy()
+            x.flat[7] = special
+        for found, want in zip(bench.run(model, [x]), bench.expected(fn, [x]), strict=True):
+            bench.assert_same(found, want, rtol=2e-5, atol=2e-6)

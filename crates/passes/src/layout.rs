@@ -9,6 +9,7 @@
 mod carry;
 mod regions;
 mod role;
+pub(crate) mod small_axes;
 
 use onnx::{Edit, Op, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;

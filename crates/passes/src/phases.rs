@@ -271,6 +271,11 @@ pub const PHASES: &[Phase] = &[
         "The rest is a matter of spelling: no later rewrite looks into these forms.",
         &[
             graph(
+                "lead-small-axes",
+                "puts a small last axis first where operands broadcast around it",
+                layout::small_axes::run,
+            ),
+            graph(
                 "keep-entries",
                 "lets entries of a vector that are stacked again keep their axis",
                 keep_entries::run,

@@ -1,0 +1,370 @@
+//! `lead-small-axes`: a small last axis becomes the first where operands broadcast around it.
+//!
+//! The difference of all pairs of points, `x[:, None, :] - x[None, :, :]`, has few coordinates on its last axis. The
+//! runtime broadcasts run by run, and a run is as long as that axis. With the coordinates first, a run is as long
+//! as the list of points, and the operands, which are transposed for it, are small.
+
+use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{carry, transposed_constant};
+use crate::access::Access;
+use crate::axis_map::{AxisMap, transpose};
+use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
+use crate::rewrite::Declined;
+
+const NAME: &str = "lead-small-axes";
+
+/// With longer runs, little is gained, and reductions over the first axis take longer.
+const MAX_SMALL: i64 = 8;
+
+/// With fewer runs, the transposes take as long as what they save.
+const MIN_RUNS: i64 = 512;
+
+/// What a size counts for that is not known.
+const UNKNOWN_SIZE: i64 = 32;
+
+/// An operand that is transposed has at most one of so many elements of the results.
+const MAX_OPERANDS: i64 = 8;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    let mut seen: FxHashSet<usize> = FxHashSet::default();
+    for index in edit.nodes() {
+        if !seen.contains(&index)
+            && let Some(shape) = broadcast_around_small_axis(edit, index)
+        {
+            let region = Region::around(edit, index, shape);
+            seen.extend(&region.members);
+            let declined = region.check(edit).err().map(|Declined(why)| why);
+            let is_declined = declined.is_some();
+            edit.note(NAME, index, declined);
+            if !is_declined {
+                region.rewrite(edit);
+            }
+        }
+    }
+}
+
+/// Returns the shape of the result of a node whose operands broadcast in many short runs.
+fn broadcast_around_small_axis(edit: &Edit<'_>, index: usize) -> Option<Vec<Dim>> {
+    let node = edit.node(index);
+    if !edit.is_live(index) || !node.op.is_one_of(BROADCASTING) {
+        return None;
+    }
+    let shape = &edit.ty(node.outputs[0])?.shape;
+    let (small, others) = shape.split_last()?;
+    let has_small_axis = small.known().is_some_and(|size| (2..=MAX_SMALL).contains(&size));
+    if !has_small_axis || others.len() < 2 || elements(others) < MIN_RUNS {
+        return None;
+    }
+    // A run ends where an operand with the small axis is repeated along another one.
+    let ends_runs = |ty: &Type| {
+        let has_small_axis = ty.shape.last().is_some_and(|last| last == small);
+        ty.shape[..] != shape[..] && has_small_axis
+    };
+    let mut operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
+    let ends_runs = operands.any(|id| edit.ty(id).is_some_and(ends_runs));
+    ends_runs.then(|| shape.to_vec())
+}
+
+fn elements(shape: &[Dim]) -> i64 {
+    let size = |dim: &Dim| dim.known().unwrap_or(UNKNOWN_SIZE);
+    shape.iter().map(size).fold(1, i64::saturating_mul)
+}
+
+/// Arrays of one shape that elementwise operators make of each other.
+struct Region {
+    shape: Vec<Dim>,
+    /// The operators, in order.
+    members: Vec<usize>,
+    /// The reductions of the arrays, in order.
+    sinks: Vec<usize>,
+    /// True if something else reads one of the arrays, or makes one.
+    has_border: bool,
+}
+
+impl Region {
+    fn around(edit: &Edit<'_>, index: usize, shape: Vec<Dim>) -> Region {
+        let (mut members, mut sinks) = (FxHashSet::default(), FxHashSet::default());
+        let mut has_border = false;
+        let mut values: FxHashSet<ValueId> = FxHashSet::default();
+        let mut open = vec![edit.node(index).outputs[0]];
+        while let Some(value) = open.pop() {
+            if !values.insert(value) {
+                continue;
+            }
+            match edit.producer(value).filter(|&maker| is_member(edit, maker, &shape)) {
+                Some(maker) => {
+                    members.insert(maker);
+                    let operands = edit.node(maker).inputs.len();
+                    let operands = (0..operands).filter_map(|operand| edit.input(maker, operand));
+                    open.extend(operands.filter(|&id| is_whole(edit, id, &shape)));
+                }
+                None => has_border = true,
+            }
+            let mut reads = 0;
+            let mut readers: Vec<usize> = edit.readers(value).collect();
+            readers.sort_unstable();
+            readers.dedup();
+            for reader in readers {
+                let inputs = edit.node(reader).inputs.len();
+                let times = (0..inputs).filter(|&at| edit.input(reader, at) == Some(value)).count();
+                reads += times;
+                if is_member(edit, reader, &shape) {
+                    open.push(edit.node(reader).outputs[0]);
+                } else if is_sink(edit, reader) {
+                    sinks.insert(reader);
+                } else {
+                    has_border |= times > 0;
+                }
+            }
+            has_border |= edit.reads(value) > reads;
+        }
+        let in_order = |nodes: FxHashSet<usize>| {
+            edit.nodes().into_iter().filter(|node| nodes.contains(node)).collect()
+        };
+        Region { shape, members: in_order(members), sinks: in_order(sinks), has_border }
+    }
+
+    fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
+        if self.has_border {
+            return Err("another node needs the axes in their order".into());
+        }
+        if self.sinks.is_empty() {
+            return Err("nothing reduces the results".into());
+        }
+        let max_elements = elements(&self.shape) / MAX_OPERANDS;
+        let is_small = |id: ValueId| {
+            let is_constant = edit.tensor(id).is_some();
+            // A unit axis goes to the front without a transpose.
+            let is_cheap = |ty: &Type| {
+                ty.shape.last().is_none_or(|last| last.is(1)) || elements(&ty.shape) <= max_elements
+            };
+            is_constant || is_whole(edit, id, &self.shape) || edit.ty(id).is_some_and(is_cheap)
+        };
+        let mut operands = self.members.iter().flat_map(|&member| {
+            (0..edit.node(member).inputs.len()).filter_map(move |at| edit.input(member, at))
+        });
+        if operands.all(is_small) {
+            Ok(())
+        } else {
+            Err("an operand would be transposed that is about as large as the results".into())
+        }
+    }
+
+    /// Puts the last axis of all arrays first.
+    fn rewrite(&self, edit: &mut Edit<'_>) -> Option<()> {
+        let order = AxisMap::transpose(&last_first(self.shape.len()));
+        let back = order.clone().inverse().perm()?;
+        let mut stored: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        for &index in &self.members {
+            let node = edit.node(index).clone();
+            let result = node.outputs[0];
+            let ty = order.permuted_type(edit.ty(result)?)?;
+            let mut inputs: Vec<Option<ValueId>> =
+                (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+            for input in inputs.iter_mut().take(data_operands(&node)).flatten() {
+                let moved = match stored.get(input) {
+                    Some(&moved) => moved,
+                    None => operand(edit, index, *input, &order)?,
+                };
+                stored.insert(*input, moved);
+                *input = moved;
+            }
+            let op = Op::of(&node, inputs);
+            let restore = |value| transpose(value, &back);
+            let made = edit.rewrite_results(index, &[], op, vec![ty], &restore);
+            stored.insert(result, made[0]);
+        }
+        for &index in &self.sinks {
+            let node = edit.node(index).clone();
+            let axes = edit.axes(index)?;
+            let mut ty = edit.ty(node.outputs[0])?.clone();
+            let keeps_small = !axes.contains(&order.axis_before(0)?);
+            if keeps_small {
+                ty = AxisMap::transpose(&last_first(ty.rank())).permuted_type(&ty)?;
+            }
+            let op = carry::carried(edit, &node, index, &order, &mut |_, value| {
+                stored.get(&value).copied()
+            })?;
+            if keeps_small {
+                let back = AxisMap::transpose(&last_first(ty.rank())).inverse().perm()?;
+                let restore = |value| transpose(value, &back);
+                edit.rewrite_results(index, &[], op, vec![ty], &restore);
+            } else {
+                edit.rewrite(index, &[], op);
+            }
+        }
+        Some(())
+    }
+}
+
+/// Returns the permutation that puts the last axis first.
+fn last_first(rank: usize) -> Vec<usize> {
+    (rank - 1..rank).chain(0..rank - 1).collect()
+}
+
+/// True if an array has the shape of the region, and is not a constant.
+fn is_whole(edit: &Edit<'_>, id: ValueId, shape: &[Dim]) -> bool {
+    edit.tensor(id).is_none() && edit.ty(id).is_some_and(|ty| ty.shape[..] == *shape)
+}
+
+/// True if an operator of each element makes an array of the region.
+fn is_member(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
+    let node = edit.node(index);
+    let is_number =
+        |id: ValueId| edit.ty(id).is_some_and(|ty| ty.shape.iter().all(|dim| dim.is(1)));
+    let mut numbers =
+        (data_operands(node)..node.inputs.len()).filter_map(|at| edit.input(index, at));
+    (node.op.is_one_of(ELEMENTWISE) || node.op.is_one_of(BROADCASTING))
+        && numbers.all(is_number)
+        && is_whole(edit, node.outputs[0], shape)
+}
+
+/// True if a node reduces an array over known axes, which it drops.
+fn is_sink(edit: &Edit<'_>, index: usize) -> bool {
+    let node = edit.node(index);
+    node.op.is_one_of(REDUCTIONS)
+        && node.attr("keepdims") == Some(&Attr::Int(0))
+        && edit.axes(index).is_some_and(|axes| !axes.is_empty())
+}
+
+/// Returns how many operands of a member are arrays, and not single numbers.
+fn data_operands(node: &Node) -> usize {
+    if node.op.is_one_of(BROADCASTING) { node.inputs.len() } else { 1 }
+}
+
+/// Returns an operand that broadcasts with the moved arrays as it does with these.
+fn operand(edit: &mut Edit<'_>, reader: usize, value: ValueId, order: &AxisMap) -> Option<ValueId> {
+    let ty = edit.ty(value)?.clone();
+    if ty.rank() == 0 {
+        return Some(value);
+    }
+    if let Some(tensor) = edit.tensor(value) {
+        let moved = transposed_constant(tensor, order)?;
+        return Some(edit.constant(reader, &[], moved, &[value]));
+    }
+    // The same array is often read twice, with unit axes at different places.
+    let unsqueezed = without_unit_axes(edit, value, &ty);
+    let also: Vec<usize> = unsqueezed.iter().map(|&(maker, ..)| maker).collect();
+    let (_, array, added) = unsqueezed.unwrap_or((reader, value, Vec::new()));
+    let missing = order.rank_before().checked_sub(ty.rank())?;
+    let perm = last_first(edit.ty(array)?.rank());
+    let mut moved = AxisMap::transpose(&perm).permuted_type(edit.ty(array)?)?;
+    let array = edit.insert(reader, &[], transpose(array, &perm), moved.clone());
+    let axes: Vec<i64> = (1..=missing)
+        .chain(added.iter().map(|axis| axis + missing + 1))
+        .map(|axis| axis as i64)
+        .collect();
+    if axes.is_empty() {
+        return Some(array);
+    }
+    let mut shape = moved.shape.to_vec();
+    for &axis in &axes {
+        shape.insert(axis as usize, Dim::Known(1));
+    }
+    moved = Type::new(moved.dtype, shape);
+    if edit.opset() < 13 {
+        let op = Op::new(OpType::Unsqueeze, &[array]).attr("axes", &axes[..]);
+        return Some(edit.insert(reader, &also, op, moved));
+    }
+    let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
+    let axes = edit.constant(reader, &[], axes, &[]);
+    Some(edit.insert(reader, &also, Op::new(OpType::Unsqueeze, &[array, axes]), moved))
+}
+
+/// Returns the `Unsqueeze` that makes a value, what it reads and the axes that it adds, if the last one is not among
+/// them.
+fn without_unit_axes(
+    edit: &Edit<'_>,
+    value: ValueId,
+    ty: &Type,
+) -> Option<(usize, ValueId, Vec<usize>)> {
+    let maker = edit.producer(value).filter(|&maker| edit.node(maker).op == OpType::Unsqueeze)?;
+    let axes = edit.axes(maker).filter(|axes| !axes.contains(&(ty.rank() - 1)))?;
+    Some((maker, edit.input(maker, 0)?, axes))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_lean;
+
+    #[test]
+    fn coordinates_of_pairs_come_first() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[40,2]) -> (z)
+%4:f32[40,1,2] = Unsqueeze(x, [1]:i64)
+%0:f32[40,40,2] = Sub(%4, x)
+%1:f32[40,40,2] = Mul(%0, [1.0, 2.0])
+%2:bool[40,40,2] = Less(%1, 0.5)
+%3:f32[40,40,2] = Where(%2, %0, %1)
+z:f32[40,40] = ReduceSum(%3, [2]:i64) {keepdims=0}",
+            expect![[r#"
+                graph g(x:f32[40,2]) -> (z)
+                %0 = Transpose(x) {perm=[1, 0]}  # 3
+                %1 = Unsqueeze(%0, [2]:i64)  # 2 3
+                %2 = Transpose(x) {perm=[1, 0]}  # 3
+                %3 = Unsqueeze(%2, [1]:i64)  # 3
+                %4 = Sub(%1, %3)  # 3
+                %5 = Mul(%4, [[[1.0]], [[2.0]]])  # 4
+                %6 = Less(%5, 0.5)  # 5
+                %7 = Where(%6, %4, %5)  # 6
+                z:f32[40,40] = ReduceSum(%7, [0]:i64) {keepdims=0}  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_reduction_that_keeps_the_small_axis_is_transposed_back() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[40,1,3], y:f32[40,3], m:f32[40,40,1]) -> (z, w)
+%0:f32[40,40,3] = Sub(x, y)
+%1:f32[40,40,3] = Mul(%0, m)
+z:f32[40,3] = ReduceSum(%1, [1]:i64) {keepdims=0}
+w:f32[40,40] = ReduceSumSquare(%0, [-1]:i64) {keepdims=0}",
+            expect![[r#"
+                graph g(x:f32[40,1,3], y:f32[40,3], m:f32[40,40,1]) -> (z, w)
+                %0 = Transpose(x) {perm=[2, 0, 1]}  # 2
+                %1 = Transpose(y) {perm=[1, 0]}  # 2
+                %2 = Unsqueeze(%1, [1]:i64)  # 2
+                %3 = Sub(%0, %2)  # 2
+                %4 = Transpose(m) {perm=[2, 0, 1]}  # 3
+                %5 = Mul(%3, %4)  # 3
+                %6 = ReduceSum(%5, [2]:i64) {keepdims=0}  # 4
+                z:f32[40,3] = Transpose(%6) {perm=[1, 0]}  # 4
+                w:f32[40,40] = ReduceSumSquare(%3, [0]:i64) {keepdims=0}  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn axes_that_others_need_few_runs_and_long_runs_stay() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[40,1,2], y:f32[40,2], a:f32[4,1,2], b:f32[4,2], c:f32[40,1,16], d:f32[40,16], e:f32[40,40,2]) -> (u, v, w, r, s)
+u:f32[40,40,2] = Sub(x, y)
+v:f32[40,40] = ReduceSum(u, [2]:i64) {keepdims=0}
+%0:f32[4,4,2] = Sub(a, b)
+w:f32[4,4] = ReduceSum(%0, [2]:i64) {keepdims=0}
+%1:f32[40,40,16] = Sub(c, d)
+r:f32[40,40] = ReduceSum(%1, [2]:i64) {keepdims=0}
+%2:f32[40,40,2] = Add(e, y)
+s:f32[40,40] = ReduceSum(%2, [2]:i64) {keepdims=0}",
+            expect![[r#"
+                graph g(x:f32[40,1,2], y:f32[40,2], a:f32[4,1,2], b:f32[4,2], c:f32[40,1,16], d:f32[40,16], e:f32[40,40,2]) -> (u, v, w, r, s)
+                u:f32[40,40,2] = Sub(x, y)  # 2
+                v:f32[40,40] = ReduceSum(u, [2]:i64) {keepdims=0}  # 3
+                %0 = Sub(a, b)  # 4
+                w:f32[4,4] = ReduceSum(%0, [2]:i64) {keepdims=0}  # 5
+                %1 = Sub(c, d)  # 6
+                r:f32[40,40] = ReduceSum(%1, [2]:i64) {keepdims=0}  # 7
+                %2 = Add(e, y)  # 8
+                s:f32[40,40] = ReduceSum(%2, [2]:i64) {keepdims=0}  # 9
+            "#]],
+        );
+    }
+}
