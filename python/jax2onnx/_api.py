@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _progress, _tiers, _web
+from . import _config, _core, _pairs, _progress, _tiers, _web
 from ._config import Level, NanMode, PathPolicy, Prefixes, StrPath
 from ._errors import ConfigError, Jax2OnnxError, WriteError, errors_of_core
 from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
@@ -320,6 +320,7 @@ def to_onnx(
         on_phase=_progress.phase_listener.get(),
         on_dropped=_warn_of_dropped_callbacks,
         explain=_report_writer(settings.explain_passes),
+        on_pairs=_pairs.listener_of(traced.closed_jaxpr),
         level=settings.provenance,
         path_policy=settings.provenance_paths,
         export_stack=stack,

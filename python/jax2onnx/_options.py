@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ._config import Level, PathPolicy
+from ._pairs import Pair
 from ._settings import UNROLLED_NODES
 from ._tiers import TierRules
 
@@ -56,6 +57,8 @@ class ExportOptions:
     on_dropped: Callable[[Sequence[str]], object] | None = None
     #: Is called with the report on the passes.
     explain: Callable[[str], object] | None = None
+    #: Is called with what holds each variable of the jaxpr.
+    on_pairs: Callable[[Sequence[Pair]], object] | None = None
 
     level: Level = "off"
     path_policy: PathPolicy = "relative"

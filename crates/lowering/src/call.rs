@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jaxpr::{Jaxpr, Param};
 use onnx::{DType, Expr, OpType};
 
-use crate::ctx::{Ctx, Eqn};
+use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
 
 /// `jit(f)`: the equations of `f`
@@ -25,39 +25,40 @@ pub(crate) fn jit<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
         "inline",
         "compiler_options_kvs",
     ]);
-    ctx.inline(&format!("jit({name})"), &body, &eqn.inputs)
+    ctx.inline(&format!("jit({name})"), Body::of("jaxpr"), &body, &eqn.inputs)
 }
 
 /// Lowers a call of a body without a transformation of its own
 pub(crate) fn call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
     let name: Option<Arc<str>> = eqn.optional("name")?;
-    ctx.inline(name.as_ref().unwrap_or(eqn.primitive), &body, &eqn.inputs)
+    let label = name.as_ref().unwrap_or(eqn.primitive);
+    ctx.inline(label, Body::of("call_jaxpr"), &body, &eqn.inputs)
 }
 
 /// Returns the function itself; its derivative is not part of what is exported
 pub(crate) fn custom_jvp_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
     eqn.ignore(&["jvp_jaxpr_fun", "jvp_jaxpr_thunk", "num_consts", "symbolic_zeros"]);
-    ctx.inline("custom_jvp", &body, &eqn.inputs)
+    ctx.inline("custom_jvp", Body::of("call_jaxpr"), &body, &eqn.inputs)
 }
 
 /// Returns the function itself; its derivative is not part of what is exported
 pub(crate) fn custom_vjp_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     // `custom_vjp_call_jaxpr` of older versions has another name for the body.
-    let body: Arc<Jaxpr> = match eqn.optional("call_jaxpr")? {
-        Some(body) => body,
-        None => eqn.param("fun_jaxpr")?,
+    let (param, body): (_, Arc<Jaxpr>) = match eqn.optional("call_jaxpr")? {
+        Some(body) => ("call_jaxpr", body),
+        None => ("fun_jaxpr", eqn.param("fun_jaxpr")?),
     };
     eqn.ignore(&["fwd_jaxpr_thunk", "bwd", "num_consts", "out_trees", "symbolic_zeros"]);
-    ctx.inline("custom_vjp", &body, &eqn.inputs)
+    ctx.inline("custom_vjp", Body::of(param), &body, &eqn.inputs)
 }
 
 /// `jax.checkpoint`: what is kept for a backward pass does not concern the forward one
 pub(crate) fn remat<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
     eqn.ignore(&["prevent_cse", "differentiated", "policy"]);
-    ctx.inline("checkpoint", &body, &eqn.inputs)
+    ctx.inline("checkpoint", Body::of("jaxpr"), &body, &eqn.inputs)
 }
 
 /// `shard_map(f)` over a mesh of one device: the equations of `f`
@@ -94,7 +95,7 @@ pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr
         let what = "`shard_map`".into();
         return Err(crate::Refused::Devices { what }.into());
     }
-    ctx.on_one_device(axes, || ctx.inline("shard_map", &body, &eqn.inputs))
+    ctx.on_one_device(axes, || ctx.inline("shard_map", Body::of("jaxpr"), &body, &eqn.inputs))
 }
 
 /// True if any flag of the whole array is set

@@ -14,7 +14,7 @@ use jaxpr::Jaxpr;
 use onnx::{Builder, Expr, Type};
 
 use crate::Refused;
-use crate::ctx::{Ctx, Eqn};
+use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
 
 /// Returns the types of values, as the inputs of a body.
@@ -63,9 +63,10 @@ pub(crate) fn own_results_by<'g>(
 fn inline_body<'g>(
     ctx: &Ctx<'g>,
     label: &str,
+    body: Body,
     jaxpr: &Jaxpr,
     outside: &[Expr<'g>],
     inputs: &[Expr<'g>],
 ) -> Result<Vec<Expr<'g>>> {
-    ctx.inline(label, jaxpr, &[outside, inputs].concat())
+    ctx.inline(label, body, jaxpr, &[outside, inputs].concat())
 }

@@ -1,6 +1,7 @@
 //! The context of a lowering: what a plugin needs to read an equation and to build nodes.
 
 mod equation;
+mod pairs;
 mod run;
 mod sizes;
 mod walk;
@@ -14,6 +15,8 @@ use provenance::{SiteId, StackId};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::equation::Eqn;
+pub(crate) use self::pairs::Body;
+use self::pairs::Recorder;
 use crate::element::{self, Element};
 use crate::error::{LoweringError, Refused};
 use crate::plugin::Plugin;
@@ -32,6 +35,8 @@ pub(crate) struct Ctx<'g> {
     pub(crate) refused: RefCell<Vec<LoweringError>>,
     /// Where a callback was dropped.
     dropped: RefCell<Vec<SiteId>>,
+    /// What holds each variable, if that is wanted.
+    recorder: Option<RefCell<Recorder>>,
 }
 
 /// The name of the notes on callbacks that are not part of the model.
@@ -42,6 +47,7 @@ impl<'g> Ctx<'g> {
         builder: &'g Builder,
         plugins: &'static [Plugin],
         definition: Option<StackId>,
+        with_pairs: bool,
     ) -> Ctx<'g> {
         Ctx {
             builder,
@@ -51,6 +57,7 @@ impl<'g> Ctx<'g> {
             axes: RefCell::default(),
             refused: RefCell::default(),
             dropped: RefCell::default(),
+            recorder: with_pairs.then(Recorder::new),
         }
     }
 

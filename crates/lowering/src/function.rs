@@ -11,6 +11,7 @@ use std::sync::Arc;
 use jaxpr::{Atom, Jaxpr, Param, VarId};
 use onnx::Expr;
 use onnx::build::{Place, Results};
+use onnx::pairs::Definition;
 use provenance::{Site, SiteId};
 use rustc_hash::FxHashMap;
 
@@ -70,9 +71,8 @@ impl<'g> Ctx<'g> {
                     next = end + 1;
                 }
                 _ => {
-                    let eqn = &all.jaxpr.eqns[next];
-                    let place = self.place(eqn.place, all.enclosing);
-                    self.equation(all.jaxpr, eqn, self.within(place, call), values)?;
+                    let place = self.place(all.jaxpr.eqns[next].place, all.enclosing);
+                    self.equation(all.jaxpr, next, self.within(place, call), values)?;
                     next += 1;
                 }
             }
@@ -93,6 +93,7 @@ impl<'g> Ctx<'g> {
         let shown = self.within(call, outer);
         let escaping = all.escaping(&body);
         let refused = self.refused.borrow().len();
+        let noted = self.noted_variables();
         let entered = self.builder.enter_plugin(shown, &enter.primitive);
         let results = (|| {
             let arguments = self.atoms(&enter.inputs, values)?;
@@ -101,8 +102,10 @@ impl<'g> Ctx<'g> {
                 &text(enter, "name"),
                 &arguments,
                 |inputs| {
-                    for (var, &input) in enter.outputs.iter().zip(inputs) {
+                    for (position, (&var, &input)) in enter.outputs.iter().zip(inputs).enumerate() {
                         values[var.index()] = Some(input);
+                        let definition = (Definition::Equation(body.start), position);
+                        self.note_variable(all.jaxpr, var, definition, input, None);
                     }
                     self.equations(all, body.start + 1..body.end, Some(call), values)?;
                     let outputs = self.atoms(&leave.inputs, values)?;
@@ -122,6 +125,11 @@ impl<'g> Ctx<'g> {
             }
             here @ Stop::Here(_) => here,
         })?;
+        self.note_call(noted, outputs.first().copied());
+        for (position, (&var, &value)) in leave.outputs.iter().zip(&outputs).enumerate() {
+            let definition = (Definition::Equation(body.end), position);
+            self.note_variable(all.jaxpr, var, definition, value, None);
+        }
         let vars = leave.outputs.iter().chain(&escaping);
         for (var, value) in vars.zip(outputs.into_iter().chain(escaped)) {
             values[var.index()] = Some(value);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jaxpr::{Aval, Program};
 use onnx::build::{Built, Place};
+use onnx::pairs::Pairs;
 use onnx::{Builder, Expr, Function, Model, Note};
 use provenance::{Site, Table};
 
@@ -26,6 +27,8 @@ pub struct Options {
     pub output_paths: Vec<String>,
     /// True if nodes are spent on computing what JAX computes where a NaN is.
     pub exact_nan: bool,
+    /// True if the model says which value holds each variable of the program.
+    pub pairs: bool,
 }
 
 impl Default for Options {
@@ -38,6 +41,7 @@ impl Default for Options {
             input_paths: Vec::new(),
             output_paths: Vec::new(),
             exact_nan: true,
+            pairs: false,
         }
     }
 }
@@ -55,7 +59,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
     let builder =
         Builder::new(options.opset, std::mem::take(&mut program.table), options.exact_nan);
     match lower_main(&builder, &program, options) {
-        Ok((inputs, outputs, notes)) => {
+        Ok((inputs, outputs, notes, pairs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
             let (inputs, outputs) = (ids(inputs), ids(outputs));
             let mut opsets = builder.opsets();
@@ -74,6 +78,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
                 metadata: Vec::new(),
                 exact_nan: options.exact_nan,
                 notes,
+                pairs,
             })
         }
         Err(errors) => {
@@ -83,7 +88,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
     }
 }
 
-type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>, Vec<Note>);
+type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>, Vec<Note>, Option<Box<Pairs>>);
 
 fn lower_main<'g>(
     builder: &'g Builder,
@@ -100,7 +105,7 @@ fn lower_main<'g>(
         }
         Stop::Inside(error) => error,
     };
-    let ctx = Ctx::new(builder, PLUGINS, place.stack);
+    let ctx = Ctx::new(builder, PLUGINS, place.stack, options.pairs);
     let all = |stop: Stop| {
         let mut errors = ctx.refusals();
         errors.push(at_definition(stop));
@@ -117,7 +122,7 @@ fn lower_main<'g>(
     let entered = builder.enter_plugin(place, &"output".into());
     let outputs = outputs(builder, &inputs, results, options);
     builder.leave(entered);
-    Ok((inputs, outputs, ctx.notes()))
+    Ok((inputs, outputs, ctx.notes(), ctx.take_pairs()))
 }
 
 fn inputs<'g>(

@@ -22,6 +22,8 @@ pub struct Plugin {
     pub(crate) ignored: &'static [&'static str],
     /// True if passes see the formula as one node.
     pub(crate) composite: bool,
+    /// True if correct results differ, so that those of the model are not compared with those of JAX.
+    pub(crate) is_ambiguous: bool,
 }
 
 /// The way that a plugin handles elements that are carried as parts: complex numbers and random
@@ -63,6 +65,7 @@ impl Plugin {
             parts: Parts::Refused,
             ignored: &[],
             composite: false,
+            is_ambiguous: false,
         }
     }
 
@@ -80,6 +83,11 @@ impl Plugin {
     /// Says that passes see the formula as one node called as the primitive, because they look for it.
     pub(crate) const fn composite(self) -> Plugin {
         Plugin { composite: true, ..self }
+    }
+
+    /// Says that correct results differ: JAX leaves some elements open, or the sign of a vector.
+    pub(crate) const fn ambiguous(self) -> Plugin {
+        Plugin { is_ambiguous: true, ..self }
     }
 
     /// Says that the plugin takes random keys and complex numbers, whose parts are a last axis of

@@ -239,19 +239,24 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("imag", complex::imag).parts(),
     eqn("real", complex::real).parts(),
     // Linear algebra.
-    eqn("cholesky", cholesky).limits(&["real matrices only"]),
+    eqn("cholesky", cholesky).limits(&["real matrices only"]).ambiguous(),
     eqn("cholesky_update", cholesky_update),
     many("custom_linear_solve", custom_linear_solve).parts(),
     eqn("dot_general", dot_general).bilinear().limits(&["`precision` is a hint and is ignored"]),
-    many("eig", eig).parts().limits(&[
-        "vectors of matrices of one row only",
-        "values of real matrices of two rows, or of one",
-        "two values closer than the rounding of one may be in another order than LAPACK's",
-    ]),
-    many("eigh", eigh).limits(&[
-        "real matrices of a known size only",
-        "the signs of the eigenvectors of more than two rows are not those of LAPACK",
-    ]),
+    many("eig", eig)
+        .parts()
+        .limits(&[
+            "vectors of matrices of one row only",
+            "values of real matrices of two rows, or of one",
+            "two values closer than the rounding of one may be in another order than LAPACK's",
+        ])
+        .ambiguous(),
+    many("eigh", eigh)
+        .limits(&[
+            "real matrices of a known size only",
+            "the signs of the eigenvectors of more than two rows are not those of LAPACK",
+        ])
+        .ambiguous(),
     many("geqp3", geqp3)
         .limits(&["real matrices of a known size only", "no column is kept in front"]),
     many("geqrf", geqrf).limits(&["real matrices of a known size only"]),
@@ -262,10 +267,12 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("ormqr", ormqr).limits(&["real matrices only"]),
     many("qr", qr).limits(&["real matrices of a known size only"]),
     many("schur", schur).limits(&["real matrices of one row only"]),
-    many("svd", svd).limits(&[
-        "real matrices of a known size only",
-        "the signs of the singular vectors of more than one column are not those of LAPACK",
-    ]),
+    many("svd", svd)
+        .limits(&[
+            "real matrices of a known size only",
+            "the signs of the singular vectors of more than one column are not those of LAPACK",
+        ])
+        .ambiguous(),
     eqn("symmetric_product", symmetric_product),
     eqn("triangular_solve", triangular_solve).limits(&["real matrices only"]),
     many("tridiagonal", tridiagonal).limits(&["real matrices of a known size only"]),

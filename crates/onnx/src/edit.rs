@@ -19,6 +19,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::model::{Graph, Model, Node, Note};
+use crate::operator::OpType;
+use crate::pairs::{LoopPlace, Pairs};
 use crate::tensor::Tensor;
 use crate::value::{Type, Value, ValueId, Values};
 
@@ -49,6 +51,10 @@ pub struct Edit<'m> {
     /// The first result of each node that got other bodies.
     with_new_bodies: FxHashSet<ValueId>,
     notes: &'m mut Vec<Note>,
+    /// Which values hold the variables of the program, if that is wanted.
+    pairs: Option<&'m mut Pairs>,
+    /// The place of the loops of this graph.
+    place: LoopPlace,
     opset: i64,
     exact_nan: bool,
     /// Whether a node is other than it was.
@@ -76,12 +82,15 @@ impl Model {
             values: &mut self.values,
             table: &mut self.provenance,
             notes: &mut self.notes,
+            pairs: self.pairs.as_deref_mut(),
+            place: LoopPlace::default(),
             opset,
             exact_nan: self.exact_nan,
         };
         let mut changed = false;
         for graph in std::iter::once(&mut self.graph).chain(functions) {
             changed |= edit_graph(graph, false, &mut around, pass);
+            around.place.is_in_function = true;
         }
         changed
     }
@@ -92,6 +101,8 @@ struct Around<'m> {
     values: &'m mut Values,
     table: &'m mut Table,
     notes: &'m mut Vec<Note>,
+    pairs: Option<&'m mut Pairs>,
+    place: LoopPlace,
     uses: Uses,
     opset: i64,
     exact_nan: bool,
@@ -117,9 +128,12 @@ fn edit_graph(
     };
     for node in graph.nodes.iter_mut().filter(|node| !is_one(node, &chosen)) {
         let is_new = is_one(node, &with_new_bodies);
+        let outside = around.place.depth;
+        around.place.depth += usize::from(node.op.is_one_of(&[OpType::Loop, OpType::Scan]));
         for body in node.bodies_mut() {
             changed |= edit_graph(body, is_new, around, pass);
         }
+        around.place.depth = outside;
     }
     changed
 }
@@ -140,6 +154,8 @@ impl<'m> Edit<'m> {
             chosen: FxHashSet::default(),
             with_new_bodies: FxHashSet::default(),
             notes: around.notes,
+            pairs: around.pairs.as_deref_mut(),
+            place: around.place,
             opset: around.opset,
             exact_nan: around.exact_nan,
             changed: false,

@@ -12,6 +12,7 @@ use crate::edit::{for_each_read, rename};
 use crate::kernels::TAKEN_BY_NAME;
 use crate::model::{Graph, Model, Node};
 use crate::operator::{OpType, Operator};
+use crate::pairs::Pairs;
 use crate::value::{Value, ValueId};
 
 /// A function as calls refer to it: its domain and its name.
@@ -80,7 +81,8 @@ impl Model {
         let mut calls: FxHashMap<Operator, Operator> = FxHashMap::default();
         for &(kept, dropped) in pairs {
             let gone = std::mem::take(&mut self.functions[dropped].body);
-            absorb_nodes(&mut self.functions[kept].body, &gone, &mut self.provenance);
+            let pairs = &mut self.pairs.as_deref_mut();
+            absorb_nodes(&mut self.functions[kept].body, &gone, &mut self.provenance, pairs);
             let (kept, dropped) = (&self.functions[kept], &self.functions[dropped]);
             calls.insert(dropped.operator(), kept.operator());
         }
@@ -162,6 +164,9 @@ impl Model {
                 };
                 let own = self.values.add(Value { ty: value.ty, ..Value::default() });
                 renamed.insert(id, own);
+                if let Some(pairs) = &mut self.pairs {
+                    pairs.note_same(id, own);
+                }
                 nodes.push(Node {
                     name: None,
                     op: OpType::Constant.into(),
@@ -192,12 +197,21 @@ fn pass_on(graph: &mut Graph, passed: &FxHashMap<Operator, Vec<ValueId>>) {
     });
 }
 
-/// Moves the lines of each node to the node at the same place of an equal graph.
-fn absorb_nodes(kept: &mut Graph, gone: &Graph, table: &mut Table) {
+/// Moves the lines and the variables of each node to the node at the same place of an equal graph.
+fn absorb_nodes(kept: &mut Graph, gone: &Graph, table: &mut Table, pairs: &mut Option<&mut Pairs>) {
+    let mut note_same = |kept: &[ValueId], gone: &[ValueId]| {
+        if let Some(pairs) = pairs {
+            kept.iter().zip(gone).for_each(|(&kept, &gone)| pairs.note_same(gone, kept));
+        }
+    };
+    note_same(&kept.inputs, &gone.inputs);
+    for (kept, gone) in kept.nodes.iter().zip(&gone.nodes) {
+        note_same(&kept.outputs, &gone.outputs);
+    }
     for (kept, gone) in kept.nodes.iter_mut().zip(&gone.nodes) {
         kept.origin = table.absorb(kept.origin, gone.origin);
         for (kept, gone) in kept.bodies_mut().zip(gone.bodies()) {
-            absorb_nodes(kept, gone, table);
+            absorb_nodes(kept, gone, table, pairs);
         }
     }
 }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::attr::Attr;
 use crate::operator::Operator;
+use crate::pairs::Pairs;
 use crate::value::{ValueId, Values};
 
 /// A model: one graph, and everything that its ids refer to.
@@ -27,6 +28,8 @@ pub struct Model {
     pub exact_nan: bool,
     /// The rewrites that passes did and declined, in order. They are not written to the file.
     pub notes: Vec<Note>,
+    /// Which values hold the variables of the program, if that is wanted. It is not written to the file.
+    pub pairs: Option<Box<Pairs>>,
 }
 
 /// The decision of a pass on a pattern that it found.

@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::error;
 use crate::options::{ExportOptions, Frame, Output, Reading, TierRules};
+use crate::pairs;
 use crate::read::Reader;
 use crate::sources;
 use crate::worker;
@@ -31,12 +32,14 @@ pub(crate) fn export<'py>(
         on_phase,
         on_dropped,
         explain,
+        on_pairs,
         rendering,
         output,
     } = options;
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, reading)?;
         let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
+        let on_pairs = on_pairs.map(Bound::unbind);
         let depth = program.main.depth;
         let (message, dropped) = worker::run(py, depth, |interrupt| {
             let mut begin = |phase: &'static str| {
@@ -54,6 +57,9 @@ pub(crate) fn export<'py>(
             if let Some(explain) = explain {
                 let text = jax2onnx::explain(&model, rendering.paths, &rendering.packages);
                 Python::attach(|py| explain.call1(py, (text,)))?;
+            }
+            if let Some(on_pairs) = on_pairs {
+                Python::attach(|py| on_pairs.call1(py, (pairs::records(py, model.pairs())?,)))?;
             }
             let sources =
                 |file: &File| Python::attach(|py| sources::about(py, file, output.embed_sources));

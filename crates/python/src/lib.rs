@@ -7,6 +7,7 @@ mod compat;
 mod error;
 mod export;
 mod options;
+mod pairs;
 mod plugins;
 mod read;
 mod source_map;

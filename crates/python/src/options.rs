@@ -54,6 +54,8 @@ pub(crate) struct ExportOptions<'py> {
     pub(crate) on_dropped: Option<Bound<'py, PyAny>>,
     /// Is called with the report on the passes.
     pub(crate) explain: Option<Bound<'py, PyAny>>,
+    /// Is called with what holds each variable of the jaxpr.
+    pub(crate) on_pairs: Option<Bound<'py, PyAny>>,
     pub(crate) rendering: Rendering,
     pub(crate) output: Output,
 }
@@ -84,6 +86,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<ExportOptions<'py>> {
         let fields = Fields::of(&object)?;
         let tiers: TierRules = fields.take("tiers")?;
+        let on_pairs: Option<Bound<'py, PyAny>> = fields.take("on_pairs")?;
         let options = ExportOptions {
             rendering: Rendering {
                 level: fields.word::<Level>("level")?,
@@ -107,6 +110,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 input_paths: fields.take("input_paths")?,
                 output_paths: fields.take("output_paths")?,
                 exact_nan: fields.take("exact_nan")?,
+                pairs: on_pairs.is_some(),
             },
             passes: PassOptions {
                 optimize: fields.take("optimize")?,
@@ -116,6 +120,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
             on_phase: fields.take("on_phase")?,
             on_dropped: fields.take("on_dropped")?,
             explain: fields.take("explain")?,
+            on_pairs,
             output: Output {
                 path: fields.take("output_path")?,
                 external_threshold: fields.take("external_threshold")?,

@@ -6,7 +6,7 @@ use jaxpr::{Jaxpr, Param};
 use onnx::{Attr, DType, Expr, OpType};
 
 use super::own_results;
-use crate::ctx::{Ctx, Eqn};
+use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::{Refused, Result};
 
 /// `branches[index](operands…)`
@@ -21,10 +21,9 @@ pub(crate) fn cond<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     };
     // A constant index chooses here; so it is with platforms.
     let known = index.tensor().and_then(|index| index.ints()?.first().copied());
-    if let Some((place, branch)) =
-        known.and_then(|place| Some((place, branches.get(usize::try_from(place).ok()?)?)))
-    {
-        return ctx.inline(&format!("cond/branch_{place}"), branch, operands);
+    let known = known.and_then(|place| usize::try_from(place).ok());
+    if let Some((place, branch)) = known.and_then(|place| Some((place, branches.get(place)?))) {
+        return ctx.inline(&format!("cond/branch_{place}"), Body::branch(place), branch, operands);
     }
     // A branch that raises an exception is a check, which a model leaves out.
     let mut others = branches.iter().enumerate().filter(|(_, branch)| !raises(branch));
@@ -32,7 +31,7 @@ pub(crate) fn cond<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
         && branches.len() > 1
     {
         ctx.note_dropped();
-        return ctx.inline(&format!("cond/branch_{place}"), branch, operands);
+        return ctx.inline(&format!("cond/branch_{place}"), Body::branch(place), branch, operands);
     }
     choose(ctx, eqn, index, &branches, 0, operands)
 }
@@ -76,11 +75,11 @@ fn choose<'g>(
     };
     let label = format!("cond/branch_{first}");
     if others.is_empty() {
-        return ctx.inline(&label, branch, operands);
+        return ctx.inline(&label, Body::branch(first), branch, operands);
     }
     let builder = ctx.builder;
     let this = builder.body(&label, &[], |_| -> Result<_> {
-        Ok(own_results(builder, ctx.inline(&label, branch, operands)?))
+        Ok(own_results(builder, ctx.inline(&label, Body::branch(first), branch, operands)?))
     })?;
     let rest = builder.body("cond/others", &[], |_| -> Result<_> {
         let results = choose(ctx, eqn, index, others, first + 1, operands)?;

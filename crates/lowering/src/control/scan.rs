@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use jaxpr::Jaxpr;
+use onnx::pairs::Round;
 use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 
 use super::{groups, inline_body, own_results, types};
-use crate::ctx::{Ctx, Eqn};
+use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
 
 /// `carry, yᵢ = body(carry, xᵢ)` for each `i`, forwards or backwards
@@ -57,7 +58,8 @@ fn run_over<'g>(
     let elements = inputs.iter().map(|input| Type::new(input.dtype(), &input.shape()[1..]));
     let body_inputs: Vec<Type> = types(initial).into_iter().chain(elements).collect();
     let round = builder.body("scan/body", &body_inputs, |arguments| -> Result<_> {
-        let results = inline_body(ctx, "scan", body, consts, arguments)?;
+        let results =
+            inline_body(ctx, "scan", Body::of_loop("jaxpr", Round::Each), body, consts, arguments)?;
         Ok(own_results(builder, results))
     })?;
     let mut attrs =
@@ -98,7 +100,14 @@ fn count<'g>(
         "scan/body",
         &[&counter[..], &types(initial)].concat(),
         |inputs| -> Result<_> {
-            let results = inline_body(ctx, "scan", body, consts, &inputs[2..])?;
+            let results = inline_body(
+                ctx,
+                "scan",
+                Body::of_loop("jaxpr", Round::Each),
+                body,
+                consts,
+                &inputs[2..],
+            )?;
             let results = [&[inputs[1]], &results[..]].concat();
             Ok(own_results(builder, results))
         },

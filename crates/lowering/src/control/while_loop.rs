@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use jaxpr::Jaxpr;
+use onnx::pairs::Round;
 use onnx::{Attr, DType, Expr, OpType, Type};
 
 use super::{groups, inline_body, own_results, types};
-use crate::ctx::{Ctx, Eqn};
+use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
 use crate::reduce::of_flags;
 
@@ -22,22 +23,24 @@ pub(crate) fn while_loop<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     let ([condition_consts, body_consts], initial) = groups(eqn, sizes)?;
 
     let builder = ctx.builder;
-    let holds = |carry: &[Expr<'g>]| -> Result<Expr<'g>> {
-        let flags = inline_body(ctx, "while/cond", &condition, &condition_consts, carry)?;
+    let holds = |round: Round, carry: &[Expr<'g>]| -> Result<Expr<'g>> {
+        let part = Body::of_loop("cond_jaxpr", round);
+        let flags = inline_body(ctx, "while/cond", part, &condition, &condition_consts, carry)?;
         Ok(flags.first().copied().ok_or_else(|| eqn.broken("no condition"))?)
     };
-    let first = holds(&initial)?;
+    let first = holds(Round::At(0), &initial)?;
     let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
     let inputs = [&counter[..], &types(&initial)].concat();
     let round = builder.body("while/body", &inputs, |inputs| -> Result<_> {
         let before = &inputs[2..];
-        let mut carry = inline_body(ctx, "while/body", &body, &body_consts, before)?;
+        let part = Body::of_loop("body_jaxpr", Round::Each);
+        let mut carry = inline_body(ctx, "while/body", part, &body, &body_consts, before)?;
         if first.rank() > 0 {
-            let holds = holds(before)?;
+            let holds = holds(Round::Each, before)?;
             let pairs = before.iter().zip(&carry);
             carry = pairs.map(|(&old, &new)| where_holds(holds, new, old)).collect();
         }
-        let goes_on = any(holds(&carry)?);
+        let goes_on = any(holds(Round::Next, &carry)?);
         Ok(own_results(builder, [&[goes_on], &carry[..]].concat()))
     })?;
     let operands: Vec<Option<Expr<'g>>> =

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use jaxpr::{Atom, Aval, Jaxpr, Param};
 use onnx::build::Place;
+use onnx::pairs::Definition;
 use onnx::{Dim, Expr, Problem};
 use provenance::ScopeKind;
 
-use super::{Ctx, Eqn};
+use super::{Body, Ctx, Eqn};
 use crate::error::{LoweringError, Refused, Result, Stop};
 use crate::function::Equations;
 use crate::plugin::Lower;
@@ -21,16 +22,21 @@ impl<'g> Ctx<'g> {
     pub fn inline(
         &self,
         label: &str,
+        body: Body,
         jaxpr: &Jaxpr,
         arguments: &[Expr<'g>],
     ) -> Result<Vec<Expr<'g>>> {
         let entered = self.builder.enter_call();
-        let Place { stack, scope } = self.builder.place();
-        let scope = self.builder.table(|table| table.scope(scope, ScopeKind::Transform, label));
-        let enclosing = Place { stack, scope: Some(scope) };
-        let results = self.jaxpr(jaxpr, arguments, enclosing);
+        let results = self.in_body(body, || self.jaxpr(jaxpr, arguments, self.enclosing(label)));
         self.builder.leave(entered);
         results
+    }
+
+    /// Returns the place of a body of the current equation.
+    fn enclosing(&self, label: &str) -> Place {
+        let Place { stack, scope } = self.builder.place();
+        let scope = self.builder.table(|table| table.scope(scope, ScopeKind::Transform, label));
+        Place { stack, scope: Some(scope) }
     }
 
     /// Lowers a body of scalars on each element of arrays of one shape. The body must be
@@ -44,7 +50,9 @@ impl<'g> Ctx<'g> {
         shape: &Arc<[Dim]>,
     ) -> Result<Vec<Expr<'g>>> {
         let before = self.on_each.replace(Some(shape.clone()));
-        let results = self.inline(label, jaxpr, arguments);
+        let entered = self.builder.enter_call();
+        let results = self.jaxpr(jaxpr, arguments, self.enclosing(label));
+        self.builder.leave(entered);
         self.on_each.replace(before);
         results
     }
@@ -95,11 +103,14 @@ impl<'g> Ctx<'g> {
             return Err(Refused::Internal { primitive, what }.into());
         }
         let mut values: Vec<Option<Expr<'g>>> = vec![None; jaxpr.vars.len()];
-        for (&var, &argument) in jaxpr.inputs.iter().zip(arguments) {
+        for (position, (&var, &argument)) in jaxpr.inputs.iter().zip(arguments).enumerate() {
             values[var.index()] = Some(argument);
+            self.note_variable(jaxpr, var, (Definition::Input, position), argument, None);
         }
-        for (var, constant) in &jaxpr.constants {
-            values[var.index()] = Some(self.constant(constant)?);
+        for (position, (var, constant)) in jaxpr.constants.iter().enumerate() {
+            let value = self.constant(constant)?;
+            values[var.index()] = Some(value);
+            self.note_variable(jaxpr, *var, (Definition::Constant, position), value, None);
         }
         let equations = Equations::new(jaxpr, enclosing);
         self.equations(&equations, 0..jaxpr.eqns.len(), None, &mut values)?;
@@ -110,10 +121,12 @@ impl<'g> Ctx<'g> {
     pub(crate) fn equation(
         &self,
         jaxpr: &Jaxpr,
-        eqn: &jaxpr::Eqn,
+        index: usize,
         place: Place,
         values: &mut [Option<Expr<'g>>],
     ) -> Result<()> {
+        let eqn = &jaxpr.eqns[index];
+        self.note_equation(index);
         let entered = self.builder.enter_plugin(place, &eqn.primitive);
         let site = self.builder.site();
         let results = self.eqn(jaxpr, eqn, values);
@@ -123,15 +136,18 @@ impl<'g> Ctx<'g> {
             Err(Stop::Here(why)) => self.stand_in(jaxpr, eqn, LoweringError { why, site })?,
             Err(inside) => return Err(inside),
         };
-        for (&var, result) in eqn.outputs.iter().zip(results) {
+        for (position, (&var, result)) in eqn.outputs.iter().zip(results).enumerate() {
             let is_operand = eqn.inputs.iter().any(|atom| match atom {
                 Atom::Var(var) => values[var.index()].is_some_and(|value| value.id == result.id),
                 Atom::Literal(_) => false,
             });
-            values[var.index()] = Some(match is_operand {
+            let value = match is_operand {
                 true => result,
                 false => self.builder.made_constant(result, site),
-            });
+            };
+            values[var.index()] = Some(value);
+            let definition = (Definition::Equation(index), position);
+            self.note_variable(jaxpr, var, definition, value, Some(site));
         }
         Ok(())
     }

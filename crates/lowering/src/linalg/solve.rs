@@ -6,7 +6,7 @@ use jaxpr::{Jaxpr, Param};
 use onnx::Expr;
 
 use super::{operands, transposed};
-use crate::ctx::{Ctx, Eqn};
+use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
 
 /// `x` with `matvec(x) = b`, as the function `solve` that comes with it finds it
@@ -34,7 +34,7 @@ pub(crate) fn custom_linear_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Resul
         return Err(eqn.broken("fewer operands than its parameters say").into());
     };
     let arguments = [&eqn.inputs[start..start + own], right].concat();
-    ctx.inline("custom_linear_solve", solve, &arguments)
+    ctx.inline("custom_linear_solve", Body::of("jaxprs.solve"), solve, &arguments)
 }
 
 /// `α · A · Aᵀ + β · C`

@@ -37,6 +37,7 @@ impl Edit<'_> {
         nodes: &[Node],
         values: &mut FxHashMap<ValueId, ValueId>,
     ) {
+        self.note_round(round, values.iter().map(|(&from, &to)| (from, to)).collect());
         let outer = self.graph.nodes[index].iteration.clone();
         let own = (round > 0).then(|| format!("iteration_{round}"));
         for node in nodes {
@@ -50,7 +51,18 @@ impl Edit<'_> {
                 let made = self.values.add(Value { ty, ..Value::default() });
                 values.insert(std::mem::replace(output, made), made);
             }
+            let made = node.outputs.iter().copied().zip(copy.outputs.iter().copied()).collect();
+            self.note_round(round, made);
             self.insert_before(index, copy);
+        }
+    }
+
+    /// Notes what the values of a body are in a round.
+    fn note_round(&mut self, round: usize, mut values: Vec<(ValueId, ValueId)>) {
+        let Some(pairs) = &mut self.pairs else { return };
+        values.sort_unstable();
+        for (from, to) in values {
+            pairs.note_unrolled(from, to, round, self.place);
         }
     }
 

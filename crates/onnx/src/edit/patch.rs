@@ -56,6 +56,7 @@ impl<'m> Edit<'m> {
     ) -> Result<(), Declined> {
         let (nodes, values, was_changed) = (self.len(), self.values.len(), self.changed);
         let touched = self.touched.len();
+        let pairs = self.pairs.as_ref().map_or(0, |pairs| pairs.changes());
         let mut patch = Patch { edit: self, root, fused: Vec::new() };
         let made = make(&mut patch);
         let fused = std::mem::take(&mut patch.fused);
@@ -71,6 +72,9 @@ impl<'m> Edit<'m> {
             self.take_nodes_from(nodes);
             self.values.truncate(values);
             self.touched.truncate(touched);
+            if let Some(known) = &mut self.pairs {
+                known.forget(pairs);
+            }
             self.changed = was_changed;
         }
         done

@@ -104,6 +104,7 @@ impl Edit<'_> {
         if from == to {
             return;
         }
+        self.note_same(from, to);
         let was_unread = self.uses.are_counted() && self.uses.reads(to) == 0;
         self.renamed.insert(from, to);
         self.touched.push(to);
@@ -112,6 +113,15 @@ impl Edit<'_> {
             if was_unread {
                 self.revive(to);
             }
+        }
+    }
+
+    /// Notes that a value has the contents of another one: it holds the same variables of the program.
+    pub fn note_same(&mut self, from: ValueId, to: ValueId) {
+        if let Some(pairs) = &mut self.pairs
+            && self.values[from].ty == self.values[to].ty
+        {
+            pairs.note_same(from, to);
         }
     }
 

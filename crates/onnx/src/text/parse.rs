@@ -65,6 +65,7 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         metadata: Vec::new(),
         exact_nan: true,
         notes: Vec::new(),
+        pairs: None,
     })
 }
 

@@ -1,0 +1,135 @@
+//! Notes which value holds each variable of the program.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use jaxpr::{Aval, Jaxpr, VarId};
+use onnx::Expr;
+use onnx::pairs::{Definition, Pairs, Round, Step, Variable};
+use provenance::SiteId;
+
+use super::Ctx;
+use crate::element::Element;
+
+/// A body of an equation: which one, and in which rounds it runs if the equation is a loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Body {
+    param: &'static str,
+    index: usize,
+    round: Option<Round>,
+}
+
+impl Body {
+    /// The body that is a parameter.
+    pub fn of(param: &'static str) -> Body {
+        Body { param, index: 0, round: None }
+    }
+
+    /// A branch of `cond`.
+    pub fn branch(index: usize) -> Body {
+        Body { param: "branches", index, round: None }
+    }
+
+    /// The body of a loop, for a round.
+    pub fn of_loop(param: &'static str, round: Round) -> Body {
+        Body { param, index: 0, round: Some(round) }
+    }
+}
+
+/// The variables that were met so far.
+pub(crate) struct Recorder {
+    pairs: Pairs,
+    /// The jaxpr that is being lowered.
+    path: Arc<[Step]>,
+    rounds: Vec<Round>,
+    /// The equation that is being lowered.
+    eqn: usize,
+}
+
+impl Recorder {
+    pub fn new() -> RefCell<Recorder> {
+        let pairs = Pairs::default();
+        RefCell::new(Recorder { pairs, path: [].into(), rounds: Vec::new(), eqn: 0 })
+    }
+}
+
+impl<'g> Ctx<'g> {
+    /// Notes what holds a variable.
+    pub(crate) fn note_variable(
+        &self,
+        jaxpr: &Jaxpr,
+        var: VarId,
+        (definition, position): (Definition, usize),
+        value: Expr<'g>,
+        site: Option<SiteId>,
+    ) {
+        let Some(recorder) = &self.recorder else { return };
+        let Aval::Array { dtype, .. } = jaxpr.aval(var) else { return };
+        // A body of scalars that is lowered on arrays is not run for itself.
+        if self.on_each.borrow().is_some() {
+            return;
+        }
+        let Recorder { pairs, path, rounds, .. } = &mut *recorder.borrow_mut();
+        let primitive = match definition {
+            Definition::Equation(index) => jaxpr.eqns.get(index).map(|eqn| &*eqn.primitive),
+            _ => None,
+        };
+        let plugin = primitive.and_then(|primitive| self.plugins.get(primitive));
+        let variable = Variable {
+            path: path.clone(),
+            definition,
+            position,
+            has_parts: Element::has_parts(dtype),
+            is_ambiguous: plugin.is_some_and(|plugin| plugin.is_ambiguous),
+            site,
+        };
+        pairs.add(variable, value.id, rounds);
+    }
+
+    /// Notes which equation is being lowered.
+    pub(crate) fn note_equation(&self, index: usize) {
+        if let Some(recorder) = self.recorder.as_ref().filter(|_| self.on_each.borrow().is_none()) {
+            recorder.borrow_mut().eqn = index;
+        }
+    }
+
+    /// Runs `lower` on a body of the current equation.
+    pub(super) fn in_body<T>(&self, body: Body, lower: impl FnOnce() -> T) -> T {
+        let Some(recorder) = &self.recorder else {
+            return lower();
+        };
+        let (path, loops, eqn) = {
+            let mut recorder = recorder.borrow_mut();
+            let (eqn, loops) = (recorder.eqn, recorder.rounds.len());
+            let step = Step { eqn, param: body.param, index: body.index };
+            let inner = recorder.path.iter().cloned().chain([step]).collect();
+            recorder.rounds.extend(body.round);
+            (std::mem::replace(&mut recorder.path, inner), loops, eqn)
+        };
+        let result = lower();
+        let mut recorder = recorder.borrow_mut();
+        recorder.path = path;
+        recorder.rounds.truncate(loops);
+        recorder.eqn = eqn;
+        result
+    }
+
+    /// Returns how many variables were noted, for [`Ctx::note_call`].
+    pub(crate) fn noted_variables(&self) -> usize {
+        self.recorder.as_ref().map_or(0, |recorder| recorder.borrow().pairs.len())
+    }
+
+    /// Notes that the variables since there were `first` are in a function, whose call has this first result.
+    pub(crate) fn note_call(&self, first: usize, result: Option<Expr<'g>>) {
+        if let Some(recorder) = &self.recorder {
+            let Recorder { pairs, rounds, .. } = &mut *recorder.borrow_mut();
+            pairs.add_call(first, result.map(|result| result.id), rounds.len());
+        }
+    }
+
+    /// Returns what was noted.
+    pub(crate) fn take_pairs(&self) -> Option<Box<Pairs>> {
+        let recorder = self.recorder.as_ref()?;
+        Some(Box::new(std::mem::take(&mut recorder.borrow_mut().pairs)))
+    }
+}

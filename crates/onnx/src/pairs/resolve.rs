@@ -1,0 +1,346 @@
+//! From the notes on variables to the values of a finished model.
+
+use std::sync::Arc;
+
+use provenance::{Site, SiteId, Table};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Call, Change, Definition, Held, Pairs, Round, Rounds, Variable};
+use crate::attr::Attr;
+use crate::model::{Graph, Model, Node};
+use crate::operator::{OpType, Operator};
+use crate::value::ValueId;
+
+/// A variable, and what holds it.
+#[derive(Clone, Debug)]
+pub struct Pair<'m> {
+    pub variable: &'m Variable,
+    pub holder: Holder,
+}
+
+/// What holds a variable in a finished model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A value with its shape, its order of elements and, apart from rounding, its contents. If it is ambiguous, the
+    /// contents may be others that are as correct, such as another sign of an eigenvector.
+    Value { name: Arc<str>, graph: Vec<Hop>, rounds: Rounds, is_ambiguous: bool },
+    /// Nodes that compute more than the variable, and constants that were computed from it.
+    Covered { nodes: Vec<Arc<str>>, constants: Vec<Arc<str>> },
+    /// Nothing: no output needs it.
+    Unused,
+}
+
+/// A step from a graph into a body of one of its nodes, or into the function that the node calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    pub node: Arc<str>,
+    /// The attribute that is the body. `None` for a call.
+    pub body: Option<Arc<str>>,
+}
+
+impl Holder {
+    /// Nodes that are not known.
+    const NONE: Holder = Holder::Covered { nodes: Vec::new(), constants: Vec::new() };
+}
+
+impl Model {
+    /// Returns what holds each variable, if that was noted. The model has its names.
+    ///
+    /// Several values may hold a variable, such as one for each round of a loop that was unrolled.
+    pub fn pairs(&self) -> Vec<Pair<'_>> {
+        let Some(pairs) = self.pairs.as_deref() else {
+            return Vec::new();
+        };
+        let places = Places::of(self, pairs);
+        let ambiguous = pairs.ambiguous();
+        let mut holders: Vec<Vec<Holder>> = vec![Vec::new(); pairs.variables.len()];
+        for (value, states) in pairs.states() {
+            for state in states {
+                let is_ambiguous = ambiguous.contains(&state.value);
+                let found = places.holder(self, value, &state, is_ambiguous);
+                holders[state.variable].extend(found);
+            }
+        }
+        let covering = Covering::of(self);
+        let sites = pairs.sites();
+        let all = pairs.variables.iter().enumerate().zip(holders);
+        all.flat_map(|((index, variable), mut found)| {
+            found.dedup();
+            if found.is_empty() {
+                let is_computed = matches!(variable.definition, Definition::Equation(_));
+                let covered = covering.holder(&self.provenance, sites[index]);
+                found.push(if is_computed { covered } else { Holder::NONE });
+            }
+            found.into_iter().map(move |holder| Pair { variable, holder })
+        })
+        .collect()
+    }
+}
+
+impl Pairs {
+    /// Follows all changes, and returns what each value holds, in the order of values.
+    fn states(&self) -> Vec<(ValueId, Vec<Held>)> {
+        let mut states: FxHashMap<ValueId, Vec<Held>> = FxHashMap::default();
+        for held in &self.held {
+            states.entry(held.value).or_default().push(held.clone());
+        }
+        for change in &self.changes {
+            let (&from, &to) = match change {
+                Change::Same { from, to } | Change::Unrolled { from, to, .. } => (from, to),
+            };
+            let Some(held) = states.get(&from) else {
+                continue;
+            };
+            let changed: Vec<Held> = held.iter().filter_map(|held| change.applied(held)).collect();
+            let known = states.entry(to).or_default();
+            for held in changed {
+                let is_known = |other: &Held| {
+                    other.variable == held.variable
+                        && other.rounds == held.rounds
+                        && other.calls == held.calls
+                };
+                if !known.iter().any(is_known) {
+                    known.push(held);
+                }
+            }
+        }
+        let mut states: Vec<_> = states.into_iter().collect();
+        states.sort_unstable_by_key(|(value, _)| *value);
+        states
+    }
+
+    /// Returns the first values of variables that have several correct contents.
+    fn ambiguous(&self) -> FxHashSet<ValueId> {
+        let held = self.held.iter().filter(|held| self.variables[held.variable].is_ambiguous);
+        held.map(|held| held.value).collect()
+    }
+
+    /// Returns the place of the innermost equation that made the first value of each variable: a call has no nodes of
+    /// its own.
+    fn sites(&self) -> Vec<Option<SiteId>> {
+        let mut made: FxHashMap<ValueId, SiteId> = FxHashMap::default();
+        let mut sites: Vec<Option<SiteId>> =
+            self.variables.iter().map(|variable| variable.site).collect();
+        for held in &self.held {
+            let Variable { definition, site, .. } = &self.variables[held.variable];
+            if let (Definition::Equation(_), &Some(site)) = (definition, site) {
+                sites[held.variable] = Some(*made.entry(held.value).or_insert(site));
+            }
+        }
+        sites
+    }
+}
+
+impl Change {
+    /// Returns what the new value holds, of what the old one holds.
+    fn applied(self, held: &Held) -> Option<Held> {
+        let mut held = held.clone();
+        if let Change::Unrolled { round, place, .. } = self {
+            let outside = match held.calls.last() {
+                Some(call) if place.is_in_function => call.loops,
+                _ => 0,
+            };
+            let open = |round: &&mut Round| matches!(round, Round::Each | Round::Next);
+            let inside = held.rounds.iter_mut().skip(outside);
+            let entry = inside.filter(open).nth(place.depth)?;
+            *entry = Round::At(round + usize::from(*entry == Round::Next));
+        }
+        Some(held)
+    }
+}
+
+/// A graph of the model.
+struct Place {
+    /// The function that it is in.
+    function: Option<Operator>,
+    /// From the main graph or from that of the function.
+    hops: Vec<Hop>,
+    /// How many loops are around it.
+    loops: usize,
+}
+
+/// Where each value is defined.
+struct Places {
+    all: Vec<Place>,
+    /// The index of the place. `None` for a value of several graphs.
+    of: FxHashMap<ValueId, Option<usize>>,
+    /// The calls of functions, by their first results.
+    calls: FxHashMap<ValueId, (Operator, Arc<str>)>,
+    /// What took the place of each value that is gone.
+    replaced: FxHashMap<ValueId, ValueId>,
+}
+
+impl Places {
+    fn of(model: &Model, pairs: &Pairs) -> Places {
+        let replaced = pairs.changes.iter().filter_map(|change| match *change {
+            Change::Same { from, to } => Some((from, to)),
+            Change::Unrolled { .. } => None,
+        });
+        let mut places = Places {
+            all: Vec::new(),
+            of: FxHashMap::default(),
+            calls: FxHashMap::default(),
+            replaced: replaced.collect(),
+        };
+        places.add(model, &model.graph, Place { function: None, hops: Vec::new(), loops: 0 });
+        for function in &model.functions {
+            let function_place =
+                Place { function: Some(function.operator()), hops: Vec::new(), loops: 0 };
+            places.add(model, &function.body, function_place);
+        }
+        places
+    }
+
+    fn add(&mut self, model: &Model, graph: &Graph, place: Place) {
+        let here = self.all.len();
+        graph.inputs.iter().for_each(|&id| self.define(id, here));
+        let (hops, loops) = (place.hops.clone(), place.loops);
+        let function = place.function.clone();
+        self.all.push(place);
+        for node in &graph.nodes {
+            node.outputs.iter().for_each(|&id| self.define(id, here));
+            let name = node.name.clone().unwrap_or_default();
+            if let (false, Some(&result)) = (node.op.is_onnx(), node.outputs.first()) {
+                self.calls.insert(result, (node.op.clone(), name.clone()));
+            }
+            // An initializer is one of the main graph, whichever body reads it.
+            let is_initializer =
+                |id: &ValueId| function.is_none() && model.values[*id].tensor.is_some();
+            for id in node.inputs.iter().flatten().copied().filter(is_initializer) {
+                self.of.insert(id, Some(0));
+            }
+            for (attribute, attr) in &node.attrs {
+                let Attr::Graph(body) = attr else { continue };
+                let hop = Hop { node: name.clone(), body: Some(attribute.clone()) };
+                let inner = Place {
+                    function: function.clone(),
+                    hops: hops.iter().cloned().chain([hop]).collect(),
+                    loops: loops + usize::from(is_loop(node)),
+                };
+                self.add(model, body, inner);
+            }
+        }
+    }
+
+    fn define(&mut self, id: ValueId, place: usize) {
+        let defined = self.of.entry(id).or_insert(Some(place));
+        if *defined != Some(place) {
+            *defined = None;
+        }
+    }
+
+    /// Returns the value that holds a variable, if it is a value of the finished model.
+    fn holder(
+        &self,
+        model: &Model,
+        value: ValueId,
+        held: &Held,
+        is_ambiguous: bool,
+    ) -> Option<Holder> {
+        let name = model.values[value].name.clone()?;
+        if !held.calls.iter().all(|call| self.call(*call).is_some()) {
+            return None;
+        }
+        let (graph, loops) = self.path(value, &held.calls)?;
+        let mut rounds = held.rounds.clone();
+        let is_open = |round: &Round| matches!(round, Round::Each | Round::Next);
+        let open = rounds.iter().filter(|round| is_open(round)).count();
+        let left = open.checked_sub(loops)?;
+        for round in rounds.iter_mut().rev().filter(|round| is_open(round)).take(left) {
+            *round = Round::All;
+        }
+        Some(Holder::Value { name, graph, rounds, is_ambiguous })
+    }
+
+    /// Returns the way to the graph of a value that is inside of these calls, and how many loops are on it.
+    fn path(&self, value: ValueId, calls: &[Call]) -> Option<(Vec<Hop>, usize)> {
+        let Place { function, hops, loops } = &self.all[(*self.of.get(&value)?)?];
+        let Some(function) = function else {
+            return Some((hops.clone(), *loops));
+        };
+        // A value that a function takes from outside is in that of an outer call.
+        let (&call, outer) = calls.split_last()?;
+        let (result, operator, node) = self.call(call)?;
+        if operator != function {
+            return self.path(value, outer);
+        }
+        let (mut path, outer_loops) = self.path(result, outer)?;
+        path.push(Hop { node: node.clone(), body: None });
+        path.extend(hops.iter().cloned());
+        Some((path, outer_loops + loops))
+    }
+
+    /// Returns the first result of a call that is left, its function and its name.
+    fn call(&self, call: Call) -> Option<(ValueId, &Operator, &Arc<str>)> {
+        let now = |value: &ValueId| self.replaced.get(value).copied();
+        let result = std::iter::successors(Some(call.result), now).take(self.replaced.len() + 1);
+        let result = result.last()?;
+        let (operator, node) = self.calls.get(&result)?;
+        Some((result, operator, node))
+    }
+}
+
+fn is_loop(node: &Node) -> bool {
+    matches!(node.op.onnx(), Some(OpType::Loop | OpType::Scan))
+}
+
+/// The nodes and constants that answer for each equation.
+#[derive(Default)]
+struct Covering<'m> {
+    nodes: FxHashMap<Equation<'m>, Vec<Arc<str>>>,
+    constants: FxHashMap<Equation<'m>, Vec<Arc<str>>>,
+}
+
+/// What tells equations apart: the place, and the name of the plugin.
+type Equation<'m> = (Site, Option<&'m str>);
+
+impl<'m> Covering<'m> {
+    fn of(model: &'m Model) -> Covering<'m> {
+        let table = &model.provenance;
+        let mut covering = Covering::default();
+        let mut read: FxHashSet<ValueId> = FxHashSet::default();
+        for node in model.graphs().into_iter().flat_map(|graph| &graph.nodes) {
+            let name = node.name.clone().unwrap_or_default();
+            for site in table.get_origin(node.origin).sites() {
+                let nodes = covering.nodes.entry(equation(table, site)).or_default();
+                if nodes.last() != Some(&name) {
+                    nodes.push(name.clone());
+                }
+            }
+            for &id in node.inputs.iter().flatten() {
+                let value = &model.values[id];
+                let (Some(origin), Some(name), Some(_)) =
+                    (value.origin, &value.name, &value.tensor)
+                else {
+                    continue;
+                };
+                if !value.is_captured() && read.insert(id) {
+                    for site in table.get_origin(origin).sites() {
+                        let equation = equation(table, site);
+                        covering.constants.entry(equation).or_default().push(name.clone());
+                    }
+                }
+            }
+        }
+        covering
+    }
+
+    fn holder(&self, table: &'m Table, site: Option<SiteId>) -> Holder {
+        let Some(equation) = site.map(|site| equation(table, site)) else {
+            return Holder::Unused;
+        };
+        let nodes = self.nodes.get(&equation).cloned().unwrap_or_default();
+        let constants = self.constants.get(&equation).cloned().unwrap_or_default();
+        match (&nodes[..], &constants[..]) {
+            ([], []) => Holder::Unused,
+            _ => Holder::Covered { nodes, constants },
+        }
+    }
+}
+
+fn equation(table: &Table, site: SiteId) -> Equation<'_> {
+    let Site { stack, scope, emitter } = table.get_site(site);
+    let plugin = emitter.and_then(|emitter| table.plugin_of(emitter));
+    let name = plugin.map(|plugin| &*table.get_emitter(plugin).name);
+    (Site { stack, scope, emitter: None }, name)
+}
