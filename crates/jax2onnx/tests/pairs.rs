@@ -1,17 +1,18 @@
 //! What holds each variable of a program: jaxpr text in, one line per value out.
+#![expect(clippy::expect_used, reason = "a test fails where it cannot look")]
 
 use expect_test::{Expect, expect};
-use jax2onnx::{Definition, Holder, Options, Pair, PassOptions, Round, convert};
+use jax2onnx::{Definition, Holder, Hop, Options, Pair, PassOptions, Round, convert};
 
 fn converted(jaxpr: &str, with_pairs: bool) -> onnx::Model {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
     let options = Options { pairs: with_pairs, ..Options::default() };
     convert(program, &options, &PassOptions::default(), &|_| None, &mut |_| {})
-        .unwrap_or_else(|error| panic!("the jaxpr of a test can be converted: {error}"))
+        .expect("the jaxpr of a test can be converted")
 }
 
 #[track_caller]
-fn check(jaxpr: &str, expected: Expect) {
+fn check(jaxpr: &str, expected: &Expect) {
     let model = converted(jaxpr, true);
     let lines: Vec<String> = model.pairs().iter().map(line).collect();
     expected.assert_eq(&(lines.join("\n") + "\n"));
@@ -20,35 +21,33 @@ fn check(jaxpr: &str, expected: Expect) {
 /// `1.jaxpr/0 [each] = scan.body/sin`: the result of equation 0 in the body of equation 1, in each round.
 fn line(pair: &Pair<'_>) -> String {
     let variable = pair.variable;
-    let mut name = String::new();
+    let mut path: Vec<String> = Vec::new();
     for step in &*variable.path {
-        name += &format!("{}.{}/", step.eqn, step.param);
-        if step.param == "branches" {
-            name += &format!("{}/", step.index);
-        }
+        path.push(format!("{}.{}", step.eqn, step.param));
+        path.extend((step.param == "branches").then(|| step.index.to_string()));
     }
-    name += &match variable.definition {
+    path.push(match variable.definition {
         Definition::Constant => format!("constant {}", variable.position),
         Definition::Input => format!("input {}", variable.position),
-        Definition::Equation(eqn) if variable.position == 0 => format!("{eqn}"),
+        Definition::Equation(eqn) if variable.position == 0 => eqn.to_string(),
         Definition::Equation(eqn) => format!("{eqn}:{}", variable.position),
-    };
-    if variable.has_parts {
-        name += " in parts";
-    }
+    });
+    let parts = if variable.has_parts { " in parts" } else { "" };
+    let name = path.join("/") + parts;
     match &pair.holder {
         Holder::Value { name: value, graph, rounds, is_ambiguous } => {
             let rounds: Vec<String> = rounds.iter().map(round).collect();
-            if !rounds.is_empty() {
-                name += &format!(" [{}]", rounds.join(", "));
-            }
-            let hop = |hop: &jax2onnx::Hop| match &hop.body {
+            let rounds = match &rounds[..] {
+                [] => String::new(),
+                rounds => format!(" [{}]", rounds.join(", ")),
+            };
+            let hop = |hop: &Hop| match &hop.body {
                 Some(body) => format!("{}.{body}/", hop.node),
                 None => format!("{}()/", hop.node),
             };
-            let path: String = graph.iter().map(hop).collect();
+            let graph: String = graph.iter().map(hop).collect();
             let sign = if *is_ambiguous { "≈" } else { "=" };
-            format!("{name} {sign} {path}{value}")
+            format!("{name}{rounds} {sign} {graph}{value}")
         }
         Holder::Covered { nodes, constants } => {
             let constants = constants.iter().map(|name| format!("constant {name}"));
@@ -80,7 +79,7 @@ fn a_fused_variable_is_covered_and_one_without_readers_is_unused() {
             g:f32[3] = exp c @ "m.py":6 in f
             return g
         }"#,
-        expect![[r#"
+        &expect![[r#"
             input 0 = in_0
             0 in softsign
             1 in softsign
@@ -104,7 +103,7 @@ fn copies_and_equal_nodes_are_one_value_and_a_folded_variable_is_a_constant() {
             h:f32[2,3] = mul g c @ "m.py":8 in f
             return h
         }"#,
-        expect![[r#"
+        &expect![[r#"
             input 0 = in_0
             0 = in_0
             1 = sin
@@ -126,7 +125,7 @@ fn a_value_in_another_order_of_axes_does_not_hold_the_variable() {
             c:f32[1,8,8,4] = exp b @ "m.py":4 in f
             return c
         }"#,
-        expect![[r#"
+        &expect![[r#"
             input 0 = in_0
             input 1 = in_1
             0 in conv_general_dilated, conv_general_dilated_1, conv_general_dilated_2, sin
@@ -151,7 +150,7 @@ fn a_call_and_its_body_hold_the_same_values() {
             c:f32[3] = real b @ "m.py":12 in main
             return c
         }"#,
-        expect![[r#"
+        &expect![[r#"
             input 0 in parts = in_0
             0.jaxpr/input 0 in parts = in_0
             0.jaxpr/0 in parts = neg
@@ -178,7 +177,7 @@ fn a_loop_holds_variables_of_each_round_and_what_was_hoisted_of_all() {
             }} w h xs @ "m.py":9 in main
             return a, b
         }"#,
-        expect![[r#"
+        &expect![[r#"
             input 0 = in_0
             input 1 = in_1
             input 2 = in_2
@@ -210,7 +209,7 @@ fn an_unrolled_loop_in_a_loop_has_a_value_for_each_of_its_rounds() {
             }} h xs @ "m.py":9 in main
             return a
         }"#,
-        expect![[r#"
+        &expect![[r#"
             input 0 = in_0
             input 1 = in_1
             0.jaxpr/input 0 [each] = scan.body/scan.body.input_0
@@ -242,7 +241,7 @@ fn the_condition_of_a_loop_is_held_before_it_and_by_the_round_before() {
             }} x @ "m.py":9 in main
             return a
         }"#,
-        expect![[r#"
+        &expect![[r#"
             input 0 = in_0
             0.cond_jaxpr/input 0 [0] = in_0
             0.cond_jaxpr/0 [0] = sin
@@ -271,7 +270,7 @@ fn a_branch_is_on_the_way_to_its_values() {
             })} i x @ "m.py":9 in main
             return a
         }"#,
-        expect![[r#"
+        &expect![[r#"
             input 0 = in_0
             input 1 = in_1
             0.branches/0/input 0 = in_1
@@ -301,7 +300,7 @@ const TWO_CALLS: &str = r#"jaxpr main(a:f32[3]) {
 fn one_function_holds_the_variables_of_each_of_its_calls() {
     check(
         TWO_CALLS,
-        expect![[r#"
+        &expect![[r#"
         input 0 = in_0
         0 = f()/f.input_0
         1 = f()/f/sin

@@ -104,7 +104,7 @@ impl Edit<'_> {
         if from == to {
             return;
         }
-        self.note_same(from, to);
+        self.note_same([(from, to)]);
         let was_unread = self.uses.are_counted() && self.uses.reads(to) == 0;
         self.renamed.insert(from, to);
         self.touched.push(to);
@@ -116,12 +116,13 @@ impl Edit<'_> {
         }
     }
 
-    /// Notes that a value has the contents of another one: it holds the same variables of the program.
-    pub fn note_same(&mut self, from: ValueId, to: ValueId) {
-        if let Some(pairs) = &mut self.pairs
-            && self.values[from].ty == self.values[to].ty
-        {
-            pairs.note_same(from, to);
+    /// Notes that each second value has the contents of the first: it holds the same variables of the program.
+    pub fn note_same(&mut self, values: impl IntoIterator<Item = (ValueId, ValueId)>) {
+        let Some(pairs) = &mut self.pairs else { return };
+        for (from, to) in values {
+            if self.values[from].ty == self.values[to].ty {
+                pairs.note_same(from, to);
+            }
         }
     }
 

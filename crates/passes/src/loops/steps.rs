@@ -82,7 +82,7 @@ fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     for node in &mut kept {
         rename(node, &renamed);
     }
-    renamed.iter().for_each(|(&from, &to)| edit.note_same(from, to));
+    edit.note_same(renamed.iter().map(|(&from, &to)| (from, to)));
     scan.nodes = kept;
     scan.write(edit, index);
     edit.note(NAME, index, None);
