@@ -15,7 +15,7 @@ CPUS := SSE4_2 AVX2 AVX512
 # `make test-quick` runs the first of every so many parameters of each Python test.
 SAMPLE ?= 40
 
-.PHONY: help demo test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep viewer clean tools
+.PHONY: help demo demo-wheel test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep viewer clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -36,8 +36,16 @@ help:
 	@echo "make viewer             rebuild the viewer of \`jax2onnx view\`; needs node"
 	@echo "make clean              remove build results and the cache of the tests"
 
-demo: build
+# Only what the example needs: a build without optimizations, while pip installs JAX and ONNX.
+demo: $(VENV)/maturin
+	@echo "building jax2onnx, and installing JAX and ONNX into $(VENV)"
+	@$(MAKE) --no-print-directory -j2 $(VENV)/basics demo-wheel
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/demo/*.whl
 	@$(PY) examples/demo.py
+
+demo-wheel: $(VENV)/maturin
+	@rm -rf target/demo
+	@CARGO_PROFILE_DEV_DEBUG=0 $(VENV)/bin/maturin build --quiet --profile dev --out target/demo
 
 test: check test-rust test-python test-wheel
 
@@ -147,9 +155,17 @@ build: $(VENV)/installed
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release >$(VENV)/build.log 2>&1 \
 		|| { cat $(VENV)/build.log >&2; exit 1; }
 
-$(VENV)/installed: requirements-dev.txt | tools
-	@echo "installing the development dependencies into $(VENV)"
+$(VENV)/maturin: requirements-dev.txt | tools
 	@$(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c requirements-dev.txt maturin
+	@touch $@
+
+$(VENV)/basics: $(VENV)/maturin
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c requirements-dev.txt jax jaxlib ml_dtypes numpy onnx
+	@touch $@
+
+$(VENV)/installed: $(VENV)/maturin
+	@echo "installing the development dependencies into $(VENV)"
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
