@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ._inspecting.profile import Profile, profile
     from ._inspecting.session import InferenceSession
     from ._inspecting.source_map import Resolution, SourceMap
+    from ._inspecting.view import View, view
 
 __all__ = [
     "ConfigError",
@@ -48,6 +49,7 @@ __all__ = [
     "SourceMap",
     "SourceMapError",
     "UnsupportedError",
+    "View",
     "WriteError",
     "__version__",
     "allclose",
@@ -60,6 +62,7 @@ __all__ = [
     "profile",
     "provenance",
     "to_onnx",
+    "view",
 ]
 
 
@@ -74,11 +77,13 @@ _LAZY: Final = {
     "Report": "_comparing.report",
     "Resolution": "_inspecting.source_map",
     "SourceMap": "_inspecting.source_map",
+    "View": "_inspecting.view",
     "allclose": "_comparing.allclose",
     "compare": "_comparing.compare",
     "explain": "_inspecting.explain",
     "find_nan": "_comparing.nan",
     "profile": "_inspecting.profile",
+    "view": "_inspecting.view",
 }
 
 

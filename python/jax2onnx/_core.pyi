@@ -23,6 +23,7 @@ __all__ = [
     "profile_summary",
     "read_input",
     "recorded_calls",
+    "view_page",
 ]
 
 __version__: str
@@ -59,6 +60,16 @@ def model_lines(
 ) -> str:
     """The lines of all nodes and weights, as JSON."""
 
+def view_page(
+    model: str | bytes,
+    *,
+    has_source: bool = ...,
+    profile: str | None = None,
+    report: str | None = None,
+    against: str | bytes | None = None,
+    source_map: str | None = None,
+    source_roots: Sequence[str] = ...,
+) -> str: ...
 def profile_summary(
     model: str | bytes,
     profile: str,

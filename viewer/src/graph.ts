@@ -14,6 +14,8 @@ const FIRST_BOXES = 48;
 const MAX_REVEALED = 500;
 /** Text is readable from here on. */
 const LEAST_READABLE = 0.75;
+/** A picture of so many boxes is drawn as a whole; of a larger one, what is in sight. */
+const MAX_DRAWN = 400;
 const MIN_ZOOM = 0.02;
 const MAX_ZOOM = 2.5;
 
@@ -341,10 +343,12 @@ export class GraphPane {
 
   private draw(): void {
     const at = this.visible();
+    const isSmall = this.picture.placed.size <= MAX_DRAWN;
     const [marginX, marginY] = [at.width / 3, at.height / 3];
     const isInSight = (left: number, top: number, right: number, bottom: number): boolean =>
-      right >= at.x - marginX && left <= at.x + at.width + marginX &&
-      bottom >= at.y - marginY && top <= at.y + at.height + marginY;
+      isSmall ||
+      (right >= at.x - marginX && left <= at.x + at.width + marginX &&
+      bottom >= at.y - marginY && top <= at.y + at.height + marginY);
     for (const placed of this.picture.placed.values()) {
       if (placed.depth === 0) continue;
       const { item } = placed;

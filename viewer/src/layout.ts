@@ -220,7 +220,6 @@ function middle(child: { box: Box; x: number; y: number }, isBelow: boolean): Po
 
 /** Returns the title of a box. */
 export function titleOf(item: Item): string {
-  if (item.kind === "section") return `nodes ${item.label}`;
   return item.label || "?";
 }
 

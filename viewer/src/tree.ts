@@ -274,7 +274,7 @@ export class Tree {
       const section: Item = {
         id: `${parent.id}|s${length}.${at}`,
         kind: "section",
-        label: `${at + 1}–${at + part.length}`,
+        label: sectionLabel(part, at),
         number: -1,
         graph: parent.graph,
         parent,
@@ -286,6 +286,14 @@ export class Tree {
     }
     return sections;
   }
+}
+
+/** Returns the first and the last name of a section, or the numbers of what has no names. */
+function sectionLabel(part: Item[], at: number): string {
+  const [first, last] = [part[0]!, part.at(-1)!];
+  if (first.kind === "group" && last.kind === "group") return `${first.label} – ${last.label}`;
+  if (first.kind === "section" && last.kind === "section") return `${first.label.split(" – ")[0]} – ${last.label.split(" – ").at(-1)}`;
+  return `nodes ${at + 1} – ${at + part.length}`;
 }
 
 function depth(item: Item): number {

@@ -28,8 +28,8 @@ pub struct Options<'o, 'a> {
     pub sources: Option<&'o Sources<'o, 'a>>,
     /// A profile of ONNX Runtime.
     pub profile: Option<&'o Profile>,
-    /// The report of `jax2onnx compare`.
-    pub report: Option<&'o Value>,
+    /// The report of `jax2onnx compare`, as JSON.
+    pub report: Option<&'o str>,
     /// An earlier form of the model, which the view compares with.
     pub against: Option<&'o Document<'a>>,
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use inspect::explain;
 use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summarize};
+use inspect::view;
 use inspect::{ModelFile, OpenError, Sources, Style, Weights, open_regular};
 use provenance::clean::json_text;
 use pyo3::prelude::*;
@@ -110,4 +111,48 @@ pub(crate) fn profile_summary(
         ))
     };
     error::without_panic(|| py.detach(answer).map_err(|why| error::config(&why)))
+}
+
+/// Returns the page of a model, as HTML. `report` is the text of a report of `compare`.
+#[pyfunction]
+#[pyo3(signature = (
+    model, *, has_source = true, profile = None, report = None, against = None, source_map = None,
+    source_roots = Vec::new()
+))]
+#[expect(clippy::too_many_arguments, reason = "named arguments of Python")]
+pub(crate) fn view_page(
+    py: Python<'_>,
+    model: Model,
+    has_source: bool,
+    profile: Option<PathBuf>,
+    report: Option<&str>,
+    against: Option<Model>,
+    source_map: Option<&str>,
+    source_roots: Vec<PathBuf>,
+) -> PyResult<String> {
+    let answer = move || -> PyResult<String> {
+        let opened = |error: OpenError| error::source_map(&error);
+        let wrong = |error: &dyn std::error::Error| error::config(&error.to_string());
+        let file = model.open().map_err(opened)?;
+        let document = file.read(source_map.map(Path::new)).map_err(opened)?;
+        let other = against.map(Model::open).transpose().map_err(opened)?;
+        let other = other.as_ref().map(|other| other.read(None)).transpose().map_err(opened)?;
+        let profile = match &profile {
+            Some(path) => {
+                let (file, _) = open_regular(path).map_err(opened)?;
+                Some(Profile::read(file).map_err(|error| wrong(&error))?)
+            }
+            None => None,
+        };
+        let sources = Sources::new(source_roots, &document);
+        let options = view::Options {
+            sources: has_source.then_some(&sources),
+            profile: profile.as_ref(),
+            report,
+            against: other.as_ref(),
+        };
+        let data = view::view(&document, &options).map_err(|error| wrong(&error))?;
+        Ok(view::page(&data))
+    };
+    error::without_panic(|| py.detach(answer))
 }

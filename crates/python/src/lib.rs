@@ -25,7 +25,7 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::after::{explain_log, model_lines, profile_summary};
+    use crate::after::{explain_log, model_lines, profile_summary, view_page};
     #[pymodule_export]
     use crate::calls::Calls;
     #[pymodule_export]

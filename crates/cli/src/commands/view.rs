@@ -76,7 +76,7 @@ impl Command for Args {
         let options = Options {
             sources: (!self.no_source).then_some(&sources),
             profile: profile.as_ref(),
-            report: report.as_ref(),
+            report: report.as_deref(),
             against,
         };
         let name_of_report = || self.compare.as_deref().unwrap_or(Path::new("")).display();
@@ -122,10 +122,9 @@ fn read_profile(path: &Path) -> anyhow::Result<Profile> {
     Profile::read(opened).with_context(|| path.display().to_string())
 }
 
-fn read_report(path: &Path) -> anyhow::Result<serde_json::Value> {
+fn read_report(path: &Path) -> anyhow::Result<String> {
     let (opened, _) = open_regular(path)?;
-    let read = serde_json::from_reader(io::BufReader::new(opened));
-    read.with_context(|| format!("{}: this is not a report in JSON", path.display()))
+    io::read_to_string(opened).with_context(|| path.display().to_string())
 }
 
 /// Starts the browser of the user. Returns whether it started.

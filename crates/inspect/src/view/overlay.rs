@@ -13,6 +13,8 @@ use crate::profile::{By, Profile, summarize};
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReportError {
+    #[error("this is not a report of `jax2onnx compare`: it is not JSON")]
+    NoJson,
     #[error("this is not a report of `jax2onnx compare`: it has no list `rows`")]
     NoRows,
     #[error("the report has version {0}, and this program reads version 1")]
@@ -91,9 +93,10 @@ pub(super) fn against(
 /// model are left out.
 pub(super) fn compare(
     document: &Document<'_>,
-    report: &Value,
+    report: &str,
     places: &mut Places<'_>,
 ) -> Result<Value, ReportError> {
+    let report: Value = serde_json::from_str(report).map_err(|_| ReportError::NoJson)?;
     if let Some(version) = report["version"].as_u64().filter(|&version| version != 1) {
         return Err(ReportError::Version(version));
     }
@@ -123,7 +126,7 @@ pub(super) fn compare(
             }
         }
     }
-    Ok(json!({ "verdict": verdict(report), "lines": lines, "nodes": nodes }))
+    Ok(json!({ "verdict": verdict(&report), "lines": lines, "nodes": nodes }))
 }
 
 /// Returns the texts of a list.

@@ -1,0 +1,121 @@
+"""Show a model as a page that links the source and the graph."""
+
+import html
+import json
+import os
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import _core
+from .._config import StrPath
+from .._errors import errors_of_core
+from .explain import path_or_bytes
+
+if TYPE_CHECKING:
+    from .._comparing.report import Report
+    from .explain import Model
+
+#: The height of a page in a notebook, in pixels.
+_HEIGHT = 640
+
+
+class View:
+    """The page of a model. A notebook shows it inline."""
+
+    def __init__(self, page: str) -> None:
+        """Hold a page."""
+        self._page = page
+
+    @property
+    def html(self) -> str:
+        """The page, as one HTML document."""
+        return self._page
+
+    def save(self, path: StrPath) -> None:
+        """Write the page to a file."""
+        Path(path).write_text(self._page, encoding="utf-8")
+
+    def open(self) -> None:
+        """Open the page in the browser, from a temporary file that is kept."""
+        file, path = tempfile.mkstemp(prefix="jax2onnx-", suffix=".html")
+        with os.fdopen(file, "w", encoding="utf-8") as stream:
+            stream.write(self._page)
+        webbrowser.open(Path(path).as_uri())
+
+    def _repr_html_(self) -> str:
+        """Return the page for a notebook, in a frame of its own that may run only its script."""
+        page = html.escape(self._page, quote=True)
+        return (
+            f'<iframe srcdoc="{page}" sandbox="allow-scripts" width="100%" height="{_HEIGHT}" '
+            'style="border: 1px solid #d5dbe1; border-radius: 6px"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        """Say how large the page is."""
+        return f"<jax2onnx page of {len(self._page) / 1024:.0f} KiB; open() shows it>"
+
+
+def view(
+    model: "Model",
+    *,
+    open: bool | None = None,
+    source: bool = True,
+    profile: StrPath | None = None,
+    compare: "StrPath | Report | None" = None,
+    against: "Model | None" = None,
+    source_map: StrPath | None = None,
+    source_roots: Sequence[StrPath] = (),
+) -> View:
+    """Show a model as a page that links the source and the graph.
+
+    A notebook shows the page inline. Elsewhere it opens in the browser.
+
+    Args:
+        model: The path of the model, an `onnx.ModelProto`, or bytes.
+        open: Whether to open the browser, by default if this is not a notebook.
+        source: Whether the page contains source text.
+        profile: A profile of ONNX Runtime, for the time of each line.
+        compare: What `jax2onnx.compare` returned, or the file that
+            `jax2onnx compare --format json` printed, for the error of each line.
+        against: An earlier form of the model, for the lines that gained or lost nodes since.
+        source_map: The source map of the model, by default `<model>.map`.
+        source_roots: Folders with source files, in addition to the current directory.
+
+    Raises:
+        ConfigError: An argument is not valid.
+        SourceMapError: The model or its map cannot be read.
+    """
+    with errors_of_core():
+        page = _core.view_page(
+            path_or_bytes(model),
+            has_source=source,
+            profile=None if profile is None else os.fspath(profile),
+            report=_report(compare),
+            against=None if against is None else path_or_bytes(against),
+            source_map=None if source_map is None else os.fspath(source_map),
+            source_roots=[os.fspath(root) for root in source_roots],
+        )
+    shown = View(page)
+    if open is True or (open is None and not _is_notebook()):
+        shown.open()
+    return shown
+
+
+def _report(compare: "StrPath | Report | None") -> str | None:
+    """Return a report as JSON."""
+    if compare is None:
+        return None
+    if isinstance(compare, str | os.PathLike):
+        return Path(compare).read_text(encoding="utf-8")
+    return json.dumps(compare.to_json())
+
+
+def _is_notebook() -> bool:
+    """Return whether what a cell returns is shown."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")

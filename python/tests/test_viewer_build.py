@@ -1,0 +1,26 @@
+"""The built viewer is what its source builds to, and its source has no download addresses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+VIEWER = Path(__file__).parents[2] / "viewer"
+
+
+@pytest.mark.skipif(
+    shutil.which("node") is None or not (VIEWER / "node_modules").exists(),
+    reason="node or its packages are missing: run `make viewer`",
+)
+def test_the_built_viewer_is_fresh() -> None:
+    command = ["node", "build.mjs", "--check"]
+    checked = subprocess.run(command, cwd=VIEWER, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_lock_of_the_viewer_names_no_server() -> None:
+    assert not re.search(r"https?://", (VIEWER / "package-lock.json").read_text())
