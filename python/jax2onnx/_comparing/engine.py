@@ -157,6 +157,13 @@ class Comparer:
             self._check_wire(place, order, cut, number, name, got, expected)
         return True
 
+    def check_input(self, place: Place, name: str, got: Array, expected: Array) -> None:
+        """Compare what a loop of the reference passes to its body with what JAX passes."""
+        around, owner = place.graph.around, place.graph.owner
+        if around is not None and owner is not None and owner in self.cuts[around.key].aligned:
+            outer = self.cuts[around.key]
+            self._check_wire(place, place.order, outer, owner, name, got, expected)
+
     def _check_wire(
         self,
         place: Place,

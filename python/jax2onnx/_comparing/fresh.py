@@ -8,13 +8,15 @@ import onnx
 
 from .. import _progress
 from .._errors import InputSpecError
+from . import graphs
+from .graphs import Graph
 from .inputs import described
 from .models import Loaded
 from .runtime import sizes_of
 
 if TYPE_CHECKING:
     from .arrays import Array
-    from .graphs import Graph
+    from .oracle import JaxValues
 
 #: Metadata of a model that leaves out what NaNs need.
 _NAN: Final = "pkg.jax2onnx.nan"
@@ -32,28 +34,14 @@ class Fresh:
     Attributes:
         model: The model, with provenance.
         feeds: The inputs of the model, by name.
-        oracle: Knows what JAX computes.
+        graph: The main graph of the model.
+        values: Knows what JAX computes for the values of the model.
     """
 
     model: Loaded
     feeds: "dict[str, Array]"
-    oracle: "Results"
-
-
-class Results:
-    """Knows the results of JAX, as the outputs of the main graph."""
-
-    def __init__(self, results: "Mapping[str, Array]") -> None:
-        """Keep the results, by the name of the output."""
-        self._results = results
-        self.given: dict[Any, frozenset[str]] = {(): frozenset(results)}
-
-    def values(self) -> "Mapping[str, Array]":
-        """Return the results by name."""
-        return self._results
-
-    def body(self, graph: "Graph", iteration: int | None) -> None:
-        """Know nothing about bodies."""
+    graph: Graph
+    values: "JaxValues"
 
 
 def exported_again(
@@ -68,11 +56,14 @@ def exported_again(
     Raises:
         InputSpecError: The inputs do not fit the function or the model.
     """
-    from .. import _api
+    import jax
+
+    from .. import _api, _pairs
     from .._tracing.binding import bound
     from .._tracing.compat import double_precision_kept
     from . import reference
     from .inputs import feeds_of
+    from .oracle import JaxValues
 
     graph = model.proto.graph
     if double is None:
@@ -98,23 +89,32 @@ def exported_again(
         tree = reference.mapped(lambda _: next(specs), [positional, [params[n] for n in names]])
         _progress.stage("exporting")
         count = len(reference.leaves(positional))
-        proto = _api.to_onnx(
-            fn,
-            tree[0],
-            dict(zip(names, tree[1], strict=True)) or None,
-            opset=_opset(model),
-            enable_double_precision=double,
-            input_names=[value.name for value in taken[:count]],
-            output_names=[value.name for value in graph.output],
-            nan="ignore" if _ignores_nan(model) else "exact",
-            provenance="indexed",
-            provenance_paths="relative",
-        )
-        _progress.stage("running JAX")
-        results = reference.evaluate(fn, positional, params)
-    named = zip([value.name for value in proto.graph.output], results, strict=True)
-    known = {name: reference.in_parts(each) for name, each in named}
-    return Fresh(Loaded(proto), feeds, Results(known))
+        found: list[tuple[Any, Sequence[Any]]] = []
+        with _pairs.listening(lambda jaxpr, pairs: found.append((jaxpr, pairs))):
+            proto = _api.to_onnx(
+                fn,
+                tree[0],
+                dict(zip(names, tree[1], strict=True)) or None,
+                opset=_opset(model),
+                enable_double_precision=double,
+                input_names=[value.name for value in taken[:count]],
+                output_names=[value.name for value in graph.output],
+                nan="ignore" if _ignores_nan(model) else "exact",
+                provenance="indexed",
+                provenance_paths="relative",
+            )
+        again = Loaded(proto)
+        main = graphs.main(again)
+        jaxpr, pairs = found[-1]
+        arrays = [each if hasattr(each, "dtype") else jax.numpy.asarray(each) for each in leaves]
+        sizes = {
+            name: actual
+            for value in proto.graph.input
+            for name, actual in zip(sizes_of(value), feeds[value.name].shape, strict=True)
+            if isinstance(name, str)
+        }
+        values = JaxValues(jaxpr, pairs, main, arrays, sizes, double=double)
+    return Fresh(again, feeds, main, values)
 
 
 def _spec(leaf: Any, value: Any) -> Any:

@@ -18,17 +18,20 @@ _MIN_PART, _MAX_PART = 4, 1024
 _BODY_PART: Final = 512
 
 Values: TypeAlias = dict[str, Array]
+Known: TypeAlias = Callable[[str], "Array | None"]
 #: Visits a body: its attribute, the iteration, and the contents of its inputs. Returns the contents
 #: of its outputs.
 Visit: TypeAlias = Callable[[str, int | None, list[Any]], list[Any]]
 
 
 class Part:
-    """Consecutive nodes of a graph, and the model that computes their values."""
+    """Consecutive nodes of a graph, and the models that compute their values."""
 
-    def __init__(self, start: int, stop: int, runner: Runner | None, fed: Sequence[str]) -> None:
+    def __init__(self, start: int, stop: int) -> None:
         """Describe the nodes from `start` to `stop`."""
-        self.start, self.stop, self.runner, self.fed = start, stop, runner, fed
+        self.start, self.stop = start, stop
+        #: The model and what it is fed, for each set of values that nobody knew.
+        self.runners: dict[frozenset[str], tuple[Runner | None, list[str]]] = {}
 
 
 class Level:
@@ -57,38 +60,61 @@ class Level:
         """Note that somebody needs a value when the nodes up to `number` have run."""
         self.last_use[name] = max(self.last_use.get(name, -1), number)
 
-    def run(self, values: Values) -> Iterator[Part]:
+    def run(self, values: Values, known: Known | None = None) -> Iterator[Part]:
         """Compute all values, and yield each part after it ran.
 
         Args:
-            values: The inputs, the captured values and the given ones, by name. The computed ones
-                are added, and dropped when nobody needs them any more.
+            values: The inputs and the captured values, by name. The others are added, and dropped
+                when nobody needs them any more.
+            known: Returns the contents of a given value, or None if it does not know them.
         """
         position = start = 0
         while start < len(self.graph.nodes) or position == 0:
             if position == len(self._parts):
-                self._parts.append(self._planned(start, values))
+                stop = min(len(self.graph.nodes), start + self._size)
+                self._parts.append(Part(start, stop))
             part = self._parts[position]
-            if part.runner is not None:
-                found = part.runner.run({name: values[name] for name in part.fed})
-                values.update(found)
-                if position == len(self._parts) - 1 and not self.graph.key:
-                    self._adapt(part, found)
+            missing = self._fetch(part, values, known)
+            if missing not in part.runners:
+                part.runners[missing] = self._planned(part, self.given - missing, values)
+            runner, fed = part.runners[missing]
+            if runner is not None:
+                values.update(runner.run({name: values[name] for name in fed}))
+            if position == len(self._parts) - 1 and not self.graph.key:
+                self._adapt(part, values)
             yield part
             for name in [name for name in values if self.last_use.get(name, -1) < part.stop]:
                 del values[name]
             position, start = position + 1, part.stop
 
-    def _planned(self, start: int, values: Values) -> Part:
-        """Make the next part."""
-        stop = min(len(self.graph.nodes), start + self._size)
-        wanted = [number for number in range(start, stop) if self._is_computed(number)]
+    def _fetch(self, part: Part, values: Values, known: Known | None) -> frozenset[str]:
+        """Add the given values of a part. Returns those that nobody knows."""
+        missing = set()
+        for number in range(part.start, part.stop) if self.given else ():
+            for name in self.graph.nodes[number].output:
+                if name in self.given:
+                    found = None if known is None else known(name)
+                    if found is None:
+                        missing.add(name)
+                    else:
+                        values[name] = found
+        return frozenset(missing)
+
+    def _planned(
+        self, part: Part, given: frozenset[str], values: Values
+    ) -> tuple[Runner | None, list[str]]:
+        """Make the model that computes the values of a part that are not given."""
+        nodes = self.graph.nodes
+        wanted = [
+            number
+            for number in range(part.start, part.stop)
+            if any(name and name not in given for name in nodes[number].output)
+        ]
         if not wanted:
-            return Part(start, stop, None, ())
+            return None, []
         while True:
             try:
-                runner, fed = self._runner(wanted, values)
-                return Part(start, stop, runner, fed)
+                return self._runner(wanted, given, values)
             except KeyError as missing:
                 # A sequence or a type that NumPy lacks cannot be passed on: compute it here too.
                 first = self.graph.produced.get(missing.args[0])
@@ -96,14 +122,13 @@ class Level:
                     raise
                 wanted.append(first)
 
-    def _is_computed(self, number: int) -> bool:
-        return any(name and name not in self.given for name in self.graph.nodes[number].output)
-
-    def _runner(self, wanted: list[int], values: Values) -> tuple[Runner, list[str]]:
+    def _runner(
+        self, wanted: list[int], given: frozenset[str], values: Values
+    ) -> tuple[Runner, list[str]]:
         graph = self.graph
         produced = {
             name for number in wanted for name in graph.nodes[number].output if name
-        } - self.given
+        } - given
         read = dict.fromkeys(name for number in wanted for name in graph.reads(number))
         fed = [
             name
@@ -117,9 +142,10 @@ class Level:
         outputs |= {name: f"{name}|again" for name in beside}
         return Runner(submodel(graph, wanted, types, outputs), graph.model, optimize=False), fed
 
-    def _adapt(self, part: Part, found: Values) -> None:
+    def _adapt(self, part: Part, values: Values) -> None:
         """Choose the size of the next part by the bytes of this one."""
-        count = sum(array.nbytes for array in found.values())
+        names = (name for n in range(part.start, part.stop) for name in self.graph.nodes[n].output)
+        count = sum(values[name].nbytes for name in names if name in values)
         wanted = int((part.stop - part.start) * BUDGET / max(count, 1))
         self._size = min(max(wanted, _MIN_PART), _MAX_PART, 4 * self._size)
 

@@ -25,7 +25,7 @@ def filled(inputs: Sequence[Any], specs: Sequence[Any], known: Mapping[str, int]
 
     `known` contains the named sizes that are known. Other names get small sizes.
     """
-    sizes = _Sizes(known)
+    sizes = Sizes(known)
     random = np.random.default_rng(0)
 
     def array(given: Any, spec: Any) -> Any:
@@ -65,7 +65,7 @@ def _product(shape: tuple[int, ...]) -> int:
     return int(np.prod(shape, dtype=np.int64))
 
 
-class _Sizes(dict[str, Any]):
+class Sizes(dict[str, Any]):
     """The sizes by name. An unknown name gets the next small size."""
 
     def __init__(self, known: Mapping[str, int]) -> None:

@@ -151,7 +151,9 @@ def _coverage(question: "Question", comparer: Comparer) -> Coverage:
         compared += len(alone | inner)
         covered += len(together - inner)
         skipped += len(graph.nodes) - len(alone | inner | together)
-    return Coverage(compared, covered, skipped)
+    known = question.known
+    equations, paired = (None, None) if known is None else (known.equations, known.paired)
+    return Coverage(compared, covered, skipped, equations, paired)
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:

@@ -14,8 +14,8 @@ from .levels import Level, Values, contents, drive
 class Oracle(Protocol):
     """Knows the contents of some values of a graph in one iteration."""
 
-    def values(self) -> Mapping[str, Array]:
-        """Return the contents, by name."""
+    def take(self, name: str) -> "Array | None":
+        """Return the contents of a value; None if they are not known. Each is asked for once."""
 
     def body(self, graph: Graph, iteration: int | None) -> "Oracle | None":
         """Return what knows the contents of a body in an iteration."""
@@ -45,6 +45,9 @@ class Visitor(Protocol):
     def part(self, place: Place, start: int, stop: int, values: Values) -> None:
         """Look at the values that some nodes computed."""
 
+    def check_input(self, place: Place, name: str, got: Array, expected: Array) -> None:
+        """Look at what a loop of the reference passes to its body."""
+
     def enters(self, place: Place, number: int, values: Values) -> bool:
         """Return whether to walk through the bodies of a node."""
 
@@ -67,10 +70,13 @@ class Walk:
         if graph.key not in self._levels:
             self._levels[graph.key] = self._visitor.level(graph)
         level = self._levels[graph.key]
-        if oracle is not None:
-            known = oracle.values()
-            values.update({name: known[name] for name in level.given})
-        for part in level.run(values):
+        if oracle is not None and level.given:
+            for name in graph.inputs:
+                known = oracle.take(name) if name in level.given else None
+                if known is not None:
+                    self._visitor.check_input(place, name, values[name], known)
+                    values[name] = known
+        for part in level.run(values, None if oracle is None else oracle.take):
             self._visitor.part(place, part.start, part.stop, values)
             for number in range(part.start, part.stop):
                 if graph.bodies(number) and self._visitor.enters(place, number, values):
