@@ -31,6 +31,8 @@ class Segment:
         nodes: The nodes, in the order of execution; the last one computes the value.
         inputs: The paired values that they read.
         ready: The node of the reference after which all contents are known.
+        behind: The nodes of the reference that compute the partner from given values, the last one
+            first, if the reference computes some of the inputs itself.
     """
 
     value: str
@@ -39,6 +41,7 @@ class Segment:
     inputs: tuple[str, ...]
     ready: int
     tolerance: Tolerance
+    behind: tuple[int, ...] = ()
 
 
 class Cut:
@@ -186,14 +189,32 @@ class Cut:
         ops = [each for one in nodes for each in _operators(self.graph.nodes[one])]
         names = [*inputs, *(name for one in nodes for name in self.graph.nodes[one].output)]
         types = [self.types[name] for name in names if name in self.types]
+        behind = self._behind(partners)
+        ops += [self.reference.nodes[one].op_type for one in behind]
         return Segment(
             value,
             self.partners[value],
             tuple(sorted(nodes)),
             tuple(inputs),
             max(ready, 0),
-            Tolerance.of(ops, types),
+            Tolerance.of(ops, types, len(behind)),
+            behind,
         )
+
+    def _behind(self, partners: Sequence[str]) -> tuple[int, ...]:
+        """Return the nodes of the reference between a given value and given values."""
+        given, produced = self._level.given, self.reference.produced
+        value, *inputs = partners
+        own = [each for each in inputs if each not in given and each in produced]
+        if value not in given or not own or value not in produced:
+            return ()
+        found = [produced[value]]
+        for number in found:
+            for name in self.reference.reads(number):
+                before = produced.get(name)
+                if name not in given and before is not None and before not in found:
+                    found.append(before)
+        return tuple(found)
 
     def reference_nodes(self, segment: Segment) -> list[int]:
         """Return the nodes of the reference that belong to a segment, the last one first."""

@@ -35,6 +35,8 @@ class Fault:
         feeds: What the nodes were fed.
         expected: The contents that are expected.
         is_clear: Whether nothing but these nodes can explain it.
+        is_conversion: Whether the reference's own nodes do not compute what JAX computes, so that
+            any of them may be wrong.
     """
 
     order: tuple[int, ...]
@@ -49,6 +51,7 @@ class Fault:
     expected: Array = field(repr=False)
     segment: Segment | None = None
     is_clear: bool = True
+    is_conversion: bool = False
 
     @property
     def graph(self) -> Graph:
@@ -128,6 +131,9 @@ class Comparer:
                 kind = kind_of(verdict)
             found.runs += 1
             if verdict.is_wrong:
+                is_conversion = bool(segment.behind) and self._is_wrong_in_reference(
+                    cut, segment, values, expected
+                )
                 self._note(
                     Fault(
                         order,
@@ -142,6 +148,7 @@ class Comparer:
                         expected,
                         segment,
                         verdict.excess > _BORDERLINE,
+                        is_conversion,
                     )
                 )
         if stop >= len(place.graph.nodes):
@@ -253,6 +260,13 @@ class Comparer:
             return plain
         found.rounding = max(found.rounding, ROUNDING_FACTOR * share)
         return judge(expected, got, segment.tolerance, _rounding(expected, found.rounding))
+
+    def _is_wrong_in_reference(
+        self, cut: Cut, segment: Segment, values: Values, expected: Array
+    ) -> bool:
+        """Return whether the reference's own node does not compute what is expected, either."""
+        got = self._replay.run(cut.reference, segment.partner, values, wide=False)
+        return got is not None and judge(expected, got, segment.tolerance).is_wrong
 
     def _note(self, fault: Fault) -> None:
         self.faulty.add((fault.graph.key, fault.value))

@@ -238,9 +238,7 @@ class Wanted:
     def __init__(self, variables: frozenset[Variable]) -> None:
         """Know the variables."""
         self.variables = variables
-        self._around = {
-            path[: depth + 1] for path, _, _ in variables for depth in range(len(path))
-        }
+        self._around = {path[: depth + 1] for path, _, _ in variables for depth in range(len(path))}
 
     def is_around(self, path: Path) -> bool:
         """Return whether a variable is in a jaxpr, or in a body of it."""
@@ -303,8 +301,7 @@ class Loop:
             body = self._frame("body_jaxpr", [*self._outside, *self._carry])
             after = body.finish()
             self._carry = [
-                chosen(self._holds, new, old)
-                for new, old in zip(after, self._carry, strict=True)
+                chosen(self._holds, new, old) for new, old in zip(after, self._carry, strict=True)
             ]
             frames["body_jaxpr"] = body
         self._note(current, frames)

@@ -31,6 +31,8 @@ _QUANTIZED: Final = frozenset(
     )
 )
 _LOSS_OF_QUANTIZATION: Final = 0.1
+#: So many nodes may round to the tolerance of one kernel.
+_MANY_NODES: Final = 8
 #: How many times the error of the reference itself is still rounding.
 ROUNDING_FACTOR: Final = 8.0
 
@@ -52,10 +54,18 @@ class Tolerance:
     epsilon: float = 0.0
 
     @classmethod
-    def of(cls, operators: Iterable[str], types: Iterable[Any] = ()) -> "Tolerance":
-        """Return the tolerance of a result of some operators that compute with some types."""
+    def of(cls, operators: Iterable[str], types: Iterable[Any] = (), nodes: int = 1) -> "Tolerance":
+        """Return the tolerance of a result of some operators that compute with some types.
+
+        Args:
+            operators: The operators.
+            types: The types of what they compute with.
+            nodes: The number of nodes that round one after another.
+        """
         epsilon = max((machine_epsilon(each) for each in types if is_floating(each)), default=0.0)
-        return replace(cls._of_operators(operators), epsilon=epsilon)
+        known = cls._of_operators(operators)
+        more = max(1.0, nodes / _MANY_NODES)
+        return replace(known, own=known.own * more, largest=known.largest * more, epsilon=epsilon)
 
     @classmethod
     def _of_operators(cls, operators: Iterable[str]) -> "Tolerance":

@@ -1,6 +1,6 @@
 """Run a graph so that every value is seen: part by part, and the bodies of loops step by step."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np

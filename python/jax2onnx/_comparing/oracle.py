@@ -62,12 +62,18 @@ class JaxValues:
         wanted = Wanted(
             frozenset(each.variable for held in self.held.values() for each in held.values())
         )
-        #: How many values of the main graph hold each variable.
-        self._uses = Counter(each.variable for each in self.held.get((), {}).values())
         self._in_bodies = {
             each.variable for key, held in self.held.items() if key for each in held.values()
         }
-        self._main = Frame(Evaluator(sizes), closed_jaxpr, inputs, (), wanted)
+        self._evaluator = Evaluator(sizes)
+        self._program = closed_jaxpr, inputs, wanted
+        self._restart()
+
+    def _restart(self) -> None:
+        jaxpr, inputs, wanted = self._program
+        #: How many values of the main graph hold each variable.
+        self._uses = Counter(each.variable for each in self.held.get((), {}).values())
+        self._main = Frame(self._evaluator, jaxpr, inputs, (), wanted)
 
     def _add(self, pair: "Pair", graphs: Mapping[Key, Graph]) -> None:
         key = tuple((node, FUNCTION if body is None else body) for node, body in pair["graph"])
@@ -86,7 +92,8 @@ class JaxValues:
             self.held.setdefault(key, {}).setdefault(name, held)
 
     def oracle(self, graph: Graph) -> "JaxOracle":
-        """Return what knows the values of the main graph."""
+        """Return what knows the values of the main graph, for one walk."""
+        self._restart()
         return JaxOracle(self, graph, ())
 
     def results(self) -> "list[Array]":
@@ -146,9 +153,7 @@ class JaxOracle:
 
 
 def _equations(pairs: Any) -> set[tuple[Any, int]]:
-    return {
-        (tuple(map(tuple, pair["path"])), pair["eqn"]) for pair in pairs if pair["eqn"] >= 0
-    }
+    return {(tuple(map(tuple, pair["path"])), pair["eqn"]) for pair in pairs if pair["eqn"] >= 0}
 
 
 def _all_graphs(graph: Graph) -> list[Graph]:

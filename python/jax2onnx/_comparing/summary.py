@@ -11,6 +11,7 @@ from .engine import Comparer, Fault, Measured
 from .graphs import Graph, label
 from .judging import Statistics, float_info, machine_epsilon
 from .lines import SourceLine
+from .optimizers import group_model
 from .report import Coverage, First, Report, Row
 from .reproducer import Case
 
@@ -22,13 +23,23 @@ _MAX_LOSS: Final = 4.0
 
 
 def summarize(
-    question: "Question", comparer: Comparer, outputs: Sequence[OutputComparison]
+    question: "Question",
+    comparer: Comparer,
+    outputs: Sequence[OutputComparison],
+    optimizer: str | None = None,
 ) -> Report:
-    """Return the report on a comparison."""
+    """Return the report on a comparison.
+
+    Args:
+        question: What was compared.
+        comparer: What was measured.
+        outputs: The outputs of the model as it is.
+        optimizer: The optimization of the runtime that is responsible, if one is.
+    """
     fault = comparer.first
     agrees = all(output.is_match for output in outputs)
     return Report(
-        None if fault is None else _first(question, fault, agrees=agrees),
+        None if fault is None else _first(question, fault, optimizer, agrees=agrees),
         tuple(outputs),
         tuple(_rows(question, comparer)),
         _coverage(question, comparer),
@@ -40,10 +51,13 @@ def summarize(
     )
 
 
-def _first(question: "Question", fault: Fault, *, agrees: bool) -> First:
-    lines = _narrowed(question, fault) or lines_of(
-        question, fault.cut, fault.nodes, fault.partner, fault.segment
-    )
+def _first(question: "Question", fault: Fault, optimizer: str | None, *, agrees: bool) -> First:
+    if fault.is_conversion and fault.segment is not None:
+        lines = question.lines.of_nodes(fault.cut.reference, fault.segment.behind)
+    else:
+        lines = _narrowed(question, fault) or lines_of(
+            question, fault.cut, fault.nodes, fault.partner, fault.segment
+        )
     node = fault.graph.nodes[fault.nodes[-1]]
     best = lines[0] if lines else SourceLine(None, None, "")
     verdict = fault.verdict
@@ -63,6 +77,7 @@ def _first(question: "Question", fault: Fault, *, agrees: bool) -> First:
         kind=fault.kind,
         nodes=tuple(label(fault.graph.nodes[number]) for number in fault.nodes),
         problem=verdict.problem,
+        optimizer=optimizer,
         statistics=verdict.statistics,
     )
 
@@ -190,7 +205,10 @@ def _largest_number(dtype: "np.dtype[np.generic]") -> float:
 def _case(question: "Question", fault: Fault) -> Case | None:
     if fault.segment is None:
         return None
-    model = fault.cut.model([fault.segment])
+    if fault.kind == "optimizer":
+        model = group_model(fault.cut, fault.segment, fault.feeds)
+    else:
+        model = fault.cut.model([fault.segment])
     names = tuple(each[0] if isinstance(each, tuple) else each for each in question.providers)
     output = model.graph.output[0].name
     return Case(fault.graph, model, fault.feeds, fault.expected, output, names)
