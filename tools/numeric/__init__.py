@@ -1,0 +1,1 @@
+"""Programs and faults for `tools/numeric_faults.py`."""
