@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from jax import lax
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import jax2onnx
 from jax2onnx import ConfigError, InputSpecError, compare, to_onnx
@@ -391,3 +392,171 @@ def test_a_model_without_provenance_has_lines_if_jax_is_the_reference() -> None:
     first = compare(nested, with_operator(plain, "Exp", "Sin"), [X]).first
     assert first is not None
     assert first.line == line_of(nested, "jnp.exp")
+
+
+def _model(
+    nodes: list[onnx.NodeProto],
+    inputs: list[tuple[str, int, list[int]]],
+    outputs: list[tuple[str, int, list[int]]],
+    weights: dict[str, np.ndarray] | None = None,
+) -> onnx.ModelProto:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "main",
+        [info(*each) for each in inputs],
+        [info(*each) for each in outputs],
+        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", 20)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def _forgotten_transpose() -> list[onnx.NodeProto]:
+    return [
+        helper.make_node("Transpose", ["s"], ["t"], "transpose", perm=[1, 0]),
+        helper.make_node("MatMul", ["t", "v"], ["y"], "matmul"),
+    ]
+
+
+def _is_fixed(model: onnx.ModelProto, inputs: list[np.ndarray]) -> bool:
+    """Return whether this ONNX Runtime computes the same with and without optimizations."""
+    names = [value.name for value in model.graph.input]
+    results = []
+    for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        results.append(session.run(None, dict(zip(names, inputs, strict=True)))[0])
+    return np.allclose(results[0], results[1])
+
+
+def test_an_optimization_that_forgets_a_transpose_is_found() -> None:
+    model = _model(
+        [
+            helper.make_node("Sin", ["a"], ["s"], "sin"),
+            *_forgotten_transpose(),
+            helper.make_node("Tanh", ["y"], ["z"], "tanh"),
+        ],
+        [("a", 1, [4, 4]), ("v", 1, [4])],
+        [("z", 1, [4])],
+    )
+    inputs = [WEIGHT, X[0]]
+    report = compare(model, model, inputs)
+    if _is_fixed(model, inputs):
+        pytest.skip("this ONNX Runtime computes it right")
+    first = report.first
+    assert first is not None
+    assert (first.kind, first.optimizer) == ("optimizer", "MatmulTransposeFusion")
+    assert first.nodes == ("transpose", "matmul")
+    assert "disabled_optimizers=['MatmulTransposeFusion']" in str(report)
+
+
+def test_an_optimization_that_divides_integers_wrongly_is_found() -> None:
+    model = _model(
+        [
+            helper.make_node("Add", ["x", "one"], ["y"], "add"),
+            helper.make_node("Div", ["one", "y"], ["d"], "div"),
+            helper.make_node("Mul", ["d", "y"], ["z"], "mul"),
+        ],
+        [("x", 6, [3])],
+        [("z", 6, [3])],
+        {"one": np.array(1, np.int32)},
+    )
+    inputs = [np.array([1, 2, 3], np.int32)]
+    report = compare(model, model, inputs)
+    if _is_fixed(model, inputs):
+        pytest.skip("this ONNX Runtime computes it right")
+    assert report.first is not None
+    assert report.first.optimizer == "DivMulFusion"
+    assert report.first.nodes == ("div", "mul")
+
+
+def test_an_optimization_in_the_body_of_a_loop_is_found(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [*_forgotten_transpose(), helper.make_node("Identity", ["y"], ["row"], "copy")],
+        "body",
+        [info("v", 1, [4]), info("s", 1, [4, 4])],
+        [info("y", 1, [4]), info("row", 1, [4])],
+    )
+    model = _model(
+        [helper.make_node("Scan", ["x", "a"], ["_", "z"], "scan", body=body, num_scan_inputs=1)],
+        [("x", 1, [4]), ("a", 1, [3, 4, 4])],
+        [("z", 1, [3, 4])],
+    )
+    inputs = [X[0], np.stack([WEIGHT, WEIGHT.T @ WEIGHT, WEIGHT])]
+    report = compare(model, model, inputs)
+    if _is_fixed(model, inputs):
+        pytest.skip("this ONNX Runtime computes it right")
+    first = report.first
+    assert first is not None
+    assert (first.optimizer, first.iterations) == ("MatmulTransposeFusion", (0,))
+    script = report.save_reproducer(tmp_path / "case")
+    printed = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert float(printed.stdout.rsplit(" ", 1)[1]) > 1e-3
+
+
+def test_another_function_is_wrong_where_it_differs() -> None:
+    def one(x: Any) -> Any:
+        return jnp.tanh(jnp.sin(x) * 2)
+
+    def other(x: Any) -> Any:
+        y = jnp.sin(x) * 3
+        return jnp.tanh(y)
+
+    first = compare(other, to_onnx(one, [(4,)]), [X[0]]).first
+    assert first is not None
+    assert first.line == line_of(other, "jnp.sin")
+
+
+def test_sizes_with_names_are_those_of_the_inputs() -> None:
+    def batched(x: Any) -> Any:
+        def step(state: Any, row: Any) -> Any:
+            state = jnp.sin(state + row.reshape(row.shape[0], 4))
+            return state, state.mean(axis=0)
+
+        last, rows = lax.scan(step, jnp.zeros((x.shape[0], 4)), jnp.stack([x] * 40))
+        return jnp.broadcast_to(rows.sum(0), (x.shape[0], 4)) / x.shape[0] + last
+
+    exported = to_onnx(batched, [("B", 4)])
+    report = compare(batched, exported, [X])
+    assert report
+    first = compare(batched, with_operator(exported, "Sin", "Cos"), [X]).first
+    assert first is not None
+    assert (first.line, first.iterations) == (line_of(batched, "jnp.sin"), (0,))
+
+
+def test_inputs_may_be_nested() -> None:
+    def nest(params: Any, x: Any) -> Any:
+        return jnp.tanh(x @ params["kernel"] + params["bias"]) * params["scales"][1]
+
+    params = {"kernel": WEIGHT, "bias": X[0], "scales": [np.float32(2), np.float32(3)]}
+    exported = to_onnx(nest, [params, ("B", 4)])
+    assert compare(nest, exported, [params, X])
+    wrong = with_operator(exported, "Tanh", "Sin")
+    first = compare(nest, wrong, {"params": params, "x": X}).first
+    assert first is not None
+    assert first.op == "Sin"
+    names = [value.name for value in exported.graph.input]
+    flat = dict(zip(names, [X[0], WEIGHT, np.float32(2), np.float32(3), X], strict=True))
+    assert compare(nest, exported, flat)
+
+
+def test_loops_that_count_and_branch_are_compared_with_jax() -> None:
+    def newton(x: Any) -> Any:
+        def improve(carry: Any) -> Any:
+            y, count = carry
+            y = y - lax.cond(count > 2, lambda v: (v * v - x) / (2 * v), lambda v: v * 0.01, y)
+            return y, count + 1
+
+        return lax.while_loop(lambda carry: carry[1] < 9, improve, (x, 0))
+
+    exported = to_onnx(newton, [(4,)], unroll=0)
+    inputs = [np.array([1, 2, 3, 4], np.float32)]
+    report = compare(newton, exported, inputs)
+    assert report
+    first = compare(newton, with_operator(exported, "Div", "Add"), inputs).first
+    assert first is not None
+    assert first.iterations == (3,)
+    assert first.expected != first.got

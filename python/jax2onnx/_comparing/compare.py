@@ -160,7 +160,10 @@ class Question:
         _progress.stage("running")
         known = self.known
         comparer = Comparer(
-            self.model, providers=self.providers, given={} if known is None else known.given
+            self.model,
+            providers=self.providers,
+            given={} if known is None else known.given,
+            ambiguous={} if known is None else known.ambiguous,
         )
         oracle = None if known is None else known.oracle(self.reference)
         expected = Walk(comparer).run(self.reference, self.feeds, oracle)

@@ -94,7 +94,7 @@ class Evaluator:
                 return results[:count], results[count:]
 
             length = self._concrete(params["length"])
-            state, stacked = jax.lax.scan(step, carry, rows, length, params["reverse"])
+            state, stacked = jax.lax.scan(step, list(carry), list(rows), length, params["reverse"])
             return [*state, *stacked]
         condition, own, carry = split_while(eqn, operands)
 
@@ -267,7 +267,9 @@ class Loop:
         self._frames: dict[tuple[int, str], Frame | None] = {}
         self._holds: Any = None
         if self._eqn.primitive.name == "scan":
-            self._outside, self._carry, self._rows = split_scan(self._eqn, self._operands)
+            self._outside, self._carry, rows = split_scan(self._eqn, self._operands)
+            # JAX takes much longer than NumPy to take a row.
+            self._rows = [row if _is_key(row) else np.asarray(row) for row in rows]
             self._length = self._evaluator.length(self._eqn)
         else:
             self._condition, self._outside, self._carry = split_while(self._eqn, self._operands)
@@ -366,6 +368,11 @@ def chosen(holds: Any, new: Any, old: Any) -> Any:
         return new
     behind = jax.numpy.ndim(new) - holds.ndim
     return jax.numpy.where(holds.reshape(holds.shape + (1,) * behind), new, old)
+
+
+def _is_key(array: Any) -> bool:
+    """Return whether an array contains random keys."""
+    return bool(jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key))
 
 
 def _last_uses(jaxpr: Any) -> dict[Any, int]:

@@ -47,6 +47,8 @@ class JaxValues:
         """Read the pairs of an export, whose main graph is `graph`."""
         self._double = double
         self.held: dict[Key, dict[str, Held]] = {}
+        #: The values that are right with other contents, too.
+        self.ambiguous: dict[Key, set[str]] = {}
         self._loops = _loops_of(closed_jaxpr)
         graphs = {each.key: each for each in _all_graphs(graph)}
         for pair in pairs:
@@ -90,6 +92,8 @@ class JaxValues:
         if looping == loops and pair["eqn"] >= INPUT:
             held = Held((path, pair["eqn"], pair["out"]), iterations)
             self.held.setdefault(key, {}).setdefault(name, held)
+            if pair.get("ambiguous"):
+                self.ambiguous.setdefault(key, set()).add(name)
 
     def oracle(self, graph: Graph) -> "JaxOracle":
         """Return what knows the values of the main graph, for one walk."""

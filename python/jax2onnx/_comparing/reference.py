@@ -26,9 +26,10 @@ def evaluate(
 
 def in_parts(array: Any, *, complex_too: bool = True) -> Array:
     """Return an array as the model has it: keys and complex numbers have an axis of parts."""
-    if jax.numpy.issubdtype(getattr(array, "dtype", np.bool_), jax.dtypes.prng_key):
+    is_known = isinstance(array, np.ndarray | jax.Array)
+    if is_known and jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
         return np.asarray(jax.random.key_data(array))
-    known = np.asarray(jax.numpy.asarray(array))
+    known = np.asarray(array if isinstance(array, jax.Array) else jax.numpy.asarray(array))
     if complex_too and known.dtype.kind == "c":
         return np.stack([known.real, known.imag], axis=-1)
     return known
