@@ -60,10 +60,10 @@ HEAD = """# Libraries
 
 <!-- `tools/libraries.py` generates this page. -->
 
-`make test-libraries` exports these programs with random weights. It runs each model in ONNX Runtime
-with graph optimizations off and on, and compares the results with `jax.jit`. The error is the
-largest difference, relative to the largest element of the result. The time is that of one export,
-with tracing.
+This page lists programs that use libraries for JAX. `make test-libraries` exports them with random
+weights, runs each model in ONNX Runtime with graph optimizations off and on, and compares the
+results with `jax.jit`. *Error* is the largest difference, relative to the largest element of the
+result. *Export* is the time of one export, including the time that JAX takes to trace the program.
 """
 
 
