@@ -52,11 +52,11 @@ impl Model {
             return Vec::new();
         };
         let places = Places::of(self, pairs);
-        let ambiguous = pairs.ambiguous();
+        let ambiguous = pairs.ambiguous(self);
         let mut holders: Vec<Vec<Holder>> = vec![Vec::new(); pairs.variables.len()];
         for (value, states) in pairs.states() {
             for state in states {
-                let is_ambiguous = ambiguous.contains(&state.value);
+                let is_ambiguous = [value, state.value].iter().any(|id| ambiguous.contains(id));
                 let found = places.holder(self, value, &state, is_ambiguous);
                 holders[state.variable].extend(found);
             }
@@ -109,10 +109,26 @@ impl Pairs {
         states
     }
 
-    /// Returns the first values of variables that have several correct contents.
-    fn ambiguous(&self) -> FxHashSet<ValueId> {
-        let held = self.held.iter().filter(|held| self.variables[held.variable].is_ambiguous);
-        held.map(|held| held.value).collect()
+    /// Returns the values that may have other contents: the first values of ambiguous variables, and all that the nodes of
+    /// their equations make.
+    fn ambiguous(&self, model: &Model) -> FxHashSet<ValueId> {
+        let is_ambiguous = |held: &&Held| self.variables[held.variable].is_ambiguous;
+        let mut values: FxHashSet<ValueId> =
+            self.held.iter().filter(is_ambiguous).map(|held| held.value).collect();
+        if values.is_empty() {
+            return values;
+        }
+        let table = &model.provenance;
+        let variables = self.variables.iter().filter(|variable| variable.is_ambiguous);
+        let equations: FxHashSet<Equation<'_>> =
+            variables.filter_map(|variable| Some(equation(table, variable.site?))).collect();
+        for node in model.graphs().into_iter().flat_map(|graph| &graph.nodes) {
+            let mut sites = table.get_origin(node.origin).sites();
+            if sites.any(|site| equations.contains(&equation(table, site))) {
+                values.extend(&node.outputs);
+            }
+        }
+        values
     }
 
     /// Returns the place of the innermost equation that made the first value of each variable: a call has no nodes of
