@@ -110,6 +110,7 @@ bench: build
 	$(PY) benches/weights.py
 	$(PY) benches/large.py
 	$(PY) benches/provenance.py
+	$(PY) benches/compare.py
 	cargo build --quiet --release -p jax2onnx-cli
 	$(PY) benches/command.py
 

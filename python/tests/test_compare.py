@@ -318,7 +318,7 @@ def test_wrong_inputs_are_refused(model: onnx.ModelProto) -> None:
         ({}, r"the input `x` float32\[6,4\] is missing"),
         ({"y": X}, "the model has no input `y`"),
         ([X[:3]], r"the model takes `x` float32\[6,4\], but got float32\[3,4\]"),
-        ([X, X], "the model takes 1 inputs"),
+        ([X, X], "the model takes 1 input "),
     ):
         with pytest.raises(InputSpecError, match=message):
             compare(model, model, inputs)

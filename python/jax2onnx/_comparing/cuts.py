@@ -78,6 +78,7 @@ class Cut:
             self.reference, outer.reference_types if outer else {}
         )
         self._drop_other_types()
+        self._pair_copies()
         self.segments = list(self._segments())
         for segment in self.segments:
             for name in (segment.partner, *(self.partners[each] for each in segment.inputs)):
@@ -117,6 +118,18 @@ class Cut:
                 self.partners[name] = partner
             elif self.graph.key and self.partners.get(name, partner) != partner:
                 self.crossed.append((name, partner))
+
+    def _pair_copies(self) -> None:
+        """Pair what a converter inserts: a cast of a paired value is the same value."""
+        for node in self.graph.nodes:
+            if node.op_type not in ("Cast", "Identity") or len(node.output) != 1:
+                continue
+            before, after = node.input[0], node.output[0]
+            is_float = all(
+                is_floating(self.types[name]) for name in (before, after) if name in self.types
+            )
+            if before in self.partners and is_float:
+                self.partners.setdefault(after, self.partners[before])
 
     def _drop_other_types(self) -> None:
         """Forget pairs that cannot be the same value, such as a float and its quantized form."""

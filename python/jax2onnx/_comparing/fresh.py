@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import onnx
 
 from .. import _progress
-from .._errors import InputSpecError
 from . import graphs
 from .graphs import Graph
-from .inputs import described
+from .inputs import check_count
 from .models import Loaded
 from .runtime import sizes_of
 
@@ -79,11 +78,7 @@ def exported_again(
         leaves = reference.leaves([positional, [params[name] for name in names]])
         weights = {tensor.name for tensor in graph.initializer}
         taken = [value for value in graph.input if value.name not in weights]
-        if len(leaves) != len(taken):
-            expected = ", ".join(map(described, taken)) or "none"
-            raise InputSpecError(
-                f"the model takes {len(taken)} inputs ({expected}), but `inputs` has {len(leaves)}"
-            )
+        check_count(taken, len(leaves))
         feeds = feeds_of(model, [reference.in_parts(leaf) for leaf in leaves])
         specs = iter([_spec(leaf, value) for leaf, value in zip(leaves, taken, strict=True)])
         tree = reference.mapped(lambda _: next(specs), [positional, [params[n] for n in names]])

@@ -56,12 +56,22 @@ def _by_name(taken: Mapping[str, Any], inputs: Mapping[str, Any] | Sequence[Any]
         if len(nested) == len(inputs):
             return dict(inputs)
     leaves = _leaves(inputs)
-    if len(leaves) != len(taken):
-        expected = ", ".join(described(value) for value in taken.values()) or "none"
-        raise InputSpecError(
-            f"the model takes {len(taken)} inputs ({expected}), but `inputs` has {len(leaves)}"
-        )
+    check_count(list(taken.values()), len(leaves))
     return dict(zip(taken, leaves, strict=True))
+
+
+def check_count(taken: Sequence[onnx.ValueInfoProto], count: int) -> None:
+    """Refuse too few or too many inputs.
+
+    Raises:
+        InputSpecError: An input is missing, or there are too many.
+    """
+    if count < len(taken):
+        raise InputSpecError(f"the input {described(taken[count])} is missing")
+    if count > len(taken):
+        expected = ", ".join(map(described, taken)) or "none"
+        number = "1 input" if len(taken) == 1 else f"{len(taken)} inputs"
+        raise InputSpecError(f"the model takes {number} ({expected}), but `inputs` has {count}")
 
 
 def _leaves(tree: Any) -> list[Any]:

@@ -32,6 +32,7 @@ class JaxValues:
         given: The names of these values, by graph.
         equations: The number of equations that compute something of the model.
         paired: The number of equations whose result is a value of the model.
+        covered: The number of equations that a node computes as a part of something else.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class JaxValues:
         counted = {each for each in known if each[1] >= 0}
         self.equations = max(len(counted - (unused - same)), len(same))
         self.paired = len(same)
+        self.covered = len(_equations(pair for pair in pairs if pair["how"] == "covered") - same)
         wanted = Wanted(
             frozenset(each.variable for held in self.held.values() for each in held.values())
         )

@@ -136,6 +136,7 @@ class Coverage:
             without a step.
         equations: The number of equations of the jaxpr, if the reference is JAX.
         paired: The number of equations whose result is a value of the model.
+        fused: The number of equations that a node computes as a part of something else.
     """
 
     compared: int
@@ -143,6 +144,7 @@ class Coverage:
     skipped: int = 0
     equations: int | None = None
     paired: int | None = None
+    fused: int | None = None
 
     def __str__(self) -> str:
         """Return the coverage in a sentence."""
@@ -155,6 +157,8 @@ class Coverage:
         if self.equations:
             share = 100 * (self.paired or 0) / self.equations
             text += f"; {share:.0f} % of {self.equations} equations have a value in the model"
+            if self.fused:
+                text += f", and {100 * self.fused / self.equations:.0f} % are part of a fused node"
         return text
 
     def to_json(self) -> dict[str, Any]:
@@ -165,6 +169,7 @@ class Coverage:
             "nodes_skipped": self.skipped,
             "equations": self.equations,
             "equations_paired": self.paired,
+            "equations_fused": self.fused,
         }
 
 

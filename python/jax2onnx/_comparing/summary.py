@@ -167,8 +167,9 @@ def _coverage(question: "Question", comparer: Comparer) -> Coverage:
         covered += len(together - inner)
         skipped += len(graph.nodes) - len(alone | inner | together)
     known = question.known
-    equations, paired = (None, None) if known is None else (known.equations, known.paired)
-    return Coverage(compared, covered, skipped, equations, paired)
+    if known is None:
+        return Coverage(compared, covered, skipped)
+    return Coverage(compared, covered, skipped, known.equations, known.paired, known.covered)
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:

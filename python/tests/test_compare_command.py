@@ -1,0 +1,115 @@
+"""`jax2onnx compare` on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from jax2onnx import __main__, to_onnx
+from tests.comparing import with_operator
+
+SOURCE = """
+import jax.numpy as jnp
+from jax import lax
+
+
+def forward(x):
+    def step(state, row):
+        state = jnp.sin(state) + row
+        return state, jnp.sqrt(state - 0.5)
+
+    return lax.scan(step, 3.0, x)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "train.py").write_text(SOURCE)
+    namespace: dict[str, Any] = {}
+    exec(compile(SOURCE, str(tmp_path / "train.py"), "exec"), namespace)
+    model = to_onnx(namespace["forward"], [(50,)], provenance="indexed")
+    onnx.save(model, "model.onnx")
+    onnx.save(with_operator(model, "Sin", "Cos"), "wrong.onnx")
+    np.save("batch.npy", np.full(50, 0.9, np.float32))
+    np.savez("batch.npz", x=np.full(50, 0.9, np.float32))
+    return tmp_path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["jax2onnx", "compare", *arguments])
+    return __main__.main()
+
+
+def test_a_model_is_compared_with_its_function(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = ("--fn", "train.py:forward", "-i", "x=batch.npy")
+    assert run(monkeypatch, "model.onnx", *target) == 0
+    assert "agrees with JAX" in capfd.readouterr().out
+    assert run(monkeypatch, "wrong.onnx", *target, "--reproducer", "case") == 1
+    out = capfd.readouterr().out
+    assert "error: `sin` (Cos) computes a wrong number in iteration 0" in out
+    assert "8 |         state = jnp.sin(state) + row" in out
+    assert "lines by the error that they add:" in out
+    assert sorted(path.name for path in (folder / "case").iterdir()) == [
+        *("expected.npy", "inputs.npz", "model.onnx", "run.py")
+    ]
+
+
+def test_two_models_are_compared(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "model.onnx", "model.onnx", "-i", "batch.npz") == 0
+    assert run(monkeypatch, "model.onnx", "wrong.onnx", "-i", "x=f32[50]", "--format", "json") == 1
+    capfd.readouterr()
+    code = run(monkeypatch, "model.onnx", "wrong.onnx", "-i", "batch.npy", "--format=json")
+    answer = json.loads(capfd.readouterr().out)
+    assert code == 1
+    assert (answer["version"], answer["first"]["line"]) == (1, 8)
+    assert answer["first"]["iterations"] == [0]
+
+
+def test_the_first_nan_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "model.onnx", "--nan", "-i", "x=batch.npy") == 0
+    np.save("batch.npy", np.where(np.arange(50) == 37, -5, 0.9).astype(np.float32))
+    capfd.readouterr()
+    assert run(monkeypatch, "model.onnx", "--nan", "-i", "x=batch.npy") == 1
+    out = capfd.readouterr().out
+    assert "`sqrt` (Sqrt) creates a NaN in iteration 37" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-i", "x=missing.npy"], "there is no file `missing.npy`"),
+        (["-i", "y=batch.npy"], "has no input `y`"),
+        (["-i", "x=f32[3]"], "the model takes `x` float32[50], but got float32[3]"),
+        (["-i", "x=f32[B]"], "random numbers need numbers as sizes"),
+        (["-i", "x=train.npy"], "is not a file of NumPy arrays"),
+        ([], "the input `x` float32[50] is missing"),
+        (["-i", "x=batch.npy", "-i", "x=batch.npy"], "appears more than once"),
+        (["-i", "x=batch.npy", "--provider", "CUDA"], "has no provider `CUDA`"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    (folder / "train.npy").write_text("text")
+    assert run(monkeypatch, "model.onnx", "model.onnx", *arguments) == 2
+    assert message in capfd.readouterr().err
+    assert run(monkeypatch, "model.onnx", "model.onnx", *arguments, "--format", "json") == 2
+    assert message in json.loads(capfd.readouterr().out)["error"]["message"]
