@@ -11,6 +11,7 @@ import flax.linen as nn
 import haiku as hk
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from flax import nnx
 
@@ -153,24 +154,40 @@ def test_an_equinox_model_in_training_mode_is_mentioned_with_its_line() -> None:
         call = jax.vmap(model, axis_name="batch", in_axes=(0, None), out_axes=(0, None))
         return lambda x: call(x, state)[0]
 
-    traced = jax.make_jaxpr(predict(model))(jnp.ones((4, 3)))
-    assert warned(traced) == [
+    assert messages(predict(model)) == [
         f"Dropout is in training mode at {line(Equinox.__call__, 'self.dropout')}: {DROPS}; "
         "export `equinox.nn.inference_mode(model)`",
         f"BatchNorm is in training mode at {line(Equinox.__call__, 'self.norm')}: {BATCH}; "
         "export `equinox.nn.inference_mode(model)`",
+        "the function writes `norm.batch_counter`, `norm.batch_state_index`, and the model drops "
+        "the new values: return them, as in `y, state = model(x, state)`",
     ]
     assert messages(predict(eqx.nn.inference_mode(model))) == []
 
 
-def warned(closed_jaxpr: Any) -> list[str]:
-    """Return the warnings about a jaxpr, whether or not it can be converted."""
-    from jax2onnx import Jax2OnnxWarning
-    from jax2onnx._tracing.training import warn_of_training
+class Remembering(eqx.Module):
+    layers: list[eqx.nn.StateIndex]
 
-    with pytest.warns(Jax2OnnxWarning) as caught:
-        warn_of_training(closed_jaxpr)
-    return [str(each.message) for each in caught]
+    def __call__(self, x: Any, state: Any) -> Any:
+        for layer in self.layers:
+            state = state.set(layer, state.get(layer) + x)
+        return x * 2.0, state
+
+
+def test_any_state_of_equinox_that_is_dropped_is_mentioned() -> None:
+    def make() -> Any:
+        indices = [eqx.nn.StateIndex(jnp.zeros(3)) for _ in range(2)]
+        return eqx.nn.make_with_state(Remembering)(indices)
+
+    model, state = make()
+    assert messages(lambda x: model(x, state)[0], [(3,)]) == [
+        "the function writes `layers.0`, `layers.1`, and the model drops the new values: "
+        "return them, as in `y, state = model(x, state)`"
+    ]
+    model, state = make()
+    assert messages(lambda x: model(x, state), [(3,)]) == []
+    model, state = make()
+    assert messages(lambda x, state: model(x, state), [(3,), state]) == []
 
 
 def haiku(x: Any, is_training: bool) -> Any:
@@ -201,15 +218,25 @@ def test_a_keras_model_in_training_mode_is_mentioned(monkeypatch: pytest.MonkeyP
     model = keras.Sequential([layers.Input((3,)), layers.BatchNormalization(), layers.Dropout(0.5)])
     weights = [variable.value for variable in model.trainable_variables]
     others = [variable.value for variable in model.non_trainable_variables]
-    found = messages(lambda x: model.stateless_call(weights, others, x, training=True)[0])
-    assert [message.partition(" at ")[0] for message in found] == [
-        "Dropout is in training mode",
-        "BatchNorm is in training mode",
-    ]
-    assert {message.rpartition("; ")[2] for message in found} == {
-        "call the model with `training=False`"
-    }
+    before = [np.asarray(value) for value in others]
+    for predict in (
+        lambda x: model.stateless_call(weights, others, x, training=True)[0],
+        lambda x: model(x, training=True),
+    ):
+        *layers, dropped = messages(predict)
+        assert [message.partition(" at ")[0] for message in layers] == [
+            "Dropout is in training mode",
+            "BatchNorm is in training mode",
+        ]
+        assert {message.rpartition("; ")[2] for message in layers} == {
+            "call the model with `training=False`"
+        }
+        assert dropped.startswith(
+            "the function writes `sequential/batch_normalization/moving_mean`, "
+        )
     assert messages(model) == []
+    after = [np.asarray(variable.value) for variable in model.non_trainable_variables]
+    assert all(map(np.array_equal, before, after))
 
 
 def own(x: Any) -> Any:
@@ -227,6 +254,70 @@ def test_a_dropout_function_of_the_user_is_mentioned_also_in_a_loop() -> None:
 
 def test_random_numbers_elsewhere_are_not_mentioned() -> None:
     assert messages(lambda x: x + jax.random.normal(KEY, x.shape)) == []
+
+
+class Average(nn.Module):
+    """Keeps an average of its inputs, and the latest of them."""
+
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        average = self.variable("memory", "average", jnp.zeros, (3,))
+        latest = self.variable("inputs", "latest", jnp.zeros, (3,))
+        self.sow("intermediates", "rows", x)
+        average.value = 0.9 * average.value + 0.1 * x.mean(0)
+        latest.value = x[-1]
+        return x - average.value
+
+
+class Averages(nn.Module):
+    @nn.compact
+    def __call__(self, x: Any) -> Any:
+        return Average(name="second")(Average(name="first")(x))
+
+
+AVERAGES = Averages().init(KEY, jnp.ones((4, 3)))
+STATE = ["memory", "inputs", "intermediates"]
+
+
+@pytest.mark.parametrize("transform", [lambda fn: fn, jax.jit, jax.checkpoint])
+def test_a_variable_of_a_linen_module_that_is_dropped_is_mentioned(transform: Any) -> None:
+    def step(x: Any) -> Any:
+        return transform(lambda x: Averages().apply(AVERAGES, x, mutable=STATE))(x)
+
+    def dropped(*names: str) -> str:
+        collections = sorted({name.partition(".")[0] for name in names})
+        return (
+            f"the function writes {', '.join(f'`{name}`' for name in names)}, and the model drops "
+            "the new values: return them, as in "
+            f"`y, updates = model.apply(variables, x, mutable={collections!r})`"
+        )
+
+    def with_averages(x: Any) -> Any:
+        y, updates = step(x)
+        return y, updates["memory"]
+
+    first = ("memory.first.average", "inputs.first.latest")
+    second = ("memory.second.average", "inputs.second.latest")
+    assert messages(lambda x: step(x)[0]) == [dropped(*first, *second)]
+    assert messages(with_averages) == [dropped(first[1], second[1])]
+    assert messages(step) == []
+
+
+def test_a_function_that_initializes_its_model_writes_no_state() -> None:
+    def fn(x: Any) -> Any:
+        variables = Averages().init(KEY, x)
+        return Averages().apply({**AVERAGES, "unused": variables["memory"]}, x, mutable=STATE)
+
+    assert messages(fn) == []
+
+
+def test_writing_state_without_an_export_is_as_before() -> None:
+    def names(x: Any) -> Any:
+        jaxpr = jax.make_jaxpr(lambda x: Averages().apply(AVERAGES, x, mutable=STATE))(x)
+        return [eqn.primitive.name for eqn in jaxpr.jaxpr.eqns]
+
+    messages(lambda x: Averages().apply(AVERAGES, x, mutable=STATE)[0])
+    assert "name" not in names(jnp.ones((4, 3)))
 
 
 class Decoder(nn.Module):

@@ -85,7 +85,7 @@ pub(crate) const EMITTED: &[(&str, &[&str])] = &[
     ("mul", &["Add", "Cast", "Concat", "Div", "Gather", "Gelu", "Max", "Mul", "Sub", "Unsqueeze"]),
     ("ne", &["And", "Cast", "Equal", "Gather", "Not"]),
     ("neg", &["Cast", "Neg"]),
-    ("nextafter", &["Abs", "Add", "BitwiseXor", "Cast", "Clip", "Div", "Equal", "Greater", "IsInf", "IsNaN", "Less", "Log", "Max", "Mul", "Or", "Pow", "Reciprocal", "Round", "Sign", "Sub", "Where", "Xor"]),
+    ("nextafter", &["Abs", "Add", "BitwiseXor", "Cast", "Clip", "Div", "Equal", "Greater", "IsInf", "IsNaN", "Less", "Log", "Max", "Min", "Mul", "Or", "Pow", "Reciprocal", "Round", "Sign", "Sub", "Where", "Xor"]),
     ("not", &["BitwiseNot", "Not"]),
     ("or", &["BitwiseOr", "Or"]),
     ("ormqr", &["Gather", "MatMul", "Max", "Mul", "Reshape", "Sub", "Transpose", "Unsqueeze", "Where"]),

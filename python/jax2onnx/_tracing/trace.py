@@ -18,6 +18,7 @@ from .names import input_names, output_names
 from .scopes import naming
 from .specs import Specs
 from .training import warn_of_dropped_state, warn_of_training
+from .writes import marked_writes
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
@@ -45,7 +46,11 @@ def trace(
 ) -> Traced:
     """Trace `fn` with inputs of the given specs, and name the scopes of its modules."""
     modules = modules_of(fn)
-    with _naming(modules if module_scopes else None), double_precision_kept(double_precision):
+    with (
+        _naming(modules if module_scopes else None),
+        marked_writes(modules),
+        double_precision_kept(double_precision),
+    ):
         read = Specs(inputs, input_params or {}, double_precision=double_precision)
         read.warn_if_narrowed()
         specs, keywords = read.arguments, read.keywords

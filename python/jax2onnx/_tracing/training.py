@@ -13,18 +13,17 @@ from typing import Any, Final, NamedTuple
 from .._tiers import shown_path
 from .._warn import warn
 from .weights import is_of_library
+from .writes import written
 
 _DRAWS: Final = frozenset({"random_bits", "rng_bit_generator", "rng_uniform", "threefry2x32"})
 _SUMS: Final = frozenset({"psum", "reduce_sum"})
+_NAMES: Final = frozenset({"name"})
 
 #: The qualified names of functions that draw the numbers of a dropout layer.
 _DROPOUT: Final = re.compile(r"(.*\.)?(\w*Dropout\.\w+|dropout(_impl)?)$")
 #: Functions of attention that draw the numbers of its own dropout.
 _DROPOUT_FUNCTIONS: Final = ("dot_product_attention_weights", "dot_product_attention")
 _BATCH_NORM: Final = re.compile(r"(.*\.)?\w*BatchNorm\w*\.(__call__|call)$")
-_DECODER: Final = re.compile(r"MultiHead(DotProduct)?Attention\.__call__$")
-#: The variables of linen's attention that hold a cache.
-_CACHE: Final = ("cached_key", "cached_value", "cache_index")
 
 _MAX_LINES: Final = 3
 
@@ -79,12 +78,10 @@ def warn_of_training(closed_jaxpr: Any) -> None:
             f"{kind} is in training mode at {'; '.join(lines[:_MAX_LINES])}{more}: {_RESULT[kind]}"
             + (f"; {advice}" if advice else "")
         )
-    written = list(dict.fromkeys(search.written()))
-    if written:
-        collections = sorted({name.partition(".")[0] for name in written})
-        warn_of_dropped_state(
-            written, f"y, updates = model.apply(variables, x, mutable={collections!r})"
-        )
+    for example in dict.fromkeys(example for example, _ in search.written):
+        names = list(dict.fromkeys(path for each, path in search.written if each == example))
+        collections = sorted({name.partition(".")[0] for name in names})
+        warn_of_dropped_state(names, example.format(collections=collections))
 
 
 def _is_plain(jaxpr: Any, seen: set[int], leaves: set[str]) -> bool:
@@ -134,30 +131,23 @@ class _Search:
         self._dropping: set[str] = set()
         #: Equations that may compute the statistics of a batch.
         self._sums: list[Any] = []
-        self._caches: list[str] = []
+        #: What is written and dropped: how to return it, and its path.
+        self.written: list[tuple[str, str]] = []
         self._primitives: dict[int, frozenset[str]] = {}
 
     def layers(self) -> Iterator[_Layer]:
         """Yield the layers in training mode."""
         yield from self._dropouts
-        yield from (layer for layer, _ in self._norms())
+        yield from self._norms()
 
-    def written(self) -> Iterator[str]:
-        """Yield the names of linen variables whose new values are dropped."""
-        for layer, scope in self._norms():
-            if layer.library == "flax/linen":
-                path = _module_path(scope)
-                yield from (f"batch_stats.{path}{name}" for name in ("mean", "var"))
-        yield from self._caches
-
-    def _norms(self) -> Iterator[tuple[_Layer, str]]:
-        """Yield the batch norms that compute statistics and drop them, with their scopes."""
+    def _norms(self) -> Iterator[_Layer]:
+        """Yield the batch norms that compute statistics and drop them."""
         for eqn in self._sums if self._dropping else ():
             frames = _frames(eqn)
             norm = _library_frame(frames, _BATCH_NORM)
             line = _users_line(frames)
             if norm is not None and line in self._dropping:
-                yield _Layer("BatchNorm", _library(norm.file), line), _scope(eqn)
+                yield _Layer("BatchNorm", _library(norm.file), line)
 
     def visit(self, jaxpr: Any, varying: Collection[Any], needed: Sequence[bool]) -> None:
         """Look through a jaxpr.
@@ -176,7 +166,7 @@ class _Search:
             found = self._equation(eqn, names, is_varying=is_varying, is_live=any(is_live))
             if is_varying:
                 varying.update(eqn.outvars)
-            is_worth_a_look = not found and names & (_DRAWS | _SUMS)
+            is_worth_a_look = not found and names & (_DRAWS | _SUMS | _NAMES)
             for inner in _inner(eqn) if is_worth_a_look else ():
                 operands = eqn.invars[len(eqn.invars) - len(inner.invars) :]
                 if eqn.primitive.name == "while" or len(operands) != len(inner.invars):
@@ -204,12 +194,9 @@ class _Search:
             return True
         if not is_live and is_varying and _library_frame(frames, _BATCH_NORM) is not None:
             self._dropping.add(_users_line(frames))
-        if not is_live and eqn.primitive.name == "add":
-            decoder = _library_frame(frames, _DECODER)
-            if decoder is not None and _library(decoder.file) == "flax/linen":
-                # A decoder counts its steps. If no output needs the count, the cache is dropped.
-                path = _module_path(_scope(eqn))
-                self._caches += [f"cache.{path}{name}" for name in _CACHE]
+        if not is_live and eqn.primitive.name in _NAMES:
+            dropped = written(eqn.params["name"])
+            self.written += [dropped] if dropped is not None else []
         return False
 
     def _names(self, eqn: Any) -> frozenset[str]:
@@ -289,13 +276,3 @@ def _users_line(frames: Sequence[_Frame]) -> str:
         if not is_of_library(frame.file) and not frame.file.startswith("<frozen"):
             return f"{shown_path(frame.file)}:{frame.line}, in {frame.function}"
     return "an unknown line"
-
-
-def _scope(eqn: Any) -> str:
-    return str(eqn.source_info.name_stack)
-
-
-def _module_path(scope: str) -> str:
-    """Return the path of a linen module in its variables: `Norm_0.` for the scope `M/Norm_0`."""
-    _, *path = scope.split("/")
-    return "".join(f"{name}." for name in path)

@@ -132,6 +132,13 @@ def neighbours() -> Iterator[Case]:
             kept = ~(flushed(x) & (y == 0)) & (np.nextafter(x, y) != 0) | (x == y)
         yield case("nextafter", dtype, lax.nextafter, x[kept], y[kept])
         yield case("nextafter", dtype, lax.nextafter, floats(dtype), floats(dtype), about="same")
+        for about, end in ("up", np.inf), ("down", -np.inf):
+            with np.errstate(all="ignore"):
+                moved = x[np.nextafter(x, array([end], dtype)) != 0]
+            ends = np.full_like(moved, end)
+            yield case(
+                "nextafter", dtype, lambda x, y=ends: lax.nextafter(x, y), moved, about=about
+            )
     yield case("nextafter", F32, lax.nextafter, np.float32(1), np.float32(2), about="scalar")
 
 

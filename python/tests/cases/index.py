@@ -197,6 +197,12 @@ UPDATE = {
     "inserted_window_dims": (1,),
     "scatter_dims_to_operand_dims": (2, 0, 1),
 }
+#: As numpyro writes it: a range instead of a tuple.
+COLUMNS = {
+    "update_window_dims": range(1),
+    "inserted_window_dims": (1,),
+    "scatter_dims_to_operand_dims": (1,),
+}
 STARTS = np.array([[[0, 0, 0], [3, 1, 3], [1, 2, 0]], [[4, 0, 0], [0, -1, 0], [2, 1, 4]]], np.int32)
 PART = {"offset_dims": (1, 2, 3), "collapsed_slice_dims": (), "start_index_map": (1,)}
 UNIT = {"offset_dims": (0, 1), "collapsed_slice_dims": (2,), "start_index_map": (0, 2)}
@@ -246,6 +252,11 @@ RAW = [
             f"scatter.window_add.{mode}",
             raw_scatter(lax.scatter_add, UPDATE, mode),
             (A, STARTS, np.arange(36, dtype=np.float32).reshape(2, 2, 3, 3)),
+        ),
+        Case(
+            f"scatter.range_of_axes.{mode}",
+            raw_scatter(lax.scatter_add, COLUMNS, mode),
+            (M, I[:3, None] % 4, np.arange(3 * len(M), dtype=np.float32).reshape(len(M), 3)),
         ),
         Case(
             f"scatter.batched.{mode}",

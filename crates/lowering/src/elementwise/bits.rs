@@ -77,10 +77,30 @@ pub(crate) fn clz(x: Expr<'_>) -> Expr<'_> {
 
 /// Returns the neighbor of `x` towards `y`
 pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    let moved = match x.dtype() {
-        DType::F32 => neighbor_by_rounding(x, y, DType::F64, (23, 128)),
-        DType::F16 => neighbor_by_rounding(x, y, DType::F32, (10, 16)),
-        _ => neighbor_by_bits(x, y),
+    let rounded = match x.dtype() {
+        DType::F32 => Some((DType::F64, 23, 128)),
+        DType::F16 => Some((DType::F32, 10, 16)),
+        _ => None,
+    };
+    let moved = match rounded {
+        Some((wide, mantissa, overflow)) => {
+            let overflow = f64::powi(2.0, overflow);
+            let start = x.cast(wide);
+            // On the way to infinity, an infinity of its sign and a NaN stay what they are.
+            if is_only(y, f64::INFINITY) {
+                let start = start.max(-overflow);
+                return (start + step_of(start, mantissa, x.dtype())).cast(x.dtype());
+            }
+            if is_only(y, f64::NEG_INFINITY) {
+                let start = start.min(overflow);
+                return (start - step_of(start, mantissa, x.dtype())).cast(x.dtype());
+            }
+            let start = start.max(-overflow).min(overflow);
+            let step = step_of(start, mantissa, x.dtype());
+            let direction = x.less(y).select(step.constant(1.0), -1.0);
+            (start + step * direction).cast(x.dtype())
+        }
+        None => neighbor_by_bits(x, y),
     };
     let is_elsewhere = x.less(y).or(x.greater(y));
     let neighbor = is_elsewhere.select(moved, y);
@@ -103,25 +123,21 @@ fn neighbor_by_bits<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     x.equal(0.0).select(from_zero, neighbor)
 }
 
-/// Returns the neighbor as a number of the type `wide` near it, rounded
+/// Returns a step such that `x` plus or minus the step rounds to the neighbor of `x` in a type
 ///
-/// `mantissa` is the number of bits after the first one, and `2^overflow` is the first power of two that the
-/// type lacks. A step of `1.25 · |x| · 2^(−mantissa − 1)` is 0.625 to 1.25 times as long as the distance to the
-/// neighbor above, so `x` plus the step rounds to it. Below a power of two, the distance is half of that: the
-/// step of 0.625 still rounds to the neighbor. Among subnormal numbers, the step is three quarters of their
-/// distance. Infinity counts as the power of two that overflows, whose neighbor is the largest number.
-fn neighbor_by_rounding<'g>(
-    x: Expr<'g>,
-    y: Expr<'g>,
-    wide: DType,
-    (mantissa, overflow): (i32, i32),
-) -> Expr<'g> {
-    let overflow = f64::powi(2.0, overflow);
-    let start = x.cast(wide).max(-overflow).min(overflow);
-    let step =
-        (start.abs() * (1.25 * f64::powi(2.0, -mantissa - 1))).max(0.75 * smallest(x.dtype()));
-    let direction = x.less(y).select(step.constant(1.0), -1.0);
-    (start + step * direction).cast(x.dtype())
+/// `x` is a number of the type in a type with more than twice the digits, and `mantissa` is the number of bits
+/// after the first one. The step `1.25 · |x| · 2^(−mantissa − 1)` is 0.625 to 1.25 times as long as the distance
+/// to the next number. Below a power of two, this distance is half as long, and a step of 1.25 times it still
+/// rounds to the neighbor. Among subnormal numbers, the step is three quarters of their distance. The neighbor of
+/// infinity is the largest number, and so is that of the power of two that overflows.
+fn step_of(x: Expr<'_>, mantissa: i32, dtype: DType) -> Expr<'_> {
+    (x.abs() * (1.25 * f64::powi(2.0, -mantissa - 1))).max(0.75 * smallest(dtype))
+}
+
+/// True if all elements are known to be one number.
+fn is_only(x: Expr<'_>, number: f64) -> bool {
+    let elements = x.tensor().and_then(|tensor| tensor.floats());
+    elements.is_some_and(|elements| elements.iter().all(|element| *element == number))
 }
 
 /// Returns the same bits as a signed number.

@@ -7,8 +7,8 @@ use jaxpr::Param;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyNone, PySet, PyString,
-    PyTuple, PyType,
+    PyBool, PyComplex, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyNone, PyRange, PySet,
+    PyString, PyTuple, PyType,
 };
 
 use super::Reader;
@@ -121,7 +121,10 @@ impl<'py> Reader<'py> {
             Kind::SymbolicSize
         } else if let Some(fields) = named_tuple_fields(class)? {
             Kind::NamedTuple(name, fields)
-        } else if class.is_subclass_of::<PyTuple>()? || class.is_subclass_of::<PyList>()? {
+        } else if class.is_subclass_of::<PyTuple>()?
+            || class.is_subclass_of::<PyList>()?
+            || class.is_subclass_of::<PyRange>()?
+        {
             Kind::Sequence
         } else if class.is_subclass_of::<PyFrozenSet>()? || class.is_subclass_of::<PySet>()? {
             Kind::Set
