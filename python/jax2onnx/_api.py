@@ -299,6 +299,7 @@ def to_onnx(
     if settings.export_mode == "web":
         _web.check_types(traced.closed_jaxpr, in_names, out_names)
     definition = trace.definition(fn)
+    summarize = _progress.summary_listener.get()
     options = ExportOptions(
         tiers=_tiers.rules(trace.folders(), settings.user_code, settings.library_code, definition),
         definition=definition,
@@ -319,8 +320,9 @@ def to_onnx(
         unroll=settings.unroll,
         on_phase=_progress.phase_listener.get(),
         on_dropped=_warn_of_dropped_callbacks,
-        explain=_report_writer(settings.explain_passes),
         on_pairs=_pairs.listener_of(traced.closed_jaxpr),
+        explain=_report_writer(settings.explain_passes, is_dry=summarize is not None),
+        summarize=summarize,
         level=settings.provenance,
         path_policy=settings.provenance_paths,
         export_stack=stack,
@@ -330,7 +332,7 @@ def to_onnx(
         source_map=map_path,
         embed_sources=settings.sources == "embed",
     )
-    if settings.record_primitive_calls_file is not None:
+    if settings.record_primitive_calls_file is not None and summarize is None:
         _record(traced.closed_jaxpr, options, settings.record_primitive_calls_file)
     _progress.stage("converting")
     with (
@@ -435,12 +437,12 @@ def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int
     return _THRESHOLDS["inline" if export_mode == "web" else weights]
 
 
-def _report_writer(where: bool | StrPath) -> Callable[[str], object] | None:
-    """Return a function that writes the report on the passes, if any."""
-    if where is False:
-        return None
+def _report_writer(where: bool | StrPath, *, is_dry: bool) -> Callable[[str], object] | None:
+    """Return a function that writes the report on the passes, if any. A dry run writes no file."""
     if where is True:
         return sys.stderr.write
+    if where is False or is_dry:
+        return None
     path: StrPath = where
 
     def write(text: str) -> None:

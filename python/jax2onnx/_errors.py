@@ -1,7 +1,9 @@
 """The exceptions, one class per kind of error, and the warnings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from . import _core
 
@@ -12,10 +14,32 @@ class Jax2OnnxError(Exception):
     __module__ = "jax2onnx"
 
 
+@dataclass(frozen=True)
+class UnsupportedOperation:
+    """An operation on one line that cannot be converted to ONNX."""
+
+    message: str
+    #: The number of times that the line asks for it.
+    count: int
+    #: Advice, if there is any.
+    hint: str | None
+    file: str | None
+    line: int | None
+    function: str | None
+
+
 class UnsupportedError(Jax2OnnxError):
     """A primitive, a parameter or a type cannot be converted to ONNX, or not yet."""
 
     __module__ = "jax2onnx"
+
+    #: Every operation that cannot be converted.
+    operations: tuple[UnsupportedOperation, ...]
+
+    def __init__(self, message: str, operations: Iterable[tuple[Any, ...]] = ()) -> None:
+        """Take the message, and the fields of each operation."""
+        super().__init__(message)
+        self.operations = tuple(UnsupportedOperation(*fields) for fields in operations)
 
 
 class PluginError(Jax2OnnxError):

@@ -59,6 +59,8 @@ class ExportOptions:
     explain: Callable[[str], object] | None = None
     #: Is called with what holds each variable of the jaxpr.
     on_pairs: Callable[[Sequence[Pair]], object] | None = None
+    #: Is called with a summary of the model, which is then not written.
+    summarize: Callable[[Mapping[str, Any]], object] | None = None
 
     level: Level = "off"
     path_policy: PathPolicy = "relative"

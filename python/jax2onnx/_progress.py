@@ -3,10 +3,10 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 
 _TICK: Final = 0.2
 
@@ -15,6 +15,11 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("jax2onnx_progr
 #: Is called with the name of each phase before it runs; `write` is the last one.
 phase_listener: ContextVar[Callable[[str], object] | None] = ContextVar(
     "jax2onnx_phases", default=None
+)
+
+#: Is called with a summary of the model, which is then not written.
+summary_listener: ContextVar[Callable[[Mapping[str, Any]], object] | None] = ContextVar(
+    "jax2onnx_summary", default=None
 )
 
 

@@ -57,6 +57,12 @@ MODELS = """
         shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
         return jax.pure_callback(np.sin, shape, x)
 
+    def unsupported_twice(x):
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        for _ in range(3):
+            x = jax.pure_callback(np.sin, shape, x)
+        return jax.pure_callback(np.cos, shape, x)
+
     def unit(x):
         return -(x * 1.0)
 
@@ -129,6 +135,53 @@ def test_an_export_that_fails_says_so_in_one_message_and_exits_with_1() -> None:
     assert done.stderr.startswith("error: no plugin for `pure_callback`\n  --> our_models.py:38:")
     assert "Traceback" not in done.stderr
     assert not Path("model.onnx").exists()
+
+
+def test_a_dry_run_says_what_would_be_written(folder: Path, monkeypatch: Any, capfd: Any) -> None:
+    before = sorted(folder.iterdir())
+    spec = ("our_models:predict", "-i", "f32[B,4]", "--dry-run", "--source-map")
+    code, out, err = export(monkeypatch, capfd, *spec)
+    assert (code, err) == (0, "")
+    first, *ends = out.splitlines()
+    expected = "the model would have 2 nodes, opset 23, 32 bytes in 1 weight; nothing was written"
+    assert first == expected
+    assert ends[:2] == ["  in   x f32[B,4]", "  out  out_0 f32[B,2]"]
+    code, out, _ = export(monkeypatch, capfd, *spec, "-o", "a.onnx", "--format", "json")
+    summary = json.loads(out)
+    assert (code, summary["path"], summary["dry_run"]) == (0, "a.onnx", True)
+    assert (summary["nodes"], summary["weight_bytes"], summary["opset"]) == (2, 32, 23)
+    calls = ("--record-primitive-calls", "calls.txt")
+    assert export(monkeypatch, capfd, *spec, *calls)[0] == 0
+    assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {p.name for p in before}
+
+
+def test_a_dry_run_reports_every_operation_that_cannot_be_exported(
+    folder: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    spec = ("our_models:unsupported_twice", "-i", "f32[4]", "--dry-run")
+    code, out, err = export(monkeypatch, capfd, *spec)
+    assert (code, err) == (1, "")
+    first, second = (
+        f"error: no plugin for `pure_callback`{times}\n  --> our_models.py:{line}:"
+        for line, times in ((43, ", 3 times"), (44, ""))
+    )
+    assert out.startswith(first)
+    assert second in out
+    assert out.count("hint: ") == 1
+    assert out.endswith("2 operations cannot be exported\n")
+    code, out, _ = export(monkeypatch, capfd, *spec, "--format", "json")
+    assert code == 1
+    operations = json.loads(out)["error"]["operations"]
+    found = [(each["line"], each["count"], each["function"]) for each in operations]
+    assert found == [(43, 3, "unsupported_twice"), (44, 1, "unsupported_twice")]
+    assert all(each["file"] == "our_models.py" and each["hint"] for each in operations)
+    assert not list(folder.glob("*.onnx*"))
+
+
+def test_an_output_is_needed_unless_nothing_is_written(monkeypatch: Any, capfd: Any) -> None:
+    code, _, err = export(monkeypatch, capfd, "our_models:predict", "-i", "f32[B,4]")
+    assert code == 2
+    assert "--output <PATH>" in err
 
 
 def test_an_exception_of_the_users_code_shows_their_traceback() -> None:

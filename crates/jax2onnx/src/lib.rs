@@ -2,6 +2,7 @@
 
 mod explain;
 mod report;
+mod summary;
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -13,9 +14,11 @@ use provenance::source_map::{Draft, MapValue};
 use provenance::{Level, OriginId, PathPolicy, Paths, keys};
 use rustc_hash::FxHashMap;
 
-use crate::report::report;
+use crate::report::{refusals, report};
 
 pub use explain::{dropped_callbacks, explain};
+pub use report::Refusal;
+pub use summary::{Summary, summary};
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
 pub use onnx::external_data::check_outputs;
 pub use onnx::pairs::{Definition, Holder, Hop, Pair, Round};
@@ -43,9 +46,10 @@ pub struct Rendering {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Equations were refused. `report` is the message with the source lines, ready to show.
+    /// Equations were refused. `report` is the message with the source lines, ready to show; `refusals` are the same
+    /// as data.
     #[error("{report}")]
-    Lowering { errors: Vec<LoweringError>, report: String },
+    Lowering { errors: Vec<LoweringError>, report: String, refusals: Vec<Refusal> },
     #[error("the finished model is not valid: {0}")]
     Internal(#[from] onnx::check::CheckError),
     #[error(transparent)]
@@ -63,7 +67,8 @@ pub fn convert(
 ) -> Result<onnx::Model, Error> {
     let mut model = lowering::lower(program, options).map_err(|failure| {
         let report = report(&failure.errors, &failure.table, source);
-        Error::Lowering { errors: failure.errors, report }
+        let refusals = refusals(&failure.errors, &failure.table);
+        Error::Lowering { errors: failure.errors, report, refusals }
     })?;
     passes::optimize(&mut model, passes, &mut |phase| begin(phase.name));
     begin("finish");
@@ -75,7 +80,8 @@ pub fn convert(
         let site = model.provenance.get_origin(model.origin_of(node)).primary;
         let errors = vec![LoweringError { why, site }];
         let report = report(&errors, &model.provenance, source);
-        return Err(Error::Lowering { errors, report });
+        let refusals = refusals(&errors, &model.provenance);
+        return Err(Error::Lowering { errors, report, refusals });
     }
     Ok(model)
 }

@@ -4,10 +4,22 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use lowering::LoweringError;
-use provenance::{PathPolicy, Paths, Table};
+use provenance::{LocationId, PathPolicy, Paths, Table};
 
 /// How many operations are shown with their lines.
 const MAX_SHOWN: usize = 20;
+
+/// An operation on one line that cannot be exported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub message: String,
+    /// The number of equations.
+    pub count: usize,
+    pub hint: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub function: Option<String>,
+}
 
 /// Describes each refused operation once, with its line, how often it is there, and what to do about it.
 pub(crate) fn report(
@@ -17,12 +29,7 @@ pub(crate) fn report(
 ) -> String {
     let is_there = |path: &Path| path.exists();
     let mut paths = Paths::new(PathPolicy::Relative, &is_there);
-    let mut refused: IndexMap<_, (&LoweringError, usize)> = IndexMap::new();
-    for error in errors {
-        let stack = table.get_site(error.site).stack;
-        let line = stack.and_then(|stack| table.callsite(stack));
-        refused.entry((line, error.why.to_string())).or_insert((error, 0)).1 += 1;
-    }
+    let refused = grouped(errors, table);
     let mut hints = Vec::new();
     let mut blocks = Vec::new();
     for ((_, message), (error, count)) in refused.iter().take(MAX_SHOWN) {
@@ -42,4 +49,38 @@ pub(crate) fn report(
         )),
     }
     blocks.join("\n")
+}
+
+/// Returns each refused operation as data.
+pub(crate) fn refusals(errors: &[LoweringError], table: &Table) -> Vec<Refusal> {
+    let is_there = |path: &Path| path.exists();
+    let mut paths = Paths::new(PathPolicy::Relative, &is_there);
+    let refused = grouped(errors, table).into_iter();
+    let refusal = |((id, message), (error, count)): ((Option<LocationId>, String), _)| {
+        let (error, count): (&LoweringError, usize) = (error, count);
+        let location = id.map(|id| table.get_location(id));
+        Refusal {
+            message,
+            count,
+            hint: error.why.hint().map(str::to_owned),
+            file: location.as_ref().map(|it| paths.shown(&table.get_file(it.file).path)),
+            line: location.as_ref().map(|it| it.line),
+            function: location.as_ref().map(|it| table.get_function(it.function).to_owned()),
+        }
+    };
+    refused.map(refusal).collect()
+}
+
+/// Returns each refused operation of each line once, and how often it is there.
+fn grouped<'e>(
+    errors: &'e [LoweringError],
+    table: &Table,
+) -> IndexMap<(Option<LocationId>, String), (&'e LoweringError, usize)> {
+    let mut refused: IndexMap<_, (&LoweringError, usize)> = IndexMap::new();
+    for error in errors {
+        let stack = table.get_site(error.site).stack;
+        let line = stack.and_then(|stack| table.callsite(stack));
+        refused.entry((line, error.why.to_string())).or_insert((error, 0)).1 += 1;
+    }
+    refused
 }

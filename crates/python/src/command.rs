@@ -71,6 +71,7 @@ fn keywords<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, 
     keywords.set_item("inputs", inputs?)?;
     keywords.set_item("input_params", params)?;
     keywords.set_item("output", request.output)?;
+    keywords.set_item("dry_run", request.dry_run)?;
     keywords.set_item("double", request.double)?;
     keywords.set_item("quiet", request.quiet)?;
     keywords.set_item("json", request.json)?;

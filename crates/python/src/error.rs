@@ -7,7 +7,7 @@ use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use jax2onnx::Refused;
+use jax2onnx::{Refusal, Refused};
 use provenance::clean::clean;
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
@@ -50,11 +50,13 @@ const REPORT: &str = "this is a bug in jax2onnx: please report it with the lines
 /// Returns the exception for an error of the façade.
 pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
     match error {
-        jax2onnx::Error::Lowering { errors, report } => match errors.last().map(|last| &last.why) {
-            Some(Refused::Internal { .. } | Refused::Param(_)) => Kind::Internal.error(report),
-            Some(Refused::Recipe { .. }) => Kind::Plugin.error(report),
-            _ => Kind::Unsupported.error(report),
-        },
+        jax2onnx::Error::Lowering { errors, report, refusals } => {
+            match errors.last().map(|last| &last.why) {
+                Some(Refused::Internal { .. } | Refused::Param(_)) => Kind::Internal.error(report),
+                Some(Refused::Recipe { .. }) => Kind::Plugin.error(report),
+                _ => unsupported(report, refusals),
+            }
+        }
         jax2onnx::Error::Write(
             error @ (jax2onnx::WriteError::Unnamed(_) | jax2onnx::WriteError::Contents { .. }),
         ) => Kind::Internal.error(format!("{error}\n\n{REPORT}")),
@@ -65,6 +67,15 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
         jax2onnx::Error::Write(error) => Kind::Write.error(error.to_string()),
         other => Kind::Internal.error(format!("{other}\n\n{REPORT}")),
     }
+}
+
+/// Returns the exception for operations that cannot be exported: the message, and each operation as data.
+fn unsupported(report: String, refusals: Vec<Refusal>) -> PyErr {
+    let operations: Vec<_> = refusals
+        .into_iter()
+        .map(|it| (it.message, it.count, it.hint, it.file, it.line, it.function))
+        .collect();
+    CoreError::new_err((Kind::Unsupported.class(), report, operations))
 }
 
 /// Returns the exception for an error of the façade, caused by what a plugin raised if it was

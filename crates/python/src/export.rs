@@ -33,6 +33,7 @@ pub(crate) fn export<'py>(
         on_dropped,
         explain,
         on_pairs,
+        summarize,
         rendering,
         output,
     } = options;
@@ -40,6 +41,7 @@ pub(crate) fn export<'py>(
         let (program, failures) = read(closed_jaxpr, reading)?;
         let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
         let on_pairs = on_pairs.map(Bound::unbind);
+        let summarize = summarize.map(Bound::unbind);
         let depth = program.main.depth;
         let (message, dropped) = worker::run(py, depth, |interrupt| {
             let mut begin = |phase: &'static str| {
@@ -61,12 +63,17 @@ pub(crate) fn export<'py>(
             if let Some(on_pairs) = on_pairs {
                 Python::attach(|py| on_pairs.call1(py, (pairs::records(py, model.pairs())?,)))?;
             }
+            let dropped = jax2onnx::dropped_callbacks(&model, rendering.paths, &rendering.packages);
+            if let Some(summarize) = summarize {
+                let summary = jax2onnx::summary(&model);
+                Python::attach(|py| summarize.call1(py, (described(py, summary)?,)))?;
+                return Ok((None, dropped));
+            }
             let sources =
                 |file: &File| Python::attach(|py| sources::about(py, file, output.embed_sources));
             let sources = output.source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
             let annotated = jax2onnx::annotate(&model, &rendering, sources);
             begin("write");
-            let dropped = jax2onnx::dropped_callbacks(&model, rendering.paths, &rendering.packages);
             Ok::<_, PyErr>((write(&annotated, &output)?, dropped))
         })??;
         if let Some(on_dropped) = on_dropped.filter(|_| !dropped.is_empty()) {
@@ -81,6 +88,19 @@ pub(crate) fn export<'py>(
         };
         message.map(filled).transpose()
     })
+}
+
+/// Returns a summary as Python sees it.
+fn described(py: Python<'_>, summary: jax2onnx::Summary) -> PyResult<Bound<'_, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("opset", summary.opset)?;
+    fields.set_item("weights", summary.weights)?;
+    fields.set_item("weight_bytes", summary.weight_bytes)?;
+    fields.set_item("inputs", summary.inputs)?;
+    fields.set_item("outputs", summary.outputs)?;
+    fields.set_item("nodes", summary.ops.values().sum::<usize>())?;
+    fields.set_item("ops", summary.ops)?;
+    Ok(fields)
 }
 
 /// Writes the files of an export, or returns the model if it has no file.

@@ -56,6 +56,8 @@ pub(crate) struct ExportOptions<'py> {
     pub(crate) explain: Option<Bound<'py, PyAny>>,
     /// Is called with what holds each variable of the jaxpr.
     pub(crate) on_pairs: Option<Bound<'py, PyAny>>,
+    /// Is called with a summary of the model, which is then not written.
+    pub(crate) summarize: Option<Bound<'py, PyAny>>,
     pub(crate) rendering: Rendering,
     pub(crate) output: Output,
 }
@@ -121,6 +123,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
             on_dropped: fields.take("on_dropped")?,
             explain: fields.take("explain")?,
             on_pairs,
+            summarize: fields.take("summarize")?,
             output: Output {
                 path: fields.take("output_path")?,
                 external_threshold: fields.take("external_threshold")?,

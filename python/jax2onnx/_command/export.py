@@ -8,11 +8,18 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from .. import _config, _progress
-from .._errors import ConfigError, InputSpecError, Jax2OnnxError, Jax2OnnxWarning
+from .._errors import (
+    ConfigError,
+    InputSpecError,
+    Jax2OnnxError,
+    Jax2OnnxWarning,
+    UnsupportedError,
+)
 from .._tiers import without_own_frames
 from .target import load
 
@@ -25,6 +32,10 @@ ArraySpec: TypeAlias = tuple[str, tuple[int | str, ...]]
 _FAILED: Final = 1
 _NOT_UNDERSTOOD: Final = 2
 _INTERRUPTED: Final = 130
+_DRY_OUTPUT: Final = "model.onnx"
+"""Stands for the output of a dry run that has none."""
+_MAX_SHOWN: Final = 20
+"""How many operations the message of `UnsupportedError` shows."""
 _WIDE_TYPES: Final = ("float64", "int64", "uint64", "complex128")
 
 
@@ -33,7 +44,8 @@ def run(
     target: str,
     inputs: Sequence[tuple[str | None, ArraySpec]],
     input_params: Mapping[str, bool | int | float | ArraySpec],
-    output: os.PathLike[str],
+    output: os.PathLike[str] | None,
+    dry_run: bool,
     double: bool,
     quiet: bool,
     json: bool,
@@ -42,11 +54,16 @@ def run(
     """Export a model and print a summary. Return the exit code."""
     watch = _progress.Stopwatch(show=not quiet and sys.stderr.isatty())
     try:
-        with watch.running(), printed_warnings() as said:
+        with watch.running(), printed_warnings() as said, _summaries(dry_run=dry_run) as found:
             _progress.stage("importing")
-            path = _export(target, inputs, input_params, output, double, options)
-        summary = {**_summary(path, watch.seconds), "warnings": said}
-        print(json_text.dumps(summary, indent=2) if json else _text(summary))
+            path = _export(target, inputs, input_params, output or _DRY_OUTPUT, double, options)
+        if dry_run:
+            summary = _dry_summary(found[0], output, watch.seconds)
+        else:
+            summary = _summary(path, watch.seconds)
+        summary["warnings"] = said
+        shown = _dry_text(summary) if dry_run else _text(summary)
+        print(json_text.dumps(summary, indent=2) if json else shown)
         sys.stdout.flush()
     except BrokenPipeError:
         return 0
@@ -54,6 +71,10 @@ def run(
         _print_error("interrupted")
         return _INTERRUPTED
     except Jax2OnnxError as error:
+        if dry_run and isinstance(error, UnsupportedError) and not json:
+            # The report is the answer.
+            print(_report(error), flush=True)
+            return _FAILED
         _print_error(f"error: {error}")
         _print_for_programs(error, json=json)
         is_users = isinstance(error, ConfigError | InputSpecError)
@@ -65,6 +86,17 @@ def run(
         _print_for_programs(error, json=json)
         return _FAILED
     return 0
+
+
+@contextmanager
+def _summaries(*, dry_run: bool) -> Iterator[list[Mapping[str, Any]]]:
+    """Write no model in a dry run. Return its summary in a list."""
+    found: list[Mapping[str, Any]] = []
+    token = _progress.summary_listener.set(found.append if dry_run else None)
+    try:
+        yield found
+    finally:
+        _progress.summary_listener.reset(token)
 
 
 @contextmanager
@@ -98,7 +130,7 @@ def _export(
     target: str,
     inputs: Sequence[tuple[str | None, ArraySpec]],
     input_params: Mapping[str, bool | int | float | ArraySpec],
-    output: os.PathLike[str],
+    output: os.PathLike[str] | str,
     double: bool,
     options: Mapping[str, Any],
 ) -> str:
@@ -163,6 +195,60 @@ def _summary(path: str, seconds: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
+def _dry_summary(
+    found: Mapping[str, Any], output: os.PathLike[str] | None, seconds: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the summary of a dry run for programs."""
+    return {
+        "version": 1,
+        "dry_run": True,
+        "path": None if output is None else os.fspath(output),
+        "opset": found["opset"],
+        "inputs": dict(found["inputs"]),
+        "outputs": dict(found["outputs"]),
+        "nodes": found["nodes"],
+        "ops": found["ops"],
+        "weights": found["weights"],
+        "weight_bytes": found["weight_bytes"],
+        "seconds": {stage: round(taken, 3) for stage, taken in seconds.items()},
+    }
+
+
+def _dry_text(summary: Mapping[str, Any]) -> str:
+    """Return the summary of a dry run for people."""
+    nodes, weights = _count(summary["nodes"], "node"), _count(summary["weights"], "weight")
+    path = f"{summary['path']} would have" if summary["path"] else "the model would have"
+    size = _size(summary["weight_bytes"])
+    first = f"{path} {nodes}, opset {summary['opset']}, {size} in {weights}; nothing was written"
+    return "\n".join([first, *_ends(summary)])
+
+
+def _report(error: UnsupportedError) -> str:
+    """Return everything that cannot be exported: what the message shows with its lines, and the rest."""
+    lines = [f"error: {error}".rstrip()]
+    for operation in error.operations[_MAX_SHOWN:]:
+        place = f"{operation.file}:{operation.line}, in {operation.function}: " if operation.file else ""
+        times = f", {operation.count} times" if operation.count > 1 else ""
+        hint = f" ({operation.hint})" if operation.hint else ""
+        lines.append(f"{place}{operation.message}{times}{hint}")
+    return "\n".join(lines)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _ends(summary: Mapping[str, Any]) -> list[str]:
+    """Return a line for each input and output, and one for the time."""
+    taken = sum(summary["seconds"].values())
+    stages = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in summary["seconds"].items())
+    return [
+        *(f"  in   {name} {kind}" for name, kind in summary["inputs"].items()),
+        *(f"  out  {name} {kind}" for name, kind in summary["outputs"].items()),
+        f"  took {taken:.1f} s ({stages})",
+    ]
+
+
 def _nodes(model: "onnx.ModelProto") -> Iterator["onnx.NodeProto"]:
     """Yield every node, including those of bodies and functions."""
     open_nodes = list(model.graph.node)
@@ -188,14 +274,10 @@ def _external_files(model: "onnx.ModelProto", path: str) -> set[str]:
 
 def _text(summary: Mapping[str, Any]) -> str:
     """Return the summary for people."""
-    nodes = "1 node" if summary["nodes"] == 1 else f"{summary['nodes']} nodes"
-    files = [summary["path"], *summary["external_data"]]
-    taken = sum(summary["seconds"].values())
-    lines = [f"{' and '.join(files)}: {nodes}, opset {summary['opset']}, {_size(summary['bytes'])}"]
-    lines += [f"  in   {name} {kind}" for name, kind in summary["inputs"].items()]
-    lines += [f"  out  {name} {kind}" for name, kind in summary["outputs"].items()]
-    stages = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in summary["seconds"].items())
-    return "\n".join([*lines, f"  took {taken:.1f} s ({stages})"])
+    nodes = _count(summary["nodes"], "node")
+    files = " and ".join([summary["path"], *summary["external_data"]])
+    first = f"{files}: {nodes}, opset {summary['opset']}, {_size(summary['bytes'])}"
+    return "\n".join([first, *_ends(summary)])
 
 
 def _size(count: int) -> str:
@@ -211,7 +293,9 @@ def _print_for_programs(error: Exception, *, json: bool) -> None:
     """Print an error where programs read the answer."""
     if json:
         kind, notes = type(error).__name__, getattr(error, "__notes__", [])
-        shown = {"kind": kind, "message": str(error), "notes": notes}
+        shown: dict[str, Any] = {"kind": kind, "message": str(error), "notes": notes}
+        if isinstance(error, UnsupportedError):
+            shown["operations"] = [asdict(operation) for operation in error.operations]
         print(json_text.dumps({"version": 1, "error": shown}, indent=2), flush=True)
 
 

@@ -23,6 +23,7 @@ const BESIDE: &str = ".map";
     after_help = "Examples:\n  jax2onnx export model:predict --input 'x=f32[B,784]' --output model.onnx\n  \
                   jax2onnx export 'train.py:make_model()' -i 'f32[1,224,224,3]' -o model.onnx\n  \
                   jax2onnx export model:step -i 'x=i32[B]' -i 'cache.0.k=f32[B,8,16]' -o step.onnx\n  \
+                  jax2onnx export model:predict -i 'f32[B,784]' --dry-run\n  \
                   jax2onnx export m:encode -i 'f32[B,8]' -o a.onnx --and m:decode -i 'f32[B,4]' -o b.onnx\n\n\
                   An input is [NAME=]TYPE[SIZE,…]: f32[B,784], i32[], tokens=i32[B,T],\n\
                   f16[2*B + 1,3]. A size is a number, a name, or an expression of names. A name\n\
@@ -39,8 +40,11 @@ pub(crate) struct Args {
     #[arg(short, long = "input", value_name = "SPEC", value_parser = spec::input)]
     inputs: Vec<InputSpec>,
     /// Where to write the model
-    #[arg(short, long, value_name = "PATH")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "PATH", required_unless_present = "dry_run")]
+    output: Option<PathBuf>,
+    /// Write nothing: show what would be written, or every operation that cannot be exported
+    #[arg(long)]
+    dry_run: bool,
     /// A keyword argument that becomes an input: a flag, a number, or TYPE[SIZE,…]
     #[arg(long = "input-param", value_name = "NAME=VALUE", value_parser = spec::param)]
     input_params: Vec<(String, ParamValue)>,
@@ -121,7 +125,9 @@ pub struct Request<'a> {
     pub target: &'a str,
     pub inputs: &'a [InputSpec],
     pub input_params: &'a [(String, ParamValue)],
-    pub output: &'a PathBuf,
+    /// Nothing if nothing is written.
+    pub output: Option<&'a PathBuf>,
+    pub dry_run: bool,
     pub opset: Option<i64>,
     pub model_name: Option<&'a str>,
     pub double: bool,
@@ -154,7 +160,8 @@ impl Args {
             target: &self.target,
             inputs: &self.inputs,
             input_params: &self.input_params,
-            output: &self.output,
+            output: self.output.as_ref(),
+            dry_run: self.dry_run,
             opset: self.opset,
             model_name: self.model_name.as_deref(),
             double: self.double,
@@ -166,7 +173,7 @@ impl Args {
             provenance_paths: self.provenance_paths.as_deref(),
             provenance_prefixes: self.provenance_prefixes.as_deref(),
             user_code: self.user_code.as_deref(),
-            source_map: self.source_map.as_ref().map(|path| self.beside(path)),
+            source_map: self.source_map.as_ref().and_then(|path| self.beside(path)),
             sources: self.sources.as_deref(),
             record_primitive_calls: self.record_primitive_calls.as_ref(),
             export_mode: self.export_mode.as_deref(),
@@ -182,12 +189,12 @@ impl Args {
     }
 
     /// Returns the path of the map: the given one, or that of the model with `.map`.
-    fn beside(&self, path: &Path) -> PathBuf {
+    fn beside(&self, path: &Path) -> Option<PathBuf> {
         if path != Path::new(BESIDE) {
-            return path.to_owned();
+            return Some(path.to_owned());
         }
-        let mut beside = self.output.clone().into_os_string();
+        let mut beside = self.output.clone()?.into_os_string();
         beside.push(BESIDE);
-        beside.into()
+        Some(beside.into())
     }
 }
