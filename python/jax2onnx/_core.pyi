@@ -105,6 +105,8 @@ class PluginInfo:
     line: int
     limits: list[str]
     ops: list[str]
+    #: The operators for complex numbers alone.
+    complex_ops: list[str]
 
 @final
 class Resolver:

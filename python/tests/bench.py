@@ -243,6 +243,19 @@ def primitives_of(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> se
         return {eqn.primitive.name for eqn in equations_of(fn, inputs)}
 
 
+def complex_primitives(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> set[str]:
+    """Every primitive that reads or computes complex numbers in the jaxpr of `fn`."""
+    with precision(double):
+        return {
+            eqn.primitive.name
+            for eqn in equations_of(fn, inputs)
+            if any(
+                jax.numpy.issubdtype(getattr(var.aval, "dtype", bool), jax.numpy.complexfloating)
+                for var in (*eqn.invars, *eqn.outvars)
+            )
+        }
+
+
 def equations_of(fn: Any, inputs: Sequence[Any]) -> list[Any]:
     """Every equation in the jaxpr of `fn`, bodies included."""
     return equations_in(jax.make_jaxpr(fn)(*inputs))

@@ -452,15 +452,15 @@ fn the_time_by_line() {
             1 before to warm up: 475 µs
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
-                median          ±   share   calls  line
-                116 µs    6.00 µs  42.2 %       1  tools/profiles.py:68, in loop  [Scan]
-                                                       last, sums = lax.scan(step, x, jnp.ones((6, 24, 24)))
-               82.0 µs    2.00 µs  29.8 %      12  tools/profiles.py:65, in loop.<locals>.step  [FusedGemm, MatMul]
-                                                       mixed = jnp.tanh(carry @ carry.T) @ carry
-               59.0 µs    0.00 µs  21.5 %      12  tools/profiles.py:66, in loop.<locals>.step  [Add, ReduceSum]
-                                                       return mixed + row, mixed.sum()
-               18.0 µs    0.00 µs   6.5 %       3  tools/profiles.py:69, in loop  [MatMul, Add, ReduceSum]
-                                                       return last @ last + sums.sum()
+              median        ±   share  calls  line
+              116 µs  6.00 µs  42.2 %      1  tools/profiles.py:68, in loop  [Scan]
+                                                last, sums = lax.scan(step, x, jnp.ones((6, 24, 24)))
+             82.0 µs  2.00 µs  29.8 %     12  tools/profiles.py:65, in loop.<locals>.step  [FusedGemm, MatMul]
+                                                mixed = jnp.tanh(carry @ carry.T) @ carry
+             59.0 µs  0.00 µs  21.5 %     12  tools/profiles.py:66, in loop.<locals>.step  [Add, ReduceSum]
+                                                return mixed + row, mixed.sum()
+             18.0 µs  0.00 µs   6.5 %      3  tools/profiles.py:69, in loop  [MatMul, Add, ReduceSum]
+                                                return last @ last + sums.sum()
             --- stderr
             --- exit 0
         "#]],
@@ -477,11 +477,11 @@ fn the_time_by_operator() {
             4 runs: 302 µs of kernels in each, ± 16.0 µs, 486 µs from start to end
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
-                median          ±   share   calls  op
-               66.5 µs    3.50 µs  21.9 %       7  MatMul
-               49.5 µs    1.50 µs  16.3 %       7  Add
-               45.0 µs    2.50 µs  14.8 %       5  LayerNormalization
-                142 µs    9.00 µs  47.0 %          … 7 more
+              median        ±   share  calls  op
+             66.5 µs  3.50 µs  21.9 %      7  MatMul
+             49.5 µs  1.50 µs  16.3 %      7  Add
+             45.0 µs  2.50 µs  14.8 %      5  LayerNormalization
+              142 µs  9.00 µs  47.0 %         … 7 more
             --- stderr
             --- exit 0
         "#]],
@@ -498,10 +498,10 @@ fn a_profile_of_another_model_is_not_known() {
             1 before to warm up: 629 µs
             3.1 % of the time is in your lines, 0.0 % in lines of libraries
 
-                median          ±   share   calls  line
-                280 µs    5.00 µs  96.9 %      32  (not known)  [MatMul, Add, LayerNormalization, …]
-               9.00 µs    0.00 µs   3.1 %       1  tools/failing/shapes.py:39, in matmul_inner_size.<locals>.fn  [MatMul]
-                                                       z = x @ y  # <- fails
+              median        ±   share  calls  line
+              280 µs  5.00 µs  96.9 %     32  (not known)  [MatMul, Add, LayerNormalization, Attention, Reshape, Gemm, Split, Gelu, Clip, Gather]
+             9.00 µs  0.00 µs   3.1 %      1  tools/failing/shapes.py:39, in matmul_inner_size.<locals>.fn  [MatMul]
+                                                z = x @ y  # <- fails
             --- stderr
             note: only 3 % of the time is in nodes of this model: is it the model that was run?
             --- exit 0

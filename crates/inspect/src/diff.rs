@@ -1,6 +1,8 @@
 //! What differs between two models: aligned by the lines that nodes came from, then by name.
 
 mod align;
+mod literals;
+mod renames;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ pub struct Diff<'d> {
     pub nodes: (usize, usize),
     /// Lines with nodes that moved and are otherwise the same.
     pub moved: usize,
+    /// Files that have another name: before, after.
+    pub renamed: Vec<(&'d str, &'d str)>,
 }
 
 /// Something of the model as a whole.
@@ -43,6 +47,8 @@ pub struct EndChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineChange<'d> {
     pub file: &'d str,
+    /// The name of the file in the first model.
+    pub file_before: &'d str,
     pub function: &'d str,
     /// The line in the first model; nothing if it is new.
     pub before: Option<u32>,
@@ -77,11 +83,14 @@ impl Diff<'_> {
 pub fn diff<'d>(before: &'d Document<'_>, after: &'d Document<'_>) -> Diff<'d> {
     // One without files is compared with the other by functions alone.
     let has_files = before.has_files() && after.has_files();
-    let (a, b) = (Side::of(before, has_files), Side::of(after, has_files));
+    let (mut a, b) = (Side::of(before, has_files), Side::of(after, has_files));
+    let renamed = renames::renames(&a, &b);
+    a.rename(&renamed);
     let mut diff = Diff {
         ends: ends(before, after),
         weights: weights::compare(before, after),
         nodes: (before.scan.nodes.len(), after.scan.nodes.len()),
+        renamed: renamed.into_iter().collect(),
         ..Diff::default()
     };
     let mut functions: Vec<&(&str, &str)> = a.lines.keys().chain(b.lines.keys()).collect();
@@ -89,10 +98,12 @@ pub fn diff<'d>(before: &'d Document<'_>, after: &'d Document<'_>) -> Diff<'d> {
     functions.dedup();
     let none = BTreeMap::new();
     for &(file, function) in functions {
+        let old_name = diff.renamed.iter().find(|(_, after)| *after == file);
+        let file_before = old_name.map_or(file, |(before, _)| before);
         let of = |side: &Side<'d, '_>| side.lines.get(&(file, function)).unwrap_or(&none).clone();
         for (old, new) in align::align(&a, &of(&a), &b, &of(&b)) {
             let change = line_change(&a, old.as_ref(), &b, new.as_ref());
-            let change = LineChange { file, function, ..change };
+            let change = LineChange { file, file_before, function, ..change };
             if change.lost.is_empty() && change.gained.is_empty() && change.changed.is_empty() {
                 diff.moved += usize::from(change.before != change.after);
             } else {
@@ -145,6 +156,14 @@ impl<'d, 'a> Side<'d, 'a> {
         side
     }
 
+    /// Gives files their new names.
+    fn rename(&mut self, renamed: &BTreeMap<&'d str, &'d str>) {
+        let lines = std::mem::take(&mut self.lines).into_iter();
+        let name = |file| renamed.get(file).copied().unwrap_or(file);
+        self.lines =
+            lines.map(|((file, function), lines)| ((name(file), function), lines)).collect();
+    }
+
     fn type_of(&self, node: usize) -> Option<String> {
         let node = self.document.scan.nodes.get(node)?;
         let types = self.types.get(node.graph as usize)?;
@@ -178,6 +197,7 @@ fn line_change<'d>(
     let (old, new) = (a.by_op(&old), b.by_op(&new));
     let mut change = LineChange {
         file: "",
+        file_before: "",
         function: "",
         before: before.map(|(line, _)| *line),
         after: after.map(|(line, _)| *line),
@@ -223,6 +243,7 @@ fn node_change(a: &Side<'_, '_>, old: usize, b: &Side<'_, '_>, new: usize) -> Op
         };
         what.push(format!("{name}: {} → {}", shown(old), shown(new)));
     }
+    what.extend(literals::changes(a, before, b, after));
     let (old_type, new_type) = (a.type_of(old)?, b.type_of(new)?);
     if old_type != new_type {
         what.push(format!("gives {old_type} → {new_type}"));

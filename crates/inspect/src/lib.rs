@@ -15,6 +15,7 @@ mod foreign;
 mod fusions;
 pub mod json;
 mod lines;
+mod literals;
 pub mod log;
 mod origin;
 pub mod positive;

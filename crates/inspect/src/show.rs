@@ -5,7 +5,9 @@ use std::fmt::Write;
 use onnx::scan::{Attribute, AttributeValue};
 pub use provenance::clean::clean;
 use provenance::report::excerpt;
+use rustc_hash::FxHashSet;
 
+use crate::literals::numbers;
 use crate::{Frame, Provenance, Source, Sources};
 
 /// The color and the width of text.
@@ -56,6 +58,62 @@ impl Style {
         }
     }
 
+    /// Breaks a text between words, so that no line is wider than the screen. The text starts in column `start`, and
+    /// further lines `indent` columns behind it.
+    pub fn wrapped(self, text: &str, start: usize, indent: usize) -> Vec<String> {
+        let room = self.width.saturating_sub(start).max(MIN_COLUMNS);
+        let mut words = text.split(' ');
+        let mut line = words.next().unwrap_or_default().to_owned();
+        let mut lines = Vec::new();
+        for word in words {
+            if excerpt::width(&line) + 1 + excerpt::width(word) > room {
+                lines.push(line.trim_end().to_owned());
+                line = " ".repeat(indent) + word;
+            } else {
+                line = line + " " + word;
+            }
+        }
+        lines.push(line);
+        lines
+    }
+
+    /// Breaks a text that follows `start` columns, with the same space before its further lines.
+    pub fn hanging(self, text: &str, start: usize) -> String {
+        self.wrapped(text, start, 0).join(&format!("\n{}", " ".repeat(start)))
+    }
+
+    /// Joins as many texts as fit into so many columns; `…` stands for the others.
+    pub fn list(self, texts: &[String], columns: usize) -> String {
+        let whole = texts.join(", ");
+        if excerpt::width(&whole) <= columns {
+            return whole;
+        }
+        let mut kept = String::new();
+        for text in texts {
+            // The comma, the space and the mark behind it.
+            if excerpt::width(&kept) + excerpt::width(text) + 3 > columns {
+                break;
+            }
+            kept = kept + text + ", ";
+        }
+        kept + "…"
+    }
+
+    /// Cuts the start of a text that has more than so many columns; `…` marks the cut.
+    pub fn fit_end(self, text: &str, columns: usize) -> String {
+        let width = excerpt::width(text);
+        if width <= columns {
+            return text.to_owned();
+        }
+        let mut rest = text;
+        while excerpt::width(rest) + 1 > columns.max(1) {
+            let mut letters = rest.chars();
+            letters.next();
+            rest = letters.as_str();
+        }
+        format!("…{rest}")
+    }
+
     /// Cuts a text to at most so many columns; `…` marks the cut.
     pub fn fit(self, text: &str, columns: usize) -> String {
         if excerpt::width(text) <= columns {
@@ -85,12 +143,18 @@ pub(crate) fn attribute_text(attribute: &Attribute<'_>, max: usize) -> String {
             let texts: Vec<_> = texts.iter().map(|text| String::from_utf8_lossy(text)).collect();
             format!("{texts:?}")
         }
-        AttributeValue::Tensor(tensor) => tensor.type_text(),
+        AttributeValue::Tensor(tensor) => numbers(&tensor).unwrap_or_else(|| tensor.type_text()),
         AttributeValue::Reference(name) => format!("@{name}"),
         _ => "…".to_owned(),
     };
     Style::plain().fit(&text, max)
 }
+
+/// Says why a line has no file.
+pub const NO_FILES: &str = "not recorded at level `minimal`: export with `provenance=\"indexed\"`";
+
+/// The columns that text has on the narrowest screen.
+const MIN_COLUMNS: usize = 20;
 
 /// Formats a frame, with its line if it can be shown.
 ///
@@ -101,8 +165,20 @@ pub(crate) fn attribute_text(attribute: &Attribute<'_>, max: usize) -> String {
 ///    |            ^^^^^^^^^^^^^^^^^^^^
 /// ```
 pub fn excerpt(frame: &Frame<'_>, sources: &Sources<'_, '_>, style: Style) -> String {
-    lines("-->", frame, sources, style, gutter(frame.line))
+    excerpts(std::slice::from_ref(frame), sources, style)
 }
+
+/// Formats several frames. What is to say about a file is said once.
+pub fn excerpts(frames: &[Frame<'_>], sources: &Sources<'_, '_>, style: Style) -> String {
+    let mut warned = Warned::default();
+    let each = frames
+        .iter()
+        .map(|frame| lines("-->", frame, sources, style, gutter(frame.line), &mut warned));
+    each.collect()
+}
+
+/// The files about which it was said that they may have changed.
+type Warned<'d> = FxHashSet<&'d str>;
 
 /// Formats the call path of a node: the line of the user first, then its callers.
 pub fn traceback(
@@ -113,10 +189,11 @@ pub fn traceback(
 ) -> String {
     let frames = provenance.shown_frames(all);
     let gutter = frames.iter().map(|frame| gutter(frame.line)).max().unwrap_or_default();
+    let mut warned = Warned::default();
     let mut text = String::new();
     for (depth, frame) in frames.iter().enumerate() {
         let arrow = if depth == 0 { "-->" } else { "called from" };
-        text += &lines(arrow, frame, sources, style, gutter);
+        text += &lines(arrow, frame, sources, style, gutter, &mut warned);
     }
     text
 }
@@ -126,12 +203,13 @@ fn gutter(line: u32) -> usize {
     line.to_string().len().max(2)
 }
 
-fn lines(
+fn lines<'d>(
     arrow: &str,
-    frame: &Frame<'_>,
+    frame: &Frame<'d>,
     sources: &Sources<'_, '_>,
     style: Style,
     gutter: usize,
+    warned: &mut Warned<'d>,
 ) -> String {
     let (source, line) = sources.line(frame);
     // Where the text is only what the model has of it, the columns are those of another line.
@@ -155,6 +233,8 @@ fn lines(
         Source::Unchecked { is_newer: true, .. } => " (written after the model, may have changed)",
         _ => "",
     };
+    let is_new = changed.is_empty() || warned.insert(frame.file);
+    let changed = if is_new { changed } else { "" };
     let space = " ".repeat(gutter);
     let mut text = String::new();
     let _ =
@@ -167,9 +247,38 @@ fn lines(
         let _ = writeln!(text, "{number} {bar} {}", style.fit(&excerpt.line, room));
         if let Some(carets) = excerpt.carets {
             let start = carets.len() - carets.trim_start().len();
-            let carets = format!("{}{}", &carets[..start], style.red(&carets[start..]));
+            let end = carets.len().min(room.max(start + 1));
+            let carets = format!("{}{}", &carets[..start], style.red(&carets[start..end]));
             let _ = writeln!(text, "{space} {bar} {carets}");
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_broken_between_words_and_keeps_its_spaces() {
+        let style = Style { width: 24, ..Style::plain() };
+        assert_eq!(style.wrapped("a  b c", 0, 2), ["a  b c"]);
+        let lines = style.wrapped("one two three four five six", 0, 2);
+        assert_eq!(lines, ["one two three four five", "  six"]);
+        assert_eq!(style.hanging("one two three four five", 4), "one two three four\n    five");
+        let whole = "a word of the text";
+        assert_eq!(Style::plain().wrapped(whole, 9, 2), [whole]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_and_marked() {
+        let style = Style::plain();
+        let texts = ["Add", "MatMul", "Conv"].map(str::to_owned);
+        assert_eq!(style.list(&texts, 17), "Add, MatMul, Conv");
+        assert_eq!(style.list(&texts, 15), "Add, MatMul, …");
+        assert_eq!(style.list(&texts, 4), "…");
+        assert_eq!(style.fit_end("a/long/path", 6), "…/path");
+        assert_eq!(style.fit_end("path", 6), "path");
+        assert_eq!(style.fit("a/long/path", 6), "a/lon…");
+    }
 }

@@ -17,8 +17,6 @@ use rustc_hash::FxHashMap;
 use crate::report::{refusals, report};
 
 pub use explain::{dropped_callbacks, explain};
-pub use report::Refusal;
-pub use summary::{Summary, summary};
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
 pub use onnx::external_data::check_outputs;
 pub use onnx::pairs::{Definition, Holder, Hop, Pair, Round};
@@ -28,6 +26,8 @@ pub use onnx::staged::Staged;
 pub use passes::Options as PassOptions;
 pub use provenance::File;
 pub use provenance::source_map::Source;
+pub use report::Refusal;
+pub use summary::{Summary, summary};
 
 /// The amount and the form of the provenance that is written.
 #[derive(Clone, Debug, Default)]

@@ -34,4 +34,4 @@ pub use ctx::DROP_CALLBACKS;
 pub use error::{LoweringError, Refused};
 pub use lower::{Failure, Options, lower};
 pub use plugin::Plugin;
-pub use plugins::{PLUGINS, emitted_ops};
+pub use plugins::{EmittedOps, PLUGINS, emitted_ops};

@@ -329,9 +329,19 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("unvmap_max", unvmap_max),
 ];
 
-/// Returns the ONNX operators that a primitive becomes, as its end-to-end cases show them.
-pub fn emitted_ops(primitive: &str) -> &'static [&'static str] {
-    EMITTED.iter().find(|(name, _)| *name == primitive).map_or(&[], |(_, ops)| ops)
+/// The ONNX operators that a primitive becomes, as its end-to-end cases show them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EmittedOps {
+    /// For real numbers, integers and booleans.
+    pub real: &'static [&'static str],
+    /// For complex numbers, without those of `real`.
+    pub complex: &'static [&'static str],
+}
+
+/// Returns the ONNX operators that a primitive becomes.
+pub fn emitted_ops(primitive: &str) -> EmittedOps {
+    let found = EMITTED.iter().find(|(name, _, _)| *name == primitive);
+    found.map_or_else(EmittedOps::default, |(_, real, complex)| EmittedOps { real, complex })
 }
 
 const KNOWN_SIZE: &[&str] = &["the axis must have a known size"];

@@ -14,6 +14,8 @@ pub(crate) struct PluginInfo {
     limits: Vec<&'static str>,
     /// The ONNX operators it emits.
     ops: Vec<&'static str>,
+    /// The operators for complex numbers alone.
+    complex_ops: Vec<&'static str>,
 }
 
 #[pymethods]
@@ -35,7 +37,8 @@ pub(crate) fn plugins() -> Vec<PluginInfo> {
         file: plugin.line.file(),
         line: plugin.line.line(),
         limits: plugin.limits.to_vec(),
-        ops: jax2onnx::emitted_ops(plugin.primitive).to_vec(),
+        ops: jax2onnx::emitted_ops(plugin.primitive).real.to_vec(),
+        complex_ops: jax2onnx::emitted_ops(plugin.primitive).complex.to_vec(),
     };
     jax2onnx::PLUGINS.iter().map(info).collect()
 }

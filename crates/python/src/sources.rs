@@ -22,7 +22,10 @@ pub(crate) fn about(py: Python<'_>, file: &File, embed: bool) -> Source {
 /// Returns the text of a source file as Python's own tracebacks find it: on disk, in a zip, in a
 /// notebook.
 pub(crate) fn text(py: Python<'_>, file: &str) -> Option<String> {
-    let lines = py.import("linecache").ok()?.call_method1("getlines", (file,)).ok()?;
+    let linecache = py.import("linecache").ok()?;
+    // A file that was edited since is read again.
+    linecache.call_method1("checkcache", (file,)).ok()?;
+    let lines = linecache.call_method1("getlines", (file,)).ok()?;
     let text = PyString::new(py, "").call_method1("join", (lines,)).ok()?;
     text.extract::<String>().ok().filter(|text| !text.is_empty())
 }

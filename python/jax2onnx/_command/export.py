@@ -224,10 +224,14 @@ def _dry_text(summary: Mapping[str, Any]) -> str:
 
 
 def _report(error: UnsupportedError) -> str:
-    """Return everything that cannot be exported: what the message shows with its lines, and the rest."""
+    """Return everything that cannot be exported: the message, and what it does not show."""
     lines = [f"error: {error}".rstrip()]
     for operation in error.operations[_MAX_SHOWN:]:
-        place = f"{operation.file}:{operation.line}, in {operation.function}: " if operation.file else ""
+        place = (
+            f"{operation.file}:{operation.line}, in {operation.function}: "
+            if operation.file
+            else ""
+        )
         times = f", {operation.count} times" if operation.count > 1 else ""
         hint = f" ({operation.hint})" if operation.hint else ""
         lines.append(f"{place}{operation.message}{times}{hint}")

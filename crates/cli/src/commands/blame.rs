@@ -234,7 +234,7 @@ fn rows(
 }
 
 /// The number of columns that the source takes at most.
-const MAX_SOURCE: usize = 72;
+const MAX_SOURCE: usize = 100;
 
 fn print_rows(
     document: &Document<'_>,
@@ -246,7 +246,7 @@ fn print_rows(
         rows.iter().map(|row| clean(row.text.as_deref().unwrap_or("").trim_end())).collect();
     let widest = texts.iter().map(|text| width(text)).max().unwrap_or(0);
     // A third of a narrow screen is for the operators.
-    let room = style.width.saturating_sub(26).max(20) * 2 / 3;
+    let room = style.width.saturating_sub(LEFT).max(20) * 2 / 3;
     let columns = widest.min(MAX_SOURCE).min(room);
     if !rows.is_empty() {
         writeln!(out, "{}", style.dim(" nodes    weights  line"))?;
@@ -258,14 +258,18 @@ fn print_rows(
         let text = style.fit(text, columns);
         let pad = " ".repeat(columns.saturating_sub(width(&text)));
         let left = format!("{number:>6} {weight:>10} {:>5}", row.number);
-        let what = ops_text(document, nodes, fused);
+        let room = style.width.saturating_sub(LEFT + columns + 2);
+        let what = style.list(&ops_texts(document, nodes, fused), room);
         let line = format!("{left} {} {text}{pad}  {what}", style.blue("|"));
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
-fn ops_text(document: &Document<'_>, nodes: &[usize], fused: &[usize]) -> String {
+/// The columns before the source.
+const LEFT: usize = 26;
+
+fn ops_texts(document: &Document<'_>, nodes: &[usize], fused: &[usize]) -> Vec<String> {
     let words = |nodes: &[usize]| -> Vec<String> {
         let word = |(op, count): (String, usize)| match count {
             1 => clean(&op),
@@ -275,7 +279,7 @@ fn ops_text(document: &Document<'_>, nodes: &[usize], fused: &[usize]) -> String
     };
     let mut parts = words(nodes);
     parts.extend(words(fused).into_iter().map(|word| format!("({word})")));
-    parts.join(", ")
+    parts
 }
 
 fn print_summary(blame: &Blame<'_>, style: Style, out: &mut dyn Write) -> io::Result<()> {
@@ -290,8 +294,10 @@ fn print_summary(blame: &Blame<'_>, style: Style, out: &mut dyn Write) -> io::Re
         }
         let nodes: usize = functions.values().map(|entry| entry.0).sum();
         let weight = functions.values().fold(0u64, |all, entry| all.saturating_add(entry.1));
-        let name =
-            if *file == Frame::UNKNOWN { "files are not recorded at this level" } else { file };
+        let name = match *file {
+            Frame::UNKNOWN => "files are not recorded at this level; `indexed` records them",
+            file => file,
+        };
         writeln!(out, "{nodes:>6} {:>10}  {}", bytes(weight), style.bold(&clean(name)))?;
         let mut functions: Vec<_> = functions.into_iter().collect();
         functions.sort_by_key(|&(_, (_, _, first, _))| first);

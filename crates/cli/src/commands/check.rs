@@ -68,7 +68,10 @@ impl Answer for Report {
                 Severity::Warning => style.bold("warning"),
             };
             let place = place(self.document, finding);
-            writeln!(out, "{word}[{}]: {}{place}", finding.rule, clean(&finding.message))?;
+            let start = format!("{}[{}]: ", finding.severity.word(), finding.rule).len();
+            let lines = style.wrapped(&format!("{}{place}", clean(&finding.message)), start, 0);
+            let message = lines.join("\n    ");
+            writeln!(out, "{word}[{}]: {message}", finding.rule)?;
         }
         let (errors, warnings) = (count(self.errors, "error"), count(self.warnings, "warning"));
         writeln!(out, "{}: {errors}, {warnings}", clean(&self.document.name))

@@ -17,7 +17,8 @@ use crate::text::count;
 /// Show what differs between two exports
 ///
 /// Aligns nodes by the lines that they came from, then by name. Shows which lines gained or lost nodes, and
-/// which operators, attributes, types and weights changed. A line that only moved is not a difference.
+/// which operators, attributes, literals, types and weights changed. A line that only moved and a file that was only
+/// renamed are not differences.
 /// The exit code is 0 if nothing differs and 1 if something does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx diff before.onnx after.onnx\n  \
@@ -80,13 +81,23 @@ impl Answer for Compared<'_> {
         let sources = |document| Sources::new(self.source_root.to_vec(), document);
         let (old, new) = (sources(self.before), sources(self.after));
         let mut printer = Printer { out: console.out, style: console.style, old: &old, new: &new };
-        printer.print(&self.diff)
+        printer.print(&self.diff)?;
+        let gone = |line: &&LineChange<'_>| line.after.is_none();
+        if self.diff.lines.iter().filter(gone).any(|line| printer.text_of(line).is_none()) {
+            console.note(
+                "the source of the first model has changed; a source map with `--sources embed` keeps its lines",
+            )?;
+        }
+        Ok(())
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
         print_json(out, &describe(self.before, self.after, &self.diff))
     }
 }
+
+/// The number of lines that are named for a weight.
+const MAX_LINES: usize = 3;
 
 /// Prints a diff for people.
 struct Printer<'p, 'd, 'a> {
@@ -108,6 +119,9 @@ impl Printer<'_, '_, '_> {
                 }
             };
             writeln!(self.out, "{line}")?;
+        }
+        for (before, after) in &diff.renamed {
+            writeln!(self.out, "~ file {} → {}", clean(before), clean(after))?;
         }
         let mut place = None;
         for line in &diff.lines {
@@ -158,28 +172,28 @@ impl Printer<'_, '_, '_> {
             list.iter().map(word).collect()
         };
         if !change.lost.is_empty() {
-            let lost = format!("- {}", ops(&change.lost).join(", "));
-            writeln!(self.out, "      {}", self.style.red(&lost))?;
+            let lost = self.style.hanging(&ops(&change.lost).join(", "), 8);
+            writeln!(self.out, "      {}", self.style.red(&format!("- {lost}")))?;
         }
         if !change.gained.is_empty() {
-            let gained = format!("+ {}", ops(&change.gained).join(", "));
-            writeln!(self.out, "      {}", self.style.green(&gained))?;
+            let gained = self.style.hanging(&ops(&change.gained).join(", "), 8);
+            writeln!(self.out, "      {}", self.style.green(&format!("+ {gained}")))?;
         }
         change.changed.iter().try_for_each(|node| self.node(node))
     }
 
     /// Returns the line as it is now, or as it was if it is gone and the file has not changed.
     fn text_of(&self, change: &LineChange<'_>) -> Option<String> {
-        let frame = |line| {
-            let (file, function) = (change.file, change.function);
+        let frame = |file, line| {
+            let function = change.function;
             Frame { file, function, line, span: None, tier: Tier::User }
         };
         if let Some(after) = change.after {
-            return self.new.line(&frame(after)).1.map(|text| text.to_string());
+            return self.new.line(&frame(change.file, after)).1.map(|text| text.to_string());
         }
-        match self.old.line(&frame(change.before?)) {
-            (Source::Same { .. }, text) => text.map(|text| text.to_string()),
-            _ => None,
+        match self.old.line(&frame(change.file_before, change.before?)) {
+            (Source::Unchecked { is_newer: true, .. }, _) => None,
+            (_, text) => text.map(|text| text.to_string()),
         }
     }
 
@@ -192,21 +206,34 @@ impl Printer<'_, '_, '_> {
         };
         let what = if change.what.is_empty() { "" } else { ": " };
         let line = format!("{mark} {} `{name}`{what}{}", change.op, change.what.join("; "));
-        writeln!(self.out, "      {}", clean(&line))
+        writeln!(
+            self.out,
+            "      {}",
+            self.style.wrapped(&clean(&line), 10, 0).join("\n          ")
+        )
     }
 
     fn weight(&mut self, change: &WeightChange<'_>) -> io::Result<()> {
         let or_nothing = |ty: &Option<String>| ty.clone().unwrap_or_default();
         let (before, after) = (or_nothing(&change.before), or_nothing(&change.after));
         let name = change.name;
+        let lines = change.read_at.iter().take(MAX_LINES).map(|line| line.place());
+        let mut lines: Vec<String> = lines.collect();
+        if change.read_at.len() > MAX_LINES {
+            lines.push("…".to_owned());
+        }
+        let read_at = match lines.is_empty() {
+            true => String::new(),
+            false => format!(", read at {}", lines.join(", ")),
+        };
         let line = match change.kind {
             WeightKind::New => format!("+ {name}  {after}"),
             WeightKind::Gone => format!("- {name}  {before}"),
-            WeightKind::Type => format!("~ {name}  {before} → {after}"),
-            WeightKind::Contents => format!("~ {name}  {after}, different contents"),
+            WeightKind::Type => format!("~ {name}  {before} → {after}{read_at}"),
+            WeightKind::Contents => format!("~ {name}  {after}, different contents{read_at}"),
             WeightKind::NotCompared => return Ok(()),
         };
-        writeln!(self.out, "  {}", clean(&line))
+        writeln!(self.out, "  {}", self.style.wrapped(&clean(&line), 6, 0).join("\n      "))
     }
 
     fn summary(&mut self, diff: &Diff<'_>) -> io::Result<()> {
@@ -248,6 +275,7 @@ fn describe(before: &Document<'_>, after: &Document<'_>, diff: &Diff<'_>) -> Val
         })).collect::<Vec<_>>(),
         "lines": diff.lines.iter().map(|line| json!({
             "file": Some(line.file).filter(|file| *file != Frame::UNKNOWN),
+            "file_before": Some(line.file_before).filter(|file| *file != Frame::UNKNOWN),
             "function": line.function,
             "before": line.before,
             "after": line.after,
@@ -256,10 +284,14 @@ fn describe(before: &Document<'_>, after: &Document<'_>, diff: &Diff<'_>) -> Val
             "changed": nodes(&line.changed),
         })).collect::<Vec<_>>(),
         "lines_moved": diff.moved,
+        "files_renamed": diff.renamed.iter().map(|(before, after)| json!({
+            "before": before, "after": after,
+        })).collect::<Vec<_>>(),
         "nodes_without_line": nodes(&diff.unplaced),
         "weights": diff.weights.iter().map(|weight| json!({
             "name": weight.name, "kind": weight.kind.word(),
             "before": weight.before, "after": weight.after,
+            "read_at": weight.read_at.iter().map(|line| line.place()).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
         "nodes_before": diff.nodes.0,
         "nodes_after": diff.nodes.1,

@@ -110,7 +110,8 @@ impl Printer<'_> {
     }
 
     fn field(&mut self, name: &str, value: &str) -> io::Result<()> {
-        writeln!(self.out, "  {} {}", self.style.dim(&format!("{name:<8}")), clean(value))
+        let value = self.style.hanging(&clean(value), 11);
+        writeln!(self.out, "  {} {value}", self.style.dim(&format!("{name:<8}")))
     }
 
     fn nodes(&mut self, summary: &Summary<'_>) -> io::Result<()> {
@@ -163,7 +164,9 @@ impl Printer<'_> {
             writeln!(self.out, "  {} found as `{}`", count(*number, "node"), sure.word())?;
         }
         let shown = |file: &str| match file {
-            Frame::UNKNOWN => "files are not recorded at this level".to_owned(),
+            Frame::UNKNOWN => {
+                "files are not recorded at this level; `indexed` records them".to_owned()
+            }
             file => file.to_owned(),
         };
         writeln!(self.out, "\n{}", self.style.bold("files, by nodes"))?;

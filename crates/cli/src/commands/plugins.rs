@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use lowering::{PLUGINS, Plugin, emitted_ops};
+use inspect::Style;
+use lowering::{EmittedOps, PLUGINS, Plugin, emitted_ops};
 use provenance::render::plugin_name;
 use serde_json::{Value, json};
 
@@ -52,7 +53,7 @@ impl Answer for Matching {
     }
 
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
-        self.0.iter().try_for_each(|plugin| print(plugin, console.out))
+        self.0.iter().try_for_each(|plugin| print(plugin, console.style, console.out))
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -61,14 +62,32 @@ impl Answer for Matching {
     }
 }
 
-fn print(plugin: &Plugin, out: &mut dyn Write) -> io::Result<()> {
+fn print(plugin: &Plugin, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let (file, line) = (plugin.line.file(), plugin.line.line());
-    writeln!(out, "{}  {}  {file}:{line}", plugin.primitive, plugin_name(plugin.primitive))?;
-    let ops = emitted_ops(plugin.primitive);
-    if !ops.is_empty() {
-        writeln!(out, "    emits {}", ops.join(", "))?;
+    let title = format!("{}  {}  {file}:{line}", plugin.primitive, plugin_name(plugin.primitive));
+    let title = style.wrapped(&title, 0, INDENT.len());
+    title.iter().try_for_each(|line| writeln!(out, "{}", line.trim_end()))?;
+    let EmittedOps { real, complex } = emitted_ops(plugin.primitive);
+    if !real.is_empty() {
+        print_list("emits ", real, style, out)?;
     }
-    plugin.limits.iter().try_for_each(|limit| writeln!(out, "    limit: {limit}"))
+    if !complex.is_empty() {
+        let also = if real.is_empty() { "" } else { "also " };
+        print_list(&format!("for complex numbers {also}"), complex, style, out)?;
+    }
+    plugin.limits.iter().try_for_each(|limit| {
+        let lines = style.wrapped(&format!("limit: {limit}"), INDENT.len(), 2);
+        lines.iter().try_for_each(|line| writeln!(out, "{INDENT}{line}"))
+    })
+}
+
+/// The space before what a plugin emits.
+const INDENT: &str = "    ";
+
+/// Prints operators on as many lines as they need.
+fn print_list(title: &str, ops: &[&str], style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let lines = style.wrapped(&format!("{title}{}", ops.join(", ")), INDENT.len(), 2);
+    lines.iter().try_for_each(|line| writeln!(out, "{INDENT}{line}"))
 }
 
 fn describe(plugin: &Plugin) -> Value {
@@ -77,7 +96,8 @@ fn describe(plugin: &Plugin) -> Value {
         "plugin": plugin_name(plugin.primitive),
         "file": plugin.line.file(),
         "line": plugin.line.line(),
-        "ops": emitted_ops(plugin.primitive),
+        "ops": emitted_ops(plugin.primitive).real,
+        "complex_ops": emitted_ops(plugin.primitive).complex,
         "limits": plugin.limits,
     })
 }
@@ -118,7 +138,8 @@ mod tests {
             &expect![[r#"
                 exit 0
                 logistic  LogisticPlugin  crates/lowering/src/plugins.rs
-                    emits Abs, Add, And, Cast, Concat, Cos, Div, Exp, Gather, Less, Max, Mul, Neg, Reciprocal, Sigmoid, Sin, Sub, Unsqueeze, Where
+                    emits Add, Cast, Exp, Neg, Reciprocal, Sigmoid
+                    for complex numbers also Abs, And, Concat, Cos, Div, Gather, Less, Max, Mul, Sin, Sub, Unsqueeze, Where
                     limit: in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18
             "#]],
         );
@@ -155,6 +176,7 @@ mod tests {
                         "Sub",
                         "Where"
                       ],
+                      "complex_ops": [],
                       "limits": []
                     }
                   ]

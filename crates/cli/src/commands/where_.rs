@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use inspect::find::{Found, Target, find};
-use inspect::show::{clean, excerpt, traceback};
+use inspect::show::{NO_FILES, clean, excerpt, excerpts, traceback};
 use inspect::where_::{self, Where, how, where_};
-use inspect::{Document, Provenance, Sources, Style, json as values};
+use inspect::{Document, Frame, Provenance, Recorded, Sources, Style, json as values};
 use serde_json::{Value, json};
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
@@ -72,14 +72,18 @@ impl Command for Args {
 
 impl Answer for Located<'_> {
     fn outcome(&self) -> Outcome {
-        Outcome::found(self.answer.is_some())
+        Outcome::found(self.answer.is_some() || common_line(self.document, &self.found).is_some())
     }
 
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
-        match &self.answer {
-            Some(answer) => self.print_answer(answer, console.style, console.out),
-            None => print_candidates(self.document, self.wanted, &self.found, console.err),
+        if let Some(answer) = &self.answer {
+            return self.print_answer(answer, console.style, console.out);
         }
+        if let Some(line) = common_line(self.document, &self.found) {
+            write!(console.out, "{}", excerpt(&line, &self.sources, console.style))?;
+            return print_candidates(self.document, self.wanted, &self.found, console.out);
+        }
+        print_candidates(self.document, self.wanted, &self.found, console.err)
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -92,6 +96,20 @@ impl Answer for Located<'_> {
 fn runtime_name<'d>(document: &'d Document<'_>, name: &str) -> Option<Where<'d>> {
     let provenance = document.resolve_name(name)?;
     Some(Where { provenance: Some(provenance), ..Where::nothing(name.to_owned(), "runtime name") })
+}
+
+/// Returns the line that all candidates came from, if it is one.
+fn common_line<'d>(document: &'d Document<'_>, found: &Found<'_>) -> Option<Frame<'d>> {
+    let Found::Many(candidates) = found else { return None };
+    let mut lines = candidates.iter().map(|(_, target)| match target {
+        Target::Node(number) => document.callsites(*number).first().map(|&id| document.frame(id)),
+        Target::Value { .. } => None,
+    });
+    let first = lines.next()??;
+    let is_same = |line: Option<Frame<'_>>| {
+        line.is_some_and(|line| (line.file, line.line) == (first.file, first.line))
+    };
+    lines.all(is_same).then_some(first)
 }
 
 fn print_candidates(
@@ -150,7 +168,9 @@ impl Located<'_> {
         if let Some(provenance) = &answer.provenance {
             write!(out, "{}", traceback(provenance, *all_frames, sources, style))?;
         }
-        for (name, value) in origin_facts(answer.provenance.as_ref()) {
+        let reading = reading_lines(document, answer);
+        write!(out, "{}", excerpts(&reading, sources, style))?;
+        for (name, value) in origin_facts(document, answer, !reading.is_empty()) {
             print_fact(name, &value, style, out)?;
         }
         for (name, value) in value_facts(document, answer) {
@@ -169,15 +189,46 @@ type Fact = (&'static str, String);
 
 fn print_fact(name: &str, value: &str, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let (mark, name) = (style.blue("="), style.dim(&format!("{name:<9}")));
-    writeln!(out, "   {mark} {name} {}", clean(value))
+    writeln!(out, "   {mark} {name} {}", style.hanging(&clean(value), 15))
 }
 
-/// Returns what is known about the origin of a node, beside its lines.
-fn origin_facts(provenance: Option<&Provenance<'_>>) -> Vec<Fact> {
-    let Some(provenance) = provenance else {
-        return vec![("origin", "not recorded".to_owned())];
+/// The number of lines that are shown for a value that no node computes.
+const MAX_READING: usize = 3;
+
+/// Returns the lines that read a value which has no line of its own, such as a weight.
+fn reading_lines<'d>(document: &'d Document<'_>, answer: &Where<'_>) -> Vec<Frame<'d>> {
+    let mut lines: Vec<Frame<'d>> = Vec::new();
+    if answer.provenance.is_some() {
+        return lines;
+    }
+    for &reader in &answer.readers {
+        let Some(&id) = document.callsites(reader).first() else { continue };
+        let line = document.frame(id);
+        let is_known = |known: &Frame<'_>| (known.file, known.line) == (line.file, line.line);
+        if !lines.iter().any(is_known) && lines.len() < MAX_READING {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Returns what is known about the origin of a node, beside its lines. `is_read` says that the lines are those of nodes
+/// that read it.
+fn origin_facts(document: &Document<'_>, answer: &Where<'_>, is_read: bool) -> Vec<Fact> {
+    let Some(provenance) = &answer.provenance else {
+        let what = match (is_read, answer.op.is_some()) {
+            (true, _) => "the lines that read it",
+            (false, true) => "not recorded",
+            (false, false) if answer.readers.is_empty() => "not recorded; no node reads it",
+            (false, false) => "the nodes that read it have no line",
+        };
+        return vec![("origin", what.to_owned())];
     };
     let mut facts = Vec::new();
+    let is_nameless = provenance.callsite.is_some_and(|frame| !frame.has_file());
+    if is_nameless && document.level == Recorded::Minimal {
+        facts.push(("file", NO_FILES.to_owned()));
+    }
     if let Some(how) = how(provenance.sure) {
         facts.push(("sure", how.to_owned()));
     }
@@ -237,8 +288,12 @@ fn describe(
         Found::Many(list) if answer.is_none() => list
             .iter()
             .map(|(name, target)| match target {
-                Target::Node(number) => json!({ "name": name, "node": number }),
-                Target::Value { .. } => json!({ "name": name, "node": null }),
+                Target::Node(number) => json!({
+                    "name": name,
+                    "node": number,
+                    "callsite": document.callsites(*number).first().map(|&id| values::frame(&document.frame(id))),
+                }),
+                Target::Value { .. } => json!({ "name": name, "node": null, "callsite": null }),
             })
             .collect(),
         _ => Vec::new(),

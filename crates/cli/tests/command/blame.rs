@@ -9,7 +9,7 @@ fn the_source_is_shown_with_what_it_became() {
         &expect![[r#"
             exit 0
              nodes    weights  line
-                                  1 | """The function of the fixtures; `tools/command_fixtures.py` exports it…
+                                  1 | """The function of the fixtures; `tools/command_fixtures.py` exports it."""
                                   2 |
                                   3 | import jax
                                   4 | import jax.numpy as jnp
@@ -20,19 +20,19 @@ fn the_source_is_shown_with_what_it_became() {
                                   9 |
                                  10 |
                                  11 | def normalize(x):
-                                 12 |     centred = x - x.mean(-1, keepdims=True)                               (LayerNormalization)
-                 1       32 B    13 |     return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)            LayerNormalization
+                                 12 |     centred = x - x.mean(-1, keepdims=True)                                  (LayerNormalization)
+                 1       32 B    13 |     return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)               LayerNormalization
                                  14 |
                                  15 |
                                  16 | def body(carry, _):
-                 2        4 B    17 |     return jnp.tanh(carry) * SCALE, None                                  Tanh, Mul
+                 2        4 B    17 |     return jnp.tanh(carry) * SCALE, None                                     Tanh, Mul
                                  18 |
                                  19 |
                                  20 | def predict(x):
                                  21 |     with jax.named_scope("head"):
-                 2       96 B    22 |         y = jnp.sin(normalize(x)) @ WEIGHT                                Sin, MatMul
-                 2        9 B    23 |     y, _ = jax.lax.scan(body, y, None, length=3)                          Loop, Identity
-                 4       20 B    24 |     return jnp.where(y.sum() > 0, y, -y)                                  ReduceSum, Greater, Neg, Where
+                 2       96 B    22 |         y = jnp.sin(normalize(x)) @ WEIGHT                                   Sin, MatMul
+                 2        9 B    23 |     y, _ = jax.lax.scan(body, y, None, length=3)                             Loop, Identity
+                 4       20 B    24 |     return jnp.where(y.sum() > 0, y, -y)                                     ReduceSum, Greater, Neg, Where
         "#]],
     );
 }
@@ -118,7 +118,7 @@ fn lines_without_nodes_are_nothing() {
         &expect![[r#"
             exit 1
              nodes    weights  line
-                                  1 | """The function of the fixtures; `tools/command_fixtures.py` exports it…
+                                  1 | """The function of the fixtures; `tools/command_fixtures.py` exports it."""
                                   2 |
                                   3 | import jax
             --- stderr

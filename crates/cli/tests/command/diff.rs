@@ -90,6 +90,7 @@ fn programs_get_the_difference_as_json() {
               "lines": [
                 {
                   "file": "mlp.py",
+                  "file_before": "mlp.py",
                   "function": "body",
                   "before": 17,
                   "after": 17,
@@ -109,19 +110,22 @@ fn programs_get_the_difference_as_json() {
                 }
               ],
               "lines_moved": 2,
+              "files_renamed": [],
               "nodes_without_line": [],
               "weights": [
                 {
                   "name": "WEIGHT",
                   "kind": "gone",
                   "before": "f32[8,3]",
-                  "after": null
+                  "after": null,
+                  "read_at": []
                 },
                 {
                   "name": "WEIGHT/folded",
                   "kind": "new",
                   "before": null,
-                  "after": "f32[8,3]"
+                  "after": "f32[8,3]",
+                  "read_at": []
                 }
               ],
               "nodes_before": 11,

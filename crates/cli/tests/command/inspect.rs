@@ -95,29 +95,29 @@ fn a_model_without_provenance_says_so() {
     check(
         "inspect off.onnx",
         &expect![[r#"
-        exit 0
-        off.onnx
-          size     1.3 KiB, weights 161 B in 7 tensors
-          made by  jax2onnx 0.1.0
-          opset    23; IR 11
-          in       x  f32[B,8]
-          out      out_0  f32[B,3]
+            exit 0
+            off.onnx
+              size     1.3 KiB, weights 161 B in 7 tensors
+              made by  jax2onnx 0.1.0
+              opset    23; IR 11
+              in       x  f32[B,8]
+              out      out_0  f32[B,3]
 
-        11 nodes, 1 body
-              1  Greater
-              1  Identity
-              1  LayerNormalization
-              1  Loop
-              1  MatMul
-              1  Mul
-              1  Neg
-              1  ReduceSum
-              1  Sin
-              1  Tanh
-              1  Where
+            11 nodes, 1 body
+                  1  Greater
+                  1  Identity
+                  1  LayerNormalization
+                  1  Loop
+                  1  MatMul
+                  1  Mul
+                  1  Neg
+                  1  ReduceSum
+                  1  Sin
+                  1  Tanh
+                  1  Where
 
-        provenance: off
-    "#]],
+            provenance: off
+        "#]],
     );
 }
 
@@ -486,30 +486,30 @@ fn a_model_of_the_python_package_is_described() {
     check(
         "inspect foreign/python_full.onnx",
         &expect![[r#"
-        exit 0
-        foreign/python_full.onnx
-          size     9.8 KiB, weights 24 B in 5 tensors
-          made by  jax2onnx 0.17.1
-          opset    23; IR 10
-          in       in_0  f32[B,4]
-          out      reducesum_out_0  f32[B]
+            exit 0
+            foreign/python_full.onnx
+              size     9.8 KiB, weights 24 B in 5 tensors
+              made by  jax2onnx 0.17.1
+              opset    23; IR 10
+              in       in_0  f32[B,4]
+              out      reducesum_out_0  f32[B]
 
-        5 nodes
-              1  Add
-              1  Mul
-              1  ReduceSum
-              1  Sigmoid
-              1  Tanh
+            5 nodes
+                  1  Add
+                  1  Mul
+                  1  ReduceSum
+                  1  Sigmoid
+                  1  Tanh
 
-        provenance: full
-          5 of 5 nodes have a line (100 %)
+            provenance: full
+              5 of 5 nodes have a line (100 %)
 
-        files, by nodes
-              5  /home/ann/project/reference_model.py
+            files, by nodes
+                  5  /home/ann/project/reference_model.py
 
-        functions of the source, by nodes
-              3  predict, /home/ann/project/reference_model.py
-              2  activate, /home/ann/project/reference_model.py
-    "#]],
+            functions of the source, by nodes
+                  3  predict, /home/ann/project/reference_model.py
+                  2  activate, /home/ann/project/reference_model.py
+        "#]],
     );
 }

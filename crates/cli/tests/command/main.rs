@@ -15,6 +15,7 @@ mod hostile;
 mod inspect;
 mod view;
 mod where_;
+mod width;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -99,6 +99,7 @@ fn minimal_has_no_files() {
             exit 0
             Sin `head/sin`
               --> line 22, in predict
+               = file      not recorded at level `minimal`: export with `provenance="indexed"`
                = plugin    SinPlugin.lower, line 115
                = in        head/layer_norm  f32[B,8]
                = out       head/sin  f32[B,8]
@@ -127,7 +128,11 @@ fn a_weight_is_shown_with_who_reads_it() {
         &expect![[r#"
             exit 0
             initializer `WEIGHT`
-               = origin    not recorded
+              --> mlp.py:22:13, in predict
+               |
+            22 |         y = jnp.sin(normalize(x)) @ WEIGHT
+               |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+               = origin    the lines that read it
                = path      WEIGHT
                = out       WEIGHT  f32[8,3]
                = read by   head/dot_general, mlp.py:22, in predict
@@ -442,19 +447,53 @@ fn programs_get_the_candidates_as_json() {
               "candidates": [
                 {
                   "name": "head/layer_norm",
-                  "node": 0
+                  "node": 0,
+                  "callsite": {
+                    "file": "mlp.py",
+                    "line": 13,
+                    "function": "normalize",
+                    "span": {
+                      "column": 11,
+                      "end_line": 13,
+                      "end_column": 62
+                    },
+                    "tier": "user"
+                  }
                 },
                 {
                   "name": "head/sin",
-                  "node": 1
+                  "node": 1,
+                  "callsite": {
+                    "file": "mlp.py",
+                    "line": 22,
+                    "function": "predict",
+                    "span": {
+                      "column": 12,
+                      "end_line": 22,
+                      "end_column": 33
+                    },
+                    "tier": "user"
+                  }
                 },
                 {
                   "name": "head/dot_general",
-                  "node": 2
+                  "node": 2,
+                  "callsite": {
+                    "file": "mlp.py",
+                    "line": 22,
+                    "function": "predict",
+                    "span": {
+                      "column": 12,
+                      "end_line": 22,
+                      "end_column": 42
+                    },
+                    "tier": "user"
+                  }
                 },
                 {
                   "name": "head/layer_norm.const",
-                  "node": null
+                  "node": null,
+                  "callsite": null
                 }
               ],
               "nearest": []
@@ -486,18 +525,18 @@ fn torch_has_a_stack_trace_and_scopes() {
     check(
         "where foreign/torch.onnx node_linear_1",
         &expect![[r#"
-        exit 0
-        Gemm `node_linear_1`
-          --> /home/ann/project/torch_model.py:15, in forward
-           |
-        15 | return self.fc2(torch.relu(self.fc1(x)))
-           = scope     fc2
-           = plugin    aten.linear.default
-           = in        relu  f32[2,3]
-           = in        fc2.weight  f32[2,3]
-           = in        fc2.bias  f32[2]
-           = out       linear_1  f32[2,2]
-    "#]],
+            exit 0
+            Gemm `node_linear_1`
+              --> /home/ann/project/torch_model.py:15, in forward
+               |
+            15 | return self.fc2(torch.relu(self.fc1(x)))
+               = scope     fc2
+               = plugin    aten.linear.default
+               = in        relu  f32[2,3]
+               = in        fc2.weight  f32[2,3]
+               = in        fc2.bias  f32[2]
+               = out       linear_1  f32[2,2]
+        "#]],
     );
 }
 
@@ -506,15 +545,15 @@ fn torch_with_its_source_at_hand() {
     check(
         "where foreign/torch.onnx node_relu --source-root foreign",
         &expect![[r#"
-        exit 0
-        Relu `node_relu`
-          --> /home/ann/project/torch_model.py:15, in forward
-           |
-        15 |         return self.fc2(torch.relu(self.fc1(x)))
-           = plugin    aten.relu.default
-           = in        linear  f32[2,3]
-           = out       relu  f32[2,3]
-    "#]],
+            exit 0
+            Relu `node_relu`
+              --> /home/ann/project/torch_model.py:15, in forward
+               |
+            15 |         return self.fc2(torch.relu(self.fc1(x)))
+               = plugin    aten.relu.default
+               = in        linear  f32[2,3]
+               = out       relu  f32[2,3]
+        "#]],
     );
 }
 
@@ -523,16 +562,16 @@ fn old_torch_has_frames_in_doc_strings() {
     check(
         "where foreign/torch_doc.onnx /fc1/Gemm --source-root foreign",
         &expect![[r#"
-        exit 0
-        Gemm `/fc1/Gemm`
-          --> /home/ann/project/torch_model.py:15, in forward
-           |
-        15 |         return self.fc2(torch.relu(self.fc1(x)))
-           = in        onnx::Gemm_0  f32[2,4]
-           = in        fc1.weight  f32[3,4]
-           = in        fc1.bias  f32[3]
-           = out       /fc1/Gemm_output_0  ?
-    "#]],
+            exit 0
+            Gemm `/fc1/Gemm`
+              --> /home/ann/project/torch_model.py:15, in forward
+               |
+            15 |         return self.fc2(torch.relu(self.fc1(x)))
+               = in        onnx::Gemm_0  f32[2,4]
+               = in        fc1.weight  f32[3,4]
+               = in        fc1.bias  f32[3]
+               = out       /fc1/Gemm_output_0  ?
+        "#]],
     );
 }
 
@@ -541,13 +580,14 @@ fn the_python_package_at_minimal() {
     check(
         "where foreign/python_minimal.onnx node_Tanh_0",
         &expect![[r#"
-        exit 0
-        Tanh `node_Tanh_0`
-          --> line 8, in activate
-           = plugin    JnpTanhPlugin.lower, line 105
-           = in        in_0  f32[B,4]
-           = out       jnp_tanh_out_0  f32[B,4]
-    "#]],
+            exit 0
+            Tanh `node_Tanh_0`
+              --> line 8, in activate
+               = file      not recorded at level `minimal`: export with `provenance="indexed"`
+               = plugin    JnpTanhPlugin.lower, line 105
+               = in        in_0  f32[B,4]
+               = out       jnp_tanh_out_0  f32[B,4]
+        "#]],
     );
 }
 
@@ -556,17 +596,17 @@ fn the_python_package_at_full() {
     check(
         "where foreign/python_full.onnx node_Tanh_0 --source-root foreign",
         &expect![[r#"
-        exit 0
-        Tanh `node_Tanh_0`
-          --> /home/ann/project/reference_model.py:8, in activate
-           |
-         8 |     return jnp.tanh(x) + 1.0
-          called from /home/ann/project/reference_model.py:12, in predict
-           |
-        12 |     y = activate(x) * 2.0
-           = plugin    JnpTanhPlugin.lower, line 105
-           = in        in_0  f32[B,4]
-           = out       jnp_tanh_out_0  f32[B,4]
-    "#]],
+            exit 0
+            Tanh `node_Tanh_0`
+              --> /home/ann/project/reference_model.py:8, in activate
+               |
+             8 |     return jnp.tanh(x) + 1.0
+              called from /home/ann/project/reference_model.py:12, in predict
+               |
+            12 |     y = activate(x) * 2.0
+               = plugin    JnpTanhPlugin.lower, line 105
+               = in        in_0  f32[B,4]
+               = out       jnp_tanh_out_0  f32[B,4]
+        "#]],
     );
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use onnx::scan::Tensor;
 
-use crate::Document;
+use crate::literals::is_literal;
+use crate::{Document, Frame};
 
 /// A weight that is not the same in both models.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct WeightChange<'d> {
     /// `f32[2,3]`
     pub before: Option<String>,
     pub after: Option<String>,
+    /// The lines that read it in the second model, if it is in both.
+    pub read_at: Vec<Frame<'d>>,
 }
 
 /// The way that a weight differs.
@@ -40,12 +43,12 @@ impl WeightKind {
     }
 }
 
-/// Compares the weights of two models by name.
+/// Compares the weights of two models by name. Numbers of a formula are part of their lines.
 pub(super) fn compare<'d>(
     before: &'d Document<'_>,
     after: &'d Document<'_>,
 ) -> Vec<WeightChange<'d>> {
-    let (old, new) = (by_name(before), by_name(after));
+    let (old, new, in_after) = (by_name(before), by_name(after), after);
     let has_contents = before.has_weights && after.has_weights;
     let mut changes = Vec::new();
     for (&name, tensor) in &old {
@@ -61,11 +64,16 @@ pub(super) fn compare<'d>(
                 None => (WeightKind::NotCompared, types(other)),
             },
         };
-        changes.push(WeightChange { name, kind, before, after });
+        let read_at = match kind {
+            WeightKind::Contents | WeightKind::Type => lines(in_after, name),
+            _ => Vec::new(),
+        };
+        changes.push(WeightChange { name, kind, before, after, read_at });
     }
     for (&name, tensor) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
         let after = Some(tensor.type_text());
-        changes.push(WeightChange { name, kind: WeightKind::New, before: None, after });
+        let (kind, read_at) = (WeightKind::New, Vec::new());
+        changes.push(WeightChange { name, kind, before: None, after, read_at });
     }
     changes.sort_by_key(|change| change.name);
     changes
@@ -73,5 +81,22 @@ pub(super) fn compare<'d>(
 
 fn by_name<'d, 'a>(document: &'d Document<'a>) -> BTreeMap<&'d str, &'d Tensor<'a>> {
     let tensors = document.scan.graphs.iter().flat_map(|graph| &graph.initializers);
-    tensors.map(|tensor| (tensor.name, tensor)).collect()
+    let weights = tensors.filter(|tensor| !is_literal(tensor));
+    weights.map(|tensor| (tensor.name, tensor)).collect()
+}
+
+/// Returns the lines of the nodes that read a weight, each once.
+fn lines<'d>(document: &'d Document<'_>, name: &str) -> Vec<Frame<'d>> {
+    let nodes = document.scan.nodes.iter().enumerate();
+    let readers = nodes.filter(|(_, node)| node.inputs.contains(&name));
+    let mut lines: Vec<Frame<'d>> = Vec::new();
+    for (reader, _) in readers {
+        for id in document.callsites(reader) {
+            let frame = document.frame(id);
+            if !lines.iter().any(|known| (known.file, known.line) == (frame.file, frame.line)) {
+                lines.push(frame);
+            }
+        }
+    }
+    lines
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Certainty, Explanation, Finding};
 use crate::show::{self, clean};
-use crate::{Document, Sources, Style};
+use crate::{Document, Recorded, Sources, Style};
 
 /// The number of lines that are shown if it is one of several.
 const MAX_LINES: usize = 6;
@@ -34,12 +34,12 @@ fn one(
     style: Style,
 ) {
     let words = clean(&finding.message.words);
+    let words = style.hanging(&words, "error: ".len());
     let _ = writeln!(text, "{} {}", style.red("error:"), style.bold(&words));
     match (finding.certainty, &finding.origin) {
         (Certainty::OneOf, _) => {
-            for line in finding.lines.iter().take(MAX_LINES) {
-                *text += &show::excerpt(line, sources, style);
-            }
+            let shown = &finding.lines[..finding.lines.len().min(MAX_LINES)];
+            *text += &show::excerpts(shown, sources, style);
             if finding.lines.len() > MAX_LINES {
                 let _ = writeln!(text, "   … and {} more", finding.lines.len() - MAX_LINES);
             }
@@ -48,11 +48,16 @@ fn one(
         _ => {}
     }
     let mut note = |label: &str, said: &str| {
-        let _ = writeln!(text, "   {} {label}{}", style.blue("="), clean(said));
+        let said = style.hanging(&clean(&format!("{label}{said}")), "   = ".len());
+        let _ = writeln!(text, "   {} {said}", style.blue("="));
     };
     note("", &sureness(finding));
     if !finding.message.used.is_empty() {
         note("from the message: ", &finding.message.used);
+    }
+    let is_nameless = finding.lines.first().is_some_and(|line| !line.has_file());
+    if is_nameless && document.level == Recorded::Minimal {
+        note("file: ", show::NO_FILES);
     }
     if let Some(node) = finding.node {
         note("node: ", &described(document, node));
@@ -78,7 +83,8 @@ fn one(
         }
     }
     if let Some(advice) = &finding.advice {
-        let _ = writeln!(text, "\n{} {}", style.green("hint:"), clean(advice));
+        let advice = style.hanging(&clean(advice), "hint: ".len());
+        let _ = writeln!(text, "\n{} {advice}", style.green("hint:"));
     }
 }
 

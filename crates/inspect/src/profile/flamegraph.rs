@@ -115,11 +115,23 @@ fn label(level: &Level, x: f64, y: f64, width: f64) -> String {
 fn color(level: &Level) -> String {
     let shade =
         level.name.bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31) + u32::from(byte)) % 40;
-    match (&level.file, level.name.as_str()) {
-        (Some(_), _) => format!("hsl({}, 85%, 68%)", 10 + shade),
-        (None, "(not known)") => "hsl(0, 0%, 80%)".to_owned(),
-        (None, _) => format!("hsl({}, 55%, 72%)", 190 + shade),
-    }
+    let (hue, saturation, lightness) = match (&level.file, level.name.as_str()) {
+        (Some(_), _) => (10 + shade, 0.85, 0.68),
+        (None, "(not known)") => (0, 0.0, 0.8),
+        (None, _) => (190 + shade, 0.55, 0.72),
+    };
+    hex(f64::from(hue), saturation, lightness)
+}
+
+/// Returns a color as `#rrggbb`: not every renderer knows `hsl()`.
+fn hex(hue: f64, saturation: f64, lightness: f64) -> String {
+    let chroma = saturation * lightness.min(1.0 - lightness);
+    let part = |offset: f64| {
+        let at = (offset + hue / 30.0) % 12.0;
+        let level = lightness - chroma * (at - 3.0).min(9.0 - at).clamp(-1.0, 1.0);
+        (level * 255.0).round() as u8
+    };
+    format!("#{:02x}{:02x}{:02x}", part(0.0), part(8.0), part(4.0))
 }
 
 /// Escapes a text for XML.
@@ -135,4 +147,25 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_color_is_written_as_every_renderer_reads_it() {
+        let colors = [(0.0, 1.0, 0.5), (120.0, 1.0, 0.25), (240.0, 0.5, 0.5), (0.0, 0.0, 0.8)];
+        let found = colors.map(|(hue, saturation, lightness)| hex(hue, saturation, lightness));
+        assert_eq!(found, ["#ff0000", "#008000", "#4040bf", "#cccccc"]);
+        let level = |name: &str, file: Option<&str>| Level {
+            name: name.to_owned(),
+            file: file.map(str::to_owned),
+            line: 1,
+        };
+        let path = vec![level("f", Some("a.py")), level("Add", None)];
+        let svg = flamegraph(&[(path, 5), (vec![level("(not known)", None)], 1)], "title");
+        assert!(!svg.contains("hsl"), "{svg}");
+        assert_eq!(svg.matches("fill=\"#").count(), 4, "{svg}");
+    }
 }

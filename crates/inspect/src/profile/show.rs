@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use provenance::report::excerpt::width;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
@@ -10,8 +11,9 @@ use crate::json::frame_with_source;
 use crate::show::clean;
 use crate::{Sources, Style};
 
-/// The operators that are named in a row.
-const MAX_OPS: usize = 3;
+/// The columns of the operators in a row: at least, where the name of the row must leave room for them, and at most.
+const MIN_OPS: usize = 8;
+const MAX_OPS: usize = 100;
 
 /// Formats a table of at most `top` rows, the longest first, and the sum of the rest.
 pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style: Style) -> String {
@@ -20,7 +22,7 @@ pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style:
         text,
         "\n{}",
         style.bold(&format!(
-            "{:>10}  {:>9}  {:>6}  {:>6}  {}",
+            "{:>8} {:>8}  {:>6} {:>6}  {}",
             if summary.runs.len() > 1 { "median" } else { "time" },
             "±",
             "share",
@@ -37,19 +39,26 @@ pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style:
         };
         let calls = format!("{:.0}", row.calls as f64 / counted);
         let numbers = line(&row.spread, row.share, &calls);
-        let ops = row.ops.iter().take(MAX_OPS).map(|op| clean(op)).collect::<Vec<_>>().join(", ");
-        let more = if row.ops.len() > MAX_OPS { ", …" } else { "" };
+        let room = style.width.saturating_sub(NUMBERS);
+        // The end of a path says more than its start.
+        let key = match summary.by {
+            By::Scope | By::Node => style.fit_end(&key, room),
+            _ => style.fit(&key, room),
+        };
+        let room = room.saturating_sub(width(&key) + "  []".len()).min(MAX_OPS);
+        let ops: Vec<String> = row.ops.iter().map(|op| clean(op)).collect();
         let ops = match summary.by {
             By::Op => String::new(),
-            _ => format!("  {}", style.dim(&format!("[{ops}{more}]"))),
+            _ if room < MIN_OPS => String::new(),
+            _ => format!("  {}", style.dim(&format!("[{}]", style.list(&ops, room)))),
         };
         let _ = writeln!(text, "{numbers}  {key}{ops}");
         if let (By::Line, Some(frame)) = (summary.by, &row.frame)
             && let (_, Some(source)) = sources.line(frame)
         {
-            let room = style.width.saturating_sub(43);
-            let _ =
-                writeln!(text, "{:43}{}", "", style.dim(&style.fit(&clean(source.trim()), room)));
+            let start = NUMBERS + 2;
+            let source = style.fit(&clean(source.trim()), style.width.saturating_sub(start));
+            let _ = writeln!(text, "{:start$}{}", "", style.dim(&source));
         }
     }
     if summary.rows.len() > top {
@@ -64,10 +73,13 @@ pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style:
     text
 }
 
+/// The columns of the numbers of a row, with the space behind them.
+const NUMBERS: usize = 34;
+
 fn line(spread: &Spread, share: f64, calls: &str) -> String {
     let share = format!("{:.1} %", share * 100.0);
     let (median, deviation) = (time(spread.median), time(spread.median_deviation));
-    format!("{median:>10}  {deviation:>9}  {share:>6}  {calls:>6}")
+    format!("{median:>8} {deviation:>8}  {share:>6} {calls:>6}")
 }
 
 /// Describes what was measured.

@@ -1,0 +1,84 @@
+//! Tables on narrow and wide screens.
+
+use std::path::Path;
+
+use cli::Screen;
+use provenance::report::excerpt::width;
+
+const INSPECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../inspect/tests");
+
+/// Returns what a command prints on a screen of a width, without the notes beside it.
+fn printed(line: &str, columns: usize) -> String {
+    let fixtures = super::fixtures();
+    let file = |word: &str| match word.strip_prefix('@') {
+        Some(name) if Path::new(INSPECT).join(name).exists() => format!("{INSPECT}/{name}"),
+        Some(name) => fixtures.join(name).display().to_string(),
+        None => word.replace('_', " "),
+    };
+    let arguments = std::iter::once("jax2onnx".to_owned()).chain(line.split(' ').map(file));
+    let screen = Screen { color: false, width: columns };
+    let mut out = Vec::new();
+    let arguments = arguments.map(Into::into).collect();
+    cli::run(arguments, &mut out, &mut Vec::new(), screen, None);
+    String::from_utf8(out).expect("what is printed is UTF-8")
+}
+
+/// Commands that print long names, many operators and long sentences.
+const COMMANDS: &[&str] = &[
+    "profile @profiles/images.onnx @profiles/images.json",
+    "profile @profiles/images.onnx @profiles/images.json --by function",
+    "profile @profiles/transformer.onnx @profiles/transformer.json --by node",
+    "profile @profiles/transformer.onnx @profiles/transformer.json --by op",
+    "blame @indexed.onnx",
+    "blame @profiles/transformer.onnx",
+    "inspect @optimised.onnx",
+    "inspect @indexed.onnx",
+    "where @indexed.onnx tanh",
+    "where @indexed.onnx WEIGHT",
+    "where @minimal.onnx tanh",
+    "diff @off.onnx @optimised.onnx",
+    "diff @indexed.onnx @second.onnx",
+    "check @optimised.onnx",
+    "explain @indexed.onnx -m MatMul_dimension_mismatch",
+    "explain @minimal.onnx -m error_in_node_'tanh'",
+    "plugins",
+];
+
+#[test]
+fn what_is_printed_fits_80_columns() {
+    for command in COMMANDS {
+        let text = printed(command, 80);
+        assert!(!text.is_empty(), "{command}");
+        // The path of a file that the user named is not broken.
+        let lines = text.lines().filter(|line| !line.contains(env!("CARGO_MANIFEST_DIR")));
+        let wide: Vec<&str> = lines.filter(|line| width(line) > 80).collect();
+        assert!(wide.is_empty(), "{command}:\n{}", wide.join("\n"));
+    }
+}
+
+#[test]
+fn a_wide_screen_shows_more() {
+    for command in [
+        "profile @profiles/images.onnx @profiles/images.json --by function",
+        "plugins logistic",
+        "explain @indexed.onnx -m MatMul_dimension_mismatch",
+    ] {
+        let widest = |columns| {
+            let text = printed(command, columns);
+            text.lines().map(width).max().unwrap_or(0)
+        };
+        assert!(widest(80) <= 80, "{command}");
+        assert!((100..=200).contains(&widest(200)), "{command}: {}", widest(200));
+    }
+}
+
+#[test]
+fn nothing_is_lost_on_a_narrow_screen() {
+    for command in ["where @indexed.onnx WEIGHT", "plugins logistic", "check @optimised.onnx"] {
+        let words = |columns| {
+            let text = printed(command, columns);
+            text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(words(80), words(200), "{command}");
+    }
+}
