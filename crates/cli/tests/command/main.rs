@@ -15,6 +15,7 @@ mod hostile;
 mod inspect;
 mod view;
 mod where_;
+mod where_json;
 mod width;
 
 use std::path::{Path, PathBuf};
