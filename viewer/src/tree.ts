@@ -24,6 +24,8 @@ export interface Item {
 /** A box with more children is divided into sections. */
 const MAX_CHILDREN = 120;
 const SECTION = 80;
+/** Dividing groups stops after so many steps, because a hostile model may interleave thousands of them. */
+const MAX_STEPS = 5_000_000;
 /** Deeper boxes are not offered: a hostile function may call itself. */
 const MAX_DEPTH = 60;
 
@@ -230,7 +232,7 @@ export class Tree {
       group.nodes.push(number);
       group.size += this.nodeSize(number);
     }
-    return children.map((child) => {
+    return children.flatMap((child) => this.parts(child)).map((child) => {
       if (child.kind !== "group") return child;
       if (child.nodes.length === 1) return this.nodeItem(child.nodes[0]!, item);
       // A module that only contains another one is shown with it.
@@ -243,6 +245,44 @@ export class Tree {
       return child;
     });
   }
+
+  /** Divides a group whose nodes are needed between its own nodes: each part can be placed on its own. */
+  private parts(group: Item): Item[] {
+    const { nodes } = group;
+    const [first, last] = [nodes[0]!, nodes.at(-1)!];
+    const span = last - first + 1;
+    if (group.kind !== "group" || span === nodes.length || this.steps > MAX_STEPS) return [group];
+    this.steps += span;
+    // For each node, how often a path from the group to it has left and entered the group again.
+    const rounds = new Int32Array(span).fill(-1);
+    const inside = new Set(nodes);
+    const parts = new Map<number, number[]>();
+    for (let number = first; number <= last; number++) {
+      const isInside = inside.has(number);
+      let round = isInside ? 0 : -1;
+      for (const value of this.model.reads(number)) {
+        const producer = value < 0 ? -1 : this.model.producer[value]!;
+        if (producer < first || producer >= number) continue;
+        const before = rounds[producer - first]!;
+        if (before < 0) continue;
+        round = Math.max(round, isInside && !inside.has(producer) ? before + 1 : before);
+      }
+      rounds[number - first] = round;
+      if (!isInside) continue;
+      const part = parts.get(round);
+      if (part) part.push(number);
+      else parts.set(round, [number]);
+    }
+    if (parts.size === 1) return [group];
+    return [...parts].sort(([a], [b]) => a - b).map(([round, list]) => {
+      const part = { ...group, id: round === 0 ? group.id : `${group.id}~${round}`, nodes: list };
+      part.size = list.reduce((sum, number) => sum + this.nodeSize(number), 0);
+      this.depths.set(part, this.depths.get(group) ?? 0);
+      return part;
+    });
+  }
+
+  private steps = 0;
 
   private nodeSize(number: number): number {
     let size = 1;

@@ -2,11 +2,13 @@
 
 mod graph;
 mod metadata;
+mod sarif;
 mod weights;
 
 use std::fmt;
 
 use crate::{Document, Sources};
+pub use sarif::{line, sarif};
 
 /// Something that is wrong, or that may be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ mod runs;
 mod show;
 mod stacks;
 mod summary;
+mod trace;
 
 use std::io::Read;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use runs::{Run, Spread};
 pub use show::{Json, text};
 pub use stacks::{Level, speedscope, stacks};
 pub use summary::{By, Row, Summary, summarize};
+pub use trace::trace;
 
 /// A node of the model as it was run, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]

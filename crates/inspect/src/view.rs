@@ -1,5 +1,6 @@
 //! Everything that the page of `jax2onnx view` shows, as one JSON document. `docs/view-format.md` specifies it.
 
+mod explorer;
 mod files;
 mod graph;
 mod overlay;
@@ -44,7 +45,7 @@ pub struct View<'d> {
     values: Vec<(&'d str, Option<String>, Option<String>)>,
     weights: Vec<Weight>,
     files: Vec<Value>,
-    origins: Places<'d>,
+    places: Places<'d>,
     profile: Option<Value>,
     compare: Option<Value>,
     against: Option<Value>,
@@ -55,12 +56,12 @@ pub fn view<'d>(
     document: &'d Document<'_>,
     options: &Options<'_, '_>,
 ) -> Result<View<'d>, ReportError> {
-    let mut origins = Places::new(document);
-    let graph::Contents { graphs, nodes, values, weights } = graph::read(document, &mut origins);
-    let profile = options.profile.map(|profile| overlay::profile(document, profile, &mut origins));
-    let compare = options.report.map(|report| overlay::compare(document, report, &mut origins));
-    let against = options.against.map(|other| overlay::against(other, document, &mut origins));
-    let files = files::describe(document, options.sources, &origins);
+    let mut places = Places::new(document);
+    let graph::Contents { graphs, nodes, values, weights } = graph::read(document, &mut places);
+    let profile = options.profile.map(|profile| overlay::profile(document, profile, &mut places));
+    let compare = options.report.map(|report| overlay::compare(document, report, &mut places));
+    let against = options.against.map(|other| overlay::against(other, document, &mut places));
+    let files = files::describe(document, options.sources, &places);
     let compare = compare.transpose()?;
     Ok(View {
         model: model(document),
@@ -69,7 +70,7 @@ pub fn view<'d>(
         values,
         weights,
         files,
-        origins,
+        places,
         profile,
         compare,
         against,
@@ -121,13 +122,13 @@ impl Serialize for View<'_> {
         map.serialize_entry("values", &self.values)?;
         map.serialize_entry("weights", &self.weights)?;
         map.serialize_entry("files", &self.files)?;
-        map.serialize_entry("functions", &self.origins.functions.list)?;
-        map.serialize_entry("locations", &self.origins.locations.list)?;
-        map.serialize_entry("frames", &self.origins.frames.list)?;
-        map.serialize_entry("scopes", &self.origins.scopes.list)?;
-        map.serialize_entry("plugins", &self.origins.plugins.list)?;
-        map.serialize_entry("sites", &self.origins.sites.list)?;
-        map.serialize_entry("origins", &self.origins.origins.list)?;
+        map.serialize_entry("functions", &self.places.functions.list)?;
+        map.serialize_entry("locations", &self.places.locations.list)?;
+        map.serialize_entry("frames", &self.places.frames.list)?;
+        map.serialize_entry("scopes", &self.places.scopes.list)?;
+        map.serialize_entry("plugins", &self.places.plugins.list)?;
+        map.serialize_entry("sites", &self.places.sites.list)?;
+        map.serialize_entry("origins", &self.places.origins.list)?;
         map.serialize_entry("profile", &self.profile)?;
         map.serialize_entry("compare", &self.compare)?;
         map.serialize_entry("against", &self.against)?;

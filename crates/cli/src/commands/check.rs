@@ -1,16 +1,16 @@
 //! `jax2onnx check`: finds problems in a model.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use inspect::check::{Finding, Severity, check};
+use inspect::check::{Finding, Severity, check, line, sarif};
 use inspect::show::clean;
-use inspect::{Document, json as values};
+use inspect::{Document, Sources, json as values};
 use serde_json::{Value, json};
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
-use crate::output::{Format, OutputArgs};
+use crate::output;
 use crate::text::count;
 
 /// Check a model for problems
@@ -20,7 +20,8 @@ use crate::text::count;
 /// with --strict a warning.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx check model.onnx\n  \
-                        jax2onnx check model.onnx --strict --format json")]
+                        jax2onnx check model.onnx --strict --format json\n  \
+                        jax2onnx check model.onnx --format sarif > findings.sarif")]
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
@@ -29,39 +30,80 @@ pub(crate) struct Args {
     strict: bool,
     #[command(flatten)]
     reading: ModelArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    /// How to print the answer
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Format {
+    /// For people; may change
+    #[default]
+    Text,
+    /// For programs; stable, with a version
+    Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// `file:line:column: severity: message`, for editors and CI
+    Lines,
 }
 
 /// The findings of a check.
-struct Report {
+struct Report<'a> {
     document: &'static Document<'static>,
     findings: Vec<Finding>,
     errors: usize,
     warnings: usize,
     is_strict: bool,
+    sources: Sources<'static, 'static>,
+    model: &'a Path,
+    format: Format,
 }
 
 impl Command for Args {
-    fn format(&self) -> Format {
-        self.output.format
+    fn format(&self) -> output::Format {
+        match self.format {
+            Format::Json => output::Format::Json,
+            Format::Text | Format::Sarif | Format::Lines => output::Format::Text,
+        }
     }
 
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
         let document = self.reading.open(&self.model, console)?;
-        let findings = check(document, &self.reading.sources(document));
+        let sources = self.reading.sources(document);
+        let findings = check(document, &sources);
         let number = |severity| findings.iter().filter(|f| f.severity == severity).count();
         let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
-        Ok(Box::new(Report { document, findings, errors, warnings, is_strict: self.strict }))
+        let Args { strict: is_strict, format, ref model, .. } = *self;
+        Ok(Box::new(Report {
+            document,
+            findings,
+            errors,
+            warnings,
+            is_strict,
+            sources,
+            model,
+            format,
+        }))
     }
 }
 
-impl Answer for Report {
+impl Answer for Report<'_> {
     fn outcome(&self) -> Outcome {
         Outcome::found(self.errors == 0 && !(self.is_strict && self.warnings > 0))
     }
 
     fn print(&self, Console { out, style, .. }: &mut Console<'_>) -> io::Result<()> {
+        let Report { document, sources, findings, .. } = self;
+        let model = self.model.to_string_lossy();
+        match self.format {
+            Format::Sarif => return print_json(*out, &sarif(document, sources, findings, &model)),
+            Format::Lines => {
+                let mut lines = findings.iter().map(|it| line(document, sources, it, &model));
+                return lines.try_for_each(|line| writeln!(out, "{line}"));
+            }
+            Format::Text | Format::Json => {}
+        }
         for finding in &self.findings {
             let word = match finding.severity {
                 Severity::Error => style.red("error"),

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use inspect::profile::{
-    By, Json, Profile, Summary, flamegraph, speedscope, stacks, summarize, text,
+    By, Json, Profile, Summary, flamegraph, speedscope, stacks, summarize, text, trace,
 };
 use inspect::{Document, Sources, open_regular};
+use serde_json::Value;
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
@@ -74,6 +75,8 @@ enum Format {
     Flamegraph,
     /// A file for <https://www.speedscope.app>
     Speedscope,
+    /// The events for <https://ui.perfetto.dev>, with `callsite` in the arguments of each kernel
+    Perfetto,
 }
 
 /// A profile, summed up, and how to show it.
@@ -84,13 +87,17 @@ struct Summed {
     summary: Summary<'static>,
     format: Format,
     top: usize,
+    /// The events with their lines, if these are asked for.
+    events: Option<Value>,
 }
 
 impl Command for Args {
     fn format(&self) -> output::Format {
         match self.format {
             Format::Json => output::Format::Json,
-            Format::Text | Format::Flamegraph | Format::Speedscope => output::Format::Text,
+            Format::Text | Format::Flamegraph | Format::Speedscope | Format::Perfetto => {
+                output::Format::Text
+            }
         }
     }
 
@@ -107,8 +114,15 @@ impl Command for Args {
             ))?;
         }
         let sources = self.reading.sources(document);
+        let events = match self.format {
+            Format::Perfetto => {
+                let (opened, _) = open_regular(&self.profile)?;
+                Some(trace(document, &profile, opened).with_context(|| shown.to_string())?)
+            }
+            _ => None,
+        };
         let Args { format, top, .. } = *self;
-        Ok(Box::new(Summed { document, sources, profile, summary, format, top }))
+        Ok(Box::new(Summed { document, sources, profile, summary, format, top, events }))
     }
 }
 
@@ -127,6 +141,7 @@ impl Answer for Summed {
                 write!(out, "{}", flamegraph(&stacks(), &title))
             }
             Format::Speedscope => print_json(*out, &speedscope(&stacks(), &document.name)),
+            Format::Perfetto => print_json(*out, &self.events),
             Format::Json => self.print_json(*out),
         }
     }

@@ -13,7 +13,7 @@ use inspect::{Document, Weights, open_regular};
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::files::stage_text;
 use crate::model::{ModelArgs, open};
-use crate::output::{Format, OutputArgs};
+use crate::output;
 use crate::text::{bytes, count};
 
 /// Write a page that links the source and the graph of a model
@@ -49,8 +49,20 @@ pub(crate) struct Args {
     against: Option<PathBuf>,
     #[command(flatten)]
     reading: ModelArgs,
-    #[command(flatten)]
-    format: OutputArgs,
+    /// What to write
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Format {
+    /// The page
+    #[default]
+    Html,
+    /// The data of the page, to standard output; stable, with a version
+    Json,
+    /// Data of nodes for Model Explorer, to standard output: errors, times, or lines
+    ModelExplorer,
 }
 
 /// A page that was written, or the data of one.
@@ -60,8 +72,11 @@ struct Viewed<'a> {
 }
 
 impl Command for Args {
-    fn format(&self) -> Format {
-        self.format.format
+    fn format(&self) -> output::Format {
+        match self.format {
+            Format::Html => output::Format::Text,
+            Format::Json | Format::ModelExplorer => output::Format::Json,
+        }
     }
 
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
@@ -108,7 +123,10 @@ impl Answer for Viewed<'_> {
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        print_json(out, &self.view)
+        match self.args.format {
+            Format::ModelExplorer => print_json(out, &self.view.node_data()),
+            Format::Html | Format::Json => print_json(out, &self.view),
+        }
     }
 }
 

@@ -95,3 +95,94 @@ fn functions_that_call_themselves_are_errors() {
     "#]],
     );
 }
+
+#[test]
+fn findings_are_lines_for_editors() {
+    check(
+        "check foreign/torch.onnx --format lines",
+        &expect![[r#"
+        exit 0
+        /home/ann/project/torch_model.py:15:1: warning: `pkg.torch.onnx.stack_trace` of a node contains an absolute path of the machine that made it: `/home/ann/project/torch_model.py` (`node_linear`) [path-leak]
+    "#]],
+    );
+    check(
+        "check ../../../../fuzz/corpus/model/outside.onnx --format lines",
+        &expect![[r#"
+        exit 1
+        ../../../../fuzz/corpus/model/outside.onnx: error: `../../etc/passwd` is outside the folder of the model [external-data]
+        ../../../../fuzz/corpus/model/outside.onnx: error: `/etc/passwd` is an absolute path [external-data]
+        ../../../../fuzz/corpus/model/outside.onnx: error: `weights.bin` does not exist [external-data]
+        ../../../../fuzz/corpus/model/outside.onnx: error: `w0` has too many elements: f32[4611686018427387904,4611686018427387904] [weight-shape]
+        ../../../../fuzz/corpus/model/outside.onnx: error: `w1` has too many elements: f32[4611686018427387904,4611686018427387904] [weight-shape]
+        ../../../../fuzz/corpus/model/outside.onnx: error: `w2` has too many elements: f32[4611686018427387904,4611686018427387904] [weight-shape]
+        ../../../../fuzz/corpus/model/outside.onnx: error: the shape of `neg` has a negative size: type 99[-1] [weight-shape]
+        ../../../../fuzz/corpus/model/outside.onnx: warning: 1 node has no name [node-name]
+        ../../../../fuzz/corpus/model/outside.onnx: warning: opset 28 is newer than 26, the newest known here [opset]
+    "#]],
+    );
+}
+
+#[test]
+fn findings_are_sarif_for_code_scanning() {
+    check(
+        "check foreign/torch.onnx --format sarif",
+        &expect![[r#"
+        exit 0
+        {
+          "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+          "version": "2.1.0",
+          "runs": [
+            {
+              "tool": {
+                "driver": {
+                  "name": "jax2onnx",
+                  "version": "0.1.0",
+                  "rules": [
+                    {
+                      "id": "path-leak"
+                    }
+                  ]
+                }
+              },
+              "columnKind": "unicodeCodePoints",
+              "artifacts": [
+                {
+                  "location": {
+                    "uri": "foreign/torch.onnx"
+                  }
+                }
+              ],
+              "results": [
+                {
+                  "ruleId": "path-leak",
+                  "ruleIndex": 0,
+                  "level": "warning",
+                  "message": {
+                    "text": "`pkg.torch.onnx.stack_trace` of a node contains an absolute path of the machine that made it: `/home/ann/project/torch_model.py`"
+                  },
+                  "locations": [
+                    {
+                      "physicalLocation": {
+                        "artifactLocation": {
+                          "uri": "file:///home/ann/project/torch_model.py"
+                        },
+                        "region": {
+                          "startLine": 15
+                        }
+                      },
+                      "logicalLocations": [
+                        {
+                          "name": "node_linear",
+                          "kind": "element"
+                        }
+                      ]
+                    }
+                  ]
+                }
+              ]
+            }
+          ]
+        }
+    "#]],
+    );
+}

@@ -125,3 +125,71 @@ fn differences_from_another_model_are_beside_their_lines() {
     assert!(!lines(&data["against"]).is_empty());
     assert_eq!(lines(&data["against"]), lines(&diff));
 }
+
+#[test]
+fn model_explorer_gets_the_line_of_each_node() {
+    let data = json("view indexed.onnx --format model-explorer");
+    assert_eq!(data["results"]["tanh"]["value"], "mlp.py:17");
+    assert_eq!(data["name"], "jax2onnx: line");
+    let profiles = "../../../inspect/tests/profiles";
+    let line = format!("{profiles}/transformer.onnx --profile {profiles}/transformer.json");
+    let data = json(&format!("view {line} --format model-explorer"));
+    assert_eq!(data["name"], "jax2onnx: microseconds");
+    let results = data["results"].as_object().expect("results");
+    assert!(results.values().all(|result| result["value"].is_number()));
+    assert!(!results.is_empty());
+}
+
+#[test]
+fn the_events_of_a_profile_name_their_lines() {
+    let profiles = "../../../inspect/tests/profiles";
+    let line = format!("{profiles}/transformer.onnx {profiles}/transformer.json");
+    let events = json(&format!("profile {line} --format perfetto"));
+    let kernels: Vec<&Value> =
+        list(&events).iter().filter(|event| event["cat"] == "Node").collect();
+    let named = kernels.iter().filter(|event| event["args"]["callsite"].is_string()).count();
+    assert!(named * 10 > kernels.len() * 9, "{named} of {}", kernels.len());
+    let callsite = kernels.iter().find_map(|event| event["args"]["callsite"].as_str());
+    assert!(callsite.is_some_and(|it| it.contains("tools/profiles.py:")), "{callsite:?}");
+    // Everything else is as the runtime wrote it.
+    let path = fixtures().join(profiles).join("transformer.json");
+    let before: Value =
+        serde_json::from_slice(&fs::read(path).expect("the profile")).expect("it is JSON");
+    assert_eq!(list(&before).len(), list(&events).len());
+    for (before, after) in list(&before).iter().zip(list(&events)) {
+        for key in ["name", "ts", "dur", "cat", "ph", "pid", "tid"] {
+            assert_eq!(before[key], after[key]);
+        }
+    }
+}
+
+#[test]
+fn errors_of_a_report_are_beside_their_lines() {
+    let folder = Folder::new("report");
+    let report = folder.0.join("report.json");
+    let text = r#"{"version": 1, "agrees": false, "reference": "JAX", "later": {},
+        "first": {"node": "tanh", "nodes": []},
+        "rows": [
+            {"line": {"file": "mlp.py", "line": 17}, "nodes": ["tanh", "mul"], "max_absolute_error": 0.25,
+             "elements": 8, "elements_wrong": 3},
+            {"line": {"file": "mlp.py", "line": 25}, "nodes": ["neg"], "max_absolute_error": "nan"},
+            {"line": {"file": "other.py", "line": 1}, "nodes": ["gone"], "max_absolute_error": 1.0},
+            {"line": null, "nodes": []}
+        ]}"#;
+    fs::write(&report, text).expect("the report");
+    let data = json(&format!("view indexed.onnx --compare {} --format json", report.display()));
+    let lines = list(&data["compare"]["lines"]);
+    let shown: Vec<Value> = lines
+        .iter()
+        .map(|line| {
+            serde_json::json!([line["line"], line["error"], line["is_wrong"], line["what"]])
+        })
+        .collect();
+    let expected = serde_json::json!([
+        [17, 0.25, true, "max error 2.500e-1, 3 of 8 elements wrong"],
+        [25, null, false, "max error nan"],
+    ]);
+    assert_eq!(Value::Array(shown), expected);
+    assert_eq!(data["compare"]["verdict"], "the first wrong number is of `tanh`");
+    assert_eq!(list(&data["compare"]["nodes"]).len(), 2);
+}

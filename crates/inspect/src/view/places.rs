@@ -98,11 +98,11 @@ impl<'d> Places<'d> {
         self.origins.add(origins, sites).into()
     }
 
-    /// True if the call site of an origin is known.
-    pub(super) fn has_line(&self, origin: i64) -> bool {
-        let sites = usize::try_from(origin).ok().and_then(|origin| self.origins.list.get(origin));
-        let mut sites = sites.into_iter().flatten().map(|&site| self.sites.list[site as usize]);
-        sites.any(|(_, callsite, ..)| callsite != NONE)
+    /// Returns the location of the call site of an origin, if it is known.
+    pub(super) fn callsite(&self, origin: i64) -> Option<usize> {
+        let sites = self.origins.list.get(usize::try_from(origin).ok()?)?;
+        let mut callsites = sites.iter().map(|&site| self.sites.list[site as usize].1);
+        usize::try_from(callsites.find(|&callsite| callsite != NONE)?).ok()
     }
 
     fn site(&mut self, id: SiteId) -> u32 {
