@@ -160,27 +160,27 @@ def to_onnx(
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Convert a JAX function to an ONNX model.
 
-    An option that you leave out has the value of the environment or of `[tool.jax2onnx]` in
-    `pyproject.toml`, or else its default. `jax2onnx config` shows them.
+    If you leave out an option, jax2onnx uses the value from the environment, then the value from
+    `[tool.jax2onnx]` in `pyproject.toml`, then the default. `jax2onnx config` shows all values.
 
     Args:
         fn: The function. JAX traces it unchanged.
         inputs: One spec per argument: a shape with numbers and names such as `("B", 3)`, a
-            `jax.ShapeDtypeStruct`, an array, a number, or a container of these. Texts as on the
-            command line also work: `"f32[B,3]"`, or `"x=f32[B,3]"` for the parameter `x`.
+            `jax.ShapeDtypeStruct`, an array, a number, or a container of these. You can also use
+            the notation of the command line: `"f32[B,3]"`, or `"x=f32[B,3]"` for the parameter `x`.
         input_params: Keyword arguments of `fn` that become inputs of the model, by name: numbers,
-            arrays, and flags such as `deterministic`. If Python code branches on a flag, both
-            branches are traced, and the model contains an `If`.
+            arrays, and flags such as `deterministic`. If Python code branches on a flag, jax2onnx
+            traces both branches, and the model contains an `If`.
         model_name: The name of the graph, by default `jax_model`.
         opset: The ONNX opset, from 16 to 26, by default 23.
         enable_double_precision: Keep 64-bit types. A shape then means `float64`.
-        record_primitive_calls_file: Where to write every equation as text, with its types,
-            parameters and source line.
+        record_primitive_calls_file: A file to which to write every equation of the jaxpr as text,
+            with its types, parameters and source line.
         return_mode: `"proto"` returns an `onnx.ModelProto`, `"ir"` an `onnx_ir.Model`, and `"file"`
             writes the model and returns its path.
         output_path: Where `"file"` writes the model.
-        inputs_as_nchw: Positions of images that the model takes as NCHW and `fn` as NHWC.
-        outputs_as_nchw: Positions of images that the model returns as NCHW and `fn` as NHWC.
+        inputs_as_nchw: Positions of inputs that are NHWC images in `fn` and NCHW in the model.
+        outputs_as_nchw: Positions of outputs that are NHWC images in `fn` and NCHW in the model.
         input_names: Names of the positional inputs. By default, an input is named by its path in
             the arguments: `x`, or `params.Dense_0.kernel`.
         output_names: Names of the outputs. By default, an output is named by its path in the
@@ -191,24 +191,24 @@ def to_onnx(
             `"external"` in one file beside the model; `"auto"` beside the model above 1 GiB.
         normalization_mode: `"force_decomposed"` keeps norms as arithmetic. The other modes replace
             a norm with one operator, such as `LayerNormalization`, if the two are exactly equal.
-        optimize: Whether passes rewrite the graph. With `False`, the nodes stay as the plugins
-            created them, which tells a wrong plugin from a wrong pass.
-        nan: `"exact"` computes what JAX computes if there are NaNs. `"ignore"` leaves out the nodes
-            that this needs, and the model's metadata says so. The default
-            is `"exact"`.
-        unroll: How many nodes the rounds of a loop may become if that is faster than the loop; 0
-            keeps all loops. The default is 32.
+        optimize: Whether passes simplify the graph. With `False`, the graph is larger and computes
+            the same. Use it to find out whether a pass causes a wrong result.
+        nan: `"exact"`, the default, computes the same as JAX if there are NaNs. `"ignore"` leaves
+            out the nodes that this needs, and records the choice in the model's metadata.
+        unroll: The maximum number of nodes of an unrolled loop. 0 keeps all loops. The default
+            is 32.
         explain_passes: Report what was fused into one operator and what was nearly fused, with the
-            source lines: `True` for standard error, or the path of a file.
-        provenance: How much each node says about its origin: `"off"`, `"minimal"`, `"full"` or
-            `"indexed"`. Takes precedence over `jax2onnx.provenance(...)` and the environment.
+            source lines. `True` writes to standard error, and a path to a file.
+        provenance: How much the model contains about the origin of each node: `"off"`,
+            `"minimal"`, `"full"` or `"indexed"`. Takes precedence over
+            `jax2onnx.provenance(...)` and the environment.
         provenance_paths: How to write the paths of files: `"relative"`, `"absolute"` or
             `"basename"`.
         provenance_prefixes: Folders, and the names to write in their place:
             `["/home/x/proj=proj"]`, or a dictionary.
         user_code: Packages, files and folders whose lines count as yours: `["my_lib"]`.
-        source_map: Where to write the source map, which contains the origins of all nodes. Read it
-            with `jax2onnx.SourceMap`. `True` means `<output_path>.map`.
+        source_map: The path of a source map to write, which contains the origins of all nodes.
+            `True` means `<output_path>.map`. Read the map with `jax2onnx.SourceMap`.
         sources: `"hash"` writes only the hashes of the source files to the map, `"embed"` also
             their text.
 

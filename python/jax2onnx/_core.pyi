@@ -97,7 +97,7 @@ def recorded_calls(
 
 @final
 class PluginInfo:
-    """A line of the table of plugins."""
+    """A primitive that jax2onnx converts, the plugin that converts it, its operators and its limits."""
 
     primitive: str
     name: str

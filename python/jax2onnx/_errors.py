@@ -9,7 +9,7 @@ from . import _core
 
 
 class Jax2OnnxError(Exception):
-    """The base class of all errors that jax2onnx raises on purpose."""
+    """The base class of all errors that jax2onnx raises."""
 
     __module__ = "jax2onnx"
 
@@ -29,7 +29,7 @@ class UnsupportedOperation:
 
 
 class UnsupportedError(Jax2OnnxError):
-    """A primitive, a parameter or a type cannot be converted to ONNX, or not yet."""
+    """jax2onnx cannot convert a primitive, a parameter or a type to ONNX."""
 
     __module__ = "jax2onnx"
 
@@ -43,13 +43,13 @@ class UnsupportedError(Jax2OnnxError):
 
 
 class PluginError(Jax2OnnxError):
-    """A plugin that was registered with `jax2onnx.plugin` raised, or returned a wrong result."""
+    """A plugin registered with `jax2onnx.plugin` raised an exception or returned a wrong result."""
 
     __module__ = "jax2onnx"
 
 
 class InputSpecError(Jax2OnnxError, ValueError):
-    """An input spec is not valid."""
+    """An input spec is not valid, or does not match the function or the model."""
 
     __module__ = "jax2onnx"
 
@@ -73,13 +73,13 @@ class WriteError(Jax2OnnxError, OSError):
 
 
 class InternalError(Jax2OnnxError):
-    """An invariant of jax2onnx is broken. Please report it."""
+    """There is a bug in jax2onnx. Please report it."""
 
     __module__ = "jax2onnx"
 
 
 class Jax2OnnxWarning(UserWarning):
-    """Something is probably not what the user meant, although it works."""
+    """The export works, but is probably not what you meant."""
 
     __module__ = "jax2onnx"
 

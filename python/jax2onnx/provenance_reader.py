@@ -117,12 +117,12 @@ class Origin:
 
     @property
     def site(self) -> Site:
-        """The equation to show first."""
+        """The most relevant equation."""
         return self.sites[0]
 
     @property
     def callsite(self) -> Frame | None:
-        """The user's line to show first."""
+        """The most relevant line of the user's code."""
         return self.site.callsite
 
     @property

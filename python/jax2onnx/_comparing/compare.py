@@ -37,7 +37,7 @@ def compare(
     """Find the line of Python whose numbers first differ from a reference.
 
     Every node of the model runs on the reference's own inputs, also inside loops, branches and
-    functions. So an error is found where it is born, not where it arrives.
+    functions. The report therefore shows the node that causes an error, not the nodes after it.
 
     Args:
         reference: The function in JAX, or another model: the one that `model` was made from.

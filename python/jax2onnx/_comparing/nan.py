@@ -37,7 +37,7 @@ class NanReport:
 
     @property
     def first(self) -> First | None:
-        """The earliest birth; None if all numbers are finite."""
+        """The first NaN or infinity; None if all numbers are finite."""
         return self.births[0] if self.births else None
 
     def __bool__(self) -> bool:
@@ -92,10 +92,10 @@ def find_nan(
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
 ) -> NanReport:
-    """Find the line where the first NaN or infinity is born, also inside loops.
+    """Find the line that computes the first NaN or infinity, also inside loops.
 
-    A NaN is born where a node computes one and no operand has one. Infinities in the weights or the
-    inputs, such as those of a mask, are not births.
+    The function reports a node only if the node computes a NaN and no operand contains one. It
+    ignores infinities in the weights and inputs, such as those of a mask.
 
     Args:
         model: The model: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.

@@ -23,7 +23,7 @@ Certainty: TypeAlias = Literal["certain", "likely", "one-of", "unknown"]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of Python."""
+    """A line of Python that a message may be about."""
 
     #: The file as the model names it; None if the model does not name one.
     file: str | None
@@ -58,20 +58,20 @@ class Finding:
 
     @property
     def line(self) -> Line | None:
-        """The line to show first, if any."""
+        """The most likely line, if any."""
         return self.lines[0] if self.lines else None
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The explanation of the messages of a runtime."""
+    """The explanation of all messages in a text. Prints like `jax2onnx explain`."""
 
     findings: tuple[Finding, ...]
     _text: str
 
     @property
     def line(self) -> Line | None:
-        """The first known line, if any."""
+        """The most likely line of the first message that has one, if any."""
         return next((finding.line for finding in self.findings if finding.lines), None)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Explanation:
 
 
 class explain:  # noqa: N801 - it is used as a statement
-    """Add the user's line to every exception of a runtime.
+    """Add your source line to every exception of a runtime.
 
     Wrap the code that runs the model::
 

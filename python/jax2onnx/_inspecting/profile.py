@@ -66,7 +66,7 @@ class Profile:
     __repr__ = __str__
 
     def save_flamegraph(self, path: StrPath) -> None:
-        """Write an SVG picture of the call paths."""
+        """Write a flame graph of the call stacks as SVG."""
         Path(path).write_text(self._flamegraph, encoding="utf-8")
 
     def save_speedscope(self, path: StrPath) -> None:
@@ -87,7 +87,7 @@ def profile(
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
 ) -> Profile:
-    """Run a model in ONNX Runtime, and measure which lines take the time.
+    """Run a model in ONNX Runtime, and measure which lines of Python take the most time.
 
     Args:
         model: The path of the model, an `onnx.ModelProto`, or bytes.

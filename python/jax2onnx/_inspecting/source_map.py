@@ -24,7 +24,7 @@ SourceState: TypeAlias = Literal["same", "changed", "missing"]
 
 @dataclass(frozen=True)
 class Resolution:
-    """Where a node came from, and how that was found.
+    """The origin of a node, and how certain it is.
 
     `sure` is `"exact"` for the node itself, `"name"` if only the name of its result differs,
     `"fused"` for a node that replaces several nodes, `"neighbour"` for a new node between nodes
@@ -40,17 +40,17 @@ class Resolution:
 
     @property
     def callsite(self) -> Frame | None:
-        """The user's line to show first."""
+        """The most relevant line of your code."""
         return self.origins[0].callsite if self.origins else None
 
     @property
     def callsites(self) -> tuple[Frame, ...]:
-        """Every expression of the user that may have created the node, each once."""
+        """Every expression in your code that may have created the node, each once."""
         return tuple(dict.fromkeys(line for origin in self.origins for line in origin.callsites))
 
 
 class SourceMap:
-    """Finds the lines of Python behind every node, also after other tools changed the model."""
+    """Finds the line of Python behind a node, even after other tools changed the model."""
 
     def __init__(self, resolver: _core.Resolver) -> None:
         """Use `SourceMap.load`."""

@@ -35,7 +35,7 @@ _loaded = False
 
 
 def plugin(primitive: Any) -> Callable[[_Class], _Class]:
-    """Register a class that lowers a primitive.
+    """Register a class that converts a JAX primitive to ONNX.
 
     jax2onnx creates an instance without arguments and calls its `lower(ctx, eqn)` with every
     equation of the primitive, before the plugins that were registered earlier. `lower` returns the
