@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Files at the top of the repository, and the pages that they become.
@@ -23,6 +24,8 @@ PAGES = {
     "CODE_OF_CONDUCT.md": "CODE_OF_CONDUCT.md",
     "SECURITY.md": "SECURITY.md",
 }
+#: Pages whose tables need the width of the table of contents.
+WIDE = {"coverage.md", "layers.md", "primitives.md", "runtime-faults.md"}
 LINK = re.compile(r"(!?)\[([^]]*)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 WORKERS = "https://unpkg.com/iframe-worker/shim"
 COMMAND = re.compile(r"^  (\w+) +\S", re.MULTILINE)
@@ -37,8 +40,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Let links to files at the top of the repository lead to their pages."""
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Link to pages instead of files, and use the whole width for pages with wide tables."""
+    if page.file.src_uri in WIDE:
+        page.meta["hide"] = ["toc"]
     return with_links(markdown, ROOT / "docs")
 
 

@@ -97,7 +97,7 @@ def recorded_calls(
 
 @final
 class PluginInfo:
-    """A primitive that jax2onnx converts, the plugin that converts it, its operators and its limits."""
+    """A primitive that jax2onnx converts, with its plugin, operators and limits."""
 
     primitive: str
     name: str
