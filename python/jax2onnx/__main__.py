@@ -22,7 +22,7 @@ def main() -> int:
         signal.signal(signal.SIGINT, before)
 
 
-def _run(command: Literal["compare", "config", "export"], **request: Any) -> int:
+def _run(command: Literal["compare", "config", "doctor", "export"], **request: Any) -> int:
     """Run a command that needs Python."""
     if command == "compare":
         from ._command import compare
@@ -32,6 +32,10 @@ def _run(command: Literal["compare", "config", "export"], **request: Any) -> int
         from ._command import config
 
         return config.run(**request)
+    if command == "doctor":
+        from ._command import doctor
+
+        return doctor.run(**request)
     from ._command import export
 
     return export.run(**request)

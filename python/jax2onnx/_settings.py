@@ -19,7 +19,7 @@ MODULE_SCOPES: Final = "JAX2ONNX_MODULE_SCOPES"
 
 UNROLLED_NODES: Final = 32
 """How many nodes the rounds of a loop may become by default."""
-_OPSETS: Final = range(16, 27)
+OPSETS: Final = range(16, 27)
 _OFF: Final = frozenset({"", "0", "false", "off", "no"})
 
 Check: TypeAlias = Callable[[Any, str], Any]
@@ -87,10 +87,10 @@ def _one_of(what: str, *allowed: str) -> Check:
 
 
 def _opset(value: Any, where: str) -> Any:
-    if type(value) is int and value in _OPSETS:
+    if type(value) is int and value in OPSETS:
         return value
     raise ConfigError(
-        f"opset {value!r} is not supported{_place(where)}: use {_OPSETS[0]} to {_OPSETS[-1]}"
+        f"opset {value!r} is not supported{_place(where)}: use {OPSETS[0]} to {OPSETS[-1]}"
     )
 
 

@@ -120,8 +120,8 @@ def examples(command: str) -> list[str]:
 
 
 COMMANDS = (
-    "attach", "blame", "check", "compare", "completions", "config", "diff", "explain", "export",
-    "inspect", "man", "plugins", "profile", "strip", "view", "where",
+    "attach", "blame", "check", "compare", "completions", "config", "diff", "doctor", "explain",
+    "export", "inspect", "man", "plugins", "profile", "strip", "view", "where",
 )  # fmt: skip
 
 

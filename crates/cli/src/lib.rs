@@ -40,6 +40,7 @@ enum Subcommand {
     Completions(commands::completions::Args),
     Config(commands::config::Args),
     Diff(commands::diff::Args),
+    Doctor(commands::doctor::Args),
     Explain(commands::explain::Args),
     Export(Box<commands::export::Args>),
     Inspect(commands::inspect::Args),
@@ -60,6 +61,8 @@ pub enum Task<'a> {
     Compare(Box<CompareRequest<'a>>),
     /// Shows the settings.
     Config { json: bool },
+    /// Shows what is installed.
+    Doctor { json: bool },
 }
 
 /// Runs a command in Python, if there is Python, and returns the exit code.
@@ -120,6 +123,10 @@ pub fn run(
             None => Err(anyhow::anyhow!(
                 "`config` shows the settings of exports, which need Python: pip install jax2onnx-rs"
             )),
+        },
+        Subcommand::Doctor(command) => match python {
+            Some(python) => return python(&command.task()),
+            None => ask(command),
         },
         Subcommand::Completions(command) => command.run(console.out),
         Subcommand::Man(command) => command.run(console.out),
@@ -196,7 +203,7 @@ mod tests {
         let mut python = export.map(|export| {
             |task: &Task<'_>| match task {
                 Task::Export(request) => export(request),
-                Task::Config { .. } | Task::Compare(_) => unreachable!("the command is `export`"),
+                _ => unreachable!("the command is `export`"),
             }
         });
         run_python(&line, python.as_mut().map(|python| python as &mut Python<'_>))
@@ -273,6 +280,18 @@ mod tests {
     }
 
     #[test]
+    fn doctor_answers_with_python_and_without_it() {
+        let mut asked = Vec::new();
+        let mut python = |task: &Task<'_>| {
+            asked.push(format!("{task:?}"));
+            0
+        };
+        assert_eq!(run_python(&["doctor", "--format", "json"], Some(&mut python)).0, 0);
+        assert_eq!(asked, ["Doctor { json: true }"]);
+        assert_eq!(run_python(&["doctor"], None), (0, String::new()));
+    }
+
+    #[test]
     fn exports_that_and_separates_run_in_order_and_the_highest_exit_code_wins() {
         let mut asked = Vec::new();
         let mut export = |request: &Request<'_>| {
@@ -299,6 +318,19 @@ mod tests {
             &["inspect", "missing.onnx", "--format", "json"][..],
             &["inspect", "--format=json"],
             &["export", "m:f", "-o", "m.onnx", "--format", "json"],
+            &["export", "m:f", "--format", "json"],
+            &["attach", "missing.onnx", "missing.map", "-o", "m.onnx", "--format", "json"],
+            &["blame", "missing.onnx", "--format", "json"],
+            &["check", "missing.onnx", "--format", "json"],
+            &["compare", "missing.onnx", "--format", "json"],
+            &["config", "--format", "json"],
+            &["diff", "missing.onnx", "missing.onnx", "--format", "json"],
+            &["explain", "missing.onnx", "-m", "x", "--format", "json"],
+            &["profile", "missing.onnx", "missing.json", "--format", "json"],
+            &["strip", "missing.onnx", "-o", "m.onnx", "--format", "json"],
+            &["view", "missing.onnx", "--format", "json"],
+            &["where", "missing.onnx", "x", "--format", "json"],
+            &["plugins", "--no-such-option", "--format", "json"],
         ] {
             let mut out = Vec::new();
             let program = ["jax2onnx"].iter().chain(line).map(Into::into);

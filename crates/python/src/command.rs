@@ -46,12 +46,16 @@ fn request<'py>(py: Python<'py>, task: &Task<'_>) -> PyResult<(&'static str, Bou
     match task {
         Task::Export(request) => Ok(("export", keywords(py, request)?)),
         Task::Compare(request) => Ok(("compare", comparison(py, request)?)),
-        Task::Config { json } => {
-            let keywords = PyDict::new(py);
-            keywords.set_item("json", json)?;
-            Ok(("config", keywords))
-        }
+        Task::Config { json } => Ok(("config", form(py, *json)?)),
+        Task::Doctor { json } => Ok(("doctor", form(py, *json)?)),
     }
+}
+
+/// Returns the arguments of a command that has only a form.
+fn form(py: Python<'_>, json: bool) -> PyResult<Bound<'_, PyDict>> {
+    let keywords = PyDict::new(py);
+    keywords.set_item("json", json)?;
+    Ok(keywords)
 }
 
 fn keywords<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, PyDict>> {
