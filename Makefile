@@ -89,6 +89,8 @@ test-runtimes: build
 
 # Programs of other libraries, in an environment of their own; writes docs/libraries.md.
 test-libraries: build $(LIBRARIES)/installed
+	$(LIBRARIES)/bin/python -m pytest -q python/tests/test_docs.py -k recipe
+	$(LIBRARIES)/bin/python -m pytest -q python/tests/test_training_mode.py
 	$(LIBRARIES)/bin/python tools/libraries.py
 
 # The documentation as a site that works offline, in target/site. A broken link is an error.
@@ -186,6 +188,7 @@ $(LIBRARIES)/installed: requirements-libraries.txt | tools
 	@echo "installing the libraries into $(LIBRARIES)"
 	@$(PYTHON) -m venv $(LIBRARIES)
 	@$(LIBRARIES)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-libraries.txt
+	@$(LIBRARIES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps keras-hub==0.32.0
 	@touch $@
 
 tools:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import sys
@@ -40,8 +41,10 @@ from tests import bench  # noqa: E402
 #: The libraries by the name of their module, with the name of their package.
 LIBRARIES = {
     "keras": "keras",
+    "keras_hub": "keras-hub",
     "flax": "flax",
     "equinox": "equinox",
+    "equimo": "equimo",
     "optax": "optax",
     "diffrax": "diffrax",
     "lineax": "lineax",
@@ -54,7 +57,11 @@ LIBRARIES = {
     "e3nn": "e3nn-jax",
     "evosax": "evosax",
     "brax": "brax",
+    "sbx": "sbx-rl",
+    "mjx": "mujoco-mjx",
 }
+#: Libraries that requirements-libraries.txt leaves out: SBX needs PyTorch.
+OPTIONAL = ("sbx",)
 
 HEAD = """# Libraries
 
@@ -93,6 +100,9 @@ def main() -> int:
     warnings.simplefilter("ignore")
     kept = json.loads(CACHE.read_text()) if options.libraries and CACHE.exists() else {}
     for library in options.libraries or LIBRARIES:
+        if library in OPTIONAL and importlib.util.find_spec(library) is None:
+            print(f"{library} is not installed")
+            continue
         programs = importlib.import_module(f"library_programs.{library}").PROGRAMS
         outcomes = []
         for program in programs:
@@ -116,7 +126,10 @@ def attempt(program: Program) -> Outcome:
     try:
         fn, inputs = program.build()
         inputs = jax.tree.map(jnp.asarray, inputs)
-        want = [bench.in_parts(leaf) for leaf in jax.tree.leaves(jax.jit(fn)(*inputs))]
+        want = [
+            bench.in_parts(leaf)
+            for leaf in jax.tree.leaves(jax.jit(lambda *args: fn(*args))(*inputs))
+        ]
     except Exception as error:
         return Outcome(program.name, problem=f"JAX fails: {first_line(error)}")
     start = time.perf_counter()

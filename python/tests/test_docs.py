@@ -24,6 +24,8 @@ MARKDOWN = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)]*)?\)")
 NAMED = re.compile(r"# (\w+\.py)\n")
+#: A page that needs a library of requirements-libraries.txt; `make test-libraries` runs it.
+NEEDS = re.compile(r"<!-- This page needs (\w+)\. -->\n")
 
 
 @dataclass
@@ -89,8 +91,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_example_runs_and_prints_what_the_page_says(
-    page: Path, capfd: pytest.CaptureFixture[str]
+    page: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    needed = NEEDS.match(page.read_text())
+    if needed is not None:
+        monkeypatch.setenv("KERAS_BACKEND", "jax")
+        pytest.importorskip(needed[1])
     namespace: dict[str, object] = {"__name__": "__main__"}
     for example in examples(page):
         capfd.readouterr()

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnxruntime
 import pytest
-from jax import lax
+from jax import export, lax
 
 from jax2onnx import to_onnx
 
@@ -97,3 +97,23 @@ def test_every_call_has_its_own_lines() -> None:
     for node in divisions:
         found = {entry.key: entry.value for entry in node.metadata_props}
         assert variance.items() <= found.items()
+
+
+def test_the_private_names_that_the_reader_knows_are_those_of_jax() -> None:
+    """The reader in `crates/python/src/compat.rs` recognizes these classes by their names."""
+    (size,) = export.symbolic_shape("B + 1")
+    assert type(size).__name__ == "_DimExpr"
+    assert type(jax.random.key(0).dtype).__name__ == "KeyTy"
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.sin(x) * np.arange(4, dtype=np.float32)
+
+    traced = jax.make_jaxpr(jax.vmap(fn))(X)
+    entries = [entry for eqn in traced.jaxpr.eqns for entry in eqn.source_info.name_stack.stack]
+    assert {type(entry).__name__ for entry in entries} == {"Transform"}
+    constants = [
+        *traced.consts,
+        *(a.val for e in traced.jaxpr.eqns for a in e.invars if hasattr(a, "val")),
+    ]
+    arrays = {type(each).__name__ for each in constants if np.shape(each) == (4,)}
+    assert arrays <= {"ArrayImpl", "ndarray", "TypedNdArray", "LiteralArray"}

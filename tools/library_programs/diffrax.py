@@ -94,6 +94,32 @@ def stochastic() -> Any:
     return fn, (START, jax.random.PRNGKey(0))
 
 
+def moved_end() -> Any:
+    def fn(y0: Any, end: Any) -> Any:
+        controller = diffrax.PIDController(1e-4, 1e-5)
+        return diffrax.diffeqsolve(
+            diffrax.ODETerm(spiral),
+            diffrax.Tsit5(),
+            0.0,
+            end,
+            0.05,
+            y0,
+            stepsize_controller=controller,
+        ).ys
+
+    return fn, (START, jnp.float32(0.7))
+
+
+def batched() -> Any:
+    fn, _ = solved(diffrax.Tsit5(), True)()
+    return jax.vmap(fn), (floats(3, 2),)
+
+
+def ended() -> Any:
+    event = diffrax.Event(lambda t, y, args, **_: jnp.sum(jnp.abs(y)) < 1.5)
+    return solved(diffrax.Tsit5(), True, saveat=diffrax.SaveAt(t1=True), event=event)()
+
+
 PROGRAMS = [
     Program("`Euler`, constant steps", solved(diffrax.Euler(), False)),
     Program("`Heun`, constant steps", solved(diffrax.Heun(), False)),
@@ -106,6 +132,11 @@ PROGRAMS = [
         1e-4,
     ),
     Program("`Kvaerno3`, adaptive and implicit", solved(diffrax.Kvaerno3(), True), 1e-4),
+    Program("`Kvaerno5`, adaptive and implicit", solved(diffrax.Kvaerno5(), True), 1e-4),
+    Program("`LeapfrogMidpoint`, constant steps", solved(diffrax.LeapfrogMidpoint(), False)),
+    Program("`Tsit5`, the end is an input", moved_end, 1e-4),
+    Program("`Tsit5`, vmapped", batched, 1e-4),
+    Program("`Tsit5` until an event", ended, 1e-3),
     Program("a neural ODE with `Tsit5`", neural, 1e-4),
     Program("the gradient of a neural ODE", neural_gradient, 1e-4),
     Program("a cubic interpolation", interpolated),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import lineax
 import numpy as np
@@ -40,6 +41,11 @@ def tridiagonal() -> Any:
     return fn, (diagonal, floats(4, seed=1), floats(4, seed=2), floats(5, seed=6))
 
 
+def gradient() -> Any:
+    fn, inputs = solved(lineax.LU(), MATRIX, VECTOR)()
+    return jax.grad(lambda *args: jnp.sum(fn(*args) ** 2), (0, 1)), inputs
+
+
 POSITIVE = lineax.positive_semidefinite_tag
 LOWER = lineax.lower_triangular_tag
 PROGRAMS = [
@@ -51,6 +57,14 @@ PROGRAMS = [
             "`SVD`": solved(lineax.SVD(), MATRIX, VECTOR),
             "`Cholesky`": solved(lineax.Cholesky(), SYMMETRIC, VECTOR, POSITIVE),
             "`CG`": solved(lineax.CG(1e-5, 1e-5), SYMMETRIC, VECTOR, POSITIVE),
+            "`BiCGStab`": solved(lineax.BiCGStab(1e-5, 1e-5), MATRIX, VECTOR),
+            "`Normal(CG)` of a tall matrix": solved(
+                lineax.Normal(lineax.CG(1e-5, 1e-5)), floats(6, 4), floats(6, seed=9)
+            ),
+            "`LSMR` of a tall matrix": solved(
+                lineax.LSMR(1e-5, 1e-5), floats(6, 4), floats(6, seed=9)
+            ),
+            "the gradient of `LU`": gradient,
             "`GMRES`": solved(lineax.GMRES(1e-5, 1e-5), MATRIX, VECTOR),
             "`AutoLinearSolver`": solved(lineax.AutoLinearSolver(True), MATRIX, VECTOR),
             "`Triangular`": solved(lineax.Triangular(), np.tril(MATRIX), VECTOR, LOWER),

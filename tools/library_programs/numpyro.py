@@ -61,6 +61,10 @@ def predicted() -> Any:
     return fn, (floats(3), np.float32(0.3), X, jax.random.PRNGKey(0))
 
 
+def sampled_correlation() -> Any:
+    return (lambda key: dist.LKJ(3, 1.5).sample(key, (2,))), (jax.random.PRNGKey(0),)
+
+
 PROGRAMS = [
     Program(
         "the potential of Eight Schools",
@@ -96,5 +100,6 @@ PROGRAMS = [
         "`LKJCholesky.log_prob`",
         density(lambda c: dist.LKJCholesky(3, c), np.eye(3, dtype=np.float32), 2.0),
     ),
+    Program("a sample of `LKJ`", sampled_correlation, 1e-4),
     Program("`VonMises.log_prob`", density(dist.VonMises, floats(5), 0.3, 2.0)),
 ]

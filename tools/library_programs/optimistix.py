@@ -66,6 +66,8 @@ PROGRAMS = [
         for name, build in {
             "`Newton`": solved(ROOT, root, optimistix.Newton(1e-5, 1e-5)),
             "`Chord`": solved(ROOT, root, optimistix.Chord(1e-5, 1e-5)),
+            "`Dogleg`": solved(ROOT, root, optimistix.Dogleg(1e-5, 1e-5)),
+            "`LBFGS`": solved(MINIMISE, objective, optimistix.LBFGS(1e-4, 1e-4)),
             "`GaussNewton`": solved(LEAST, residuals, optimistix.GaussNewton(1e-4, 1e-4)),
             "`LevenbergMarquardt`": solved(
                 LEAST, residuals, optimistix.LevenbergMarquardt(1e-4, 1e-4)
