@@ -18,14 +18,12 @@ The columns `float32`, `float16` and `bfloat16` contain the number of nodes for 
 the column `B` the number for a symbolic batch. Nodes inside loops and branches are included. A star
 marks models that ONNX Runtime cannot run with an empty batch.
 
-A test compares every model with JAX, if JAX supports the type on a CPU. Models with a symbolic
-batch run with the sizes 0, 1 and 3.
+`tools/layers.py` generates this page and compares every model with JAX, if JAX supports the type on
+a CPU. Models with a symbolic batch run with the sizes 0, 1 and 3.
 
 If ONNX Runtime has no kernel for a type, jax2onnx casts the values, which takes two nodes. In a
 network, transposes between layers with the channels last cancel each other.
 [Lean graphs](lean-graphs.md) explains when jax2onnx fuses a formula into an operator.
-
-`tools/layers.py` generates this page.
 """
 
 TITLES = {
