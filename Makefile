@@ -115,6 +115,7 @@ bench: build
 	$(PY) benches/compare.py
 	cargo build --quiet --release -p jax2onnx-cli
 	$(PY) benches/command.py
+	$(PY) benches/view.py
 
 # CONTRIBUTING.md lists what is generated. The tables come first, because they are compiled in.
 generate: $(VENV)/installed

@@ -161,6 +161,30 @@ class Page:
             raise RuntimeError(answer["exceptionDetails"]["exception"].get("description"))
         return answer["result"].get("value")
 
+    def in_frame(self, expression: str, seconds: float = 30) -> Any:
+        """Return the value of an expression in a frame of the page, once the value is not false."""
+        auto = {"autoAttach": True, "waitForDebuggerOnStart": False, "flatten": True}
+        self.send("Target.setAutoAttach", **auto)
+        end = time.monotonic() + seconds
+        frames: list[dict[str, Any]] = []
+        while time.monotonic() < end:
+            for event in self.browser.events():
+                params = event.get("params", {})
+                if event.get("method") == "Target.attachedToTarget":
+                    frames.append({"session": params["sessionId"]})
+                elif event.get("method") == "Runtime.executionContextCreated":
+                    frames.append(
+                        {"session": event.get("sessionId"), "contextId": params["context"]["id"]}
+                    )
+            for frame in frames:
+                asked = {"expression": expression, "returnByValue": True, **frame}
+                with contextlib.suppress(RuntimeError):
+                    answer = self.browser.send("Runtime.evaluate", **asked)
+                    if value := answer["result"].get("value"):
+                        return value
+            time.sleep(0.05)
+        raise TimeoutError(expression)
+
     def wait(self, condition: str, seconds: float = 30) -> None:
         """Wait until a condition holds."""
         end = time.monotonic() + seconds

@@ -59,6 +59,7 @@ export class GraphPane {
     this.layout = new Layout(model, this.tree, textWidth);
     this.world.append(this.boxes, this.edges, this.items);
     const arrow = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0 1L7 4L0 7Z" }));
+    for (const group of [this.world, this.boxes, this.items]) group.setAttribute("role", "none");
     this.svg = s("svg", { class: "graph", role: "tree", "aria-label": "Graph of the model", tabindex: 0 }, s("defs", {}, arrow), this.world);
     const map = h("canvas", { class: "minimap", "aria-hidden": "true" }) as HTMLCanvasElement;
     this.viewport = h("div", { class: "viewport" }, this.svg);

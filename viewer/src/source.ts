@@ -122,7 +122,7 @@ export class SourcePane {
         state ? h("span", { class: "tag", title: state[1] }, state[0]) : null,
         h("span", { class: "facts" }, facts.join(" · ")),
       );
-      const body = h("div", { class: "lines", role: "listbox", "aria-label": `Lines of ${name}`, hidden: true });
+      const body = h("div", { class: "lines", role: "listbox", "aria-label": `Lines of ${name}`, tabindex: 0, hidden: true });
       this.list.append(header, body);
       this.sections.set(file, { file, header, body, rows: null, blocks: [] });
     }
