@@ -2,9 +2,9 @@
 
     python benches/pairs.py [--rounds 3] [NETWORK …]
 
-An equation is held if a value has its result, covered if nodes compute it as a part of something
-else, and unused if no output needs it. The cost is the time of an export with pairs, relative to
-one without.
+An equation is held if a value has its result, viewed if a value has its elements in other places,
+covered if nodes compute it as a part of something else, and unused if no output needs it. The cost
+is the time of an export with pairs, relative to one without.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", help="the networks, all by default")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds")
     options = parser.parse_args()
-    print(f"{'network':<22} {'equations':>9} {'held':>7} {'covered':>8} {'unused':>7} {'time':>6}")
+    columns = f"{'held':>7} {'viewed':>7} {'covered':>8} {'unused':>7} {'time':>6}"
+    print(f"{'network':<22} {'equations':>9} {columns}")
     for name in options.networks or NETWORKS:
         network = NETWORKS[name]
         fn, inputs = network.build(), network.inputs()
@@ -41,10 +42,10 @@ def main() -> None:
                 times[with_pairs].append(export(fn, inputs, found if with_pairs else None))
         share = shares(found[0])
         count = max(share.total(), 1)
-        words = [f"{share[how] / count:.1%}" for how in ("same", "covered", "unused")]
+        words = [f"{share[how] / count:.1%}" for how in ("same", "view", "covered", "unused")]
         ratio = statistics.median(times[True]) / statistics.median(times[False])
-        held, covered, unused = words
-        print(f"{name:<22} {count:>9} {held:>7} {covered:>8} {unused:>7} {ratio:>6.2f}", flush=True)
+        held, viewed, covered, unused = words
+        print(f"{name:<22} {count:>9} {held:>7} {viewed:>7} {covered:>8} {unused:>7} {ratio:>6.2f}")
 
 
 def export(fn: Any, inputs: Sequence[Any], found: list[Sequence[_pairs.Pair]] | None) -> float:
@@ -60,7 +61,7 @@ def export(fn: Any, inputs: Sequence[Any], found: list[Sequence[_pairs.Pair]] | 
 
 def shares(pairs: Sequence[_pairs.Pair]) -> Counter[str]:
     """Count the equations by the worst that became of their results."""
-    order = ("unused", "same", "covered")
+    order = ("unused", "same", "view", "covered")
     equations: dict[Any, str] = {}
     for pair in pairs:
         if pair["eqn"] >= 0:

@@ -12,6 +12,7 @@ INPUT: Final = -1
 CONSTANT: Final = -2
 
 Iteration: TypeAlias = int | Literal["each", "next", "all"]
+ViewStep: TypeAlias = tuple[Literal["transpose", "reshape"], Sequence[int]]
 
 
 class Pair(TypedDict, total=False):
@@ -31,9 +32,12 @@ class Pair(TypedDict, total=False):
     #: Whether the value has one more axis, the last, for the parts of complex numbers or of keys.
     parts: bool
     #: `same`: the value has the shape, the order of elements and, apart from rounding, the contents
-    #: of the variable. `covered`: nodes compute it as a part of something else. `unused`: no output
-    #: needs it.
-    how: Literal["same", "covered", "unused"]
+    #: of the variable. `view`: the value has its elements in other places. `covered`: nodes compute
+    #: it as a part of something else. `unused`: no output needs it.
+    how: Literal["same", "view", "covered", "unused"]
+
+    #: The steps from the value to the variable: the axes of a transpose, the shape after a reshape.
+    view: Sequence[ViewStep]
 
     #: Whether other contents are as correct, such as another sign of an eigenvector. Readers of the
     #: value may be given the contents of the variable, but the value is not wrong if it has others.

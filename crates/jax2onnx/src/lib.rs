@@ -19,7 +19,7 @@ use crate::report::{refusals, report};
 pub use explain::{dropped_callbacks, explain};
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
 pub use onnx::external_data::check_outputs;
-pub use onnx::pairs::{Definition, Holder, Hop, Pair, Round};
+pub use onnx::pairs::{Definition, Holder, Hop, Pair, Round, ViewStep};
 pub use onnx::proto::{Message, ReadError, Skim, WriteError, skim};
 pub use onnx::source_map;
 pub use onnx::staged::Staged;

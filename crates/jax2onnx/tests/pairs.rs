@@ -35,7 +35,7 @@ fn line(pair: &Pair<'_>) -> String {
     let parts = if variable.has_parts { " in parts" } else { "" };
     let name = path.join("/") + parts;
     match &pair.holder {
-        Holder::Value { name: value, graph, rounds, is_ambiguous } => {
+        Holder::Value { name: value, graph, rounds, is_ambiguous, view } => {
             let rounds: Vec<String> = rounds.iter().map(round).collect();
             let rounds = match &rounds[..] {
                 [] => String::new(),
@@ -47,7 +47,8 @@ fn line(pair: &Pair<'_>) -> String {
             };
             let graph: String = graph.iter().map(hop).collect();
             let sign = if *is_ambiguous { "≈" } else { "=" };
-            format!("{name}{rounds} {sign} {graph}{value}")
+            let steps: String = view.0.iter().map(|step| format!(" {step:?}")).collect();
+            format!("{name}{rounds} {sign} {graph}{value}{steps}")
         }
         Holder::Covered { nodes, constants } => {
             let constants = constants.iter().map(|name| format!("constant {name}"));
@@ -128,8 +129,8 @@ fn a_value_in_another_order_of_axes_does_not_hold_the_variable() {
         &expect![[r#"
             input 0 = in_0
             input 1 = in_1
-            0 in conv_general_dilated, conv_general_dilated_1, conv_general_dilated_2, sin
-            1 in sin
+            0 = conv_general_dilated_2 Transpose([0, 2, 3, 1])
+            1 = sin Transpose([0, 2, 3, 1])
             2 = out_0
         "#]],
     );

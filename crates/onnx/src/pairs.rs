@@ -5,6 +5,7 @@
 //! notes to the values of the finished model.
 
 mod resolve;
+mod view;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use smallvec::SmallVec;
 use crate::value::ValueId;
 
 pub use resolve::{Holder, Hop, Pair};
+pub use view::{View, ViewStep};
 
 /// What is known about the variables of a program while its model is built and changed.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +80,8 @@ struct Held {
     rounds: Rounds,
     /// The calls of functions around it, the outermost first.
     calls: SmallVec<[Call; 1]>,
+    /// From the value to the variable.
+    view: View,
 }
 
 /// One for each loop around a variable, the outermost first.
@@ -93,12 +97,14 @@ struct Call {
 }
 
 /// Something that a pass did to a value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Change {
     /// Another value has the same contents.
     Same { from: ValueId, to: ValueId },
     /// Another value has the contents that a value in the body of a loop has in one round.
     Unrolled { from: ValueId, to: ValueId, round: usize, place: LoopPlace },
+    /// A value has the elements of another one in other places.
+    View { from: ValueId, to: ValueId, step: ViewStep },
 }
 
 /// The place of a loop.
@@ -118,6 +124,7 @@ impl Pairs {
             value,
             rounds: rounds.into(),
             calls: SmallVec::new(),
+            view: View::default(),
         });
     }
 
@@ -146,6 +153,11 @@ impl Pairs {
     /// Notes that a value has the contents of another one.
     pub(crate) fn note_same(&mut self, from: ValueId, to: ValueId) {
         self.changes.push(Change::Same { from, to });
+    }
+
+    /// Notes that a value is what a step makes of another one.
+    pub(crate) fn note_view(&mut self, from: ValueId, to: ValueId, step: ViewStep) {
+        self.changes.push(Change::View { from, to, step });
     }
 
     /// Notes that a value has the contents that another one has in a round of a loop.

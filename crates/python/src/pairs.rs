@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jax2onnx::{Definition, Holder, Hop, Pair, Round};
+use jax2onnx::{Definition, Holder, Hop, Pair, Round, ViewStep};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -33,8 +33,10 @@ fn record<'py>(py: Python<'py>, pair: Pair<'_>) -> PyResult<Bound<'py, PyDict>> 
     record.set_item("out", variable.position)?;
     record.set_item("parts", variable.has_parts)?;
     match holder {
-        Holder::Value { name, graph, rounds, is_ambiguous } => {
-            record.set_item("how", "same")?;
+        Holder::Value { name, graph, rounds, is_ambiguous, view } => {
+            record.set_item("how", if view.is_empty() { "same" } else { "view" })?;
+            let steps = view.0.into_iter().map(|step| view_step(py, step));
+            record.set_item("view", steps.collect::<PyResult<Vec<_>>>()?)?;
             record.set_item("ambiguous", is_ambiguous)?;
             record.set_item("value", &*name)?;
             let hop =
@@ -53,6 +55,14 @@ fn record<'py>(py: Python<'py>, pair: Pair<'_>) -> PyResult<Bound<'py, PyDict>> 
         Holder::Unused => record.set_item("how", "unused")?,
     }
     Ok(record)
+}
+
+/// Returns the name of a step and its axes or its shape.
+fn view_step(py: Python<'_>, step: ViewStep) -> PyResult<Bound<'_, PyAny>> {
+    match step {
+        ViewStep::Transpose(axes) => ("transpose", axes).into_bound_py_any(py),
+        ViewStep::Reshape(shape) => ("reshape", shape).into_bound_py_any(py),
+    }
 }
 
 /// Returns the number of a round, or a word for several.

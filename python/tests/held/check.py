@@ -61,7 +61,7 @@ def compare(
         values = Values(model, _ambiguous(pairs, variables))
         values.run([bench.in_parts(leaf) for leaf in leaves])
         for pair in pairs:
-            if pair["how"] == "same" and not pair["ambiguous"]:
+            if pair["how"] in ("same", "view") and not pair["ambiguous"]:
                 _compare_pair(pair, variables, values, checked)
     return checked
 
@@ -85,7 +85,7 @@ def _ambiguous(pairs: Sequence[_pairs.Pair], variables: Variables) -> dict[Any, 
 
 def shares(pairs: Sequence[_pairs.Pair]) -> Counter[str]:
     """Count the equations by what became of their results."""
-    order = ("unused", "same", "covered")
+    order = ("unused", "same", "view", "covered")
     equations: dict[Any, str] = {}
     for pair in pairs:
         if pair["eqn"] >= 0:
@@ -115,7 +115,7 @@ def _compare_pair(
             checked.compared += 1
             checked.compared_in_bodies += bool(place[0])
             want = bench.in_parts(wanted[jax_rounds])
-            why = difference(array, want, variables.scales.get(key, 0.0))
+            why = difference(viewed(array, pair["view"]), want, variables.scales.get(key, 0.0))
             if why:
                 checked.wrong.append(f"{key} {jax_rounds} is not {place} {rounds}: {why}")
                 return
@@ -143,6 +143,13 @@ def _rounds_of(
     for candidate in itertools.islice(wanted, 4):
         if all(k is None or k == c for k, c in zip(known, candidate, strict=True)):
             yield candidate
+
+
+def viewed(array: np.ndarray, view: Sequence[_pairs.ViewStep]) -> np.ndarray:
+    """Take the steps from a value to the variable."""
+    for step, numbers in view:
+        array = array.transpose(numbers) if step == "transpose" else array.reshape(numbers)
+    return array
 
 
 def difference(found: np.ndarray, want: np.ndarray, scale: float = 0.0) -> str:

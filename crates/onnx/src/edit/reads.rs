@@ -2,6 +2,7 @@
 
 use super::{Edit, State, for_each_read, resolve};
 use crate::model::Node;
+use crate::pairs::ViewStep;
 use crate::value::ValueId;
 
 impl Edit<'_> {
@@ -126,7 +127,27 @@ impl Edit<'_> {
         }
     }
 
+    /// Notes that the result of a node has the elements of its operand, if it only moves them: what holds the variable of
+    /// one holds that of the other too. With `is_kept`, the result stays when the node changes.
+    pub(super) fn note_view(&mut self, index: usize, is_kept: bool) {
+        let Some(pairs) = &mut self.pairs else { return };
+        let node = &self.graph.nodes[index];
+        let operand = node.inputs.first().copied().flatten();
+        let operand = operand.map(|operand| resolve(&self.renamed, operand));
+        let step = ViewStep::of(node, self.values);
+        let (Some(operand), Some(step)) = (operand, step) else { return };
+        match (is_kept, node.outputs[0]) {
+            (false, result) => pairs.note_view(result, operand, step),
+            (true, result) => {
+                if let Some(back) = step.back(operand, self.values) {
+                    pairs.note_view(operand, result, back);
+                }
+            }
+        }
+    }
+
     pub(super) fn drop_node(&mut self, index: usize) {
+        self.note_view(index, false);
         if self.state[index] == State::Live {
             self.stop_reading(index);
         }

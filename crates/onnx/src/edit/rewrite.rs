@@ -83,6 +83,7 @@ impl Edit<'_> {
     pub fn rewrite(&mut self, index: usize, fused: &[usize], op: Op<'_>) {
         let origin = self.origin_of_op(index, fused, &op);
         let is_fused = self.is_fusion(index, fused, &op);
+        self.note_view(index, true);
         self.changed = true;
         self.note_bodies(&op, self.graph.nodes[index].outputs[0]);
         self.change_reads(index, |node| {
@@ -243,6 +244,7 @@ impl Edit<'_> {
             self.uses.make(new, Some(index));
             let node = restore(new).into_node(&[old], origin, is_fused);
             last = self.insert_after(last, node);
+            self.note_view(last, false);
             made.push(new);
         }
         made

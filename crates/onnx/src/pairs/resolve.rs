@@ -5,11 +5,11 @@ use std::sync::Arc;
 use provenance::{Site, SiteId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Call, Change, Definition, Held, Pairs, Round, Rounds, Variable};
+use super::{Call, Change, Definition, Held, Pairs, Round, Rounds, Variable, View};
 use crate::attr::Attr;
 use crate::model::{Graph, Model, Node};
 use crate::operator::{OpType, Operator};
-use crate::value::ValueId;
+use crate::value::{ValueId, Values};
 
 /// A variable, and what holds it.
 #[derive(Clone, Debug)]
@@ -21,9 +21,16 @@ pub struct Pair<'m> {
 /// What holds a variable in a finished model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// A value with its shape, its order of elements and, apart from rounding, its contents. If it is ambiguous, the
-    /// contents may be others that are as correct, such as another sign of an eigenvector.
-    Value { name: Arc<str>, graph: Vec<Hop>, rounds: Rounds, is_ambiguous: bool },
+    /// A value with its contents, apart from rounding: with its shape and its order of elements too if the view is empty.
+    /// If it is ambiguous, the contents may be others that are as correct, such as another sign of an eigenvector.
+    Value {
+        name: Arc<str>,
+        graph: Vec<Hop>,
+        rounds: Rounds,
+        is_ambiguous: bool,
+        /// The steps from the value to the variable.
+        view: View,
+    },
     /// Nodes that compute more than the variable, and constants that were computed from it.
     Covered { nodes: Vec<Arc<str>>, constants: Vec<Arc<str>> },
     /// Nothing: no output needs it.
@@ -54,7 +61,7 @@ impl Model {
         let places = Places::of(self, pairs);
         let ambiguous = pairs.ambiguous(self);
         let mut holders: Vec<Vec<Holder>> = vec![Vec::new(); pairs.variables.len()];
-        for (value, states) in pairs.states() {
+        for (value, states) in pairs.states(&self.values) {
             for state in states {
                 let is_ambiguous = [value, state.value].iter().any(|id| ambiguous.contains(id));
                 let found = places.holder(self, value, &state, is_ambiguous);
@@ -66,6 +73,7 @@ impl Model {
         let all = pairs.variables.iter().enumerate().zip(holders);
         all.flat_map(|((index, variable), mut found)| {
             found.dedup();
+            drop_longer_views(&mut found);
             if found.is_empty() {
                 let is_computed = matches!(variable.definition, Definition::Equation(_));
                 let covered = covering.holder(&self.provenance, sites[index]);
@@ -79,25 +87,29 @@ impl Model {
 
 impl Pairs {
     /// Follows all changes, and returns what each value holds, in the order of values.
-    fn states(&self) -> Vec<(ValueId, Vec<Held>)> {
+    fn states(&self, values: &Values) -> Vec<(ValueId, Vec<Held>)> {
         let mut states: FxHashMap<ValueId, Vec<Held>> = FxHashMap::default();
         for held in &self.held {
             states.entry(held.value).or_default().push(held.clone());
         }
         for change in &self.changes {
             let (&from, &to) = match change {
-                Change::Same { from, to } | Change::Unrolled { from, to, .. } => (from, to),
+                Change::Same { from, to }
+                | Change::Unrolled { from, to, .. }
+                | Change::View { from, to, .. } => (from, to),
             };
             let Some(held) = states.get(&from) else {
                 continue;
             };
-            let changed: Vec<Held> = held.iter().filter_map(|held| change.applied(held)).collect();
+            let changed: Vec<Held> =
+                held.iter().filter_map(|held| change.applied(held, values)).collect();
             let known = states.entry(to).or_default();
             for held in changed {
                 let is_known = |other: &Held| {
                     other.variable == held.variable
                         && other.rounds == held.rounds
                         && other.calls == held.calls
+                        && other.view == held.view
                 };
                 if !known.iter().any(is_known) {
                     known.push(held);
@@ -149,9 +161,12 @@ impl Pairs {
 
 impl Change {
     /// Returns what the new value holds, of what the old one holds.
-    fn applied(self, held: &Held) -> Option<Held> {
+    fn applied(&self, held: &Held, values: &Values) -> Option<Held> {
         let mut held = held.clone();
-        if let Change::Unrolled { round, place, .. } = self {
+        if let Change::View { to, step, .. } = self {
+            held.view = held.view.after(step, values[*to].ty.as_ref())?;
+        }
+        if let &Change::Unrolled { round, place, .. } = self {
             let outside = match held.calls.last() {
                 Some(call) if place.is_in_function => call.loops,
                 _ => 0,
@@ -163,6 +178,24 @@ impl Change {
         }
         Some(held)
     }
+}
+
+/// Keeps, for each round, the values that are the variable, else the one that is the fewest steps away.
+fn drop_longer_views(found: &mut Vec<Holder>) {
+    let key = |holder: &Holder| match holder {
+        Holder::Value { rounds, view, .. } => (rounds.clone(), view.0.len()),
+        Holder::Covered { .. } | Holder::Unused => (Rounds::new(), 0),
+    };
+    let mut kept: Vec<Holder> = Vec::new();
+    let mut sorted = std::mem::take(found);
+    sorted.sort_by_key(|holder| key(holder).1);
+    for holder in sorted {
+        let (rounds, steps) = key(&holder);
+        if steps == 0 || kept.iter().all(|other| key(other).0 != rounds) {
+            kept.push(holder);
+        }
+    }
+    *found = kept;
 }
 
 /// A graph of the model.
@@ -190,7 +223,7 @@ impl Places {
     fn of(model: &Model, pairs: &Pairs) -> Places {
         let replaced = pairs.changes.iter().filter_map(|change| match *change {
             Change::Same { from, to } => Some((from, to)),
-            Change::Unrolled { .. } => None,
+            Change::Unrolled { .. } | Change::View { .. } => None,
         });
         let mut places = Places {
             all: Vec::new(),
@@ -265,7 +298,8 @@ impl Places {
         for round in rounds.iter_mut().rev().filter(|round| is_open(round)).take(left) {
             *round = Round::All;
         }
-        Some(Holder::Value { name, graph, rounds, is_ambiguous })
+        let view = held.view.clone();
+        Some(Holder::Value { name, graph, rounds, is_ambiguous, view })
     }
 
     /// Returns the way to the graph of a value that is inside of these calls, and how many loops are on it.

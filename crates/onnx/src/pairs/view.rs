@@ -1,0 +1,113 @@
+//! Values that have the elements of a variable in other places.
+
+use crate::attr::Attr;
+use crate::model::Node;
+use crate::operator::OpType;
+use crate::value::{Type, ValueId, Values};
+
+/// The steps from a value to the variable that it holds; none if it is the variable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View(pub Vec<ViewStep>);
+
+/// A step that moves all elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ViewStep {
+    /// To axes in this order.
+    Transpose(Vec<usize>),
+    /// To this shape.
+    Reshape(Vec<i64>),
+}
+
+/// A value that is more steps away does not hold the variable.
+const MAX_STEPS: usize = 3;
+
+impl View {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the view of a value of this type that has the elements of the viewed one after a step. `None` if it has too
+    /// many steps.
+    pub(super) fn after(&self, step: &ViewStep, ty: Option<&Type>) -> Option<View> {
+        let mut steps = vec![step.clone()];
+        for next in &self.0 {
+            match (steps.last_mut(), next) {
+                (Some(ViewStep::Transpose(first)), ViewStep::Transpose(second)) => {
+                    *first = second
+                        .iter()
+                        .map(|&axis| first.get(axis).copied())
+                        .collect::<Option<_>>()?;
+                }
+                (Some(ViewStep::Reshape(first)), ViewStep::Reshape(second)) => {
+                    first.clone_from(second)
+                }
+                _ => steps.push(next.clone()),
+            }
+            if steps.last().is_some_and(ViewStep::is_nothing) {
+                steps.pop();
+            }
+        }
+        let shape = ty.and_then(known_shape);
+        if matches!((&steps[..], shape), ([ViewStep::Reshape(to)], Some(from)) if *to == from)
+            || matches!(&steps[..], [step] if step.is_nothing())
+        {
+            steps.clear();
+        }
+        (steps.len() <= MAX_STEPS).then_some(View(steps))
+    }
+}
+
+impl ViewStep {
+    /// Returns the step from the operand of a node to its result, if it only moves elements.
+    pub(crate) fn of(node: &Node, values: &Values) -> Option<ViewStep> {
+        let result = *node.outputs.first()?;
+        match node.op.onnx()? {
+            OpType::Transpose => {
+                let rank = values[result].ty.as_ref()?.rank();
+                let perm = match node.attr("perm") {
+                    Some(Attr::Ints(perm)) => perm
+                        .iter()
+                        .map(|&axis| usize::try_from(axis).ok())
+                        .collect::<Option<_>>()?,
+                    _ => (0..rank).rev().collect(),
+                };
+                Some(ViewStep::Transpose(perm))
+            }
+            OpType::Flatten | OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze => {
+                ViewStep::to_shape_of(result, values)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the step back to an operand.
+    pub(crate) fn back(self, operand: ValueId, values: &Values) -> Option<ViewStep> {
+        match self {
+            ViewStep::Transpose(perm) => {
+                let mut back = vec![0; perm.len()];
+                for (place, axis) in perm.into_iter().enumerate() {
+                    *back.get_mut(axis)? = place;
+                }
+                Some(ViewStep::Transpose(back))
+            }
+            ViewStep::Reshape(_) => ViewStep::to_shape_of(operand, values),
+        }
+    }
+
+    fn to_shape_of(value: ValueId, values: &Values) -> Option<ViewStep> {
+        values[value].ty.as_ref().and_then(known_shape).map(ViewStep::Reshape)
+    }
+
+    fn is_nothing(&self) -> bool {
+        match self {
+            ViewStep::Transpose(perm) => {
+                perm.iter().enumerate().all(|(place, &axis)| place == axis)
+            }
+            ViewStep::Reshape(_) => false,
+        }
+    }
+}
+
+fn known_shape(ty: &Type) -> Option<Vec<i64>> {
+    ty.shape.iter().map(|dim| dim.known()).collect()
+}
