@@ -221,6 +221,8 @@ fn functions(outline: &Outline) -> (Vec<Arc<str>>, Vec<bool>) {
         };
         is_of_function.extend(outline.nodes_of(number).iter().map(|_| is_function));
     }
+    // A name that starts with `block_2` also starts with `block`.
+    names.sort_by_key(|name: &Arc<str>| std::cmp::Reverse(name.len()));
     (names, is_of_function)
 }
 

@@ -174,6 +174,20 @@ fn a_convolution_that_is_named_after_its_activation_is_found() {
 }
 
 #[test]
+fn a_node_of_a_function_is_found_if_another_name_starts_its_name() {
+    let resolver = resolver(
+        "call = f(x)\n call_2 = f_2(call)\n function f\n f/exp = Exp(i)\n function f_2\n f_2/exp = Exp(i)",
+    );
+    for (name, expected) in [
+        ("_inlfunc_f_2_f_2/exp", "name f_2/exp"),
+        ("_inlfunc_f_token_1_f/exp", "name f/exp"),
+        ("_inlfunc_f_2_f_2/exp_nchwc", "fused f_2/exp"),
+    ] {
+        assert_eq!(shown(&resolver, &resolver.resolve(name)), expected, "{name}");
+    }
+}
+
+#[test]
 fn a_name_is_resolved_without_its_model() {
     let resolver = resolver("sin = Sin(x)\n mul = Mul(sin) -> out\n add = Add(out) -> mul");
     let check = |name, expected| {
