@@ -112,8 +112,12 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
     let x = if is_batched { x } else { unsqueeze(edit, index, x, &[1])? };
     let state_axes: &[i64] = if is_batched { &[0] } else { &[0, 1] };
     let step_axes: &[i64] = if is_batched { &[1] } else { &[1, 2] };
-    let states = states.into_iter().map(|state| unsqueeze(edit, index, state, state_axes));
-    let states: Vec<ValueId> = states.collect::<Result<_, _>>()?;
+    // A state that is not given is zero. A parameter stays, even if it is zero now.
+    let states = states.into_iter().map(|state| match edit.tensor(state) {
+        Some(tensor) if is_zero(tensor) && edit.name(state).is_none() => Ok(None),
+        _ => unsqueeze(edit, index, state, state_axes).map(Some),
+    });
+    let states: Vec<Option<ValueId>> = states.collect::<Result<_, _>>()?;
     // The results of the operator: all hidden states, the last one, and the last memory.
     let size = Dim::Known(cell.size as i64);
     let batch = batch.unwrap_or(Dim::Known(1));
@@ -135,7 +139,9 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
         let [w, r, b] =
             [&weights.input, &weights.state, &weights.bias].map(|tensor| constant(edit, tensor));
         let mut inputs = vec![Some(x), Some(w), Some(r), Some(b), None];
-        inputs.extend(states.iter().copied().map(Some));
+        inputs.extend(&states);
+        let given = inputs.iter().rposition(Option::is_some);
+        inputs.truncate(given.map_or(0, |last| last + 1));
         let mut op = Op { op: cell.op.into(), inputs, attrs: direction.clone() };
         op.attrs.push(("hidden_size", Attr::Int(cell.size as i64)));
         op.attrs.extend(cell.attrs.iter().cloned());
@@ -245,6 +251,11 @@ fn direction(node: &Node, carries: usize) -> Result<Vec<(&'static str, Attr)>, D
         ways if ways.iter().all(|&way| way == 1) => Ok(vec![("direction", "reverse".into())]),
         _ => Err("its inputs and outputs run in different directions".into()),
     }
+}
+
+/// True if all numbers are `+0`.
+fn is_zero(tensor: &Tensor) -> bool {
+    tensor.all_floats(|number| number == 0.0 && number.is_sign_positive())
 }
 
 fn unsqueeze(

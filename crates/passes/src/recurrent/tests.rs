@@ -393,3 +393,70 @@ fn infinities_among_products_before_the_scan_stay_apart() {
     "#]],
     );
 }
+
+/// Returns a scan over two steps with these initial states.
+fn lstm_from(memory: &str, hidden: &str) -> String {
+    format!(
+        "graph g(x:f32[2,3,1]) -> (y)
+c2:f32[3,1], h2:f32[3,1], y:f32[2,3,1] = Scan({memory}, {hidden}, x) {{body={{
+  graph b(c0:f32[3,1], h0:f32[3,1], x0:f32[3,1]) -> (c1, h1, y1)
+  wx:f32[3,4] = MatMul(x0, [[1.0, 2.0, 3.0, 4.0]])
+  wh:f32[3,4] = MatMul(h0, [[5.0, 6.0, 7.0, 8.0]])
+  z:f32[3,4] = Add(wx, wh)
+  i:f32[3,1], f:f32[3,1], g0:f32[3,1], o:f32[3,1] = Split(z, [1, 1, 1, 1]:i64) {{axis=1}}
+  si:f32[3,1] = Sigmoid(i)
+  sf:f32[3,1] = Sigmoid(f)
+  so:f32[3,1] = Sigmoid(o)
+  tg:f32[3,1] = Tanh(g0)
+  kept:f32[3,1] = Mul(c0, sf)
+  added:f32[3,1] = Mul(tg, si)
+  c1:f32[3,1] = Add(added, kept)
+  tc:f32[3,1] = Tanh(c1)
+  h1:f32[3,1] = Mul(so, tc)
+  y1:f32[3,1] = Identity(h1)
+}}, num_scan_inputs=1}}"
+    )
+}
+
+#[test]
+fn states_of_zeros_are_left_out() {
+    check_ignoring_nan(
+        super::run,
+        &lstm_from("[[0.0], [0.0], [0.0]]", "[[0.0], [0.0], [0.0]]"),
+        expect![[r#"
+            graph g(x:f32[2,3,1]) -> (y)
+            %0, %1, %2 = LSTM(x, [[[1.0], [4.0], [2.0], [3.0]]], [[[5.0], [8.0], [6.0], [7.0]]], [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]) {hidden_size=1}  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+            c2 = Squeeze(%2, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+            h2 = Squeeze(%1, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+            y:f32[2,3,1] = Squeeze(%0, [1]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+        "#]],
+    );
+}
+
+#[test]
+fn a_state_that_is_not_zero_is_an_operand_and_so_is_minus_zero() {
+    check_ignoring_nan(
+        super::run,
+        &lstm_from("[[0.0], [0.5], [0.0]]", "[[0.0], [0.0], [0.0]]"),
+        expect![[r#"
+            graph g(x:f32[2,3,1]) -> (y)
+            %0 = Unsqueeze([[0.0], [0.5], [0.0]], [0]:i64)  # 2
+            %1, %2, %3 = LSTM(x, [[[1.0], [4.0], [2.0], [3.0]]], [[[5.0], [8.0], [6.0], [7.0]]], [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]], _, _, %0) {hidden_size=1}  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+            c2 = Squeeze(%3, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+            h2 = Squeeze(%2, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+            y:f32[2,3,1] = Squeeze(%1, [1]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+        "#]],
+    );
+    check_ignoring_nan(
+        super::run,
+        &lstm_from("[[0.0], [0.0], [0.0]]", "[[0.0], [-0.0], [0.0]]"),
+        expect![[r#"
+            graph g(x:f32[2,3,1]) -> (y)
+            %0 = Unsqueeze([[0.0], [-0.0], [0.0]], [0]:i64)  # 2
+            %1, %2, %3 = LSTM(x, [[[1.0], [4.0], [2.0], [3.0]]], [[[5.0], [8.0], [6.0], [7.0]]], [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]], _, %0) {hidden_size=1}  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+            c2 = Squeeze(%3, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+            h2 = Squeeze(%2, [0]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+            y:f32[2,3,1] = Squeeze(%1, [1]:i64)  # 2 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+        "#]],
+    );
+}
