@@ -264,6 +264,7 @@ def to_onnx(
 
     from ._tracing import binding, call, definitions, trace
     from ._tracing.names import chosen_names
+    from ._tracing.training import warn_of_dropped_state, warn_of_training
     from ._tracing.weights import weights_of
 
     inputs, named_inputs, names = binding.from_text(fn, inputs)
@@ -319,6 +320,7 @@ def to_onnx(
         norms=settings.normalization_mode != "force_decomposed",
         unroll=settings.unroll,
         on_phase=_progress.phase_listener.get(),
+        on_training=warn_of_training,
         on_dropped=_warn_of_dropped_callbacks,
         on_pairs=_pairs.listener_of(traced.closed_jaxpr),
         explain=_report_writer(settings.explain_passes, is_dry=summarize is not None),
@@ -339,6 +341,8 @@ def to_onnx(
         _web.explaining_size_limit() if settings.export_mode == "web" else contextlib.nullcontext()
     ):
         data = export_traced(traced.closed_jaxpr, options)
+    if traced.written:
+        warn_of_dropped_state(traced.written, "return y, nnx.state(model)")
     if path is not None:
         return path
     return _model(data or b"", return_mode)

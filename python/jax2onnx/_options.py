@@ -53,6 +53,9 @@ class ExportOptions:
     unroll: int = UNROLLED_NODES
     #: Is called with the name of each phase of the passes before it runs.
     on_phase: Callable[[str], object] | None = None
+    #: Is called with the jaxpr if it draws random numbers or computes what nothing reads. Then a
+    #: layer may be in training mode.
+    on_training: Callable[[Any], object] | None = None
     #: Is called with the lines of callbacks that are not part of the model, if there are any.
     on_dropped: Callable[[Sequence[str]], object] | None = None
     #: Is called with the report on the passes.

@@ -2,8 +2,38 @@
 
 use std::sync::Arc;
 
-use crate::jaxpr::{Eqn, Jaxpr};
+use rustc_hash::FxHashSet;
+
+use crate::jaxpr::{Atom, Eqn, Jaxpr};
 use crate::param::Param;
+
+/// The primitives that draw random numbers.
+const DRAWS: &[&str] = &["random_bits", "rng_bit_generator", "rng_uniform", "threefry2x32"];
+
+/// True if no equation draws random numbers and every result is read, in the jaxprs inside too.
+///
+/// A layer in training mode does one or the other: it drops random elements, or statistics that it computed.
+pub fn is_plain(jaxpr: &Jaxpr) -> bool {
+    is_plain_but(jaxpr, &mut FxHashSet::default())
+}
+
+/// Does the same, without the jaxprs that were looked at, by their addresses.
+fn is_plain_but(jaxpr: &Jaxpr, seen: &mut FxHashSet<*const Jaxpr>) -> bool {
+    let mut is_read = vec![false; jaxpr.vars.len()];
+    let operands = jaxpr.eqns.iter().flat_map(|eqn| &eqn.inputs);
+    for atom in operands.chain(&jaxpr.outputs) {
+        if let Atom::Var(var) = atom {
+            is_read[var.index()] = true;
+        }
+    }
+    jaxpr.eqns.iter().all(|eqn| {
+        !DRAWS.contains(&&*eqn.primitive)
+            && eqn.outputs.iter().all(|output| is_read[output.index()])
+            && called(eqn)
+                .into_iter()
+                .all(|inner| !seen.insert(Arc::as_ptr(inner)) || is_plain_but(inner, seen))
+    })
+}
 
 /// Returns the jaxprs that an equation calls, in the order of its parameters.
 pub fn called(eqn: &Eqn) -> Vec<&Arc<Jaxpr>> {
@@ -25,5 +55,34 @@ pub fn collect<'a>(param: &'a Param, visit: &mut impl FnMut(&'a Param)) {
         Param::Seq(items) => items.iter().for_each(|item| collect(item, visit)),
         Param::Record(_, fields) => fields.iter().for_each(|(_, field)| collect(field, visit)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_plain;
+
+    #[track_caller]
+    fn check(text: &str, expected: bool) {
+        assert_eq!(is_plain(&crate::parse(text).unwrap().main), expected, "{text}");
+    }
+
+    #[test]
+    fn a_jaxpr_whose_results_are_all_read_is_plain() {
+        check("x:f32[] -> y:f32[] = add x 1.0:f32[]", true);
+        check("x:f32[] -> y:f32[] = pjit{jaxpr=jaxpr f(a:f32[]) { return a }} x", true);
+    }
+
+    #[test]
+    fn a_result_that_nothing_reads_counts_wherever_it_is() {
+        check("jaxpr f(x:f32[]) {\nz:f32[] = sin x\ny:f32[] = cos x\nreturn y\n}", false);
+        let inner = "jaxpr f(a:f32[]) {\nb:f32[] = sin a\nreturn a\n}";
+        check(&format!("x:f32[] -> y:f32[] = pjit{{jaxpr={inner}}} x"), false);
+    }
+
+    #[test]
+    fn an_equation_that_draws_random_numbers_counts() {
+        check("x:u32[2] -> y:u32[3] = rng_uniform x", false);
+        check("x:u32[2] -> y:u32[3] = random_split x", true);
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn export<'py>(
         lowering,
         passes,
         on_phase,
+        on_training,
         on_dropped,
         explain,
         on_pairs,
@@ -39,6 +40,9 @@ pub(crate) fn export<'py>(
     } = options;
     error::without_panic(|| {
         let (program, failures) = read(closed_jaxpr, reading)?;
+        if let Some(on_training) = on_training.filter(|_| !jaxpr::walk::is_plain(&program.main)) {
+            on_training.call1((closed_jaxpr,))?;
+        }
         let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
         let on_pairs = on_pairs.map(Bound::unbind);
         let summarize = summarize.map(Bound::unbind);

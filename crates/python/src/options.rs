@@ -50,6 +50,8 @@ pub(crate) struct ExportOptions<'py> {
     pub(crate) passes: PassOptions,
     /// Is called with the name of each phase of the passes before it runs.
     pub(crate) on_phase: Option<Bound<'py, PyAny>>,
+    /// Is called with the jaxpr if a layer may be in training mode.
+    pub(crate) on_training: Option<Bound<'py, PyAny>>,
     /// Is called with the lines of callbacks that are not part of the model.
     pub(crate) on_dropped: Option<Bound<'py, PyAny>>,
     /// Is called with the report on the passes.
@@ -120,6 +122,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 unroll: fields.take("unroll")?,
             },
             on_phase: fields.take("on_phase")?,
+            on_training: fields.take("on_training")?,
             on_dropped: fields.take("on_dropped")?,
             explain: fields.take("explain")?,
             on_pairs,

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -170,7 +170,7 @@ class _Walk:
             self.modules.variables.setdefault(id(value), (holder, name))
 
     def _entries(
-        self, container: Any, entries: Iterator[tuple[str, Any]], holder: Place, name: str
+        self, container: Any, entries: Iterable[tuple[str, Any]], holder: Place, name: str
     ) -> None:
         if id(container) in self._around:
             return

@@ -63,6 +63,8 @@ class _Namer:
         self._modules = modules
         kinds = {type(module) for module in modules.kept.values() if id(module) in modules.holders}
         self._methods = {kind: methods_of(kind, modules.bases) for kind in kinds}
+        #: The modules that hold others.
+        self._holding = {place for holders in modules.holders.values() for place, _ in holders}
         self._running = [_Running(None, None, is_known=True)]
 
     @property
@@ -80,13 +82,17 @@ class _Namer:
         module: Any,
         code: types.CodeType,
         is_of: Callable[[types.FunctionType], bool],
-    ) -> None:
-        """Open the scopes of a module if the call is one of its methods."""
+    ) -> bool:
+        """Open the scopes of a module if the call is one of its methods.
+
+        Returns whether no call inside this one opens a scope: the paths from this module lead to
+        no other.
+        """
         place, running = id(module), self._running[-1]
         if place not in self._modules.holders or place == running.place:
-            return
+            return False
         if not any(is_of(function) for function in self._methods[type(module)].get(id(code), ())):
-            return
+            return False
         chain = self._modules.chain(running.place, place) if running.is_known else None
         entered = _Running(call, place, chain is not None)
         self._running.append(entered)
@@ -94,6 +100,7 @@ class _Namer:
             scope: Any = jax.named_scope(name)
             entered.scopes.append(scope)
             scope.__enter__()
+        return place not in self._holding or not entered.is_known
 
     def leave(self, call: object) -> None:
         """Close the scopes that the call opened, and those inside that are still open."""
@@ -184,10 +191,21 @@ def _running(namer: _Namer) -> Iterator[None]:
         yield
         return
 
-    def enter(call: int, function: types.FunctionType, argument: Any) -> None:
-        namer.enter(call, argument, function.__code__, lambda method: method is function)
+    #: The call during which nobody asks for reports, if any.
+    quiet: list[int] = []
 
-    calls = _core.Calls(namer.codes, enter, namer.leave)
+    def enter(call: int, function: types.FunctionType, argument: Any) -> None:
+        is_last = namer.enter(call, argument, function.__code__, lambda each: each is function)
+        if is_last and _frames.pause(address):
+            quiet.append(call)
+
+    def leave(call: int) -> None:
+        if quiet == [call]:
+            _frames.resume(address)
+            quiet.clear()
+        namer.leave(call)
+
+    calls = _core.Calls(namer.codes, enter, leave)
     address, before = calls.start(_frames.pythons)
     try:
         _frames.take(address)
@@ -199,6 +217,9 @@ def _running(namer: _Namer) -> Iterator[None]:
 
 class _Frames:
     """Makes a function of the core run the frames of all threads, as long as one export wants it.
+
+    Meanwhile, Python calls a C function for each call, and takes a seventh longer to trace a
+    network. So the export pauses where it needs no reports.
 
     The functions that do this are not part of the stable ABI that the core is compiled for.
     """
@@ -226,8 +247,21 @@ class _Frames:
             if not self._takers:
                 self._replace(address, self.pythons)
 
-    def _replace(self, before: int, after: int) -> None:
-        """Replace one function by another, unless another tool has replaced it."""
+    def pause(self, address: int) -> bool:
+        """Let Python run the frames until `resume`, unless another export needs the reports."""
+        with self._lock:
+            is_alone = self._takers == 1
+            if is_alone:
+                self._replace(address, self.pythons)
+            return is_alone
+
+    def resume(self, address: int) -> None:
+        with self._lock:
+            self._replace(self.pythons, address)
+
+    @functools.cached_property
+    def _interpreter(self) -> tuple[Callable[[], int | None], Callable[[int], object]]:
+        """The functions that return and set the address of the function that runs frames."""
         import ctypes
 
         api = ctypes.pythonapi
@@ -238,8 +272,14 @@ class _Frames:
             api._PyInterpreterState_SetEvalFrameFunc,
         )
         get.restype = ctypes.c_void_p
-        if get(interpreter) == before:
-            replace(interpreter, ctypes.c_void_p(after))
+        replace.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+        return functools.partial(get, interpreter), functools.partial(replace, interpreter)
+
+    def _replace(self, before: int, after: int) -> None:
+        """Replace one function by another, unless another tool has replaced it."""
+        get, replace = self._interpreter
+        if get() == before:
+            replace(after)
 
 
 _frames = _Frames()

@@ -17,7 +17,6 @@ from .modules import Modules, changeable, modules_of, restored_on_failure
 from .names import input_names, output_names
 from .scopes import naming
 from .specs import Specs
-from .training import warn_of_dropped_state, warn_of_training
 from .writes import marked_writes
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ class Traced(NamedTuple):
     closed_jaxpr: "ClosedJaxpr"
     input_names: list[str]
     output_names: list[str]
+    #: The variables that the function wrote and did not return.
+    written: Sequence[str] = ()
 
 
 def trace(
@@ -72,9 +73,8 @@ def trace(
         except Exception as error:
             failures.annotate(error, _name(fn), fn, specs, keywords)
             raise
-    warn_of_training(result.closed_jaxpr)
-    if modules is not None and modules.written:
-        warn_of_dropped_state(modules.written, "return y, nnx.state(model)")
+    if modules is not None:
+        result = result._replace(written=modules.written)
     outputs = result.closed_jaxpr.out_avals
     call.check_images(outputs, outputs_as_nchw, "outputs_as_nchw", "output")
     return result

@@ -63,10 +63,12 @@ class _Layer(NamedTuple):
 
 
 def warn_of_training(closed_jaxpr: Any) -> None:
-    """Warn about layers in training mode, once per kind of layer."""
+    """Warn about layers in training mode, once per kind of layer.
+
+    The search is slow. The core calls this only for a jaxpr that draws random numbers or computes
+    what nothing reads.
+    """
     jaxpr = closed_jaxpr.jaxpr
-    if _is_plain(jaxpr, set(), set()):
-        return
     search = _Search()
     search.visit(jaxpr, set(jaxpr.invars), [True] * len(jaxpr.outvars))
     layers = list(dict.fromkeys(search.layers()))
@@ -82,34 +84,6 @@ def warn_of_training(closed_jaxpr: Any) -> None:
         names = list(dict.fromkeys(path for each, path in search.written if each == example))
         collections = sorted({name.partition(".")[0] for name in names})
         warn_of_dropped_state(names, example.format(collections=collections))
-
-
-def _is_plain(jaxpr: Any, seen: set[int], leaves: set[str]) -> bool:
-    """Return whether no equation draws random numbers and every result is used.
-
-    Then there is nothing to warn about. This is much faster than the search.
-
-    Args:
-        jaxpr: The jaxpr.
-        seen: The jaxprs that are known to be plain, by identity.
-        leaves: Primitives whose equations contain no jaxprs.
-    """
-    seen.add(id(jaxpr))
-    used = set(map(id, jaxpr.outvars))
-    for eqn in jaxpr.eqns:
-        used.update(map(id, eqn.invars))
-    for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        if name in _DRAWS or not used.issuperset(map(id, eqn.outvars)):
-            return False
-        if name in leaves:
-            continue
-        inside = list(_inner(eqn))
-        if not inside:
-            leaves.add(name)
-        if not all(id(each) in seen or _is_plain(each, seen, leaves) for each in inside):
-            return False
-    return True
 
 
 def warn_of_dropped_state(names: Sequence[str], example: str) -> None:

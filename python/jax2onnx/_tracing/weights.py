@@ -5,11 +5,12 @@ the object that it is bound to, and follows their attributes and entries. It run
 user's code, and imports no library.
 """
 
+import contextlib
 import functools
 import os
 import sys
 import types
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -111,12 +112,17 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
             # The array of a variable whose initialization is deferred is `None`.
             waiting.append((held._value, (), (str(held.path),)))
             continue
-        parts = [(part, root, (*path, name)) for name, part in _parts(held)]
         inner = [(part, root, path) for part in _inner(held)]
+        # Most parts hold nothing.
+        parts = [
+            (part, root, (*path, name)) for name, part in _parts(held) if not is_plain(type(part))
+        ]
+        named = [(name, part) for name, part in variables(held) if not is_plain(type(part))]
+        read: list[tuple[Any, Path, Path]]
         if path:
-            read = [(value, root, (*path, name)) for name, value in variables(held)]
+            read = [(part, root, (*path, name)) for name, part in named]
         else:
-            read = [(value, (*root, name), ()) for name, value in variables(held)]
+            read = [(part, (*root, name), ()) for name, part in named]
         waiting += [*inner, *parts, *read][::-1]
 
 
@@ -131,33 +137,33 @@ def _is_array(kind: type) -> bool:
     return issubclass(kind, jax.Array | np.ndarray)
 
 
-def _parts(held: Any) -> Iterator[tuple[str, Any]]:
+def _parts(held: Any) -> Iterable[tuple[str, Any]]:
     """Return the parts of a container or an object, by name."""
     if isinstance(held, Mapping) and not tree_util.all_leaves((held,)):
-        yield from ((str(key), value) for key, value in held.items())
-    elif isinstance(held, tuple | list):
+        return [(str(key), value) for key, value in held.items()]
+    if isinstance(held, tuple | list):
         names = getattr(held, "_fields", None) or map(str, range(len(held)))
-        yield from zip(names, held, strict=False)
-    elif not isinstance(held, _CALLS):
-        yield from attributes(held)
+        return zip(names, held, strict=False)
+    return () if isinstance(held, _CALLS) else attributes(held)
 
 
-def attributes(held: Any) -> Iterator[tuple[str, Any]]:
+def attributes(held: Any) -> list[tuple[str, Any]]:
     """Return the attributes of an object itself, without running a property."""
     try:
         named = object.__getattribute__(held, "__dict__")
     except AttributeError:
         named = {}
+    found: list[tuple[str, Any]] = []
     if isinstance(named, dict):
-        for name, value in named.items():
-            if not (isinstance(name, str) and name.startswith(_NO_PARTS)):
-                yield str(name), value
-    kind: type = type(held)
-    for name, slot in _slots(kind):
-        try:
-            yield name, slot.__get__(held)
-        except AttributeError:
-            continue
+        found = [
+            (str(name), value)
+            for name, value in named.items()
+            if not (isinstance(name, str) and name.startswith(_NO_PARTS))
+        ]
+    for name, slot in _slots(type(held)):
+        with contextlib.suppress(AttributeError):
+            found.append((name, slot.__get__(held)))
+    return found
 
 
 @functools.lru_cache(maxsize=1024)
@@ -207,8 +213,12 @@ def raw_value(variable: Any) -> Any:
 def _is_of(held: Any, module: str, name: str) -> bool:
     """Return whether an object is an instance of a library's class, if the library is loaded."""
     loaded = sys.modules.get(module)
-    kind = getattr(loaded, name, None)
-    return isinstance(kind, type) and isinstance(held, kind)
+    return loaded is not None and _is_subclass(type(held), getattr(loaded, name, None))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_subclass(kind: type, base: Any) -> bool:
+    return isinstance(base, type) and issubclass(kind, base)
 
 
 _CALLS: Final = (types.FunctionType, types.MethodType, functools.partial, types.CodeType)

@@ -67,6 +67,12 @@ fn compute_blocks(tensors: &[&Tensor], buffers: &Receiver<Vec<u8>>, blocks: &Syn
     }
 }
 
+/// Returns how many threads so many bytes are worth.
+pub(super) fn threads_for(bytes: usize) -> usize {
+    let available = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    available.min(bytes / MIN_THREAD_BYTES)
+}
+
 impl<'a> Part<'a> {
     /// Returns a tensor whose contents are computed.
     fn computed(&self) -> Option<&'a Tensor> {
@@ -155,8 +161,7 @@ impl Tensor {
 
     /// Computes the elements from number `start` on, as many as `out` has bytes for.
     fn fill_in_parallel(&self, start: usize, out: &mut [u8]) {
-        let available = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-        let threads = available.min(out.len() / MIN_THREAD_BYTES);
+        let threads = threads_for(out.len());
         if threads < 2 {
             return self.fill(start, out);
         }
