@@ -34,6 +34,7 @@ help:
 	@echo "make docs               build the documentation site"
 	@echo "make wheel              build a wheel for any Linux and the command alone, and try the wheel"
 	@echo "make viewer             rebuild the viewer of \`jax2onnx view\`; needs node"
+	@echo "make test-numeric-faults  put faults into models, and count how many compare finds"
 	@echo "make clean              remove build results and the cache of the tests"
 
 # Only what the example needs: a build without optimizations, while pip installs JAX and ONNX.
@@ -101,6 +102,10 @@ docs: build $(DOCS)/installed
 # Faults while files are written; writes the table of docs/reliability.md.
 test-faults: build
 	$(PY) tools/faults.py
+
+# Faults in the numbers of models; the table of docs/comparing.md.
+test-numeric-faults: build
+	$(PY) tools/numeric_faults.py
 
 # Exported models in ONNX Runtime, beside those of the Python package and `jax.jit`.
 bench-runtime: build

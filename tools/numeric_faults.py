@@ -1,6 +1,6 @@
 """Put faults into models, and count how many of them `jax2onnx.compare` finds.
 
-    python tools/numeric_faults.py [--per-program 30] [--program NAME] [--seed 0] [--table]
+    python tools/numeric_faults.py [--per-program 26] [--program NAME] [--seed 0]
 
 A fault counts if an output changes. It is found if the first line that `compare` shows is a line of
 the node that was changed. Two columns show what others would find: whether `allclose` of the
@@ -156,7 +156,7 @@ OTHERS = ("main graph finds", "allclose notices")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--per-program", type=int, default=30)
+    parser.add_argument("--per-program", type=int, default=26)
     parser.add_argument("--program", action="append")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 
 def copied(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -85,3 +85,21 @@ def copied_node(node: onnx.NodeProto) -> onnx.NodeProto:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     return copy
+
+
+def made_model(
+    nodes: list[onnx.NodeProto],
+    inputs: list[tuple[str, int, list[int]]],
+    outputs: list[tuple[str, int, list[int]]],
+    weights: dict[str, np.ndarray] | None = None,
+) -> onnx.ModelProto:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "main",
+        [info(*each) for each in inputs],
+        [info(*each) for each in outputs],
+        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", 20)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)

@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from jax import lax
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import jax2onnx
 from jax2onnx import ConfigError, InputSpecError, compare, to_onnx
@@ -23,6 +22,7 @@ from tests.comparing import (
     copied,
     first_node,
     line_of,
+    made_model,
     with_operator,
     with_weight,
     without_double_casts,
@@ -394,109 +394,6 @@ def test_a_model_without_provenance_has_lines_if_jax_is_the_reference() -> None:
     assert first.line == line_of(nested, "jnp.exp")
 
 
-def _model(
-    nodes: list[onnx.NodeProto],
-    inputs: list[tuple[str, int, list[int]]],
-    outputs: list[tuple[str, int, list[int]]],
-    weights: dict[str, np.ndarray] | None = None,
-) -> onnx.ModelProto:
-    info = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "main",
-        [info(*each) for each in inputs],
-        [info(*each) for each in outputs],
-        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
-    )
-    opsets = [helper.make_opsetid("", 20)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
-
-
-def _forgotten_transpose() -> list[onnx.NodeProto]:
-    return [
-        helper.make_node("Transpose", ["s"], ["t"], "transpose", perm=[1, 0]),
-        helper.make_node("MatMul", ["t", "v"], ["y"], "matmul"),
-    ]
-
-
-def _is_fixed(model: onnx.ModelProto, inputs: list[np.ndarray]) -> bool:
-    """Return whether this ONNX Runtime computes the same with and without optimizations."""
-    names = [value.name for value in model.graph.input]
-    results = []
-    for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        results.append(session.run(None, dict(zip(names, inputs, strict=True)))[0])
-    return np.allclose(results[0], results[1])
-
-
-def test_an_optimization_that_forgets_a_transpose_is_found() -> None:
-    model = _model(
-        [
-            helper.make_node("Sin", ["a"], ["s"], "sin"),
-            *_forgotten_transpose(),
-            helper.make_node("Tanh", ["y"], ["z"], "tanh"),
-        ],
-        [("a", 1, [4, 4]), ("v", 1, [4])],
-        [("z", 1, [4])],
-    )
-    inputs = [WEIGHT, X[0]]
-    report = compare(model, model, inputs)
-    if _is_fixed(model, inputs):
-        pytest.skip("this ONNX Runtime computes it right")
-    first = report.first
-    assert first is not None
-    assert (first.kind, first.optimizer) == ("optimizer", "MatmulTransposeFusion")
-    assert first.nodes == ("transpose", "matmul")
-    assert "disabled_optimizers=['MatmulTransposeFusion']" in str(report)
-
-
-def test_an_optimization_that_divides_integers_wrongly_is_found() -> None:
-    model = _model(
-        [
-            helper.make_node("Add", ["x", "one"], ["y"], "add"),
-            helper.make_node("Div", ["one", "y"], ["d"], "div"),
-            helper.make_node("Mul", ["d", "y"], ["z"], "mul"),
-        ],
-        [("x", 6, [3])],
-        [("z", 6, [3])],
-        {"one": np.array(1, np.int32)},
-    )
-    inputs = [np.array([1, 2, 3], np.int32)]
-    report = compare(model, model, inputs)
-    if _is_fixed(model, inputs):
-        pytest.skip("this ONNX Runtime computes it right")
-    assert report.first is not None
-    assert report.first.optimizer == "DivMulFusion"
-    assert report.first.nodes == ("div", "mul")
-
-
-def test_an_optimization_in_the_body_of_a_loop_is_found(tmp_path: Path) -> None:
-    info = helper.make_tensor_value_info
-    body = helper.make_graph(
-        [*_forgotten_transpose(), helper.make_node("Identity", ["y"], ["row"], "copy")],
-        "body",
-        [info("v", 1, [4]), info("s", 1, [4, 4])],
-        [info("y", 1, [4]), info("row", 1, [4])],
-    )
-    model = _model(
-        [helper.make_node("Scan", ["x", "a"], ["_", "z"], "scan", body=body, num_scan_inputs=1)],
-        [("x", 1, [4]), ("a", 1, [3, 4, 4])],
-        [("z", 1, [3, 4])],
-    )
-    inputs = [X[0], np.stack([WEIGHT, WEIGHT.T @ WEIGHT, WEIGHT])]
-    report = compare(model, model, inputs)
-    if _is_fixed(model, inputs):
-        pytest.skip("this ONNX Runtime computes it right")
-    first = report.first
-    assert first is not None
-    assert (first.optimizer, first.iterations) == ("MatmulTransposeFusion", (0,))
-    script = report.save_reproducer(tmp_path / "case")
-    printed = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert float(printed.stdout.rsplit(" ", 1)[1]) > 1e-3
-
-
 def test_another_function_is_wrong_where_it_differs() -> None:
     def one(x: Any) -> Any:
         return jnp.tanh(jnp.sin(x) * 2)
@@ -560,3 +457,39 @@ def test_loops_that_count_and_branch_are_compared_with_jax() -> None:
     assert first is not None
     assert first.iterations == (3,)
     assert first.expected != first.got
+
+
+@pytest.mark.parametrize("options", [{"optimize": False}, {"unroll": 0}])
+def test_a_model_with_other_options_is_compared_node_by_node(options: Any) -> None:
+    def short(x: Any) -> Any:
+        return lax.scan(lambda c, t: (jnp.sin(c) + t, jax.nn.gelu(c)), x[0], x[:3])
+
+    exported = to_onnx(short, [(6, 4)], **options)
+    report = compare(short, exported, [X])
+    assert report
+    assert report.notes == ()
+    assert report.coverage.covered == 0
+
+
+def test_a_model_of_another_function_says_that_its_values_are_unknown() -> None:
+    wrong = made_model(
+        [
+            helper.make_node("Exp", ["x"], ["a"], "exp"),
+            helper.make_node("Neg", ["a"], ["b"], "neg"),
+            helper.make_node("Abs", ["b"], ["z"], "abs"),
+        ],
+        [("x", 1, [6, 4])],
+        [("z", 1, [6, 4])],
+    )
+    report = compare(lambda x: jnp.exp(x), wrong, [X])
+    assert report.first is None
+    assert any("of the values of the model" in note for note in report.notes)
+
+    def other(x: Any) -> Any:
+        y = jnp.exp(x)
+        return y + 1
+
+    report = compare(other, wrong, [X])
+    assert report.first is not None
+    assert not report.first.sure
+    assert report.first.nodes == ("exp", "neg", "abs")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Outputs of a short type may differ by this many units of its last place.
 _UNITS_OF_OUTPUTS: Final = 4.0
+#: If a new export shares fewer values with the model, the report says so.
+_SAME_NAMES: Final = 0.9
 
 
 def compare(
@@ -130,6 +132,12 @@ def _with_jax(
         model_name=model.name,
     )
     question.known = fresh.values
+    if fresh.share < _SAME_NAMES:
+        question.notes.append(
+            f"a new export of the function has {100 * fresh.share:.0f} % of the values of the "
+            "model: the model comes from another function, version or set of options, and nodes "
+            "between known values are compared together"
+        )
     return question.answer()
 
 

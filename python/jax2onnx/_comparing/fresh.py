@@ -1,6 +1,6 @@
 """Export a function again, with the settings of a model that was exported from it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 #: Metadata of a model that leaves out what NaNs need.
 _NAN: Final = "pkg.jax2onnx.nan"
+#: Options that a model does not tell, to try if the names of a new export are others.
+_OTHER_OPTIONS: Final[tuple[dict[str, Any], ...]] = (
+    {"unroll": 0},
+    {"normalization_mode": "force_decomposed"},
+    {"optimize": False},
+)
+_SAME_NAMES: Final = 0.9
 _WIDE_TYPES: Final = (
     onnx.TensorProto.DOUBLE,
     onnx.TensorProto.INT64,
@@ -35,12 +42,14 @@ class Fresh:
         feeds: The inputs of the model, by name.
         graph: The main graph of the model.
         values: Knows what JAX computes for the values of the model.
+        share: The share of the values of the given model that the new export has, too.
     """
 
     model: Loaded
     feeds: "dict[str, Array]"
     graph: Graph
     values: "JaxValues"
+    share: float
 
 
 def exported_again(
@@ -85,22 +94,33 @@ def exported_again(
         _progress.stage("exporting")
         count = len(reference.leaves(positional))
         found: list[tuple[Any, Sequence[Any]]] = []
-        with _pairs.listening(lambda jaxpr, pairs: found.append((jaxpr, pairs))):
-            proto = _api.to_onnx(
-                fn,
-                tree[0],
-                dict(zip(names, tree[1], strict=True)) or None,
-                opset=_opset(model),
-                enable_double_precision=double,
-                input_names=[value.name for value in taken[:count]],
-                output_names=[value.name for value in graph.output],
-                nan="ignore" if _ignores_nan(model) else "exact",
-                provenance="indexed",
-                provenance_paths="relative",
-            )
+
+        def export(**options: Any) -> onnx.ModelProto:
+            with _pairs.listening(lambda jaxpr, pairs: found.append((jaxpr, pairs))):
+                exported: onnx.ModelProto = _api.to_onnx(
+                    fn,
+                    tree[0],
+                    dict(zip(names, tree[1], strict=True)) or None,
+                    opset=_opset(model),
+                    enable_double_precision=double,
+                    input_names=[value.name for value in taken[:count]],
+                    output_names=[value.name for value in graph.output],
+                    nan="ignore" if _ignores_nan(model) else "exact",
+                    provenance="indexed",
+                    provenance_paths="relative",
+                    **options,
+                )
+            return exported
+
+        proto, (jaxpr, pairs) = export(), found.pop()
+        share = _share_of_names(proto, model.proto)
+        for options in _OTHER_OPTIONS if share < _SAME_NAMES else ():
+            other = export(**options)
+            if _share_of_names(other, model.proto) > share:
+                proto, (jaxpr, pairs) = other, found[-1]
+                share = _share_of_names(other, model.proto)
         again = Loaded(proto)
         main = graphs.main(again)
-        jaxpr, pairs = found[-1]
         arrays = [each if hasattr(each, "dtype") else jax.numpy.asarray(each) for each in leaves]
         sizes = {
             name: actual
@@ -109,7 +129,22 @@ def exported_again(
             if isinstance(name, str)
         }
         values = JaxValues(jaxpr, pairs, main, arrays, sizes, double=double)
-    return Fresh(again, feeds, main, values)
+    return Fresh(again, feeds, main, values, share)
+
+
+def _share_of_names(fresh: onnx.ModelProto, model: onnx.ModelProto) -> float:
+    """Return which share of the values of a model a new export has, too."""
+    known = set(_names(fresh.graph))
+    wanted = list(_names(model.graph))
+    return sum(name in known for name in wanted) / max(len(wanted), 1)
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the names of all values that nodes compute, including those in bodies."""
+    for node in graph.node:
+        yield from filter(None, node.output)
+        for attribute in node.attribute:
+            yield from _names(attribute.g)
 
 
 def _spec(leaf: Any, value: Any) -> Any:
