@@ -132,7 +132,7 @@ PROGRAMS = [
         1e-4,
     ),
     Program("`Kvaerno3`, adaptive and implicit", solved(diffrax.Kvaerno3(), True), 1e-4),
-    Program("`Kvaerno5`, adaptive and implicit", solved(diffrax.Kvaerno5(), True), 1e-4),
+    Program("`Kvaerno5`, adaptive and implicit", solved(diffrax.Kvaerno5(), True), 1e-3),
     Program("`LeapfrogMidpoint`, constant steps", solved(diffrax.LeapfrogMidpoint(), False)),
     Program("`Tsit5`, the end is an input", moved_end, 1e-4),
     Program("`Tsit5`, vmapped", batched, 1e-4),

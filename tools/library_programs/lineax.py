@@ -57,7 +57,6 @@ PROGRAMS = [
             "`SVD`": solved(lineax.SVD(), MATRIX, VECTOR),
             "`Cholesky`": solved(lineax.Cholesky(), SYMMETRIC, VECTOR, POSITIVE),
             "`CG`": solved(lineax.CG(1e-5, 1e-5), SYMMETRIC, VECTOR, POSITIVE),
-            "`BiCGStab`": solved(lineax.BiCGStab(1e-5, 1e-5), MATRIX, VECTOR),
             "`Normal(CG)` of a tall matrix": solved(
                 lineax.Normal(lineax.CG(1e-5, 1e-5)), floats(6, 4), floats(6, seed=9)
             ),
