@@ -47,8 +47,8 @@ fn line(pair: &Pair<'_>) -> String {
             };
             let graph: String = graph.iter().map(hop).collect();
             let sign = if *is_ambiguous { "≈" } else { "=" };
-            let steps: String = view.0.iter().map(|step| format!(" {step:?}")).collect();
-            format!("{name}{rounds} {sign} {graph}{value}{steps}")
+            let steps: Vec<String> = view.0.iter().map(|step| format!(" {step:?}")).collect();
+            format!("{name}{rounds} {sign} {graph}{value}{}", steps.concat())
         }
         Holder::Covered { nodes, constants } => {
             let constants = constants.iter().map(|name| format!("constant {name}"));

@@ -62,7 +62,8 @@ class JaxValues:
         counted = {each for each in known if each[1] >= 0}
         self.equations = max(len(counted - (unused - same)), len(same))
         self.paired = len(same)
-        self.covered = len(_equations(pair for pair in pairs if pair["how"] == "covered") - same)
+        others = _equations(pair for pair in pairs if pair["how"] in ("view", "covered"))
+        self.covered = len(others - same)
         wanted = Wanted(
             frozenset(each.variable for held in self.held.values() for each in held.values())
         )

@@ -39,7 +39,7 @@ impl View {
                         .collect::<Option<_>>()?;
                 }
                 (Some(ViewStep::Reshape(first)), ViewStep::Reshape(second)) => {
-                    first.clone_from(second)
+                    first.clone_from(second);
                 }
                 _ => steps.push(next.clone()),
             }
