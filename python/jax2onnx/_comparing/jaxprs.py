@@ -7,6 +7,7 @@ import jax
 import jax.extend.core
 import numpy as np
 
+from .._tracing.compat import bind_params
 from .samples import Sizes
 
 #: The way to a jaxpr: the index of an equation, its parameter, the position in the parameter.
@@ -55,9 +56,7 @@ class Evaluator:
             return self.call(params[_CALLS[name]], operands)
         if name in ("scan", "while", "cond") and _has_symbols(eqn):
             return self._control(eqn, operands)
-        bound = eqn.primitive.get_bind_params(self._concrete(dict(params)))
-        # Before JAX 0.10, functions come apart from the other parameters.
-        functions, bound = bound if isinstance(bound, tuple) else ([], bound)
+        functions, bound = bind_params(eqn.primitive, self._concrete(dict(params)))
         with eqn.ctx.manager:
             results = eqn.primitive.bind(*functions, *operands, **bound)
         return list(results) if eqn.primitive.multiple_results else [results]

@@ -21,6 +21,15 @@ def double_precision_kept(wanted: bool) -> contextlib.AbstractContextManager[Any
     return manager
 
 
+def bind_params(primitive: Any, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the functions and the parameters that a primitive is bound with.
+
+    From JAX 0.10 on, functions are parameters.
+    """
+    bound = primitive.get_bind_params(params)
+    return bound if isinstance(bound, tuple) else ([], bound)
+
+
 def export_module() -> Any:
     """Import `jax.export`. It is slow, and JAX 0.6 does not install everything that it needs."""
     from jax import export

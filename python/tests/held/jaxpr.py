@@ -10,6 +10,7 @@ import jax.extend.core
 import numpy as np
 
 from jax2onnx import _pairs
+from jax2onnx._tracing.compat import bind_params
 
 #: The bodies on the way to a jaxpr.
 Path: TypeAlias = tuple[tuple[int, str, int], ...]
@@ -117,9 +118,7 @@ class Variables:
                 after = body("body_jaxpr", [*outside[condition:], *carry], 0, round)
                 carry = [_where(holds, new, old) for new, old in zip(after, carry, strict=True)]
                 round += 1
-        bound = eqn.primitive.get_bind_params(params)
-        # Before JAX 0.10, functions come apart from the other parameters.
-        functions, bound = bound if isinstance(bound, tuple) else ([], bound)
+        functions, bound = bind_params(eqn.primitive, params)
         with eqn.ctx.manager:
             results = eqn.primitive.bind(*functions, *inputs, **bound)
         return list(results) if eqn.primitive.multiple_results else [results]
