@@ -14,6 +14,7 @@ import pytest
 
 import jax2onnx
 
+PACKAGE = str(Path(jax2onnx.__file__).parent.parent)
 PROFILES = Path(__file__).parents[2] / "crates/inspect/tests/profiles"
 
 FILES = {
@@ -36,10 +37,10 @@ FILES = {
             return lambda images: images.mean((1, 2))
     """,
     "m.py": """
-        def encode(x):
+        def enc(x):
             return x * 2
 
-        def decode(x):
+        def dec(x):
             return x + 1
 
         def f(x):
@@ -53,7 +54,6 @@ FILES = {
 
 #: Folders that the examples write to, below the home folder.
 FOLDERS = (
-    ".local/share/bash-completion/completions",
     ".zfunc",
     ".config/fish/completions",
     ".local/share/man/man1",
@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m jax2onnx "$@"\n')
     shim.chmod(0o755)
     (shim.parent / "python").symlink_to(sys.executable)
-    for name in ("model.onnx", "before.onnx", "after.onnx", "optimized.onnx", "model_fp16.onnx"):
+    for name in ("model.onnx", "before.onnx", "after.onnx", "optimized.onnx", "fp16.onnx"):
         shutil.copy(PROFILES / "images.onnx", folder / name)
     for name in ("profile.json", "onnxruntime_profile.json"):
         shutil.copy(PROFILES / "images.json", folder / name)
@@ -92,7 +92,7 @@ def bash(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         **os.environ,
         "HOME": str(home),
         "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
-        "PYTHONPATH": str(Path(jax2onnx.__file__).parent.parent),
+        "PYTHONPATH": PACKAGE,
     }
     command = ["bash", "--norc", "-c", line]
     return subprocess.run(
@@ -112,7 +112,7 @@ def examples(command: str) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(jax2onnx.__file__).parent.parent)},
+        env={**os.environ, "COLUMNS": "80", "PYTHONPATH": PACKAGE},
     )
     _, _, after = done.stdout.partition("Examples:\n")
     lines = [line.strip() for line in after.splitlines() if line.startswith("  ")]
@@ -143,7 +143,7 @@ def test_every_command_is_tried() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(jax2onnx.__file__).parent.parent)},
+        env={**os.environ, "COLUMNS": "200", "PYTHONPATH": PACKAGE},
     )
     _, _, after = done.stdout.partition("Commands:\n")
     known = [line.split()[0] for line in after.partition("\n\n")[0].splitlines()]

@@ -14,9 +14,9 @@ use crate::output::{Format, OutputArgs};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  jax2onnx compare model.onnx --fn train.py:forward -i x=batch.npy\n  \
-                  jax2onnx compare model.onnx model_fp16.onnx -i x=batch.npy --keep-float32 keep.txt\n  \
+                  jax2onnx compare model.onnx fp16.onnx -i x=batch.npy --keep-float32 keep.txt\n  \
                   jax2onnx compare model.onnx --nan -i x=batch.npy\n  \
-                  jax2onnx compare model.onnx --fn m:f -i inputs.npz --reproducer case/ --format json\n\n\
+                  jax2onnx compare model.onnx --fn m:f -i inputs.npz --reproducer case/\n\n\
                   An input is [NAME=]FILE.npy, FILE.npz with one array per input, or random numbers:\n\
                   [NAME=]TYPE[SIZE,…] as for `export`, with numbers as sizes.\n\n\
                   The exit code is 0 if everything agrees, 1 if something differs, and 2 if the command line\n\

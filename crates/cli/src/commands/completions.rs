@@ -14,7 +14,7 @@ use crate::command::Outcome;
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    jax2onnx completions bash > ~/.local/share/bash-completion/completions/jax2onnx\n  \
+    jax2onnx completions bash >> ~/.bashrc\n  \
     jax2onnx completions zsh > ~/.zfunc/_jax2onnx\n  \
     jax2onnx completions fish > ~/.config/fish/completions/jax2onnx.fish")]
 pub(crate) struct Args {

@@ -22,9 +22,9 @@ const BESIDE: &str = ".map";
 #[command(
     after_help = "Examples:\n  jax2onnx export model:predict --input 'x=f32[B,784]' --output model.onnx\n  \
                   jax2onnx export 'train.py:make_model()' -i 'f32[1,224,224,3]' -o model.onnx\n  \
-                  jax2onnx export model:step -i 'x=i32[B]' -i 'cache.0.k=f32[B,8,16]' -o step.onnx\n  \
+                  jax2onnx export model:step -i 'x=i32[B]' -i 'cache.0.k=f32[B,8,16]' -o s.onnx\n  \
                   jax2onnx export model:predict -i 'f32[B,784]' --dry-run\n  \
-                  jax2onnx export m:encode -i 'f32[B,8]' -o a.onnx --and m:decode -i 'f32[B,4]' -o b.onnx\n\n\
+                  jax2onnx export m:enc -i 'f32[8]' -o a.onnx --and m:dec -i 'f32[8]' -o b.onnx\n\n\
                   An input is [NAME=]TYPE[SIZE,…]: f32[B,784], i32[], tokens=i32[B,T],\n\
                   f16[2*B + 1,3]. A size is a number, a name, or an expression of names. A name\n\
                   with dots is a part of a parameter: cache.0.k is cache[0][\"k\"]. Quote inputs:\n\
