@@ -12,7 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 import jax
 import numpy as np
@@ -21,6 +21,8 @@ from jax import tree_util
 from .. import _tiers
 
 Path: TypeAlias = tuple[str, ...]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: A function may hold a data set. Arrays beyond this many objects have no name.
 _MAX_OBJECTS: Final = 200_000
@@ -126,13 +128,18 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
         waiting += [*inner, *parts, *read][::-1]
 
 
-@functools.lru_cache(maxsize=1024)
+def _cached(function: Callable[P, T]) -> Callable[P, T]:
+    """Remember the answers of a function of classes, which mypy does not take for hashable."""
+    return cast("Callable[P, T]", functools.lru_cache(maxsize=4096)(function))
+
+
+@_cached
 def is_plain(kind: type) -> bool:
     """Return whether objects of a class hold nothing, or nothing of the user's."""
     return issubclass(kind, (*_PLAIN, jax.core.Tracer))
 
 
-@functools.lru_cache(maxsize=1024)
+@_cached
 def _is_array(kind: type) -> bool:
     return issubclass(kind, jax.Array | np.ndarray)
 
@@ -166,7 +173,7 @@ def attributes(held: Any) -> list[tuple[str, Any]]:
     return found
 
 
-@functools.lru_cache(maxsize=1024)
+@_cached
 def _slots(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
     """Return the attributes of a class that are in slots."""
     return [
@@ -216,7 +223,7 @@ def _is_of(held: Any, module: str, name: str) -> bool:
     return loaded is not None and _is_subclass(type(held), getattr(loaded, name, None))
 
 
-@functools.lru_cache(maxsize=4096)
+@_cached
 def _is_subclass(kind: type, base: Any) -> bool:
     return isinstance(base, type) and issubclass(kind, base)
 
