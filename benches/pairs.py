@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from networks import NETWORKS
 
 import jax2onnx
 from jax2onnx import _pairs
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
+
+from tests.held.check import shares
 
 
 def main() -> None:
@@ -57,17 +62,6 @@ def export(fn: Any, inputs: Sequence[Any], found: list[Sequence[_pairs.Pair]] | 
     with listening:
         jax2onnx.to_onnx(fn, inputs)
     return time.perf_counter() - start
-
-
-def shares(pairs: Sequence[_pairs.Pair]) -> Counter[str]:
-    """Count the equations by the worst that became of their results."""
-    order = ("unused", "same", "view", "covered")
-    equations: dict[Any, str] = {}
-    for pair in pairs:
-        if pair["eqn"] >= 0:
-            key = (tuple(pair["path"]), pair["eqn"])
-            equations[key] = max(equations.get(key, "unused"), pair["how"], key=order.index)
-    return Counter(equations.values())
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ Variable: TypeAlias = tuple[Path, int, int]
 INPUT: Final = -1
 _MAX_KEPT: Final = 64
 #: The parameter that is the body of a primitive which runs it once.
-_CALLS: Final = {
+CALLS: Final = {
     "checkpoint": "jaxpr",
     "closed_call": "call_jaxpr",
     "core_call": "call_jaxpr",
@@ -52,8 +52,8 @@ class Evaluator:
             return list(operands)
         if name == "dim_as_value":
             return [jax.numpy.asarray(self._size(params["dim"]), eqn.outvars[0].aval.dtype)]
-        if name in _CALLS:
-            return self.call(params[_CALLS[name]], operands)
+        if name in CALLS:
+            return self.call(params[CALLS[name]], operands)
         if name in ("scan", "while", "cond") and _has_symbols(eqn):
             return self._control(eqn, operands)
         functions, bound = bind_params(eqn.primitive, self._concrete(dict(params)))
@@ -218,9 +218,9 @@ class Frame:
     ) -> Generator[None, None, list[Any]]:
         name, params = eqn.primitive.name, eqn.params
         here = (*path, (index, "", 0))
-        if name in _CALLS and self._wanted.is_around((*path, (index, _CALLS[name], 0))):
-            step = (index, _CALLS[name], 0)
-            return (yield from self._run(params[_CALLS[name]], operands, (*path, step)))
+        if name in CALLS and self._wanted.is_around((*path, (index, CALLS[name], 0))):
+            step = (index, CALLS[name], 0)
+            return (yield from self._run(params[CALLS[name]], operands, (*path, step)))
         if name == "cond":
             taken = int(np.clip(int(operands[0]), 0, len(params["branches"]) - 1))
             step = (index, "branches", taken)

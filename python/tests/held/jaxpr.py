@@ -10,6 +10,7 @@ import jax.extend.core
 import numpy as np
 
 from jax2onnx import _pairs
+from jax2onnx._comparing.jaxprs import CALLS
 from jax2onnx._tracing.compat import bind_params
 
 #: The bodies on the way to a jaxpr.
@@ -18,19 +19,6 @@ Path: TypeAlias = tuple[tuple[int, str, int], ...]
 Key: TypeAlias = tuple[Path, int, int]
 #: The rounds of the loops around something, the outermost first.
 Rounds: TypeAlias = tuple[int, ...]
-
-#: The parameter that is the body of a primitive which runs it once.
-_CALLS = {
-    "checkpoint": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr",
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "remat2": "jaxpr",
-}
 
 
 class Variables:
@@ -99,8 +87,8 @@ class Variables:
             step = (index, param, position)
             return self._closed(found, inputs, (*path, step), (*rounds, *more))
 
-        if name in _CALLS:
-            return body(_CALLS[name], inputs)
+        if name in CALLS:
+            return body(CALLS[name], inputs)
         if name == "onnx_function":
             return inputs
         if name == "cond":
