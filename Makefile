@@ -46,7 +46,8 @@ demo: $(VENV)/maturin
 
 demo-wheel: $(VENV)/maturin
 	@rm -rf target/demo
-	@CARGO_PROFILE_DEV_DEBUG=0 $(VENV)/bin/maturin build --quiet --profile dev --out target/demo
+	@CARGO_PROFILE_DEV_DEBUG=0 $(VENV)/bin/maturin build --profile dev --out target/demo >$(VENV)/demo.log 2>&1 \
+		|| { cat $(VENV)/demo.log >&2; exit 1; }
 
 test: check test-rust test-python test-wheel
 
