@@ -41,15 +41,31 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Link to pages instead of files, and use the whole width for pages with wide tables."""
+    """Link to pages instead of files, describe the page, and make room for wide tables."""
+    page.meta.setdefault("description", description(markdown))
     if page.file.src_uri in WIDE:
         page.meta["hide"] = ["toc"]
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]
     return with_links(markdown, ROOT / "docs")
 
 
 def on_post_page(output: str, **_: object) -> str:
     """Use our own replacement for workers, because the theme's is on another server."""
     return output.replace(WORKERS, "assets/worker.js")
+
+
+def on_post_template(output_content: str, **_: object) -> str:
+    """Do the same in the page for missing addresses, which only servers show."""
+    return output_content.replace(WORKERS, "/assets/worker.js")
+
+
+def description(markdown: str) -> str:
+    """Return the first sentence of the first paragraph as plain text."""
+    paragraphs = (each.strip() for each in markdown.split("\n\n"))
+    first = next(each for each in paragraphs if re.match(r"[\w*\[]|`[^`]", each))
+    plain = re.sub(r"[`*]|\]\([^)]*\)|\[", "", " ".join(first.split()))
+    return re.split(r"(?<=[.?:]) ", plain)[0].removesuffix(":")
 
 
 def with_links(text: str, folder: Path) -> str:

@@ -132,7 +132,7 @@ LAYERS += [
         f"eqx.nn.{code}",
         x,
         to=to,
-        because="" if to else "windows of several sizes, which no operator has",
+        because="" if to else "the windows have different sizes, and no operator supports that",
     )
     for code, (x, to) in POOLS.items()
 ]

@@ -21,12 +21,12 @@ VOLUME_FIRST = floats("B", 16, 4, 4, 4)
 HEADS = floats("B", 8, 4, 16)
 INDICES = ints(20, "B", 7)
 
-BATCH_NORM = "a product and a sum, which go into the weights of a product or convolution beside it"
-MASKED_MEAN = "ONNX has no norm of the elements that a mask chooses"
+BATCH_NORM = "a scale and a shift, which are folded into the weights of a neighboring layer"
+MASKED_MEAN = "ONNX has no masked norm"
 NO_OPERATOR = "ONNX has no such operator"
-SLOW_RNN = "the runtime's `RNN` takes up to three times as long as the scan"
-PRODUCTS = "two products take less time than the runtime's `Resize` with the channels first"
-COMPUTED_WEIGHTS = "the weights are computed when the model is loaded"
+SLOW_RNN = "ONNX Runtime's `RNN` takes up to three times as long as the scan"
+PRODUCTS = "two matrix products take less time than ONNX Runtime's `Resize`"
+COMPUTED_WEIGHTS = "ONNX Runtime computes the weights when it loads the model"
 
 #: The functions of `jax.nn` that all libraries share, with what they become.
 ACTIVATIONS: dict[str, dict[str, Any]] = {

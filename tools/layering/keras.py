@@ -53,7 +53,7 @@ LAYERS = [
         "UnitNormalization()",
         of.TOKENS,
         None,
-        because="`LpNormalization` has no lower bound for what it divides by",
+        because="`LpNormalization` has no lower bound for the divisor",
     ),
     norm("SpectralNormalization(layers.Dense(8))", of.ROWS, None, because=of.COMPUTED_WEIGHTS),
 ]

@@ -60,7 +60,7 @@ REWRITES = {
 
 
 #: Why a formula of halves is not one operator.
-HALVES = "JAX rounds to 16 bits between its operations, and the operator does not"
+HALVES = "JAX rounds to 16 bits after each operation, and the operator does not"
 
 
 def reason(layer: Layer, variant: str, outcome: Outcome) -> str | None:

@@ -55,11 +55,11 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("clamp", clamp),
     binary("div", arithmetic::div).complex_pair(|z, w| z.div(w)),
     eqn("integer_pow", power::integer_pow).complex_eqn(complex::integer_pow),
-    binary("max", arithmetic::max).limits(&["of two zeros, a result of the model may be either"]),
-    binary("min", arithmetic::min).limits(&["of two zeros, a result of the model may be either"]),
+    binary("max", arithmetic::max).limits(&["for 0 and -0, the model may return either"]),
+    binary("min", arithmetic::min).limits(&["for 0 and -0, the model may return either"]),
     binary("mul", |x, y| x * y).bilinear(),
     unary("neg", |x| -x).parts(),
-    binary("nextafter", bits::nextafter).limits(&["a negative zero may come out positive"]),
+    binary("nextafter", bits::nextafter).limits(&["the model may return 0 instead of -0"]),
     unary("one_minus_square", |x| 1.0 - x * x),
     binary("pow", power::pow).complex_pair(|z, w| z.pow(w)),
     binary("rem", arithmetic::rem),
@@ -88,7 +88,7 @@ pub const PLUGINS: &[Plugin] = &[
     binary("ne", |x, y| x.not_equal(y)).complex_eqn(complex::ne),
     eqn("select_n", select_n)
         .parts()
-        .limits(&["ONNX Runtime makes a negative zero positive, in any case but the first"]),
+        .limits(&["ONNX Runtime turns -0 into 0, except in the first case"]),
     // Rounding.
     unary("ceil", |x| x.ceil()),
     unary("floor", |x| x.floor()),
@@ -101,7 +101,7 @@ pub const PLUGINS: &[Plugin] = &[
     unary("log", |x| x.log()).complex(|z| z.log()),
     unary("log1p", exponential::log1p).composite().complex(|z| z.log1p()),
     unary("logistic", exponential::logistic).complex(|z| z.logistic()).limits(&[
-        "in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18",
+        "in float32, the absolute error in ONNX Runtime is 6·10⁻⁸, and the result below -18 is 0",
     ]),
     unary("rsqrt", |x| x.sqrt().recip()).complex(|z| z.rsqrt()),
     unary("sqrt", |x| x.sqrt()).complex(|z| z.sqrt()),
@@ -136,9 +136,9 @@ pub const PLUGINS: &[Plugin] = &[
     binary("zeta", zeta::zeta),
     // Types.
     eqn("bitcast_convert_type", bitcast)
-        .limits(&["before opset 26 a NaN loses its sign and payload"]),
+        .limits(&["before opset 26, a NaN loses its sign and payload"]),
     eqn("convert_element_type", convert_element_type).complex_eqn(complex::convert),
-    eqn("reduce_precision", reduce_precision).limits(&["a mantissa of no bits is refused"]),
+    eqn("reduce_precision", reduce_precision).limits(&["the mantissa must have at least one bit"]),
     // Reductions.
     eqn("argmax", argmax),
     eqn("argmin", argmin),
@@ -148,7 +148,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("reduce_or", reduce_or).limits(KNOWN_SIZE_FOR_INTS),
     eqn("reduce_prod", reduce_prod)
         .complex_eqn(complex_reduce_prod)
-        .limits(&["axes of integers and of complex numbers must have known sizes"]),
+        .limits(&["for integers and complex numbers, reduced axes must have known sizes"]),
     eqn("reduce_sum", reduce_sum).linear(),
     eqn("reduce_xor", reduce_xor).limits(KNOWN_SIZE_FOR_INTS),
     // Cumulative.
@@ -164,7 +164,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("empty", empty).parts().ignores(&["dtype", "out_sharding", "shape"]).ambiguous(),
     eqn("empty2", empty).parts().ignores(&["dtype", "memory_space"]).ambiguous(),
     eqn("iota", iota),
-    eqn("pad", pad).linear().limits(&["interior padding needs an axis of known size"]),
+    eqn("pad", pad).linear().limits(&["an axis with interior padding must have a known size"]),
     eqn("reshape", reshape).parts(),
     eqn("rev", rev).parts(),
     eqn("slice", slice).parts(),
@@ -178,57 +178,57 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("dynamic_slice", dynamic_slice).parts(),
     eqn("dynamic_update_slice", dynamic_update_slice).parts(),
     eqn("gather", gather).parts().limits(&[
-        "`mode=ONE_HOT` is refused",
-        "random keys are not filled in where an index is out of bounds",
+        "`mode=ONE_HOT` is not supported",
+        "for random keys, indices must be in bounds",
     ]),
     eqn("scatter", scatter)
         .parts()
-        .limits(&["`x.at[i].apply(f)` needs a function of each element alone"]),
+        .limits(&["`x.at[i].apply(f)` needs an elementwise function"]),
     eqn("scatter-add", scatter_add).parts(),
     eqn("scatter-max", scatter_max)
-        .limits(&["needs opset 18", "of zeros that differ in their sign, either may stay"]),
+        .limits(&["needs opset 18", "for 0 and -0, the model may keep either"]),
     eqn("scatter-min", scatter_min)
-        .limits(&["needs opset 18", "of zeros that differ in their sign, either may stay"]),
+        .limits(&["needs opset 18", "for 0 and -0, the model may keep either"]),
     eqn("scatter-mul", scatter_mul).complex_eqn(complex_scatter_mul),
     eqn("scatter-sub", scatter_sub).parts(),
     // Convolutions and windows.
     eqn("conv_general_dilated", conv_general_dilated)
         .bilinear()
-        .limits(&["`precision` is a hint and is ignored", "the window's sizes must be known"]),
+        .limits(&["`precision` is ignored", "the sizes of the kernel must be known"]),
     many("reduce", reduce).limits(&[
-        "an operation other than one of `add mul max min and or xor` must be on each element alone",
-        "with such an operation the size of the axis must be known",
+        "operations other than `add`, `mul`, `max`, `min`, `and`, `or` and `xor` must be elementwise",
+        "for other operations, the axis must have a known size",
     ]),
     many("reduce_window", reduce_window).limits(&[
-        "an operation other than one of `add mul max min and or xor` must be on each element alone",
-        "with such an operation the initial value must be its identity where windows are padded",
+        "operations other than `add`, `mul`, `max`, `min`, `and`, `or` and `xor` must be elementwise",
+        "for other operations, the initial value of padded windows must be the identity",
     ]),
     eqn("reduce_window_max", reduce_window_max).limits(&[
-        "ONNX Runtime gives −3.4·10³⁸ where all of a window in float32 is negative infinity",
+        "in float32, if all elements of a window are -inf, ONNX Runtime returns -3.4·10³⁸",
     ]),
     eqn("reduce_window_min", reduce_window_min)
-        .limits(&["ONNX Runtime gives 3.4·10³⁸ where all of a window in float32 is infinity"]),
+        .limits(&["in float32, if all elements of a window are inf, ONNX Runtime returns 3.4·10³⁸"]),
     eqn("reduce_window_sum", reduce_window_sum).linear(),
     eqn("select_and_gather_add", select_and_gather_add)
         .limits(&["axes with windows must have known sizes", "NaN is never selected"]),
     eqn("select_and_scatter_add", select_and_scatter_add)
         .limits(&["axes with windows must have known sizes", "NaN is never selected"]),
     // Sorting.
-    many("approx_top_k", approx_top_k).limits(&["every one of the `k` is found"]),
+    many("approx_top_k", approx_top_k).limits(&["the result is exact"]),
     many("sort", sort).parts(),
     many("top_k", top_k).limits(&[
-        "every NaN counts as positive, so it is among the largest, and the negative of one is not",
+        "every NaN counts as positive, and therefore as one of the largest elements",
     ]),
     // Random numbers.
-    eqn("random_bits", random_bits).limits(&["only of Threefry keys"]).parts(),
+    eqn("random_bits", random_bits).limits(&["only for Threefry keys"]).parts(),
     many("random_clone", pass_through).parts(),
-    eqn("random_fold_in", random_fold_in).limits(&["only of Threefry keys"]).parts(),
+    eqn("random_fold_in", random_fold_in).limits(&["only for Threefry keys"]).parts(),
     eqn("random_gamma", random_gamma).parts().limits(&[
-        "only of Threefry keys",
-        "a draw within rounding of where it is rejected may be another than JAX's",
+        "only for Threefry keys",
+        "a sample that rounding moves across the rejection bound may differ from JAX",
     ]),
-    eqn("random_seed", random_seed).limits(&["only of Threefry keys"]).parts(),
-    eqn("random_split", random_split).limits(&["only of Threefry keys"]).parts(),
+    eqn("random_seed", random_seed).limits(&["only for Threefry keys"]).parts(),
+    eqn("random_split", random_split).limits(&["only for Threefry keys"]).parts(),
     many("random_unwrap", pass_through).parts(),
     many("random_wrap", pass_through).parts().ignores(&["impl"]),
     many("threefry2x32", threefry2x32),
@@ -239,45 +239,45 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("imag", complex::imag).parts(),
     eqn("real", complex::real).parts(),
     // Linear algebra.
-    eqn("cholesky", cholesky).limits(&["real matrices only"]).ambiguous(),
+    eqn("cholesky", cholesky).limits(&["only for real matrices"]).ambiguous(),
     eqn("cholesky_update", cholesky_update),
     many("custom_linear_solve", custom_linear_solve).parts(),
-    eqn("dot_general", dot_general).bilinear().limits(&["`precision` is a hint and is ignored"]),
+    eqn("dot_general", dot_general).bilinear().limits(&["`precision` is ignored"]),
     many("eig", eig)
         .parts()
         .limits(&[
-            "vectors of matrices of one row only",
-            "values of real matrices of two rows, or of one",
-            "two values closer than the rounding of one may be in another order than LAPACK's",
+            "eigenvectors only for matrices with one row",
+            "eigenvalues only for real matrices with at most two rows",
+            "eigenvalues that differ only by rounding may be in a different order than in LAPACK",
         ])
         .ambiguous(),
     many("eigh", eigh)
         .limits(&[
-            "real matrices of a known size only",
-            "the signs of the eigenvectors of more than two rows are not those of LAPACK",
+            "only for real matrices of known size",
+            "for more than two rows, the signs of eigenvectors may differ from LAPACK",
         ])
         .ambiguous(),
     many("geqp3", geqp3)
-        .limits(&["real matrices of a known size only", "no column is kept in front"]),
-    many("geqrf", geqrf).limits(&["real matrices of a known size only"]),
-    many("hessenberg", hessenberg).limits(&["real matrices of a known size only"]),
-    eqn("householder_product", householder_product).limits(&["real matrices of a known size only"]),
-    many("lu", lu).limits(&["real matrices only"]),
+        .limits(&["only for real matrices of known size", "no column can be fixed in front"]),
+    many("geqrf", geqrf).limits(&["only for real matrices of known size"]),
+    many("hessenberg", hessenberg).limits(&["only for real matrices of known size"]),
+    eqn("householder_product", householder_product).limits(&["only for real matrices of known size"]),
+    many("lu", lu).limits(&["only for real matrices"]),
     eqn("lu_pivots_to_permutation", lu_pivots_to_permutation),
-    eqn("ormqr", ormqr).limits(&["real matrices only"]),
-    many("qr", qr).limits(&["real matrices of a known size only"]),
-    many("schur", schur).limits(&["real matrices of one row only"]),
+    eqn("ormqr", ormqr).limits(&["only for real matrices"]),
+    many("qr", qr).limits(&["only for real matrices of known size"]),
+    many("schur", schur).limits(&["only for real matrices with one row"]),
     many("svd", svd)
         .limits(&[
-            "real matrices of a known size only",
-            "the signs of the singular vectors of more than one column are not those of LAPACK",
+            "only for real matrices of known size",
+            "for more than one column, the signs of singular vectors may differ from LAPACK",
         ])
         .ambiguous(),
     eqn("symmetric_product", symmetric_product),
-    eqn("triangular_solve", triangular_solve).limits(&["real matrices only"]),
-    many("tridiagonal", tridiagonal).limits(&["real matrices of a known size only"]),
+    eqn("triangular_solve", triangular_solve).limits(&["only for real matrices"]),
+    many("tridiagonal", tridiagonal).limits(&["only for real matrices of known size"]),
     eqn("tridiagonal_solve", tridiagonal_solve)
-        .limits(&["real matrices of a known size only", "a singular matrix is not perturbed"]),
+        .limits(&["only for real matrices of known size", "a singular matrix is used as it is"]),
     // Branches and loops.
     many("cond", cond).parts(),
     eqn("platform_index", platform_index),
@@ -345,6 +345,6 @@ pub fn emitted_ops(primitive: &str) -> EmittedOps {
 }
 
 const KNOWN_SIZE: &[&str] = &["the axis must have a known size"];
-const KNOWN_SIZE_FOR_INTS: &[&str] = &["axes of integers must have known sizes"];
+const KNOWN_SIZE_FOR_INTS: &[&str] = &["for integers, reduced axes must have known sizes"];
 const NOT_EMPTY_OF_64_BITS: &[&str] =
-    &["64-bit integers over an axis whose symbolic size turns out to be zero fail in the runtime"];
+    &["for 64-bit integers, ONNX Runtime fails if the size of a symbolic axis is 0"];

@@ -140,7 +140,7 @@ mod tests {
                 logistic  LogisticPlugin  crates/lowering/src/plugins.rs
                     emits Add, Cast, Exp, Neg, Reciprocal, Sigmoid
                     for complex numbers also Abs, And, Concat, Cos, Div, Gather, Less, Max, Mul, Sin, Sub, Unsqueeze, Where
-                    limit: in float32 ONNX Runtime has an absolute error of 6·10⁻⁸, and gives 0 below −18
+                    limit: in float32, the absolute error in ONNX Runtime is 6·10⁻⁸, and the result below -18 is 0
             "#]],
         );
     }

@@ -118,11 +118,16 @@ fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             edit,
             NAME,
             index,
-            "whole rows are repeated, which the runtime copies faster",
+            "the resize repeats whole rows, which ONNX Runtime copies faster in separate nodes",
         );
     }
     if !has_kernel || edit.opset() < 13 {
-        return decline(edit, NAME, index, "the runtime has no `Resize` of this type and opset");
+        return decline(
+            edit,
+            NAME,
+            index,
+            "ONNX Runtime has no `Resize` kernel for this type and opset",
+        );
     }
     let fused = &nodes[1..];
     let scales = Tensor::of_floats(DType::F32, vec![scales.len() as i64], &scales)?;

@@ -179,7 +179,7 @@ impl Choice {
     ) -> Result<Vec<Choice>, Declined> {
         let shared = one_for_each_group(edit, found);
         let mut all: Vec<(usize, Choice)> = Vec::new();
-        let mut why = "a single head is faster in parts";
+        let mut why = "for a single head, separate nodes are faster";
         for roles in Roles::all(found) {
             let heads = roles.count(&found.shape[..found.shape.len() - 2]);
             if heads.is_none_or(|heads| heads < 2) {

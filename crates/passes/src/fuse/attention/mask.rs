@@ -47,7 +47,7 @@ impl Prepared {
         let (source, choice) = match found.mask {
             None => return Ok(Prepared::None),
             Some(Mask::Added(bias)) if !leaves_something(edit, bias) => {
-                return Err("a row may be masked as a whole by what is added".into());
+                return Err("an added mask may hide a whole row".into());
             }
             Some(Mask::Added(bias)) => (bias, None),
             Some(Mask::Chosen { otherwise, .. }) if otherwise.is_nan() || otherwise > ABSORBING => {
@@ -60,7 +60,7 @@ impl Prepared {
                 }
                 if !is_bias && edit.exact_nan() {
                     return Err(
-                        "a masked score may be NaN or infinite, which the kernel adds".into()
+                        "a masked score may be NaN or infinite, and the kernel would add it".into(),
                     );
                 }
                 if let Some(known) = known {
