@@ -31,7 +31,8 @@ PINS = [
     for line in (ROOT / "requirements-dev.txt").read_text().splitlines()
     if re.match(r"(jax|jaxlib|numpy|ml_dtypes|onnx|onnxruntime)==", line)
 ]
-OLDEST = ["jax==0.6.0", "jaxlib==0.6.0", "numpy==2.2.6", "onnxruntime"]
+# JAX 0.6.0 needs absl-py for symbolic sizes, and does not install it.
+OLDEST = ["jax==0.6.0", "jaxlib==0.6.0", "absl-py", "numpy==2.2.6", "onnxruntime"]
 READ_BACK = """
 import sys
 import onnx

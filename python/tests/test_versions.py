@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import onnxruntime
 import pytest
 from jax import export, lax
 
-from jax2onnx import to_onnx
+from jax2onnx import ConfigError, to_onnx
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
@@ -74,6 +75,14 @@ def test_the_numbers_are_those_of_jax(name: str) -> None:
     found = session.run(None, {session.get_inputs()[0].name: X})
     for one_found, one_want in zip(found, jax.tree.leaves(jax.jit(fn)(X)), strict=True):
         np.testing.assert_allclose(one_found, one_want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_symbolic_size_names_the_module_that_jax_does_not_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax.export", None)
+    with pytest.raises(ConfigError, match="pip install absl-py"):
+        to_onnx(lambda x: x, [("B",)])
 
 
 def test_a_batch_of_any_size() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import jax
 
+from .._errors import ConfigError
+
 
 def double_precision_kept(wanted: bool) -> contextlib.AbstractContextManager[Any]:
     """Return a block in which JAX keeps 64-bit types, if wanted.
@@ -31,7 +33,11 @@ def bind_params(primitive: Any, params: dict[str, Any]) -> tuple[list[Any], dict
 
 
 def export_module() -> Any:
-    """Import `jax.export`. It is slow, and JAX 0.6 does not install everything that it needs."""
-    from jax import export
-
-    return export
+    """Import `jax.export`. It is slow, and JAX 0.6.0 and 0.6.1 do not install all that it needs."""
+    try:
+        return importlib.import_module("jax.export")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"JAX {jax.__version__} needs `{error.name}` for symbolic sizes, but does not "
+            "install it: run `pip install absl-py`, or install JAX 0.6.2 or newer"
+        ) from error

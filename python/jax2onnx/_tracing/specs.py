@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from .._errors import InputSpecError
+from .._errors import ConfigError, InputSpecError
 from .._warn import warn
 from . import call
 from .binding import is_text, named
@@ -150,7 +150,7 @@ def _size(size: Any, symbols: _Symbols, where: str) -> Any:
     if isinstance(size, str):
         try:
             return symbols.size(size)
-        except ImportError:
+        except ConfigError:
             raise
         except Exception as error:
             reason = str(error).partition("\n")[0]
