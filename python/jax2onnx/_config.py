@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from . import _project
@@ -24,8 +23,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 Prefixes: TypeAlias = Iterable[str] | Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """The values of all settings of an export."""
 
     opset: int

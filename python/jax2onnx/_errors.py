@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core
 
@@ -14,8 +13,7 @@ class Jax2OnnxError(Exception):
     __module__ = "jax2onnx"
 
 
-@dataclass(frozen=True)
-class UnsupportedOperation:
+class UnsupportedOperation(NamedTuple):
     """An operation on one line that cannot be converted to ONNX."""
 
     message: str

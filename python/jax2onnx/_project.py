@@ -1,10 +1,10 @@
 """Read the settings in the `pyproject.toml` of the project around the current directory."""
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from ._errors import ConfigError
 from ._settings import BY_KEY, SETTINGS
@@ -13,14 +13,13 @@ from ._words import did_you_mean
 _SECTION: Final = "tool.jax2onnx"
 
 
-@dataclass(frozen=True)
-class Project:
+class Project(NamedTuple):
     """The section `[tool.jax2onnx]`; paths start at the folder of the file."""
 
     #: The path of the file, relative to the current directory; None if there is no section.
     path: str | None = None
     #: The keys and values by the name of their setting.
-    values: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    values: Mapping[str, tuple[str, Any]] = MappingProxyType({})
 
 
 def read() -> Project:

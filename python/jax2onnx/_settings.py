@@ -2,8 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ._errors import ConfigError
 
@@ -26,8 +25,7 @@ Check: TypeAlias = Callable[[Any, str], Any]
 """Checks a value that comes from a place. The place is empty for an argument."""
 
 
-@dataclass(frozen=True)
-class TomlType:
+class TomlType(NamedTuple):
     """The type of a value in `pyproject.toml`."""
 
     words: str
@@ -51,8 +49,7 @@ def _unchecked(value: Any, _where: str) -> Any:
     return value
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A setting that `pyproject.toml` may contain."""
 
     #: The argument of `to_onnx`. With dashes, it is the key in `pyproject.toml`.

@@ -29,6 +29,26 @@ pub use rewrite::Op;
 use sequence::Sequence;
 use uses::Uses;
 
+/// What an edit changed.
+#[derive(Clone, Debug, Default)]
+pub struct Touched {
+    /// The values that are made in another way, or that have at most one reader now.
+    pub values: Vec<ValueId>,
+    /// The nodes that read another value now, and the nodes that make such values.
+    pub nodes: Vec<usize>,
+}
+
+impl Touched {
+    fn len(&self) -> (usize, usize) {
+        (self.values.len(), self.nodes.len())
+    }
+
+    fn truncate(&mut self, (values, nodes): (usize, usize)) {
+        self.values.truncate(values);
+        self.nodes.truncate(nodes);
+    }
+}
+
 /// An edit of one graph. Nodes keep their indices until it is finished; a new node gets the next index.
 pub struct Edit<'m> {
     graph: &'m mut Graph,
@@ -44,8 +64,8 @@ pub struct Edit<'m> {
     /// Origins of dropped nodes that no other node of this graph could take over yet: whoever reads
     /// the value does.
     waiting: FxHashMap<ValueId, OriginId>,
-    /// The values whose producer or readers changed since [`Edit::take_touched`] was last called.
-    touched: Vec<ValueId>,
+    /// What changed since [`Edit::take_touched`] was last called.
+    touched: Touched,
     /// The first result of each `If` that was inserted.
     chosen: FxHashSet<ValueId>,
     /// The first result of each node that got other bodies.
@@ -150,7 +170,7 @@ impl<'m> Edit<'m> {
             uses: &mut around.uses,
             renamed: FxHashMap::default(),
             waiting: FxHashMap::default(),
-            touched: Vec::new(),
+            touched: Touched::default(),
             chosen: FxHashSet::default(),
             with_new_bodies: FxHashSet::default(),
             notes: around.notes,
@@ -166,7 +186,7 @@ impl<'m> Edit<'m> {
     fn touch_all(&mut self) {
         self.changed = true;
         let made = self.graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
-        self.touched.extend(made);
+        self.touched.values.extend(made);
     }
 
     /// How many nodes there are, those included that were dropped.

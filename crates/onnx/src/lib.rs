@@ -31,7 +31,7 @@ mod value_origins;
 pub use attr::Attr;
 pub use build::{Builder, Problem, SymbolSource};
 pub use dtype::DType;
-pub use edit::{Declined, Edit, Op, Patch, Replacement};
+pub use edit::{Declined, Edit, Op, Patch, Replacement, Touched};
 pub use expr::{Expr, Operand, Range};
 pub use model::{Function, Graph, Model, Node, Note};
 pub use operator::{OpType, Operator};

@@ -108,13 +108,17 @@ impl Worklist {
         }
     }
 
-    /// Adds the nodes that make or read a value that changed.
+    /// Adds the nodes that make or read a value that changed, and those that read another value now.
     fn add_touched(&mut self, edit: &mut Edit<'_>) {
-        for value in edit.take_touched() {
+        let touched = edit.take_touched();
+        for value in touched.values {
             if let Some(producer) = edit.producer(value) {
                 self.add(producer);
             }
             self.add_readers(edit, value, MAX_LINKS);
+        }
+        for node in touched.nodes {
+            self.add_reader(edit, node, MAX_LINKS);
         }
     }
 
@@ -125,10 +129,14 @@ impl Worklist {
             return;
         }
         for node in edit.readers(value) {
-            self.add(node);
-            if links > 0 && edit.node(node).op.is_one_of(VIEW_OPS) {
-                self.add_readers(edit, edit.node(node).outputs[0], links - 1);
-            }
+            self.add_reader(edit, node, links);
+        }
+    }
+
+    fn add_reader(&mut self, edit: &Edit<'_>, node: usize, links: usize) {
+        self.add(node);
+        if links > 0 && edit.node(node).op.is_one_of(VIEW_OPS) {
+            self.add_readers(edit, edit.node(node).outputs[0], links - 1);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Nodes that come and go, with who reads what kept up to date.
 
-use super::{Edit, State, for_each_read, resolve};
+use super::{Edit, State, Touched, for_each_read, resolve};
 use crate::model::Node;
 use crate::pairs::ViewStep;
 use crate::value::ValueId;
@@ -32,10 +32,13 @@ impl Edit<'_> {
         self.uses.readers(value).into_iter().filter(|&node| self.is_live(node))
     }
 
-    /// Takes the values whose producer or readers changed since this was last called.
-    pub fn take_touched(&mut self) -> Vec<ValueId> {
-        let touched = std::mem::take(&mut self.touched);
-        touched.into_iter().map(|id| self.current(id)).collect()
+    /// Takes what changed since this was last called.
+    pub fn take_touched(&mut self) -> Touched {
+        let Touched { mut values, mut nodes } = std::mem::take(&mut self.touched);
+        values.iter_mut().for_each(|id| *id = self.current(*id));
+        values.dedup();
+        nodes.retain(|&node| self.is_live(node));
+        Touched { values, nodes }
     }
 
     fn count_reads(&self) {
@@ -67,7 +70,7 @@ impl Edit<'_> {
         for &output in &node.outputs {
             self.uses.make(output, Some(index));
         }
-        self.touched.extend(&node.outputs);
+        self.touched.values.extend(&node.outputs);
         self.graph.nodes.push(node);
         self.state.push(State::Live);
         self.changed = true;
@@ -92,11 +95,10 @@ impl Edit<'_> {
         change(&mut self.graph.nodes[index]);
         // What it reads still is not unread in between.
         self.start_reading(index);
-        for &value in &before {
+        for value in before {
             self.read_less(value);
         }
-        self.touched.extend(before);
-        self.touched.extend_from_slice(&self.graph.nodes[index].outputs);
+        self.touched.values.extend_from_slice(&self.graph.nodes[index].outputs);
     }
 
     /// Makes all who read a value read another one.
@@ -108,8 +110,11 @@ impl Edit<'_> {
         self.note_same([(from, to)]);
         let was_unread = self.uses.are_counted() && self.uses.reads(to) == 0;
         self.renamed.insert(from, to);
-        self.touched.push(to);
-        if self.uses.are_counted() {
+        if !self.uses.are_counted() {
+            self.touched.values.push(to);
+        } else {
+            self.touched.nodes.extend(self.uses.readers(from));
+            self.touched.nodes.extend(self.uses.producer(to));
             self.uses.redirect(from, to);
             if was_unread {
                 self.revive(to);
@@ -176,16 +181,19 @@ impl Edit<'_> {
         if self.state[index] != State::Live {
             return;
         }
-        let read = self.values_read(index);
-        for &value in &read {
+        for value in self.values_read(index) {
             self.read_less(value);
         }
-        self.touched.extend(read);
     }
 
     /// Counts one read less. A node that nothing reads any more reads nothing.
     fn read_less(&mut self, value: ValueId) {
-        if !self.uses.are_counted() || self.uses.remove(value) > 0 {
+        let left = if self.uses.are_counted() { Some(self.uses.remove(value)) } else { None };
+        // Rules ask whether a value has one reader, not how many more.
+        if left.is_none_or(|left| left <= 1) {
+            self.touched.values.push(value);
+        }
+        if left != Some(0) {
             return;
         }
         if let Some(producer) = self.uses.producer(value)

@@ -80,13 +80,33 @@ fn reads_are_counted_at_any_time() {
 #[test]
 fn what_a_change_concerns_is_touched() {
     edited(CHAIN, |edit| {
-        assert_eq!(edit.take_touched(), []);
+        assert!(edit.take_touched().values.is_empty());
         let (x, sin) = (edit.input(0, 0).unwrap(), edit.input(1, 0).unwrap());
         let result = edit.node(1).outputs[0];
         edit.rewrite(1, &[], Op::new(OpType::Exp, &[x]));
-        let touched = edit.take_touched();
+        let touched = edit.take_touched().values;
         assert!([sin, result].iter().all(|value| touched.contains(value)), "{touched:?}");
-        assert_eq!(edit.take_touched(), []);
+        assert!(edit.take_touched().values.is_empty());
+    });
+}
+
+#[test]
+fn a_value_that_keeps_many_readers_is_not_touched() {
+    const FAN: &str = "graph g(x:f32[2]) -> (a, b, c)
+a:f32[2] = Sin(x)
+b:f32[2] = Cos(x)
+%0:f32[2] = Identity(x)
+c:f32[2] = Exp(%0)";
+    edited(FAN, |edit| {
+        let (x, a) = (edit.input(0, 0).unwrap(), edit.node(0).outputs[0]);
+        assert_eq!(edit.reads(x), 3);
+        assert!(edit.forward(2, x));
+        let touched = edit.take_touched();
+        assert_eq!((touched.values, touched.nodes), (vec![], vec![3]));
+        edit.rewrite(1, &[], Op::new(OpType::Exp, &[a]));
+        edit.rewrite(3, &[], Op::new(OpType::Tanh, &[a]));
+        let touched = edit.take_touched().values;
+        assert!(touched.contains(&x), "one node is left that reads x: {touched:?}");
     });
 }
 
