@@ -1,5 +1,7 @@
 //! Nodes that come and go, with who reads what kept up to date.
 
+use smallvec::SmallVec;
+
 use super::{Edit, State, Touched, for_each_read, resolve};
 use crate::model::Node;
 use crate::pairs::ViewStep;
@@ -160,8 +162,8 @@ impl Edit<'_> {
     }
 
     /// What a node reads, in its bodies too.
-    fn values_read(&self, index: usize) -> Vec<ValueId> {
-        let mut read = Vec::new();
+    fn values_read(&self, index: usize) -> SmallVec<[ValueId; 8]> {
+        let mut read = SmallVec::new();
         for_each_read(&self.graph.nodes[index], &mut |id| read.push(resolve(&self.renamed, id)));
         read
     }

@@ -27,14 +27,14 @@ fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if !ELEMENTWISE.contains(&op) && !BROADCASTING.contains(&op) || op == OpType::Identity {
         return None;
     }
-    let operands: Vec<ValueId> =
-        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect::<Option<_>>()?;
     let expand = |value: ValueId| {
         let expand = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
         (edit.node(expand).op == OpType::Expand).then_some(expand)
     };
-    let (place, expand) =
-        operands.iter().enumerate().find_map(|(place, &value)| Some((place, expand(value)?)))?;
+    let (place, expand) = (0..node.inputs.len())
+        .find_map(|place| Some((place, expand(edit.input(index, place)?)?)))?;
+    let operands: Vec<ValueId> =
+        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect::<Option<_>>()?;
     let narrow = edit.input(expand, 0)?;
     let shape = edit.ty(narrow)?.shape.clone();
     let is_number = |&value: &ValueId| {
