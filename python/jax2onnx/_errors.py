@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from . import _core
 
@@ -13,7 +14,8 @@ class Jax2OnnxError(Exception):
     __module__ = "jax2onnx"
 
 
-class UnsupportedOperation(NamedTuple):
+@dataclass(frozen=True)
+class UnsupportedOperation:
     """An operation on one line that cannot be converted to ONNX."""
 
     message: str

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
@@ -298,7 +299,7 @@ def _print_for_programs(error: Exception, *, json: bool) -> None:
         kind, notes = type(error).__name__, getattr(error, "__notes__", [])
         shown: dict[str, Any] = {"kind": kind, "message": str(error), "notes": notes}
         if isinstance(error, UnsupportedError):
-            shown["operations"] = [operation._asdict() for operation in error.operations]
+            shown["operations"] = [asdict(operation) for operation in error.operations]
         print(json_text.dumps({"version": 1, "error": shown}, indent=2), flush=True)
 
 
