@@ -96,7 +96,9 @@ test-libraries: build $(LIBRARIES)/installed
 	$(LIBRARIES)/bin/python tools/libraries.py
 
 # The documentation as a site that works offline, in target/site. A broken link is an error.
-docs: build $(DOCS)/installed
+# The page on commands contains their help, which the build without optimizations prints too.
+docs: $(DOCS)/installed demo-wheel
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/demo/*.whl
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
 	@echo "open target/site/index.html"
 

@@ -5,7 +5,6 @@ commands contains what `--help` prints.
 """
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -102,9 +101,8 @@ def commands() -> str:
 
 def help_of(*command: str) -> str:
     """Return what a command prints for `--help`."""
-    built = ROOT / ".venv" / "bin" / "jax2onnx"
-    program = str(built) if built.exists() else shutil.which("jax2onnx")
-    if program is None:
-        sys.exit("jax2onnx is not installed: run `make build` first")
-    done = subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=True)
+    program = [sys.executable, "-m", "jax2onnx", *command, "--help"]
+    done = subprocess.run(program, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"jax2onnx is not installed: run `make docs`\n{done.stderr}")
     return done.stdout
