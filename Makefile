@@ -83,8 +83,8 @@ wheel: $(VENV)/installed $(WHEEL)/installed
 	$(WHEEL)/bin/auditwheel show dist/*.whl
 	$(PY) tools/test_wheel.py dist/*.whl --everywhere
 
-test-jax-versions: $(VENV)/installed
-	$(PY) tools/test_jax_versions.py
+test-jax-versions: build
+	$(PY) tools/test_jax_versions.py $(JAX)
 
 test-runtimes: build
 	$(PY) tools/test_runtimes.py

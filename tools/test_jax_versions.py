@@ -1,14 +1,17 @@
 """Run the end-to-end tests with the oldest and the newest supported JAX.
 
-    python tools/test_jax_versions.py
+    python tools/test_jax_versions.py            run them with both
+    python tools/test_jax_versions.py newest     run them with one
 
-Each version gets its own environment in .venvs. The newest JAX needs a newer Python than 3.11:
-python3.12 or later on the PATH, or the interpreter that JAX2ONNX_NEWER_PYTHON names. If there is
-none, the tool says that it skips this version.
+Each JAX has its own environment in .venvs, with the versions of flax, equinox and haiku that go
+with it. Both use the module that `make build` compiled, because one binary serves every Python.
+The oldest JAX runs on this Python, the newest one on the newest Python on the PATH, or on the
+interpreter that JAX2ONNX_NEWER_PYTHON names.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -16,37 +19,52 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: JAX, and what was current with it.
-OLDEST = ["jax==0.6.0", "jaxlib==0.6.0", "numpy==2.2.6"]
-TOOLS = [
+#: JAX, and the libraries that were current with it.
+OLDEST = ["jax==0.6.0", "jaxlib==0.6.0", "numpy==2.2.6", "flax==0.11.2"]
+NEWEST = ["jax", "jaxlib", "flax"]
+PACKAGES = [
     "absl-py",
-    "maturin==1.16.0",
+    "dm-haiku",
+    "dm-pix",
+    "einops",
+    "equinox",
     "ml_dtypes",
     "onnx==1.23.2",
+    "onnx-ir==1.1.0",
     "onnxruntime==1.31.1",
+    "optax",
     "pytest==9.2.0",
+    "pytest-xdist==3.8.0",
 ]
-TESTS = [f"python/tests/test_{name}.py" for name in ("versions", "reader", "config", "allclose")]
+#: Tests that compare models with JAX in ONNX Runtime, and tests of what reads JAX's own classes.
+TESTS = [
+    *("allclose", "arguments", "cases", "config", "edges", "empty", "exact_values", "functions"),
+    *("idioms_attention", "idioms_convolution", "idioms_layers", "idioms_products"),
+    *("idioms_rotary", "idioms_small", "idioms_sums", "linalg", "loops", "nan", "networks"),
+    *("opsets", "positive", "programs", "pytrees", "reader", "silent_mistakes", "sort_random"),
+    *("symbolic", "symbolic_index", "symbolic_window", "versions", "weights"),
+]
 
 
 def main() -> None:
-    run("oldest", sys.executable, OLDEST)
-    run("newest", sys.executable, ["jax", "jaxlib"])
-    newer = newer_python()
-    if newer:
-        run("newer-python", newer, ["jax", "jaxlib"])
-    else:
-        print("no Python newer than 3.11 found: skipping the JAX that needs one")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("version", nargs="?", choices=["oldest", "newest"], help="run only this")
+    version = parser.parse_args().version
+    if version != "newest":
+        run("oldest", sys.executable, OLDEST)
+    if version != "oldest":
+        run("newest", newest_python(), NEWEST)
 
 
-def newer_python() -> str | None:
+def newest_python() -> str:
     named = os.environ.get("JAX2ONNX_NEWER_PYTHON")
     candidates = [named] if named else ["python3.14", "python3.13", "python3.12"]
     for candidate in candidates:
         found = shutil.which(candidate)
         if found and subprocess.run([found, "--version"], capture_output=True).returncode == 0:
             return found
-    return None
+    print("no Python newer than this one found: using the newest JAX for this one")
+    return sys.executable
 
 
 def run(name: str, python: str, packages: list[str]) -> None:
@@ -55,17 +73,13 @@ def run(name: str, python: str, packages: list[str]) -> None:
     if not own.exists():
         subprocess.run([python, "-m", "venv", folder], check=True)
     install = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, *packages, *TOOLS], check=True)
-    env = {**os.environ, "VIRTUAL_ENV": str(folder)}
-    subprocess.run(
-        [folder / "bin" / "maturin", "develop", "--release", "--quiet"],
-        check=True,
-        cwd=ROOT,
-        env=env,
-    )
+    subprocess.run([*install, *packages, *PACKAGES], check=True)
+    env = {**os.environ, "VIRTUAL_ENV": str(folder), "PYTHONPATH": str(ROOT / "python")}
     show = "import jax, sys; print(f'JAX {jax.__version__} on Python {sys.version.split()[0]}')"
     subprocess.run([own, "-c", show], check=True)
-    subprocess.run([own, "-m", "pytest", "-q", *TESTS], check=True, cwd=ROOT, env=env)
+    tests = [f"python/tests/test_{test}.py" for test in TESTS]
+    options = ["-q", "-n", "2", "--dist", "worksteal"]
+    subprocess.run([own, "-m", "pytest", *options, *tests], check=True, cwd=ROOT, env=env)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,20 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
+def pytest_configure() -> None:
+    """Let modules write `nnx.List` with every flax.
+
+    The flax for JAX 0.6 lacks it, and takes plain lists and dictionaries.
+    """
+    try:
+        from flax import nnx
+    except ImportError:
+        return
+    for name, plain in {"List": list, "Dict": dict}.items():
+        if not hasattr(nnx, name):
+            setattr(nnx, name, plain)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",

@@ -88,6 +88,15 @@ def attention(x: Any) -> Any:
     return jax.nn.dot_product_attention(x, x, x)
 
 
+#: The flax for JAX 0.6 lacks `InstanceNorm`.
+INSTANCE_NORMS: dict[str, tuple[Fn, Shapes]] = (
+    {
+        "instance norm": (layer(nnx.InstanceNorm, 4), (("B", 5, 4),)),
+        "instance norm of a symbolic area": (layer(nnx.InstanceNorm, 4), ((2, "B", 4),)),
+    }
+    if hasattr(nnx, "InstanceNorm")
+    else {}
+)
 PROGRAMS: dict[str, tuple[Fn, Shapes]] = {
     "sum": (lambda x: (x.sum(0), x.sum(1), x.sum()), ROWS),
     "prod": (lambda x: (x.prod(0), x.prod(1)), ROWS),
@@ -154,8 +163,7 @@ PROGRAMS: dict[str, tuple[Fn, Shapes]] = {
     "layer norm": (layer(nnx.LayerNorm, 4), ROWS),
     "group norm": (layer(nnx.GroupNorm, 4, num_groups=2), (("B", 5, 4),)),
     "group norm of a symbolic area": (layer(nnx.GroupNorm, 4, num_groups=2), ((2, "B", 4),)),
-    "instance norm": (layer(nnx.InstanceNorm, 4), (("B", 5, 4),)),
-    "instance norm of a symbolic area": (layer(nnx.InstanceNorm, 4), ((2, "B", 4),)),
+    **INSTANCE_NORMS,
     "attention by hand": (lambda q, k: jax.nn.softmax(q @ k.T) @ k, ((3, 4), ("B", 4))),
     "fft": (lambda x: jnp.abs(jnp.fft.fft(x, axis=1)), ROWS),
     "cholesky": (lambda x: jnp.linalg.cholesky(x @ x.mT + 4 * jnp.eye(3)), (("B", 3, 3),)),

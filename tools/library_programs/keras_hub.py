@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-import keras_hub
 import numpy as np
 from keras_hub import models
 
@@ -55,8 +54,8 @@ def step_with_cache() -> Any:
 
 def clip() -> Any:
     options = {"num_layers": 2, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32}
-    vision = keras_hub.layers.CLIPVisionEncoder(patch_size=4, image_shape=(16, 16, 3), **options)
-    text = keras_hub.layers.CLIPTextEncoder(
+    vision = models.CLIPVisionEncoder(patch_size=4, image_shape=(16, 16, 3), **options)
+    text = models.CLIPTextEncoder(
         vocabulary_size=50, embedding_dim=16, max_sequence_length=8, **options
     )
     model = models.CLIPBackbone(vision_encoder=vision, text_encoder=text, projection_dim=16)

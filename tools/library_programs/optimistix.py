@@ -54,8 +54,8 @@ PROGRAMS = [
         solved(optimistix.fixed_point, fixed, optimistix.FixedPointIteration(1e-5, 1e-5)),
     ),
     Program("`Bisection`", bisected),
-    Program("`BFGS`", solved(MINIMISE, objective, optimistix.BFGS(1e-4, 1e-4)), 1e-3),
-    Program("`NelderMead`", solved(MINIMISE, objective, optimistix.NelderMead(1e-3, 1e-3)), 1e-3),
+    Program("`BFGS`", solved(MINIMISE, objective, optimistix.BFGS(1e-4, 1e-4)), 1e-4),
+    Program("`NelderMead`", solved(MINIMISE, objective, optimistix.NelderMead(1e-3, 1e-3)), 1e-4),
     Program(
         "`GradientDescent`",
         solved(MINIMISE, objective, optimistix.GradientDescent(0.1, 1e-4, 1e-4)),

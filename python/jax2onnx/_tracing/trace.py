@@ -131,8 +131,19 @@ def _traced_once(
     if not closed_jaxpr.out_avals:
         shown = "nothing" if result is None else f"{result!r}, which contains no array"
         raise UnsupportedError(f"`{_name(fn)}` returns {shown}: did you forget `return`?")
+    _check_for_leaks(fn, closed_jaxpr.consts)
     names = input_names(fn, specs, keywords)
     return Traced(closed_jaxpr, names, output_names(result))
+
+
+def _check_for_leaks(fn: Any, consts: Sequence[Any]) -> None:
+    """Raise an error about an array that an earlier trace left behind, which has no value."""
+    for const in consts:
+        if isinstance(const, jax.core.Tracer):
+            raise UnsupportedError(
+                f"`{_name(fn)}` uses {const.aval.str_short()}, which an earlier `jax.jit` of the "
+                "same model left in its state, and which has no value: create the model again"
+            )
 
 
 def _name(fn: Any) -> str:
