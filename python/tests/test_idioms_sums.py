@@ -172,3 +172,49 @@ def test_coordinates_of_pairs_come_first(fn: Callable[..., Any], size: tuple[int
             x.flat[7] = special
         for found, want in zip(bench.run(model, [x]), bench.expected(fn, [x]), strict=True):
             bench.assert_same(found, want, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -3])
+def test_a_stack_is_joined_once_and_reshaped(axis: int) -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.stack([jnp.sin(x), x, jnp.cos(x), x], axis)
+
+    assert check(fn, [X]) == ["Sin", "Cos", "Concat", "Reshape"]
+
+
+def test_a_large_stack_that_is_returned_is_not_copied() -> None:
+    x = np.ones((64, 64), np.float32)
+    found = check(lambda x: jnp.stack([x, jnp.cos(x)]), [x])
+    assert found == ["Cos", "Unsqueeze", "Unsqueeze", "Concat"]
+
+
+def test_a_stack_along_the_last_axis_is_left() -> None:
+    found = check(lambda x: jnp.stack([x, jnp.cos(x)], -1), [X])
+    assert found == ["Cos", "Unsqueeze", "Unsqueeze", "Concat"]
+
+
+def test_a_stack_of_arrays_of_any_size_has_the_numbers_of_jax() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.sin(jnp.stack([x, jnp.cos(x), -x]))
+
+    model = bench.convert(fn, [("B", 4)])
+    found = [node.op_type for node in model.graph.node]
+    assert found == ["Cos", "Neg", "Concat", "Reshape", "Sin"]
+    for size in (0, 1, 3):
+        x = np.linspace(-1, 1, 4 * size, dtype=np.float32).reshape(size, 4)
+        for found, want in zip(bench.run(model, [x]), bench.expected(fn, [x]), strict=True):
+            bench.assert_same(found, want, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(0, (2, 64, 64)), (-1, (4096, 3))])
+def test_a_product_of_few_entries_is_split(axis: int, shape: tuple[int, ...]) -> None:
+    x = np.resize(ZEROS[:, :7], shape)
+    count = shape[axis]
+    found = check(lambda x: jnp.prod(x, axis), [x])
+    assert found == ["Gather"] * count + ["Mul"] * (count - 1)
+    kept = check(lambda x: 1 / jnp.prod(x, axis, keepdims=True), [x])
+    assert "ReduceProd" not in kept
+
+
+def test_a_product_with_few_results_is_left() -> None:
+    assert check(lambda x: jnp.prod(x, 0), [X]) == ["ReduceProd"]

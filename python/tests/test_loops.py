@@ -130,6 +130,40 @@ def test_suppression_of_boxes_takes_three_nodes_a_round() -> None:
     assert bodies(model) == [["Gather", "And", "Not", "And"]]
 
 
+def test_a_step_that_is_kept_or_repeated_is_one_branch() -> None:
+    """The parts of the state have NaN, an infinity and both zeros, whose signs a quotient tells."""
+
+    def run(x: jax.Array, h: jax.Array) -> Any:
+        def step(state: Any) -> Any:
+            t, x, h = state
+            y = -x * h
+            is_accepted = jnp.sum(jnp.where(jnp.isfinite(y), y, 0.0)) < 0.2
+            x, t = jnp.where(is_accepted, y, x), jnp.where(is_accepted, t + 1, t)
+            return t, x, jnp.where(is_accepted, 0.5 * h, 1.5 * h)
+
+        t, x, h = lax.while_loop(lambda state: state[0] < 7, step, (0, x, h))
+        return t, x, 1.0 / x, h
+
+    x = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -0.25], np.float32)
+    model = check(run, x, np.array(1.25, np.float32))
+    (body,) = bodies(model)
+    assert body.count("If") == 1
+    assert "Where" in body  # The one that chooses elements.
+
+
+def test_a_step_whose_parts_depend_on_each_other_is_chosen_part_by_part() -> None:
+    def run(x: jax.Array) -> jax.Array:
+        def step(i: jax.Array, x: jax.Array) -> jax.Array:
+            is_small = x.sum() < 1.0
+            x = jnp.where(is_small, x + 0.5, x)
+            return jnp.where(is_small, jnp.sin(x), x)
+
+        return lax.fori_loop(0, 40, step, x)
+
+    (body,) = bodies(check(run, X[0]))
+    assert body.count("Where") == 2
+
+
 def test_the_place_among_rows_and_columns_needs_no_correction() -> None:
     def run(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         place = jnp.argmax(x.reshape(-1))

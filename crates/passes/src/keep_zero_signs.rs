@@ -276,10 +276,14 @@ fn exact(
         if zero.is_none_or(f64::is_sign_negative) {
             continue;
         }
+        if op == OpType::Max {
+            // No result is below 0, so `Abs` changes only `−0`.
+            let plain = edit.insert(index, &[], Op::new(op, &[x, constant]), ty.clone());
+            return Some(Op::new(OpType::Abs, &[plain]));
+        }
         // Of what is chosen where the flag is set, `Where` loses the sign of a zero.
-        let comparison = if op == OpType::Max { OpType::LessOrEqual } else { OpType::Greater };
         let flags = Type::new(DType::Bool, ty.shape.clone());
-        let is_beyond = edit.insert(index, &[], Op::new(comparison, &[x, constant]), flags);
+        let is_beyond = edit.insert(index, &[], Op::new(OpType::Greater, &[x, constant]), flags);
         return Some(Op::new(OpType::Where, &[is_beyond, constant, x]));
     }
     let (a, b) = (is_negative(edit, index, a)?, is_negative(edit, index, b)?);
@@ -339,8 +343,8 @@ c:f16[3] = Reciprocal(%2)",
                 %13 = Cast(%12) {to=10}  # 2
                 a:f16[3] = Reciprocal(%13)  # 3
                 %14 = Cast(x) {to=1}  # 4
-                %15 = LessOrEqual(%14, 0.0)  # 4
-                %16 = Where(%15, 0.0, %14)  # 4
+                %15 = Max(%14, 0.0)  # 4
+                %16 = Abs(%15)  # 4
                 %17 = Cast(%16) {to=10}  # 4
                 b:f16[3] = Div(y, %17)  # 5
                 %18 = Max(x, 1.0:f16)  # 6
@@ -367,12 +371,12 @@ c:f32[3] = Reciprocal(%6)",
             expect![[r#"
                 graph g(x:f32[3], y:f32[3]) -> (a, b, c)
                 %0 = Max(x, y)  # 2
-                %1 = LessOrEqual(%0, 0.0)  # 3
-                %2 = Where(%1, 0.0, %0)  # 3
+                %1 = Max(%0, 0.0)  # 3
+                %2 = Abs(%1)  # 3
                 a:f32[3] = Reciprocal(%2)  # 4
                 %3 = Min(x, y)  # 5
-                %4 = LessOrEqual(%3, 0.0)  # 6
-                %5 = Where(%4, 0.0, %3)  # 6
+                %4 = Max(%3, 0.0)  # 6
+                %5 = Abs(%4)  # 6
                 %6 = Min(%5, 6.0)  # 6
                 b:f32[3] = Reciprocal(%6)  # 7
                 %7 = Less(x, y)  # 8
@@ -399,8 +403,8 @@ c:f32[3] = Pow(%3, -1.0)
 d:f32[3] = Reciprocal(%4)",
             expect![[r#"
                 graph g(x:f32[3], y:f32[3,1]) -> (a, b, c, d)
-                %0 = LessOrEqual(x, 0.0)  # 2
-                %1 = Where(%0, 0.0, x)  # 2
+                %0 = Max(x, 0.0)  # 2
+                %1 = Abs(%0)  # 2
                 %2 = Mul(%1, 2.0)  # 3
                 a:f32[3] = Reciprocal(%2)  # 4
                 %3 = Max(x, -1.0)  # 5
@@ -428,8 +432,8 @@ d:f32[3] = Reciprocal(%4)",
                 %24 = Abs(%23)  # 7
                 %25 = Mul(%24, %22)  # 7
                 c:f32[3] = Pow(%25, -1.0)  # 8
-                %26 = LessOrEqual(x, 0.0)  # 9
-                %27 = Where(%26, 0.0, x)  # 9
+                %26 = Max(x, 0.0)  # 9
+                %27 = Abs(%26)  # 9
                 %28 = Min(%27, 6.0)  # 9
                 d:f32[3] = Reciprocal(%28)  # 10
             "#]],
@@ -519,8 +523,8 @@ s:f32[3] = Reciprocal(r)",
             expect![[r#"
                 graph g(x:f32[3]) -> (a)
                 %0 = d::f(x)  # 2
-                %1 = LessOrEqual(%0, 0.0)  # 3
-                %2 = Where(%1, 0.0, %0)  # 3
+                %1 = Max(%0, 0.0)  # 3
+                %2 = Abs(%1)  # 3
                 a:f32[3] = d::h(%2)  # 4
                 function d::f(p:f32[3]) -> (q)
                 q:f32[3] = Relu(p)  # 6

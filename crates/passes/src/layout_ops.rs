@@ -8,6 +8,7 @@ pub(crate) mod columns;
 pub(crate) mod merge;
 pub(crate) mod products;
 pub(crate) mod sink;
+pub(crate) mod stacks;
 
 use onnx::Edit;
 

@@ -38,6 +38,7 @@ mod signs;
 mod simplify_sizes;
 mod sizes;
 mod split_means;
+mod split_products;
 mod store_once;
 #[cfg(test)]
 mod testing;

@@ -1,5 +1,6 @@
 //! Loops whose number of rounds is known before they begin, as data.
 
+pub(crate) mod choices;
 pub(crate) mod counters;
 pub(crate) mod steps;
 pub(crate) mod unroll;

@@ -12,7 +12,7 @@ use crate::{
     canonicalize, drop_carries, drop_dead, faults, fold_layout_ops, fold_products, gemm,
     hoist_invariants, inline_composites, keep_axes, keep_entries, keep_zero_signs, layout,
     layout_ops, lift_weights, loops, merge_affine, recurrent, share_constants, share_functions,
-    simplify_sizes, split_means, store_once, trim_constants,
+    simplify_sizes, split_means, split_products, store_once, trim_constants,
 };
 
 /// Rewrites that belong together.
@@ -276,11 +276,21 @@ pub const PHASES: &[Phase] = &[
                 layout::small_axes::run,
             ),
             graph(
+                "split-products",
+                "writes the product over a short axis as products of its entries",
+                split_products::run,
+            ),
+            graph(
                 "keep-entries",
                 "lets entries of a vector that are stacked again keep their axis",
                 keep_entries::run,
             ),
             graph("fuse-blocks", "finds `DepthToSpace` and `SpaceToDepth`", layout_ops::blocks::run),
+            graph(
+                "join-stacks",
+                "writes a stack of arrays as one `Concat` and one `Reshape`",
+                layout_ops::stacks::run,
+            ),
             graph("drop-batches", "drops batch axes of size one around a product", layout_ops::batches::run),
             graph("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),
             formulas("fuse-triangles", "writes a triangular mask as `Trilu`", &[triangle::REWRITES]),
@@ -292,6 +302,11 @@ pub const PHASES: &[Phase] = &[
             )
             .when(When::FusingNorms),
             graph("simplify-sizes", "reads sizes at once with `Shape` or `Size`", simplify_sizes::run),
+            graph(
+                "merge-choices",
+                "writes the choices that a flag makes in a loop as one `If`",
+                loops::choices::run,
+            ),
             graph(
                 "trim-constants",
                 "drops leading unit axes of constants that broadcast",

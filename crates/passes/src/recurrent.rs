@@ -202,7 +202,7 @@ fn choose<'m>(
         let made = run(edit);
         read.iter().map(|&(slot, _)| made[slot]).collect()
     });
-    let made = edit.insert_if(index, fits, fused, otherwise);
+    let made = edit.insert_if(index, &[], fits, fused, otherwise);
     Ok(read.iter().map(|&(slot, _)| slot).zip(made).collect())
 }
 

@@ -160,6 +160,21 @@ def field(x: jax.Array, n: int) -> jax.Array:
     return lax.fori_loop(0, n, lambda i, y: y + 0.1 * slope(y), y)
 
 
+def accepted(x: jax.Array, form: str) -> jax.Array:
+    """Steps that are kept or repeated, by one flag for the state or by one for each element."""
+
+    def step(state: Any) -> Any:
+        i, x, h = state
+        y = -x * h
+        is_kept = y + i > 0 if form == "elements" else i % 2 == 0
+        x = jnp.where(is_kept, y, x)
+        other = 1.5 * h + x if form == "dependent" else 1.5 * h
+        return i + 1, x, jnp.where(is_kept, 0.5 * h, 1 if form == "broadcast" else other)
+
+    _, x, h = lax.while_loop(lambda state: state[0] < 3, step, (0, x, jnp.ones_like(x)))
+    return 1 / x if form == "quotient" else x + h
+
+
 def lstm(x: jax.Array, form: str) -> jax.Array:
     w, r = weight(x.shape[-1], 8, dtype=x.dtype), weight(2, 8, dtype=x.dtype)
     bias = weight(8, dtype=x.dtype)

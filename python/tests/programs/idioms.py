@@ -183,6 +183,11 @@ def sequences() -> list[Operation]:
             ),
         ),
         unary("field({0}, {n})", rank=1, draw=choice(n=(1, 2, 4, 40))),
+        unary(
+            "accepted({0}, {form!r})",
+            jumps=True,
+            draw=choice(form=("flag", "quotient", "dependent", "broadcast", "elements")),
+        ),
         unary("jnp.argmax({0}) // {n}", jumps=True, draw=choice(n=(1, 3, -2))),
         unary("jnp.argmin({0}) % {n}", jumps=True, draw=choice(n=(1, 3, -2))),
         unary("{0} // {n} + {0} % {n}", "i", draw=choice(n=(1, 3, -2))),

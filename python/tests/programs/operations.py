@@ -390,6 +390,6 @@ def moving() -> list[Operation]:
         move("jnp.triu({0}, {k})", choice(k=(0, 1, -1)), 2),
         move("jnp.diagonal({0})", rank=2),
         moves("jnp.concatenate([{0}.reshape(-1), {1}.reshape(-1)])"),
-        moves("jnp.stack(jnp.broadcast_arrays({0}, {1}), axis=-1)"),
+        moves("jnp.stack(jnp.broadcast_arrays({0}, {1}), axis={axis})", choice(axis=(0, -1))),
         moves("jnp.concatenate([{0}, {1}], axis={axis})", axis, 1),
     ]

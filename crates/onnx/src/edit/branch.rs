@@ -29,10 +29,12 @@ impl<'m> Edit<'m> {
         Graph { name: name.into(), inputs: Vec::new(), outputs, nodes }
     }
 
-    /// Inserts an `If` before the node at `index`. The pass that runs does not enter its branches.
+    /// Inserts an `If` before the node at `index`, which answers for `fused` too. The pass that runs does not enter
+    /// its branches.
     pub fn insert_if(
         &mut self,
         index: usize,
+        fused: &[usize],
         condition: ValueId,
         on_true: Graph,
         on_false: Graph,
@@ -40,7 +42,7 @@ impl<'m> Edit<'m> {
         let types = on_true.outputs.iter().filter_map(|&output| self.values[output].ty.clone());
         let types: Vec<_> = types.collect();
         let op = Op::new(OpType::If, &[condition]).attr("else_branch", on_false);
-        let made = self.insert_all(index, &[], op.attr("then_branch", on_true), types);
+        let made = self.insert_all(index, fused, op.attr("then_branch", on_true), types);
         self.chosen.extend(made.first());
         made
     }

@@ -283,6 +283,11 @@ impl Edit<'_> {
         self.exact_nan
     }
 
+    /// True if the graph runs once in each round of a loop of the model or of the function that it is in.
+    pub fn is_in_loop(&self) -> bool {
+        self.place.depth > 0
+    }
+
     /// The opset of the model.
     pub fn opset(&self) -> i64 {
         self.opset

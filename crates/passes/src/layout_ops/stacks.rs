@@ -1,0 +1,195 @@
+//! `join-stacks`: a stack of arrays is one `Concat` along an old axis and one `Reshape`.
+//!
+//! `jnp.stack` gives each array the new axis first, which takes one `Unsqueeze` per array.
+
+use onnx::{Dim, Edit, Op, OpType, Type, ValueId};
+
+use crate::access::Access;
+use crate::axis_map::{Step, emit_after, plan};
+use crate::rewrite::decline;
+
+const NAME: &str = "join-stacks";
+
+/// ONNX Runtime copies an array if a `Reshape` computes an output. Copies of so many elements take less time than the
+/// nodes.
+const MAX_COPIED: i64 = 4096;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in edit.nodes() {
+        if edit.is_live(index)
+            && let Some(stack) = Stack::at(edit, index)
+        {
+            stack.join(edit);
+        }
+    }
+}
+
+/// A `Concat` of arrays along an axis that each of them gets for it.
+struct Stack {
+    index: usize,
+    axis: usize,
+    /// The arrays without the axis, and the nodes that add it.
+    arrays: Vec<ValueId>,
+    unsqueezes: Vec<usize>,
+}
+
+impl Stack {
+    fn at(edit: &Edit<'_>, index: usize) -> Option<Stack> {
+        if edit.node(index).op != OpType::Concat {
+            return None;
+        }
+        let axis = edit.axis(index)?;
+        let mut stack = Stack { index, axis, arrays: Vec::new(), unsqueezes: Vec::new() };
+        for operand in 0..edit.node(index).inputs.len() {
+            let unsqueeze = edit.producer(edit.input(index, operand)?)?;
+            let is_new_axis =
+                edit.node(unsqueeze).op == OpType::Unsqueeze && edit.axes(unsqueeze)? == [axis];
+            if !is_new_axis {
+                return None;
+            }
+            stack.arrays.push(edit.input(unsqueeze, 0)?);
+            stack.unsqueezes.push(unsqueeze);
+        }
+        Some(stack)
+    }
+
+    fn join(mut self, edit: &mut Edit<'_>) -> Option<()> {
+        let result = edit.ty(edit.node(self.index).outputs[0])?.clone();
+        if self.axis + 1 == result.rank() {
+            return None;
+        }
+        if self.freed(edit) < 2 {
+            return decline(
+                edit,
+                NAME,
+                self.index,
+                "other nodes read the arrays with the new axis",
+            );
+        }
+        let elements: Option<i64> = result.shape.iter().map(Dim::known).product();
+        let is_output = edit.outputs().contains(&edit.node(self.index).outputs[0]);
+        if is_output && elements.is_none_or(|elements| elements > MAX_COPIED) {
+            return decline(edit, NAME, self.index, "the reshape of an output is a copy");
+        }
+        let mut shape = result.shape.to_vec();
+        let count = shape.remove(self.axis);
+        shape[self.axis] = shape[self.axis].checked_mul(&count)?;
+        let Some(split) = plan(&shape, &[Step::Reshape(result.shape.to_vec())]) else {
+            return decline(edit, NAME, self.index, "a size is known only when the model runs");
+        };
+        let joined = Type::new(result.dtype, shape);
+        edit.noted_patch(NAME, self.index, |patch| {
+            patch.take(&self.unsqueezes);
+            let concat = Op::new(OpType::Concat, &self.arrays).attr("axis", self.axis as i64);
+            emit_after(patch, concat, joined, &split)
+        });
+        Some(())
+    }
+
+    /// Returns how many nodes that add the axis are read by this stack alone.
+    fn freed(&mut self, edit: &Edit<'_>) -> usize {
+        let all = self.unsqueezes.clone();
+        self.unsqueezes.sort_unstable();
+        self.unsqueezes.dedup();
+        let is_freed = |&&unsqueeze: &&usize| {
+            let reads = all.iter().filter(|&&other| other == unsqueeze).count();
+            edit.reads(edit.node(unsqueeze).outputs[0]) == reads
+        };
+        self.unsqueezes.iter().filter(is_freed).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_lean;
+
+    #[test]
+    fn a_stack_along_a_leading_axis_is_joined_and_reshaped() {
+        check_lean(
+            super::run,
+            "graph g(a:f32[B,2], b:f32[B,2]) -> (x, y)
+%0:f32[1,B,2] = Unsqueeze(a, [0]:i64)
+%1:f32[1,B,2] = Unsqueeze(b, [0]:i64)
+%2:f32[3,B,2] = Concat(%0, %1, %0) {axis=0}
+x:f32[3,B,2] = Neg(%2)
+%3:f32[B,1,2] = Unsqueeze(a, [1]:i64)
+%4:f32[B,1,2] = Unsqueeze(b, [1]:i64)
+%5:f32[B,2,2] = Concat(%3, %4) {axis=1}
+y:f32[B,2,2] = Neg(%5)",
+            expect![[r#"
+                graph g(a:f32[B,2], b:f32[B,2]) -> (x, y)
+                %0 = Concat(a, b, a) {axis=0}  # 4 2 3
+                %1 = Reshape(%0, [3, -1, 2]:i64)  # 4 2 3
+                x:f32[3,B,2] = Neg(%1)  # 5
+                %2 = Concat(a, b) {axis=1}  # 8 6 7
+                %3 = Reshape(%2, [0, 2, 2]:i64)  # 8 6 7
+                y:f32[B,2,2] = Neg(%3)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_large_output_is_not_copied() {
+        check_lean(
+            super::run,
+            "graph g(a:f32[64,64], b:f32[64,64]) -> (x)
+%0:f32[1,64,64] = Unsqueeze(a, [0]:i64)
+%1:f32[1,64,64] = Unsqueeze(b, [0]:i64)
+x:f32[2,64,64] = Concat(%0, %1) {axis=0}",
+            expect![[r#"
+                graph g(a:f32[64,64], b:f32[64,64]) -> (x)
+                %0 = Unsqueeze(a, [0]:i64)  # 2
+                %1 = Unsqueeze(b, [0]:i64)  # 3
+                x:f32[2,64,64] = Concat(%0, %1) {axis=0}  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_stack_of_scalars_or_along_the_last_axis_stays() {
+        check_lean(
+            super::run,
+            "graph g(a:f32[3], b:f32[3], s:f32[], t:f32[]) -> (x, y)
+%0:f32[3,1] = Unsqueeze(a, [1]:i64)
+%1:f32[3,1] = Unsqueeze(b, [1]:i64)
+x:f32[3,2] = Concat(%0, %1) {axis=1}
+%2:f32[1] = Unsqueeze(s, [0]:i64)
+%3:f32[1] = Unsqueeze(t, [0]:i64)
+y:f32[2] = Concat(%2, %3) {axis=0}",
+            expect![[r#"
+                graph g(a:f32[3], b:f32[3], s:f32[], t:f32[]) -> (x, y)
+                %0 = Unsqueeze(a, [1]:i64)  # 2
+                %1 = Unsqueeze(b, [1]:i64)  # 3
+                x:f32[3,2] = Concat(%0, %1) {axis=1}  # 4
+                %2 = Unsqueeze(s, [0]:i64)  # 5
+                %3 = Unsqueeze(t, [0]:i64)  # 6
+                y:f32[2] = Concat(%2, %3) {axis=0}  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn arrays_that_others_read_with_the_axis_are_not_joined() {
+        check_lean(
+            super::run,
+            "graph g(a:f32[3], b:f32[3]) -> (x, y, z)
+%0:f32[1,3] = Unsqueeze(a, [0]:i64)
+%1:f32[1,3] = Unsqueeze(b, [0]:i64)
+x:f32[2,3] = Concat(%0, %1) {axis=0}
+y:f32[1,3] = Neg(%0)
+%2:f32[1,3] = Unsqueeze(b, [0]:i64)
+z:f32[3,3] = Concat(x, %2) {axis=0}",
+            expect![[r#"
+                graph g(a:f32[3], b:f32[3]) -> (x, y, z)
+                %0 = Unsqueeze(a, [0]:i64)  # 2
+                %1 = Unsqueeze(b, [0]:i64)  # 3
+                x:f32[2,3] = Concat(%0, %1) {axis=0}  # 4
+                y:f32[1,3] = Neg(%0)  # 5
+                %2 = Unsqueeze(b, [0]:i64)  # 6
+                z:f32[3,3] = Concat(x, %2) {axis=0}  # 7
+            "#]],
+        );
+    }
+}
