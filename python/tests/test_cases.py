@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import onnx
@@ -15,6 +17,13 @@ from .accuracy import LEVELS, emitted, nodes_of
 from .cases import Case, Limit, all_cases, all_limits
 
 CASES = all_cases()
+REQUIREMENTS = Path(__file__).parents[2] / "requirements-dev.txt"
+#: Whether this is the JAX of the table of primitives. Others have other names for some, and write
+#: some functions with other primitives.
+HAS_JAX_OF_TABLE = f"jax=={jax.__version__}" in REQUIREMENTS.read_text().splitlines()
+needs_jax_of_table = pytest.mark.skipif(
+    not HAS_JAX_OF_TABLE, reason="the table is that of the JAX in requirements-dev.txt"
+)
 #: Each primitive with each operator that the table of primitives lists for it.
 OPERATORS = {(plugin.primitive, op) for plugin in _core.plugins() for op in plugin.ops}
 #: The same for complex numbers alone.
@@ -37,8 +46,13 @@ ELSEWHERE = {
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_a_case_has_the_numbers_of_jax_and_one_graph_at_every_level(case: Case) -> None:
     """One test per case, so that its checks share the model and what JAX traced."""
-    primitives = bench.primitives_of(case.fn, case.inputs, double=case.double)
-    assert set(case.covers) <= primitives
+    try:
+        primitives = bench.primitives_of(case.fn, case.inputs, double=case.double)
+    except AttributeError as error:
+        if HAS_JAX_OF_TABLE or not str(error).startswith("module 'jax."):
+            raise
+        pytest.skip(f"JAX {jax.__version__} lacks a function: {error}")
+    assert set(case.covers) <= primitives or not HAS_JAX_OF_TABLE
     with runtimes.allowed_to_lack_kernels(case.name):
         model = bench.check(
             case.fn,
@@ -71,7 +85,7 @@ def check_levels(case: Case, plain: onnx.ModelProto) -> None:
     for level in LEVELS:
         model = export(case, level)
         assert all(node.metadata_props for node in nodes_of(model)), level
-        if level == "minimal":
+        if level == "minimal" and HAS_JAX_OF_TABLE:
             of_complex = bench.complex_primitives(case.fn, case.inputs, double=case.double)
             others = {op for op in COMPLEX_OPERATORS if op[0] in of_complex}
             assert emitted(model) <= OPERATORS | others, "run `make generate`"
@@ -104,6 +118,7 @@ def test_a_limit_is_said(limit: Limit) -> None:
     assert limit.message in str(refused.value)
 
 
+@needs_jax_of_table
 def test_every_primitive_of_the_table_is_covered_by_a_case() -> None:
     """The test of each case checks that it has the primitives that it says it covers."""
     covered = {name for case in CASES for name in case.covers}
@@ -111,6 +126,7 @@ def test_every_primitive_of_the_table_is_covered_by_a_case() -> None:
     assert table - covered - set(ELSEWHERE) == set()
 
 
+@needs_jax_of_table
 @pytest.mark.slow
 def test_every_operator_that_the_table_lists_is_in_a_case() -> None:
     """The test of each case checks the reverse."""

@@ -1,4 +1,4 @@
-"""Policies of brax, as a control loop calls them."""
+"""Policies of brax, as a control loop calls them, and steps of its engines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from brax import envs
 from brax.training import networks
 from brax.training.acme import running_statistics, specs
 from brax.training.agents.ppo import networks as ppo
@@ -39,6 +41,23 @@ def value() -> Any:
     return (lambda observed: made.apply(statistics, weights, observed)), (OBSERVED,)
 
 
+def step(engine: str) -> Any:
+    def build() -> Any:
+        environment = envs.get_environment("inverted_pendulum", backend=engine)
+        system = environment.sys
+
+        def fn(q: Any, qd: Any, action: Any) -> Any:
+            state = environment.pipeline_init(q, qd)
+            state = environment.pipeline_step(state, action)
+            return state.q, state.qd
+
+        start = np.asarray(system.init_q, np.float32) + 0.01 * floats(system.q_size())
+        speed = 0.1 * floats(system.qd_size(), seed=1)
+        return fn, (start, speed, 0.3 * floats(system.act_size(), seed=2))
+
+    return build
+
+
 PPO = (ppo.make_ppo_networks, ppo.make_inference_fn)
 SAC = (sac.make_sac_networks, sac.make_inference_fn)
 PROGRAMS = [
@@ -47,4 +66,8 @@ PROGRAMS = [
     Program("a SAC policy, deterministic", policy(*SAC, deterministic=True)),
     Program("a SAC policy, sampled", policy(*SAC, deterministic=False)),
     Program("a value network", value),
+    *(
+        Program(f"a step of an inverted pendulum, `{engine}`", step(engine), 1e-4)
+        for engine in ("generalized", "positional", "spring")
+    ),
 ]

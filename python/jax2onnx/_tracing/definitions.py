@@ -1,7 +1,8 @@
 """Trace the definitions of primitives that have no plugin.
 
 A library may define a primitive by JAX code: its `impl`. Equinox and lineax do so for primitives
-that only have rules of differentiation and of batching of their own.
+that only have rules of differentiation and of batching of their own. From version 0.12 on, JAX
+defines functions such as `jnp.searchsorted` like this, by `to_lojax`.
 """
 
 import functools
@@ -34,8 +35,13 @@ def definition(eqn: Any, *, double_precision: bool) -> Any:
         A closed jaxpr; `None` if the primitive has no definition; the reason, as text, if the
         definition cannot be used.
     """
-    impl = getattr(eqn.primitive, "impl", None)
-    if impl is None or eqn.effects or _runs_the_primitive(impl):
+    # The method of the class raises.
+    impl = vars(eqn.primitive).get("to_lojax")
+    if impl is None:
+        impl = getattr(eqn.primitive, "impl", None)
+        if impl is None or _runs_the_primitive(impl):
+            return None
+    if eqn.effects:
         return None
     try:
         with double_precision_kept(double_precision):
