@@ -9,6 +9,9 @@ use crate::dtype::DType;
 /// Up to this many bytes are computed at once.
 const MAX_EAGER_BYTES: usize = 4096;
 
+/// So many elements are computed at a time if doubles are needed for them, so that these stay in the cache.
+const MAX_ELEMENTS: usize = 1 << 14;
+
 /// An expression over arrays.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lazy {
@@ -236,12 +239,7 @@ impl Tensor {
                     8 => view.fill::<8>(start, out),
                     _ => view.fill::<16>(start, out),
                 },
-                Lazy::Product(x, factors) => {
-                    x.fill(start, out);
-                    let mut numbers = vec![0; out.len() / width * 8];
-                    factors.fill(start, &mut numbers);
-                    multiply(self.dtype, out, &numbers);
-                }
+                Lazy::Product(x, factors) => fill_product(x, factors, start, out),
                 Lazy::Cast(x) => fill_cast(x, self.dtype, start, out),
                 Lazy::Joined(parts, rows) => fill_joined(parts, *rows, width, start, out),
             },
@@ -265,6 +263,19 @@ impl View {
     }
 }
 
+/// Computes products, few at a time because the factors are doubles.
+fn fill_product(x: &Tensor, factors: &Tensor, start: usize, out: &mut [u8]) {
+    let width = x.dtype.bits() / 8;
+    let mut numbers = vec![0; (out.len() / width).min(MAX_ELEMENTS) * 8];
+    for (number, out) in out.chunks_mut(MAX_ELEMENTS * width).enumerate() {
+        let start = start + number * MAX_ELEMENTS;
+        let numbers = &mut numbers[..out.len() / width * 8];
+        x.fill(start, out);
+        factors.fill(start, numbers);
+        multiply(x.dtype, out, numbers);
+    }
+}
+
 fn multiply(dtype: DType, elements: &mut [u8], factors: &[u8]) {
     let factors = factors.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes));
     if dtype == DType::F64 {
@@ -281,7 +292,6 @@ fn multiply(dtype: DType, elements: &mut [u8], factors: &[u8]) {
 
 /// Computes floats of another type, few at a time because they are doubles in between.
 fn fill_cast(x: &Tensor, dtype: DType, start: usize, out: &mut [u8]) {
-    const MAX_ELEMENTS: usize = 1 << 16;
     let (before, after) = (x.dtype.bits() / 8, dtype.bits() / 8);
     let mut start = start;
     for out in out.chunks_mut(MAX_ELEMENTS * after) {
