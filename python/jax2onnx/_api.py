@@ -164,7 +164,7 @@ def to_onnx(
     `[tool.jax2onnx]` in `pyproject.toml`, then the default. `jax2onnx config` shows all values.
 
     Args:
-        fn: The function. JAX traces it unchanged.
+        fn: The function to convert. JAX traces it unchanged.
         inputs: One spec per argument: a shape with numbers and names such as `("B", 3)`, a
             `jax.ShapeDtypeStruct`, an array, a number, or a container of these. You can also use
             the notation of the command line: `"f32[B,3]"`, or `"x=f32[B,3]"` for the parameter `x`.
@@ -173,44 +173,45 @@ def to_onnx(
             traces both branches, and the model contains an `If`.
         model_name: The name of the graph, by default `jax_model`.
         opset: The ONNX opset, from 16 to 26, by default 23.
-        enable_double_precision: Keep 64-bit types. A shape then means `float64`.
-        record_primitive_calls_file: A file to which to write every equation of the jaxpr as text,
-            with its types, parameters and source line.
+        enable_double_precision: Whether to keep 64-bit types. If true, a shape means `float64`.
+        record_primitive_calls_file: The path of a text file to write. It contains every equation of
+            the jaxpr with its types, parameters and source line.
         return_mode: `"proto"` returns an `onnx.ModelProto`, `"ir"` an `onnx_ir.Model`, and `"file"`
             writes the model and returns its path.
-        output_path: Where `"file"` writes the model.
-        inputs_as_nchw: Positions of inputs that are NHWC images in `fn` and NCHW in the model.
-        outputs_as_nchw: Positions of outputs that are NHWC images in `fn` and NCHW in the model.
+        output_path: The path of the model file. Only `return_mode="file"` uses it.
+        inputs_as_nchw: The positions of inputs that are NHWC images in `fn` and NCHW in the model.
+        outputs_as_nchw: The positions of outputs that are NHWC images in `fn` and NCHW in the
+            model.
         input_names: Names of the positional inputs. By default, an input is named by its path in
             the arguments: `x`, or `params.Dense_0.kernel`.
         output_names: Names of the outputs. By default, an output is named by its path in the
             result: `out_0`, or `logits` in a dictionary.
-        export_mode: `"web"` is for onnxruntime-web: one file that contains all weights, and inputs
-            and outputs of types that JavaScript supports.
-        weights: Where `"file"` writes the weights: `"inline"` in the model, up to 2 GiB;
-            `"external"` in one file beside the model; `"auto"` beside the model above 1 GiB.
+        export_mode: `"web"` writes a model for onnxruntime-web: one file that contains all weights,
+            with inputs and outputs of types that JavaScript supports.
+        weights: Where `return_mode="file"` writes the weights: `"inline"` into the model (up to
+            2 GiB), `"external"` into one file beside the model, `"auto"` into a file if they take
+            more than 1 GiB.
         normalization_mode: `"force_decomposed"` keeps norms as arithmetic. The other modes replace
             a norm with one operator, such as `LayerNormalization`, if the two are exactly equal.
         optimize: Whether passes simplify the graph. With `False`, the graph is larger and computes
             the same. Use it to find out whether a pass causes a wrong result.
-        nan: `"exact"`, the default, computes the same as JAX if there are NaNs. `"ignore"` leaves
-            out the nodes that this needs, and records the choice in the model's metadata.
-        unroll: The maximum number of nodes of an unrolled loop. 0 keeps all loops. The default
-            is 32.
-        explain_passes: Report what was fused into one operator and what was nearly fused, with the
-            source lines. `True` writes to standard error, and a path to a file.
-        provenance: How much the model contains about the origin of each node: `"off"`,
-            `"minimal"`, `"full"` or `"indexed"`. Takes precedence over
-            `jax2onnx.provenance(...)` and the environment.
+        nan: `"exact"`, the default, returns what JAX returns for NaN. `"ignore"` leaves out the
+            nodes that only do this, and records the choice in the metadata of the model.
+        unroll: The maximum number of nodes of an unrolled loop, by default 32. 0 keeps all loops.
+        explain_passes: Where to report the rewrites and the code that was nearly rewritten, with
+            the source lines: `True` for standard error, or the path of a file.
+        provenance: How much the model says about the origin of each node: `"off"`, `"minimal"`,
+            `"full"` or `"indexed"`. Takes precedence over `jax2onnx.provenance(...)` and the
+            environment.
         provenance_paths: How to write the paths of files: `"relative"`, `"absolute"` or
             `"basename"`.
-        provenance_prefixes: Folders, and the names to write in their place:
-            `["/home/x/proj=proj"]`, or a dictionary.
+        provenance_prefixes: Folders, and the names to write instead of them:
+            `["/home/me/proj=proj"]`, or a dictionary.
         user_code: Packages, files and folders whose lines count as yours: `["my_lib"]`.
-        source_map: The path of a source map to write, which contains the origins of all nodes.
-            `True` means `<output_path>.map`. Read the map with `jax2onnx.SourceMap`.
-        sources: `"hash"` writes only the hashes of the source files to the map, `"embed"` also
-            their text.
+        source_map: The path of the source map to write. `True` means `<output_path>.map`. The map
+            contains the origins of all nodes. Read it with `jax2onnx.SourceMap`.
+        sources: What the source map stores for each source file: `"hash"` only a hash, `"embed"`
+            also the text.
 
     Returns:
         The model, or the path of its file.
@@ -221,6 +222,17 @@ def to_onnx(
         InputSpecError: An input spec is not valid.
         ConfigError: An option has an invalid value.
         WriteError: The file could not be written.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> def gain(x):
+        ...     return 2 * jnp.tanh(x)
+        >>> model = jax2onnx.to_onnx(gain, [("B", 3)], provenance="minimal")
+        >>> [node.op_type for node in model.graph.node]
+        ['Tanh', 'Mul']
+        >>> model.graph.node[0].metadata_props[0].value  # the function and the line
+        'gain:2'
     """
     if not callable(fn):
         raise ConfigError(f"`fn` is {fn!r}, which is not a function")
@@ -252,7 +264,7 @@ def to_onnx(
     external_threshold = _external_threshold(settings.weights, settings.export_mode, return_mode)
     map_path = _map_path(settings.source_map, path)
     if sources == "embed" and map_path is None:
-        raise ConfigError("`sources='embed'` needs a source map: use `source_map`")
+        raise ConfigError("`sources='embed'` needs a source map: pass `source_map=True`")
     _check_outputs(
         output_path=path,
         source_map=map_path,
@@ -352,7 +364,7 @@ def _warn_of_dropped_callbacks(lines: Sequence[str]) -> None:
     """Warn about `jax.debug.print` and other callbacks that are not part of the model."""
     more = f" and {len(lines) - _MAX_LINES} more lines" if len(lines) > _MAX_LINES else ""
     warn(
-        "the model leaves out the callbacks, such as `jax.debug.print`, at "
+        "the model leaves out callbacks such as `jax.debug.print` at "
         f"{'; '.join(lines[:_MAX_LINES])}{more}"
     )
 
@@ -388,7 +400,7 @@ def _map_path(source_map: Any, output_path: str | None) -> str | None:
     if source_map is True:
         if output_path is None:
             raise ConfigError(
-                "`source_map=True` is written beside the model: use `return_mode='file'`, "
+                "`source_map=True` writes a file beside the model: use `return_mode='file'`, "
                 "or pass the path of the map"
             )
         return f"{output_path}.map"

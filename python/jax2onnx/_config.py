@@ -106,8 +106,16 @@ def provenance(
         paths: How to write the paths of files: `"relative"`, `"absolute"` or `"basename"`.
         user_code: Packages, files and folders whose lines count as yours.
         library_code: Packages, files and folders whose lines count as a library's.
-        prefixes: Folders, and the names to write in their place: `["/home/x/proj=proj"]`, or a
+        prefixes: Folders, and the names to write instead of them: `["/home/me/proj=proj"]`, or a
             dictionary.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> with jax2onnx.provenance("minimal"):
+        ...     model = jax2onnx.to_onnx(jnp.sin, [(3,)])
+        >>> sorted(prop.key for prop in model.graph.node[0].metadata_props)
+        ['pkg.jax2onnx.callsite', 'pkg.jax2onnx.plugin']
     """
     outer = _scope.get()
     inner = outer._replace(
@@ -186,7 +194,7 @@ def _places(places: Iterable[StrPath], argument: str) -> tuple[str, ...]:
     """Make paths absolute and packages folders; keep names of code without a file."""
     if isinstance(places, str | os.PathLike):
         raise ConfigError(
-            f"`{argument}` is a list of packages, files and folders: use [{places!r}]"
+            f"`{argument}` must be a list of packages, files and folders: use [{places!r}]"
         )
     found: list[str] = []
     for place in places:
@@ -219,7 +227,7 @@ def _package_folders(name: str) -> list[str]:
 
 def _prefixes(prefixes: Prefixes, argument: str) -> tuple[tuple[str, str], ...]:
     if isinstance(prefixes, str):
-        raise ConfigError(f"`{argument}` is a list of `folder=name`: use [{prefixes!r}]")
+        raise ConfigError(f"`{argument}` must be a list of `folder=name`: use [{prefixes!r}]")
     if isinstance(prefixes, Mapping):
         return tuple((os.path.abspath(folder), name) for folder, name in prefixes.items())
     pairs = []

@@ -1,4 +1,4 @@
-"""The Rust side."""
+"""The Rust core."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import CodeType, FunctionType
@@ -97,7 +97,17 @@ def recorded_calls(
 
 @final
 class PluginInfo:
-    """A primitive that jax2onnx converts, with its plugin, operators and limits."""
+    """Describes a primitive that jax2onnx converts.
+
+    Attributes:
+        primitive: The name of the primitive.
+        name: The name of its plugin, as in the metadata of a model.
+        file: The source file of the plugin.
+        line: The line of the plugin in the file.
+        limits: What the plugin does not support, one sentence each.
+        ops: The ONNX operators that the plugin may emit.
+        complex_ops: Further operators that it may emit for complex numbers.
+    """
 
     primitive: str
     name: str
@@ -105,7 +115,6 @@ class PluginInfo:
     line: int
     limits: list[str]
     ops: list[str]
-    #: The operators for complex numbers alone.
     complex_ops: list[str]
 
 @final
@@ -129,7 +138,15 @@ class Resolver:
     def resolve_model(self, model: bytes) -> list[tuple[str, str, list[str], str, list[int]]]:
         """For each node its name, its operator, its outputs, and the answer."""
 
-def plugins() -> list[PluginInfo]: ...
+def plugins() -> list[PluginInfo]:
+    """List the primitives that jax2onnx converts, with their operators and limits.
+
+    Examples:
+        >>> import jax2onnx
+        >>> {plugin.primitive: plugin.ops for plugin in jax2onnx.plugins()}["floor"]
+        ['Cast', 'Floor']
+    """
+
 def read_input(text: str) -> tuple[str | None, tuple[str, tuple[int | str, ...]]]:
     """Read an input spec such as `x=f32[B,784]`."""
 

@@ -16,12 +16,19 @@ class Jax2OnnxError(Exception):
 
 @dataclass(frozen=True)
 class UnsupportedOperation:
-    """An operation on one line that cannot be converted to ONNX."""
+    """An operation on one line that jax2onnx cannot convert to ONNX.
+
+    Attributes:
+        message: Why jax2onnx cannot convert the operation.
+        count: The number of times that the line uses the operation.
+        hint: What to do about it, if there is a hint.
+        file: The file of your line; None if it is unknown.
+        line: The number of your line; None if it is unknown.
+        function: The qualified name of your function; None if it is unknown.
+    """
 
     message: str
-    #: The number of times that the line asks for it.
     count: int
-    #: Advice, if there is any.
     hint: str | None
     file: str | None
     line: int | None
@@ -29,11 +36,15 @@ class UnsupportedOperation:
 
 
 class UnsupportedError(Jax2OnnxError):
-    """jax2onnx cannot convert a primitive, a parameter or a type to ONNX."""
+    """Raised if jax2onnx cannot convert a primitive, a parameter or a type to ONNX.
+
+    Attributes:
+        operations: One `UnsupportedOperation` per line and operation that cannot be converted, with
+            its `message`, `hint`, `file`, `line` and `function`.
+    """
 
     __module__ = "jax2onnx"
 
-    #: Every operation that cannot be converted.
     operations: tuple[UnsupportedOperation, ...]
 
     def __init__(self, message: str, operations: Iterable[tuple[Any, ...]] = ()) -> None:
@@ -43,43 +54,43 @@ class UnsupportedError(Jax2OnnxError):
 
 
 class PluginError(Jax2OnnxError):
-    """A plugin registered with `jax2onnx.plugin` raised an exception or returned a wrong result."""
+    """Raised if a plugin raises an exception or returns a wrong result."""
 
     __module__ = "jax2onnx"
 
 
 class InputSpecError(Jax2OnnxError, ValueError):
-    """An input spec is not valid, or does not match the function or the model."""
+    """Raised if an input is not valid, or does not match the function or the model."""
 
     __module__ = "jax2onnx"
 
 
 class ConfigError(Jax2OnnxError, ValueError):
-    """A setting or an option has an invalid value."""
+    """Raised if an option or a setting has an invalid value."""
 
     __module__ = "jax2onnx"
 
 
 class SourceMapError(Jax2OnnxError, ValueError):
-    """A source map cannot be read, or belongs to another model."""
+    """Raised if a source map or a model cannot be read, or if the map belongs to another model."""
 
     __module__ = "jax2onnx"
 
 
 class WriteError(Jax2OnnxError, OSError):
-    """The model could not be written. An existing file at the path is unchanged."""
+    """Raised if the model cannot be written. An existing file at the path is unchanged."""
 
     __module__ = "jax2onnx"
 
 
 class InternalError(Jax2OnnxError):
-    """There is a bug in jax2onnx. Please report it."""
+    """Raised if there is a bug in jax2onnx. Please report it."""
 
     __module__ = "jax2onnx"
 
 
 class Jax2OnnxWarning(UserWarning):
-    """The export works, but is probably not what you meant."""
+    """Issued if the export works, but is probably not what you want."""
 
     __module__ = "jax2onnx"
 

@@ -49,7 +49,7 @@ class ExportOptions:
     optimize: bool = True
     #: Whether a norm becomes one operator.
     norms: bool = True
-    #: How many nodes the rounds of a loop may become; 0 keeps all loops.
+    #: The maximum number of nodes of an unrolled loop; 0 keeps all loops.
     unroll: int = UNROLLED_NODES
     #: Is called with the name of each phase of the passes before it runs.
     on_phase: Callable[[str], object] | None = None

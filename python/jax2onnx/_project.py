@@ -55,7 +55,7 @@ def _section(text: str, folder: Path) -> Project:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{path}` is not TOML: {error}") from error
     if not isinstance(section, dict):
-        raise ConfigError(f"`{_SECTION}` of `{path}` is not a section")
+        raise ConfigError(f"`{_SECTION}` in `{path}` is not a table")
     values: dict[str, tuple[str, Any]] = {}
     for key, value in section.items():
         if key not in BY_KEY:

@@ -17,7 +17,7 @@ UNROLL: Final = "JAX2ONNX_UNROLL"
 MODULE_SCOPES: Final = "JAX2ONNX_MODULE_SCOPES"
 
 UNROLLED_NODES: Final = 32
-"""How many nodes the rounds of a loop may become by default."""
+"""The default limit of the number of nodes of an unrolled loop."""
 OPSETS: Final = range(16, 27)
 _OFF: Final = frozenset({"", "0", "false", "off", "no"})
 
@@ -95,7 +95,9 @@ def _count_of_nodes(value: Any, where: str) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     place = _place(where or "`unroll`")
-    raise ConfigError(f"`{value}` is not a number of nodes{place}: use 0 to keep all loops")
+    raise ConfigError(
+        f"`{value}` is not a number of nodes{place}: use a whole number, or 0 to keep all loops"
+    )
 
 
 def _name(value: Any, where: str) -> Any:

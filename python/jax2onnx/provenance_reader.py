@@ -3,8 +3,17 @@
 You can copy this file into your own project. It needs Python 3.11, and `onnx` to read a model.
 `docs/provenance-format.md` specifies the format.
 
-    for name, origin in read_model("model.onnx").items():
-        print(name, origin.callsite)
+Examples:
+    >>> import jax.numpy as jnp
+    >>> import jax2onnx
+    >>> from jax2onnx.provenance_reader import read_model
+    >>> def half(x):
+    ...     return jnp.tanh(x) / 2
+    >>> model = jax2onnx.to_onnx(half, [(3,)], provenance="indexed")
+    >>> for name, origin in read_model(model).items():
+    ...     print(name, origin.callsite.function, origin.callsite.line)
+    tanh half 2
+    div half 2
 """
 
 import json
@@ -30,19 +39,27 @@ _KINDS: Final = ("plugin", "helper", "python plugin", "python helper")
 
 
 class FormatError(ValueError):
-    """The data is not in the provenance format, or its version is unknown."""
+    """Raised if data is not in the provenance format, or has an unknown version."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A line of Python on a call path."""
+    """A line of Python on a call path.
+
+    Attributes:
+        file: The file, as the model names it.
+        tier: Whose code it is: `user`, `library` or `internal`.
+        function: The qualified name of the function.
+        line: The line on which the expression starts.
+        column: The start of the expression, in UTF-8 bytes from 0; None if it is unknown.
+        end_line: The line on which the expression ends; None if it is unknown.
+        end_column: The end of the expression, exclusive; None if it is unknown.
+    """
 
     file: str
-    #: `user`, `library` or `internal`.
     tier: str
     function: str
     line: int
-    #: The start and the end of the expression: UTF-8 bytes from 0, the end exclusive.
     column: int | None = None
     end_line: int | None = None
     end_column: int | None = None
@@ -54,18 +71,28 @@ class Frame:
 
 @dataclass(frozen=True)
 class Scope:
-    """An entry of a name stack."""
+    """An entry of a name stack.
+
+    Attributes:
+        name: The name, such as `attn` or `vmap`.
+        is_transform: Whether JAX added the entry for a transformation such as `jit` or `vmap`.
+    """
 
     name: str
-    #: Whether JAX opened it, for `jit` or `vmap`.
     is_transform: bool
 
 
 @dataclass(frozen=True)
 class Emitter:
-    """A line of the plugin that created the node, or of a function that it called."""
+    """A line of the plugin that created the node, or of a function that the plugin called.
 
-    #: `plugin`, `helper`, `python plugin` or `python helper`.
+    Attributes:
+        kind: `plugin`, `helper`, `python plugin` or `python helper`.
+        name: The name of the plugin or the function.
+        file: The source file.
+        line: The number of the line.
+    """
+
     kind: str
     name: str
     file: str
@@ -74,18 +101,21 @@ class Emitter:
 
 @dataclass(frozen=True)
 class Site:
-    """The part of one equation in a node."""
+    """An equation of the jaxpr that became a node.
 
-    #: The call path, innermost first.
+    Attributes:
+        frames: The call path, innermost first.
+        scopes: The name stack, outermost first.
+        emitters: The lines of the converter that created the node, innermost first.
+    """
+
     frames: tuple[Frame, ...]
-    #: The name stack, outermost first.
     scopes: tuple[Scope, ...]
-    #: The lines of the lowering, innermost first.
     emitters: tuple[Emitter, ...]
 
     @property
     def callsite(self) -> Frame | None:
-        """The innermost frame of the user, or else of a library, or else the outermost frame."""
+        """The innermost frame of the user, else of a library, else the outermost frame."""
         for tier in ("user", "library"):
             for frame in self.frames:
                 if frame.tier == tier:
@@ -104,15 +134,18 @@ class Site:
 
     @property
     def plugin(self) -> Emitter | None:
-        """The innermost line of a plugin."""
+        """The innermost line of a plugin; None if it is unknown."""
         return next((each for each in self.emitters if each.kind.endswith("plugin")), None)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a node came from."""
+    """Where a node came from.
 
-    #: The equation to show first, then the others that the node stands for.
+    Attributes:
+        sites: The equations that became the node, the most relevant one first.
+    """
+
     sites: tuple[Site, ...]
 
     @property
@@ -127,13 +160,17 @@ class Origin:
 
     @property
     def callsites(self) -> tuple[Frame, ...]:
-        """Every expression of the user, each once."""
+        """Every expression of the user that became part of the node, without duplicates."""
         found = (site.callsite for site in self.sites)
         return tuple(dict.fromkeys(frame for frame in found if frame is not None))
 
 
 class Table(Sequence[Origin]):
-    """The origins of a model, by number."""
+    """The origins of a model, by number.
+
+    Attributes:
+        files: The names of all source files.
+    """
 
     def __init__(self, document: Any) -> None:
         """Read the document that `json.loads` returns for a table."""
@@ -142,7 +179,6 @@ class Table(Sequence[Origin]):
         self._origins: dict[int, Origin] = {}
         self._sites: dict[int, Site] = {}
         try:
-            #: The name of every source file.
             self.files: list[str] = document["files"]
             self._tiers = [_TIERS[letter] for letter in document["tiers"]]
             self._functions: list[str] = document["functions"]
@@ -201,28 +237,44 @@ class Table(Sequence[Origin]):
 
 @dataclass(frozen=True)
 class MapNode:
-    """A node in a source map."""
+    """A node in a source map.
+
+    Attributes:
+        name: The name of the node.
+        op: The operator.
+        outputs: The names of the outputs.
+        origin: The number of the origin in the table; None if it is unknown.
+    """
 
     name: str
     op: str
     outputs: tuple[str, ...]
-    #: The number of its origin.
     origin: int | None
 
 
 @dataclass(frozen=True)
 class MapValue:
-    """An input, a weight or an output in a source map."""
+    """An input, a weight or an output in a source map.
+
+    Attributes:
+        name: The name of the value.
+        origin: The number of the origin in the table; None if it is unknown.
+        paths: The paths of the value in the arguments, the weights or the result, such as
+            `blocks.0.attn.kernel`.
+    """
 
     name: str
-    #: The number of its origin.
     origin: int | None
-    #: Its path in the arguments, the weights or the result: `blocks.0.attn.kernel`.
     paths: tuple[str, ...]
 
 
 class MapFile:
-    """A source map."""
+    """A source map.
+
+    Attributes:
+        table: The origins.
+        debug_id: The id that the model and its source map share.
+    """
 
     def __init__(self, document: Any) -> None:
         """Read the document that `json.loads` returns for a source map."""
@@ -272,12 +324,26 @@ class MapFile:
 
 
 def read_map(path: str | os.PathLike[str]) -> MapFile:
-    """Read a source map from a file."""
+    """Read a source map from a file.
+
+    Args:
+        path: The path of the source map.
+
+    Raises:
+        FormatError: The file is not a source map of a known version.
+    """
     return MapFile(json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def table_of(model: "onnx.ModelProto") -> Table | None:
-    """Return the table of a model that was exported with `provenance="indexed"`."""
+    """Return the provenance table of a model, or None if the model contains no table.
+
+    Args:
+        model: A model that was exported with `provenance="indexed"`.
+
+    Raises:
+        FormatError: The table is malformed or has an unknown version.
+    """
     for entry in model.metadata_props:
         if entry.key == TABLE_KEY:
             return Table(json.loads(entry.value))
@@ -285,7 +351,14 @@ def table_of(model: "onnx.ModelProto") -> Table | None:
 
 
 def read_model(model: "str | os.PathLike[str] | onnx.ModelProto") -> Mapping[str, Origin]:
-    """Return the origin of every node of a model, by the name of the node."""
+    """Return the origin of every node of a model, by the name of the node.
+
+    Args:
+        model: A model that was exported with `provenance="indexed"`, or its path.
+
+    Raises:
+        FormatError: The model contains no provenance table.
+    """
     if isinstance(model, str | os.PathLike):
         import onnx
 

@@ -1,14 +1,17 @@
-"""Assert that a model has a given graph.
+"""Check the graph of a model in a test.
 
-The text of a graph has one node per line::
+The text of a graph has one node per line. Inputs and outputs of the graph have their names. Other
+values have numbers, in the order of their definitions. Small constants appear where they are used,
+with their type unless it is `f32`. Larger constants appear with their name, type and shape.
+Attributes are in braces, sorted. Bodies of nodes and functions are indented below their header.
 
+Examples:
+    >>> import jax.numpy as jnp
+    >>> import jax2onnx
+    >>> from jax2onnx.testing import graph_text
+    >>> print(graph_text(jax2onnx.to_onnx(lambda x: 2 * jnp.sin(x), [(3,)])))
     %0 = Sin(x)
-    y = Mul(%0, 2.0)
-
-Inputs and outputs of the graph have their names. Other values have numbers, in the order of their
-definitions. Small constants appear where they are used, with their type unless it is `f32`. Larger
-constants appear with their name, type and shape. Attributes are in braces, sorted. The bodies of
-nodes, and functions, are indented below their header.
+    out_0 = Mul(2.0, %0)
 """
 
 import difflib
@@ -47,7 +50,8 @@ def graph_text(model: "onnx.ModelProto | StrPath", *, signature: bool = False) -
 
     Args:
         model: The model, or the path of its file.
-        signature: Start with a line that shows the inputs and outputs with their types.
+        signature: Whether the text starts with a line that shows the types of the inputs and
+            outputs.
     """
     lines = _Writer().model(_load(model))
     return "\n".join(line.text for line in (lines if signature else lines[1:]))
@@ -62,8 +66,8 @@ def expect_graph(
 ) -> None:
     """Assert that a model has exactly this graph.
 
-    All operators count. A first line `(x: f32[2]) -> (y: f32[2])` also checks the types of the
-    inputs and outputs.
+    If the first line is a signature such as `(x: f32[2]) -> (y: f32[2])`, `expect_graph` also
+    checks the types of the inputs and outputs.
 
     Args:
         model: The model, or the path of its file.
@@ -75,7 +79,23 @@ def expect_graph(
             numbers that count from the first line of the part.
 
     Raises:
-        AssertionError: The graph differs. The message is a diff.
+        AssertionError: The graph or the metadata differs. The message contains a diff.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> from jax2onnx.testing import expect_graph
+        >>> def gain(x):
+        ...     return 2 * jnp.sin(x)
+        >>> model = jax2onnx.to_onnx(gain, [(3,)], provenance="minimal")
+        >>> expect_graph(
+        ...     model,
+        ...     '''
+        ...     %0 = Sin(x)
+        ...     out_0 = Mul(2.0, %0)
+        ...     ''',
+        ...     metadata={0: {"pkg.jax2onnx.callsite": "gain:2"}},
+        ... )
     """
     lines = _Writer().model(_load(model))
     expected = textwrap.dedent(text).strip("\n").rstrip().split("\n")
@@ -189,7 +209,11 @@ def _signature(values: Iterable[onnx.ValueInfoProto]) -> str:
 
 
 def value_type(value: onnx.TypeProto) -> str:
-    """Return the text of a type: `f32[B,2]`."""
+    """Return a type as text, such as `f32[B,2]`.
+
+    Args:
+        value: The type of an input or output.
+    """
     if not value.HasField("tensor_type"):
         return value.WhichOneof("value") or "?"
     tensor = value.tensor_type

@@ -81,7 +81,7 @@ def test_a_model_comes_in_any_form(tmp_path: Path) -> None:
         assert allclose(dense, form, [X]).is_match, type(form)
 
 
-def test_what_is_no_model_is_said(tmp_path: Path) -> None:
+def test_an_invalid_model_is_reported(tmp_path: Path) -> None:
     with pytest.raises(jax2onnx.ConfigError, match=r"there is no model at '.*none.onnx'"):
         allclose(dense, tmp_path / "none.onnx", [X])
     with pytest.raises(jax2onnx.ConfigError, match="the model is of type int: use a path"):
@@ -277,7 +277,7 @@ def test_another_number_of_results_is_said() -> None:
 
 def test_a_tolerance_is_a_number() -> None:
     with pytest.raises(
-        jax2onnx.ConfigError, match="`rtol` is -1, which is not a number of at least 0"
+        jax2onnx.ConfigError, match="`rtol` is -1, which is not a number greater than or equal to 0"
     ):
         allclose(dense, to_onnx(dense, [(2, 3)]), [X], rtol=-1)
 

@@ -106,7 +106,7 @@ def identity(x: jax.Array) -> jax.Array:
         ({"provenance_paths": "x"}, "^`x` is not a path policy: use relative, absolute, basename$"),
     ],
 )
-def test_a_bad_option_says_what_is_allowed(options: dict[str, Any], message: str) -> None:
+def test_an_invalid_option_lists_the_allowed_values(options: dict[str, Any], message: str) -> None:
     with pytest.raises(jax2onnx.ConfigError, match=message):
         jax2onnx.to_onnx(identity, [(2,)], **options)
 
@@ -124,7 +124,7 @@ def test_the_stack_ends_with_the_frame_itself() -> None:
     assert len(stack) > 1
 
 
-def test_every_error_is_ours_and_of_its_kind() -> None:
+def test_every_error_has_the_right_base_class() -> None:
     kinds = {
         jax2onnx.UnsupportedError: Exception,
         jax2onnx.InternalError: Exception,
@@ -173,7 +173,7 @@ def test_double_precision_means_double_inputs() -> None:
     assert jnp.ones(1).dtype == jnp.float32
 
 
-def test_what_has_no_plugin_is_shown_where_it_stands() -> None:
+def test_a_primitive_without_a_plugin_is_shown_with_its_line() -> None:
     with pytest.raises(jax2onnx.UnsupportedError, match=r"no plugin for `mystery`(?s:.*)\^\^\^"):
         jax2onnx.to_onnx(lambda x: mystery(x), [(2, 2)])
 

@@ -81,7 +81,7 @@ def test_a_flag_that_cannot_be_both_is_refused() -> None:
         to_onnx(lambda x, inference: layer(x, inference=inference), [(2, 3)], {"inference": True})
 
 
-def test_what_no_model_has_as_an_input_is_refused() -> None:
+def test_a_value_that_cannot_be_an_input_is_refused() -> None:
     with pytest.raises(jax2onnx.UnsupportedError, match=r"input_params\['mode'\]` is 'fast'"):
         to_onnx(lambda x, mode: x, [(2, 3)], {"mode": "fast"})
 
@@ -130,7 +130,7 @@ def test_an_argument_that_does_not_fit_says_why(options: dict[str, Any], message
         to_onnx(lambda x: x + 1, [(2, 3)], **options)
 
 
-def test_names_that_stand_twice_are_refused() -> None:
+def test_duplicate_names_are_refused() -> None:
     with pytest.raises(jax2onnx.ConfigError, match="contains a more than once"):
         to_onnx(lambda x, y: x + y, [(2,), (2,)], input_names=["a", "a"])
 
@@ -306,7 +306,7 @@ def test_dropout_of_nnx_is_switched_by_an_input() -> None:
     assert (found == 0).any(), "some are dropped"
 
 
-def test_what_a_call_changes_in_a_module_is_no_part_of_the_model_and_the_module_stays() -> None:
+def test_changes_of_a_module_during_a_call_are_dropped_and_undone() -> None:
     x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
     module = Noisy()
     before = np.asarray(module.norm.mean[...])

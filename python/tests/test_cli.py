@@ -276,7 +276,7 @@ def test_wide_types_need_the_switch(monkeypatch: Any, capfd: Any) -> None:
         (["our_models:Model"], "`our_models:Model` is a class: call it"),
         (["our_models:WEIGHT"], "`our_models:WEIGHT` is of type ndarray, which cannot be called"),
         (["our_models:make(WEIGHT)"], "`WEIGHT` is not a literal"),
-        (["our_models:make("], "cannot be read ('(' was never closed)\n\n  make(\n      ^"),
+        (["our_models:make("], "is not valid Python ('(' was never closed)\n\n  make(\n      ^"),
         (["our_models:make + 1"], "`make + 1` is not a target"),
         (
             ["our_models:predict", "-i", "y=f32[3]"],

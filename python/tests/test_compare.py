@@ -369,7 +369,7 @@ def test_a_fault_of_a_function_that_is_called_later_is_not_the_first() -> None:
     assert first.line == line_of(both, "jnp.sin")
 
 
-def test_chaos_in_a_loop_is_no_error() -> None:
+def test_chaos_in_a_loop_is_not_an_error() -> None:
     def chaotic(x: Any) -> Any:
         return lax.fori_loop(0, 200, lambda _, y: 3.99 * y * (1 - y), x)
 

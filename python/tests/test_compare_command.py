@@ -58,7 +58,7 @@ def test_a_model_is_compared_with_its_function(
     out = capfd.readouterr().out
     assert "error: `sin` (Cos) computes a wrong number in iteration 0" in out
     assert "8 |         state = jnp.sin(state) + row" in out
-    assert "lines by the error that they add:" in out
+    assert "lines by error, largest first:" in out
     assert sorted(path.name for path in (folder / "case").iterdir()) == [
         *("expected.npy", "inputs.npz", "model.onnx", "run.py")
     ]
@@ -101,7 +101,7 @@ def test_the_first_nan_is_found(
         (["-i", "x=batch.npy", "--provider", "CUDA"], "has no provider `CUDA`"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(
+def test_invalid_comparisons_are_refused(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],

@@ -112,7 +112,7 @@ def test_the_argument_comes_before_the_block_and_that_before_the_environment(
     assert _config.settings().provenance == "minimal"
 
 
-def test_an_inner_block_keeps_what_it_does_not_say() -> None:
+def test_an_inner_block_inherits_options_that_it_does_not_set() -> None:
     before = _config.settings()
     with jax2onnx.provenance("full", paths="basename", user_code=["/a"]):
         with jax2onnx.provenance(library_code=["/b"]):
@@ -132,7 +132,7 @@ def test_a_block_that_fails_is_undone() -> None:
     assert _config.settings().provenance == "off"
 
 
-def test_a_single_path_is_no_list_of_paths() -> None:
+def test_a_single_path_is_not_a_list_of_paths() -> None:
     with (
         pytest.raises(jax2onnx.ConfigError, match="user_code"),
         jax2onnx.provenance(user_code="/a"),

@@ -131,7 +131,7 @@ def refusal(defined: Any, *inputs: Any) -> str:
     return str(caught.value)
 
 
-def test_an_impl_that_runs_the_primitive_is_no_definition() -> None:
+def test_an_impl_that_runs_the_primitive_is_not_a_definition() -> None:
     from jax._src import dispatch
 
     compiled = primitive("compiled")

@@ -56,7 +56,7 @@ def test_programs_get_the_same_as_json(monkeypatch: Any, capfd: Any) -> None:
 
 def test_a_setting_that_is_wrong_is_shown(monkeypatch: Any, capfd: Any) -> None:
     monkeypatch.setenv("JAX2ONNX_NAN", "perhaps")
-    assert "settings     not known: ConfigError: " in ask(monkeypatch, capfd)
+    assert "settings     unknown: ConfigError: " in ask(monkeypatch, capfd)
 
 
 def test_a_package_that_is_missing_or_broken_is_shown(monkeypatch: Any, capfd: Any) -> None:
@@ -70,4 +70,4 @@ def test_a_package_that_is_missing_or_broken_is_shown(monkeypatch: Any, capfd: A
     monkeypatch.setattr(doctor, "_plugins", raise_error)
     out = ask(monkeypatch, capfd)
     assert "not installed: `allclose`, `compare`, `profile` and `InferenceSession` need it" in out
-    assert "plugins      not known: OSError: the disk is broken" in out
+    assert "plugins      unknown: OSError: the disk is broken" in out

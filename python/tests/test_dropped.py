@@ -57,7 +57,7 @@ def warned(fn: Callable[..., Any]) -> str:
 def test_a_callback_without_results_is_left_out_with_a_warning(fn: Callable[..., Any]) -> None:
     line = fn.__code__.co_firstlineno + 1
     assert re.fullmatch(
-        r"the model leaves out the callbacks, such as `jax.debug.print`, at "
+        r"the model leaves out callbacks such as `jax.debug.print` at "
         rf"\S*test_dropped.py:{line}, in {fn.__name__}",
         warned(fn),
     )

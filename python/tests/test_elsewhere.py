@@ -39,7 +39,7 @@ def test_a_function_that_only_moves_floats_is_not_computed_on_other_cpus() -> No
     assert depends(lambda x: jax.lax.cond(True, lambda: x * x, lambda: x), x)
 
 
-def test_what_was_computed_once_is_read_from_disk(
+def test_cached_references_are_read_from_disk(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Another computation, other inputs or other flags have another entry."""

@@ -227,7 +227,7 @@ def check(fn: Fn, model: onnx.ModelProto, inputs: Sequence[list[np.ndarray]]) ->
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_an_axis_without_elements_gives_what_jax_gives(name: str) -> None:
+def test_an_empty_axis_returns_what_jax_returns(name: str) -> None:
     fn, shapes = PROGRAMS[name]
     check(fn, bench.convert(fn, list(shapes)), feeds(shapes))
 

@@ -37,7 +37,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-def test_what_is_fused_and_what_is_not_is_told_with_the_line() -> None:
+def test_fused_and_declined_formulas_are_reported_with_their_lines() -> None:
     found = [[pass_, where.rpartition("/")[2], *rest] for pass_, where, *rest in lines()]
     assert found == [
         ["keep-axes", place("return").rpartition("/")[2], "applied"],
@@ -45,7 +45,7 @@ def test_what_is_fused_and_what_is_not_is_told_with_the_line() -> None:
         [
             "fuse-softmax",
             place("(0, 1)").rpartition("/")[2],
-            "left as it is: it is over several axes",
+            "not rewritten: the reduction is over several axes",
         ],
         ["fuse-softmax", place("return").rpartition("/")[2], "fused"],
     ]
@@ -53,10 +53,10 @@ def test_what_is_fused_and_what_is_not_is_told_with_the_line() -> None:
 
 def test_an_operator_that_the_opset_lacks_is_named() -> None:
     told = {line[0]: line[-1] for line in lines(opset=18)}
-    assert told["fuse-gelu"] == "left as it is: Gelu needs opset 20"
+    assert told["fuse-gelu"] == "not rewritten: Gelu needs opset 20"
 
 
-def test_it_goes_to_standard_error_where_no_file_is_named(
+def test_the_report_goes_to_standard_error_without_a_file(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     to_onnx(net, [(2, 3)], explain_passes=True)

@@ -58,7 +58,7 @@ def plain_session(model: str | bytes) -> Any:
     return onnxruntime.InferenceSession(model, options, providers=PLAIN)
 
 
-def test_an_exception_is_what_it_was_and_has_the_line(model: Path) -> None:
+def test_an_exception_keeps_its_type_and_gets_the_line(model: Path) -> None:
     session = plain_session(str(model))
     watch = jax2onnx.explain(model)
     with pytest.raises(Exception, match="Name:'add'") as raised, watch:
@@ -164,7 +164,7 @@ def test_a_line_that_only_reads_a_shape_is_not_blamed(tmp_path: Path) -> None:
     assert [line.line for line in finding.lines] == [fn.__code__.co_firstlineno + 3]
 
 
-def test_what_is_no_model_is_refused() -> None:
+def test_a_file_that_is_not_a_model_is_refused() -> None:
     with pytest.raises(jax2onnx.ConfigError, match="the model is of type int"):
         jax2onnx.explain(3).message("x")  # type: ignore[arg-type]
     with pytest.raises(jax2onnx.SourceMapError, match="this is not an ONNX model"):
@@ -313,7 +313,7 @@ def test_a_model_is_run_and_shown(gpt: Path, tmp_path: Path) -> None:
     assert any(row.key == "Gpt/blocks.1/attention" for row in scopes.rows)
 
 
-def test_what_the_runtime_made_of_a_model_is_explained_with_the_model(
+def test_errors_of_the_optimized_model_are_explained_with_the_original(
     gpt: Path, tmp_path: Path
 ) -> None:
     options = onnxruntime.SessionOptions()
@@ -365,7 +365,7 @@ def test_no_node_of_an_optimised_model_is_explained_wrongly(tmp_path: Path) -> N
     assert sures["unknown"] / sures.total() < 0.05, sures
 
 
-def test_what_cannot_be_profiled_is_refused(model: Path) -> None:
+def test_invalid_arguments_of_profile_are_refused(model: Path) -> None:
     with pytest.raises(jax2onnx.ConfigError, match="measure at least one run"):
         jax2onnx.profile(model, FEEDS, runs=0)
     with pytest.raises(jax2onnx.ConfigError, match="has 2 inputs, but 1 arrays were passed"):

@@ -21,7 +21,7 @@ def decay(x: Any) -> Any:
     return lax.scan(step, 3.75, x)[1]
 
 
-def test_a_nan_that_is_born_in_step_37_of_a_scan_is_found() -> None:
+def test_a_nan_that_step_37_of_a_scan_creates_is_found() -> None:
     model = to_onnx(decay, [(60,)], provenance="indexed")
     report = find_nan(model, [np.ones(60, np.float32)])
     assert not report
@@ -36,7 +36,7 @@ def test_a_nan_that_is_born_in_step_37_of_a_scan_is_found() -> None:
     assert find_nan(model, [np.zeros(60, np.float32)])
 
 
-def test_an_infinity_is_born_before_the_nan_that_it_becomes() -> None:
+def test_an_infinity_is_reported_before_the_nan_that_it_causes() -> None:
     def overflows(x: Any) -> Any:
         y = jnp.exp(x)
         return y - y
@@ -49,7 +49,7 @@ def test_an_infinity_is_born_before_the_nan_that_it_becomes() -> None:
 
 
 @pytest.mark.parametrize("value", [-np.inf, np.nan])
-def test_what_a_mask_or_an_input_contains_is_not_born(value: float) -> None:
+def test_infinities_of_masks_and_inputs_are_not_reported(value: float) -> None:
     def masked(x: Any) -> Any:
         return jnp.where(x > 0, x, value) * 2
 

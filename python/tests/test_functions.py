@@ -292,7 +292,7 @@ def test_a_subclass_calls_the_function_of_its_base() -> None:
     assert_computes(model, proto, X)
 
 
-def test_what_a_body_writes_into_its_arguments_stays_there() -> None:
+def test_writes_of_a_function_to_its_arguments_are_visible_to_the_caller() -> None:
     @onnx_function
     def filled(x: jax.Array, cache: dict[str, Any], seen: list[Any]) -> jax.Array:
         cache["twice"] = x * 2
@@ -406,7 +406,7 @@ def test_calls_and_bodies_have_the_lines_that_asked_for_them() -> None:
     } == {"OnnxFunctionPlugin"}
 
 
-def test_a_body_does_not_know_who_called_it() -> None:
+def test_the_traceback_of_a_function_does_not_contain_its_caller() -> None:
     def fn(x: jax.Array) -> jax.Array:
         return scaled(x)
 
@@ -473,7 +473,7 @@ def test_options_that_onnx_does_not_take_are_refused(options: dict[str, Any], me
         onnx_function(lambda x: x, **options)
 
 
-def test_what_cannot_be_called_cannot_be_decorated() -> None:
+def test_an_object_that_cannot_be_called_cannot_be_decorated() -> None:
     class Nothing:
         pass
 

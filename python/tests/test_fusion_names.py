@@ -111,7 +111,7 @@ def test_a_formula_is_named_after_the_operator_it_becomes(
     assert names(fn, X) == {name: op}
 
 
-def test_what_is_not_fused_has_the_names_of_its_primitives() -> None:
+def test_unfused_nodes_have_the_names_of_their_primitives() -> None:
     assert names(lambda x: jnp.exp(x) / (x + 1), X) == {"exp": "Exp", "add": "Add", "div": "Div"}
     assert names(jax.nn.sigmoid, X) == {"logistic": "Sigmoid"}
 

@@ -156,7 +156,7 @@ def test_one_key_that_is_broadcast() -> None:
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_as_in_jax(special: float) -> None:
+def test_nan_and_infinities_are_as_in_jax(special: float) -> None:
     inputs = [Q.copy(), FEW[0].copy(), FEW[1].copy()]
     inputs[0][0, 1, 2, 3] = special
     inputs[2][1, 0, 0, 5] = special

@@ -241,7 +241,7 @@ def test_a_bias_goes_into_a_convolution_whose_transpose_stays() -> None:
     check(halves, ["Transpose", "Conv", "Transpose", "Split"], IMAGE)
 
 
-def test_what_differs_by_row_is_no_bias() -> None:
+def test_a_summand_that_differs_by_row_is_not_a_bias() -> None:
     def halves(x: jax.Array) -> list[jax.Array]:
         return jnp.split(conv(x) + ROWS, 2, axis=-1)
 

@@ -166,7 +166,7 @@ def groups_of_a_place(x: jax.Array) -> jax.Array:
 
 
 @pytest.mark.parametrize("fn", [shifted_by_another_factor, groups_of_a_place])
-def test_what_is_nearly_a_norm_stays(fn: Any) -> None:
+def test_a_near_miss_of_a_norm_is_not_fused(fn: Any) -> None:
     model = bench.convert(fn, [IMAGE])
     assert not any("Normalization" in op for op in ops(model))
     [found], [want] = bench.run(model, [IMAGE]), bench.expected(fn, [IMAGE])

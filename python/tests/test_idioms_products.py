@@ -378,7 +378,7 @@ def test_the_memory_by_hand_is_one_node() -> None:
         {"peep": 0.5},
     ],
 )
-def test_what_is_nearly_a_memory_stays_a_scan(options: dict[str, Any]) -> None:
+def test_a_near_miss_of_a_recurrent_cell_stays_a_scan(options: dict[str, Any]) -> None:
     found = check(memory(**options), (X,))
     assert "LSTM" not in found
     assert "Scan" in found

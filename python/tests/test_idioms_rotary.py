@@ -105,7 +105,7 @@ def test_tables_that_are_computed_are_read_once(fn: Fn) -> None:
 
 @pytest.mark.parametrize("fn", SPELLINGS)
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_as_in_jax(fn: Fn, special: float) -> None:
+def test_nan_and_infinities_are_as_in_jax(fn: Fn, special: float) -> None:
     x, cos, sin = X.copy(), COS.copy(), SIN.copy()
     x[0, 1, 2, 3] = cos[2, 1] = sin[3, 2] = special
     assert check(lambda x: fn(x, cos[:, None], sin[:, None]), (x,)) == FUSED

@@ -437,7 +437,7 @@ def test_what_only_looks_like_it_is_left(fn: Any, x: np.ndarray, absent: str) ->
     np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
 
 
-def test_a_sum_that_rounds_is_no_chain_to_merge() -> None:
+def test_a_sum_that_rounds_is_not_merged() -> None:
     x = np.array([0.4, 0.6, 1.5, -2.5], np.float32)
     model = bench.convert(rounded, [x])
     assert ops(model) == ["Add", "Sub"]
@@ -447,7 +447,7 @@ def test_a_sum_that_rounds_is_no_chain_to_merge() -> None:
 
 @pytest.mark.parametrize("mean", [0.0, 1.0, 1e3])
 @pytest.mark.parametrize("fn", [standard, by_division, scale_first, llama])
-def test_rows_far_from_zero_are_near_to_what_is_exact(fn: Any, mean: float) -> None:
+def test_norms_of_rows_far_from_zero_are_nearly_exact(fn: Any, mean: float) -> None:
     x = (RNG.standard_normal((8, 768)) + mean).astype(np.float32)[:, ::48]
     x[0] = mean
     model = bench.convert(fn, [x])
@@ -581,7 +581,7 @@ def test_the_place_of_the_largest_needs_no_bounds() -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_what_is_the_same_in_each_round_is_computed_once() -> None:
+def test_a_loop_invariant_is_computed_once() -> None:
     def fn(w: jax.Array, x: jax.Array) -> jax.Array:
         def step(h: jax.Array, row: jax.Array) -> tuple[jax.Array, None]:
             return jnp.tanh(h @ jnp.sin(w).T + row), None

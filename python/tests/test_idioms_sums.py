@@ -35,7 +35,7 @@ def routed(x: jax.Array) -> Any:
 KEY = ["Cast", "IsNaN", "Min", "Where", "TopK"]
 
 
-def test_the_sign_of_a_zero_is_no_matter_where_a_product_made_it() -> None:
+def test_the_sign_of_a_zero_from_a_product_does_not_matter() -> None:
     assert check(routed, [X]) == ["MatMul", *KEY, "GatherElements", "Cast"]
     x = X.copy()
     x[0, 0], x[1, 2], x[2, 3, 5] = 0, -0.0, np.nan
@@ -57,7 +57,7 @@ def test_a_choice_is_written_as_a_code() -> None:
     assert check(fn, [X]).count("OneHot") == 1
 
 
-def test_a_code_of_what_may_be_below_zero_is_left() -> None:
+def test_a_one_hot_code_of_possibly_negative_indices_is_not_fused() -> None:
     places = np.array([[0, 3, -1, 7], [8, -8, 2, 2**31 - 1]], np.int32)
     assert "OneHot" not in check(lambda i: jax.nn.one_hot(i, 8), [places])
 
@@ -93,7 +93,7 @@ def test_a_weighted_sum_is_a_product(fn: Any, inputs: list[np.ndarray], wanted: 
     assert check(fn, inputs) == wanted
 
 
-def test_a_weighted_sum_keeps_what_is_no_number() -> None:
+def test_a_weighted_sum_propagates_nan_and_infinity() -> None:
     x = X.copy()
     x[0, 1, 2], x[1, 3, 4], x[2, 0, 0] = np.nan, np.inf, -np.inf
     check(rows, [x])

@@ -78,7 +78,7 @@ def test_one_model_serves_every_size(fn: Any, shapes: Any) -> None:
     [linalg.eigh, linalg.hessenberg, linalg.qr, linalg.svd, linalg.tridiagonal],
     ids=lambda fn: fn.__name__,
 )
-def test_what_needs_a_known_size_says_so(fn: Any) -> None:
+def test_an_operation_that_needs_a_known_size_is_refused(fn: Any) -> None:
     with pytest.raises(jax2onnx.UnsupportedError, match="unknown size"):
         jax2onnx.to_onnx(fn, [("N", "N")])
 

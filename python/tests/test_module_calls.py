@@ -362,7 +362,7 @@ def test_a_module_that_changes_while_it_is_traced_is_the_users_own_and_stays() -
     assert {name.rpartition("/")[0] for name in names(model)} >= {"Training", "Training/norm"}
 
 
-def test_what_a_module_changed_can_be_a_result() -> None:
+def test_changed_state_of_a_module_can_be_a_result() -> None:
     net = Training()
 
     def fn(x: jax.Array) -> Any:

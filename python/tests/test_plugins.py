@@ -65,7 +65,7 @@ def register_twice() -> Any:
     return TwicePlugin
 
 
-def test_a_primitive_that_nobody_knows_is_lowered_by_a_plugin() -> None:
+def test_an_unknown_primitive_is_lowered_by_a_plugin() -> None:
     register_twice()
     model, (found,) = run(lambda x: twice.bind(jnp.sin(x)) + 1.0, X)
     np.testing.assert_allclose(found, np.sin(X) * 2 + 1, rtol=1e-6)
@@ -87,7 +87,7 @@ def test_the_metadata_shows_the_line_of_the_plugin_and_of_the_model() -> None:
     assert last == f"python/tests/test_plugins.py:{line} in TwicePlugin.lower"
 
 
-def test_what_a_plugin_calls_is_in_the_stack() -> None:
+def test_functions_that_a_plugin_calls_are_in_the_stack() -> None:
     def scaled(ctx: Any, x: Any, by: float) -> Any:
         return ctx.op.Mul(x, by)
 
@@ -119,7 +119,7 @@ def test_the_graph_is_the_same_at_every_level_and_the_table_has_the_plugin() -> 
     assert len(texts) == 1
 
 
-def test_a_plugin_comes_before_ours_and_may_decline() -> None:
+def test_a_plugin_takes_precedence_over_the_table_and_may_decline() -> None:
     @jax2onnx.plugin("sin")
     class SinOfLarge:
         def lower(self, ctx: Any, eqn: Any) -> Any:

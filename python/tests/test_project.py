@@ -41,7 +41,7 @@ def export(**options: Any) -> onnx.ModelProto:
 ONE_CALL = {"fn", "inputs", "input_params", "return_mode", "output_path"}
 
 
-def test_the_project_takes_what_to_onnx_takes() -> None:
+def test_the_project_accepts_the_options_of_to_onnx() -> None:
     arguments = set(inspect.signature(jax2onnx.to_onnx).parameters) - ONE_CALL
     others = {"library_code", "module_scopes"}
     assert {setting.name for setting in SETTINGS} == arguments | others

@@ -131,7 +131,7 @@ def export(level: str, **options: Any) -> onnx.ModelProto:
     return jax2onnx.to_onnx(net, [(3,), (3,)], provenance=level, **options)
 
 
-def test_a_node_that_stands_for_two_lines_names_both() -> None:
+def test_a_node_fused_from_two_lines_names_both() -> None:
     first = net.__code__.co_firstlineno + 2
     for level in ("minimal", "full", "indexed"):
         (add,) = (node for node in export(level).graph.node if node.op_type == "Add")

@@ -72,7 +72,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["table", "export", "strip"])
-def test_what_is_written_is_as_the_schema_says(kind: str, documents: dict[str, Any]) -> None:
+def test_written_tables_match_the_schema(kind: str, documents: dict[str, Any]) -> None:
     document = documents[kind]
     assert valid(document, SCHEMA)
     assert ("annotations" in document) == (kind == "strip")
@@ -100,7 +100,7 @@ def test_what_is_written_is_as_the_schema_says(kind: str, documents: dict[str, A
         (["values"], [["name", None, 7]]),
     ],
 )
-def test_what_is_wrong_is_refused_by_the_schema_and_by_the_reader(
+def test_wrong_tables_are_refused_by_the_schema_and_by_the_reader(
     path: list[Any], wrong: Any, documents: dict[str, Any], tmp_path: Path
 ) -> None:
     document = copy.deepcopy(documents["export"])

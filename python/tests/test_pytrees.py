@@ -132,7 +132,7 @@ def affine(w: Any, x: Any, b: Any, *, scale: float = 1.0) -> Any:
         (jax.jit(affine), (W, X, B), ["w", "x", "b"]),
     ],
 )
-def test_what_is_bound_beforehand_is_no_input(fn: Any, inputs: Any, names: list[str]) -> None:
+def test_a_bound_argument_is_not_an_input(fn: Any, inputs: Any, names: list[str]) -> None:
     check(fn, inputs, names, ["out_0"])
 
 
@@ -143,7 +143,7 @@ def test_keyword_inputs_come_after_containers() -> None:
     np.testing.assert_allclose(found, affine(W, X, B, scale=2.0), rtol=1e-6)
 
 
-def test_symbolic_sizes_stand_in_containers() -> None:
+def test_containers_can_contain_symbolic_sizes() -> None:
     net = linen.Dense(3)
     params = net.init(jax.random.key(0), X)
     shapes = jax.tree.map(lambda leaf: leaf.shape, params)
@@ -157,6 +157,6 @@ def test_symbolic_sizes_stand_in_containers() -> None:
     np.testing.assert_allclose(found, net.apply(params, X), rtol=1e-6, atol=1e-6)
 
 
-def test_an_empty_container_is_no_input() -> None:
+def test_an_empty_container_is_not_an_input() -> None:
     model = check(lambda x, state: (jnp.sin(x), state), (X, {}), ["x"], ["out_0"])
     assert len(model.graph.output) == 1

@@ -205,6 +205,6 @@ def test_a_shared_body_keeps_no_caller() -> None:
         assert ".fn" not in line
 
 
-def test_what_is_no_jaxpr_is_refused() -> None:
-    with pytest.raises(_core.CoreError, match="cannot be read"):
+def test_an_object_that_is_not_a_jaxpr_is_refused() -> None:
+    with pytest.raises(_core.CoreError, match="cannot read"):
         text(3)

@@ -167,7 +167,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[Exported]:
 
 
 @pytest.mark.parametrize("level", OPTIMIZATIONS)
-def test_what_the_runtime_optimised_is_resolved_and_never_wrongly(
+def test_nodes_of_the_optimized_model_are_never_resolved_wrongly(
     level: str, samples: list[Exported], tmp_path: Path
 ) -> None:
     sures: Counter[str] = Counter()
@@ -264,7 +264,7 @@ def simplified(model: onnx.ModelProto, _: Path) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("tool", [converted, inlined, quantised, slimmed, simplified])
-def test_what_other_tools_make_is_resolved(
+def test_nodes_of_other_tools_are_resolved(
     tool: Callable[[onnx.ModelProto, Path], onnx.ModelProto],
     mixer: tuple[onnx.ModelProto, SourceMap],
     tmp_path: Path,
@@ -285,7 +285,7 @@ def test_what_other_tools_make_is_resolved(
 
 
 @pytest.mark.parametrize("tool", ["onnx", "onnxruntime"])
-def test_what_was_inlined_has_the_lines_of_the_function(tool: str, tmp_path: Path) -> None:
+def test_inlined_nodes_have_the_lines_of_the_function(tool: str, tmp_path: Path) -> None:
     def twice(x: jax.Array) -> jax.Array:
         return squash(squash(x))
 

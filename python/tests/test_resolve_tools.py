@@ -144,7 +144,7 @@ def test_the_models_have_what_passes_make(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("tool", TOOLS)
-def test_what_a_tool_makes_is_resolved_and_never_wrongly(
+def test_nodes_of_other_tools_are_never_resolved_wrongly(
     tool: str, name: str, tmp_path: Path
 ) -> None:
     if (tool, name) in BEYOND_THE_TOOL:

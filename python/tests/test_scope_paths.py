@@ -42,7 +42,7 @@ def loss(w: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.sum(y)
 
 
-def test_the_passes_of_grad_are_told_apart() -> None:
+def test_the_forward_and_backward_passes_have_different_scopes() -> None:
     w = np.ones((3, 2), np.float32)
     fn = jax.value_and_grad(loss)
     assert named(fn, w, X) == [

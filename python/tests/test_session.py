@@ -56,7 +56,7 @@ def first_lines(session: Any, feed: Any, outputs: Any = None) -> list[str]:
     [
         (
             {"token": np.zeros(3, np.int64)},
-            ["`token` is int64[3], the model takes int32[B]"],
+            ["`token` is int64[3], but the model takes int32[B]"],
         ),
         (
             {"token": np.zeros(4, np.int32)},
@@ -80,13 +80,16 @@ def first_lines(session: Any, feed: Any, outputs: Any = None) -> list[str]:
         ({"token": None}, ["`token` is None, the model takes int32[B]"]),
         ({"token": 3}, ["`token` is of type int, the model takes int32[B]"]),
         ({"token": [[1, 2, 3]]}, ["`token` is int32[1,3], the model takes int32[B]"]),
-        ({"tokens": np.zeros(3, np.int32)}, ["no input `tokens`; did you mean `token`?"]),
-        ({"x": np.zeros(3, np.int32)}, ["no input `x`"]),
+        (
+            {"tokens": np.zeros(3, np.int32)},
+            ["the model has no input `tokens`; did you mean `token`?"],
+        ),
+        ({"x": np.zeros(3, np.int32)}, ["the model has no input `x`"]),
         (
             {"token": np.zeros(3), "cache.0.k": np.zeros(3)},
             [
-                "`token` is float64[3], the model takes int32[B]",
-                "`cache.0.k` is float64[3], the model takes float32[B,8]",
+                "`token` is float64[3], but the model takes int32[B]",
+                "`cache.0.k` is float64[3], but the model takes float32[B,8]",
             ],
         ),
     ],
@@ -102,13 +105,15 @@ def test_a_missing_input_and_an_unknown_one_are_named(session: Any) -> None:
         "the input `cache.0.k` is missing; the model takes float32[B,8]"
     ]
     assert first_lines(session, {"token": B3["token"], "cache.k": B3["cache.0.k"]}) == [
-        "no input `cache.k`; did you mean `cache.0.k`?",
+        "the model has no input `cache.k`; did you mean `cache.0.k`?",
         "the input `cache.0.k` is missing; the model takes float32[B,8]",
     ]
 
 
 def test_an_unknown_output_is_named(session: Any) -> None:
-    assert first_lines(session, B3, ["logit"]) == ["no output `logit`; did you mean `logits`?"]
+    assert first_lines(session, B3, ["logit"]) == [
+        "the model has no output `logit`; did you mean `logits`?"
+    ]
 
 
 def test_the_error_is_also_the_one_of_onnx_runtime(session: Any) -> None:

@@ -38,7 +38,7 @@ def said(fn: Any, inputs: Any, **options: Any) -> tuple[onnx.ModelProto, list[st
         *([] if NEWEST else [(Struct((None, 3), jnp.int32), "inputs[0], (None, 3),")]),
     ],
 )
-def test_a_size_that_is_none_wants_a_name(spec: Any, shown: str) -> None:
+def test_a_size_of_none_is_an_error_that_asks_for_a_name(spec: Any, shown: str) -> None:
     with pytest.raises(jax2onnx.InputSpecError) as raised:
         to_onnx(lambda x: x, [spec])
     assert str(raised.value) == (
@@ -46,7 +46,7 @@ def test_a_size_that_is_none_wants_a_name(spec: Any, shown: str) -> None:
     )
 
 
-def test_a_container_of_none_is_no_shape() -> None:
+def test_a_container_of_none_is_not_a_shape() -> None:
     model, _ = said(lambda x, rest: x + (1 if rest == (None, None) else 2), [(3,), (None, None)])
     assert [value.name for value in model.graph.input] == ["x"]
 

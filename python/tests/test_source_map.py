@@ -134,7 +134,9 @@ def test_an_option_that_makes_no_sense_is_refused(options: Any, message: str) ->
         jax2onnx.to_onnx(net, INPUTS, **options)
 
 
-def test_true_is_beside_the_model_and_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_source_map_is_written_beside_the_model_and_a_failure_keeps_the_old_one(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "m.onnx"
     options: Any = {"return_mode": "file", "output_path": path}
     jax2onnx.to_onnx(net, INPUTS, source_map=True, **options)
@@ -151,7 +153,7 @@ def test_true_is_beside_the_model_and_a_failure_leaves_what_was_there(tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', "no model", "{\xff"])
-def test_what_is_no_map_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_map_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "m"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(SourceMapError):
@@ -170,7 +172,7 @@ def module(folder: Path, text: str) -> dict[str, Any]:
     return namespace
 
 
-def test_a_file_that_changed_since_is_told(tmp_path: Path) -> None:
+def test_a_changed_source_file_is_reported(tmp_path: Path) -> None:
     text = "import jax.numpy as jnp\n\ndef layer(x):\n    return jnp.sin(x)  # é\n"
     layer = module(tmp_path, text)["layer"]
     jax2onnx.to_onnx(layer, [(2,)], source_map=tmp_path / "m", sources="embed")
@@ -267,7 +269,7 @@ def test_what_is_left_can_be_minimal(level: str, tmp_path: Path) -> None:
     assert onnx.load(out) == jax2onnx.to_onnx(net, INPUTS, provenance="minimal")
 
 
-def test_a_map_of_the_export_gives_the_level_indexed(tmp_path: Path) -> None:
+def test_attaching_the_map_of_an_export_writes_the_level_indexed(tmp_path: Path) -> None:
     off, path = export(tmp_path)
     indexed, _ = export(tmp_path, "indexed")
     onnx.save(off, tmp_path / "off.onnx")
@@ -317,7 +319,7 @@ def test_the_reader_needs_nothing_of_this_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("document", [[], {}, {"version": 2}, {"version": 1, "frames": [3]}])
-def test_the_reader_refuses_what_it_does_not_know(document: Any) -> None:
+def test_the_reader_refuses_other_documents(document: Any) -> None:
     with pytest.raises(provenance_reader.FormatError):
         provenance_reader.Table(document)
     with pytest.raises(provenance_reader.FormatError):

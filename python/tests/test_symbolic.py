@@ -353,6 +353,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=repr)
-def test_what_needs_a_known_size_says_so(case: Use) -> None:
+def test_an_operation_that_needs_a_known_size_is_refused(case: Use) -> None:
     with pytest.raises(jax2onnx.UnsupportedError, match="unknown size"):
         jax2onnx.to_onnx(case.fn, symbolic(case))

@@ -20,12 +20,12 @@ from jax2onnx import to_onnx
 FILE = os.path.relpath(__file__)
 
 VALUE = (
-    "the value is not known when the function is traced; "
-    "if it never changes, bind it with functools.partial"
+    "JAX traces the function without values; "
+    "if this value never changes, bind it with functools.partial"
 )
 SIZE = (
-    "a named size is not known when the function is traced; "
-    "if it never changes, export with a number in its place"
+    "JAX traces the function without a value for a named size; "
+    "if the size never changes, export with a number instead of the name"
 )
 
 
@@ -92,9 +92,9 @@ CASES = [
     (
         branch,
         jax.errors.TracerBoolConversionError,
-        f"in place of `if` and `while`, use jnp.where, jax.lax.cond or jax.lax.while_loop: {VALUE}",
+        f"instead of `if` and `while`, use jnp.where, jax.lax.cond or jax.lax.while_loop: {VALUE}",
     ),
-    (count, TypeError, f"in place of range, use jax.lax.fori_loop or jax.lax.scan: {SIZE}"),
+    (count, TypeError, f"instead of range, use jax.lax.fori_loop or jax.lax.scan: {SIZE}"),
     (
         unbound,
         Exception,
@@ -103,13 +103,13 @@ CASES = [
     (
         static,
         ValueError,
-        "a static argument must be hashable: pass a tuple in place of a list, "
-        "and a frozen dataclass in place of a dictionary",
+        "a static argument must be hashable: pass a tuple instead of a list, "
+        "or a frozen dataclass instead of a dictionary",
     ),
     (
         with_numpy,
         jax.errors.TracerArrayConversionError,
-        "in place of functions of numpy, use those of jax.numpy",
+        "instead of functions of numpy, use those of jax.numpy",
     ),
     (
         masked,
@@ -120,12 +120,12 @@ CASES = [
     (
         converted,
         jax.errors.ConcretizationTypeError,
-        f"in place of float(x), use x.astype(float): {VALUE}",
+        f"instead of float(x), use x.astype(float): {VALUE}",
     ),
     (
         counted,
         jax.errors.TracerIntegerConversionError,
-        "in place of range and of an index into a list, use jax.lax.fori_loop, jnp.take or "
+        "instead of range or an index into a list, use jax.lax.fori_loop, jnp.take or "
         f"jax.lax.dynamic_slice: {VALUE}",
     ),
     (sized, TypeError, "a shape cannot depend on values: use the largest size and a mask"),

@@ -103,7 +103,7 @@ def test_an_nnx_model_in_training_mode_is_mentioned_with_its_lines_and_variables
         NNX_DROPOUT,
         f"BatchNorm is in training mode at {line(Nnx.__call__, 'norm(x)')}: {BATCH}; "
         "call `model.eval()` before the export",
-        "the function writes `norms.0.mean`, `norms.0.var`, and the model drops the new values: "
+        "the function writes `norms.0.mean`, `norms.0.var`, but the model drops the new values: "
         "return them, as in `return y, nnx.state(model)`",
     ]
     model.eval()
@@ -131,7 +131,7 @@ class Counter(nnx.Module):
 
 def test_any_nnx_variable_that_is_written_is_mentioned() -> None:
     assert messages(Counter()) == [
-        "the function writes `count`, and the model drops the new values: "
+        "the function writes `count`, but the model drops the new values: "
         "return them, as in `return y, nnx.state(model)`"
     ]
 
@@ -181,7 +181,7 @@ def test_any_state_of_equinox_that_is_dropped_is_mentioned() -> None:
 
     model, state = make()
     assert messages(lambda x: model(x, state)[0], [(3,)]) == [
-        "the function writes `layers.0`, `layers.1`, and the model drops the new values: "
+        "the function writes `layers.0`, `layers.1`, but the model drops the new values: "
         "return them, as in `y, state = model(x, state)`"
     ]
     model, state = make()
@@ -200,7 +200,7 @@ def test_a_haiku_model_in_training_mode_is_mentioned_with_its_line() -> None:
     weights, state = model.init(KEY, jnp.ones((2, 3)), True)
     dropout = (
         f"Dropout is in training mode at {line(haiku, 'hk.dropout')}: {DROPS}; "
-        "leave `hk.dropout` out when the model is not trained"
+        "do not call `hk.dropout` in inference mode"
     )
     assert messages(lambda x: model.apply(weights, state, KEY, x, True)[0]) == [
         dropout,
@@ -334,7 +334,7 @@ def test_a_cache_of_linen_that_is_dropped_is_mentioned() -> None:
 
     assert messages(lambda x: step(x)[0], [(2, 1, 8)]) == [
         "the function writes `cache.attention.cached_key`, `cache.attention.cached_value`, "
-        "`cache.attention.cache_index`, and the model drops the new values: return them, as in "
+        "`cache.attention.cache_index`, but the model drops the new values: return them, as in "
         "`y, updates = model.apply(variables, x, mutable=['cache'])`"
     ]
     assert messages(step, [(2, 1, 8)]) == []

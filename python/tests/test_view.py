@@ -265,7 +265,7 @@ def test_the_search_finds_nodes_lines_weights_operators_and_shapes(opened: Opene
 
 @needs_chromium
 @pytest.mark.parametrize("opened", ["loops"], indirect=True)
-def test_the_keyboard_goes_along_edges_and_opens_boxes(opened: Opened) -> None:
+def test_the_keyboard_follows_edges_and_opens_boxes(opened: Opened) -> None:
     data, page = opened.data, opened.page
     producer = {value: node for node, row in enumerate(data["nodes"]) for value in row[4]}
     last = producer[data["graphs"][0]["outputs"][0]]
@@ -417,7 +417,7 @@ def test_a_notebook_shows_the_page_in_a_frame(
     page.close()
 
 
-def test_a_page_without_source_has_none(pages: dict[str, Path]) -> None:
+def test_a_page_without_source_is_smaller(pages: dict[str, Path]) -> None:
     shown = jax2onnx.view(pages["cnn"].with_suffix(".onnx"), open=False, source=False)
     assert len(shown.html) < len(pages["cnn"].read_text())
 

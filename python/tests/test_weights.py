@@ -276,7 +276,7 @@ def test_weights_inside_of_loops_branches_and_helpers_keep_their_names() -> None
     check(net, {"w": layers["w"], "b": layers["b"], "shift": shared["shift"]})
 
 
-def test_a_view_of_numpy_is_not_what_it_views() -> None:
+def test_a_numpy_view_is_not_confused_with_its_base() -> None:
     square = np.arange(16, dtype=np.float32).reshape(4, 4)
     model = convert(lambda x: x @ square.T, (X,))
     assert list(weights(model)) == []
@@ -373,7 +373,7 @@ def test_weights_that_cannot_lie_there_are_refused(options: dict[str, Any], mess
         to_onnx(lambda x: x, [(2,)], **options)
 
 
-def test_what_protobuf_cannot_hold_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_model_that_is_too_large_for_protobuf_is_refused_with_a_hint(tmp_path: Path) -> None:
     # The pages of these zeros are never touched.
     weight = np.zeros((1 << 15, (1 << 14) + 1), np.float32)
 

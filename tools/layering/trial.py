@@ -118,7 +118,7 @@ def declined(report: str) -> dict[str, str]:
     found = {}
     for line in report.splitlines():
         rewrite, _, rest = line.partition(" ")
-        _, mark, why = rest.partition("left as it is: ")
+        _, mark, why = rest.partition("not rewritten: ")
         if mark:
             found[rewrite] = re.sub(r", \d+ times$", "", why)
     return found

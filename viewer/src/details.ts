@@ -339,9 +339,9 @@ export class DetailsPane {
 }
 
 const HOW: Record<string, string> = {
-  name: "found by the name of the node; its result has another name",
-  fused: "this node replaces the nodes of these lines",
-  neighbour: "this is a new node; the lines are those of its neighbors",
+  name: "found by the name of the node, because its result was renamed",
+  fused: "the node replaces nodes from all of these lines",
+  neighbour: "a tool inserted this node; the lines are those of its neighbors",
   unknown: "nothing is known about this node",
 };
 

@@ -1,4 +1,4 @@
-//! What all commands have in common: a command computes an answer, which is printed as text or JSON.
+//! The parts that all commands share: a command computes an answer, which is printed as text or JSON.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ pub(crate) struct Console<'a> {
 }
 
 impl Console<'_> {
-    /// Tells the user something beside the answer, on one line.
+    /// Prints a note to the user, on one line.
     pub(crate) fn note(&mut self, text: impl Display) -> io::Result<()> {
         writeln!(self.err, "note: {}", clean(&text.to_string()))
     }
@@ -26,16 +26,16 @@ impl Console<'_> {
 
 /// A command that answers a question. Its fields are its arguments.
 pub(crate) trait Command {
-    /// Returns the form that the user asked for.
+    /// Returns the output format that the user chose.
     fn format(&self) -> Format;
 
     /// Computes the answer.
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>>;
 }
 
-/// The answer of a command, which text and JSON both come from.
+/// The answer of a command, which can be printed as text or JSON.
 pub(crate) trait Answer {
-    /// Says whether there was something to answer; it decides the exit code.
+    /// Returns whether the command found anything, which determines the exit code.
     fn outcome(&self) -> Outcome;
 
     /// Prints the answer for people.
@@ -51,7 +51,7 @@ pub(crate) fn print_json(out: &mut dyn Write, value: &impl Serialize) -> io::Res
     writeln!(out)
 }
 
-/// Says whether a command found anything.
+/// Whether a command found anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Found,

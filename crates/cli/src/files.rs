@@ -1,4 +1,4 @@
-//! Models and maps as files.
+//! Reads models and writes text files.
 
 use std::io::Write;
 use std::path::Path;

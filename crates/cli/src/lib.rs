@@ -1,4 +1,4 @@
-//! The command line. A command reads, asks, prints; data goes to `out`, everything else to `err`.
+//! The command line. Commands print their answers to `out`, and everything else to `err`.
 
 mod command;
 mod commands;
@@ -23,33 +23,43 @@ use inspect::show::clean;
 use printed::Printed;
 pub use screen::Screen;
 
-/// Convert JAX functions to ONNX models, and trace ONNX nodes back to lines of Python
+/// Convert JAX functions to ONNX models, and trace every ONNX node back to its line of Python
 #[derive(Debug, Parser)]
-#[command(name = "jax2onnx", version, about, arg_required_else_help = true)]
+#[command(
+    name = "jax2onnx",
+    version,
+    about,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  jax2onnx export model.py:predict -i 'x=f32[B,784]' -o model.onnx\n  \
+                  jax2onnx where model.onnx dot_general\n  \
+                  python run.py 2>&1 | jax2onnx explain model.onnx\n\n\
+                  `jax2onnx COMMAND --help` shows the options and examples of a command."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Subcommand,
 }
 
+/// The commands, in the order in which `--help` lists them.
 #[derive(Debug, clap::Subcommand)]
 enum Subcommand {
-    Attach(commands::attach::Args),
-    Blame(commands::blame::Args),
-    Check(commands::check::Args),
-    Compare(Box<commands::compare::Args>),
-    Completions(commands::completions::Args),
-    Config(commands::config::Args),
-    Diff(commands::diff::Args),
-    Doctor(commands::doctor::Args),
-    Explain(commands::explain::Args),
     Export(Box<commands::export::Args>),
     Inspect(commands::inspect::Args),
-    Man(commands::completions::ManArgs),
-    Plugins(commands::plugins::Args),
-    Profile(commands::profile::Args),
-    Strip(commands::strip::Args),
-    View(commands::view::Args),
     Where(commands::where_::Args),
+    Blame(commands::blame::Args),
+    View(commands::view::Args),
+    Explain(commands::explain::Args),
+    Profile(commands::profile::Args),
+    Compare(Box<commands::compare::Args>),
+    Check(commands::check::Args),
+    Diff(commands::diff::Args),
+    Strip(commands::strip::Args),
+    Attach(commands::attach::Args),
+    Plugins(commands::plugins::Args),
+    Config(commands::config::Args),
+    Doctor(commands::doctor::Args),
+    Completions(commands::completions::Args),
+    Man(commands::completions::ManArgs),
 }
 
 /// A command that Python runs.
@@ -68,7 +78,7 @@ pub enum Task<'a> {
 /// Runs a command in Python, if there is Python, and returns the exit code.
 pub type Python<'a> = dyn FnMut(&Task<'_>) -> i32 + 'a;
 
-/// Runs the program. Returns 0 if it answered, 1 if the answer is "nothing", 2 if it failed.
+/// Runs the program. Returns 0 on success, 1 if the answer is "nothing", and 2 on failure.
 pub fn run(
     arguments: Vec<OsString>,
     out: &mut dyn Write,
@@ -172,7 +182,7 @@ fn exports(arguments: &[OsString]) -> Vec<Vec<OsString>> {
     }
 }
 
-/// True if the answer is for programs. A line that cannot be parsed may say so too.
+/// True if the output format is JSON, even if the command line cannot be parsed.
 fn wants_json(arguments: &[OsString]) -> bool {
     arguments
         .windows(2)
@@ -180,7 +190,7 @@ fn wants_json(arguments: &[OsString]) -> bool {
         || arguments.iter().any(|argument| argument == "--format=json")
 }
 
-/// Prints an error for programs, where they read the answer.
+/// Prints an error as JSON to standard output, where programs read the answer.
 fn print_json_error(out: &mut dyn Write, message: &str) {
     let error = serde_json::json!({ "version": 1, "error": { "message": message } });
     let _ = writeln!(out, "{error:#}").and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! The arguments of every command that asks a model.
+//! The arguments of every command that reads a model.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use crate::command::Console;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArgs {
-    /// The source map of the model, or the model that it was made from [default: MODEL.map, if it exists]
+    /// The source map of MODEL, or the model that MODEL was made from [default: MODEL.map, if it exists]
     #[arg(long, value_name = "PATH")]
     pub(crate) map: Option<PathBuf>,
-    /// Another folder whose source files may be shown, besides the current one; may be repeated
+    /// Also show source files from this folder, not only from the current one; may be repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) source_root: Vec<PathBuf>,
 }

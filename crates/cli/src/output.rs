@@ -1,18 +1,18 @@
-//! How an answer is printed.
+//! The output format of a command.
 
 /// The form of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// For people; may change.
+    /// For people; may change between versions
     #[default]
     Text,
-    /// For programs; stable, with a version.
+    /// For programs; stable, with a version number
     Json,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutputArgs {
-    /// How to print the answer
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

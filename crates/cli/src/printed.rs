@@ -1,4 +1,4 @@
-//! The last look at everything that is printed.
+//! Cleans everything that the program prints.
 
 use std::io::{self, Write};
 
@@ -8,8 +8,9 @@ use provenance::clean::is_unprintable;
 /// The number of bytes that are collected before they are written.
 const BLOCK: usize = 1 << 16;
 
-/// An output to which no unprintable character gets: only ends of lines, tabs, and the colors of a
-/// [`Style`]. Text from a file is cleaned where it is formatted; this is for what was forgotten there.
+/// An output that replaces unprintable characters, except line ends, tabs, and the colors of a
+/// [`Style`]. Text from a file is already cleaned when it is formatted. This is the second line of
+/// defense.
 pub(crate) struct Printed<'a> {
     out: &'a mut dyn Write,
     has_color: bool,

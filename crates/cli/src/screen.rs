@@ -1,4 +1,4 @@
-//! The terminal, file or pipe that the output goes to.
+//! Detects the properties of the terminal, file or pipe that receives the output.
 
 use std::io::IsTerminal;
 

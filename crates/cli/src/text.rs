@@ -1,4 +1,4 @@
-//! Numbers and names as people read them.
+//! Formats numbers for people.
 
 /// `2.5 KiB`
 pub(crate) fn bytes(count: u64) -> String {

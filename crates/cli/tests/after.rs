@@ -29,7 +29,7 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
 
 /// What was printed; a checkout is newer than the models in it.
 fn shown(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap().replace(" (written after the model, may have changed)", "")
+    String::from_utf8(bytes).unwrap().replace(" (newer than the model, may have changed)", "")
 }
 
 #[track_caller]
@@ -67,7 +67,7 @@ fn an_error_within_a_branch_within_a_loop() {
                = reads: exp f32[N], y f32[N]
                = makes: add f32[N]
 
-            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            hint: the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them
             --- stderr
             --- exit 0
         "#]],
@@ -88,13 +88,13 @@ fn a_node_that_the_runtime_fused() {
                |
             27 |         product = x @ w  # <- fails
                |                   ^^^^^
-               = likely: `fused dot_general` is a name that the runtime derives from a node of the model; it also replaces tools/failing/fused.py:28, which the message is not about
+               = likely: the runtime derived the name `fused dot_general` from a node of the model; the node also replaces tools/failing/fused.py:28, which the message does not concern
                = from the message: running FusedGemm node. Name:'fused dot_general'
                = node: Gemm `dot_general`
                = reads: sin f32[M,K], w f32[K,4], b f32[4]
                = makes: dot_general f32[M,4]
 
-            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            hint: the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them
             --- stderr
             --- exit 0
         "#]],
@@ -127,10 +127,10 @@ fn one_of_several_lines() {
                 |
             207 |         variance = jnp.square(total - mean).mean(axis=-1, keepdims=True)
                 |                               ^^^^^^^^^^^^
-               = one of these lines: the model has one LayerNormalization, of which the runtime made SkipLayerNormalization
+               = one of these lines: the model has one LayerNormalization node, which the runtime fused into SkipLayerNormalization
                = from the message: running SkipLayerNormalization node. Name:'SkipLayerNormalization'
 
-            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            hint: the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them
             --- stderr
             --- exit 0
         "#]],
@@ -149,7 +149,7 @@ fn a_message_that_names_nothing() {
             error: Unexpected input data type. Actual: (tensor(double)) , expected: (tensor(float))
                = the line is not known: the message names no node and no value
 
-            hint: the model takes `x` f32[3], `y` f32[3] and gives `out_0` f32[3]
+            hint: the model takes `x` f32[3], `y` f32[3] and returns `out_0` f32[3]
             --- stderr
             --- exit 1
         "#]],
@@ -180,7 +180,7 @@ fn a_type_without_a_kernel() {
                = reads: scan.body.input_0 bf16[2]
                = makes: sinh bf16[2]
 
-            hint: ONNX Runtime has no kernel for this operator with these types on this device: compute it in `float32` (`x.astype(jnp.float32)`) and cast back; it has Sinh for f32
+            hint: ONNX Runtime has no kernel for this operator with these types on this device: cast the operands to `float32` (`x.astype(jnp.float32)`), and cast the result back; ONNX Runtime supports Sinh for f32
             --- stderr
             --- exit 0
         "#]],
@@ -207,7 +207,7 @@ fn two_errors_in_one_log() {
                = reads: x f32[N], y f32[N]
                = makes: add f32[N]
 
-            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            hint: the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them
 
             error: MatMul dimension mismatch
                --> tools/failing/shapes.py:198:16, in two_failures_in_one_log.<locals>.fn
@@ -220,7 +220,7 @@ fn two_errors_in_one_log() {
                = reads: dot_general f32[1,N], dot_general_1 f32[N,1]
                = makes: dot_general_2 f32[1,1]
 
-            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            hint: the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them
             --- stderr
             --- exit 0
         "#]],
@@ -315,7 +315,7 @@ fn an_explanation_for_programs() {
                   "type": "f32[N]"
                 }
               ],
-              "advice": "the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs"
+              "advice": "the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them"
             }
           ],
           "cut": false
@@ -338,13 +338,13 @@ fn a_log_that_is_piped() {
             |
         118 |         return opened * y  # <- fails
             |                ^^^^^^^^^^
-           = likely: `_inlfunc_gate_token_0_gate/mul` is a node of a function, as the runtime inlines it
+           = likely: `_inlfunc_gate_token_0_gate/mul` is a node of a function that the runtime inlined
            = from the message: running Mul node. Name:'_inlfunc_gate_token_0_gate/mul'
            = node: Mul `gate/mul`
            = reads: gate/logistic f32[N], gate.input_1 f32[N]
            = makes: gate/mul f32[N]
 
-        hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+        hint: the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them
     "#]].assert_eq(&shown(output.stdout));
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
@@ -367,7 +367,7 @@ fn a_model_of_torch() {
                = reads: x f32[2,4], fc1.weight f32[3,4], fc1.bias f32[3]
                = makes: linear f32[2,3]
 
-            hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
+            hint: the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them
             --- stderr
             --- exit 0
         "#]],
@@ -381,7 +381,7 @@ fn a_model_without_origins() {
         &["explain", "@../../cli/tests/fixtures/off.onnx", "-m", message],
         &expect![[r#"
         error: running MatMul node. Name:'head/dot_general'
-           = the line is not known: `head/dot_general` is a node of the model; the model does not say where it came from: give its source map with --map, or export it with `provenance="indexed"`
+           = the line is not known: `head/dot_general` is a node of the model; the model contains no provenance: pass its source map with --map, or export it with `provenance="indexed"`
            = from the message: running MatMul node. Name:'head/dot_general'
            = node: MatMul `head/dot_general`
            = reads: head/sin f32[B,8], WEIGHT f32[8,3]
@@ -393,12 +393,12 @@ fn a_model_without_origins() {
 }
 
 #[test]
-fn a_text_that_is_no_error() {
+fn a_text_without_an_error_explains_nothing() {
     check(
         &["explain", "@failures/add_of_two_lengths.onnx", "-m", "all is well"],
         &expect![[r#"
             --- stderr
-            note: the text contains no error that jax2onnx knows
+            note: jax2onnx does not recognize an error in this text
             --- exit 1
         "#]],
     );
@@ -411,7 +411,7 @@ fn a_node_that_the_model_does_not_have() {
         &["explain", "@failures/add_of_two_lengths.onnx", "-m", message],
         &expect![[r#"
             error: x
-               = the line is not known: the model has no node `encoder/add`; is it the model that was run?
+               = the line is not known: the model has no node `encoder/add`: is this the model that ran?
                = from the message: running Add node. Name:'encoder/add'
             --- stderr
             --- exit 1
@@ -425,14 +425,14 @@ fn a_model_that_is_cut_off() {
         &["explain", "@failures/file_that_is_cut.onnx", "@failures/file_that_is_cut.disable.log"],
         &expect![[r#"
             --- stderr
-            error: failures/file_that_is_cut.onnx: this is not an ONNX model: it is cut off, in the `ModelProto` at byte 0
+            error: failures/file_that_is_cut.onnx: this is not an ONNX model: it is truncated, in the `ModelProto` at byte 0
             --- exit 2
         "#]],
     );
 }
 
 #[test]
-fn a_log_that_is_not_there() {
+fn a_missing_log_is_an_error() {
     check(
         &["explain", "@failures/add_of_two_lengths.onnx", "@gone.log"],
         &expect![[r#"
@@ -448,7 +448,7 @@ fn the_time_by_line() {
     check(
         &["profile", "@profiles/loop.onnx", "@profiles/loop.json"],
         &expect![[r#"
-            3 runs: 273 µs of kernels in each, ± 6.00 µs, 290 µs from start to end
+            3 runs: 273 µs in kernels per run, ± 6.00 µs, 290 µs from start to end
             1 before to warm up: 475 µs
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
@@ -474,7 +474,7 @@ fn the_time_by_operator() {
     check(
         &[&files[..], &options].concat(),
         &expect![[r#"
-            4 runs: 302 µs of kernels in each, ± 16.0 µs, 486 µs from start to end
+            4 runs: 302 µs in kernels per run, ± 16.0 µs, 486 µs from start to end
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
               median        ±   share  calls  op
@@ -494,7 +494,7 @@ fn a_profile_of_another_model_is_not_known() {
     check(
         &[&files[..], &["--top", "2"]].concat(),
         &expect![[r#"
-            3 runs: 289 µs of kernels in each, ± 5.00 µs, 468 µs from start to end
+            3 runs: 289 µs in kernels per run, ± 5.00 µs, 468 µs from start to end
             1 before to warm up: 629 µs
             3.1 % of the time is in your lines, 0.0 % in lines of libraries
 
@@ -503,21 +503,21 @@ fn a_profile_of_another_model_is_not_known() {
              9.00 µs  0.00 µs   3.1 %      1  tools/failing/shapes.py:39, in matmul_inner_size.<locals>.fn  [MatMul]
                                                 z = x @ y  # <- fails
             --- stderr
-            note: only 3 % of the time is in nodes of this model: is it the model that was run?
+            note: only 3 % of the time is in nodes of this model: is this the model that ran?
             --- exit 0
         "#]],
     );
 }
 
 #[test]
-fn what_is_no_profile() {
+fn a_file_that_is_not_a_profile_is_an_error() {
     let files = ["profile", "@profiles/loop.onnx", "@profiles/transformer.onnx"];
     check(
         &files,
         &expect![[r#"
-        --- stderr
-        error: profiles/transformer.onnx: this is not a profile of ONNX Runtime: expected value at line 1 column 1
-        --- exit 2
-    "#]],
+            --- stderr
+            error: profiles/transformer.onnx: this is not an ONNX Runtime profile: expected value at line 1 column 1
+            --- exit 2
+        "#]],
     );
 }

@@ -1,6 +1,6 @@
-//! A cursor over a text. The grammars of sizes, jaxprs and graphs are written on top of it.
+//! A cursor over a text, which the parsers of sizes, jaxprs and graphs use.
 
-/// Says why and where a text could not be parsed.
+/// The reason why a text cannot be parsed, and the position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 #[non_exhaustive]

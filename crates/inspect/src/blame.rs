@@ -1,4 +1,4 @@
-//! What the lines of a source file became: the other direction of `where`.
+//! Finds the nodes that each source line became, the opposite of `where`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::Document;
 pub struct Line {
     /// The nodes whose call site it is, by number.
     pub nodes: Vec<usize>,
-    /// The nodes that stand for it beside another line.
+    /// The nodes that were also fused from another line.
     pub fused: Vec<usize>,
     /// The weights that its nodes are the first to read.
     pub weight_bytes: u64,
@@ -28,7 +28,7 @@ pub struct Blame<'d> {
     pub unknown: usize,
 }
 
-/// Sorts every node to its lines.
+/// Assigns every node to its lines.
 pub fn blame<'d>(document: &'d Document<'_>) -> Blame<'d> {
     let weights = weights(document);
     let mut lines: FxHashMap<LocationId, Line> = FxHashMap::default();
@@ -47,7 +47,7 @@ pub fn blame<'d>(document: &'d Document<'_>) -> Blame<'d> {
             lines.entry(other).or_default().fused.push(node);
         }
     }
-    // Expressions of one line are one line here.
+    // Expressions on the same line count as one line.
     let mut locations: Vec<(LocationId, Line)> = lines.into_iter().collect();
     locations.sort_unstable_by_key(|&(location, _)| location);
     for (location, line) in locations {
@@ -99,8 +99,8 @@ fn weights(document: &Document<'_>) -> FxHashMap<usize, u64> {
 }
 
 impl<'d> Blame<'d> {
-    /// Returns the files that a user may mean: the one of that name, else those whose last parts are the
-    /// same.
+    /// Returns the files that match a name: the file with exactly that name, otherwise files whose path
+    /// ends with it.
     pub fn matching(&self, wanted: &str) -> Vec<&'d str> {
         let wanted = wanted.trim_start_matches("./").replace('\\', "/");
         if let Some((&file, _)) = self.files.get_key_value(wanted.as_str()) {

@@ -1,4 +1,4 @@
-//! What is wrong with a model: its structure, types, opsets, names, weights, metadata and sources.
+//! Checks a model: its structure, types, opsets, names, weights, metadata and sources.
 
 mod graph;
 mod metadata;
@@ -10,7 +10,7 @@ use std::fmt;
 use crate::{Document, Sources};
 pub use sarif::{line, sarif};
 
-/// Something that is wrong, or that may be.
+/// A problem, or a possible problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub severity: Severity,
@@ -24,9 +24,9 @@ pub struct Finding {
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// A runtime refuses the model, or computes something else.
+    /// A runtime rejects the model, or computes wrong results.
     Error,
-    /// It works, and somebody may be surprised.
+    /// The model works, but may surprise its users.
     Warning,
 }
 
@@ -74,7 +74,7 @@ impl Findings {
     }
 }
 
-/// Looks for all that is wrong; errors come first.
+/// Returns all problems, errors first.
 pub fn check(document: &Document<'_>, sources: &Sources<'_, '_>) -> Vec<Finding> {
     let mut findings = Findings::default();
     graph::check(document, &mut findings);

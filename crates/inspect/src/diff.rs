@@ -1,4 +1,4 @@
-//! What differs between two models: aligned by the lines that nodes came from, then by name.
+//! Compares two models, aligned by the lines that nodes came from, then by name.
 
 mod align;
 mod literals;
@@ -81,7 +81,7 @@ impl Diff<'_> {
 
 /// Compares two models.
 pub fn diff<'d>(before: &'d Document<'_>, after: &'d Document<'_>) -> Diff<'d> {
-    // One without files is compared with the other by functions alone.
+    // If one model has no file names, lines are matched by function only.
     let has_files = before.has_files() && after.has_files();
     let (mut a, b) = (Side::of(before, has_files), Side::of(after, has_files));
     let renamed = renames::renames(&a, &b);
@@ -156,7 +156,7 @@ impl<'d, 'a> Side<'d, 'a> {
         side
     }
 
-    /// Gives files their new names.
+    /// Renames files.
     fn rename(&mut self, renamed: &BTreeMap<&'d str, &'d str>) {
         let lines = std::mem::take(&mut self.lines).into_iter();
         let name = |file| renamed.get(file).copied().unwrap_or(file);
@@ -246,7 +246,7 @@ fn node_change(a: &Side<'_, '_>, old: usize, b: &Side<'_, '_>, new: usize) -> Op
     what.extend(literals::changes(a, before, b, after));
     let (old_type, new_type) = (a.type_of(old)?, b.type_of(new)?);
     if old_type != new_type {
-        what.push(format!("gives {old_type} → {new_type}"));
+        what.push(format!("result {old_type} → {new_type}"));
     }
     let name = |side: &Side<'_, '_>, node| Some(side.document.node_name(node));
     let op = b.ops.get(new)?.clone();

@@ -1,4 +1,4 @@
-//! A model with what is known of its origins.
+//! A model with its provenance.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub struct Document<'a> {
     pub notes: Vec<String>,
     provenance: Arc<Decoded>,
     origins: Origins,
-    /// From names to origins, once somebody asks for it.
+    /// Maps names to origins; computed on first use.
     resolver: OnceCell<Resolver>,
     outline: OnceCell<Outline>,
     lines: Lines,
@@ -89,7 +89,7 @@ impl<'a> Document<'a> {
     /// Returns what resolves names that runtimes make.
     pub fn resolver(&self) -> &Resolver {
         self.resolver.get_or_init(|| {
-            // Only a model that is its own map has none yet.
+            // Only a model without a separate map reaches this point.
             let origins = match &self.origins {
                 Origins::Own(numbers) => numbers.clone(),
                 Origins::Resolved(_) => Vec::new(),
@@ -312,8 +312,8 @@ struct Declared {
 /// The origins of nodes, by their numbers in the table.
 #[derive(Debug)]
 enum Origins {
-    /// As they are written in the model.
+    /// Stored in the model.
     Own(Vec<Option<u32>>),
-    /// As they were found by the map of an earlier form.
+    /// Resolved with the source map of an earlier form of the model.
     Resolved(Vec<Answer>),
 }

@@ -1,7 +1,7 @@
-//! From an error of a runtime to the line of the user that it is about.
+//! Finds the user's line behind an error of a runtime.
 //!
-//! An answer says how it was found and how sure it is. What a message does not say is not guessed: then
-//! there is not a line, or there are all that it may be.
+//! An answer states how it was found and how certain it is. It never guesses: if a message does not
+//! determine a line, the answer contains no line, or all possible lines.
 
 mod advice;
 mod json;
@@ -115,7 +115,7 @@ fn is_same(a: &Finding<'_>, b: &Finding<'_>) -> bool {
 fn finding<'d>(document: &'d Document<'_>, message: Message) -> Finding<'d> {
     let found = resolve::resolve(document, &message);
     let lines = lines::lines(document, &found, &message);
-    // Who finds a buffer of the wrong size is not who made it so.
+    // The node that finds a buffer of the wrong size is not the node that caused it.
     let is_certain = found.is_certain && message.class != Some(Class::Buffer);
     let certainty = match (lines.frames.len(), is_certain) {
         (0, _) => Certainty::Unknown,
@@ -126,7 +126,7 @@ fn finding<'d>(document: &'d Document<'_>, message: Message) -> Finding<'d> {
     };
     let mut how = found.how;
     if lines.frames.is_empty() && !(found.nodes.is_empty() && found.origins.is_empty()) {
-        how += "; the model does not say where it came from: give its source map with --map, or export \
+        how += "; the model contains no provenance: pass its source map with --map, or export \
                 it with `provenance=\"indexed\"`";
     }
     let node = found.nodes.first().copied().filter(|_| found.nodes.len() == 1);
@@ -146,7 +146,7 @@ fn finding<'d>(document: &'d Document<'_>, message: Message) -> Finding<'d> {
 
 /// Returns the operands and the results of a node.
 fn values(document: &Document<'_>, node: usize) -> Vec<ValueType> {
-    /// More is not read by anybody.
+    /// Nobody reads more than this.
     const MAX: usize = 12;
     let Some(node) = document.scan.nodes.get(node) else {
         return Vec::new();

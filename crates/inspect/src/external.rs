@@ -1,4 +1,4 @@
-//! Weights in other files: where they are, and how large the files are. Their contents are never read.
+//! Locates weights in other files and finds the sizes of the files, without reading their contents.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_outside_is_not_looked_at() {
+    fn files_outside_the_folder_are_refused() {
         let folder = std::env::temp_dir().join(format!("jax2onnx-external-{}", std::process::id()));
         fs::create_dir_all(folder.join("in")).unwrap();
         fs::write(folder.join("secret"), "1234").unwrap();

@@ -1,4 +1,4 @@
-//! Files that may come from anywhere, and models in them.
+//! Opens untrusted files, and reads models from them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use provenance::source_map::{MapError, WrongPair};
 
 use crate::Document;
 
-/// Says why a model could not be opened.
+/// The reason why a model cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -23,13 +23,13 @@ pub enum OpenError {
     Scan { name: String, why: ScanError },
     #[error("{name}: {why}")]
     Model { name: String, why: NoMap },
-    #[error("{}: this is neither a source map nor a model that says where its nodes came from: {why}", .path.display())]
+    #[error("{}: this is neither a source map nor a model with provenance: {why}", .path.display())]
     NoMap { path: PathBuf, why: NoMap },
-    #[error("`{}` has {found} bytes, and a source map has at most {most}", .path.display())]
+    #[error("`{}` has {found} bytes, but a source map has at most {most}", .path.display())]
     MapSize { path: PathBuf, found: u64, most: u64 },
-    #[error("`{}` has {found} bytes, and an ONNX model has at most {most}", .path.display())]
+    #[error("`{}` has {found} bytes, but an ONNX model has at most {most}", .path.display())]
     ModelSize { path: PathBuf, found: u64, most: u64 },
-    #[error("`{}` became shorter while it was read", .path.display())]
+    #[error("`{}` was truncated while jax2onnx read it", .path.display())]
     Shrunk { path: PathBuf },
     #[error("{}: this is not a source map: it is not UTF-8", .path.display())]
     MapUtf8 { path: PathBuf },
@@ -39,7 +39,7 @@ pub enum OpenError {
     Pair { path: PathBuf, why: WrongPair },
 }
 
-/// Says whether the contents of large weights are read.
+/// Whether to read the contents of large weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
     Read,

@@ -1,4 +1,4 @@
-//! Nodes and values by what the user remembers of their names.
+//! Finds nodes and values by a part of their names.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use onnx::scan::Scan;
 pub enum Target<'a> {
     /// A node, by its number.
     Node(usize),
-    /// A value that no node makes: an input or an initializer of a graph.
+    /// A value that no node computes: an input or an initializer of a graph.
     Value { graph: usize, name: &'a str },
 }
 

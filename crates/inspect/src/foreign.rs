@@ -1,8 +1,8 @@
-//! What torch.onnx writes about the origins of nodes.
+//! Reads the provenance that torch.onnx writes.
 //!
-//! The exporter of torch 2.5 and later writes metadata: the stack trace of the user, the names and the
-//! classes of the modules. The older one writes, when it is asked to, frames into the doc string, and
-//! gives nodes the path of their module as a name.
+//! The exporter of torch 2.5 and later writes metadata: the user's stack trace, and the names and
+//! classes of the modules. The older exporter optionally writes frames into the doc string, and names
+//! nodes after the path of their module.
 
 use std::path::Path;
 use std::sync::Arc;

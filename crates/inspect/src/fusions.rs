@@ -1,4 +1,4 @@
-//! What ONNX Runtime makes of operators, under names that say nothing of the nodes.
+//! Lists the fusions of ONNX Runtime whose names do not contain the names of the fused nodes.
 
 use crate::Document;
 

@@ -1,4 +1,4 @@
-//! The lines of all nodes of a model at once, for tools that look at every node.
+//! Finds the lines of all nodes of a model at once.
 
 use onnx::scan::{self, Graph};
 use provenance::keys;

@@ -1,4 +1,4 @@
-//! Numbers that a line contains: small constants, which are no weights.
+//! Formats literals: small constants that are not weights.
 
 use onnx::scan::{Tensor, meta};
 use onnx::{DType, Tensor as Array};

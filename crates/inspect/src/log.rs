@@ -1,8 +1,9 @@
-//! What a runtime said: which nodes, operators and values a message names.
+//! Finds the nodes, operators and values that the messages of a runtime name.
 //!
 //! A log is text from anywhere: an exception, lines of a C++ logger, several messages at once, with
-//! colors, wrapped by a terminal. Messages are matched without their white space, so that a wrap in
-//! the middle of a word does no harm. Everything is bounded: what is too long is cut, and said so.
+//! colors, wrapped by a terminal. Messages are matched without their white space, so that a line
+//! break in the middle of a word does no harm. Everything is bounded: what is too long is cut, and
+//! said so.
 
 mod clean;
 mod message;

@@ -1,4 +1,4 @@
-//! Where a node came from, said in one way whoever exported the model.
+//! The origin of a node, in one form for all exporters.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a model says of its origins, in whatever way it says it.
+//! Reads the provenance of a model, in any form.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -113,19 +113,19 @@ fn beside_the_model(path: &Path, id: Option<&str>, notes: &mut Vec<String>) -> O
     let shown = path.display();
     let Some(id) = id else {
         notes.push(format!(
-            "`{shown}` is not used: the model has no debug id that says whether it is its map; \
-             --map uses it all the same"
+            "ignored `{shown}`: without a debug id in the model, jax2onnx cannot tell whether it is the map \
+             of this model; to use it anyway, pass it with --map"
         ));
         return None;
     };
     match load(path) {
         Ok(map) if map.check(id).is_ok() => Some(map),
         Ok(_) => {
-            notes.push(format!("`{shown}` is not used: it is the map of another model"));
+            notes.push(format!("ignored `{shown}`: it is the source map of another model"));
             None
         }
         Err(error) => {
-            notes.push(format!("`{shown}` is not used: {error}"));
+            notes.push(format!("ignored `{shown}`: {error}"));
             None
         }
     }
@@ -181,7 +181,7 @@ fn written_numbers(
     };
     let numbers = scan.nodes.iter().map(&mut number).collect();
     if wrong > 0 {
-        notes.push(format!("{wrong} nodes have an origin that is not in the table"));
+        notes.push(format!("{wrong} nodes refer to an origin that is not in the provenance table"));
     }
     numbers
 }

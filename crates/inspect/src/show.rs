@@ -150,8 +150,9 @@ pub(crate) fn attribute_text(attribute: &Attribute<'_>, max: usize) -> String {
     Style::plain().fit(&text, max)
 }
 
-/// Says why a line has no file.
-pub const NO_FILES: &str = "not recorded at level `minimal`: export with `provenance=\"indexed\"`";
+/// The message for a line without a file.
+pub const NO_FILES: &str =
+    "the level `minimal` does not record files: export with `provenance=\"indexed\"`";
 
 /// The columns that text has on the narrowest screen.
 const MIN_COLUMNS: usize = 20;
@@ -230,7 +231,7 @@ fn lines<'d>(
     };
     let changed = match source {
         Source::Changed { .. } => " (changed since the export)",
-        Source::Unchecked { is_newer: true, .. } => " (written after the model, may have changed)",
+        Source::Unchecked { is_newer: true, .. } => " (newer than the model, may have changed)",
         _ => "",
     };
     let is_new = changed.is_empty() || warned.insert(frame.file);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_and_marked() {
+    fn text_that_does_not_fit_is_cut_and_marked() {
         let style = Style::plain();
         let texts = ["Add", "MatMul", "Conv"].map(str::to_owned);
         assert_eq!(style.list(&texts, 17), "Add, MatMul, Conv");

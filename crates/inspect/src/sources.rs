@@ -19,7 +19,7 @@ pub enum Source {
         text: Arc<str>,
         path: Option<PathBuf>,
     },
-    /// A file of that name; nobody knows what was in it then.
+    /// A file with that name, whose contents at the time of the export are unknown.
     Unchecked {
         text: Arc<str>,
         path: PathBuf,
@@ -51,7 +51,7 @@ impl Source {
     }
 }
 
-/// More is no source that a person wrote.
+/// No source file is larger.
 const MAX_BYTES: u64 = 1 << 24;
 
 /// The number of of the last parts of a path that are looked for.

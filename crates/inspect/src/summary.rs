@@ -1,4 +1,4 @@
-//! What a model is: its ends, its operators, its weights, and how much is known of their origins.
+//! Summarizes a model: inputs, outputs, operators, weights, and provenance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,7 +32,7 @@ pub struct Summary<'d> {
 pub struct End<'d> {
     pub name: &'d str,
     pub ty: Option<String>,
-    /// Its path in what the function takes or gives.
+    /// The path in the arguments or in the result.
     pub path: Option<&'d str>,
 }
 

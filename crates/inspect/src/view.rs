@@ -22,7 +22,7 @@ use places::Places;
 /// The version of the format.
 pub const VERSION: u32 = 1;
 
-/// Says what a view contains beside the model.
+/// Further contents of a view.
 #[derive(Debug, Default)]
 pub struct Options<'o, 'a> {
     /// The source files to include; `None` leaves all source text out.

@@ -1,4 +1,4 @@
-//! One node or value, and where it came from.
+//! Finds the origin of a node or value.
 
 use onnx::scan::{self, Pair, Tensor};
 use provenance::keys;
@@ -19,13 +19,13 @@ pub struct Where<'d> {
     pub provenance: Option<Provenance<'d>>,
     pub inputs: Vec<Value<'d>>,
     pub outputs: Vec<Value<'d>>,
-    /// Of a weight or an input: its path in what the function holds or takes.
+    /// For a weight or an input, its path in the model or in the arguments.
     pub path: Option<&'d str>,
     /// The graphs around it, outermost first: `function local::block`, `body then_branch of cond`.
     pub inside: Vec<String>,
     /// The nodes that call the function that it is in.
     pub callers: Vec<usize>,
-    /// Of a value: the nodes that read it.
+    /// For a value, the nodes that read it.
     pub readers: Vec<usize>,
 }
 
@@ -134,9 +134,9 @@ fn around(document: &Document<'_>, graph: usize) -> (Vec<String>, Vec<usize>) {
 pub fn how(sure: Sure) -> Option<&'static str> {
     match sure {
         Sure::Exact => None,
-        Sure::Name => Some("found by the name of the node; its result has another name"),
-        Sure::Fused => Some("this node replaces the nodes of these lines"),
-        Sure::Neighbour => Some("this is a new node; the lines are those of its neighbors"),
+        Sure::Name => Some("found by the name of the node, because its result was renamed"),
+        Sure::Fused => Some("the node replaces nodes from all of these lines"),
+        Sure::Neighbour => Some("a tool inserted this node; the lines are those of its neighbors"),
         Sure::Unknown => Some("nothing is known about this node"),
     }
 }

@@ -172,7 +172,7 @@ fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
 
 /// Runtimes make nodes of their own; that the model has one of the same operator says nothing.
 #[test]
-fn what_only_looks_like_a_node_is_not_one() {
+fn names_that_resemble_nodes_are_not_resolved() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures");
     for (model, message) in [
         ("add_of_two_lengths", "Could not find an implementation for Add(14) node with name ''"),
@@ -192,7 +192,7 @@ fn what_only_looks_like_a_node_is_not_one() {
 
 /// What is within a loop and not known is one of the lines of its body, and not the line of the loop.
 #[test]
-fn what_is_not_known_within_a_loop_is_one_of_the_lines_of_its_body() {
+fn an_unknown_node_in_a_loop_is_one_of_the_lines_of_its_body() {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures/in_a_scan.onnx");
     let file = ModelFile::open(&model, Weights::Skipped).unwrap();
     let document = file.read(None).unwrap();

@@ -165,7 +165,7 @@ fn a_file_of_nothing_but_empty_nodes_is_refused_in_bounded_memory() {
 }
 
 #[test]
-fn a_node_that_reads_very_much_is_no_trouble() {
+fn a_node_that_reads_very_many_values_takes_linear_time() {
     let nodes: Vec<u8> = (0..20_000)
         .flat_map(|i: u32| {
             field(1, &[field(2, format!("v{i}").as_bytes()), field(4, b"A")].concat())
@@ -177,7 +177,7 @@ fn a_node_that_reads_very_much_is_no_trouble() {
 }
 
 #[test]
-fn a_table_of_one_deep_call_path_is_no_trouble() {
+fn a_table_with_one_deep_call_path_is_read() {
     const DEPTH: u32 = 2000;
     let mut table = Table::default();
     let file = table.file("a.py", Tier::Internal);
@@ -216,7 +216,7 @@ fn a_table_of_one_deep_call_path_is_no_trouble() {
 }
 
 #[test]
-fn very_many_functions_and_bodies_are_no_trouble() {
+fn very_many_functions_and_bodies_take_linear_time() {
     let call = |i: u32| field(1, &[field(4, format!("f{i}").as_bytes()), field(7, b"d")].concat());
     let calls: Vec<u8> = (0..5000).flat_map(call).collect();
     let functions: Vec<u8> = (0..5000)
@@ -273,6 +273,6 @@ fn model_with_inputs(count: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_node_that_reads_very_many_weights_is_no_trouble() {
+fn a_node_that_reads_very_many_weights_takes_linear_time() {
     is_quick(model_with_inputs(60_000));
 }

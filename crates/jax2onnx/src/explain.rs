@@ -1,4 +1,4 @@
-//! What the passes did, for people.
+//! Reports to people what the passes did.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use provenance::{PathPolicy, Paths, Table};
 ///
 /// ```text
 /// fuse-gelu        model.py:12 in mlp    fused, 12 times
-/// fuse-layer-norm  model.py:20 in norm   left as it is: it is not over the last axes
+/// fuse-layer-norm  model.py:20 in norm   not rewritten: it is not over the last axes
 /// ```
 pub fn explain(model: &onnx::Model, policy: PathPolicy, packages: &[String]) -> String {
     let is_there = |path: &Path| path.exists();
@@ -22,7 +22,7 @@ pub fn explain(model: &onnx::Model, policy: PathPolicy, packages: &[String]) -> 
         let outcome = match &note.declined {
             None if note.pass.starts_with("fuse-") => "fused".to_owned(),
             None => "applied".to_owned(),
-            Some(why) => format!("left as it is: {why}"),
+            Some(why) => format!("not rewritten: {why}"),
         };
         let place = place(&model.provenance, note, &mut paths);
         *lines.entry([note.pass.to_owned(), place, outcome]).or_default() += 1;

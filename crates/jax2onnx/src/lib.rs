@@ -42,7 +42,7 @@ pub struct Rendering {
     pub prefixes: Vec<(String, String)>,
 }
 
-/// Says why an export failed.
+/// The reason why an export failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,7 +50,7 @@ pub enum Error {
     /// as data.
     #[error("{report}")]
     Lowering { errors: Vec<LoweringError>, report: String, refusals: Vec<Refusal> },
-    #[error("the finished model is not valid: {0}")]
+    #[error("the exported model is not valid: {0}")]
     Internal(#[from] onnx::check::CheckError),
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -194,7 +194,7 @@ fn source_map(
     renderer: &mut Renderer<'_>,
     sources: &Sources<'_>,
 ) -> (String, String) {
-    // The numbers that the level `indexed` gives, at every level.
+    // The numbers of origins that the level `indexed` uses, at every level.
     for origin in model.origins() {
         renderer.made_number(origin);
     }
@@ -226,7 +226,7 @@ fn map_value(model: &onnx::Model, id: onnx::ValueId, renderer: &mut Renderer<'_>
     }
 }
 
-/// Says of each weight, input and output where it stands in what the function holds, takes or gives.
+/// Records the path of each weight, input and output in the model, the arguments or the result.
 fn write_paths(model: &mut onnx::Model) {
     for id in model.values.ids() {
         let value = &mut model.values[id];

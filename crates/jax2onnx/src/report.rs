@@ -1,4 +1,4 @@
-//! The report on the equations that cannot be exported.
+//! Reports the equations that cannot be exported.
 
 use std::path::Path;
 

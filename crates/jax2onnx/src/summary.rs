@@ -1,4 +1,4 @@
-//! What an export would write.
+//! Summarizes what an export would write.
 
 use std::collections::{BTreeMap, BTreeSet};
 

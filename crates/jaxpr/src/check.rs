@@ -1,4 +1,4 @@
-//! What every jaxpr must satisfy.
+//! Checks the invariants of a jaxpr.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::jaxpr::{Atom, Jaxpr, VarId};
 use crate::param::Param;
 use crate::walk;
 
-/// Says what is wrong with a jaxpr, and with which one.
+/// A violated invariant, and the jaxpr that violates it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("jaxpr `{jaxpr}`: {why}")]
 pub struct CheckError {
@@ -17,7 +17,7 @@ pub struct CheckError {
     pub why: Broken,
 }
 
-/// Says what is wrong with a jaxpr.
+/// A violated invariant of a jaxpr.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {

@@ -1,4 +1,4 @@
-//! Arrays that a jaxpr carries with it.
+//! Arrays that are part of a jaxpr.
 
 use std::sync::Arc;
 

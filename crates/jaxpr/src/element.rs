@@ -1,4 +1,4 @@
-//! The elements of an array as text, exactly.
+//! Prints and parses the elements of an array exactly.
 
 use half::{bf16, f16};
 

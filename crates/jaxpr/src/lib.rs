@@ -1,4 +1,4 @@
-//! A jaxpr as plain data, with its text form. This crate knows no Python.
+//! A jaxpr as plain data, with its text form. This crate does not depend on Python.
 
 pub mod aval;
 pub mod check;

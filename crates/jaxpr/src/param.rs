@@ -1,4 +1,4 @@
-//! Parameters of an equation, read by name and type; what was not read is remembered.
+//! Reads the parameters of an equation by name and type, and remembers which ones were not read.
 
 use std::cell::Cell;
 use std::fmt;
@@ -54,15 +54,15 @@ pub struct Params {
     entries: Arc<[(Arc<str>, Param)]>,
 }
 
-/// One reading of [`Params`], which remembers what was looked at.
+/// A reader of [`Params`] that remembers which parameters were read.
 #[derive(Debug)]
 pub struct Reading<'a> {
     params: &'a Params,
-    /// One bit an entry: read or ignored.
+    /// One bit per entry: whether it was read or ignored.
     seen: Cell<u64>,
 }
 
-/// Says why a parameter could not be read.
+/// The reason why a parameter cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParamError {
@@ -255,7 +255,7 @@ impl Param {
     }
 }
 
-/// As short as a message needs it; the complete form is in [`crate::text`].
+/// Prints a short form for messages. [`crate::text`] prints the complete form.
 impl fmt::Display for Param {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Reading the text of [`crate::text`], and a short form of one equation.
+//! Parses the text of [`crate::text`], and a short form for one equation.
 
 mod constant;
 mod place;

@@ -1,7 +1,7 @@
-//! What a plugin written in Python made of an equation: the steps to take in its place.
+//! The steps that a plugin written in Python recorded for an equation.
 //!
 //! A recipe is plain data, recorded when the jaxpr is read, so that lowering needs no Python. It is
-//! no part of the text form, which shows what JAX traced.
+//! not part of the text form, which shows what JAX traced.
 
 use std::sync::Arc;
 

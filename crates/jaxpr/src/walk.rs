@@ -1,4 +1,4 @@
-//! Visiting what is inside.
+//! Visits nested jaxprs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Words and names in the text of a jaxpr, as they are written and read.
+//! Prints and parses the words and names in the text of a jaxpr.
 
 /// True if a word can start with `c`.
 pub(crate) fn starts_word(c: char) -> bool {

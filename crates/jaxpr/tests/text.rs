@@ -51,7 +51,7 @@ fn an_equation_has_parameters_and_several_operands() {
 }
 
 #[test]
-fn what_is_not_read_may_be_called_by_an_underscore() {
+fn an_unread_value_may_be_named_underscore() {
     check(
         "x:f32[4] -> _:f32[4] _:i32[4] = sort{dimension=0} x",
         &expect![[r"
@@ -88,7 +88,7 @@ fn the_complete_form_says_everything() {
 }
 
 #[test]
-fn a_jaxpr_inside_stands_in_its_place() {
+fn a_nested_jaxpr_is_printed_in_place() {
     check(
         "x:f32[] -> y:f32[] = cond{branches=(jaxpr f(a:f32[]) { return a }, jaxpr g(a:f32[]) {
             b:f32[] = neg a

@@ -257,7 +257,7 @@ pub(crate) fn convert<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         (true, 1) => Ok(x.cast(result.dtype)),
         (false, 1) => Ok(of_real(x.cast(result.dtype)).pairs()),
         _ => {
-            let what = "a complex number converted to a real one".into();
+            let what = "the conversion of a complex number to a real one".into();
             Err(crate::Refused::NoCounterpart { what }.into())
         }
     }

@@ -1,4 +1,4 @@
-//! Branches and loops. Bodies become graphs of their own, which see the values around them.
+//! Lowers branches and loops. Bodies become separate graphs that can read the values around them.
 
 mod cond;
 mod scan;
@@ -28,7 +28,7 @@ fn groups<'g, const N: usize>(
     sizes: [usize; N],
 ) -> std::result::Result<([Vec<Expr<'g>>; N], Vec<Expr<'g>>), Refused> {
     if sizes.iter().sum::<usize>() > eqn.inputs.len() {
-        return Err(eqn.broken("fewer operands than its parameters say"));
+        return Err(eqn.broken("it has fewer operands than its parameters require"));
     }
     let mut rest = eqn.inputs.clone().into_iter();
     let groups = sizes.map(|size| rest.by_ref().take(size).collect());

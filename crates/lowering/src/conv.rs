@@ -81,7 +81,9 @@ fn orders(eqn: &Eqn<'_, '_>) -> Result<[Vec<usize>; 3]> {
     let order = |name: &str| -> Result<Vec<usize>> {
         let field = numbers.field(name).and_then(<Vec<usize> as jaxpr::FromParam>::from_param);
         let order = field.filter(|order| order.len() >= 2);
-        Ok(order.ok_or_else(|| eqn.broken("dimension numbers without the axes of an operand"))?)
+        Ok(order.ok_or_else(|| {
+            eqn.broken("the dimension numbers do not contain the axes of an operand")
+        })?)
     };
     Ok([order("lhs_spec")?, order("rhs_spec")?, order("out_spec")?])
 }

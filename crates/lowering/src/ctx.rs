@@ -35,7 +35,7 @@ pub(crate) struct Ctx<'g> {
     pub(crate) refused: RefCell<Vec<LoweringError>>,
     /// Where a callback was dropped.
     dropped: RefCell<Vec<SiteId>>,
-    /// What holds each variable, if that is wanted.
+    /// The value that holds each variable, if a listener wants to know.
     recorder: Option<RefCell<Recorder>>,
 }
 

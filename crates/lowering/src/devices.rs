@@ -1,4 +1,4 @@
-//! Programs for several devices, on one device, and what has no result: sums over a named axis, callbacks.
+//! Lowers programs for several devices to one device, and primitives without results, such as callbacks.
 
 use jaxpr::Param;
 use onnx::Expr;

@@ -1,4 +1,4 @@
-//! The general product of tensors.
+//! Lowers `dot_general`, the general product of tensors.
 
 use onnx::{DType, Dim, Expr};
 
@@ -288,13 +288,13 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_nobody_reads_is_refused() {
+    fn a_parameter_that_no_plugin_reads_is_refused() {
         check(
             "x:f32[2,3] y:f32[3,4] -> z:f32[2,4] = \
              dot_general{dimension_numbers=(([1], [0]), ([], [])); algorithm=7} x y",
-            expect![[r"
-                refused: parameter `algorithm=7` of `dot_general` would be dropped: the plugin does not read it
-            "]],
+            expect![[r#"
+                refused: the plugin for `dot_general` does not support the parameter `algorithm=7`
+            "#]],
         );
     }
 }

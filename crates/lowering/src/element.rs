@@ -1,4 +1,4 @@
-//! How the elements of JAX are carried by ONNX.
+//! Maps the element types of JAX to those of ONNX.
 
 use onnx::{DType, Expr, Tensor};
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_right_on_parts_is_refused() {
+    fn a_plugin_without_complex_numbers_refuses_them() {
         check(
             "jaxpr f(a:c64[3]) {
                b:c64[3] = floor a

@@ -1,10 +1,10 @@
-//! Why an equation was refused, and where.
+//! The reason why an equation is refused, and its location.
 
 use std::sync::Arc;
 
 use provenance::SiteId;
 
-/// Says why an equation was refused. The wording is part of the interface: tests hold it.
+/// The reason why an equation is refused. Tests check the wording, because users see it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -12,17 +12,15 @@ pub enum Refused {
     NoPlugin { primitive: Arc<str> },
     #[error("no plugin for `{primitive}`, and its `impl` cannot be used: {why}")]
     NoDefinition { primitive: Arc<str>, why: Arc<str> },
-    #[error(
-        "parameter `{param}={value}` of `{primitive}` would be dropped: the plugin does not read it"
-    )]
+    #[error("the plugin for `{primitive}` does not support the parameter `{param}={value}`")]
     UnreadParam { primitive: Arc<str>, param: String, value: String },
     #[error("`{what}` has no ONNX counterpart")]
     NoCounterpart { what: String },
-    #[error("`{op}` cannot be computed in `{dtype}` by the runtime")]
+    #[error("ONNX Runtime cannot compute `{op}` in `{dtype}`")]
     NoKernel { op: String, dtype: String },
-    #[error("{what} needs several devices, and a model runs on one")]
+    #[error("{what} needs several devices, but a model runs on one")]
     Devices { what: String },
-    #[error("`{dtype}` has no ONNX element type")]
+    #[error("ONNX has no element type for `{dtype}`")]
     NoType { dtype: String },
     #[error("the size `{name}` cannot be computed from the shapes of the inputs")]
     NoSize { name: String },
@@ -34,9 +32,11 @@ pub enum Refused {
         /// The number of the exception that it raised.
         failure: Option<usize>,
     },
-    #[error("`{op}` needs opset {needed}, and the model is for opset {opset}")]
+    #[error("`{op}` needs opset {needed}, but the model uses opset {opset}")]
     NeedsOpset { op: String, needed: i64, opset: i64 },
-    #[error("loops and branches are nested {depth} deep, and protobuf reads at most {most}")]
+    #[error(
+        "loops and branches are nested {depth} levels deep, but protobuf supports at most {most}"
+    )]
     Nested { depth: usize, most: usize },
     #[error(transparent)]
     Param(#[from] jaxpr::ParamError),
@@ -55,34 +55,32 @@ impl Refused {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Refused::NoPlugin { primitive } if &**primitive == "pallas_call" => Some(
-                "a kernel of Pallas is written for one kind of hardware: export the same in `jnp`, or write a plugin for it with `jax2onnx.plugin`",
+                "a Pallas kernel runs only on its hardware: export the same computation in `jnp`, or write a plugin with `jax2onnx.plugin`",
             ),
             Refused::NoPlugin { primitive } if is_callback(primitive) => Some(
-                "a model cannot call Python: compute the same in `jnp`, or write a plugin for it with `jax2onnx.plugin`",
+                "a model cannot call Python: compute the same in `jnp`, or write a plugin with `jax2onnx.plugin`",
             ),
             Refused::NoPlugin { primitive } if primitive.starts_with("ragged_dot") => Some(
-                "multiply with every group and choose with a mask in `jnp`, or write a plugin for it with `jax2onnx.plugin`",
+                "in `jnp`, multiply by the matrix of every group and select the results with a mask, or write a plugin with `jax2onnx.plugin`",
             ),
             Refused::Devices { .. } => Some(
-                "export the function of one device: call it without `pmap` and `shard_map`, or with a mesh of one device",
+                "export the function for one device: call it without `pmap` and `shard_map`, or with a mesh of one device",
             ),
             Refused::NoPlugin { .. } | Refused::NoDefinition { .. } => Some(
-                "write a plugin for it with `jax2onnx.plugin`, or move the operation out of the exported function",
+                "write a plugin with `jax2onnx.plugin`, or move the operation out of the exported function",
             ),
             Refused::UnreadParam { .. } | Refused::NoCounterpart { .. } => {
                 Some("leave the argument at its default, or compute the same with other operations")
             }
-            Refused::NoKernel { .. } => {
-                Some("convert the operands to `float32` or `int32` before it")
-            }
+            Refused::NoKernel { .. } => Some("convert the operands to `float32` or `int32` first"),
             Refused::Recipe { .. } => Some(
-                "look at the `lower` of the plugin, which was registered with `jax2onnx.plugin`",
+                "check the `lower` method of the plugin, which was registered with `jax2onnx.plugin`",
             ),
-            Refused::NoType { .. } => Some("convert the array to a type that ONNX has"),
-            Refused::NoSize { .. } => Some("make the symbol the size of an axis of some input"),
+            Refused::NoType { .. } => Some("convert the array to a type that ONNX supports"),
+            Refused::NoSize { .. } => Some("use the symbol as the size of an axis of an input"),
             Refused::NeedsOpset { .. } => Some("pass a higher `opset` to `to_onnx`"),
             Refused::Nested { .. } => Some(
-                "write some of the loops as one, or as Python loops, which are unrolled when JAX traces them",
+                "merge some of the loops, or write them as Python loops, which JAX unrolls when it traces the function",
             ),
             Refused::Param(_) | Refused::Internal { .. } => {
                 Some("this is a bug in jax2onnx: please report it with the lines above")

@@ -236,7 +236,7 @@ mod tests {
     }"#;
 
     #[test]
-    fn what_is_between_two_markers_is_a_function_of_what_it_reads() {
+    fn equations_between_two_markers_become_a_function() {
         check(
             TWO_CALLS,
             expect![[r#"
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outer_part_of_a_call_path_goes_to_the_call() {
+    fn the_outer_part_of_a_call_path_belongs_to_the_call() {
         check_places(
             TWO_CALLS,
             expect![[r#"
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_nested_and_copy_what_they_only_pass_on() {
+    fn nested_functions_copy_values_that_they_only_pass_on() {
         check(
             r#"jaxpr main(a:f32[3]) {
                 b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a

@@ -1,7 +1,7 @@
-//! Reading and writing at places that are computed.
+//! Reads and writes at computed indices.
 //!
-//! ONNX Runtime stops at an index that is out of bounds, where JAX clamps it, fills or drops; so every
-//! index is brought into bounds before a node sees it.
+//! ONNX Runtime reports an error if an index is out of bounds, but JAX clamps, fills or drops.
+//! Therefore every index is brought into bounds first.
 
 mod gather;
 mod joined;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_out_of_bounds_writes_what_is_there() {
+    fn a_row_out_of_bounds_writes_the_old_contents() {
         check(
             "x:f32[6,4] i:i32[1] u:f32[4] -> y:f32[6,4] = \
              scatter{dimension_numbers=ScatterDimensionNumbers(update_window_dims=(0), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), operand_batching_dims=(), scatter_indices_batching_dims=()); mode=GatherScatterMode.FILL_OR_DROP; update_consts=(); update_jaxpr=None} x i u",

@@ -1,6 +1,6 @@
-//! One plugin per primitive: an equation becomes ONNX nodes, each with its origin.
+//! Lowers each equation to ONNX nodes with origins, with one plugin per primitive.
 //!
-//! [`PLUGINS`] is the table; everything else is what its lines refer to.
+//! [`PLUGINS`] is the table of plugins. Everything else implements its entries.
 
 mod call;
 mod complex;

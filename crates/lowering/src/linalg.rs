@@ -1,5 +1,5 @@
-//! Linear algebra. ONNX has no factorizations, so they are loops over columns in the graph; every
-//! function here takes matrices in the last two axes, whatever axes lead.
+//! Linear algebra. ONNX has no factorizations, so they are loops over columns in the graph. Every function takes
+//! matrices in the last two axes, with any leading axes.
 
 mod condense;
 mod eig;

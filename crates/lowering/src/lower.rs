@@ -1,4 +1,4 @@
-//! A program becomes a model.
+//! Lowers a program to a model.
 
 use std::sync::Arc;
 
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_line_of_the_user_asked_for_has_the_line_of_the_function() {
+    fn a_node_without_a_user_line_has_the_line_of_the_function() {
         let sites = callsites(
             r#"jaxpr f(a:f32[2]) @ "model.py":3 in f {
                  b:f32[2] = sin a @ internal "lax.py":9 in sin < "model.py":4 in f

@@ -1,4 +1,4 @@
-//! A line of the table.
+//! The type of an entry of the plugin table.
 
 use std::panic::Location;
 
@@ -69,7 +69,7 @@ impl Plugin {
         }
     }
 
-    /// Says what the plugin does not do.
+    /// Lists the limits of the plugin.
     pub(crate) const fn limits(self, limits: &'static [&'static str]) -> Plugin {
         Plugin { limits, ..self }
     }
@@ -80,38 +80,40 @@ impl Plugin {
         Plugin { ignored, ..self }
     }
 
-    /// Says that passes see the formula as one node called as the primitive, because they look for it.
+    /// Marks the formula as a composite, so that passes see one node with the name of the primitive.
     pub(crate) const fn composite(self) -> Plugin {
         Plugin { composite: true, ..self }
     }
 
-    /// Says that correct results differ: JAX leaves some elements open, or the sign of a vector.
+    /// Declares that several results are correct, because JAX does not specify some elements or the
+    /// sign of a vector.
     pub(crate) const fn ambiguous(self) -> Plugin {
         Plugin { is_ambiguous: true, ..self }
     }
 
-    /// Says that the plugin takes random keys and complex numbers, whose parts are a last axis of
-    /// their own. Every other plugin refuses them.
+    /// Declares that the plugin supports random keys and complex numbers, whose parts are an
+    /// additional last axis. Every other plugin refuses them.
     pub(crate) const fn parts(self) -> Plugin {
         Plugin { parts: Parts::AsTheyAre, ..self }
     }
 
-    /// Says that the plugin is linear, so that it takes the parts of complex numbers one by one.
+    /// Declares that the plugin is linear, so that it can handle the parts of complex numbers
+    /// separately.
     pub(crate) const fn linear(self) -> Plugin {
         Plugin { parts: Parts::Linear, ..self }
     }
 
-    /// Says that the plugin is linear in each of its two operands.
+    /// Declares that the plugin is linear in each of its two operands.
     pub(crate) const fn bilinear(self) -> Plugin {
         Plugin { parts: Parts::Bilinear, ..self }
     }
 
-    /// Gives the formula for a complex number.
+    /// Sets the formula for a complex number.
     pub(crate) const fn complex(self, formula: for<'g> fn(Complex<'g>) -> Complex<'g>) -> Plugin {
         Plugin { parts: Parts::Unary(formula), ..self }
     }
 
-    /// Gives the formula for two complex numbers.
+    /// Sets the formula for two complex numbers.
     pub(crate) const fn complex_pair(
         self,
         formula: for<'g> fn(Complex<'g>, Complex<'g>) -> Complex<'g>,
@@ -119,7 +121,7 @@ impl Plugin {
         Plugin { parts: Parts::Binary(formula), ..self }
     }
 
-    /// Gives the lowering for complex numbers.
+    /// Sets the lowering for complex numbers.
     pub(crate) const fn complex_eqn(
         self,
         lower: for<'g> fn(&Ctx<'g>, &Eqn<'g, '_>) -> Result<Expr<'g>>,

@@ -1,4 +1,4 @@
-//! The table.
+//! The table of plugins.
 
 use crate::call::{
     call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat, select_if_vmap, shard_map,

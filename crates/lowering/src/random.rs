@@ -1,6 +1,7 @@
-//! Random keys and random bits, the same bits that JAX has.
+//! Lowers random keys and random bits. The bits are those of JAX.
 //!
-//! A key is carried as its words along a last axis, so making one of words and back is nothing.
+//! A key is stored as its words along the last axis, so wrapping and unwrapping keys needs no
+//! nodes.
 
 mod bits;
 mod gamma;
@@ -106,7 +107,7 @@ fn is_partitionable(eqn: &Eqn<'_, '_>) -> Result<bool> {
 }
 
 fn unknown_size(eqn: &Eqn<'_, '_>) -> Refused {
-    let what = format!("{} of an unknown size without threefry_partitionable", eqn.primitive);
+    let what = format!("{} of unknown size without `jax_threefry_partitionable`", eqn.primitive);
     Refused::NoCounterpart { what }
 }
 
@@ -157,7 +158,7 @@ mod tests {
                return b
              }",
             expect![[r#"
-                refused: `key<phx4>` has no ONNX element type
+                refused: ONNX has no element type for `key<phx4>`
             "#]],
         );
     }

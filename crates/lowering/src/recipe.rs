@@ -1,4 +1,4 @@
-//! Taking the steps that a plugin written in Python recorded.
+//! Builds the nodes that a plugin written in Python recorded.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ struct Slots<'g> {
 
 impl<'g> Slots<'g> {
     fn get(&self, slot: Slot) -> Result<Expr<'g>> {
-        let outside = || self.wrong("it uses a value of a body outside of that body".into());
+        let outside = || self.wrong("it uses a value from a body outside that body".into());
         Ok(self.values.get(&slot).copied().ok_or_else(outside)?)
     }
 
@@ -49,7 +49,9 @@ impl<'g> Ctx<'g> {
         let results = self.steps(recipe, &mut slots)?;
         if results.len() != eqn.outputs.len() {
             let (found, due) = (results.len(), eqn.outputs.len());
-            return Err(slots.wrong(format!("it gave {found} results, and {due} are due")).into());
+            return Err(slots
+                .wrong(format!("it returned {found} results instead of {due}"))
+                .into());
         }
         for (result, &var) in results.iter().zip(&eqn.outputs) {
             let due = self.ty(jaxpr.aval(var))?;
@@ -58,7 +60,7 @@ impl<'g> Ctx<'g> {
                 Some(found) if found == due => {}
                 Some(found) => {
                     return Err(slots
-                        .wrong(format!("it gave a `{found}`, and `{due}` is due"))
+                        .wrong(format!("it returned a `{found}` instead of a `{due}`"))
                         .into());
                 }
             }
@@ -270,24 +272,24 @@ mod tests {
             Vec::new(),
             &[0, 0],
             &expect![[r#"
-                refused: the plugin for `twice` failed: it gave 2 results, and 1 are due
+                refused: the plugin for `twice` failed: it returned 2 results instead of 1
             "#]],
         );
     }
 
     #[test]
-    fn a_value_that_nobody_made_is_refused() {
+    fn a_value_without_a_producer_is_refused() {
         check(
             vec![step(node("", "Neg", &[5]), &[6], 7)],
             &[6],
             &expect![[r#"
-                refused: the plugin for `twice` failed: it uses a value of a body outside of that body
+                refused: the plugin for `twice` failed: it uses a value from a body outside that body
             "#]],
         );
     }
 
     #[test]
-    fn what_the_plugin_raised_is_said() {
+    fn the_exception_of_a_plugin_is_reported() {
         let action = Action::Fail { message: "ValueError: no".into(), failure: 0 };
         check(
             vec![step(action, &[], 7)],

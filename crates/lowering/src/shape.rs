@@ -1,6 +1,6 @@
 //! Primitives that move elements and change shapes.
 //!
-//! The axes behind those that an equation knows are those of parts, and stay if they are.
+//! An additional last axis contains the parts of keys or complex numbers, and stays unchanged.
 
 use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 

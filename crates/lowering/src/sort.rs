@@ -1,7 +1,7 @@
 //! Sorting.
 //!
-//! `TopK` sorts, and of equal elements takes the one with the lower index first: so it is stable.
-//! What JAX's order has beyond the numbers is put into the keys.
+//! `TopK` sorts. Of equal elements, it returns the one with the lower index first, so it is stable.
+//! The keys encode the parts of JAX's order that the numbers do not have.
 
 mod key;
 mod top_k;
@@ -92,7 +92,7 @@ fn order<'g>(
         let (_, indices) = top(key_in_order, axis, first, if level == 0 { count } else { size });
         order = Some(order.map_or(indices, |order| take(order, indices, axis)));
     }
-    Ok(order.ok_or_else(|| eqn.broken("nothing to sort by"))?)
+    Ok(order.ok_or_else(|| eqn.broken("it has no sort key"))?)
 }
 
 /// Returns the elements along an axis that the indices name; all parts of each.

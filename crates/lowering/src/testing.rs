@@ -1,4 +1,4 @@
-//! How plugins are tested: jaxpr text in, graph text out.
+//! Tests plugins: a test takes the text of a jaxpr and expects the text of a graph.
 
 use expect_test::Expect;
 use provenance::{SiteId, Table};

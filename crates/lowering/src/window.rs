@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_operator_has_gathers_the_windows() {
+    fn windows_without_a_pooling_operator_are_gathered() {
         check(
             "x:i32[4] -> y:i32[3] = reduce_window_sum{window_dimensions=[2]; window_strides=[2]; \
              padding=[(1, 1)]; base_dilation=[1]; window_dilation=[1]} x",

@@ -1,7 +1,7 @@
-//! Building a graph. A [`Builder`] holds what is being built; an [`crate::Expr`] is one value of it.
+//! Builds a graph. A [`Builder`] contains the graph, and an [`crate::Expr`] is one of its values.
 //!
-//! Every node gets the origin of the equation that is being lowered and the line of Rust that asked
-//! for it, by `#[track_caller]`; nobody who builds mentions either.
+//! Every node gets the origin of the equation that is being lowered, and the line of Rust that
+//! created it, by `#[track_caller]`. Plugins mention neither.
 
 mod emit;
 mod function;
@@ -82,7 +82,7 @@ struct Emitting {
     parent: Option<EmitterId>,
 }
 
-/// Says why a node cannot be built.
+/// The reason why a node cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -315,8 +315,8 @@ impl Builder {
         self.state.borrow_mut().problem.take()
     }
 
-    /// Notes that the plugin asked for something that makes no sense, and gives a value of the type
-    /// it wanted, so that building goes on until the problem is asked for.
+    /// Records that the plugin made a mistake, and returns a value of the expected type, so that
+    /// building continues until the problem is reported.
     pub fn broken(&self, what: String, ty: Type) -> Expr<'_> {
         self.note(Problem::Internal(what));
         self.value(Value { ty: Some(ty), ..Value::default() })
@@ -369,7 +369,7 @@ impl Builder {
         self.state.borrow().values[id].ty.clone()
     }
 
-    /// Says what the type of a value is.
+    /// Sets the type of a value.
     pub fn set_type(&self, id: ValueId, ty: Type) {
         self.state.borrow_mut().values[id].ty = Some(ty);
     }
@@ -386,12 +386,12 @@ impl Builder {
         self.state.borrow_mut().values[id].name = Some(name.into());
     }
 
-    /// Says where a value stands in the arguments or in the result.
+    /// Sets the path of a value in the arguments or in the result.
     pub fn set_path(&self, id: ValueId, path: &str) {
         self.state.borrow_mut().values[id].paths = smallvec![path.into()];
     }
 
-    /// Says which line an input comes from.
+    /// Sets the line of an input.
     pub fn set_line(&self, id: ValueId, stack: StackId) {
         let mut state = self.state.borrow_mut();
         let site = state.table.site(Site { stack: Some(stack), scope: None, emitter: None });

@@ -1,4 +1,4 @@
-//! Whether a model is one.
+//! Checks the invariants of a model.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +13,7 @@ use crate::proto::{OMITTED, unpack_strings};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId};
 
-/// Says what is wrong with a model. Each is a bug in jax2onnx, or in the program that wrote the
-/// file.
+/// A violated invariant of a model. It is a bug in jax2onnx, or in the program that wrote the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
@@ -28,15 +27,15 @@ pub enum CheckError {
     OutputTwice { graph: Arc<str>, value: Shown },
     #[error("value {value} of graph `{graph}` has no type")]
     NoType { graph: Arc<str>, value: Shown },
-    #[error("two nodes are called `{name}`")]
+    #[error("two nodes have the name `{name}`")]
     NodeName { name: Arc<str> },
-    #[error("two values are called `{name}`")]
+    #[error("two values have the name `{name}`")]
     ValueName { name: Arc<str> },
     #[error("{tensor} has {found} bytes, but its type is `{ty}`")]
     Contents { tensor: Shown, ty: String, found: usize },
-    #[error("{node} is of domain `{domain}`, which the model does not import")]
+    #[error("{node} belongs to the domain `{domain}`, which the model does not import")]
     NoOpset { node: Shown, domain: Arc<str> },
-    #[error("{node} has {found} {what}, and the function that it calls has {wanted}")]
+    #[error("{node} has {found} {what}, but the function that it calls has {wanted}")]
     Arity { node: Shown, what: &'static str, found: usize, wanted: usize },
     #[error("function `{domain}::{name}` is defined twice")]
     FunctionTwice { domain: Arc<str>, name: Arc<str> },
@@ -361,7 +360,7 @@ mod tests {
         b = Neg(a)";
 
     #[test]
-    fn a_function_sees_nothing_of_what_is_around_its_calls() {
+    fn a_function_does_not_see_the_values_around_its_calls() {
         wrong(
             CALL,
             |model| {
@@ -373,14 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_what_its_function_takes() {
+    fn a_call_passes_all_inputs_of_its_function() {
         wrong(
             CALL,
             |model| {
                 let other = model.graph.inputs[1];
                 model.graph.nodes[0].inputs.push(Some(other));
             },
-            &expect!["g without a name has 2 inputs, and the function that it calls has 1"],
+            &expect!["g without a name has 2 inputs, but the function that it calls has 1"],
         );
     }
 
@@ -401,14 +400,14 @@ mod tests {
         let rename = |model: &mut Model| {
             model.graph.nodes.iter_mut().for_each(|node| node.name = Some("n".into()));
         };
-        wrong(CHAIN, rename, &expect!["two nodes are called `n`"]);
+        wrong(CHAIN, rename, &expect!["two nodes have the name `n`"]);
         wrong(
             CHAIN,
             |model| {
                 let id = model.graph.nodes[0].outputs[0];
                 model.values[id].name = Some("y".into());
             },
-            &expect!["two values are called `y`"],
+            &expect!["two values have the name `y`"],
         );
     }
 
@@ -433,7 +432,9 @@ mod tests {
         wrong(
             CHAIN,
             |model| model.graph.nodes[0].op = Operator::new("local", "Neg"),
-            &expect!["Neg without a name is of domain `local`, which the model does not import"],
+            &expect![
+                "Neg without a name belongs to the domain `local`, which the model does not import"
+            ],
         );
         wrong(
             CHAIN,

@@ -1,6 +1,6 @@
-//! Changing a graph. A pass says what becomes of which node; the edit carries the origins.
+//! Changes a graph. A pass decides what replaces which node, and the edit carries the origins.
 //!
-//! Nothing here hands an origin out, so a pass cannot lose or invent one.
+//! An edit never exposes an origin, so a pass cannot lose or invent one.
 
 mod body;
 mod branch;
@@ -54,15 +54,15 @@ pub struct Edit<'m> {
     graph: &'m mut Graph,
     values: &'m mut Values,
     table: &'m mut Table,
-    /// Who makes and who reads a value, at any time.
+    /// The producer and the readers of each value, always up to date.
     uses: &'m mut Uses,
     /// In which order the nodes run.
     sequence: Sequence,
     state: Vec<State>,
-    /// What stands for the results of dropped nodes.
+    /// The values that replace the results of dropped nodes.
     renamed: FxHashMap<ValueId, ValueId>,
-    /// Origins of dropped nodes that no other node of this graph could take over yet: whoever reads
-    /// the value does.
+    /// The origins of dropped nodes that no other node of this graph could take over yet. A node
+    /// that reads the value takes them over.
     waiting: FxHashMap<ValueId, OriginId>,
     /// What changed since [`Edit::take_touched`] was last called.
     touched: Touched,
@@ -71,7 +71,7 @@ pub struct Edit<'m> {
     /// The first result of each node that got other bodies.
     with_new_bodies: FxHashSet<ValueId>,
     notes: &'m mut Vec<Note>,
-    /// Which values hold the variables of the program, if that is wanted.
+    /// The values that hold the variables of the program, if a listener wants to know.
     pairs: Option<&'m mut Pairs>,
     /// The place of the loops of this graph.
     place: LoopPlace,
@@ -81,7 +81,7 @@ pub struct Edit<'m> {
     changed: bool,
 }
 
-/// What an edit has done to a node so far.
+/// The changes of a node so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Live,
@@ -116,7 +116,7 @@ impl Model {
     }
 }
 
-/// What all graphs of a model have in common.
+/// The state that all graphs of a model share.
 struct Around<'m> {
     values: &'m mut Values,
     table: &'m mut Table,
@@ -222,7 +222,7 @@ impl<'m> Edit<'m> {
         &self.graph.outputs
     }
 
-    /// What a node reads now.
+    /// The current inputs of a node.
     pub fn input(&self, index: usize, operand: usize) -> Option<ValueId> {
         let id = (*self.graph.nodes[index].inputs.get(operand)?)?;
         Some(self.current(id))
@@ -309,8 +309,8 @@ impl<'m> Edit<'m> {
         true
     }
 
-    /// What a constant is called that a node computes of one weight: `conv.kernel/Transpose`. It is the
-    /// parameter no longer.
+    /// Returns the name of a constant that a node computes from one weight: `conv.kernel/Transpose`. It
+    /// is no longer the parameter itself.
     fn derived_name(&self, index: usize) -> Option<Arc<str>> {
         let node = &self.graph.nodes[index];
         let operands = node.inputs.iter().flatten().map(|&id| &self.values[self.current(id)]);
@@ -319,7 +319,7 @@ impl<'m> Edit<'m> {
         Some(format!("{name}/{}", node.op.name()).into())
     }
 
-    /// Which parameters a constant is computed of.
+    /// Returns the parameters from which a constant is computed.
     fn paths_of_operands(&self, index: usize) -> SmallVec<[Arc<str>; 1]> {
         let mut paths = SmallVec::new();
         for &id in self.graph.nodes[index].inputs.iter().flatten() {

@@ -1,7 +1,7 @@
-//! One value of a graph under construction, with operators.
+//! A value of a graph under construction, with operators.
 //!
-//! Every method that makes a node is `#[track_caller]`, so that the node knows the line that wrote
-//! the formula.
+//! Every method that creates a node is `#[track_caller]`, so that the node knows the line of the
+//! formula.
 
 mod arith;
 mod shape;

@@ -90,7 +90,8 @@ pub fn save_bytes(bytes: &[u8], from: &Path, to: &Path) -> Result<(), WriteError
         // Another export may have replaced the model and removed its weights.
         let now = File::open(from).and_then(references::locations);
         if is_same && now.is_ok_and(|now| now != locations) {
-            return Err(target.failed(io::Error::other("the model was replaced while it was read")));
+            return Err(target
+                .failed(io::Error::other("the model file was replaced while jax2onnx read it")));
         }
         copies.into_iter().try_for_each(|copy| copy.place(target, placed))
     })

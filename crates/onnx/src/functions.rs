@@ -1,4 +1,4 @@
-//! Changing the functions of a model: what they are called, what they take, which are one.
+//! Changes the functions of a model: renames them, adds inputs, and merges equal ones.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ impl Model {
         self.rename_calls(&calls);
     }
 
-    /// Drops the functions that nothing calls, and numbers those of one title anew.
+    /// Drops the functions that nothing calls, and renumbers functions with the same title.
     pub fn tidy_functions(&mut self) {
         let mut called: FxHashSet<Operator> = FxHashSet::default();
         visit_nodes(&self.graph, &mut |node| {
@@ -186,7 +186,7 @@ impl Model {
     }
 }
 
-/// Gives calls the operands that their functions take besides.
+/// Adds the new operands of functions to their calls.
 fn pass_on(graph: &mut Graph, passed: &FxHashMap<Operator, Vec<ValueId>>) {
     visit_nodes_mut(graph, &mut |node| {
         if !node.op.is_onnx()

@@ -1,4 +1,4 @@
-//! Moving nodes out of the bodies of loops.
+//! Moves nodes out of the bodies of loops.
 
 use rustc_hash::FxHashSet;
 

@@ -1,4 +1,4 @@
-//! Which types the runtime computes an operator in, and which type to compute in instead.
+//! Knows the types for which the runtime has kernels, and the type to use instead.
 //!
 //! A model that uses a type for which ONNX Runtime has no kernel does not load. The builder asks
 //! here, and casts around what is missing: the operands to a wider type, the result back.
@@ -58,7 +58,7 @@ pub(crate) enum Lookup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     Yes,
-    /// From a later opset on.
+    /// Since a later opset.
     From(i64),
     No,
 }

@@ -1,6 +1,6 @@
 //! An ONNX model in memory: values, nodes, graphs; how they are built, edited, checked and written.
 //!
-//! Only [`proto`] knows protobuf. A node cannot be made without an origin.
+//! Only [`proto`] depends on protobuf. A node cannot be created without an origin.
 
 pub mod attr;
 pub mod build;

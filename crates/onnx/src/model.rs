@@ -28,7 +28,8 @@ pub struct Model {
     pub exact_nan: bool,
     /// The rewrites that passes did and declined, in order. They are not written to the file.
     pub notes: Vec<Note>,
-    /// Which values hold the variables of the program, if that is wanted. It is not written to the file.
+    /// The values that hold the variables of the program, if a listener wants to know. They are not
+    /// written to the file.
     pub pairs: Option<Box<Pairs>>,
 }
 

@@ -224,7 +224,7 @@ impl ValueNames<'_> {
     fn name_node(&mut self, node: &Node) {
         let name = node.name.as_deref().unwrap_or(node.op.name());
         for &id in node.inputs.iter().flatten() {
-            // Whatever is read and has no name by now is a constant.
+            // Every value that is read and has no name yet is a constant.
             self.name(id, || format!("{name}.const"));
         }
         for (i, &id) in node.outputs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The operator of a node. A name means nothing without its domain, so nothing compares names.
+//! The operator of a node. Operators are compared by name and domain, never by name alone.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The names in a finished model, and who reads whom.
+//! Lists the names in a finished model and the readers of each value.
 
 use provenance::OriginId;
 use provenance::outline::{Outline, OutlineBuilder, Place};

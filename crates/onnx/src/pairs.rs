@@ -1,8 +1,8 @@
 //! Pairs: which value of a model holds which variable of the program that was lowered.
 //!
-//! The lowering notes the value of each variable. A pass may change the node that makes a value, but the value
-//! keeps its contents; if another value takes its place, the edit notes that. [`Model::pairs`] follows these
-//! notes to the values of the finished model.
+//! The lowering notes the value of each variable. A pass may change the node that computes a value, but the
+//! value keeps its contents. If another value replaces it, the edit records that. [`Model::pairs`] follows
+//! these notes to the values of the finished model.
 
 mod resolve;
 mod view;
@@ -17,7 +17,7 @@ use crate::value::ValueId;
 pub use resolve::{Holder, Hop, Pair};
 pub use view::{View, ViewStep};
 
-/// What is known about the variables of a program while its model is built and changed.
+/// Tracks the variables of a program while its model is built and changed.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
     variables: Vec<Variable>,
@@ -51,7 +51,7 @@ pub struct Step {
     pub index: usize,
 }
 
-/// What defines a variable.
+/// The definition of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Definition {
     Constant,
@@ -59,7 +59,7 @@ pub enum Definition {
     Equation(usize),
 }
 
-/// Says in which rounds of a loop a value holds a variable of its body.
+/// The iterations of a loop in which a value holds a variable of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
     /// In each round, the one of that round.

@@ -29,7 +29,7 @@ pub use write::{Render, WriteError};
 #[cfg(test)]
 pub(crate) use write::{no_metadata, to_bytes};
 
-/// Says why a model was not read.
+/// The reason why a model cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -37,7 +37,7 @@ pub enum ReadError {
     Protobuf(#[from] prost::DecodeError),
     #[error(transparent)]
     Scan(#[from] scan::ScanError),
-    #[error("this is not an ONNX model: it is cut off")]
+    #[error("this is not an ONNX model: it is truncated")]
     Damaged,
 }
 

@@ -277,8 +277,7 @@ fn a_map_belongs_to_one_model() {
         "{wrong}"
     );
     let bare = strip(&one.model, Level::Off, false).unwrap().model;
-    let expected =
-        "the model has no `pkg.jax2onnx.debug_id`, so it is not known whether this is its map";
+    let expected = "the model has no `pkg.jax2onnx.debug_id`, so jax2onnx cannot tell whether this is its source map";
     assert_eq!(refused(&bare, &one.map), expected);
     assert_eq!(
         one.lost,
@@ -290,7 +289,7 @@ fn a_map_belongs_to_one_model() {
         ]
     );
     let nothing = take_apart(&bare).unwrap_err().to_string();
-    assert!(nothing.starts_with("the model does not say where its nodes came from"), "{nothing}");
+    assert!(nothing.starts_with("the model contains no provenance"), "{nothing}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The source map of a model that says itself where its nodes came from.
+//! Creates a source map from a model with provenance.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use provenance::{SourceMap, keys};
 
 use crate::proto::{ReadError, Skim, skim};
 
-/// Says why a model has no source map.
+/// The reason why a model has no source map.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoMap {
@@ -18,11 +18,11 @@ pub enum NoMap {
     #[error(transparent)]
     Table(#[from] DecodeError),
     #[error(
-        "the model does not say where its nodes came from: export it with a provenance level, \
+        "the model contains no provenance: export it with a provenance level, \
          or use its source map"
     )]
     Nothing,
-    #[error("the provenance table has {found} bytes, more than the {most} that jax2onnx writes")]
+    #[error("the provenance table has {found} bytes, but jax2onnx writes at most {most}")]
     TableSize { found: usize, most: usize },
     #[error("`{node}` has the origin `{found}`, which is not in the provenance table")]
     Origin { node: String, found: String },

@@ -1,4 +1,4 @@
-//! Files that are written under a temporary name, synced, and renamed when they are whole.
+//! Writes files under a temporary name, syncs them, and renames them when they are complete.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};

@@ -1,4 +1,4 @@
-//! Models without their provenance, and models that get it back.
+//! Removes the provenance from a model, and restores it.
 
 use provenance::source_map::Draft;
 use provenance::{Level, keys};
@@ -42,7 +42,7 @@ pub struct Apart {
     pub lost: Vec<&'static str>,
 }
 
-/// Says why a model was not stripped or not restored.
+/// The reason why a model cannot be stripped or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StripError {
@@ -56,11 +56,16 @@ pub enum StripError {
     Source(#[from] provenance::source_map::MapError),
     #[error(transparent)]
     Annotations(#[from] NoAnnotations),
-    #[error("the model has no `{}`, so it is not known whether this is its map", keys::DEBUG_ID)]
+    #[error(
+        "the model has no `{}`, so jax2onnx cannot tell whether this is its source map",
+        keys::DEBUG_ID
+    )]
     NoId,
-    #[error("the metadata could not be put back exactly: the encoding of the model is unusual")]
+    #[error(
+        "the metadata cannot be restored byte for byte, because the encoding of the model is unusual"
+    )]
     Form,
-    #[error("the source map belongs to another model: its entries do not fit this one")]
+    #[error("the source map belongs to another model: its entries do not match this model")]
     Place,
 }
 

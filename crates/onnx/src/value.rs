@@ -1,4 +1,4 @@
-//! Values: what flows between nodes.
+//! Values, the edges between nodes.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which lines the values of a finished model come from: its weights, inputs and outputs.
+//! Finds the source lines of the weights, inputs and outputs of a finished model.
 
 use indexmap::IndexSet;
 use provenance::{Origin, OriginId, Site, Table};

@@ -1,4 +1,4 @@
-//! Typed accessors: what a node says about axes, normalized and checked in one place.
+//! Typed accessors for the axes of a node, normalized and checked in one place.
 //!
 //! Axes are counted from the front. If an attribute or operand is missing, malformed or not constant, an
 //! accessor returns `None`, and the pass leaves the node alone. No other file of this crate reads `perm`,
@@ -8,10 +8,11 @@ use onnx::{Attr, Edit, Node, OpType, Tensor, Type, ValueId};
 
 use crate::operators::REDUCTIONS;
 
-/// From this opset on, softmaxes are along one axis; before, along all axes from that one on.
+/// Since this opset, softmax works along one axis. Before, it works along all axes from that one
+/// on.
 const SOFTMAX_IS_ALONG_ONE_AXIS_SINCE: i64 = 13;
 
-/// Reads what nodes say about axes.
+/// Reads the axes of nodes.
 pub(crate) trait Access {
     /// Returns the permutation of a `Transpose`: axis `i` of the result is axis `perm[i]` of the operand.
     fn perm(&self, index: usize) -> Option<Vec<usize>>;
@@ -118,7 +119,7 @@ pub(crate) fn axes_operand(node: &Node) -> Option<usize> {
     }
 }
 
-/// As [`Access::perm`], of a node that reads an array of that rank.
+/// Like [`Access::perm`], for a node that reads an array of that rank.
 pub(crate) fn perm_of(node: &Node, rank: usize) -> Option<Vec<usize>> {
     if node.op != OpType::Transpose {
         return None;
@@ -134,7 +135,7 @@ pub(crate) fn perm_of(node: &Node, rank: usize) -> Option<Vec<usize>> {
     is_permutation.then_some(perm)
 }
 
-/// As [`Access::axis`], of a node that reads an array of that rank.
+/// Like [`Access::axis`], for a node that reads an array of that rank.
 pub(crate) fn axis_of(node: &Node, rank: usize) -> Option<usize> {
     let axis = match node.attr("axis") {
         Some(&Attr::Int(axis)) => axis,
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_permutation_is_none() {
+    fn a_malformed_permutation_is_ignored() {
         let graph = "graph g(x:f32[2,3,4]) -> (a, b, c, d, e)
 a:f32[3,4,2] = Transpose(x) {perm=[1, 2, 0]}
 b:f32[4,3,2] = Transpose(x)

@@ -1,10 +1,10 @@
-//! What layout ops and broadcasts do to the axes of an array, as one value.
+//! Describes the effect of layout ops and broadcasts on the axes of an array.
 //!
-//! A chain of `Transpose`, `Reshape`, `Squeeze`, `Unsqueeze` and `Expand` takes the axes of an array apart
-//! and puts the parts into another order, as in `[a, b*c] -> [c, a, b]`. The parts are *atoms*: nothing
-//! takes them apart further. A unit axis has no atoms. The array is repeated along an atom that only the
-//! result has. However many nodes spell a chain, its [`AxisMap`] is the same, and the map knows the
-//! shortest spelling: [`AxisMap::steps`].
+//! A chain of `Transpose`, `Reshape`, `Squeeze`, `Unsqueeze` and `Expand` splits the axes of an array and
+//! reorders the parts, as in `[a, b*c] -> [c, a, b]`. The parts are *atoms*: nothing splits them further.
+//! A unit axis has no atoms. The array is repeated along an atom that only the result has. However many
+//! nodes spell a chain, its [`AxisMap`] is the same, and the map knows the shortest spelling:
+//! [`AxisMap::steps`].
 
 mod compose;
 mod emit;

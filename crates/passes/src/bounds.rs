@@ -1,4 +1,4 @@
-//! Between which numbers the integers of a value are.
+//! Computes bounds of the integers in a value.
 
 use onnx::{DType, Edit, OpType, Tensor, ValueId};
 

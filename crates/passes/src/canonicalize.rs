@@ -1,9 +1,9 @@
-//! Canonicalization: local rules that make a graph simpler, until none applies.
+//! Canonicalizes a graph: applies local rules that simplify it until none applies.
 //!
-//! A rule looks at one node and what is right around it. The worklist holds the nodes whose surroundings
-//! changed, so that a change costs what it concerns and not the whole graph. Each rule makes something
-//! smaller, in this order: the nodes, the elements that are moved or repeated on the way, the sizes that
-//! are computed. So canonicalization ends.
+//! A rule looks at one node and its neighbors. The worklist contains the nodes whose neighbors changed,
+//! so the cost of a change does not depend on the size of the graph. Each rule makes something smaller,
+//! in this order: the nodes, the elements that are moved or repeated on the way, the sizes that are
+//! computed. So canonicalization ends.
 
 mod booleans;
 mod bounded;
@@ -22,10 +22,10 @@ use crate::operators::VIEW_OPS;
 
 pub(crate) use booleans::number_behind;
 
-/// A local change that is always for the better.
+/// A local change that always improves the graph.
 pub struct Rule {
     pub name: &'static str,
-    /// What it does, for the catalog.
+    /// A description for the catalog.
     pub does: &'static str,
     /// Changes the node at an index, or returns `None` and leaves the graph as it is.
     pub(crate) apply: fn(&mut Edit<'_>, usize) -> Option<()>,
@@ -46,7 +46,7 @@ pub const RULES: &[&[Rule]] = &[
     &[folding::RULE, sharing::RULE, sharing::CAST_RULE],
 ];
 
-/// What a rule makes of one node.
+/// The result of a rule for one node.
 enum Change {
     /// It returns a value of its type; the nodes that were looked through answer too.
     Value(ValueId, Vec<usize>),
@@ -170,7 +170,7 @@ impl Worklist {
 /// How far rules look through a chain.
 pub(crate) const MAX_LINKS: usize = 8;
 
-/// More changes per node than any graph needs.
+/// More changes per node than any graph needs, to detect rules that never end.
 const MAX_CHANGES: usize = 64;
 
 /// A change of a value that more nodes read concerns none of them: it is an input or a shape.
@@ -221,7 +221,7 @@ z:f32[2,3] = Sub(%8, %9)";
     }
 
     #[test]
-    fn what_did_not_change_is_not_looked_at() {
+    fn unchanged_nodes_are_not_visited() {
         let mut model = onnx::text::parse_graph(GRAPH).expect("the graph can be parsed");
         assert!(!model.edit(&mut changed));
     }

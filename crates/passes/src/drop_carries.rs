@@ -1,6 +1,7 @@
-//! `drop-carries`: what a loop carries from round to round only for itself.
+//! `drop-carries`: drops loop state that no result needs.
 //!
-//! JAX counts the rounds of a `fori_loop` in one more value, which the body often does not read.
+//! JAX counts the iterations of a `fori_loop` in an additional value, which the body often does not
+//! read.
 
 use onnx::{Attr, Graph, Model, Node, OpType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_carry_or_a_result_needs_is_carried() {
+    fn state_that_other_state_or_a_result_needs_is_kept() {
         check_model(
             super::run,
             "graph g(x:f32[3], r:f32[4,3], p:bool[]) -> (y, z)

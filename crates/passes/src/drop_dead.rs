@@ -1,4 +1,4 @@
-//! `drop-dead`: nodes that nothing reads.
+//! `drop-dead`: drops nodes that nothing reads.
 
 use onnx::Edit;
 
@@ -13,7 +13,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn what_nothing_reads_is_dropped_with_all_that_only_it_read() {
+    fn unread_nodes_are_dropped_with_their_unread_inputs() {
         check(
             super::run,
             "graph g(x:f32[3]) -> (y)
@@ -28,7 +28,7 @@ y:f32[3] = Exp(x)",
     }
 
     #[test]
-    fn what_only_a_body_reads_stays() {
+    fn a_value_that_only_a_body_reads_stays() {
         check(
             super::run,
             "graph g(x:f32[3], c:bool[]) -> (y)
@@ -55,7 +55,7 @@ y:f32[3] = If(c) {else_branch={
     }
 
     #[test]
-    fn what_was_put_behind_the_last_node_stays() {
+    fn nodes_that_were_inserted_after_the_last_node_stay() {
         use onnx::{DType, Op, OpType, Type};
         check(
             |edit| {

@@ -1,4 +1,4 @@
-//! The value of a node whose operands are known, bit for bit as the runtime computes it.
+//! Evaluates a node with constant operands, with the same bits as the runtime.
 //!
 //! Only operators that every runtime rounds the same way are here: those that move elements, the four
 //! kinds of arithmetic, square roots, those on bits and flags, and comparisons.
@@ -212,7 +212,7 @@ fn chosen(
 
 fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     if x.dtype.is_float() && dtype.is_float() {
-        // From double to half, some runtimes go through single precision.
+        // Some runtimes convert float64 to float16 through float32.
         let may = x.dtype != DType::F64 || matches!(dtype, DType::F32 | DType::F64);
         return may.then(|| x.cast(dtype))?;
     }

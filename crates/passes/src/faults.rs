@@ -1,4 +1,4 @@
-//! `avoid-faults`: no export contains a form that a runtime gets wrong.
+//! `avoid-faults`: replaces patterns that a runtime computes wrongly.
 //!
 //! Each entry of [`FAULTS`] is a valid form that a runtime's own optimizer changes into something else. The runtime
 //! inlines functions before it optimizes, so a form may cross the boundary of a call: where a reader is not known,
@@ -11,7 +11,7 @@ use crate::access::Access;
 use crate::axis_map::{Step, emit_after, plan};
 use crate::layout_ops::columns::multiply_with_column;
 
-/// A form that a runtime gets wrong, and how it is avoided.
+/// A pattern that a runtime computes wrongly, and its replacement.
 pub struct Fault {
     /// The optimizer of ONNX Runtime that is at fault.
     pub optimizer: &'static str,
@@ -56,7 +56,7 @@ pub const FAULTS: &[Fault] = &[
         optimizer: "MatmulTransposeFusion",
         versions: "1.22 to 1.31",
         form: "`MatMul(Transpose(a), b)` that moves the first axis of `a` behind the other batch axes, with a size of 0",
-        result: "the process ends",
+        result: "the process crashes",
         instead: "`MatMul(Max(Transpose(a)), b)` if a size is not known to be positive",
         avoid: batch_that_may_be_empty,
     },
@@ -64,7 +64,7 @@ pub const FAULTS: &[Fault] = &[
         optimizer: "MatmulTransposeFusion",
         versions: "1.31",
         form: "`MatMul(Cast(Transpose(a)), b)` that moves the first axis of `a` behind the other batch axes",
-        result: "the process ends",
+        result: "the process crashes",
         instead: "`MatMul(Max(Cast(Transpose(a))), b)`",
         avoid: cast_of_a_batch,
     },
@@ -179,7 +179,8 @@ fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
     })
 }
 
-/// Puts a `Max` of one operand behind a node: the same numbers, and nothing that an optimizer looks through.
+/// Inserts a `Max` with one operand after a node. The numbers stay the same, and no optimizer looks through
+/// it.
 ///
 /// The runtime has no fused kernels for a type without a `Max`.
 fn separate(edit: &mut Edit<'_>, index: usize) -> Option<()> {

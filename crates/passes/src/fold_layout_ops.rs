@@ -1,4 +1,4 @@
-//! `fold-moves`: a constant in another order, or a part of one, is a constant.
+//! `fold-moves`: folds layout ops and slices of constants into the constants.
 
 use onnx::{Edit, OpType, Tensor};
 

@@ -1,8 +1,9 @@
-//! `fold-products`: constants that scale or shift what a convolution or a product of matrices reads or
-//! makes go into its weights and its bias.
+//! `fold-products`: folds constants that scale or shift the operand or the result of a convolution or
+//! a matrix product into its weights and bias.
 //!
-//! `(W ∗ x + b) · s + t = (W · s) ∗ x + (b · s + t)`, for constants with one number a channel. Each
-//! weight is rounded once more, so results are those of the formula up to the rounding of the type.
+//! `(W ∗ x + b) · s + t = (W · s) ∗ x + (b · s + t)`, for constants with one number per channel.
+//! Each weight is rounded once more, so results are those of the formula up to the rounding of the
+//! type.
 
 use std::ops::RangeInclusive;
 
@@ -39,7 +40,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 const LARGE: &str = "the weights are large, and another node reads them too";
 
-const IMMODERATE: &str = "a term that is scaled may overflow or vanish where the sum does not";
+const IMMODERATE: &str = "a scaled term may overflow or underflow although the sum does not";
 
 /// A product with constant weights, and the axis of channels.
 struct Product {
@@ -168,7 +169,7 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             edit,
             NAME,
             index,
-            "the constant is so large that it may be there to round",
+            "the constant is so large that the code may use it for rounding",
         );
     }
     if scale.as_ref().is_some_and(|scale| !are_moderate(scale)) {
@@ -309,7 +310,7 @@ fn fold_before(edit: &mut Edit<'_>, index: usize) -> Option<()> {
                     edit,
                     NAME,
                     index,
-                    "the constant is so large that digits may cancel",
+                    "the constant is so large that the sum would lose precision",
                 );
             }
             let sign = if node.op == OpType::Sub { -1.0 } else { 1.0 };

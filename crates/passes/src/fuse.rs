@@ -1,6 +1,6 @@
-//! Formulas that ONNX has one operator for.
+//! Fuses formulas into ONNX operators.
 //!
-//! Each file is a family; each function there is a pattern with what stands in its place.
+//! Each file contains a family of patterns with their replacements.
 
 pub(crate) mod activation;
 pub(crate) mod attention;

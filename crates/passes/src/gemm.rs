@@ -1,4 +1,4 @@
-//! `make-gemm`: a product of matrices with transposes of its operands and a bias of its rows.
+//! `make-gemm`: fuses a matrix product with the transposes of its operands and a bias.
 
 use onnx::kernels::{Support, support};
 use onnx::{DType, Edit, Op, OpType, Type, ValueId};
@@ -29,7 +29,7 @@ fn read_untransposed(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     if !has_kernel(edit, result) {
-        return decline(edit, NAME, index, "the runtime has no `Gemm` of this type");
+        return decline(edit, NAME, index, "ONNX Runtime has no `Gemm` for this type");
     }
     let before = |link: Option<usize>, value| link.map_or(Some(value), |link| edit.input(link, 0));
     let mut op = Op::new(OpType::Gemm, &[before(of_a, a)?, before(of_b, b)?]);
@@ -81,10 +81,10 @@ fn add(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return decline(edit, NAME, index, "an operand of the product is not a matrix");
     }
     if !is_row {
-        return decline(edit, NAME, index, "what is added is not one row");
+        return decline(edit, NAME, index, "the addend is not one row");
     }
     if !has_kernel {
-        return decline(edit, NAME, index, "the runtime has no `Gemm` of this type");
+        return decline(edit, NAME, index, "ONNX Runtime has no `Gemm` for this type");
     }
     let made = edit.node(product).clone();
     let op = Op::of(&made, vec![Some(a), Some(b), Some(bias)]);

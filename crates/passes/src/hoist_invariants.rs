@@ -1,4 +1,4 @@
-//! `hoist-invariants`: what is the same in each round of a loop is computed before it.
+//! `hoist-invariants`: moves nodes with the same result in every iteration before the loop.
 
 use onnx::{Model, Node, OpType, Values};
 
@@ -76,7 +76,7 @@ mod tests {
     use crate::testing::check_model;
 
     #[test]
-    fn what_reads_nothing_of_the_body_moves_out_of_the_loop() {
+    fn nodes_that_read_nothing_of_the_body_move_out_of_the_loop() {
         check_model(
             |model| _ = super::run(model),
             "graph g(w:f32[2,2], x:f32[3,2], c:f32[2]) -> (y, z)
@@ -103,7 +103,7 @@ y:f32[2], z:f32[3,2] = Scan(c, x) {body={
     }
 
     #[test]
-    fn what_may_fail_or_not_run_or_is_a_result_stays() {
+    fn nodes_that_may_fail_or_not_run_or_are_results_stay() {
         check_model(
             |model| _ = super::run(model),
             "graph g(w:i32[2], d:i32[], x:f32[3,2], c:i32[2], p:bool[]) -> (y, z)

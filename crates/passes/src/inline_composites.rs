@@ -1,4 +1,4 @@
-//! `inline-composites`: what no pass had a better form for is put in its place.
+//! `inline-composites`: replaces the composites that no pass fused by their nodes.
 
 use onnx::Edit;
 

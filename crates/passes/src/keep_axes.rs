@@ -1,4 +1,4 @@
-//! `keep-axes`: a reduction whose axes are put back keeps them.
+//! `keep-axes`: keeps the axes of a reduction if a later node restores them.
 
 use onnx::expr::reduced_shape;
 use onnx::{Attr, Edit, Op};

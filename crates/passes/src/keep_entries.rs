@@ -1,4 +1,4 @@
-//! `keep-entries`: entries of a vector that are computed with and stacked again keep their axis.
+//! `keep-entries`: keeps the axis of vector entries that are stacked again.
 //!
 //! `a, b = y` and `jnp.stack([f(a, b), g(a, b)])` are scalars in between, and each needs an `Unsqueeze` before the
 //! `Concat`. Lists of one number need none.

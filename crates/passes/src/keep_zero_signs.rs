@@ -354,7 +354,7 @@ c:f16[3] = Reciprocal(%2)",
     }
 
     #[test]
-    fn what_is_at_least_zero_hides_the_signs_of_zeros_before_it() {
+    fn a_clamp_at_zero_hides_the_signs_of_zeros_before_it() {
         check_model(
             super::run,
             "graph g(x:f32[3], y:f32[3]) -> (a, b, c)

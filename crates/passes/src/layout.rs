@@ -1,4 +1,4 @@
-//! `move-transposes`: arrays are kept in the order of axes in which fewest are transposed.
+//! `move-transposes`: chooses the order of axes that needs the fewest transposes.
 //!
 //! JAX convolves with the channels last and ONNX with the channels first, so that a convolution is between
 //! two transposes. The operators between two convolutions work in any order of axes: elementwise operators,
@@ -40,7 +40,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             Role::Product { .. } | Role::Transpose(_) | Role::Source(_) | Role::Fixed => continue,
         };
         if moved.is_none() && value.is_some_and(|value| mover.order_of(value).is_some()) {
-            decline(edit, NAME, index, "it has no form in the order of axes of its surroundings");
+            decline(edit, NAME, index, "it cannot use the axis order of its neighbors");
         }
     }
 }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_two_convolutions_follows_their_order() {
+    fn nodes_between_two_convolutions_follow_their_axis_order() {
         check(
             "graph g(x:f32[2,3,8,8]) -> (y)
 w = const f32[4,3,1,1]
@@ -436,7 +436,7 @@ y:f32[2,4,8,8] = Transpose(%4) {perm=[0, 3, 1, 2]}",
     }
 
     #[test]
-    fn what_is_read_in_both_orders_is_transposed_once() {
+    fn a_value_that_is_read_in_both_orders_is_transposed_once() {
         check(
             "graph g(x:f32[2,4,8,8], w:f32[4,4]) -> (y, z)
 %0:f32[2,8,8,4] = Transpose(x) {perm=[0, 2, 3, 1]}

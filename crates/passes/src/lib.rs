@@ -1,7 +1,7 @@
-//! Rewrites that make a model lean and leave what it computes as it is.
+//! Rewrites that make a model smaller and faster without changing its results.
 //!
-//! [`PHASES`] is the whole of it: what is rewritten, in which order, and why in that order. A pass sees
-//! nodes and values, never origins: [`onnx::Edit`] carries those.
+//! [`PHASES`] lists all rewrites, their order, and the reasons for the order. A pass sees nodes and
+//! values, never origins: [`onnx::Edit`] carries those.
 
 mod access;
 mod axis_map;
@@ -51,7 +51,7 @@ pub use phases::{PHASES, Pass, Phase};
 use phases::{Run, When};
 pub use rewrite::Rewrite;
 
-/// What passes are wanted for.
+/// The options of the passes.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Whether anything is rewritten that does not have to be. Without, nodes are as plugins made them.

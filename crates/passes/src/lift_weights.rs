@@ -1,4 +1,4 @@
-//! `lift-weights`: a function is given its weights, so that calls with other weights can share it.
+//! `lift-weights`: turns the weights of a function into inputs, so that calls with different weights can share it.
 
 use onnx::{Model, Value};
 

@@ -1,4 +1,4 @@
-//! Loops whose number of rounds is known before they begin, as data.
+//! Describes loops whose number of iterations is known.
 
 pub(crate) mod choices;
 pub(crate) mod counters;

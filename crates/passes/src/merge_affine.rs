@@ -1,9 +1,9 @@
-//! `merge-affine`: a chain of sums and products with constants is one product and one sum.
+//! `merge-affine`: merges a chain of sums and products with constants into one product and one sum.
 //!
-//! `((x − mean) · (scale · rsqrt)) + bias`, which a normalization has that was trained, becomes
-//! `x · a + b`. The constants are computed in double precision and rounded once. Results differ from
-//! the chain's by a few units in the last place of the largest of `x · a`, `b` and the result; chains
-//! whose constants are so large that more than that could get lost are left as they are.
+//! `((x − mean) · (scale · rsqrt)) + bias`, as in a trained normalization, becomes `x · a + b`. The
+//! constants are computed in double precision and rounded once. Results differ from the chain's by a
+//! few units in the last place of the largest of `x · a`, `b` and the result; chains whose constants
+//! are so large that more than that could get lost are left as they are.
 
 use onnx::expr::broadcast_shapes;
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
@@ -165,7 +165,7 @@ impl Affine {
             .collect();
         edit.noted_patch("merge-affine", root, |patch| {
             if !is_precise {
-                return Err("the constant that is left would be too large to be precise".into());
+                return Err("the merged constant would be too large to be precise".into());
             }
             patch.take(fused);
             let mut value = self.base;
@@ -174,13 +174,13 @@ impl Affine {
                 if let Some(op) = last.take() {
                     value = patch.insert(op, ty.clone());
                 }
-                let numbers = tensor.floats().ok_or("a constant is not of floats")?;
+                let numbers = tensor.floats().ok_or("the type of a constant is not a float")?;
                 let rounded = Tensor::of_floats(ty.dtype, tensor.shape.clone(), &numbers);
-                let rounded = rounded.ok_or("a constant is not of floats")?;
+                let rounded = rounded.ok_or("the type of a constant is not a float")?;
                 let operand = patch.constant(rounded, &self.constants);
                 last = Some(Op::new(op, &[value, operand]));
             }
-            last.ok_or_else(|| "nothing is left of the chain".into())
+            last.ok_or_else(|| "the chain would become empty".into())
         });
     }
 }
@@ -260,7 +260,7 @@ y:f32[B,2] = Exp(%1)",
     }
 
     #[test]
-    fn what_is_read_in_between_is_computed_there() {
+    fn an_intermediate_value_with_readers_is_still_computed() {
         check(
             super::run,
             "graph g(x:f32[B,2]) -> (y, z)
@@ -277,7 +277,7 @@ z:f32[B,2] = Exp(%0)",
     }
 
     #[test]
-    fn what_rounds_and_what_would_cancel_stays() {
+    fn shifts_that_round_or_would_cancel_stay() {
         check(
             super::run,
             "graph g(x:f32[B,2]) -> (y, z)

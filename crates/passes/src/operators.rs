@@ -1,4 +1,4 @@
-//! Families of operators, by what they do to the axes of their operands.
+//! Groups operators by their effect on the axes of their operands.
 
 use onnx::OpType;
 

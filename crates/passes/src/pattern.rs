@@ -1,4 +1,4 @@
-//! Shapes of nodes to look for, written as the formulas that they stand for.
+//! Patterns of nodes, written as formulas.
 //!
 //! `&x * (erf(&x / SQRT_2) + 1.0)` is a pattern: `x` is a hole, the same value wherever it stands;
 //! numbers are constants, within what the type can tell apart; sums and products are looked for in

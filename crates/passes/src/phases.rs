@@ -110,12 +110,12 @@ impl Phase {
 pub const PHASES: &[Phase] = &[
     phase(
         "prune",
-        "Dead code goes first, so that no node answers for its lines. The lines that read each weight are \
-         noted while each line has nodes of its own. Then the graph becomes canonical, and stays so: every \
-         later phase looks for one form of each thing.",
+        "Dead code is removed first, so that no other node inherits its lines. The lines that read each weight \
+         are noted while each line still has separate nodes. Then the graph becomes canonical and stays \
+         canonical, so that every later phase needs to match only one form.",
         &[
             graph("drop-dead", "drops nodes that no output needs", drop_dead::run),
-            model("drop-carries", "drops values that a loop carries without need", drop_carries::run),
+            model("drop-carries", "drops loop state that no result needs", drop_carries::run),
             model("note-captures", "notes which lines read each weight", Model::note_captures),
             graph(
                 "canonicalize",
@@ -127,8 +127,8 @@ pub const PHASES: &[Phase] = &[
     .raw(),
     phase(
         "loops",
-        "Recurrent cells and pools are recognized by the body of a loop or by a window as plugins made them, \
-         before formulas change what is inside.",
+        "Recurrent cells and pools are matched on the loop bodies and windows that plugins emit, before \
+         the fusion of formulas changes their contents.",
         &[
             formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", choice::STAGES),
             graph(
@@ -141,13 +141,13 @@ pub const PHASES: &[Phase] = &[
     ),
     phase(
         "formulas",
-        "Formulas are found while each line has the nodes that its plugin made, and functions of many nodes are \
-         composites. Norms come before reductions, whose squares and roots they contain. Chains of constants \
-         are merged last, when no formula needs their parts.",
+        "Formulas are matched while each line still has the nodes that its plugin emitted, and while functions \
+         of many nodes are composites. Norms come before reductions, because they contain squares and roots \
+         that reductions would match. Chains of constants are merged last, when no formula needs their parts.",
         &[
-            graph("keep-axes", "lets a reduction keep the axes that are put back", keep_axes::run),
+            graph("keep-axes", "keeps the axes of a reduction if they are restored later", keep_axes::run),
             formulas("fuse-activations", "finds activations such as `Gelu`", &[activation::REWRITES, thresholded_relu::REWRITES]),
-            formulas("fuse-uniform", "writes random bits as numbers from 0 to 1", &[uniform::REWRITES]),
+            formulas("fuse-uniform", "simplifies the conversion of random bits to numbers from 0 to 1", &[uniform::REWRITES]),
             formulas("fuse-softmax", "finds `Softmax` and `LogSoftmax`", &[softmax::REWRITES]),
             formulas("fuse-means", "writes a sum divided by its count as a mean", &[norm::MEANS]),
             formulas(
@@ -169,15 +169,15 @@ pub const PHASES: &[Phase] = &[
             formulas("fuse-weighted-sums", "writes a weighted sum as a product", &[weighted::REWRITES]),
             graph(
                 "merge-affine",
-                "writes a chain of sums and products with constants as one of each",
+                "merges a chain of sums and products with constants into one of each",
                 merge_affine::run,
             ),
         ],
     ),
     phase(
         "indices",
-        "When all formulas are found, composites become nodes. Then indices have their final types, and \
-         bounds on them are known.",
+        "When all formulas are fused, composites are inlined. Then indices have their final types, and their \
+         bounds are known.",
         &[
             graph(
                 "inline-composites",
@@ -185,7 +185,7 @@ pub const PHASES: &[Phase] = &[
                 inline_composites::run,
             )
             .when(When::Always),
-            formulas("fuse-indices", "writes lookups by index as `Gather`, without bounds that always hold", &[division::REWRITES, index::REWRITES]),
+            formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[division::REWRITES, index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[index::ENTRIES]),
             formulas("fuse-places", "writes comparisons with a range as `OneHot`", &[place::REWRITES]),
             graph(
@@ -197,22 +197,22 @@ pub const PHASES: &[Phase] = &[
     ),
     phase(
         "steps",
-        "What a loop computes in every round is looked at when its formulas are found and its indices are known, \
-         and before products take up layout ops and biases.",
+        "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \
+         products absorb layout ops and biases.",
         &[
             graph(
                 "scan-counters",
-                "lets a loop run over the numbers that it counts",
+                "replaces a counter of a loop by a scan over its values",
                 loops::counters::run,
             ),
             graph(
                 "batch-steps",
-                "computes at once what all steps of a scan compute of their inputs alone",
+                "computes once, for all steps of a scan, what depends only on the inputs of a step",
                 loops::steps::run,
             ),
             Pass {
                 name: "unroll-loops",
-                does: "writes a short loop as its rounds",
+                does: "unrolls short loops",
                 run: Run::Unroll(loops::unroll::run),
                 when: When::Optimizing,
             },
@@ -221,9 +221,9 @@ pub const PHASES: &[Phase] = &[
     .rounds(2),
     phase(
         "layout",
-        "The order of axes is chosen when no composite hides a transpose. Embeddings and attention that need no \
-         transposes are found before, so that projections are oriented for what reads them. Scales and \
-         biases go into weights before and after, because a transpose may be between.",
+        "The order of axes is chosen when no composite hides a transpose. Embeddings and attention without \
+         transposes are fused first, so that projections get the layout that their readers need. Scales and \
+         biases are folded into weights both before and after, because a transpose may be in between.",
         &[
             graph("fuse-rotary-embeddings", "finds `RotaryEmbedding`", rotary::run),
             graph(
@@ -247,18 +247,18 @@ pub const PHASES: &[Phase] = &[
     .rounds(2),
     phase(
         "products",
-        "Layout ops sink through elementwise operators until they meet, products take up the ones that are left, \
-         and attention is what remains around two products. Each round brings together what the round before moved.",
+        "Layout ops sink through elementwise operators until they meet, products absorb the remaining ones, and \
+         then attention around two products is fused. Each round works on what the previous round moved.",
         &[
             graph("fuse-resize", "finds `Resize`", resize::run),
             graph(
                 "sink-layout-ops",
-                "moves a layout op behind elementwise operators, to where it meets another",
+                "moves a layout op past elementwise operators until it meets another layout op",
                 layout_ops::sink::run,
             ),
             graph(
                 "orient-products",
-                "writes a product so that the layout ops around it vanish",
+                "absorbs layout ops into a product",
                 layout_ops::products::run,
             ),
             formulas("fuse-picks", "writes the slice of one entry as `Gather`", &[pick::REWRITES]),
@@ -268,11 +268,11 @@ pub const PHASES: &[Phase] = &[
     .rounds(4),
     phase(
         "operators",
-        "The rest is a matter of spelling: no later rewrite looks into these forms.",
+        "These rewrites choose the final operators. No later rewrite matches their results.",
         &[
             graph(
                 "lead-small-axes",
-                "puts a small last axis first where operands broadcast around it",
+                "moves a small last axis to the front if operands broadcast along the other axes",
                 layout::small_axes::run,
             ),
             graph(
@@ -282,7 +282,7 @@ pub const PHASES: &[Phase] = &[
             ),
             graph(
                 "keep-entries",
-                "lets entries of a vector that are stacked again keep their axis",
+                "keeps the axis of vector entries that are stacked again",
                 keep_entries::run,
             ),
             graph("fuse-blocks", "finds `DepthToSpace` and `SpaceToDepth`", layout_ops::blocks::run),
@@ -291,7 +291,7 @@ pub const PHASES: &[Phase] = &[
                 "writes a stack of arrays as one `Concat` and one `Reshape`",
                 layout_ops::stacks::run,
             ),
-            graph("drop-batches", "drops batch axes of size one around a product", layout_ops::batches::run),
+            graph("drop-batches", "drops batch axes of size 1 around a product", layout_ops::batches::run),
             graph("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),
             formulas("fuse-triangles", "writes a triangular mask as `Trilu`", &[triangle::REWRITES]),
             graph("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
@@ -316,16 +316,16 @@ pub const PHASES: &[Phase] = &[
     ),
     phase(
         "share",
-        "Loop invariants are hoisted when they are as small as they get, and before sharing, because the same \
-         node may already be before the loop. Weights of functions become inputs before constants are shared: \
-         functions must not differ by which of their weights happen to be equal.",
+        "Loop invariants are hoisted when they cannot become smaller, and before sharing, because the same node \
+         may already exist outside the loop. Weights of functions become inputs before constants are shared, \
+         so that functions do not differ only because some of their weights are equal.",
         &[
             between(
                 "hoist-invariants",
                 "moves loop invariants out of loops",
                 hoist_invariants::run,
             ),
-            model("lift-weights", "makes the weights of functions their inputs", lift_weights::run)
+            model("lift-weights", "turns the weights of functions into inputs", lift_weights::run)
                 .when(When::Always),
             graph("share-constants", "stores equal constants once", share_constants::run),
         ],
@@ -337,25 +337,25 @@ pub const PHASES: &[Phase] = &[
         &[
             model(
                 "keep-zero-signs",
-                "chooses between 0 and -0 as JAX does, where a reader can tell",
+                "restores the sign of zero where a reader depends on it",
                 keep_zero_signs::run,
             )
             .when(When::Always),
             model(
                 "store-once",
-                "computes a large constant from another one that has its elements",
+                "computes a large constant from another constant with the same elements",
                 store_once::run,
             ),
             model(
                 "avoid-faults",
-                "replaces forms that a runtime computes wrongly",
+                "replaces patterns that ONNX Runtime computes wrongly",
                 faults::run,
             )
             .when(When::Always),
             model("share-functions", "stores equal functions once", share_functions::run),
             model(
                 "constants-to-nodes",
-                "makes the constants of functions nodes, because functions have no initializers",
+                "turns the constants of functions into nodes, because functions have no initializers",
                 Model::constants_to_nodes,
             )
             .when(When::Always),

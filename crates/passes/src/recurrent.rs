@@ -1,4 +1,4 @@
-//! `fuse-recurrent`: a `Scan` that is exactly a recurrent network of ONNX.
+//! `fuse-recurrent`: replaces a `Scan` that computes exactly an ONNX `LSTM` or `GRU`.
 //!
 //! The body is read as formulas. What goes into a gate is a sum of products of the input and of the
 //! state with columns of weights, and of biases; the gates themselves have to be those of `LSTM` or
@@ -76,7 +76,7 @@ fn find(edit: &Edit<'_>, index: usize) -> Option<Place> {
     let (scan, condition) = scan_of(edit, index)?;
     let body = Body::of(edit, scan)?;
     let cell = lstm::find(&body).or_else(|| gru::find(&body))?;
-    // Whatever is given out at each step has to be the hidden state.
+    // The output of each step must be the hidden state.
     let carries = body.carries();
     let hidden = body.output(cell.hidden)?;
     let outputs = carries..scan.outputs.len();
@@ -91,7 +91,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
     let Place { cell, inputs, direction, condition } = place;
     let cell = &cell;
     let carries = if cell.memory.is_some() { 2 } else { 1 };
-    let unknown = || Declined::from("a type is not known");
+    let unknown = || Declined::from("the type of a value is unknown");
     let x = inputs[carries];
     let states = std::iter::once(cell.hidden).chain(cell.memory);
     let states: Vec<ValueId> = states.map(|carry| inputs[carry]).collect();
@@ -217,7 +217,7 @@ fn batch_of(
         return Err("the input has no axis of features".into());
     };
     for &state in states {
-        let state = edit.ty(state).ok_or("a type is not known")?;
+        let state = edit.ty(state).ok_or("the type of a value is unknown")?;
         match state.shape.split_last() {
             Some((size, leading)) if size.is(cell.size as i64) && leading == batch => {}
             _ => return Err("the batch of the input is not that of the state".into()),
@@ -233,7 +233,7 @@ fn batch_of(
     }
 }
 
-/// Which way the scan runs. Inputs and outputs have to run the same way.
+/// The direction of the scan. Inputs and outputs must have the same direction.
 fn direction(node: &Node, carries: usize) -> Result<Vec<(&'static str, Attr)>, Declined> {
     let steps = node.outputs.len() - carries;
     let runs = |name: &str, count: usize| match node.attr(name) {
@@ -264,7 +264,7 @@ fn unsqueeze(
     value: ValueId,
     axes: &[i64],
 ) -> Result<ValueId, Declined> {
-    let ty = edit.ty(value).cloned().ok_or("a type is not known")?;
+    let ty = edit.ty(value).cloned().ok_or("the type of a value is unknown")?;
     let mut shape = ty.shape.to_vec();
     for &axis in axes {
         shape.insert(axis as usize, Dim::Known(1));

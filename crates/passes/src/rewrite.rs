@@ -1,4 +1,4 @@
-//! Rewrites: a pattern, and what stands in its place.
+//! Rewrites: a pattern and its replacement.
 
 pub(crate) use onnx::Declined;
 use onnx::expr::reduced_shape;
@@ -94,7 +94,7 @@ pub(crate) struct Found<'f, 'p, 'e> {
 impl Found<'_, '_, '_> {
     /// The value that a name of the pattern stands for.
     pub(crate) fn value(&self, name: &str) -> Result<ValueId, Declined> {
-        self.bindings.value(name).ok_or_else(|| Declined(format!("`{name}` stands for nothing")))
+        self.bindings.value(name).ok_or_else(|| Declined(format!("`{name}` has no value")))
     }
 
     /// The value that a name stands for, where the pattern that was found has it.
@@ -113,7 +113,7 @@ impl Found<'_, '_, '_> {
     }
 
     pub(crate) fn ty(&self, value: ValueId) -> Result<Type, Declined> {
-        self.edit.ty(value).cloned().ok_or_else(|| "a type is not known".into())
+        self.edit.ty(value).cloned().ok_or_else(|| "the type of a value is unknown".into())
     }
 
     /// Returns the index of the node that makes what a name stands for.
@@ -136,17 +136,17 @@ impl Found<'_, '_, '_> {
     pub(crate) fn number(&self, name: &str) -> Result<f64, Declined> {
         let tensor = self.edit.tensor(self.value(name)?);
         let number = tensor.and_then(crate::pattern::uniform);
-        number.ok_or_else(|| Declined(format!("`{name}` is no number")))
+        number.ok_or_else(|| Declined(format!("`{name}` is not a number")))
     }
 
     /// Returns the axes of a node, sorted.
     pub(crate) fn axes(&self, name: &str) -> Result<Vec<usize>, Declined> {
-        self.edit.axes(self.index(name)?).ok_or_else(|| "the axes are not known".into())
+        self.edit.axes(self.index(name)?).ok_or_else(|| "the axes are unknown".into())
     }
 
     /// Returns the axis that a node works along.
     pub(crate) fn axis(&self, name: &str) -> Result<usize, Declined> {
-        self.edit.axis(self.index(name)?).ok_or_else(|| "the axis is not known".into())
+        self.edit.axis(self.index(name)?).ok_or_else(|| "the axis is unknown".into())
     }
 
     /// Returns what the layout ops and broadcasts between two values of the pattern do.
@@ -154,7 +154,7 @@ impl Found<'_, '_, '_> {
         let source = self.value(from)?;
         let chain = self.edit.chain_to(self.value(to)?, source, VIEW_OPS);
         let map = chain.and_then(|chain| AxisMap::of_chain(self.edit, source, &chain));
-        map.ok_or_else(|| Declined(format!("the axes of `{from}` are taken apart in `{to}`")))
+        map.ok_or_else(|| Declined(format!("the axes of `{from}` are split in `{to}`")))
     }
 
     /// Declines unless `value` has the shape of `x` with these axes of size one, or that shape
@@ -169,7 +169,7 @@ impl Found<'_, '_, '_> {
         let kept: Vec<Dim> = reduced_shape(&whole, axes, true);
         let is_kept =
             kept.ends_with(&found) && kept[..kept.len() - found.len()].iter().all(|dim| dim.is(1));
-        if is_kept { Ok(()) } else { Err("what is reduced is spread over other axes".into()) }
+        if is_kept { Ok(()) } else { Err("the reduced array is broadcast along other axes".into()) }
     }
 
     /// Declines where the runtime does not compute the operator on what the value is.
@@ -178,14 +178,14 @@ impl Found<'_, '_, '_> {
         match support(op, self.edit.opset(), dtype) {
             Support::Yes => Ok(()),
             Support::From(since) => Err(Declined(format!("{op} needs opset {since}"))),
-            Support::No => Err(Declined(format!("the runtime has no {op} of {dtype}"))),
+            Support::No => Err(Declined(format!("ONNX Runtime has no {op} for {dtype}"))),
         }
     }
 
     /// Declines where a reduction other than `ReduceSum` has its axes as an attribute still.
     pub(crate) fn expect_axes_as_operand(&self) -> Result<(), Declined> {
         if self.edit.opset() < AXES_ARE_AN_OPERAND_SINCE {
-            return Err("the axes are an operand from opset 18 on".into());
+            return Err("since opset 18, the axes are an operand".into());
         }
         Ok(())
     }
@@ -198,7 +198,9 @@ impl Found<'_, '_, '_> {
     /// A number for the replacement.
     pub(crate) fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Declined> {
         let tensor = Tensor::of_floats(dtype, Vec::new(), &[number]);
-        Ok(self.constant(tensor.ok_or_else(|| Declined(format!("no number of {dtype}")))?))
+        Ok(self.constant(
+            tensor.ok_or_else(|| Declined(format!("{dtype} cannot represent the number")))?,
+        ))
     }
 
     /// A shape, or a list of axes, for the replacement.

@@ -1,4 +1,4 @@
-//! Random small graphs compute the same numbers before and after a rewrite, at special values too.
+//! Tests that random small graphs compute the same before and after a rewrite, including for special values.
 
 use std::fmt::Write;
 

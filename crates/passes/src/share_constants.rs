@@ -1,4 +1,4 @@
-//! `share-constants`: initializers of equal contents are one.
+//! `share-constants`: merges initializers with equal contents.
 
 use std::hash::BuildHasher;
 
@@ -61,7 +61,7 @@ y:f32[4,64] = MatMul(%0, b)",
     }
 
     #[test]
-    fn small_weights_keep_their_names_and_numbers_are_none() {
+    fn small_weights_keep_their_names_and_literals_have_none() {
         check(
             super::run,
             "graph g(x:f32[2]) -> (y)

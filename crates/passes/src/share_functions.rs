@@ -1,4 +1,4 @@
-//! `share-functions`: functions of one title and equal bodies are one.
+//! `share-functions`: merges functions with the same title and equal bodies.
 
 use onnx::{Attr, Dim, Function, Graph, Model, Node, Operator, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;

@@ -1,6 +1,6 @@
-//! Which signs the elements of a float can have.
+//! Determines which signs the elements of a float can have.
 //!
-//! NaN has no sign here: it stays NaN whatever is done about signs.
+//! NaN has no sign here, because it stays NaN in any case.
 
 use onnx::{Edit, OpType, Tensor, ValueId};
 

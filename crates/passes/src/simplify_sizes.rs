@@ -1,4 +1,4 @@
-//! `simplify-sizes`: sizes that are all those of one array.
+//! `simplify-sizes`: reads all sizes of one array with a single node.
 
 use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Type, ValueId};

@@ -1,4 +1,4 @@
-//! Sizes that the graph computes.
+//! Finds sizes that the graph computes.
 
 use onnx::{Attr, Dim, Edit, OpType, Type, ValueId};
 

@@ -1,4 +1,4 @@
-//! `split-means`: a mean over an axis that may be empty is a sum and a quotient.
+//! `split-means`: splits a mean over an axis that may be empty into a sum and a quotient.
 //!
 //! ONNX Runtime's `ReduceMean` of nothing is 0 and JAX's mean is NaN, which is what `0 / 0` is.
 

@@ -1,4 +1,4 @@
-//! `store-once`: no array is stored twice because one reader wants its axes in another order.
+//! `store-once`: stores an array once, even if some readers need its axes in another order.
 //!
 //! A constant that has the elements of another one, in another order or as a part, is computed from it. The
 //! runtime does that when it loads the model.

@@ -1,4 +1,4 @@
-//! How passes are tested: graph text in, graph text out, with the lines that each node stands for.
+//! Tests passes: a test takes the text of a graph and expects the text of the new graph, with the lines of each node.
 
 pub(crate) mod interpret;
 
@@ -31,7 +31,7 @@ pub(crate) fn formulas(stages: &[&[Rewrite]]) -> impl Fn(&mut Edit<'_>) {
     |edit| run_stages(edit, stages)
 }
 
-/// As [`check`], with another opset than that of the text.
+/// Like [`check`], with another opset.
 #[track_caller]
 pub(crate) fn check_at(opset: i64, pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
     let set_opset = |model: &mut Model| {
@@ -42,19 +42,19 @@ pub(crate) fn check_at(opset: i64, pass: impl Fn(&mut Edit<'_>), graph: &str, ex
     check_model_of(graph, set_opset, &[&pass], expect);
 }
 
-/// As [`check`], where results need not be exact for NaN.
+/// Like [`check`], with results that need not be exact for NaN.
 #[track_caller]
 pub(crate) fn check_ignoring_nan(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
     check_model_of(graph, |model| model.exact_nan = false, &[&pass], expect);
 }
 
-/// As [`check`], without what the pass leaves unread.
+/// Like [`check`], without nodes that nothing reads after the pass.
 #[track_caller]
 pub(crate) fn check_lean(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
     check_all(&[&pass, &crate::drop_dead::run], graph, expect);
 }
 
-/// As [`check`], with several passes.
+/// Like [`check`], with several passes.
 #[track_caller]
 pub(crate) fn check_all(passes: &[&dyn Fn(&mut Edit<'_>)], graph: &str, expect: Expect) {
     check_model_of(graph, |_| {}, passes, expect);

@@ -1,4 +1,4 @@
-//! `trim-constants`: a constant that broadcasts needs no leading axes of size one.
+//! `trim-constants`: drops leading unit axes of constants that broadcast.
 //!
 //! The runtime joins a bias with what is around it where it is a vector.
 

@@ -108,7 +108,7 @@ fn a_formula_with_an_operator_of_another_domain_is_not_the_formula() {
 }
 
 #[test]
-fn a_loop_of_another_domain_is_no_loop() {
+fn a_loop_of_another_domain_is_not_a_loop() {
     for op in ["Loop", "Scan", "If"] {
         let text = format!(
             "graph g(x:f32[3]) -> (y)

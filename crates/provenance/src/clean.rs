@@ -1,4 +1,4 @@
-//! Text from a file, as it is printed. Everything that is printed goes through here, in text, JSON and SVG.
+//! Makes text from a file safe to print. All output goes through this module: text, JSON and SVG.
 
 use std::io;
 

@@ -107,10 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_document_says_what_is_wrong() {
+    fn a_malformed_document_is_described() {
         let refused = |text: &str| decode(text).unwrap_err().to_string();
         assert_eq!(refused("[]"), "the provenance table has no `version`");
-        assert_eq!(refused(r#"{"version":2}"#), "version 2 of the provenance table is unknown");
+        assert_eq!(
+            refused(r#"{"version":2}"#),
+            "the provenance table has the unknown version 2; update jax2onnx to read it"
+        );
         assert_eq!(refused(r#"{"version":1}"#), "the provenance table has no `tiers`");
         let (table, origins) = Draw::new(&[]).table();
         let text = encoded(&table, &origins).text;

@@ -1,4 +1,4 @@
-//! The pieces of a call path.
+//! The parts of a call path.
 
 use crate::paths::Paths;
 use crate::table::{EmitterId, FileId, FunctionId, ScopeId};

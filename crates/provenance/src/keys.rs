@@ -1,11 +1,11 @@
-//! The metadata keys that are written, and their only spelling.
+//! The metadata keys that jax2onnx writes.
 
 pub const CALLSITE: &str = "pkg.jax2onnx.callsite";
 pub const PLUGIN: &str = "pkg.jax2onnx.plugin";
 pub const STACKTRACE: &str = "pkg.jax2onnx.stacktrace";
 pub const JAX_TRACEBACK: &str = "pkg.jax2onnx.jax_traceback";
 pub const FUSED_FROM: &str = "pkg.jax2onnx.fused_from";
-/// On a weight, an input or an output: its path in what the function holds, takes or gives.
+/// For a weight, an input or an output, its path in the model, the arguments or the result.
 pub const PATH: &str = "pkg.jax2onnx.path";
 pub const ORIGIN: &str = "pkg.jax2onnx.origin";
 /// On the model: the table that [`ORIGIN`] points into.

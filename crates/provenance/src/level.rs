@@ -1,4 +1,4 @@
-//! How much is written.
+//! Provenance levels and path policies.
 
 use std::str::FromStr;
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_unless_asked_for() {
+    fn the_default_level_is_off() {
         assert_eq!(Level::default(), Level::Off);
     }
 }

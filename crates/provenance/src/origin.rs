@@ -1,8 +1,8 @@
-//! What a node remembers.
+//! The origin of a node.
 
 use crate::table::{EmitterId, ScopeId, SiteId, StackId};
 
-/// One equation's part in a node: who asked for it, in which name scope, and what emitted it.
+/// One equation of a node: its call path, its name scope, and the plugin that emitted the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
     /// The call path of the equation; `None` only where JAX kept no frame at all.

@@ -1,4 +1,4 @@
-//! The names in a model, and who reads whom.
+//! The names in a model, and the readers of each value.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How a file is named in the model.
+//! Chooses the name of a source file in the model.
 
 use std::path::{Path, PathBuf};
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_policies_are_what_they_say() {
+    fn absolute_paths_and_base_names_are_written() {
         let file = "/home/me/net/model.py";
         assert_eq!(shown(PathPolicy::Absolute, &[], file), file);
         assert_eq!(shown(PathPolicy::Basename, &[], file), "model.py");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_of_the_disk_is_no_project() {
+    fn the_root_folder_is_not_a_project() {
         let file = "/home/me/net/model.py";
         assert_eq!(shown(PathPolicy::Relative, &["/pyproject.toml"], file), "model.py");
         let project = ["/pyproject.toml", "/home/me/net/.git"];

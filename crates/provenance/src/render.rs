@@ -1,4 +1,4 @@
-//! The only place where an origin becomes text.
+//! Renders origins as text. No other module does this.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! An error with the line of Python that it is about.
+//! Formats an error with its line of Python.
 
 pub mod excerpt;
 

@@ -1,7 +1,7 @@
-//! From a later form of a model back to the nodes that it was made of.
+//! Finds the original nodes behind the nodes of a changed model.
 //!
-//! Optimisers, converters and quantisers drop metadata and keep names: those of values nearly always,
-//! those of nodes mostly, and what they fuse they call after what they fused. Each answer says how it
+//! Optimizers, converters and quantizers drop metadata but keep names: those of values nearly always,
+//! those of nodes usually. They name fused nodes after the original nodes. Each answer states how it
 //! was found.
 
 mod model;

@@ -1,4 +1,4 @@
-//! The table in a file of its own, with the names of nodes and values as keys.
+//! Stores the table in a separate file, with the names of nodes and values as keys.
 //!
 //! `docs/provenance-format.md` is the specification of the file.
 
@@ -31,7 +31,7 @@ pub struct SourceMap {
     pub sources: Vec<Source>,
 }
 
-/// A value that no node has to be asked about: an input, a weight or an output.
+/// An input, a weight or an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapValue {
     pub name: Arc<str>,

@@ -458,7 +458,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_within_a_call_comes_back_when_it_is_called(choices in Draw::choices()) {
+        fn the_inner_part_of_a_call_path_is_restored_by_a_call(choices in Draw::choices()) {
             let (mut table, [inner, outer, _]) = Draw::new(&choices).table();
             let [inner, outer] = [inner, outer]
                 .map(|id| table.get_site(table.get_origin(id).primary));

@@ -1,4 +1,4 @@
-//! Whose code a file is.
+//! Decides whose code a file is: the user's, a library's, or internal.
 
 /// Whose code a frame runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_adds_is_asked_first() {
+    fn folders_that_the_user_adds_take_precedence() {
         let tiers = Tiers {
             added_user: vec!["/srv/site-packages/our_models".into()],
             added_library: vec!["/home/me/vendored".into()],

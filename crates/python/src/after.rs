@@ -1,4 +1,4 @@
-//! Questions after the export, for Python: what an error is about, where the time went.
+//! Answers questions about an exported model for Python: explanations, profiles, pages.
 
 use std::path::{Path, PathBuf};
 

@@ -45,7 +45,7 @@ thread_local! {
     static CURRENT: Cell<*const Calls> = const { Cell::new(ptr::null()) };
 }
 
-/// Which code matters, and whom to tell.
+/// The code objects to report, and the functions to call.
 #[pyclass(frozen, module = "jax2onnx._core")]
 pub(crate) struct Calls {
     /// Where the first argument is among the variables, by the address of the code.

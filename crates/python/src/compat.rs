@@ -107,7 +107,7 @@ impl<'py> Jax<'py> {
     ) -> PyResult<Option<Vec<(&'static str, Param)>>> {
         match (primitive, name) {
             ("scan", "ft_in") => {
-                // The tree of a scan that a transformation made has to be taken apart.
+                // The tree of a scan that a transformation created must be flattened.
                 let groups = match value.getattr_opt("elts")? {
                     Some(groups) => groups,
                     None => value.call_method0("unpack")?,

@@ -12,8 +12,8 @@ use provenance::clean::clean;
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 
-// What went wrong: the name of a class of `_errors.py`, and its arguments. The package may be imported
-// under any name, so the core names the class and Python raises it.
+// An error: the name of a class of `_errors.py`, and its arguments. The package may be imported under
+// any name, so the core names the class and Python raises it.
 pyo3::create_exception!(_core, CoreError, PyException);
 
 /// The classes of `_errors.py` that the core asks for.
@@ -62,7 +62,7 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
         ) => Kind::Internal.error(format!("{error}\n\n{REPORT}")),
         jax2onnx::Error::Write(jax2onnx::WriteError::TooLarge { bytes }) => too_large(
             bytes,
-            "use `return_mode='file'`, which puts the weights into a file beside the model",
+            "use `return_mode='file'`, which writes the weights to a file beside the model",
         ),
         jax2onnx::Error::Write(error) => Kind::Write.error(error.to_string()),
         other => Kind::Internal.error(format!("{other}\n\n{REPORT}")),
@@ -116,7 +116,7 @@ pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
 /// Returns the exception for a model that protobuf cannot hold in one piece.
 fn too_large(bytes: usize, advice: &str) -> PyErr {
     Kind::Config.error(format!(
-        "the model with its weights has {bytes} bytes, and one file or message holds 2 GiB: {advice}"
+        "the model with its weights has {bytes} bytes, but one file can hold only 2 GiB: {advice}"
     ))
 }
 
@@ -143,15 +143,16 @@ pub(crate) fn unknown_word(error: &provenance::level::UnknownWord) -> PyErr {
 /// Returns the exception for a thread that cannot be started.
 pub(crate) fn thread(error: &io::Error) -> PyErr {
     PyRuntimeError::new_err(format!(
-        "the export needs a thread, and the system starts none: {error}"
+        "the export needs a thread, but the system cannot start one: {error}"
     ))
 }
 
-/// Runs `body`; a panic becomes an error of ours and goes no further.
+/// Runs `body`, and turns a panic into an `InternalError`.
 pub(crate) fn without_panic<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         let what = panic_message(&*payload);
-        Err(Kind::Internal.error(format!("the export broke down: {what}\n\n{REPORT}")))
+        Err(Kind::Internal
+            .error(format!("the export failed with an internal error: {what}\n\n{REPORT}")))
     })
 }
 
@@ -162,14 +163,15 @@ pub(crate) fn reading(py: Python<'_>, error: PyErr) -> PyErr {
     if is_ours || !error.is_instance_of::<PyException>(py) {
         return error;
     }
-    let raised = Kind::Internal.error(format!("the jaxpr cannot be read: {error}\n\n{REPORT}"));
+    let raised =
+        Kind::Internal.error(format!("jax2onnx cannot read the jaxpr: {error}\n\n{REPORT}"));
     raised.set_cause(py, Some(error));
     raised
 }
 
 /// Adds a line to an exception that says what was being done.
 pub(crate) fn during(py: Python<'_>, error: PyErr, what: &str) -> PyErr {
-    // A note is a help; the error stands without it.
+    // A note is optional, so errors are ignored here.
     let _ = error.value(py).call_method1("add_note", (what,));
     error
 }

@@ -83,7 +83,7 @@ pub(crate) fn export<'py>(
         if let Some(on_dropped) = on_dropped.filter(|_| !dropped.is_empty()) {
             on_dropped.call1((dropped,))?;
         }
-        // Nobody else knows of the new object yet.
+        // No other code has access to the new object yet.
         let filled = |message: jax2onnx::Message| {
             PyBytes::new_with(py, message.size(), |buffer| {
                 py.detach(|| message.write_into(buffer));

@@ -1,4 +1,4 @@
-//! The only crate that knows Python: reads a jaxpr, calls the façade, raises what went wrong.
+//! Connects the core to Python: reads a jaxpr, calls the façade, and raises errors. No other crate depends on Python.
 
 mod after;
 mod calls;
@@ -14,8 +14,8 @@ mod source_map;
 mod sources;
 mod worker;
 
-/// An export makes and drops some hundred thousand small things, for which the allocator of the system
-/// takes a quarter of the time.
+/// An export allocates some hundred thousand small objects, which takes a quarter of the time with the
+/// system allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -172,7 +172,7 @@ impl<'py> Fields<'py> {
             return Ok(());
         }
         let unread = self.0.keys();
-        Err(PyTypeError::new_err(format!("the core does not read these options: {unread}")))
+        Err(PyTypeError::new_err(format!("the Rust core does not read these options: {unread}")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What holds each variable of a jaxpr, as Python reads it.
+//! Tells Python which value holds each variable of a jaxpr.
 
 use std::sync::Arc;
 

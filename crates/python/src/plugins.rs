@@ -1,4 +1,4 @@
-//! The table of plugins, for Python.
+//! Lists the table of plugins for Python.
 
 use provenance::render::plugin_name;
 use pyo3::prelude::*;
@@ -28,7 +28,7 @@ impl PluginInfo {
     }
 }
 
-/// Returns every plugin, in the order of the table.
+/// Lists the primitives that jax2onnx converts, with their operators and limits.
 #[pyfunction]
 pub(crate) fn plugins() -> Vec<PluginInfo> {
     let info = |plugin: &jax2onnx::Plugin| PluginInfo {

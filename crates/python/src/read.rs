@@ -1,6 +1,6 @@
 //! Reads a jaxpr from Python into [`jaxpr::Program`].
 //!
-//! Everything that comes more than once is read once: it is known by its address, and held.
+//! Each Python object is read once. It is identified by its address, and kept alive.
 
 mod arrays;
 mod avals;
@@ -171,7 +171,7 @@ impl<'py> Reader<'py> {
         Ok(Jaxpr { name, vars, constants, inputs, input_names, eqns, outputs, place, depth })
     }
 
-    /// Gives a variable the next id. One that is dropped may stand for several outputs.
+    /// Assigns the next id to a variable. A dropped variable may be used for several outputs.
     fn define(&mut self, vars: &mut Vars, var: &Bound<'py, PyAny>) -> PyResult<VarId> {
         let aval = self.aval(&var.getattr(intern!(var.py(), "aval"))?)?;
         let id = VarId(vars.vars.len() as u32);

@@ -1,4 +1,4 @@
-//! Source files, as Python finds them.
+//! Finds source files as Python finds them.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Work without the interpreter's lock, on a stack that is large enough for the program.
+//! Runs work without the interpreter lock, on a stack that is large enough for the program.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-/// The sizes of stacks to try. The system only gives memory for the part that is used.
+/// The stack sizes to try. The system allocates memory only for the part that is used.
 const STACKS: [usize; 3] = [1 << 30, 1 << 28, 1 << 26];
 
 /// The time between two looks at whether the user pressed Ctrl-C.
@@ -23,7 +23,7 @@ const MAX_DEPTH: usize = 8;
 /// The payload of the panic that ends work that the user interrupted.
 struct Interrupted;
 
-/// Says whether the user interrupted the work.
+/// Whether the user interrupted the work.
 #[derive(Default)]
 pub(crate) struct Interrupt {
     /// True if the thread of the caller works itself, and so looks for signals.
@@ -81,7 +81,7 @@ pub(crate) fn run<T: Send>(
     if depth > MAX_DEPTH {
         return run_on_thread(py, work);
     }
-    // A new thread would also ask for its memory anew.
+    // A new thread would also need to allocate its memory again.
     let interrupt = Interrupt { is_caller: true, ..Interrupt::default() };
     let ended = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&interrupt))));
     match (ended, interrupt.into_raised()) {

@@ -1,7 +1,6 @@
-//! What is true of a size for all values of its symbols.
+//! Proves facts about a size for all values of its symbols.
 //!
-//! A symbol may be any number from 0 on: JAX assumes that sizes are at least 1, but a model also runs with empty
-//! arrays.
+//! A symbol may be 0 or greater: JAX assumes that sizes are at least 1, but a model also runs with empty arrays.
 
 use crate::dim::Dim;
 use crate::division::floor_division;
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_is_no_bound() {
+    fn an_overflow_is_not_a_bound() {
         check("9223372036854775807 + 2*B", Some(i64::MAX), None);
         check("4611686018427387904*(mod(B, 4))", Some(0), None);
     }

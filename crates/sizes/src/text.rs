@@ -112,7 +112,7 @@ impl Dim {
         Reader { cursor, start }.sum()
     }
 
-    /// Returns the size that a model file calls `text`, whoever wrote it.
+    /// Returns the size that a model file names `text`.
     ///
     /// A text that is not written as jax2onnx writes it is the name of a symbol, so that it is kept as it is.
     pub fn from_param(text: &str) -> Dim {

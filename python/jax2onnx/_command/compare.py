@@ -93,7 +93,7 @@ def _text(report: "Report | NanReport", top: int) -> str:
     rows = getattr(report, "rows", ())
     if not rows or not top or report:
         return str(report)
-    return f"{report}\n\nlines by the error that they add:\n{report.table(top)}"  # type: ignore[union-attr]
+    return f"{report}\n\nlines by error, largest first:\n{report.table(top)}"  # type: ignore[union-attr]
 
 
 def _save(
@@ -119,7 +119,7 @@ def _arrays(inputs: Sequence[str]) -> Any:
                 raise ConfigError(f"the input `{name}` appears more than once")
         return dict(found)
     if any(name is not None for name in names):
-        raise ConfigError("either all inputs have a name, as in x=x.npy, or none has one")
+        raise ConfigError("give either all inputs a name, as in x=x.npy, or none")
     return [array for _, array in found]
 
 
@@ -143,7 +143,7 @@ def _read(text: str) -> list[tuple[str | None, Any]]:
     if isinstance(loaded, np.ndarray):
         return [(known, loaded)]
     if known is not None:
-        raise InputSpecError(f"`{path}` has names of its own: write it without `{known}=`")
+        raise InputSpecError(f"`{path}` contains names: remove `{known}=`")
     return [(each, loaded[each]) for each in loaded.files]
 
 
@@ -157,7 +157,7 @@ def _random(text: str) -> tuple[str | None, Any]:
         raise InputSpecError(f"`{text}` is not an input: {error}") from None
     sizes = [size for size in shape if isinstance(size, int)]
     if len(sizes) != len(shape):
-        raise InputSpecError(f"`{text}` has a named size: random numbers need numbers as sizes")
+        raise InputSpecError(f"`{text}` has a named size: use numbers as sizes of random inputs")
     import ml_dtypes
 
     kind: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype, dtype))

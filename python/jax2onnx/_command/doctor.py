@@ -162,11 +162,11 @@ def _text(facts: Mapping[str, Any]) -> str:
         part = f": {_PARTS[name]} need it" if name in _PARTS else ""
         rows.append((name, packages[name] or f"not installed{part}"))
     found = [f"{name} {packages[name]}" for name in _OTHERS if packages[name]]
-    rows.append(("libraries", ", ".join(found) or "none of those that jax2onnx knows"))
+    rows.append(("libraries", ", ".join(found) or "none that jax2onnx recognizes"))
     rows.append(("opsets", _shown_opsets(facts["opsets"])))
     rows.append(("providers", _shown(facts["providers"])))
     rows.append(("settings", _shown(facts["settings"]) or "all defaults"))
-    rows.append(("variables", _shown(facts["environment"]) or "none of JAX, XLA or ONNX Runtime"))
+    rows.append(("variables", _shown(facts["environment"]) or "none for JAX, XLA or ONNX Runtime"))
     rows.append(("plugins", _shown(facts["plugins"]) or "none installed"))
     width = max(len(name) for name, _ in rows)
     columns = shutil.get_terminal_size((_MAX_WIDTH, 0)).columns if sys.stdout.isatty() else 0
@@ -186,7 +186,7 @@ def _line(name: str, value: str, width: int, columns: int) -> str:
 def _shown(value: Any) -> str:
     match value:
         case {"problem": problem}:
-            return f"not known: {problem}"
+            return f"unknown: {problem}"
         case dict():
             return ", ".join(f"{name}={entry}" for name, entry in value.items())
         case list():
@@ -208,5 +208,5 @@ def _shown_opsets(opsets: Mapping[str, Any]) -> str:
     text = f"{opsets['first']} to {opsets['last']}"
     for name, package in (("onnx", "onnx"), ("onnxruntime", "ONNX Runtime")):
         if opsets[name] is not None:
-            text += f"; {package} here knows up to {opsets[name]}"
+            text += f"; the installed {package} supports up to {opsets[name]}"
     return text

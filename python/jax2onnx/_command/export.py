@@ -82,7 +82,7 @@ def run(
     except Exception as error:
         # The user's code raised it, so show the traceback.
         traceback.print_exception(type(error), error, without_own_frames(error.__traceback__))
-        _print_error(f"error: the code of `{target}` raised {type(error).__name__}")
+        _print_error(f"error: `{target}` raised {type(error).__name__}")
         _print_for_programs(error, json=json)
         return _FAILED
     return 0

@@ -33,7 +33,9 @@ def load(target: str) -> Any:
     module = _module_of_file(place) if is_file else _module(place)
     found = _value(tree, module, f"module `{place}`")
     if inspect.isclass(found):
-        raise ConfigError(f"`{target}` is a class: call it to export an object, `{target}()`")
+        raise ConfigError(
+            f"`{target}` is a class: to export an object, call the class, as in `{target}()`"
+        )
     if not callable(found):
         raise ConfigError(f"`{target}` is of type {type(found).__name__}, which cannot be called")
     return found
@@ -45,7 +47,7 @@ def _parsed(expression: str) -> ast.expr:
     except SyntaxError as error:
         column = (error.offset or 1) - 1
         raise ConfigError(
-            f"`{expression}` cannot be read ({error.msg})\n\n  {expression}\n  {' ' * column}^"
+            f"`{expression}` is not valid Python ({error.msg})\n\n  {expression}\n  {' ' * column}^"
         ) from None
 
 
@@ -102,7 +104,8 @@ def _value(tree: ast.expr, module: ModuleType, where: str) -> Any:
                 raise ConfigError(f"`{ast.unparse(inner)}` cannot be called")
             return fn(*map(_literal, args), **options)
     raise ConfigError(
-        f"`{ast.unparse(tree)}` is not a target: use names, attributes, and calls with literals"
+        f"`{ast.unparse(tree)}` is not a target: use names, attributes, and calls with literal "
+        "arguments"
     )
 
 
@@ -122,4 +125,7 @@ def _literal(tree: ast.expr) -> Any:
 
 
 def _not_literal(tree: ast.expr) -> NoReturn:
-    raise ConfigError(f"`{ast.unparse(tree)}` is not a literal: write a factory without arguments")
+    raise ConfigError(
+        f"`{ast.unparse(tree)}` is not a literal: write a function without arguments that returns "
+        "the model"
+    )

@@ -32,27 +32,36 @@ def allclose(
     or the same infinity. Integers and booleans match if they are equal.
 
     Args:
-        fn: The function.
+        fn: The function that the model was exported from.
         onnx_model_path: The model: the path of its file, an `onnx.ModelProto`, an
             `onnx_ir.Model`, or bytes.
         inputs: The arguments of `fn`: arrays, numbers and containers of these. Instead of an array,
             you can pass a shape or a `jax.ShapeDtypeStruct`. `allclose` fills it with random
             numbers, the same in every call, and chooses small values for named sizes.
-        input_params: Keyword arguments of `fn`. The model gets those that are its inputs.
-        rtol: The tolerance of floats, relative to the result of JAX.
-        atol: The absolute tolerance of floats.
-        enable_double_precision: Keep 64-bit types in JAX.
-        inputs_as_nchw: Positions of images that the model takes as NCHW. In `inputs`, they are
-            NHWC, as `fn` takes them.
-        outputs_as_nchw: Positions of images that the model returns as NCHW.
+        input_params: Keyword arguments of `fn`. `allclose` also feeds the model those that are its
+            inputs.
+        rtol: The tolerance for floats, relative to the result of JAX.
+        atol: The absolute tolerance for floats.
+        enable_double_precision: Whether to keep 64-bit types in JAX.
+        inputs_as_nchw: The positions of images that the model takes as NCHW. In `inputs`, pass them
+            as NHWC, as `fn` takes them.
+        outputs_as_nchw: The positions of images that the model returns as NCHW.
 
     Returns:
         `(is_match, message)`, true if everything matches. Its `outputs` contains the worst element
         of each output: the index, both values, and the call site of the node that computes it.
 
     Raises:
-        InputSpecError: The inputs do not fit the model.
+        InputSpecError: The inputs do not match the model.
         ConfigError: ONNX Runtime is missing, or an option has an invalid value.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> model = jax2onnx.to_onnx(jnp.negative, [("B", 3)])
+        >>> is_match, message = jax2onnx.allclose(jnp.negative, model, [(2, 3)])
+        >>> is_match
+        True
     """
     from .._tracing import call
     from .._tracing.compat import double_precision_kept
@@ -217,4 +226,6 @@ def _counted(count: int, what: str) -> str:
 def _check_tolerances(rtol: Any, atol: Any) -> None:
     for name, value in (("rtol", rtol), ("atol", atol)):
         if isinstance(value, bool) or not hasattr(value, "__float__") or not float(value) >= 0:
-            raise ConfigError(f"`{name}` is {value!r}, which is not a number of at least 0")
+            raise ConfigError(
+                f"`{name}` is {value!r}, which is not a number greater than or equal to 0"
+            )

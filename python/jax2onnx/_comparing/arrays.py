@@ -20,10 +20,10 @@ class OutputComparison:
         index: The index of the worst element, in the layout of JAX; None if there is none.
         expected: The worst element as JAX computes it.
         found: The worst element as ONNX Runtime computes it.
-        error: The distance of the two; NaN if only one of them is NaN.
+        error: The distance between the two; NaN if only one of them is NaN.
         node: The name of the node that computes the output.
         op: The operator of that node.
-        callsite: `function:line` of the code that asked for that node, if the model says so.
+        callsite: `function:line` of the code that created that node, if the model contains it.
     """
 
     name: str
@@ -58,7 +58,7 @@ class _Answer(NamedTuple):
 
 
 class Comparison(_Answer):
-    """The result of `allclose`: `(is_match, message)`, true if everything matches.
+    """Contains the result of `allclose`: `(is_match, message)`. True if everything matches.
 
     Attributes:
         outputs: One `OutputComparison` per output of the model.
@@ -85,11 +85,11 @@ class Comparison(_Answer):
 def compare(name: str, want: Array, found: Array, rtol: float, atol: float) -> OutputComparison:
     """Compare an output with the result of JAX."""
     if found.shape != want.shape:
-        problem = f"has the shape {_shown(found)} where JAX has {_shown(want)}"
+        problem = f"has the shape {_shown(found)}, but JAX returns {_shown(want)}"
         return OutputComparison(name, is_match=False, problem=problem)
     result = _elements(name, want, found, rtol, atol)
     if found.dtype != want.dtype:
-        problem = f"is {_shown(found)} where JAX has {_shown(want)}"
+        problem = f"is {_shown(found)}, but JAX returns {_shown(want)}"
         if result.problem is not None:
             problem = f"{problem}, and {result.problem}"
         return replace(result, is_match=False, problem=problem)

@@ -38,19 +38,20 @@ def compare(
 ) -> "Report":
     """Find the line of Python whose numbers first differ from a reference.
 
-    Every node of the model runs on the reference's own inputs, also inside loops, branches and
-    functions. The report therefore shows the node that causes an error, not the nodes after it.
+    `compare` feeds every node of the model the numbers of the reference, also inside loops,
+    branches and functions. The report therefore shows the node that causes an error, not the nodes
+    after it.
 
     Args:
-        reference: The function in JAX, or another model: the one that `model` was made from.
-        model: The model: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
+        reference: The function in JAX, or the model that `model` was made from.
+        model: The model to check: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
         inputs: The inputs, as a sequence or by name.
         providers: The execution providers of ONNX Runtime that run the model.
-        rtol: The relative tolerance of outputs. What rounding does to a node is known, and needs
-            no tolerance.
-        atol: The absolute tolerance of outputs.
-        enable_double_precision: Keep 64-bit types in JAX. By default, the types of the model's
-            inputs and outputs decide.
+        rtol: The relative tolerance for outputs. For single nodes, `compare` knows how much they
+            may round, and needs no tolerance.
+        atol: The absolute tolerance for outputs.
+        enable_double_precision: Whether to keep 64-bit types in JAX. By default, this depends on
+            the types of the model's inputs and outputs.
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
 
@@ -58,8 +59,19 @@ def compare(
         A report that prints as text. `report.first` is the first wrong number, or None.
 
     Raises:
-        InputSpecError: The inputs do not fit the model.
+        InputSpecError: The inputs do not match the model.
         ConfigError: ONNX Runtime is missing, or an argument is not valid.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> import numpy as np
+        >>> model = jax2onnx.to_onnx(jnp.negative, [(3,)], provenance="indexed")
+        >>> report = jax2onnx.compare(jnp.negative, model, [np.ones(3, np.float32)])
+        >>> bool(report)
+        True
+        >>> print(report.first)
+        None
     """
     from . import graphs, models, running
     from .inputs import feeds_of
@@ -70,7 +82,9 @@ def compare(
     running.check_providers(providers)
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if isinstance(tolerance, bool) or not tolerance >= 0:
-            raise ConfigError(f"`{name}` is {tolerance!r}, which is not a number of at least 0")
+            raise ConfigError(
+                f"`{name}` is {tolerance!r}, which is not a number greater than or equal to 0"
+            )
     _progress.stage("reading")
     after = models.Loaded(model)
     if callable(reference):
@@ -134,9 +148,9 @@ def _with_jax(
     question.known = fresh.values
     if fresh.share < _SAME_NAMES:
         question.notes.append(
-            f"a new export of the function has {100 * fresh.share:.0f} % of the values of the "
-            "model: the model comes from another function, version or set of options, and nodes "
-            "between known values are compared together"
+            f"a new export of the function has only {100 * fresh.share:.0f} % of the values of the "
+            "model, so the model was exported from another function or with other options or "
+            "versions: nodes between the common values are compared together"
         )
     return question.answer()
 
@@ -190,8 +204,8 @@ class Question:
         _progress.stage("looking for an optimization")
         if not self._is_right(expected, optimize=False):
             self.notes.append(
-                "rounding errors grow from node to node: each node is right when it is fed the "
-                "numbers of the reference"
+                "rounding errors accumulate: each node is right if it is fed the numbers of the "
+                "reference"
             )
             return None
         known = self.known
@@ -204,8 +218,8 @@ class Question:
         if found is None or comparer.first is None:
             named = "an optimization" if found is None else f"the optimization `{found}`"
             self.notes.append(
-                f"{named} of ONNX Runtime makes the outputs wrong: without optimizations, they "
-                "are right"
+                f"{named} of ONNX Runtime makes the outputs wrong: they are right without "
+                "optimizations"
             )
         return found
 

@@ -42,7 +42,7 @@ class SourceLine:
         return f"{place}, in {self.function}" if self.function else place
 
     def to_json(self) -> dict[str, Any]:
-        """Return the line for programs."""
+        """Return the line as data for JSON."""
         return {
             "file": self.file,
             "line": self.line,

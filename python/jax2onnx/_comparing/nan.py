@@ -1,4 +1,4 @@
-"""Find where the first NaN or infinity of a model is born: `find_nan`."""
+"""Find the line that computes the first NaN or infinity: `find_nan`."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NanReport:
-    """The answer of `find_nan`. It prints as text, and is true if all numbers are finite.
+    """Contains the result of `find_nan`. Prints as text, and is true if all numbers are finite.
 
     Attributes:
-        births: The first NaN or infinity of each value that has one although no operand of its
-            node has one, in the order of execution.
+        births: The first NaN or infinity of each value whose node created it, in the order of
+            execution. A node creates a NaN if none of its operands contains one.
         model: The name of the model.
         outputs: The names of the outputs that are not finite.
     """
@@ -54,14 +54,17 @@ class NanReport:
         place = f" at {list(first.index)}" if first.index else ""
         facts = [f"the element{place} is {first.got!s}, and every operand is finite"]
         if first.kind == "nan":
-            facts = [f"the element{place} is {first.got!s}, and no operand is"]
+            facts = [f"the element{place} is {first.got!s}, and no operand contains one"]
         reached = ", ".join(f"`{name}`" for name in self.outputs)
         facts.append(
             f"the outputs {reached} are not finite" if reached else "all outputs are finite"
         )
         later = len(self.births) - 1
         if later:
-            facts.append(f"{later} later value{'s' if later > 1 else ''} with births of their own")
+            nodes = (
+                "1 later node also creates" if later == 1 else f"{later} later nodes also create"
+            )
+            facts.append(f"{nodes} a NaN or an infinity")
         return (
             f"`{first.node}` ({first.op}) creates {what}{where}\n"
             + excerpt_of(first)
@@ -71,7 +74,7 @@ class NanReport:
     __repr__ = __str__
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report for programs; `docs/json-formats.md` describes it."""
+        """Return the report as data for JSON. `docs/json-formats.md` describes the format."""
         return {
             "version": VERSION,
             "model": self.model,
@@ -94,8 +97,8 @@ def find_nan(
 ) -> NanReport:
     """Find the line that computes the first NaN or infinity, also inside loops.
 
-    The function reports a node only if the node computes a NaN and no operand contains one. It
-    ignores infinities in the weights and inputs, such as those of a mask.
+    `find_nan` reports a node only if the node computes a NaN and none of its operands contains
+    one. It ignores infinities in the weights and inputs, such as those of a mask.
 
     Args:
         model: The model: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
@@ -103,9 +106,23 @@ def find_nan(
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
 
+    Returns:
+        A report that prints as text. `report.first` is the first NaN or infinity, or None.
+
     Raises:
-        InputSpecError: The inputs do not fit the model.
+        InputSpecError: The inputs do not match the model.
         ConfigError: ONNX Runtime is missing.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> import numpy as np
+        >>> def norm(x):
+        ...     return x / jnp.sum(x)
+        >>> model = jax2onnx.to_onnx(norm, [(3,)], provenance="indexed")
+        >>> report = jax2onnx.find_nan(model, [np.zeros(3, np.float32)])
+        >>> report.first.op, report.first.function
+        ('Div', 'norm')
     """
     import numpy as np
 

@@ -22,12 +22,12 @@ VERSION: Final = 1
 _SHOWN_ROWS: Final = 10
 _MAX_LINES: Final = 8
 
-#: What a fault is called in a sentence.
+#: How a sentence describes each kind of fault.
 _KINDS: Final = {
     "error": "computes a wrong number",
-    "nan": "computes a NaN where a number is expected",
+    "nan": "computes NaN instead of a number",
     "infinity": "overflows to infinity",
-    "shape": "computes an array of another shape",
+    "shape": "computes an array of the wrong shape",
     "input": "passes on other numbers than the reference",
     "failure": "fails",
     "optimizer": "is computed wrongly after ONNX Runtime optimized it",
@@ -39,8 +39,8 @@ class First:
     """The first wrong number in the order of execution.
 
     Attributes:
-        file: The file of the line as the model names it; None if it is not known.
-        line: The number of the line; None if it is not known.
+        file: The file of the line as the model names it; None if it is unknown.
+        line: The number of the line; None if it is unknown.
         function: The qualified name of the function.
         iterations: The iteration of each loop around the node, outermost first, counted from 0.
         index: The index of the worst element; None if there is none.
@@ -49,12 +49,12 @@ class First:
         node: The name of the node.
         op: The operator of the node.
         value: The name of the value that the node computes.
-        lines: All lines that the node stands for, the best one first.
-        sure: Whether nothing but this line explains the error.
+        lines: All lines that the node came from, the best match first.
+        sure: Whether only this line can explain the error.
         kind: `"error"`, `"nan"`, `"infinity"`, `"shape"`, `"input"`, `"failure"` or `"optimizer"`.
         nodes: All nodes that may be responsible.
-        problem: What is wrong, if no element shows it.
-        optimizer: The optimization of ONNX Runtime that is responsible.
+        problem: A description of the error if no element shows it.
+        optimizer: The optimization of ONNX Runtime that causes the error, if one does.
         statistics: The errors of the value over all iterations.
     """
 
@@ -77,7 +77,7 @@ class First:
     statistics: Statistics = field(default_factory=Statistics)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer for programs."""
+        """Return the finding as data for JSON."""
         return {
             "file": self.file,
             "line": self.line,
@@ -104,10 +104,10 @@ class Row:
     """The error that a line adds.
 
     Attributes:
-        line: The line; None for nodes without one.
-        nodes: The names of the nodes.
-        ops: Their operators.
-        statistics: The errors that the nodes add to what they are fed.
+        line: The line; None for nodes without a line.
+        nodes: The names of the nodes from this line.
+        ops: The operators of the nodes.
+        statistics: The errors that the nodes add to the errors of their inputs.
     """
 
     line: SourceLine | None
@@ -116,7 +116,7 @@ class Row:
     statistics: Statistics
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row for programs."""
+        """Return the row as data for JSON."""
         return {
             "line": None if self.line is None else self.line.to_json(),
             "nodes": list(self.nodes),
@@ -127,16 +127,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much was compared.
+    """How much of the model was compared.
 
     Attributes:
-        compared: The number of nodes of the model whose result was compared.
+        compared: The number of nodes that were compared one by one.
         covered: The number of nodes that were compared together with others.
-        skipped: The number of nodes that did not run, in branches that are not taken and loops
-            without a step.
+        skipped: The number of nodes that did not run, because they are in a branch that was not
+            taken or in a loop without iterations.
         equations: The number of equations of the jaxpr, if the reference is JAX.
         paired: The number of equations whose result is a value of the model.
-        fused: The number of equations that a node computes as a part of something else.
+        fused: The number of equations that are part of a fused node.
     """
 
     compared: int
@@ -162,7 +162,7 @@ class Coverage:
         return text
 
     def to_json(self) -> dict[str, Any]:
-        """Return the coverage for programs."""
+        """Return the coverage as data for JSON."""
         return {
             "nodes_compared": self.compared,
             "nodes_covered": self.covered,
@@ -175,14 +175,15 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Report:
-    """The answer of `compare`. It prints as text, and is true if everything agrees.
+    """Contains the result of `compare`. Prints as text, and is true if all numbers agree.
 
     Attributes:
-        first: The first wrong number; None if everything agrees.
-        outputs: The outputs of the model, run as it is, compared with those of the reference.
-        rows: The lines, the one that adds the largest error first.
-        coverage: How much was compared.
-        notes: What else there is to know.
+        first: The first wrong number in the order of execution, with its `file`, `line`, `node`,
+            `iterations`, `index`, `expected` and `got`; None if all numbers agree.
+        outputs: The outputs of the whole model, compared with those of the reference.
+        rows: The error that each line adds, the largest error first.
+        coverage: How much of the model was compared.
+        notes: Further remarks, one sentence each.
         reference: The name of the reference.
         model: The name of the model.
     """
@@ -200,7 +201,7 @@ class Report:
     _case: "Case | None" = field(default=None, repr=False)
 
     def __bool__(self) -> bool:
-        """Return whether everything agrees."""
+        """Return whether all numbers agree."""
         return self.first is None and all(output.is_match for output in self.outputs)
 
     def __str__(self) -> str:
@@ -220,15 +221,19 @@ class Report:
             if self:
                 return f"{self.model} agrees with {self.reference}"
             return (
-                f"the outputs of {self.model} differ from {self.reference}, but no node adds an "
-                "error of its own"
+                f"the outputs of {self.model} differ from {self.reference}, but every node "
+                "alone is right"
             )
         first = self.first
         where = in_iterations(first.iterations)
         return f"error: `{first.node}` ({first.op}) {_KINDS[first.kind]}{where}"
 
     def table(self, top: int = _SHOWN_ROWS) -> str:
-        """Return the lines as text, the one that adds the largest error first."""
+        """Return a table of the lines and their errors, the largest error first.
+
+        Args:
+            top: The maximum number of lines.
+        """
         header = ("loss", "SNR", "max error", "ulp", "line", "nodes")
         rows = [_cells(row) for row in self.rows[:top]]
         widths = [max(len(row[place]) for row in [header, *rows]) for place in range(5)]
@@ -243,7 +248,7 @@ class Report:
         return "\n".join([*lines, f"… and {more} more lines"] if more > 0 else lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report for programs; `docs/json-formats.md` describes it."""
+        """Return the report as data for JSON. `docs/json-formats.md` describes the format."""
         return {
             "version": VERSION,
             "reference": self.reference,
@@ -258,13 +263,13 @@ class Report:
         }
 
     def keep_float32(self, path: StrPath | None = None) -> list[str]:
-        """Return the names of the nodes that lose most in a converted model.
+        """Return the names of the nodes that lose the most precision in a converted model.
 
-        The names are those of the reference, including nodes in loops: pass them to the converter
-        as nodes to keep in float32, such as `node_block_list`.
+        The names are those in the reference, including nodes in loops. Pass them to a converter as
+        the nodes to keep in float32, for example as `node_block_list`.
 
         Args:
-            path: Where to write the names, one per line.
+            path: The path of a file to write, with one name per line.
         """
         if path is not None:
             text = "".join(f"{name}\n" for name in self._kept)
@@ -272,16 +277,22 @@ class Report:
         return list(self._kept)
 
     def save_reproducer(self, folder: StrPath) -> str:
-        """Write the guilty nodes alone: a model, its inputs, what is expected, and a script.
+        """Write a folder that reproduces the first error without the rest of the model.
+
+        The folder contains a model of the nodes that cause the error, its inputs, the expected
+        result, and a script that runs the model.
+
+        Args:
+            folder: The folder to write.
 
         Returns:
             The path of the script.
 
         Raises:
-            ConfigError: Nothing differs.
+            ConfigError: No node causes an error.
         """
         if self._case is None:
-            raise ConfigError("there is nothing to reproduce: no node adds an error of its own")
+            raise ConfigError("there is nothing to reproduce: every node alone is right")
         return self._case.save(os.fspath(folder), self)
 
     def _repr_html_(self) -> str:
@@ -315,24 +326,31 @@ def _explained(first: First) -> str:
         )
     if first.optimizer:
         facts.append(
-            f"the optimization `{first.optimizer}` of ONNX Runtime is responsible: pass "
+            f"the optimization `{first.optimizer}` of ONNX Runtime causes the error: pass "
             f"disabled_optimizers=[{first.optimizer!r}] to InferenceSession"
         )
     if first.kind == "optimizer":
-        facts.append("each node alone is right, so that looking at values hides the error")
+        facts.append("each node alone is right, so the error disappears when values are inspected")
     elif first.kind != "input":
-        facts.append("the error is born here: the node was fed the numbers of the reference")
+        facts.append("the node received the numbers of the reference, so it causes the error")
     others = first.lines[1:]
     if others:
-        facts.append("sure: one of these lines" if not first.sure else "sure: these lines together")
-        facts += [f"  or {line}" for line in others[:_MAX_LINES]]
+        facts.append(
+            "sure: this line together with these lines"
+            if first.sure
+            else "sure: this line or one of these lines"
+        )
+        facts += [f"  {line}" for line in others[:_MAX_LINES]]
     elif not first.lines:
-        facts.append("the model does not say which line this is: export it with provenance")
+        facts.append(
+            "the line is unknown, because the model has no provenance: export it with "
+            "`provenance='indexed'`"
+        )
     else:
         facts.append(
-            "sure: nothing but this line explains the error"
+            "sure: only this line can explain the error"
             if first.sure
-            else "not sure: nodes around it may be responsible"
+            else "not sure: nodes around it may cause the error"
         )
     if len(first.nodes) > 1:
         shown = ", ".join(f"`{name}`" for name in first.nodes[:_MAX_LINES])

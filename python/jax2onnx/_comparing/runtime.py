@@ -128,8 +128,8 @@ def _serialized(model: onnx.ModelProto) -> bytes:
         data: bytes = model.SerializeToString()
     except Exception as error:
         raise ConfigError(
-            "the model is too large for one message: write it with `return_mode='file'` and pass "
-            "its path"
+            "the model is too large for one protobuf message: write it with `return_mode='file'`, "
+            "and pass its path"
         ) from error
     return data
 

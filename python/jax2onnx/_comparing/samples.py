@@ -89,7 +89,11 @@ class Sizes(dict[str, Any]):
         try:
             found = int(eval(text, {"__builtins__": {}}, self))
         except Exception as error:
-            raise InputSpecError(f"the size `{size}` cannot be chosen: pass arrays") from error
+            raise InputSpecError(
+                f"cannot choose a value for the size `{size}`: pass arrays instead of shapes"
+            ) from error
         if found < 0:
-            raise InputSpecError(f"the size `{size}` would be {found}: pass arrays")
+            raise InputSpecError(
+                f"the size `{size}` would be {found}: pass arrays instead of shapes"
+            )
         return found

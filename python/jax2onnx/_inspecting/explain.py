@@ -1,4 +1,4 @@
-"""Find the user's line that an exception of a runtime is about."""
+"""Find the line of Python behind an exception of a runtime."""
 
 import json
 import os
@@ -16,20 +16,25 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = onnx.ModelProto | bytes | StrPath
 
-#: How sure an answer is: the message names one line, leads to one line, leads to several lines, or
-#: leads to none.
+#: How certain an answer is: the message names one line, leads to one line, leads to several lines,
+#: or leads to none.
 Certainty: TypeAlias = Literal["certain", "likely", "one-of", "unknown"]
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of Python that a message may be about."""
+    """A line of Python.
 
-    #: The file as the model names it; None if the model does not name one.
+    Attributes:
+        file: The file as the model names it; None if the model does not contain the name.
+        line: The number of the line; None if it is unknown.
+        function: The qualified name of the function; empty if it is unknown.
+        text: The text of the line; None if the file is missing or changed after the export.
+    """
+
     file: str | None
     line: int | None
     function: str
-    #: The text of the line, if the file exists and did not change since the export.
     text: str | None
 
     def __str__(self) -> str:
@@ -40,20 +45,24 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """The explanation of one message."""
+    """Explains one message of a runtime.
 
-    #: The message of the runtime, in one line.
+    Attributes:
+        message: The message, in one line.
+        kind: The kind of error, such as `"shape"`, `"index"` or `"kernel"`; None if it is unknown.
+        sure: How certain the answer is: `"certain"`, `"likely"`, `"one-of"` or `"unknown"`.
+        how: How the lines were found, as a sentence.
+        lines: The possible lines, the best match first.
+        node: The name and the operator of the node; None if the message leads to no node.
+        advice: A hint that usually helps; None if there is no hint.
+    """
+
     message: str
-    #: The kind of error: `"shape"`, `"index"`, `"kernel"` ...
     kind: str | None
     sure: Certainty
-    #: How the lines were found, as a sentence.
     how: str
-    #: The possible lines, the best one first.
     lines: tuple[Line, ...]
-    #: The name and the operator of the node.
     node: tuple[str, str] | None
-    #: What usually helps.
     advice: str | None
 
     @property
@@ -64,7 +73,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The explanation of all messages in a text. Prints like `jax2onnx explain`."""
+    """Explains all messages in a text. Prints like `jax2onnx explain`.
+
+    Attributes:
+        findings: One `Finding` per message.
+    """
 
     findings: tuple[Finding, ...]
     _text: str
@@ -75,25 +88,34 @@ class Explanation:
         return next((finding.line for finding in self.findings if finding.lines), None)
 
     def __str__(self) -> str:
-        """Return the lines with their source, and what usually helps."""
+        """Return the lines with their source, and the hints."""
         return self._text
 
 
 class explain:  # noqa: N801 - it is used as a statement
-    """Add your source line to every exception of a runtime.
+    """Add your source line to exceptions of a runtime.
 
-    Wrap the code that runs the model::
-
-        with jax2onnx.explain("model.onnx"):
-            session.run(None, feeds)
-
-    The exception keeps its type and message, and gets a note with the line.
-    `explain(model).message(text)` explains a text.
+    Use `explain` in a `with` statement around the code that runs the model. An exception keeps its
+    type and message, and gets a note with the line. To explain a message as text, call
+    `explain(model).message(text)`.
 
     Args:
         model: The path of the model, an `onnx.ModelProto`, or bytes.
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
+
+    Attributes:
+        explanation: The explanation of the last exception; None if there was no exception.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> def half(x):
+        ...     return jnp.tanh(x) / 2
+        >>> model = jax2onnx.to_onnx(half, [("B",)], provenance="indexed")
+        >>> found = jax2onnx.explain(model).message("running Tanh node. Name:'tanh'")
+        >>> found.findings[0].sure, found.line.function, found.line.line
+        ('certain', 'half', 2)
     """
 
     def __init__(
@@ -103,15 +125,17 @@ class explain:  # noqa: N801 - it is used as a statement
         source_map: StrPath | None = None,
         source_roots: Sequence[StrPath] = (),
     ) -> None:
-        """Prepare to explain. The model is read only if something fails."""
+        """Create an explainer. It reads the model only if an exception occurs."""
         self._model = model
         self._source_map = None if source_map is None else os.fspath(source_map)
         self._source_roots = [os.fspath(root) for root in source_roots]
-        #: The explanation of the last exception.
         self.explanation: Explanation | None = None
 
     def message(self, text: str) -> Explanation:
         """Explain a text: an exception, lines of a log, or several messages.
+
+        Args:
+            text: The text. Lines that are not errors are ignored.
 
         Raises:
             SourceMapError: The model or its map cannot be read.
@@ -127,7 +151,7 @@ class explain:  # noqa: N801 - it is used as a statement
         return Explanation(tuple(_finding(one) for one in found), shown)
 
     def __enter__(self) -> "explain":
-        """Start watching."""
+        """Return the explainer itself."""
         return self
 
     def __exit__(
@@ -136,7 +160,7 @@ class explain:  # noqa: N801 - it is used as a statement
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Add the line to an exception, and let the exception continue."""
+        """Add the line to an exception, and let the exception propagate."""
         if isinstance(error, Exception):
             self.annotate(error)
 
@@ -149,7 +173,7 @@ class explain:  # noqa: N801 - it is used as a statement
         except Exception as failure:
             # The error of the runtime matters more than this one.
             if is_runtimes:
-                error.add_note(f"jax2onnx cannot explain this: {failure}")
+                error.add_note(f"jax2onnx cannot explain this error: {failure}")
             return
         if found.line is None and not (is_runtimes and found.findings):
             return

@@ -1,4 +1,4 @@
-"""Compare what a session is fed with what its model takes."""
+"""Compare the inputs that a session is fed with those that its model takes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -41,7 +41,7 @@ class Feeds:
         self._shared = {size: places for size, places in axes.items() if len(places) > 1}
 
     def conflict(self, feed: Mapping[str, Any]) -> str | None:
-        """Return the first named size that is two numbers at once, in words.
+        """Describe the first named size that has two different values, if any.
 
         A session calls this after every run, so it only looks at arrays.
         """
@@ -71,11 +71,11 @@ class Feeds:
         return None
 
     def mistakes(self, output_names: Sequence[str] | None, feed: Any) -> list[str]:
-        """Return everything that is wrong with a call, in words."""
+        """Describe everything that is wrong with a call."""
         if not isinstance(feed, Mapping):
             return []
         found = [
-            f"no output `{name}`{did_you_mean(name, self._outputs, '; ')}"
+            f"the model has no output `{name}`{did_you_mean(name, self._outputs, '; ')}"
             for name in output_names or ()
             if name not in self._outputs
         ]
@@ -86,7 +86,7 @@ class Feeds:
                 found += self._mistakes_of(name, value, arrays[name])
             else:
                 known = missing or self._inputs
-                found.append(f"no input `{name}`{did_you_mean(name, known, '; ')}")
+                found.append(f"the model has no input `{name}`{did_you_mean(name, known, '; ')}")
         found += [
             f"the input `{name}` is missing; the model takes {self._text(name)}"
             for name in missing
@@ -103,7 +103,7 @@ class Feeds:
         if array is None:
             shown = "None" if value is None else f"of type {type(value).__name__}"
             hint = f": use numpy.asarray({name})" if hasattr(value, "__array__") else ""
-            yield f"`{name}` is {shown}, the model takes {self._text(name)}{hint}"
+            yield f"`{name}` is {shown}, but the model takes {self._text(name)}{hint}"
             return
         given, shape = array
         fits = len(shape) == len(wanted.shape) and all(
@@ -112,7 +112,7 @@ class Feeds:
         )
         if not fits or (given is not None and given != element):
             is_now = _shown(given or element, shape)
-            yield f"`{name}` is {is_now}, the model takes {self._text(name)}"
+            yield f"`{name}` is {is_now}, but the model takes {self._text(name)}"
 
     def _text(self, name: str) -> str:
         wanted = self._inputs[name]

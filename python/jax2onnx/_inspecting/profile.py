@@ -1,4 +1,4 @@
-"""Measure the time of a model, by the user's lines."""
+"""Measure how much time each line of the user takes in a model."""
 
 import json
 import os
@@ -23,37 +23,50 @@ By: TypeAlias = Literal["line", "function", "scope", "op", "plugin", "node"]
 
 @dataclass(frozen=True)
 class Row:
-    """The time of a group of kernels, in microseconds."""
+    """The time of a group of kernels, in microseconds.
 
-    #: What the kernels have in common; None if it is not known.
+    Attributes:
+        key: What the kernels have in common, such as their line; None if it is unknown.
+        line: The line of Python; None if it is unknown.
+        median: The median time per run.
+        mean: The mean time per run.
+        deviation: The standard deviation over the runs.
+        times: The time of each run.
+        share: The fraction of the total time.
+        calls: The number of kernels per run.
+        ops: The operators, the longest time first.
+    """
+
     key: str | None
     line: Line | None
-    #: The time of a run: the median over the runs.
     median: float
     mean: float
-    #: The standard deviation over the runs.
     deviation: float
-    #: The time of each run.
     times: tuple[int, ...]
-    #: The fraction of the medians of all rows.
     share: float
     calls: int
-    #: The operators, the longest time first.
     ops: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The times of a model. Prints as a table, the longest time first."""
+    """Contains the times of a model. Prints as a table, the longest time first.
+
+    Attributes:
+        rows: The time of each group, the longest time first, with its `key`, `line`, `median`,
+            `share`, `calls` and `ops`.
+        median: The median time of all kernels per run, in microseconds.
+        mean: The mean time of all kernels per run.
+        deviation: The standard deviation over the runs.
+        total: The time of all runs including the warm-up, as in the profile of the runtime.
+        share_of_user_lines: The fraction of the time that is in your lines.
+    """
 
     rows: tuple[Row, ...]
-    #: The time of all kernels in one run, in microseconds: the median over the runs.
     median: float
     mean: float
     deviation: float
-    #: The total over all runs, including the warm-up, as in the profile of the runtime.
     total: int
-    #: The fraction of the time that has a line of the user.
     share_of_user_lines: float
     _table: str
     _flamegraph: str
@@ -87,25 +100,42 @@ def profile(
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
 ) -> Profile:
-    """Run a model in ONNX Runtime, and measure which lines of Python take the most time.
+    """Run a model in ONNX Runtime, and measure how much time each line of Python takes.
 
     Args:
         model: The path of the model, an `onnx.ModelProto`, or bytes.
         inputs: The inputs: arrays by name, or in the order of the model.
         runs: The number of runs to measure.
-        warmup: The number of runs before these, which are not measured.
-        by: How to group times.
+        warmup: The number of runs before the measured ones.
+        by: How to group times: by `"line"`, `"function"`, `"scope"`, `"op"`, `"plugin"` or
+            `"node"`.
         top: The number of rows to print.
         providers: The execution providers of ONNX Runtime.
-        session_options: The options of the session. `profile` restores them.
+        session_options: The options of the session. `profile` changes some of them temporarily.
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
 
+    Returns:
+        The times, which print as a table.
+
     Raises:
         ConfigError: An argument is not valid, or ONNX Runtime is not installed.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> import numpy as np
+        >>> def half(x):
+        ...     return jnp.tanh(x) / 2
+        >>> model = jax2onnx.to_onnx(half, [(3,)], provenance="indexed")
+        >>> times = jax2onnx.profile(model, [np.ones(3, np.float32)], runs=3)
+        >>> times.rows[0].line.function
+        'half'
     """
     if runs < 1 or warmup < 0:
-        raise ConfigError(f"`runs={runs}`, `warmup={warmup}`: measure at least one run")
+        raise ConfigError(
+            f"`runs={runs}` and `warmup={warmup}` are not valid: measure at least one run"
+        )
     try:
         import onnxruntime
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Wrap ONNX Runtime's session, so that its exceptions show the user's lines and inputs."""
+"""Wrap ONNX Runtime's session so that exceptions show the lines and inputs of the user."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -27,19 +27,34 @@ if TYPE_CHECKING:
 
 
 class InferenceSession(_Session):  # type: ignore[misc]
-    """A session of ONNX Runtime whose exceptions show your lines and what is wrong with the inputs.
+    """Runs a model in ONNX Runtime, and shows your lines and wrong inputs if a run fails.
 
-    Use it like `onnxruntime.InferenceSession`. It also accepts an `onnx.ModelProto`. It computes
-    everything that ONNX Runtime computes. If ONNX Runtime fails because of a name, a type, a rank
-    or a size that does not fit the model, the exception is an `InputSpecError` that says so. It is
-    also of the class that ONNX Runtime raised.
+    Use it like `onnxruntime.InferenceSession`, which is its base class. It also accepts an
+    `onnx.ModelProto`. If ONNX Runtime fails because an input has a wrong name, type, rank or size,
+    the session raises an `InputSpecError` that describes the mistake. The exception is also an
+    instance of the class that ONNX Runtime raised. The session never rejects an input that ONNX
+    Runtime accepts.
 
     Args:
         model: The path of the model, an `onnx.ModelProto`, or bytes.
-        args: Arguments of `onnxruntime.InferenceSession`.
+        args: Positional arguments of `onnxruntime.InferenceSession`.
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
         kwargs: Keyword arguments of `onnxruntime.InferenceSession`.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> import numpy as np
+        >>> model = jax2onnx.to_onnx(jnp.negative, ["x=f32[B]"])
+        >>> session = jax2onnx.InferenceSession(model)
+        >>> session.run(None, {"x": np.ones(2, np.float32)})
+        [array([-1., -1.], dtype=float32)]
+        >>> try:
+        ...     session.run(None, {"x": np.ones(2)})
+        ... except jax2onnx.InputSpecError as error:
+        ...     print(str(error).splitlines()[0])
+        `x` is float64[2], but the model takes float32[B]
     """
 
     __module__ = "jax2onnx"
@@ -65,7 +80,16 @@ class InferenceSession(_Session):  # type: ignore[misc]
         input_feed: Mapping[str, Any],
         run_options: Any = None,
     ) -> Any:
-        """Compute the outputs."""
+        """Run the model.
+
+        Args:
+            output_names: The names of the outputs to compute, or None for all outputs.
+            input_feed: The inputs, by name.
+            run_options: The `onnxruntime.RunOptions` of this run.
+
+        Returns:
+            The outputs, in the order of `output_names` or of the model.
+        """
         try:
             results = super().run(output_names, input_feed, run_options)
         except Exception as error:
@@ -77,7 +101,7 @@ class InferenceSession(_Session):  # type: ignore[misc]
         return results
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> None:
-        """Compute the bound outputs."""
+        """Run the model with inputs and outputs that are bound to memory."""
         with self._explain:
             super().run_with_iobinding(iobinding, run_options)
 
@@ -87,7 +111,7 @@ class InferenceSession(_Session):  # type: ignore[misc]
         input_dict_ort_values: Mapping[str, Any],
         run_options: Any = None,
     ) -> Any:
-        """Compute the outputs from values on a device."""
+        """Run the model with `OrtValue`s, which may be on a device."""
         try:
             return super().run_with_ort_values(output_names, input_dict_ort_values, run_options)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Read source maps, which lead from a node back to its line of Python."""
+"""Read source maps, which map each node of a model to its line of Python."""
 
 import hashlib
 import json
@@ -24,18 +24,22 @@ SourceState: TypeAlias = Literal["same", "changed", "missing"]
 
 @dataclass(frozen=True)
 class Resolution:
-    """The origin of a node, and how certain it is.
+    """The origins of a node, and how certain they are.
 
-    `sure` is `"exact"` for the node itself, `"name"` if only the name of its result differs,
-    `"fused"` for a node that replaces several nodes, `"neighbour"` for a new node between nodes
-    with these origins, and `"unknown"` if there are no origins.
+    Attributes:
+        node: The name of the node.
+        op: The operator of the node; empty if only the name was resolved.
+        outputs: The names of the outputs of the node.
+        sure: `"exact"` if the node is unchanged, `"name"` if only the name of its result changed,
+            `"fused"` if the node replaces several nodes, `"neighbour"` if a tool inserted the node
+            between nodes with these origins, and `"unknown"` if there are no origins.
+        origins: The origins, the most relevant one first.
     """
 
     node: str
     op: str
     outputs: tuple[str, ...]
     sure: Sure
-    #: The first one is the one to show first.
     origins: tuple[Origin, ...]
 
     @property
@@ -50,10 +54,23 @@ class Resolution:
 
 
 class SourceMap:
-    """Finds the line of Python behind a node, even after other tools changed the model."""
+    """Finds the line of Python behind a node, even after other tools changed the model.
+
+    Create one with `SourceMap.load`.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> def half(x):
+        ...     return jnp.tanh(x) / 2
+        >>> model = jax2onnx.to_onnx(half, [(3,)], provenance="indexed")
+        >>> found = jax2onnx.SourceMap.load(model).resolve("tanh")
+        >>> found.sure, found.callsite.function, found.callsite.line
+        ('exact', 'half', 2)
+    """
 
     def __init__(self, resolver: _core.Resolver) -> None:
-        """Use `SourceMap.load`."""
+        """Wrap a resolver. Use `SourceMap.load` instead."""
         self._resolver = resolver
 
     @classmethod
@@ -61,10 +78,10 @@ class SourceMap:
         """Read a source map, or a model that was exported with `provenance="indexed"`.
 
         Args:
-            source: The path of a map or of a model, or a model.
+            source: The path of a source map, the path of a model, or an `onnx.ModelProto`.
 
         Raises:
-            SourceMapError: The source is neither a map nor such a model.
+            SourceMapError: The source is neither a source map nor such a model.
         """
         if not isinstance(source, str | os.PathLike):
             with errors_of_core():
@@ -81,7 +98,7 @@ class SourceMap:
 
     @property
     def debug_id(self) -> str:
-        """The id that the model and its map share."""
+        """The id that the model and its source map share."""
         return self._resolver.debug_id
 
     @cached_property
@@ -90,19 +107,24 @@ class SourceMap:
         return Table(json.loads(self._resolver.table()))
 
     def resolve(self, name: str) -> Resolution:
-        """Find where a node or a value came from, by its name.
+        """Find the origins of a node or a value by its name.
 
-        A runtime may have changed the name: `dot_general/MatMulAddFusion` is accepted.
+        Args:
+            name: The name. It can also be a name that a runtime derived from it, such as
+                `dot_general/MatMulAddFusion`.
         """
         with errors_of_core():
             sure, numbers = self._resolver.resolve(name)
         return self._resolution(name, "", (), sure, numbers)
 
     def resolve_model(self, model: "StrPath | bytes | onnx.ModelProto") -> list[Resolution]:
-        """Find where each node of a changed model came from, including bodies and functions.
+        """Find the origins of every node of a model that a tool changed.
 
         Args:
-            model: The model after an optimizer, a converter or a quantizer.
+            model: The model after an optimizer, a converter or a quantizer changed it.
+
+        Returns:
+            One `Resolution` per node, including the nodes of bodies and functions.
 
         Raises:
             SourceMapError: The map belongs to another model, or this is not a model.
@@ -116,15 +138,15 @@ class SourceMap:
         ]
 
     def sources(self) -> dict[str, str]:
-        """The text of the source files that the map contains."""
+        """Return the text of each source file that the map contains, by file name."""
         return {name: text for name, _, text in self._resolver.sources if text is not None}
 
     def check_sources(self, *folders: StrPath) -> dict[str, SourceState]:
-        """Compare the source files with those of the export.
+        """Check whether the source files changed since the export.
 
         Args:
-            folders: The folders with the files, by default the current directory. Files of
-                installed packages are found where Python finds them.
+            folders: The folders that contain the files, by default the current directory. For
+                installed packages, `check_sources` also searches `sys.path`.
 
         Returns:
             For each file whose hash the map contains: `"same"`, `"changed"` or `"missing"`.

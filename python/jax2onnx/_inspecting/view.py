@@ -1,4 +1,4 @@
-"""Show a model as a page that links the source and the graph."""
+"""Show a model as an HTML page, with the source beside the graph."""
 
 import html
 import json
@@ -24,7 +24,7 @@ _HEIGHT = 640
 
 
 class View:
-    """The page of a model. A notebook shows it inline."""
+    """Contains the HTML page of a model. A notebook shows it inline."""
 
     def __init__(self, page: str) -> None:
         """Hold a page."""
@@ -36,7 +36,11 @@ class View:
         return self._page
 
     def save(self, path: StrPath) -> None:
-        """Write the page to a file."""
+        """Write the page to a file.
+
+        Args:
+            path: The path of the HTML file.
+        """
         Path(path).write_text(self._page, encoding="utf-8")
 
     def open(self) -> None:
@@ -70,24 +74,36 @@ def view(
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
 ) -> View:
-    """Show a model as a page that links the source and the graph.
+    """Show a model as an HTML page, with the source beside the graph.
 
-    A notebook shows the page inline. Elsewhere it opens in the browser.
+    A notebook shows the page inline. Otherwise, `view` opens the page in your browser.
 
     Args:
         model: The path of the model, an `onnx.ModelProto`, or bytes.
-        open: Whether to open the browser, by default if this is not a notebook.
-        source: Whether the page contains source text.
-        profile: A profile of ONNX Runtime, for the time of each line.
-        compare: What `jax2onnx.compare` returned, or the file that
-            `jax2onnx compare --format json` printed, for the error of each line.
-        against: An earlier form of the model, for the lines that gained or lost nodes since.
+        open: Whether to open the browser. By default, `view` opens it except in a notebook.
+        source: Whether the page contains the text of the source files.
+        profile: The path of an ONNX Runtime profile. The page then shows the time of each line.
+        compare: The report of `jax2onnx.compare`, or the path of a file with the output of
+            `jax2onnx compare --format json`. The page then shows the error of each line.
+        against: An earlier export of the model. The page then shows which lines gained or lost
+            nodes.
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
+
+    Returns:
+        The page.
 
     Raises:
         ConfigError: An argument is not valid.
         SourceMapError: The model or its map cannot be read.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> model = jax2onnx.to_onnx(jnp.tanh, [(3,)], provenance="indexed")
+        >>> page = jax2onnx.view(model, open=False)
+        >>> page.html[:15]
+        '<!doctype html>'
     """
     with errors_of_core():
         page = _core.view_page(
@@ -115,7 +131,7 @@ def _report(compare: "StrPath | Report | None") -> str | None:
 
 
 def _is_notebook() -> bool:
-    """Return whether what a cell returns is shown."""
+    """Return whether a notebook would show the value of a cell."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and hasattr(shell, "kernel")

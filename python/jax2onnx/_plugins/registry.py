@@ -47,6 +47,17 @@ def plugin(primitive: Any) -> Callable[[_Class], _Class]:
 
     Returns:
         A decorator that returns the class unchanged.
+
+    Raises:
+        ConfigError: The argument is not a primitive, or the class has no method `lower`.
+
+    Examples:
+        >>> import jax2onnx
+        >>> @jax2onnx.plugin("my_square")
+        ... class MySquare:
+        ...     def lower(self, ctx, eqn):
+        ...         (x,) = ctx.inputs
+        ...         return ctx.op.Mul(x, x)
     """
     name = primitive if isinstance(primitive, str) else getattr(primitive, "name", None)
     if not isinstance(name, str) or not name:
@@ -58,7 +69,7 @@ def plugin(primitive: Any) -> Callable[[_Class], _Class]:
     def register(cls: _Class) -> _Class:
         if not isinstance(cls, type) or not callable(getattr(cls, "lower", None)):
             raise ConfigError(
-                f"the plugin {cls!r} for `{name}` is not a class with a method `lower`"
+                f"the plugin {cls!r} for `{name}` must be a class with a method `lower`"
             )
         REGISTERED.setdefault(name, []).append(cls())
         return cls

@@ -56,7 +56,7 @@ def definition(eqn: Any, *, double_precision: bool) -> Any:
     found = [_type(aval) for aval in closed_jaxpr.out_avals]
     expected = [_type(var.aval) for var in eqn.outvars]
     if found != expected:
-        return f"it returns {', '.join(found)}, and JAX expects {', '.join(expected)}"
+        return f"it returns {', '.join(found)}, but JAX expects {', '.join(expected)}"
     return closed_jaxpr
 
 

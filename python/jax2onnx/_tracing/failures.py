@@ -1,4 +1,4 @@
-"""Add to an exception of a trace what was traced, where it failed, and what people do."""
+"""Add the traced shapes, the user's line and a hint to an exception during tracing."""
 
 import linecache
 import traceback
@@ -14,31 +14,31 @@ from .weights import is_of_library
 _MAX_INPUTS: Final = 6
 
 _UNKNOWN_VALUE: Final = (
-    "the value is not known when the function is traced; "
-    "if it never changes, bind it with functools.partial"
+    "JAX traces the function without values; "
+    "if this value never changes, bind it with functools.partial"
 )
 _UNKNOWN_SIZE: Final = (
-    "a named size is not known when the function is traced; "
-    "if it never changes, export with a number in its place"
+    "JAX traces the function without a value for a named size; "
+    "if the size never changes, export with a number instead of the name"
 )
 
-#: What people do, by the class of the exception and a part of its message. The first match wins.
+#: Hints by the class of the exception and a part of its message. The first match wins.
 _HINTS: Final = (
     (
         "TracerBoolConversionError",
         "",
-        "in place of `if` and `while`, use jnp.where, jax.lax.cond or jax.lax.while_loop: "
+        "instead of `if` and `while`, use jnp.where, jax.lax.cond or jax.lax.while_loop: "
         + _UNKNOWN_VALUE,
     ),
     (
         "TracerArrayConversionError",
         "",
-        "in place of functions of numpy, use those of jax.numpy",
+        "instead of functions of numpy, use those of jax.numpy",
     ),
     (
         "TracerIntegerConversionError",
         "",
-        "in place of range and of an index into a list, use jax.lax.fori_loop, jnp.take or "
+        "instead of range or an index into a list, use jax.lax.fori_loop, jnp.take or "
         "jax.lax.dynamic_slice: " + _UNKNOWN_VALUE,
     ),
     (
@@ -50,23 +50,23 @@ _HINTS: Final = (
     (
         "ConcretizationTypeError",
         "`float` function",
-        "in place of float(x), use x.astype(float): " + _UNKNOWN_VALUE,
+        "instead of float(x), use x.astype(float): " + _UNKNOWN_VALUE,
     ),
     (
         "ConcretizationTypeError",
         "`int` function",
-        "in place of int(x), use x.astype(int): " + _UNKNOWN_VALUE,
+        "instead of int(x), use x.astype(int): " + _UNKNOWN_VALUE,
     ),
     ("ConcretizationTypeError", "", _UNKNOWN_VALUE),
     (
         "UnexpectedTracerError",
         "",
-        "an earlier call kept a traced value, in an attribute or a global: return it instead",
+        "an earlier call stored a traced value in an attribute or a global: return it instead",
     ),
     (
         "TypeError",
         "'_DimExpr' object cannot be interpreted as an integer",
-        "in place of range, use jax.lax.fori_loop or jax.lax.scan: " + _UNKNOWN_SIZE,
+        "instead of range, use jax.lax.fori_loop or jax.lax.scan: " + _UNKNOWN_SIZE,
     ),
     (
         "TypeError",
@@ -87,8 +87,8 @@ _HINTS: Final = (
     (
         "ValueError",
         "Non-hashable static arguments",
-        "a static argument must be hashable: pass a tuple in place of a list, "
-        "and a frozen dataclass in place of a dictionary",
+        "a static argument must be hashable: pass a tuple instead of a list, "
+        "or a frozen dataclass instead of a dictionary",
     ),
 )
 

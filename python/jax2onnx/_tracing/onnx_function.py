@@ -53,12 +53,12 @@ def onnx_function(
 ) -> _Target | Callable[[_Target], _Target]:
     """Turn every call of a function, or of an instance of a class, into an ONNX function call.
 
-    The numbers stay the same, also under `jit`, `vmap` and `grad`. Calls with equal bodies share
+    The results stay the same, also under `jit`, `vmap` and `grad`. Calls with equal bodies share
     one function in the model. Weights that the body reads become inputs of the function.
 
     Args:
         target: A function, or a class with `__call__`. `onnx_function` replaces `__call__`.
-        unique: Request one definition for equal calls. They always share one.
+        unique: Has no effect: equal calls always share one definition.
         namespace: The domain of the ONNX function, by default `"custom"`.
         name: The name of the ONNX function, by default that of the Python function or class.
         type: Same as `name`; takes precedence over it.
@@ -69,6 +69,18 @@ def onnx_function(
     Raises:
         ConfigError: The target cannot be called, or is already decorated with other options, or
             an option is not a name that ONNX accepts.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import jax2onnx
+        >>> @jax2onnx.onnx_function
+        ... def scale(x):
+        ...     return 2 * jnp.tanh(x)
+        >>> model = jax2onnx.to_onnx(lambda x: scale(scale(x)), [(3,)])
+        >>> [node.op_type for node in model.graph.node]
+        ['scale', 'scale']
+        >>> [function.name for function in model.functions]
+        ['scale']
     """
     # Equal bodies always share one definition, so the flag changes nothing.
     del unique

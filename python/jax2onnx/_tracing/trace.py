@@ -175,8 +175,8 @@ def _trace_both_values(
     except Exception as error:
         names = ", ".join(f"`{name}`" for name in flags)
         raise UnsupportedError(
-            f"{names} cannot become an input, because the function cannot be traced for every "
-            f"value of it ({type(error).__name__}): bind the value with functools.partial"
+            f"{names} cannot become an input, because JAX cannot trace the function for "
+            f"every value of it ({type(error).__name__}): bind the value with functools.partial"
         ) from error
 
 

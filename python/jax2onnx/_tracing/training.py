@@ -32,7 +32,7 @@ _ADVICE: Final = {
     ("Dropout", "flax/linen"): "call it with `deterministic=True`",
     ("Dropout", "flax/nnx"): "call `model.eval()` before the export",
     ("Dropout", "equinox"): "export `equinox.nn.inference_mode(model)`",
-    ("Dropout", "haiku"): "leave `hk.dropout` out when the model is not trained",
+    ("Dropout", "haiku"): "do not call `hk.dropout` in inference mode",
     ("Dropout", "keras"): "call the model with `training=False`",
     ("BatchNorm", "flax/linen"): "call it with `use_running_average=True`",
     ("BatchNorm", "flax/nnx"): "call `model.eval()` before the export",
@@ -91,7 +91,7 @@ def warn_of_dropped_state(names: Sequence[str], example: str) -> None:
     shown = ", ".join(f"`{name}`" for name in names[: 2 * _MAX_LINES])
     more = f" and {len(names) - 2 * _MAX_LINES} more" if len(names) > 2 * _MAX_LINES else ""
     warn(
-        f"the function writes {shown}{more}, and the model drops the new values: "
+        f"the function writes {shown}{more}, but the model drops the new values: "
         f"return them, as in `{example}`"
     )
 

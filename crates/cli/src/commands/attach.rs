@@ -1,4 +1,4 @@
-//! `jax2onnx attach`: a model with what its source map says.
+//! `jax2onnx attach`: writes the provenance from a source map into a model.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::files::read_model;
 use crate::output::{Format, OutputArgs};
 
-/// Write the contents of a source map into its model
+/// Write the provenance from a source map into its model
 ///
 /// With a map from `jax2onnx strip --map`, the result is the original model, byte for byte. With the map
 /// of an export, the result contains what the level `indexed` writes.
@@ -23,9 +23,9 @@ use crate::output::{Format, OutputArgs};
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
-    /// Its source map
+    /// The source map of the model
     map: PathBuf,
-    /// Where to write the model with its provenance; may be the input file
+    /// The file to write the model to; may be MODEL itself
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
     #[command(flatten)]

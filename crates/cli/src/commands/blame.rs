@@ -18,11 +18,11 @@ use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::bytes;
 
-/// Show which nodes each source line became
+/// Show the nodes that each source line became
 ///
-/// For each line of FILE, shows the number of nodes that it became, the bytes of the weights that these
-/// nodes are the first to read, and the operators. An operator in parentheses was fused with one of another
-/// line. Without FILE, shows nodes and weights by file and function.
+/// For each line of FILE, shows the number of nodes, the operators, and the bytes of the weights that these
+/// nodes are the first to read. Parentheses mark an operator that was fused with one from another line. Without
+/// FILE, shows nodes and weights by file and function.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx blame model.onnx\n  \
                         jax2onnx blame model.onnx train/model.py\n  \
@@ -30,10 +30,10 @@ use crate::text::bytes;
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
-    /// A source file, or lines of it; the end of its path is enough
+    /// A source file, or some of its lines; the end of the path is enough
     #[arg(value_name = "FILE[:LINE[-LINE]]")]
     place: Option<Place>,
-    /// Leave out lines without nodes
+    /// Hide lines without nodes
     #[arg(long)]
     only_nodes: bool,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// A file, and the lines of it that are asked for.
+/// A file, and the lines to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     file: String,
@@ -67,7 +67,9 @@ impl FromStr for Place {
             None => (number(lines)?, number(lines)?),
         };
         if first == 0 || last < first {
-            return Err(format!("`{lines}` is not a range of lines: lines are counted from 1"));
+            return Err(format!(
+                "`{lines}` is not a range of lines: use FIRST-LAST, counted from 1"
+            ));
         }
         Ok(Place { file: file.to_owned(), first, last })
     }
@@ -95,7 +97,7 @@ enum Blamed<'a> {
         place: &'a Place,
         rows: Vec<Row>,
     },
-    /// The files that could be meant, if not exactly one is.
+    /// The matching files, unless exactly one file matches.
     Candidates {
         document: &'static Document<'static>,
         blame: Blame<'static>,
@@ -146,7 +148,7 @@ impl Answer for Blamed<'_> {
             Blamed::File { document, sources, file, place, rows } => {
                 if let Source::Changed { path } = sources.lookup(file) {
                     console.note(format_args!(
-                        "`{}` has changed since the export: its lines are not shown",
+                        "`{}` has changed since the export, so its lines are not shown",
                         path.display()
                     ))?;
                 }
@@ -295,7 +297,7 @@ fn print_summary(blame: &Blame<'_>, style: Style, out: &mut dyn Write) -> io::Re
         let nodes: usize = functions.values().map(|entry| entry.0).sum();
         let weight = functions.values().fold(0u64, |all, entry| all.saturating_add(entry.1));
         let name = match *file {
-            Frame::UNKNOWN => "files are not recorded at this level; `indexed` records them",
+            Frame::UNKNOWN => "this level does not record files; `indexed` does",
             file => file,
         };
         writeln!(out, "{nodes:>6} {:>10}  {}", bytes(weight), style.bold(&clean(name)))?;
@@ -413,7 +415,7 @@ mod tests {
         }
         assert_eq!(
             "m.py:3-2".parse::<Place>().unwrap_err(),
-            "`3-2` is not a range of lines: lines are counted from 1"
+            "`3-2` is not a range of lines: use FIRST-LAST, counted from 1"
         );
         assert_eq!("m.py:3-x".parse::<Place>().unwrap_err(), "`x` is not a line number");
     }

@@ -15,9 +15,9 @@ use crate::text::count;
 
 /// Check a model for problems
 ///
-/// Checks structure, types, opsets, names, weights in other files and metadata, and looks for absolute
-/// paths and for source files that changed since the export. The exit code is 1 if there is an error, or
-/// with --strict a warning.
+/// Checks the structure, types, opsets, names, external weights and metadata, and looks for absolute paths and
+/// for source files that changed since the export. The exit code is 1 if there is an error, or a warning with
+/// --strict.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx check model.onnx\n  \
                         jax2onnx check model.onnx --strict --format json\n  \
@@ -25,22 +25,22 @@ use crate::text::count;
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
-    /// Fail on warnings too
+    /// Fail on warnings, not only on errors
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     reading: ModelArgs,
-    /// How to print the answer
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum Format {
-    /// For people; may change
+    /// For people; may change between versions
     #[default]
     Text,
-    /// For programs; stable, with a version
+    /// For programs; stable, with a version number
     Json,
     /// SARIF 2.1.0, for code scanning
     Sarif,

@@ -7,57 +7,59 @@ use crate::output::{Format, OutputArgs};
 
 /// Find the line whose numbers first differ from JAX or from another model
 ///
-/// Runs every node on the reference's own inputs, also inside loops, branches and functions, and shows the first
-/// line whose result is wrong: the iteration, the element, and both values. The reference is the function in JAX
-/// (--fn), or MODEL if there is another model to compare with it. With --nan there is no reference: the command
-/// shows where the first NaN or infinity is born.
+/// Feeds each node the reference's inputs, also inside loops, branches and functions, and shows the first line
+/// with a wrong result: the iteration, the element, and both values. With --fn, the reference is the function in
+/// JAX. With OTHER, the reference is MODEL. With --nan, there is no reference: the command shows the line that
+/// computes the first NaN or infinity.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  jax2onnx compare model.onnx --fn train.py:forward -i x=batch.npy\n  \
                   jax2onnx compare model.onnx fp16.onnx -i x=batch.npy --keep-float32 keep.txt\n  \
                   jax2onnx compare model.onnx --nan -i x=batch.npy\n  \
                   jax2onnx compare model.onnx --fn m:f -i inputs.npz --reproducer case/\n\n\
-                  An input is [NAME=]FILE.npy, FILE.npz with one array per input, or random numbers:\n\
-                  [NAME=]TYPE[SIZE,…] as for `export`, with numbers as sizes.\n\n\
-                  The exit code is 0 if everything agrees, 1 if something differs, and 2 if the command line\n\
-                  or an input is wrong."
+                  Inputs:\n  \
+                  INPUT is [NAME=]FILE.npy, or FILE.npz with one array per input. For random\n  \
+                  numbers, use [NAME=]TYPE[SIZE,…] as for `export`, with numbers as sizes.\n\n\
+                  Exit codes:\n  \
+                  0 if all numbers agree, 1 if some differ, 2 if the command line or an input\n  \
+                  is wrong"
 )]
 pub(crate) struct Args {
-    /// The model, which is the reference if there is another one
+    /// The model; the reference, if OTHER is given
     model: PathBuf,
-    /// A model that was made from MODEL: converted, quantized, optimized
+    /// A model that a tool made from MODEL: converted, quantized or optimized
     other: Option<PathBuf>,
     /// The function that MODEL was exported from: MODULE:NAME or FILE.py:NAME
     #[arg(long = "fn", value_name = "TARGET", conflicts_with = "other")]
     function: Option<String>,
-    /// Show where the first NaN or infinity is born
+    /// Find the first NaN or infinity instead of comparing
     #[arg(long, conflicts_with_all = ["other", "function"])]
     nan: bool,
-    /// An input, by name or in the order of the model; may be repeated
+    /// Values of an input, by name or in the order of the model; may be repeated
     #[arg(short, long = "input", value_name = "INPUT")]
     inputs: Vec<String>,
-    /// An execution provider of ONNX Runtime; may be repeated [default: the one for the CPU]
+    /// An execution provider of ONNX Runtime; may be repeated [default: CPUExecutionProvider]
     #[arg(long = "provider", value_name = "NAME")]
     providers: Vec<String>,
-    /// The relative tolerance of outputs
+    /// The relative tolerance for outputs
     #[arg(long, value_name = "NUMBER", default_value_t = 1e-3)]
     rtol: f64,
-    /// The absolute tolerance of outputs
+    /// The absolute tolerance for outputs
     #[arg(long, value_name = "NUMBER", default_value_t = 1e-5)]
     atol: f64,
-    /// The number of lines to list, by the error that each adds
+    /// The number of lines to list, largest errors first
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Write the guilty node alone into this folder: a model, its inputs, what is expected, and a script
+    /// Write a folder that reproduces the error: a model of the one node, its inputs, the expected result, and a script
     #[arg(long, value_name = "DIR")]
     reproducer: Option<PathBuf>,
-    /// Write the names of the nodes that lose most, to keep them in float32
+    /// Write the names of the nodes that lose the most precision, for tools that can keep them in float32
     #[arg(long, value_name = "PATH", requires = "other")]
     keep_float32: Option<PathBuf>,
-    /// Keep 64-bit types in JAX
+    /// Keep 64-bit types in JAX, as with `jax_enable_x64`
     #[arg(long)]
     double: bool,
-    /// Show no progress
+    /// Hide the progress
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
@@ -66,7 +68,7 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// A comparison that the command line asks for.
+/// The arguments of a comparison.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub struct CompareRequest<'a> {
@@ -89,11 +91,11 @@ pub struct CompareRequest<'a> {
 }
 
 impl Args {
-    /// Returns the comparison, or says what it lacks.
+    /// Returns the comparison, or an error if an argument is missing.
     pub(crate) fn request(&self) -> anyhow::Result<CompareRequest<'_>> {
         if self.other.is_none() && self.function.is_none() && !self.nan {
             anyhow::bail!(
-                "there is nothing to compare the model with: add another model, --fn TARGET, or --nan"
+                "nothing to compare the model with: add another model, --fn TARGET, or --nan"
             );
         }
         Ok(CompareRequest {

@@ -1,4 +1,4 @@
-//! `jax2onnx completions` and `jax2onnx man`: files for shells and for `man`.
+//! `jax2onnx completions` and `jax2onnx man`: print shell completions and write manual pages.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use crate::Cli;
 use crate::command::Outcome;
 
-/// Print completions for a shell
+/// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     jax2onnx completions bash >> ~/.bashrc\n  \
@@ -37,7 +37,7 @@ impl Args {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx man --out ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// The folder to write them into
+    /// The folder to write the pages to
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

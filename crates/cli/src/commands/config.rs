@@ -3,9 +3,9 @@
 use crate::Task;
 use crate::output::{Format, OutputArgs};
 
-/// Show each setting of an export, its value, and where the value comes from
+/// Show the settings of exports and where each value comes from
 ///
-/// An argument of `to_onnx` or an option of `jax2onnx export` takes precedence over the environment, which takes
+/// Arguments of `to_onnx` and options of `jax2onnx export` take precedence over environment variables, which take
 /// precedence over `[tool.jax2onnx]` in the nearest `pyproject.toml`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx config\n  jax2onnx config --format json")]

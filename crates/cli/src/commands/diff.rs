@@ -1,4 +1,4 @@
-//! `jax2onnx diff`: what differs between two models.
+//! `jax2onnx diff`: shows the differences between two models.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,12 +14,11 @@ use crate::model::open;
 use crate::output::{Format, OutputArgs};
 use crate::text::count;
 
-/// Show what differs between two exports
+/// Show the differences between two exports, line by line
 ///
-/// Aligns nodes by the lines that they came from, then by name. Shows which lines gained or lost nodes, and
-/// which operators, attributes, literals, types and weights changed. A line that only moved and a file that was only
-/// renamed are not differences.
-/// The exit code is 0 if nothing differs and 1 if something does.
+/// Matches nodes by the lines that they came from, then by name. Shows which lines gained or lost nodes, and
+/// which operators, attributes, literals, types and weights changed. Moved lines and renamed files do not count
+/// as differences. The exit code is 0 if the models are equal and 1 if they differ.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx diff before.onnx after.onnx\n  \
                         jax2onnx diff before.onnx after.onnx --format json")]
@@ -36,7 +35,7 @@ pub(crate) struct Args {
     /// The source map of the second model
     #[arg(long, value_name = "PATH")]
     map_b: Option<PathBuf>,
-    /// Another folder whose source files may be shown, besides the current one; may be repeated
+    /// Also show source files from this folder, not only from the current one; may be repeated
     #[arg(long, value_name = "DIR")]
     source_root: Vec<PathBuf>,
     #[command(flatten)]
@@ -65,7 +64,7 @@ impl Command for Args {
         if skipped > 0 {
             let weights = count(skipped, "weight");
             console.note(format_args!(
-                "the contents of {weights} were not compared: they are in other files or in another form"
+                "the contents of {weights} were not compared, because they are in other files or in another encoding"
             ))?;
         }
         Ok(Box::new(Compared { before, after, diff, source_root: &self.source_root }))
@@ -85,7 +84,7 @@ impl Answer for Compared<'_> {
         let gone = |line: &&LineChange<'_>| line.after.is_none();
         if self.diff.lines.iter().filter(gone).any(|line| printer.text_of(line).is_none()) {
             console.note(
-                "the source of the first model has changed; a source map with `--sources embed` keeps its lines",
+                "the source files have changed since the first export, so some removed lines are not shown; to keep them, export with `--source-map --sources embed`",
             )?;
         }
         Ok(())

@@ -8,10 +8,10 @@ use crate::Task;
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::output::{Format, OutputArgs};
 
-/// Show versions, the platform, switches, and what works here
+/// Show versions and settings for a bug report
 ///
 /// Shows the versions of jax2onnx, Python, JAX, ONNX and ONNX Runtime, the platform, the settings that are not
-/// defaults, the opsets that are supported here, and the optional parts. Paste the output into a report of a problem.
+/// defaults, the opsets that work here, and the optional packages. Paste the output into your bug report.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx doctor\n  jax2onnx doctor --format json")]
 pub(crate) struct Args {

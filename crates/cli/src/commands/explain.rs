@@ -1,4 +1,4 @@
-//! `jax2onnx explain`: the line of Python that an error of a runtime is about.
+//! `jax2onnx explain`: shows the line of Python behind an error of a runtime.
 
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -11,22 +11,22 @@ use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 
-/// Show the line of Python that an ONNX Runtime error is about
+/// Show the line of Python behind an error of ONNX Runtime
 ///
-/// Reads the text of an exception, the lines of a log, or several messages at once, also from
-/// onnx.checker, TensorRT and OpenVINO. Shows which part of the message it used and how sure it is.
+/// Reads the text of an exception or a whole log, from ONNX Runtime, onnx.checker, TensorRT or OpenVINO. For
+/// each error, shows the line, the part of the message that led to it, how certain the answer is, and a hint.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
                   jax2onnx explain model.onnx error.log\n  \
                   python run.py 2>&1 | jax2onnx explain model.onnx\n  \
                   jax2onnx explain model.onnx -m \"running Add node. Name:'add'\"")]
 pub(crate) struct Args {
-    /// The model that was run
+    /// The model that ran
     model: PathBuf,
-    /// The file with the messages; standard input if it is `-` or not given
+    /// The file that contains the messages [default: standard input]
     #[arg(conflicts_with = "message")]
     log: Option<PathBuf>,
-    /// The message itself
+    /// The message, instead of a file
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ impl Command for Args {
         };
         let explanation = explain(document, &said);
         if explanation.is_cut {
-            console.note("the log is long: only its end was read")?;
+            console.note("the log is very long, so only its end was read")?;
         }
         let sources = self.reading.sources(document);
         Ok(Box::new(Explained { document, sources, explanation }))
@@ -71,7 +71,7 @@ impl Answer for Explained {
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
         let Explained { document, sources, explanation } = self;
         if explanation.findings.is_empty() {
-            return console.note("the text contains no error that jax2onnx knows");
+            return console.note("jax2onnx does not recognize an error in this text");
         }
         write!(console.out, "{}", text(explanation, document, sources, console.style))
     }

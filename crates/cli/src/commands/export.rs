@@ -13,9 +13,15 @@ pub use spec::{ArraySpec, InputSpec, ParamValue, Size, SpecError, input as read_
 /// The suffix of the source map if `--source-map` has no path.
 const BESIDE: &str = ".map";
 
+/// The headings of the options in `--help`.
+const SIGNATURE: &str = "Inputs and outputs";
+const MODEL: &str = "Model";
+const GRAPH: &str = "Graph";
+const PROVENANCE: &str = "Provenance";
+
 /// Export a JAX function to an ONNX model
 ///
-/// The target is a module or a file, and the name of a callable in it: `package.module:fn` or
+/// TARGET names a function, a method or a callable object, in a module or in a file: `package.module:fn` or
 /// `path/to/file.py:Model.apply`. It can also be a call that returns one:
 /// `package.module:make_model(width=64)`. Modules in the current directory can be imported.
 #[derive(Debug, clap::Args)]
@@ -25,107 +31,111 @@ const BESIDE: &str = ".map";
                   jax2onnx export model:step -i 'x=i32[B]' -i 'cache.0.k=f32[B,8,16]' -o s.onnx\n  \
                   jax2onnx export model:predict -i 'f32[B,784]' --dry-run\n  \
                   jax2onnx export m:enc -i 'f32[8]' -o a.onnx --and m:dec -i 'f32[8]' -o b.onnx\n\n\
-                  An input is [NAME=]TYPE[SIZE,…]: f32[B,784], i32[], tokens=i32[B,T],\n\
-                  f16[2*B + 1,3]. A size is a number, a name, or an expression of names. A name\n\
-                  with dots is a part of a parameter: cache.0.k is cache[0][\"k\"]. Quote inputs:\n\
-                  most shells interpret brackets. `--and` separates several exports.\n\n\
-                  The exit code is 1 if the export failed and 2 if the command line is wrong."
+                  Inputs:\n  \
+                  SPEC is [NAME=]TYPE[SIZE,…], such as f32[B,784], i32[] or tokens=i32[B,T].\n  \
+                  A size is a number, a name, or an expression such as 2*B + 1. A name with\n  \
+                  dots is a part of a parameter: cache.0.k is cache[0][\"k\"]. Quote each SPEC,\n  \
+                  because most shells interpret brackets.\n\n\
+                  Several exports:\n  \
+                  `--and` starts the next export. JAX is loaded only once.\n\n\
+                  Exit codes:\n  \
+                  0 on success, 1 if the export fails, 2 if the command line is wrong"
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub(crate) struct Args {
-    /// What to export: MODULE:NAME or FILE.py:NAME
+    /// The function to export: MODULE:NAME or FILE.py:NAME
     #[arg(value_name = "TARGET")]
     target: String,
-    /// An input, by parameter name or in order; may be repeated
-    #[arg(short, long = "input", value_name = "SPEC", value_parser = spec::input)]
+    /// Type and shape of an input, by parameter name or in order; may be repeated
+    #[arg(short, long = "input", value_name = "SPEC", value_parser = spec::input, help_heading = SIGNATURE)]
     inputs: Vec<InputSpec>,
-    /// Where to write the model
+    /// The file to write the model to
     #[arg(short, long, value_name = "PATH", required_unless_present = "dry_run")]
     output: Option<PathBuf>,
-    /// Write nothing: show what would be written, or every operation that cannot be exported
+    /// Show what the export would write, or every operation that it cannot convert, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// A keyword argument that becomes an input: a flag, a number, or TYPE[SIZE,…]
-    #[arg(long = "input-param", value_name = "NAME=VALUE", value_parser = spec::param)]
+    /// A keyword argument that becomes an input: true, false, a number, or TYPE[SIZE,…]; may be repeated
+    #[arg(long = "input-param", value_name = "NAME=VALUE", value_parser = spec::param, help_heading = SIGNATURE)]
     input_params: Vec<(String, ParamValue)>,
-    /// The ONNX opset
-    #[arg(long)]
+    /// The ONNX opset of the model
+    #[arg(long, help_heading = MODEL)]
     opset: Option<i64>,
-    /// The name of the graph
-    #[arg(long, value_name = "NAME")]
+    /// The name of the graph in the model
+    #[arg(long, value_name = "NAME", help_heading = MODEL)]
     model_name: Option<String>,
-    /// Keep 64-bit types
-    #[arg(long)]
+    /// Keep 64-bit types, as with `jax_enable_x64`
+    #[arg(long, help_heading = SIGNATURE)]
     double: bool,
     /// Names of the inputs, instead of the parameter names
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = SIGNATURE)]
     input_names: Option<Vec<String>>,
     /// Names of the outputs
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = SIGNATURE)]
     output_names: Option<Vec<String>>,
-    /// Positions of images that are NCHW in the model and NHWC in the function
-    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    /// Positions of inputs that are NHWC in the function and NCHW in the model, counted from 0
+    #[arg(long, value_name = "N,…", value_delimiter = ',', help_heading = SIGNATURE)]
     inputs_as_nchw: Option<Vec<u32>>,
-    /// Positions of output images that are NCHW in the model and NHWC in the function
-    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    /// Positions of outputs that are NHWC in the function and NCHW in the model, counted from 0
+    #[arg(long, value_name = "N,…", value_delimiter = ',', help_heading = SIGNATURE)]
     outputs_as_nchw: Option<Vec<u32>>,
-    /// How much provenance each node contains [default: from the environment]
-    #[arg(long, value_name = "LEVEL", value_parser = PossibleValuesParser::new(["off", "minimal", "full", "indexed"]))]
+    /// How much provenance the model contains [default: see `jax2onnx config`]
+    #[arg(long, value_name = "LEVEL", help_heading = PROVENANCE, value_parser = PossibleValuesParser::new(["off", "minimal", "full", "indexed"]))]
     provenance: Option<String>,
-    /// How files are named in the model
-    #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(["relative", "absolute", "basename"]))]
+    /// How the model names source files
+    #[arg(long, value_name = "POLICY", help_heading = PROVENANCE, value_parser = PossibleValuesParser::new(["relative", "absolute", "basename"]))]
     provenance_paths: Option<String>,
-    /// Write a folder under another name: /home/x/proj=proj
-    #[arg(long = "provenance-prefix", value_name = "FOLDER=NAME")]
+    /// Replace the start of paths, as in /home/me/proj=proj; may be repeated
+    #[arg(long = "provenance-prefix", value_name = "FOLDER=NAME", help_heading = PROVENANCE)]
     provenance_prefixes: Option<Vec<String>>,
-    /// A package, file or folder that counts as your code
-    #[arg(long, value_name = "CODE")]
+    /// A package, file or folder that counts as your code; may be repeated
+    #[arg(long, value_name = "CODE", help_heading = PROVENANCE)]
     user_code: Option<Vec<String>>,
-    /// Write the source map, by default to OUTPUT.map
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = BESIDE)]
+    /// Write a source map too, by default to OUTPUT.map
+    #[arg(long, value_name = "PATH", help_heading = PROVENANCE, num_args = 0..=1, default_missing_value = BESIDE)]
     source_map: Option<PathBuf>,
-    /// What the source map contains of the source files
-    #[arg(long, value_name = "WHAT", requires = "source_map", value_parser = PossibleValuesParser::new(["hash", "embed"]))]
+    /// Store a hash or the text of each source file in the source map
+    #[arg(long, value_name = "WHAT", help_heading = PROVENANCE, requires = "source_map", value_parser = PossibleValuesParser::new(["hash", "embed"]))]
     sources: Option<String>,
-    /// Write every equation as text
-    #[arg(long, value_name = "PATH")]
+    /// Write every equation of the jaxpr with its line to a text file
+    #[arg(long, value_name = "PATH", help_heading = PROVENANCE)]
     record_primitive_calls: Option<PathBuf>,
-    /// `web` writes one file for browsers
-    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["standard", "web"]))]
+    /// `web` writes one file that onnxruntime-web can load
+    #[arg(long, value_name = "MODE", help_heading = MODEL, value_parser = PossibleValuesParser::new(["standard", "web"]))]
     export_mode: Option<String>,
-    /// Where to write the weights: in the model, in a file beside it, or beside it above 1 GiB
-    #[arg(long, value_name = "PLACE", value_parser = PossibleValuesParser::new(["inline", "external", "auto"]))]
+    /// Write the weights into the model or into a file beside it; `auto` moves more than 1 GiB to a file
+    #[arg(long, value_name = "PLACE", help_heading = MODEL, value_parser = PossibleValuesParser::new(["inline", "external", "auto"]))]
     weights: Option<String>,
-    /// Keep norms as arithmetic, or convert each to one operator
-    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["auto", "prefer_native", "force_decomposed"]))]
+    /// Convert each norm to one operator, or keep it as arithmetic
+    #[arg(long, value_name = "MODE", help_heading = GRAPH, value_parser = PossibleValuesParser::new(["auto", "prefer_native", "force_decomposed"]))]
     normalization_mode: Option<String>,
-    /// Do not optimize the graph
-    #[arg(long)]
+    /// Write the graph without optimizations
+    #[arg(long, help_heading = GRAPH)]
     no_optimize: bool,
-    /// Compute the same as JAX for NaN, or leave out the nodes that this needs [default: exact]
-    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["exact", "ignore"]))]
+    /// Return what JAX returns for NaN, or leave out the nodes that only do this [default: exact]
+    #[arg(long, value_name = "MODE", help_heading = GRAPH, value_parser = PossibleValuesParser::new(["exact", "ignore"]))]
     nan: Option<String>,
-    /// How many nodes the rounds of a loop may become; 0 keeps all loops [default: 32]
-    #[arg(long, value_name = "NODES")]
+    /// Unroll a loop if it becomes at most this many nodes; 0 keeps all loops [default: 32]
+    #[arg(long, value_name = "NODES", help_heading = GRAPH)]
     unroll: Option<u32>,
-    /// Show what was fused into one operator and what was not, with the source line and the reason
-    #[arg(long)]
+    /// Show each rewrite with its line, and why similar code was not rewritten
+    #[arg(long, help_heading = GRAPH)]
     explain_passes: bool,
-    /// Show no progress
+    /// Hide the progress
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
     format: OutputArgs,
 }
 
-/// An export that the command line asks for. `None` stands for the default of `to_onnx`.
+/// The arguments of an export. `None` means the default of `to_onnx`.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
 pub struct Request<'a> {
     pub target: &'a str,
     pub inputs: &'a [InputSpec],
     pub input_params: &'a [(String, ParamValue)],
-    /// Nothing if nothing is written.
+    /// `None` in a dry run without an output.
     pub output: Option<&'a PathBuf>,
     pub dry_run: bool,
     pub opset: Option<i64>,

@@ -14,7 +14,7 @@ use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 use crate::text::{bytes, count, share};
 
-/// Show what a model contains and how much is known about its origins
+/// Show the contents of a model and how many of its nodes have a source line
 ///
 /// Shows inputs, outputs, opsets, sizes, weights and operators, the provenance level, how many nodes have a
 /// line, and which files, functions and scopes they come from. Does not read weights.
@@ -153,7 +153,7 @@ impl Printer<'_> {
         writeln!(self.out, "  {lines} of {} have a line ({all})", count(nodes, "node"))?;
         if origins.with_user_line < lines {
             let other = lines - origins.with_user_line;
-            writeln!(self.out, "  {other} of them have a line of a library, not of yours")?;
+            writeln!(self.out, "  {other} of them have only lines of libraries")?;
         }
         if origins.fused > 0 {
             writeln!(self.out, "  {} fused from several lines", were(origins.fused))?;
@@ -164,9 +164,7 @@ impl Printer<'_> {
             writeln!(self.out, "  {} found as `{}`", count(*number, "node"), sure.word())?;
         }
         let shown = |file: &str| match file {
-            Frame::UNKNOWN => {
-                "files are not recorded at this level; `indexed` records them".to_owned()
-            }
+            Frame::UNKNOWN => "this level does not record files; `indexed` does".to_owned(),
             file => file.to_owned(),
         };
         writeln!(self.out, "\n{}", self.style.bold("files, by nodes"))?;

@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::output::{Format, OutputArgs};
 
-/// List the primitives that can be converted
+/// List the JAX primitives that jax2onnx converts
 ///
-/// Shows for each primitive the name in `pkg.jax2onnx.plugin`, the line of the table that lowers it, the
-/// ONNX operators that it emits, and its limits.
+/// For each primitive, shows the name of its plugin (`pkg.jax2onnx.plugin` in the metadata), the source line of
+/// the plugin, the ONNX operators that it emits, and its limits.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  jax2onnx plugins\n  jax2onnx plugins dot_general conv\n  jax2onnx plugins sin --format json"
 )]
 pub(crate) struct Args {
-    /// Only primitives whose name contains one of these
+    /// Show only primitives whose names contain one of these
     #[arg(value_name = "PRIMITIVE")]
     names: Vec<String>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ impl Command for Args {
         };
         let found: Vec<&Plugin> = PLUGINS.iter().filter(is_wanted).collect();
         if found.is_empty() {
-            writeln!(console.err, "no plugin for {}", names.join(", "))?;
+            writeln!(console.err, "no primitive matches {}", names.join(", "))?;
         }
         Ok(Box::new(Matching(found)))
     }
@@ -186,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said_and_is_no_error() {
+    fn a_missing_primitive_is_reported_with_exit_code_1() {
         check(
             &["plugins", "no_such_primitive"],
             &expect![[r#"
             exit 1
 
-            no plugin for no_such_primitive
+            no primitive matches no_such_primitive
         "#]],
         );
     }

@@ -14,22 +14,23 @@ use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output;
 
-/// Show which lines of Python take the time in a profile
+/// Show how much time each line of Python takes
 ///
-/// Reads a profile of ONNX Runtime: set `options.enable_profiling = True` before you create the session, and
-/// call `session.end_profiling()` at the end. The time of a loop excludes its body, so that times add up.
+/// Reads a profile from ONNX Runtime. To record one, set `options.enable_profiling = True` before you create the
+/// session, and call `session.end_profiling()` at the end. The time of a loop excludes its body, so the times add
+/// up.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
                   jax2onnx profile model.onnx onnxruntime_profile.json\n  \
                   jax2onnx profile model.onnx profile.json --by scope\n  \
                   jax2onnx profile model.onnx profile.json --format flamegraph > profile.svg\n\n\
-                  Nodes that ONNX Runtime creates are in the optimized model \
-                  (options.optimized_model_filepath):\n  \
+                  To include the nodes that ONNX Runtime creates, save the optimized model with\n\
+                  `options.optimized_model_filepath`, and pass both models:\n  \
                   jax2onnx profile optimized.onnx profile.json --map model.onnx")]
 pub(crate) struct Args {
-    /// The model that was run
+    /// The model that ran
     model: PathBuf,
-    /// The profile
+    /// The profile that ONNX Runtime wrote
     profile: PathBuf,
     /// How to group the times
     #[arg(long, value_enum, default_value_t)]
@@ -37,10 +38,10 @@ pub(crate) struct Args {
     /// The number of rows to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// The number of warm-up runs at the start [default: 1 if there are several runs]
+    /// The number of runs to ignore at the start [default: 1 if there are several runs]
     #[arg(long, value_name = "N")]
     warmup: Option<usize>,
-    /// How to print the answer
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     #[command(flatten)]
@@ -66,10 +67,10 @@ enum Key {
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum Format {
-    /// For people; may change
+    /// For people; may change between versions
     #[default]
     Text,
-    /// For programs; stable, with a version
+    /// For programs; stable, with a version number
     Json,
     /// A picture of the call paths, as SVG
     Flamegraph,
@@ -110,7 +111,7 @@ impl Command for Args {
         if summary.known < 0.5 {
             let known = summary.known * 100.0;
             console.note(format_args!(
-                "only {known:.0} % of the time is in nodes of this model: is it the model that was run?"
+                "only {known:.0} % of the time is in nodes of this model: is this the model that ran?"
             ))?;
         }
         let sources = self.reading.sources(document);

@@ -16,8 +16,8 @@ use crate::output::{Format, OutputArgs};
 
 /// Remove the provenance from a model
 ///
-/// The rest of the file stays the same, byte for byte. With --map, the provenance goes into a source map,
-/// and `jax2onnx attach` puts it back.
+/// Leaves the rest of the file unchanged, byte for byte. With --map, writes the provenance to a source map, from
+/// which `jax2onnx attach` can restore it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx strip model.onnx -o release.onnx\n  \
                   jax2onnx strip model.onnx -o release.onnx --map release.onnx.map\n  \
@@ -25,16 +25,16 @@ use crate::output::{Format, OutputArgs};
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
-    /// Where to write the stripped model; may be the input file
+    /// The file to write the stripped model to; may be MODEL itself
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
-    /// What to keep
+    /// The provenance to keep
     #[arg(long, value_enum, default_value_t, conflicts_with = "map")]
     level: Left,
-    /// Where to write the source map
+    /// Write the removed provenance to this source map
     #[arg(long, value_name = "PATH")]
     map: Option<PathBuf>,
-    /// Keep the id of the source map that the export wrote
+    /// Keep the debug id, which identifies the source map of the export
     #[arg(long, conflicts_with = "map")]
     keep_debug_id: bool,
     #[command(flatten)]
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said_and_nothing_is_written() {
+    fn an_error_is_reported_and_nothing_is_written() {
         let folder = Folder::new("strip-refused");
         fs::write(folder.0.join("m.onnx"), model()).unwrap();
         fs::write(folder.0.join("no.onnx"), "text").unwrap();

@@ -16,11 +16,10 @@ use crate::model::{ModelArgs, open};
 use crate::output;
 use crate::text::{bytes, count};
 
-/// Write a page that links the source and the graph of a model
+/// Write an HTML page that shows the source beside the graph
 ///
-/// The page is one HTML file that works offline. Click a line to see its nodes, and a node to see its line.
-/// With a profile, a report or another model, the page also shows times, errors or differences beside each
-/// line. `--format json` prints the data of the page instead.
+/// The page is one file that works offline. Click a line to see its nodes, or a node to see its line. With
+/// --profile, --compare or --against, the page also shows times, errors or differences beside each line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx view model.onnx --open\n  \
                         jax2onnx view model.onnx -o page.html --profile profile.json\n  \
@@ -32,24 +31,24 @@ pub(crate) struct Args {
     /// The file to write [default: MODEL with the extension `.html`, in the current folder]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Open the page in the browser
+    /// Open the page in your browser
     #[arg(long)]
     open: bool,
     /// Leave out the text of all source files
     #[arg(long)]
     no_source: bool,
-    /// A profile of ONNX Runtime, for the time of each line
+    /// Show the time of each line, from a profile of ONNX Runtime
     #[arg(long, value_name = "PROFILE.json")]
     profile: Option<PathBuf>,
-    /// The report of `jax2onnx compare --format json`, for the error of each line
+    /// Show the error of each line, from the output of `jax2onnx compare --format json`
     #[arg(long, value_name = "REPORT.json")]
     compare: Option<PathBuf>,
-    /// An earlier export, for the lines that gained or lost nodes since
+    /// Show which lines gained or lost nodes since an earlier export
     #[arg(long, value_name = "OTHER.onnx")]
     against: Option<PathBuf>,
     #[command(flatten)]
     reading: ModelArgs,
-    /// What to write
+    /// The output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -59,9 +58,9 @@ enum Format {
     /// The page
     #[default]
     Html,
-    /// The data of the page, to standard output; stable, with a version
+    /// The data of the page, to standard output; stable, with a version number
     Json,
-    /// Data of nodes for Model Explorer, to standard output: errors, times, or lines
+    /// Errors, times or lines of the nodes for Model Explorer, to standard output
     ModelExplorer,
 }
 
@@ -117,7 +116,7 @@ impl Answer for Viewed<'_> {
         let nodes = count(nodes, "node");
         writeln!(console.out, "{shown}: {nodes}, {with_line} of them with a line, {size}")?;
         if args.open && !open_in_browser(&output) {
-            console.note(format_args!("no browser could be started: open {shown} yourself"))?;
+            console.note(format_args!("no browser could be started: open `{shown}` yourself"))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `jax2onnx where`: the lines that one node came from.
+//! `jax2onnx where`: shows the lines that a node came from.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
 
-/// Show which line of Python a node came from
+/// Show the line of Python that a node came from
 ///
-/// Shows the call path with the expression underlined, the lines that the node was fused from, the plugin
-/// that emitted it, its scope, its inputs and outputs. Part of a name is enough if no other name contains
-/// it; `#12` is node number 12.
+/// Shows the call path with the expression underlined, all lines that were fused into the node, the plugin
+/// that emitted it, its scope, its inputs and its outputs. A part of the name is enough if it is unique. `#12`
+/// is node number 12.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx where model.onnx attn/dot_general\n  \
                         jax2onnx where model.onnx logits --source-root ~/src/project\n  \
@@ -25,10 +25,10 @@ use crate::output::{Format, OutputArgs};
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
-    /// The name of a node, an output, an input or a weight, or a part of it
+    /// The name of a node, output, input or weight, or a part of the name
     #[arg(value_name = "NODE|OUTPUT")]
     name: String,
-    /// Show the frames of libraries and of JAX too
+    /// Also show the frames of libraries and JAX
     #[arg(long)]
     all_frames: bool,
     #[command(flatten)]
@@ -129,7 +129,7 @@ fn print_candidates(
             }
         }
         Found::Nothing(nearest) => {
-            writeln!(err, "no node or value is called `{}`", clean(wanted))?;
+            writeln!(err, "no node or value has the name `{}`", clean(wanted))?;
             if !nearest.is_empty() {
                 let names: Vec<String> =
                     nearest.iter().map(|name| format!("`{}`", clean(name))).collect();
@@ -151,7 +151,7 @@ fn candidate(document: &Document<'_>, name: &str, target: &Target<'_>) -> String
             let line = line.map_or_else(String::new, |line| format!(", {}", clean(&line)));
             format!("#{number}  {name}  {}{line}", clean(&op.unwrap_or_default()))
         }
-        Target::Value { .. } => format!("{name}  a value that no node computes"),
+        Target::Value { .. } => format!("{name}  an input or a weight"),
     }
 }
 

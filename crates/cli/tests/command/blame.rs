@@ -3,7 +3,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn the_source_is_shown_with_what_it_became() {
+fn source_lines_are_shown_with_their_nodes() {
     check(
         "blame mapped.onnx mlp.py",
         &expect![[r#"
@@ -38,7 +38,7 @@ fn the_source_is_shown_with_what_it_became() {
 }
 
 #[test]
-fn lines_of_a_file_can_be_asked_for() {
+fn a_range_of_lines_can_be_shown() {
     check(
         "blame indexed.onnx mlp.py:11-18",
         &expect![[r#"
@@ -71,7 +71,7 @@ fn without_a_file_there_is_a_summary() {
 }
 
 #[test]
-fn a_file_that_is_not_there_lists_those_that_are() {
+fn a_missing_file_lists_the_files_that_exist() {
     check(
         "blame indexed.onnx model.py",
         &expect![[r#"
@@ -128,13 +128,13 @@ fn lines_without_nodes_are_nothing() {
 }
 
 #[test]
-fn lines_that_are_none_are_an_error() {
+fn an_invalid_range_of_lines_is_an_error() {
     check(
         "blame indexed.onnx mlp.py:9-3",
         &expect![[r#"
             exit 2
             --- stderr
-            error: invalid value 'mlp.py:9-3' for '[FILE[:LINE[-LINE]]]': `9-3` is not a range of lines: lines are counted from 1
+            error: invalid value 'mlp.py:9-3' for '[FILE[:LINE[-LINE]]]': `9-3` is not a range of lines: use FIRST-LAST, counted from 1
 
             For more information, try '--help'.
         "#]],

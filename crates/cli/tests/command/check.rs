@@ -18,10 +18,10 @@ fn a_path_that_leaks_is_a_warning() {
     check(
         "check foreign/torch.onnx",
         &expect![[r#"
-        exit 0
-        warning[path-leak]: `pkg.torch.onnx.stack_trace` of a node contains an absolute path of the machine that made it: `/home/ann/project/torch_model.py` (`node_linear`, /home/ann/project/torch_model.py:15, in forward)
-        foreign/torch.onnx: 0 errors, 1 warning
-    "#]],
+            exit 0
+            warning[path-leak]: `pkg.torch.onnx.stack_trace` of a node contains an absolute path from the exporting machine: `/home/ann/project/torch_model.py` (`node_linear`, /home/ann/project/torch_model.py:15, in forward)
+            foreign/torch.onnx: 0 errors, 1 warning
+        "#]],
     );
 }
 
@@ -30,10 +30,10 @@ fn strict_fails_on_warnings() {
     check(
         "check foreign/torch.onnx --strict",
         &expect![[r#"
-        exit 1
-        warning[path-leak]: `pkg.torch.onnx.stack_trace` of a node contains an absolute path of the machine that made it: `/home/ann/project/torch_model.py` (`node_linear`, /home/ann/project/torch_model.py:15, in forward)
-        foreign/torch.onnx: 0 errors, 1 warning
-    "#]],
+            exit 1
+            warning[path-leak]: `pkg.torch.onnx.stack_trace` of a node contains an absolute path from the exporting machine: `/home/ann/project/torch_model.py` (`node_linear`, /home/ann/project/torch_model.py:15, in forward)
+            foreign/torch.onnx: 0 errors, 1 warning
+        "#]],
     );
 }
 
@@ -51,7 +51,7 @@ fn weights_outside_are_errors() {
             error[weight-shape]: `w2` has too many elements: f32[4611686018427387904,4611686018427387904]
             error[weight-shape]: the shape of `neg` has a negative size: type 99[-1]
             warning[node-name]: 1 node has no name
-            warning[opset]: opset 28 is newer than 26, the newest known here
+            warning[opset]: opset 28 is newer than 26, the newest that jax2onnx knows
             ../../../../fuzz/corpus/model/outside.onnx: 7 errors, 2 warnings
         "#]],
     );
@@ -101,24 +101,24 @@ fn findings_are_lines_for_editors() {
     check(
         "check foreign/torch.onnx --format lines",
         &expect![[r#"
-        exit 0
-        /home/ann/project/torch_model.py:15:1: warning: `pkg.torch.onnx.stack_trace` of a node contains an absolute path of the machine that made it: `/home/ann/project/torch_model.py` (`node_linear`) [path-leak]
-    "#]],
+            exit 0
+            /home/ann/project/torch_model.py:15:1: warning: `pkg.torch.onnx.stack_trace` of a node contains an absolute path from the exporting machine: `/home/ann/project/torch_model.py` (`node_linear`) [path-leak]
+        "#]],
     );
     check(
         "check ../../../../fuzz/corpus/model/outside.onnx --format lines",
         &expect![[r#"
-        exit 1
-        ../../../../fuzz/corpus/model/outside.onnx: error: `../../etc/passwd` is outside the folder of the model [external-data]
-        ../../../../fuzz/corpus/model/outside.onnx: error: `/etc/passwd` is an absolute path [external-data]
-        ../../../../fuzz/corpus/model/outside.onnx: error: `weights.bin` does not exist [external-data]
-        ../../../../fuzz/corpus/model/outside.onnx: error: `w0` has too many elements: f32[4611686018427387904,4611686018427387904] [weight-shape]
-        ../../../../fuzz/corpus/model/outside.onnx: error: `w1` has too many elements: f32[4611686018427387904,4611686018427387904] [weight-shape]
-        ../../../../fuzz/corpus/model/outside.onnx: error: `w2` has too many elements: f32[4611686018427387904,4611686018427387904] [weight-shape]
-        ../../../../fuzz/corpus/model/outside.onnx: error: the shape of `neg` has a negative size: type 99[-1] [weight-shape]
-        ../../../../fuzz/corpus/model/outside.onnx: warning: 1 node has no name [node-name]
-        ../../../../fuzz/corpus/model/outside.onnx: warning: opset 28 is newer than 26, the newest known here [opset]
-    "#]],
+            exit 1
+            ../../../../fuzz/corpus/model/outside.onnx: error: `../../etc/passwd` is outside the folder of the model [external-data]
+            ../../../../fuzz/corpus/model/outside.onnx: error: `/etc/passwd` is an absolute path [external-data]
+            ../../../../fuzz/corpus/model/outside.onnx: error: `weights.bin` does not exist [external-data]
+            ../../../../fuzz/corpus/model/outside.onnx: error: `w0` has too many elements: f32[4611686018427387904,4611686018427387904] [weight-shape]
+            ../../../../fuzz/corpus/model/outside.onnx: error: `w1` has too many elements: f32[4611686018427387904,4611686018427387904] [weight-shape]
+            ../../../../fuzz/corpus/model/outside.onnx: error: `w2` has too many elements: f32[4611686018427387904,4611686018427387904] [weight-shape]
+            ../../../../fuzz/corpus/model/outside.onnx: error: the shape of `neg` has a negative size: type 99[-1] [weight-shape]
+            ../../../../fuzz/corpus/model/outside.onnx: warning: 1 node has no name [node-name]
+            ../../../../fuzz/corpus/model/outside.onnx: warning: opset 28 is newer than 26, the newest that jax2onnx knows [opset]
+        "#]],
     );
 }
 
@@ -127,53 +127,55 @@ fn findings_are_sarif_for_code_scanning() {
     check(
         "check foreign/torch.onnx --format sarif",
         &expect![[r#"
-        exit 0
-        {
-          "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-          "version": "2.1.0",
-          "runs": [
+            exit 0
             {
-              "tool": {
-                "driver": {
-                  "name": "jax2onnx",
-                  "version": "0.1.0",
-                  "rules": [
-                    {
-                      "id": "path-leak"
-                    }
-                  ]
-                }
-              },
-              "columnKind": "unicodeCodePoints",
-              "artifacts": [
+              "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+              "version": "2.1.0",
+              "runs": [
                 {
-                  "location": {
-                    "uri": "foreign/torch.onnx"
-                  }
-                }
-              ],
-              "results": [
-                {
-                  "ruleId": "path-leak",
-                  "ruleIndex": 0,
-                  "level": "warning",
-                  "message": {
-                    "text": "`pkg.torch.onnx.stack_trace` of a node contains an absolute path of the machine that made it: `/home/ann/project/torch_model.py`"
-                  },
-                  "locations": [
-                    {
-                      "physicalLocation": {
-                        "artifactLocation": {
-                          "uri": "file:///home/ann/project/torch_model.py"
-                        },
-                        "region": {
-                          "startLine": 15
-                        }
-                      },
-                      "logicalLocations": [
+                  "tool": {
+                    "driver": {
+                      "name": "jax2onnx",
+                      "version": "0.1.0",
+                      "rules": [
                         {
-                          "name": "node_linear",
-                          "kind": "element"
+                          "id": "path-leak"
+                        }
+                      ]
+                    }
+                  },
+                  "columnKind": "unicodeCodePoints",
+                  "artifacts": [
+                    {
+                      "location": {
+                        "uri": "foreign/torch.onnx"
+                      }
+                    }
+                  ],
+                  "results": [
+                    {
+                      "ruleId": "path-leak",
+                      "ruleIndex": 0,
+                      "level": "warning",
+                      "message": {
+                        "text": "`pkg.torch.onnx.stack_trace` of a node contains an absolute path from the exporting machine: `/home/ann/project/torch_model.py`"
+                      },
+                      "locations": [
+                        {
+                          "physicalLocation": {
+                            "artifactLocation": {
+                              "uri": "file:///home/ann/project/torch_model.py"
+                            },
+                            "region": {
+                              "startLine": 15
+                            }
+                          },
+                          "logicalLocations": [
+                            {
+                              "name": "node_linear",
+                              "kind": "element"
+                            }
+                          ]
                         }
                       ]
                     }
@@ -181,8 +183,6 @@ fn findings_are_sarif_for_code_scanning() {
                 }
               ]
             }
-          ]
-        }
-    "#]],
+        "#]],
     );
 }

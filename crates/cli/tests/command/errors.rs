@@ -3,7 +3,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn a_file_that_is_not_there() {
+fn a_missing_file_is_an_error() {
     check(
         "inspect gone.onnx",
         &expect![[r#"
@@ -15,7 +15,7 @@ fn a_file_that_is_not_there() {
 }
 
 #[test]
-fn a_folder_is_no_model() {
+fn a_folder_is_not_a_model() {
     check(
         "inspect foreign",
         &expect![[r#"
@@ -27,7 +27,7 @@ fn a_folder_is_no_model() {
 }
 
 #[test]
-fn a_text_is_no_model() {
+fn a_text_file_is_not_a_model() {
     check(
         "where mlp.py x",
         &expect![[r#"
@@ -39,19 +39,19 @@ fn a_text_is_no_model() {
 }
 
 #[test]
-fn a_file_that_is_cut_off() {
+fn a_truncated_file_is_an_error() {
     check(
         "inspect ../../../../fuzz/corpus/model/length.onnx",
         &expect![[r#"
         exit 2
         --- stderr
-        error: ../../../../fuzz/corpus/model/length.onnx: this is not an ONNX model: it is cut off, in the `ModelProto` at byte 0
+        error: ../../../../fuzz/corpus/model/length.onnx: this is not an ONNX model: it is truncated, in the `ModelProto` at byte 0
     "#]],
     );
 }
 
 #[test]
-fn a_file_that_is_nested_without_end() {
+fn a_deeply_nested_file_is_an_error() {
     check(
         "blame ../../../../fuzz/corpus/model/nested.onnx",
         &expect![[r#"
@@ -63,7 +63,7 @@ fn a_file_that_is_nested_without_end() {
 }
 
 #[test]
-fn a_name_that_is_not_utf_8() {
+fn a_name_that_is_not_utf_8_is_an_error() {
     check(
         "check ../../../../fuzz/corpus/model/latin.onnx",
         &expect![[r#"
@@ -75,7 +75,7 @@ fn a_name_that_is_not_utf_8() {
 }
 
 #[test]
-fn the_map_of_another_model() {
+fn the_map_of_another_model_is_an_error() {
     check(
         "where mapped.onnx tanh --map second.map",
         &expect![[r#"
@@ -87,19 +87,19 @@ fn the_map_of_another_model() {
 }
 
 #[test]
-fn a_map_that_is_none() {
+fn a_file_that_is_not_a_map_is_an_error() {
     check(
         "where off.onnx tanh --map mlp.py",
         &expect![[r#"
             exit 2
             --- stderr
-            error: mlp.py: this is neither a source map nor a model that says where its nodes came from: this is not an ONNX model: a field has the unknown kind 7, in the `ModelProto` at byte 0
+            error: mlp.py: this is neither a source map nor a model with provenance: this is not an ONNX model: a field has the unknown kind 7, in the `ModelProto` at byte 0
         "#]],
     );
 }
 
 #[test]
-fn a_wrong_option() {
+fn a_misspelled_option_is_an_error() {
     check(
         "where indexed.onnx tanh --sourceroot x",
         &expect![[r#"
@@ -117,7 +117,7 @@ fn a_wrong_option() {
 }
 
 #[test]
-fn nothing_is_asked() {
+fn a_missing_argument_is_an_error() {
     check(
         "where indexed.onnx",
         &expect![[r#"
@@ -146,7 +146,7 @@ fn an_export_needs_python() {
 }
 
 #[test]
-fn a_shell_that_is_not_known() {
+fn an_unknown_shell_is_an_error() {
     check(
         "completions csh",
         &expect![[r#"

@@ -17,7 +17,7 @@ fn a_type_that_was_fed_is_an_error_without_its_prefix() {
             error: Unexpected input data type. Actual: (tensor(double)) , expected: (tensor(float))
                = the line is not known: the message names no node and no value
 
-            hint: the model takes `x` f32[B,8] and gives `out_0` f32[B,3]
+            hint: the model takes `x` f32[B,8] and returns `out_0` f32[B,3]
         "#]],
     );
 }
@@ -27,12 +27,12 @@ fn a_name_that_was_fed_is_an_error_without_its_prefix() {
     explain(
         "Invalid Feed Input Name:token",
         &expect![[r#"
-        exit 1
-        error: Invalid Feed Input Name:token
-           = the line is not known: the message names no node and no value
+            exit 1
+            error: Invalid Feed Input Name:token
+               = the line is not known: the message names no node and no value
 
-        hint: the model takes `x` f32[B,8] and gives `out_0` f32[B,3]
-    "#]],
+            hint: the model takes `x` f32[B,8] and returns `out_0` f32[B,3]
+        "#]],
     );
 }
 
@@ -62,21 +62,21 @@ fn an_operator_that_is_there_once_has_its_line() {
     explain(
         "MatMul dimension mismatch",
         &expect![[r#"
-        exit 0
-        error: MatMul dimension mismatch
-          --> mlp.py:22:13, in predict
-           |
-        22 |         y = jnp.sin(normalize(x)) @ WEIGHT
-           |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-           = likely: the model has one MatMul
-           = from the message: MatMul dimension mismatch
-           = node: MatMul `head/dot_general`
-           = scope: head
-           = reads: head/sin f32[B,8], WEIGHT f32[8,3]
-           = makes: head/dot_general f32[B,3]
+            exit 0
+            error: MatMul dimension mismatch
+              --> mlp.py:22:13, in predict
+               |
+            22 |         y = jnp.sin(normalize(x)) @ WEIGHT
+               |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+               = likely: the model has one MatMul node
+               = from the message: MatMul dimension mismatch
+               = node: MatMul `head/dot_general`
+               = scope: head
+               = reads: head/sin f32[B,8], WEIGHT f32[8,3]
+               = makes: head/dot_general f32[B,3]
 
-        hint: the sizes of what was fed do not fit each other; sizes that have one name in the model (`B` in `f32[B,3]`) must be equal when it runs
-    "#]],
+            hint: the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them
+        "#]],
     );
 }
 
@@ -108,7 +108,7 @@ fn a_name_of_another_program_is_not_an_error() {
         &expect![[r#"
         exit 1
         --- stderr
-        note: the text contains no error that jax2onnx knows
+        note: jax2onnx does not recognize an error in this text
     "#]],
     );
 }

@@ -40,7 +40,7 @@ fn there_is_a_manual_page_for_every_command() {
     assert!(output.status.success());
     let page = std::fs::read_to_string(folder.join("jax2onnx-where.1")).expect("a page");
     assert!(
-        page.contains("jax2onnx where \\- Show which line of Python a node came from"),
+        page.contains("jax2onnx where \\- Show the line of Python that a node came from"),
         "{page}"
     );
     std::fs::remove_dir_all(&folder).expect("the pages are removed");
@@ -86,12 +86,12 @@ fn a_source_that_changed_is_not_shown() {
     let printed = asked_beside(&comment, "indexed.onnx");
     assert!(printed.contains("called from mlp.py"), "{printed}");
     // Once for all frames of the call path.
-    let warnings = printed.matches("written after the model, may have changed").count();
+    let warnings = printed.matches("newer than the model, may have changed").count();
     assert_eq!(warnings, 1, "{printed}");
 }
 
 #[test]
-fn who_closes_the_pipe_has_seen_enough() {
+fn a_closed_pipe_is_not_an_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_jax2onnx"))
         .args(["plugins"])
         .current_dir(fixtures())

@@ -190,6 +190,6 @@ fn errors_of_a_report_are_beside_their_lines() {
         [25, null, false, "max error nan"],
     ]);
     assert_eq!(Value::Array(shown), expected);
-    assert_eq!(data["compare"]["verdict"], "the first wrong number is of `tanh`");
+    assert_eq!(data["compare"]["verdict"], "`tanh` computes the first wrong number");
     assert_eq!(list(&data["compare"]["nodes"]).len(), 2);
 }

@@ -99,7 +99,7 @@ fn minimal_has_no_files() {
             exit 0
             Sin `head/sin`
               --> line 22, in predict
-               = file      not recorded at level `minimal`: export with `provenance="indexed"`
+               = file      the level `minimal` does not record files: export with `provenance="indexed"`
                = plugin    SinPlugin.lower, line 115
                = in        head/layer_norm  f32[B,8]
                = out       head/sin  f32[B,8]
@@ -122,7 +122,7 @@ fn a_model_that_says_nothing_still_has_types() {
 }
 
 #[test]
-fn a_weight_is_shown_with_who_reads_it() {
+fn a_weight_is_shown_with_its_readers() {
     check(
         "where indexed.onnx WEIGHT",
         &expect![[r#"
@@ -151,22 +151,22 @@ fn an_ambiguous_name_lists_the_candidates() {
               #0  head/layer_norm  LayerNormalization, mlp.py:13
               #1  head/sin  Sin, mlp.py:22
               #2  head/dot_general  MatMul, mlp.py:22
-              head/layer_norm.const  a value that no node computes
+              head/layer_norm.const  an input or a weight
         "#]],
     );
 }
 
 #[test]
-fn a_name_that_is_not_there_has_similar_ones() {
+fn a_missing_name_lists_similar_names() {
     check(
         "where indexed.onnx tahn",
         &expect![[r#"
-        exit 1
-        --- stderr
-        no node or value is called `tahn`
+            exit 1
+            --- stderr
+            no node or value has the name `tahn`
 
-        hint: similar names are `tanh`
-    "#]],
+            hint: similar names are `tanh`
+        "#]],
     );
 }
 
@@ -181,7 +181,7 @@ fn a_name_that_the_runtime_made_is_resolved() {
                |
             22 |         y = jnp.sin(normalize(x)) @ WEIGHT
                |             ^^^^^^^^^^^^^^^^^^^^^
-               = sure      this node replaces the nodes of these lines
+               = sure      the node replaces nodes from all of these lines
                = scope     head
                = plugin    SinPlugin.lower, crates/lowering/src/plugins.rs:115
         "#]],
@@ -251,7 +251,7 @@ fn the_python_package_at_minimal() {
             exit 0
             Tanh `node_Tanh_0`
               --> line 8, in activate
-               = file      not recorded at level `minimal`: export with `provenance="indexed"`
+               = file      the level `minimal` does not record files: export with `provenance="indexed"`
                = plugin    JnpTanhPlugin.lower, line 105
                = in        in_0  f32[B,4]
                = out       jnp_tanh_out_0  f32[B,4]

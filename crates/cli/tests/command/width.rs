@@ -45,7 +45,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 #[test]
-fn what_is_printed_fits_80_columns() {
+fn output_fits_80_columns() {
     for command in COMMANDS {
         let text = printed(command, 80);
         assert!(!text.is_empty(), "{command}");

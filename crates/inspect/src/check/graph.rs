@@ -1,4 +1,4 @@
-//! Structure: values and their definitions, names, opsets, functions.
+//! Checks the structure: values and their definitions, names, opsets and functions.
 
 use onnx::scan::{Graph, Scan};
 use onnx::{OpType, kernels};
@@ -27,7 +27,7 @@ pub(super) fn check(document: &Document<'_>, findings: &mut Findings) {
 }
 
 fn opsets(scan: &Scan<'_>, findings: &mut Findings) {
-    /// The newest opset of ONNX that is known here.
+    /// The newest supported opset of ONNX.
     const NEWEST: i64 = 26;
     if scan.ir_version < 1 {
         findings.error("ir-version", None, format_args!("the model has no IR version"));
@@ -36,14 +36,15 @@ fn opsets(scan: &Scan<'_>, findings: &mut Findings) {
     for &(domain, version) in &scan.opsets {
         let domain = if domain == "ai.onnx" { "" } else { domain };
         if !seen.insert(domain) {
-            findings.error("opset", None, format_args!("the opset of `{domain}` is there twice"));
+            findings.error("opset", None, format_args!("the domain `{domain}` has two opsets"));
         }
         if version < 1 {
             findings.error("opset", None, format_args!("the opset of `{domain}` is {version}"));
         }
         if domain.is_empty() && version > NEWEST {
-            let message =
-                format_args!("opset {version} is newer than {NEWEST}, the newest known here");
+            let message = format_args!(
+                "opset {version} is newer than {NEWEST}, the newest that jax2onnx knows"
+            );
             findings.warning("opset", None, message);
         }
     }
@@ -55,7 +56,9 @@ fn opsets(scan: &Scan<'_>, findings: &mut Findings) {
         if !in_function && !seen.contains(domain) && missing.insert(domain) {
             let shown = if domain.is_empty() { "ai.onnx" } else { domain };
             let op = node.op;
-            let message = format_args!("`{op}` is of the domain `{shown}`, which has no opset");
+            let message = format_args!(
+                "`{op}` belongs to the domain `{shown}`, for which the model declares no opset"
+            );
             findings.error("opset", Some(number), message);
         }
     }
@@ -75,7 +78,7 @@ fn later_operators(scan: &Scan<'_>, version: i64, findings: &mut Findings) {
         if let Some(since) = since {
             let op = node.op;
             let message = format_args!(
-                "ONNX Runtime has `{op}` from opset {since} on, and the model has {version}"
+                "ONNX Runtime supports `{op}` since opset {since}, but the model uses opset {version}"
             );
             findings.warning("opset", Some(number), message);
         }
@@ -102,7 +105,7 @@ fn values<'a>(
             );
         }
     }
-    // An initializer of the name of an input is its default.
+    // An initializer with the name of an input is its default value.
     defined.extend(given);
     for node in graph.nodes.clone() {
         let Some(entry) = document.scan.nodes.get(node) else { continue };
@@ -141,7 +144,7 @@ fn reads(
             let made = done.get(number).and_then(|order| order.get(input));
             if made.is_some_and(|&made| made >= node) {
                 let message = format_args!(
-                    "`{input}` is read before it is computed: the nodes are not sorted"
+                    "`{input}` is read before it is computed: the nodes are not in topological order"
                 );
                 findings.error("order", Some(node), message);
             } else if !is_seen(input) {
@@ -167,7 +170,7 @@ fn names(document: &Document<'_>, findings: &mut Findings) {
         if node.name.is_empty() {
             nameless += 1;
         } else if !seen.insert(node.name) {
-            let message = format_args!("several nodes are called `{}`", node.name);
+            let message = format_args!("several nodes have the name `{}`", node.name);
             findings.warning("node-name", Some(number), message);
         }
     }
@@ -180,7 +183,7 @@ fn names(document: &Document<'_>, findings: &mut Findings) {
 /// Reports functions that call themselves, directly or indirectly.
 fn calls(scan: &Scan<'_>, findings: &mut Findings) {
     let mut functions: Vec<&str> = Vec::new();
-    // For each graph the function that it is in; a body stands behind what is around it.
+    // The function that contains each graph. A body comes after the graph around it.
     let mut owner: Vec<Option<usize>> = Vec::with_capacity(scan.graphs.len());
     for graph in &scan.graphs {
         let around = graph.around.and_then(|around| owner.get(around).copied().flatten());
@@ -196,7 +199,11 @@ fn calls(scan: &Scan<'_>, findings: &mut Findings) {
     for (index, &name) in functions.iter().enumerate() {
         let key = name.rsplit_once("::").unwrap_or(("", name));
         if by_name.insert(key, index).is_some() {
-            findings.error("function", None, format_args!("the function `{name}` is there twice"));
+            findings.error(
+                "function",
+                None,
+                format_args!("the function `{name}` is defined twice"),
+            );
         }
     }
     let mut callees: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
@@ -212,7 +219,8 @@ fn calls(scan: &Scan<'_>, findings: &mut Findings) {
     }
 }
 
-/// Returns the functions that reach themselves, by removing those that call nothing more.
+/// Returns the functions on or before a cycle of calls, by repeatedly removing functions without
+/// remaining callees.
 fn cyclic(callees: &[Vec<usize>]) -> Vec<usize> {
     let mut open: Vec<usize> = callees.iter().map(Vec::len).collect();
     let mut callers: Vec<Vec<usize>> = vec![Vec::new(); callees.len()];
@@ -263,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_calls_itself_is_found_and_so_is_who_depends_on_it() {
+    fn recursive_functions_and_their_callers_are_found() {
         assert_eq!(cyclic(&[vec![1], vec![2], vec![]]), Vec::<usize>::new());
         assert_eq!(cyclic(&[vec![0]]), [0]);
         assert_eq!(cyclic(&[vec![1], vec![0, 2], vec![], vec![2]]), [0, 1]);

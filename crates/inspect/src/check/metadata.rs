@@ -1,4 +1,4 @@
-//! Metadata: keys that are there once, origins that exist, paths that leak, sources that changed.
+//! Checks the metadata: duplicate keys, unknown origins, absolute paths, and changed sources.
 
 use onnx::scan::Pair;
 use provenance::{Tier, keys};
@@ -48,7 +48,7 @@ fn pairs<'a>(
         if key.is_empty() {
             findings.warning("metadata-key", node, format_args!("{what} has a key without a name"));
         }
-        // The table has its paths in lists of their own.
+        // The paths of the table are checked separately.
         if *key != keys::PROVENANCE {
             leak(what, node, key, value, leaks, findings);
         }
@@ -65,7 +65,7 @@ fn doc<'a>(
     leak(what, node, "doc_string", doc, leaks, findings);
 }
 
-/// Says once of each path that it is of somebody's machine.
+/// Reports each absolute path once.
 fn leak<'a>(
     what: &str,
     node: Option<usize>,
@@ -78,7 +78,7 @@ fn leak<'a>(
         && leaks.insert(path)
     {
         let message = format_args!(
-            "`{key}` of {what} contains an absolute path of the machine that made it: `{path}`"
+            "`{key}` of {what} contains an absolute path from the exporting machine: `{path}`"
         );
         findings.warning("path-leak", node, message);
     }
@@ -97,14 +97,14 @@ fn table_paths<'d>(
         let path = &*table.get_file(id).path;
         if absolute_path(path).is_some() && leaks.insert(path) {
             let message = format_args!(
-                "the provenance table contains an absolute path of the machine that made it: `{path}`"
+                "the provenance table contains an absolute path from the exporting machine: `{path}`"
             );
             findings.warning("path-leak", None, message);
         }
     }
 }
 
-/// Returns the first absolute path of somebody's files in a text.
+/// Returns the first absolute path in a text that looks like a user's file.
 fn absolute_path(text: &str) -> Option<&str> {
     const ROOTS: [&str; 8] =
         ["/home/", "/Users/", "/root/", "/tmp/", "/mnt/", "/opt/", "/var/", "/content/"];
@@ -156,7 +156,7 @@ fn origins(document: &Document<'_>, findings: &mut Findings) {
             let line = callsite.rsplit_once(':').map(|(_, line)| line.parse::<u32>());
             if !matches!(line, Some(Ok(_))) {
                 let key = keys::CALLSITE;
-                let message = format_args!("`{key}` is `{callsite}`, and not `function:line`");
+                let message = format_args!("`{key}` is `{callsite}`, which is not `function:line`");
                 findings.error("origin", Some(number), message);
             }
         }
@@ -177,7 +177,7 @@ fn stale(document: &Document<'_>, sources: &Sources<'_, '_>, findings: &mut Find
             files.push(&file.path);
         }
     }
-    // More files than a person has are not all looked for.
+    // Limits the search for models with very many files.
     for file in files.into_iter().take(1000) {
         if let Source::Changed { path } = sources.lookup(file) {
             let path = path.display();

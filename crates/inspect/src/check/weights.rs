@@ -59,7 +59,7 @@ fn shape(tensor: &Tensor<'_>, findings: &mut Findings) {
         && raw.len() as u64 != bytes
     {
         let (found, ty) = (raw.len(), tensor.type_text());
-        let message = format_args!("`{name}` has {found} bytes, and {ty} has {bytes}");
+        let message = format_args!("`{name}` has {found} bytes, but {ty} needs {bytes}");
         findings.error("weight-size", None, message);
     }
 }
@@ -76,12 +76,12 @@ fn extent(tensor: &Tensor<'_>, location: &str, size: u64, findings: &mut Finding
     let length = length.or(tensor.bytes()).unwrap_or(0);
     if offset.checked_add(length).is_none_or(|end| end > size) {
         let message =
-            format_args!("`{name}` ends after the end of `{location}`, which has {size} bytes");
+            format_args!("`{name}` extends past the end of `{location}`, which has {size} bytes");
         findings.error("external-data", None, message);
     }
     if let Some(bytes) = tensor.bytes().filter(|&bytes| bytes != length) {
         let message = format_args!(
-            "`{name}` has {length} bytes in `{location}`, and {} has {bytes}",
+            "`{name}` has {length} bytes in `{location}`, but {} needs {bytes}",
             tensor.type_text()
         );
         findings.error("weight-size", None, message);

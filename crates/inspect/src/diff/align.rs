@@ -1,14 +1,14 @@
-//! Which line of one version is which of the other.
+//! Matches the lines of two versions of a function.
 
 use std::collections::BTreeMap;
 
 use super::{Placed, Side};
 
-/// More lines of one function than this are aligned by their numbers alone.
+/// Functions with more lines are aligned by line number only.
 const MAX_CELLS: usize = 1 << 20;
 
-/// Pairs the lines of a function in two versions, in order. Lines that have many operators in common
-/// belong together, and of those the ones with the same number; a line without a partner is new or gone.
+/// Pairs the lines of two versions of a function, in order. Lines with many common operators are paired,
+/// preferably those with the same number. A line without a partner is new or gone.
 pub(super) fn align(
     a: &Side<'_, '_>,
     before: &BTreeMap<u32, Vec<usize>>,

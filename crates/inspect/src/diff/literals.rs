@@ -1,4 +1,4 @@
-//! Literals that differ.
+//! Finds literals that differ.
 
 use onnx::scan::Node;
 

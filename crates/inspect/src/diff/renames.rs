@@ -1,4 +1,4 @@
-//! Files that have another name in the second model.
+//! Finds files that were renamed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

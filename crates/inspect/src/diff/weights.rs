@@ -1,4 +1,4 @@
-//! Weights that differ.
+//! Finds weights that differ.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What usually helps.
+//! Gives a hint for each kind of error.
 
 use onnx::kernels::{Support, support};
 use onnx::scan::Node;
@@ -33,35 +33,36 @@ pub(super) fn advice(
     Some(text.to_owned())
 }
 
-const SHAPE: &str = "the sizes of what was fed do not fit each other; sizes that have one name in the model \
-    (`B` in `f32[B,3]`) must be equal when it runs";
-const BUFFER: &str = "a size is not what the model declares: values of one symbolic size had different \
-    ones. The node is the first that noticed; feed arrays whose equally named sizes are equal";
-const INDEX: &str = "an index is outside of the array; JAX clips or drops such an index unless it is told \
-    `mode=\"promise_in_bounds\"`, and ONNX Runtime refuses it: clip the indices on this line or check \
-    what is fed";
-const OPSET: &str = "the runtime is older than the opset of the model: export with a lower `opset=`, or \
+const SHAPE: &str = "the shapes of the inputs do not match; a size with the same name in several inputs (`B` in \
+    `f32[B,3]`) must have the same value in all of them";
+const BUFFER: &str = "a symbolic size has different values in several inputs, and this is the first node that fails \
+    because of it: pass arrays in which sizes with the same name are equal";
+const INDEX: &str = "an index is out of bounds; JAX clips or drops such an index (except with \
+    `mode=\"promise_in_bounds\"`), but ONNX Runtime reports an error: clip the indices on this line, or \
+    check the inputs";
+const OPSET: &str = "the runtime does not support the opset of the model: export with a lower `opset=`, or \
     update the runtime";
-const FORMAT: &str = "the runtime is older than the format of the model: update it, or export with a \
-    lower `opset=`, which writes an older format";
-const TYPE: &str = "an operand has a type that the operator does not take: look for a cast that is \
-    missing, or for a tool that changed types after the export";
-const ATTRIBUTE: &str = "the model was changed after the export, or by a tool of another opset: export it \
-    again and compare with `jax2onnx diff`";
-const GRAPH: &str = "the graph is not put together as ONNX asks: it was changed after the export, as a rule; \
-    `jax2onnx check` lists everything of that kind";
-const MEMORY: &str = "the result of this line does not fit into memory: run smaller batches, or compute it \
+const FORMAT: &str = "the runtime does not support the IR version of the model: update the runtime, or export \
+    with a lower `opset=`, which uses an older IR version";
+const TYPE: &str = "an operand has a type that the operator does not support: look for a missing cast, or for a \
+    tool that changed types after the export";
+const ATTRIBUTE: &str = "a tool changed the model after the export, perhaps for another opset: export the model again, \
+    and compare both with `jax2onnx diff`";
+const GRAPH: &str = "the graph is not valid, usually because a tool changed it after the export: `jax2onnx check` \
+    lists all problems of this kind";
+const MEMORY: &str = "the result of this line does not fit into memory: use smaller batches, or compute the result \
     in parts (`lax.map`, `lax.scan`)";
-const EXTERNAL: &str = "the file with the weights lies beside the model and belongs to it: copy both, and \
-    keep its name; a copy that was interrupted is too short";
-const WEIGHT: &str = "the bytes of a weight are not as many as its shape says: the model was cut off or \
-    changed after the export";
-const FILE: &str = "the file is cut off or is not an ONNX model: copy it again, and compare sizes";
+const EXTERNAL: &str = "the weights are in a file beside the model: copy both files, and keep their names; if a copy \
+    was interrupted, the file is too short";
+const WEIGHT: &str = "the shape of a weight does not match its number of bytes: the model was truncated or changed \
+    after the export";
+const FILE: &str =
+    "the file is truncated or is not an ONNX model: copy it again, and compare the sizes";
 
 /// Returns the type that is not supported, and the types that are.
 fn kernel(document: &Document<'_>, message: &Message, node: Option<usize>) -> String {
-    let general = "ONNX Runtime has no kernel for this operator with these types on this device: compute \
-                   it in `float32` (`x.astype(jnp.float32)`) and cast back";
+    let general = "ONNX Runtime has no kernel for this operator with these types on this device: cast \
+                   the operands to `float32` (`x.astype(jnp.float32)`), and cast the result back";
     let opset = document.scan.opsets.iter().find(|(domain, _)| domain.is_empty());
     let node = node.and_then(|node| document.scan.nodes.get(node));
     let (Some(&(_, opset)), Some(op)) = (opset, op_type(node, message)) else {
@@ -72,7 +73,7 @@ fn kernel(document: &Document<'_>, message: &Message, node: Option<usize>) -> St
     let types: Vec<String> = all.filter(takes).map(|dtype| dtype.to_string()).collect();
     match types.is_empty() {
         true => general.to_owned(),
-        false => format!("{general}; it has {op} for {}", types.join(", ")),
+        false => format!("{general}; ONNX Runtime supports {op} for {}", types.join(", ")),
     }
 }
 
@@ -84,16 +85,16 @@ fn operator(document: &Document<'_>, message: &Message, node: Option<usize>) -> 
     let opset = opset.map_or(0, |&(_, version)| version);
     match op_type(node, message).map(|op| support(op, opset, DType::F32)) {
         Some(Support::From(since)) => format!(
-            "{op} is in ONNX from opset {since} on, and the model says {opset}: export with \
-             `opset={since}` or more"
+            "{op} exists since opset {since}, but the model uses opset {opset}: export with \
+             `opset={since}` or higher"
         ),
         _ => match node.map(|node| node.domain).filter(|domain| !domain.is_empty()) {
             Some(domain) => format!(
-                "{op} is of the domain `{domain}`: the runtime needs a library that has it, or the model \
-                 the function of that name"
+                "{op} belongs to the domain `{domain}`: register a library of custom operators with the \
+                 runtime, or add a function of that name to the model"
             ),
             None => format!(
-                "the runtime does not know {op} in opset {opset}: use another opset, or a newer runtime"
+                "the runtime does not support {op} in opset {opset}: use another opset or a newer runtime"
             ),
         },
     }
@@ -136,5 +137,5 @@ fn call(document: &Document<'_>) -> String {
         }
         all.join(", ")
     };
-    format!("the model takes {} and gives {}", listed(&graph.inputs), listed(&graph.outputs))
+    format!("the model takes {} and returns {}", listed(&graph.inputs), listed(&graph.outputs))
 }

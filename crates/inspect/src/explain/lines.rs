@@ -1,4 +1,4 @@
-//! The lines of what a message is about, the best first.
+//! Finds the lines that a message concerns, the best match first.
 
 use provenance::resolve::Sure;
 use provenance::{LocationId, OriginId, SiteId};

@@ -1,4 +1,4 @@
-//! From what a message names to nodes of the model.
+//! Finds the nodes of the model that a message names.
 
 use onnx::scan::Node;
 use provenance::OriginId;
@@ -22,8 +22,8 @@ pub(super) struct Found {
     pub(super) within: Vec<usize>,
 }
 
-/// Returns the nodes of a name; if there are none, those of it without white space: what a wrapped line
-/// leaves.
+/// Returns the nodes with a name. If there are none, ignores white space, because a terminal may have
+/// wrapped the name.
 fn nodes_named(document: &Document<'_>, name: &str) -> Vec<usize> {
     let exact = nodes_where(document, |node| node.name == name);
     if !exact.is_empty() {
@@ -84,7 +84,7 @@ pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Found {
 
 /// Returns everything in the bodies of a node, for a message about an unknown part of them.
 fn inside(document: &Document<'_>, outer: &Found, why: &str) -> Found {
-    /// More is no help.
+    /// A longer list does not help.
     const MAX: usize = 24;
     let mut found = Found::default();
     let [node] = outer.nodes.as_slice() else {
@@ -96,8 +96,8 @@ fn inside(document: &Document<'_>, outer: &Found, why: &str) -> Found {
     let name = document.node_name(*node);
     found.how = match found.nodes.len() {
         0 => why.to_owned(),
-        1..=MAX => format!("{why}; it is something within `{name}`"),
-        _ => format!("{why}; it is something within `{name}`, which has much in it"),
+        1..=MAX => format!("{why}; it is one of the nodes inside `{name}`"),
+        _ => format!("{why}; it is inside `{name}`, which contains too many nodes to list"),
     };
     if found.nodes.len() > MAX {
         found.nodes.clear();
@@ -105,7 +105,7 @@ fn inside(document: &Document<'_>, outer: &Found, why: &str) -> Found {
     found
 }
 
-/// True if a node is in a body of another, or in a body in one.
+/// True if a node is in a body of another node, at any depth.
 fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
     let mut at = document.scan.nodes.get(node);
     for _ in 0..document.scan.graphs.len() {
@@ -139,7 +139,7 @@ fn circle(document: &Document<'_>) -> Found {
         }
         producers.push(made);
     }
-    // Without those that read nothing that is left, then without those that nobody left reads.
+    // Removes nodes without remaining producers, then nodes without remaining readers.
     let mut is_left = vec![true; count];
     for (before, after) in [(&producers, &readers), (&readers, &producers)] {
         let left = |number: usize| before[number].iter().filter(|&&it| is_left[it]).count();
@@ -190,8 +190,8 @@ fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Found {
     if !origins.is_empty() {
         let how = match sure {
             Sure::Exact => format!("`{name}` is a value of the model"),
-            Sure::Name => format!("`{name}` is a node of a function, as the runtime inlines it"),
-            _ => format!("`{name}` is a name that the runtime derives from a node of the model"),
+            Sure::Name => format!("`{name}` is a node of a function that the runtime inlined"),
+            _ => format!("the runtime derived the name `{name}` from a node of the model"),
         };
         let nodes = longest_within(document, name, &origins);
         return Found { nodes, origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
@@ -204,7 +204,7 @@ fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Found {
     match op.or_else(|| bare_fusion(name)) {
         Some(op) if is_bare(name, op) => of_joined(document, op),
         _ => Found {
-            how: format!("the model has no node `{name}`; is it the model that was run?"),
+            how: format!("the model has no node `{name}`: is this the model that ran?"),
             ..Found::default()
         },
     }
@@ -218,14 +218,15 @@ fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>)
     if same.is_empty() {
         let first = nodes.first().map_or("", |&node| op_of(node));
         let op = op.unwrap_or_default();
-        let how = format!("`{name}` is a {first} of the model, which the runtime made a {op}");
+        let how =
+            format!("`{name}` is a {first} in the model, which the runtime replaced with a {op}");
         return Found { nodes: nodes.to_vec(), how, ..Found::default() };
     }
     let how = match same.len() {
         1 => format!("`{name}` is a node of the model"),
         count => format!("{count} nodes of the model have the name `{name}`"),
     };
-    // The model may be what a tool made of the one that the lines are known of.
+    // A tool may have created this model from the model whose lines are known.
     let sure = document.answer(same[0]).0;
     let how = match sure {
         Sure::Fused => format!("{how}, which a tool fused from several nodes"),
@@ -246,7 +247,7 @@ fn longest_within(document: &Document<'_>, name: &str, origins: &[OriginId]) -> 
     within.max_by_key(|(_, node)| node.name.len()).map(|(number, _)| number).into_iter().collect()
 }
 
-/// True if a node is of a function, or of a body in one.
+/// True if a node is in a function, or in a body inside a function.
 fn is_of_function(document: &Document<'_>, node: usize) -> bool {
     let mut at = document.scan.nodes.get(node).and_then(|node| document.graph(node.graph as usize));
     while let Some(graph) = at {
@@ -264,10 +265,10 @@ fn of_value(document: &Document<'_>, name: &str, role: Role) -> Found {
         Role::Read | Role::Weight | Role::Input => (readers(document, name), "reads"),
     };
     if matches!(role, Role::Weight | Role::Input) {
-        // A function may call something of its own so.
+        // A function may use the same name for one of its own values.
         nodes.retain(|&node| !is_of_function(document, node));
     }
-    // A line that only reads a shape does not fail for it.
+    // A line that only reads a shape does not cause the error.
     let reads_shape = |&node: &usize| {
         document.scan.nodes.get(node).is_some_and(|node| matches!(node.op, "Shape" | "Size"))
     };
@@ -294,7 +295,7 @@ fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bo
     let is_it = |node: &Node<'_>| {
         node.op == op
             && domain.is_none_or(|domain| domain == node.domain)
-            // What has a name in the model has it in a message.
+            // Messages contain the names of nodes that have names.
             && (!is_unnamed || node.name.is_empty())
     };
     let nodes = document.scan.nodes.iter().enumerate().filter(|(_, node)| is_it(node));
@@ -310,12 +311,12 @@ fn of_joined(document: &Document<'_>, op: &str) -> Found {
             let mut found = few(nodes, inner);
             if !found.nodes.is_empty() {
                 add_producers(document, &mut found.nodes);
-                found.how = format!("{}, of which the runtime made {op}", found.how);
+                found.how = format!("{}, which the runtime fused into {op}", found.how);
             }
             found
         }
         None => Found {
-            how: format!("`{op}` is a node that the runtime made, with a new name"),
+            how: format!("the runtime created the `{op}` node and gave it a new name"),
             ..Found::default()
         },
     }
@@ -325,16 +326,16 @@ fn of_joined(document: &Document<'_>, op: &str) -> Found {
 fn few(nodes: Vec<usize>, what: &str) -> Found {
     const MAX: usize = 4;
     let how = match nodes.len() {
-        0 => format!("the message names no node, and the model has no {what}"),
-        1 => format!("the model has one {what}"),
-        count if count <= MAX => format!("the model has {count} of {what}"),
-        count => format!("the message names no node, and the model has {count} of {what}"),
+        0 => format!("the message names no node, and the model has no {what} node"),
+        1 => format!("the model has one {what} node"),
+        count if count <= MAX => format!("the model has {count} {what} nodes"),
+        count => format!("the message names no node, and the model has {count} {what} nodes"),
     };
     let nodes = if nodes.len() > MAX { Vec::new() } else { nodes };
     Found { nodes, how, ..Found::default() }
 }
 
-/// Puts what makes the operands in front: what the runtime joined with it fails for that, as a rule.
+/// Puts the producers of the operands first, because a fused node usually fails because of them.
 fn add_producers(document: &Document<'_>, nodes: &mut Vec<usize>) {
     let outline = document.outline();
     let mut producers = Vec::new();

@@ -1,4 +1,4 @@
-//! An explanation for people.
+//! Formats an explanation for people.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::{Certainty, Explanation, Finding};
 use crate::show::{self, clean};
 use crate::{Document, Recorded, Sources, Style};
 
-/// The number of lines that are shown if it is one of several.
+/// The number of lines that are shown if several lines are possible.
 const MAX_LINES: usize = 6;
 
 /// Returns the explanation of each message.
@@ -97,7 +97,9 @@ fn sureness(finding: &Finding<'_>) -> String {
         Certainty::Likely if others > 0 => {
             let lines = finding.lines.iter().skip(1).map(|line| line.place());
             let lines = lines.collect::<Vec<_>>().join(", ");
-            format!("likely: {how}; it also replaces {lines}, which the message is not about")
+            format!(
+                "likely: {how}; the node also replaces {lines}, which the message does not concern"
+            )
         }
         Certainty::Likely => format!("likely: {how}"),
         Certainty::OneOf => format!("one of these lines: {how}"),

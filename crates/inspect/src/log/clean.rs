@@ -1,4 +1,4 @@
-//! The text of a log without what is only for the eye.
+//! Removes colors and other control codes from a log.
 
 /// Returns a text without the sequences that color it or move the cursor, and without other
 /// control codes.

@@ -1,4 +1,4 @@
-//! One message: what it names, what it is about, and what it says in words.
+//! Reads one message: the names in it, its kind, and its text.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ const MAX_USED: usize = 240;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Class {
-    /// Sizes that do not fit each other.
+    /// Sizes that do not match.
     Shape,
     /// A buffer that was planned for another size.
     Buffer,
@@ -26,7 +26,7 @@ pub enum Class {
     Format,
     Type,
     Attribute,
-    /// A graph that is not put together as it must be.
+    /// A graph that is not valid.
     Graph,
     Memory,
     ExternalData,

@@ -1,4 +1,4 @@
-//! Sentences with holes, matched without their white space.
+//! Matches sentences with holes, ignoring white space.
 
 use super::clean::Squeezed;
 

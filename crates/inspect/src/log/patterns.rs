@@ -1,4 +1,4 @@
-//! The sentences in which runtimes name what they complain of.
+//! The sentences in which runtimes name nodes, operators and values.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ pub enum Clue {
 /// The role of a value that a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Something that nodes read, and nobody makes.
+    /// A value that nodes read and that no node computes.
     Read,
     /// Something that a node makes.
     Made,

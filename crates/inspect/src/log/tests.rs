@@ -20,7 +20,7 @@ fn nested_nodes_are_named_from_the_outside_in() {
 }
 
 #[test]
-fn what_is_said_twice_is_one_message() {
+fn a_repeated_message_is_reported_once() {
     let text = "2026-01-01 00:00:00.0 [E:onnxruntime:, a.cc:1 F] running Add node. Name:'add' Status \
         Message: dimension\n\
         2026-01-01 00:00:00.0 [E:onnxruntime:, a.cc:1 F] running If node. Name:'if' Status Message: \
@@ -71,7 +71,7 @@ fn a_message_without_its_beginning_is_read() {
 }
 
 #[test]
-fn a_text_that_is_no_error_says_nothing() {
+fn a_text_without_an_error_has_no_findings() {
     for text in
         ["", "hello", "the shape of things", "INFO: loaded, shape (3, 4)\n", "\0\0\x1b[", "é\n"]
     {

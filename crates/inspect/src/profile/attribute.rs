@@ -1,4 +1,4 @@
-//! Which line of the user a kernel's time belongs to.
+//! Attributes the time of a kernel to a line of the user.
 
 use std::rc::Rc;
 

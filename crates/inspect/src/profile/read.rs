@@ -15,15 +15,15 @@ const MAX_EVENTS: usize = 2 << 20;
 const MAX_NAME: usize = 4096;
 const MAX_NAMES: usize = 1 << 28;
 
-/// Says why a profile cannot be read.
+/// The reason why a profile cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    #[error("this is not a profile of ONNX Runtime: {0}")]
+    #[error("this is not an ONNX Runtime profile: {0}")]
     NotAProfile(String),
     #[error(
-        "the profile ends in the middle, after {events} events: it is written when the session ends, \
-         by `session.end_profiling()`"
+        "the profile is incomplete, because it ends after {events} events: call \
+         `session.end_profiling()` to complete it"
     )]
     Cut { events: usize },
     #[error("the profile is corrupt after {events} events: {why}")]
@@ -33,8 +33,8 @@ pub enum ProfileError {
     )]
     TooLong,
     #[error(
-        "the profile has {runs} runs, and most nodes are in few of them: profile one model at a time, or \
-         fewer runs"
+        "the profile has {runs} runs, but most nodes are in only a few of them: profile one model at a \
+         time, or fewer runs"
     )]
     TooManyRuns { runs: usize },
     #[error("the profile contains no times of nodes: was profiling enabled while the model ran?")]
@@ -276,7 +276,7 @@ impl<'de> Visitor<'de> for Args<'_> {
     }
 }
 
-/// A text that is not too long; anything else is none.
+/// Returns a text that is not too long, otherwise `None`.
 struct Text;
 
 impl<'de> DeserializeSeed<'de> for Text {
@@ -304,7 +304,7 @@ impl<'de> DeserializeSeed<'de> for FirstShape {
     }
 }
 
-/// A whole number that is not negative; anything else is none.
+/// Returns a whole number that is not negative, otherwise `None`.
 struct Number;
 
 impl<'de> DeserializeSeed<'de> for Number {

@@ -1,4 +1,4 @@
-//! From events to the times that nodes took themselves, run by run.
+//! Computes the time of each node in each run from the events of a profile.
 
 use std::sync::Arc;
 

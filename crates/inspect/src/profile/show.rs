@@ -88,7 +88,7 @@ fn heading(summary: &Summary<'_>) -> String {
         1 => "1 run".to_owned(),
         count => format!("{count} runs"),
     };
-    let mut text = format!("{runs}: {} of kernels in each", time(summary.kernels.median));
+    let mut text = format!("{runs}: {} in kernels per run", time(summary.kernels.median));
     if summary.runs.len() > 1 {
         let _ = write!(text, ", ± {}", time(summary.kernels.median_deviation));
     }

@@ -64,25 +64,31 @@ fn a_profile_of_very_many_nodes_and_runs_takes_no_more_than_its_size() {
     };
     assert_eq!(profile(2000, 400).unwrap().kernels.len(), 2000);
     let error = profile(2000, 2000).unwrap_err();
-    assert!(error.starts_with("the profile has 2000 runs, and most nodes are in few"), "{error}");
+    assert!(
+        error.starts_with("the profile has 2000 runs, but most nodes are in only a few"),
+        "{error}"
+    );
 }
 
 #[test]
-fn what_is_no_profile_is_refused() {
+fn a_file_that_is_not_a_profile_is_refused() {
     let refused = |text: &str, expected: &str| {
         let error = read(text).unwrap_err();
         assert!(error.starts_with(expected), "{error}");
     };
     let one = kernel("a", "Add", 1, 2);
-    refused("", "this is not a profile of ONNX Runtime: EOF");
-    refused("hello", "this is not a profile of ONNX Runtime: expected value");
-    refused("3", "this is not a profile of ONNX Runtime: invalid type");
-    refused("[1]", "this is not a profile of ONNX Runtime: invalid type");
+    refused("", "this is not an ONNX Runtime profile: EOF");
+    refused("hello", "this is not an ONNX Runtime profile: expected value");
+    refused("3", "this is not an ONNX Runtime profile: invalid type");
+    refused("[1]", "this is not an ONNX Runtime profile: invalid type");
     refused("[]", "the profile contains no times of nodes");
-    refused(&format!("[{one},"), "the profile ends in the middle, after 1 events");
+    refused(&format!("[{one},"), "the profile is incomplete, because it ends after 1 events");
     refused(&format!("[{one}, x"), "the profile is corrupt after 1 events: expected value");
-    refused(&"[".repeat(100_000), "this is not a profile of ONNX Runtime: ");
-    refused(&format!("[{{\"args\":{}", "{\"a\":".repeat(100_000)), "this is not a profile");
+    refused(&"[".repeat(100_000), "this is not an ONNX Runtime profile: ");
+    refused(
+        &format!("[{{\"args\":{}", "{\"a\":".repeat(100_000)),
+        "this is not an ONNX Runtime profile",
+    );
 }
 
 mod hostile {

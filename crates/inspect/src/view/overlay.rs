@@ -1,4 +1,4 @@
-//! What a view shows beside lines and nodes: times, errors, differences from another model.
+//! Adds times, errors and differences from another model to a view.
 
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::Document;
 use crate::diff::{LineChange, NodeChange, diff};
 use crate::profile::{By, Profile, summarize};
 
-/// Says why a report cannot be shown.
+/// The reason why a report cannot be shown.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReportError {
@@ -17,7 +17,7 @@ pub enum ReportError {
     NoJson,
     #[error("this is not a report of `jax2onnx compare`: it has no list `rows`")]
     NoRows,
-    #[error("the report has version {0}, and this program reads version 1")]
+    #[error("the report has version {0}, but this program reads version 1")]
     Version(u64),
 }
 
@@ -164,7 +164,7 @@ fn verdict(report: &Value) -> String {
         return format!("the model agrees with {reference}");
     }
     match report["first"]["node"].as_str() {
-        Some(node) => format!("the first wrong number is of `{node}`"),
+        Some(node) => format!("`{node}` computes the first wrong number"),
         None => format!("the outputs differ from {reference}"),
     }
 }

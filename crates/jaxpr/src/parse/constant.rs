@@ -1,4 +1,4 @@
-//! Arrays: contents, type, and name.
+//! Parses arrays: contents, type and name.
 
 use bytes::Bytes;
 use cursor::{Parse, Result};

@@ -1,4 +1,4 @@
-//! Where an equation was written.
+//! Parses the source location of an equation.
 
 use cursor::Result;
 use provenance::{Location, ScopeId, ScopeKind, Span, StackId, Tier};

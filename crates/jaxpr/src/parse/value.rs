@@ -1,4 +1,4 @@
-//! The values of parameters.
+//! Parses the values of parameters.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `scan`, and `fori_loop` where its bounds are known.
+//! Lowers `scan`, and `fori_loop` with known bounds.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Loops of our own on the elements of arrays.
+//! Builds loops that run until every element of an array is done.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! `while_loop`, and `fori_loop` where its bounds are not known.
+//! Lowers `while_loop`, and `fori_loop` with unknown bounds.
 
 use std::sync::Arc;
 

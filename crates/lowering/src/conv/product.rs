@@ -1,4 +1,4 @@
-//! A convolution as a product of matrices.
+//! Lowers a convolution as a matrix product.
 
 use std::slice::from_ref;
 

@@ -1,4 +1,4 @@
-//! A convolution of an array that is spread out.
+//! Lowers a convolution whose operand is dilated.
 
 use onnx::{Dim, Expr, OpType, Range, Type};
 

@@ -1,4 +1,4 @@
-//! The same bits under another type.
+//! Reinterprets the bits of an array as another type.
 
 use onnx::{Attr, DType, Expr, OpType};
 

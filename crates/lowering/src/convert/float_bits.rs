@@ -1,4 +1,4 @@
-//! The bits of a float, and back, by arithmetic.
+//! Converts between a float and its bits by arithmetic.
 
 use onnx::{DType, Expr};
 

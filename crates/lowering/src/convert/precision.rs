@@ -86,7 +86,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn what_has_room_for_all_bits_changes_nothing() {
+    fn a_type_with_room_for_all_bits_changes_nothing() {
         check(
             "x:bf16[3] -> y:bf16[3] = reduce_precision{exponent_bits=8; mantissa_bits=23} x",
             expect![[r#"

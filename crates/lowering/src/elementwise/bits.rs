@@ -1,4 +1,4 @@
-//! Operations on bits; on flags they are those of logic.
+//! Operations on bits. On booleans, they are logical operations.
 
 use onnx::{DType, Expr};
 

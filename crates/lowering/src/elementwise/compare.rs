@@ -1,4 +1,4 @@
-//! Comparisons. Flags compare as numbers do: `false < true`.
+//! Comparisons. Booleans compare as numbers: `false < true`.
 
 use onnx::{DType, Expr};
 

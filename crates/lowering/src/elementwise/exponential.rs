@@ -1,4 +1,4 @@
-//! Exponentials and logarithms that keep their digits near zero.
+//! Exponentials and logarithms that stay precise near zero.
 
 use onnx::{DType, Expr};
 

@@ -128,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_nobody_reads_is_refused() {
+    fn an_unread_parameter_is_refused() {
         check(
             "x:f32[3] -> y:f32[3] = integer_pow{y=2; mode=fast} x",
             expect![[r#"
-                refused: parameter `mode=fast` of `integer_pow` would be dropped: the plugin does not read it
+                refused: the plugin for `integer_pow` does not support the parameter `mode=fast`
             "#]],
         );
     }

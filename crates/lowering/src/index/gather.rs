@@ -1,4 +1,4 @@
-//! Reading windows at computed places.
+//! Reads windows at computed indices.
 
 use jaxpr::Param;
 use onnx::{Attr, DType, Dim, Expr, OpType, Type};
@@ -153,7 +153,7 @@ fn anywhere<'g>(
     looked_up: &[usize],
     batch: &[Dim],
 ) -> (Expr<'g>, Vec<Axis>) {
-    // What is looked up comes in the order of the index vectors where that saves taking them apart.
+    // The result has the order of the index vectors if that avoids splitting them.
     let in_order = |axes: &[usize]| axes.iter().all(|axis| looked_up.contains(axis));
     let is_as_given = in_order(&windows.mapped) && windows.mapped.len() == looked_up.len();
     let looked_up = if is_as_given { &windows.mapped } else { looked_up };

@@ -1,4 +1,4 @@
-//! Writing windows that are computed from what is there.
+//! Writes windows whose new contents depend on the old contents.
 
 use onnx::{Attr, DType, Dim, Expr, OpType, Type};
 

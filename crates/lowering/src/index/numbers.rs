@@ -1,4 +1,4 @@
-//! Which axes of an array are indexed, and how: the dimension numbers of `gather` and `scatter`.
+//! Reads the dimension numbers of `gather` and `scatter`: which axes are indexed, and how.
 
 use jaxpr::Param;
 use onnx::Dim;
@@ -133,7 +133,7 @@ fn axes(eqn: &Eqn<'_, '_>, numbers: &Param, name: &str) -> Result<Vec<usize>> {
         None if name.contains("batching") => Ok(Vec::new()),
         found => found
             .and_then(jaxpr::FromParam::from_param)
-            .ok_or_else(|| eqn.broken(&format!("no list of axes `{name}`")).into()),
+            .ok_or_else(|| eqn.broken(&format!("it has no list of axes `{name}`")).into()),
     }
 }
 

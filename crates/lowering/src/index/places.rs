@@ -1,10 +1,10 @@
-//! Indices in bounds, and the places of whole windows.
+//! Brings indices into bounds, and computes the indices of whole windows.
 
 use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Type};
 
 use super::numbers::{Axis, Windows};
 
-/// More entries than this are computed by the model instead of being stored in it.
+/// The model computes longer lists instead of storing them.
 const MAX_STORED: i64 = 4096;
 
 /// Starts of windows.
@@ -153,7 +153,7 @@ pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g>
         |&(size, _): &(&Dim, &Dim)| size.known().is_some_and(|size| i32::try_from(size).is_ok());
     match indices.dtype() {
         DType::I32 if room.iter().all(is_small) => indices,
-        // What is too large for a signed number must not become negative.
+        // A number that is too large for the signed type must not become negative.
         DType::U64 => {
             let signed = indices.cast(DType::I64);
             let largest = indices.builder.constant_ints(DType::I64, &[], &[i64::MAX]);

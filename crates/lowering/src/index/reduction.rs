@@ -1,4 +1,4 @@
-//! What becomes of an entry that is written to more than once.
+//! Combines several writes to the same entry.
 
 use onnx::{Attr, DType, Expr};
 

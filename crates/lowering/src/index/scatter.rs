@@ -1,4 +1,4 @@
-//! Writing windows at computed places.
+//! Writes windows at computed indices.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn on_each<'g>(
 ) -> Result<Expr<'g>> {
     let constants: Option<Vec<jaxpr::Param>> = eqn.optional("update_consts")?;
     if !ctx.is_elementwise(body) || constants.is_some_and(|constants| !constants.is_empty()) {
-        let what = "scatter with a function that is not of each element alone".into();
+        let what = "scatter with a function that is not elementwise".into();
         return Err(Refused::NoCounterpart { what }.into());
     }
     let shape = there.shape();
@@ -78,7 +78,7 @@ pub(crate) fn scatter_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     scatter_by(eqn, Reduction::Max, |updates| updates)
 }
 
-/// True if a function gives back its second argument.
+/// True if a function returns its second argument.
 fn is_second_argument(body: &Jaxpr) -> bool {
     match (&body.inputs[..], &body.outputs[..]) {
         ([_, second], [Atom::Var(result)]) => second == result,
@@ -175,7 +175,7 @@ impl<'g> Scatter<'g, '_> {
             other => other,
         };
         if let Some(inside) = self.starts.were_in_bounds {
-            // What is dropped writes what is there, or changes nothing.
+            // A dropped update writes the old contents, or changes nothing.
             let instead = match reduction {
                 Reduction::Overwrite => there(),
                 other => other.identity(updates),

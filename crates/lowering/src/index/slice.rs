@@ -1,4 +1,4 @@
-//! One window at a computed place.
+//! Reads and writes one window at a computed index.
 
 use onnx::{DType, Dim, Expr, OpType};
 
@@ -19,7 +19,7 @@ pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr
     let (shape, result) = (x.shape(), eqn.output()?);
     let axes: Vec<usize> = (0..shape.len()).filter(|&i| shape[i] != result.shape[i]).collect();
     if starts.len() + eqn.part_axes() != shape.len() {
-        return Err(eqn.broken("not a start for each axis").into());
+        return Err(eqn.broken("it does not have one start index per axis").into());
     }
 
     let builder = ctx.builder;
@@ -46,11 +46,11 @@ pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr
 /// Returns the operand with a window overwritten, which starts earlier where it would not fit
 pub(crate) fn dynamic_update_slice<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x, update, starts @ ..] = &eqn.inputs[..] else {
-        return Err(eqn.broken("no operand and update").into());
+        return Err(eqn.broken("it has no operand and update").into());
     };
     let shape = x.shape();
     if starts.len() + eqn.part_axes() != shape.len() {
-        return Err(eqn.broken("not a start for each axis").into());
+        return Err(eqn.broken("it does not have one start index per axis").into());
     }
     let parts: Vec<usize> =
         (0..shape.len()).filter(|&axis| shape[axis] != update.shape()[axis]).collect();

@@ -1,4 +1,4 @@
-//! Similar matrices with few entries beside the diagonal.
+//! Reduces matrices to similar matrices with few entries off the diagonal.
 
 use onnx::{Dim, Expr, Range};
 
@@ -105,7 +105,7 @@ pub(crate) fn schur<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     let [a] = operands(eqn)?;
     let (size, _) = known_sizes(eqn, a)?;
     if size > 1 {
-        return Err(refused(eqn, "of a matrix of more than one row").into());
+        return Err(refused(eqn, "of a matrix with more than one row").into());
     }
     let mut results = vec![a];
     if with_vectors {

@@ -27,9 +27,13 @@ pub(crate) fn eig<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     } else if is_real_pair && !with_left && !with_right {
         of_two(a)
     } else if is_real_pair {
-        return Err(refused(eqn, "with the vectors of more than one row").into());
+        return Err(refused(eqn, "with eigenvectors of a matrix with more than one row").into());
     } else {
-        return Err(refused(eqn, "of more than two rows, or of two of complex numbers").into());
+        return Err(refused(
+            eqn,
+            "of a matrix with more than two rows, or of a complex matrix with two rows",
+        )
+        .into());
     };
     let one = ctx.builder.constant(values_type.dtype, &[2], &[1.0, 0.0]);
     let vectors = eqn.outputs[1..].iter().map(|ty| one.expand(&ty.shape));

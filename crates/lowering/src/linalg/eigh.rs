@@ -10,7 +10,7 @@ use super::{
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// More than any matrix needs: the entries beside the diagonal fall quadratically.
+/// More iterations than any matrix needs, because the off-diagonal entries decrease quadratically.
 const SWEEPS: i64 = 30;
 
 /// `A · V = V · diag(w)` with `w` ascending and `Vᵀ · V = I`, of one triangle of `A`

@@ -149,11 +149,11 @@ pub(crate) fn geqp3<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     eqn.ignore(&["use_magma"]);
     let [a, fixed] = eqn.operands()?;
     let [_, order_type, _] = &eqn.outputs[..] else {
-        return Err(eqn.broken("not three results").into());
+        return Err(eqn.broken("it does not have three results").into());
     };
     let is_free = |tensor: &onnx::Tensor| tensor.bytes().iter().all(|byte| *byte == 0);
     if !fixed.tensor().is_some_and(|tensor| is_free(&tensor)) || !a.dtype().is_float() {
-        return Err(super::refused(eqn, "with columns that stay in front").into());
+        return Err(super::refused(eqn, "with columns that are fixed at the front").into());
     }
     let (height, width) = known_sizes(eqn, a)?;
     let packed = factor(a, height, width, true);
@@ -195,7 +195,7 @@ pub(crate) fn qr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let r = triangle(packed.matrix.slice_axis(row_axis, 0, inner), true);
     let mut results = vec![q, r];
     if let (Some(order), Some(Type { dtype, .. })) = (packed.order, eqn.outputs.get(2)) {
-        // Of a matrix without elements, JAX says that every column came from the first.
+        // For a matrix without elements, JAX returns 0 for every column.
         let order = if height == 0 { order * order.constant(0.0) } else { order };
         results.push(order.cast(*dtype));
     }

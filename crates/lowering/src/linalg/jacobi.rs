@@ -1,4 +1,4 @@
-//! Rotations of pairs of columns, half as many at a time as there are columns.
+//! Rotates pairs of columns, half of all columns at a time.
 
 use onnx::{Builder, DType, Expr};
 

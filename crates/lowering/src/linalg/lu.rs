@@ -1,4 +1,4 @@
-//! Elimination with exchanges of rows.
+//! Gaussian elimination with row exchanges.
 
 use onnx::{DType, Expr};
 
@@ -17,7 +17,7 @@ use crate::error::Result;
 pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let [a] = operands(eqn)?;
     let [_, pivots_type, permutation_type] = &eqn.outputs[..] else {
-        return Err(eqn.broken("not three results").into());
+        return Err(eqn.broken("it does not have three results").into());
     };
     let builder = ctx.builder;
     let (height, width) = size_of(a);

@@ -1,4 +1,4 @@
-//! Linear systems whose solver is given, and products of a matrix with itself.
+//! Linear systems with a given solver, and products of a matrix with itself.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ pub(crate) fn custom_linear_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Resul
     let names = ["matvec", "vecmat", "solve", "transpose_solve"];
     let lengths: Option<Vec<usize>> = names.iter().map(|name| length(name)).collect();
     let (Some(lengths), Some(Param::Jaxpr(solve))) = (lengths, jaxprs.field("solve")) else {
-        return Err(eqn.broken("no function `solve`").into());
+        return Err(eqn.broken("it has no function `solve`").into());
     };
     let solve: &Arc<Jaxpr> = solve;
     let [matvec, vecmat, own, transpose_solve] = lengths[..] else {
-        return Err(eqn.broken("not four functions").into());
+        return Err(eqn.broken("it does not have four functions").into());
     };
     let start = matvec + vecmat;
     let Some(right) = eqn.inputs.get(start + own + transpose_solve..) else {
-        return Err(eqn.broken("fewer operands than its parameters say").into());
+        return Err(eqn.broken("it has fewer operands than its parameters require").into());
     };
     let arguments = [&eqn.inputs[start..start + own], right].concat();
     ctx.inline("custom_linear_solve", Body::of("jaxprs.solve"), solve, &arguments)

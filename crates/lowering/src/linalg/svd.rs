@@ -11,7 +11,7 @@ use super::{
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// More than any matrix needs: the products of columns fall quadratically.
+/// More iterations than any matrix needs, because the products of columns decrease quadratically.
 const SWEEPS: i64 = 30;
 
 /// `A = U · diag(s) · Vᵀ` with `s` descending and `U`, `V` orthogonal

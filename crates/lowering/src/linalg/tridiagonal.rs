@@ -1,4 +1,4 @@
-//! Systems with entries beside the diagonal only.
+//! Solves tridiagonal systems.
 
 use onnx::{DType, Dim, Expr};
 

@@ -1,4 +1,4 @@
-//! Random bits of a width.
+//! Draws random bits of a given width.
 
 use onnx::{DType, Dim, Expr};
 

@@ -1,4 +1,4 @@
-//! Numbers of the gamma distribution.
+//! Draws numbers from the gamma distribution.
 
 use onnx::{DType, Dim, Expr};
 

@@ -1,4 +1,4 @@
-//! The largest and the smallest, and if they are.
+//! Maximum and minimum, and their indices.
 
 use onnx::expr::reduced_shape;
 use onnx::{Attr, DType, Expr, OpType, Type};
@@ -46,7 +46,7 @@ fn arg<'g>(eqn: &Eqn<'g, '_>, end: End) -> Result<Expr<'g>> {
     let [x] = eqn.operands()?;
     let result = eqn.output()?;
     let &[axis] = &axes[..] else {
-        return Err(eqn.broken("not one axis").into());
+        return Err(eqn.broken("it does not have exactly one axis").into());
     };
     let comparable = if x.dtype() == DType::U64 { ordered_as_signed(x) } else { x };
     let index = index_of(comparable, end, axis, false);
@@ -89,7 +89,7 @@ pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
         DType::U64 => flip_top_bit(of_64_bits(ordered_as_signed(x), end, axes)).cast(DType::U64),
         DType::I64 => of_64_bits(x, end, axes),
         DType::I16 | DType::U16 if may_be_empty(x, axes) => {
-            // Of none, the runtime gives the end of the wider type.
+            // For an empty axis, the runtime returns the limit of the wider type.
             let wide = x.cast(DType::I32).reduce(op, axes, false);
             let none = of_none(x, end).cast(DType::I32);
             let wide = if end == End::Largest { wide.max(none) } else { wide.min(none) };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_of_none_is_the_least() {
+    fn the_maximum_of_an_empty_axis_is_the_lowest_number() {
         check(
             "x:u8[2,0] -> y:u8[2] = reduce_max{axes=[1]} x",
             expect![[r"

@@ -1,4 +1,4 @@
-//! Padding: around, between, and negative.
+//! Lowers padding: around an array, between its elements, and negative.
 
 use onnx::{Dim, Expr, OpType, Range};
 

@@ -62,7 +62,7 @@ fn ranked<'g>(
 
 fn results<'g>(eqn: &Eqn<'g, '_>, values: Expr<'g>, indices: Expr<'g>) -> Result<Vec<Expr<'g>>> {
     let [_, index] = &eqn.outputs[..] else {
-        return Err(eqn.broken("not two results").into());
+        return Err(eqn.broken("it does not have two results").into());
     };
     Ok(vec![values, indices.cast(index.dtype)])
 }

@@ -1,4 +1,4 @@
-//! Reductions with an operation of the user's.
+//! Reduces windows with a function of the user.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(crate) fn reduce_window<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<
 /// Returns the arrays, and as many initial values.
 fn halves_of<'g>(eqn: &Eqn<'g, '_>) -> Result<(Vec<Expr<'g>>, Vec<Expr<'g>>)> {
     if eqn.inputs.len() % 2 == 1 || eqn.inputs.is_empty() {
-        return Err(eqn.broken("not as many initial values as arrays").into());
+        return Err(eqn.broken("it does not have one initial value per array").into());
     }
     let (arrays, initial) = eqn.inputs.split_at(eqn.inputs.len() / 2);
     Ok((arrays.to_vec(), initial.to_vec()))
@@ -152,7 +152,7 @@ fn apply<'g>(
     rights: &[Expr<'g>],
 ) -> Result<Vec<Expr<'g>>> {
     if !ctx.is_elementwise(body) {
-        let what = format!("{} with an operation that is not on each element", eqn.primitive);
+        let what = format!("{} with an operation that is not elementwise", eqn.primitive);
         return Err(Refused::NoCounterpart { what }.into());
     }
     let shape = rights.first().map(|x| x.shape()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Windows as pooling operators, where those say the same.
+//! Reduces windows with pooling operators if they compute the same.
 
 use onnx::{Attr, DType, Dim, Expr, OpType, Type};
 
@@ -45,7 +45,7 @@ pub(super) fn pool<'g>(
     let result = match monoid {
         Monoid::Add if x.dtype() == DType::F32 && pooling.has_sum() => {
             let x = layout.enter(x);
-            // What is divided by the number of places is a mean, which has an operator.
+            // A sum that is divided by the size of the window is a mean, which has an operator.
             x.builder.composite("window_sum", [x], pooling.attrs(), |[x]| pooling.sum(x))
         }
         Monoid::Max if pooling.has_max(x.dtype()) => pooling.max(layout.enter(x)),

@@ -1,4 +1,4 @@
-//! What the derivatives of pooling need: the element that a window selects.
+//! Lowers the derivatives of pooling: the element that each window selects.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Re
     let positions = ctx.builder.ints(&positions);
     let at = positions.gather(chosen + ctx.builder.ints(&starts), 0);
 
-    // One place more, for what is selected in the padding.
+    // One additional position for elements that are selected in the padding.
     let total: i64 = windows.sizes.iter().filter_map(Dim::known).product();
     let rows = ctx.builder.product(&windows.others);
     let zeros = source.constant(0.0).expand(&[rows.clone(), Dim::Known(total + 1)]);
@@ -136,7 +136,7 @@ impl<'a> Windows<'a> {
         let mut so_far = vec![vec![Some(0)]];
         for (i, slide) in self.slides.iter().enumerate() {
             let Some((table, _, size)) = slide.table(&self.sizes[i], &self.counts[i]) else {
-                let what = format!("{} with that many windows", eqn.primitive);
+                let what = format!("{} with so many windows", eqn.primitive);
                 return Err(Refused::NoCounterpart { what }.into());
             };
             let width = usize::try_from(slide.size.max(1)).unwrap_or(1);

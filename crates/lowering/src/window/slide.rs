@@ -1,4 +1,4 @@
-//! How windows slide along an axis, and the array of all windows.
+//! Describes how windows slide along an axis, and builds the array of all windows.
 
 use onnx::{Builder, DType, Dim, Expr, OpType, Type};
 

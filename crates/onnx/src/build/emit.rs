@@ -1,4 +1,4 @@
-//! Making nodes, with casts around what the runtime cannot compute.
+//! Creates nodes, with casts around operators for which the runtime has no kernel.
 
 use std::convert::Infallible;
 use std::panic::Location;

@@ -111,7 +111,7 @@ impl Builder {
         };
         state.regions.push(region);
         state.open.push(Vec::new());
-        // What is inside does not depend on what called the function.
+        // The contents do not depend on the caller of the function.
         state.emitting.parent = None;
     }
 

@@ -19,7 +19,7 @@ pub struct SymbolSource {
 }
 
 impl Builder {
-    /// Says how a symbol is computed, unless that was said before.
+    /// Sets how to compute a symbol, unless it is already set.
     pub fn bind_symbol(&self, symbol: &Symbol, source: SymbolSource) {
         self.state.borrow_mut().symbols.entry(symbol.clone()).or_insert(source);
     }

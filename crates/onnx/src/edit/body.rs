@@ -1,4 +1,4 @@
-//! Taking nodes out of the bodies of loops and branches.
+//! Removes nodes from the bodies of loops and branches.
 
 use rustc_hash::FxHashMap;
 

@@ -1,4 +1,4 @@
-//! Choosing at run time between what a node computes and another way to compute it.
+//! Inserts a branch that chooses at run time between two ways to compute a value.
 
 use super::{Edit, Op};
 use crate::model::Graph;

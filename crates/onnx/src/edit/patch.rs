@@ -1,4 +1,4 @@
-//! A change that is made whole or not at all.
+//! Applies a change completely or not at all.
 
 use std::ops::Deref;
 
@@ -9,7 +9,7 @@ use crate::model::{Node, Note};
 use crate::tensor::Tensor;
 use crate::value::{Type, ValueId};
 
-/// What stands in the place of a node.
+/// The replacement of a node.
 #[derive(Clone, Debug)]
 pub enum Replacement<'r> {
     /// Another operator with the same results.
@@ -40,7 +40,8 @@ impl From<&str> for Declined {
     }
 }
 
-/// What is to stand in the place of one node, and of others that it fuses. Reads the edit as it is.
+/// The replacement of a node and of the nodes that are fused with it. It reads the edit without
+/// changing it.
 pub struct Patch<'p, 'm> {
     edit: &'p mut Edit<'m>,
     root: usize,

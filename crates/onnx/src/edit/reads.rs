@@ -1,4 +1,4 @@
-//! Nodes that come and go, with who reads what kept up to date.
+//! Adds and removes nodes, and keeps the readers of each value up to date.
 
 use smallvec::SmallVec;
 
@@ -161,7 +161,7 @@ impl Edit<'_> {
         self.state[index] = State::Dropped;
     }
 
-    /// What a node reads, in its bodies too.
+    /// The inputs of a node, including those of its bodies.
     fn values_read(&self, index: usize) -> SmallVec<[ValueId; 8]> {
         let mut read = SmallVec::new();
         for_each_read(&self.graph.nodes[index], &mut |id| read.push(resolve(&self.renamed, id)));

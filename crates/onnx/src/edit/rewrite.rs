@@ -1,4 +1,4 @@
-//! Putting nodes in the place of others.
+//! Replaces nodes by other nodes.
 
 use std::sync::Arc;
 
@@ -188,7 +188,7 @@ impl Edit<'_> {
         self.insert_all(index, fused, op, [ty])[0]
     }
 
-    /// As [`Edit::insert`], of a node with several results.
+    /// Like [`Edit::insert`], for a node with several results.
     pub fn insert_all(
         &mut self,
         index: usize,
@@ -215,8 +215,8 @@ impl Edit<'_> {
         }
     }
 
-    /// Puts a value that was inserted before a node in the place of one of its results. The node goes
-    /// with the first; all of its results have to be replaced.
+    /// Replaces a result of a node by a value that was inserted before it. The first call removes the
+    /// node, so all of its results must be replaced.
     pub fn replace_output(&mut self, index: usize, output: usize, by: ValueId) {
         let replaced = self.graph.nodes[index].outputs[output];
         self.replace_value(replaced, by);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn new_nodes_stand_where_they_were_put_and_go_without_a_trace() {
+    fn new_nodes_keep_their_position_and_can_be_removed() {
         let mut sequence = Sequence::of_length(3);
         assert_eq!(sequence.insert_before(1), 3);
         assert_eq!(sequence.insert_before(1), 4);

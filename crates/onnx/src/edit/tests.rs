@@ -78,7 +78,7 @@ fn reads_are_counted_at_any_time() {
 }
 
 #[test]
-fn what_a_change_concerns_is_touched() {
+fn only_the_neighbors_of_a_change_are_revisited() {
     edited(CHAIN, |edit| {
         assert!(edit.take_touched().values.is_empty());
         let (x, sin) = (edit.input(0, 0).unwrap(), edit.input(1, 0).unwrap());

@@ -1,4 +1,4 @@
-//! Who makes and who reads the values of one graph, looked up by number and kept up to date.
+//! Tracks the producer and the readers of each value of a graph.
 
 use std::cell::{Cell, RefCell};
 
@@ -59,7 +59,7 @@ impl Uses {
         }
     }
 
-    /// Says which node makes a value from now on.
+    /// Sets the node that computes a value.
     pub(super) fn make(&mut self, id: ValueId, node: Option<usize>) {
         if self.producers.len() <= id.index() {
             self.producers.resize(id.index() + 1, None);

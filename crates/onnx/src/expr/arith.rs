@@ -1,4 +1,4 @@
-//! Operators that act on each element.
+//! Elementwise operators.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 

@@ -1,4 +1,4 @@
-//! Operators on shapes: moving, joining, reducing.
+//! Operators that move, join or reduce elements.
 
 use super::Expr;
 use crate::attr::Attr;
@@ -44,7 +44,7 @@ impl<'g> Expr<'g> {
         let ty = Type::new(self.dtype(), shape);
         let named = shape.iter().filter(|dim| dim.known().is_none()).count();
         let has_empty_axis = shape.iter().any(|dim| dim.is(0));
-        // One unknown size is what is left over, unless an empty axis makes any size fit.
+        // One unknown size can be inferred, unless an empty axis makes any size fit.
         let sizes = if named == 1 && !has_empty_axis {
             let sizes: Vec<i64> = shape.iter().map(|dim| dim.known().unwrap_or(-1)).collect();
             self.builder.ints(&sizes)

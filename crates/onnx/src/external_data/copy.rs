@@ -1,4 +1,4 @@
-//! Copies of weights in the folder of another model.
+//! Copies weights to the folder of another model.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -35,8 +35,8 @@ pub(super) fn stage(
 }
 
 impl Copy {
-    /// Gives the copy its name, and adds it to `placed`. Nothing happens if another process put the same contents
-    /// there.
+    /// Renames the copy to its final name, and adds it to `placed`. Does nothing if another process wrote the
+    /// same contents.
     pub(super) fn place(
         self,
         target: &Target,

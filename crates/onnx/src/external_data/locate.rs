@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Says why a file of weights is neither read nor written.
+/// The reason why a weight file is neither read nor written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Outside {
@@ -17,7 +17,7 @@ pub enum Outside {
     Missing(String),
     #[error("`{0}` is not a file")]
     NoFile(String),
-    #[error("the tensor `{0}` is in another file but does not name it")]
+    #[error("the tensor `{0}` is stored in another file, but its entry does not name the file")]
     NoLocation(String),
 }
 

@@ -1,4 +1,4 @@
-//! Outputs that would destroy each other, an input, or the weights of a model.
+//! Refuses outputs that would overwrite each other, an input, or the weights of a model.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The files of weights that a model names, read without its weights.
+//! Finds the weight files that a model refers to, without reading the weights.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

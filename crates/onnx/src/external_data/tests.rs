@@ -160,12 +160,12 @@ fn larger_weights_are_in_one_file_at_whole_pages() {
     let bare = load_without_external_data(&path).unwrap();
     assert_eq!(bare.text().to_string(), model().text().to_string());
     let error = crate::proto::read(fs::read(&path).unwrap().into()).unwrap_err().to_string();
-    let wanted = "the contents of `large` are in another file, `…`: read the model from its path";
+    let wanted = "the contents of `large` are in the file `…`: pass the path of the model instead of its bytes";
     assert_eq!(error.replace(location, "…"), wanted);
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_named() {
+fn a_missing_folder_is_named() {
     let folder = Folder::new("missing");
     for threshold in [0, 1 << 20] {
         let found = refused(&folder, &folder.0.join("no/m.onnx"), threshold);
@@ -200,7 +200,7 @@ fn a_device_is_not_replaced() {
 }
 
 #[test]
-fn a_failure_midway_leaves_what_was_there() {
+fn a_failure_midway_leaves_the_old_files() {
     let folder = Folder::new("midway");
     let path = folder.0.join("m.onnx");
     fs::write(&path, "old").unwrap();

@@ -1,4 +1,4 @@
-//! Files of weights that jax2onnx wrote and that no model refers to anymore.
+//! Removes weight files of jax2onnx that no model refers to anymore.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ pub(crate) fn remove_leftovers(folder: &Path) {
         return;
     }
     for path in &paths {
-        // What cannot be removed is not in the way.
+        // A file that cannot be removed does no harm.
         let _ = fs::remove_file(path);
     }
 }

@@ -1,4 +1,4 @@
-//! From the notes on variables to the values of a finished model.
+//! Resolves the notes on variables to values of the finished model.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Pair<'m> {
     pub holder: Holder,
 }
 
-/// What holds a variable in a finished model.
+/// A value that holds a variable in a finished model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A value with its contents, apart from rounding: with its shape and its order of elements too if the view is empty.
@@ -215,7 +215,7 @@ struct Places {
     of: FxHashMap<ValueId, Option<usize>>,
     /// The calls of functions, by their first results.
     calls: FxHashMap<ValueId, (Operator, Arc<str>)>,
-    /// What took the place of each value that is gone.
+    /// The replacement of each removed value.
     replaced: FxHashMap<ValueId, ValueId>,
 }
 

@@ -1,4 +1,4 @@
-//! Values that have the elements of a variable in other places.
+//! Describes values that hold the elements of a variable in another order.
 
 use crate::attr::Attr;
 use crate::model::Node;

@@ -1,4 +1,4 @@
-//! What a source map says, written into a model.
+//! Writes the contents of a source map into a model.
 
 use bytes::Bytes;
 use prost::Message;

@@ -1,7 +1,6 @@
-//! Metadata that is taken out of the bytes of a model, and put back where it stood.
+//! Removes metadata from the bytes of a model, and restores it.
 //!
-//! Everything else stays as it is, byte by byte, whoever wrote the model: unknown fields, the order
-//! of fields, weights.
+//! Everything else stays unchanged, byte for byte: unknown fields, the order of fields, weights.
 
 use super::ReadError;
 use super::wire::{Field, Fields};

@@ -1,4 +1,4 @@
-//! A model as one protobuf message whose large contents are written when it is.
+//! A model as one protobuf message. Large contents are computed while the message is written.
 
 use std::io;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use crate::operator::Operator;
 use crate::tensor::Tensor;
 use crate::value::{Dim, Symbol, Type, Value, ValueId, Values};
 
-/// Says why a model was not decoded.
+/// The reason why a model cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecodeError {
     #[error("this is not an ONNX model: {0}")]
@@ -40,10 +40,10 @@ pub(crate) enum DecodeError {
     DefinedTwice { graph: String, value: String },
     #[error("`{tensor}` has the unknown element type {code}")]
     ElementType { tensor: String, code: i32 },
-    #[error("the contents of `{tensor}` do not have the size of its type")]
+    #[error("the size of the contents of `{tensor}` does not match its type and shape")]
     Contents { tensor: String },
     #[error(
-        "the contents of `{tensor}` are in another file, `{location}`: read the model from its path"
+        "the contents of `{tensor}` are in the file `{location}`: pass the path of the model instead of its bytes"
     )]
     External { tensor: String, location: String },
     #[error("cannot read the contents of `{tensor}` from `{location}`: {why}")]
@@ -53,7 +53,7 @@ pub(crate) enum DecodeError {
         #[source]
         why: io::Error,
     },
-    #[error("{what} in `{place}` cannot be read")]
+    #[error("jax2onnx cannot read {what} in `{place}`")]
     Unsupported { place: String, what: &'static str },
     #[error("cannot read `{}`: {why}", .path.display())]
     File {

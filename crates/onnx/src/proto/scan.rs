@@ -1,7 +1,7 @@
-//! What a model file says beside its weights, read where it stands.
+//! Reads a model file in place, without its weights.
 //!
-//! Names, types and metadata are borrowed from the bytes, and the contents of tensors are skipped. The file may come from anywhere: what
-//! is read takes a bounded amount of memory, and nothing here recurses without a bound.
+//! Names, types and metadata are borrowed from the bytes, and the contents of tensors are skipped. The file is
+//! untrusted, so reading takes a bounded amount of memory, and recursion is bounded.
 
 mod attribute;
 mod message;
@@ -24,7 +24,7 @@ pub const MAX_NESTED: usize = 100;
 /// The largest memory for the entries of a file, in bytes.
 const MAX_MEMORY: usize = 1 << 29;
 
-/// Says why a file is not a model that can be read.
+/// The reason why a file cannot be read as a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanError {
@@ -81,9 +81,9 @@ pub struct Graph<'a> {
     pub values: Vec<ValueInfo<'a>>,
     pub initializers: Vec<Tensor<'a>>,
     pub metadata: Vec<Pair<'a>>,
-    /// Of a function: domain and version.
+    /// For a function, domain and version.
     pub opsets: Vec<(&'a str, i64)>,
-    /// Of a function: the attributes that a call may give.
+    /// For a function, the attributes that a call may set.
     pub attributes: Vec<&'a str>,
     /// The numbers of its nodes.
     pub nodes: Range<usize>,

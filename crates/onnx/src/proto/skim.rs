@@ -1,4 +1,4 @@
-//! The names and the metadata of a model that anybody may have written.
+//! Reads the names and the metadata of a model from any exporter.
 
 use provenance::outline::Outline;
 

@@ -1,9 +1,9 @@
-//! Protobuf as it is on the wire: fields of messages, read where they stand.
+//! Reads protobuf fields in place.
 
-/// Says why bytes are not a protobuf message.
+/// The reason why bytes are not a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    #[error("it is cut off")]
+    #[error("it is truncated")]
     CutOff,
     #[error("a number has more than ten bytes")]
     Number,
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_where_they_stand() {
+    fn fields_are_read_in_place() {
         let bytes = [8, 150, 1, 18, 2, b'a', b'b', 29, 1, 0, 0, 0, 33, 2, 0, 0, 0, 0, 0, 0, 0];
         let expected = vec![
             (1, Content::Number(150)),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn bytes_that_are_not_a_message_are_refused() {
         for cut in [&[8][..], &[8, 150], &[18, 2, b'a'], &[29, 1, 0], &[33, 1], &[0x80]] {
             assert_eq!(contents(cut), Err(WireError::CutOff), "{cut:?}");
         }

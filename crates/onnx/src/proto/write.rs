@@ -1,4 +1,4 @@
-//! From a model to protobuf.
+//! Converts a model to protobuf.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ const MAX_ENCODED_BYTES: usize = 4096;
 /// The largest message that protobuf can hold.
 const MAX_BYTES: usize = i32::MAX as usize;
 
-/// Says why a model was not written.
+/// The reason why a model cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {

@@ -1,4 +1,4 @@
-//! A lock on a folder: one export at a time replaces and removes files in it.
+//! Locks a folder, so that one export at a time replaces and removes files in it.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,7 +21,7 @@ impl Lock {
         Lock { folder: folder.to_owned(), held }
     }
 
-    /// True if no other export replaces or removes files meanwhile.
+    /// True if no other export can replace or remove files.
     pub(crate) fn is_held(&self) -> bool {
         self.held.is_some()
     }
@@ -50,7 +50,7 @@ fn hold(path: &Path) -> io::Result<File> {
     loop {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
         file.lock()?;
-        // Whoever held the lock before has removed the file.
+        // The previous owner of the lock removed the file.
         if is_same(&file, path)? {
             return Ok(file);
         }

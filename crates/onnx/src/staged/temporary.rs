@@ -1,4 +1,4 @@
-//! Temporary files, which their process keeps locked: one that is not locked is a leftover.
+//! Creates temporary files, which the process keeps locked. A file that is not locked is a leftover.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const PREFIX: &str = ".jax2onnx-";
 const SUFFIX: &str = ".tmp";
 
-/// So many names are tried.
+/// The number of names to try.
 const MAX_ATTEMPTS: usize = 100;
 
 /// The permissions of a file that is written.
@@ -42,7 +42,7 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Gives a file a temporary name in addition to its own.
+    /// Creates a temporary second name for a file.
     pub(crate) fn link(folder: &Path, path: &Path) -> io::Result<Temporary> {
         let file = File::open(path)?;
         file.try_lock()?;
@@ -70,10 +70,13 @@ impl Temporary {
             }
             return Ok(temporary);
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is no name for a temporary file"))
+        Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "no name for a temporary file is available",
+        ))
     }
 
-    /// Gives the file its name. A file that has the name is replaced.
+    /// Renames the file to its final name, and replaces an existing file.
     pub(crate) fn rename(self, path: &Path) -> io::Result<()> {
         fs::rename(&self.path, path)
     }
@@ -91,7 +94,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if self.is_removed {
-            // There is nobody left to tell, and after a rename there is nothing to remove.
+            // An error cannot be reported here, and after a rename there is nothing to remove.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -117,7 +120,7 @@ pub(crate) fn leftovers(folder: &Path) -> Vec<(PathBuf, File)> {
     unlocked.collect()
 }
 
-/// Returns how a temporary file is opened: nobody may read it who may not read the file in the end.
+/// Returns how to open a temporary file, with the permissions of the final file.
 fn options(permissions: &Permissions) -> OpenOptions {
     let mut options = File::options();
     options.write(true).create_new(true);

@@ -1,4 +1,4 @@
-//! The metadata that was taken out of a model, as a part of its source map.
+//! Stores the metadata that was removed from a model in its source map.
 
 use provenance::codec::json::Json;
 use provenance::{SourceMap, source_map::MapError};
@@ -10,7 +10,7 @@ use super::Entry;
 /// The key of a source map that has them.
 pub(super) const KEY: &str = "annotations";
 
-/// Says that the entries of a map cannot be read.
+/// The error for entries of a source map that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the `annotations` of the source map are malformed")]
 pub struct NoAnnotations;

@@ -1,4 +1,4 @@
-//! Contents of a tensor block by block.
+//! Computes the contents of a tensor block by block.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -6,10 +6,11 @@ use std::thread;
 
 use super::{Contents, Tensor, floats_of};
 
-/// So many bytes are computed at a time when contents are written. There are at most three such blocks.
+/// The number of bytes that are computed at a time. At most three such blocks exist.
 const WRITTEN_BYTES: usize = 1 << 23;
 
-/// So many bytes are looked at first, and then at a time: a few are often enough.
+/// The number of bytes in the first block and in later blocks, because a few bytes are often
+/// enough.
 const READ_BYTES: [usize; 2] = [1 << 12, 1 << 20];
 
 /// A thread computes at least so many bytes, and there are at most so many threads.
@@ -52,7 +53,7 @@ pub(crate) fn write_parts(parts: &[Part<'_>], out: &mut impl io::Write) -> io::R
     })
 }
 
-/// Computes the contents of tensors block by block, until nobody receives them.
+/// Computes the contents of tensors block by block, until the receiver is gone.
 fn compute_blocks(tensors: &[&Tensor], buffers: &Receiver<Vec<u8>>, blocks: &SyncSender<Vec<u8>>) {
     for tensor in tensors {
         let width = (tensor.dtype.bits() / 8).max(1);

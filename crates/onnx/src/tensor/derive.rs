@@ -1,4 +1,4 @@
-//! How to compute a tensor from another one with the same elements.
+//! Computes a tensor from another tensor with the same elements.
 
 use super::lazy::Lazy;
 use super::strided::{Axis, grouped};

@@ -1,4 +1,4 @@
-//! Bounds of the numbers of a tensor.
+//! Computes bounds of the numbers in a tensor.
 
 use std::thread;
 

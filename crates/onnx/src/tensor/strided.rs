@@ -1,4 +1,4 @@
-//! Copies of arrays whose axes have strides.
+//! Copies arrays with strides.
 
 /// An axis: its size, and the distance of two neighbors along it in the source. Both count elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! From a model to text.
+//! Prints a model as text.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display, Formatter};

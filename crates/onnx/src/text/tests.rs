@@ -77,7 +77,7 @@ b = Neg(a)
 }
 
 #[test]
-fn names_that_are_no_words_are_in_backticks() {
+fn names_that_are_not_words_are_in_backticks() {
     unchanged(
         "graph f(`dot:0`:f32[], a/b.c:f32[], `nan`:f32[]) -> (`\\``)\n`\\`` = Sum(`dot:0`, a/b.c, `nan`)\n",
     );
@@ -94,7 +94,7 @@ fn every_node_has_the_origin_of_its_line() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn an_error_is_reported_with_its_position() {
     check(
         "graph f(x:f32[]) -> (y)\ny = Neg(z)",
         &expect!["line 2, column 10: expected a value that is defined before, not `z`"],

@@ -1,4 +1,4 @@
-//! Maps that are made of maps, and when two are the same.
+//! Composes and inverts maps, and compares them.
 
 use onnx::Dim;
 

@@ -1,4 +1,4 @@
-//! The steps of a map as nodes.
+//! Emits the steps of a map as nodes.
 
 use onnx::{DType, Declined, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
 
@@ -82,7 +82,7 @@ impl Planned {
             Step::Broadcast(_) => OpType::Expand,
         };
         let sizes = Tensor::of_ints(DType::I64, vec![self.sizes.len() as i64], &self.sizes);
-        let sizes = patch.constant_for(fused, sizes.ok_or("a shape cannot be written")?, &[]);
+        let sizes = patch.constant_for(fused, sizes.ok_or("a shape cannot be computed")?, &[]);
         Ok(Op::new(op, &[x, sizes]))
     }
 
@@ -131,7 +131,7 @@ pub(crate) fn emit(
         }
         planned = rest;
     }
-    let dtype = patch.ty(x).ok_or("a type is not known")?.dtype;
+    let dtype = patch.ty(x).ok_or("the type of a value is unknown")?.dtype;
     planned.iter().try_fold(x, |x, step| {
         let op = step.op(patch, fused, x)?;
         Ok(patch.insert_for(fused, op, Type::new(dtype, &step.shape[..])))

@@ -1,4 +1,4 @@
-//! Maps of parts of axes, and of arrays with more or fewer axes.
+//! Changes maps: parts of axes, additional axes, removed axes.
 
 use onnx::Dim;
 

@@ -1,4 +1,4 @@
-//! The shortest spelling of a map.
+//! Finds the fewest nodes that implement a map.
 
 use onnx::Dim;
 

@@ -1,4 +1,4 @@
-//! Laws of [`AxisMap`], on random chains beside evaluation on an array of indices, and examples.
+//! Compares [`AxisMap`] with an evaluation on arrays of indices, for random chains and for examples.
 
 use onnx::Dim;
 use proptest::prelude::*;

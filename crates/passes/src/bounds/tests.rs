@@ -1,4 +1,4 @@
-//! What is said about integers, and what constants are folded to, beside evaluation.
+//! Compares bounds and folded constants with an evaluation of random graphs.
 
 use std::fmt::Write;
 
@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn integers_are_folded_to_what_they_are(program in program()) {
+    fn integers_are_folded_exactly(program in program()) {
         let text = program.text();
         let mut model = onnx::text::parse_graph(&text).expect("a graph");
         let mut wrong = None;

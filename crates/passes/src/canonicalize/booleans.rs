@@ -1,4 +1,5 @@
-//! `simplify-booleans`: booleans that are compared with constants, negated twice, or cast to numbers and back.
+//! `simplify-booleans`: simplifies booleans that are compared with constants, negated twice, or cast to numbers
+//! and back.
 
 use onnx::expr::broadcast_shapes;
 use onnx::{Attr, DType, Edit, Op, OpType, Tensor, ValueId};
@@ -248,7 +249,7 @@ mod tests {
     use crate::testing::{check_lean, rule};
 
     #[test]
-    fn two_negations_are_none() {
+    fn two_negations_cancel_out() {
         check_lean(
             rule(&super::RULE),
             "graph g(a:bool[3]) -> (y)
@@ -367,7 +368,7 @@ w:bool[3] = Equal(n, 1:i32)",
     }
 
     #[test]
-    fn what_is_less_is_different() {
+    fn a_strict_comparison_needs_no_inequality() {
         check_lean(
             rule(&super::RULE),
             "graph g(r:f32[3], s:f32[3]) -> (y, z)

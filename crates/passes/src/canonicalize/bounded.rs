@@ -1,4 +1,4 @@
-//! `drop-bounds`: what brings integers into bounds in which they are, and what asks whether they are.
+//! `drop-bounds`: drops clamps and comparisons of integers that are always within bounds.
 
 use onnx::{Edit, OpType, ValueId};
 
@@ -10,14 +10,14 @@ use crate::operators::BROADCAST_OPS;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-bounds",
-    does: "drops what brings integers into bounds in which they are",
+    does: "drops clamps of integers that are always within bounds",
     apply: |edit, index| {
         let (operand, deciding) = decided(edit, index)?;
         change(edit, index, Change::Value(operand, deciding))
     },
 };
 
-/// The operand that a node gives back, and the nodes that decide it.
+/// Returns the operand that a node returns unchanged, and the nodes that this depends on.
 fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.node(index);
     let operand = |number: usize| edit.input(index, number);

@@ -1,4 +1,4 @@
-//! `bypass-expand`: an operator that broadcasts need not be given what is already broadcast.
+//! `bypass-expand`: drops the broadcast of an operand if the operator broadcasts it itself.
 
 use onnx::expr::broadcast_shapes;
 use onnx::kernels::{Support, support};
@@ -10,13 +10,13 @@ use crate::operators::{BROADCAST_OPS, BROADCASTING, ELEMENTWISE, RESHAPES};
 
 pub(crate) const RULE: Rule = Rule {
     name: "bypass-expand",
-    does: "gives an operator that broadcasts its operand as it was before it was broadcast",
+    does: "drops the broadcast of an operand if the operator broadcasts it itself",
     apply: bypass_expand,
 };
 
 pub(crate) const SINK_RULE: Rule = Rule {
     name: "sink-expand",
-    does: "broadcasts the result of an operator of each element, not its operand",
+    does: "broadcasts the result of an elementwise operator instead of its operand",
     apply: sink_expand,
 };
 
@@ -148,7 +148,7 @@ y:f32[2,3] = Add(x, %0)",
     }
 
     #[test]
-    fn what_is_repeated_needs_no_axes_in_front() {
+    fn a_broadcast_needs_no_leading_unit_axes() {
         check(
             rule(&super::RULE),
             "graph g(b:f32[3]) -> (y, z)

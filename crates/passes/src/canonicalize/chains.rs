@@ -1,4 +1,4 @@
-//! `merge-chains`: two operators on the type, the size or a part of a value that are one.
+//! `merge-chains`: merges two casts, two broadcasts or two slices.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
@@ -7,7 +7,7 @@ use crate::access::Access;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-chains",
-    does: "writes two casts, two broadcasts or two slices as one",
+    does: "merges two casts, two broadcasts or two slices",
     apply: merge_chains,
 };
 
@@ -40,7 +40,7 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     if !holds(between, from) || !(stays_whole || to.is_float() || from == to) {
         return None;
     }
-    // What is too large is up to the attribute of this cast.
+    // The attribute of this cast determines the result for numbers that are too large.
     if edit.node(index).attr("saturate").is_some() {
         return None;
     }
@@ -69,7 +69,7 @@ fn holds(wide: DType, narrow: DType) -> bool {
         F32 => wide == F64,
         _ if narrow.is_int() => {
             let keeps_sign = !narrow.is_signed_int() || !wide.is_unsigned_int();
-            // Of halves, the largest whole number that is exact is not the largest that fits.
+            // For float16, the largest exact integer is not the largest number.
             let may = wide.is_int() || matches!(wide, F32 | F64);
             may && keeps_sign && whole_bits(narrow) <= whole_bits(wide)
         }

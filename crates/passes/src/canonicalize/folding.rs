@@ -1,4 +1,4 @@
-//! `fold-constants`: small nodes whose operands are constants.
+//! `fold-constants`: evaluates small nodes with constant operands.
 
 use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
@@ -9,7 +9,7 @@ use crate::operators::RESHAPES;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-constants",
-    does: "replaces a small node whose operands are constants by its result",
+    does: "replaces a small node with constant operands by its result",
     apply: |edit, index| {
         if let Some(empty) = empty(edit, index) {
             return replace(edit, index, empty);

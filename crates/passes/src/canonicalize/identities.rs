@@ -1,4 +1,4 @@
-//! `drop-identity`: nodes that return their operand.
+//! `drop-identity`: drops nodes that return their operand.
 
 use onnx::{Edit, OpType, ValueId};
 

@@ -1,4 +1,4 @@
-//! `share-nodes`: a node that computes what another one computes is that one.
+//! `share-nodes`: replaces a node by an earlier node that computes the same.
 
 use onnx::{Edit, Op, OpType, Tensor, Type, ValueId};
 
@@ -7,13 +7,13 @@ use crate::operators::LAYOUT_OPS;
 
 pub(crate) const RULE: Rule = Rule {
     name: "share-nodes",
-    does: "drops a node that computes what an earlier one computes",
+    does: "drops a node that computes the same as an earlier node",
     apply: share_node,
 };
 
 pub(crate) const CAST_RULE: Rule = Rule {
     name: "share-casts",
-    does: "casts an array once that is cast before and behind a layout op",
+    does: "casts an array once if it is cast both before and after a layout op",
     apply: share_cast,
 };
 
@@ -154,7 +154,7 @@ y:f32[3] = Mul(%2, %3)",
     }
 
     #[test]
-    fn what_is_drawn_at_random_is_drawn_twice() {
+    fn random_nodes_are_not_shared() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
@@ -171,7 +171,7 @@ y:f32[3] = Sub(%0, %1)",
     }
 
     #[test]
-    fn what_is_cast_before_and_behind_a_layout_op_is_cast_once() {
+    fn an_array_that_is_cast_before_and_after_a_layout_op_is_cast_once() {
         let rules = [&super::CAST_RULE, &super::RULE].map(rule);
         check_all(
             &[&rules[0], &rules[1], &crate::drop_dead::run],

@@ -1,4 +1,4 @@
-//! Operators on floats whose result is the same in every runtime for the numbers at hand.
+//! Evaluates operators on floats if every runtime returns the same result for the given numbers.
 
 use onnx::{Attr, DType, OpType, Tensor};
 

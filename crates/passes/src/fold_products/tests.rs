@@ -3,7 +3,7 @@ use expect_test::expect;
 use crate::testing::{check, check_lean};
 
 #[test]
-fn a_norm_behind_a_convolution_goes_into_its_weights() {
+fn a_norm_after_a_convolution_is_folded_into_its_weights() {
     check_lean(
         super::run,
         "graph g(x:f32[1,1,4]) -> (y)
@@ -46,7 +46,7 @@ u:f32[2,4] = Mul(%5, [2.0, 3.0, 4.0, 5.0])",
 }
 
 #[test]
-fn what_is_not_one_number_a_channel_or_is_read_twice_stays() {
+fn constants_that_vary_within_a_channel_or_have_other_readers_stay() {
     check(
         super::run,
         "graph g(x:f32[1,1,2]) -> (y, z, u)
@@ -67,7 +67,7 @@ u:f32[1,2,2] = Relu(%1)",
 }
 
 #[test]
-fn a_shift_before_a_convolution_goes_in_where_nothing_is_padded() {
+fn a_shift_before_a_convolution_without_padding_is_folded() {
     check_lean(
         super::run,
         "graph g(x:f32[1,2,4]) -> (y, z)
@@ -101,7 +101,7 @@ y:f32[1,2,4] = Conv(%1, [[[3.0]], [[5.0]]], [0.5, 0.25]) {group=2}",
 }
 
 #[test]
-fn a_scale_behind_a_product_and_its_bias_goes_into_both() {
+fn a_scale_after_a_product_and_its_bias_is_folded_into_both() {
     check_lean(
         super::run,
         "graph g(x:f32[3,4,1]) -> (y)

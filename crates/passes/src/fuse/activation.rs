@@ -90,7 +90,7 @@ fn max_with_zero() -> Pattern {
 
 fn to_relu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     if found.number("zero")?.is_sign_negative() {
-        return Err("the zero is negative".into());
+        return Err("the constant is -0, not 0".into());
     }
     plain(found, OpType::Relu)
 }
@@ -121,15 +121,15 @@ fn sum_of_relus() -> Pattern {
 fn to_prelu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let op = plain(found, OpType::PRelu)?;
     let given = found.maybe("slope").or(found.maybe("negative slope"));
-    let mut slope = given.ok_or("there is no slope")?;
+    let mut slope = given.ok_or("no slope was found")?;
     let Some(tensor) = found.edit.tensor(slope).cloned() else {
-        return Err("the slopes are not known".into());
+        return Err("the slopes are not constant".into());
     };
     let mut numbers = tensor.floats().ok_or("the slopes are not floats")?;
     if found.maybe("slope").is_none() {
         numbers = numbers.iter().map(|number| -number).collect();
         let negated = Tensor::of_floats(tensor.dtype, tensor.shape.clone(), &numbers);
-        slope = found.computed(negated.ok_or("no such number of the type")?, &[slope]);
+        slope = found.computed(negated.ok_or("the type cannot represent the number")?, &[slope]);
     }
     // Zero may be on either side.
     if !numbers.into_iter().all(f64::is_finite) {
@@ -252,10 +252,10 @@ fn to_hard_swish(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined>
     let sigmoid = found.node("sigmoid")?;
     let has = |name: &str, number: f32| sigmoid.attr(name) == Some(&Attr::Float(number));
     if !has("alpha", 1.0 / 6.0) || !has("beta", 0.5) {
-        return Err("the curve has another slope".into());
+        return Err("the slope of the curve differs".into());
     }
     if found.edit.reads(found.value("sigmoid")?) > 1 {
-        return Err("the curve is read elsewhere".into());
+        return Err("another node reads the curve".into());
     }
     // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
     found.expect_kernel(OpType::HardSigmoid, found.value("x")?)?;
@@ -274,7 +274,7 @@ fn to_celu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let of = |name: &str| found.maybe(name).map_or(Ok(1.0), |_| found.number(name));
     let alpha = of("alpha")?;
     if of("divisor")? != alpha || alpha.is_nan() || alpha <= 0.0 {
-        return Err("it is not divided by what it is multiplied with".into());
+        return Err("the divisor differs from the factor, or is not positive".into());
     }
     // The operator is of single precision alone; with 1 it is the other one.
     let op = plain(found, if alpha == 1.0 { OpType::Elu } else { OpType::Celu })?;
@@ -305,7 +305,7 @@ fn to_clip(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
         return Err("a limit has more axes than the operand".into());
     }
     if !ty.dtype.is_float() {
-        return Err("the runtime's Clip of integers is not to be trusted".into());
+        return Err("ONNX Runtime's Clip is wrong for some integers".into());
     }
     found.expect_kernel(OpType::Clip, x)?;
     let low = found.scalar(ty.dtype, low)?;
@@ -339,7 +339,7 @@ fn in_single_precision(number: f64) -> Result<f32, Declined> {
     if number.is_finite() && f64::from(narrow) == number {
         return Ok(narrow);
     }
-    Err("a number is not finite, or needs double precision".into())
+    Err("a number is not finite, or float32 cannot represent it".into())
 }
 
 #[cfg(test)]
@@ -434,7 +434,7 @@ y:f32[3] = Where(%0, 1.0, %2)",
     }
 
     #[test]
-    fn choices_of_other_numbers_are_none() {
+    fn choices_of_other_numbers_are_not_fused() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[3]) -> (y)
@@ -503,7 +503,7 @@ z:f32[3] = Mul(x, %3)",
     }
 
     #[test]
-    fn a_celu_divides_by_what_it_multiplies_with() {
+    fn a_celu_divides_by_its_factor() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[3]) -> (y, z)

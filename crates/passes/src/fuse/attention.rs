@@ -1,8 +1,8 @@
 //! `Attention`: `softmax(scale · q·kᵀ, masked) · v`.
 //!
-//! The runtime's kernel takes `q`, `k` and `v` with the heads side by side, as the projections make
-//! them, and needs none of the transposes around the two products. Where heads are made apart it takes
-//! them so.
+//! The kernel of ONNX Runtime takes `q`, `k` and `v` with the heads side by side, as the projections
+//! compute them, and needs no transposes around the two products. If the heads are separate arrays, it
+//! takes them separately.
 //!
 //! What it does with a mask is known, and decides what is fused:
 //! * It adds the mask: a number that absorbs the score, where a choice would put one below −10⁸.
@@ -38,7 +38,7 @@ const LOWEST: f64 = -3e38;
 /// How many nodes there may be between a product and the softmax.
 const MAX_LINKS: usize = 8;
 
-/// What is fused when.
+/// The stages of the fusion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// While products are as they were asked for: what needs no transposes, or only such as a product can
@@ -65,7 +65,7 @@ pub(crate) fn run(edit: &mut Edit<'_>, stage: Stage) {
             Stage::Any => {
                 edit.noted_patch(NAME, end, fuse);
             }
-            // What is declined here is tried again.
+            // A later stage tries the declined cases again.
             Stage::Plain if edit.patch(end, fuse).is_ok() => edit.note(NAME, end, None),
             Stage::Plain => {}
         }
@@ -359,7 +359,7 @@ fn chosen(
             Err(why) => first = first.or(Some(why)),
         }
     }
-    Err(first.unwrap_or_else(|| "there is no choice".into()))
+    Err(first.unwrap_or_else(|| "no layout of the operands is supported".into()))
 }
 
 fn fuse(
@@ -400,16 +400,16 @@ fn fuse(
 fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
     let dtype = edit.ty(found.q.source).map(|ty| ty.dtype);
     if dtype != Some(DType::F32) {
-        return Err("it is not of single precision".into());
+        return Err("the type is not float32".into());
     }
     match support(OpType::Attention, edit.opset(), DType::F32) {
         Support::Yes => {}
         Support::From(since) => return Err(Declined(format!("Attention needs opset {since}"))),
-        Support::No => return Err("the runtime has no Attention".into()),
+        Support::No => return Err("ONNX Runtime has no Attention for these types".into()),
     }
     // A scale of zero or below is refused by the kernel.
     let is_scale = found.scale.is_finite() && found.scale as f32 > 0.0;
-    if is_scale { Ok(()) } else { Err("the scale is not above zero".into()) }
+    if is_scale { Ok(()) } else { Err("the scale is not positive".into()) }
 }
 
 #[cfg(test)]

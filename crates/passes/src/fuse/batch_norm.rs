@@ -21,13 +21,13 @@ fn to_batch_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined>
     let x = found.value("x")?;
     let ty = found.ty(x)?;
     if ty.rank() < 3 {
-        return Err("it has no axis of channels before its last one".into());
+        return Err("no channel axis precedes the last axis".into());
     }
     if found.ty(found.result())? != ty {
         return Err("the scale has more axes than the operand".into());
     }
     if found.edit.reads(found.value("product")?) != 1 {
-        return Err("the product is read elsewhere".into());
+        return Err("another node reads the product".into());
     }
     found.expect_kernel(OpType::BatchNormalization, x)?;
     let scale = numbers_of_channels(found, "scale", &ty)?;
@@ -40,7 +40,9 @@ fn to_batch_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined>
     let mut vector = |numbers: &[f64], from: &[ValueId]| {
         let numbers: Vec<f64> = numbers.iter().copied().cycle().take(channels).collect();
         let tensor = Tensor::of_floats(ty.dtype, vec![channels as i64], &numbers);
-        Ok::<_, Declined>(found.computed(tensor.ok_or("no such number of the type")?, from))
+        Ok::<_, Declined>(
+            found.computed(tensor.ok_or("the type cannot represent the number")?, from),
+        )
     };
     let scale = vector(&scale, &[scale_source])?;
     let shift = vector(&shift, &[shift_source])?;
@@ -56,17 +58,18 @@ fn numbers_of_channels(
     name: &str,
     ty: &Type,
 ) -> Result<Vec<f64>, Declined> {
-    let tensor = found.edit.tensor(found.value(name)?).ok_or("a constant is not known")?;
+    let tensor =
+        found.edit.tensor(found.value(name)?).ok_or("the values of a constant are unknown")?;
     let missing = ty.rank().checked_sub(tensor.shape.len()).ok_or("a constant has more axes")?;
     let mut sizes = tensor.shape.iter().enumerate().map(|(axis, &size)| (axis + missing, size));
     let is_of_channels =
         |(axis, size): (usize, i64)| size == 1 || (axis == 1 && ty.shape[1].is(size));
     if !sizes.all(is_of_channels) {
-        return Err("a constant varies along other axes than that of channels".into());
+        return Err("a constant varies along axes other than the channel axis".into());
     }
-    let numbers = tensor.floats().ok_or("a constant is not of floats")?;
+    let numbers = tensor.floats().ok_or("the type of a constant is not a float")?;
     if !numbers.iter().all(|number| number.is_finite()) {
-        return Err("a number is not finite, and the operator multiplies it by the mean".into());
+        return Err("a number is not finite, and the operator would multiply it by the mean".into());
     }
     Ok(numbers)
 }
@@ -106,7 +109,7 @@ y:f32[B,2,5] = Add(0.5, %0)",
     }
 
     #[test]
-    fn other_axes_numbers_of_all_and_infinities_make_none() {
+    fn other_axes_equal_numbers_and_infinities_are_not_fused() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[3,2,2]) -> (a, b, c, d)

@@ -1,4 +1,4 @@
-//! Choices by the first condition that holds, as `jnp.select` has them.
+//! Fuses choices by the first true condition, as `jnp.select` makes them.
 //!
 //! JAX counts: the place of the first condition among all of them is compared with the number of each.
 //! The conditions can choose themselves.
@@ -33,7 +33,7 @@ fn comparison() -> Pattern {
 fn to_conditions(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let mut passed = Vec::new();
     let conditions = conditions(found.edit, found.value("place")?, &mut passed);
-    let conditions = conditions.ok_or("the number is not that of the first condition")?;
+    let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
     let number = found.number("number")?;
     let before = (1..=conditions.len()).position(|place| place as f64 == number);
     let before = before.ok_or("no condition has this number")?;
@@ -65,15 +65,15 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let mut passed = Vec::new();
     let place = found.value("place")?;
     let conditions = conditions(found.edit, place, &mut passed);
-    let conditions = conditions.ok_or("the number is not that of the first condition")?;
+    let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
     if conditions.len() > MOST_CONDITIONS || found.number("last")? != conditions.len() as f64 {
-        return Err("it is not the last choice".into());
+        return Err("it is not the last case".into());
     }
     let mut cases = vec![found.value("x")?];
     let mut chosen = found.value("others")?;
     for number in (1..conditions.len()).rev() {
         let choice = choice(found.edit, chosen, place, number, &mut passed);
-        let (case, others) = choice.ok_or("a choice is left out")?;
+        let (case, others) = choice.ok_or("a case is missing")?;
         cases.push(case);
         chosen = others;
     }
@@ -84,15 +84,15 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     for (&condition, &case) in conditions.iter().rev().zip(&cases) {
         for value in [condition, case] {
             let other = found.ty(value)?.shape;
-            shape = broadcast_shapes(&shape, &other).ok_or("the choices differ in shape")?;
+            shape = broadcast_shapes(&shape, &other).ok_or("the shapes of the cases differ")?;
         }
         steps.push((condition, case, Type::new(dtype, shape.clone())));
     }
     if shape[..] != whole[..] {
-        return Err("the number has more axes than the choices".into());
+        return Err("the number has more axes than the cases".into());
     }
     found.take_up(&passed);
-    let first = steps.pop().ok_or("there is no condition")?;
+    let first = steps.pop().ok_or("no condition was found")?;
     for (condition, case, ty) in steps {
         chosen = found.emit(Op::new(OpType::Where, &[condition, case, chosen]), ty);
     }

@@ -30,11 +30,11 @@ fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     }
     let is_negative = |(low, _): (i64, i64)| low < 0;
     if bounds(found.edit, found.value("x")?).is_none_or(is_negative) {
-        return Err("what is divided may be negative".into());
+        return Err("the dividend may be negative".into());
     }
     let quotient = found.value("quotient")?;
     if found.ty(quotient)? != found.ty(found.result())? {
-        return Err("the quotient is repeated".into());
+        return Err("the quotient is broadcast".into());
     }
     Ok(Op::new(OpType::Identity, &[quotient]))
 }

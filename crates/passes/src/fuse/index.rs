@@ -1,7 +1,7 @@
-//! Reading at computed places.
+//! Fuses reads at computed indices.
 //!
 //! JAX counts an index below zero from the end and then brings it into bounds, or fills; ONNX counts it
-//! from the end itself, so it only has to be brought into bounds on both sides.
+//! from the end itself, so the index only needs to be clamped on both sides.
 
 use onnx::{DType, Op, OpType, ValueId};
 
@@ -76,12 +76,12 @@ fn to_was_in_bounds(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declin
 fn clipped_both_ways(found: &mut Found<'_, '_, '_>) -> Result<ValueId, Declined> {
     let (mut i, size) = (found.value("i")?, found.number("size")?);
     if found.number("last")? != size - 1.0 || size < 1.0 {
-        return Err("the index is not brought into the bounds that it counts from".into());
+        return Err("the index is not clamped to the axis that it refers to".into());
     }
     let mut ty = found.ty(i)?;
     // Of 64 bits, the runtime's Clip compares the halves.
     if ty.dtype != DType::I32 {
-        return Err("the runtime's Clip is not to be trusted with the type".into());
+        return Err("ONNX Runtime's Clip is wrong for some values of this type".into());
     }
     if found.maybe("vector").is_some() {
         let axes = found.node("vector")?.inputs[1].ok_or("no axes")?;
@@ -111,7 +111,7 @@ fn to_entry(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let mut i = found.value("i")?;
     let ty = found.ty(i)?;
     if ty.rank() != 0 || found.axes("entry")? != [axis] {
-        return Err("the squeeze drops another axis than the gather made".into());
+        return Err("the squeeze drops an axis that the gather did not create".into());
     }
     if let (Some(low), Some(high)) = (found.maybe("low"), found.maybe("high")) {
         i = found.emit(Op::new(OpType::Clip, &[i, low, high]), ty);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_filled_as_before() {
+    fn out_of_bounds_reads_are_filled() {
         check(
             run,
             &format!(

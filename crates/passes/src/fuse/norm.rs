@@ -1,4 +1,4 @@
-//! Means and the norms that are made of them.
+//! Fuses means and norms.
 //!
 //! The runtime's `LayerNormalization` and `RMSNormalization` sum in higher precision than JAX does, so
 //! they are nearer to the exact value: within 10⁻⁶ of it for rows around zero, and within
@@ -96,7 +96,7 @@ fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let shape = found.ty(x)?.shape;
     let reduced = axes.iter().map(|&axis| &shape[axis]);
     if reduced.clone().any(|dim| dim.is(0)) {
-        return Err("there is nothing to take the mean of".into());
+        return Err("the mean is over no elements".into());
     }
     let count = Dim::checked_product(reduced).ok_or("the number of elements is too large")?;
     let known = count.known().map(|count| count as f64);
@@ -106,7 +106,7 @@ fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
         Some(found.number("part")?) == known.map(|count| f64::from((1.0 / count) as f32))
     } else {
         let computed = computed_size(found.edit, found.value("size")?);
-        let (size, nodes) = computed.ok_or("the divisor is no size")?;
+        let (size, nodes) = computed.ok_or("the divisor is not a size")?;
         found.take_up(&nodes);
         size == count
     };
@@ -115,7 +115,7 @@ fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     }
     found.expect_kernel(OpType::ReduceMean, x)?;
     if !found.ty(x)?.dtype.is_float() {
-        return Err("a mean of integers is rounded".into());
+        return Err("the type is an integer, whose mean is rounded".into());
     }
     if found.ty(found.value("sum")?)? != found.ty(found.result())? {
         return Err("the divisor has more axes than the sum".into());
@@ -213,7 +213,7 @@ fn epsilon(found: &Found<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
     let exact = found.number("epsilon")?;
     let kept = exact as f32;
     if dtype == DType::F64 && f64::from(kept) != exact {
-        return Err("the number under the root needs double precision".into());
+        return Err("float32 cannot represent the number under the root".into());
     }
     Ok(Attr::Float(kept))
 }

@@ -26,19 +26,19 @@ fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
 
 fn ints(found: &Found<'_, '_, '_>, name: &str) -> Result<Vec<i64>, Declined> {
     let tensor = found.edit.tensor(found.value(name)?);
-    tensor.and_then(Tensor::ints).ok_or_else(|| Declined(format!("the {name} are not known")))
+    tensor.and_then(Tensor::ints).ok_or_else(|| Declined(format!("the {name} are unknown")))
 }
 
 pub(super) fn to_entry_of_one_axis(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let axes = ints(found, "axes")?;
     let (&[axis], &[start]) = (&axes[..], &ints(found, "starts")?[..]) else {
-        return Err("it is a part of several axes".into());
+        return Err("several axes are sliced".into());
     };
     let part = found.ty(found.value("part")?)?;
     let is_one =
         usize::try_from(axis).is_ok_and(|axis| part.shape.get(axis).is_some_and(|dim| dim.is(1)));
     if !is_one || ints(found, "dropped")? != axes || start < 0 {
-        return Err("other axes are dropped".into());
+        return Err("the squeeze drops other axes".into());
     }
     let x = found.value("x")?;
     found.expect_kernel(OpType::Gather, x)?;
@@ -59,21 +59,21 @@ fn of_several_axes(
     let Type { shape, dtype } = found.ty(x)?;
     let part = found.ty(found.value("part")?)?.shape;
     let first = axes.first().and_then(|&axis| usize::try_from(axis).ok());
-    let first = first.ok_or("it is a part of no axis")?;
+    let first = first.ok_or("no axis is sliced")?;
     let behind = first + axes.len();
     let are_together = axes.iter().zip(first..behind).all(|(&axis, wanted)| axis == wanted as i64);
-    let picked = part.get(first..behind).ok_or("it is a part of other axes")?;
+    let picked = part.get(first..behind).ok_or("other axes are sliced")?;
     if !are_together || dropped != axes || !picked.iter().all(|dim| dim.is(1)) {
-        return Err("other axes are dropped".into());
+        return Err("the squeeze drops other axes".into());
     }
     if found.edit.reads(x) < 2 {
-        return Err("it is one entry of several axes".into());
+        return Err("several axes are reduced to one entry".into());
     }
     let sizes: Option<Vec<i64>> = shape[first..behind].iter().map(Dim::known).collect();
-    let sizes = sizes.ok_or("a size is not known")?;
+    let sizes = sizes.ok_or("a size is unknown")?;
     let in_bounds = |(start, size): (&i64, &i64)| (0..*size).contains(start);
     if starts.len() != sizes.len() || !starts.iter().zip(&sizes).all(in_bounds) {
-        return Err("it is not within bounds".into());
+        return Err("the index is out of bounds".into());
     }
     let place = starts.iter().zip(&sizes).fold(0, |place, (start, size)| place * size + start);
     let joined =
@@ -83,7 +83,8 @@ fn of_several_axes(
         Dim::Known(size) => (*size > 0).then_some(*size),
         Dim::Symbolic(_) => (axis < first).then_some(0),
     });
-    let target: Vec<i64> = target.collect::<Option<_>>().ok_or("a size behind is not known")?;
+    let target: Vec<i64> =
+        target.collect::<Option<_>>().ok_or("the size of a later axis is unknown")?;
     found.expect_kernel(OpType::Gather, x)?;
     let target = found.ints(&target)?;
     let joined = found.emit(Op::new(OpType::Reshape, &[x, target]), Type::new(dtype, joined));

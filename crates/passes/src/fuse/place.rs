@@ -1,4 +1,4 @@
-//! The places of the largest: what they are told by, and what is made of them.
+//! Simplifies the order of zeros in `argmax`, and fuses one-hot encodings.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
@@ -23,10 +23,10 @@ fn to_zeros_alike(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined
     let x = found.value("x")?;
     let least = found.number("near zero")?;
     if found.number("infinite")? != f64::NEG_INFINITY || !(-1e-250..0.0).contains(&least) {
-        return Err("no zeros are told apart".into());
+        return Err("the constants do not distinguish zeros by their sign".into());
     }
     if may_be_negative_zero(found.edit, x, MOST_NODES) {
-        return Err("there may be zeros of both signs".into());
+        return Err("zeros of both signs may occur".into());
     }
     Ok(Op::new(OpType::Identity, &[x]))
 }
@@ -89,9 +89,10 @@ fn to_one_hot(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let mut i = found.value("i")?;
     let (ty, result) = (found.ty(i)?, found.ty(found.result())?);
     if !ty.dtype.is_int() || result.dtype != DType::F32 {
-        return Err("the runtime has no OneHot of the types".into());
+        return Err("ONNX Runtime has no OneHot for these types".into());
     }
-    let places = found.edit.tensor(found.value("places")?).ok_or("the places are not known")?;
+    let places =
+        found.edit.tensor(found.value("places")?).ok_or("the positions are not constant")?;
     let count = places.shape.last().copied().unwrap_or_default();
     let in_order = places.ints().is_some_and(|places| places.into_iter().eq(0..count));
     let is = |shape: &[Dim], last: i64| {
@@ -100,20 +101,20 @@ fn to_one_hot(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     };
     let column = found.ty(found.value("column")?)?;
     if !in_order || !is(&column.shape, 1) || !is(&result.shape, count) {
-        return Err("it is no list of places along the last axis".into());
+        return Err("the positions do not count up along the last axis".into());
     }
     let elements: Option<i64> = result.shape.iter().map(Dim::known).product();
     if elements.is_none_or(|elements| elements > MOST_ELEMENTS) {
-        return Err("the runtime is slower with OneHot at this size".into());
+        return Err("at this size, OneHot is slower in ONNX Runtime".into());
     }
     if bounds(found.edit, i).is_none_or(|(low, _)| low < 0) {
-        return Err("an index may be below zero".into());
+        return Err("an index may be negative".into());
     }
     if let Some((cast, wide)) = uncast(found.edit, i) {
         found.take_up(&[cast]);
         i = wide;
     } else if ty.dtype != DType::I64 {
-        return Err("the runtime has no OneHot of the types".into());
+        return Err("ONNX Runtime has no OneHot for these types".into());
     }
     let depth = Tensor::of_ints(DType::I64, Vec::new(), &[count]).ok_or("no depth")?;
     let values = Tensor::of_floats(DType::F32, vec![2], &[0.0, 1.0]).ok_or("no values")?;
@@ -138,7 +139,7 @@ mod tests {
     use crate::testing::{check, formulas};
 
     #[test]
-    fn zeros_that_a_product_made_are_alike() {
+    fn the_signs_of_zeros_from_a_product_do_not_matter() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[4,3], w:f32[3,5]) -> (y)

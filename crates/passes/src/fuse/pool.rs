@@ -38,7 +38,7 @@ fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Decline
         return Err("the windows have gaps".into());
     }
     if pads.iter().zip(window.iter().cycle()).any(|(pad, size)| pad >= size) {
-        return Err("a window may lie in the padding alone".into());
+        return Err("a window may contain only padding".into());
     }
     let places = window.iter().product::<i64>() as f64;
     let all_places_count = match (found.maybe("counts"), found.maybe("count")) {
@@ -50,7 +50,7 @@ fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Decline
         (None, None) => found.number("part")? == f64::from((1.0 / places) as f32),
     };
     if found.maybe("counts").is_none() && !all_places_count {
-        return Err("the divisor is not the number of places".into());
+        return Err("the divisor is not the number of elements in a window".into());
     }
     if found.ty(found.value("moved")?)? != found.ty(found.result())? {
         return Err("the divisor has more axes than the sum".into());
@@ -80,10 +80,10 @@ fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined
     let (mut value, sum) = (found.value("moved")?, found.value("sum")?);
     let mut moves = Vec::new();
     while value != sum {
-        let index = found.edit.producer(value).ok_or("a sum is no node")?;
+        let index = found.edit.producer(value).ok_or("a sum is not the result of a node")?;
         let node = found.edit.node(index);
         if !node.op.is_one_of(LAYOUT_OPS) {
-            return Err("a sum is computed on".into());
+            return Err("another operation changes the sum".into());
         }
         let inputs = (0..node.inputs.len()).map(|input| found.edit.input(index, input)).collect();
         let op = if let Some(perm) = found.edit.perm(index) {
@@ -93,7 +93,7 @@ fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined
             Op { op: node.op.clone(), inputs, attrs: allows.into_iter().collect() }
         };
         moves.push((op, found.ty(value)?));
-        value = found.edit.input(index, 0).ok_or("a sum is of nothing")?;
+        value = found.edit.input(index, 0).ok_or("a sum has no operand")?;
     }
     moves.reverse();
     Ok(moves)
@@ -119,12 +119,12 @@ fn expect_same_windows(found: &Found<'_, '_, '_>, sum: &Node, x: ValueId) -> Res
     let ones = found.value("ones")?;
     let is_same = is_same && found.ty(ones)?.shape[2..] == found.ty(x)?.shape[2..];
     if !is_same || !is_laid_out_alike(found)? {
-        return Err("the divisor is over other windows".into());
+        return Err("the windows of the divisor differ".into());
     }
     // A broadcast number is as good as an array of them.
     let (source, _) = found.edit.through(ones, VIEW_OPS);
     if found.edit.tensor(source).and_then(uniform) != Some(1.0) {
-        return Err("the divisor is no count".into());
+        return Err("the divisor is not a count".into());
     }
     Ok(())
 }
@@ -191,7 +191,7 @@ y:f32[2,4,4] = Div(%3, 4.0)",
     }
 
     #[test]
-    fn over_other_windows_or_another_number_it_is_none() {
+    fn a_sum_over_other_windows_or_with_another_divisor_is_not_fused() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[1,2,8,8]) -> (y, z)

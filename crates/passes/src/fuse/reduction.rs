@@ -52,21 +52,21 @@ fn to_plain_log_sum_exp(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, De
     let x = found.value("x")?;
     let axes = found.axes("max")?;
     if found.axes("sum")? != axes {
-        return Err("the largest is over other axes than the sum".into());
+        return Err("the axes of the maximum differ from those of the sum".into());
     }
     found.expect_reduced(found.value("spread shift")?, x, &axes)?;
     let Type { shape, dtype } = found.ty(x)?;
-    let largest = largest_of(dtype).ok_or("the type has no infinity to leave out")?;
+    let largest = largest_of(dtype).ok_or("the type has no infinity")?;
     let ty = found.ty(found.result())?;
     let [kept, dropped] = [true, false].map(|keep| reduced_shape(&shape, &axes, keep));
     let keeps = ty.shape[..] == kept[..];
     let is_whole = |name: &str| Ok::<_, Declined>(found.ty(found.value(name)?)? == ty);
     if !(keeps || ty.shape[..] == dropped[..]) || !is_whole("log")? || !is_whole("shift behind")? {
-        return Err("the largest is spread over other axes".into());
+        return Err("the maximum is broadcast along other axes".into());
     }
     for name in ["exponentials", "sum"] {
         if found.edit.reads(found.value(name)?) > 1 {
-            return Err("a part of it is read elsewhere".into());
+            return Err("another node reads a part of the formula".into());
         }
     }
     found.expect_kernel(OpType::ReduceMax, x)?;
@@ -105,7 +105,7 @@ fn largest_of(dtype: DType) -> Option<f64> {
 
 fn to_l2_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     if found.edit.reads(found.value("sum")?) > 1 {
-        return Err("the sum is read elsewhere".into());
+        return Err("another node reads the sum".into());
     }
     of_operand(found, OpType::ReduceL2)
 }
@@ -118,15 +118,15 @@ fn to_sum_of_squares(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Decli
 fn of_operand(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     if !found.ty(x)?.dtype.is_float() {
-        return Err("the runtime reduces integers in double precision".into());
+        return Err("ONNX Runtime reduces integers in float64".into());
     }
     if found.edit.reads(found.value("square")?) > 1 {
-        return Err("the squares are read elsewhere".into());
+        return Err("another node reads the squares".into());
     }
     found.expect_kernel(op, x)?;
     found.expect_axes_as_operand()?;
     let sum = found.node("sum")?;
-    let axes = sum.inputs.get(1).copied().flatten().ok_or("the axes are not given")?;
+    let axes = sum.inputs.get(1).copied().flatten().ok_or("the axes are unknown")?;
     let keeps = sum.attr("keepdims").cloned().unwrap_or(Attr::Int(1));
     Ok(Op::new(op, &[x, axes]).attr("keepdims", keeps))
 }
@@ -140,7 +140,7 @@ fn quotient() -> Pattern {
 
 fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     if found.edit.reads(found.value("reciprocal")?) > 1 {
-        return Err("the reciprocal is read elsewhere".into());
+        return Err("another node reads the reciprocal".into());
     }
     Ok(Op::new(OpType::Div, &[found.value("x")?, found.value("root")?]))
 }

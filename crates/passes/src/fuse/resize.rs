@@ -66,17 +66,18 @@ impl Repeats {
 
     fn gathered(&self, patch: &mut Patch<'_, '_>) -> Result<Op<'static>, Declined> {
         patch.take(&self.chain);
-        let Type { shape, dtype } = patch.ty(self.source).ok_or("a type is not known")?.clone();
+        let Type { shape, dtype } =
+            patch.ty(self.source).ok_or("the type of a value is unknown")?.clone();
         let mut shape = shape.to_vec();
         let (mut x, mut last) = (self.source, None);
         for (axis, &times) in self.times.iter().enumerate().filter(|(_, times)| **times > 1) {
             if let Some(gather) = last {
                 x = patch.insert(gather, Type::new(dtype, &shape[..]));
             }
-            let size = shape[axis].known().ok_or("a size is not known")?;
+            let size = shape[axis].known().ok_or("a size is unknown")?;
             let places: Vec<i64> = (0..size * times).map(|place| place / times).collect();
             let places = Tensor::of_ints(DType::I64, vec![size * times], &places);
-            let places = patch.constant(places.ok_or("the places cannot be written")?, &[]);
+            let places = patch.constant(places.ok_or("the indices cannot be computed")?, &[]);
             shape[axis] = Dim::Known(size * times);
             last = Some(Op::new(OpType::Gather, &[x, places]).attr("axis", axis as i64));
         }
@@ -207,7 +208,7 @@ u:f32[1,2,2,5] = Gather(x, [0, 0, 1, 1, 2]:i64) {axis=3}",
     }
 
     #[test]
-    fn what_is_read_on_the_way_stays() {
+    fn an_intermediate_value_with_readers_stays() {
         check(
             super::run,
             "graph g(x:f32[1,3,2,2]) -> (y, z)
@@ -222,7 +223,7 @@ y:f32[1,3,4,4] = Gather(z, [0, 0, 1, 1]:i64) {axis=3}",
     }
 
     #[test]
-    fn what_is_repeated_along_rows_and_columns_is_gathered() {
+    fn elements_repeated_along_rows_and_columns_are_gathered() {
         check_lean(
             super::gather_repeats,
             "graph g(x:f32[B,2,2,3]) -> (y)

@@ -102,7 +102,7 @@ fn masked(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Decl
 fn over_one_axis(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
     let axes = found.axes("sum")?;
     let &[axis] = &axes[..] else {
-        return Err("it is over several axes".into());
+        return Err("the reduction is over several axes".into());
     };
     let x = match found.maybe("laid out") {
         Some(laid_out) => {
@@ -110,10 +110,10 @@ fn over_one_axis(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static
             laid_out
         }
         None if found.axes("max")? == axes => found.value("x")?,
-        None => return Err("the maximum is over other axes than the sum".into()),
+        None => return Err("the axes of the maximum differ from those of the sum".into()),
     };
     if found.edit.exact_nan() && !is_right(op, found.ty(x)?.dtype) {
-        return Err("the runtime's kernel of this type does not pass NaN on".into());
+        return Err("ONNX Runtime's kernel for this type does not propagate NaN".into());
     }
     found.expect_reduced(found.value("spread max")?, x, &axes)?;
     found.expect_reduced(found.value("spread sum")?, x, &axes)?;
@@ -124,12 +124,12 @@ fn over_one_axis(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static
 fn expect_same_layout(found: &Found<'_, '_, '_>, axis: usize) -> Result<(), Declined> {
     let (x, laid_out) = (found.ty(found.value("x")?)?, found.ty(found.value("laid out")?)?);
     let &[over] = &found.axes("max")?[..] else {
-        return Err("the maximum is over other axes than the sum".into());
+        return Err("the axes of the maximum differ from those of the sum".into());
     };
     let map = found.map("x", "laid out")?;
     let are_units = x.shape[over].is(1) && laid_out.shape[axis].is(1);
     if map.axis_after(over) != Some(axis) && !are_units {
-        return Err("the maximum is over other axes than the sum".into());
+        return Err("the axes of the maximum differ from those of the sum".into());
     }
     let kept = reduced_shape(&x.shape, &[over], true);
     let maxima = AxisMap::identity(&found.ty(found.value("max")?)?.shape).reshaped(&kept);
@@ -145,7 +145,7 @@ fn expect_same_layout(found: &Found<'_, '_, '_>, axis: usize) -> Result<(), Decl
     if found.is_some() && found == expected {
         return Ok(());
     }
-    Err("the maximum has another layout than the array".into())
+    Err("the layout of the maximum differs from that of the array".into())
 }
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ y:f32[2,3] = Where(m, %7, 0.0)"
     }
 
     #[test]
-    fn what_is_masked_twice_is_masked_once() {
+    fn two_equal_masks_are_merged() {
         check(
             lean,
             &masked("-inf"),
@@ -228,7 +228,7 @@ y:f32[2,3] = Div(%3, %5)",
     }
 
     #[test]
-    fn a_sum_over_another_axis_is_none() {
+    fn a_sum_over_another_axis_is_not_fused() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[3,3]) -> (y)
@@ -253,7 +253,7 @@ y:f32[3,3] = Div(%3, %5)",
     }
 
     #[test]
-    fn a_sum_that_is_spread_over_another_axis_is_none() {
+    fn a_sum_that_is_broadcast_along_another_axis_is_not_fused() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[3,3]) -> (y)

@@ -1,4 +1,4 @@
-//! `Trilu`: what is on one side of a diagonal, and zeros on the other.
+//! `Trilu`: keeps the elements on one side of a diagonal, and replaces the others by zero.
 
 use onnx::{DType, Op, OpType, Tensor};
 
@@ -24,19 +24,19 @@ fn to_trilu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
         return Err("the mask has more axes than the operand".into());
     }
     if found.number("zero")?.is_sign_negative() {
-        return Err("the zero is a negative one".into());
+        return Err("the constant is -0, not 0".into());
     }
-    let mask = found.edit.tensor(found.value("mask")?).ok_or("the mask is not known")?;
+    let mask = found.edit.tensor(found.value("mask")?).ok_or("the mask is not constant")?;
     let (lead, whole) = (mask.shape.len().checked_sub(2), ty.shape.len().checked_sub(2));
     let (Some(lead), Some(whole)) = (lead, whole) else {
-        return Err("there is no matrix".into());
+        return Err("the operand is not a matrix".into());
     };
     let matrix = &mask.shape[lead..];
     if !ty.shape[whole..].iter().zip(matrix).all(|(dim, &size)| dim.is(size)) {
-        return Err("the mask is not one of the last two axes".into());
+        return Err("the mask is not over the last two axes".into());
     }
     let triangle = Triangle::of(mask, matrix[1], found.maybe("kept").is_some());
-    let Triangle { is_upper, diagonal } = triangle.ok_or("the mask is no triangle")?;
+    let Triangle { is_upper, diagonal } = triangle.ok_or("the mask is not a triangle")?;
     found.expect_kernel(OpType::Trilu, x)?;
     let diagonal = Tensor::of_ints(DType::I64, Vec::new(), &[diagonal]).ok_or("no diagonal")?;
     let diagonal = found.constant(diagonal);
@@ -107,7 +107,7 @@ d:i32[2,3] = Where([[false, false, false], [true, false, false]], 0:i32, i)",
     }
 
     #[test]
-    fn what_is_no_triangle_of_zeros_is_left() {
+    fn a_mask_that_is_not_a_triangle_is_not_fused() {
         check(
             formulas(&[super::REWRITES]),
             "graph g(x:f32[2,2], h:f16[2,2], r:f32[2], m:bool[2,2]) -> (a, b, c, d, e, f, g, i, y)

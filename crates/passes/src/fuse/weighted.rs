@@ -15,7 +15,7 @@ pub(crate) const REWRITES: &[Rewrite] = &[Rewrite {
     replacement: to_product,
 }];
 
-/// Of smaller matrices, the runtime is slower with many products than with all terms.
+/// For smaller matrices, many products are slower in ONNX Runtime than all terms.
 const FEWEST_TERMS: i64 = 8;
 
 fn weighted(a: &Pattern, b: &Pattern) -> Pattern {
@@ -25,17 +25,18 @@ fn weighted(a: &Pattern, b: &Pattern) -> Pattern {
 fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let (a, b, terms) = (found.value("a")?, found.value("b")?, found.value("terms")?);
     let ty = found.ty(terms)?;
-    let last = ty.rank().checked_sub(1).filter(|&last| last > 0).ok_or("it is no matrix")?;
+    let last =
+        ty.rank().checked_sub(1).filter(|&last| last > 0).ok_or("an operand is not a matrix")?;
     if !ty.dtype.is_float() {
-        return Err("the numbers are integers".into());
+        return Err("the type is an integer".into());
     }
     found.expect_kernel(OpType::MatMul, terms)?;
     if found.edit.reads(terms) > 1 {
-        return Err("the terms are read elsewhere".into());
+        return Err("another node reads the terms".into());
     }
     let axis = match found.axes("sum")?[..] {
         [axis] if axis + 1 >= last => axis,
-        _ => return Err("another axis is summed over".into()),
+        _ => return Err("the sum is over another axis".into()),
     };
     // The axis that the weights have no entries along.
     let other = if axis == last { last - 1 } else { last };
@@ -46,7 +47,7 @@ fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let (weights, matrix) = match (shape(a)?, shape(b)?) {
         (x, y) if is_weights(&x) && is_matrix(&y) => (a, b),
         (x, y) if is_matrix(&x) && is_weights(&y) => (b, a),
-        _ => return Err("it is no sum of weighted rows or columns".into()),
+        _ => return Err("the sum is not over weighted rows or columns".into()),
     };
     let terms: Option<i64> = [axis, other].iter().map(|&axis| ty.shape[axis].known()).product();
     if ty.shape[other].is(1) || terms.is_some_and(|terms| terms < FEWEST_TERMS) {

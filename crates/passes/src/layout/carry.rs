@@ -1,4 +1,4 @@
-//! An operator on transposed operands.
+//! Applies an operator to transposed operands.
 
 use onnx::{Attr, DType, Edit, Op, OpType, Tensor, Type, ValueId};
 

@@ -1,4 +1,4 @@
-//! Regions of arrays that share an order of axes, and the order in which fewest are transposed.
+//! Finds regions of arrays that share an axis order, and the order that needs the fewest transposes.
 
 use onnx::{Edit, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,7 +13,7 @@ const MAX_SWEEPS: usize = 4;
 /// How many orders are tried for a region.
 const MAX_CANDIDATES: usize = 6;
 
-/// What no order is worth.
+/// The cost of an impossible order.
 const NEVER: usize = 1 << 20;
 
 /// Arrays that are all in the same order, because members read some and make others.
@@ -34,7 +34,7 @@ pub(super) struct Regions {
     pub(super) roles: Vec<Role>,
     all: Vec<Region>,
     region_of: FxHashMap<ValueId, usize>,
-    /// Who makes a value, and whether it is read by what does not follow an order.
+    /// The producer of a value, and whether an operator that needs a fixed order reads it.
     makers: FxHashMap<ValueId, usize>,
     fixed_reads: FxHashMap<ValueId, bool>,
     /// Operand and result of each `Transpose` and of each product.
@@ -169,7 +169,7 @@ impl Regions {
         self.fixed_reads = known.map(is_fixed).collect();
     }
 
-    /// Gives each region the order with the fewest transposes, as long as that makes fewer.
+    /// Assigns each region the order with the fewest transposes, if that reduces their number.
     pub(super) fn choose(&mut self) {
         for regions in self.joined_by_products() {
             self.improve_together(&regions);

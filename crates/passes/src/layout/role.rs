@@ -1,4 +1,4 @@
-//! What an operator does with the order of axes.
+//! Describes how an operator depends on the order of axes.
 
 use onnx::kernels::{Support, support};
 use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};

@@ -1,4 +1,5 @@
-//! `lead-small-axes`: a small last axis becomes the first where operands broadcast around it.
+//! `lead-small-axes`: moves a small last axis to the front if operands broadcast along the other
+//! axes.
 //!
 //! The difference of all pairs of points, `x[:, None, :] - x[None, :, :]`, has few coordinates on its last axis. The
 //! runtime broadcasts run by run, and a run is as long as that axis. With the coordinates first, a run is as long
@@ -128,7 +129,7 @@ impl Region {
 
     fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
         if self.has_border {
-            return Err("another node needs the axes in their order".into());
+            return Err("another node needs the current order of axes".into());
         }
         if self.sinks.is_empty() {
             return Err("nothing reduces the results".into());
@@ -148,7 +149,7 @@ impl Region {
         if operands.all(is_small) {
             Ok(())
         } else {
-            Err("an operand would be transposed that is about as large as the results".into())
+            Err("an operand that would be transposed is about as large as the results".into())
         }
     }
 

@@ -1,4 +1,4 @@
-//! `drop-batches`: an operand of a product without the reshape that only adds or drops a unit batch axis.
+//! `drop-batches`: drops a reshape that only adds or removes a unit batch axis of a product.
 
 use onnx::expr::broadcast_shapes;
 use onnx::{Dim, Edit, OpType};
@@ -21,7 +21,12 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
                     edit.bypass(index, operand);
                 }
                 Some(false) => {
-                    decline(edit, NAME, index, "the product has another shape without the reshape");
+                    decline(
+                        edit,
+                        NAME,
+                        index,
+                        "without the reshape, the product has another shape",
+                    );
                 }
                 None => {}
             }

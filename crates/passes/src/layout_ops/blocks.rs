@@ -1,4 +1,4 @@
-//! `fuse-blocks`: channels that become a block of pixels, and the other way round.
+//! `fuse-blocks`: finds channels that become blocks of pixels, and blocks of pixels that become channels.
 
 use onnx::kernels::{Support, support};
 use onnx::{Dim, Edit, Op, OpType, ValueId};
@@ -47,7 +47,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let dtype = patch.ty(patch.node(index).outputs[0]).map(|ty| ty.dtype);
         let kernel = op.op.onnx().zip(dtype).map(|(op, dtype)| support(op, patch.opset(), dtype));
         if kernel != Some(Support::Yes) {
-            return Err("the runtime has no such operator of this type and opset".into());
+            return Err("ONNX Runtime has no such operator for this type and opset".into());
         }
         Ok(op)
     });

@@ -18,7 +18,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// Of smaller matrices, the nodes cost more than they save.
+/// For smaller matrices, the nodes cost more than they save.
 const FEWEST_ELEMENTS: i64 = 1024;
 
 fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
@@ -40,7 +40,12 @@ fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     if elements.is_some_and(|elements| elements < FEWEST_ELEMENTS) {
-        return decline(edit, NAME, index, "the matrix is so small that more nodes cost more");
+        return decline(
+            edit,
+            NAME,
+            index,
+            "the matrix is so small that more nodes would cost more",
+        );
     }
     multiply_with_column(edit, index)
 }

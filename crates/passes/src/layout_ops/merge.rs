@@ -1,4 +1,4 @@
-//! `merge-moves`: a chain of layout ops in the fewest nodes.
+//! `merge-moves`: writes a chain of layout ops in the fewest nodes.
 
 use onnx::{Edit, Op, OpType, ValueId};
 
@@ -143,7 +143,7 @@ y:f32[3,20] = Reshape(z, [3, 20]:i64)",
     }
 
     #[test]
-    fn two_transposes_are_one_or_none() {
+    fn two_transposes_are_merged_or_cancel_out() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[2,3,4]) -> (y, z)

@@ -87,7 +87,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
     let link = link_of(edit, index, operand)?;
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     if edit.ty(edit.input(index, operand)?)?.shape != result.shape {
-        return decline(edit, NAME, index, "another operand gives the result its shape");
+        return decline(edit, NAME, index, "another operand determines the shape of the result");
     }
     let source = edit.input(link, 0)?;
     let shape = edit.ty(source)?.shape.clone();
@@ -110,7 +110,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
                         edit,
                         NAME,
                         index,
-                        "another operand would be moved in its place",
+                        "another operand would need the layout op instead",
                     );
                 };
                 planned

@@ -1,4 +1,4 @@
-//! `scan-counters`: a loop that counts runs over the numbers instead.
+//! `scan-counters`: replaces a counter of a loop by a scan over its values.
 //!
 //! JAX carries the counter of a `fori_loop`, and the body adds one to it. If the number of rounds is known, so are all
 //! values of the counter. As an array to run over, they need no node in the body, and what the body computes from
@@ -87,7 +87,7 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let Some(rounds) = counted.rounds.known().filter(|&rounds| (1..=MAX_ROUNDS).contains(&rounds))
     else {
-        return decline(edit, NAME, index, "its number of rounds is not known or very large");
+        return decline(edit, NAME, index, "the number of iterations is unknown or very large");
     };
     let is_reverse = counted.is_reverse;
     let of_rounds = |number: &dyn Fn(i64) -> i64| -> Vec<i64> {

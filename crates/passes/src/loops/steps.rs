@@ -1,4 +1,5 @@
-//! `batch-steps`: what a step of a scan computes of its inputs alone is computed for all steps at once.
+//! `batch-steps`: computes what a step of a scan derives only from its inputs once, for all steps
+//! together.
 //!
 //! A product with a weight becomes one product of a matrix with more rows, and an activation runs once over all
 //! elements. The runtime spends about as much time on a small node as on a product of small matrices, so each node
@@ -33,7 +34,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let Some(mut scan) = Counted::at(edit, index) else {
-        return decline(edit, NAME, index, "its inputs run over other axes, or in both directions");
+        return decline(edit, NAME, index, "the inputs run over other axes, or in both directions");
     };
     let mut batches = Batches {
         index,
@@ -54,7 +55,7 @@ fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         }
     }
     if batches.too_large {
-        decline(edit, NAME, index, "all steps together would need much more memory than one");
+        decline(edit, NAME, index, "all steps together would need much more memory than one step");
     }
     let Batches { of, lifted, .. } = batches;
     let mut renamed: FxHashMap<ValueId, ValueId> = lifted;
@@ -478,7 +479,7 @@ y:f32[2,3] = Scan(h, xs, ts, is) {body={
     }
 
     #[test]
-    fn what_depends_on_the_carry_or_is_a_result_or_would_be_large_stays() {
+    fn nodes_that_need_the_carry_or_are_results_or_large_stay() {
         check(
             super::run,
             "graph g(xs:f32[4096,2], h:f32[2], w:f32[2,64]) -> (y, ys, z)

@@ -1,4 +1,4 @@
-//! `unroll-loops`: a short loop is written as its rounds.
+//! `unroll-loops`: unrolls short loops.
 //!
 //! A round of a loop costs the runtime about as much as two small nodes, and entering the loop as much as sixteen.
 //! What a round takes of an array and what it adds to a result are nodes when it is unrolled, unless the array is a
@@ -12,12 +12,12 @@ use crate::rewrite::Declined;
 
 const NAME: &str = "unroll-loops";
 
-/// What a loop costs, in tenths of a small node: to enter it, for each round, and for each value that it carries.
+/// The cost of a loop in tenths of a small node: to enter it, for each iteration, and for each carried value.
 const ENTRY: i64 = 160;
 const ROUND: i64 = 20;
 const CARRY: i64 = 4;
 
-/// What a node costs that takes something of an array, or adds something to a result.
+/// The cost of a node that takes an element of an array or adds one to a result.
 const ACCESS: i64 = 10;
 
 /// Such nodes take back much of what is gained. If they are more than one of so many, or if the rounds are stacked,
@@ -42,18 +42,18 @@ fn unroll(
     max_nodes: usize,
 ) -> Result<Vec<(usize, ValueId)>, Declined> {
     if rounds < 1 {
-        return Err("it has no rounds".into());
+        return Err("the loop has no iterations".into());
     }
     if counted.nodes.iter().any(|node| node.bodies().next().is_some()) {
-        return Err("a round contains a loop or a branch".into());
+        return Err("an iteration contains a loop or a branch".into());
     }
     if counted.nodes.iter().any(|node| !node.op.is_onnx()) {
-        return Err("a round calls a function".into());
+        return Err("an iteration calls a function".into());
     }
     let is_constant = |id: ValueId| edit.tensor(id).is_some();
     let is_weight = |id: ValueId| is_constant(id) && edit.name(id).is_some();
     if counted.arrays.iter().any(|array| is_weight(array.whole)) {
-        return Err("it runs over weights, which stay whole".into());
+        return Err("the loop runs over weights, which would be split".into());
     }
     let arrays = counted.arrays.iter().filter(|array| !is_constant(array.whole)).count();
     let accesses = (arrays + counted.stacks.len()) as i64;
@@ -63,19 +63,21 @@ fn unroll(
     let has_few = counted.stacks.is_empty() && arrays * WITH_ACCESSES <= computed;
     let max_nodes = if has_few { max_nodes } else { max_nodes / WITH_ACCESSES };
     if nodes > max_nodes as i64 {
-        return Err(Declined(format!("its rounds have {nodes} nodes, more than {max_nodes}")));
+        return Err(Declined(format!(
+            "the unrolled loop would have {nodes} nodes, more than {max_nodes}"
+        )));
     }
     let carried = CARRY * counted.carries.len() as i64;
     let is_faster = ENTRY + rounds * (ROUND + carried) > rounds * ACCESS * accesses;
     if !is_faster {
-        return Err("as many nodes would take its inputs apart as it saves".into());
+        return Err("splitting the inputs would take as many nodes as unrolling saves".into());
     }
-    let unknown = || Declined::from("a type is not known");
+    let unknown = || Declined::from("the type of a value is unknown");
     for stack in &counted.stacks {
         let dtype = edit.ty(stack.result).ok_or_else(unknown)?.dtype;
         // ONNX joins no floats of 8 bits and nothing smaller.
         if dtype.bits() < if dtype.is_float() { 16 } else { 8 } {
-            return Err(Declined(format!("there is no Concat of {dtype}")));
+            return Err(Declined(format!("ONNX Runtime has no Concat for {dtype}")));
         }
     }
     let mut carried: Vec<ValueId> = counted.carries.iter().map(|carry| carry.initial).collect();

@@ -1,4 +1,4 @@
-//! Finding a pattern in a graph.
+//! Matches a pattern against a graph.
 
 use onnx::{DType, Edit, OpType, Operator, Tensor, ValueId};
 

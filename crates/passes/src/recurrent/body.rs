@@ -1,4 +1,4 @@
-//! The body of a scan, read backwards from its results.
+//! Reads the body of a scan backward from its results.
 
 use onnx::{Edit, Graph, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;

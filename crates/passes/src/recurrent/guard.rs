@@ -1,7 +1,7 @@
-//! When the runtime's `GRU` and `LSTM` are right.
+//! Adds a guard for the cases in which the runtime's `GRU` and `LSTM` are wrong.
 //!
-//! They clamp what goes into a gate, and so make a number of NaN. Of an empty batch or of no steps they end
-//! the process.
+//! They clamp the input of a gate, which turns NaN into a number. For an empty batch or without steps, they
+//! crash the process.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 

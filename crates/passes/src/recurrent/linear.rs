@@ -1,4 +1,4 @@
-//! What goes into a gate: `x·W + h·R + b`.
+//! Reads the input of a gate: `x·W + h·R + b`.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Cells as the libraries write them, and some that are nearly one.
+//! Tests the cells of each library, and near misses.
 
 use expect_test::{Expect, expect};
 

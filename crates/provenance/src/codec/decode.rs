@@ -1,4 +1,4 @@
-//! Reading a document that may come from anywhere.
+//! Reads a provenance table from an untrusted source.
 
 use serde_json::Value;
 
@@ -17,13 +17,13 @@ pub struct Decoded {
     pub origins: Vec<OriginId>,
 }
 
-/// Says why a text is not a provenance document.
+/// The reason why a text is not a provenance table.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     #[error("the provenance table is not JSON: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("version {0} of the provenance table is unknown")]
+    #[error("the provenance table has the unknown version {0}; update jax2onnx to read it")]
     Version(Value),
     #[error("the provenance table has no `{0}`")]
     Missing(&'static str),

@@ -1,4 +1,4 @@
-//! Writing what some origins reach.
+//! Writes the part of the table that some origins refer to.
 
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};

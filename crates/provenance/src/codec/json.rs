@@ -1,4 +1,4 @@
-//! Writing compact JSON, piece by piece.
+//! Writes compact JSON piece by piece.
 
 use std::fmt::Write;
 

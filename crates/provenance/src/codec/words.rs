@@ -1,4 +1,4 @@
-//! The letters of the enumerations, in both directions.
+//! Encodes and decodes the letters of enumerations.
 
 use crate::tier::Tier;
 

@@ -1,4 +1,4 @@
-//! A line of source, and the carets under an expression of it.
+//! Formats a source line with carets under an expression.
 
 use crate::clean::clean;
 use crate::frame::Span;

@@ -1,4 +1,4 @@
-//! Every node of a later model at once, where the nodes around one help.
+//! Resolves all nodes of a changed model at once, because the nodes around a node help to resolve it.
 
 use rustc_hash::FxHashSet;
 

@@ -1,4 +1,4 @@
-//! How tools make names of names.
+//! Recognizes the names that tools derive from other names.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tools_add_is_taken_away_from_the_outside_in() {
+    fn affixes_of_tools_are_removed_from_the_outside_in() {
         check("a/dot_general/MatMulAddFusion", &["a/dot_general"]);
         check(
             "fused dot/MatMulAddFusion/GemmTransposeFusion/",
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_only_looks_alike_is_itself() {
+    fn a_similar_name_is_not_resolved() {
         for name in ["add_1", "add", "a/Fusion", "x/add_bias", "add_token_", "_quant", ""] {
             check(name, &[]);
         }
     }
 
     #[test]
-    fn what_was_inlined_is_named_after_the_call() {
+    fn inlined_nodes_are_named_after_the_call() {
         let functions = ["f".into(), "g_1".into()];
         let check = |name, expected: &[&str]| {
             assert_eq!(within_calls(name, &functions).collect::<Vec<_>>(), expected, "{name}");

@@ -49,7 +49,7 @@ fn check(before: &str, after: &str, expect: &Expect) {
 }
 
 #[test]
-fn a_model_that_nobody_changed_is_itself() {
+fn an_unchanged_model_resolves_to_itself() {
     let model = "sin = Sin(x)\n mul = Mul(sin) -> out";
     check(
         model,
@@ -85,7 +85,7 @@ fn a_fused_node_stands_for_all_between_its_name_and_its_result() {
 }
 
 #[test]
-fn what_another_node_stands_for_is_not_taken_from_it() {
+fn a_node_that_another_node_fused_is_used_once() {
     check(
         "dot = MatMul(x)\n add = Add(dot)\n tanh = Tanh(add)",
         "dot/MatMulAddFusion = Gemm(x) -> add\n t = FastTanh(add) -> tanh",

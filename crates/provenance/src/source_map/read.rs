@@ -1,4 +1,4 @@
-//! From the text of a map, which may come from anywhere.
+//! Reads a source map from an untrusted source.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::{MapValue, Source, SourceMap, VERSION};
 use crate::codec::{DecodeError, decode_value};
 use crate::outline::{Graph, Node, Outline, Place};
 
-/// Says why a text is not a source map.
+/// The reason why a text is not a source map.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
-    #[error("this is not a source map: it is not JSON: {0}")]
+    #[error("this is not a source map, because it is not JSON: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("this is not a source map: it has no `{0}`")]
+    #[error("this is not a source map, because it has no `{0}`")]
     Missing(&'static str),
-    #[error("version {0} of the source map is unknown")]
+    #[error("the source map has the unknown version {0}; update jax2onnx to read it")]
     Version(Value),
     #[error(transparent)]
     Table(#[from] DecodeError),

@@ -129,12 +129,18 @@ fn a_map_of_another_model_is_refused() {
 }
 
 #[test]
-fn a_wrong_map_says_what_is_wrong() {
+fn a_malformed_map_is_described() {
     let refused = |text: &str| SourceMap::read(text).unwrap_err().to_string();
-    assert_eq!(refused("{}"), "this is not a source map: it has no `debug_id`");
+    assert_eq!(refused("{}"), "this is not a source map, because it has no `debug_id`");
     let start = r#"{"debug_id":"","version":"#;
-    assert_eq!(refused(&format!("{start}2}}")), "version 2 of the source map is unknown");
-    assert_eq!(refused(&format!("{start}1}}")), "this is not a source map: it has no `provenance`");
+    assert_eq!(
+        refused(&format!("{start}2}}")),
+        "the source map has the unknown version 2; update jax2onnx to read it"
+    );
+    assert_eq!(
+        refused(&format!("{start}1}}")),
+        "this is not a source map, because it has no `provenance`"
+    );
     let text = with_map(&[], &vec![(0, false, vec![])], |draft| draft.finish().0);
     let text = text.replace("null,[]]", "9,[]]");
     assert_eq!(refused(&text), "entry 0 of `graphs` in the source map is malformed");

@@ -1,4 +1,4 @@
-//! From what was exported to the text of a map.
+//! Writes a source map after an export.
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -30,7 +30,7 @@ impl Draft<'_> {
         (self.with_id(&graphs, &id), id)
     }
 
-    /// Returns the id that [`Draft::finish`] gives.
+    /// Returns the id that [`Draft::finish`] assigns.
     pub fn debug_id(&self) -> String {
         debug_id([self.table, &self.graphs()])
     }

@@ -1,4 +1,4 @@
-//! Arrays; without a copy if they are read-only, as those of JAX are.
+//! Reads arrays. Read-only arrays, such as those of JAX, are not copied.
 
 use std::sync::Arc;
 

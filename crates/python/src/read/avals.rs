@@ -1,4 +1,4 @@
-//! Types of values.
+//! Reads the types of values.
 
 use std::sync::Arc;
 
@@ -53,5 +53,5 @@ pub(super) fn symbolic_size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
     let text = size.str()?;
     let text = text.to_str()?;
     text.parse()
-        .map_err(|_| PyValueError::new_err(format!("`{text}` is not a size that can be read")))
+        .map_err(|_| PyValueError::new_err(format!("jax2onnx cannot read the size `{text}`")))
 }

@@ -1,4 +1,4 @@
-//! Primitives without a plugin that are defined by JAX code.
+//! Finds primitives without a plugin that are defined by JAX code.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Equations and what they read.
+//! Reads equations and their operands.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Tracebacks and name stacks.
+//! Reads tracebacks and name stacks.
 
 use std::sync::Arc;
 

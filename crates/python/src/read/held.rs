@@ -1,4 +1,4 @@
-//! What is known about Python objects, by identity.
+//! Remembers values of Python objects, by identity.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl<'py, T: Clone> Held<'py, T> {
         self.known.get(&address(object)).map(|(_, value)| value.clone())
     }
 
-    /// Remembers a value, and gives it back.
+    /// Remembers a value, and returns it.
     pub(super) fn keep(&mut self, object: &Bound<'py, PyAny>, value: T) -> T {
         self.known.insert(address(object), (object.clone(), value.clone()));
         value

@@ -1,4 +1,4 @@
-//! Parameters. What a value is, is decided once per type.
+//! Reads parameters. The kind of a value is decided once per type.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

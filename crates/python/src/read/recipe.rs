@@ -1,4 +1,4 @@
-//! What plugins written in Python make of equations.
+//! Reads the recipes that plugins written in Python return for equations.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::Reader;
 #[pyo3(from_item_all)]
 pub(crate) struct Plugins<'py> {
     primitives: FxHashSet<String>,
-    /// Takes an equation; gives `None`, a recipe, or the text of a failure with its exception.
+    /// Takes an equation. Returns `None`, a recipe, or the text of an error with its exception.
     record: Bound<'py, PyAny>,
 }
 
@@ -86,7 +86,7 @@ impl<'py> Reader<'py> {
                     attrs: attrs.collect::<PyResult<_>>()?,
                 })
             }
-            other => Err(PyValueError::new_err(format!("`{other}` is no step of a recipe"))),
+            other => Err(PyValueError::new_err(format!("`{other}` is not a step of a recipe"))),
         }
     }
 
@@ -103,7 +103,7 @@ impl<'py> Reader<'py> {
             }
             "tensor" => RecipeAttr::Tensor(self.constant(value)?),
             "body" => RecipeAttr::Body(self.block(value)?),
-            other => return Err(PyValueError::new_err(format!("`{other}` is no attribute"))),
+            other => return Err(PyValueError::new_err(format!("`{other}` is not an attribute"))),
         })
     }
 }

@@ -35,11 +35,11 @@ pub enum ParamValue {
     Array(ArraySpec),
 }
 
-/// Says what cannot be read, and where.
+/// An error in the text of an input, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
     text: String,
-    /// Characters from the start of the text, and how many.
+    /// The position and the length of the error, in characters.
     start: usize,
     length: usize,
     why: String,
@@ -54,7 +54,7 @@ impl fmt::Display for SpecError {
     }
 }
 
-/// Every type, with the names that it goes by.
+/// Every type, with its names.
 const TYPES: &[(&str, &[&str])] = &[
     ("bool", &["bool"]),
     ("int4", &["i4", "s4", "int4"]),

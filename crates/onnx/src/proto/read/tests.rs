@@ -39,7 +39,7 @@ fn typed_contents_become_bytes() {
 }
 
 #[test]
-fn what_is_not_a_model_is_refused_in_words() {
+fn a_file_that_is_not_a_model_is_refused_with_a_reason() {
     let error = read(Bytes::from_static(b"hello")).unwrap_err().to_string();
     assert!(error.starts_with("this is not an ONNX model: "), "{error}");
     assert!(matches!(read(Bytes::new()), Err(DecodeError::NoGraph)));

@@ -1,4 +1,4 @@
-//! Attributes: where they stand, and what they hold when it is asked for.
+//! Locates attributes, and decodes them when they are needed.
 
 use super::super::wire::{Content, Fields};
 use super::message::Reader;

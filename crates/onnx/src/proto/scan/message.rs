@@ -1,4 +1,4 @@
-//! The small messages, and how any message is read.
+//! Reads small messages, and the fields of any message.
 
 use super::super::wire::{Content, Fields, WireError};
 use super::{Pair, ScanError};

@@ -88,7 +88,7 @@ fn a_model_is_read_without_its_weights() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said() {
+fn a_broken_file_is_described() {
     assert_eq!(refused(b""), "this is not an ONNX model: it has no graph");
     assert_eq!(refused(b"\x00\x00"), "this is not an ONNX model: it has no graph");
     assert_eq!(
@@ -100,7 +100,7 @@ fn what_is_wrong_with_a_file_is_said() {
     let cut = field(7, &[10, 5, b'a']);
     assert_eq!(
         refused(&cut),
-        "this is not an ONNX model: it is cut off, in the `GraphProto` at byte 2"
+        "this is not an ONNX model: it is truncated, in the `GraphProto` at byte 2"
     );
     let latin = field(7, &field(1, &field(3, b"caf\xe9")));
     assert_eq!(refused(&latin), "the text at byte 6, in a `NodeProto`, is not UTF-8");

@@ -1,4 +1,4 @@
-//! Types, values, and what a tensor says beside its contents.
+//! Reads types, values, and the header of a tensor without its contents.
 
 use std::fmt;
 

@@ -63,7 +63,7 @@ fn weights_are_listed_once_in_the_order_of_first_use() {
 }
 
 #[test]
-fn what_is_rendered_takes_the_place_of_what_was_read() {
+fn rendered_metadata_replaces_the_metadata_that_was_read() {
     let mut model = model("graph f(x:f32[]) -> (y)\ny:f32[] = Add(x, 1.0)");
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     model.graph.nodes[0].metadata = vec![pair("pkg.k", "old"), pair("other", "kept")];

@@ -195,7 +195,7 @@ impl Choice {
             let is_better = |choice: &(usize, Choice)| choice.1.is_better(edit, found, stage);
             all.extend(planned.into_iter().chain(stacked).filter(is_better));
             if all.len() == before {
-                why = "the heads are not made side by side";
+                why = "the operator would need more layout ops than it saves";
             }
         }
         all.sort_by_key(|(cost, _)| *cost);

@@ -1,4 +1,4 @@
-//! The mask of an attention, as the kernel takes it.
+//! Converts the mask of an attention to the form that the kernel takes.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
@@ -13,8 +13,8 @@ use crate::rewrite::Declined;
 /// What takes a score out: far below any, and not the lowest.
 const MASKED: f64 = -2.381_976_325_057_654e38;
 
-/// Numbers from here down take a score out. What is kept would have to be as low for a weight to be left
-/// to it, and a score is no longer told from the next at that size.
+/// Numbers up to this one mask a score. At this magnitude, scores can no longer be distinguished, so a
+/// kept score cannot be as low.
 const ABSORBING: f64 = -1e8;
 
 /// The mask as the kernel takes it.
@@ -51,7 +51,7 @@ impl Prepared {
             }
             Some(Mask::Added(bias)) => (bias, None),
             Some(Mask::Chosen { otherwise, .. }) if otherwise.is_nan() || otherwise > ABSORBING => {
-                return Err("what replaces a masked score does not absorb it".into());
+                return Err("the number that replaces a masked score is not negative enough".into());
             }
             Some(Mask::Chosen { flags, keeps, otherwise, is_bias }) => {
                 let known = known_flags(edit, flags, keeps, view);
@@ -70,12 +70,12 @@ impl Prepared {
                     return Ok(Prepared::Causal);
                 }
                 if otherwise == f64::NEG_INFINITY {
-                    return Err("a row may be masked as a whole, which is NaN with −∞".into());
+                    return Err("a whole row may be masked, and −∞ makes its softmax NaN".into());
                 }
                 (flags, Some(if keeps { [0.0, MASKED] } else { [MASKED, 0.0] }))
             }
         };
-        let mut shape = edit.ty(source).ok_or("a type is not known")?.shape.to_vec();
+        let mut shape = edit.ty(source).ok_or("the type of a value is unknown")?.shape.to_vec();
         let once = edit.tensor(source).map(without_repeats);
         if let Some(once) = &once {
             shape = shape_of(once);
@@ -97,8 +97,8 @@ fn for_scores(shape: &[Dim], view: &View) -> Result<(Vec<Planned>, Vec<Dim>), De
         .clone()
         .inverse()
         .on_operand(shape)
-        .ok_or("the mask differs between parts of an axis")?;
-    let unknown = || Declined::from("too many sizes are not known");
+        .ok_or("the mask differs within an axis")?;
+    let unknown = || Declined::from("too many sizes are unknown");
     let of_heads = map.shape_after().ok_or_else(unknown)?;
     // The kernel takes rows and columns as they are.
     if of_heads[2..] == *shape {
@@ -191,14 +191,14 @@ fn without_repeats(tensor: &Tensor) -> Tensor {
 /// Returns the broadcast of a mask to all rows and columns.
 fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Planned>, Declined> {
     let [batch, heads, rows, columns] = shape else {
-        return Err("the mask has other axes than the scores".into());
+        return Err("the axes of the mask differ from those of the scores".into());
     };
     if *rows == view.rows && *columns == view.columns {
         return Ok(Vec::new());
     }
     let whole = vec![batch.clone(), heads.clone(), view.rows.clone(), view.columns.clone()];
     let planned = plan(shape, &[Step::Broadcast(whole)]);
-    planned.ok_or_else(|| "the mask has not all rows, and their number is not known".into())
+    planned.ok_or_else(|| "the mask does not have all rows, and their number is unknown".into())
 }
 
 impl AddedMask {

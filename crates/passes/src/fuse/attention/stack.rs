@@ -83,9 +83,9 @@ impl Stack {
 
     /// Adds the parts in front of the replacement. Returns them.
     pub(super) fn emit(&self, patch: &mut Patch<'_, '_>) -> Result<Vec<ValueId>, Declined> {
-        let dtype = patch.ty(self.source).ok_or("a type is not known")?.dtype;
+        let dtype = patch.ty(self.source).ok_or("the type of a value is unknown")?.dtype;
         let x = emit(patch, &self.nodes, self.source, &self.whole)?;
-        let size = self.part.get(self.axis).and_then(Dim::known).ok_or("a size is not known")?;
+        let size = self.part.get(self.axis).and_then(Dim::known).ok_or("a size is unknown")?;
         let sizes = vec![size; self.count as usize];
         let sizes = Tensor::of_ints(DType::I64, vec![self.count], &sizes);
         let sizes = patch.constant_for(&self.nodes, sizes.ok_or("no integers")?, &[]);

@@ -54,7 +54,7 @@ p:f32[B,2,4,5] = Softmax(scaled) {axis=3}",
 }
 
 #[test]
-fn a_mask_is_what_is_added() {
+fn a_mask_is_added_to_the_scores() {
     check_scores(
         "masked:f32[B,2,4,5] = Where(m, s, -3.4028235e38)
 p:f32[B,2,4,5] = Softmax(masked) {axis=3}",
@@ -349,7 +349,7 @@ y:f32[2,6,4,3] = MatMul(p, v4)"
 }
 
 #[test]
-fn what_is_repeated_for_each_group_is_read_once() {
+fn heads_repeated_for_each_group_are_read_once() {
     check_repeated(
         "vr:f32[2,2,3,5,3] = Expand(v, [1, 1, 3, 1, 1]:i64)",
         expect![[r#"
@@ -369,7 +369,7 @@ fn what_is_repeated_for_each_group_is_read_once() {
 }
 
 #[test]
-fn what_is_repeated_in_turn_is_not_shared() {
+fn interleaved_repeats_are_not_shared() {
     check_repeated(
         "vr:f32[2,3,2,5,3] = Expand(w, [1, 3, 1, 1, 1]:i64)",
         expect![[r#"

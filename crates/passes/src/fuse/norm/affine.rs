@@ -1,11 +1,11 @@
-//! What scales and shifts a norm.
+//! Finds the scale and the bias of a norm.
 
 use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId};
 
 use crate::pattern::uniform;
 use crate::rewrite::{Declined, Found};
 
-/// More equal numbers than these are not written into the model in place of one.
+/// The maximum number of equal numbers that are stored instead of one number.
 const MAX_EQUAL: i64 = 4096;
 
 /// The scale and the bias of a norm, as far as it has them.
@@ -53,9 +53,12 @@ impl Vector {
         let Type { shape, dtype } = found.ty(x)?;
         let given = found.ty(value)?;
         if given.dtype != dtype {
-            return Err("the scale is of another type".into());
+            return Err("the type of the scale differs".into());
         }
-        let missing = shape.len().checked_sub(given.rank()).ok_or("the scale has more axes")?;
+        let missing = shape
+            .len()
+            .checked_sub(given.rank())
+            .ok_or("the scale has more axes than the operand")?;
         let size = |axis: usize| axis.checked_sub(missing).map(|axis| &given.shape[axis]);
         let wanted: Vec<Dim> = axes.iter().map(|&axis| shape[axis].clone()).collect();
         let is_unit = |axis: usize| size(axis).is_none_or(|size| size.is(1));
@@ -72,11 +75,11 @@ impl Vector {
             Some(number) => {
                 let Vector::Filled(sizes, ..) = Vector::filled(&shape, axes, number, MAX_EQUAL)?
                 else {
-                    return Err("the normalized size is not known".into());
+                    return Err("the size of the normalized axes is unknown".into());
                 };
                 Ok(Some(Vector::Filled(sizes, number, vec![value])))
             }
-            None => Err("the scale varies along other axes than the norm".into()),
+            None => Err("the scale varies along axes that are not normalized".into()),
         }
     }
 
@@ -88,9 +91,9 @@ impl Vector {
         max: i64,
     ) -> Result<Vector, Declined> {
         let sizes = axes.iter().map(|&axis| shape[axis].known()).collect::<Option<Vec<_>>>();
-        let sizes = sizes.ok_or("the normalized size is not known")?;
+        let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
         if sizes.iter().product::<i64>() > max {
-            return Err("it has no scale, and too many elements to say so".into());
+            return Err("there is no scale, and a scale of ones would be too large".into());
         }
         Ok(Vector::Filled(sizes, number, Vec::new()))
     }
@@ -116,14 +119,16 @@ impl Vector {
             Vector::Filled(shape, number, from) => {
                 let count = shape.iter().product::<i64>() as usize;
                 let tensor = Tensor::of_floats(dtype, shape, &vec![number; count]);
-                return Ok(found.computed(tensor.ok_or("no such number of the type")?, &from));
+                return Ok(
+                    found.computed(tensor.ok_or("the type cannot represent the number")?, &from)
+                );
             }
         };
         if found.ty(value)?.shape[..] == shape[..] {
             return Ok(value);
         }
         let sizes = shape.iter().map(Dim::known).collect::<Option<Vec<_>>>();
-        let sizes = sizes.ok_or("the normalized size is not known")?;
+        let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
         if let Some(tensor) = found.edit.tensor(value) {
             let renamed = tensor.with_shape(sizes);
             return Ok(found.computed(renamed, &[value]));

@@ -65,7 +65,7 @@ pub(super) fn to_unscaled_norm(
             Ok(Op::new(OpType::Squeeze, &[normalized, axes]))
         }
         2 => instance_norm(found, x, Affine::default()),
-        _ => Err("the instances are over several axes".into()),
+        _ => Err("the instances span several axes".into()),
     }
 }
 
@@ -119,17 +119,17 @@ impl Groups {
             rank > 1 && grouped.len() == rank + 1 && grouped[..rank - 1] == shape[..rank - 1];
         let leading = axes.first().map_or(rank, |&first| first.min(rank - 1));
         if !is_split || leading == 0 || axes.iter().copied().ne((leading..rank - 1).chain([rank])) {
-            return Err("it is not over groups of the last axis".into());
+            return Err("the groups are not on the last axis".into());
         }
         let count: Option<i64> = axes.iter().map(|&axis| grouped[axis].known()).product();
         let are_few = count.is_some_and(|count| count < FEWEST_FOR_FAST_VARIANCE);
         if are_few && found.maybe("fast variance").is_some() {
-            return Err("the variance of so few elements is a matter of rounding".into());
+            return Err("with so few elements, the variance depends on rounding".into());
         }
         let (Some(count), Some(width), Some(_)) =
             (grouped[rank - 1].known(), grouped[rank].known(), count)
         else {
-            return Err("the sizes are not known".into());
+            return Err("the sizes are unknown".into());
         };
         Ok(Groups { leading, count, width })
     }
@@ -187,8 +187,8 @@ pub(super) fn to_split_groups(
     affine: Affine,
 ) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
-    let reshape = found.edit.producer(x).ok_or("the groups are not a node")?;
-    let shape = found.edit.input(reshape, 1).ok_or("the reshape has no shape")?;
+    let reshape = found.edit.producer(x).ok_or("the groups are not the result of a node")?;
+    let shape = found.edit.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
     found.take_up(&[reshape]);
     let ty = found.ty(source)?;
     let op = groups.normalized(found, source, affine)?;
@@ -200,13 +200,13 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
     if found.axes("square mean")? != axes {
-        return Err("the variance is over other axes than the mean".into());
+        return Err("the axes of the variance differ from those of the mean".into());
     }
     let of_groups = found.value("groups")?;
     let groups = Groups::of(found, x, of_groups, &axes)?;
     let shape = found.ty(x)?.shape;
     if !shape[groups.leading..].iter().all(Dim::is_positive) {
-        return Err("an axis that is normalized may be empty".into());
+        return Err("a normalized axis may be empty".into());
     }
     if let Some(mean) = found.maybe("mean in groups") {
         found.expect_reduced(mean, of_groups, &axes)?;
@@ -240,8 +240,8 @@ fn expect_group_spread(
     let mut is_repeated = false;
     let mut fits = found.ty(value)?.shape[..] == kept[..];
     while value != end && fits {
-        let index = found.edit.producer(value).ok_or("a mean is no node")?;
-        let operand = found.edit.input(index, 0).ok_or("a mean of nothing")?;
+        let index = found.edit.producer(value).ok_or("a mean is not the result of a node")?;
+        let operand = found.edit.input(index, 0).ok_or("a mean has no operand")?;
         let (from, to) = (found.ty(operand)?.shape, found.ty(value)?.shape);
         let is_renamed = |from: &[Dim], to: &[Dim]| {
             let size = Dim::checked_product(from);
@@ -265,7 +265,7 @@ fn expect_group_spread(
     if fits && (is_repeated || width == 1) {
         return Ok(());
     }
-    Err("the groups are spread over other channels".into())
+    Err("the groups are broadcast to other channels".into())
 }
 
 /// Channels before the places, and back.
@@ -295,7 +295,7 @@ pub(super) fn reshaped(
 ) -> Result<ValueId, Declined> {
     let before = found.ty(x)?.shape;
     let step = Step::reshape(&before, shape);
-    let planned = plan(&before, step.as_slice()).ok_or("too many sizes are not known")?;
+    let planned = plan(&before, step.as_slice()).ok_or("too many sizes are unknown")?;
     let fused = found.edit.fused().to_vec();
     emit(found.edit, &fused, x, &planned)
 }

@@ -11,14 +11,14 @@ use super::{epsilon, expect_whole, group};
 use crate::axis_map::{AxisMap, transpose};
 use crate::rewrite::{Declined, Found};
 
-/// More ones than these are not written into the model to say that there is no scale.
+/// The maximum number of ones that are stored to represent a missing scale.
 const MAX_ONES: i64 = 4096;
 
 pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
     if found.axes("square mean")? != axes {
-        return Err("the variance is over other axes than the mean".into());
+        return Err("the axes of the variance differ from those of the mean".into());
     }
     for name in ["spread mean", "mean in variance", "factor"] {
         if let Some(value) = found.maybe(name) {
@@ -29,10 +29,10 @@ pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>
     let shape = found.ty(x)?.shape;
     let rank = shape.len();
     if axes.is_empty() {
-        return Err("it is over no axis".into());
+        return Err("no axis is reduced".into());
     }
     if !axes.iter().all(|&axis| shape[axis].is_positive()) {
-        return Err("an axis that is normalized may be empty".into());
+        return Err("a normalized axis may be empty".into());
     }
     if let Some((source, groups)) = group::Groups::behind(found, x, &axes) {
         let affine = Affine::over(found, x, &[rank - 2, rank - 1])?;
@@ -64,7 +64,7 @@ pub(super) fn to_rms_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, 
     expect_whole(found, x)?;
     let Type { shape, dtype } = found.ty(x)?;
     if axes.is_empty() {
-        return Err("it is over no axis".into());
+        return Err("no axis is reduced".into());
     }
     found.expect_kernel(OpType::RMSNormalization, x)?;
     let epsilon = epsilon(found, dtype)?;
@@ -160,7 +160,7 @@ fn beside(
         }
     }
     let Some(((last, value), before)) = operands.split_last() else {
-        return Err("it has neither a scale nor a bias".into());
+        return Err("there is neither a scale nor a bias".into());
     };
     for &(op, value) in before {
         result = found.emit(Op::new(op, &[result, value]), result_ty.clone());
@@ -170,8 +170,8 @@ fn beside(
         return Ok(op);
     }
     let result = found.emit(op, result_ty);
-    let reshape = found.edit.producer(x).ok_or("the reshape is not a node")?;
-    let shape = found.edit.input(reshape, 1).ok_or("the reshape has no shape")?;
+    let reshape = found.edit.producer(x).ok_or("the reshape is not the result of a node")?;
+    let shape = found.edit.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
     Ok(Op::new(OpType::Reshape, &[result, shape]))
 }
 

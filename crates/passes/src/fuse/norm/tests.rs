@@ -35,7 +35,7 @@ y:f32[C] = Div(%4, %3)",
 }
 
 #[test]
-fn another_size_is_none_and_a_difference_may_be_nothing() {
+fn another_size_is_not_equal_and_a_difference_may_be_zero() {
     check(
         formulas(&[super::MEANS]),
         "graph g(x:f32[B,C], z:f32[B - 1]) -> (y, w)
@@ -80,7 +80,7 @@ fn a_deviation_over_the_root_of_the_variance_is_a_layer_norm() {
 }
 
 #[test]
-fn its_scale_may_stand_anywhere_in_the_product() {
+fn the_scale_may_be_anywhere_in_the_product() {
     check(
         formulas(super::STAGES),
         &format!(
@@ -99,7 +99,7 @@ y:f32[2,3] = Add(b, %8)"
 }
 
 #[test]
-fn a_summand_for_each_row_is_no_bias() {
+fn a_summand_for_each_row_is_not_a_bias() {
     check(
         formulas(super::STAGES),
         &format!(
@@ -147,7 +147,7 @@ fn the_variance_may_spread_the_mean_in_its_own_way() {
 }
 
 #[test]
-fn a_variance_about_the_means_of_other_rows_is_none() {
+fn a_variance_about_the_means_of_other_rows_is_not_fused() {
     check(
         formulas(super::STAGES),
         &deviation_of_its_own(["f32[1,3]", "0"]),
@@ -450,7 +450,7 @@ y:f32[B,8,2] = Add(%12, [3.0, 4.0])",
 }
 
 #[test]
-fn groups_that_are_dealt_out_in_turn_are_none() {
+fn interleaved_groups_are_not_fused() {
     check(
         formulas(super::STAGES),
         &of_groups(["f32[B,1,2]", "1"]),

@@ -1,4 +1,4 @@
-//! One element of each pair of an array: a half of it, or every other element.
+//! Finds one element of each pair of an array: one of its halves, or every other element.
 
 use onnx::{Edit, OpType, ValueId};
 

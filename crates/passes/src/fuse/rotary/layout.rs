@@ -95,23 +95,23 @@ impl Layout {
 }
 
 pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op<'static>, Declined> {
-    let unknown = || Declined::from("a type is not known");
+    let unknown = || Declined::from("the type of a value is unknown");
     let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
     let result = edit.ty(edit.node(edit.root()).outputs[0]).cloned().ok_or_else(unknown)?;
     let is_supported = support(OpType::RotaryEmbedding, edit.opset(), DType::F32);
     if ty.dtype != DType::F32 || !matches!(is_supported, Support::Yes) {
-        return Err("RotaryEmbedding needs single precision and opset 23".into());
+        return Err("RotaryEmbedding needs float32 and opset 23".into());
     }
     let table = |table| Single::of(edit, found, table);
     let (Some(cos), Some(sin)) = (table(found.cos), table(found.sin)) else {
-        return Err("the numbers of a pair are not known to be equal".into());
+        return Err("the two numbers of a pair may differ".into());
     };
     let half = ty.shape.last().and_then(Dim::known).filter(|size| size % 2 == 0).map(|d| d / 2);
     let is_half = half.is_some() && cos.axes.last().and_then(Dim::known) == half;
     let missing = ty.rank().checked_sub(cos.axes.len());
     let (true, true, Some(missing)) = (cos.axes == sin.axes && result == ty, is_half, missing)
     else {
-        return Err("the table is not one number for each row and pair".into());
+        return Err("the table does not have one number for each row and pair".into());
     };
     let axes = [&vec![Dim::Known(1); missing][..], &cos.axes].concat();
     let mut fused = [&found.fused[..], &cos.passed, &sin.passed].concat();
@@ -124,7 +124,7 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op<'sta
             Some((base, Some(order), layout))
         })
         .or_else(|| Some((found.x, None, Layout::of(&ty.shape, &axes)?)))
-        .ok_or("the table is not one number for each row and pair, or the batch is not known")?;
+        .ok_or("the table does not have one number for each row and pair, or the batch size is unknown")?;
     let found = Rotation { x, fused, ..*found };
     write(edit, &found, [&cos, &sin], &layout, order.as_ref())
 }
@@ -147,7 +147,7 @@ fn write(
     layout: &Layout,
     order: Option<&AxisMap>,
 ) -> Result<Op<'static>, Declined> {
-    let unknown = "a shape has too many sizes that are not known";
+    let unknown = "too many sizes of a shape are unknown";
     let shape = patch.ty(found.x).ok_or(unknown)?.shape.clone();
     let before = plan(&shape, Step::reshape(&shape, &layout.shape).as_slice()).ok_or(unknown)?;
     let of_tables = tables.map(|table| plan(&table.shape, &layout.steps_of_table(&table.shape)));

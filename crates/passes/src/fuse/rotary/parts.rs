@@ -1,4 +1,4 @@
-//! Halves that are rotated if there is no `RotaryEmbedding`: `x·cos + [b, a]·[−sin, sin]`.
+//! Writes the rotation of halves without `RotaryEmbedding`: `x·cos + [b, a]·[−sin, sin]`.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 

@@ -57,7 +57,7 @@ impl Single {
         patch: &mut Patch<'_, '_>,
         fused: &[usize],
     ) -> Result<ValueId, Declined> {
-        let unknown = || Declined::from("a type is not known");
+        let unknown = || Declined::from("the type of a value is unknown");
         let mut value = self.source;
         let mut dtype = patch.ty(value).ok_or_else(unknown)?.dtype;
         if let Some([end, step]) = self.cut {
