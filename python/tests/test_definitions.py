@@ -153,7 +153,7 @@ def test_an_impl_that_cannot_be_traced_is_refused_with_the_reason() -> None:
     assert message.startswith(
         "no plugin for `of_numpy`, and its `impl` cannot be used: TracerArrayConversionError: "
     )
-    assert "hint: write a plugin for it with `jax2onnx.plugin`" in message
+    assert "hint: write a plugin with `jax2onnx.plugin`" in message
     message = refusal(primitive("sized", lambda x: x * float(x.shape[0])), ("B", 3))
     assert message.startswith("no plugin for `sized`, and its `impl` cannot be used: ")
 
@@ -162,7 +162,7 @@ def test_an_impl_with_other_results_is_refused() -> None:
     message = refusal(primitive("summed", jnp.sum))
     assert message.startswith(
         "no plugin for `summed`, and its `impl` cannot be used: "
-        "it returns float32[], and JAX expects float32[2,3]"
+        "it returns float32[], but JAX expects float32[2,3]"
     )
 
 

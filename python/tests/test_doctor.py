@@ -38,7 +38,7 @@ def test_versions_switches_and_opsets_are_shown(monkeypatch: Any, capfd: Any) ->
     assert rows["jax2onnx"] == jax2onnx.__version__
     assert rows["jax"] == jax.__version__
     assert rows["onnxruntime"] == onnxruntime.__version__
-    assert rows["opsets"].startswith("16 to 26; onnx here knows up to ")
+    assert rows["opsets"].startswith("16 to 26; the installed onnx supports up to ")
     assert "CPUExecutionProvider" in rows["providers"]
     assert "nan=ignore (JAX2ONNX_NAN)" in rows["settings"]
     assert "JAX_ENABLE_CHECKS=0" in rows["variables"]

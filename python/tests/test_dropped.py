@@ -95,8 +95,8 @@ def test_a_report_names_all_unsupported_operations_with_their_lines() -> None:
 @pytest.mark.parametrize(
     ("primitive", "hint"),
     [
-        ("pallas_call", "a kernel of Pallas is written for one kind of hardware"),
-        ("ragged_dot_general", "multiply with every group and choose with a mask in `jnp`"),
+        ("pallas_call", "a Pallas kernel runs only on its hardware"),
+        ("ragged_dot_general", "in `jnp`, multiply by the matrix of every group"),
         ("io_callback", "a model cannot call Python"),
     ],
 )

@@ -22,7 +22,7 @@ from jax2onnx._tracing import trace
 from . import mystery
 
 HINT = (
-    "hint: write a plugin for it with `jax2onnx.plugin`, "
+    "hint: write a plugin with `jax2onnx.plugin`, "
     "or move the operation out of the exported function\n"
 )
 

@@ -91,7 +91,7 @@ def test_an_explanation_that_fails_does_not_hide_the_error(model: Path) -> None:
     with pytest.raises(Exception, match="Name:'add'") as raised, jax2onnx.explain("gone.onnx"):
         session.run(None, FEEDS)
     (note,) = raised.value.__notes__
-    assert note.startswith("jax2onnx cannot explain this: cannot read `gone.onnx`")
+    assert note.startswith("jax2onnx cannot explain this error: cannot read `gone.onnx`")
 
 
 def test_a_session_explains_what_fails_when_it_runs(model: Path) -> None:

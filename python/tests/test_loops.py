@@ -193,7 +193,9 @@ def test_anything_but_a_number_of_nodes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    message = r"^`-1` is not a number of nodes \(`unroll`\): use 0 to keep all loops$"
+    message = (
+        r"^`-1` is not a number of nodes \(`unroll`\): use a whole number, or 0 to keep all loops$"
+    )
     with pytest.raises(jax2onnx.ConfigError, match=message):
         jax2onnx.to_onnx(jnp.sin, [(2,)], unroll=-1)
     monkeypatch.setenv("JAX2ONNX_UNROLL", "no")

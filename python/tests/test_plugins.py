@@ -363,7 +363,7 @@ def test_a_value_of_a_body_cannot_be_used_outside_of_it() -> None:
         ctx.op.If(ctx.constant(True), then_branch=ctx.body(build), else_branch=ctx.body(build))
         return inside[0]
 
-    assert "uses a value of a body outside of that body" in str(failing(lower).value)
+    assert "uses a value from a body outside that body" in str(failing(lower).value)
 
 
 def test_complex_numbers_and_keys_are_not_handed_to_plugins() -> None:
@@ -388,7 +388,7 @@ def test_a_plugin_needs_the_name_of_a_primitive(name: Any) -> None:
 
 @pytest.mark.parametrize("thing", [int, lambda ctx, eqn: None])
 def test_a_plugin_is_a_class_with_lower(thing: Any) -> None:
-    with pytest.raises(jax2onnx.ConfigError, match="is not a class with a method `lower`"):
+    with pytest.raises(jax2onnx.ConfigError, match="must be a class with a method `lower`"):
         jax2onnx.plugin("twice")(thing)
 
 

@@ -522,7 +522,7 @@ LIMITS = [
         "scatter.apply.sorted",
         lambda x: x.at[1].apply(lambda y: jnp.sort(y[None])[0]),
         (M,),
-        "a function that is not of each element alone",
+        "a function that is not elementwise",
     ),
 ]
 

@@ -356,8 +356,8 @@ CASES = [
 
 LIMITS = [
     Limit("eig.3x3", eig(False), (normal(3, 3),), "eig of more than two rows"),
-    Limit("eig.2x2.vectors", eig(True), (normal(2, 2),), "eig with the vectors"),
-    Limit("schur.2x2", linalg.schur, (normal(2, 2),), "schur of a matrix of more than one row"),
+    Limit("eig.2x2.vectors", eig(True), (normal(2, 2),), "eig with eigenvectors"),
+    Limit("schur.2x2", linalg.schur, (normal(2, 2),), "schur of a matrix with more than one row"),
     Limit("lu.complex", linalg.lu, (np.eye(2, dtype=np.complex64),), "lu of c64"),
     Limit(
         "tridiagonal_solve.perturbed",
@@ -369,6 +369,6 @@ LIMITS = [
         "geqp3.kept",
         lambda a: geqp3(a, np.ones(3, np.int32)),
         (normal(5, 3),),
-        "columns that stay in front",
+        "columns that are fixed at the front",
     ),
 ]

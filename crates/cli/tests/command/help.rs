@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{fixtures, run};
 
 #[test]
-fn every_command_has_an_example() {
+fn every_command_has_examples_that_fit_80_columns() {
     let help = String::from_utf8(run("--help", &fixtures()).stdout).expect("help is UTF-8");
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let commands = commands.take_while(|line| !line.is_empty());
@@ -18,6 +18,9 @@ fn every_command_has_an_example() {
         let help = String::from_utf8(output.stdout).expect("help is UTF-8");
         assert!(output.status.success(), "{command}");
         assert!(help.contains("Examples:\n  jax2onnx "), "{command} has no example:\n{help}");
+        let examples = help.lines().skip_while(|line| *line != "Examples:");
+        let too_long = examples.filter(|line| line.chars().count() > 80).collect::<Vec<_>>();
+        assert!(too_long.is_empty(), "{command}: {too_long:?}");
     }
     assert!(asked >= 11, "{asked}");
 }
