@@ -273,7 +273,7 @@ def test_wide_types_need_the_switch(monkeypatch: Any, capfd: Any) -> None:
         (["our_modls.py:f"], "there is no file `our_modls.py`: did you mean `our_models.py`?"),
         (["our_models:predcit"], "has no `predcit`: did you mean `predict`?"),
         (["our_models:model.los"], "`model` has no `los`: did you mean `loss`?"),
-        (["our_models:Model"], "`our_models:Model` is a class: call it"),
+        (["our_models:Model"], "`our_models:Model` is a class: to export an object"),
         (["our_models:WEIGHT"], "`our_models:WEIGHT` is of type ndarray, which cannot be called"),
         (["our_models:make(WEIGHT)"], "`WEIGHT` is not a literal"),
         (["our_models:make("], "is not valid Python ('(' was never closed)\n\n  make(\n      ^"),
