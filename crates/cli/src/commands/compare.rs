@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Values of an input, by name or in the order of the model; may be repeated
     #[arg(short, long = "input", value_name = "INPUT")]
     inputs: Vec<String>,
-    /// An execution provider of ONNX Runtime; may be repeated [default: CPUExecutionProvider]
+    /// An execution provider of ONNX Runtime; may be repeated [default: `CPUExecutionProvider`]
     #[arg(long = "provider", value_name = "NAME")]
     providers: Vec<String>,
     /// The relative tolerance for outputs
