@@ -225,12 +225,12 @@ def test_integers_and_flags_are_exact() -> None:
 
 def test_types_and_shapes_are_compared() -> None:
     output = differing(np.array([1, 2], np.int32), np.array([1, 2], np.float32))
-    assert output.problem == "is int32[2] where JAX has float32[2]"
+    assert output.problem == "is int32[2], but JAX returns float32[2]"
     assert not output.is_match
     output = differing(np.array([1, 2], np.int32), np.array([1, 5], np.float32))
     assert output.problem.endswith("float32[2], and differs in 1 of 2 elements")
     output = differing(np.ones((2, 1), np.float32), np.ones((2,), np.float32))
-    assert output.problem == "has the shape float32[2,1] where JAX has float32[2]"
+    assert output.problem == "has the shape float32[2,1], but JAX returns float32[2]"
     assert output.index is None
 
 
@@ -267,7 +267,7 @@ def test_double_precision_is_kept() -> None:
     x = X.astype(np.float64)
     assert allclose(dense, model, [x], rtol=1e-13, atol=0, enable_double_precision=True)
     output = allclose(dense, model, [x]).outputs[0]
-    assert output.problem == "is float64[2,4] where JAX has float32[2,4]"
+    assert output.problem == "is float64[2,4], but JAX returns float32[2,4]"
 
 
 def test_another_number_of_results_is_said() -> None:

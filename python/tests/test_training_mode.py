@@ -63,7 +63,7 @@ def test_a_linen_model_in_training_mode_is_mentioned_with_its_lines(fn: Any) -> 
         f"BatchNorm is in training mode at {line(Linen.__call__, 'nn.BatchNorm')}: {BATCH}; "
         "call it with `use_running_average=True`",
         "the function writes `batch_stats.BatchNorm_0.mean`, `batch_stats.BatchNorm_0.var`, "
-        "`batch_stats.BatchNorm_1.mean`, `batch_stats.BatchNorm_1.var`, and the model drops the "
+        "`batch_stats.BatchNorm_1.mean`, `batch_stats.BatchNorm_1.var`, but the model drops the "
         "new values: return them, as in "
         "`y, updates = model.apply(variables, x, mutable=['batch_stats'])`",
     ]
@@ -159,7 +159,7 @@ def test_an_equinox_model_in_training_mode_is_mentioned_with_its_line() -> None:
         "export `equinox.nn.inference_mode(model)`",
         f"BatchNorm is in training mode at {line(Equinox.__call__, 'self.norm')}: {BATCH}; "
         "export `equinox.nn.inference_mode(model)`",
-        "the function writes `norm.batch_counter`, `norm.batch_state_index`, and the model drops "
+        "the function writes `norm.batch_counter`, `norm.batch_state_index`, but the model drops "
         "the new values: return them, as in `y, state = model(x, state)`",
     ]
     assert messages(predict(eqx.nn.inference_mode(model))) == []
@@ -287,7 +287,7 @@ def test_a_variable_of_a_linen_module_that_is_dropped_is_mentioned(transform: An
     def dropped(*names: str) -> str:
         collections = sorted({name.partition(".")[0] for name in names})
         return (
-            f"the function writes {', '.join(f'`{name}`' for name in names)}, and the model drops "
+            f"the function writes {', '.join(f'`{name}`' for name in names)}, but the model drops "
             "the new values: return them, as in "
             f"`y, updates = model.apply(variables, x, mutable={collections!r})`"
         )
@@ -344,7 +344,7 @@ def test_a_cache_of_nnx_that_is_dropped_is_mentioned() -> None:
     model = nnx.MultiHeadAttention(2, 8, decode=True, rngs=nnx.Rngs(0))
     model.init_cache((2, 5, 8))
     assert messages(lambda x: model(x), [(2, 1, 8)]) == [
-        "the function writes `cached_key`, `cached_value`, `cache_index`, and the model drops the "
+        "the function writes `cached_key`, `cached_value`, `cache_index`, but the model drops the "
         "new values: return them, as in `return y, nnx.state(model)`"
     ]
     assert model.cache_index is not None
