@@ -94,7 +94,7 @@ def test_the_first_nan_is_found(
         (["-i", "x=missing.npy"], "there is no file `missing.npy`"),
         (["-i", "y=batch.npy"], "has no input `y`"),
         (["-i", "x=f32[3]"], "the model takes `x` float32[50], but got float32[3]"),
-        (["-i", "x=f32[B]"], "random numbers need numbers as sizes"),
+        (["-i", "x=f32[B]"], "use numbers as sizes of random inputs"),
         (["-i", "x=train.npy"], "is not a file of NumPy arrays"),
         ([], "the input `x` float32[50] is missing"),
         (["-i", "x=batch.npy", "-i", "x=batch.npy"], "appears more than once"),

@@ -123,7 +123,7 @@ def test_the_map_of_another_model_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"source_map": True}, "`source_map=True` is written beside the model"),
+        ({"source_map": True}, "`source_map=True` writes a file beside the model"),
         ({"source_map": 3}, "`source_map` is 3, which is not a path"),
         ({"sources": "embed"}, "`sources='embed'` needs a source map"),
         ({"sources": "some"}, "`some` is not a way to keep sources: use hash, embed"),

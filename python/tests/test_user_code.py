@@ -262,7 +262,7 @@ def test_a_section_that_cannot_be_understood_is_refused(
 
 def test_a_string_instead_of_a_list_is_refused() -> None:
     for options in ({"user_code": "net"}, {"provenance_prefixes": "/a=b"}):
-        with pytest.raises(jax2onnx.ConfigError, match="is a list of"):
+        with pytest.raises(jax2onnx.ConfigError, match="must be a list of"):
             jax2onnx.to_onnx(lambda x: x, [(2,)], **options)
 
 

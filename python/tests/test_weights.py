@@ -380,7 +380,7 @@ def test_a_model_that_is_too_large_for_protobuf_is_refused_with_a_hint(tmp_path:
     def fn(x: jax.Array) -> jax.Array:
         return x @ weight
 
-    with pytest.raises(ConfigError, match="holds 2 GiB: use `return_mode='file'`"):
+    with pytest.raises(ConfigError, match="can hold only 2 GiB: use `return_mode='file'`"):
         to_onnx(fn, [(1, 1 << 15)])
     path = tmp_path / "net.onnx"
     for options in ({"weights": "inline"}, {"export_mode": "web"}):
