@@ -9,8 +9,9 @@ use crate::dtype::DType;
 /// Up to this many bytes are computed at once.
 const MAX_EAGER_BYTES: usize = 4096;
 
-/// So many elements are computed at a time if doubles are needed for them, so that these stay in the cache.
-const MAX_ELEMENTS: usize = 1 << 14;
+/// So many elements are computed at a time if doubles are needed for them. With fewer, a transposed view would read
+/// each cache line several times.
+const MAX_ELEMENTS: usize = 1 << 18;
 
 /// An expression over arrays.
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -147,11 +147,11 @@ fn parts_are_side_by_side() {
 
 #[test]
 fn products_are_rounded_once_and_keep_their_digits() {
-    let numbers: Vec<f64> = (0..40_000).map(|number| f64::from(number) / 7.0).collect();
-    let tensor = Tensor::of_floats(DType::F32, vec![800, 50], &numbers).unwrap();
+    let numbers: Vec<f64> = (0..300_000).map(|number| f64::from(number) / 7.0).collect();
+    let tensor = Tensor::of_floats(DType::F32, vec![6000, 50], &numbers).unwrap();
     let factors: Vec<f64> = (1..=50).map(|number| 1.0 / f64::from(number)).collect();
     let factors = Tensor::of_floats(DType::F64, vec![50], &factors).unwrap();
-    let factors = factors.broadcast(&[800, 50]).unwrap();
+    let factors = factors.broadcast(&[6000, 50]).unwrap();
     let product = tensor.scaled(&factors).unwrap();
     assert!(matches!(product.contents, Contents::Lazy(_)));
     let expected: Vec<f64> = tensor
@@ -162,14 +162,14 @@ fn products_are_rounded_once_and_keep_their_digits() {
         .map(|(x, factor)| f64::from((x * factor) as f32))
         .collect();
     assert_eq!(product.floats().unwrap(), expected);
-    let transposed = product.with_shape(vec![2, 400, 50]).transposed(&[2, 0, 1]).unwrap();
-    let places = at_each(&[50, 800], |at| counted(&[800, 50], &[at[1], at[0]]));
+    let transposed = product.with_shape(vec![2, 3000, 50]).transposed(&[2, 0, 1]).unwrap();
+    let places = at_each(&[50, 6000], |at| counted(&[6000, 50], &[at[1], at[0]]));
     let moved: Vec<f64> = places.iter().map(|&at| expected[at as usize]).collect();
     assert_eq!(transposed.floats().unwrap(), moved);
 
     let uniform = |number: f64| {
         let one = Tensor::of_floats(DType::F64, vec![], &[number]).unwrap();
-        one.broadcast(&[800, 50]).unwrap()
+        one.broadcast(&[6000, 50]).unwrap()
     };
     assert_eq!(tensor.scaled(&uniform(1e37)), None);
     assert_eq!(tensor.scaled(&uniform(1e-38)), None);
