@@ -48,13 +48,16 @@ fn raises(branch: &Jaxpr) -> bool {
 
 /// Returns the place of the first list that has the platform `cpu`, or has all
 ///
+/// JAX 0.6 says with `has_default` that one more branch follows, for all other platforms.
 /// What JAX computes on it is what the model is compared with.
 pub(crate) fn platform_index<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let platforms: Vec<Option<Vec<Arc<str>>>> = eqn.param("platforms")?;
     let is_ours = |names: &Option<Vec<Arc<str>>>| {
         names.as_ref().is_none_or(|names| names.iter().any(|name| &**name == "cpu"))
     };
-    let Some(place) = platforms.iter().position(is_ours) else {
+    let has_default = eqn.optional("has_default")?.unwrap_or(false);
+    let default = has_default.then_some(platforms.len());
+    let Some(place) = platforms.iter().position(is_ours).or(default) else {
         let what = "platform_dependent without a default".into();
         return Err(Refused::NoCounterpart { what }.into());
     };

@@ -14,7 +14,7 @@ pub(crate) fn eig<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     let with_left: bool = eqn.param("compute_left_eigenvectors")?;
     let with_right: bool = eqn.param("compute_right_eigenvectors")?;
     // How it is computed and differentiated does not change the numbers.
-    eqn.ignore(&["enable_eigvec_derivs", "implementation"]);
+    eqn.ignore(&["enable_eigvec_derivs", "implementation", "use_magma"]);
     let [a] = eqn.operands()?;
     let is_complex = eqn.input_dtypes.iter().any(Element::has_parts);
     let values_type = eqn.output()?;

@@ -13,7 +13,8 @@ use crate::error::Result;
 /// The order is the total one, in which `−0 < 0`.
 pub(crate) fn top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: Option<usize> = eqn.optional("axis")?;
-    eqn.ignore(&["k"]);
+    // Equals keep their order, whether JAX asks for it or not.
+    eqn.ignore(&["k", "is_stable"]);
     let [x] = eqn.operands()?;
     // Before JAX had the parameter, it was the last axis.
     let axis = axis.unwrap_or_else(|| x.rank().saturating_sub(1));
