@@ -38,6 +38,7 @@ ELSEWHERE = {
     "core_call": "`call` in newer versions",
     "custom_vjp_call_jaxpr": "`custom_vjp_call` in newer versions",
     "dim_as_value": "of symbolic sizes: see `test_symbolic.py`",
+    "log2": "in newer versions, for `jnp.log2`",
     "one_minus_square": "in newer versions, for the derivative of `tanh`",
     "pjit": "`jit` in newer versions",
     "random_gamma_grad": "made of others in newer versions",

@@ -100,6 +100,7 @@ pub const PLUGINS: &[Plugin] = &[
     unary("expm1", exponential::expm1).composite().complex(|z| z.expm1()),
     unary("log", |x| x.log()).complex(|z| z.log()),
     unary("log1p", exponential::log1p).composite().complex(|z| z.log1p()),
+    unary("log2", |x| x.log() * std::f64::consts::LOG2_E),
     unary("logistic", exponential::logistic).complex(|z| z.logistic()).limits(&[
         "in float32, the absolute error in ONNX Runtime is 6·10⁻⁸, and the result below -18 is 0",
     ]),
