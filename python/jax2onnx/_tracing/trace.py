@@ -141,7 +141,7 @@ def _check_for_leaks(fn: Any, consts: Sequence[Any]) -> None:
     for const in consts:
         if isinstance(const, jax.core.Tracer):
             raise UnsupportedError(
-                f"`{_name(fn)}` uses {const.aval.str_short()}, which an earlier `jax.jit` of the "
+                f"`{_name(fn)}` uses {const.aval}, which an earlier `jax.jit` of the "
                 "same model left in its state, and which has no value: create the model again"
             )
 
