@@ -126,6 +126,6 @@ def test_a_line_of_a_source_that_changed_has_no_text(monkeypatch: Any, capfd: An
     _, out, err = diff(monkeypatch, capfd)
     assert "- line 12\n      - Sin\n" in out
     assert err == (
-        "note: the source of the first model has changed; "
-        "a source map with `--sources embed` keeps its lines\n"
+        "note: the source files have changed since the first export, so some removed lines are not "
+        "shown; to keep them, export with `--source-map --sources embed`\n"
     )

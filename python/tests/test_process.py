@@ -203,6 +203,6 @@ def test_loops_are_nested_as_deep_as_protobuf_reads() -> None:
     inputs = [jax.ShapeDtypeStruct((), "float32"), jax.ShapeDtypeStruct((), "int32")]
     model = jax2onnx.to_onnx(nested_loops(31), inputs, return_mode="proto")
     onnx.load_model_from_string(model.SerializeToString())
-    with pytest.raises(jax2onnx.UnsupportedError, match="nested 32 deep") as raised:
+    with pytest.raises(jax2onnx.UnsupportedError, match="nested 32 levels deep") as raised:
         jax2onnx.to_onnx(nested_loops(32), inputs)
     assert "test_process.py" in str(raised.value)
