@@ -37,7 +37,9 @@ impl Edit<'_> {
     /// Takes what changed since this was last called.
     pub fn take_touched(&mut self) -> Touched {
         let Touched { mut values, mut nodes } = std::mem::take(&mut self.touched);
-        values.iter_mut().for_each(|id| *id = self.current(*id));
+        for id in &mut values {
+            *id = self.current(*id);
+        }
         values.dedup();
         nodes.retain(|&node| self.is_live(node));
         Touched { values, nodes }
@@ -112,15 +114,15 @@ impl Edit<'_> {
         self.note_same([(from, to)]);
         let was_unread = self.uses.are_counted() && self.uses.reads(to) == 0;
         self.renamed.insert(from, to);
-        if !self.uses.are_counted() {
-            self.touched.values.push(to);
-        } else {
+        if self.uses.are_counted() {
             self.touched.nodes.extend(self.uses.readers(from));
             self.touched.nodes.extend(self.uses.producer(to));
             self.uses.redirect(from, to);
             if was_unread {
                 self.revive(to);
             }
+        } else {
+            self.touched.values.push(to);
         }
     }
 
