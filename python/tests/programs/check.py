@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 import jax2onnx
+from jax2onnx._tracing.compat import double_precision_kept
 from tests import bench
 
 from .program import SIZES, Program
@@ -64,7 +65,7 @@ def difference(program: Program) -> Difference | None:
     Raises:
         UnsupportedError: The converter refuses the program.
     """
-    with jax.enable_x64(program.double):
+    with double_precision_kept(program.double):
         references = {size: Reference(program, size) for size in program.sizes}
     models = {}
     for passes in (True, False):
@@ -161,7 +162,7 @@ class Reference:
         XLA may simplify the program otherwise without noise: it computes `exp(x) / exp(y)` as
         `exp(x - y)`, for example. JAX without `jit` computes one operation after the other.
         """
-        with jax.enable_x64(self.double):
+        with double_precision_kept(self.double):
             if self.wrong([np.asarray(value) for value in self.plain()]) is not None:
                 return False
             with jax.disable_jit():

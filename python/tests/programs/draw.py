@@ -10,6 +10,8 @@ import jax.export
 import ml_dtypes
 import numpy as np
 
+from jax2onnx._tracing.compat import double_precision_kept
+
 from .operations import Operation, pick
 from .program import SIZES, SYMBOL, Leaf, Program, Step
 from .table import OPERATIONS, WEIGHTS
@@ -90,7 +92,7 @@ def draw_program(seed: int, steps: int = 6) -> Program:
     symbolic = any(SYMBOL in leaf.shape for leaf in leaves)
     values = [value_of(leaf) for leaf in leaves]
     made: list[Step] = []
-    with jax.enable_x64(double):
+    with double_precision_kept(double):
         for _ in range(MAX_TRIES):
             drawn = draw_step(random, values)
             if drawn is not None:
