@@ -39,7 +39,8 @@ pub struct Touched {
 }
 
 impl Touched {
-    fn len(&self) -> (usize, usize) {
+    /// Returns how many values and nodes it has.
+    fn counts(&self) -> (usize, usize) {
         (self.values.len(), self.nodes.len())
     }
 

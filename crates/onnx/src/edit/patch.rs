@@ -56,7 +56,7 @@ impl<'m> Edit<'m> {
         make: impl FnOnce(&mut Patch<'_, 'm>) -> Result<R, Declined>,
     ) -> Result<(), Declined> {
         let (nodes, values, was_changed) = (self.len(), self.values.len(), self.changed);
-        let touched = self.touched.len();
+        let touched = self.touched.counts();
         let pairs = self.pairs.as_ref().map_or(0, |pairs| pairs.changes());
         let mut patch = Patch { edit: self, root, fused: Vec::new() };
         let made = make(&mut patch);

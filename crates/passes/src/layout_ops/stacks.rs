@@ -53,7 +53,7 @@ impl Stack {
         Some(stack)
     }
 
-    fn join(mut self, edit: &mut Edit<'_>) -> Option<()> {
+    fn join(self, edit: &mut Edit<'_>) -> Option<()> {
         let result = edit.ty(edit.node(self.index).outputs[0])?.clone();
         if self.axis + 1 == result.rank() {
             return None;
@@ -79,7 +79,7 @@ impl Stack {
         };
         let joined = Type::new(result.dtype, shape);
         edit.noted_patch(NAME, self.index, |patch| {
-            patch.take(&self.unsqueezes);
+            patch.take(&self.distinct_unsqueezes());
             let concat = Op::new(OpType::Concat, &self.arrays).attr("axis", self.axis as i64);
             emit_after(patch, concat, joined, &split)
         });
@@ -87,15 +87,19 @@ impl Stack {
     }
 
     /// Returns how many nodes that add the axis are read by this stack alone.
-    fn freed(&mut self, edit: &Edit<'_>) -> usize {
-        let all = self.unsqueezes.clone();
-        self.unsqueezes.sort_unstable();
-        self.unsqueezes.dedup();
+    fn freed(&self, edit: &Edit<'_>) -> usize {
         let is_freed = |&&unsqueeze: &&usize| {
-            let reads = all.iter().filter(|&&other| other == unsqueeze).count();
+            let reads = self.unsqueezes.iter().filter(|&&other| other == unsqueeze).count();
             edit.reads(edit.node(unsqueeze).outputs[0]) == reads
         };
-        self.unsqueezes.iter().filter(is_freed).count()
+        self.distinct_unsqueezes().iter().filter(is_freed).count()
+    }
+
+    fn distinct_unsqueezes(&self) -> Vec<usize> {
+        let mut distinct = self.unsqueezes.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        distinct
     }
 }
 
