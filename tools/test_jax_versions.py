@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: JAX, and the libraries that were current with it.
-OLDEST = ["jax==0.6.0", "jaxlib==0.6.0", "numpy==2.2.6", "flax==0.11.2"]
+OLDEST = ["jax==0.6.0", "jaxlib==0.6.0", "numpy==2.2.6", "flax==0.10.7"]
 NEWEST = ["jax", "jaxlib", "flax"]
 PACKAGES = [
     "absl-py",

@@ -128,4 +128,5 @@ def test_the_private_names_that_the_reader_knows_are_those_of_jax() -> None:
         *(a.val for e in traced.jaxpr.eqns for a in e.invars if hasattr(a, "val")),
     ]
     arrays = {type(each).__name__ for each in constants if np.shape(each) == (4,)}
+    assert arrays
     assert arrays <= {"ArrayImpl", "ndarray", "TypedNdArray", "LiteralArray"}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::{Jaxpr, Param};
-use onnx::{DType, Expr, OpType};
+use onnx::{DType, Expr, OpType, Type};
 
 use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
@@ -98,6 +98,38 @@ pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr
     ctx.on_one_device(axes, || ctx.inline("shard_map", Body::of("jaxpr"), &body, &eqn.inputs))
 }
 
+/// `pmap(f)` over an axis of one device: the equations of `f`, without that axis
+pub(crate) fn pmap<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
+    let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
+    let size: i64 = eqn.param("global_axis_size")?;
+    let (from, to): (Vec<Option<usize>>, Vec<Option<usize>>) =
+        (eqn.param("in_axes")?, eqn.param("out_axes")?);
+    // An axis that the user did not name is an object.
+    let axis = match eqn.param("axis_name")? {
+        Param::Str(name) => vec![name],
+        _ => Vec::new(),
+    };
+    eqn.ignore(&[
+        "axis_size",
+        "backend",
+        "devices",
+        "donated_invars",
+        "is_explicit_global_axis_size",
+        "name",
+    ]);
+    if size != 1 {
+        let what = format!("`pmap` over {size} devices");
+        return Err(crate::Refused::Devices { what }.into());
+    }
+    let without =
+        |(x, axis): (&Expr<'g>, &Option<usize>)| axis.map_or(*x, |axis| x.squeeze(&[axis]));
+    let operands: Vec<_> = eqn.inputs.iter().zip(&from).map(without).collect();
+    let results =
+        ctx.on_one_device(axis, || ctx.inline("pmap", Body::of("call_jaxpr"), &body, &operands))?;
+    let with = |(x, axis): (Expr<'g>, &Option<usize>)| axis.map_or(x, |axis| x.unsqueeze(&[axis]));
+    Ok(results.into_iter().zip(&to).map(with).collect())
+}
+
 /// True if any flag of the whole array is set
 pub(crate) fn unvmap_any<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [flags] = eqn.operands()?;
@@ -125,6 +157,18 @@ pub(crate) fn select_if_vmap<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
 fn over_all(x: Expr<'_>, op: OpType) -> Expr<'_> {
     let axes: Vec<usize> = (0..x.rank()).collect();
     x.reduce(op, &axes, false)
+}
+
+/// Returns the operands in the types of the results
+///
+/// In JAX 0.6, the operand may be a NumPy array of 64 bits, which JAX narrows.
+#[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
+pub(crate) fn device_put<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
+    eqn.ignore(&["devices", "srcs", "copy_semantics"]);
+    let narrowed = |(x, ty): (&Expr<'g>, &Type)| {
+        if x.dtype() == ty.dtype { *x } else { x.cast(ty.dtype) }
+    };
+    Ok(eqn.inputs.iter().zip(&eqn.outputs).map(narrowed).collect())
 }
 
 /// Returns the operands themselves

@@ -1,8 +1,8 @@
 //! The table of plugins.
 
 use crate::call::{
-    call, custom_jvp_call, custom_vjp_call, jit, pass_through, remat, select_if_vmap, shard_map,
-    unvmap_all, unvmap_any, unvmap_max,
+    call, custom_jvp_call, custom_vjp_call, device_put, jit, pass_through, pmap, remat,
+    select_if_vmap, shard_map, unvmap_all, unvmap_any, unvmap_max,
 };
 use crate::complex;
 use crate::control::{cond, platform_index, scan, while_loop};
@@ -123,7 +123,7 @@ pub const PLUGINS: &[Plugin] = &[
     // Special functions.
     unary("bessel_i0e", bessel::bessel_i0e),
     unary("bessel_i1e", bessel::bessel_i1e),
-    unary("digamma", gamma::digamma),
+    eqn("digamma", gamma::digamma),
     unary("erf", special::erf),
     unary("erf_inv", special::erf_inv),
     unary("erfc", special::erfc).composite(),
@@ -131,7 +131,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("igamma_grad_a", incomplete_gamma::igamma_grad_a),
     eqn("igammac", incomplete_gamma::igammac),
     unary("lgamma", gamma::lgamma),
-    binary("polygamma", zeta::polygamma),
+    eqn("polygamma", zeta::polygamma),
     eqn("random_gamma_grad", incomplete_gamma::random_gamma_grad),
     eqn("regularized_incomplete_beta", incomplete_beta::regularized_incomplete_beta),
     binary("zeta", zeta::zeta),
@@ -302,6 +302,7 @@ pub const PLUGINS: &[Plugin] = &[
         "context_mesh",
         "unconstrained_dims",
     ]),
+    many("xla_pmap", pmap).parts().limits(&["the axis must have one device"]),
     // Callbacks without results.
     many("debug_callback", drop_callback).parts(),
     many("debug_print", drop_callback).parts(),
@@ -314,7 +315,8 @@ pub const PLUGINS: &[Plugin] = &[
     many("custom_jvp_call", custom_jvp_call).parts(),
     many("custom_vjp_call", custom_vjp_call).parts(),
     many("custom_vjp_call_jaxpr", custom_vjp_call).parts(),
-    many("device_put", pass_through).parts().ignores(&["devices", "srcs", "copy_semantics"]),
+    many("device_put", device_put).parts(),
+    many("eval_jaxpr", call).parts(),
     many("jit", jit).parts(),
     many("name", pass_through).parts().ignores(&["name"]),
     many("nondifferentiable_backward", pass_through).parts().ignores(&["msg", "symbolic"]),

@@ -27,7 +27,13 @@ pub(crate) struct Jax<'py> {
     pub(crate) ascontiguousarray: Bound<'py, PyAny>,
     pub(crate) key_data: Bound<'py, PyAny>,
     threefry_partitionable: bool,
+    version: Version,
+    /// The version of jaxlib, which computes the primitives that are not made of others.
+    jaxlib_version: Version,
 }
+
+/// The first three numbers of a version.
+type Version = [u32; 3];
 
 /// A jaxpr, whatever this version of JAX keeps it in.
 pub(crate) struct Body<'py> {
@@ -57,6 +63,7 @@ impl<'py> Jax<'py> {
             Ok(class.cast_into::<PyType>()?)
         };
         let jax = py.import("jax")?;
+        let jaxlib = py.import("jaxlib")?;
         let numpy = py.import("numpy")?;
         let class = |module: &Bound<'py, PyModule>, name| -> PyResult<Bound<'py, PyType>> {
             Ok(module.getattr(name)?.cast_into::<PyType>()?)
@@ -83,15 +90,23 @@ impl<'py> Jax<'py> {
                 .getattr("config")?
                 .getattr("jax_threefry_partitionable")?
                 .is_truthy()?,
+            version: version(&jax)?,
+            jaxlib_version: version(&jaxlib)?,
         })
     }
 
-    /// Returns the setting of JAX that a primitive depends on besides its parameters, and that is
-    /// read when the primitive is compiled.
+    /// Returns what a primitive depends on besides its parameters: a setting of JAX that is read when
+    /// the primitive is compiled, or a change of its values between versions.
     pub(crate) fn settings_of(&self, primitive: &str) -> Option<(&'static str, Param)> {
         match primitive {
             "random_bits" | "random_gamma" | "random_split" => {
                 Some(("threefry_partitionable", Param::Bool(self.threefry_partitionable)))
+            }
+            "digamma" | "polygamma" => {
+                Some(("infinite_at_zero", Param::Bool(self.jaxlib_version >= [0, 11, 2])))
+            }
+            "igamma" | "igammac" => {
+                Some(("takes_infinity", Param::Bool(self.version >= [0, 11, 0])))
             }
             _ => None,
         }
@@ -172,6 +187,17 @@ impl<'py> Jax<'py> {
     pub(crate) fn is_trace_boundary(function: &str) -> bool {
         function.starts_with("trace_to_jaxpr_dynamic")
     }
+}
+
+/// Returns the version of a package. A number such as `2rc1` counts as `2`.
+fn version(package: &Bound<'_, PyModule>) -> PyResult<Version> {
+    let text: String = package.getattr("__version__")?.extract()?;
+    let mut version = [0; 3];
+    for (number, part) in version.iter_mut().zip(text.split('.')) {
+        let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
+        *number = digits.parse().unwrap_or(0);
+    }
+    Ok(version)
 }
 
 fn is_from_jax(class: &Bound<'_, PyType>, names: &[&str]) -> PyResult<bool> {

@@ -69,16 +69,19 @@ class Specs:
                 raise InputSpecError(
                     f"{where} has elements of type {element}, which are not numbers"
                 )
-            self._note_narrowed(where, element)
+            element = self._kept(where, element)
             weak = bool(getattr(spec, "weak_type", False))
             return _struct(_shape(shape, self._symbols, where), element, weak_type=weak)
         raise InputSpecError(f"{where} is {_shown(spec)}, which is not an input spec: use {_HELP}")
 
-    def _note_narrowed(self, where: str, element: Any) -> None:
-        if isinstance(element, np.dtype):
-            kept = jax.dtypes.canonicalize_dtype(element)
-            if kept != element:
-                self._narrowed.append((where, element.name, kept.name))
+    def _kept(self, where: str, element: Any) -> Any:
+        """Return the type that JAX keeps of a type. From version 0.12 on, JAX warns of others."""
+        if not isinstance(element, np.dtype):
+            return element
+        kept = jax.dtypes.canonicalize_dtype(element)
+        if kept != element:
+            self._narrowed.append((where, element.name, kept.name))
+        return kept
 
     def warn_if_narrowed(self) -> None:
         """Warn if JAX narrows 64-bit types."""

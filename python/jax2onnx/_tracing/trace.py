@@ -140,8 +140,9 @@ def _check_for_leaks(fn: Any, consts: Sequence[Any]) -> None:
     """Raise an error about an array that an earlier trace left behind, which has no value."""
     for const in consts:
         if isinstance(const, jax.core.Tracer):
+            aval: Any = const.aval
             raise UnsupportedError(
-                f"`{_name(fn)}` uses {const.aval}, which an earlier `jax.jit` of the "
+                f"`{_name(fn)}` uses {aval.str_short()}, which an earlier `jax.jit` of the "
                 "same model left in its state, and which has no value: create the model again"
             )
 

@@ -202,8 +202,13 @@ def _inner(held: Any) -> Iterator[Any]:
 
 
 def is_variable(held: Any) -> bool:
-    """Return whether an object is an nnx variable; its array has the path of the variable."""
-    return _is_of(held, "flax.nnx", "Variable")
+    """Return whether an object is an nnx variable; its array has the path of the variable.
+
+    Before flax 0.11, a state holds objects of another class.
+    """
+    return _is_of(held, "flax.nnx", "Variable") or _is_of(
+        held, "flax.nnx.variablelib", "VariableState"
+    )
 
 
 def is_random_state(held: Any) -> bool:

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
+
+import jax
 
 from .case import Case, Limit
 
-__all__ = ["Case", "Limit", "all_cases", "all_limits", "families"]
+__all__ = [
+    "HAS_JAX_OF_TABLE",
+    "Case",
+    "Limit",
+    "all_cases",
+    "all_limits",
+    "families",
+    "is_lacking",
+]
+
+REQUIREMENTS = Path(__file__).parents[3] / "requirements-dev.txt"
+#: Whether this is the JAX of the table of primitives. Others have other names for some, and write
+#: some functions with other primitives.
+HAS_JAX_OF_TABLE = f"jax=={jax.__version__}" in REQUIREMENTS.read_text().splitlines()
+
+
+def is_lacking(error: Exception) -> bool:
+    """Return whether an error says that another JAX than that of the table lacks something."""
+    lacking = re.search("^module 'jax|unexpected keyword argument", str(error))
+    return lacking is not None and not HAS_JAX_OF_TABLE
 
 
 def families() -> dict[str, list[Case]]:

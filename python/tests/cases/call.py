@@ -12,6 +12,8 @@ from jax import lax
 from jax._src import core
 from jax.ad_checkpoint import checkpoint_name
 
+from jax2onnx._tracing.compat import bind_params
+
 from .case import Case
 
 X = np.linspace(-2.0, 2.0, 12, dtype=np.float32).reshape(3, 4)
@@ -72,7 +74,8 @@ def bound(primitive: Any, fn: Callable[..., Any], closed: bool) -> Callable[...,
     def call(*args: Any) -> Any:
         jaxpr = jax.make_jaxpr(fn)(*args)
         body = jaxpr if closed else jaxpr.jaxpr
-        return primitive.bind(*args, **primitive.get_bind_params({"call_jaxpr": body}))
+        functions, params = bind_params(primitive, {"call_jaxpr": body})
+        return primitive.bind(*functions, *args, **params)
 
     return call
 

@@ -25,7 +25,8 @@ class Case:
     opset: int = 23
     #: Primitives that the case is about; each must be in its jaxpr.
     covers: tuple[str, ...] = ()
-    #: The result in NumPy, where JAX's own depends on the CPU; `because` says how it does.
+    #: The result in NumPy, where JAX's own depends on the CPU or is wrong in some version;
+    #: `because` says how.
     reference: Callable[..., Any] | None = None
     because: str = ""
 

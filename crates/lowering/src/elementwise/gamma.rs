@@ -6,17 +6,33 @@ use std::f64::consts::PI;
 
 use onnx::Expr;
 
+use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::polynomial::polynomial;
 use crate::elementwise::special::{by_precision, in_single};
+use crate::error::Result;
 
-/// `ψ(x) = ψ(1 − x) − π / tan(πx)` left of ½; not a number at the poles
-pub(crate) fn digamma(x: Expr<'_>) -> Expr<'_> {
+/// `ψ(x)`
+pub(crate) fn digamma<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let at_zero = digamma_at_zero(eqn)?;
+    let [x] = eqn.operands()?;
+    Ok(psi(x, at_zero))
+}
+
+/// Returns `ψ(0)`, which is not a number before JAX 0.11.2, and `-inf` from then on.
+pub(crate) fn digamma_at_zero(eqn: &Eqn<'_, '_>) -> Result<f64> {
+    let is_infinite = eqn.optional("infinite_at_zero")?.unwrap_or(false);
+    Ok(if is_infinite { f64::NEG_INFINITY } else { f64::NAN })
+}
+
+/// `ψ(x) = ψ(1 − x) − π / tan(πx)` left of ½; not a number at the poles left of zero
+pub(crate) fn psi(x: Expr<'_>, at_zero: f64) -> Expr<'_> {
     in_single([x], |[x]| {
         let is_left = x.less(0.5);
         let value = digamma_from_half(is_left.select(1.0 - x, x));
         let angle = past_integer(x) * PI;
         let mirrored = value - angle.cos() / angle.sin() * PI;
-        is_pole(x).select(x.constant(f64::NAN), is_left.select(mirrored, value))
+        let value = is_pole(x).select(x.constant(f64::NAN), is_left.select(mirrored, value));
+        if at_zero.is_nan() { value } else { x.equal(0.0).select(x.constant(at_zero), value) }
     })
 }
 

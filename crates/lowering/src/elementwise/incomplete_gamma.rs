@@ -7,7 +7,7 @@ use onnx::Expr;
 
 use crate::control::until_all;
 use crate::ctx::{Ctx, Eqn};
-use crate::elementwise::gamma::{digamma, lgamma};
+use crate::elementwise::gamma::{lgamma, psi};
 use crate::elementwise::special::{by_precision, epsilon, in_single};
 use crate::error::Result;
 
@@ -16,6 +16,7 @@ const STEPS: f64 = 2000.0;
 
 /// `P(a, x)`
 pub(crate) fn igamma<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let takes_infinity = takes_infinity(eqn)?;
     let operands = operands(eqn)?;
     Ok(in_single(operands, |[a, x]| {
         let is_far = x.greater_equal(1.0).and(x.greater(a));
@@ -27,12 +28,14 @@ pub(crate) fn igamma<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         let value = is_far.select(1.0 - fraction, series);
         let value = x.equal(0.0).select(x.constant(0.0), value);
         let value = x.is_inf().select(x.constant(1.0), value);
+        let value = if takes_infinity { at_infinity(a, x, 0.0, value) } else { value };
         outside.select(x.constant(f64::NAN), value)
     }))
 }
 
 /// `Q(a, x)`
 pub(crate) fn igammac<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let takes_infinity = takes_infinity(eqn)?;
     let operands = operands(eqn)?;
     Ok(in_single(operands, |[a, x]| {
         let is_near = x.less(1.0).or(x.less(a));
@@ -44,8 +47,21 @@ pub(crate) fn igammac<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         let series = series(a, x, is_open.and(is_near)) * factor.value / a;
         let value = is_near.select(1.0 - series, fraction);
         let value = is_zero.select(x.constant(0.0), value);
+        let value = if takes_infinity { at_infinity(a, x, 1.0, value) } else { value };
         outside.select(x.constant(f64::NAN), value)
     }))
+}
+
+/// True if `a` may be infinite: from JAX 0.11 on.
+fn takes_infinity(eqn: &Eqn<'_, '_>) -> Result<bool> {
+    Ok(eqn.optional("takes_infinity")?.unwrap_or(false))
+}
+
+/// Returns the limit where only `a` is infinite, not a number where `x` is infinite too, and `value`
+/// elsewhere.
+fn at_infinity<'g>(a: Expr<'g>, x: Expr<'g>, limit: f64, value: Expr<'g>) -> Expr<'g> {
+    let at_infinity = x.is_inf().select(x.constant(f64::NAN), limit);
+    a.is_inf().select(at_infinity, value)
 }
 
 /// `∂P(a, x) / ∂a`
@@ -75,9 +91,9 @@ fn slope<'g>(
         let scale = scale(factor.value, x);
 
         let [value, change] = fraction_and_slope(a, x, is_open.and(is_far));
-        let far = -(scale * (value * (x.log() - digamma(a)) + change));
+        let far = -(scale * (value * (x.log() - psi(a, f64::NAN)) + change));
         let [value, change] = series_and_slope(a, x, is_open.and(is_far.logical_not()));
-        let near = scale * (value * (x.log() - digamma(a + 1.0)) + change) / a;
+        let near = scale * (value * (x.log() - psi(a + 1.0, f64::NAN)) + change) / a;
         let value = x.equal(0.0).select(x.constant(0.0), is_far.select(far, near));
         outside.select(x.constant(f64::NAN), value)
     }))

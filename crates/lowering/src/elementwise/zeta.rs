@@ -2,19 +2,23 @@
 
 use onnx::Expr;
 
-use crate::elementwise::gamma::{digamma, lgamma};
+use crate::ctx::{Ctx, Eqn};
+use crate::elementwise::gamma::{digamma_at_zero, lgamma, psi};
 use crate::elementwise::special::{epsilon, in_single};
+use crate::error::Result;
 
 /// `ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ · n! · ζ(n + 1, x)`; the digamma function where `n` is zero
-pub(crate) fn polygamma<'g>(n: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
-    in_single([n, x], |[n, x]| {
+pub(crate) fn polygamma<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let at_zero = digamma_at_zero(eqn)?;
+    let operands: [Expr<'g>; 2] = eqn.operands()?;
+    Ok(in_single(operands, |[n, x]| {
         let next = n + 1.0;
         let value = lgamma(next).exp() * hurwitz(next, x);
         let signed = is_even(n).select(-value, value);
-        let value = n.equal(0.0).select(digamma(x), signed);
+        let value = n.equal(0.0).select(psi(x, at_zero), signed);
         let is_order = n.greater_equal(0.0).and(n.equal(n.floor()));
         is_order.select(value, f64::NAN)
-    })
+    }))
 }
 
 /// `ζ(x, q) = Σ (q + k)⁻ˣ` over all `k ≥ 0`
