@@ -10,6 +10,7 @@ from ._tiers import TierRules
 __all__ = [
     "Calls",
     "CoreError",
+    "LossError",
     "PluginInfo",
     "Resolver",
     "__version__",
@@ -28,6 +29,9 @@ __all__ = [
 
 __version__: str
 
+class LossError(Exception):
+    """Raised if a product of weights that the model holds overflows or loses digits."""
+
 class CoreError(Exception):
     """The name of a class of `_errors`, and its arguments."""
 
@@ -43,6 +47,12 @@ class Calls:
     ) -> Calls: ...
     def start(self, pythons: int) -> tuple[int, int]: ...
     def stop(self, before: int) -> None: ...
+
+class Parts:
+    """Leaves out the attributes that hold nothing."""
+
+    def __new__(cls, is_plain: Callable[[type], bool], hidden: Sequence[str]) -> Parts: ...
+    def of(self, attributes: dict[Any, Any]) -> list[tuple[str, Any]]: ...
 
 def export(closed_jaxpr: object, options: ExportOptions) -> bytes | None: ...
 def explain_log(

@@ -51,6 +51,9 @@ class ExportOptions:
     norms: bool = True
     #: The maximum number of nodes of an unrolled loop; 0 keeps all loops.
     unroll: int = UNROLLED_NODES
+    #: Whether to check at once that no product of large weights overflows or loses digits. If not,
+    #: the core raises `LossError` when it writes a model with such a product.
+    checks_weights: bool = False
     #: Is called with the name of each phase of the passes before it runs.
     on_phase: Callable[[str], object] | None = None
     #: Is called with the jaxpr if it draws random numbers or computes what nothing reads. Then a

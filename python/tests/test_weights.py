@@ -417,6 +417,31 @@ def test_a_large_weight_is_scaled_and_rounded_when_it_is_written() -> None:
     np.testing.assert_array_equal(rounded, WIDE.T.astype(np.float16))
 
 
+@pytest.mark.parametrize("place", [None, "inline", "external"])
+def test_a_large_weight_is_not_scaled_if_a_product_would_lose_digits(
+    tmp_path: Path, place: Any
+) -> None:
+    weight = np.asarray(array(64, 32)).copy()
+    weight[:, 7] = 3e-38
+    factors = np.full(32, 1e-5, np.float32)
+    x = np.full((2, 64), 1e15, np.float32)
+
+    def fn(x: jax.Array) -> jax.Array:
+        return (x @ weight) * factors
+
+    if place is None:
+        model = convert(fn, (x,))
+    else:
+        path = tmp_path / "model.onnx"
+        to_onnx(fn, [x], return_mode="file", output_path=path, weights=place)
+        assert len(os.listdir(tmp_path)) == (2 if place == "external" else 1)
+        model = onnx.load(path)
+    assert [node.op_type for node in model.graph.node] == ["MatMul", "Mul"]
+    (actual,), (wanted,) = run(model, (x,)), expected(fn, (x,))
+    assert wanted[0, 7] != 0
+    np.testing.assert_allclose(actual, wanted, rtol=1e-5)
+
+
 def test_a_tied_embedding_is_stored_once() -> None:
     def fn(tokens: jax.Array) -> jax.Array:
         return jnp.tanh(WEIGHT[tokens]) @ WEIGHT.T

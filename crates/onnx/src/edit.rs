@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::model::{Graph, Model, Node, Note};
 use crate::operator::OpType;
 use crate::pairs::{LoopPlace, Pairs};
-use crate::tensor::Tensor;
+use crate::tensor::{Losses, Tensor};
 use crate::value::{Type, Value, ValueId, Values};
 
 pub use patch::{Declined, Patch, Replacement};
@@ -78,6 +78,7 @@ pub struct Edit<'m> {
     place: LoopPlace,
     opset: i64,
     exact_nan: bool,
+    losses: Option<&'m Losses>,
     /// Whether a node is other than it was.
     changed: bool,
 }
@@ -107,6 +108,7 @@ impl Model {
             place: LoopPlace::default(),
             opset,
             exact_nan: self.exact_nan,
+            losses: self.losses.as_ref(),
         };
         let mut changed = false;
         for graph in std::iter::once(&mut self.graph).chain(functions) {
@@ -127,6 +129,7 @@ struct Around<'m> {
     uses: Uses,
     opset: i64,
     exact_nan: bool,
+    losses: Option<&'m Losses>,
 }
 
 fn edit_graph(
@@ -179,6 +182,7 @@ impl<'m> Edit<'m> {
             place: around.place,
             opset: around.opset,
             exact_nan: around.exact_nan,
+            losses: around.losses,
             changed: false,
         }
     }

@@ -15,7 +15,7 @@ use crate::dtype::DType;
 use crate::model::Model;
 use crate::proto::{Layout, Message, Placed, Render, WriteError, model_proto};
 use crate::staged::{Lock, Permissions, Staged, Target, Temporary, folder_of};
-use crate::tensor::{Part, Tensor, write_parts};
+use crate::tensor::{Losses, Part, Tensor, write_parts};
 
 mod copy;
 mod locate;
@@ -61,6 +61,9 @@ pub fn save(
     }
     let message = Message::of(proto, initializers)?;
     let staged = target.stage(|out| message.write(out))?;
+    if model.losses.as_ref().is_some_and(Losses::exist) {
+        return Err(WriteError::Losses);
+    }
     commit(staged, |lock, target, placed| {
         let Some((weights, name)) = weights else { return Ok(()) };
         let path = target.folder.join(name);

@@ -6,6 +6,7 @@
 mod blocks;
 mod derive;
 mod lazy;
+mod losses;
 mod magnitudes;
 mod strided;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::dtype::DType;
 pub(crate) use blocks::{Part, write_parts};
 pub use derive::Step;
 use lazy::Lazy;
+pub use losses::Losses;
 
 /// An array of known contents, shared and never copied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -183,7 +183,7 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         if !product.may_copy_weights(edit) {
             return decline(edit, NAME, index, LARGE);
         }
-        let scaled = scaled(edit.tensor(weights)?, product.weight_axis, scale)?;
+        let scaled = scaled(edit, edit.tensor(weights)?, product.weight_axis, scale)?;
         weights = edit.constant(index, &fused, scaled, &[weights, constant]);
         bias.iter_mut().zip(scale).for_each(|(bias, scale)| *bias *= scale);
     }
@@ -243,7 +243,7 @@ fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let shift = of_channels(edit.tensor(bias)?, &ty.shape, product.axis)?;
     let shift: Vec<f64> =
         shift.iter().zip(&factors).map(|(shift, factor)| shift * factor).collect();
-    let weights = scaled(edit.tensor(product.weights)?, product.weight_axis, &factors)?;
+    let weights = scaled(edit, edit.tensor(product.weights)?, product.weight_axis, &factors)?;
     let shift = finite(ty.dtype, vec![product.channels as i64], &shift)?;
     let fused = [product.index, sum];
     let weights = edit.constant(index, &fused, weights, &[product.weights, scale]);
@@ -294,9 +294,9 @@ fn fold_before(edit: &mut Edit<'_>, index: usize) -> Option<()> {
                 return decline(edit, NAME, index, IMMODERATE);
             }
             let scaled = if is_convolution {
-                scaled_of_groups(tensor, &factors)?
+                scaled_of_groups(edit, tensor, &factors)?
             } else {
-                scaled(tensor, 0, &factors)?
+                scaled(edit, tensor, 0, &factors)?
             };
             let from = [product.weights, constant];
             let weights = edit.constant(index, &[before], scaled, &from);
@@ -369,21 +369,21 @@ fn are_within(numbers: &[f64], bound: f64) -> bool {
 }
 
 /// Returns a tensor whose slices along an axis are multiplied.
-fn scaled(tensor: &Tensor, axis: usize, factors: &[f64]) -> Option<Tensor> {
+fn scaled(edit: &Edit<'_>, tensor: &Tensor, axis: usize, factors: &[f64]) -> Option<Tensor> {
     let mut shape = vec![1; tensor.shape.len()];
     *shape.get_mut(axis)? = factors.len() as i64;
     let factors = Tensor::of_floats(DType::F64, shape, factors)?;
-    tensor.scaled(&factors.broadcast(&tensor.shape)?)
+    tensor.scaled(&factors.broadcast(&tensor.shape)?, edit.losses())
 }
 
 /// Returns the weights of a convolution, whose channels of `x` are multiplied; each group has its own.
-fn scaled_of_groups(weights: &Tensor, factors: &[f64]) -> Option<Tensor> {
+fn scaled_of_groups(edit: &Edit<'_>, weights: &Tensor, factors: &[f64]) -> Option<Tensor> {
     let Places { of_pair, of_group, results_of_group, .. } = Places::of(weights, factors.len())?;
     let groups = factors.len() / of_group;
     let shape = |sizes: [usize; 4]| sizes.map(|size| size as i64).to_vec();
     let factors = Tensor::of_floats(DType::F64, shape([groups, 1, of_group, 1]), factors)?;
     let factors = factors.broadcast(&shape([groups, results_of_group, of_group, of_pair]))?;
-    weights.scaled(&factors.with_shape(weights.shape.clone()))
+    weights.scaled(&factors.with_shape(weights.shape.clone()), edit.losses())
 }
 
 /// Adds, for each channel of the result, what a shift of the channels of `x` makes.

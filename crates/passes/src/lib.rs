@@ -44,6 +44,7 @@ mod store_once;
 mod testing;
 mod trim_constants;
 
+use onnx::tensor::Losses;
 use onnx::{Edit, Model};
 
 pub use canonicalize::{RULES, Rule};
@@ -60,6 +61,8 @@ pub struct Options {
     pub norms: bool,
     /// The most nodes that the rounds of a loop may become; 0 keeps all loops.
     pub unroll: usize,
+    /// Whether products of large weights are checked at once. Otherwise writing the model fails if one is not exact.
+    pub checks_weights: bool,
 }
 
 /// The default of [`Options::unroll`].
@@ -67,7 +70,7 @@ pub const UNROLL: usize = 32;
 
 impl Default for Options {
     fn default() -> Options {
-        Options { optimize: true, norms: true, unroll: UNROLL }
+        Options { optimize: true, norms: true, unroll: UNROLL, checks_weights: true }
     }
 }
 
@@ -83,6 +86,7 @@ impl Options {
 
 /// Runs every phase, and calls `begin` with each one before it runs.
 pub fn optimize(model: &mut Model, options: &Options, begin: &mut dyn FnMut(&'static Phase)) {
+    model.losses = (!options.checks_weights).then(Losses::default);
     for phase in PHASES {
         begin(phase);
         phase.run(model, *options);

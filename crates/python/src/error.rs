@@ -16,6 +16,9 @@ use pyo3::prelude::*;
 // any name, so the core names the class and Python raises it.
 pyo3::create_exception!(_core, CoreError, PyException);
 
+// The conversion must be repeated with `checks_weights`.
+pyo3::create_exception!(_core, LossError, PyException);
+
 /// The classes of `_errors.py` that the core asks for.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -64,6 +67,7 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
             bytes,
             "use `return_mode='file'`, which writes the weights to a file beside the model",
         ),
+        jax2onnx::Error::Write(jax2onnx::WriteError::Losses) => LossError::new_err(()),
         jax2onnx::Error::Write(error) => Kind::Write.error(error.to_string()),
         other => Kind::Internal.error(format!("{other}\n\n{REPORT}")),
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use jax2onnx::{Annotated, File};
+use jax2onnx::{Annotated, File, PassOptions};
 use jaxpr::Program;
 use provenance::{PathPolicy, Paths};
 use pyo3::prelude::*;
@@ -43,6 +43,14 @@ pub(crate) fn export<'py>(
         if let Some(on_training) = on_training.filter(|_| !jaxpr::walk::is_plain(&program.main)) {
             on_training.call1((closed_jaxpr,))?;
         }
+        // The listeners below learn of a conversion that must not be repeated.
+        let passes = PassOptions {
+            checks_weights: passes.checks_weights
+                || explain.is_some()
+                || on_pairs.is_some()
+                || summarize.is_some(),
+            ..passes
+        };
         let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
         let on_pairs = on_pairs.map(Bound::unbind);
         let summarize = summarize.map(Bound::unbind);
@@ -86,8 +94,7 @@ pub(crate) fn export<'py>(
         // No other code has access to the new object yet.
         let filled = |message: jax2onnx::Message| {
             PyBytes::new_with(py, message.size(), |buffer| {
-                py.detach(|| message.write_into(buffer));
-                Ok(())
+                py.detach(|| message.write_into(buffer)).map_err(|error| error::raise(error.into()))
             })
         };
         message.map(filled).transpose()

@@ -8,6 +8,7 @@ mod error;
 mod export;
 mod options;
 mod pairs;
+mod parts;
 mod plugins;
 mod read;
 mod source_map;
@@ -31,9 +32,11 @@ mod _core {
     #[pymodule_export]
     use crate::command::{main, read_input};
     #[pymodule_export]
-    use crate::error::CoreError;
+    use crate::error::{CoreError, LossError};
     #[pymodule_export]
     use crate::export::{check_outputs, export, jaxpr_text, recorded_calls};
+    #[pymodule_export]
+    use crate::parts::Parts;
     #[pymodule_export]
     use crate::plugins::{PluginInfo, plugins};
     #[pymodule_export]

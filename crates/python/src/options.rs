@@ -120,6 +120,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 optimize: fields.take("optimize")?,
                 norms: fields.take("norms")?,
                 unroll: fields.take("unroll")?,
+                checks_weights: fields.take("checks_weights")?,
             },
             on_phase: fields.take("on_phase")?,
             on_training: fields.take("on_training")?,

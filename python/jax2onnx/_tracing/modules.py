@@ -14,7 +14,15 @@ from typing import Any, Final, TypeAlias
 
 from jax import tree_util
 
-from .weights import attributes, is_plain, is_random_state, is_variable, raw_value, variables
+from .weights import (
+    attributes,
+    is_plain,
+    is_random_state,
+    is_variable,
+    parts,
+    raw_value,
+    variables,
+)
 
 Place: TypeAlias = int | None
 """The identity of a module, or the place outside of all modules."""
@@ -150,11 +158,11 @@ class _Walk:
             return self._dict
         if kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
             return self._sequence
-        return self._variable
+        return self._variable if is_variable(kind) else None
 
     def _object(self, value: Any, holder: Place, name: str) -> None:
         self.modules.kept[id(value)] = value
-        self._entries(value, attributes(value), holder, name)
+        self._entries(value, parts(value), holder, name)
 
     def _dict(self, value: Any, holder: Place, name: str) -> None:
         keyed = ((str(k), v) for k, v in value.items() if isinstance(k, str | int))
@@ -165,9 +173,8 @@ class _Walk:
         self._entries(value, zip(names, value, strict=False), holder, name)
 
     def _variable(self, value: Any, holder: Place, name: str) -> None:
-        if is_variable(value):
-            self.modules.kept[id(value)] = value
-            self.modules.variables.setdefault(id(value), (holder, name))
+        self.modules.kept[id(value)] = value
+        self.modules.variables.setdefault(id(value), (holder, name))
 
     def _entries(
         self, container: Any, entries: Iterable[tuple[str, Any]], holder: Place, name: str
@@ -188,7 +195,7 @@ class _Walk:
             holders.append((holder, name))
         if is_new:
             self.modules.kept[id(module)] = module
-            for key, value in attributes(module):
+            for key, value in parts(module):
                 self._value(value, id(module), key)
 
 
@@ -253,7 +260,7 @@ def _written(kept: Sequence["_Kept"], modules: Modules, result: Any) -> list[str
     return [
         modules.variable_name(id(variable))
         for variable in changed
-        if id(raw_value(variable)) not in returned and not is_random_state(variable)
+        if id(raw_value(variable)) not in returned and not is_random_state(type(variable))
     ]
 
 
@@ -269,14 +276,14 @@ class _Kept:
     """An nnx module or variable, and its attributes at one moment."""
 
     def __init__(self, held: Any, state: Any) -> None:
-        is_value = is_variable(held)
+        is_value = is_variable(type(held))
         self.held = held
         self._value = raw_value(held) if is_value else None
         self._state = state
         self._trace = state._jax_trace
         #: In recent versions of nnx, a variable has slots instead of a dictionary.
         self._has_dict = not is_value and hasattr(held, "__dict__")
-        self._attributes = dict(vars(held) if self._has_dict else attributes(held))
+        self._attributes = dict(vars(held)) if self._has_dict else attributes(held)
         self._notes = [
             (note, dict(note))
             for name, note in self._attributes.items()
@@ -285,7 +292,7 @@ class _Kept:
 
     def has_new_value(self) -> bool:
         """Return whether this is a variable that has another value now."""
-        return is_variable(self.held) and raw_value(self.held) is not self._value
+        return is_variable(type(self.held)) and raw_value(self.held) is not self._value
 
     def enter_trace(self) -> None:
         self._state._jax_trace = type(self._state)()._jax_trace

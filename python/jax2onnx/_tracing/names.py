@@ -31,9 +31,9 @@ def output_names(result: Any) -> list[str]:
 
 def _paths(tree: Any) -> Iterator[list[str]]:
     """Yield the path of each leaf; the array of an nnx variable has the path of the variable."""
-    entries, _ = tree_util.tree_flatten_with_path(tree, is_leaf=is_variable)
+    entries, _ = tree_util.tree_flatten_with_path(tree, is_leaf=lambda e: is_variable(type(e)))
     for path, entry in entries:
-        leaves = tree_util.tree_flatten_with_path(entry)[0] if is_variable(entry) else []
+        leaves = tree_util.tree_flatten_with_path(entry)[0] if is_variable(type(entry)) else []
         if len(leaves) > 1:
             yield from ([_segment(key) for key in (*path, *inner)] for inner, _ in leaves)
         else:

@@ -5,22 +5,23 @@ the object that it is bound to, and follows their attributes and entries. It run
 user's code, and imports no library.
 """
 
-import contextlib
 import functools
 import os
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
 import jax
 import numpy as np
 from jax import tree_util
 
-from .. import _tiers
+from .. import _core, _tiers
 
 Path: TypeAlias = tuple[str, ...]
+_Waiting: TypeAlias = list[tuple[Any, Path, Path]]
+"""Objects to search, each with the variable that leads to it and the path from there."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -49,15 +50,15 @@ def weights_of(fn: Callable[..., Any]) -> Weights:
     The name includes the variable if two variables have an array at the same path, or if the
     variable is a list or the array itself.
     """
-    found = list(_arrays(fn))
+    found = [(array, array.short) for array in _arrays(fn)]
     owners: dict[str, set[Path]] = {}
-    for array in found:
-        owners.setdefault(array.short, set()).add(array.root)
+    for array, short in found:
+        owners.setdefault(short, set()).add(array.root)
     crowded = {root for roots in owners.values() if len(roots) > 1 for root in roots}
     weights = Weights()
-    for array in found:
+    for array, short in found:
         weights.held.append(array.array)
-        name = array.long if array.root in crowded else array.short
+        name = array.long if array.root in crowded else short
         weights.names.setdefault(identity(array.array), name)
     return weights
 
@@ -73,8 +74,7 @@ def identity(array: Any) -> Hashable:
     return id(array)
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     array: Any
     root: Path
     path: Path
@@ -96,36 +96,17 @@ def _arrays(fn: Callable[..., Any]) -> Iterator[_Found]:
     seen: set[int] = set()
     # Keep the objects that are created on the way, so that no later object reuses their identity.
     kept: list[Any] = []
-    waiting: list[tuple[Any, Path, Path]] = [(fn, (), ())]
+    waiting: _Waiting = [(fn, (), ())]
     while waiting and len(seen) < _MAX_OBJECTS:
         held, root, path = waiting.pop()
-        kind: type = type(held)
-        if is_plain(kind) or id(held) in seen:
+        if id(held) in seen:
             continue
         seen.add(id(held))
         kept.append(held)
-        if _is_array(kind):
+        if _is_array(type(held)):
             yield _Found(held, root, path)
-            continue
-        if is_variable(held):
-            waiting.append((raw_value(held), root, path))
-            continue
-        if _is_of(held, "keras", "Variable"):
-            # The array of a variable whose initialization is deferred is `None`.
-            waiting.append((held._value, (), (str(held.path),)))
-            continue
-        inner = [(part, root, path) for part in _inner(held)]
-        # Most parts hold nothing.
-        parts = [
-            (part, root, (*path, name)) for name, part in _parts(held) if not is_plain(type(part))
-        ]
-        named = [(name, part) for name, part in variables(held) if not is_plain(type(part))]
-        read: list[tuple[Any, Path, Path]]
-        if path:
-            read = [(part, root, (*path, name)) for name, part in named]
         else:
-            read = [(part, (*root, name), ()) for name, part in named]
-        waiting += [*inner, *parts, *read][::-1]
+            waiting += _open(type(held))(held, root, path)[::-1]
 
 
 def _cached(function: Callable[P, T]) -> Callable[P, T]:
@@ -139,38 +120,90 @@ def is_plain(kind: type) -> bool:
     return issubclass(kind, (*_PLAIN, jax.core.Tracer))
 
 
+_parts: Final = _core.Parts(is_plain, _NO_PARTS)
+
+
 @_cached
 def _is_array(kind: type) -> bool:
     return issubclass(kind, jax.Array | np.ndarray)
 
 
-def _parts(held: Any) -> Iterable[tuple[str, Any]]:
-    """Return the parts of a container or an object, by name."""
-    if isinstance(held, Mapping) and not tree_util.all_leaves((held,)):
-        return [(str(key), value) for key, value in held.items()]
-    if isinstance(held, tuple | list):
-        names = getattr(held, "_fields", None) or map(str, range(len(held)))
-        return zip(names, held, strict=False)
-    return () if isinstance(held, _CALLS) else attributes(held)
+@_cached
+def _open(kind: type) -> Callable[[Any, Path, Path], _Waiting]:
+    """Return the function that opens objects of a class: it returns what to search in them."""
+    if is_plain(kind):
+        return lambda _held, _root, _path: []
+    if is_variable(kind):
+        return lambda held, root, path: [(raw_value(held), root, path)]
+    if _is_of(kind, "keras", "Variable"):
+        # The array of a variable whose initialization is deferred is `None`.
+        return lambda held, _root, _path: [(held._value, (), (str(held.path),))]
+    if issubclass(kind, types.MethodType):
+        return lambda held, root, path: [(held.__self__, root, path), (held.__func__, root, path)]
+    if issubclass(kind, types.FunctionType | functools.partial):
+        return _open_call
+    if issubclass(kind, tuple | list):
+        names = getattr(kind, "_fields", None)
+        return lambda held, root, path: _named(
+            zip(names or map(str, range(len(held))), held, strict=False), root, path
+        )
+    return _open_object
 
 
-def attributes(held: Any) -> list[tuple[str, Any]]:
-    """Return the attributes of an object itself, without running a property."""
+def _open_call(held: Any, root: Path, path: Path) -> _Waiting:
+    inner = [(part, root, path) for part in _inner(held)]
+    if path:
+        return inner + _named(variables(held), root, path)
+    read = [(part, (*root, name), ()) for name, part in variables(held)]
+    return inner + [each for each in read if not is_plain(type(each[0]))]
+
+
+def _open_object(held: Any, root: Path, path: Path) -> _Waiting:
+    kind = type(held)
+    inner = [(part, root, path) for part in _inner(held)]
+    if _is_mapping(kind) and not tree_util.all_leaves((held,)):
+        named: Iterable[tuple[str, Any]] = ((str(key), value) for key, value in held.items())
+    else:
+        named = parts(held)
+    # All objects of a class read the same variables when they are called.
+    return [*inner, *_named(named, root, path), (_call_of(kind), root, path)]
+
+
+def _named(parts: Iterable[tuple[str, Any]], root: Path, path: Path) -> _Waiting:
+    """Return the parts of an object with their paths; most of them hold nothing."""
+    return [(part, root, (*path, name)) for name, part in parts if not is_plain(type(part))]
+
+
+@_cached
+def _is_mapping(kind: type) -> bool:
+    return issubclass(kind, Mapping)
+
+
+def parts(held: Any) -> list[tuple[str, Any]]:
+    """Return the attributes of an object that may hold something, without running a property."""
+    in_slots = [(name, value) for name, value in _slot_values(held) if not is_plain(type(value))]
+    return [*_parts.of(_dict(held)), *in_slots]
+
+
+def attributes(held: Any) -> dict[str, Any]:
+    """Return all attributes of an object, without running a property."""
+    return {**_dict(held), **dict(_slot_values(held))}
+
+
+def _dict(held: Any) -> dict[str, Any]:
     try:
         named = object.__getattribute__(held, "__dict__")
     except AttributeError:
-        named = {}
-    found: list[tuple[str, Any]] = []
-    if isinstance(named, dict):
-        found = [
-            (str(name), value)
-            for name, value in named.items()
-            if not (isinstance(name, str) and name.startswith(_NO_PARTS))
-        ]
+        return {}
+    return named if isinstance(named, dict) else {}
+
+
+def _slot_values(held: Any) -> Iterator[tuple[str, Any]]:
     for name, slot in _slots(type(held)):
-        with contextlib.suppress(AttributeError):
-            found.append((name, slot.__get__(held)))
-    return found
+        try:
+            yield name, slot.__get__(held)
+        except AttributeError:
+            continue
 
 
 @_cached
@@ -187,12 +220,9 @@ def _slots(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
 
 def _inner(held: Any) -> Iterator[Any]:
     """Yield the values that an object only wraps; they have the path of the object."""
-    if isinstance(held, types.MethodType):
-        yield held.__self__
-        yield held.__func__
-    elif isinstance(held, functools.partial):
+    if isinstance(held, functools.partial):
         yield held.func
-    elif _is_of(held, "flax.linen", "Module") and getattr(held, "scope", None) is not None:
+    elif _is_of(type(held), "flax.linen", "Module") and getattr(held, "scope", None) is not None:
         yield held.variables
     else:
         try:
@@ -201,19 +231,20 @@ def _inner(held: Any) -> Iterator[Any]:
             return
 
 
-def is_variable(held: Any) -> bool:
-    """Return whether an object is an nnx variable; its array has the path of the variable.
+@_cached
+def is_variable(kind: type) -> bool:
+    """Return whether a class is one of nnx variables; the array has the path of the variable.
 
     Before flax 0.11, a state holds objects of another class.
     """
-    return _is_of(held, "flax.nnx", "Variable") or _is_of(
-        held, "flax.nnx.variablelib", "VariableState"
+    return _is_of(kind, "flax.nnx", "Variable") or _is_of(
+        kind, "flax.nnx.variablelib", "VariableState"
     )
 
 
-def is_random_state(held: Any) -> bool:
-    """Return whether an object is an nnx variable that belongs to a random stream."""
-    return _is_of(held, "flax.nnx", "RngState")
+def is_random_state(kind: type) -> bool:
+    """Return whether a class is one of nnx variables that belong to a random stream."""
+    return _is_of(kind, "flax.nnx", "RngState")
 
 
 def raw_value(variable: Any) -> Any:
@@ -222,30 +253,24 @@ def raw_value(variable: Any) -> Any:
     return read() if read is not None else getattr(variable, "raw_value", None)
 
 
-def _is_of(held: Any, module: str, name: str) -> bool:
-    """Return whether an object is an instance of a library's class, if the library is loaded."""
-    loaded = sys.modules.get(module)
-    return loaded is not None and _is_subclass(type(held), getattr(loaded, name, None))
-
-
 @_cached
-def _is_subclass(kind: type, base: Any) -> bool:
+def _is_of(kind: type, module: str, name: str) -> bool:
+    """Return whether a class derives from a library's class.
+
+    If the library is not loaded yet, the class cannot derive from it later.
+    """
+    base = getattr(sys.modules.get(module), name, None)
     return isinstance(base, type) and issubclass(kind, base)
 
 
-_CALLS: Final = (types.FunctionType, types.MethodType, functools.partial, types.CodeType)
-
-
-def variables(held: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the variables that a call reads, by name."""
+def variables(
+    held: "types.FunctionType | functools.partial[Any]",
+) -> Iterator[tuple[str, Any]]:
+    """Yield the variables that a function reads, by name."""
     if isinstance(held, functools.partial):
         yield from zip(_argument_names(held), held.args, strict=False)
         yield from held.keywords.items()
         return
-    if not isinstance(held, types.FunctionType):
-        held = _call_of(held)
-        if held is None:
-            return
     code = held.__code__
     for name, cell in zip(code.co_freevars, held.__closure__ or (), strict=False):
         try:
@@ -260,9 +285,10 @@ def variables(held: Any) -> Iterator[tuple[str, Any]]:
         yield from _globals(code, held.__globals__)
 
 
-def _call_of(held: Any) -> types.FunctionType | None:
-    """Return the function that runs when an object is called."""
-    call = type(held).__call__ if callable(held) else None
+@_cached
+def _call_of(kind: type) -> types.FunctionType | None:
+    """Return the function that runs when an object of a class is called."""
+    call = getattr(kind, "__call__", None)  # noqa: B004
     return call if isinstance(call, types.FunctionType) else None
 
 
@@ -283,7 +309,7 @@ def _argument_names(partial: "functools.partial[Any]") -> Iterator[str]:
     if isinstance(function, types.MethodType):
         function, bound = function.__func__, 1
     elif not isinstance(function, types.FunctionType):
-        function, bound = _call_of(function), 1
+        function, bound = _call_of(type(function)), 1
     code = getattr(function, "__code__", None)
     known = code.co_varnames[bound : code.co_argcount] if code is not None else ()
     for index in range(len(partial.args)):

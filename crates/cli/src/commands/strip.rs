@@ -187,7 +187,7 @@ mod tests {
             vec![(keys::CALLSITE.into(), "f:1".into()), ("mine".into(), "kept".into())];
         let message = Message::new(&model, &mut |_| Vec::new()).unwrap();
         let mut bytes = vec![0; message.size()];
-        message.write_into(&mut bytes);
+        message.write_into(&mut bytes).unwrap();
         bytes
     }
 

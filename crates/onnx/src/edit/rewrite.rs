@@ -10,7 +10,7 @@ use super::{Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::model::{Graph, Node, Note};
 use crate::operator::{OpType, Operator};
-use crate::tensor::Tensor;
+use crate::tensor::{Losses, Tensor};
 use crate::value::{Dim, Type, Value, ValueId};
 
 /// An operator with what it reads.
@@ -281,6 +281,11 @@ impl Edit<'_> {
     /// True if the model must compute what JAX computes where a NaN is, too.
     pub fn exact_nan(&self) -> bool {
         self.exact_nan
+    }
+
+    /// Returns what notes whether products of large weights are exact; `None` if they are checked at once.
+    pub fn losses(&self) -> Option<&Losses> {
+        self.losses
     }
 
     /// True if the graph runs once in each round of a loop of the model or of the function that it is in.

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use super::generated::{GraphProto, ModelProto, TensorProto};
-use super::write::property;
-use crate::tensor::{Part, Tensor, write_parts};
+use super::write::{WriteError, property};
+use crate::tensor::{Losses, Part, Tensor, write_parts};
 
 /// The tags of fields that are written by hand, with their wire type.
 const GRAPH: u8 = 7 << 3 | 2;
@@ -33,6 +33,7 @@ pub struct Message {
     /// Large contents, each with the bytes before it.
     parts: Vec<(Vec<u8>, Arc<Tensor>)>,
     end: Vec<u8>,
+    pub(super) losses: Option<Losses>,
 }
 
 impl Message {
@@ -43,7 +44,7 @@ impl Message {
     }
 
     /// Writes it into a buffer of that size.
-    pub fn write_into(&self, mut buffer: &mut [u8]) {
+    pub fn write_into(&self, mut buffer: &mut [u8]) -> Result<(), WriteError> {
         for (bytes, contents) in &self.parts {
             let (of_bytes, rest) = buffer.split_at_mut(bytes.len());
             let (of_contents, rest) = rest.split_at_mut(contents.byte_len());
@@ -52,6 +53,10 @@ impl Message {
             buffer = rest;
         }
         buffer.copy_from_slice(&self.end);
+        match self.losses.as_ref().is_some_and(Losses::exist) {
+            true => Err(WriteError::Losses),
+            false => Ok(()),
+        }
     }
 
     /// Writes it, with contents computed block by block.

@@ -46,6 +46,9 @@ pub enum WriteError {
          put the weights into an external data file"
     )]
     TooLarge { bytes: usize },
+    /// The model must be converted again, with a check of each product.
+    #[error("a product of weights overflows or loses digits")]
+    Losses,
     #[error("value {} has no name", .0.0)]
     Unnamed(ValueId),
     #[error("`{tensor}` has {found} bytes, but its type is `{ty}`")]
@@ -91,7 +94,9 @@ pub enum WriteError {
 impl Message {
     pub fn new(model: &Model, render: &mut Render<'_>) -> Result<Message, WriteError> {
         let (proto, initializers) = model_proto(model, render, None)?;
-        Message::of(proto, initializers)
+        let mut message = Message::of(proto, initializers)?;
+        message.losses.clone_from(&model.losses);
+        Ok(message)
     }
 
     /// Returns the message of a model whose graph has these initializers.
@@ -110,7 +115,7 @@ impl Message {
 pub(crate) fn to_bytes(model: &Model, render: &mut Render<'_>) -> Result<Vec<u8>, WriteError> {
     let message = Message::new(model, render)?;
     let mut bytes = vec![0; message.size()];
-    message.write_into(&mut bytes);
+    message.write_into(&mut bytes)?;
     Ok(bytes)
 }
 

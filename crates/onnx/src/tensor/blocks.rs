@@ -1,6 +1,7 @@
 //! Computes the contents of a tensor block by block.
 
 use std::io;
+use std::sync::LazyLock;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
@@ -68,10 +69,16 @@ fn compute_blocks(tensors: &[&Tensor], buffers: &Receiver<Vec<u8>>, blocks: &Syn
     }
 }
 
+/// How many threads can run at a time. The standard library reads files to find out.
+static AVAILABLE_THREADS: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS));
+
 /// Returns how many threads so many bytes are worth.
-pub(super) fn threads_for(bytes: usize) -> usize {
-    let available = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-    available.min(bytes / MIN_THREAD_BYTES)
+fn threads_for(bytes: usize) -> usize {
+    match bytes / MIN_THREAD_BYTES {
+        few @ 0..2 => few,
+        many => many.min(*AVAILABLE_THREADS),
+    }
 }
 
 impl<'a> Part<'a> {

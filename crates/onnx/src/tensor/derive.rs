@@ -37,7 +37,7 @@ impl Tensor {
             Contents::Bytes(bytes) => bytes.0.len(),
             Contents::Lazy(lazy) => match &**lazy {
                 Lazy::View(view) => view.source().len().min(self.byte_len()),
-                Lazy::Product(x, _) | Lazy::Cast(x) => x.source_bytes(),
+                Lazy::Product(x, ..) | Lazy::Cast(x) => x.source_bytes(),
                 Lazy::Joined(parts, _) => parts.iter().map(Tensor::source_bytes).sum(),
             },
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::strided::{Axis, copy, grouped, merged};
-use super::{Buffer, Contents, Tensor, floats_of};
+use super::{Buffer, Contents, Losses, Tensor, floats_of};
 use crate::dtype::DType;
 
 /// Up to this many bytes are computed at once.
@@ -18,8 +18,8 @@ const MAX_ELEMENTS: usize = 1 << 18;
 pub(super) enum Lazy {
     View(View),
     /// Products of elements and factors in double precision, rounded to the type of the elements. Both have
-    /// the shape of the tensor.
-    Product(Tensor, Tensor),
+    /// the shape of the tensor. If it is not known that all products are exact, [`Losses`] takes note of it.
+    Product(Tensor, Tensor, Option<Losses>),
     /// Floats, each rounded to the type of the tensor.
     Cast(Tensor),
     /// Parts side by side. All axes before the one along which they are joined make up one axis of this size.
@@ -45,9 +45,9 @@ impl Tensor {
     #[must_use]
     pub fn with_shape(&self, shape: Vec<i64>) -> Tensor {
         let contents = match self.lazy() {
-            Some(Lazy::Product(x, factors)) => {
+            Some(Lazy::Product(x, factors, losses)) => {
                 let [x, factors] = [x, factors].map(|tensor| tensor.with_shape(shape.clone()));
-                Contents::Lazy(Arc::new(Lazy::Product(x, factors)))
+                Contents::Lazy(Arc::new(Lazy::Product(x, factors, losses.clone())))
             }
             Some(Lazy::Cast(x)) => {
                 Contents::Lazy(Arc::new(Lazy::Cast(x.with_shape(shape.clone()))))
@@ -131,26 +131,28 @@ impl Tensor {
     }
 
     /// Returns the product with as many factors, each rounded once. `None` if a product overflows or loses
-    /// digits, or if the elements or the factors are not floats of 32 or 64 bits.
-    pub fn scaled(&self, factors: &Tensor) -> Option<Tensor> {
+    /// digits, or if the elements or the factors are not floats of 32 or 64 bits. If there are many elements,
+    /// `losses` notes when they are computed whether a product overflows or loses digits.
+    pub fn scaled(&self, factors: &Tensor, losses: Option<&Losses>) -> Option<Tensor> {
         let is_wide = |tensor: &Tensor| matches!(tensor.dtype, DType::F32 | DType::F64);
         if !is_wide(self) || factors.dtype != DType::F64 || factors.shape != self.shape {
             return None;
         }
-        let (least, most) = match self.dtype {
-            DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),
-            _ => (f64::MIN_POSITIVE, f64::MAX),
-        };
+        let losses = losses.filter(|_| self.expected_bytes() > MAX_EAGER_BYTES);
+        if losses.is_none() && !self.has_exact_products(factors) {
+            return None;
+        }
+        let product = Lazy::Product(self.clone(), factors.clone(), losses.cloned());
+        Some(Tensor::of_lazy(self.dtype, self.shape.clone(), product))
+    }
+
+    /// True if no product with a factor overflows or loses digits.
+    fn has_exact_products(&self, factors: &Tensor) -> bool {
+        let (least, most) = normal_range(self.dtype);
         let bounds = self.magnitudes().times(factors.magnitudes());
-        let holds = |x: f64, factor: f64| {
-            let product = (x * factor).abs();
-            let is_zero = product == 0.0 && (x == 0.0 || factor == 0.0);
-            is_zero || (least..=most).contains(&product)
-        };
         // Bounds are of all elements, and the smallest one may have the largest factor.
-        let is_exact = bounds.are_within(least, most) || self.all_floats_with(factors, holds);
-        let product = Lazy::Product(self.clone(), factors.clone());
-        is_exact.then(|| Tensor::of_lazy(self.dtype, self.shape.clone(), product))
+        bounds.are_within(least, most)
+            || self.all_floats_with(factors, |x, factor| is_exact_product(self.dtype, x, factor))
     }
 
     /// Returns the nearest floats of another type. `None` if either type is not one of the four common ones.
@@ -202,8 +204,8 @@ impl Tensor {
             Contents::Bytes(bytes) => (bytes, 0, vec![Axis { size: self.len(), stride: 1 }]),
             Contents::Lazy(lazy) => match &**lazy {
                 Lazy::View(view) => (&view.source, view.offset, view.axes.clone()),
-                Lazy::Product(x, factors) => {
-                    return viewed(Lazy::Product(again(x)?, again(factors)?));
+                Lazy::Product(x, factors, losses) => {
+                    return viewed(Lazy::Product(again(x)?, again(factors)?, losses.clone()));
                 }
                 Lazy::Cast(x) => return viewed(Lazy::Cast(again(x)?)),
                 Lazy::Joined(..) => return again(&self.computed()),
@@ -240,7 +242,12 @@ impl Tensor {
                     8 => view.fill::<8>(start, out),
                     _ => view.fill::<16>(start, out),
                 },
-                Lazy::Product(x, factors) => fill_product(x, factors, start, out),
+                Lazy::Product(x, factors, losses) => {
+                    let is_exact = fill_product(x, factors, start, out);
+                    if let Some(losses) = losses.as_ref().filter(|_| !is_exact) {
+                        losses.note();
+                    }
+                }
                 Lazy::Cast(x) => fill_cast(x, self.dtype, start, out),
                 Lazy::Joined(parts, rows) => fill_joined(parts, *rows, width, start, out),
             },
@@ -264,31 +271,66 @@ impl View {
     }
 }
 
-/// Computes products, few at a time because the factors are doubles.
-fn fill_product(x: &Tensor, factors: &Tensor, start: usize, out: &mut [u8]) {
+/// Returns the least and the largest number of a type that has all digits.
+fn normal_range(dtype: DType) -> (f64, f64) {
+    match dtype {
+        DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),
+        _ => (f64::MIN_POSITIVE, f64::MAX),
+    }
+}
+
+fn is_exact_product(dtype: DType, x: f64, factor: f64) -> bool {
+    let (least, most) = normal_range(dtype);
+    let product = (x * factor).abs();
+    let is_zero = product == 0.0 && (x == 0.0 || factor == 0.0);
+    is_zero || (least..=most).contains(&product)
+}
+
+/// Computes products, few at a time because the factors are doubles. Returns whether all are exact.
+fn fill_product(x: &Tensor, factors: &Tensor, start: usize, out: &mut [u8]) -> bool {
     let width = x.dtype.bits() / 8;
+    let mut is_exact = true;
     let mut numbers = vec![0; (out.len() / width).min(MAX_ELEMENTS) * 8];
     for (number, out) in out.chunks_mut(MAX_ELEMENTS * width).enumerate() {
         let start = start + number * MAX_ELEMENTS;
         let numbers = &mut numbers[..out.len() / width * 8];
         x.fill(start, out);
         factors.fill(start, numbers);
-        multiply(x.dtype, out, numbers);
+        if !multiply(x.dtype, out, numbers) {
+            let mut elements = vec![0; out.len()];
+            x.fill(start, &mut elements);
+            is_exact &= are_exact_products(x.dtype, &elements, numbers);
+        }
     }
+    is_exact
 }
 
-fn multiply(dtype: DType, elements: &mut [u8], factors: &[u8]) {
+/// Multiplies elements in place. Returns whether all products are normal, neither zero nor infinite: then they are
+/// exact. This takes less time than to look at the elements too.
+fn multiply(dtype: DType, elements: &mut [u8], factors: &[u8]) -> bool {
     let factors = factors.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes));
+    let mut others = 0_u32;
     if dtype == DType::F64 {
         for (element, factor) in elements.as_chunks_mut().0.iter_mut().zip(factors) {
-            *element = (f64::from_le_bytes(*element) * factor).to_le_bytes();
+            let product = f64::from_le_bytes(*element) * factor;
+            others += u32::from(!product.is_normal());
+            *element = product.to_le_bytes();
         }
     } else {
         for (element, factor) in elements.as_chunks_mut().0.iter_mut().zip(factors) {
-            let product = f64::from(f32::from_le_bytes(*element)) * factor;
-            *element = (product as f32).to_le_bytes();
+            let product = (f64::from(f32::from_le_bytes(*element)) * factor) as f32;
+            others += u32::from(!product.is_normal());
+            *element = product.to_le_bytes();
         }
     }
+    others == 0
+}
+
+fn are_exact_products(dtype: DType, elements: &[u8], factors: &[u8]) -> bool {
+    let pairs = floats_of(dtype, elements).zip(floats_of(DType::F64, factors));
+    pairs.is_some_and(|(elements, factors)| {
+        elements.into_iter().zip(factors).all(|(x, factor)| is_exact_product(dtype, x, factor))
+    })
 }
 
 /// Computes floats of another type, few at a time because they are doubles in between.

@@ -152,7 +152,7 @@ fn products_are_rounded_once_and_keep_their_digits() {
     let factors: Vec<f64> = (1..=50).map(|number| 1.0 / f64::from(number)).collect();
     let factors = Tensor::of_floats(DType::F64, vec![50], &factors).unwrap();
     let factors = factors.broadcast(&[6000, 50]).unwrap();
-    let product = tensor.scaled(&factors).unwrap();
+    let product = tensor.scaled(&factors, None).unwrap();
     assert!(matches!(product.contents, Contents::Lazy(_)));
     let expected: Vec<f64> = tensor
         .floats()
@@ -171,9 +171,9 @@ fn products_are_rounded_once_and_keep_their_digits() {
         let one = Tensor::of_floats(DType::F64, vec![], &[number]).unwrap();
         one.broadcast(&[6000, 50]).unwrap()
     };
-    assert_eq!(tensor.scaled(&uniform(1e37)), None);
-    assert_eq!(tensor.scaled(&uniform(1e-38)), None);
-    assert_eq!(tensor.scaled(&uniform(f64::NAN)), None);
+    assert_eq!(tensor.scaled(&uniform(1e37), None), None);
+    assert_eq!(tensor.scaled(&uniform(1e-38), None), None);
+    assert_eq!(tensor.scaled(&uniform(f64::NAN), None), None);
     // The bounds alone do not tell.
     let mut steep = vec![1.0; 2000];
     (steep[0], steep[1]) = (1e-30, 1e30);
@@ -181,16 +181,48 @@ fn products_are_rounded_once_and_keep_their_digits() {
     let mut factors = vec![1.0; 2000];
     (factors[0], factors[1]) = (1e20, 1e-20);
     let level = Tensor::of_floats(DType::F64, vec![2000], &factors).unwrap();
-    assert!(steep.scaled(&level).is_some());
+    assert!(steep.scaled(&level, None).is_some());
     factors.swap(0, 1);
     let steeper = Tensor::of_floats(DType::F64, vec![2000], &factors).unwrap();
-    assert_eq!(steep.scaled(&steeper), None);
+    assert_eq!(steep.scaled(&steeper, None), None);
     // Another part has bounds.
     let [ones, unknown] = [1.0, f64::NAN]
         .map(|number| Tensor::of_floats(DType::F32, vec![2000], &vec![number; 2000]).unwrap());
     let joined = Tensor::joined(&[&unknown, &ones], 0, vec![4000]).unwrap();
     let twos = Tensor::of_floats(DType::F64, vec![4000], &vec![2.0; 4000]).unwrap();
-    assert_eq!(joined.scaled(&twos), None);
+    assert_eq!(joined.scaled(&twos, None), None);
+}
+
+#[test]
+fn losses_of_large_products_are_noted_when_they_are_computed() {
+    for dtype in [DType::F32, DType::F64] {
+        let least = if dtype == DType::F32 { 1e-38 } else { 1e-307 };
+        let most = 1.0 / least;
+        for (number, factor, is_exact) in [
+            (least, 2.0, true),
+            (0.0, 1e-9, true),
+            (least, 0.0, true),
+            (least, 1e-3, false),
+            (most, 1e3, false),
+            (f64::NAN, 1.0, false),
+        ] {
+            let mut numbers = vec![1.0; 2000];
+            numbers[1234] = number;
+            let tensor = Tensor::of_floats(dtype, vec![2000], &numbers).unwrap();
+            let factors = Tensor::of_floats(DType::F64, vec![1], &[factor]).unwrap();
+            let factors = factors.broadcast(&[2000]).unwrap();
+            let losses = Losses::default();
+            let product = tensor.scaled(&factors, Some(&losses)).unwrap();
+            let moved = product.with_shape(vec![20, 100]).transposed(&[1, 0]).unwrap();
+            assert!(!losses.exist(), "nothing is computed yet");
+            moved.write_into(&mut vec![0; moved.byte_len()]);
+            assert_eq!(losses.exist(), !is_exact, "{dtype:?} {number} {factor}");
+            assert_eq!(tensor.scaled(&factors, None).is_some(), is_exact);
+        }
+    }
+    let few = Tensor::of_floats(DType::F32, vec![2], &[1.0, 1e38]).unwrap();
+    let factors = Tensor::of_floats(DType::F64, vec![2], &[1e9, 1e9]).unwrap();
+    assert_eq!(few.scaled(&factors, Some(&Losses::default())), None);
 }
 
 #[test]
