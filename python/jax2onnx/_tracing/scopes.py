@@ -13,8 +13,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
 
@@ -44,8 +43,7 @@ def naming(modules: Modules) -> Iterator[None]:
             namer.close()
 
 
-@dataclass(frozen=True)
-class _Running:
+class _Running(NamedTuple):
     """A call of a method, and the scopes that it opened."""
 
     #: Its frame, or another value that no other call has at the same time.
@@ -53,7 +51,7 @@ class _Running:
     place: Place
     #: If the path of a module is unknown, the paths inside it are too.
     is_known: bool
-    scopes: list[Any] = field(default_factory=list)
+    scopes: list[Any]
 
 
 class _Namer:
@@ -65,7 +63,7 @@ class _Namer:
         self._methods = {kind: methods_of(kind, modules.bases) for kind in kinds}
         #: The modules that hold others.
         self._holding = {place for holders in modules.holders.values() for place, _ in holders}
-        self._running = [_Running(None, None, is_known=True)]
+        self._running = [_Running(None, None, is_known=True, scopes=[])]
 
     @property
     def codes(self) -> list[types.CodeType]:
@@ -91,23 +89,25 @@ class _Namer:
         place, running = id(module), self._running[-1]
         if place not in self._modules.holders or place == running.place:
             return False
-        if not any(is_of(function) for function in self._methods[type(module)].get(id(code), ())):
+        if not any(map(is_of, self._methods[type(module)].get(id(code), ()))):
             return False
         chain = self._modules.chain(running.place, place) if running.is_known else None
-        entered = _Running(call, place, chain is not None)
-        self._running.append(entered)
+        scopes: list[Any] = []
+        self._running.append(_Running(call, place, chain is not None, scopes))
         for name in _scope_names(running.place, chain or [], place):
             scope: Any = jax.named_scope(name)
-            entered.scopes.append(scope)
+            scopes.append(scope)
             scope.__enter__()
-        return place not in self._holding or not entered.is_known
+        return place not in self._holding or chain is None
 
     def leave(self, call: object) -> None:
         """Close the scopes that the call opened, and those inside that are still open."""
-        if any(running.call == call for running in self._running):
+        if self._running[-1].call != call:
+            if all(running.call != call for running in self._running):
+                return
             while self._running[-1].call != call:
                 self._close_last()
-            self._close_last()
+        self._close_last()
 
     def close(self) -> None:
         """Close every scope that is still open."""
@@ -116,21 +116,23 @@ class _Namer:
 
     def _close_last(self) -> None:
         for scope in reversed(self._running[-1].scopes):
-            # If an interrupt prevented a scope from opening, there is nothing to restore.
-            with contextlib.suppress(AttributeError):
+            try:
                 scope.__exit__(None, None, None)
+            except AttributeError:
+                # An interrupt prevented the scope from opening: there is nothing to restore.
+                continue
         self._running.pop()
 
 
-def _scope_names(start: Place, chain: list[str], module: int) -> Iterator[str]:
+def _scope_names(start: Place, chain: list[str], module: int) -> list[str]:
     """Return the names on the path from one module to another, each with the two modules around it.
 
     JAX may reuse a trace in another module or another export. The core drops the names there,
     because they are only true inside the current module.
     """
-    places = [str(start or 0), *(f"{module}-{n}" for n in range(1, len(chain))), str(module)]
-    for name, caller, called in zip(chain, places, places[1:], strict=False):
-        yield _SEPARATOR.join((name, caller, called))
+    places = [start or 0, *[f"{module}-{n}" for n in range(1, len(chain))], module]
+    steps = zip(chain, places, places[1:], strict=False)
+    return [f"{name}{_SEPARATOR}{caller}{_SEPARATOR}{called}" for name, caller, called in steps]
 
 
 def _first_argument(frame: types.FrameType) -> Any:
