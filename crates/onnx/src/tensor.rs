@@ -84,14 +84,17 @@ impl Tensor {
     /// `None` for types that no plugin writes constants of (strings, complex, below a byte).
     pub fn of_floats(dtype: DType, shape: Vec<i64>, values: &[f64]) -> Option<Tensor> {
         let mut data = Vec::with_capacity(values.len() * dtype.bits() / 8);
-        for &value in values {
-            match dtype {
-                DType::F64 => data.extend(value.to_le_bytes()),
-                DType::F32 => data.extend((value as f32).to_le_bytes()),
-                DType::F16 => data.extend(f16::from_f32(to_odd_single(value)).to_le_bytes()),
-                DType::Bf16 => data.extend(bf16::from_f32(to_odd_single(value)).to_le_bytes()),
-                _ => push_int(&mut data, dtype, value as i64)?,
-            }
+        let numbers = values.iter().copied();
+        let half = |value| f16::from_f32(to_odd_single(value)).to_le_bytes();
+        let brain = |value| bf16::from_f32(to_odd_single(value)).to_le_bytes();
+        match dtype {
+            DType::F64 => data.extend(numbers.flat_map(f64::to_le_bytes)),
+            DType::F32 => data.extend(numbers.flat_map(|value| (value as f32).to_le_bytes())),
+            DType::F16 => data.extend(numbers.flat_map(half)),
+            DType::Bf16 => data.extend(numbers.flat_map(brain)),
+            _ => numbers
+                .map(|value| push_int(&mut data, dtype, value as i64))
+                .collect::<Option<_>>()?,
         }
         Some(Tensor::new(dtype, shape, data))
     }
@@ -103,26 +106,27 @@ impl Tensor {
             return Tensor::of_floats(dtype, shape, &values);
         }
         let mut data = Vec::with_capacity(values.len() * dtype.bits() / 8);
-        for &value in values {
-            push_int(&mut data, dtype, value)?;
+        match dtype {
+            DType::Bool => data.extend(values.iter().map(|&value| u8::from(value != 0))),
+            DType::I64 => data.extend(values.iter().flat_map(|value| value.to_le_bytes())),
+            _ => values.iter().try_for_each(|&value| push_int(&mut data, dtype, value))?,
         }
         Some(Tensor::new(dtype, shape, data))
     }
 
     /// Returns the elements as integers, if the type is an integer or boolean type.
     pub fn ints(&self) -> Option<Vec<i64>> {
-        if !(self.dtype.is_int() || self.dtype == DType::Bool) || self.dtype.bits() < 8 {
-            return None;
-        }
-        let signed = self.dtype.is_signed_int();
-        let width = self.dtype.bits() / 8;
-        let element = |bytes: &[u8]| {
-            let negative = signed && bytes.last().is_some_and(|&top| top >= 0x80);
-            let mut wide = [if negative { 0xff } else { 0 }; 8];
-            wide[..bytes.len()].copy_from_slice(bytes);
-            i64::from_le_bytes(wide)
-        };
-        Some(self.bytes().chunks_exact(width).map(element).collect())
+        let bytes = self.bytes();
+        Some(match self.dtype {
+            DType::Bool | DType::U8 => bytes.iter().map(|&byte| byte.into()).collect(),
+            DType::I8 => each(&bytes, |bytes| i8::from_le_bytes(bytes).into()),
+            DType::U16 => each(&bytes, |bytes| u16::from_le_bytes(bytes).into()),
+            DType::I16 => each(&bytes, |bytes| i16::from_le_bytes(bytes).into()),
+            DType::U32 => each(&bytes, |bytes| u32::from_le_bytes(bytes).into()),
+            DType::I32 => each(&bytes, |bytes| i32::from_le_bytes(bytes).into()),
+            DType::U64 | DType::I64 => each(&bytes, i64::from_le_bytes),
+            _ => return None,
+        })
     }
 
     /// Returns the elements as numbers, if the type is one of the four common floating-point types.
@@ -188,9 +192,6 @@ fn to_odd_single(value: f64) -> f32 {
 
 /// Returns floats of one of the four common types.
 fn floats_of(dtype: DType, bytes: &[u8]) -> Option<Vec<f64>> {
-    fn each<const N: usize>(bytes: &[u8], element: impl Fn([u8; N]) -> f64) -> Vec<f64> {
-        bytes.as_chunks().0.iter().map(|&bytes| element(bytes)).collect()
-    }
     Some(match dtype {
         DType::F64 => each(bytes, f64::from_le_bytes),
         DType::F32 => each(bytes, |bytes| f32::from_le_bytes(bytes).into()),
@@ -198,6 +199,11 @@ fn floats_of(dtype: DType, bytes: &[u8]) -> Option<Vec<f64>> {
         DType::Bf16 => each(bytes, |bytes| bf16::from_le_bytes(bytes).into()),
         _ => return None,
     })
+}
+
+/// Reads elements that have so many bytes each.
+fn each<const N: usize, T>(bytes: &[u8], element: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks().0.iter().map(|&bytes| element(bytes)).collect()
 }
 
 fn push_int(data: &mut Vec<u8>, dtype: DType, value: i64) -> Option<()> {
