@@ -2,9 +2,10 @@
 
 import contextlib
 import functools
+import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -274,35 +275,75 @@ def to_onnx(
     )
     registry.load_installed()
     stack = _stack(sys._getframe()) if settings.provenance == "full" else []
+    try:
+        with _collector_paused():
+            data = _converted(
+                fn,
+                inputs,
+                input_params or {},
+                settings,
+                export_stack=stack,
+                output_path=path,
+                external_threshold=external_threshold,
+                source_map=map_path,
+            )
+    except Exception as error:
+        if not isinstance(error, Jax2OnnxError):
+            # A bare `raise` does not add the current frame.
+            error.__traceback__ = _tiers.without_own_frames(error.__traceback__)
+        raise
+    return path if path is not None else _model(data or b"", return_mode)
 
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the garbage collector inside the block.
+
+    Tracing creates many objects, and so the collector looks through the objects of the process
+    again and again. It finds nothing: a jaxpr has no cycles that nothing refers to.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
+def _converted(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any],
+    settings: _config.Settings,
+    *,
+    export_stack: Sequence[Frame],
+    output_path: str | None,
+    external_threshold: int,
+    source_map: str | None,
+) -> bytes | None:
+    """Trace and convert a function. Returns the model, or writes it to its path."""
     from ._tracing import binding, call, definitions, trace
     from ._tracing.names import chosen_names
     from ._tracing.training import warn_of_dropped_state, warn_of_training
     from ._tracing.weights import weights_of
 
     inputs, named_inputs, names = binding.from_text(fn, inputs)
-    input_params = input_params or {}
     if named_inputs:
         call.check_params(input_params)
         input_params = {**named_inputs, **input_params}
     # Find the weights before tracing, which may replace arrays.
     held = weights_of(fn)
     _progress.stage("tracing")
-    try:
-        traced = trace.trace(
-            fn,
-            inputs,
-            input_params,
-            double_precision=settings.enable_double_precision,
-            inputs_as_nchw=call.positions(settings.inputs_as_nchw, "inputs_as_nchw"),
-            outputs_as_nchw=call.positions(settings.outputs_as_nchw, "outputs_as_nchw"),
-            module_scopes=settings.module_scopes,
-        )
-    except Exception as error:
-        if not isinstance(error, Jax2OnnxError):
-            # A bare `raise` does not add the current frame.
-            error.__traceback__ = _tiers.without_own_frames(error.__traceback__)
-        raise
+    traced = trace.trace(
+        fn,
+        inputs,
+        input_params,
+        double_precision=settings.enable_double_precision,
+        inputs_as_nchw=call.positions(settings.inputs_as_nchw, "inputs_as_nchw"),
+        outputs_as_nchw=call.positions(settings.outputs_as_nchw, "outputs_as_nchw"),
+        module_scopes=settings.module_scopes,
+    )
     in_names, out_names = chosen_names(
         traced.input_names,
         traced.output_names,
@@ -340,11 +381,11 @@ def to_onnx(
         summarize=summarize,
         level=settings.provenance,
         path_policy=settings.provenance_paths,
-        export_stack=stack,
+        export_stack=export_stack,
         prefixes=settings.provenance_prefixes,
-        output_path=path,
+        output_path=output_path,
         external_threshold=external_threshold,
-        source_map=map_path,
+        source_map=source_map,
         embed_sources=settings.sources == "embed",
     )
     if settings.record_primitive_calls_file is not None and summarize is None:
@@ -356,9 +397,7 @@ def to_onnx(
         data = export_traced(traced.closed_jaxpr, options)
     if traced.written:
         warn_of_dropped_state(traced.written, "return y, nnx.state(model)")
-    if path is not None:
-        return path
-    return _model(data or b"", return_mode)
+    return data
 
 
 def _warn_of_dropped_callbacks(lines: Sequence[str]) -> None:

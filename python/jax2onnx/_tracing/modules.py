@@ -312,9 +312,9 @@ class _Kept:
 
 def _trace_state(held: Any) -> Any:
     """Return what nnx records about the trace that created an object; None if nothing."""
+    if not is_variable(type(held)):
+        held = _own(held, "_pytree__state") or _own(held, "_object__state")
     state = _own(held, "_trace_state")
-    for name in ("_pytree__state", "_object__state"):
-        state = state or _own(_own(held, name), "_trace_state")
     return state if hasattr(state, "_jax_trace") else None
 
 

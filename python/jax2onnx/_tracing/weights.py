@@ -181,16 +181,18 @@ def _is_mapping(kind: type) -> bool:
 
 def parts(held: Any) -> list[tuple[str, Any]]:
     """Return the attributes of an object that may hold something, without running a property."""
-    in_slots = [(name, value) for name, value in _slot_values(held) if not is_plain(type(value))]
-    return [*_parts.of(_dict(held)), *in_slots]
+    return [*_parts.of(_dict(held)), *_parts.of(_slot_values(held))]
 
 
 def attributes(held: Any) -> dict[str, Any]:
     """Return all attributes of an object, without running a property."""
-    return {**_dict(held), **dict(_slot_values(held))}
+    return {**_dict(held), **_slot_values(held)}
 
 
 def _dict(held: Any) -> dict[str, Any]:
+    if not type(held).__dictoffset__:
+        # An exception would take ten times as long.
+        return {}
     try:
         named = object.__getattribute__(held, "__dict__")
     except AttributeError:
@@ -198,12 +200,14 @@ def _dict(held: Any) -> dict[str, Any]:
     return named if isinstance(named, dict) else {}
 
 
-def _slot_values(held: Any) -> Iterator[tuple[str, Any]]:
+def _slot_values(held: Any) -> dict[str, Any]:
+    values = {}
     for name, slot in _slots(type(held)):
         try:
-            yield name, slot.__get__(held)
+            values[name] = slot.__get__(held)
         except AttributeError:
             continue
+    return values
 
 
 @_cached
