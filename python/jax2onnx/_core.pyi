@@ -11,6 +11,7 @@ __all__ = [
     "Calls",
     "CoreError",
     "LossError",
+    "Parts",
     "PluginInfo",
     "Resolver",
     "__version__",
@@ -48,6 +49,7 @@ class Calls:
     def start(self, pythons: int) -> tuple[int, int]: ...
     def stop(self, before: int) -> None: ...
 
+@final
 class Parts:
     """Leaves out the attributes that hold nothing."""
 
