@@ -1,5 +1,6 @@
 """The arguments of `to_onnx`, and the form in which a graph is stated."""
 
+import gc
 import re
 import subprocess
 import sys
@@ -271,3 +272,26 @@ def test_metadata_is_expected_by_position_or_by_output() -> None:
         testing.expect_graph(model(), TEXT, metadata={"%9": {key: "fn:5"}})
     with pytest.raises(AssertionError, match="the metadata differs"):
         testing.expect_graph(model(), TEXT, metadata={0: {key: None}})
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_an_export_leaves_the_garbage_collector_as_it_was(is_enabled: bool) -> None:
+    seen = []
+
+    def fn(x: jax.Array) -> jax.Array:
+        seen.append(gc.isenabled())
+        if len(seen) > 1:
+            raise ValueError("broken")
+        return x
+
+    before = gc.isenabled()
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        jax2onnx.to_onnx(fn, [(3,)])
+        assert gc.isenabled() == is_enabled
+        with pytest.raises(ValueError, match="broken"):
+            jax2onnx.to_onnx(fn, [(4,)])
+        assert gc.isenabled() == is_enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == [False, False]
