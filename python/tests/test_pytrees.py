@@ -80,6 +80,10 @@ def test_modules_give_the_names_of_their_parameters() -> None:
     linear = eqx.nn.Linear(4, 3, key=jax.random.key(0))
     names = ["model.weight", "model.bias", "x"]
     check(lambda model, x: jax.vmap(model)(x), (linear, X), names, ["out_0"])
+
+
+@pytest.mark.skipif(not hasattr(nnx, "Pytree"), reason="nnx modules of old flax are not pytrees")
+def test_modules_of_nnx_give_the_names_of_their_parameters() -> None:
     model = to_onnx(lambda net, x: net(x), [nnx.Linear(4, 3, rngs=nnx.Rngs(0)), X])
     assert [value.name for value in model.graph.input] == ["net.bias", "net.kernel", "x"]
 

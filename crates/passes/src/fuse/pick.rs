@@ -2,6 +2,7 @@
 
 use onnx::{DType, Dim, Op, OpType, Tensor, Type};
 
+use crate::access::Access;
 use crate::pattern::{Pattern, hole, node};
 use crate::rewrite::{Declined, Found, Rewrite};
 
@@ -13,6 +14,35 @@ pub(super) fn pick() -> Pattern {
     let starts = hole("starts");
     let part = node(OpType::Slice, &[&hole("x"), &starts, &hole("ends"), &hole("axes")]);
     node(OpType::Squeeze, &[&part.named("part"), &hole("dropped")])
+}
+
+/// A part of size one of a `Split`, and then the axis dropped.
+pub(super) fn split_pick() -> Pattern {
+    let part = hole("part").such_that(|edit, part| {
+        edit.producer(part).is_some_and(|node| edit.node(node).op == OpType::Split)
+    });
+    node(OpType::Squeeze, &[&part]).named("entry")
+}
+
+pub(super) fn to_entry_of_split(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+    let part = found.value("part")?;
+    let index = found.edit.producer(part).ok_or("no split")?;
+    let axis = found.edit.axis(index).ok_or("the axis is unknown")?;
+    let split = found.edit.node(index);
+    let x = found.edit.input(index, 0).ok_or("no operand")?;
+    let before = split.outputs.iter().take_while(|&&other| other != part);
+    let sizes: Option<Vec<i64>> =
+        before.map(|&other| found.edit.ty(other)?.shape.get(axis)?.known()).collect();
+    let start = sizes.ok_or("a size is unknown")?.iter().sum();
+    let is_one = found.ty(part)?.shape.get(axis).is_some_and(|dim| dim.is(1));
+    if !is_one || found.axes("entry")? != [axis] {
+        return Err("the squeeze drops other axes".into());
+    }
+    found.expect_kernel(OpType::Gather, x)?;
+    found.take_up(&[index]);
+    let place = Tensor::of_ints(DType::I64, Vec::new(), &[start]).ok_or("no index")?;
+    let place = found.constant(place);
+    Ok(Op::new(OpType::Gather, &[x, place]).attr("axis", axis as i64))
 }
 
 fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {

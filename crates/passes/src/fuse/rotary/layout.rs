@@ -108,12 +108,13 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op<'sta
     };
     let half = ty.shape.last().and_then(Dim::known).filter(|size| size % 2 == 0).map(|d| d / 2);
     let is_half = half.is_some() && cos.axes.last().and_then(Dim::known) == half;
-    let missing = ty.rank().checked_sub(cos.axes.len());
-    let (true, true, Some(missing)) = (cos.axes == sin.axes && result == ty, is_half, missing)
+    let [Some(axes), Some(of_sin)] = [&cos, &sin].map(|table| of_rank(&table.axes, ty.rank()))
     else {
-        return Err("the table does not have one number for each row and pair".into());
+        return Err("the table has more axes than what is rotated".into());
     };
-    let axes = [&vec![Dim::Known(1); missing][..], &cos.axes].concat();
+    if axes != of_sin || result != ty || !is_half {
+        return Err("the table does not have one number for each row and pair".into());
+    }
     let mut fused = [&found.fused[..], &cos.passed, &sin.passed].concat();
     let before = transposed_before(edit, found.x);
     let (x, order, layout) = before
@@ -127,6 +128,12 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op<'sta
         .ok_or("the table does not have one number for each row and pair, or the batch size is unknown")?;
     let found = Rotation { x, fused, ..*found };
     write(edit, &found, [&cos, &sin], &layout, order.as_ref())
+}
+
+/// Returns a shape of this rank that broadcasts as this one does.
+fn of_rank(shape: &[Dim], rank: usize) -> Option<Vec<Dim>> {
+    let missing = rank.checked_sub(shape.len())?;
+    Some([&vec![Dim::Known(1); missing][..], shape].concat())
 }
 
 /// Returns the node that transposes to make a value, what it transposes, and how, if the last axis stays the

@@ -108,8 +108,12 @@ pub(super) fn doubled_by_node(
                 let [a, b] = halves_of(edit, node)?;
                 return (a == b).then_some((a, passed));
             }
-            Some(OpType::Reshape) if is_interleaved && last(value) != last(source) => {
-                let (single, nodes) = repeated_in_place(edit, source)?;
+            Some(OpType::Reshape) if last(value) != last(source) => {
+                let (single, nodes) = if is_interleaved {
+                    repeated_in_place(edit, source)?
+                } else {
+                    repeated_in_rows(edit, source)?
+                };
                 passed.extend(nodes);
                 let is_joined = last(value)? == 2 * last(single)?;
                 return is_joined.then_some((single, passed));
@@ -123,14 +127,26 @@ pub(super) fn doubled_by_node(
 }
 
 /// Returns what an `Expand` writes twice along a last axis of its own, without that axis, and the nodes.
-fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, [usize; 2])> {
+fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
     let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
     let single = edit.input(expand, 0)?;
     let (few, many) = (&edit.ty(single)?.shape, &edit.ty(value)?.shape);
     let ((one, own), (two, all)) = (few.split_last()?, many.split_last()?);
     let (unsqueeze, source) = edit.walk(single, RESHAPES).next()?;
     let is_twice = one.is(1) && two.is(2) && own == all && edit.ty(source)?.shape[..] == *own;
-    is_twice.then_some((source, [expand, unsqueeze]))
+    is_twice.then_some((source, vec![expand, unsqueeze]))
+}
+
+/// Returns what an `Expand` writes twice along the axis before the last one, as `jnp.tile` does before JAX 0.8.
+fn repeated_in_rows(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
+    let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let single = edit.input(expand, 0)?;
+    let (few, many) = (&edit.ty(single)?.shape[..], &edit.ty(value)?.shape[..]);
+    let ([own @ .., one, width], [all @ .., two, same]) = (few, many) else {
+        return None;
+    };
+    let is_twice = one.is(1) && two.is(2) && own == all && width == same;
+    is_twice.then_some((single, vec![expand]))
 }
 
 /// True if the numbers of each pair along the last axis are equal: those of a constant that are, what

@@ -204,6 +204,43 @@ fn swapped_halves_of_an_array_that_is_transposed() {
 }
 
 #[test]
+fn tables_that_are_repeated_in_rows_are_read_once() {
+    check(
+        crate::fuse::rotary::run,
+        "graph g(x:f32[1,5,4], c:f32[5,2], s:f32[5,2]) -> (y)
+%0:f32[1,5,1,2] = Reshape(c, [1, 5, 1, 2]:i64)
+%1:f32[1,5,2,2] = Expand(%0, [1, 5, 2, 2]:i64)
+c2:f32[5,4] = Reshape(%1, [5, 4]:i64)
+s2:f32[5,4] = Concat(s, s) {axis=1}
+b:f32[1,5,2] = Slice(x, [2]:i64, [4]:i64, [2]:i64)
+n:f32[1,5,2] = Neg(b)
+a:f32[1,5,2] = Slice(x, [0]:i64, [2]:i64, [2]:i64)
+r:f32[1,5,4] = Concat(n, a) {axis=2}
+%2:f32[1,5,4] = Mul(x, c2)
+%3:f32[1,5,4] = Mul(r, s2)
+y:f32[1,5,4] = Add(%2, %3)",
+        expect![[r#"
+            graph g(x:f32[1,5,4], c:f32[5,2], s:f32[5,2]) -> (y)
+            %0 = Reshape(c, [1, 5, 1, 2]:i64)  # 2
+            %1 = Expand(%0, [1, 5, 2, 2]:i64)  # 3
+            c2 = Reshape(%1, [5, 4]:i64)  # 4
+            s2 = Concat(s, s) {axis=1}  # 5
+            b = Slice(x, [2]:i64, [4]:i64, [2]:i64)  # 6
+            n = Neg(b)  # 7
+            a = Slice(x, [0]:i64, [2]:i64, [2]:i64)  # 8
+            r = Concat(n, a) {axis=2}  # 9
+            %2 = Mul(x, c2)  # 10
+            %3 = Mul(r, s2)  # 11
+            %4 = Reshape(x, [1, 1, 5, 4]:i64)  # 4 3 5 6 7 8 9 10 11 12
+            %5 = Reshape(%0, [1, 5, 2]:i64)  # 4 3 5 6 7 8 9 10 11 12
+            %6 = Reshape(s, [1, 5, 2]:i64)  # 4 3 5 6 7 8 9 10 11 12
+            %7 = RotaryEmbedding(%4, %5, %6)  # 12 3 4 5 6 7 8 9 10 11
+            y:f32[1,5,4] = Reshape(%7, [1, 5, 4]:i64)  # 4 3 5 6 7 8 9 10 11 12
+        "#]],
+    );
+}
+
+#[test]
 fn halves_of_another_array_are_not_fused() {
     check_swapped(
         "xt:f32[2,5,4] = Reshape(x, [2, 5, 4]:i64)",
