@@ -138,39 +138,25 @@ def attempt(program: Program) -> Outcome:
     """Exports a program, runs it, and compares it with JAX."""
     try:
         fn, inputs = program.build()
-        inputs = jax.tree.map(jnp.asarray, inputs)
-        want = [
-            bench.in_parts(leaf)
-            for leaf in jax.tree.leaves(jax.jit(lambda *args: fn(*args))(*inputs))
-        ]
+        given = [jax.tree.map(jnp.asarray, one) for one in (inputs, *program.others)]
+        wanted = [in_jax(fn, one) for one in given]
     except Exception as error:
         return Outcome(program.name, problem=f"JAX fails: {first_line(error)}")
     start = time.process_time()
     try:
-        model = jax2onnx.to_onnx(fn, list(inputs))
+        model = jax2onnx.to_onnx(fn, list(program.specs or given[0]))
     except Exception as error:
         if program.refused and program.refused in str(error):
             return Outcome(program.name, refused=program.refused)
         return Outcome(program.name, problem=f"the export fails: {first_line(error)}")
     seconds = time.process_time() - start
     nodes = sum(operators(model).values())
-    errors, problems, found = [0.0], [], []
-    for optimize in (False, True):
-        try:
-            found.append(bench.run(model, inputs, optimize=optimize))
-        except Exception as error:
-            problems.append(f"ONNX Runtime fails: {first_line(error)}")
-            continue
-        errors.append(difference(found[-1], want))
-        if not errors[-1] <= program.tolerance:
-            words = "with" if optimize else "without"
-            problems.append(f"differs by {errors[-1]:.1e} {words} optimizations")
-    of_jit = None
-    if problems and len(found) == 2:
-        double = in_double(fn, inputs, want)
-        distances, distance = [difference(one, double) for one in found], difference(want, double)
-        if max(distances) <= distance:
-            errors, problems, of_jit = distances, [], distance
+    errors, problems, of_jit = [0.0], [], None
+    for one, want in zip(given, wanted, strict=True):
+        found = compare(model, fn, one, want, program.tolerance)
+        errors.append(found.error)
+        problems += found.problems
+        of_jit = found.of_jit if of_jit is None else of_jit
     if program.refused:
         problems.append("is no longer refused")
     # A weight that a pass changed is called `kernel/Transpose`.
@@ -179,6 +165,41 @@ def attempt(program: Program) -> Outcome:
     if missing:
         problems.append(f"no weights {', '.join(missing)}")
     return Outcome(program.name, nodes, max(errors), of_jit, seconds, problem="; ".join(problems))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far a model is from JAX for one set of inputs, as `Outcome` has it."""
+
+    error: float
+    problems: list[str]
+    of_jit: float | None = None
+
+
+def compare(model: Any, fn: Any, inputs: Any, want: list[np.ndarray], limit: float) -> Comparison:
+    """Runs a model without and with the optimizations of ONNX Runtime, and compares it with JAX."""
+    errors, problems, found = [0.0], [], []
+    for optimize in (False, True):
+        try:
+            found.append(bench.run(model, inputs, optimize=optimize))
+        except Exception as error:
+            problems.append(f"ONNX Runtime fails: {first_line(error)}")
+            continue
+        errors.append(difference(found[-1], want))
+        if not errors[-1] <= limit:
+            words = "with" if optimize else "without"
+            problems.append(f"differs by {errors[-1]:.1e} {words} optimizations")
+    if problems and len(found) == 2:
+        double = in_double(fn, inputs, want)
+        distances, distance = [difference(one, double) for one in found], difference(want, double)
+        if max(distances) <= distance:
+            return Comparison(max(distances), [], distance)
+    return Comparison(max(errors), problems)
+
+
+def in_jax(fn: Any, inputs: Any) -> list[np.ndarray]:
+    results = jax.tree.leaves(jax.jit(lambda *args: fn(*args))(*inputs))
+    return [bench.in_parts(result) for result in results]
 
 
 def in_double(fn: Any, inputs: Any, want: list[np.ndarray]) -> list[np.ndarray]:

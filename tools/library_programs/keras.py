@@ -6,24 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
 from keras import layers
-from layering.layer import trained
 
+from .keras_forms import FORMS, model
 from .program import Program, floats, ints
-
-
-def model(make: Callable[[], keras.Model], *inputs: np.ndarray) -> Callable[[], Any]:
-    """Returns a function that builds a model with random weights."""
-
-    def build() -> Any:
-        keras.utils.clear_session()
-        keras.utils.set_random_seed(0)
-        made = make()
-        made.set_weights([np.asarray(one) for one in trained(made.get_weights(), np.float32)])
-        return made, inputs
-
-    return build
 
 
 def dense() -> keras.Model:
@@ -122,4 +108,5 @@ PROGRAMS = [
         Program(f"`applications.{name}`", model(application(name), IMAGE), 2e-4)
         for name in ("MobileNet", "MobileNetV3Small", "EfficientNetB0", "ResNet50")
     ),
+    *FORMS,
 ]

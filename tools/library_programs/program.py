@@ -18,7 +18,8 @@ class Program:
 
     `tolerance` is the largest error relative to the largest element of a result. `refused` is a
     part of the message if jax2onnx does not convert the program. `weights` are names that the model
-    must use, because the library does.
+    must use, because the library does. `specs` are input specs with symbolic sizes to export with,
+    and `others` are inputs of other sizes that the model must accept.
     """
 
     name: str
@@ -26,6 +27,8 @@ class Program:
     tolerance: float = 2e-5
     refused: str = ""
     weights: tuple[str, ...] = ()
+    specs: tuple[Any, ...] = ()
+    others: tuple[tuple[Any, ...], ...] = ()
 
 
 def floats(*shape: int, seed: int = 3) -> np.ndarray:
