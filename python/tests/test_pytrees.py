@@ -82,6 +82,19 @@ def test_modules_give_the_names_of_their_parameters() -> None:
     check(lambda model, x: jax.vmap(model)(x), (linear, X), names, ["out_0"])
 
 
+def test_beside_arrays_an_empty_tuple_has_no_input() -> None:
+    """`optax.MultiSteps` has one in its state. In a container of shapes, it is a number's shape."""
+    state = {"skipped": (), "scale": B, "rest": []}
+    check(
+        lambda state, x: (state["scale"] * x, state),
+        (state, X[:, :3]),
+        ["state.scale", "x"],
+        ["out_0", "out_1.scale"],
+    )
+    model = to_onnx(lambda pair: pair[0] * pair[1], [((), (2, 3))])
+    assert [value.name for value in model.graph.input] == ["pair.0", "pair.1"]
+
+
 @pytest.mark.skipif(not hasattr(nnx, "Pytree"), reason="nnx modules of old flax are not pytrees")
 def test_modules_of_nnx_give_the_names_of_their_parameters() -> None:
     model = to_onnx(lambda net, x: net(x), [nnx.Linear(4, 3, rngs=nnx.Rngs(0)), X])

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from .._errors import InputSpecError
-from .._tracing.specs import is_shape
+from .._tracing.specs import shapes_of
 from .reference import leaves
 
 #: Sizes with different names differ, so that a mix-up is noticed. They are even, because programs
@@ -36,9 +36,11 @@ def filled(inputs: Sequence[Any], specs: Sequence[Any], known: Mapping[str, int]
         shape = tuple(sizes.size(size) for size in spec.shape)
         return _numbers(random, shape, spec.dtype)
 
-    given, tree = jax.tree_util.tree_flatten(list(inputs), is_leaf=is_shape)
+    trees = [jax.tree_util.tree_flatten(one, is_leaf=shapes_of(one)) for one in inputs]
+    given = [leaf for own, _ in trees for leaf in own]
     arrays = [array(leaf, spec) for leaf, spec in zip(given, leaves(specs), strict=True)]
-    return list(jax.tree_util.tree_unflatten(tree, arrays))
+    parts = iter(arrays)
+    return [tree.unflatten([next(parts) for _ in own]) for own, tree in trees]
 
 
 def _numbers(random: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:

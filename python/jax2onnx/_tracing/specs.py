@@ -1,7 +1,7 @@
 """Convert input specs to what JAX traces with."""
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -52,7 +52,7 @@ class Specs:
         def named(path: Any, part: Any) -> Any:
             return self._leaf(where + tree_util.keystr(path), part)
 
-        return tree_util.tree_map_with_path(named, spec, is_leaf=is_shape)
+        return tree_util.tree_map_with_path(named, spec, is_leaf=shapes_of(spec))
 
     def _leaf(self, where: str, spec: Any) -> Any:
         if is_shape(spec):
@@ -107,6 +107,17 @@ def is_shape(spec: Any) -> bool:
     sizes = [_is_size(size) for size in spec]
     others = [size is None or isinstance(size, float | complex | bool) for size in spec]
     return all(sizes) or (any(sizes) and all(map(operator.or_, sizes, others)))
+
+
+def shapes_of(spec: Any) -> Callable[[Any], bool]:
+    """Return how to find the shapes in an input spec.
+
+    `()` alone is the shape of a number. Beside arrays, such as in the state of an optimizer, it is
+    a container without entries.
+    """
+    if any(hasattr(leaf, "dtype") for leaf in tree_util.tree_leaves(spec)):
+        return lambda part: is_shape(part) and len(part) > 0
+    return is_shape
 
 
 def _is_size(size: Any) -> bool:
