@@ -111,6 +111,33 @@ def test_every_call_has_its_own_lines() -> None:
         assert variance.items() <= found.items()
 
 
+@jax.custom_jvp
+def with_rule(x: jax.Array) -> jax.Array:
+    return jnp.sin(x)
+
+
+@with_rule.defjvp
+def _rule(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    (x,), (tangent,) = primals, tangents
+    places = jnp.zeros((3, 5, 7), jnp.int16) + x.astype(jnp.int16)
+    return with_rule(x), tangent + jnp.where(places < 0, places, places).sum().astype(x.dtype)
+
+
+def test_what_jax_traced_in_a_rule_of_an_earlier_program_has_no_line_of_it() -> None:
+    """JAX keeps its own functions as it traced them first, with the line of that program."""
+    jax.make_jaxpr(jax.grad(jax.jit(lambda x: with_rule(x))))(1.0)
+
+    def later(x: jax.Array) -> jax.Array:
+        return jnp.where(x < 0, x, x + 1)
+
+    shape = jax.ShapeDtypeStruct((3, 5, 7), np.int16)
+    model = to_onnx(later, [shape], provenance="full", optimize=False)
+    line = inspect.getsourcelines(later)[1] + 1
+    for node in model.graph.node:
+        origin = {entry.key: entry.value for entry in node.metadata_props}
+        assert origin["pkg.jax2onnx.callsite"].endswith(f"later:{line}"), node.op_type
+
+
 def test_the_private_names_that_the_reader_knows_are_those_of_jax() -> None:
     """The reader in `crates/python/src/compat.rs` recognizes these classes by their names."""
     (size,) = export.symbolic_shape("B + 1")

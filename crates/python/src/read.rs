@@ -14,7 +14,7 @@ mod recipe;
 use std::sync::Arc;
 
 use jaxpr::{Aval, Constant, DType, Jaxpr, Place, Program, Var, VarId};
-use provenance::{Location, StackId, Table, Tiers};
+use provenance::{Location, StackId, Table, Tier, Tiers};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -159,7 +159,11 @@ impl<'py> Reader<'py> {
         let input_names = input_names(&debug_info, unnamed, inputs.len())?;
         let mut eqns = Vec::new();
         for eqn in jaxpr.getattr(intern!(py, "eqns"))?.try_iter()? {
-            eqns.push(self.eqn(&mut vars, &eqn?)?);
+            let mut eqn = self.eqn(&mut vars, &eqn?)?;
+            if self.is_of_another_trace(&place, &eqn.place) {
+                eqn.place.stack = None;
+            }
+            eqns.push(eqn);
         }
         let mut outputs = Vec::new();
         for atom in jaxpr.getattr(intern!(py, "outvars"))?.try_iter()? {
@@ -190,6 +194,26 @@ impl<'py> Reader<'py> {
         let (name, definition) = compat::function_source(&source)?;
         let stack = definition.map(|(file, line)| self.definition(&file, line, &name));
         Ok((name.into(), Place { stack, scope: None }))
+    }
+
+    /// True if the call path of an equation in a function of JAX does not pass through that function.
+    ///
+    /// While JAX transforms an equation, everything that it traces has the traceback of that
+    /// equation. From 0.12 on, this includes functions such as `_where`, whose jaxpr JAX then uses in
+    /// other programs too.
+    fn is_of_another_trace(&self, function: &Place, eqn: &Place) -> bool {
+        let (Some(definition), Some(stack)) = (function.stack, eqn.stack) else {
+            return false;
+        };
+        let file_of = |location| self.table.get_location(location).file;
+        let is_internal = |file| self.table.get_file(file).tier == Tier::Internal;
+        let Some(own) = self.table.frames(definition).map(file_of).next() else {
+            return false;
+        };
+        let files = || self.table.frames(stack).map(file_of);
+        is_internal(own)
+            && files().all(|file| file != own)
+            && files().any(|file| !is_internal(file))
     }
 
     /// Returns the call path that is only the line where a function is defined.

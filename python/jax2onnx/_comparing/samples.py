@@ -40,7 +40,8 @@ def filled(inputs: Sequence[Any], specs: Sequence[Any], known: Mapping[str, int]
     given = [leaf for own, _ in trees for leaf in own]
     arrays = [array(leaf, spec) for leaf, spec in zip(given, leaves(specs), strict=True)]
     parts = iter(arrays)
-    return [tree.unflatten([next(parts) for _ in own]) for own, tree in trees]
+    unflatten = jax.tree_util.tree_unflatten
+    return [unflatten(tree, [next(parts) for _ in own]) for own, tree in trees]
 
 
 def _numbers(random: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
