@@ -43,10 +43,11 @@ class Calls:
     def __new__(
         cls,
         codes: Sequence[CodeType],
-        enter: Callable[[int, FunctionType, Any], None],
+        enter: Callable[[int, FunctionType, Any], bool],
         leave: Callable[[int], None],
+        quiet: Sequence[str],
     ) -> Calls: ...
-    def start(self, pythons: int) -> tuple[int, int]: ...
+    def start(self, run: int, get: int, set: int) -> int: ...
     def stop(self, before: int) -> None: ...
 
 @final

@@ -17,6 +17,7 @@ import pytest
 from flax import nnx
 
 from jax2onnx import _settings, to_onnx
+from jax2onnx._tracing import scopes as _scopes
 
 from .accuracy import metadata
 from .bench import convert, expected, run
@@ -430,3 +431,31 @@ def test_a_decorated_function_that_is_not_a_method_has_no_path() -> None:
 
     model = to_onnx(Net(), [X])
     assert names(model) == ["Net/leaf/sin", "Net/cos", "Net/mul"]
+
+
+def test_a_module_that_a_function_of_jax_calls_has_its_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Calls of JAX's functions of arrays are not watched, unless they are given a function."""
+
+    class Gain(nnx.Module):
+        def __call__(self, x: jax.Array) -> jax.Array:
+            return jnp.tanh(x)
+
+    net = Holder(Gain())
+
+    def fn(x: jax.Array) -> tuple[jax.Array, ...]:
+        return (
+            jnp.vectorize(net)(x),
+            jnp.apply_along_axis(net, 1, 2 * x),
+            jnp.piecewise(3 * x, [x > 0, x <= 0], [net, jnp.cos]),
+            jnp.frompyfunc(lambda x: net(x), 1, 1)(4 * x),
+            jax.jit(net)(5 * x),
+            jnp.einsum("bij,bkj->bik", net(6 * x), x),
+        )
+
+    found = names(to_onnx(fn, [X]))
+    # JAX does not pass the names on to the branches of `piecewise`.
+    assert sum("Holder/inner/tanh" in name for name in found) == 5
+    monkeypatch.setattr(_scopes, "_array_code", list)
+    assert found == names(to_onnx(fn, [X]))

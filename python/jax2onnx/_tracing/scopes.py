@@ -9,6 +9,7 @@ core runs the frames, as PEP 523 provides.
 import contextlib
 import functools
 import inspect
+import os
 import sys
 import threading
 import types
@@ -193,98 +194,39 @@ def _running(namer: _Namer) -> Iterator[None]:
         yield
         return
 
-    #: The call during which nobody asks for reports, if any.
-    quiet: list[int] = []
+    def enter(call: int, function: types.FunctionType, argument: Any) -> bool:
+        return namer.enter(call, argument, function.__code__, lambda each: each is function)
 
-    def enter(call: int, function: types.FunctionType, argument: Any) -> None:
-        is_last = namer.enter(call, argument, function.__code__, lambda each: each is function)
-        if is_last and _frames.pause(address):
-            quiet.append(call)
-
-    def leave(call: int) -> None:
-        if quiet == [call]:
-            _frames.resume(address)
-            quiet.clear()
-        namer.leave(call)
-
-    calls = _core.Calls(namer.codes, enter, leave)
-    address, before = calls.start(_frames.pythons)
+    calls = _core.Calls(namer.codes, enter, namer.leave, _array_code())
+    before = calls.start(*_frame_functions())
     try:
-        _frames.take(address)
         yield
     finally:
-        _frames.give_back(address)
         calls.stop(before)
 
 
-class _Frames:
-    """Makes a function of the core run the frames of all threads, as long as one export wants it.
+@functools.cache
+def _frame_functions() -> tuple[int, ...]:
+    """Return the addresses of functions that are not part of the stable ABI of Python.
 
-    Meanwhile, Python calls a C function for each call, and takes a seventh longer to trace a
-    network. So the export pauses where it needs no reports.
-
-    The functions that do this are not part of the stable ABI that the core is compiled for.
+    The first one runs a frame. The others return and set the function that runs frames.
     """
+    import ctypes
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._takers = 0
-
-    @functools.cached_property
-    def pythons(self) -> int:
-        """The address of Python's own function."""
-        import ctypes
-
-        function = ctypes.cast(ctypes.pythonapi._PyEval_EvalFrameDefault, ctypes.c_void_p)
-        return function.value or 0
-
-    def take(self, address: int) -> None:
-        with self._lock:
-            self._takers += 1
-            self._replace(self.pythons, address)
-
-    def give_back(self, address: int) -> None:
-        with self._lock:
-            self._takers -= 1
-            if not self._takers:
-                self._replace(address, self.pythons)
-
-    def pause(self, address: int) -> bool:
-        """Let Python run the frames until `resume`, unless another export needs the reports."""
-        with self._lock:
-            is_alone = self._takers == 1
-            if is_alone:
-                self._replace(address, self.pythons)
-            return is_alone
-
-    def resume(self, address: int) -> None:
-        with self._lock:
-            self._replace(self.pythons, address)
-
-    @functools.cached_property
-    def _interpreter(self) -> tuple[Callable[[], int | None], Callable[[int], object]]:
-        """The functions that return and set the address of the function that runs frames."""
-        import ctypes
-
-        api = ctypes.pythonapi
-        api.PyInterpreterState_Get.restype = ctypes.c_void_p
-        interpreter = ctypes.c_void_p(api.PyInterpreterState_Get())
-        get, replace = (
-            api._PyInterpreterState_GetEvalFrameFunc,
-            api._PyInterpreterState_SetEvalFrameFunc,
-        )
-        get.restype = ctypes.c_void_p
-        replace.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-        return functools.partial(get, interpreter), functools.partial(replace, interpreter)
-
-    def _replace(self, before: int, after: int) -> None:
-        """Replace one function by another, unless another tool has replaced it."""
-        get, replace = self._interpreter
-        if get() == before:
-            replace(after)
+    api = ctypes.pythonapi
+    functions = (
+        api._PyEval_EvalFrameDefault,
+        api._PyInterpreterState_GetEvalFrameFunc,
+        api._PyInterpreterState_SetEvalFrameFunc,
+    )
+    return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
 
 
-_frames = _Frames()
+@functools.cache
+def _array_code() -> list[str]:
+    """Return the folders of JAX's functions of arrays, which call only the modules they are given."""
+    source = os.path.join(os.path.dirname(jax.__file__ or ""), "_src")
+    return [os.path.join(source, folder, "") for folder in ("lax", "nn", "numpy")]
 
 
 _monitoring: Any = getattr(sys, "monitoring", None)
