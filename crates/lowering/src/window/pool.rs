@@ -134,7 +134,12 @@ impl Pooling<'_> {
         if !guards_nan(x) {
             return largest;
         }
-        let any_nan = self.node(OpType::MaxPool, &[x.is_nan()], Vec::new());
+        let any_nan = if x.dtype() == DType::F32 && !self.has_dilation() {
+            // Without negative numbers, infinities do not cancel each other, and only NaN makes the mean NaN.
+            self.node(OpType::AveragePool, &[x.max(0.0)], Vec::new()).is_nan()
+        } else {
+            self.node(OpType::MaxPool, &[x.is_nan()], Vec::new())
+        };
         any_nan.select(x.constant(f64::NAN), largest)
     }
 

@@ -45,7 +45,8 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usi
     }
     if node.op == OpType::Relu {
         let x = edit.input(index, 0)?;
-        return (signs(edit, x) == Signs::POSITIVE).then(|| (x, Vec::new()));
+        let is_result = edit.producer(x).is_some_and(|before| edit.node(before).op == OpType::Relu);
+        return (is_result || signs(edit, x) == Signs::POSITIVE).then(|| (x, Vec::new()));
     }
     if node.op == OpType::Gather {
         return Some((whole_axis(edit, index)?, Vec::new()));

@@ -1,4 +1,4 @@
-//! Means over windows.
+//! Means and maxima over windows.
 
 use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 
@@ -7,9 +7,15 @@ use crate::axis_map::{AxisMap, transpose};
 use crate::operators::{LAYOUT_OPS, VIEW_OPS};
 use crate::pattern::{Pattern, composite, either, hole, moved, node, number, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
+use crate::signs::signs;
 
-pub(crate) const REWRITES: &[Rewrite] =
-    &[Rewrite { name: "fuse-average-pool", pattern: average, replacement: to_average_pool }];
+pub(crate) const REWRITES: &[Rewrite] = &[
+    Rewrite { name: "fuse-average-pool", pattern: average, replacement: to_average_pool },
+    Rewrite { name: "pool-positives", pattern: maximum_of_halves, replacement: to_max_pool },
+];
+
+/// The attributes that describe windows.
+const WINDOWS: [&str; 4] = ["kernel_shape", "strides", "pads", "dilations"];
 
 /// `Σ x / n` over windows, in any order and shape before it is divided; or `Σ x / Σ 1` where the padding
 /// does not count, transposed where the channels come last.
@@ -57,12 +63,7 @@ fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Decline
     }
     let moves = moves(found)?;
     found.expect_kernel(OpType::AveragePool, x)?;
-    let mut op = Op::new(OpType::AveragePool, &[x]).attr("kernel_shape", &window[..]);
-    for (name, values) in [("strides", ints("strides")), ("pads", pads.clone())] {
-        if !values.is_empty() {
-            op = op.attr(name, &values[..]);
-        }
-    }
+    let mut op = with_windows(Op::new(OpType::AveragePool, &[x]), &sum);
     if all_places_count && !pads.is_empty() {
         op = op.attr("count_include_pad", 1);
     }
@@ -73,6 +74,28 @@ fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Decline
         last = (op, ty);
     }
     Ok(last.0)
+}
+
+/// `2 · max(x / 2)` over windows, which is right for `-inf`.
+fn maximum_of_halves() -> Pattern {
+    let halves = (hole("x") * 0.5).named("halves");
+    node(OpType::MaxPool, &[&halves]).named("pool") * 2.0
+}
+
+fn to_max_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+    let x = found.value("x")?;
+    if signs(found.edit, x).negative {
+        return Err("a window may contain only -inf".into());
+    }
+    Ok(with_windows(Op::new(OpType::MaxPool, &[x]), found.node("pool")?))
+}
+
+/// Gives an operator the windows of a node.
+fn with_windows(op: Op<'static>, node: &Node) -> Op<'static> {
+    WINDOWS.into_iter().fold(op, |op, name| match node.attr(name) {
+        Some(value) => op.attr(name, value.clone()),
+        None => op,
+    })
 }
 
 /// What is done to the sum before it is divided, in order, with what that makes of it.
@@ -113,9 +136,7 @@ fn is_laid_out_alike(found: &Found<'_, '_, '_>) -> Result<bool, Declined> {
 /// Declines unless the divisor counts, for each window, its places that are not padding.
 fn expect_same_windows(found: &Found<'_, '_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
     let counts = found.node("counts")?;
-    let is_same = ["kernel_shape", "strides", "pads", "dilations"]
-        .into_iter()
-        .all(|name| counts.attr(name) == sum.attr(name));
+    let is_same = WINDOWS.into_iter().all(|name| counts.attr(name) == sum.attr(name));
     let ones = found.value("ones")?;
     let is_same = is_same && found.ty(ones)?.shape[2..] == found.ty(x)?.shape[2..];
     if !is_same || !is_laid_out_alike(found)? {
@@ -186,6 +207,29 @@ y:f32[2,4,4] = Div(%3, 4.0)",
                 %1 = Transpose(%0) {perm=[0, 2, 3, 1]}  # 5 2 3 4 6
                 %2 = Squeeze(%1, [0]:i64)  # 4 2 3 5 6
                 y:f32[2,4,4] = Transpose(%2) {perm=[2, 0, 1]}  # 5 2 3 4 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_maximum_of_numbers_that_are_not_negative_needs_no_halves() {
+        check(
+            formulas(&[super::REWRITES]),
+            "graph g(x:f32[1,2,8,8]) -> (y, z)
+%0:f32[1,2,8,8] = Max(x, 0.0)
+%1:f32[1,2,8,8] = Mul(%0, 0.5)
+%2:f32[1,2,4,4] = MaxPool(%1) {kernel_shape=[2, 2], strides=[2, 2]}
+y:f32[1,2,4,4] = Mul(%2, 2.0)
+%3:f32[1,2,8,8] = Mul(x, 0.5)
+%4:f32[1,2,4,4] = MaxPool(%3) {kernel_shape=[2, 2], strides=[2, 2]}
+z:f32[1,2,4,4] = Mul(%4, 2.0)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y, z)
+                %0 = Max(x, 0.0)  # 2
+                y:f32[1,2,4,4] = MaxPool(%0) {kernel_shape=[2, 2], strides=[2, 2]}  # 4 3 5
+                %1 = Mul(x, 0.5)  # 6
+                %2 = MaxPool(%1) {kernel_shape=[2, 2], strides=[2, 2]}  # 7
+                z:f32[1,2,4,4] = Mul(%2, 2.0)  # 8
             "#]],
         );
     }
