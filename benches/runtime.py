@@ -154,6 +154,8 @@ def measure(name: str, folder: Path, python: str, rounds: int) -> Row:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = THREADS
         options.inter_op_num_threads = 1
+        # The runtime warns about models of the package.
+        options.log_severity_level = 3
         try:
             session = onnxruntime.InferenceSession(str(path), options)
             names = [one.name for one in session.get_inputs()]

@@ -201,13 +201,24 @@ IDIOMS = [
             "Mul",
             "MaxPool",
             "Mul",
+            "Relu",
+            "AveragePool",
             "IsNaN",
-            "Cast",
-            "MaxPool",
-            "Cast",
             "Where",
             "Reshape",
         ],
+        0,
+        0,
+    ),
+    Idiom(
+        "equinox.max_pool_of_relu",
+        jax.vmap(lambda x: eqx.nn.MaxPool2d(3, 2, padding=1)(jax.nn.relu(x))),
+        [
+            np.select(
+                [CHANNELS > 2, CHANNELS > 1, CHANNELS < -1], [np.nan, np.inf, -np.inf], CHANNELS
+            )
+        ],
+        ["Relu", "MaxPool", "AveragePool", "IsNaN", "Where"],
         0,
         0,
     ),
