@@ -368,6 +368,7 @@ fn fuse(
     stage: Stage,
 ) -> Result<Op<'static>, Declined> {
     expect_kernel(patch, found)?;
+    mask::expect_same(patch, found)?;
     let (choice, mask) = chosen(patch, found, stage)?;
     let Choice { q, k, v, heads, after, joined, is_stacked, .. } = choice;
 

@@ -46,24 +46,12 @@ impl Prepared {
     ) -> Result<Prepared, Declined> {
         let (source, choice) = match found.mask {
             None => return Ok(Prepared::None),
-            Some(Mask::Added(bias)) if !leaves_something(edit, bias) => {
-                return Err("an added mask may hide a whole row".into());
-            }
             Some(Mask::Added(bias)) => (bias, None),
-            Some(Mask::Chosen { otherwise, .. }) if otherwise.is_nan() || otherwise > ABSORBING => {
-                return Err("the number that replaces a masked score is not negative enough".into());
+            Some(Mask::Chosen { flags, keeps, .. }) if keeps_all(edit, flags, keeps) => {
+                return Ok(Prepared::None);
             }
-            Some(Mask::Chosen { flags, keeps, otherwise, is_bias }) => {
-                let known = known_flags(edit, flags, keeps, view);
-                if let Some(Prepared::None) = known {
-                    return Ok(Prepared::None);
-                }
-                if !is_bias && edit.exact_nan() {
-                    return Err(
-                        "a masked score may be NaN or infinite, and the kernel would add it".into(),
-                    );
-                }
-                if let Some(known) = known {
+            Some(Mask::Chosen { flags, keeps, otherwise, .. }) => {
+                if let Some(known) = known_flags(edit, flags, keeps, view) {
                     return Ok(known);
                 }
                 if keeps && is_triangle(edit, flags, view) {
@@ -84,6 +72,29 @@ impl Prepared {
         planned.extend(expansion(&of_heads, view)?);
         Ok(Prepared::Added(AddedMask { source, once, choice, shape, planned }))
     }
+}
+
+/// Declines a mask that the kernel applies differently, however the operands are laid out.
+pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
+    match found.mask {
+        Some(Mask::Added(bias)) if !leaves_something(edit, bias) => {
+            Err("an added mask may hide a whole row".into())
+        }
+        Some(Mask::Chosen { otherwise, .. }) if otherwise.is_nan() || otherwise > ABSORBING => {
+            Err("the number that replaces a masked score is not negative enough".into())
+        }
+        Some(Mask::Chosen { flags, keeps, is_bias: false, .. })
+            if edit.exact_nan() && !keeps_all(edit, flags, keeps) =>
+        {
+            Err("a masked score may be NaN or infinite, and the kernel would add it".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// True if it is known that no score is masked.
+fn keeps_all(edit: &Edit<'_>, flags: ValueId, keeps: bool) -> bool {
+    edit.tensor(flags).and_then(uniform) == Some(f64::from(u8::from(keeps)))
 }
 
 fn shape_of(tensor: &Tensor) -> Vec<Dim> {
@@ -118,9 +129,6 @@ fn known_flags(edit: &Edit<'_>, flags: ValueId, keeps: bool, view: &View) -> Opt
     let (&[1, 1, own_rows, own_columns] | &[own_rows, own_columns]) = &once.shape[..] else {
         return None;
     };
-    if kept[..] == [true] {
-        return Some(Prepared::None);
-    }
     let is_kept = |row: i64, column: i64| {
         let (row, column) = (row.min(own_rows - 1), column.min(own_columns - 1));
         kept.get((row * own_columns + column) as usize) == Some(&true)
