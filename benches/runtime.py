@@ -212,20 +212,18 @@ def verdict(rows: list[Row]) -> int:
     compared = [ratio for row in rows if (ratio := row.ratio("theirs")) is not None]
     for row in rows:
         theirs, jit = row.ratio("theirs"), row.ratio("jit")
-        if theirs is not None and theirs > 1.0:
-            complaints.append(f"{row.name}: {theirs:.2f} of the existing package's time, limit 1.0")
+        if theirs is not None and theirs > 1.02:
+            complaints.append(f"{row.name}: {theirs:.2f} of the existing package's time, limit 1.02")
         if jit is not None and row.feed_forward and jit > 1.1:
             complaints.append(f"{row.name}: {jit:.2f} of jit's time, limit 1.1")
         # A loop that is unrolled has more nodes and is faster.
         if row.feed_forward and row.nodes.get("ours", 0) > row.nodes.get("theirs", sys.maxsize):
             complaints.append(f"{row.name}: more nodes than the existing package's")
-        if row.name == "gpt2-small" and row.nodes.get("ours", 0) > 342:
-            complaints.append("gpt2-small: more than 342 nodes")
     if compared:
         mean = statistics.geometric_mean(compared)
-        print(f"geometric mean of ours/theirs: {mean:.2f}, limit 0.9")
-        if mean > 0.9:
-            complaints.append(f"geometric mean {mean:.2f}, limit 0.9")
+        print(f"geometric mean of ours/theirs: {mean:.2f}, limit 0.7")
+        if mean > 0.7:
+            complaints.append(f"geometric mean {mean:.2f}, limit 0.7")
     for complaint in complaints:
         print(f"over the limit: {complaint}")
     return 1 if complaints else 0

@@ -42,14 +42,17 @@ const CO_VARKEYWORDS: usize = 8;
 type RunFrame =
     unsafe extern "C" fn(*mut ffi::PyThreadState, *mut Frame, c_int) -> *mut ffi::PyObject;
 
+type GetRunFrame = unsafe extern "C" fn(*mut ffi::PyInterpreterState) -> RunFrame;
+type SetRunFrame = unsafe extern "C" fn(*mut ffi::PyInterpreterState, RunFrame);
+
 /// Functions of Python 3.11 that its stable ABI does not have.
 #[derive(Clone, Copy)]
 struct Functions {
     /// Runs a frame.
     run: RunFrame,
     /// Return and set the function that runs frames.
-    get: unsafe extern "C" fn(*mut ffi::PyInterpreterState) -> RunFrame,
-    set: unsafe extern "C" fn(*mut ffi::PyInterpreterState, RunFrame),
+    get: GetRunFrame,
+    set: SetRunFrame,
 }
 
 static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
@@ -129,8 +132,8 @@ impl Calls {
         let functions = FUNCTIONS.get_or_init(|| unsafe {
             Functions {
                 run: std::mem::transmute::<usize, RunFrame>(run),
-                get: std::mem::transmute::<usize, _>(get),
-                set: std::mem::transmute::<usize, _>(set),
+                get: std::mem::transmute::<usize, GetRunFrame>(get),
+                set: std::mem::transmute::<usize, SetRunFrame>(set),
             }
         });
         WANTED.fetch_add(1, Ordering::AcqRel);
@@ -139,6 +142,7 @@ impl Calls {
     }
 
     /// Reports the calls of this thread to whom they were reported before.
+    #[expect(clippy::unused_self, reason = "the object lives until here")]
     fn stop(&self, before: usize) {
         CURRENT.set(before as *const Calls);
         let is_last = WANTED.fetch_sub(1, Ordering::AcqRel) == 1;
