@@ -213,7 +213,9 @@ def verdict(rows: list[Row]) -> int:
     for row in rows:
         theirs, jit = row.ratio("theirs"), row.ratio("jit")
         if theirs is not None and theirs > 1.02:
-            complaints.append(f"{row.name}: {theirs:.2f} of the existing package's time, limit 1.02")
+            complaints.append(
+                f"{row.name}: {theirs:.2f} of the existing package's time, limit 1.02"
+            )
         if jit is not None and row.feed_forward and jit > 1.1:
             complaints.append(f"{row.name}: {jit:.2f} of jit's time, limit 1.1")
         # A loop that is unrolled has more nodes and is faster.

@@ -2,8 +2,9 @@
 
     python benches/weights.py [--models gpt2-small resnet50] [--rounds 5]
 
-Times are medians over interleaved rounds, and memory is the peak over the arrays of the model. The
-exit code is 1 if a limit is not kept.
+Times are medians over interleaved rounds, and memory is the peak over the arrays of the model. A
+small export may take 5 ms and 1.15 times its trace instead of the limit. The exit code is 1 if a
+limit is not kept.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from runtime import reference_python
 #: The most that each figure of ours may be.
 LIMITS = {"export/trace": 1.3, "file/copy": 1.5, "memory MB": 64.0, "bytes": 1.001}
 COLUMNS = tuple(LIMITS)
+#: What a small export may take: milliseconds, beyond this many times its trace.
+SMALL_EXPORT = 5.0
+TIMES_TRACE = 1.15
 TRANSPOSED_LIMIT = 1.5
 
 
@@ -132,6 +136,8 @@ def main() -> int:
                 continue
             figures = json.loads(done.stdout.splitlines()[-1])
             over = [column for column in COLUMNS if figures[column] > LIMITS[column]]
+            if figures["beyond"] <= SMALL_EXPORT and "export/trace" in over:
+                over.remove("export/trace")
             shown = "".join(f"{figures[column]:14.3f}" for column in COLUMNS)
             verdict = f"   over the limit: {', '.join(over)}" if who == "ours" and over else ""
             print(f"{name:12} {who:7}{shown}{verdict}", flush=True)
@@ -160,6 +166,7 @@ def measure(name: str, rounds: int) -> dict[str, float]:
         stored = initializer_bytes(path)
     return {
         "export/trace": statistics.median(export / trace for trace, export, _, _ in pairs),
+        "beyond": 1e3 * statistics.median(e - TIMES_TRACE * t for t, e, _, _ in pairs),
         "file/copy": statistics.median(file / (trace + copy) for trace, _, file, copy in pairs),
         "memory MB": most,
         "bytes": stored / sum(array.nbytes for array in arrays),

@@ -224,7 +224,7 @@ def _frame_functions() -> tuple[int, ...]:
 
 @functools.cache
 def _array_code() -> list[str]:
-    """Return the folders of JAX's functions of arrays, which call only the modules they are given."""
+    """Return the folders of JAX's functions of arrays, which call only what they are given."""
     source = os.path.join(os.path.dirname(jax.__file__ or ""), "_src")
     return [os.path.join(source, folder, "") for folder in ("lax", "nn", "numpy")]
 
