@@ -206,9 +206,35 @@ def test_a_haiku_model_in_training_mode_is_mentioned_with_its_line() -> None:
         dropout,
         f"BatchNorm is in training mode at {line(haiku, 'hk.BatchNorm')}: {BATCH}; "
         "call it with `is_training=False`",
+        "the function writes `batch_norm/~/mean_ema.counter`, `batch_norm/~/mean_ema.hidden`, "
+        "`batch_norm/~/mean_ema.average`, `batch_norm/~/var_ema.counter`, "
+        "`batch_norm/~/var_ema.hidden`, `batch_norm/~/var_ema.average`, but the model drops the "
+        "new values: return them, as in `y, state = model.apply(params, state, rng, x)`",
     ]
     assert messages(lambda x: model.apply(weights, state, KEY, x, True)) == [dropout]
     assert messages(lambda x: model.apply(weights, state, None, x, False)[0]) == []
+    assert (
+        messages(lambda x, state: model.apply(weights, state, None, x, False)[0], [(2, 3), state])
+        == []
+    )
+
+
+def counting(x: Any) -> Any:
+    calls = hk.get_state("calls", (), init=jnp.zeros)
+    hk.set_state("calls", calls + x[0, 0])
+    hk.set_state("limit", hk.get_state("limit", (), init=jnp.ones))
+    return x * hk.get_state("calls")
+
+
+def test_any_state_of_haiku_that_is_dropped_is_mentioned() -> None:
+    model = hk.transform_with_state(counting)
+    weights, state = model.init(KEY, jnp.ones((2, 3)))
+    advice = "return them, as in `y, state = model.apply(params, state, rng, x)`"
+    for inputs in ([(2, 3)], [(2, 3), state]):
+        assert messages(lambda x, s=state: model.apply(weights, s, None, x)[0], inputs) == [
+            f"the function writes `~.calls`, but the model drops the new values: {advice}"
+        ]
+    assert messages(lambda x: model.apply(weights, state, None, x)) == []
 
 
 def test_a_keras_model_in_training_mode_is_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:

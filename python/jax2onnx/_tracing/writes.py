@@ -21,6 +21,7 @@ from .modules import Modules
 LINEN: Final = "y, updates = model.apply(variables, x, mutable={collections!r})"
 EQUINOX: Final = "y, state = model(x, state)"
 KERAS: Final = "y, state = model.stateless_call(weights, state, x, training=True)"
+HAIKU: Final = "y, state = model.apply(params, state, rng, x)"
 """How a function returns what it writes."""
 
 #: Between the parts of the name of a value: that it is written, how to return it, its path.
@@ -40,7 +41,7 @@ def written(name: Any) -> tuple[str, str] | None:
 
 @contextlib.contextmanager
 def marked_writes(modules: Modules | None) -> Iterator[None]:
-    """Mark what is written to the state of linen, equinox and Keras models in this thread.
+    """Mark what is written to the state of linen, equinox, haiku and Keras models in this thread.
 
     The end of the block restores the variables of Keras, which would keep values of the trace.
     """
@@ -83,6 +84,7 @@ class _Writers:
             ("flax.core.scope", "Scope", "get_variable", self._reading),
             ("equinox.nn", "State", "set", self._writing_equinox),
             ("equinox.nn", "State", "get", self._reading),
+            ("haiku._src.base", "HaikuContext", "collect_state", self._collecting_haiku),
             ("keras.src.backend.common.variables", "Variable", "assign", self._writing_keras),
         )
         for module, class_name, name, wrapper in wrappers:
@@ -117,6 +119,21 @@ class _Writers:
             return set_value(state, item, value)
 
         return write
+
+    def _collecting_haiku(self, collect_state: Any) -> Any:
+        @functools.wraps(collect_state)
+        def collect(context: Any) -> Any:
+            state, export = collect_state(context), self._current()
+            if export is None:
+                return state
+            before = context.collect_initial_state()
+            for module, values in state.items():
+                for name, value in values.items():
+                    if value is not before[module][name]:
+                        values[name] = export.marked(value, HAIKU, f"{module}.{name}")
+            return state
+
+        return collect
 
     def _writing_keras(self, assign: Any) -> Any:
         @functools.wraps(assign)
