@@ -130,12 +130,11 @@ mod tests {
                 %1 = Mul(%0, 0.5)
                 %2 = MaxPool(%1) {kernel_shape=[2, 2], strides=[2, 2]}
                 %3 = Mul(%2, 2.0)
-                %4 = IsNaN(%0)
-                %5 = Cast(%4) {to=2}
-                %6 = MaxPool(%5) {kernel_shape=[2, 2], strides=[2, 2]}
-                %7 = Cast(%6) {to=9}
-                %8 = Where(%7, nan, %3)
-                out_0:f32[B,4,4,3] = Transpose(%8) {perm=[0, 2, 3, 1]}
+                %4 = Max(%0, 0.0)
+                %5 = AveragePool(%4) {kernel_shape=[2, 2], strides=[2, 2]}
+                %6 = IsNaN(%5)
+                %7 = Where(%6, nan, %3)
+                out_0:f32[B,4,4,3] = Transpose(%7) {perm=[0, 2, 3, 1]}
             "#]],
         );
     }

@@ -136,7 +136,7 @@ pub const PHASES: &[Phase] = &[
                 "writes a scan over an LSTM or GRU cell as one operator",
                 recurrent::run,
             ),
-            formulas("fuse-pools", "writes the mean of each window as `AveragePool`", &[pool::REWRITES]),
+            formulas("fuse-pools", "writes means of windows as `AveragePool`, and maxima of positive numbers without halves", &[pool::REWRITES]),
         ],
     ),
     phase(
