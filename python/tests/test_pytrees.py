@@ -82,6 +82,16 @@ def test_modules_give_the_names_of_their_parameters() -> None:
     check(lambda model, x: jax.vmap(model)(x), (linear, X), names, ["out_0"])
 
 
+def test_a_module_in_two_transformations_of_equinox_needs_no_name() -> None:
+    """The name of such a function is an object of equinox, which `jax.make_jaxpr` refuses."""
+    linear = eqx.nn.Linear(4, 3, key=jax.random.key(0))
+    fn = eqx.filter_jit(eqx.filter_vmap(linear))
+    model = to_onnx(fn, [("B", 4)])
+    assert {each.name.partition("/")[0] for each in model.graph.initializer} >= {"weight", "bias"}
+    (found,) = run(model, (X,))
+    np.testing.assert_allclose(found, fn(X), rtol=1e-6)
+
+
 def test_beside_arrays_an_empty_tuple_has_no_input() -> None:
     """`optax.MultiSteps` has one in its state. In a container of shapes, it is a number's shape."""
     state = {"skipped": (), "scale": B, "rest": []}

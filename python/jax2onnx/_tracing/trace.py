@@ -148,17 +148,19 @@ def _check_for_leaks(fn: Any, consts: Sequence[Any]) -> None:
 
 
 def _name(fn: Any) -> str:
-    name: str = getattr(fn, "__name__", type(fn).__name__)
-    return name
+    name = getattr(fn, "__name__", None)
+    return name if isinstance(name, str) else type(fn).__name__
 
 
 def _with_name(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return the `__call__` of an object without a name, whose `repr` JAX would take for its name.
 
-    The `repr` of a module contains all of its arrays, and takes as long as tracing.
+    The `repr` of a module contains all of its arrays, and takes as long as tracing. The name of
+    `filter_jit(filter_vmap(module))` of equinox is not a text, and JAX refuses it.
     """
     method = type(fn).__call__
-    if hasattr(fn, "__name__") or not isinstance(method, FunctionType):
+    has_name = isinstance(getattr(fn, "__name__", None), str)
+    if has_name or not isinstance(method, FunctionType):
         return fn
     return MethodType(method, fn)
 
