@@ -196,11 +196,11 @@ impl<'py> Reader<'py> {
         Ok((name.into(), Place { stack, scope: None }))
     }
 
-    /// True if the call path of an equation in a function of JAX does not pass through that function.
+    /// True if the call path of an equation in a function of `jnp` does not pass through that function.
     ///
     /// While JAX transforms an equation, everything that it traces has the traceback of that
     /// equation. From 0.12 on, this includes functions such as `_where`, whose jaxpr JAX then uses in
-    /// other programs too.
+    /// other programs too. Other functions of JAX run code of the user, whose tracebacks may end there.
     fn is_of_another_trace(&self, function: &Place, eqn: &Place) -> bool {
         let (Some(definition), Some(stack)) = (function.stack, eqn.stack) else {
             return false;
@@ -210,8 +210,13 @@ impl<'py> Reader<'py> {
         let Some(own) = self.table.frames(definition).map(file_of).next() else {
             return false;
         };
+        let is_of_arrays = || {
+            let path = self.table.get_file(own).path.replace('\\', "/");
+            ["/_src/numpy/", "/_src/nn/"].iter().any(|folder| path.contains(folder))
+        };
         let files = || self.table.frames(stack).map(file_of);
         is_internal(own)
+            && is_of_arrays()
             && files().all(|file| file != own)
             && files().any(|file| !is_internal(file))
     }
