@@ -283,7 +283,19 @@ def gru_of_keras(x: jax.Array) -> jax.Array:
     return jnp.swapaxes(jax.lax.scan(step, jnp.zeros((x.shape[0], 6)), gates)[1], 0, 1)
 
 
+def of_linen_cell(cell: Any) -> Callable[..., Any]:
+    """Returns a layer of linen."""
+    layer = linen.RNN(cell)
+    params = jax.eval_shape(layer.init, jax.random.key(0), STEPS)
+    params = jax.tree.map(lambda leaf: sines(leaf) / 8, params)
+    return lambda x: layer.apply(params, x)
+
+
+# The weights of the large ones are not joined before the model is written.
 RECURRENT = {
+    "linen lstm": (of_linen_cell(linen.OptimizedLSTMCell(6)), "LSTM"),
+    "large linen lstm": (of_linen_cell(linen.OptimizedLSTMCell(300)), "LSTM"),
+    "large linen gru": (of_linen_cell(linen.GRUCell(300)), "GRU"),
     "haiku gru": (of_haiku_core(lambda: hk.GRU(6)), "GRU"),
     "equinox lstm": (of_equinox_cell(eqx.nn.LSTMCell), "LSTM"),
     "equinox gru": (of_equinox_cell(eqx.nn.GRUCell), "GRU"),

@@ -314,13 +314,13 @@ impl<'m> Edit<'m> {
         true
     }
 
-    /// Returns the name of a constant that a node computes from one weight: `conv.kernel/Transpose`. It
-    /// is no longer the parameter itself.
+    /// Returns the name of a constant that a node computes from weights, after the first: `conv.kernel/Transpose`.
+    /// It is no longer the parameter itself.
     fn derived_name(&self, index: usize) -> Option<Arc<str>> {
         let node = &self.graph.nodes[index];
         let operands = node.inputs.iter().flatten().map(|&id| &self.values[self.current(id)]);
-        let mut named = operands.filter_map(|value| value.name.as_ref());
-        let name = named.next().filter(|name| named.all(|other| other == *name))?;
+        let mut constants = operands.filter(|value| value.tensor.is_some());
+        let name = constants.find_map(|value| value.name.as_ref())?;
         Some(format!("{name}/{}", node.op.name()).into())
     }
 

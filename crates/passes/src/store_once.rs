@@ -1,7 +1,8 @@
 //! `store-once`: stores an array once, even if some readers need its axes in another order.
 //!
-//! A constant that has the elements of another one, in another order or as a part, is computed from it. The
-//! runtime does that when it loads the model.
+//! A constant that has the elements of another one, in another order or as a part, is computed from it. If several
+//! constants have the elements of an array that none of them stores as it is, the array is stored, and they are
+//! computed from it. The runtime does that when it loads the model.
 
 use onnx::tensor::Step;
 use onnx::{DType, Dim, Edit, Model, Node, Op, OpType, Tensor, Type, ValueId};
@@ -14,9 +15,10 @@ const MAX_REPEATED_BYTES: usize = 4096;
 
 pub(crate) fn run(model: &mut Model) {
     let mut derived: Option<FxHashMap<ValueId, ValueId>> = None;
+    let ids: Vec<ValueId> = model.values.ids().collect();
     model.edit(&mut |edit| {
         // The main graph is the first one, and its values can be read in all bodies.
-        let derived = derived.get_or_insert_with(|| derive_all(edit));
+        let derived = derived.get_or_insert_with(|| derive_all(edit, &ids));
         if !derived.is_empty() {
             read_derived(edit, derived);
         }
@@ -24,13 +26,21 @@ pub(crate) fn run(model: &mut Model) {
 }
 
 /// Inserts the nodes that compute constants from others. Returns what to read in place of each constant.
-fn derive_all(edit: &mut Edit<'_>) -> FxHashMap<ValueId, ValueId> {
+fn derive_all(edit: &mut Edit<'_>, all: &[ValueId]) -> FxHashMap<ValueId, ValueId> {
     let read = large_constants(edit);
     let mut stored: Stored = FxHashMap::default();
+    let memory_of = |id: ValueId| edit.tensor(id).filter(|it| it.is_contiguous())?.memory();
     for &(id, _) in &read {
-        let tensor = edit.tensor(id).filter(|tensor| tensor.is_contiguous());
-        if let Some(memory) = tensor.and_then(Tensor::memory) {
+        if let Some(memory) = memory_of(id) {
             stored.entry(memory).or_insert(id);
+        }
+    }
+    let repeated = repeated(edit, &read);
+    if repeated.iter().any(|memory| !stored.contains_key(memory)) {
+        for &id in all {
+            if let Some(memory) = memory_of(id).filter(|memory| repeated.contains(memory)) {
+                stored.entry(memory).or_insert(id);
+            }
         }
     }
     let mut derived = FxHashMap::default();
@@ -50,7 +60,19 @@ fn derive_all(edit: &mut Edit<'_>) -> FxHashMap<ValueId, ValueId> {
 }
 
 /// The constant that stores an array, by its memory.
-type Stored = FxHashMap<(usize, usize), ValueId>;
+type Stored = FxHashMap<Memory, ValueId>;
+type Memory = (usize, usize);
+
+/// Returns the arrays that are in several constants.
+fn repeated(edit: &Edit<'_>, read: &[(ValueId, usize)]) -> FxHashSet<Memory> {
+    let (mut seen, mut repeated) = (FxHashSet::default(), FxHashSet::default());
+    for tensor in read.iter().filter_map(|&(id, _)| edit.tensor(id)) {
+        let parts = tensor.parts().map_or(std::slice::from_ref(tensor), |(parts, ..)| parts);
+        let memories: FxHashSet<Memory> = parts.iter().filter_map(Tensor::memory).collect();
+        repeated.extend(memories.into_iter().filter(|&memory| !seen.insert(memory)));
+    }
+    repeated
+}
 
 /// Returns the large constants in the order of first use, each with the node of this graph that reads it first,
 /// itself or in a body.
@@ -242,6 +264,33 @@ z:f32[2,7] = MatMul(x, %0)",
                 w/Transpose = const f32[4,7]
                 y:f32[2,4] = Gather(w, i) {axis=0}  # 3
                 z:f32[2,7] = MatMul(x, w/Transpose)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn arrays_that_are_joined_in_two_orders_are_stored_as_they_are() {
+        check_model(
+            |model| {
+                model.edit(&mut crate::canonicalize::everything);
+                fold_and_store(model);
+            },
+            "graph g(x:f32[2,64]) -> (y, z)
+v = const f32[64,70]
+w = const f32[64,70]
+%0:f32[64,140] = Concat(v, w) {axis=1}
+y:f32[2,140] = MatMul(x, %0)
+%1:f32[140,64] = Transpose(%0) {perm=[1, 0]}
+z:f32[2,64] = MatMul(y, %1)",
+            expect![[r#"
+                graph g(x:f32[2,64]) -> (y, z)
+                v = const f32[64,70]
+                w = const f32[64,70]
+                %0 = Concat(v, w) {axis=1}  # 5 4
+                y:f32[2,140] = MatMul(x, %0)  # 5 4
+                %1 = Concat(v, w) {axis=1}  # 7 4 6
+                %2 = Transpose(%1) {perm=[1, 0]}  # 7 4 6
+                z:f32[2,64] = MatMul(y, %2)  # 7 4 6
             "#]],
         );
     }

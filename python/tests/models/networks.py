@@ -78,8 +78,8 @@ def linen_unet() -> Built:
     return lambda x: UNet().apply(params, x), (x,)
 
 
-def linen_recurrent(cell: type[nn.Module], reverse: bool) -> Built:
-    layer = nn.RNN(cell(6), reverse=reverse, keep_order=True)
+def linen_recurrent(cell: type[nn.Module], reverse: bool, size: int = 6) -> Built:
+    layer = nn.RNN(cell(size), reverse=reverse, keep_order=True)
     x = normal(2, 7, 3)
     params = layer.init(jax.random.key(0), x)
     return lambda x: layer.apply(params, x), (x,)
@@ -243,6 +243,7 @@ NETWORKS: dict[str, Callable[[], Built]] = {
     "nnx diffusion unet": unets.nnx_unet,
     "equinox diffusion unet": unets.equinox_unet,
     "linen lstm": lambda: linen_recurrent(nn.OptimizedLSTMCell, False),
+    "linen large lstm": lambda: linen_recurrent(nn.OptimizedLSTMCell, False, 80),
     "linen lstm reverse": lambda: linen_recurrent(nn.LSTMCell, True),
     "linen gru": lambda: linen_recurrent(nn.GRUCell, False),
     "equinox mlp": equinox_mlp,

@@ -1,5 +1,6 @@
 //! Contents of a tensor that are computed when they are written.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::strided::{Axis, copy, grouped, merged};
@@ -36,6 +37,34 @@ pub(super) struct View {
     axes: Vec<Axis>,
 }
 
+/// Returns parts of one array, each moved in the same way, side by side again.
+fn of_moved(
+    parts: impl Iterator<Item = Option<Tensor>>,
+    axis: usize,
+    shape: Vec<i64>,
+) -> Option<Tensor> {
+    let parts: Vec<Tensor> = parts.collect::<Option<_>>()?;
+    match &parts[..] {
+        [part] => Some(part.clone()),
+        parts => Tensor::joined(&parts.iter().collect::<Vec<_>>(), axis, shape),
+    }
+}
+
+/// Returns the parts that a range along their axis is in, each with the start and the size of what is in it.
+fn parts_of_range(parts: &[Tensor], axis: usize, range: Range<i64>) -> Vec<(&Tensor, i64, i64)> {
+    let mut found = Vec::new();
+    let mut begin = 0;
+    for part in parts {
+        let end = begin + part.shape[axis];
+        let (first, last) = (range.start.max(begin), range.end.min(end));
+        if first < last {
+            found.push((part, first - begin, last - first));
+        }
+        begin = end;
+    }
+    found
+}
+
 /// Moves the axes of an array: given the runs of axes that make up each axis, returns the change of the
 /// offset, and the axes of the result.
 type Move<'a> = dyn Fn(&[Vec<Axis>]) -> Option<(isize, Vec<Axis>)> + 'a;
@@ -62,6 +91,10 @@ impl Tensor {
     pub fn transposed(&self, perm: &[usize]) -> Option<Tensor> {
         let size = |&axis: &usize| self.shape.get(axis).copied();
         let shape: Vec<i64> = perm.iter().map(size).collect::<Option<_>>()?;
+        if let Some((parts, axis)) = self.own_parts() {
+            let axis = perm.iter().position(|&other| other == axis)?;
+            return of_moved(parts.iter().map(|part| part.transposed(perm)), axis, shape);
+        }
         self.viewed(&shape, &|tensor| tensor.transposed(perm), &|groups| {
             Some((0, perm.iter().flat_map(|&axis| groups[axis].clone()).collect()))
         })
@@ -99,6 +132,17 @@ impl Tensor {
             || !(shape.contains(&0) || (0..rank).all(is_inside))
         {
             return None;
+        }
+        let is_some = !shape.contains(&0);
+        let parts = self.own_parts().filter(|&(_, axis)| is_some && steps[axis] == 1);
+        if let Some((parts, axis)) = parts {
+            let cut = parts_of_range(parts, axis, starts[axis]..starts[axis] + shape[axis]);
+            let slices = cut.into_iter().map(|(part, start, size)| {
+                let [mut starts, mut shape] = [starts, shape].map(<[i64]>::to_vec);
+                (starts[axis], shape[axis]) = (start, size);
+                part.sliced(&starts, steps, &shape)
+            });
+            return of_moved(slices, axis, shape.to_vec());
         }
         self.viewed(shape, &|tensor| tensor.sliced(starts, steps, shape), &|groups| {
             let (mut offset, mut axes) = (0, Vec::new());
@@ -160,6 +204,12 @@ impl Tensor {
         let is_common = |dtype| matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::Bf16);
         let cast = || Tensor::of_lazy(dtype, self.shape.clone(), Lazy::Cast(self.clone()));
         (is_common(self.dtype) && is_common(dtype)).then(cast)
+    }
+
+    /// Returns the parts that are side by side in this tensor, and their axis, if it was not reshaped since.
+    fn own_parts(&self) -> Option<(&[Tensor], usize)> {
+        let (parts, axis, shape) = self.parts()?;
+        (shape == self.shape).then_some((parts, axis))
     }
 
     /// Returns a tensor of such contents, computed if they are few or already there.

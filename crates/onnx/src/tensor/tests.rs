@@ -141,6 +141,18 @@ fn parts_are_side_by_side() {
         &transposed,
         &at_each(&[90, 30], |at| expected[counted(&[30, 90], &[at[1], at[0]]) as usize]),
     );
+    // The moves go on to the parts, and compute nothing.
+    let columns = transposed.sliced(&[5, 0], &[1, 2], &[40, 15]).unwrap();
+    check(
+        &columns,
+        &at_each(&[40, 15], |at| expected[counted(&[30, 90], &[2 * at[1], 5 + at[0]]) as usize]),
+    );
+    assert_eq!(transposed.sliced(&[20, 0], &[1, 1], &[70, 30]).unwrap().memory(), b.memory());
+    let every_other = joined.sliced(&[0, 1], &[1, 2], &[30, 45]).unwrap();
+    check(
+        &every_other,
+        &at_each(&[30, 45], |at| expected[counted(&[30, 90], &[at[0], 1 + 2 * at[1]]) as usize]),
+    );
     assert_eq!(Tensor::joined(&[&a, &a], 0, vec![30, 40]).map(|tensor| tensor.len()), Some(1200));
     assert_eq!(Tensor::joined(&[&a, &a], 0, vec![30, 30]), None);
 }

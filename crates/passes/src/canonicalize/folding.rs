@@ -104,15 +104,16 @@ fn replace(edit: &mut Edit<'_>, index: usize, tensor: Tensor) -> Option<()> {
     copied.ok()
 }
 
-/// True if the node transposes or casts an array that nothing else reads: that is done when the model is written.
+/// True if the node transposes, casts or joins arrays that nothing else reads: that is done when the model is written.
 fn is_own_and_lazy(edit: &Edit<'_>, index: usize) -> bool {
-    let is_own = edit.input(index, 0).is_some_and(|value| edit.reads(value) == 1);
+    let node = edit.node(index);
+    let mut operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
+    let is_own = operands.all(|value| edit.reads(value) == 1);
     let is_float = |value: Option<ValueId>| {
         value.and_then(|value| edit.ty(value)).is_some_and(|ty| ty.dtype.is_float())
     };
-    let node = edit.node(index);
     match node.op.onnx() {
-        Some(OpType::Transpose) => is_own,
+        Some(OpType::Transpose | OpType::Concat) => is_own,
         Some(OpType::Cast) => {
             is_own && is_float(edit.input(index, 0)) && is_float(Some(node.outputs[0]))
         }
