@@ -246,6 +246,11 @@ impl<'m> Edit<'m> {
         self.values[value].tensor.as_deref()
     }
 
+    /// Returns what is known of the integers of an input of a body.
+    pub fn bounds_of_input(&self, value: ValueId) -> Option<(i64, i64)> {
+        self.values[value].bounds
+    }
+
     /// Drops a node whose result is another value. False where that cannot be, because the result
     /// is an output of the graph and the other value cannot take its place.
     pub fn forward(&mut self, index: usize, to: ValueId) -> bool {

@@ -1,5 +1,7 @@
 //! Computes bounds of the integers in a value.
 
+pub(crate) mod counters;
+
 use onnx::{DType, Edit, OpType, Tensor, ValueId};
 
 use crate::access::Access;
@@ -24,7 +26,7 @@ fn of_value(edit: &Edit<'_>, value: ValueId, left: &mut usize) -> Option<(i64, i
         return of_tensor(tensor).or_else(of_type);
     }
     let Some(index) = edit.producer(value).filter(|_| *left > 0) else {
-        return of_type();
+        return edit.bounds_of_input(value).or_else(of_type);
     };
     *left -= 1;
     of_node(edit, index, value, left).or_else(of_type)
@@ -147,7 +149,7 @@ fn of_tensor(tensor: &Tensor) -> Option<(i64, i64)> {
 }
 
 /// What the type holds, where 64 bits hold that.
-fn of_type(dtype: DType) -> Option<(i64, i64)> {
+pub(crate) fn of_type(dtype: DType) -> Option<(i64, i64)> {
     let bits = dtype.bits();
     match dtype {
         DType::Bool => Some((0, 1)),

@@ -41,12 +41,12 @@ fn drop_in(graph: &mut Graph, read: &FxHashSet<ValueId>) {
 
 /// Where the values stand that a loop carries.
 #[derive(Clone, Copy)]
-struct Carries {
-    count: usize,
+pub(crate) struct Carries {
+    pub count: usize,
     /// How many operands of the node and inputs of the body are before them.
-    operands: usize,
+    pub operands: usize,
     /// How many results of the body are before them.
-    results: usize,
+    pub results: usize,
 }
 
 /// What a loop is asked for, or needs for what it is asked for.
@@ -57,7 +57,7 @@ struct Needed {
 }
 
 impl Carries {
-    fn of(node: &Node) -> Option<Carries> {
+    pub(crate) fn of(node: &Node) -> Option<Carries> {
         let inputs = node.bodies().next()?.inputs.len();
         // Before those of a `Loop` are the number of rounds and the condition.
         let (operands, results, scanned) = match node.op.onnx() {

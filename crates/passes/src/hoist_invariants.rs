@@ -2,8 +2,9 @@
 
 use onnx::{Model, Node, OpType, Values};
 
-/// Operators that cannot fail on operands of the types they have, whatever the numbers are. Those that
-/// look something up can, and stay.
+use crate::access::axis_of;
+
+/// Operators that cannot fail on operands of the types they have, whatever the numbers are.
 const SAFE: &[OpType] = &[
     OpType::Abs,
     OpType::Add,
@@ -60,13 +61,26 @@ pub(crate) fn run(model: &mut Model) -> bool {
     model.hoist(is_safe)
 }
 
-/// Divisions are safe where they are of floats.
+/// Divisions are safe where they are of floats, and lookups where all places are known and inside.
 fn is_safe(node: &Node, values: &Values) -> bool {
     let is_float = || {
         let ty = node.outputs.first().and_then(|&output| values[output].ty.as_ref());
         ty.is_some_and(|ty| ty.dtype.is_float())
     };
-    node.op.is_one_of(SAFE) || (node.op == OpType::Div && is_float())
+    node.op.is_one_of(SAFE)
+        || (node.op == OpType::Div && is_float())
+        || (node.op == OpType::Gather && is_inside(node, values).is_some_and(|is| is))
+}
+
+/// True if a lookup finds all that it looks up.
+fn is_inside(node: &Node, values: &Values) -> Option<bool> {
+    let &[Some(array), Some(places)] = &node.inputs[..] else {
+        return None;
+    };
+    let shape = &values[array].ty.as_ref()?.shape;
+    let size = shape.get(axis_of(node, shape.len())?)?.known()?;
+    let places = values[places].tensor.as_ref()?.ints()?;
+    Some(places.iter().all(|place| (-size..size).contains(place)))
 }
 
 #[cfg(test)]
@@ -85,18 +99,26 @@ y:f32[2], z:f32[3,2] = Scan(c, x) {body={
   %0:f32[2,2] = Transpose(w) {perm=[1, 0]}
   %1:f32[2,2] = Sin(%0)
   %2:f32[2] = MatMul(h, %1)
-  n:f32[2] = Add(%2, t)
+  %3:f32[2] = Gather(x, -1:i64) {axis=0}
+  %4:f32[2] = Add(%2, %3)
+  %5:f32[2] = Gather(x, 3:i64) {axis=0}
+  %6:f32[2] = Add(%4, %5)
+  n:f32[2] = Add(%6, t)
   o:f32[2] = Neg(n)
 }, num_scan_inputs=1}",
             expect![[r#"
                 graph g(w:f32[2,2], x:f32[3,2], c:f32[2]) -> (y, z)
                 %0 = Transpose(w) {perm=[1, 0]}  # 4
                 %1 = Sin(%0)  # 5
+                %2 = Gather(x, -1:i64) {axis=0}  # 7
                 y:f32[2], z:f32[3,2] = Scan(c, x) {body={  # 2
                   graph b(h:f32[2], t:f32[2]) -> (n, o)
-                  %2 = MatMul(h, %1)  # 6
-                  n:f32[2] = Add(%2, t)  # 7
-                  o:f32[2] = Neg(n)  # 8
+                  %3 = MatMul(h, %1)  # 6
+                  %4 = Add(%3, %2)  # 8
+                  %5 = Gather(x, 3:i64) {axis=0}  # 9
+                  %6 = Add(%4, %5)  # 10
+                  n:f32[2] = Add(%6, t)  # 11
+                  o:f32[2] = Neg(n)  # 12
                 }, num_scan_inputs=1}
             "#]],
         );

@@ -1,7 +1,7 @@
 //! `keep-entries`: keeps the axis of vector entries that are stacked again.
 //!
 //! `a, b = y` and `jnp.stack([f(a, b), g(a, b)])` are scalars in between, and each needs an `Unsqueeze` before the
-//! `Concat`. Lists of one number need none.
+//! `Concat`. Lists of one number need none. The same goes for `y[..., 0]` and a stack along the last axis.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,7 +15,7 @@ const NAME: &str = "keep-entries";
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut seen: FxHashSet<usize> = FxHashSet::default();
     for index in edit.nodes() {
-        if let Some(source) = stacked_scalar(edit, index)
+        if let Some(source) = stacked(edit, index)
             && !seen.contains(&source)
         {
             let region = Region::around(edit, source);
@@ -34,39 +34,41 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// The node that computes a scalar, if the node at an index gives the scalar an axis.
-fn stacked_scalar(edit: &Edit<'_>, index: usize) -> Option<usize> {
+/// The node that computes an entry or a value of its shape, if the node at an index gives the value a last axis.
+fn stacked(edit: &Edit<'_>, index: usize) -> Option<usize> {
     if !edit.is_live(index) || edit.node(index).op != OpType::Unsqueeze {
         return None;
     }
-    let scalar = edit.input(index, 0)?;
-    let is_scalar = edit.ty(scalar)?.rank() == 0 && edit.axes(index)?.len() == 1;
-    edit.producer(scalar).filter(|&source| is_scalar && is_candidate(edit, source))
+    let value = edit.input(index, 0)?;
+    let ty = edit.ty(value)?;
+    let is_last = edit.axes(index)? == [ty.rank()];
+    edit.producer(value).filter(|&source| is_last && is_candidate(edit, source, &ty.shape))
 }
 
-/// True if a node takes an entry of a vector, or computes a scalar from scalars.
-fn is_candidate(edit: &Edit<'_>, index: usize) -> bool {
+/// True if a node takes an entry of such a shape, or computes a value of that shape from others.
+fn is_candidate(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
     let node = edit.node(index);
     let &[output] = &node.outputs[..] else {
         return false;
     };
-    let is_scalar = edit.ty(output).is_some_and(|ty| ty.rank() == 0);
-    is_scalar
+    edit.ty(output).is_some_and(|ty| ty.shape[..] == *shape)
         && (is_entry(edit, index)
             || node.op.is_one_of(ELEMENTWISE)
             || node.op.is_one_of(BROADCASTING))
 }
 
-/// True if a node takes an entry of a vector at a known place.
+/// True if a node takes the entry at a known place of the last axis.
 fn is_entry(edit: &Edit<'_>, index: usize) -> bool {
     let rank = |operand: usize| edit.ty(edit.input(index, operand)?).map(Type::rank);
     edit.node(index).op == OpType::Gather
-        && (rank(0), rank(1)) == (Some(1), Some(0))
+        && rank(1) == Some(0)
         && edit.ints(index, 1).is_some()
+        && edit.axis(index).map(|axis| axis + 1) == rank(0)
 }
 
-/// Scalars that are computed from each other.
+/// Entries and values of their shape that are computed from each other.
 struct Region {
+    shape: Vec<Dim>,
     nodes: FxHashSet<usize>,
     /// The nodes whose result depends on an entry, in the order in which they run.
     keeps: Vec<usize>,
@@ -74,6 +76,8 @@ struct Region {
 
 impl Region {
     fn around(edit: &Edit<'_>, source: usize) -> Region {
+        let shape =
+            edit.ty(edit.node(source).outputs[0]).map_or_else(Vec::new, |ty| ty.shape.to_vec());
         let mut nodes: FxHashSet<usize> = FxHashSet::default();
         let mut open = vec![source];
         while let Some(node) = open.pop() {
@@ -83,7 +87,8 @@ impl Region {
             let operands = (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
             let makers = operands.filter_map(|operand| edit.producer(operand));
             let readers = edit.readers(edit.node(node).outputs[0]);
-            let is_new = |other: &usize| !nodes.contains(other) && is_candidate(edit, *other);
+            let is_new =
+                |other: &usize| !nodes.contains(other) && is_candidate(edit, *other, &shape);
             // What an entry is taken from is another matter.
             let makers = makers.filter(|_| !is_entry(edit, node));
             open.extend(makers.chain(readers).filter(is_new));
@@ -100,34 +105,46 @@ impl Region {
             }
             keeps
         });
-        Region { nodes, keeps: ordered }
+        Region { shape, nodes, keeps: ordered }
     }
 
-    /// Declines if something reads a scalar that cannot read a list of one number.
+    /// Declines if something reads a value that cannot read it with one more axis.
     fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
-        let mut stacked = 0;
+        let mut stacks = 0;
+        let kept: FxHashSet<ValueId> =
+            self.keeps.iter().map(|&node| edit.node(node).outputs[0]).collect();
         for &node in &self.keeps {
             let value = edit.node(node).outputs[0];
             if edit.outputs().contains(&value) {
-                return Err("a scalar is a result".into());
+                return Err("a value is a result".into());
+            }
+            // Beside values with one more axis, only numbers broadcast as before.
+            let is_number = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 0);
+            let mut operands =
+                (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
+            if !self.shape.is_empty()
+                && !is_entry(edit, node)
+                && !operands.all(|id| kept.contains(&id) || is_number(id))
+            {
+                return Err("an array that is not an entry is an operand".into());
             }
             for reader in edit.readers(value) {
                 let last = (0..edit.node(reader).inputs.len())
                     .rfind(|&operand| edit.input(reader, operand) == Some(value));
                 let op = &edit.node(reader).op;
                 let is_first_alone = last == Some(0);
-                if stacked_scalar(edit, reader).is_some() {
-                    stacked += 1;
-                } else if last.is_none()
-                    || !(op.is_one_of(BROADCASTING)
-                        || (op.is_one_of(ELEMENTWISE) && is_first_alone))
-                {
-                    return Err("another operator reads a scalar".into());
+                let reads_numbers = self.shape.is_empty()
+                    && (op.is_one_of(BROADCASTING)
+                        || (op.is_one_of(ELEMENTWISE) && is_first_alone));
+                if stacked(edit, reader).is_some() {
+                    stacks += 1;
+                } else if last.is_none() || !(reads_numbers || self.keeps.contains(&reader)) {
+                    return Err("another operator reads a value".into());
                 }
             }
         }
-        if stacked == 0 {
-            Err("no scalar that depends on an entry is stacked".into())
+        if stacks == 0 {
+            Err("no value that depends on an entry is stacked".into())
         } else {
             Ok(())
         }
@@ -135,10 +152,11 @@ impl Region {
 
     fn rewrite(self, edit: &mut Edit<'_>) {
         let mut lists: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        let shape = [&self.shape[..], &[Dim::Known(1)]].concat();
         for &index in &self.keeps {
             let node = edit.node(index).clone();
-            let scalar = node.outputs[0];
-            let Some(dtype) = edit.ty(scalar).map(|ty| ty.dtype) else {
+            let value = node.outputs[0];
+            let Some(dtype) = edit.ty(value).map(|ty| ty.dtype) else {
                 return;
             };
             let mut inputs: Vec<Option<ValueId>> =
@@ -155,24 +173,24 @@ impl Region {
             for input in inputs.iter_mut().flatten() {
                 *input = lists.get(input).copied().unwrap_or(*input);
             }
-            let ty = Type::new(dtype, [Dim::Known(1)]);
-            lists.insert(scalar, edit.insert(index, &[], Op::of(&node, inputs), ty));
+            let ty = Type::new(dtype, shape.clone());
+            lists.insert(value, edit.insert(index, &[], Op::of(&node, inputs), ty));
         }
         for &index in &self.keeps {
-            let scalar = edit.node(index).outputs[0];
-            let list = lists[&scalar];
-            let readers: Vec<usize> = edit.readers(scalar).collect();
+            let value = edit.node(index).outputs[0];
+            let list = lists[&value];
+            let readers: Vec<usize> = edit.readers(value).collect();
             for reader in readers {
                 if self.nodes.contains(&reader) {
                     continue;
                 }
-                if stacked_scalar(edit, reader).is_some() {
+                if stacked(edit, reader).is_some() {
                     edit.replace(reader, &[], list);
                     continue;
                 }
                 let node = edit.node(reader).clone();
                 let inputs = (0..node.inputs.len()).map(|operand| edit.input(reader, operand));
-                let inputs = inputs.map(|id| if id == Some(scalar) { Some(list) } else { id });
+                let inputs = inputs.map(|id| if id == Some(value) { Some(list) } else { id });
                 let op = Op::of(&node, inputs.collect());
                 edit.rewrite(reader, &[], op);
             }
@@ -209,6 +227,39 @@ z:f32[2] = Mul(%7, %2)",
                 %4 = Mul(%3, %1)  # 6 8
                 %5 = Concat(%1, %4) {axis=0}  # 9
                 z:f32[2] = Mul(%5, %2)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn entries_of_the_last_axis_keep_it_too() {
+        check_lean(
+            super::run,
+            "graph g(y:f32[B,2], t:f32[], u:f32[B]) -> (z, w)
+%0:f32[B] = Gather(y, 0:i64) {axis=1}
+%1:f32[B] = Gather(y, 1:i64) {axis=1}
+%2:f32[B] = Mul(%0, t)
+%3:f32[B] = Mul(%2, %1)
+%4:f32[B,1] = Unsqueeze(%1, [1]:i64)
+%5:f32[B,1] = Unsqueeze(%3, [1]:i64)
+z:f32[B,2] = Concat(%4, %5) {axis=1}
+%6:f32[B] = Gather(z, 0:i64) {axis=1}
+%7:f32[B] = Mul(%6, u)
+%8:f32[B,1] = Unsqueeze(%6, [1]:i64)
+%9:f32[B,1] = Unsqueeze(%7, [1]:i64)
+w:f32[B,2] = Concat(%8, %9) {axis=1}",
+            expect![[r#"
+                graph g(y:f32[B,2], t:f32[], u:f32[B]) -> (z, w)
+                %0 = Gather(y, [0]:i64) {axis=1}  # 2
+                %1 = Gather(y, [1]:i64) {axis=1}  # 3 6
+                %2 = Mul(%0, t)  # 4
+                %3 = Mul(%2, %1)  # 5 7
+                z:f32[B,2] = Concat(%1, %3) {axis=1}  # 8
+                %4 = Gather(z, 0:i64) {axis=1}  # 9
+                %5 = Mul(%4, u)  # 10
+                %6 = Unsqueeze(%4, [1]:i64)  # 11
+                %7 = Unsqueeze(%5, [1]:i64)  # 12
+                w:f32[B,2] = Concat(%6, %7) {axis=1}  # 13
             "#]],
         );
     }

@@ -7,6 +7,7 @@ pub(crate) mod blocks;
 pub(crate) mod columns;
 pub(crate) mod merge;
 pub(crate) mod products;
+pub(crate) mod rows;
 pub(crate) mod sink;
 pub(crate) mod stacks;
 

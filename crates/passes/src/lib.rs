@@ -32,6 +32,7 @@ mod recurrent;
 mod rewrite;
 #[cfg(test)]
 mod same_numbers;
+mod shape_constants;
 mod share_constants;
 mod share_functions;
 mod signs;
@@ -42,7 +43,6 @@ mod split_products;
 mod store_once;
 #[cfg(test)]
 mod testing;
-mod trim_constants;
 
 use onnx::tensor::Losses;
 use onnx::{Edit, Model};

@@ -2,6 +2,7 @@
 
 pub(crate) mod choices;
 pub(crate) mod counters;
+pub(crate) mod layouts;
 pub(crate) mod steps;
 pub(crate) mod unroll;
 

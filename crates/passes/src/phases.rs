@@ -9,10 +9,10 @@ use crate::fuse::{
 };
 use crate::rewrite::Rewrite;
 use crate::{
-    canonicalize, drop_carries, drop_dead, faults, fold_layout_ops, fold_products, gemm,
+    bounds, canonicalize, drop_carries, drop_dead, faults, fold_layout_ops, fold_products, gemm,
     hoist_invariants, inline_composites, keep_axes, keep_entries, keep_zero_signs, layout,
-    layout_ops, lift_weights, loops, merge_affine, recurrent, share_constants, share_functions,
-    simplify_sizes, split_means, split_products, store_once, trim_constants,
+    layout_ops, lift_weights, loops, merge_affine, recurrent, shape_constants, share_constants,
+    share_functions, simplify_sizes, split_means, split_products, store_once,
 };
 
 /// Rewrites that belong together.
@@ -116,6 +116,7 @@ pub const PHASES: &[Phase] = &[
         &[
             graph("drop-dead", "drops nodes that no output needs", drop_dead::run),
             model("drop-carries", "drops loop state that no result needs", drop_carries::run),
+            model("bound-counters", "notes between which numbers a loop counts", bounds::counters::run),
             model("note-captures", "notes which lines read each weight", Model::note_captures),
             graph(
                 "canonicalize",
@@ -293,6 +294,16 @@ pub const PHASES: &[Phase] = &[
             ),
             graph("drop-batches", "drops batch axes of size 1 around a product", layout_ops::batches::run),
             graph("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),
+            graph(
+                "make-rows",
+                "computes with rows instead of vectors around products with a bias",
+                layout_ops::rows::run,
+            ),
+            graph(
+                "carry-layouts",
+                "carries the state of a loop in the shape that its body computes with",
+                loops::layouts::run,
+            ),
             formulas("fuse-triangles", "writes a triangular mask as `Trilu`", &[triangle::REWRITES]),
             graph("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
             formulas(
@@ -308,9 +319,9 @@ pub const PHASES: &[Phase] = &[
                 loops::choices::run,
             ),
             graph(
-                "trim-constants",
-                "drops leading unit axes of constants that broadcast",
-                trim_constants::run,
+                "shape-constants",
+                "gives constants that broadcast the axes with which the runtime is fastest",
+                shape_constants::run,
             ),
         ],
     ),

@@ -4,6 +4,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use super::{Change, Rule, change};
 use crate::access::Access;
+use crate::bounds::{bounds, of_type as bounds_of_type};
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-chains",
@@ -37,7 +38,14 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let between = edit.ty(edit.node(first).outputs[0])?.dtype;
     let to = edit.ty(edit.node(index).outputs[0])?.dtype;
     let stays_whole = between.is_int() && (to.is_int() || to == DType::Bool);
-    if !holds(between, from) || !(stays_whole || to.is_float() || from == to) {
+    let fits = || {
+        let (low, high) = bounds(edit, x).filter(|_| from.is_int() && between.is_int())?;
+        let (least, most) = bounds_of_type(between)?;
+        Some(least <= low && high <= most)
+    };
+    if !(holds(between, from) || fits() == Some(true))
+        || !(stays_whole || to.is_float() || from == to)
+    {
         return None;
     }
     // The attribute of this cast determines the result for numbers that are too large.

@@ -305,8 +305,7 @@ fn an_expand_to_nothing_is_a_constant() {
 y:f32[6,3] = Concat(%0, z) {axis=1}",
         expect![[r#"
             graph g(x:f32[6,1], z:f32[6,3]) -> (y)
-            x/Expand = const f32[6,0]
-            y:f32[6,3] = Concat(x/Expand, z) {axis=1}  # 3
+            y:f32[6,3] = Concat(const f32[6,0], z) {axis=1}  # 3
         "#]],
     );
 }

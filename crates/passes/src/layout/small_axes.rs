@@ -78,7 +78,7 @@ struct Region {
     shape: Vec<Dim>,
     /// The operators, in order.
     members: Vec<usize>,
-    /// The reductions of the arrays, in order.
+    /// The reductions of the arrays and the nodes that take entries, in order.
     sinks: Vec<usize>,
     /// True if something else reads one of the arrays, or makes one.
     has_border: bool,
@@ -113,7 +113,7 @@ impl Region {
                 reads += times;
                 if is_member(edit, reader, &shape) {
                     open.push(edit.node(reader).outputs[0]);
-                } else if is_sink(edit, reader) {
+                } else if dropped_axes(edit, reader).is_some() {
                     sinks.insert(reader);
                 } else {
                     has_border |= times > 0;
@@ -132,7 +132,7 @@ impl Region {
             return Err("another node needs the current order of axes".into());
         }
         if self.sinks.is_empty() {
-            return Err("nothing reduces the results".into());
+            return Err("nothing reduces the results or takes entries".into());
         }
         let max_elements = elements(&self.shape) / MAX_OPERANDS;
         let is_small = |id: ValueId| {
@@ -179,7 +179,7 @@ impl Region {
         }
         for &index in &self.sinks {
             let node = edit.node(index).clone();
-            let axes = edit.axes(index)?;
+            let axes = dropped_axes(edit, index)?;
             let mut ty = edit.ty(node.outputs[0])?.clone();
             let keeps_small = !axes.contains(&order.axis_before(0)?);
             if keeps_small {
@@ -222,12 +222,18 @@ fn is_member(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
         && is_whole(edit, node.outputs[0], shape)
 }
 
-/// True if a node reduces an array over known axes, which it drops.
-fn is_sink(edit: &Edit<'_>, index: usize) -> bool {
+/// Returns the axes that a node drops: those that it reduces, or the last one, of which it takes one entry.
+fn dropped_axes(edit: &Edit<'_>, index: usize) -> Option<Vec<usize>> {
     let node = edit.node(index);
-    node.op.is_one_of(REDUCTIONS)
-        && node.attr("keepdims") == Some(&Attr::Int(0))
-        && edit.axes(index).is_some_and(|axes| !axes.is_empty())
+    if node.op == OpType::Gather {
+        let rank = |operand| edit.ty(edit.input(index, operand)?).map(Type::rank);
+        let is_entry = rank(1) == Some(0) && edit.ints(index, 1).is_some();
+        let axis = edit.axis(index).filter(|_| is_entry)?;
+        return (rank(0) == Some(axis + 1)).then(|| vec![axis]);
+    }
+    let drops = node.attr("keepdims") == Some(&Attr::Int(0));
+    let is_reduction = node.op.is_one_of(REDUCTIONS) && drops;
+    edit.axes(index).filter(|axes| is_reduction && !axes.is_empty())
 }
 
 /// Returns how many operands of a member are arrays, and not single numbers.
@@ -314,6 +320,28 @@ z:f32[40,40] = ReduceSum(%3, [2]:i64) {keepdims=0}",
                 %6 = Less(%5, 0.5)  # 5
                 %7 = Where(%6, %4, %5)  # 6
                 z:f32[40,40] = ReduceSum(%7, [0]:i64) {keepdims=0}  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn entries_of_the_small_axis_are_rows() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[40,1,2], y:f32[40,2]) -> (z)
+%0:f32[40,40,2] = Sub(x, y)
+%1:f32[40,40] = Gather(%0, 0:i64) {axis=2}
+%2:f32[40,40] = Gather(%0, 1:i64) {axis=-1}
+z:f32[40,40] = Mul(%1, %2)",
+            expect![[r#"
+                graph g(x:f32[40,1,2], y:f32[40,2]) -> (z)
+                %0 = Transpose(x) {perm=[2, 0, 1]}  # 2
+                %1 = Transpose(y) {perm=[1, 0]}  # 2
+                %2 = Unsqueeze(%1, [1]:i64)  # 2
+                %3 = Sub(%0, %2)  # 2
+                %4 = Gather(%3, 0:i64) {axis=0}  # 3
+                %5 = Gather(%3, 1:i64) {axis=0}  # 4
+                z:f32[40,40] = Mul(%4, %5)  # 5
             "#]],
         );
     }

@@ -1,0 +1,299 @@
+//! `carry-layouts`: carries the state of a loop in the shape that its body computes with.
+//!
+//! If a body reshapes a value when an iteration begins and back when it ends, the loop can carry the reshaped value.
+//! Then only the first value and the result are reshaped. If a body reshapes what it is given of an array, the whole
+//! array is reshaped before the loop.
+
+use onnx::{Dim, Edit, Graph, Node, Op, OpType, Type, ValueId};
+
+use super::{ints, node_reads};
+use crate::drop_carries::Carries;
+use crate::operators::{BROADCASTING, RESHAPES};
+
+const NAME: &str = "carry-layouts";
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if edit.is_live(index) {
+            rewrite(edit, index);
+        }
+    }
+}
+
+/// A carry that a body reshapes.
+struct Reshaped {
+    carry: usize,
+    /// The value when an iteration begins.
+    before: ValueId,
+    /// The node that reshapes it.
+    first: Node,
+    /// The node that shapes it back when an iteration ends.
+    last: Node,
+    /// The type that the body computes with.
+    ty: Type,
+}
+
+impl Reshaped {
+    fn of(edit: &Edit<'_>, body: &Graph, carries: Carries, carry: usize) -> Option<Reshaped> {
+        let before = body.inputs[carries.operands + carry];
+        let after = body.outputs[carries.results + carry];
+        let mut readers = body.nodes.iter().filter(|node| node_reads(node, before));
+        let is_first = |node: &&Node| reshapes(edit, node) == Some(before);
+        let first = body.nodes.iter().find(is_first)?;
+        let ty = edit.ty(first.outputs[0])?;
+        let may_read_it =
+            |node: &Node| node.outputs == first.outputs || broadcasts(edit, node, before, ty);
+        if !readers.all(may_read_it) || body.outputs.contains(&before) {
+            return None;
+        }
+        let is_made = |value: ValueId| body.nodes.iter().find(|node| node.outputs.contains(&value));
+        let last = is_made(after)?;
+        let computed = reshapes(edit, last)?;
+        let fits = edit.ty(computed) == Some(ty) && is_made(computed).is_some();
+        let is_free =
+            !body.outputs.contains(&computed) && !body.outputs.contains(&first.outputs[0]);
+        (fits && is_free).then(|| Reshaped {
+            carry,
+            before,
+            first: first.clone(),
+            last: last.clone(),
+            ty: ty.clone(),
+        })
+    }
+}
+
+/// Returns the only reader of an input of a body, if it reshapes the input to numbers that are known.
+fn sole_reshape<'b>(
+    edit: &Edit<'_>,
+    body: &'b Graph,
+    input: ValueId,
+) -> Option<(&'b Node, Vec<i64>)> {
+    let mut readers = body.nodes.iter().filter(|node| node_reads(node, input));
+    let reader = readers.next().filter(|node| reshapes(edit, node) == Some(input))?;
+    let is_free = readers.next().is_none()
+        && ![input, reader.outputs[0]].iter().any(|id| body.outputs.contains(id));
+    let sizes = edit.ty(reader.outputs[0])?.shape.iter().map(Dim::known);
+    let sizes: Vec<i64> = sizes.collect::<Option<_>>()?;
+    (is_free && !sizes.contains(&0)).then_some((reader, sizes))
+}
+
+/// Reshapes the arrays that a loop runs over if the body reshapes each element. Returns whether there are any.
+fn reshape_arrays(
+    edit: &mut Edit<'_>,
+    index: usize,
+    body: &mut Graph,
+    inputs: &mut [Option<ValueId>],
+    first: usize,
+) -> bool {
+    let mut is_changed = false;
+    for (place, whole) in inputs.iter_mut().enumerate().skip(first) {
+        let Some((node, sizes)) = sole_reshape(edit, body, body.inputs[place]) else {
+            continue;
+        };
+        let node = node.clone();
+        if let Some(reshaped) = reshape_array(edit, index, &node, *whole, &sizes) {
+            *whole = Some(reshaped);
+            body.inputs[place] = node.outputs[0];
+            body.nodes.retain(|other| other.outputs != node.outputs);
+            is_changed = true;
+        }
+    }
+    is_changed
+}
+
+/// Reshapes all elements of an array as a node of the body reshapes one.
+fn reshape_array(
+    edit: &mut Edit<'_>,
+    index: usize,
+    node: &Node,
+    whole: Option<ValueId>,
+    sizes: &[i64],
+) -> Option<ValueId> {
+    let whole = whole?;
+    let Type { dtype, shape } = edit.ty(whole)?.clone();
+    let dims = sizes.iter().map(|&size| Dim::Known(size));
+    let dims: Vec<Dim> = shape.first().cloned().into_iter().chain(dims).collect();
+    let sizes = ints(edit, index, &[&[0], sizes].concat())?;
+    let op = Op::new(OpType::Reshape, &[whole, sizes]);
+    Some(edit.lift(index, node, op, [Type::new(dtype, dims)])[0])
+}
+
+/// Returns what a node reshapes to a known shape.
+fn reshapes(edit: &Edit<'_>, node: &Node) -> Option<ValueId> {
+    let mut others = node.inputs.iter().skip(1).flatten();
+    let is_known = node.op.is_one_of(RESHAPES) && others.all(|&id| edit.tensor(id).is_some());
+    node.inputs.first().copied().flatten().filter(|_| is_known)
+}
+
+/// True if a node makes the same of a value if it has more unit axes in front, as in the type `ty`.
+fn broadcasts(edit: &Edit<'_>, node: &Node, value: ValueId, ty: &Type) -> bool {
+    let is_widened = |own: &Type| {
+        let more = ty.rank().checked_sub(own.rank());
+        more.is_some_and(|more| {
+            ty.shape[..more].iter().all(|dim| dim.is(1)) && ty.shape[more..] == own.shape[..]
+        })
+    };
+    let has_axes = |&output: &ValueId| edit.ty(output).is_some_and(|own| own.rank() >= ty.rank());
+    node.op.is_one_of(BROADCASTING)
+        && edit.ty(value).is_some_and(is_widened)
+        && node.outputs.iter().all(has_axes)
+}
+
+fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let node = edit.node(index).clone();
+    let carries = Carries::of(&node)?;
+    let mut body = node.bodies().next()?.clone();
+    let found = (0..carries.count).filter_map(|carry| Reshaped::of(edit, &body, carries, carry));
+    let found: Vec<Reshaped> = found.collect();
+    let mut inputs: Vec<Option<ValueId>> =
+        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+    let arrays = carries.operands + carries.count;
+    let runs_over_first = node.attr("scan_input_axes").is_none() && node.op == OpType::Scan;
+    let has_arrays = runs_over_first && reshape_arrays(edit, index, &mut body, &mut inputs, arrays);
+    if found.is_empty() && !has_arrays {
+        return None;
+    }
+    edit.note(NAME, index, None);
+    let mut types: Vec<Type> =
+        node.outputs.iter().map(|&output| edit.ty(output).cloned()).collect::<Option<_>>()?;
+    for Reshaped { carry, before, first, last, ty } in &found {
+        let initial = inputs[carries.operands + carry]?;
+        let shaped = edit.lift(index, first, reading(first, initial), [ty.clone()]);
+        inputs[carries.operands + carry] = Some(shaped[0]);
+        types[*carry] = ty.clone();
+        body.inputs[carries.operands + carry] = first.outputs[0];
+        body.outputs[carries.results + carry] = last.inputs[0]?;
+        body.nodes.retain(|node| node.outputs != first.outputs);
+        for input in body.nodes.iter_mut().flat_map(|node| &mut node.inputs) {
+            *input = if *input == Some(*before) { Some(first.outputs[0]) } else { *input };
+        }
+        let is_read = |value: ValueId| {
+            body.outputs.contains(&value) || body.nodes.iter().any(|node| node_reads(node, value))
+        };
+        if !is_read(last.outputs[0]) {
+            body.nodes.retain(|node| node.outputs != last.outputs);
+        }
+    }
+    let mut op = Op::of(&node, inputs);
+    op.attrs.retain(|(name, _)| *name != "body");
+    op.attrs.push(("body", body.into()));
+    let made = edit.insert_all(index, &[], op, types);
+    for (place, made) in made.into_iter().enumerate() {
+        let last = found.iter().find(|reshaped| reshaped.carry == place);
+        let result = match last {
+            Some(Reshaped { last, .. }) => {
+                let ty = edit.ty(node.outputs[place])?.clone();
+                edit.lift(index, last, reading(last, made), [ty])[0]
+            }
+            None => made,
+        };
+        edit.replace_output(index, place, result);
+    }
+    Some(())
+}
+
+/// Returns the operator of a node that reads another value first.
+fn reading(node: &Node, value: ValueId) -> Op<'_> {
+    let mut inputs = node.inputs.to_vec();
+    inputs[0] = Some(value);
+    Op::of(node, inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_lean;
+
+    #[test]
+    fn state_that_a_body_reshapes_is_reshaped_outside() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[3], z:f32[3], n:i64[]) -> (y, s, u)
+y:f32[3], s:f32[3], u:f32[5,3] = Loop(n, true, x, z) {body={
+  graph b(i:i64[], c:bool[], v:f32[3], k:f32[3]) -> (d, m, l, o)
+  d:bool[] = Identity(c)
+  %0:f32[1,3] = Unsqueeze(v, [0]:i64)
+  %1:f32[1,3] = Tanh(%0)
+  m:f32[3] = Squeeze(%1, [0]:i64)
+  o:f32[3] = Neg(m)
+  l:f32[3] = Add(k, o)
+}}",
+            expect![[r#"
+                graph g(x:f32[3], z:f32[3], n:i64[]) -> (y, s, u)
+                %0 = Unsqueeze(x, [0]:i64)  # 5
+                %1, s:f32[3], u:f32[5,3] = Loop(n, true, %0, z) {body={  # 2
+                  graph b(i:i64[], c:bool[], %2:f32[1,3], k:f32[3]) -> (d, %3, l, o)
+                  d:bool[] = Identity(c)  # 4
+                  %3:f32[1,3] = Tanh(%2)  # 6
+                  m = Squeeze(%3, [0]:i64)  # 7
+                  o:f32[3] = Neg(m)  # 8
+                  l:f32[3] = Add(k, o)  # 9
+                }}
+                y:f32[3] = Squeeze(%1, [0]:i64)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn arrays_whose_elements_are_reshaped_are_reshaped_before() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[1,3], a:f32[N,3], b:f32[N,3]) -> (y, s)
+y:f32[1,3], s:f32[N,3] = Scan(x, a, b) {body={
+  graph b(v:f32[1,3], e:f32[3], f:f32[3]) -> (m, o)
+  %0:f32[1,3] = Unsqueeze(e, [0]:i64)
+  m:f32[1,3] = Add(v, %0)
+  %1:f32[1,3] = Unsqueeze(f, [0]:i64)
+  %2:f32[3] = Squeeze(%1, [0]:i64)
+  o:f32[3] = Add(%2, f)
+}, num_scan_inputs=2}",
+            expect![[r#"
+                graph g(x:f32[1,3], a:f32[N,3], b:f32[N,3]) -> (y, s)
+                %0 = Reshape(a, [0, 1, 3]:i64)  # 4
+                y:f32[1,3], s:f32[N,3] = Scan(x, %0, b) {body={  # 2
+                  graph b(v:f32[1,3], %1:f32[1,3], f:f32[3]) -> (m, o)
+                  m:f32[1,3] = Add(v, %1)  # 5
+                  %2 = Unsqueeze(f, [0]:i64)  # 6
+                  %3 = Squeeze(%2, [0]:i64)  # 7
+                  o:f32[3] = Add(%3, f)  # 8
+                }, num_scan_inputs=2}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn state_that_is_read_in_both_shapes_stays_unless_it_broadcasts() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[3], n:i64[]) -> (y, s)
+y:f32[3], s:f32[3] = Loop(n, true, x, x) {body={
+  graph b(i:i64[], c:bool[], v:f32[3], k:f32[3]) -> (d, m, l)
+  d:bool[] = Identity(c)
+  %0:f32[1,3] = Unsqueeze(v, [0]:i64)
+  %1:f32[1,3] = Add(%0, v)
+  m:f32[3] = Squeeze(%1, [0]:i64)
+  %2:f32[1,3] = Unsqueeze(k, [0]:i64)
+  %3:f32[1,3] = Tanh(%2)
+  %4:f32[3] = Squeeze(%3, [0]:i64)
+  %5:f32[3] = Mul(k, 2.0)
+  l:f32[3] = Add(%4, %5)
+}}",
+            expect![[r#"
+                graph g(x:f32[3], n:i64[]) -> (y, s)
+                %0 = Unsqueeze(x, [0]:i64)  # 5
+                %1, s:f32[3] = Loop(n, true, %0, x) {body={  # 2
+                  graph b(i:i64[], c:bool[], %2:f32[1,3], k:f32[3]) -> (d, %3, l)
+                  d:bool[] = Identity(c)  # 4
+                  %3:f32[1,3] = Add(%2, %2)  # 6
+                  %4 = Unsqueeze(k, [0]:i64)  # 8
+                  %5 = Tanh(%4)  # 9
+                  %6 = Squeeze(%5, [0]:i64)  # 10
+                  %7 = Mul(k, 2.0)  # 11
+                  l:f32[3] = Add(%6, %7)  # 12
+                }}
+                y:f32[3] = Squeeze(%1, [0]:i64)  # 7
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! `shape-constants`: gives constants that broadcast the axes with which the runtime is fastest.
+//!
+//! A bias without leading unit axes is joined with the nodes around it. A number, however, needs as many axes as there are
+//! from the last axis of the other operand that is larger than 1: with fewer, the runtime computes a column of numbers
+//! one by one, which takes up to 70 times as long.
+
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+
+use crate::operators::BROADCASTING;
+
+/// With fewer elements, the node that reshapes a number that is computed takes as long as it saves.
+const MIN_ELEMENTS: i64 = 128;
+
+/// From this version on, ONNX has operators for all norms that the runtime finds by their formulas.
+const OPSET_OF_NORMS: i64 = 23;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        let node = edit.node(index);
+        if !edit.is_live(index) || !node.op.is_one_of(BROADCASTING) {
+            continue;
+        }
+        for operand in 0..node.inputs.len() {
+            reshape(edit, index, operand);
+        }
+    }
+}
+
+/// Gives an operand the axes that it should have, if another operand has all axes of the result.
+fn reshape(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
+    let value = edit.input(index, operand)?;
+    let ty = edit.ty(value)?.clone();
+    let whole = whole_operand(edit, index, operand)?;
+    let leading = ty.shape.iter().take_while(|dim| dim.is(1)).count();
+    let is_number = leading == ty.rank();
+    let needed = if is_number { axes_of_number(&whole) } else { ty.rank() - leading };
+    let Some(tensor) = edit.tensor(value) else {
+        let elements = whole.shape.iter().filter_map(Dim::known).product::<i64>();
+        let is_worth = is_number && ty.rank() < needed && elements >= MIN_ELEMENTS;
+        return is_worth.then(|| reshape_number(edit, index, operand, needed))?;
+    };
+    if needed == ty.rank() || (needed > ty.rank() && is_in_norm(edit, index)) {
+        return None;
+    }
+    let shape = if is_number { vec![1; needed] } else { tensor.shape[leading..].to_vec() };
+    let shaped = tensor.with_shape(shape);
+    let constant = edit.constant(index, &[], shaped, &[value]);
+    read_instead(edit, index, operand, constant);
+    Some(())
+}
+
+/// Returns the type of another operand that is computed and has all axes of the result.
+fn whole_operand(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Type> {
+    let rank = edit.ty(edit.node(index).outputs[0])?.rank();
+    let others = (0..edit.node(index).inputs.len()).filter(|&other| other != operand);
+    let mut values = others.filter_map(|other| edit.input(index, other));
+    let whole = values.find(|&value| {
+        edit.tensor(value).is_none() && edit.ty(value).is_some_and(|ty| ty.rank() == rank)
+    });
+    edit.ty(whole?).cloned()
+}
+
+/// Returns how many axes a number needs beside an array.
+fn axes_of_number(array: &Type) -> usize {
+    let trailing = array.shape.iter().rev().take_while(|dim| dim.is(1)).count();
+    if trailing == 0 || trailing == array.rank() { 0 } else { trailing + 1 }
+}
+
+/// True if a node adds the epsilon of a norm. The runtime finds such a norm only if the epsilon has no axes.
+fn is_in_norm(edit: &Edit<'_>, index: usize) -> bool {
+    let node = edit.node(index);
+    let is_root = |reader: usize| edit.node(reader).op == OpType::Sqrt;
+    edit.opset() < OPSET_OF_NORMS
+        && node.op == OpType::Add
+        && edit.readers(node.outputs[0]).any(is_root)
+}
+
+fn reshape_number(edit: &mut Edit<'_>, index: usize, operand: usize, rank: usize) -> Option<()> {
+    let value = edit.input(index, operand)?;
+    let ty = Type::new(edit.ty(value)?.dtype, vec![Dim::Known(1); rank]);
+    let shape = Tensor::of_ints(DType::I64, vec![rank as i64], &vec![1; rank])?;
+    let shape = edit.constant(index, &[], shape, &[]);
+    let reshaped = edit.insert(index, &[], Op::new(OpType::Reshape, &[value, shape]), ty);
+    read_instead(edit, index, operand, reshaped);
+    Some(())
+}
+
+fn read_instead(edit: &mut Edit<'_>, index: usize, operand: usize, value: ValueId) {
+    let node = edit.node(index).clone();
+    let mut inputs: Vec<Option<ValueId>> =
+        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+    inputs[operand] = Some(value);
+    edit.rewrite(index, &[], Op::of(&node, inputs));
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, check_at};
+
+    #[test]
+    fn a_bias_is_a_vector() {
+        check(
+            super::run,
+            "graph g(x:f32[2,3,2], s:f32[2]) -> (y, z)
+%0:f32[2,3,2] = Add(x, [[[1.0, 2.0]]])
+y:f32[2,3,2] = Mul([[[2.0]]], %0)
+z:f32[1,2] = Add(s, [[1.0, 2.0]])",
+            expect![[r#"
+                graph g(x:f32[2,3,2], s:f32[2]) -> (y, z)
+                %0 = Add(x, [1.0, 2.0])  # 2
+                y:f32[2,3,2] = Mul(2.0, %0)  # 3
+                z:f32[1,2] = Add(s, [[1.0, 2.0]])  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_number_beside_a_column_has_axes() {
+        check(
+            super::run,
+            "graph g(x:f32[B,200,1,1], s:f32[], t:f32[3,1]) -> (y, z)
+%0:f32[B,200,1,1] = Add(x, 1.0)
+%1:f32[B,200,1,1] = Max(%0, [2.0])
+y:f32[B,200,1,1] = Mul(s, %1)
+%2:f32[3,1] = Mul(t, s)
+z:f32[3,1] = Sub([[[1.0]]], %2)",
+            expect![[r#"
+                graph g(x:f32[B,200,1,1], s:f32[], t:f32[3,1]) -> (y, z)
+                %0 = Add(x, [[[1.0]]])  # 2
+                %1 = Max(%0, [[[2.0]]])  # 3
+                %2 = Reshape(s, [1, 1, 1]:i64)  # 4
+                y:f32[B,200,1,1] = Mul(%2, %1)  # 4
+                %3 = Mul(t, s)  # 5
+                z:f32[3,1] = Sub([[1.0]], %3)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_epsilon_of_a_norm_has_none_if_the_runtime_must_find_the_norm() {
+        let graph = "graph g(x:f32[20,1]) -> (y)
+%0:f32[20,1] = Add(x, 1.0)
+y:f32[20,1] = Sqrt(%0)";
+        let without_axes = expect![[r#"
+            graph g(x:f32[20,1]) -> (y)
+            %0 = Add(x, 1.0)  # 2
+            y:f32[20,1] = Sqrt(%0)  # 3
+        "#]];
+        check_at(22, super::run, graph, without_axes);
+        let with_axes = expect![[r#"
+            graph g(x:f32[20,1]) -> (y)
+            %0 = Add(x, [[1.0]])  # 2
+            y:f32[20,1] = Sqrt(%0)  # 3
+        "#]];
+        check_at(23, super::run, graph, with_axes);
+    }
+}
