@@ -1,8 +1,10 @@
 //! Describes loops whose number of iterations is known.
 
+mod batches;
 pub(crate) mod choices;
 pub(crate) mod counters;
 pub(crate) mod layouts;
+pub(crate) mod results;
 pub(crate) mod steps;
 pub(crate) mod unroll;
 
@@ -161,7 +163,24 @@ impl Counted {
 
     /// Puts the loop in the place of the node that it was read from. It is a `Scan` if it runs over an array.
     /// The results that it has no longer are those of the caller.
-    pub(crate) fn write(mut self, edit: &mut Edit<'_>, index: usize) {
+    pub(crate) fn write(self, edit: &mut Edit<'_>, index: usize) {
+        let (op, results) = self.into_op(edit, index);
+        if results[..] == edit.node(index).outputs[..] {
+            edit.rewrite(index, &[], op);
+            return;
+        }
+        let types: Vec<Type> = results.iter().filter_map(|&id| edit.ty(id).cloned()).collect();
+        let made = edit.insert_all(index, &[], op, types);
+        for (result, made) in results.into_iter().zip(made) {
+            let place = edit.node(index).outputs.iter().position(|&output| output == result);
+            if let Some(place) = place {
+                edit.replace_output(index, place, made);
+            }
+        }
+    }
+
+    /// Returns the operator of the loop, and the values that its results stand for.
+    fn into_op(mut self, edit: &mut Edit<'_>, index: usize) -> (Op<'static>, Vec<ValueId>) {
         for node in self.prune() {
             edit.take_lines(index, &node);
         }
@@ -198,18 +217,7 @@ impl Counted {
         let stacks = self.stacks.iter().map(|stack| stack.result);
         let results: Vec<ValueId> =
             self.carries.iter().map(|carry| carry.result).chain(stacks).collect();
-        if results[..] == edit.node(index).outputs[..] {
-            edit.rewrite(index, &[], op);
-            return;
-        }
-        let types: Vec<Type> = results.iter().filter_map(|&id| edit.ty(id).cloned()).collect();
-        let made = edit.insert_all(index, &[], op, types);
-        for (result, made) in results.into_iter().zip(made) {
-            let place = edit.node(index).outputs.iter().position(|&output| output == result);
-            if let Some(place) = place {
-                edit.replace_output(index, place, made);
-            }
-        }
+        (op, results)
     }
 
     /// Drops nodes that no result needs, and arrays that no round reads. One array stays. Returns the nodes.

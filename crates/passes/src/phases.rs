@@ -133,6 +133,11 @@ pub const PHASES: &[Phase] = &[
         &[
             formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", choice::STAGES),
             graph(
+                "batch-heads",
+                "computes after the loop what a step makes of the state of a cell",
+                loops::results::run_early,
+            ),
+            graph(
                 "fuse-recurrent",
                 "writes a scan over an LSTM or GRU cell as one operator",
                 recurrent::run,
@@ -210,6 +215,11 @@ pub const PHASES: &[Phase] = &[
                 "batch-steps",
                 "computes once, for all steps of a scan, what depends only on the inputs of a step",
                 loops::steps::run,
+            ),
+            graph(
+                "batch-results",
+                "computes once, after a loop, what a step returns and no later step reads",
+                loops::results::run,
             ),
             Pass {
                 name: "unroll-loops",

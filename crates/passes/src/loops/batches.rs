@@ -1,0 +1,304 @@
+//! Computes nodes of a body for all steps together.
+
+use onnx::{Attr, Dim, Edit, Node, Op, OpType, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::ints;
+use crate::access::{axes_from_front, axis_of, perm_of};
+use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
+
+/// What a step computes may have this many times the elements of what it is computed from.
+const MAX_GROWTH: i64 = 8;
+
+/// What all steps compute together may have this many elements however much it grows.
+const MAX_ELEMENTS: i64 = 1 << 18;
+
+/// What is computed beside a loop, before or after it.
+pub(super) struct Batches {
+    /// The loop.
+    pub index: usize,
+    /// How many steps it has.
+    pub steps: Dim,
+    /// For what a step computes of its inputs alone, the same of all steps, along a new leading axis.
+    pub of: FxHashMap<ValueId, ValueId>,
+    /// What depends on the carry.
+    pub inside: FxHashSet<ValueId>,
+    /// For what a step computes of nothing of its own, the same beside the loop.
+    pub lifted: FxHashMap<ValueId, ValueId>,
+    /// True if something stays because there would be too much of it.
+    pub too_large: bool,
+}
+
+/// An operand of a node in a body.
+#[derive(Clone, Copy)]
+enum Operand {
+    /// The same in every step.
+    Same(ValueId),
+    /// One of each step, along the leading axis.
+    Batch(ValueId),
+}
+
+impl Batches {
+    /// Computes a node of the body for all steps, if that is possible.
+    pub(super) fn take(&mut self, edit: &mut Edit<'_>, node: &Node) -> Option<()> {
+        if !node.op.is_onnx() || node.bodies().next().is_some() {
+            return None;
+        }
+        let operand = |&id: &ValueId| match self.of.get(&id) {
+            Some(&batch) => Some(Operand::Batch(batch)),
+            None if self.inside.contains(&id) => None,
+            None => Some(Operand::Same(self.lifted.get(&id).copied().unwrap_or(id))),
+        };
+        let operands: Vec<Option<Operand>> = node
+            .inputs
+            .iter()
+            .map(|id| id.as_ref().map_or(Some(None), |id| operand(id).map(Some)))
+            .collect::<Option<_>>()?;
+        let types: Vec<Type> =
+            node.outputs.iter().map(|&output| edit.ty(output).cloned()).collect::<Option<_>>()?;
+        if !operands.iter().any(|operand| matches!(operand, Some(Operand::Batch(_)))) {
+            self.lift(edit, node, &operands, types);
+            return Some(());
+        }
+        if !self.is_small_enough(edit, node, &types) {
+            self.too_large = true;
+            return None;
+        }
+        let op = self.batched(edit, node, &operands, &types)?;
+        let batches: Vec<Type> = types.iter().map(|ty| self.batch(ty)).collect();
+        let made = edit.lift(self.index, node, op, batches);
+        self.of.extend(node.outputs.iter().copied().zip(made));
+        Some(())
+    }
+
+    /// Moves a node that is the same in every step. A scan has at least one step, so what may fail would.
+    fn lift(
+        &mut self,
+        edit: &mut Edit<'_>,
+        node: &Node,
+        operands: &[Option<Operand>],
+        types: Vec<Type>,
+    ) {
+        let same = |operand: &Option<Operand>| match operand {
+            Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
+            None => None,
+        };
+        let op = Op::of(node, operands.iter().map(same).collect());
+        let made = edit.lift(self.index, node, op, types);
+        self.lifted.extend(node.outputs.iter().copied().zip(made));
+    }
+
+    fn is_small_enough(&self, edit: &Edit<'_>, node: &Node, types: &[Type]) -> bool {
+        let batches = node.inputs.iter().flatten().filter(|&id| self.of.contains_key(id));
+        let given: Vec<&Type> = batches.filter_map(|&id| edit.ty(id)).collect();
+        types.iter().all(|ty| is_small_beside(ty, &given, &self.steps))
+    }
+
+    /// Returns the operator that computes a node for all steps.
+    fn batched(
+        &self,
+        edit: &mut Edit<'_>,
+        node: &Node,
+        operands: &[Option<Operand>],
+        types: &[Type],
+    ) -> Option<Op<'static>> {
+        let op = node.op.onnx()?;
+        let rank = types.first()?.rank();
+        let ranks: Vec<usize> = node
+            .inputs
+            .iter()
+            .map(|id| id.map_or(Some(0), |id| Some(edit.ty(id)?.rank())))
+            .collect::<Option<_>>()?;
+        // Only the first operand is of each step, for most operators.
+        let is_first = matches!(operands.first()?, Some(Operand::Batch(_)))
+            && !operands[1..].iter().any(|operand| matches!(operand, Some(Operand::Batch(_))));
+        let mut made = Op { op: node.op.clone(), inputs: ids(operands), attrs: Vec::new() };
+        match op {
+            _ if BROADCASTING.contains(&op) => {
+                for (place, operand) in operands.iter().enumerate() {
+                    if let &Some(Operand::Batch(id)) = operand {
+                        let aligned = self.align(edit, node, id, ranks[place], rank)?;
+                        made.inputs[place] = Some(aligned);
+                    }
+                }
+            }
+            _ if ELEMENTWISE.contains(&op) && is_first => {}
+            OpType::MatMul if is_product_of_batch(operands, &ranks) => {}
+            OpType::Concat => {
+                for (place, operand) in operands.iter().enumerate() {
+                    if let &Some(Operand::Same(id)) = operand {
+                        made.inputs[place] = Some(self.repeat(edit, node, id)?);
+                    }
+                }
+                made.attrs.push(("axis", Attr::Int(axis_of(node, rank)? as i64 + 1)));
+            }
+            _ if RESHAPES.contains(&op) && is_first => {
+                let shape = self.shape(types.first()?)?;
+                made.op = OpType::Reshape.into();
+                made.inputs = vec![made.inputs[0], Some(ints(edit, self.index, &shape)?)];
+            }
+            _ if REDUCTIONS.contains(&op) && is_first => {
+                let axes = edit.tensor((*node.inputs.get(1)?)?)?.ints()?;
+                let axes = axes_from_front(&axes, ranks[0])?;
+                let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64 + 1).collect();
+                made.inputs[1] = Some(ints(edit, self.index, &axes)?);
+            }
+            OpType::Transpose if is_first => {
+                let perm = perm_of(node, ranks[0])?.into_iter().map(|axis| axis as i64 + 1);
+                let perm: Vec<i64> = std::iter::once(0).chain(perm).collect();
+                made.attrs.push(("perm", perm[..].into()));
+            }
+            _ => {
+                let axis = batched_axis(edit, node, operands, &ranks, rank, is_first)?;
+                made.attrs.push(("axis", Attr::Int(axis)));
+            }
+        }
+        keep_attrs(node, made)
+    }
+
+    /// Adds unit axes behind the steps, so that a batch broadcasts as its elements did.
+    fn align(
+        &self,
+        edit: &mut Edit<'_>,
+        node: &Node,
+        batch: ValueId,
+        from: usize,
+        to: usize,
+    ) -> Option<ValueId> {
+        if from >= to {
+            return Some(batch);
+        }
+        let ty = edit.ty(batch)?.clone();
+        let mut shape = ty.shape.to_vec();
+        let axes: Vec<i64> = (1..=(to - from) as i64).collect();
+        shape.splice(1..1, axes.iter().map(|_| Dim::Known(1)));
+        let axes = ints(edit, self.index, &axes)?;
+        let op = Op::new(OpType::Unsqueeze, &[batch, axes]);
+        edit.lift(self.index, node, op, [Type::new(ty.dtype, shape)]).first().copied()
+    }
+
+    /// Repeats a value for each step.
+    fn repeat(&self, edit: &mut Edit<'_>, node: &Node, same: ValueId) -> Option<ValueId> {
+        self.steps.known()?;
+        let ty = edit.ty(same)?.clone();
+        let shape = ints(edit, self.index, &self.shape(&ty)?)?;
+        let op = Op::new(OpType::Expand, &[same, shape]);
+        edit.lift(self.index, node, op, [self.batch(&ty)]).first().copied()
+    }
+
+    /// Returns the type of what all steps compute together.
+    pub(super) fn batch(&self, ty: &Type) -> Type {
+        let shape: Vec<Dim> = std::iter::once(&self.steps).chain(&*ty.shape).cloned().collect();
+        Type::new(ty.dtype, shape)
+    }
+
+    /// Returns the shape of a batch as an operand of `Reshape`.
+    fn shape(&self, ty: &Type) -> Option<Vec<i64>> {
+        let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let steps = match self.steps.known() {
+            Some(steps) => steps,
+            None if sizes.contains(&0) => return None,
+            None => -1,
+        };
+        Some([&[steps], &sizes[..]].concat())
+    }
+}
+
+/// True if an array of each step is small, or not much larger than one of others.
+pub(super) fn is_small_beside(ty: &Type, others: &[&Type], steps: &Dim) -> bool {
+    let sizes = |ty: &Type| -> (i64, Vec<Dim>) {
+        let known = ty.shape.iter().filter_map(Dim::known).product();
+        let named = ty.shape.iter().filter(|dim| dim.known().is_none());
+        (known, named.cloned().collect())
+    };
+    let (known, named) = sizes(ty);
+    let is_small = steps
+        .known()
+        .is_some_and(|steps| named.is_empty() && known.saturating_mul(steps) <= MAX_ELEMENTS);
+    let fits = |other: &&Type| {
+        let (other, others) = sizes(other);
+        known <= other.saturating_mul(MAX_GROWTH)
+            && named.iter().all(|dim| others.contains(dim))
+            && named.len() <= others.len()
+    };
+    is_small || others.iter().any(fits)
+}
+
+/// The attributes that mean the same for all steps as for one.
+const ATTRS: &[&str] = &[
+    "alpha",
+    "approximate",
+    "beta",
+    "detect_negative",
+    "detect_positive",
+    "direction",
+    "epsilon",
+    "fmod",
+    "gamma",
+    "keepdims",
+    "noop_with_empty_axes",
+    "num_outputs",
+    "saturate",
+    "stash_type",
+    "to",
+];
+
+/// Returns the values of operands, whatever they are.
+fn ids(operands: &[Option<Operand>]) -> Vec<Option<ValueId>> {
+    let id = |operand: &Option<Operand>| match operand {
+        Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
+        None => None,
+    };
+    operands.iter().map(id).collect()
+}
+
+/// True if the product of a batch is the batch of products.
+fn is_product_of_batch(operands: &[Option<Operand>], ranks: &[usize]) -> bool {
+    match (operands, ranks) {
+        ([Some(Operand::Batch(_)), Some(Operand::Same(_))], &[rank, 2]) => rank > 0,
+        ([Some(_), Some(Operand::Batch(_))], &[2, 2]) => true,
+        _ => false,
+    }
+}
+
+/// Returns the axis along which an operator with an attribute `axis` works on a batch.
+fn batched_axis(
+    edit: &Edit<'_>,
+    node: &Node,
+    operands: &[Option<Operand>],
+    ranks: &[usize],
+    rank: usize,
+    is_first: bool,
+) -> Option<i64> {
+    match node.op.onnx()? {
+        OpType::Gather => match (axis_of(node, ranks[0])?, operands) {
+            (0, [Some(Operand::Same(_)), Some(Operand::Batch(_))]) => Some(0),
+            (axis, [Some(Operand::Batch(_)), Some(Operand::Same(_))]) => Some(axis as i64 + 1),
+            _ => None,
+        },
+        OpType::LayerNormalization
+        | OpType::LogSoftmax
+        | OpType::RMSNormalization
+        | OpType::Softmax
+            if is_first && edit.opset() >= 13 =>
+        {
+            (axis_of(node, rank)? + 1 == rank).then_some(rank as i64)
+        }
+        OpType::Split if is_first => Some(axis_of(node, ranks[0])? as i64 + 1),
+        _ => None,
+    }
+}
+
+/// Adds the attributes that a batch does not change. `None` if there are others.
+fn keep_attrs(node: &Node, mut made: Op<'static>) -> Option<Op<'static>> {
+    if made.op != node.op {
+        return Some(made);
+    }
+    for (name, attr) in &node.attrs {
+        if !made.attrs.iter().any(|(other, _)| *other == &**name) {
+            let name = ATTRS.iter().find(|other| ***other == **name)?;
+            made.attrs.push((name, attr.clone()));
+        }
+    }
+    Some(made)
+}

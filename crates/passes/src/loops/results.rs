@@ -1,0 +1,328 @@
+//! `batch-heads`, `batch-results`: computes what a step returns, and no later step reads, once for all steps after the loop.
+//!
+//! In `h = cell(h, x); return h, h @ w + b`, the product is no part of the recurrence. The loop returns `h` of all steps, and
+//! one product of a matrix with more rows follows.
+
+use onnx::{Edit, Node, OpType, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::batches::{Batches, is_small_beside};
+use super::{Counted, Stack, for_each_read};
+use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
+
+/// Operators that may be computed for all steps together, apart from those of each element.
+const OTHERS: &[OpType] = &[
+    OpType::Concat,
+    OpType::LayerNormalization,
+    OpType::LogSoftmax,
+    OpType::MatMul,
+    OpType::RMSNormalization,
+    OpType::Softmax,
+    OpType::Transpose,
+];
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    run_as("batch-results", edit);
+}
+
+/// Runs before cells are matched: without its head, the body of a loop may be a cell.
+pub(crate) fn run_early(edit: &mut Edit<'_>) {
+    run_as("batch-heads", edit);
+}
+
+fn run_as(name: &'static str, edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if edit.is_live(index) && batch(edit, index).is_some() {
+            edit.note(name, index, None);
+        }
+    }
+}
+
+/// A stack whose elements are computed after the loop.
+struct Plan {
+    /// Which stack.
+    stack: usize,
+    /// The nodes that are computed after the loop.
+    nodes: FxHashSet<usize>,
+    /// What a step returns instead, if anything.
+    source: Option<ValueId>,
+}
+
+/// The nodes of a body, and who makes and reads what.
+struct Body<'l> {
+    counted: &'l Counted,
+    makers: FxHashMap<ValueId, usize>,
+    readers: FxHashMap<ValueId, Vec<usize>>,
+    /// What a step is given.
+    elements: FxHashSet<ValueId>,
+    /// What the next step and the loop read.
+    carried: FxHashSet<ValueId>,
+    /// What goes into a step of the steps before, and the number of the step.
+    state: FxHashSet<ValueId>,
+}
+
+impl<'l> Body<'l> {
+    fn of(counted: &'l Counted) -> Body<'l> {
+        let (mut makers, mut readers) = (FxHashMap::default(), FxHashMap::default());
+        for (place, node) in counted.nodes.iter().enumerate() {
+            makers.extend(node.outputs.iter().map(|&output| (output, place)));
+            for_each_read(node, &mut |id| {
+                readers.entry(id).or_insert_with(Vec::new).push(place);
+            });
+        }
+        let counter = counted.counter;
+        let flags = counter.map(|counter| counter.next_flag);
+        let inputs = counter.into_iter().flat_map(|counter| [counter.number, counter.flag]);
+        let carries = counted.carries.iter();
+        Body {
+            makers,
+            readers,
+            elements: counted.arrays.iter().map(|array| array.element).collect(),
+            carried: carries.clone().map(|carry| carry.after).chain(flags).collect(),
+            state: carries.map(|carry| carry.before).chain(inputs).collect(),
+            counted,
+        }
+    }
+
+    /// Finds the most nodes that can be computed after the loop from one value of each step.
+    fn plan(&self, edit: &Edit<'_>, stack: usize) -> Option<Plan> {
+        let Stack { element, .. } = self.counted.stacks[stack];
+        let last = *self.makers.get(&element)?;
+        let made = self.counted.nodes[..last].iter().flat_map(|node| node.outputs.iter().copied());
+        let others = self.counted.stacks.iter().enumerate().filter(|&(other, _)| other != stack);
+        let stacked: FxHashSet<ValueId> = others.map(|(_, stack)| stack.element).collect();
+        std::iter::once(None).chain(made.map(Some)).find_map(|source| {
+            let nodes = self.nodes_between(source, element, &stacked)?;
+            let needs_copy = source.is_some_and(|source| self.carried.contains(&source));
+            let is_small = source.is_none_or(|source| {
+                let types = [source, element].map(|id| edit.ty(id));
+                let [Some(source), Some(element)] = types else { return false };
+                is_small_beside(source, &[element], &self.counted.rounds)
+            });
+            let gain = nodes.len() > usize::from(needs_copy);
+            (gain && is_small).then_some(Plan { stack, nodes, source })
+        })
+    }
+
+    /// Returns the nodes that compute one value from another and from the inputs of the step. `None` if they read
+    /// anything else of the step, or something else reads what they compute.
+    fn nodes_between(
+        &self,
+        source: Option<ValueId>,
+        element: ValueId,
+        stacked: &FxHashSet<ValueId>,
+    ) -> Option<FxHashSet<usize>> {
+        let mut nodes: FxHashSet<usize> = FxHashSet::default();
+        let (mut open, mut reads_source, mut reads_element) = (vec![element], false, false);
+        while let Some(value) = open.pop() {
+            if Some(value) == source {
+                reads_source = true;
+                continue;
+            }
+            if self.state.contains(&value) {
+                return None;
+            }
+            reads_element |= self.elements.contains(&value);
+            let Some(&place) = self.makers.get(&value) else {
+                continue;
+            };
+            let node = &self.counted.nodes[place];
+            let is_own =
+                |output: &ValueId| !self.carried.contains(output) && !stacked.contains(output);
+            if !may_move(node) || !node.outputs.iter().all(is_own) {
+                return None;
+            }
+            if nodes.insert(place) {
+                open.extend(node.inputs.iter().flatten());
+            }
+        }
+        let is_read_inside = |&place: &usize| {
+            let outputs = self.counted.nodes[place].outputs.iter();
+            let readers = outputs.filter_map(|output| self.readers.get(output)).flatten();
+            readers.into_iter().all(|reader| nodes.contains(reader))
+        };
+        let is_closed = nodes.iter().all(is_read_inside);
+        let reads = reads_source == source.is_some() && (reads_source || reads_element);
+        (is_closed && reads && !nodes.is_empty()).then_some(nodes)
+    }
+}
+
+fn may_move(node: &Node) -> bool {
+    let kinds = [BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES, OTHERS];
+    node.op.is_onnx()
+        && node.bodies().next().is_none()
+        && kinds.iter().any(|kind| node.op.is_one_of(kind))
+}
+
+fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let mut scan = Counted::at(edit, index)?;
+    // Arrays and results have the same order only if both run in the same direction.
+    let runs_forward = !scan.is_reverse && scan.directions.is_none();
+    if !runs_forward || scan.rounds.is(0) {
+        return None;
+    }
+    let body = Body::of(&scan);
+    let plans = (0..scan.stacks.len()).filter_map(|stack| body.plan(edit, stack));
+    let plans: Vec<Plan> = plans.collect();
+    if plans.is_empty() {
+        return None;
+    }
+    let Body { carried, state, .. } = body;
+    let is_moved = |place: usize| plans.iter().any(|plan| plan.nodes.contains(&place));
+    let nodes = std::mem::take(&mut scan.nodes).into_iter().enumerate();
+    let (moved, kept): (Vec<_>, Vec<_>) = nodes.partition(|&(place, _)| is_moved(place));
+    scan.nodes = kept.into_iter().map(|(_, node)| node).collect();
+    let made_inside = scan.nodes.iter().flat_map(|node| &node.outputs);
+    let mut batches = Batches {
+        index,
+        steps: scan.rounds.clone(),
+        of: scan.arrays.iter().map(|array| (array.element, array.whole)).collect(),
+        inside: made_inside.copied().chain(state).collect(),
+        lifted: FxHashMap::default(),
+        too_large: false,
+    };
+    let goals: FxHashMap<ValueId, ValueId> =
+        plans.iter().map(|plan| scan.stacks[plan.stack]).map(|s| (s.result, s.element)).collect();
+    // Each source is stacked once.
+    scan.stacks.retain(|stack| !goals.contains_key(&stack.result));
+    let mut stacked: FxHashMap<ValueId, ValueId> =
+        scan.stacks.iter().map(|stack| (stack.element, stack.result)).collect();
+    for source in plans.iter().filter_map(|plan| plan.source) {
+        if stacked.contains_key(&source) {
+            continue;
+        }
+        let ty = edit.ty(source)?.clone();
+        let result = edit.body_input(batches.batch(&ty));
+        let element = if carried.contains(&source) {
+            let copy = edit.body_input(ty);
+            scan.nodes.push(copied(&scan.nodes, source, copy)?);
+            copy
+        } else {
+            source
+        };
+        scan.stacks.push(Stack { element, result });
+        stacked.insert(source, result);
+    }
+    let (op, results) = scan.into_op(edit, index);
+    let types: Vec<Type> = results.iter().map(|&id| edit.ty(id).cloned()).collect::<Option<_>>()?;
+    let made = edit.insert_all(index, &[], op, types);
+    let made: FxHashMap<ValueId, ValueId> = results.into_iter().zip(made).collect();
+    for source in plans.iter().filter_map(|plan| plan.source) {
+        batches.of.insert(source, *made.get(stacked.get(&source)?)?);
+    }
+    for (_, node) in &moved {
+        batches.take(edit, node)?;
+    }
+    let outputs = edit.node(index).outputs.to_vec();
+    let replaced = outputs.iter().map(|output| match goals.get(output) {
+        Some(element) => batches.of.get(element).copied(),
+        None => made.get(output).copied(),
+    });
+    let replaced: Vec<ValueId> = replaced.collect::<Option<_>>()?;
+    for (place, value) in replaced.into_iter().enumerate() {
+        edit.replace_output(index, place, value);
+    }
+    Some(())
+}
+
+/// Returns a node that copies a value, with the lines of the node that makes it.
+fn copied(nodes: &[Node], value: ValueId, copy: ValueId) -> Option<Node> {
+    let mut node = nodes.iter().find(|node| node.outputs.contains(&value))?.clone();
+    node.op = OpType::Identity.into();
+    node.inputs = [Some(value)].into_iter().collect();
+    node.outputs = [copy].into_iter().collect();
+    node.attrs.clear();
+    Some(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_lean;
+
+    #[test]
+    fn a_head_is_computed_after_the_loop() {
+        check_lean(
+            super::run,
+            "graph g(h:f32[2,4], xs:f32[5,2,4], w:f32[4,3]) -> (y, ys, zs)
+y:f32[2,4], ys:f32[5,2,3], zs:f32[5,2] = Scan(h, xs) {body={
+  graph b(a:f32[2,4], x:f32[2,4]) -> (c, o, z)
+  %0:f32[2,4] = Add(a, x)
+  c:f32[2,4] = Tanh(%0)
+  %1:f32[2,3] = MatMul(c, w)
+  %2:f32[2,3] = Add(%1, [1.0, 2.0, 3.0])
+  o:f32[2,3] = Softmax(%2) {axis=1}
+  %3:f32[2,4] = Mul(c, x)
+  z:f32[2] = ReduceSum(%3, [1]:i64) {keepdims=0}
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(h:f32[2,4], xs:f32[5,2,4], w:f32[4,3]) -> (y, ys, zs)
+                y:f32[2,4], %0 = Scan(h, xs) {body={  # 2
+                  graph b(a:f32[2,4], x:f32[2,4]) -> (c, %5)
+                  %4 = Add(a, x)  # 4
+                  c:f32[2,4] = Tanh(%4)  # 5
+                  %5:f32[2,4] = Identity(c)  # 5
+                }, num_scan_inputs=1}
+                %1 = MatMul(%0, w)  # 6
+                %2 = Add(%1, [1.0, 2.0, 3.0])  # 7
+                ys:f32[5,2,3] = Softmax(%2) {axis=2}  # 8
+                %3 = Mul(%0, xs)  # 9
+                zs:f32[5,2] = ReduceSum(%3, [2]:i64) {keepdims=0}  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn results_that_later_steps_read_or_that_need_more_memory_stay() {
+        check_lean(
+            super::run,
+            "graph g(h:f32[2,4], k:f32[900,900], xs:f32[5,2,4]) -> (y, l, ys, zs)
+y:f32[2,4], l:f32[900,900], ys:f32[5,2,4], zs:f32[5] = Scan(h, k, xs) {body={
+  graph b(a:f32[2,4], j:f32[900,900], x:f32[2,4]) -> (c, m, o, z)
+  o:f32[2,4] = Add(a, x)
+  c:f32[2,4] = Tanh(o)
+  m:f32[900,900] = Sin(j)
+  %0:f32[900,900] = Mul(m, m)
+  z:f32[] = ReduceSum(%0, [0, 1]:i64) {keepdims=0}
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(h:f32[2,4], k:f32[900,900], xs:f32[5,2,4]) -> (y, l, ys, zs)
+                y:f32[2,4], l:f32[900,900], ys:f32[5,2,4], zs:f32[5] = Scan(h, k, xs) {body={  # 2
+                  graph b(a:f32[2,4], j:f32[900,900], x:f32[2,4]) -> (c, m, o, z)
+                  o:f32[2,4] = Add(a, x)  # 4
+                  c:f32[2,4] = Tanh(o)  # 5
+                  m:f32[900,900] = Sin(j)  # 6
+                  %0 = Mul(m, m)  # 7
+                  z:f32[] = ReduceSum(%0, [0, 1]:i64) {keepdims=0}  # 8
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_loop_that_counts_keeps_its_recurrence() {
+        check_lean(
+            super::run,
+            "graph g(h:f32[4], w:f32[4,3]) -> (y, ys)
+y:f32[4], ys:f32[7,3] = Loop(7:i64, true, h) {body={
+  graph b(i:i64[], p:bool[], a:f32[4]) -> (q, c, o)
+  q:bool[] = Identity(p)
+  c:f32[4] = Tanh(a)
+  %0:f32[3] = MatMul(c, w)
+  o:f32[3] = Exp(%0)
+}}",
+            expect![[r#"
+                graph g(h:f32[4], w:f32[4,3]) -> (y, ys)
+                y:f32[4], %0 = Loop(7:i64, true, h) {body={  # 2
+                  graph b(i:i64[], p:bool[], a:f32[4]) -> (q, c, %2)
+                  q:bool[] = Identity(p)  # 4
+                  c:f32[4] = Tanh(a)  # 5
+                  %2:f32[4] = Identity(c)  # 5
+                }}
+                %1 = MatMul(%0, w)  # 6
+                ys:f32[7,3] = Exp(%1)  # 7
+            "#]],
+        );
+    }
+}
