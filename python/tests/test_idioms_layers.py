@@ -318,6 +318,31 @@ def test_a_recurrent_layer_is_one_operator(name: str) -> None:
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("length", [1, 5])
+def test_a_recurrent_layer_with_a_head_in_its_loop_is_one_operator(length: int) -> None:
+    cell = linen.GRUCell(6)
+    params = jax.eval_shape(cell.init, jax.random.key(0), jnp.zeros((2, 6)), jnp.zeros((2, 4)))
+    params = jax.tree.map(lambda leaf: sines(leaf), params)
+    head = np.sin(np.arange(18, dtype=np.float32)).reshape(6, 3)
+
+    def fn(xs: jax.Array) -> Any:
+        def step(h: jax.Array, x: jax.Array) -> Any:
+            h, _ = cell.apply(params, h, x)
+            return h, (jax.nn.relu(h @ head + 1.0), h[:, 0] * x[:, 1])
+
+        return jax.lax.scan(step, jnp.zeros((2, 6)), xs)
+
+    xs = np.sin(np.arange(length * 8, dtype=np.float32)).reshape(length, 2, 4)
+    model = jax2onnx.to_onnx(fn, [xs])
+    branches = [a.g for node in model.graph.node for a in node.attribute if a.name == "then_branch"]
+    assert [node.op_type for branch in branches for node in branch.node] == ["GRU"]
+    nan = xs.copy()
+    nan[-1, 0, 1] = np.nan
+    for x in (xs, nan):
+        for found, want in zip(bench.run(model, [x]), bench.expected(fn, [x]), strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("shared", [None, (1, 2)])
 def test_a_prelu_of_relus_is_one_operator(shared: Any) -> None:
     slope = np.linspace(-0.5, 0.5, 16).astype(np.float32)

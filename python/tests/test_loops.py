@@ -110,7 +110,7 @@ def test_a_scan_of_any_length_computes_its_products_at_once(steps: int) -> None:
     model = bench.convert(run, [("T", 3)])
     (branches,) = [node for node in model.graph.node if node.op_type == "If"]
     (branch,) = [attr.g for attr in branches.attribute if attr.name == "then_branch"]
-    assert [node.op_type for node in branch.node][-1] == "Scan"
+    assert [node.op_type for node in branch.node][-2:] == ["Scan", "Squeeze"]
     for found, want in zip(bench.run(model, (x,)), bench.expected(run, (x,)), strict=True):
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
 
@@ -162,6 +162,132 @@ def test_a_step_whose_parts_depend_on_each_other_is_chosen_part_by_part() -> Non
 
     (body,) = bodies(check(run, X[0]))
     assert body.count("Where") == 2
+
+
+def test_a_solver_of_a_network_computes_with_rows() -> None:
+    """The vectors have NaN and an infinity, which stay where they are."""
+    w, b, v = W, np.linspace(0.0, 1.0, 4, dtype=np.float32), W.T.copy()
+
+    def field(y: jax.Array) -> jax.Array:
+        return jnp.tanh(y @ w + b) @ v + y[::-1] * 0.0 + b[:3]
+
+    def run(y: jax.Array) -> Any:
+        def step(y: jax.Array, _: None) -> Any:
+            half = y + 0.05 * field(y)
+            y = y + 0.1 * field(half)
+            return y, jnp.sqrt(jnp.mean(y**2))
+
+        return lax.scan(step, y, None, length=30)
+
+    model = check(run, X[0])
+    (body,) = bodies(model)
+    assert body.count("Gemm") == 4
+    assert "MatMul" not in body
+    for value in (np.nan, np.inf):
+        y = np.array([0.5, value, -0.5], np.float32)
+        for found, want in zip(bench.run(model, [y]), bench.expected(run, [y]), strict=True):
+            np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
+
+
+def test_a_network_on_one_example_computes_with_rows() -> None:
+    weights = [np.sin(np.arange(64, dtype=np.float32) * k).reshape(8, 8) for k in (1, 2, 3)]
+
+    def run(x: jax.Array) -> jax.Array:
+        for w in weights:
+            x = jax.nn.relu(w @ x + w[0])
+        return x
+
+    model = check(run, np.linspace(-1.0, 1.0, 8, dtype=np.float32))
+    assert ops(model).count("Gemm") == 3
+    assert "MatMul" not in ops(model)
+
+
+def test_entries_of_the_last_axis_keep_it() -> None:
+    def run(y: jax.Array) -> jax.Array:
+        def step(y: jax.Array, _: None) -> Any:
+            a, b = y[..., 0], y[..., 1]
+            y = y + 0.01 * jnp.stack([1.1 * a - 0.4 * a * b, 0.1 * a * b - 0.4 * b], -1)
+            return y, None
+
+        return lax.scan(step, y, None, length=40)[0]
+
+    model = check(run, np.linspace(0.5, 2.0, 12, dtype=np.float32).reshape(6, 2))
+    (body,) = bodies(model)
+    assert "Unsqueeze" not in body
+    assert "Squeeze" not in body
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_a_place_that_a_loop_counts_needs_no_correction(start: int) -> None:
+    def run(x: jax.Array) -> Any:
+        def goes_on(state: Any) -> jax.Array:
+            return (state[0] < 9) & (jnp.max(state[1]) > 0.01)
+
+        def step(state: Any) -> Any:
+            n, x, kept = state
+            return n + 1, x * 0.5, kept.at[n].set(x.sum())
+
+        return lax.while_loop(goes_on, step, (start, x, jnp.zeros(9)))
+
+    model = check(run, X[0])
+    (body,) = bodies(model)
+    assert not {"Clip", "GatherND"} & set(body)
+    assert body.count("Less") == 1  # The condition.
+
+
+def test_a_place_that_is_counted_too_far_is_dropped() -> None:
+    def run(x: jax.Array) -> jax.Array:
+        def step(state: Any) -> Any:
+            n, kept = state
+            return n + 1, kept.at[n].set(x[n]).at[n - 2].add(1.0)
+
+        return lax.while_loop(lambda state: state[0] < 12, step, (0, jnp.zeros(9)))[1]
+
+    check(run, np.linspace(-1.0, 1.0, 9, dtype=np.float32))
+
+
+@pytest.mark.parametrize("length", [1, 6])
+def test_what_follows_a_recurrence_is_computed_after_it(length: int) -> None:
+    head = np.sin(np.arange(20, dtype=np.float32)).reshape(4, 5)
+
+    def run(h: jax.Array, xs: jax.Array) -> Any:
+        def step(h: jax.Array, x: jax.Array) -> Any:
+            h = jnp.sin(x @ W + h[::-1])
+            logits = jax.nn.softmax(h @ head)
+            return h, (logits, h * x.mean(), x.sum(-1))
+
+        return lax.scan(step, h, xs)
+
+    xs = np.cos(np.arange(length * 6, dtype=np.float32)).reshape(length, 2, 3)
+    model = check(run, np.ones((2, 4), np.float32), xs, unroll=0)
+    (body,) = bodies(model)
+    assert not {"Softmax", "ReduceSum", "ReduceMean", "MatMul", "Gemm"} & set(body)
+    assert "Softmax" in ops(model)
+
+
+def test_a_result_of_a_reverse_scan_stays_with_its_step() -> None:
+    def run(h: jax.Array, xs: jax.Array) -> Any:
+        def step(h: jax.Array, x: jax.Array) -> Any:
+            h = jnp.sin(h) + x
+            return h, jnp.exp(h * 0.1) @ W
+
+        return lax.scan(step, h, xs, reverse=True)
+
+    check(run, np.ones(3, np.float32), np.cos(np.arange(18, dtype=np.float32)).reshape(6, 3))
+
+
+@pytest.mark.parametrize("shape", [(40, 1), (5, 30, 1, 1), (1, 1)])
+def test_a_number_beside_a_column_is_read_as_one_run(shape: tuple[int, ...]) -> None:
+    """ONNX Runtime takes up to 70 times as long if the number has no axes."""
+
+    def run(x: jax.Array, t: jax.Array) -> jax.Array:
+        return jnp.where(x < 0.5, jnp.maximum(x * 2.0, 0.25), t - x) ** 3.0 * t
+
+    x = np.linspace(-1.0, 1.0, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    model = check(run, x, np.array(1.5, np.float32))
+    numbers = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.FLOAT]
+    trailing = next((i for i, size in enumerate(shape[::-1]) if size > 1), -1)
+    assert {len(number.dims) for number in numbers} == {trailing + 1}
 
 
 def test_the_place_among_rows_and_columns_needs_no_correction() -> None:

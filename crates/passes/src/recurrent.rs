@@ -72,6 +72,11 @@ fn scan_of<'e>(edit: &'e Edit<'_>, index: usize) -> Option<(&'e Node, Option<Val
     is_whole.then_some((scan, Some(edit.input(index, 0)?)))
 }
 
+/// True if the node at an index is a scan over a cell.
+pub(crate) fn is_cell(edit: &Edit<'_>, index: usize) -> bool {
+    find(edit, index).is_some()
+}
+
 fn find(edit: &Edit<'_>, index: usize) -> Option<Place> {
     let (scan, condition) = scan_of(edit, index)?;
     let body = Body::of(edit, scan)?;

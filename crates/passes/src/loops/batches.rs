@@ -132,16 +132,23 @@ impl Batches {
                 }
                 made.attrs.push(("axis", Attr::Int(axis_of(node, rank)? as i64 + 1)));
             }
+            _ if RESHAPES.contains(&op)
+                && op != OpType::Reshape
+                && is_first
+                && ranks.len() == 2 =>
+            {
+                made.inputs[1] = Some(self.axes(edit, node, 1, ranks[0].max(rank))?);
+            }
             _ if RESHAPES.contains(&op) && is_first => {
                 let shape = self.shape(types.first()?)?;
                 made.op = OpType::Reshape.into();
                 made.inputs = vec![made.inputs[0], Some(ints(edit, self.index, &shape)?)];
             }
             _ if REDUCTIONS.contains(&op) && is_first => {
-                let axes = edit.tensor((*node.inputs.get(1)?)?)?.ints()?;
-                let axes = axes_from_front(&axes, ranks[0])?;
-                let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64 + 1).collect();
-                made.inputs[1] = Some(ints(edit, self.index, &axes)?);
+                made.inputs[1] = Some(self.axes(edit, node, 1, ranks[0])?);
+            }
+            OpType::Slice if is_first => {
+                made.inputs[3] = Some(self.axes(edit, node, 3, ranks[0])?);
             }
             OpType::Transpose if is_first => {
                 let perm = perm_of(node, ranks[0])?.into_iter().map(|axis| axis as i64 + 1);
@@ -154,6 +161,13 @@ impl Batches {
             }
         }
         keep_attrs(node, made)
+    }
+
+    /// Returns the axes that an operand of a node of the body lists, as axes of a batch.
+    fn axes(&self, edit: &mut Edit<'_>, node: &Node, at: usize, rank: usize) -> Option<ValueId> {
+        let axes = edit.tensor((*node.inputs.get(at)?)?)?.ints()?;
+        let axes = axes_from_front(&axes, rank)?.into_iter().map(|axis| axis as i64 + 1);
+        ints(edit, self.index, &axes.collect::<Vec<_>>())
     }
 
     /// Adds unit axes behind the steps, so that a batch broadcasts as its elements did.

@@ -9,30 +9,38 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::batches::{Batches, is_small_beside};
 use super::{Counted, Stack, for_each_read};
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
+use crate::recurrent;
 
 /// Operators that may be computed for all steps together, apart from those of each element.
 const OTHERS: &[OpType] = &[
     OpType::Concat,
+    OpType::Gather,
     OpType::LayerNormalization,
     OpType::LogSoftmax,
     OpType::MatMul,
     OpType::RMSNormalization,
+    OpType::Slice,
     OpType::Softmax,
+    OpType::Split,
     OpType::Transpose,
 ];
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
-    run_as("batch-results", edit);
+    batch_each(edit, "batch-results", |_, _| true);
 }
 
-/// Runs before cells are matched: without its head, the body of a loop may be a cell.
+/// Runs before cells are matched, and before formulas are, which it must not cut in two: it changes a loop only if the
+/// rest of its body is a cell.
 pub(crate) fn run_early(edit: &mut Edit<'_>) {
-    run_as("batch-heads", edit);
+    batch_each(edit, "batch-heads", recurrent::is_cell);
 }
 
-fn run_as(name: &'static str, edit: &mut Edit<'_>) {
+/// Tells whether to keep the loop at an index.
+type Keep = fn(&Edit<'_>, usize) -> bool;
+
+fn batch_each(edit: &mut Edit<'_>, name: &'static str, keep: Keep) {
     for index in 0..edit.len() {
-        if edit.is_live(index) && batch(edit, index).is_some() {
+        if edit.is_live(index) && batch(edit, index, keep).is_some() {
             edit.note(name, index, None);
         }
     }
@@ -154,7 +162,7 @@ fn may_move(node: &Node) -> bool {
         && kinds.iter().any(|kind| node.op.is_one_of(kind))
 }
 
-fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
     let mut scan = Counted::at(edit, index)?;
     // Arrays and results have the same order only if both run in the same direction.
     let runs_forward = !scan.is_reverse && scan.directions.is_none();
@@ -206,6 +214,9 @@ fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let (op, results) = scan.into_op(edit, index);
     let types: Vec<Type> = results.iter().map(|&id| edit.ty(id).cloned()).collect::<Option<_>>()?;
     let made = edit.insert_all(index, &[], op, types);
+    if !edit.producer(*made.first()?).is_some_and(|made| keep(edit, made)) {
+        return None;
+    }
     let made: FxHashMap<ValueId, ValueId> = results.into_iter().zip(made).collect();
     for source in plans.iter().filter_map(|plan| plan.source) {
         batches.of.insert(source, *made.get(stacked.get(&source)?)?);
@@ -254,21 +265,23 @@ y:f32[2,4], ys:f32[5,2,3], zs:f32[5,2] = Scan(h, xs) {body={
   %2:f32[2,3] = Add(%1, [1.0, 2.0, 3.0])
   o:f32[2,3] = Softmax(%2) {axis=1}
   %3:f32[2,4] = Mul(c, x)
-  z:f32[2] = ReduceSum(%3, [1]:i64) {keepdims=0}
+  %4:f32[2,2] = Slice(%3, [1]:i64, [3]:i64, [-1]:i64)
+  z:f32[2] = ReduceSum(%4, [1]:i64) {keepdims=0}
 }, num_scan_inputs=1}",
             expect![[r#"
                 graph g(h:f32[2,4], xs:f32[5,2,4], w:f32[4,3]) -> (y, ys, zs)
                 y:f32[2,4], %0 = Scan(h, xs) {body={  # 2
-                  graph b(a:f32[2,4], x:f32[2,4]) -> (c, %5)
-                  %4 = Add(a, x)  # 4
-                  c:f32[2,4] = Tanh(%4)  # 5
-                  %5:f32[2,4] = Identity(c)  # 5
+                  graph b(a:f32[2,4], x:f32[2,4]) -> (c, %6)
+                  %5 = Add(a, x)  # 4
+                  c:f32[2,4] = Tanh(%5)  # 5
+                  %6:f32[2,4] = Identity(c)  # 5
                 }, num_scan_inputs=1}
                 %1 = MatMul(%0, w)  # 6
                 %2 = Add(%1, [1.0, 2.0, 3.0])  # 7
                 ys:f32[5,2,3] = Softmax(%2) {axis=2}  # 8
                 %3 = Mul(%0, xs)  # 9
-                zs:f32[5,2] = ReduceSum(%3, [2]:i64) {keepdims=0}  # 10
+                %4 = Slice(%3, [1]:i64, [3]:i64, [2]:i64)  # 10
+                zs:f32[5,2] = ReduceSum(%4, [2]:i64) {keepdims=0}  # 11
             "#]],
         );
     }

@@ -174,7 +174,7 @@ y:f32[2,3] = Scan(h, xs, ts, is) {body={
                 %4 = Add(%3, %2)  # 6
                 %5 = ReduceSum(%4, [2]:i64) {keepdims=1}  # 7
                 %6 = Transpose(%4) {perm=[0, 2, 1]}  # 8
-                %7 = Reshape(%6, [5, 1, 3, 2]:i64)  # 9
+                %7 = Unsqueeze(%6, [1]:i64)  # 9
                 %8 = Reshape(%7, [5, 2, 3]:i64)  # 10
                 y:f32[2,3] = Scan(h, %8, %5) {body={  # 2
                   graph b(c:f32[2,3], %9:f32[2,3], %10:f32[2,1]) -> (n)
