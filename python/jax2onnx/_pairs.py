@@ -38,6 +38,8 @@ class Pair(TypedDict, total=False):
 
     #: The steps from the value to the variable: the axes of a transpose, the shape after a reshape.
     view: Sequence[ViewStep]
+    #: The shape of the value, if it is known.
+    shape: Sequence[int] | None
 
     #: Whether other contents are as correct, such as another sign of an eigenvector. Readers of the
     #: value may be given the contents of the variable, but the value is not wrong if it has others.

@@ -85,7 +85,8 @@ def test_the_first_nan_is_found(
     capfd.readouterr()
     assert run(monkeypatch, "model.onnx", "--nan", "-i", "x=batch.npy") == 1
     out = capfd.readouterr().out
-    assert "`sqrt` (Sqrt) creates a NaN in iteration 37" in out
+    assert "`sqrt` (Sqrt) creates a NaN\n" in out
+    assert "the element at [37] is nan, and no operand contains one" in out
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ fn line(pair: &Pair<'_>) -> String {
     let parts = if variable.has_parts { " in parts" } else { "" };
     let name = path.join("/") + parts;
     match &pair.holder {
-        Holder::Value { name: value, graph, rounds, is_ambiguous, view } => {
+        Holder::Value { name: value, graph, rounds, is_ambiguous, view, .. } => {
             let rounds: Vec<String> = rounds.iter().map(round).collect();
             let rounds = match &rounds[..] {
                 [] => String::new(),

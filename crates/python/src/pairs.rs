@@ -33,10 +33,11 @@ fn record<'py>(py: Python<'py>, pair: Pair<'_>) -> PyResult<Bound<'py, PyDict>> 
     record.set_item("out", variable.position)?;
     record.set_item("parts", variable.has_parts)?;
     match holder {
-        Holder::Value { name, graph, rounds, is_ambiguous, view } => {
+        Holder::Value { name, graph, rounds, is_ambiguous, view, shape } => {
             record.set_item("how", if view.is_empty() { "same" } else { "view" })?;
             let steps = view.0.into_iter().map(|step| view_step(py, step));
             record.set_item("view", steps.collect::<PyResult<Vec<_>>>()?)?;
+            record.set_item("shape", shape)?;
             record.set_item("ambiguous", is_ambiguous)?;
             record.set_item("value", &*name)?;
             let hop =

@@ -11,7 +11,7 @@ from .jaxprs import INPUT, LOOP_BODIES, Evaluator, Frame, Path, Variable, Wanted
 from .reference import in_parts
 
 if TYPE_CHECKING:
-    from .._pairs import Pair
+    from .._pairs import Pair, ViewStep
     from .arrays import Array
 
 _LOOPING: Final = ("each", "next")
@@ -19,10 +19,15 @@ _LOOPING: Final = ("each", "next")
 
 @dataclass(frozen=True)
 class Held:
-    """The variable that a value holds, and in which rounds."""
+    """The variable that a value holds, in which rounds, and how its elements are arranged.
+
+    Attributes:
+        steps: The steps from the variable to the value: the axes of a transpose, or a shape.
+    """
 
     variable: Variable
     iterations: tuple[int | str, ...]
+    steps: "Sequence[ViewStep]" = ()
 
 
 class JaxValues:
@@ -54,11 +59,18 @@ class JaxValues:
         graphs = {each.key: each for each in _all_graphs(graph)}
         for pair in pairs:
             if pair["how"] == "same":
-                self._add(pair, graphs)
+                self._add(pair, graphs, ())
+        for pair in pairs:
+            if pair["how"] == "view" and (steps := _steps_back(pair)):
+                self._add(pair, graphs, steps)
         self.given = {key: frozenset(held) for key, held in self.held.items()}
         known = {(tuple(map(tuple, pair["path"])), pair["eqn"]) for pair in pairs}
         unused = _equations(pair for pair in pairs if pair["how"] == "unused")
-        same = _equations(pair for pair in pairs if pair["how"] == "same")
+        same = _equations(
+            pair
+            for pair in pairs
+            if pair["how"] == "same" or (pair["how"] == "view" and _steps_back(pair))
+        )
         counted = {each for each in known if each[1] >= 0}
         self.equations = max(len(counted - (unused - same)), len(same))
         self.paired = len(same)
@@ -80,7 +92,7 @@ class JaxValues:
         self._uses = Counter(each.variable for each in self.held.get((), {}).values())
         self._main = Frame(self._evaluator, jaxpr, inputs, (), wanted)
 
-    def _add(self, pair: "Pair", graphs: Mapping[Key, Graph]) -> None:
+    def _add(self, pair: "Pair", graphs: Mapping[Key, Graph], steps: "Sequence[ViewStep]") -> None:
         key = tuple((node, FUNCTION if body is None else body) for node, body in pair["graph"])
         graph = graphs.get(key)
         name = pair["value"]
@@ -93,7 +105,7 @@ class JaxValues:
         loops = sum(_is_loop(each) for each in _nodes_around(graph))
         looping = sum(each in _LOOPING for each in iterations)
         if looping == loops and pair["eqn"] >= INPUT:
-            held = Held((path, pair["eqn"], pair["out"]), iterations)
+            held = Held((path, pair["eqn"], pair["out"]), iterations, steps)
             self.held.setdefault(key, {}).setdefault(name, held)
             if pair.get("ambiguous"):
                 self.ambiguous.setdefault(key, set()).add(name)
@@ -136,7 +148,7 @@ class JaxValues:
                 self._uses[held.variable] -= 1
                 if self._uses[held.variable] <= 0 and held.variable not in self._in_bodies:
                     frame.drop(held.variable)
-            return None if found is None else in_parts(found)
+            return None if found is None else _arranged(in_parts(found), held.steps)
 
     def _is_loop_body(self, path: Path) -> bool:
         return path in self._loops
@@ -157,6 +169,29 @@ class JaxOracle:
         """Return what knows the values of a body."""
         rounds = self._rounds if iteration is None else (*self._rounds, iteration)
         return JaxOracle(self._values, graph, rounds)
+
+
+def _steps_back(pair: "Pair") -> "list[ViewStep]":
+    """Return the steps from a variable to a view of it, or none if a size is unknown."""
+    shape = pair.get("shape")
+    if shape is None or pair["parts"]:
+        return []
+    back: list[ViewStep] = []
+    for kind, numbers in pair["view"]:
+        if kind == "transpose":
+            order = sorted(range(len(numbers)), key=lambda axis: numbers[axis])
+            back.append(("transpose", order))
+            shape = [shape[axis] for axis in numbers]
+        else:
+            back.append(("reshape", shape))
+            shape = numbers
+    return back[::-1]
+
+
+def _arranged(array: "Array", steps: "Sequence[ViewStep]") -> "Array":
+    for kind, numbers in steps:
+        array = array.transpose(numbers) if kind == "transpose" else array.reshape(numbers)
+    return array
 
 
 def _equations(pairs: Any) -> set[tuple[Any, int]]:

@@ -126,12 +126,15 @@ impl Edit<'_> {
         }
     }
 
-    /// Notes that each second value has the contents of the first: it holds the same variables of the program.
+    /// Notes that each second value has the contents of the first, perhaps in another shape: it holds the same variables
+    /// of the program.
     pub fn note_same(&mut self, values: impl IntoIterator<Item = (ValueId, ValueId)>) {
         let Some(pairs) = &mut self.pairs else { return };
         for (from, to) in values {
             if self.values[from].ty == self.values[to].ty {
                 pairs.note_same(from, to);
+            } else if let Some(step) = ViewStep::to_shape_of(from, self.values) {
+                pairs.note_view(from, to, step);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use provenance::{Site, SiteId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::view::known_shape;
 use super::{Call, Change, Definition, Held, Pairs, Round, Rounds, Variable, View};
 use crate::attr::Attr;
 use crate::model::{Graph, Model, Node};
@@ -30,6 +31,8 @@ pub enum Holder {
         is_ambiguous: bool,
         /// The steps from the value to the variable.
         view: View,
+        /// The shape of the value, if it is known.
+        shape: Option<Vec<i64>>,
     },
     /// Nodes that compute more than the variable, and constants that were computed from it.
     Covered { nodes: Vec<Arc<str>>, constants: Vec<Arc<str>> },
@@ -299,7 +302,8 @@ impl Places {
             *round = Round::All;
         }
         let view = held.view.clone();
-        Some(Holder::Value { name, graph, rounds, is_ambiguous, view })
+        let shape = model.values[value].ty.as_ref().and_then(known_shape);
+        Some(Holder::Value { name, graph, rounds, is_ambiguous, view, shape })
     }
 
     /// Returns the way to the graph of a value that is inside of these calls, and how many loops are on it.

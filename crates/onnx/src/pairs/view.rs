@@ -94,7 +94,8 @@ impl ViewStep {
         }
     }
 
-    fn to_shape_of(value: ValueId, values: &Values) -> Option<ViewStep> {
+    /// Returns the step to the shape of a value.
+    pub(crate) fn to_shape_of(value: ValueId, values: &Values) -> Option<ViewStep> {
         values[value].ty.as_ref().and_then(known_shape).map(ViewStep::Reshape)
     }
 
@@ -108,6 +109,6 @@ impl ViewStep {
     }
 }
 
-fn known_shape(ty: &Type) -> Option<Vec<i64>> {
+pub(super) fn known_shape(ty: &Type) -> Option<Vec<i64>> {
     ty.shape.iter().map(|dim| dim.known()).collect()
 }

@@ -93,6 +93,7 @@ fn reshape_arrays(
         let node = node.clone();
         if let Some(reshaped) = reshape_array(edit, index, &node, *whole, &sizes) {
             *whole = Some(reshaped);
+            edit.note_same([(body.inputs[place], node.outputs[0])]);
             body.inputs[place] = node.outputs[0];
             body.nodes.retain(|other| other.outputs != node.outputs);
             is_changed = true;
@@ -161,6 +162,7 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let shaped = edit.lift(index, first, reading(first, initial), [ty.clone()]);
         inputs[carries.operands + carry] = Some(shaped[0]);
         types[*carry] = ty.clone();
+        edit.note_same([(*before, first.outputs[0])]);
         body.inputs[carries.operands + carry] = first.outputs[0];
         body.outputs[carries.results + carry] = last.inputs[0]?;
         body.nodes.retain(|node| node.outputs != first.outputs);
