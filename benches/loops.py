@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import nnx
+from flax import linen, nnx
 from jax import lax
 from jax.experimental.ode import odeint
 
@@ -66,6 +66,23 @@ def neural_ode() -> Fn:
             return y, y
 
         return lax.scan(step, y, (times[:-1], np.diff(times)))[1]
+
+    return solve
+
+
+def network_ode() -> Fn:
+    """100 steps of a solver on a network of two layers, on one example."""
+    w1, b1, w2, b2 = weights(2, 50), weights(50, seed=1), weights(50, 2, seed=2), weights(2, seed=3)
+
+    def field(y: jax.Array) -> jax.Array:
+        return jnp.tanh(y**3 @ w1 + b1) @ w2 + b2
+
+    def solve(y: jax.Array) -> jax.Array:
+        def step(y: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+            y = rk4_step(field, y, 0.05)
+            return y, y
+
+        return lax.scan(step, y, None, length=100)[1]
 
     return solve
 
@@ -187,6 +204,40 @@ def rnn() -> Fn:
     return lambda xs: lax.scan(cell, jnp.zeros((xs.shape[1], 128)), xs)[1]
 
 
+def linen_lstm() -> Fn:
+    """A tagger of flax linen: a recurrent layer, and a head on each step."""
+    layer, head = linen.RNN(linen.OptimizedLSTMCell(64)), weights(64, 20)
+    params = layer.init(jax.random.key(0), jnp.zeros((1, 1, 32)))
+    return lambda xs: nnx.log_softmax(layer.apply(params, xs) @ head)
+
+
+def greedy_boxes() -> Fn:
+    """At most 50 of 200 boxes, the best first, as long as one is good enough."""
+
+    def overlaps(box: jax.Array, boxes: jax.Array) -> jax.Array:
+        low = jnp.maximum(box[None, :2], boxes[:, :2])
+        high = jnp.minimum(box[None, 2:], boxes[:, 2:])
+        sizes = jnp.clip(high - low, 0.0)
+        shared = sizes[:, 0] * sizes[:, 1]
+        area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+        own = (box[2] - box[0]) * (box[3] - box[1])
+        return shared / (area + own - shared)
+
+    def select(boxes: jax.Array, scores: jax.Array) -> jax.Array:
+        def goes_on(state: Any) -> jax.Array:
+            return (state[0] < 50) & (jnp.max(state[1]) > 0.3)
+
+        def step(state: Any) -> Any:
+            count, scores, chosen = state
+            best = jnp.argmax(scores)
+            is_gone = (overlaps(boxes[best], boxes) > 0.5) | (jnp.arange(200) == best)
+            return count + 1, jnp.where(is_gone, 0.0, scores), chosen.at[count].set(best)
+
+        return lax.while_loop(goes_on, step, (0, scores, jnp.zeros(50, jnp.int32)))[2]
+
+    return select
+
+
 def normed_cell() -> Fn:
     """A recurrent layer that ONNX has no operator for: one gate, and a norm."""
     w, u = weights(64, 256), weights(128, 256, seed=1)
@@ -246,16 +297,27 @@ def boxes() -> list[np.ndarray]:
     return [weights(100, 64, seed=5), anchors.astype(np.float32)]
 
 
+def scored_boxes() -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    corners = random.uniform(0.0, 10.0, (200, 2))
+    sizes = random.uniform(1.0, 3.0, (200, 2))
+    boxes = np.concatenate([corners, corners + sizes], 1).astype(np.float32)
+    return [boxes, random.uniform(size=200).astype(np.float32)]
+
+
 START = np.array([1.0, 2.0, 20.0], np.float32)
 
 LOOPS: dict[str, tuple[Callable[[], Fn], Callable[[], list[np.ndarray]]]] = {
     "rk4": (rk4, lambda: [START]),
     "neural-ode": (neural_ode, lambda: [weights(8, 16)]),
+    "network-ode": (network_ode, lambda: [weights(2)]),
     "dopri5": (dopri5, lambda: [START]),
     "odeint": (pendulum, lambda: [np.array([1.0, 0.0], np.float32)]),
     "beam-search": (beam_search, lambda: [weights(64, seed=7)]),
     "detection": (detection, boxes),
+    "greedy-nms": (greedy_boxes, scored_boxes),
     "rnn": (rnn, lambda: [weights(64, 1, 64)]),
+    "linen-lstm": (linen_lstm, lambda: [weights(8, 50, 32)]),
     "normed-cell": (normed_cell, lambda: [weights(64, 4, 64)]),
     "decode-step": (decode_step, decode_inputs),
 }

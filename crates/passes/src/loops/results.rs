@@ -213,8 +213,10 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
     }
     let (op, results) = scan.into_op(edit, index);
     let types: Vec<Type> = results.iter().map(|&id| edit.ty(id).cloned()).collect::<Option<_>>()?;
-    let made = edit.insert_all(index, &[], op, types);
-    if !edit.producer(*made.first()?).is_some_and(|made| keep(edit, made)) {
+    // If all results are computed from the inputs alone, nothing is left of the loop.
+    let made = if types.is_empty() { Vec::new() } else { edit.insert_all(index, &[], op, types) };
+    let place = made.first().map_or(Some(index), |&first| edit.producer(first))?;
+    if !keep(edit, place) {
         return None;
     }
     let made: FxHashMap<ValueId, ValueId> = results.into_iter().zip(made).collect();
@@ -282,6 +284,24 @@ y:f32[2,4], ys:f32[5,2,3], zs:f32[5,2] = Scan(h, xs) {body={
                 %3 = Mul(%0, xs)  # 9
                 %4 = Slice(%3, [1]:i64, [3]:i64, [2]:i64)  # 10
                 zs:f32[5,2] = ReduceSum(%4, [2]:i64) {keepdims=0}  # 11
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_loop_without_state_is_no_loop() {
+        check_lean(
+            super::run,
+            "graph g(xs:f32[N,2], w:f32[2,3]) -> (ys)
+ys:f32[N,3] = Scan(xs) {body={
+  graph b(x:f32[2]) -> (y)
+  %0:f32[3] = MatMul(x, w)
+  y:f32[3] = Tanh(%0)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(xs:f32[N,2], w:f32[2,3]) -> (ys)
+                %0 = MatMul(xs, w)  # 4
+                ys:f32[N,3] = Tanh(%0)  # 5
             "#]],
         );
     }
