@@ -15,10 +15,11 @@ from tests.comparing import line_of
 
 def decay(x: Any) -> Any:
     def step(state: Any, row: Any) -> Any:
-        state = state - 0.1
-        return state, jnp.sqrt(state * row)
+        level, root = state
+        root = jnp.sqrt((level - 0.1) * row)
+        return (level - 0.1, root), root + 0.0 * state[1]
 
-    return lax.scan(step, 3.75, x)[1]
+    return lax.scan(step, (3.75, 0.0), x)[1]
 
 
 def test_a_nan_that_step_37_of_a_scan_creates_is_found() -> None:

@@ -232,6 +232,12 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
         None => made.get(output).copied(),
     });
     let replaced: Vec<ValueId> = replaced.collect::<Option<_>>()?;
+    if made.is_empty() {
+        // Their nodes answer for the loop.
+        for node in replaced.iter().filter_map(|&value| edit.producer(value)).collect::<Vec<_>>() {
+            edit.fuse(node, &[index]);
+        }
+    }
     for (place, value) in replaced.into_iter().enumerate() {
         edit.replace_output(index, place, value);
     }
@@ -301,7 +307,7 @@ ys:f32[N,3] = Scan(xs) {body={
             expect![[r#"
                 graph g(xs:f32[N,2], w:f32[2,3]) -> (ys)
                 %0 = MatMul(xs, w)  # 4
-                ys:f32[N,3] = Tanh(%0)  # 5
+                ys:f32[N,3] = Tanh(%0)  # 5 2
             "#]],
         );
     }
