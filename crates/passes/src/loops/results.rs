@@ -3,6 +3,8 @@
 //! In `h = cell(h, x); return h, h @ w + b`, the product is no part of the recurrence. The loop returns `h` of all steps, and
 //! one product of a matrix with more rows follows.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use onnx::{Edit, Node, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -10,6 +12,9 @@ use super::batches::{Batches, is_small_beside};
 use super::{Counted, Stack, for_each_read};
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
 use crate::recurrent;
+
+/// So many nodes before a result are looked at.
+const MAX_NODES: usize = 256;
 
 /// Operators that may be computed for all steps together, apart from those of each element.
 const OTHERS: &[OpType] = &[
@@ -95,8 +100,8 @@ impl<'l> Body<'l> {
     /// Finds the most nodes that can be computed after the loop from one value of each step.
     fn plan(&self, edit: &Edit<'_>, stack: usize) -> Option<Plan> {
         let Stack { element, .. } = self.counted.stacks[stack];
-        let last = *self.makers.get(&element)?;
-        let made = self.counted.nodes[..last].iter().flat_map(|node| node.outputs.iter().copied());
+        let before = self.before(element);
+        let made = before.iter().flat_map(|&place| &self.counted.nodes[place].outputs).copied();
         let others = self.counted.stacks.iter().enumerate().filter(|&(other, _)| other != stack);
         let stacked: FxHashSet<ValueId> = others.map(|(_, stack)| stack.element).collect();
         std::iter::once(None).chain(made.map(Some)).find_map(|source| {
@@ -110,6 +115,21 @@ impl<'l> Body<'l> {
             let gain = nodes.len() > usize::from(needs_copy);
             (gain && is_small).then_some(Plan { stack, nodes, source })
         })
+    }
+
+    /// Returns nodes that a value is computed from, the nearest ones, in the order in which they run.
+    fn before(&self, value: ValueId) -> BTreeSet<usize> {
+        let mut places = BTreeSet::new();
+        let mut open = VecDeque::from([value]);
+        while let Some(value) = open.pop_front() {
+            if let Some(&place) = self.makers.get(&value)
+                && places.len() < MAX_NODES
+                && places.insert(place)
+            {
+                open.extend(self.counted.nodes[place].inputs.iter().flatten());
+            }
+        }
+        places
     }
 
     /// Returns the nodes that compute one value from another and from the inputs of the step. `None` if they read
