@@ -414,8 +414,8 @@ def export_traced(closed_jaxpr: Any, options: ExportOptions) -> bytes | None:
     with errors_of_core():
         try:
             return _core.export(closed_jaxpr, options)
-        except _core.LossError:
-            # The passes multiplied weights by factors, and the products are not exact.
+        except _core.AssumptionError:
+            # A weight is extremely large, or its product with a factor is not exact.
             checked = replace(options, checks_weights=True, on_training=None)
             return _core.export(closed_jaxpr, checked)
 

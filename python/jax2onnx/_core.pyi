@@ -10,7 +10,7 @@ from ._tiers import TierRules
 __all__ = [
     "Calls",
     "CoreError",
-    "LossError",
+    "AssumptionError",
     "Parts",
     "PluginInfo",
     "Resolver",
@@ -30,8 +30,8 @@ __all__ = [
 
 __version__: str
 
-class LossError(Exception):
-    """Raised if a product of weights that the model holds overflows or loses digits."""
+class AssumptionError(Exception):
+    """Raised if what was assumed of large weights is wrong."""
 
 class CoreError(Exception):
     """The name of a class of `_errors`, and its arguments."""

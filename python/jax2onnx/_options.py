@@ -51,8 +51,9 @@ class ExportOptions:
     norms: bool = True
     #: The maximum number of nodes of an unrolled loop; 0 keeps all loops.
     unroll: int = UNROLLED_NODES
-    #: Whether to check at once that no product of large weights overflows or loses digits. If not,
-    #: the core raises `LossError` when it writes a model with such a product.
+    #: Whether to read large weights at once. If not, passes assume that no product overflows or
+    #: loses digits and that no weight is extremely large, and the core raises `AssumptionError`
+    #: when it writes a model for which that is wrong.
     checks_weights: bool = False
     #: Is called with the name of each phase of the passes before it runs.
     on_phase: Callable[[str], object] | None = None

@@ -79,7 +79,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
                 exact_nan: options.exact_nan,
                 notes,
                 pairs,
-                losses: None,
+                assumptions: None,
             })
         }
         Err(errors) => {

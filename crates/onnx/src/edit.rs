@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::model::{Graph, Model, Node, Note};
 use crate::operator::OpType;
 use crate::pairs::{LoopPlace, Pairs};
-use crate::tensor::{Losses, Tensor};
+use crate::tensor::{Assumptions, Tensor};
 use crate::value::{Type, Value, ValueId, Values};
 
 pub use patch::{Declined, Patch, Replacement};
@@ -78,7 +78,7 @@ pub struct Edit<'m> {
     place: LoopPlace,
     opset: i64,
     exact_nan: bool,
-    losses: Option<&'m Losses>,
+    assumptions: Option<&'m Assumptions>,
     /// Whether a node is other than it was.
     changed: bool,
 }
@@ -108,7 +108,7 @@ impl Model {
             place: LoopPlace::default(),
             opset,
             exact_nan: self.exact_nan,
-            losses: self.losses.as_ref(),
+            assumptions: self.assumptions.as_ref(),
         };
         let mut changed = false;
         for graph in std::iter::once(&mut self.graph).chain(functions) {
@@ -129,7 +129,7 @@ struct Around<'m> {
     uses: Uses,
     opset: i64,
     exact_nan: bool,
-    losses: Option<&'m Losses>,
+    assumptions: Option<&'m Assumptions>,
 }
 
 fn edit_graph(
@@ -182,7 +182,7 @@ impl<'m> Edit<'m> {
             place: around.place,
             opset: around.opset,
             exact_nan: around.exact_nan,
-            losses: around.losses,
+            assumptions: around.assumptions,
             changed: false,
         }
     }

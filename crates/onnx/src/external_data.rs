@@ -15,7 +15,7 @@ use crate::dtype::DType;
 use crate::model::Model;
 use crate::proto::{Layout, Message, Placed, Render, WriteError, model_proto};
 use crate::staged::{Lock, Permissions, Staged, Target, Temporary, folder_of};
-use crate::tensor::{Losses, Part, Tensor, write_parts};
+use crate::tensor::{Assumptions, Part, Tensor, write_parts};
 
 mod copy;
 mod locate;
@@ -61,8 +61,8 @@ pub fn save(
     }
     let message = Message::of(proto, initializers)?;
     let staged = target.stage(|out| message.write(out))?;
-    if model.losses.as_ref().is_some_and(Losses::exist) {
-        return Err(WriteError::Losses);
+    if model.assumptions.as_ref().is_some_and(Assumptions::are_wrong) {
+        return Err(WriteError::WrongAssumption);
     }
     commit(staged, |lock, target, placed| {
         let Some((weights, name)) = weights else { return Ok(()) };

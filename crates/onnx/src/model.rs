@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::attr::Attr;
 use crate::operator::Operator;
 use crate::pairs::Pairs;
-use crate::tensor::Losses;
+use crate::tensor::Assumptions;
 use crate::value::{ValueId, Values};
 
 /// A model: one graph, and everything that its ids refer to.
@@ -32,8 +32,8 @@ pub struct Model {
     /// The values that hold the variables of the program, if a listener wants to know. They are not
     /// written to the file.
     pub pairs: Option<Box<Pairs>>,
-    /// Whether products of large weights were exact, if passes assume it. Otherwise passes check each of them.
-    pub losses: Option<Losses>,
+    /// What passes assume of large weights. Without it, they read the weights.
+    pub assumptions: Option<Assumptions>,
 }
 
 /// The decision of a pass on a pattern that it found.

@@ -3,10 +3,10 @@
 //! The contents of a large tensor are bytes that somebody else owns, or an expression over such bytes.
 //! Passes compose expressions, and the elements are computed block by block when the tensor is written.
 
+mod assumptions;
 mod blocks;
 mod derive;
 mod lazy;
-mod losses;
 mod magnitudes;
 mod strided;
 #[cfg(test)]
@@ -20,10 +20,10 @@ use bytes::Bytes;
 use half::{bf16, f16};
 
 use crate::dtype::DType;
+pub use assumptions::Assumptions;
 pub(crate) use blocks::{Part, write_parts};
 pub use derive::Step;
 use lazy::Lazy;
-pub use losses::Losses;
 
 /// An array of known contents, shared and never copied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

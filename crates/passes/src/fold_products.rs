@@ -373,7 +373,7 @@ fn scaled(edit: &Edit<'_>, tensor: &Tensor, axis: usize, factors: &[f64]) -> Opt
     let mut shape = vec![1; tensor.shape.len()];
     *shape.get_mut(axis)? = factors.len() as i64;
     let factors = Tensor::of_floats(DType::F64, shape, factors)?;
-    tensor.scaled(&factors.broadcast(&tensor.shape)?, edit.losses())
+    tensor.scaled(&factors.broadcast(&tensor.shape)?, edit.assumptions())
 }
 
 /// Returns the weights of a convolution, whose channels of `x` are multiplied; each group has its own.
@@ -383,7 +383,7 @@ fn scaled_of_groups(edit: &Edit<'_>, weights: &Tensor, factors: &[f64]) -> Optio
     let shape = |sizes: [usize; 4]| sizes.map(|size| size as i64).to_vec();
     let factors = Tensor::of_floats(DType::F64, shape([groups, 1, of_group, 1]), factors)?;
     let factors = factors.broadcast(&shape([groups, results_of_group, of_group, of_pair]))?;
-    weights.scaled(&factors.with_shape(weights.shape.clone()), edit.losses())
+    weights.scaled(&factors.with_shape(weights.shape.clone()), edit.assumptions())
 }
 
 /// Adds, for each channel of the result, what a shift of the channels of `x` makes.

@@ -24,6 +24,7 @@ mod layout;
 mod layout_ops;
 mod lift_weights;
 mod loops;
+mod magnitude;
 mod merge_affine;
 mod operators;
 mod pattern;
@@ -44,7 +45,7 @@ mod store_once;
 #[cfg(test)]
 mod testing;
 
-use onnx::tensor::Losses;
+use onnx::tensor::Assumptions;
 use onnx::{Edit, Model};
 
 pub use canonicalize::{RULES, Rule};
@@ -61,7 +62,7 @@ pub struct Options {
     pub norms: bool,
     /// The most nodes that the rounds of a loop may become; 0 keeps all loops.
     pub unroll: usize,
-    /// Whether products of large weights are checked at once. Otherwise writing the model fails if one is not exact.
+    /// Whether large weights are read at once. Otherwise writing the model fails if what is assumed of them is wrong.
     pub checks_weights: bool,
 }
 
@@ -86,7 +87,7 @@ impl Options {
 
 /// Runs every phase, and calls `begin` with each one before it runs.
 pub fn optimize(model: &mut Model, options: &Options, begin: &mut dyn FnMut(&'static Phase)) {
-    model.losses = (!options.checks_weights).then(Losses::default);
+    model.assumptions = (!options.checks_weights).then(Assumptions::default);
     for phase in PHASES {
         begin(phase);
         phase.run(model, *options);

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 pyo3::create_exception!(_core, CoreError, PyException);
 
 // The conversion must be repeated with `checks_weights`.
-pyo3::create_exception!(_core, LossError, PyException);
+pyo3::create_exception!(_core, AssumptionError, PyException);
 
 /// The classes of `_errors.py` that the core asks for.
 #[derive(Clone, Copy)]
@@ -67,7 +67,9 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
             bytes,
             "use `return_mode='file'`, which writes the weights to a file beside the model",
         ),
-        jax2onnx::Error::Write(jax2onnx::WriteError::Losses) => LossError::new_err(()),
+        jax2onnx::Error::Write(jax2onnx::WriteError::WrongAssumption) => {
+            AssumptionError::new_err(())
+        }
         jax2onnx::Error::Write(error) => Kind::Write.error(error.to_string()),
         other => Kind::Internal.error(format!("{other}\n\n{REPORT}")),
     }

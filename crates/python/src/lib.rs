@@ -32,7 +32,7 @@ mod _core {
     #[pymodule_export]
     use crate::command::{main, read_input};
     #[pymodule_export]
-    use crate::error::{CoreError, LossError};
+    use crate::error::{AssumptionError, CoreError};
     #[pymodule_export]
     use crate::export::{check_outputs, export, jaxpr_text, recorded_calls};
     #[pymodule_export]

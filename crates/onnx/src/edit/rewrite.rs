@@ -10,7 +10,7 @@ use super::{Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::model::{Graph, Node, Note};
 use crate::operator::{OpType, Operator};
-use crate::tensor::{Losses, Tensor};
+use crate::tensor::{Assumptions, Tensor};
 use crate::value::{Dim, Type, Value, ValueId};
 
 /// An operator with what it reads.
@@ -283,9 +283,9 @@ impl Edit<'_> {
         self.exact_nan
     }
 
-    /// Returns what notes whether products of large weights are exact; `None` if they are checked at once.
-    pub fn losses(&self) -> Option<&Losses> {
-        self.losses
+    /// Returns what is assumed of large weights; `None` if they are read at once.
+    pub fn assumptions(&self) -> Option<&Assumptions> {
+        self.assumptions
     }
 
     /// True if the graph runs once in each round of a loop of the model or of the function that it is in.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::generated::{GraphProto, ModelProto, TensorProto};
 use super::write::{WriteError, property};
-use crate::tensor::{Losses, Part, Tensor, write_parts};
+use crate::tensor::{Assumptions, Part, Tensor, write_parts};
 
 /// The tags of fields that are written by hand, with their wire type.
 const GRAPH: u8 = 7 << 3 | 2;
@@ -33,7 +33,7 @@ pub struct Message {
     /// Large contents, each with the bytes before it.
     parts: Vec<(Vec<u8>, Arc<Tensor>)>,
     end: Vec<u8>,
-    pub(super) losses: Option<Losses>,
+    pub(super) assumptions: Option<Assumptions>,
 }
 
 impl Message {
@@ -53,8 +53,8 @@ impl Message {
             buffer = rest;
         }
         buffer.copy_from_slice(&self.end);
-        match self.losses.as_ref().is_some_and(Losses::exist) {
-            true => Err(WriteError::Losses),
+        match self.assumptions.as_ref().is_some_and(Assumptions::are_wrong) {
+            true => Err(WriteError::WrongAssumption),
             false => Ok(()),
         }
     }

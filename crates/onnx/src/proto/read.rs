@@ -143,7 +143,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             exact_nan,
             notes: Vec::new(),
             pairs: None,
-            losses: None,
+            assumptions: None,
         })
     }
 

@@ -46,9 +46,9 @@ pub enum WriteError {
          put the weights into an external data file"
     )]
     TooLarge { bytes: usize },
-    /// The model must be converted again, with a check of each product.
-    #[error("a product of weights overflows or loses digits")]
-    Losses,
+    /// The model must be converted again, without assumptions.
+    #[error("what was assumed of large weights is wrong")]
+    WrongAssumption,
     #[error("value {} has no name", .0.0)]
     Unnamed(ValueId),
     #[error("`{tensor}` has {found} bytes, but its type is `{ty}`")]
@@ -95,7 +95,7 @@ impl Message {
     pub fn new(model: &Model, render: &mut Render<'_>) -> Result<Message, WriteError> {
         let (proto, initializers) = model_proto(model, render, None)?;
         let mut message = Message::of(proto, initializers)?;
-        message.losses.clone_from(&model.losses);
+        message.assumptions.clone_from(&model.assumptions);
         Ok(message)
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::strided::{Axis, copy, grouped, merged};
-use super::{Buffer, Contents, Losses, Tensor, floats_of};
+use super::{Assumptions, Buffer, Contents, Tensor, floats_of};
 use crate::dtype::DType;
 
 /// Up to this many bytes are computed at once.
@@ -19,8 +19,8 @@ const MAX_ELEMENTS: usize = 1 << 18;
 pub(super) enum Lazy {
     View(View),
     /// Products of elements and factors in double precision, rounded to the type of the elements. Both have
-    /// the shape of the tensor. If it is not known that all products are exact, [`Losses`] takes note of it.
-    Product(Tensor, Tensor, Option<Losses>),
+    /// the shape of the tensor. If it is not known that all products are exact, [`Assumptions`] take note of it.
+    Product(Tensor, Tensor, Option<Assumptions>),
     /// Floats, each rounded to the type of the tensor.
     Cast(Tensor),
     /// Parts side by side. All axes before the one along which they are joined make up one axis of this size.
@@ -74,9 +74,9 @@ impl Tensor {
     #[must_use]
     pub fn with_shape(&self, shape: Vec<i64>) -> Tensor {
         let contents = match self.lazy() {
-            Some(Lazy::Product(x, factors, losses)) => {
+            Some(Lazy::Product(x, factors, assumptions)) => {
                 let [x, factors] = [x, factors].map(|tensor| tensor.with_shape(shape.clone()));
-                Contents::Lazy(Arc::new(Lazy::Product(x, factors, losses.clone())))
+                Contents::Lazy(Arc::new(Lazy::Product(x, factors, assumptions.clone())))
             }
             Some(Lazy::Cast(x)) => {
                 Contents::Lazy(Arc::new(Lazy::Cast(x.with_shape(shape.clone()))))
@@ -176,17 +176,17 @@ impl Tensor {
 
     /// Returns the product with as many factors, each rounded once. `None` if a product overflows or loses
     /// digits, or if the elements or the factors are not floats of 32 or 64 bits. If there are many elements,
-    /// `losses` notes when they are computed whether a product overflows or loses digits.
-    pub fn scaled(&self, factors: &Tensor, losses: Option<&Losses>) -> Option<Tensor> {
+    /// `assumptions` note when they are computed whether a product overflows or loses digits.
+    pub fn scaled(&self, factors: &Tensor, assumptions: Option<&Assumptions>) -> Option<Tensor> {
         let is_wide = |tensor: &Tensor| matches!(tensor.dtype, DType::F32 | DType::F64);
         if !is_wide(self) || factors.dtype != DType::F64 || factors.shape != self.shape {
             return None;
         }
-        let losses = losses.filter(|_| self.expected_bytes() > MAX_EAGER_BYTES);
-        if losses.is_none() && !self.has_exact_products(factors) {
+        let assumptions = assumptions.filter(|_| self.expected_bytes() > MAX_EAGER_BYTES);
+        if assumptions.is_none() && !self.has_exact_products(factors) {
             return None;
         }
-        let product = Lazy::Product(self.clone(), factors.clone(), losses.cloned());
+        let product = Lazy::Product(self.clone(), factors.clone(), assumptions.cloned());
         Some(Tensor::of_lazy(self.dtype, self.shape.clone(), product))
     }
 
@@ -254,8 +254,8 @@ impl Tensor {
             Contents::Bytes(bytes) => (bytes, 0, vec![Axis { size: self.len(), stride: 1 }]),
             Contents::Lazy(lazy) => match &**lazy {
                 Lazy::View(view) => (&view.source, view.offset, view.axes.clone()),
-                Lazy::Product(x, factors, losses) => {
-                    return viewed(Lazy::Product(again(x)?, again(factors)?, losses.clone()));
+                Lazy::Product(x, factors, assumptions) => {
+                    return viewed(Lazy::Product(again(x)?, again(factors)?, assumptions.clone()));
                 }
                 Lazy::Cast(x) => return viewed(Lazy::Cast(again(x)?)),
                 Lazy::Joined(..) => return again(&self.computed()),
@@ -292,10 +292,10 @@ impl Tensor {
                     8 => view.fill::<8>(start, out),
                     _ => view.fill::<16>(start, out),
                 },
-                Lazy::Product(x, factors, losses) => {
+                Lazy::Product(x, factors, assumptions) => {
                     let is_exact = fill_product(x, factors, start, out);
-                    if let Some(losses) = losses.as_ref().filter(|_| !is_exact) {
-                        losses.note();
+                    if let Some(assumptions) = assumptions.as_ref().filter(|_| !is_exact) {
+                        assumptions.note_loss();
                     }
                 }
                 Lazy::Cast(x) => fill_cast(x, self.dtype, start, out),

@@ -3,6 +3,7 @@
 use super::lazy::Lazy;
 use super::{Contents, Tensor};
 use crate::dtype::DType;
+use half::{bf16, f16};
 
 /// Bounds of the magnitudes of numbers that are not zero.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,13 @@ const PART_BYTES: usize = 1 << 16;
 const ANYTHING: Magnitudes = Magnitudes { least: 0.0, most: f64::INFINITY };
 
 impl Tensor {
+    /// Returns a number that no element of a float exceeds in magnitude, infinity if there is none. Numbers that a
+    /// view leaves out count too.
+    pub fn max_magnitude(&self) -> f64 {
+        let most = self.magnitudes().most;
+        if most.is_nan() { f64::INFINITY } else { most }
+    }
+
     /// Returns bounds of the magnitudes of floats. Numbers that a view leaves out count too.
     pub(super) fn magnitudes(&self) -> Magnitudes {
         match &self.contents {
@@ -47,7 +55,7 @@ impl Tensor {
             Contents::Lazy(lazy) => match &**lazy {
                 Lazy::View(view) => of_bytes(self.dtype, view.source()),
                 Lazy::Product(x, factors, _) => x.magnitudes().times(factors.magnitudes()),
-                Lazy::Cast(_) => ANYTHING,
+                Lazy::Cast(x) => x.magnitudes(),
                 Lazy::Joined(parts, _) => {
                     parts.iter().map(Tensor::magnitudes).fold(NOTHING, Magnitudes::and)
                 }
@@ -63,6 +71,8 @@ fn of_bytes(dtype: DType, bytes: &[u8]) -> Magnitudes {
             bytes.chunks(PART_BYTES).map(bounds).fold(NOTHING, Magnitudes::and)
         }
         DType::F64 => of_doubles(bytes),
+        DType::F16 => of_halves(bytes, |bits| f16::from_bits(bits).into()),
+        DType::Bf16 => of_halves(bytes, |bits| bf16::from_bits(bits).into()),
         _ => ANYTHING,
     }
 }
@@ -109,6 +119,15 @@ fn of_doubles(bytes: &[u8]) -> Magnitudes {
     let number = |bits: i64| f64::from_bits(bits as u64);
     let least = if least == i64::MAX { f64::INFINITY } else { number(least + 1) };
     Magnitudes { least, most: number(most) }
+}
+
+fn of_halves(bytes: &[u8], number: impl Fn(u16) -> f64) -> Magnitudes {
+    let bits = bytes.as_chunks().0.iter().map(|&bytes| i16::from_le_bytes(bytes) & i16::MAX);
+    let (least, most) = bits.fold((i16::MAX, 0), |(least, most), bits| {
+        (least.min(bits.wrapping_sub(1) & i16::MAX), most.max(bits))
+    });
+    let least = if least == i16::MAX { f64::INFINITY } else { number(least as u16 + 1) };
+    Magnitudes { least, most: number(most as u16) }
 }
 
 #[cfg(test)]

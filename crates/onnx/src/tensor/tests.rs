@@ -223,18 +223,18 @@ fn losses_of_large_products_are_noted_when_they_are_computed() {
             let tensor = Tensor::of_floats(dtype, vec![2000], &numbers).unwrap();
             let factors = Tensor::of_floats(DType::F64, vec![1], &[factor]).unwrap();
             let factors = factors.broadcast(&[2000]).unwrap();
-            let losses = Losses::default();
-            let product = tensor.scaled(&factors, Some(&losses)).unwrap();
+            let assumptions = Assumptions::default();
+            let product = tensor.scaled(&factors, Some(&assumptions)).unwrap();
             let moved = product.with_shape(vec![20, 100]).transposed(&[1, 0]).unwrap();
-            assert!(!losses.exist(), "nothing is computed yet");
+            assert!(!assumptions.are_wrong(), "nothing is computed yet");
             moved.write_into(&mut vec![0; moved.byte_len()]);
-            assert_eq!(losses.exist(), !is_exact, "{dtype:?} {number} {factor}");
+            assert_eq!(assumptions.are_wrong(), !is_exact, "{dtype:?} {number} {factor}");
             assert_eq!(tensor.scaled(&factors, None).is_some(), is_exact);
         }
     }
     let few = Tensor::of_floats(DType::F32, vec![2], &[1.0, 1e38]).unwrap();
     let factors = Tensor::of_floats(DType::F64, vec![2], &[1e9, 1e9]).unwrap();
-    assert_eq!(few.scaled(&factors, Some(&Losses::default())), None);
+    assert_eq!(few.scaled(&factors, Some(&Assumptions::default())), None);
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         exact_nan: true,
         notes: Vec::new(),
         pairs: None,
-        losses: None,
+        assumptions: None,
     })
 }
 
