@@ -169,6 +169,11 @@ impl AxisMap {
         self.shape_of(&self.after)
     }
 
+    /// Returns the size of an axis before.
+    pub(crate) fn size_before(&self, axis: usize) -> Option<Dim> {
+        self.size_of(self.before.get(axis)?)
+    }
+
     /// Returns the size of an axis after.
     pub(crate) fn size_after(&self, axis: usize) -> Option<Dim> {
         self.size_of(self.after.get(axis)?)

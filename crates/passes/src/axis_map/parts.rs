@@ -62,9 +62,8 @@ impl AxisMap {
     /// Returns the same map without the broadcast that repeats each entry of an axis after in its place,
     /// and how often that is.
     pub(crate) fn without_repeats(mut self, axis: usize) -> Option<(AxisMap, i64)> {
-        let is_own = |atom: &usize| self.before.iter().any(|axis| axis.contains(atom));
         let atoms = self.after.get(axis)?;
-        let own = atoms.iter().rposition(is_own).map_or(0, |last| last + 1);
+        let own = atoms.iter().rposition(|&atom| self.is_own(atom)).map_or(0, |last| last + 1);
         let repeats = Axis::from_slice(&atoms[own..]);
         let times = self.size_of(&repeats)?.known().filter(|_| !repeats.is_empty())?;
         self.after[axis].truncate(own);
@@ -73,8 +72,34 @@ impl AxisMap {
 
     /// True if the array is repeated along some atom.
     pub(crate) fn is_broadcast(&self) -> bool {
-        let is_own = |atom: &usize| self.before.iter().any(|axis| axis.contains(atom));
-        !self.after.iter().flatten().all(is_own)
+        !self.after.iter().flatten().all(|&atom| self.is_own(atom))
+    }
+
+    /// True if an atom is a part of the array, and not a repeat.
+    fn is_own(&self, atom: usize) -> bool {
+        self.before.iter().any(|axis| axis.contains(&atom))
+    }
+
+    /// True if an axis after is made of repeats alone.
+    pub(crate) fn is_repeated_along(&self, axis: usize) -> bool {
+        self.after.get(axis).is_some_and(|atoms| !atoms.iter().any(|&atom| self.is_own(atom)))
+    }
+
+    /// True if no axis after but this one has repeats.
+    pub(crate) fn repeats_only_along(&self, axis: usize) -> bool {
+        let others = self.after.iter().enumerate().filter(|(other, _)| *other != axis);
+        others.flat_map(|(_, atoms)| atoms).all(|&atom| self.is_own(atom))
+    }
+
+    /// Returns the same map with another number of repeats along an axis that is made of them alone.
+    pub(crate) fn with_repeats(mut self, axis: usize, times: &Dim) -> Option<AxisMap> {
+        self.is_repeated_along(axis).then_some(())?;
+        self.after[axis].clear();
+        if !times.is(1) {
+            self.after[axis].push(self.sizes.len());
+            self.sizes.push(Some(times.clone()));
+        }
+        Some(self)
     }
 
     /// Returns the same map of one entry of an axis after, which is a part of an axis before. Also the shape

@@ -7,7 +7,7 @@
 //! What it does with a mask is known, and decides what is fused:
 //! * It adds the mask: a number that absorbs the score, where a choice would put one below −10⁸.
 //!   NaN and infinity are not absorbed, and spread over their row, while in JAX a choice takes them
-//!   out. So a choice is fused only where NaN need not be exact.
+//!   out. So a choice is fused only where NaN need not be exact, or reaches the result anyway ([`spread`]).
 //! * A row of nothing but −∞ or the lowest number becomes zeros. In JAX a finite number gives the mean of
 //!   `v` there, which the kernel does too with a number that is not the lowest; −∞ gives NaN, so that
 //!   it is fused only where the mask is known to leave something in each row.
@@ -15,6 +15,7 @@
 
 mod choice;
 mod mask;
+mod spread;
 mod stack;
 
 use onnx::kernels::{Support, support};

@@ -3,7 +3,7 @@
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::choice::View;
-use super::{Attention, LOWEST, Mask};
+use super::{Attention, LOWEST, Mask, spread};
 use crate::access::Access;
 use crate::axis_map::{Planned, Step, emit, plan};
 use crate::operators::LAYOUT_OPS;
@@ -84,7 +84,9 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
             Err("the number that replaces a masked score is not negative enough".into())
         }
         Some(Mask::Chosen { flags, keeps, is_bias: false, .. })
-            if edit.exact_nan() && !keeps_all(edit, flags, keeps) =>
+            if edit.exact_nan()
+                && !keeps_all(edit, flags, keeps)
+                && !spread::reaches_result(edit, found) =>
         {
             Err("a masked score may be NaN or infinite, and the kernel would add it".into())
         }

@@ -1,0 +1,163 @@
+"""Masked attention in self-attention: one node, and NaN where JAX returns NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen, nnx
+
+from . import bench
+
+BATCH, ROWS, WIDTH, HEADS = 3, 8, 160, 4
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((BATCH, ROWS, WIDTH)).astype(np.float32)
+#: The last sequence is padding alone.
+LENGTHS = np.array([ROWS, 5, 0], np.int32)
+TRIANGLE = np.tril(np.ones((ROWS, ROWS), np.bool_))
+QUERY, KEY, VALUE = (0.1 * RNG.standard_normal((3, WIDTH, WIDTH))).astype(np.float32)
+
+Fn = Callable[..., Any]
+
+
+def normalized(x: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def attention(
+    query: np.ndarray = QUERY,
+    key: np.ndarray = KEY,
+    value: np.ndarray = VALUE,
+    normalize: Fn = normalized,
+    of_query: Fn = lambda x: x,
+) -> Fn:
+    """Self-attention over sequences of a length."""
+
+    def attend(x: Any, lengths: Any) -> Any:
+        rows = normalize(x)
+        q, k, v = of_query(rows) @ query, rows @ key, rows @ value
+        q, k, v = (part.reshape(BATCH, ROWS, HEADS, WIDTH // HEADS) for part in (q, k, v))
+        scores = jnp.einsum("bqnd,bknd->bnqk", q, k) / np.float32(np.sqrt(WIDTH // HEADS))
+        is_there = (jnp.arange(ROWS) < lengths[:, None])[:, None, None]
+        weights = jax.nn.softmax(jnp.where(is_there, scores, -1e9))
+        return jnp.einsum("bnqk,bknd->bqnd", weights, v).reshape(x.shape)
+
+    return attend
+
+
+def of_linen() -> Fn:
+    class Block(linen.Module):
+        @linen.compact
+        def __call__(self, x: Any, lengths: Any) -> Any:
+            y = linen.LayerNorm()(x)
+            is_there = jnp.arange(ROWS) < lengths[:, None]
+            return linen.SelfAttention(HEADS)(y, mask=linen.make_attention_mask(is_there, is_there))
+
+    block = Block()
+    variables = block.init(jax.random.key(0), X, LENGTHS)
+    return lambda x, lengths: block.apply(variables, x, lengths)
+
+
+def of_nnx(**options: Any) -> Fn:
+    norm = nnx.RMSNorm(WIDTH, rngs=nnx.Rngs(0))
+    block = nnx.MultiHeadAttention(HEADS, WIDTH, decode=False, rngs=nnx.Rngs(1), **options)
+    return lambda x, _: block(norm(x), mask=nnx.make_causal_mask(x[..., 0]))
+
+
+def of_equinox() -> Fn:
+    norm = eqx.nn.LayerNorm(WIDTH)
+    block = eqx.nn.MultiheadAttention(HEADS, WIDTH, key=jax.random.key(0))
+
+    def attend(x: Any, _: Any) -> Any:
+        rows = jax.vmap(norm)(x)
+        return block(rows, rows, rows, mask=TRIANGLE)
+
+    return jax.vmap(attend)
+
+
+def of_haiku() -> Fn:
+    def attend(x: Any, _: Any) -> Any:
+        rows = hk.LayerNorm(-1, True, True)(x)
+        block = hk.MultiHeadAttention(HEADS, WIDTH // HEADS, w_init_scale=1.0)
+        return block(rows, rows, rows, TRIANGLE[None, None])
+
+    transformed = hk.without_apply_rng(hk.transform(attend))
+    parameters = transformed.init(jax.random.key(0), X, LENGTHS)
+    return lambda x, lengths: transformed.apply(parameters, x, lengths)
+
+
+def rotated(x: Any) -> Any:
+    angles = jnp.arange(ROWS)[:, None] / 1e4 ** (jnp.arange(0, x.shape[-1], 2) / x.shape[-1])
+    cos, sin = jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
+    a, b = jnp.split(x, 2, -1)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def of_grouped_queries() -> Fn:
+    def attend(x: Any, _: Any) -> Any:
+        rows = x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * 1.5
+        q, k, v = rows @ QUERY, rows @ KEY[:, :80], rows @ VALUE[:, :80]
+        q, k, v = (part.reshape(BATCH, ROWS, -1, WIDTH // HEADS) for part in (q, k, v))
+        found = jax.nn.dot_product_attention(rotated(q), rotated(k), v, is_causal=True)
+        return found.reshape(x.shape)
+
+    return attend
+
+
+FUSED = {
+    "formula": attention,
+    "linen": of_linen,
+    "nnx": of_nnx,
+    "nnx, normalized": lambda: of_nnx(normalize_qk=True),
+    "equinox": of_equinox,
+    "haiku": of_haiku,
+    "grouped queries": of_grouped_queries,
+    "tanh": lambda: attention(normalize=jnp.tanh),
+    "reversed": lambda: attention(normalize=lambda x: normalized(x)[:, ::-1]),
+    "of two sequences": lambda: attention(normalize=lambda x: normalized(x) + normalized(x)[::-1]),
+    "a value of NaN": lambda: attention(value=with_number(VALUE, np.nan)),
+    "a large key": lambda: attention(key=with_number(KEY, 1e8)),
+}
+IN_PARTS = {
+    "not normalized": lambda: attention(normalize=lambda x: x * 2),
+    "queries not normalized": lambda: attention(of_query=lambda x: x / x.max()),
+    "queries of another sequence": lambda: attention(of_query=lambda x: x[::-1]),
+    "a key of NaN": lambda: attention(key=with_number(KEY, np.nan)),
+    "an infinite key": lambda: attention(key=with_number(KEY, np.inf)),
+    "an infinite query": lambda: attention(query=with_number(QUERY, -np.inf)),
+}
+
+
+def with_number(weights: np.ndarray, number: float) -> np.ndarray:
+    changed = weights.copy()
+    changed[3, 5] = number
+    return changed
+
+
+def check(fn: Fn, is_fused: bool) -> None:
+    """Compare results for NaN and infinities in rows that are kept, masked, or both."""
+    model = bench.convert(fn, [X, LENGTHS])
+    assert ("Attention" in [node.op_type for node in model.graph.node]) == is_fused
+    for place in [None, (0, 0, 3), (0, 7, 1), (1, 2, 9), (1, 6, 0), (2, 4, 2)]:
+        for number in [np.nan, np.inf, -np.inf]:
+            x = X.copy()
+            if place:
+                x[place] = number
+            [found], [wanted] = bench.run(model, [x, LENGTHS]), bench.expected(fn, [x, LENGTHS])
+            np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_self_attention_of_a_norm_is_one_node(name: str) -> None:
+    check(FUSED[name](), is_fused=True)
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_scores_that_only_jax_masks_stay_in_parts(name: str) -> None:
+    check(IN_PARTS[name](), is_fused=False)
