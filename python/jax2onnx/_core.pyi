@@ -8,9 +8,9 @@ from ._options import ExportOptions, Frame
 from ._tiers import TierRules
 
 __all__ = [
+    "AssumptionError",
     "Calls",
     "CoreError",
-    "AssumptionError",
     "Parts",
     "PluginInfo",
     "Resolver",
