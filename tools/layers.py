@@ -79,6 +79,7 @@ def main() -> int:
             if options.words and is_chosen:
                 print(row.text(), flush=True)
             if options.resume or not options.words:
+                CACHE.parent.mkdir(exist_ok=True)
                 CACHE.write_text(json.dumps(kept))
     if options.resume or not options.words:
         others = {} if HAS_KERAS or not PAGE.exists() else page.rows_of(PAGE.read_text(), KERAS)
