@@ -242,7 +242,7 @@ def test_a_line_that_became_nothing_says_why(opened: Opened) -> None:
 def test_the_search_finds_nodes_lines_weights_operators_and_shapes(opened: Opened) -> None:
     for query, kind, marker in [
         ("blocks.7/mlp/up/dot_general", "Nodes", "#node="),
-        ("softmax", "Operators", "#op=Softmax"),
+        ("attention", "Operators", "#op=Attention"),
         ("jnp.split", "Lines", "#line="),
         ("blocks.3.mlp.up.kernel", "Weights", "#weight="),
         ("i32[1,16]", "Shapes", "#shape="),
@@ -297,7 +297,7 @@ def test_an_address_shows_the_same_view_again(opened: Opened, browser: Browser) 
     (path, line), (own, _) = next(entry for entry in sorted(opened.lines().items()) if entry[1][0])
     opened.page.click(f'[data-file="{path}"][data-line="{line}"]')
     first = opened.page.evaluate("location.hash")
-    other = next(i for i, node in enumerate(opened.data["nodes"]) if node[1] == "Softmax")
+    other = next(i for i, node in enumerate(opened.data["nodes"]) if node[1] == "Attention")
     opened.page.evaluate(f"jax2onnxView.select({{kind: 'node', node: {other}, item: null}})")
     opened.page.settle()
     name = opened.data["nodes"][other][0]
