@@ -14,8 +14,8 @@ use crate::layout_ops::products::Side;
 use crate::magnitude::{LARGEST, Magnitude, Magnitudes};
 use crate::operators::{LAYOUT_OPS, VIEW_OPS};
 
-/// How many nodes are followed from an operand to the rows that it is made of.
-const DEPTH: usize = 16;
+/// How many nodes are followed from the operands to the rows that they are made of.
+const MOST_NODES: usize = 100;
 
 /// True if all scores are finite, apart from those of NaN that makes the result NaN in JAX too.
 pub(super) fn reaches_result(edit: &Edit<'_>, found: &Attention) -> bool {
@@ -57,6 +57,8 @@ struct Source {
     axis: usize,
     /// What is added to projections, and what they are multiplied by.
     others: Vec<ValueId>,
+    /// How many more nodes are followed.
+    left: usize,
 }
 
 /// To which row of the source each element of a value belongs.
@@ -70,7 +72,7 @@ struct Rows {
 impl Source {
     /// Returns what the nearest product before a value projects.
     fn of(edit: &Edit<'_>, mut value: ValueId) -> Option<Source> {
-        for _ in 0..DEPTH {
+        for left in (0..MOST_NODES).rev() {
             let index = edit.producer(value)?;
             let operand = usize::from(edit.tensor(edit.input(index, 0)?).is_some());
             value = edit.input(index, operand)?;
@@ -78,19 +80,19 @@ impl Source {
                 let (x, chain) = edit.through(value, LAYOUT_OPS);
                 let axis = summed_axis(edit, value, operand)?;
                 let axis = AxisMap::of_chain(edit, x, &chain)?.axis_before(axis)?;
-                return Some(Source { x, axis, others: Vec::new() });
+                return Some(Source { x, axis, others: Vec::new(), left });
             }
         }
         None
     }
 
     fn rows_of_side(&mut self, edit: &Edit<'_>, side: &Side) -> Option<Rows> {
-        let Rows { map, is_mixed } = self.rows(edit, side.source, DEPTH)?;
+        let Rows { map, is_mixed } = self.rows(edit, side.source)?;
         Some(Rows { map: map.then(&side.map)?, is_mixed })
     }
 
     /// Follows a value to the source, through nodes that make NaN of NaN.
-    fn rows(&mut self, edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<Rows> {
+    fn rows(&mut self, edit: &Edit<'_>, value: ValueId) -> Option<Rows> {
         let shape = &edit.ty(value)?.shape;
         if value == self.x {
             let mut of_rows = shape.to_vec();
@@ -99,9 +101,9 @@ impl Source {
             return Some(Rows { map, is_mixed: false });
         }
         let index = edit.producer(value)?;
-        let depth = depth.checked_sub(1)?;
+        self.left = self.left.checked_sub(1)?;
         let node = edit.node(index);
-        let mut of = |operand| self.rows(edit, edit.input(index, operand)?, depth);
+        let mut of = |operand| self.rows(edit, edit.input(index, operand)?);
         match node.op.onnx()? {
             OpType::MatMul => {
                 let operand = usize::from(edit.tensor(edit.input(index, 0)?).is_some());
