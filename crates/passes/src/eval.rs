@@ -103,6 +103,7 @@ fn of_any_numbers(
             [x, y],
         ) => comparison(op, x, y, shape),
         (OpType::ArgMax, [x]) => place_of_largest(node, x, dtype, shape),
+        (OpType::ReduceMax | OpType::ReduceMin, [x, axes]) => extreme_along(op, x, axes, shape),
         _ => None,
     }
 }
@@ -123,6 +124,20 @@ fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> O
         })
     });
     Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
+}
+
+/// The largest or smallest integer along an axis that is not empty.
+fn extreme_along(op: OpType, x: &Tensor, axes: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
+    let &[axis] = &axes_from_front(&axes.ints()?, x.shape.len())?[..] else { return None };
+    let (numbers, size) = (x.ints()?, usize::try_from(x.shape[axis]).ok()?);
+    let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
+    let best = if op == OpType::ReduceMax { Iterator::max } else { Iterator::min };
+    let along = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
+        let column = move |column| best((0..size).map(move |place| rows[place * width + column]));
+        (0..width).map(column)
+    });
+    let numbers: Vec<i64> = along.collect::<Option<_>>()?;
+    (x.dtype != DType::U64).then(|| Tensor::of_ints(x.dtype, shape, &numbers))?
 }
 
 /// Returns two constants as they broadcast to a shape.

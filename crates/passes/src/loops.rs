@@ -1,10 +1,13 @@
 //! Describes loops whose number of iterations is known.
 
 mod batches;
+pub(crate) mod buffers;
 pub(crate) mod choices;
 pub(crate) mod counters;
 pub(crate) mod layouts;
 pub(crate) mod results;
+pub(crate) mod rounds;
+pub(crate) mod settle;
 pub(crate) mod steps;
 pub(crate) mod unroll;
 

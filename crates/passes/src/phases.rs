@@ -207,14 +207,29 @@ pub const PHASES: &[Phase] = &[
          products absorb layout ops and biases.",
         &[
             graph(
+                "count-rounds",
+                "gives a loop that a counter ends its number of rounds",
+                loops::rounds::run,
+            ),
+            graph(
                 "scan-counters",
-                "replaces a counter of a loop by a scan over its values",
+                "writes a loop of known length as a scan, over the values of its counters if it has any",
                 loops::counters::run,
             ),
             graph(
                 "batch-steps",
                 "computes once, for all steps of a scan, what depends only on the inputs of a step",
                 loops::steps::run,
+            ),
+            graph(
+                "stack-buffers",
+                "writes an array that a loop fills entry by entry as a stack",
+                loops::buffers::run,
+            ),
+            graph(
+                "settle-flags",
+                "decides together which rounds of a loop drop entries of an array",
+                loops::settle::run,
             ),
             graph(
                 "batch-results",

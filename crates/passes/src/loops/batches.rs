@@ -1,5 +1,7 @@
 //! Computes nodes of a body for all steps together.
 
+mod lookups;
+
 use onnx::{Attr, Dim, Edit, Node, Op, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -69,6 +71,15 @@ impl Batches {
         let made = edit.lift(self.index, node, op, batches);
         self.of.extend(node.outputs.iter().copied().zip(made));
         Some(())
+    }
+
+    /// Notes that a value is another one in every step.
+    pub(super) fn note_same(&mut self, value: ValueId, other: ValueId) {
+        if let Some(&batch) = self.of.get(&other) {
+            self.of.insert(value, batch);
+        } else {
+            self.lifted.insert(value, self.lifted.get(&other).copied().unwrap_or(other));
+        }
     }
 
     /// Moves a node that is the same in every step. A scan has at least one step, so what may fail would.
@@ -146,6 +157,14 @@ impl Batches {
             }
             _ if REDUCTIONS.contains(&op) && is_first => {
                 made.inputs[1] = Some(self.axes(edit, node, 1, ranks[0])?);
+            }
+            OpType::Gather
+                if matches!(operands, [Some(Operand::Same(_)), Some(Operand::Batch(_))]) =>
+            {
+                return self.lookup(edit, node, &made, types.first()?);
+            }
+            OpType::Slice if matches!(operands, [Some(Operand::Same(_)), ..]) => {
+                return self.moving_slice(edit, node, operands, types.first()?);
             }
             OpType::Slice if is_first => {
                 made.inputs[3] = Some(self.axes(edit, node, 3, ranks[0])?);
@@ -286,7 +305,6 @@ fn batched_axis(
 ) -> Option<i64> {
     match node.op.onnx()? {
         OpType::Gather => match (axis_of(node, ranks[0])?, operands) {
-            (0, [Some(Operand::Same(_)), Some(Operand::Batch(_))]) => Some(0),
             (axis, [Some(Operand::Batch(_)), Some(Operand::Same(_))]) => Some(axis as i64 + 1),
             _ => None,
         },

@@ -5,17 +5,22 @@
 //! elements. The runtime spends about as much time on a small node as on a product of small matrices, so each node
 //! that leaves the body is time saved in every step.
 
-use onnx::{Edit, Node, OpType, Tensor, ValueId};
+use onnx::{Dim, Edit, Node, OpType, Tensor, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
 use super::{Array, Counted, for_each_read};
+use crate::access::axis_of;
+use crate::operators::{BROADCASTING, ELEMENTWISE, RESHAPES};
 use crate::rewrite::decline;
 
 const NAME: &str = "batch-steps";
 
 /// A larger constant is not looked at.
 const MAX_CONSTANT: usize = 1 << 16;
+
+/// To compute so many elements takes the runtime about as long as to start a node.
+const SMALL: i64 = 1024;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
@@ -40,7 +45,10 @@ fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     batches.of.retain(|element, _| !batches.lifted.contains_key(element));
     let results: FxHashSet<ValueId> = scan.outputs().collect();
     let mut kept = Vec::new();
-    for node in std::mem::take(&mut scan.nodes) {
+    for mut node in std::mem::take(&mut scan.nodes) {
+        if node.op == OpType::If {
+            batch_branches(edit, &mut batches, &mut node);
+        }
         let is_result = node.outputs.iter().any(|output| results.contains(output));
         if is_result || batches.take(edit, &node).is_none() {
             batches.inside.extend(&node.outputs);
@@ -81,6 +89,44 @@ fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     scan.write(edit, index);
     edit.note(NAME, index, None);
     Some(())
+}
+
+/// Takes small nodes out of the branches of an `If` that depend only on the inputs of a step. They run then in steps
+/// that do not take the branch, too.
+fn batch_branches(edit: &mut Edit<'_>, batches: &mut Batches, node: &mut Node) {
+    for branch in node.bodies_mut() {
+        for inner in std::mem::take(&mut branch.nodes) {
+            let is_result = inner.outputs.iter().any(|output| branch.outputs.contains(output));
+            let is_small = |&output: &ValueId| {
+                let sizes = edit.ty(output).map(|ty| ty.shape.iter().map(Dim::known));
+                let elements = sizes.and_then(Iterator::product::<Option<i64>>);
+                elements.is_some_and(|elements| elements <= SMALL)
+            };
+            let may_move = !is_result
+                && inner.outputs.iter().all(is_small)
+                && cannot_fail(edit, batches, &inner);
+            if !may_move || batches.take(edit, &inner).is_none() {
+                batches.inside.extend(&inner.outputs);
+                branch.nodes.push(inner);
+            }
+        }
+    }
+}
+
+/// True if a node computes something for all numbers, and a lookup is at places that are known.
+fn cannot_fail(edit: &Edit<'_>, batches: &Batches, node: &Node) -> bool {
+    let is_inside = || {
+        let &[Some(array), Some(places)] = &node.inputs[..] else { return None };
+        let axis = axis_of(node, edit.ty(array)?.rank())?;
+        let size = edit.ty(array)?.shape[axis].known()?;
+        let places = edit.tensor(*batches.of.get(&places)?)?.ints()?;
+        Some(places.iter().all(|place| (0..size).contains(place)))
+    };
+    match node.op.onnx() {
+        Some(OpType::Gather) => is_inside() == Some(true),
+        Some(OpType::Div | OpType::Mod | OpType::Pow | OpType::BitShift) | None => false,
+        Some(op) => [BROADCASTING, ELEMENTWISE, RESHAPES].iter().any(|ops| ops.contains(&op)),
+    }
 }
 
 /// Returns the elements that are the same number in every step, and these numbers.
@@ -300,6 +346,84 @@ y:f32[2] = Scan(h, xs, [true, true, true]) {body={
                 y:f32[2] = Scan(h, xs) {body={  # 2
                   graph b(c:f32[2], x:f32[2]) -> (n)
                   n:f32[2] = Add(x, c)  # 6 2 4 5
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn places_along_any_axis_are_looked_up_for_all_steps() {
+        check_lean(
+            super::run,
+            "graph g(h:f32[2], t:f32[2,5], m:f32[5,4]) -> (y)
+y:f32[2] = Scan(h, [0, 1, 3]:i64, [[0, 1], [2, 1], [3, 1]]:i64, [[1, 3], [3, 3], [4, 3]]:i64, [[1], [2], [0]]:i64, [[3], [4], [2]]:i64) {body={
+  graph b(c:f32[2], i:i64[], s:i64[2], e:i64[2], f:i64[1], l:i64[1]) -> (n)
+  %0:f32[2] = Gather(t, i) {axis=1}
+  %1:f32[1,2] = Slice(m, s, e, [0, 1]:i64)
+  %2:f32[2] = Squeeze(%1, [0]:i64)
+  %3:f32[2,2] = Slice(t, f, l, [1]:i64)
+  %4:f32[2] = ReduceSum(%3, [1]:i64) {keepdims=0}
+  %5:f32[2] = Mul(%0, %2)
+  %6:f32[2] = Add(%5, %4)
+  n:f32[2] = Add(c, %6)
+}, num_scan_inputs=5}",
+            expect![[r#"
+                graph g(h:f32[2], t:f32[2,5], m:f32[5,4]) -> (y)
+                %0 = Gather(t, [0, 1, 3]:i64) {axis=1}  # 4
+                %1 = Transpose(%0) {perm=[1, 0]}  # 4
+                %2 = Slice(m, [1]:i64, [3]:i64, [1]:i64)  # 5
+                %3 = Gather(%2, [0, 2, 3]:i64) {axis=0}  # 5
+                %4 = Unsqueeze(%3, [1]:i64)  # 5
+                %5 = Squeeze(%4, [1]:i64)  # 6
+                %6 = Gather(t, [[1, 2], [2, 3], [0, 1]]:i64) {axis=1}  # 7
+                %7 = Transpose(%6) {perm=[1, 0, 2]}  # 7
+                %8 = ReduceSum(%7, [2]:i64) {keepdims=0}  # 8
+                %9 = Mul(%1, %5)  # 9
+                %10 = Add(%9, %8)  # 10
+                y:f32[2] = Scan(h, %10) {body={  # 2
+                  graph b(c:f32[2], %11:f32[2]) -> (n)
+                  n:f32[2] = Add(c, %11)  # 11
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn small_nodes_of_a_branch_run_for_all_steps_unless_they_may_fail() {
+        check_lean(
+            super::run,
+            "graph g(h:i32[2], t:i32[3,2], u:i32[2]) -> (y)
+y:i32[2] = Scan(h, [0, 1, 2]:i64) {body={
+  graph b(c:i32[2], i:i64[]) -> (n)
+  %0:i32[] = ReduceSum(c, [0]:i64) {keepdims=0}
+  %1:bool[] = Less(%0, 5:i32)
+  n:i32[2] = If(%1) {else_branch={
+    graph e() -> (a)
+    a:i32[2] = Identity(c)
+  }, then_branch={
+    graph s() -> (d)
+    %2:i32[2] = Gather(t, i) {axis=0}
+    %3:i32[2] = Add(%2, 1:i32)
+    %4:i32[2] = Div(%3, u)
+    d:i32[2] = Add(c, %4)
+  }}
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(h:i32[2], t:i32[3,2], u:i32[2]) -> (y)
+                %0 = Gather(t, [0, 1, 2]:i64) {axis=0}  # 11
+                %1 = Add(%0, 1:i32)  # 12
+                y:i32[2] = Scan(h, %1) {body={  # 2
+                  graph b(c:i32[2], %2:i32[2]) -> (n)
+                  %3 = ReduceSum(c, [0]:i64) {keepdims=0}  # 4
+                  %4 = Less(%3, 5:i32)  # 5
+                  n:i32[2] = If(%4) {else_branch={  # 6
+                    graph e() -> (a)
+                    a:i32[2] = Identity(c)  # 8
+                  }, then_branch={
+                    graph s() -> (d)
+                    %5 = Div(%2, u)  # 13
+                    d:i32[2] = Add(c, %5)  # 14
+                  }}
                 }, num_scan_inputs=1}
             "#]],
         );

@@ -1,0 +1,119 @@
+//! Looks up for all steps together what each step takes of an array.
+
+use onnx::{DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+
+use super::super::ints;
+use super::{Batches, Operand};
+use crate::access::{axes_from_front, axis_of};
+use crate::axis_map::transpose;
+
+impl Batches {
+    /// Looks up the places of all steps along an axis of an array, and moves the steps to the front.
+    pub(super) fn lookup(
+        &self,
+        edit: &mut Edit<'_>,
+        node: &Node,
+        made: &Op<'_>,
+        ty: &Type,
+    ) -> Option<Op<'static>> {
+        let &[Some(array), Some(places)] = &made.inputs[..] else { return None };
+        let axis = axis_of(node, edit.ty(array)?.rank())?;
+        self.steps_to_front(edit, node, [array, places], axis, ty)
+    }
+
+    /// Takes a slice of one array in each step, of which the start along one axis differs.
+    pub(super) fn moving_slice(
+        &self,
+        edit: &mut Edit<'_>,
+        node: &Node,
+        operands: &[Option<Operand>],
+        ty: &Type,
+    ) -> Option<Op<'static>> {
+        let steps = self.steps.known()?;
+        let &[Some(Operand::Same(array)), Some(starts), _, Some(Operand::Same(axes)), ..] =
+            operands
+        else {
+            return None;
+        };
+        let is_one = |strides: &Option<Operand>| {
+            let strides = strides.as_ref().and_then(|strides| match strides {
+                Operand::Same(strides) => edit.tensor(*strides)?.ints(),
+                Operand::Batch(_) => None,
+            });
+            strides.is_some_and(|strides| strides.iter().all(|&stride| stride == 1))
+        };
+        if !operands.get(4).is_none_or(is_one) {
+            return None;
+        }
+        let sizes: Vec<i64> =
+            edit.ty(array)?.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let taken: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let axes = axes_from_front(&edit.tensor(axes)?.ints()?, sizes.len())?;
+        let starts = match starts {
+            Operand::Same(starts) => edit.tensor(starts)?.ints()?.repeat(steps as usize),
+            Operand::Batch(starts) => edit.tensor(starts)?.ints()?,
+        };
+        let mut moving = None;
+        let (mut array, mut shape) = (array, sizes.clone());
+        for (place, &axis) in axes.iter().enumerate() {
+            let from = |start: &i64| {
+                let start = if *start < 0 { start + sizes[axis] } else { *start };
+                start.clamp(0, sizes[axis] - taken[axis])
+            };
+            let starts: Vec<i64> =
+                starts.iter().skip(place).step_by(axes.len()).map(from).collect();
+            let &first = starts.first()?;
+            if starts.iter().any(|&start| start != first) {
+                if moving.replace((axis, starts)).is_some() {
+                    return None;
+                }
+            } else if taken[axis] < sizes[axis] {
+                shape[axis] = taken[axis];
+                let bounds = [first, first + taken[axis], axis as i64];
+                let [start, end, along] = bounds.map(|bound| ints(edit, self.index, &[bound]));
+                let op = Op::new(OpType::Slice, &[array, start?, end?, along?]);
+                let dims: Vec<Dim> = shape.iter().map(|&size| Dim::Known(size)).collect();
+                let made = edit.lift(self.index, node, op, [Type::new(ty.dtype, dims)]);
+                array = *made.first()?;
+            }
+        }
+        let (axis, starts) = moving?;
+        let size = taken[axis];
+        if size == 1 {
+            let places = ints(edit, self.index, &starts)?;
+            let mut dims = ty.shape.to_vec();
+            dims.remove(axis);
+            let one = Type::new(ty.dtype, dims);
+            let op = self.steps_to_front(edit, node, [array, places], axis, &one)?;
+            let rows = *edit.lift(self.index, node, op, [self.batch(&one)]).first()?;
+            let axes = ints(edit, self.index, &[axis as i64 + 1])?;
+            return Some(Op::new(OpType::Unsqueeze, &[rows, axes]));
+        }
+        let places: Vec<i64> = starts.iter().flat_map(|&start| start..start + size).collect();
+        let places = Tensor::of_ints(DType::I64, vec![steps, size], &places)?;
+        let places = edit.constant(self.index, &[], places, &[]);
+        self.steps_to_front(edit, node, [array, places], axis, ty)
+    }
+
+    /// Returns the operator that looks up places of all steps, whose steps lead. `ty` is the type of one step.
+    fn steps_to_front(
+        &self,
+        edit: &mut Edit<'_>,
+        node: &Node,
+        [array, places]: [ValueId; 2],
+        axis: usize,
+        ty: &Type,
+    ) -> Option<Op<'static>> {
+        let op = Op::new(OpType::Gather, &[array, places]).attr("axis", axis as i64);
+        if axis == 0 {
+            return Some(op);
+        }
+        let mut shape = ty.shape.to_vec();
+        shape.insert(axis, self.steps.clone());
+        let rank = shape.len();
+        let found = edit.lift(self.index, node, op, [Type::new(ty.dtype, shape)]);
+        let others = (0..rank).filter(|&other| other != axis);
+        let perm: Vec<usize> = std::iter::once(axis).chain(others).collect();
+        Some(transpose(*found.first()?, &perm))
+    }
+}

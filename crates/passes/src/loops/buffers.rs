@@ -1,0 +1,445 @@
+//! `stack-buffers`: writes an array that a loop fills entry by entry as a stack of what its rounds return.
+//!
+//! In `out = out.at[i].set(y)`, the runtime copies the whole array in each round, because the array of the round before
+//! is an input of the body. If all places are known and differ, the loop returns `y` of each round. One node behind it
+//! puts all of them in their places, or none if they are in order. A round may read the entry that the round before
+//! wrote, which is carried then, or one that no round has written yet.
+
+use onnx::{Dim, Edit, Node, Op, OpType, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Array, Carry, Counted, Stack, for_each_read, ints};
+use crate::access::axis_of;
+use crate::axis_map::transpose;
+
+const NAME: &str = "stack-buffers";
+
+/// More places are not compared.
+const MAX_PLACES: usize = 1 << 20;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if edit.is_live(index) {
+            stack(edit, index);
+        }
+    }
+}
+
+fn stack(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let mut counted = Counted::at(edit, index)?;
+    if counted.is_reverse || counted.directions.is_some() {
+        return None;
+    }
+    let found = counted.carries.iter().filter_map(|&carry| Buffer::of(edit, &counted, carry));
+    let buffers: Vec<Buffer> = found.collect();
+    if buffers.is_empty() {
+        return None;
+    }
+    edit.note(NAME, index, None);
+    let outputs = edit.node(index).outputs.clone();
+    let mut stacks = Vec::new();
+    for buffer in &buffers {
+        stacks.push(buffer.take_out(edit, index, &mut counted)?);
+    }
+    let rounds = counted.rounds.clone();
+    let (op, results) = counted.into_op(edit, index);
+    let types: Vec<Type> = results.iter().map(|&id| edit.ty(id).cloned()).collect::<Option<_>>()?;
+    let made = edit.insert_all(index, &[], op, types);
+    let mut replaced: FxHashMap<ValueId, ValueId> = results.into_iter().zip(made).collect();
+    for (buffer, stack) in buffers.iter().zip(stacks) {
+        let whole = buffer.filled(edit, index, *replaced.get(&stack)?, &rounds)?;
+        replaced.insert(buffer.carry.result, whole);
+    }
+    for (place, output) in outputs.iter().enumerate() {
+        edit.replace_output(index, place, *replaced.get(output)?);
+    }
+    Some(())
+}
+
+/// An array that each round puts an entry into.
+struct Buffer {
+    carry: Carry,
+    /// The `ScatterND` in the body, and its place there.
+    scatter: Node,
+    node: usize,
+    /// The places of the entries of all rounds.
+    places: ValueId,
+    arrangement: Arrangement,
+    /// What a round puts there.
+    element: Type,
+    reads: Vec<Read>,
+}
+
+/// A node of the body that reads entries of the array.
+struct Read {
+    node: usize,
+    places: ValueId,
+    of: Source,
+}
+
+/// Where the entries are that a round reads.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Where they were before the loop.
+    Initial,
+    /// What the round before wrote, and in the first round one from before the loop.
+    Previous,
+}
+
+/// How a stack is arranged in the array.
+enum Arrangement {
+    /// In the same order, and it fills the array.
+    Same,
+    /// With axes in this order, and it fills the array.
+    Transposed(Vec<usize>),
+    Scattered,
+}
+
+impl Buffer {
+    fn of(edit: &Edit<'_>, counted: &Counted, carry: Carry) -> Option<Buffer> {
+        let node = counted.nodes.iter().position(|node| node.outputs[..] == [carry.after])?;
+        let scatter = &counted.nodes[node];
+        let &[Some(before), Some(places), Some(value)] = &scatter.inputs[..] else { return None };
+        let outputs = |value: ValueId| counted.outputs().filter(|&output| output == value).count();
+        let is_alone = outputs(carry.before) == 0 && outputs(carry.after) == 1;
+        if scatter.op != OpType::ScatterND || before != carry.before || !is_alone {
+            return None;
+        }
+        let sizes = &edit.ty(carry.before)?.shape;
+        let written = Places::of(edit, counted, places, sizes)?;
+        let arrangement = written.arrangement()?;
+        let is_set = scatter.attr("reduction").is_none();
+        let element = edit.ty(value)?.clone();
+        let mut reads = Vec::new();
+        for (place, reader) in counted.nodes.iter().enumerate().filter(|&(place, _)| place != node)
+        {
+            let mut is_read = false;
+            for_each_read(reader, &mut |id| is_read |= id == carry.before || id == carry.after);
+            if !is_read {
+                continue;
+            }
+            let is_lookup = reader.op == OpType::GatherND
+                || (reader.op == OpType::Gather && axis_of(reader, sizes.len()) == Some(0));
+            let &[Some(array), Some(places)] = &reader.inputs[..] else { return None };
+            if !is_lookup
+                || array != carry.before
+                || !reader.attr("batch_dims").is_none_or(|d| *d == 0.into())
+            {
+                return None;
+            }
+            let read = Places::of_lookup(edit, counted, reader, sizes)?;
+            let is_same = is_set && *edit.ty(reader.outputs[0])? == element;
+            reads.push(Read { node: place, places, of: written.source(&read, is_same)? });
+        }
+        Some(Buffer {
+            carry,
+            scatter: scatter.clone(),
+            node,
+            places: written.whole,
+            arrangement: if is_set { arrangement } else { Arrangement::Scattered },
+            element,
+            reads,
+        })
+    }
+
+    /// Makes the loop return what its rounds put into the array instead of the array. Returns the stack.
+    fn take_out(
+        &self,
+        edit: &mut Edit<'_>,
+        index: usize,
+        counted: &mut Counted,
+    ) -> Option<ValueId> {
+        let value = self.scatter.inputs[2]?;
+        let copy = |from: &Node, value: ValueId, to: ValueId| {
+            let mut node = from.clone();
+            node.op = OpType::Identity.into();
+            node.inputs = [Some(value)].into_iter().collect();
+            node.outputs = [to].into_iter().collect();
+            node.attrs.clear();
+            node
+        };
+        for read in &self.reads {
+            let node = counted.nodes[read.node].clone();
+            let array = counted.arrays.iter().find(|array| array.element == read.places)?;
+            let ty = edit.ty(node.outputs[0])?.clone();
+            let element = edit.body_input(ty.clone());
+            let mut inputs = vec![Some(self.carry.initial), Some(array.whole)];
+            match read.of {
+                Source::Initial => {
+                    let shape = std::iter::once(&counted.rounds).chain(&*ty.shape).cloned();
+                    let ty = Type::new(ty.dtype, shape.collect::<Vec<_>>());
+                    let whole = edit.lift(index, &node, Op::of(&node, inputs), [ty]);
+                    counted.arrays.push(Array { whole: *whole.first()?, element });
+                }
+                Source::Previous => {
+                    let first = edit.tensor(array.whole)?;
+                    let ints = first.ints()?;
+                    let shape = first.shape[1..].to_vec();
+                    let count = shape.iter().product::<i64>() as usize;
+                    let first = onnx::Tensor::of_ints(first.dtype, shape, &ints[..count])?;
+                    inputs[1] = Some(edit.constant(index, &[], first, &[]));
+                    let initial = edit.lift(index, &node, Op::of(&node, inputs), [ty.clone()]);
+                    let [after, result] = [(); 2].map(|()| edit.body_input(ty.clone()));
+                    counted.nodes.push(copy(&self.scatter, value, after));
+                    let initial = *initial.first()?;
+                    counted.carries.push(Carry { initial, before: element, after, result });
+                }
+            }
+            counted.nodes[read.node] = copy(&node, element, node.outputs[0]);
+        }
+        let element = edit.body_input(self.element.clone());
+        let result = edit.body_input(self.stack(&counted.rounds));
+        counted.nodes[self.node] = copy(&self.scatter, value, element);
+        counted.carries.retain(|carry| carry.result != self.carry.result);
+        counted.stacks.push(Stack { element, result });
+        Some(result)
+    }
+
+    /// Returns the type of what all rounds return.
+    fn stack(&self, rounds: &Dim) -> Type {
+        let shape = std::iter::once(rounds).chain(&*self.element.shape).cloned();
+        Type::new(self.element.dtype, shape.collect::<Vec<_>>())
+    }
+
+    /// Inserts the array that the loop fills.
+    fn filled(
+        &self,
+        edit: &mut Edit<'_>,
+        index: usize,
+        stack: ValueId,
+        rounds: &Dim,
+    ) -> Option<ValueId> {
+        let ty = edit.ty(self.carry.result)?.clone();
+        let op = match &self.arrangement {
+            Arrangement::Same if ty == self.stack(rounds) => return Some(stack),
+            Arrangement::Same => {
+                let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+                let shape = ints(edit, index, &sizes)?;
+                Op::new(OpType::Reshape, &[stack, shape])
+            }
+            Arrangement::Transposed(front) => {
+                let perm = front.iter().copied().chain(front.len()..ty.rank());
+                transpose(stack, &perm.collect::<Vec<_>>())
+            }
+            Arrangement::Scattered => {
+                let inputs = [self.carry.initial, self.places, stack];
+                Op::of(&self.scatter, inputs.into_iter().map(Some).collect())
+            }
+        };
+        edit.lift(index, &self.scatter, op, [ty]).first().copied()
+    }
+}
+
+/// The places that each round of a loop reads or writes in an array.
+struct Places {
+    whole: ValueId,
+    /// The axes of the places of all rounds, and the sizes of the axes of the array that they are along.
+    axes: Vec<i64>,
+    sizes: Vec<i64>,
+    /// The place along each axis.
+    parts: Vec<i64>,
+    /// The place of each entry, in the order of rounds.
+    numbers: Vec<i64>,
+}
+
+impl Places {
+    /// The places of a `ScatterND` or a `GatherND`.
+    fn of(edit: &Edit<'_>, counted: &Counted, places: ValueId, sizes: &[Dim]) -> Option<Places> {
+        let array = counted.arrays.iter().find(|array| array.element == places)?;
+        let (&depth, axes) = edit.tensor(array.whole)?.shape.split_last()?;
+        Places::new(edit, array.whole, axes.to_vec(), sizes.get(..depth as usize)?)
+    }
+
+    /// The places of a node that looks them up.
+    fn of_lookup(edit: &Edit<'_>, counted: &Counted, node: &Node, sizes: &[Dim]) -> Option<Places> {
+        let places = node.inputs[1]?;
+        if node.op == OpType::GatherND {
+            return Places::of(edit, counted, places, sizes);
+        }
+        let array = counted.arrays.iter().find(|array| array.element == places)?;
+        Places::new(edit, array.whole, edit.tensor(array.whole)?.shape.clone(), &sizes[..1])
+    }
+
+    /// `None` if a place is outside.
+    fn new(edit: &Edit<'_>, whole: ValueId, axes: Vec<i64>, sizes: &[Dim]) -> Option<Places> {
+        let sizes: Vec<i64> = sizes.iter().map(Dim::known).collect::<Option<_>>()?;
+        let tensor = edit.tensor(whole).filter(|tensor| tensor.len() <= MAX_PLACES)?;
+        let parts = tensor.ints()?;
+        let number = |place: &[i64]| {
+            place.iter().zip(&sizes).try_fold(0, |number, (&at, &size)| {
+                let at = if at < 0 { at + size } else { at };
+                (0..size).contains(&at).then_some(number * size + at)
+            })
+        };
+        let numbers = parts.chunks(sizes.len()).map(number).collect::<Option<_>>()?;
+        Some(Places { whole, axes, sizes, parts, numbers })
+    }
+
+    /// Returns how the entries are arranged in the array. `None` if two have the same place.
+    fn arrangement(&self) -> Option<Arrangement> {
+        let Places { axes, sizes, parts, numbers, .. } = self;
+        if numbers.iter().collect::<FxHashSet<_>>().len() < numbers.len() {
+            return None;
+        }
+        let is_full = numbers.len() as i64 == sizes.iter().product::<i64>();
+        if is_full && numbers.is_sorted() {
+            return Some(Arrangement::Same);
+        }
+        // The place along an axis of the array is the one along an axis of the entries.
+        let coordinate = |entry: usize, axis: usize| {
+            let behind: i64 = axes[axis + 1..].iter().product();
+            entry as i64 / behind % axes[axis]
+        };
+        let source = |depth: usize| {
+            (0..axes.len()).find(|&axis| {
+                let along = parts.iter().skip(depth).step_by(sizes.len()).enumerate();
+                let mut along = along.map(|(entry, &at)| coordinate(entry, axis) == at);
+                axes[axis] == sizes[depth] && along.all(|is_same| is_same)
+            })
+        };
+        let front: Option<Vec<usize>> = (0..sizes.len()).map(source).collect();
+        let front = front.filter(|front| is_full && front.len() == axes.len());
+        Some(front.map_or(Arrangement::Scattered, Arrangement::Transposed))
+    }
+
+    /// Returns where the entries are that rounds read which write these ones. `is_same` says that a round reads as much
+    /// as it writes, and that it writes what it is given.
+    fn source(&self, read: &Places, is_same: bool) -> Option<Source> {
+        let rounds = *self.axes.first()? as usize;
+        let per_round = |places: &Places| places.numbers.len() / rounds.max(1);
+        let (wrote, reads) = (per_round(self), per_round(read));
+        if self.sizes != read.sizes || wrote == 0 || reads == 0 {
+            return None;
+        }
+        let written: FxHashMap<i64, usize> =
+            self.numbers.iter().enumerate().map(|(entry, &at)| (at, entry / wrote)).collect();
+        let is_initial = |(entry, at): (usize, &i64)| {
+            written.get(at).is_none_or(|&round| round >= entry / reads)
+        };
+        if read.numbers.iter().enumerate().all(is_initial) {
+            return Some(Source::Initial);
+        }
+        let last = self.numbers.len() - wrote;
+        (is_same && read.numbers[reads..] == self.numbers[..last]).then_some(Source::Previous)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, check_lean};
+
+    #[test]
+    fn entries_in_order_are_a_stack() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[2], o:f32[3,2], b:f32[6,2]) -> (y, ys, zs)
+y:f32[2], ys:f32[3,2], zs:f32[6,2] = Scan(x, o, b, [[0], [1], [2]]:i64, [[[0], [1]], [[2], [3]], [[4], [5]]]:i64) {body={
+  graph b(v:f32[2], a:f32[3,2], c:f32[6,2], i:i64[1], j:i64[2,1]) -> (w, d, e)
+  w:f32[2] = Sin(v)
+  d:f32[3,2] = ScatterND(a, i, w)
+  %0:f32[2,2] = Expand(w, [2, 2]:i64)
+  e:f32[6,2] = ScatterND(c, j, %0)
+}, num_scan_inputs=2}",
+            expect![[r#"
+                graph g(x:f32[2], o:f32[3,2], b:f32[6,2]) -> (y, ys, zs)
+                y:f32[2], ys:f32[3,2], %0 = Scan(x, [[0], [1], [2]]:i64) {body={  # 2
+                  graph b(v:f32[2], i:i64[1]) -> (w, %1, %3)
+                  w:f32[2] = Sin(v)  # 4
+                  %1:f32[2] = Identity(w)  # 5
+                  %2 = Expand(w, [2, 2]:i64)  # 6
+                  %3:f32[2,2] = Identity(%2)  # 7
+                }, num_scan_inputs=1}
+                zs:f32[6,2] = Reshape(%0, [6, 2]:i64)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn entries_of_another_axis_are_transposed_and_others_are_put_in_place() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[2], o:f32[2,3], b:f32[9,2]) -> (ys, zs)
+%0:f32[2], ys:f32[2,3], zs:f32[9,2] = Scan(x, o, b, [[[0, 0], [1, 0]], [[0, 1], [1, 1]], [[0, 2], [1, 2]]]:i64, [[4], [8], [1]]:i64) {body={
+  graph b(v:f32[2], a:f32[2,3], c:f32[9,2], i:i64[2,2], j:i64[1]) -> (w, d, e)
+  w:f32[2] = Sin(v)
+  d:f32[2,3] = ScatterND(a, i, w)
+  e:f32[9,2] = ScatterND(c, j, w) {reduction=\"add\"}
+}, num_scan_inputs=2}",
+            expect![[r#"
+                graph g(x:f32[2], o:f32[2,3], b:f32[9,2]) -> (ys, zs)
+                %0, %1, %2 = Scan(x, const i64[3,2,2]) {body={  # 2
+                  graph b(v:f32[2], i:i64[2,2]) -> (w, %3, %4)
+                  w:f32[2] = Sin(v)  # 4
+                  %3:f32[2] = Identity(w)  # 5
+                  %4:f32[2] = Identity(w)  # 6
+                }, num_scan_inputs=1}
+                ys:f32[2,3] = Transpose(%1) {perm=[1, 0]}  # 5
+                zs:f32[9,2] = ScatterND(b, [[4], [8], [1]]:i64, %2) {reduction="add"}  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn entries_of_the_round_before_are_carried_and_others_are_given_to_the_rounds() {
+        check_lean(
+            super::run,
+            "graph g(o:f32[3,2], b:f32[4]) -> (ys, zs)
+ys:f32[3,2], zs:f32[4] = Scan(o, b, [[0], [1], [2]]:i64, [2, 0, 1]:i64, [[1], [2], [3]]:i64) {body={
+  graph b(a:f32[3,2], c:f32[4], i:i64[1], j:i64[], k:i64[1]) -> (d, e)
+  %0:f32[2] = Gather(a, j) {axis=0}
+  %1:f32[2] = Sin(%0)
+  d:f32[3,2] = ScatterND(a, i, %1)
+  %2:f32[] = GatherND(c, k)
+  %3:f32[] = ReduceSum(%1, [0]:i64) {keepdims=0}
+  %4:f32[] = Max(%2, %3)
+  e:f32[4] = ScatterND(c, k, %4)
+}, num_scan_inputs=3}",
+            expect![[r#"
+                graph g(o:f32[3,2], b:f32[4]) -> (ys, zs)
+                %0 = Gather(o, 2:i64) {axis=0}  # 4
+                %1 = GatherND(b, [[1], [2], [3]]:i64)  # 7
+                %2, ys:f32[3,2], %3 = Scan(%0, %1) {body={  # 2
+                  graph b(%4:f32[2], %5:f32[]) -> (%13, %8, %12)
+                  %6 = Identity(%4)  # 4
+                  %7 = Sin(%6)  # 5
+                  %8:f32[2] = Identity(%7)  # 6
+                  %9 = Identity(%5)  # 7
+                  %10 = ReduceSum(%7, [0]:i64) {keepdims=0}  # 8
+                  %11 = Max(%9, %10)  # 9
+                  %12:f32[] = Identity(%11)  # 10
+                  %13:f32[2] = Identity(%7)  # 6
+                }, num_scan_inputs=1}
+                zs:f32[4] = ScatterND(b, [[1], [2], [3]]:i64, %3)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_array_that_is_read_or_has_two_entries_at_one_place_is_carried() {
+        check(
+            super::run,
+            "graph g(x:f32[2], o:f32[3,2], b:f32[3,2]) -> (ys, zs)
+%0:f32[2], ys:f32[3,2], zs:f32[3,2] = Scan(x, o, b, [[0], [1], [2]]:i64, [[0], [1], [0]]:i64) {body={
+  graph b(v:f32[2], a:f32[3,2], c:f32[3,2], i:i64[1], j:i64[1]) -> (w, d, e)
+  %1:f32[1,2] = Gather(a, [0]:i64) {axis=0}
+  %2:f32[2] = Squeeze(%1, [0]:i64)
+  w:f32[2] = Add(v, %2)
+  d:f32[3,2] = ScatterND(a, i, w)
+  e:f32[3,2] = ScatterND(c, j, w)
+}, num_scan_inputs=2}",
+            expect![[r#"
+                graph g(x:f32[2], o:f32[3,2], b:f32[3,2]) -> (ys, zs)
+                %0, ys:f32[3,2], zs:f32[3,2] = Scan(x, o, b, [[0], [1], [2]]:i64, [[0], [1], [0]]:i64) {body={  # 2
+                  graph b(v:f32[2], a:f32[3,2], c:f32[3,2], i:i64[1], j:i64[1]) -> (w, d, e)
+                  %1 = Gather(a, [0]:i64) {axis=0}  # 4
+                  %2 = Squeeze(%1, [0]:i64)  # 5
+                  w:f32[2] = Add(v, %2)  # 6
+                  d:f32[3,2] = ScatterND(a, i, w)  # 7
+                  e:f32[3,2] = ScatterND(c, j, w)  # 8
+                }, num_scan_inputs=2}
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,496 @@
+//! `settle-flags`: decides all rounds of a loop together that drops entries of an array one after another.
+//!
+//! Non-maximum suppression goes from the best box to the worst. Box `i` drops the boxes that it covers, unless a
+//! better box dropped it before: `keep = keep & ~(keep[i] & covers[i])`. A round has five small nodes, and there are as
+//! many rounds as boxes.
+//!
+//! Which rounds are active is the solution of `active = asked & ~(active @ covers)`, where only earlier rounds count.
+//! We start with all that are asked for and compute the right side until nothing changes. After `k` times, the first
+//! `k` rounds are right, and all those that depend on a chain of at most `k` others. Boxes that cover each other make
+//! short chains, so that a few products of a vector with a matrix do.
+
+mod body;
+
+use onnx::{DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use self::body::{Body, Choosing, Effect};
+use super::batches::Batches;
+use super::{Carry, Counted, for_each_read, ints, node_reads};
+use crate::axis_map::transpose;
+use crate::eval::eval;
+use crate::rewrite::decline;
+
+const NAME: &str = "settle-flags";
+
+/// A loop of fewer rounds is unrolled or fast enough.
+const MIN_ROUNDS: i64 = 16;
+
+/// Above so many pairs of rounds and entries, a product takes as long as many rounds.
+const MAX_PAIRS: i64 = 1 << 18;
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in 0..edit.len() {
+        if edit.is_live(index)
+            && edit.node(index).op == OpType::Scan
+            && let Some(scan) = Counted::at(edit, index)
+            && let Some(found) =
+                scan.carries.iter().find_map(|&carry| Dropping::of(edit, &scan, carry))
+        {
+            found.settle(edit, index, scan);
+        }
+    }
+}
+
+/// A loop whose round `i` sets entries of the array that it carries to a constant, if it is asked to by entry `i`.
+struct Dropping {
+    carry: Carry,
+    /// The number of rounds, which is that of the entries that are asked.
+    rounds: i64,
+    /// The shape of the array. Its last axis has the entries; the others are independent of each other.
+    shape: Vec<i64>,
+    dtype: DType,
+    /// The entry of the round, and whether the round is active: the nodes and their result.
+    entry: ValueId,
+    asking: Vec<Node>,
+    asked: ValueId,
+    /// The flag with which a round is active.
+    is_active_if: bool,
+    /// How a round chooses the entries that it sets if it is active.
+    choosing: Vec<Choosing>,
+    effect: Effect,
+}
+
+impl Dropping {
+    fn of(edit: &Edit<'_>, scan: &Counted, carry: Carry) -> Option<Dropping> {
+        let rounds = scan.rounds.known().filter(|&rounds| rounds >= MIN_ROUNDS)?;
+        let ty = edit.ty(carry.before)?;
+        let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let pairs = shape.iter().product::<i64>().checked_mul(rounds)?;
+        if scan.is_reverse || pairs > MAX_PAIRS || rounds > *shape.last()? {
+            return None;
+        }
+        let mut body = Body::new(edit, scan, carry, shape.len());
+        own_nodes(scan, carry)?.into_iter().try_for_each(|node| body.take(node))?;
+        let with = |is_active_if| Some((is_active_if, body.effect(is_active_if)?));
+        let (is_active_if, effect) = with(true).or_else(|| with(false))?;
+        let asked = body.asked?;
+        let flag = edit.ty(asked)?;
+        let is_of_round = match &shape[..] {
+            [_] => flag.rank() == 0,
+            all => flag.rank() == all.len() && flag.shape.last() == Some(&Dim::Known(1)),
+        };
+        let is_whole = edit.ty(effect.chosen)?.shape == ty.shape;
+        let found = Dropping {
+            carry,
+            rounds,
+            shape,
+            dtype: ty.dtype,
+            entry: body.entry,
+            asking: body.asking,
+            asked,
+            is_active_if,
+            choosing: body.choosing,
+            effect,
+        };
+        (is_of_round && is_whole && found.stays_dropped(edit)?).then_some(found)
+    }
+
+    /// True if an entry that was set does not make its round active.
+    fn stays_dropped(&self, edit: &Edit<'_>) -> Option<bool> {
+        let sizes = |value: ValueId| -> Option<Vec<i64>> {
+            edit.ty(value)?.shape.iter().map(Dim::known).collect()
+        };
+        let mut known: FxHashMap<ValueId, Tensor> = FxHashMap::default();
+        known.insert(self.entry, self.effect.dropped.broadcast(&sizes(self.entry)?)?);
+        for node in &self.asking {
+            let operands = node.inputs.iter().flatten();
+            let operands = operands.map(|id| known.get(id).or_else(|| edit.tensor(*id)));
+            let operands: Vec<&Tensor> = operands.collect::<Option<_>>()?;
+            let result = node.outputs[0];
+            let dtype = edit.ty(result)?.dtype;
+            let made = eval(node.op.onnx()?, node, &operands, dtype, sizes(result)?)?;
+            known.insert(result, made);
+        }
+        let flags = known.get(&self.asked)?.ints()?;
+        Some(flags.iter().all(|&flag| (flag != 0) != self.is_active_if))
+    }
+
+    fn settle(&self, edit: &mut Edit<'_>, index: usize, scan: Counted) -> Option<()> {
+        let Some(covers) = self.covers(edit, index, &scan) else {
+            return decline(edit, NAME, index, "what a round sets cannot be computed beforehand");
+        };
+        let asked = self.asked_by_all(edit, index)?;
+        let (entries, lead) = self.shape.split_last()?;
+        let is_square = *entries == self.rounds;
+        let is_ordered = is_square && self.effect.is_ordered;
+        edit.note(NAME, index, None);
+        edit.fuse_bodies(index);
+        let mut nodes = Nodes { edit, index };
+        let pairs = [lead, &[self.rounds, *entries]].concat();
+        let earlier_pairs = [lead, &[self.rounds, self.rounds]].concat();
+        let covers = nodes.cast(covers, DType::F32, &pairs);
+        let mut earlier = covers;
+        if !is_square {
+            earlier = nodes.first(covers, &earlier_pairs)?;
+        }
+        if !is_ordered {
+            let above = nodes.constant(Tensor::of_ints(DType::I64, Vec::new(), &[1])?);
+            let op = Op::new(OpType::Trilu, &[earlier, above]).attr("upper", 1);
+            earlier = nodes.add(op, DType::F32, &earlier_pairs);
+        }
+        let active = self.solution(&mut nodes, asked, earlier)?;
+        let result = if is_ordered && self.dtype == DType::Bool {
+            // No entry is set after its round, so those of active rounds are not set, and all others are.
+            let rows = self.row(self.rounds);
+            let flags = nodes.cast(active, DType::Bool, &rows);
+            let op = if self.effect.assumed { OpType::Identity } else { OpType::Not };
+            let flags = nodes.add(Op::new(op, &[flags]), DType::Bool, &rows);
+            self.without_unit_axis(&mut nodes, flags)?
+        } else {
+            let rows = self.row(*entries);
+            let hits = nodes.add(Op::new(OpType::MatMul, &[active, covers]), DType::F32, &rows);
+            let half = nodes.half()?;
+            let is_set = Op::new(OpType::Greater, &[hits, half]);
+            let is_set = nodes.add(is_set, DType::Bool, &rows);
+            let is_set = self.without_unit_axis(&mut nodes, is_set)?;
+            self.with_dropped(&mut nodes, is_set)
+        };
+        self.replace(edit, index, scan, result)
+    }
+
+    /// Puts the array in the place of what the loop returned. The loop stays if it computes something else.
+    fn replace(
+        &self,
+        edit: &mut Edit<'_>,
+        index: usize,
+        mut scan: Counted,
+        result: ValueId,
+    ) -> Option<()> {
+        scan.carries.retain(|carry| carry.result != self.carry.result);
+        let mut replaced: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        replaced.insert(self.carry.result, result);
+        if scan.outputs().next().is_some() {
+            let (op, results) = scan.into_op(edit, index);
+            let types = results.iter().map(|&id| edit.ty(id).cloned());
+            let types: Vec<Type> = types.collect::<Option<_>>()?;
+            let made = edit.insert_all(index, &[], op, types);
+            replaced.extend(results.into_iter().zip(made));
+        }
+        let outputs = edit.node(index).outputs.clone();
+        for (place, output) in outputs.iter().enumerate() {
+            edit.replace_output(index, place, *replaced.get(output)?);
+        }
+        Some(())
+    }
+
+    /// Inserts the flags of which entries each round sets if it is active, as matrices of rounds and entries.
+    fn covers(&self, edit: &mut Edit<'_>, index: usize, scan: &Counted) -> Option<ValueId> {
+        let mut batches = Batches {
+            index,
+            steps: scan.rounds.clone(),
+            of: scan.arrays.iter().map(|array| (array.element, array.whole)).collect(),
+            inside: FxHashSet::default(),
+            lifted: FxHashMap::default(),
+            too_large: false,
+        };
+        for (value, flag) in
+            [(self.carry.before, self.effect.assumed), (self.asked, self.is_active_if)]
+        {
+            let ty = edit.ty(value)?.clone();
+            if ty.dtype == DType::Bool {
+                let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+                let count = shape.iter().product::<i64>() as usize;
+                let tensor = Tensor::of_ints(DType::Bool, shape, &vec![i64::from(flag); count])?;
+                batches.lifted.insert(value, edit.constant(index, &[], tensor, &[]));
+            }
+        }
+        for choosing in &self.choosing {
+            match choosing {
+                Choosing::Node(node) => batches.take(edit, node)?,
+                Choosing::Branch { result, on_true, on_false } => {
+                    let taken = if self.is_active_if { on_true } else { on_false };
+                    batches.note_same(*result, *taken);
+                }
+            }
+        }
+        let mut covers = *batches.of.get(&self.effect.chosen)?;
+        let mut nodes = Nodes { edit, index };
+        let steps = [&[self.rounds], &self.shape[..]].concat();
+        if self.effect.is_opposite {
+            covers = nodes.add(Op::new(OpType::Not, &[covers]), DType::Bool, &steps);
+        }
+        let (entries, lead) = self.shape.split_last()?;
+        if !lead.is_empty() {
+            let perm: Vec<usize> = (1..=lead.len()).chain([0, lead.len() + 1]).collect();
+            let pairs = [lead, &[self.rounds, *entries]].concat();
+            covers = nodes.add(transpose(covers, &perm), DType::Bool, &pairs);
+        }
+        Some(covers)
+    }
+
+    /// Inserts the flags of which rounds would be active if nothing were set before, as rows.
+    fn asked_by_all(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
+        let (entries, lead) = self.shape.split_last()?;
+        let mut first = self.carry.initial;
+        let mut nodes = Nodes { edit, index };
+        if *entries != self.rounds {
+            first = nodes.first(first, &[lead, &[self.rounds]].concat())?;
+        }
+        if !lead.is_empty() {
+            let perm: Vec<usize> = std::iter::once(lead.len()).chain(0..lead.len()).collect();
+            let steps = [&[self.rounds], lead].concat();
+            first = nodes.add(transpose(first, &perm), self.dtype, &steps);
+        }
+        let mut batches = Batches {
+            index,
+            steps: Dim::Known(self.rounds),
+            of: std::iter::once((self.entry, first)).collect(),
+            inside: FxHashSet::default(),
+            lifted: FxHashMap::default(),
+            too_large: false,
+        };
+        for node in &self.asking {
+            batches.take(edit, node)?;
+        }
+        let mut asked = *batches.of.get(&self.asked)?;
+        let mut nodes = Nodes { edit, index };
+        let rows = self.row(self.rounds);
+        if !lead.is_empty() {
+            let perm: Vec<usize> = (1..=self.shape.len()).chain([0]).collect();
+            asked = nodes.add(transpose(asked, &perm), DType::Bool, &rows);
+        }
+        if !self.is_active_if {
+            asked = nodes.add(Op::new(OpType::Not, &[asked]), DType::Bool, &rows);
+        }
+        Some(asked)
+    }
+
+    /// Inserts the loop that finds out which rounds are active. Its result has ones for them, and zeros.
+    fn solution(
+        &self,
+        nodes: &mut Nodes<'_, '_>,
+        asked: ValueId,
+        earlier: ValueId,
+    ) -> Option<ValueId> {
+        let rows = self.row(self.rounds);
+        let start = nodes.cast(asked, DType::F32, &rows);
+        let half = nodes.half()?;
+        let rounds = nodes.constant(Tensor::of_ints(DType::I64, Vec::new(), &[self.rounds])?);
+        let always = nodes.constant(Tensor::of_ints(DType::Bool, Vec::new(), &[1])?);
+        let number = nodes.edit.body_input(Type::new(DType::I64, []));
+        let flag = nodes.edit.body_input(Type::new(DType::Bool, []));
+        let before = nodes.edit.body_input(of_sizes(DType::F32, &rows));
+        let index = nodes.index;
+        let mut body = nodes.edit.branch(NAME, |edit| {
+            let mut nodes = Nodes { edit, index };
+            let hits = nodes.add(Op::new(OpType::MatMul, &[before, earlier]), DType::F32, &rows);
+            let is_free = nodes.add(Op::new(OpType::Less, &[hits, half]), DType::Bool, &rows);
+            let both = nodes.add(Op::new(OpType::And, &[asked, is_free]), DType::Bool, &rows);
+            let after = nodes.cast(both, DType::F32, &rows);
+            let change = nodes.add(Op::new(OpType::Sub, &[after, before]), DType::F32, &rows);
+            let change = Op::new(OpType::ReduceSumSquare, &[change]).attr("keepdims", 0);
+            let change = nodes.add(change, DType::F32, &[]);
+            vec![nodes.cast(change, DType::Bool, &[]), after]
+        });
+        body.inputs = vec![number, flag, before];
+        let op = Op::new(OpType::Loop, &[rounds, always, start]).attr("body", body);
+        Some(nodes.add(op, DType::F32, &rows))
+    }
+
+    /// Inserts the array that the loop returns, if the entries are known that it sets.
+    fn with_dropped(&self, nodes: &mut Nodes<'_, '_>, is_set: ValueId) -> ValueId {
+        let initial = self.carry.initial;
+        let op = if self.dtype != DType::Bool {
+            let dropped = nodes.constant(self.effect.dropped.clone());
+            Op::new(OpType::Where, &[is_set, dropped, initial])
+        } else if self.effect.assumed {
+            let is_kept = nodes.add(Op::new(OpType::Not, &[is_set]), DType::Bool, &self.shape);
+            Op::new(OpType::And, &[initial, is_kept])
+        } else {
+            Op::new(OpType::Or, &[initial, is_set])
+        };
+        nodes.add(op, self.dtype, &self.shape)
+    }
+
+    /// The shape of one row, or of a row for each of the leading axes.
+    fn row(&self, size: i64) -> Vec<i64> {
+        match &self.shape[..] {
+            [lead @ .., _] if !lead.is_empty() => [lead, &[1, size]].concat(),
+            _ => vec![size],
+        }
+    }
+
+    /// Drops the unit axis of rows that have leading axes.
+    fn without_unit_axis(&self, nodes: &mut Nodes<'_, '_>, rows: ValueId) -> Option<ValueId> {
+        let lead = self.shape.len() - 1;
+        if lead == 0 {
+            return Some(rows);
+        }
+        let axes = ints(nodes.edit, nodes.index, &[lead as i64])?;
+        let op = Op::new(OpType::Squeeze, &[rows, axes]);
+        Some(nodes.add(op, DType::Bool, &self.shape))
+    }
+}
+
+/// Inserts nodes before one.
+struct Nodes<'a, 'm> {
+    edit: &'a mut Edit<'m>,
+    index: usize,
+}
+
+impl Nodes<'_, '_> {
+    fn add(&mut self, op: Op<'_>, dtype: DType, shape: &[i64]) -> ValueId {
+        self.edit.insert(self.index, &[], op, of_sizes(dtype, shape))
+    }
+
+    fn cast(&mut self, value: ValueId, to: DType, shape: &[i64]) -> ValueId {
+        let op = Op::new(OpType::Cast, &[value]).attr("to", i64::from(to.code()));
+        self.add(op, to, shape)
+    }
+
+    fn constant(&mut self, tensor: Tensor) -> ValueId {
+        self.edit.constant(self.index, &[], tensor, &[])
+    }
+
+    fn half(&mut self) -> Option<ValueId> {
+        Some(self.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.5])?))
+    }
+
+    /// Inserts the part of an array that has this shape, at the beginning of the last axis.
+    fn first(&mut self, array: ValueId, shape: &[i64]) -> Option<ValueId> {
+        let (size, lead) = shape.split_last()?;
+        let bounds = [0, *size, lead.len() as i64];
+        let [start, end, axis] = bounds.map(|bound| ints(self.edit, self.index, &[bound]));
+        let dtype = self.edit.ty(array)?.dtype;
+        let op = Op::new(OpType::Slice, &[array, start?, end?, axis?]);
+        Some(self.add(op, dtype, shape))
+    }
+}
+
+fn of_sizes(dtype: DType, sizes: &[i64]) -> Type {
+    Type::new(dtype, sizes.iter().map(|&size| Dim::Known(size)).collect::<Vec<_>>())
+}
+
+/// Returns the nodes of a round that a carry is computed with, in their order. `None` if they read another carry, or
+/// something else reads what they make of this one.
+fn own_nodes(scan: &Counted, carry: Carry) -> Option<Vec<&Node>> {
+    let mut needed: FxHashSet<ValueId> = std::iter::once(carry.after).collect();
+    let mut own: Vec<&Node> = Vec::new();
+    for node in scan.nodes.iter().rev() {
+        if node.outputs.iter().any(|output| needed.contains(output)) {
+            for_each_read(node, &mut |id| _ = needed.insert(id));
+            own.push(node);
+        }
+    }
+    own.reverse();
+    let mut of_carry: FxHashSet<ValueId> = std::iter::once(carry.before).collect();
+    for node in &own {
+        if of_carry.iter().any(|&value| node_reads(node, value)) {
+            of_carry.extend(&node.outputs);
+        }
+    }
+    let is_own = |node: &Node| own.iter().any(|other| other.outputs == node.outputs);
+    let reads_it = |node: &Node| of_carry.iter().any(|&value| node_reads(node, value));
+    let is_read = scan.nodes.iter().any(|node| !is_own(node) && reads_it(node))
+        || scan.outputs().filter(|output| of_carry.contains(output)).count() > 1;
+    let is_alone = scan
+        .carries
+        .iter()
+        .all(|other| other.result == carry.result || !needed.contains(&other.before));
+    (!is_read && is_alone).then_some(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check_all, check_lean};
+
+    const ROUNDS: &str = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]:i64";
+
+    #[test]
+    fn flags_that_rounds_clear_are_the_solution_of_an_equation() {
+        let graph = format!(
+            "graph g(k:bool[16], m:bool[16,16]) -> (y)
+y:bool[16] = Scan(k, {ROUNDS}, m) {{body={{
+  graph b(a:bool[16], i:i64[], r:bool[16]) -> (c)
+  %0:bool[] = Gather(a, i) {{axis=0}}
+  %1:bool[16] = And(%0, r)
+  %2:bool[16] = Not(%1)
+  c:bool[16] = And(a, %2)
+}}, num_scan_inputs=2}}"
+        );
+        check_all(
+            &[&super::run, &crate::canonicalize::everything, &crate::drop_dead::run],
+            &graph,
+            expect![[r#"
+                graph g(k:bool[16], m:bool[16,16]) -> (y)
+                %0 = Cast(m) {to=1}  # 2 4 5 6 7
+                %1 = Trilu(%0, 1:i64) {upper=1}  # 2 4 5 6 7
+                %2 = Cast(k) {to=1}  # 2 4 5 6 7
+                %3 = Loop(16:i64, true, %2) {body={  # 2 4 5 6 7
+                  graph `settle-flags`(%7:i64[], %8:bool[], %9:f32[16]) -> (%16, %13)
+                  %10 = MatMul(%9, %1)  # 2 4 5 6 7
+                  %11 = Less(%10, 0.5)  # 2 4 5 6 7
+                  %12 = And(k, %11)  # 2 4 5 6 7
+                  %13:f32[16] = Cast(%12) {to=1}  # 2 4 5 6 7
+                  %14 = Sub(%13, %9)  # 2 4 5 6 7
+                  %15 = ReduceSumSquare(%14) {keepdims=0}  # 2 4 5 6 7
+                  %16:bool[] = Cast(%15) {to=9}  # 2 4 5 6 7
+                }}
+                %4 = MatMul(%3, %0)  # 2 4 5 6 7
+                %5 = Greater(%4, 0.5)  # 2 4 5 6 7
+                %6 = Not(%5)  # 2 4 5 6 7
+                y:bool[16] = And(k, %6)  # 2 4 5 6 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn each_row_of_a_batch_has_an_equation_of_its_own() {
+        let graph = format!(
+            "graph g(k:f32[2,20], m:bool[16,2,20]) -> (y)
+y:f32[2,20] = Scan(k, {ROUNDS}, m) {{body={{
+  graph b(a:f32[2,20], i:i64[], r:bool[2,20]) -> (c)
+  %0:f32[2] = Gather(a, i) {{axis=1}}
+  %1:bool[2] = Greater(%0, 0.0)
+  %2:bool[2,1] = Unsqueeze(%1, [1]:i64)
+  %3:bool[2,20] = And(%2, r)
+  c:f32[2,20] = Where(%3, -1.0, a)
+}}, num_scan_inputs=2}}"
+        );
+        check_lean(
+            super::run,
+            &graph,
+            expect![[r#"
+            graph g(k:f32[2,20], m:bool[16,2,20]) -> (y)
+            %0 = And([[true], [true]], m)  # 7
+            %1 = Transpose(%0) {perm=[1, 0, 2]}  # 2
+            %2 = Slice(k, [0]:i64, [16]:i64, [1]:i64)  # 2
+            %3 = Transpose(%2) {perm=[1, 0]}  # 2
+            %4 = Greater(%3, 0.0)  # 5
+            %5 = Unsqueeze(%4, [2]:i64)  # 6
+            %6 = Transpose(%5) {perm=[1, 2, 0]}  # 2
+            %7 = Cast(%1) {to=1}  # 2 4 5 6 7 8
+            %8 = Slice(%7, [0]:i64, [16]:i64, [2]:i64)  # 2 4 5 6 7 8
+            %9 = Trilu(%8, 1:i64) {upper=1}  # 2 4 5 6 7 8
+            %10 = Cast(%6) {to=1}  # 2 4 5 6 7 8
+            %11 = Loop(16:i64, true, %10) {body={  # 2 4 5 6 7 8
+              graph `settle-flags`(%15:i64[], %16:bool[], %17:f32[2,1,16]) -> (%24, %21)
+              %18 = MatMul(%17, %9)  # 2 4 5 6 7 8
+              %19 = Less(%18, 0.5)  # 2 4 5 6 7 8
+              %20 = And(%6, %19)  # 2 4 5 6 7 8
+              %21:f32[2,1,16] = Cast(%20) {to=1}  # 2 4 5 6 7 8
+              %22 = Sub(%21, %17)  # 2 4 5 6 7 8
+              %23 = ReduceSumSquare(%22) {keepdims=0}  # 2 4 5 6 7 8
+              %24:bool[] = Cast(%23) {to=9}  # 2 4 5 6 7 8
+            }}
+            %12 = MatMul(%11, %7)  # 2 4 5 6 7 8
+            %13 = Greater(%12, 0.5)  # 2 4 5 6 7 8
+            %14 = Squeeze(%13, [1]:i64)  # 2 4 5 6 7 8
+            y:f32[2,20] = Where(%14, -1.0, k)  # 2 4 5 6 7 8
+        "#]],
+        );
+    }
+}

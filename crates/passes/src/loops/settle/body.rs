@@ -1,0 +1,281 @@
+//! Reads what the round of a loop drops.
+
+use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::super::{Array, Carry, Counted};
+use crate::access::axis_of;
+use crate::operators::{BROADCASTING, ELEMENTWISE, RESHAPES};
+
+/// What a round does that is active.
+pub(super) struct Effect {
+    /// The flags of the entries that it sets, or the opposite of them.
+    pub chosen: ValueId,
+    pub is_opposite: bool,
+    /// What the flags of the carry have to be for that.
+    pub assumed: bool,
+    /// The constant to which it sets entries.
+    pub dropped: Tensor,
+    /// True if it sets only entries behind its own.
+    pub is_ordered: bool,
+}
+
+/// A part of how a round chooses entries.
+pub(super) enum Choosing {
+    Node(Node),
+    /// The result of a branch, and what it is if the flag is set or not.
+    Branch {
+        result: ValueId,
+        on_true: ValueId,
+        on_false: ValueId,
+    },
+}
+
+/// What is known of the nodes of a round.
+pub(super) struct Body<'a, 'e> {
+    edit: &'a Edit<'e>,
+    scan: &'a Counted,
+    carry: Carry,
+    rank: usize,
+    pub entry: ValueId,
+    /// What depends on the entry of the round and on nothing that differs between rounds.
+    of_entry: FxHashSet<ValueId>,
+    pub asking: Vec<Node>,
+    pub asked: Option<ValueId>,
+    pub choosing: Vec<Choosing>,
+    /// Flags as functions of those that a round is given.
+    tables: FxHashMap<ValueId, Table>,
+    given: Vec<ValueId>,
+    made: FxHashSet<ValueId>,
+}
+
+/// The values of a flag for all values of six others: of the carry, of whether the round is active, and of four that
+/// the round is given.
+type Table = u64;
+
+const CARRY: Table = 0xaaaa_aaaa_aaaa_aaaa;
+const ACTIVE: Table = 0xcccc_cccc_cccc_cccc;
+const GIVEN: [Table; 4] =
+    [0xf0f0_f0f0_f0f0_f0f0, 0xff00_ff00_ff00_ff00, 0xffff_0000_ffff_0000, 0xffff_ffff_0000_0000];
+
+impl<'a, 'e> Body<'a, 'e> {
+    pub(super) fn new(
+        edit: &'a Edit<'e>,
+        scan: &'a Counted,
+        carry: Carry,
+        rank: usize,
+    ) -> Body<'a, 'e> {
+        Body {
+            edit,
+            scan,
+            carry,
+            rank,
+            entry: carry.before,
+            of_entry: FxHashSet::default(),
+            asking: Vec::new(),
+            asked: None,
+            choosing: Vec::new(),
+            tables: FxHashMap::default(),
+            given: Vec::new(),
+            made: FxHashSet::default(),
+        }
+    }
+
+    /// Finds out what a node is for. `None` if it is for something else.
+    pub(super) fn take(&mut self, node: &Node) -> Option<()> {
+        if node.op == OpType::If {
+            return self.branch(node);
+        }
+        let &[result] = &node.outputs[..] else { return None };
+        self.made.insert(result);
+        if self.reads_entry(node) {
+            if !self.of_entry.is_empty() && self.entry != result {
+                return None;
+            }
+            self.entry = result;
+            self.of_entry.insert(result);
+            return Some(());
+        }
+        if self.is_of_entry(node) {
+            self.of_entry.insert(result);
+            self.asking.push(node.clone());
+            return Some(());
+        }
+        if result == self.carry.after && self.edit.ty(result)?.dtype != DType::Bool {
+            return Some(());
+        }
+        self.choose(node)
+    }
+
+    /// Takes a node that computes flags.
+    fn choose(&mut self, node: &Node) -> Option<()> {
+        let table = self.table(node)?;
+        self.tables.insert(*node.outputs.first()?, table);
+        self.choosing.push(Choosing::Node(node.clone()));
+        Some(())
+    }
+
+    /// Takes both branches of an `If` on whether the round is active.
+    fn branch(&mut self, node: &Node) -> Option<()> {
+        let flag = node.inputs.first().copied().flatten()?;
+        let is_active = self.flag(flag).filter(|&table| table == ACTIVE)?;
+        let branch = |name: &str| match node.attr(name) {
+            Some(Attr::Graph(branch)) => Some(branch),
+            _ => None,
+        };
+        let (on_true, on_false) = (branch("then_branch")?, branch("else_branch")?);
+        on_true.nodes.iter().chain(&on_false.nodes).try_for_each(|node| self.choose(node))?;
+        for (place, &result) in node.outputs.iter().enumerate() {
+            let (on_true, on_false) = (on_true.outputs[place], on_false.outputs[place]);
+            let table = (is_active & self.flag(on_true)?) | (!is_active & self.flag(on_false)?);
+            self.tables.insert(result, table);
+            self.made.insert(result);
+            self.choosing.push(Choosing::Branch { result, on_true, on_false });
+        }
+        Some(())
+    }
+
+    /// True if a node takes the entry of the round from the carry.
+    fn reads_entry(&self, node: &Node) -> bool {
+        let [Some(array), Some(number)] = node.inputs[..] else { return false };
+        let is_entry = node.op == OpType::Gather
+            && array == self.carry.before
+            && axis_of(node, self.rank) == Some(self.rank - 1);
+        let counts = |array: &&Array| {
+            let numbers = self.edit.tensor(array.whole).and_then(Tensor::ints);
+            let rounds = self.scan.rounds.known().unwrap_or(0);
+            array.element == number
+                && numbers.is_some_and(|numbers| numbers.into_iter().eq(0..rounds))
+        };
+        is_entry && self.scan.arrays.iter().any(|array| counts(&array))
+    }
+
+    /// True if a node computes something of the entry of the round alone.
+    fn is_of_entry(&self, node: &Node) -> bool {
+        let is_known = |id: &ValueId| {
+            self.of_entry.contains(id) || (!self.made.contains(id) && self.is_same(*id))
+        };
+        let is_elementwise = node.op.is_one_of(ELEMENTWISE)
+            || node.op.is_one_of(BROADCASTING)
+            || node.op.is_one_of(RESHAPES);
+        let is_small = |ty: &Type| {
+            ty.rank() < self.rank || ty.shape.last().is_some_and(|last| last.known() == Some(1))
+        };
+        is_elementwise
+            && node.inputs.iter().flatten().any(|id| self.of_entry.contains(id))
+            && node.inputs.iter().flatten().all(is_known)
+            && self.edit.ty(node.outputs[0]).is_some_and(is_small)
+    }
+
+    /// True if a value is the same in each round.
+    fn is_same(&self, value: ValueId) -> bool {
+        value != self.carry.before && !self.scan.arrays.iter().any(|array| array.element == value)
+    }
+
+    /// Returns a flag as a function of the flags that a round is given.
+    fn table(&mut self, node: &Node) -> Option<Table> {
+        let mut operand = |place: usize| self.flag(node.inputs.get(place).copied().flatten()?);
+        Some(match node.op.onnx()? {
+            OpType::And => operand(0)? & operand(1)?,
+            OpType::Or => operand(0)? | operand(1)?,
+            OpType::Xor => operand(0)? ^ operand(1)?,
+            OpType::Not => !operand(0)?,
+            OpType::Identity | OpType::Cast => operand(0)?,
+            OpType::Where => {
+                let flag = operand(0)?;
+                (flag & operand(1)?) | (!flag & operand(2)?)
+            }
+            _ => return None,
+        })
+    }
+
+    fn flag(&mut self, value: ValueId) -> Option<Table> {
+        if let Some(&table) = self.tables.get(&value) {
+            return Some(table);
+        }
+        if self.edit.ty(value)?.dtype != DType::Bool {
+            return None;
+        }
+        if value == self.carry.before {
+            return Some(CARRY);
+        }
+        if self.of_entry.contains(&value) {
+            return (*self.asked.get_or_insert(value) == value).then_some(ACTIVE);
+        }
+        let place = self.given.iter().position(|&given| given == value).unwrap_or_else(|| {
+            self.given.push(value);
+            self.given.len() - 1
+        });
+        GIVEN.get(place).copied()
+    }
+
+    /// Returns what a round does that is active with this flag. `None` if the other rounds do something too.
+    pub(super) fn effect(&self, is_active_if: bool) -> Option<Effect> {
+        let active = if is_active_if { ACTIVE } else { !ACTIVE };
+        let Some(&after) = self.tables.get(&self.carry.after) else {
+            return self.choice(active);
+        };
+        if (after ^ CARRY) & !active != 0 {
+            return None;
+        }
+        // No flag is set that was not, or none is cleared that was set.
+        let clears = after & active & !CARRY == 0;
+        let sets = !after & active & CARRY == 0;
+        let is_set = if clears { !after & CARRY } else { after & !CARRY };
+        (clears || sets).then_some(Effect {
+            chosen: self.carry.after,
+            is_opposite: clears,
+            assumed: clears,
+            dropped: Tensor::of_ints(DType::Bool, Vec::new(), &[i64::from(!clears)])?,
+            is_ordered: self.is_ordered(is_set & active),
+        })
+    }
+
+    /// Returns the effect of a `Where` of the carry and a constant.
+    fn choice(&self, active: Table) -> Option<Effect> {
+        let choice = self.scan.nodes.iter().find(|node| node.outputs[..] == [self.carry.after])?;
+        let &[Some(flag), Some(on_true), Some(on_false)] = &choice.inputs[..] else { return None };
+        let is_opposite = on_true == self.carry.before;
+        let (kept, dropped) = if is_opposite { (on_true, on_false) } else { (on_false, on_true) };
+        let table = self.tables.get(&flag)?;
+        let is_set = if is_opposite { !table } else { *table };
+        let is_fit = choice.op == OpType::Where && kept == self.carry.before;
+        let dropped = self.edit.tensor(dropped).filter(|tensor| tensor.len() == 1)?.clone();
+        (is_fit && is_set & !active == 0).then_some(Effect {
+            chosen: flag,
+            is_opposite,
+            assumed: false,
+            dropped,
+            is_ordered: self.is_ordered(is_set),
+        })
+    }
+
+    /// True if a flag that a round is given has to be set for what the table says, and is set only for entries behind
+    /// that of the round.
+    fn is_ordered(&self, is_set: Table) -> bool {
+        self.given.iter().zip(GIVEN).any(|(&value, given)| {
+            let array = self.scan.arrays.iter().find(|array| array.element == value);
+            is_set & !given == 0
+                && array.is_some_and(|array| is_behind_round(self.edit, array.whole))
+        })
+    }
+}
+
+/// True if flags, of which each round is given those of one step, are set only for entries behind that of the round.
+fn is_behind_round(edit: &Edit<'_>, flags: ValueId) -> bool {
+    if let Some(tensor) = edit.tensor(flags) {
+        let &[_, .., entries] = &tensor.shape[..] else { return false };
+        let step: i64 = tensor.shape[1..].iter().product();
+        return tensor.ints().is_some_and(|flags| {
+            let is_behind = |place: i64| place / step < place % entries;
+            (0..).zip(&flags).all(|(place, &flag)| flag == 0 || is_behind(place))
+        });
+    }
+    let Some(node) = edit.producer(flags).filter(|&node| edit.node(node).op == OpType::And) else {
+        return false;
+    };
+    [0, 1].into_iter().filter_map(|operand| edit.input(node, operand)).any(|operand| {
+        edit.ty(operand).map(Type::rank) == edit.ty(flags).map(Type::rank)
+            && is_behind_round(edit, operand)
+    })
+}

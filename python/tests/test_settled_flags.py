@@ -1,0 +1,276 @@
+"""Loops that drop entries of an array one after another, as non-maximum suppression does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from jax import lax
+
+from . import bench
+
+COUNT = 40
+NUMBERS = jnp.arange(COUNT)
+Covers = jax.Array
+"""Which entries an entry drops, as a matrix."""
+
+
+def by_a_mask(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep & ~(keep[i] & covers[i] & (i < NUMBERS))
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT, bool))
+
+
+def by_a_choice(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return jnp.where(keep[i], jnp.where(covers[i] & (i < NUMBERS), False, keep), keep)
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT, bool))
+
+
+def by_a_branch(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        dropped = covers[i] & (i < NUMBERS)
+        return lax.cond(keep[i], lambda: keep & ~dropped, lambda: keep)
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT, bool))
+
+
+def with_what_is_dropped(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, dropped: jax.Array) -> jax.Array:
+        return dropped | (~dropped[i] & covers[i] & (i < NUMBERS))
+
+    return lax.fori_loop(0, COUNT, step, jnp.zeros(COUNT, bool))
+
+
+def of_those_that_are_valid(covers: Covers) -> jax.Array:
+    def step(keep: jax.Array, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        i, row = given
+        return keep & (~keep[i] | ~row | (i >= NUMBERS)), None
+
+    return lax.scan(step, covers.any(0), (NUMBERS, covers))[0]
+
+
+def in_both_directions(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep & ~(keep[i] & covers[i] & (i != NUMBERS))
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT, bool))
+
+
+def with_itself(covers: Covers) -> jax.Array:
+    return lax.fori_loop(
+        0, COUNT, lambda i, keep: keep & ~(keep[i] & covers[i]), jnp.ones(COUNT, bool)
+    )
+
+
+def of_the_first(covers: Covers) -> jax.Array:
+    return lax.fori_loop(
+        0, 20, lambda i, keep: jnp.where(keep[i] & covers[i], False, keep), jnp.ones(COUNT, bool)
+    )
+
+
+def with_scores(covers: Covers) -> jax.Array:
+    scores = jnp.linspace(0.9, -0.1, COUNT)
+
+    def step(i: jax.Array, scores: jax.Array) -> jax.Array:
+        return jnp.where((scores[i] > 0.2) & covers[i] & (i < NUMBERS), -1.0, scores)
+
+    return lax.fori_loop(0, COUNT, step, scores)
+
+
+def while_there_are_more(covers: Covers) -> jax.Array:
+    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        i, keep = state
+        return i + 1, keep & ~(keep[i] & covers[i] & (i < NUMBERS))
+
+    return lax.while_loop(lambda s: s[0] < COUNT, step, (0, jnp.ones(COUNT, bool)))[1]
+
+
+def of_each_class(covers: Covers) -> jax.Array:
+    return jax.vmap(by_a_mask)(jnp.stack([covers, covers.T, covers & covers.T]))
+
+
+def of_each_image_and_class(covers: Covers) -> jax.Array:
+    both = jax.vmap(jax.vmap(with_what_is_dropped))
+    return both(jnp.stack([jnp.stack([covers, covers.T]), jnp.stack([~covers, covers])]))
+
+
+SETTLED = [
+    by_a_mask,
+    by_a_choice,
+    by_a_branch,
+    with_what_is_dropped,
+    of_those_that_are_valid,
+    in_both_directions,
+    with_itself,
+    of_the_first,
+    with_scores,
+    while_there_are_more,
+    of_each_class,
+    of_each_image_and_class,
+]
+
+
+def matrices() -> list[np.ndarray]:
+    """Chains of every length: few pairs, many, each entry drops the next, and none or all."""
+    random = np.random.default_rng(0).uniform(size=(COUNT, COUNT))
+    return [
+        random < 0.03,
+        random < 0.2,
+        random < 0.7,
+        np.eye(COUNT, k=1, dtype=bool),
+        np.eye(COUNT, k=-1, dtype=bool),
+        np.zeros((COUNT, COUNT), bool),
+        np.ones((COUNT, COUNT), bool),
+    ]
+
+
+def check(fn: Callable[..., Any], **options: Any) -> onnx.ModelProto:
+    """Convert a function, and compare all results with JAX."""
+    model = bench.convert(fn, [matrices()[0]], **options)
+    for covers in matrices():
+        (found,), (want,) = bench.run(model, [covers]), bench.expected(fn, [covers])
+        np.testing.assert_array_equal(found, want)
+    return model
+
+
+def loops(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node if node.op_type in ("Loop", "Scan")]
+
+
+@pytest.mark.parametrize("fn", SETTLED)
+def test_rounds_that_drop_entries_are_decided_together(fn: Callable[..., Any]) -> None:
+    model = check(fn)
+    (loop,) = [node for node in model.graph.node if node.op_type in ("Loop", "Scan")]
+    assert "MatMul" in [node.op_type for node in loop.attribute[0].g.node]
+
+
+def test_an_order_needs_no_triangle_if_the_program_has_one() -> None:
+    def fn(covers: Covers) -> jax.Array:
+        later = jnp.asarray(np.triu(np.ones((COUNT, COUNT), bool), 1))
+        row = covers & later
+        return lax.fori_loop(
+            0, COUNT, lambda i, keep: keep & ~(keep[i] & row[i]), jnp.ones(COUNT, bool)
+        )
+
+    assert "Trilu" not in [node.op_type for node in check(fn).graph.node]
+    assert "Trilu" in [node.op_type for node in check(with_itself).graph.node]
+
+
+@pytest.mark.parametrize("opset", [16, 18, 21])
+def test_older_opsets_have_the_same_results(opset: int) -> None:
+    check(in_both_directions, opset=opset)
+    check(by_a_mask, opset=opset)
+
+
+def test_few_rounds_and_many_entries_stay_a_loop() -> None:
+    def few(covers: Covers) -> jax.Array:
+        return lax.fori_loop(
+            0, 12, lambda i, keep: keep & ~(keep[i] & covers[i]), jnp.ones(COUNT, bool)
+        )
+
+    assert loops(check(few, unroll=0)) == ["Scan"]
+    wide = np.zeros((600, 600), bool)
+    wide[::7, ::5] = True
+
+    def many(covers: Covers) -> jax.Array:
+        return lax.fori_loop(
+            0, 600, lambda i, keep: keep & ~(keep[i] & covers[i]), jnp.ones(600, bool)
+        )
+
+    model = bench.convert(many, [wide])
+    assert loops(model) == ["Scan"]
+    np.testing.assert_array_equal(bench.run(model, [wide])[0], bench.expected(many, [wide])[0])
+
+
+def toggles(covers: Covers) -> jax.Array:
+    return lax.fori_loop(
+        0, COUNT, lambda i, keep: keep ^ (keep[i] & covers[i]), jnp.ones(COUNT, bool)
+    )
+
+
+def drops_and_adds(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return jnp.where(keep[i], keep & ~covers[i], keep | covers[:, i])
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT, bool))
+
+
+def asks_another(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep & ~(keep[COUNT - 1 - i] & covers[i])
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT, bool))
+
+
+def asks_two(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep & ~(keep[i] & keep[(i + 1) % COUNT] & covers[i])
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT, bool))
+
+
+def stays_active(covers: Covers) -> jax.Array:
+    """What was set asks for more."""
+
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep & ~(~keep[i] & covers[i])
+
+    return lax.fori_loop(0, COUNT, step, covers[0])
+
+
+def backwards(covers: Covers) -> jax.Array:
+    def step(keep: jax.Array, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        i, row = given
+        return keep & ~(keep[i] & row), None
+
+    return lax.scan(step, jnp.ones(COUNT, bool), (NUMBERS, covers), reverse=True)[0]
+
+
+def with_each_step(covers: Covers) -> jax.Array:
+    def step(keep: jax.Array, given: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
+        i, row = given
+        return keep & ~(keep[i] & row), keep
+
+    return lax.scan(step, jnp.ones(COUNT, bool), (NUMBERS, covers))[1]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [toggles, drops_and_adds, asks_another, asks_two, stays_active, backwards, with_each_step],
+)
+def test_rounds_that_do_more_stay_a_loop(fn: Callable[..., Any]) -> None:
+    assert loops(check(fn)) == ["Scan"]
+
+
+def test_scores_with_nan_are_dropped_as_in_jax() -> None:
+    def fn(scores: jax.Array, covers: Covers) -> jax.Array:
+        def step(i: jax.Array, scores: jax.Array) -> jax.Array:
+            return jnp.where((scores[i] > 0) & covers[i], -jnp.inf, scores)
+
+        return lax.fori_loop(0, COUNT, step, scores)
+
+    scores = np.linspace(-0.5, 1.0, COUNT, dtype=np.float32)
+    scores[::7], scores[3], scores[5] = np.nan, np.inf, -0.0
+    for covers in matrices():
+        inputs = [scores, covers]
+        model = bench.convert(fn, inputs)
+        assert loops(model) == ["Loop"]
+        (found,), (want,) = bench.run(model, inputs), bench.expected(fn, inputs)
+        np.testing.assert_array_equal(found, want)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(want))
+
+
+def test_a_node_shows_the_line_of_the_loop() -> None:
+    model = bench.convert(by_a_mask, [matrices()[0]], provenance="minimal")
+    (loop,) = [node for node in model.graph.node if node.op_type == "Loop"]
+    for node in [loop, *loop.attribute[0].g.node]:
+        about = {entry.key.rpartition(".")[2]: entry.value for entry in node.metadata_props}
+        assert about["callsite"].startswith("by_a_mask")
