@@ -150,6 +150,10 @@ def test_rounds_that_drop_entries_are_decided_together(fn: Callable[..., Any]) -
     model = check(fn)
     (loop,) = [node for node in model.graph.node if node.op_type in ("Loop", "Scan")]
     assert "MatMul" in [node.op_type for node in loop.attribute[0].g.node]
+    # If chains of entries are long, as in one of the matrices, the loop runs.
+    choices = [node for node in model.graph.node if node.op_type == "If"]
+    branches = [attr.g for node in choices for attr in node.attribute if attr.name == "then_branch"]
+    assert [[node.op_type for node in branch.node][-1] for branch in branches] == ["Scan"]
 
 
 def test_an_order_needs_no_triangle_if_the_program_has_one() -> None:
@@ -170,24 +174,42 @@ def test_older_opsets_have_the_same_results(opset: int) -> None:
     check(by_a_mask, opset=opset)
 
 
-def test_few_rounds_and_many_entries_stay_a_loop() -> None:
+def test_few_rounds_stay_a_loop() -> None:
     def few(covers: Covers) -> jax.Array:
         return lax.fori_loop(
             0, 12, lambda i, keep: keep & ~(keep[i] & covers[i]), jnp.ones(COUNT, bool)
         )
 
     assert loops(check(few, unroll=0)) == ["Scan"]
-    wide = np.zeros((600, 600), bool)
-    wide[::7, ::5] = True
 
-    def many(covers: Covers) -> jax.Array:
+
+def test_many_entries_are_decided_by_the_loop() -> None:
+    def fn(covers: Covers) -> jax.Array:
         return lax.fori_loop(
-            0, 600, lambda i, keep: keep & ~(keep[i] & covers[i]), jnp.ones(600, bool)
+            0, 1100, lambda i, keep: keep & ~(keep[i] & covers[i]), jnp.ones(1100, bool)
         )
 
-    model = bench.convert(many, [wide])
+    covers = np.zeros((1100, 1100), bool)
+    covers[::7, ::5] = True
+    model = bench.convert(fn, [covers])
     assert loops(model) == ["Scan"]
-    np.testing.assert_array_equal(bench.run(model, [wide])[0], bench.expected(many, [wide])[0])
+    np.testing.assert_array_equal(bench.run(model, [covers])[0], bench.expected(fn, [covers])[0])
+
+
+def test_what_else_a_loop_computes_stays_in_it() -> None:
+    def fn(covers: Covers) -> Any:
+        def step(i: jax.Array, state: Any) -> Any:
+            keep, total = state
+            return keep & ~(keep[i] & covers[i]), jnp.sin(total) + covers[i].sum()
+
+        return lax.fori_loop(0, COUNT, step, (jnp.ones(COUNT, bool), 0.0))
+
+    model = bench.convert(fn, [matrices()[0]])
+    assert loops(model) == ["Loop", "Scan"]
+    for covers in matrices():
+        found, wanted = bench.run(model, [covers]), bench.expected(fn, [covers])
+        np.testing.assert_array_equal(found[0], wanted[0])
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5)
 
 
 def toggles(covers: Covers) -> jax.Array:

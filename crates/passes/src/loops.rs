@@ -14,7 +14,7 @@ pub(crate) mod unroll;
 use std::sync::Arc;
 
 use onnx::{Attr, DType, Dim, Edit, Graph, Node, Op, OpType, Tensor, Type, ValueId};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A loop that runs a known number of times: a `Scan`, or a `Loop` that only counts.
 pub(crate) struct Counted {
@@ -182,6 +182,35 @@ impl Counted {
         }
     }
 
+    /// Returns the loop with new values in its body, so that both can be in the model.
+    fn copied(&self, edit: &mut Edit<'_>) -> Counted {
+        let mut renamed: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        let given = self.carries.iter().map(|carry| carry.before);
+        for value in given.chain(self.arrays.iter().map(|array| array.element)) {
+            renew(edit, value, &mut renamed);
+        }
+        let mut nodes = self.nodes.clone();
+        renew_all(edit, &mut nodes, &mut renamed);
+        let now = |value: ValueId| renamed.get(&value).copied().unwrap_or(value);
+        let carry =
+            |carry: &Carry| Carry { before: now(carry.before), after: now(carry.after), ..*carry };
+        let stack = |stack: &Stack| Stack { element: now(stack.element), ..*stack };
+        Counted {
+            name: self.name.clone(),
+            nodes,
+            carries: self.carries.iter().map(carry).collect(),
+            arrays: self
+                .arrays
+                .iter()
+                .map(|array| Array { element: now(array.element), ..*array })
+                .collect(),
+            stacks: self.stacks.iter().map(stack).collect(),
+            rounds: self.rounds.clone(),
+            directions: self.directions.clone(),
+            ..*self
+        }
+    }
+
     /// Returns the operator of the loop, and the values that its results stand for.
     fn into_op(mut self, edit: &mut Edit<'_>, index: usize) -> (Op<'static>, Vec<ValueId>) {
         for node in self.prune() {
@@ -247,6 +276,39 @@ impl Counted {
             self.arrays.extend(first);
         }
         dropped
+    }
+}
+
+/// Adds a value of the same type, which replaces one.
+fn renew(
+    edit: &mut Edit<'_>,
+    value: ValueId,
+    renamed: &mut FxHashMap<ValueId, ValueId>,
+) -> ValueId {
+    let ty = edit.ty(value).cloned();
+    let new = ty.map_or(value, |ty| edit.body_input(ty));
+    renamed.insert(value, new);
+    new
+}
+
+/// Gives nodes new results, in their bodies too.
+fn renew_all(edit: &mut Edit<'_>, nodes: &mut [Node], renamed: &mut FxHashMap<ValueId, ValueId>) {
+    for node in nodes {
+        for id in node.inputs.iter_mut().flatten() {
+            *id = renamed.get(id).copied().unwrap_or(*id);
+        }
+        for body in node.bodies_mut() {
+            for input in &mut body.inputs {
+                *input = renew(edit, *input, renamed);
+            }
+            renew_all(edit, &mut body.nodes, renamed);
+            for output in &mut body.outputs {
+                *output = renamed.get(output).copied().unwrap_or(*output);
+            }
+        }
+        for output in &mut node.outputs {
+            *output = renew(edit, *output, renamed);
+        }
     }
 }
 

@@ -102,7 +102,19 @@ impl Batches {
     fn is_small_enough(&self, edit: &Edit<'_>, node: &Node, types: &[Type]) -> bool {
         let batches = node.inputs.iter().flatten().filter(|&id| self.of.contains_key(id));
         let given: Vec<&Type> = batches.filter_map(|&id| edit.ty(id)).collect();
-        types.iter().all(|ty| is_small_beside(ty, &given, &self.steps))
+        types.iter().all(|ty| {
+            is_small_beside(ty, &given, &self.steps) || self.is_part_of_array(edit, node, ty)
+        })
+    }
+
+    /// True if all steps together look up no more than there is.
+    fn is_part_of_array(&self, edit: &Edit<'_>, node: &Node, ty: &Type) -> bool {
+        let elements = |ty: &Type| ty.shape.iter().map(Dim::known).product::<Option<i64>>();
+        let array = node.inputs.first().copied().flatten().and_then(|array| edit.ty(array));
+        node.op == OpType::Gather
+            && array.and_then(elements).is_some_and(|whole| {
+                elements(&self.batch(ty)).is_some_and(|looked_up| looked_up <= whole)
+            })
     }
 
     /// Returns the operator that computes a node for all steps.

@@ -7,7 +7,7 @@
 //! Which rounds are active is the solution of `active = asked & ~(active @ covers)`, where only earlier rounds count.
 //! We start with all that are asked for and compute the right side until nothing changes. After `k` times, the first
 //! `k` rounds are right, and all those that depend on a chain of at most `k` others. Boxes that cover each other make
-//! short chains, so that a few products of a vector with a matrix do.
+//! chains of 3 to 11, so that a few products of a vector with a matrix do. If the chains are longer, the loop runs.
 
 mod body;
 
@@ -23,17 +23,23 @@ use crate::rewrite::decline;
 
 const NAME: &str = "settle-flags";
 
+/// The name of a loop that runs if there is no solution yet.
+const LOOP: &str = "settle-flags/loop";
+
 /// A loop of fewer rounds is unrolled or fast enough.
 const MIN_ROUNDS: i64 = 16;
 
 /// Above so many pairs of rounds and entries, a product takes as long as many rounds.
-const MAX_PAIRS: i64 = 1 << 18;
+const MAX_PAIRS: i64 = 1 << 20;
+
+/// After so many products, the loop runs.
+const MAX_PRODUCTS: i64 = 16;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         if edit.is_live(index)
             && edit.node(index).op == OpType::Scan
-            && let Some(scan) = Counted::at(edit, index)
+            && let Some(scan) = Counted::at(edit, index).filter(|scan| &*scan.name != LOOP)
             && let Some(found) =
                 scan.carries.iter().find_map(|&carry| Dropping::of(edit, &scan, carry))
         {
@@ -139,7 +145,7 @@ impl Dropping {
             let op = Op::new(OpType::Trilu, &[earlier, above]).attr("upper", 1);
             earlier = nodes.add(op, DType::F32, &earlier_pairs);
         }
-        let active = self.solution(&mut nodes, asked, earlier)?;
+        let (active, is_open) = self.solution(&mut nodes, asked, earlier)?;
         let result = if is_ordered && self.dtype == DType::Bool {
             // No entry is set after its round, so those of active rounds are not set, and all others are.
             let rows = self.row(self.rounds);
@@ -156,7 +162,36 @@ impl Dropping {
             let is_set = self.without_unit_axis(&mut nodes, is_set)?;
             self.with_dropped(&mut nodes, is_set)
         };
+        let result = if self.rounds > MAX_PRODUCTS {
+            self.or_loop(edit, index, &scan, result, is_open)?
+        } else {
+            result
+        };
         self.replace(edit, index, scan, result)
+    }
+
+    /// Inserts the choice of the solution or of what the loop computes, if there is no solution yet.
+    fn or_loop(
+        &self,
+        edit: &mut Edit<'_>,
+        index: usize,
+        scan: &Counted,
+        solution: ValueId,
+        is_open: ValueId,
+    ) -> Option<ValueId> {
+        let mut own = scan.copied(edit);
+        own.carries.retain(|carry| carry.result == self.carry.result);
+        own.stacks.clear();
+        own.name = LOOP.into();
+        let ty = edit.ty(self.carry.result)?.clone();
+        let looped = edit.branch(LOOP, |edit| {
+            let (op, _) = own.into_op(edit, index);
+            vec![edit.insert(index, &[], op, ty.clone())]
+        });
+        let solved = edit.branch("settle-flags/solved", |edit| {
+            vec![edit.insert(index, &[], Op::new(OpType::Identity, &[solution]), ty)]
+        });
+        edit.insert_if(index, &[], is_open, looped, solved).first().copied()
     }
 
     /// Puts the array in the place of what the loop returned. The loop stays if it computes something else.
@@ -266,21 +301,24 @@ impl Dropping {
         Some(asked)
     }
 
-    /// Inserts the loop that finds out which rounds are active. Its result has ones for them, and zeros.
+    /// Inserts the loop that finds out which rounds are active. Its results are ones for them and zeros, and whether
+    /// they are still changing.
     fn solution(
         &self,
         nodes: &mut Nodes<'_, '_>,
         asked: ValueId,
         earlier: ValueId,
-    ) -> Option<ValueId> {
+    ) -> Option<(ValueId, ValueId)> {
         let rows = self.row(self.rounds);
         let start = nodes.cast(asked, DType::F32, &rows);
         let half = nodes.half()?;
-        let rounds = nodes.constant(Tensor::of_ints(DType::I64, Vec::new(), &[self.rounds])?);
+        let most = self.rounds.min(MAX_PRODUCTS);
+        let most = nodes.constant(Tensor::of_ints(DType::I64, Vec::new(), &[most])?);
         let always = nodes.constant(Tensor::of_ints(DType::Bool, Vec::new(), &[1])?);
         let number = nodes.edit.body_input(Type::new(DType::I64, []));
         let flag = nodes.edit.body_input(Type::new(DType::Bool, []));
         let before = nodes.edit.body_input(of_sizes(DType::F32, &rows));
+        let was_open = nodes.edit.body_input(Type::new(DType::Bool, []));
         let index = nodes.index;
         let mut body = nodes.edit.branch(NAME, |edit| {
             let mut nodes = Nodes { edit, index };
@@ -291,11 +329,15 @@ impl Dropping {
             let change = nodes.add(Op::new(OpType::Sub, &[after, before]), DType::F32, &rows);
             let change = Op::new(OpType::ReduceSumSquare, &[change]).attr("keepdims", 0);
             let change = nodes.add(change, DType::F32, &[]);
-            vec![nodes.cast(change, DType::Bool, &[]), after]
+            let goes_on = nodes.cast(change, DType::Bool, &[]);
+            let is_open = Op::new(OpType::Identity, &[goes_on]);
+            vec![goes_on, after, nodes.add(is_open, DType::Bool, &[])]
         });
-        body.inputs = vec![number, flag, before];
-        let op = Op::new(OpType::Loop, &[rounds, always, start]).attr("body", body);
-        Some(nodes.add(op, DType::F32, &rows))
+        body.inputs = vec![number, flag, before, was_open];
+        let op = Op::new(OpType::Loop, &[most, always, start, always]).attr("body", body);
+        let types = [of_sizes(DType::F32, &rows), Type::new(DType::Bool, [])];
+        let made = nodes.edit.insert_all(index, &[], op, types);
+        Some((made[0], made[1]))
     }
 
     /// Inserts the array that the loop returns, if the entries are known that it sets.
@@ -429,20 +471,21 @@ y:bool[16] = Scan(k, {ROUNDS}, m) {{body={{
                 %0 = Cast(m) {to=1}  # 2 4 5 6 7
                 %1 = Trilu(%0, 1:i64) {upper=1}  # 2 4 5 6 7
                 %2 = Cast(k) {to=1}  # 2 4 5 6 7
-                %3 = Loop(16:i64, true, %2) {body={  # 2 4 5 6 7
-                  graph `settle-flags`(%7:i64[], %8:bool[], %9:f32[16]) -> (%16, %13)
-                  %10 = MatMul(%9, %1)  # 2 4 5 6 7
-                  %11 = Less(%10, 0.5)  # 2 4 5 6 7
-                  %12 = And(k, %11)  # 2 4 5 6 7
-                  %13:f32[16] = Cast(%12) {to=1}  # 2 4 5 6 7
-                  %14 = Sub(%13, %9)  # 2 4 5 6 7
-                  %15 = ReduceSumSquare(%14) {keepdims=0}  # 2 4 5 6 7
-                  %16:bool[] = Cast(%15) {to=9}  # 2 4 5 6 7
+                %3, %4 = Loop(16:i64, true, %2, true) {body={  # 2 4 5 6 7
+                  graph `settle-flags`(%8:i64[], %9:bool[], %10:f32[16], %11:bool[]) -> (%18, %15, %19)
+                  %12 = MatMul(%10, %1)  # 2 4 5 6 7
+                  %13 = Less(%12, 0.5)  # 2 4 5 6 7
+                  %14 = And(k, %13)  # 2 4 5 6 7
+                  %15:f32[16] = Cast(%14) {to=1}  # 2 4 5 6 7
+                  %16 = Sub(%15, %10)  # 2 4 5 6 7
+                  %17 = ReduceSumSquare(%16) {keepdims=0}  # 2 4 5 6 7
+                  %18:bool[] = Cast(%17) {to=9}  # 2 4 5 6 7
+                  %19:bool[] = Identity(%18)  # 2 4 5 6 7
                 }}
-                %4 = MatMul(%3, %0)  # 2 4 5 6 7
-                %5 = Greater(%4, 0.5)  # 2 4 5 6 7
-                %6 = Not(%5)  # 2 4 5 6 7
-                y:bool[16] = And(k, %6)  # 2 4 5 6 7
+                %5 = MatMul(%3, %0)  # 2 4 5 6 7
+                %6 = Greater(%5, 0.5)  # 2 4 5 6 7
+                %7 = Not(%6)  # 2 4 5 6 7
+                y:bool[16] = And(k, %7)  # 2 4 5 6 7
             "#]],
         );
     }
@@ -464,33 +507,34 @@ y:f32[2,20] = Scan(k, {ROUNDS}, m) {{body={{
             super::run,
             &graph,
             expect![[r#"
-            graph g(k:f32[2,20], m:bool[16,2,20]) -> (y)
-            %0 = And([[true], [true]], m)  # 7
-            %1 = Transpose(%0) {perm=[1, 0, 2]}  # 2
-            %2 = Slice(k, [0]:i64, [16]:i64, [1]:i64)  # 2
-            %3 = Transpose(%2) {perm=[1, 0]}  # 2
-            %4 = Greater(%3, 0.0)  # 5
-            %5 = Unsqueeze(%4, [2]:i64)  # 6
-            %6 = Transpose(%5) {perm=[1, 2, 0]}  # 2
-            %7 = Cast(%1) {to=1}  # 2 4 5 6 7 8
-            %8 = Slice(%7, [0]:i64, [16]:i64, [2]:i64)  # 2 4 5 6 7 8
-            %9 = Trilu(%8, 1:i64) {upper=1}  # 2 4 5 6 7 8
-            %10 = Cast(%6) {to=1}  # 2 4 5 6 7 8
-            %11 = Loop(16:i64, true, %10) {body={  # 2 4 5 6 7 8
-              graph `settle-flags`(%15:i64[], %16:bool[], %17:f32[2,1,16]) -> (%24, %21)
-              %18 = MatMul(%17, %9)  # 2 4 5 6 7 8
-              %19 = Less(%18, 0.5)  # 2 4 5 6 7 8
-              %20 = And(%6, %19)  # 2 4 5 6 7 8
-              %21:f32[2,1,16] = Cast(%20) {to=1}  # 2 4 5 6 7 8
-              %22 = Sub(%21, %17)  # 2 4 5 6 7 8
-              %23 = ReduceSumSquare(%22) {keepdims=0}  # 2 4 5 6 7 8
-              %24:bool[] = Cast(%23) {to=9}  # 2 4 5 6 7 8
-            }}
-            %12 = MatMul(%11, %7)  # 2 4 5 6 7 8
-            %13 = Greater(%12, 0.5)  # 2 4 5 6 7 8
-            %14 = Squeeze(%13, [1]:i64)  # 2 4 5 6 7 8
-            y:f32[2,20] = Where(%14, -1.0, k)  # 2 4 5 6 7 8
-        "#]],
+                graph g(k:f32[2,20], m:bool[16,2,20]) -> (y)
+                %0 = And([[true], [true]], m)  # 7
+                %1 = Transpose(%0) {perm=[1, 0, 2]}  # 2
+                %2 = Slice(k, [0]:i64, [16]:i64, [1]:i64)  # 2
+                %3 = Transpose(%2) {perm=[1, 0]}  # 2
+                %4 = Greater(%3, 0.0)  # 5
+                %5 = Unsqueeze(%4, [2]:i64)  # 6
+                %6 = Transpose(%5) {perm=[1, 2, 0]}  # 2
+                %7 = Cast(%1) {to=1}  # 2 4 5 6 7 8
+                %8 = Slice(%7, [0]:i64, [16]:i64, [2]:i64)  # 2 4 5 6 7 8
+                %9 = Trilu(%8, 1:i64) {upper=1}  # 2 4 5 6 7 8
+                %10 = Cast(%6) {to=1}  # 2 4 5 6 7 8
+                %11, %12 = Loop(16:i64, true, %10, true) {body={  # 2 4 5 6 7 8
+                  graph `settle-flags`(%16:i64[], %17:bool[], %18:f32[2,1,16], %19:bool[]) -> (%26, %23, %27)
+                  %20 = MatMul(%18, %9)  # 2 4 5 6 7 8
+                  %21 = Less(%20, 0.5)  # 2 4 5 6 7 8
+                  %22 = And(%6, %21)  # 2 4 5 6 7 8
+                  %23:f32[2,1,16] = Cast(%22) {to=1}  # 2 4 5 6 7 8
+                  %24 = Sub(%23, %18)  # 2 4 5 6 7 8
+                  %25 = ReduceSumSquare(%24) {keepdims=0}  # 2 4 5 6 7 8
+                  %26:bool[] = Cast(%25) {to=9}  # 2 4 5 6 7 8
+                  %27:bool[] = Identity(%26)  # 2 4 5 6 7 8
+                }}
+                %13 = MatMul(%11, %7)  # 2 4 5 6 7 8
+                %14 = Greater(%13, 0.5)  # 2 4 5 6 7 8
+                %15 = Squeeze(%14, [1]:i64)  # 2 4 5 6 7 8
+                y:f32[2,20] = Where(%15, -1.0, k)  # 2 4 5 6 7 8
+            "#]],
         );
     }
 }
