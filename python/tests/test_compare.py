@@ -211,10 +211,23 @@ def test_outputs_of_a_body_that_are_exchanged_are_found() -> None:
     assert first.kind == "input"
 
 
-def test_a_wrong_initial_state_is_found(model: onnx.ModelProto) -> None:
+def test_a_wrong_initial_state_is_found() -> None:
+    def grow(x: Any) -> Any:
+        def step(state: Any) -> Any:
+            x, total = state
+            return x * 1.5, total + jnp.abs(x).sum()
+
+        return lax.while_loop(lambda state: state[1] < 50.0, step, (x, 1.0))
+
+    model = to_onnx(grow, [X])
     loop = first_node(model, "Loop")
-    place = next(i for i, each in enumerate(model.graph.initializer) if each.name in loop.input)
-    first = compare(model, with_weight(model, np.logical_not, place), [X]).first
+    constants = [(i, each) for i, each in enumerate(model.graph.initializer)]
+    (place,) = [
+        i
+        for i, each in constants
+        if each.name in loop.input and each.data_type == onnx.TensorProto.FLOAT
+    ]
+    first = compare(model, with_weight(model, lambda number: number + 1, place), [X]).first
     assert first is not None
     assert (first.op, first.kind) == ("Loop", "input")
 
