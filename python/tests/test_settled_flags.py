@@ -85,6 +85,20 @@ def with_scores(covers: Covers) -> jax.Array:
     return lax.fori_loop(0, COUNT, step, scores)
 
 
+def with_numbers(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep * (1.0 - keep[i] * (covers[i] & (i < NUMBERS)))
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT))
+
+
+def with_integers(covers: Covers) -> jax.Array:
+    row = covers.astype(jnp.int32)
+    return lax.fori_loop(
+        0, COUNT, lambda i, keep: keep - keep * keep[i] * row[i], jnp.ones(COUNT, jnp.int32)
+    )
+
+
 def while_there_are_more(covers: Covers) -> jax.Array:
     def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
         i, keep = state
@@ -112,6 +126,8 @@ SETTLED = [
     with_itself,
     of_the_first,
     with_scores,
+    with_numbers,
+    with_integers,
     while_there_are_more,
     of_each_class,
     of_each_image_and_class,
@@ -248,6 +264,13 @@ def stays_active(covers: Covers) -> jax.Array:
     return lax.fori_loop(0, COUNT, step, covers[0])
 
 
+def with_other_numbers(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep * (1.0 - keep[i] * covers[i])
+
+    return lax.fori_loop(0, COUNT, step, jnp.full(COUNT, 0.5))
+
+
 def backwards(covers: Covers) -> jax.Array:
     def step(keep: jax.Array, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         i, row = given
@@ -266,7 +289,8 @@ def with_each_step(covers: Covers) -> jax.Array:
 
 @pytest.mark.parametrize(
     "fn",
-    [toggles, drops_and_adds, asks_another, asks_two, stays_active, backwards, with_each_step],
+    [toggles, drops_and_adds, asks_another, asks_two, stays_active, backwards, with_each_step]
+    + [with_other_numbers],
 )
 def test_rounds_that_do_more_stay_a_loop(fn: Callable[..., Any]) -> None:
     assert loops(check(fn)) == ["Scan"]

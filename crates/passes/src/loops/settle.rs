@@ -14,7 +14,7 @@ mod body;
 use onnx::{DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use self::body::{Body, Choosing, Effect};
+use self::body::{Body, Choosing, Effect, numbers};
 use super::batches::Batches;
 use super::{Carry, Counted, for_each_read, ints, node_reads};
 use crate::axis_map::transpose;
@@ -118,8 +118,8 @@ impl Dropping {
             let made = eval(node.op.onnx()?, node, &operands, dtype, sizes(result)?)?;
             known.insert(result, made);
         }
-        let flags = known.get(&self.asked)?.ints()?;
-        Some(flags.iter().all(|&flag| (flag != 0) != self.is_active_if))
+        let flags = numbers(known.get(&self.asked)?)?;
+        Some(flags.iter().all(|&flag| (flag != 0.0) != self.is_active_if))
     }
 
     fn settle(&self, edit: &mut Edit<'_>, index: usize, scan: Counted) -> Option<()> {
@@ -233,12 +233,10 @@ impl Dropping {
             [(self.carry.before, self.effect.assumed), (self.asked, self.is_active_if)]
         {
             let ty = edit.ty(value)?.clone();
-            if ty.dtype == DType::Bool {
-                let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
-                let count = shape.iter().product::<i64>() as usize;
-                let tensor = Tensor::of_ints(DType::Bool, shape, &vec![i64::from(flag); count])?;
-                batches.lifted.insert(value, edit.constant(index, &[], tensor, &[]));
-            }
+            let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+            let count = shape.iter().product::<i64>() as usize;
+            let tensor = Tensor::of_ints(ty.dtype, shape, &vec![i64::from(flag); count])?;
+            batches.lifted.insert(value, edit.constant(index, &[], tensor, &[]));
         }
         for choosing in &self.choosing {
             match choosing {
@@ -252,6 +250,7 @@ impl Dropping {
         let mut covers = *batches.of.get(&self.effect.chosen)?;
         let mut nodes = Nodes { edit, index };
         let steps = [&[self.rounds], &self.shape[..]].concat();
+        covers = nodes.cast(covers, DType::Bool, &steps);
         if self.effect.is_opposite {
             covers = nodes.add(Op::new(OpType::Not, &[covers]), DType::Bool, &steps);
         }
@@ -289,8 +288,11 @@ impl Dropping {
             batches.take(edit, node)?;
         }
         let mut asked = *batches.of.get(&self.asked)?;
+        let flag = edit.ty(self.asked)?.shape.iter().map(Dim::known);
+        let flag: Vec<i64> = flag.collect::<Option<_>>()?;
         let mut nodes = Nodes { edit, index };
         let rows = self.row(self.rounds);
+        asked = nodes.cast(asked, DType::Bool, &[&[self.rounds], &flag[..]].concat());
         if !lead.is_empty() {
             let perm: Vec<usize> = (1..=self.shape.len()).chain([0]).collect();
             asked = nodes.add(transpose(asked, &perm), DType::Bool, &rows);
@@ -387,6 +389,9 @@ impl Nodes<'_, '_> {
     }
 
     fn cast(&mut self, value: ValueId, to: DType, shape: &[i64]) -> ValueId {
+        if self.edit.ty(value).is_some_and(|ty| ty.dtype == to) {
+            return value;
+        }
         let op = Op::new(OpType::Cast, &[value]).attr("to", i64::from(to.code()));
         self.add(op, to, shape)
     }

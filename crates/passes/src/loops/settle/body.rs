@@ -101,10 +101,8 @@ impl<'a, 'e> Body<'a, 'e> {
             self.asking.push(node.clone());
             return Some(());
         }
-        if result == self.carry.after && self.edit.ty(result)?.dtype != DType::Bool {
-            return Some(());
-        }
-        self.choose(node)
+        let is_choice = result == self.carry.after && node.op == OpType::Where;
+        self.choose(node).or(is_choice.then_some(()))
     }
 
     /// Takes a node that computes flags.
@@ -172,15 +170,19 @@ impl<'a, 'e> Body<'a, 'e> {
         value != self.carry.before && !self.scan.arrays.iter().any(|array| array.element == value)
     }
 
-    /// Returns a flag as a function of the flags that a round is given.
+    /// Returns a flag as a function of the flags that a round is given. It may be a number, zero or one.
     fn table(&mut self, node: &Node) -> Option<Table> {
         let mut operand = |place: usize| self.flag(node.inputs.get(place).copied().flatten()?);
         Some(match node.op.onnx()? {
-            OpType::And => operand(0)? & operand(1)?,
-            OpType::Or => operand(0)? | operand(1)?,
+            OpType::And | OpType::Mul | OpType::Min => operand(0)? & operand(1)?,
+            OpType::Or | OpType::Max => operand(0)? | operand(1)?,
             OpType::Xor => operand(0)? ^ operand(1)?,
             OpType::Not => !operand(0)?,
             OpType::Identity | OpType::Cast => operand(0)?,
+            OpType::Sub => {
+                let (a, b) = (operand(0)?, operand(1)?);
+                (b & !a == 0).then_some(a & !b)?
+            }
             OpType::Where => {
                 let flag = operand(0)?;
                 (flag & operand(1)?) | (!flag & operand(2)?)
@@ -193,14 +195,22 @@ impl<'a, 'e> Body<'a, 'e> {
         if let Some(&table) = self.tables.get(&value) {
             return Some(table);
         }
-        if self.edit.ty(value)?.dtype != DType::Bool {
-            return None;
-        }
+        let is_flag = |whole: ValueId| is_flag(self.edit, whole);
         if value == self.carry.before {
-            return Some(CARRY);
+            return is_flag(self.carry.initial).then_some(CARRY);
         }
         if self.of_entry.contains(&value) {
-            return (*self.asked.get_or_insert(value) == value).then_some(ACTIVE);
+            let is_flag = self.edit.ty(value)?.dtype == DType::Bool
+                || (value == self.entry && is_flag(self.carry.initial));
+            return (is_flag && *self.asked.get_or_insert(value) == value).then_some(ACTIVE);
+        }
+        if let Some(number) = self.edit.tensor(value).and_then(Tensor::uniform) {
+            let is_set = numbers(&number)? == [1.0];
+            return is_flag(value).then_some(if is_set { Table::MAX } else { 0 });
+        }
+        let array = self.scan.arrays.iter().find(|array| array.element == value);
+        if !is_flag(array.map_or(value, |array| array.whole)) {
+            return None;
         }
         let place = self.given.iter().position(|&given| given == value).unwrap_or_else(|| {
             self.given.push(value);
@@ -212,6 +222,7 @@ impl<'a, 'e> Body<'a, 'e> {
     /// Returns what a round does that is active with this flag. `None` if the other rounds do something too.
     pub(super) fn effect(&self, is_active_if: bool) -> Option<Effect> {
         let active = if is_active_if { ACTIVE } else { !ACTIVE };
+        let dtype = self.edit.ty(self.carry.before)?.dtype;
         let Some(&after) = self.tables.get(&self.carry.after) else {
             return self.choice(active);
         };
@@ -226,7 +237,7 @@ impl<'a, 'e> Body<'a, 'e> {
             chosen: self.carry.after,
             is_opposite: clears,
             assumed: clears,
-            dropped: Tensor::of_ints(DType::Bool, Vec::new(), &[i64::from(!clears)])?,
+            dropped: Tensor::of_ints(dtype, Vec::new(), &[i64::from(!clears)])?,
             is_ordered: self.is_ordered(is_set & active),
         })
     }
@@ -259,6 +270,22 @@ impl<'a, 'e> Body<'a, 'e> {
                 && array.is_some_and(|array| is_behind_round(self.edit, array.whole))
         })
     }
+}
+
+/// Returns the numbers of a constant.
+pub(super) fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
+    let of_ints = |ints: Vec<i64>| ints.into_iter().map(|number| number as f64).collect();
+    tensor.floats().or_else(|| tensor.ints().map(of_ints))
+}
+
+/// True if an array has flags, or numbers that are zero or one.
+fn is_flag(edit: &Edit<'_>, array: ValueId) -> bool {
+    let is_bool = |value| edit.ty(value).is_some_and(|ty| ty.dtype == DType::Bool);
+    if let Some(numbers) = edit.tensor(array).and_then(numbers) {
+        return numbers.iter().all(|&number| number == 1.0 || number.to_bits() == 0);
+    }
+    let cast = edit.producer(array).filter(|&node| edit.node(node).op == OpType::Cast);
+    is_bool(array) || cast.and_then(|node| edit.input(node, 0)).is_some_and(is_bool)
 }
 
 /// True if flags, of which each round is given those of one step, are set only for entries behind that of the round.
