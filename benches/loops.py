@@ -238,6 +238,43 @@ def greedy_boxes() -> Fn:
     return select
 
 
+def class_boxes() -> Fn:
+    """100 boxes for each of five classes, of which those that overlap a better one are dropped."""
+
+    def of_class(boxes: jax.Array, scores: jax.Array) -> jax.Array:
+        order = jnp.argsort(-scores)
+        boxes = boxes[order]
+        low = jnp.maximum(boxes[:, None, :2], boxes[:, :2])
+        high = jnp.minimum(boxes[:, None, 2:], boxes[:, 2:])
+        sizes = jnp.clip(high - low, 0.0)
+        shared = sizes[..., 0] * sizes[..., 1]
+        area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+        overlaps = shared / (area[:, None] + area - shared)
+
+        def suppress(i: jax.Array, is_dropped: jax.Array) -> jax.Array:
+            return is_dropped | (~is_dropped[i] & (overlaps[i] > 0.5) & (jnp.arange(100) > i))
+
+        is_dropped = lax.fori_loop(0, 100, suppress, jnp.zeros(100, bool))
+        return jnp.where(is_dropped, 0.0, scores[order])
+
+    return jax.vmap(of_class, in_axes=(None, 1))
+
+
+def filled() -> Fn:
+    """256 steps of a recurrence that writes its state into an array."""
+    w = weights(64, 64)
+
+    def run(h: jax.Array) -> jax.Array:
+        def step(i: jax.Array, state: Any) -> Any:
+            h, out = state
+            h = jnp.tanh(h @ w)
+            return h, out.at[i].set(h)
+
+        return lax.fori_loop(0, 256, step, (h, jnp.zeros((256, 64))))[1]
+
+    return run
+
+
 def normed_cell() -> Fn:
     """A recurrent layer that ONNX has no operator for: one gate, and a norm."""
     w, u = weights(64, 256), weights(128, 256, seed=1)
@@ -305,6 +342,11 @@ def scored_boxes() -> list[np.ndarray]:
     return [boxes, random.uniform(size=200).astype(np.float32)]
 
 
+def class_scores() -> list[np.ndarray]:
+    boxes, _ = scored_boxes()
+    return [boxes[:100], np.random.default_rng(1).uniform(size=(100, 5)).astype(np.float32)]
+
+
 START = np.array([1.0, 2.0, 20.0], np.float32)
 
 LOOPS: dict[str, tuple[Callable[[], Fn], Callable[[], list[np.ndarray]]]] = {
@@ -315,7 +357,9 @@ LOOPS: dict[str, tuple[Callable[[], Fn], Callable[[], list[np.ndarray]]]] = {
     "odeint": (pendulum, lambda: [np.array([1.0, 0.0], np.float32)]),
     "beam-search": (beam_search, lambda: [weights(64, seed=7)]),
     "detection": (detection, boxes),
+    "class-nms": (class_boxes, class_scores),
     "greedy-nms": (greedy_boxes, scored_boxes),
+    "filled": (filled, lambda: [weights(64)]),
     "rnn": (rnn, lambda: [weights(64, 1, 64)]),
     "linen-lstm": (linen_lstm, lambda: [weights(8, 50, 32)]),
     "normed-cell": (normed_cell, lambda: [weights(64, 4, 64)]),

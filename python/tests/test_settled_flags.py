@@ -70,6 +70,15 @@ def with_itself(covers: Covers) -> jax.Array:
     )
 
 
+def with_one_more(covers: Covers) -> jax.Array:
+    """Some of what a round drops is behind it in any case, and some is not."""
+
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep & ~(keep[i] & (covers[i] | (i + 3 == NUMBERS)))
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT, bool))
+
+
 def of_the_first(covers: Covers) -> jax.Array:
     return lax.fori_loop(
         0, 20, lambda i, keep: jnp.where(keep[i] & covers[i], False, keep), jnp.ones(COUNT, bool)
@@ -124,6 +133,7 @@ SETTLED = [
     of_those_that_are_valid,
     in_both_directions,
     with_itself,
+    with_one_more,
     of_the_first,
     with_scores,
     with_numbers,

@@ -392,7 +392,7 @@ y:f32[2] = Scan(h, [0, 1, 3]:i64, [[0, 1], [2, 1], [3, 1]]:i64, [[1, 3], [3, 3],
     fn small_nodes_of_a_branch_run_for_all_steps_unless_they_may_fail() {
         check_lean(
             super::run,
-            "graph g(h:i32[2], t:i32[3,2], u:i32[2]) -> (y)
+            "graph g(h:i32[2], t:i32[3,2], r:i32[2,2], u:i32[2]) -> (y)
 y:i32[2] = Scan(h, [0, 1, 2]:i64) {body={
   graph b(c:i32[2], i:i64[]) -> (n)
   %0:i32[] = ReduceSum(c, [0]:i64) {keepdims=0}
@@ -405,15 +405,17 @@ y:i32[2] = Scan(h, [0, 1, 2]:i64) {body={
     %2:i32[2] = Gather(t, i) {axis=0}
     %3:i32[2] = Add(%2, 1:i32)
     %4:i32[2] = Div(%3, u)
-    d:i32[2] = Add(c, %4)
+    %5:i32[2] = Gather(r, i) {axis=0}
+    %6:i32[2] = Add(%4, %5)
+    d:i32[2] = Add(c, %6)
   }}
 }, num_scan_inputs=1}",
             expect![[r#"
-                graph g(h:i32[2], t:i32[3,2], u:i32[2]) -> (y)
+                graph g(h:i32[2], t:i32[3,2], r:i32[2,2], u:i32[2]) -> (y)
                 %0 = Gather(t, [0, 1, 2]:i64) {axis=0}  # 11
                 %1 = Add(%0, 1:i32)  # 12
-                y:i32[2] = Scan(h, %1) {body={  # 2
-                  graph b(c:i32[2], %2:i32[2]) -> (n)
+                y:i32[2] = Scan(h, [0, 1, 2]:i64, %1) {body={  # 2
+                  graph b(c:i32[2], i:i64[], %2:i32[2]) -> (n)
                   %3 = ReduceSum(c, [0]:i64) {keepdims=0}  # 4
                   %4 = Less(%3, 5:i32)  # 5
                   n:i32[2] = If(%4) {else_branch={  # 6
@@ -422,9 +424,11 @@ y:i32[2] = Scan(h, [0, 1, 2]:i64) {body={
                   }, then_branch={
                     graph s() -> (d)
                     %5 = Div(%2, u)  # 13
-                    d:i32[2] = Add(c, %5)  # 14
+                    %6 = Gather(r, i) {axis=0}  # 14
+                    %7 = Add(%5, %6)  # 15
+                    d:i32[2] = Add(c, %7)  # 16
                   }}
-                }, num_scan_inputs=1}
+                }, num_scan_inputs=2}
             "#]],
         );
     }
