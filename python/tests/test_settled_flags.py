@@ -299,8 +299,16 @@ def with_each_step(covers: Covers) -> jax.Array:
 
 @pytest.mark.parametrize(
     "fn",
-    [toggles, drops_and_adds, asks_another, asks_two, stays_active, backwards, with_each_step]
-    + [with_other_numbers],
+    [
+        toggles,
+        drops_and_adds,
+        asks_another,
+        asks_two,
+        stays_active,
+        with_other_numbers,
+        backwards,
+        with_each_step,
+    ],
 )
 def test_rounds_that_do_more_stay_a_loop(fn: Callable[..., Any]) -> None:
     assert loops(check(fn)) == ["Scan"]
