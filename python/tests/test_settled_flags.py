@@ -281,6 +281,20 @@ def with_other_numbers(covers: Covers) -> jax.Array:
     return lax.fori_loop(0, COUNT, step, jnp.full(COUNT, 0.5))
 
 
+def sets_to_another_number(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return jnp.where(keep.astype(bool) & (keep[i] > 0.5) & covers[i], 0.25, keep)
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT))
+
+
+def asks_another_number(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return jnp.where(((1.0 - keep[i]) * covers[i]).astype(bool), 0.25, keep)
+
+    return lax.fori_loop(0, COUNT, step, (covers[0] | covers[1]).astype(jnp.float32))
+
+
 def backwards(covers: Covers) -> jax.Array:
     def step(keep: jax.Array, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         i, row = given
@@ -306,6 +320,8 @@ def with_each_step(covers: Covers) -> jax.Array:
         asks_two,
         stays_active,
         with_other_numbers,
+        sets_to_another_number,
+        asks_another_number,
         backwards,
         with_each_step,
     ],

@@ -173,6 +173,10 @@ impl<'a, 'e> Body<'a, 'e> {
     /// Returns a flag as a function of the flags that a round is given. It may be a number, zero or one.
     fn table(&mut self, node: &Node) -> Option<Table> {
         let mut operand = |place: usize| self.flag(node.inputs.get(place).copied().flatten()?);
+        // `Min` and `Max` may have more operands.
+        if node.inputs.len() > 2 && node.op != OpType::Where {
+            return None;
+        }
         Some(match node.op.onnx()? {
             OpType::And | OpType::Mul | OpType::Min => operand(0)? & operand(1)?,
             OpType::Or | OpType::Max => operand(0)? | operand(1)?,
@@ -250,7 +254,11 @@ impl<'a, 'e> Body<'a, 'e> {
         let (kept, dropped) = if is_opposite { (on_true, on_false) } else { (on_false, on_true) };
         let table = self.tables.get(&flag)?;
         let is_set = if is_opposite { !table } else { *table };
-        let is_fit = choice.op == OpType::Where && kept == self.carry.before;
+        // The entries are no longer zero or one then, so their own flags say nothing.
+        let is_of_carry = (is_set & CARRY) >> 1 != is_set & !CARRY;
+        let is_flag = self.edit.ty(self.asked?)?.dtype == DType::Bool;
+        let is_fit =
+            choice.op == OpType::Where && kept == self.carry.before && is_flag && !is_of_carry;
         let dropped = self.edit.tensor(dropped).filter(|tensor| tensor.len() == 1)?.clone();
         (is_fit && is_set & !active == 0).then_some(Effect {
             chosen: flag,
