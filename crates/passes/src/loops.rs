@@ -348,6 +348,24 @@ fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
     }
 }
 
+/// Returns a node that copies a value to another, with the lines of a node.
+fn copy_of(value: ValueId, to: ValueId, node: &Node) -> Node {
+    let mut copy = node.clone();
+    copy.op = OpType::Identity.into();
+    copy.inputs = [Some(value)].into_iter().collect();
+    copy.outputs = [to].into_iter().collect();
+    copy.attrs.clear();
+    copy
+}
+
+/// Returns the integer of a constant that has one element.
+fn number(edit: &Edit<'_>, constant: ValueId) -> Option<i64> {
+    match edit.tensor(constant)?.ints()?[..] {
+        [number] => Some(number),
+        _ => None,
+    }
+}
+
 /// Returns a list of integers as a constant for the node at `index`.
 fn ints(edit: &mut Edit<'_>, index: usize, ints: &[i64]) -> Option<ValueId> {
     let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;

@@ -8,7 +8,7 @@
 use onnx::{Dim, Edit, Node, Op, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Array, Carry, Counted, Stack, for_each_read, ints};
+use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, ints};
 use crate::access::axis_of;
 use crate::axis_map::transpose;
 
@@ -150,14 +150,6 @@ impl Buffer {
         counted: &mut Counted,
     ) -> Option<ValueId> {
         let value = self.scatter.inputs[2]?;
-        let copy = |from: &Node, value: ValueId, to: ValueId| {
-            let mut node = from.clone();
-            node.op = OpType::Identity.into();
-            node.inputs = [Some(value)].into_iter().collect();
-            node.outputs = [to].into_iter().collect();
-            node.attrs.clear();
-            node
-        };
         for read in &self.reads {
             let node = counted.nodes[read.node].clone();
             let array = counted.arrays.iter().find(|array| array.element == read.places)?;
@@ -180,16 +172,16 @@ impl Buffer {
                     inputs[1] = Some(edit.constant(index, &[], first, &[]));
                     let initial = edit.lift(index, &node, Op::of(&node, inputs), [ty.clone()]);
                     let [after, result] = [(); 2].map(|()| edit.body_input(ty.clone()));
-                    counted.nodes.push(copy(&self.scatter, value, after));
+                    counted.nodes.push(copy_of(value, after, &self.scatter));
                     let initial = *initial.first()?;
                     counted.carries.push(Carry { initial, before: element, after, result });
                 }
             }
-            counted.nodes[read.node] = copy(&node, element, node.outputs[0]);
+            counted.nodes[read.node] = copy_of(element, node.outputs[0], &node);
         }
         let element = edit.body_input(self.element.clone());
         let result = edit.body_input(self.stack(&counted.rounds));
-        counted.nodes[self.node] = copy(&self.scatter, value, element);
+        counted.nodes[self.node] = copy_of(value, element, &self.scatter);
         counted.carries.retain(|carry| carry.result != self.carry.result);
         counted.stacks.push(Stack { element, result });
         Some(result)

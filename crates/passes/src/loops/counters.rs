@@ -7,7 +7,7 @@
 
 use onnx::{DType, Edit, Node, Op, OpType, Tensor, Type, ValueId};
 
-use super::{Array, Carry, Counted, node_reads};
+use super::{Array, Carry, Counted, node_reads, number};
 use crate::rewrite::decline;
 
 const NAME: &str = "scan-counters";
@@ -34,10 +34,6 @@ struct Counter {
 impl Counter {
     /// Reads a carry of which each round makes `carry + step`.
     fn of(edit: &Edit<'_>, counted: &Counted, carry: Carry) -> Option<Counter> {
-        let constant = |id: ValueId| match edit.tensor(id)?.ints()?[..] {
-            [number] => Some(number),
-            _ => None,
-        };
         let ty = edit.ty(carry.before)?;
         if !matches!(ty.dtype, DType::I32 | DType::I64) || ty.rank() > 0 {
             return None;
@@ -45,11 +41,11 @@ impl Counter {
         let sum = counted.nodes.iter().find(|node| node.outputs.contains(&carry.after))?;
         let step = match sum.inputs[..] {
             _ if sum.op != OpType::Add => return None,
-            [Some(a), Some(b)] if a == carry.before => constant(b)?,
-            [Some(a), Some(b)] if b == carry.before => constant(a)?,
+            [Some(a), Some(b)] if a == carry.before => number(edit, b)?,
+            [Some(a), Some(b)] if b == carry.before => number(edit, a)?,
             _ => return None,
         };
-        let counter = Counter { carry, dtype: ty.dtype, start: constant(carry.initial)?, step };
+        let counter = Counter { carry, dtype: ty.dtype, start: number(edit, carry.initial)?, step };
         let is_small = |number: i64| i32::try_from(number).is_ok();
         let is_in_range = is_small(counter.start)
             && is_small(step)

@@ -9,7 +9,7 @@ use onnx::{Edit, Node, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::{Batches, is_small_beside};
-use super::{Counted, Stack, for_each_read};
+use super::{Counted, Stack, copy_of, for_each_read};
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
 use crate::recurrent;
 
@@ -223,7 +223,8 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
         let result = edit.body_input(batches.batch(&ty));
         let element = if carried.contains(&source) {
             let copy = edit.body_input(ty);
-            scan.nodes.push(copied(&scan.nodes, source, copy)?);
+            let maker = scan.nodes.iter().find(|node| node.outputs.contains(&source))?;
+            scan.nodes.push(copy_of(source, copy, maker));
             copy
         } else {
             source
@@ -262,16 +263,6 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
         edit.replace_output(index, place, value);
     }
     Some(())
-}
-
-/// Returns a node that copies a value, with the lines of the node that makes it.
-fn copied(nodes: &[Node], value: ValueId, copy: ValueId) -> Option<Node> {
-    let mut node = nodes.iter().find(|node| node.outputs.contains(&value))?.clone();
-    node.op = OpType::Identity.into();
-    node.inputs = [Some(value)].into_iter().collect();
-    node.outputs = [copy].into_iter().collect();
-    node.attrs.clear();
-    Some(node)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use onnx::{Attr, DType, Edit, Graph, Node, Op, OpType, Tensor, ValueId};
 
-use super::node_reads;
+use super::{node_reads, number};
 use crate::bounds::of_type;
 
 const NAME: &str = "count-rounds";
@@ -46,13 +46,6 @@ fn count(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     edit.note(NAME, index, None);
     edit.rewrite(index, &[], op);
     Some(())
-}
-
-fn number(edit: &Edit<'_>, id: ValueId) -> Option<i64> {
-    match edit.tensor(id)?.ints()?[..] {
-        [number] => Some(number),
-        _ => None,
-    }
 }
 
 /// A condition that a counter ends.
