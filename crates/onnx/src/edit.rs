@@ -151,7 +151,7 @@ fn edit_graph(
         node.outputs.first().is_some_and(|id| of.contains(id))
     };
     for node in graph.nodes.iter_mut().filter(|node| !is_one(node, &chosen)) {
-        let is_new = is_one(node, &with_new_bodies);
+        let is_new = is_new || is_one(node, &with_new_bodies);
         let outside = around.place.depth;
         around.place.depth += usize::from(node.op.is_one_of(&[OpType::Loop, OpType::Scan]));
         for body in node.bodies_mut() {

@@ -7,14 +7,17 @@
 //! Which rounds are active is the solution of `active = asked & ~(active @ covers)`, where only earlier rounds count.
 //! We start with all that are asked for and compute the right side until nothing changes. After `k` times, the first
 //! `k` rounds are right, and all those that depend on a chain of at most `k` others. Boxes that cover each other make
-//! chains of 3 to 11, so that a few products of a vector with a matrix do. If the chains are longer, the loop runs.
+//! chains of 3 to 11, so that a few products of a vector with a matrix do. The first of them are nodes of the graph, and
+//! a loop computes the others. If the chains are longer still, the loop of the program runs.
 
 mod body;
+mod equation;
 
-use onnx::{DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Graph, Node, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::body::{Body, Choosing, Effect, numbers};
+use self::equation::{Equation, Found, Nodes};
 use super::batches::Batches;
 use super::{Carry, Counted, for_each_read, ints, node_reads};
 use crate::axis_map::transpose;
@@ -23,7 +26,7 @@ use crate::rewrite::decline;
 
 const NAME: &str = "settle-flags";
 
-/// The name of a loop that runs if there is no solution yet.
+/// The name of the program's loop, which runs if there is no solution yet.
 const LOOP: &str = "settle-flags/loop";
 
 /// A loop of fewer rounds is unrolled or fast enough.
@@ -32,7 +35,7 @@ const MIN_ROUNDS: i64 = 16;
 /// Above so many pairs of rounds and entries, a product takes as long as many rounds.
 const MAX_PAIRS: i64 = 1 << 20;
 
-/// After so many products, the loop runs.
+/// After so many products in a loop, the loop of the program runs.
 const MAX_PRODUCTS: i64 = 16;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -145,32 +148,62 @@ impl Dropping {
             let op = Op::new(OpType::Trilu, &[earlier, above]).attr("upper", 1);
             earlier = nodes.add(op, DType::F32, &earlier_pairs);
         }
-        let (active, is_open) = self.solution(&mut nodes, asked, earlier)?;
-        let result = if is_ordered && self.dtype == DType::Bool {
-            // No entry is set after its round, so those of active rounds are not set, and all others are.
-            let rows = self.row(self.rounds);
-            let flags = nodes.cast(active, DType::Bool, &rows);
-            let op = if self.effect.assumed { OpType::Identity } else { OpType::Not };
-            let flags = nodes.add(Op::new(op, &[flags]), DType::Bool, &rows);
-            self.without_unit_axis(&mut nodes, flags)?
-        } else {
-            let rows = self.row(*entries);
-            let hits = nodes.add(Op::new(OpType::MatMul, &[active, covers]), DType::F32, &rows);
-            let half = nodes.half()?;
-            let is_set = Op::new(OpType::Greater, &[hits, half]);
-            let is_set = nodes.add(is_set, DType::Bool, &rows);
-            let is_set = self.without_unit_axis(&mut nodes, is_set)?;
-            self.with_dropped(&mut nodes, is_set)
-        };
-        let result = if self.rounds > MAX_PRODUCTS {
-            self.or_loop(edit, index, &scan, result, is_open)?
-        } else {
-            result
-        };
+        let equation = Equation { asked, earlier, covers, is_ordered, rows: self.row(self.rounds) };
+        let start = nodes.cast(asked, DType::F32, &equation.rows);
+        let found = equation.first_products(&mut nodes, start)?;
+        let solved = edit.branch("settle-flags/solved", |edit| {
+            self.result(&mut Nodes { edit, index }, &equation, &found).into_iter().collect()
+        });
+        let open = edit.branch("settle-flags/open", |edit| {
+            let result = self.result_of_loop(edit, index, &scan, &equation, found.active);
+            result.into_iter().collect()
+        });
+        let result = self.choice(edit, index, found.is_open, open, solved)?;
         self.replace(edit, index, scan, result)
     }
 
-    /// Inserts the choice of the solution or of what the loop computes, if there is no solution yet.
+    /// Inserts the array that the loop returns, if it is known which rounds are active.
+    fn result(
+        &self,
+        nodes: &mut Nodes<'_, '_>,
+        equation: &Equation,
+        found: &Found,
+    ) -> Option<ValueId> {
+        if equation.is_ordered && self.dtype == DType::Bool {
+            // No entry is set after its round, so those of active rounds are not set, and all others are.
+            let op = if self.effect.assumed { OpType::Identity } else { OpType::Not };
+            let flags = nodes.add(Op::new(op, &[found.flags]), DType::Bool, &equation.rows);
+            return self.without_unit_axis(nodes, flags);
+        }
+        let rows = self.row(*self.shape.last()?);
+        let hits = Op::new(OpType::MatMul, &[found.active, equation.covers]);
+        let hits = nodes.add(hits, DType::F32, &rows);
+        let half = nodes.half()?;
+        let is_set = nodes.add(Op::new(OpType::Greater, &[hits, half]), DType::Bool, &rows);
+        let is_set = self.without_unit_axis(nodes, is_set)?;
+        Some(self.with_dropped(nodes, is_set))
+    }
+
+    /// Inserts the array that the loop returns, if not all active rounds are known.
+    fn result_of_loop(
+        &self,
+        edit: &mut Edit<'_>,
+        index: usize,
+        scan: &Counted,
+        equation: &Equation,
+        start: ValueId,
+    ) -> Option<ValueId> {
+        let mut nodes = Nodes { edit, index };
+        let most = self.rounds.min(MAX_PRODUCTS);
+        let found = equation.more_products(&mut nodes, start, most)?;
+        let result = self.result(&mut nodes, equation, &found)?;
+        if most == self.rounds {
+            return Some(result);
+        }
+        self.or_loop(edit, index, scan, result, found.is_open)
+    }
+
+    /// Inserts the choice of the solution or of what the loop of the program computes, if there is no solution yet.
     fn or_loop(
         &self,
         edit: &mut Edit<'_>,
@@ -191,7 +224,21 @@ impl Dropping {
         let solved = edit.branch("settle-flags/solved", |edit| {
             vec![edit.insert(index, &[], Op::new(OpType::Identity, &[solution]), ty)]
         });
-        edit.insert_if(index, &[], is_open, looped, solved).first().copied()
+        self.choice(edit, index, is_open, looped, solved)
+    }
+
+    /// Inserts an `If`. Its branches are canonicalized like the rest of the graph.
+    fn choice(
+        &self,
+        edit: &mut Edit<'_>,
+        index: usize,
+        is_open: ValueId,
+        open: Graph,
+        solved: Graph,
+    ) -> Option<ValueId> {
+        let ty = edit.ty(self.carry.result)?.clone();
+        let op = Op::new(OpType::If, &[is_open]).attr("else_branch", solved);
+        Some(edit.insert(index, &[], op.attr("then_branch", open), ty))
     }
 
     /// Puts the array in the place of what the loop returned. The loop stays if it computes something else.
@@ -303,45 +350,6 @@ impl Dropping {
         Some(asked)
     }
 
-    /// Inserts the loop that finds out which rounds are active. Its results are ones for them and zeros, and whether
-    /// they are still changing.
-    fn solution(
-        &self,
-        nodes: &mut Nodes<'_, '_>,
-        asked: ValueId,
-        earlier: ValueId,
-    ) -> Option<(ValueId, ValueId)> {
-        let rows = self.row(self.rounds);
-        let start = nodes.cast(asked, DType::F32, &rows);
-        let half = nodes.half()?;
-        let most = self.rounds.min(MAX_PRODUCTS);
-        let most = nodes.constant(Tensor::of_ints(DType::I64, Vec::new(), &[most])?);
-        let always = nodes.constant(Tensor::of_ints(DType::Bool, Vec::new(), &[1])?);
-        let number = nodes.edit.body_input(Type::new(DType::I64, []));
-        let flag = nodes.edit.body_input(Type::new(DType::Bool, []));
-        let before = nodes.edit.body_input(of_sizes(DType::F32, &rows));
-        let was_open = nodes.edit.body_input(Type::new(DType::Bool, []));
-        let index = nodes.index;
-        let mut body = nodes.edit.branch(NAME, |edit| {
-            let mut nodes = Nodes { edit, index };
-            let hits = nodes.add(Op::new(OpType::MatMul, &[before, earlier]), DType::F32, &rows);
-            let is_free = nodes.add(Op::new(OpType::Less, &[hits, half]), DType::Bool, &rows);
-            let both = nodes.add(Op::new(OpType::And, &[asked, is_free]), DType::Bool, &rows);
-            let after = nodes.cast(both, DType::F32, &rows);
-            let change = nodes.add(Op::new(OpType::Sub, &[after, before]), DType::F32, &rows);
-            let change = Op::new(OpType::ReduceSumSquare, &[change]).attr("keepdims", 0);
-            let change = nodes.add(change, DType::F32, &[]);
-            let goes_on = nodes.cast(change, DType::Bool, &[]);
-            let is_open = Op::new(OpType::Identity, &[goes_on]);
-            vec![goes_on, after, nodes.add(is_open, DType::Bool, &[])]
-        });
-        body.inputs = vec![number, flag, before, was_open];
-        let op = Op::new(OpType::Loop, &[most, always, start, always]).attr("body", body);
-        let types = [of_sizes(DType::F32, &rows), Type::new(DType::Bool, [])];
-        let made = nodes.edit.insert_all(index, &[], op, types);
-        Some((made[0], made[1]))
-    }
-
     /// Inserts the array that the loop returns, if the entries are known that it sets.
     fn with_dropped(&self, nodes: &mut Nodes<'_, '_>, is_set: ValueId) -> ValueId {
         let initial = self.carry.initial;
@@ -375,48 +383,6 @@ impl Dropping {
         let op = Op::new(OpType::Squeeze, &[rows, axes]);
         Some(nodes.add(op, DType::Bool, &self.shape))
     }
-}
-
-/// Inserts nodes before one.
-struct Nodes<'a, 'm> {
-    edit: &'a mut Edit<'m>,
-    index: usize,
-}
-
-impl Nodes<'_, '_> {
-    fn add(&mut self, op: Op<'_>, dtype: DType, shape: &[i64]) -> ValueId {
-        self.edit.insert(self.index, &[], op, of_sizes(dtype, shape))
-    }
-
-    fn cast(&mut self, value: ValueId, to: DType, shape: &[i64]) -> ValueId {
-        if self.edit.ty(value).is_some_and(|ty| ty.dtype == to) {
-            return value;
-        }
-        let op = Op::new(OpType::Cast, &[value]).attr("to", i64::from(to.code()));
-        self.add(op, to, shape)
-    }
-
-    fn constant(&mut self, tensor: Tensor) -> ValueId {
-        self.edit.constant(self.index, &[], tensor, &[])
-    }
-
-    fn half(&mut self) -> Option<ValueId> {
-        Some(self.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.5])?))
-    }
-
-    /// Inserts the part of an array that has this shape, at the beginning of the last axis.
-    fn first(&mut self, array: ValueId, shape: &[i64]) -> Option<ValueId> {
-        let (size, lead) = shape.split_last()?;
-        let bounds = [0, *size, lead.len() as i64];
-        let [start, end, axis] = bounds.map(|bound| ints(self.edit, self.index, &[bound]));
-        let dtype = self.edit.ty(array)?.dtype;
-        let op = Op::new(OpType::Slice, &[array, start?, end?, axis?]);
-        Some(self.add(op, dtype, shape))
-    }
-}
-
-fn of_sizes(dtype: DType, sizes: &[i64]) -> Type {
-    Type::new(dtype, sizes.iter().map(|&size| Dim::Known(size)).collect::<Vec<_>>())
 }
 
 /// Returns the nodes of a round that a carry is computed with, in their order. `None` if they read another carry, or
