@@ -11,6 +11,7 @@ mod broadcasts;
 mod chains;
 mod folding;
 mod identities;
+mod lookups;
 mod sharing;
 
 use std::collections::VecDeque;
@@ -36,6 +37,8 @@ pub struct Rule {
 pub const RULES: &[&[Rule]] = &[
     &[
         identities::RULE,
+        lookups::RANGE_RULE,
+        lookups::CAST_RULE,
         bounded::RULE,
         broadcasts::RULE,
         broadcasts::SINK_RULE,

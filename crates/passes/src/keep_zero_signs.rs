@@ -23,6 +23,10 @@ pub(crate) fn run(model: &mut Model) {
                 keep(edit, index);
             }
         }
+        for index in edit.nodes() {
+            size_once(edit, index);
+        }
+        edit.drop_unread();
     });
 }
 
@@ -298,6 +302,24 @@ fn exact(
     Some(Op::new(OpType::Mul, &[size, sign]))
 }
 
+/// Writes the product or the quotient of two absolute values as the absolute value of one: `|x| · |y| = |x · y|`.
+fn size_once(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let node = edit.node(index);
+    let (op, ty) = (node.op.onnx()?, edit.ty(*node.outputs.first()?)?.clone());
+    if !matches!(op, OpType::Mul | OpType::Div) || !ty.dtype.is_float() {
+        return None;
+    }
+    let size_of = |operand: usize| {
+        let value = edit.input(index, operand).filter(|&value| edit.reads(value) == 1)?;
+        edit.producer(value).filter(|&maker| edit.node(maker).op == OpType::Abs)
+    };
+    let sizes = [size_of(0)?, size_of(1)?];
+    let [x, y] = sizes.map(|size| edit.input(size, 0));
+    let whole = edit.insert(index, &[], Op::new(op, &[x?, y?]), ty);
+    edit.rewrite(index, &sizes, Op::new(OpType::Abs, &[whole]));
+    Some(())
+}
+
 /// Whether a number is below zero, or the zero that is: `1 / max(x, −1) < 0`
 fn is_negative(edit: &mut Edit<'_>, index: usize, x: ValueId) -> Option<ValueId> {
     let ty = edit.ty(x)?.clone();
@@ -313,6 +335,33 @@ mod tests {
     use expect_test::expect;
 
     use crate::testing::check_model;
+
+    #[test]
+    fn the_size_of_a_product_is_computed_once() {
+        check_model(
+            super::run,
+            "graph g(x:f32[3], y:f32[3]) -> (a, b)
+%0:f32[3] = Relu(x)
+%1:f32[3] = Relu(y)
+%2:f32[3] = Mul(%0, %1)
+a:f32[3] = Reciprocal(%2)
+%3:f32[3] = Relu(x)
+%4:f32[3] = Mul(%3, %3)
+b:f32[3] = Reciprocal(%4)",
+            expect![[r#"
+                graph g(x:f32[3], y:f32[3]) -> (a, b)
+                %0 = Max(x, 0.0)  # 2
+                %1 = Max(y, 0.0)  # 3
+                %2 = Mul(%0, %1)  # 4
+                %3 = Abs(%2)  # 3 2 4
+                a:f32[3] = Reciprocal(%3)  # 5
+                %4 = Max(x, 0.0)  # 6
+                %5 = Abs(%4)  # 6
+                %6 = Mul(%5, %5)  # 7
+                b:f32[3] = Reciprocal(%6)  # 8
+            "#]],
+        );
+    }
 
     #[test]
     fn zeros_of_narrow_floats_are_chosen_in_float32() {

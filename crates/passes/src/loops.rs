@@ -367,7 +367,7 @@ fn number(edit: &Edit<'_>, constant: ValueId) -> Option<i64> {
 }
 
 /// Returns a list of integers as a constant for the node at `index`.
-fn ints(edit: &mut Edit<'_>, index: usize, ints: &[i64]) -> Option<ValueId> {
+pub(crate) fn ints(edit: &mut Edit<'_>, index: usize, ints: &[i64]) -> Option<ValueId> {
     let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;
     Some(edit.constant(index, &[], tensor, &[]))
 }

@@ -114,6 +114,8 @@ pub(crate) const VIEW_OPS: &[OpType] = &[
 pub(crate) const SELECTIONS: &[OpType] = &[
     OpType::Expand,
     OpType::Gather,
+    OpType::GatherElements,
+    OpType::GatherND,
     OpType::Identity,
     OpType::Reshape,
     OpType::Slice,

@@ -297,14 +297,14 @@ pub const PHASES: &[Phase] = &[
         "These rewrites choose the final operators. No later rewrite matches their results.",
         &[
             graph(
-                "lead-small-axes",
-                "moves a small last axis to the front if operands broadcast along the other axes",
-                layout::small_axes::run,
-            ),
-            graph(
                 "split-products",
                 "writes the product over a short axis as products of its entries",
                 split_products::run,
+            ),
+            graph(
+                "lead-small-axes",
+                "moves a small last axis to the front if operands broadcast along the other axes",
+                layout::small_axes::run,
             ),
             graph(
                 "keep-entries",

@@ -3,7 +3,10 @@
 //!
 //! The difference of all pairs of points, `x[:, None, :] - x[None, :, :]`, has few coordinates on its last axis. The
 //! runtime broadcasts run by run, and a run is as long as that axis. With the coordinates first, a run is as long
-//! as the list of points, and the operands, which are transposed for it, are small.
+//! as the list of points, and the operands, which are transposed for it, are small. If only entries of the axis are read,
+//! each is an array of its own.
+
+mod entries;
 
 use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -40,7 +43,11 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             let is_declined = declined.is_some();
             edit.note(NAME, index, declined);
             if !is_declined {
-                region.rewrite(edit);
+                if region.is_read_by_entry(edit) {
+                    region.split(edit);
+                } else {
+                    region.lead(edit);
+                }
             }
         }
     }
@@ -154,7 +161,7 @@ impl Region {
     }
 
     /// Puts the last axis of all arrays first.
-    fn rewrite(&self, edit: &mut Edit<'_>) -> Option<()> {
+    fn lead(&self, edit: &mut Edit<'_>) -> Option<()> {
         let order = AxisMap::transpose(&last_first(self.shape.len()));
         let back = order.clone().inverse().perm()?;
         let mut stored: FxHashMap<ValueId, ValueId> = FxHashMap::default();

@@ -16,7 +16,7 @@ pub(super) struct Equation {
     pub(super) earlier: ValueId,
     /// Ones for the entries that each round sets, and zeros.
     pub(super) covers: ValueId,
-    /// True if a round sets no entries of the rounds before it, and no others.
+    /// True if the entries are those of the rounds, and a round sets only later ones.
     pub(super) is_ordered: bool,
     /// The shape of the flags.
     pub(super) rows: Vec<i64>,

@@ -1,0 +1,170 @@
+//! Simplifies lookups whose indices are within bounds.
+//!
+//! `jnp.argsort` sorts the places `0, 1, 2, …` with the keys, and takes each from where its key was. Indices in JAX have
+//! 32 bits, and those that ONNX computes have 64.
+
+use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
+
+use super::{Change, Rule, change};
+use crate::access::Access;
+use crate::bounds::bounds;
+
+pub(crate) const RANGE_RULE: Rule = Rule {
+    name: "drop-ranges",
+    does: "writes a lookup in the range from zero on as the index",
+    apply: |edit, index| {
+        let (looked_up, maker) = index_of_range(edit, index)?;
+        let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
+        let op = Op::new(OpType::Cast, &[looked_up]).attr("to", i64::from(dtype.code()));
+        change(edit, index, Change::Op(op, maker.into_iter().collect()))
+    },
+};
+
+pub(crate) const CAST_RULE: Rule = Rule {
+    name: "drop-index-casts",
+    does: "looks up with an index as it was before a cast that keeps it",
+    apply: |edit, index| {
+        let node = edit.node(index).clone();
+        if !node.op.is_one_of(LOOKUPS) {
+            return None;
+        }
+        let mut inputs: Vec<Option<ValueId>> =
+            (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+        let cast = edit.producer(inputs[1]?).filter(|&maker| is_cast_of_index(edit, maker))?;
+        inputs[1] = edit.input(cast, 0);
+        edit.rewrite(index, &[cast], Op::of(&node, inputs));
+        Some(())
+    },
+};
+
+const LOOKUPS: &[OpType] = &[OpType::Gather, OpType::GatherElements];
+
+/// True if a node casts integers of one type of indices to the other, and keeps all of them.
+fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
+    let dtype = |value: ValueId| edit.ty(value).map(|ty| ty.dtype);
+    let is_index = |dtype| matches!(dtype, Some(DType::I32 | DType::I64));
+    let before = edit.input(index, 0).filter(|_| edit.node(index).op == OpType::Cast);
+    before.is_some_and(|before| {
+        let after = dtype(edit.node(index).outputs[0]);
+        let fits =
+            |(low, high): (i64, i64)| i32::try_from(low).is_ok() && i32::try_from(high).is_ok();
+        is_index(dtype(before))
+            && is_index(after)
+            && (after == Some(DType::I64) || bounds(edit, before).is_some_and(fits))
+    })
+}
+
+/// Returns the index that a node looks up in a range, and the node that makes the range.
+fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usize>)> {
+    let node = edit.node(index);
+    if !node.op.is_one_of(LOOKUPS) {
+        return None;
+    }
+    let (table, looked_up) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let ty = edit.ty(table).filter(|ty| ty.dtype.is_int())?;
+    let is_alone = node.op == OpType::GatherElements || ty.rank() == 1;
+    let is_positive = || bounds(edit, looked_up).is_some_and(|(low, _)| low >= 0);
+    if !is_alone || edit.tensor(looked_up).is_some() || !is_positive() {
+        return None;
+    }
+    if let Some(tensor) = edit.tensor(table) {
+        return counts_along(tensor, edit.axis(index)?).then_some((looked_up, None));
+    }
+    let maker = edit.producer(table).filter(|&maker| edit.node(maker).op == OpType::Range)?;
+    let number = |operand| edit.ints(maker, operand);
+    let counts = ty.rank() == 1 && number(0)? == [0] && number(2)? == [1];
+    counts.then_some((looked_up, Some(maker)))
+}
+
+/// True if each entry is its place along an axis.
+fn counts_along(tensor: &Tensor, axis: usize) -> bool {
+    let after: i64 = tensor.shape[axis + 1..].iter().product();
+    let size = tensor.shape[axis];
+    let place = |number: usize| (number as i64 / after.max(1)) % size.max(1);
+    tensor
+        .ints()
+        .is_some_and(|ints| ints.iter().enumerate().all(|(number, &entry)| entry == place(number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check_lean, rule};
+
+    #[test]
+    fn the_place_of_a_place_is_the_place() {
+        check_lean(
+            rule(&super::RANGE_RULE),
+            "graph g(x:f32[4], y:f32[3,2], s:i64[]) -> (a, b, c)
+%0:f32[4], %1:i64[4] = TopK(x, [4]:i64) {axis=0}
+a:i32[4] = Gather([0, 1, 2, 3]:i32, %1) {axis=0}
+%2:f32[3,2], %3:i64[3,2] = TopK(y, [3]:i64) {axis=0}
+b:i32[3,2] = GatherElements([[0, 0], [1, 1], [2, 2]]:i32, %3) {axis=0}
+%4:i64[4] = Range(0:i64, s, 1:i64)
+c:i64[4] = Gather(%4, %1) {axis=0}",
+            expect![[r#"
+                graph g(x:f32[4], y:f32[3,2], s:i64[]) -> (a, b, c)
+                %0, %1 = TopK(x, [4]:i64) {axis=0}  # 2
+                a:i32[4] = Cast(%1) {to=6}  # 3
+                %2, %3 = TopK(y, [3]:i64) {axis=0}  # 4
+                b:i32[3,2] = Cast(%3) {to=6}  # 5
+                c:i64[4] = Cast(%1) {to=7}  # 7 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn other_tables_and_indices_that_may_be_negative_stay() {
+        check_lean(
+            rule(&super::RANGE_RULE),
+            "graph g(x:f32[4], y:f32[3,2], i:i64[4], s:i64[]) -> (a, b, c, d, e)
+%0:f32[4], %1:i64[4] = TopK(x, [4]:i64) {axis=0}
+a:i32[4] = Gather([0, 1, 2, 4]:i32, %1) {axis=0}
+b:i32[4] = Gather([0, 1, 2, 3]:i32, i) {axis=0}
+%2:f32[3,2], %3:i64[3,2] = TopK(y, [3]:i64) {axis=0}
+c:i32[3,2] = GatherElements([[0, 1], [0, 1], [0, 1]]:i32, %3) {axis=0}
+%4:i64[4] = Range(1:i64, s, 1:i64)
+d:i64[4] = Gather(%4, %1) {axis=0}
+e:i32[4,2] = Gather([[0, 1], [0, 1], [0, 1], [0, 1]]:i32, %1) {axis=0}",
+            expect![[r#"
+                graph g(x:f32[4], y:f32[3,2], i:i64[4], s:i64[]) -> (a, b, c, d, e)
+                %0, %1 = TopK(x, [4]:i64) {axis=0}  # 2
+                a:i32[4] = Gather([0, 1, 2, 4]:i32, %1) {axis=0}  # 3
+                b:i32[4] = Gather([0, 1, 2, 3]:i32, i) {axis=0}  # 4
+                %2, %3 = TopK(y, [3]:i64) {axis=0}  # 5
+                c:i32[3,2] = GatherElements([[0, 1], [0, 1], [0, 1]]:i32, %3) {axis=0}  # 6
+                %4 = Range(1:i64, s, 1:i64)  # 7
+                d:i64[4] = Gather(%4, %1) {axis=0}  # 8
+                e:i32[4,2] = Gather([[0, 1], [0, 1], [0, 1], [0, 1]]:i32, %1) {axis=0}  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_index_needs_no_cast() {
+        check_lean(
+            rule(&super::CAST_RULE),
+            "graph g(x:f32[4], i:i64[4], j:i32[4], k:u8[4]) -> (a, b, c, d)
+%0:f32[4], %1:i64[4] = TopK(x, [4]:i64) {axis=0}
+%2:i32[4] = Cast(%1) {to=6}
+a:f32[4] = Gather(x, %2) {axis=0}
+%3:i32[4] = Cast(i) {to=6}
+b:f32[4] = Gather(x, %3) {axis=0}
+%4:i64[4] = Cast(j) {to=7}
+c:f32[4] = GatherElements(x, %4) {axis=0}
+%5:i64[4] = Cast(k) {to=7}
+d:f32[4] = Gather(x, %5) {axis=0}",
+            expect![[r#"
+                graph g(x:f32[4], i:i64[4], j:i32[4], k:u8[4]) -> (a, b, c, d)
+                %0, %1 = TopK(x, [4]:i64) {axis=0}  # 2
+                a:f32[4] = Gather(x, %1) {axis=0}  # 4 3
+                %2 = Cast(i) {to=6}  # 5
+                b:f32[4] = Gather(x, %2) {axis=0}  # 6
+                c:f32[4] = GatherElements(x, j) {axis=0}  # 8 7
+                %3 = Cast(k) {to=7}  # 9
+                d:f32[4] = Gather(x, %3) {axis=0}  # 10
+            "#]],
+        );
+    }
+}
