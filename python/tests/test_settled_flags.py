@@ -167,19 +167,40 @@ def check(fn: Callable[..., Any], **options: Any) -> onnx.ModelProto:
     return model
 
 
-def loops(model: onnx.ModelProto) -> list[str]:
-    return [node.op_type for node in model.graph.node if node.op_type in ("Loop", "Scan")]
+def loops(graph: onnx.GraphProto) -> list[str]:
+    return [node.op_type for node in graph.node if node.op_type in ("Loop", "Scan")]
+
+
+def branch(graph: onnx.GraphProto) -> onnx.GraphProto:
+    """The branch of the only choice in a graph that is taken if its condition holds."""
+    (choice,) = [node for node in graph.node if node.op_type == "If"]
+    (taken,) = [attr.g for attr in choice.attribute if attr.name == "then_branch"]
+    return taken
 
 
 @pytest.mark.parametrize("fn", SETTLED)
 def test_rounds_that_drop_entries_are_decided_together(fn: Callable[..., Any]) -> None:
     model = check(fn)
-    (loop,) = [node for node in model.graph.node if node.op_type in ("Loop", "Scan")]
+    assert loops(model.graph) == []
+    # If chains of entries are long, more products are computed, and then the loop runs.
+    more = branch(model.graph)
+    (loop,) = [node for node in more.node if node.op_type == "Loop"]
     assert "MatMul" in [node.op_type for node in loop.attribute[0].g.node]
-    # If chains of entries are long, as in one of the matrices, the loop runs.
-    choices = [node for node in model.graph.node if node.op_type == "If"]
-    branches = [attr.g for node in choices for attr in node.attribute if attr.name == "then_branch"]
-    assert [[node.op_type for node in branch.node][-1] for branch in branches] == ["Scan"]
+    assert branch(more).node[-1].op_type == "Scan"
+
+
+def test_the_matrices_need_few_products_and_more_and_the_loop() -> None:
+    later = np.triu(np.ones((COUNT, COUNT), bool), 1)
+    numbers = []
+    for covers in matrices():
+        keep, number, goes_on = np.ones(COUNT, bool), 0, True
+        while goes_on:
+            after = ~np.any(covers & later & keep[:, None], 0)
+            keep, number, goes_on = after, number + 1, not np.array_equal(after, keep)
+        numbers.append(number)
+    assert min(numbers) <= 4
+    assert any(4 < number <= 20 for number in numbers)
+    assert max(numbers) > 20
 
 
 def test_an_order_needs_no_triangle_if_the_program_has_one() -> None:
@@ -206,7 +227,7 @@ def test_few_rounds_stay_a_loop() -> None:
             0, 12, lambda i, keep: keep & ~(keep[i] & covers[i]), jnp.ones(COUNT, bool)
         )
 
-    assert loops(check(few, unroll=0)) == ["Scan"]
+    assert loops(check(few, unroll=0).graph) == ["Scan"]
 
 
 def test_many_entries_are_decided_by_the_loop() -> None:
@@ -218,7 +239,7 @@ def test_many_entries_are_decided_by_the_loop() -> None:
     covers = np.zeros((1100, 1100), bool)
     covers[::7, ::5] = True
     model = bench.convert(fn, [covers])
-    assert loops(model) == ["Scan"]
+    assert loops(model.graph) == ["Scan"]
     np.testing.assert_array_equal(bench.run(model, [covers])[0], bench.expected(fn, [covers])[0])
 
 
@@ -231,7 +252,7 @@ def test_what_else_a_loop_computes_stays_in_it() -> None:
         return lax.fori_loop(0, COUNT, step, (jnp.ones(COUNT, bool), 0.0))
 
     model = bench.convert(fn, [matrices()[0]])
-    assert loops(model) == ["Loop", "Scan"]
+    assert loops(model.graph) == ["Scan"]
     for covers in matrices():
         found, wanted = bench.run(model, [covers]), bench.expected(fn, [covers])
         np.testing.assert_array_equal(found[0], wanted[0])
@@ -327,7 +348,7 @@ def with_each_step(covers: Covers) -> jax.Array:
     ],
 )
 def test_rounds_that_do_more_stay_a_loop(fn: Callable[..., Any]) -> None:
-    assert loops(check(fn)) == ["Scan"]
+    assert loops(check(fn).graph) == ["Scan"]
 
 
 def test_scores_with_nan_are_dropped_as_in_jax() -> None:
@@ -342,7 +363,7 @@ def test_scores_with_nan_are_dropped_as_in_jax() -> None:
     for covers in matrices():
         inputs = [scores, covers]
         model = bench.convert(fn, inputs)
-        assert loops(model) == ["Loop"]
+        assert loops(model.graph) == []
         (found,), (want,) = bench.run(model, inputs), bench.expected(fn, inputs)
         np.testing.assert_array_equal(found, want)
         np.testing.assert_array_equal(np.signbit(found), np.signbit(want))
@@ -350,7 +371,7 @@ def test_scores_with_nan_are_dropped_as_in_jax() -> None:
 
 def test_a_node_shows_the_line_of_the_loop() -> None:
     model = bench.convert(by_a_mask, [matrices()[0]], provenance="minimal")
-    (loop,) = [node for node in model.graph.node if node.op_type == "Loop"]
-    for node in [loop, *loop.attribute[0].g.node]:
+    (choice,) = [node for node in model.graph.node if node.op_type == "If"]
+    for node in [choice, *branch(model.graph).node]:
         about = {entry.key.rpartition(".")[2]: entry.value for entry in node.metadata_props}
         assert about["callsite"].startswith("by_a_mask")
