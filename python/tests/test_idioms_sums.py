@@ -174,6 +174,42 @@ def test_coordinates_of_pairs_come_first(fn: Callable[..., Any], size: tuple[int
             bench.assert_same(found, want, rtol=2e-5, atol=2e-6)
 
 
+def ratios(boxes: jax.Array) -> jax.Array:
+    """The shared area of each pair of boxes by the area of both."""
+    low = jnp.maximum(boxes[:, None, :2], boxes[:, :2])
+    high = jnp.minimum(boxes[:, None, 2:], boxes[:, 2:])
+    sizes = jnp.clip(high - low, 0.0)
+    shared = sizes[..., 0] * sizes[..., 1]
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return shared / (area[:, None] + area - shared)
+
+
+@pytest.mark.parametrize(
+    ("fn", "size"),
+    [
+        (overlaps, (70, 4)),
+        (ratios, (70, 4)),
+        (jax.vmap(ratios), (2, 70, 4)),
+        (lambda x: (lambda d: d[..., 2] - d[..., 0])(x[:, None] * x + 1), (70, 3)),
+    ],
+)
+def test_entries_of_pairs_are_computed_one_by_one(
+    fn: Callable[..., Any], size: tuple[int, ...]
+) -> None:
+    # Few different numbers, so that boxes touch and are empty.
+    x = np.random.default_rng(0).integers(-2, 3, size).astype(np.float32)
+    x.flat[::9] *= -1.0
+    model = bench.convert(fn, [x])
+    ranks = [len(info.type.tensor_type.shape.dim) for info in model.graph.value_info]
+    assert max(ranks) == len(size)
+    for special in (None, np.nan, np.inf):
+        if special is not None:
+            x = x.copy()
+            x.flat[7] = special
+        for found, want in zip(bench.run(model, [x]), bench.expected(fn, [x]), strict=True):
+            bench.assert_same(found, want, rtol=2e-5, atol=2e-6)
+
+
 @pytest.mark.parametrize("axis", [0, 1, -3])
 def test_a_stack_is_joined_once_and_reshaped(axis: int) -> None:
     def fn(x: jax.Array) -> jax.Array:

@@ -44,6 +44,41 @@ def test_an_axis_of_any_size_is_sorted(axis: int) -> None:
             check(model, fn, (floats(rows, columns),))
 
 
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jnp.argsort(x, 0),
+        lambda x: jnp.argsort(-x, 1),
+        lambda x: x[:, 0][jnp.argsort(-x[:, 1])],
+        lambda x: jnp.take_along_axis(x, jnp.argsort(x, -1), -1),
+        jax.vmap(lambda row: row[jnp.argsort(row)]),
+        lambda x: x[jnp.argmax(x[:, 1])],
+        lambda x: x[0][lax.top_k(x[1], 3)[1]],
+    ],
+)
+def test_places_are_looked_up_nowhere(fn: Callable[..., Any]) -> None:
+    x = floats(6, 5)
+    model = jax2onnx.to_onnx(fn, [(6, 5)])
+    constants = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) > 0}
+    for node in model.graph.node:
+        if node.op_type.startswith("Gather"):
+            assert node.input[0] not in constants
+        assert node.op_type not in ("Clip", "Less", "Greater")
+    check(model, fn, (x,))
+
+
+@pytest.mark.parametrize("sizes", [("B",), (5, "B"), ("B", 5)])
+def test_places_of_any_number_of_entries(sizes: tuple[Any, ...]) -> None:
+    def fn(x: jax.Array) -> Any:
+        order = jnp.argsort(x, -1)
+        return order, jnp.take_along_axis(x, order, -1)
+
+    model = jax2onnx.to_onnx(fn, [sizes])
+    for size in SIZES:
+        shape = (size if name == "B" else name for name in sizes)
+        check(model, fn, (floats(*shape) + 0.0,))
+
+
 def test_the_largest_of_any_number_of_rows() -> None:
     def fn(x: jax.Array) -> Any:
         return lax.top_k(x, 3), lax.top_k(x.T[:0], x.shape[0])
