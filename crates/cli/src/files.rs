@@ -1,6 +1,5 @@
 //! Reads models and writes text files.
 
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;

@@ -5,7 +5,6 @@ mod report;
 mod summary;
 
 use std::borrow::Cow;
-use std::io::Write;
 use std::path::Path;
 
 use onnx::outline::Outlined;

@@ -14,7 +14,7 @@ use crate::check::constants_of;
 use crate::dtype::DType;
 use crate::model::Model;
 use crate::proto::{Layout, Message, Placed, Render, WriteError, model_proto};
-use crate::staged::{Lock, Permissions, Staged, Target, Temporary, folder_of};
+use crate::staged::{Lock, Permissions, Staged, Target, Temporary, folder_of, write_back};
 use crate::tensor::{Assumptions, Part, Tensor, write_parts};
 
 mod copy;
@@ -172,11 +172,13 @@ impl DataFile {
             _ => target.permissions(),
         };
         let mut hash = 0;
-        let temporary = Temporary::write(&target.folder, &permissions, |out| {
-            let mut out = Hashing { out, hasher: FxHasher::default() };
-            self.write(&mut out)?;
-            hash = out.hasher.finish();
-            Ok(())
+        let temporary = Temporary::write(&target.folder, &permissions, |file| {
+            write_back(file, |out| {
+                let mut out = Hashing { out, hasher: FxHasher::default() };
+                self.write(&mut out)?;
+                hash = out.hasher.finish();
+                Ok(())
+            })
         });
         let temporary = temporary.map_err(|why| target.failed_weights(why))?;
         Ok((temporary, unused::data_name(&target.name, hash)))

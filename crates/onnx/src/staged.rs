@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::external_data::remove_leftovers;
@@ -10,9 +10,11 @@ use crate::proto::WriteError;
 
 mod lock;
 mod temporary;
+mod written_back;
 
 pub(crate) use lock::{Lock, sync_folder};
 pub(crate) use temporary::{Permissions, Temporary, leftovers};
+pub(crate) use written_back::write_back;
 
 /// The longest chain of symbolic links that is followed.
 const MAX_LINKS: usize = 40;
@@ -27,7 +29,7 @@ impl Staged {
     /// Writes and syncs the contents. The target stays as it is until [`Staged::commit`].
     pub fn write(
         path: &Path,
-        contents: impl FnOnce(&mut File) -> io::Result<()>,
+        contents: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Staged, WriteError> {
         Target::of(path)?.stage(contents)
     }
@@ -85,10 +87,11 @@ impl Target {
     /// Writes and syncs the contents under a temporary name.
     pub(crate) fn stage(
         self,
-        contents: impl FnOnce(&mut File) -> io::Result<()>,
+        contents: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Staged, WriteError> {
         remove_leftovers(&self.folder);
-        match Temporary::write(&self.folder, &self.permissions(), contents) {
+        let write = |file: &mut File| write_back(file, |out| contents(out));
+        match Temporary::write(&self.folder, &self.permissions(), write) {
             Ok(temporary) => Ok(Staged { temporary, target: self }),
             Err(why) => Err(self.failed(why)),
         }

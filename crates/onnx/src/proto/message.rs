@@ -60,7 +60,7 @@ impl Message {
     }
 
     /// Writes it, with contents computed block by block.
-    pub(crate) fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+    pub(crate) fn write(&self, out: &mut (impl io::Write + ?Sized)) -> io::Result<()> {
         let parts = self
             .parts
             .iter()

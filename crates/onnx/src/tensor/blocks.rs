@@ -26,7 +26,10 @@ pub(crate) enum Part<'a> {
 }
 
 /// Writes parts one after another. Another thread computes the next block of contents meanwhile.
-pub(crate) fn write_parts(parts: &[Part<'_>], out: &mut impl io::Write) -> io::Result<()> {
+pub(crate) fn write_parts(
+    parts: &[Part<'_>],
+    out: &mut (impl io::Write + ?Sized),
+) -> io::Result<()> {
     let computed: Vec<&Tensor> = parts.iter().filter_map(Part::computed).collect();
     thread::scope(|scope| {
         let (computed_blocks, blocks) = mpsc::sync_channel(1);

@@ -14,6 +14,9 @@ const MAX_EAGER_BYTES: usize = 4096;
 /// each cache line several times.
 const MAX_ELEMENTS: usize = 1 << 18;
 
+/// So many factors are computed at a time, which fit into the cache of a processor.
+const MAX_FACTORS: usize = 1 << 12;
+
 /// An expression over arrays.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lazy {
@@ -336,15 +339,16 @@ fn is_exact_product(dtype: DType, x: f64, factor: f64) -> bool {
     is_zero || (least..=most).contains(&product)
 }
 
-/// Computes products, few at a time because the factors are doubles. Returns whether all are exact.
+/// Computes products. Returns whether all are exact. There are few factors at a time because they are doubles, but all
+/// elements, because a large part of an array is transposed faster than many small ones.
 fn fill_product(x: &Tensor, factors: &Tensor, start: usize, out: &mut [u8]) -> bool {
     let width = x.dtype.bits() / 8;
     let mut is_exact = true;
-    let mut numbers = vec![0; (out.len() / width).min(MAX_ELEMENTS) * 8];
-    for (number, out) in out.chunks_mut(MAX_ELEMENTS * width).enumerate() {
-        let start = start + number * MAX_ELEMENTS;
+    let mut numbers = vec![0; (out.len() / width).min(MAX_FACTORS) * 8];
+    x.fill(start, out);
+    for (number, out) in out.chunks_mut(MAX_FACTORS * width).enumerate() {
+        let start = start + number * MAX_FACTORS;
         let numbers = &mut numbers[..out.len() / width * 8];
-        x.fill(start, out);
         factors.fill(start, numbers);
         if !multiply(x.dtype, out, numbers) {
             let mut elements = vec![0; out.len()];

@@ -1,0 +1,65 @@
+//! Writes a file while the disk already stores what was written before.
+//!
+//! The system keeps what is written in memory until the file is synced, so that the disk would be idle while weights are
+//! computed.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::{Scope, ScopedJoinHandle, scope};
+
+/// After so many bytes, the disk begins to store them.
+const SYNCED_BYTES: usize = 1 << 24;
+
+/// A file that is synced from time to time by another thread.
+pub(crate) struct WrittenBack<'scope, 'env> {
+    file: &'env File,
+    scope: &'scope Scope<'scope, 'env>,
+    /// The number of bytes since the other thread was last woken.
+    unsynced: usize,
+    syncing: Option<(SyncSender<()>, ScopedJoinHandle<'scope, io::Result<()>>)>,
+}
+
+/// Writes a file. An error of the disk is that of the contents.
+pub(crate) fn write_back<'env>(
+    file: &'env File,
+    contents: impl FnOnce(&mut WrittenBack<'_, 'env>) -> io::Result<()>,
+) -> io::Result<()> {
+    scope(|scope| {
+        let mut out = WrittenBack { file, scope, unsynced: 0, syncing: None };
+        let written = contents(&mut out);
+        let synced = out.syncing.take().map_or(Ok(()), |(full, syncing)| {
+            drop(full);
+            syncing.join().map_err(|_| io::Error::other("the thread that syncs it failed"))?
+        });
+        written.and(synced)
+    })
+}
+
+impl WrittenBack<'_, '_> {
+    fn sync(&mut self) {
+        let (file, scope) = (self.file, self.scope);
+        let (full, _) = self.syncing.get_or_insert_with(|| {
+            let (full, is_full) = mpsc::sync_channel(1);
+            (full, scope.spawn(move || is_full.into_iter().try_for_each(|()| file.sync_data())))
+        });
+        // A thread that is still busy will sync these bytes next, and one that failed reports it at the end.
+        let _ = full.try_send(());
+        self.unsynced = 0;
+    }
+}
+
+impl Write for WrittenBack<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(&bytes[..bytes.len().min(SYNCED_BYTES)])?;
+        self.unsynced += written;
+        if self.unsynced >= SYNCED_BYTES {
+            self.sync();
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
