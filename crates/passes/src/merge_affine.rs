@@ -7,7 +7,7 @@
 
 use onnx::expr::broadcast_shapes;
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::eval::arithmetic;
 
@@ -34,8 +34,8 @@ struct Affine {
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut chains: FxHashMap<ValueId, Affine> = FxHashMap::default();
     let mut order = Vec::new();
-    for index in 0..edit.len() {
-        let Some((operand, step)) = step(edit, index) else {
+    for (index, operand, step) in neighbors(edit) {
+        let Some(step) = step.of_doubles(edit) else {
             continue;
         };
         let grown = chains
@@ -62,11 +62,38 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
+/// Returns the steps that follow another one or that another one follows, in order, with their nodes and operands. The
+/// constants of all others need not be read.
+fn neighbors(edit: &Edit<'_>) -> Vec<(usize, ValueId, Step)> {
+    let all = (0..edit.len()).filter_map(|index| {
+        let (operand, step) = step(edit, index)?;
+        Some((index, operand, step))
+    });
+    let mut steps: Vec<(usize, ValueId, Step)> = all.collect();
+    let result = |index: usize| edit.node(index).outputs[0];
+    let results: FxHashSet<ValueId> = steps.iter().map(|&(index, ..)| result(index)).collect();
+    let operands: FxHashSet<ValueId> = steps.iter().map(|&(_, operand, _)| operand).collect();
+    let is_read_once = |value: ValueId| edit.reads(value) == 1;
+    steps.retain(|&(index, operand, _)| {
+        (results.contains(&operand) && is_read_once(operand))
+            || (operands.contains(&result(index)) && is_read_once(result(index)))
+    });
+    steps
+}
+
 /// What a node does to the operand that is no constant.
-struct Step {
+struct Step<C = ()> {
     op: StepOp,
-    constant: Tensor,
     id: ValueId,
+    constant: C,
+}
+
+impl Step {
+    fn of_doubles(self, edit: &Edit<'_>) -> Option<Step<Tensor>> {
+        let tensor = edit.tensor(self.id)?;
+        let constant = Tensor::of_floats(DType::F64, tensor.shape.clone(), &tensor.floats()?)?;
+        Some(Step { op: self.op, id: self.id, constant })
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -104,8 +131,7 @@ fn step(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Step)> {
     if !is_plain || Some(ty) != edit.ty(node.outputs[0]) {
         return None;
     }
-    let constant = Tensor::of_floats(DType::F64, tensor.shape.clone(), &tensor.floats()?)?;
-    Some((operand, Step { op, constant, id }))
+    Some((operand, Step { op, id, constant: () }))
 }
 
 impl Affine {
@@ -114,7 +140,7 @@ impl Affine {
     }
 
     /// The chain with one more node, where nothing gets lost by that.
-    fn extended(&self, index: usize, step: &Step) -> Option<Affine> {
+    fn extended(&self, index: usize, step: &Step<Tensor>) -> Option<Affine> {
         let constant = &step.constant;
         let mut next = self.clone();
         match step.op {
