@@ -63,3 +63,39 @@ impl Write for WrittenBack<'_, '_> {
         self.file.flush()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_synced_meanwhile_has_all_bytes() {
+        let path = std::env::temp_dir().join(format!("jax2onnx-back-{}", std::process::id()));
+        let file = File::options().create(true).truncate(true).write(true).open(&path).unwrap();
+        let bytes = b"weights".repeat(SYNCED_BYTES / 3);
+        write_back(&file, |out| {
+            out.write_all(b"head")?;
+            out.write_all(&bytes)?;
+            out.write_all(b"tail")
+        })
+        .unwrap();
+        let mut found = Vec::new();
+        File::open(&path).unwrap().read_to_end(&mut found).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(found == [b"head", &bytes[..], b"tail"].concat());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_error_of_the_disk_is_reported() {
+        // It takes all bytes, but cannot be synced.
+        let file = File::options().write(true).open("/dev/null").unwrap();
+        let few = write_back(&file, |out| out.write_all(&[0; 8]));
+        assert!(few.is_ok());
+        let many = write_back(&file, |out| out.write_all(&vec![0; 2 * SYNCED_BYTES]));
+        assert_eq!(many.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}
