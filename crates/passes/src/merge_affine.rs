@@ -35,19 +35,19 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut chains: FxHashMap<ValueId, Affine> = FxHashMap::default();
     let mut order = Vec::new();
     for (index, operand, step) in neighbors(edit) {
-        let Some(step) = step.of_doubles(edit) else {
+        let Some(constant) = doubles(edit, step.id) else {
             continue;
         };
         let grown = chains
             .get(&operand)
             .filter(|_| edit.reads(operand) == 1)
-            .and_then(|chain| chain.extended(index, &step));
+            .and_then(|chain| chain.extended(index, step, &constant));
         let chain = match grown {
             Some(chain) => {
                 chains.remove(&operand);
                 Some(chain)
             }
-            None => Affine::of(operand).extended(index, &step),
+            None => Affine::of(operand).extended(index, step, &constant),
         };
         if let Some(chain) = chain {
             let result = edit.node(index).outputs[0];
@@ -82,18 +82,16 @@ fn neighbors(edit: &Edit<'_>) -> Vec<(usize, ValueId, Step)> {
 }
 
 /// What a node does to the operand that is no constant.
-struct Step<C = ()> {
+#[derive(Clone, Copy)]
+struct Step {
     op: StepOp,
     id: ValueId,
-    constant: C,
 }
 
-impl Step {
-    fn of_doubles(self, edit: &Edit<'_>) -> Option<Step<Tensor>> {
-        let tensor = edit.tensor(self.id)?;
-        let constant = Tensor::of_floats(DType::F64, tensor.shape.clone(), &tensor.floats()?)?;
-        Some(Step { op: self.op, id: self.id, constant })
-    }
+/// Returns a constant in double precision.
+fn doubles(edit: &Edit<'_>, id: ValueId) -> Option<Tensor> {
+    let tensor = edit.tensor(id)?;
+    Tensor::of_floats(DType::F64, tensor.shape.clone(), &tensor.floats()?)
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -131,7 +129,7 @@ fn step(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Step)> {
     if !is_plain || Some(ty) != edit.ty(node.outputs[0]) {
         return None;
     }
-    Some((operand, Step { op, id, constant: () }))
+    Some((operand, Step { op, id }))
 }
 
 impl Affine {
@@ -140,8 +138,7 @@ impl Affine {
     }
 
     /// The chain with one more node, where nothing gets lost by that.
-    fn extended(&self, index: usize, step: &Step<Tensor>) -> Option<Affine> {
-        let constant = &step.constant;
+    fn extended(&self, index: usize, step: Step, constant: &Tensor) -> Option<Affine> {
         let mut next = self.clone();
         match step.op {
             StepOp::Add => next.shift = Some(joined(OpType::Add, self.shift.as_ref(), constant)?),

@@ -20,7 +20,7 @@ pub(crate) struct WrittenBack<'scope, 'env> {
     syncing: Option<(SyncSender<()>, ScopedJoinHandle<'scope, io::Result<()>>)>,
 }
 
-/// Writes a file. An error of the disk is that of the contents.
+/// Writes a file. Returns the first error of the contents or else of the disk.
 pub(crate) fn write_back<'env>(
     file: &'env File,
     contents: impl FnOnce(&mut WrittenBack<'_, 'env>) -> io::Result<()>,
