@@ -63,12 +63,14 @@ fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usiz
     let (table, looked_up) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let ty = edit.ty(table).filter(|ty| ty.dtype.is_int())?;
     let is_alone = node.op == OpType::GatherElements || ty.rank() == 1;
-    let is_positive = || bounds(edit, looked_up).is_some_and(|(low, _)| low >= 0);
-    if !is_alone || edit.tensor(looked_up).is_some() || !is_positive() {
+    if !is_alone || edit.tensor(looked_up).is_some() {
         return None;
     }
+    let (_, last) = bounds(edit, looked_up).filter(|&(low, _)| low >= 0)?;
     if let Some(tensor) = edit.tensor(table) {
-        return counts_along(tensor, edit.axis(index)?).then_some((looked_up, None));
+        // A reader knows that an entry is in the range, and has to know it of the index too.
+        let axis = edit.axis(index).filter(|&axis| last < tensor.shape[axis])?;
+        return counts_along(tensor, axis).then_some((looked_up, None));
     }
     let maker = edit.producer(table).filter(|&maker| edit.node(maker).op == OpType::Range)?;
     let number = |operand| edit.ints(maker, operand);
