@@ -63,7 +63,10 @@ fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usiz
     let (table, looked_up) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let ty = edit.ty(table).filter(|ty| ty.dtype.is_int())?;
     let is_alone = node.op == OpType::GatherElements || ty.rank() == 1;
-    if !is_alone || edit.tensor(looked_up).is_some() {
+    // A lookup that counts from the end does without the nodes that do so before a clamp.
+    let is_clamped =
+        edit.producer(looked_up).is_some_and(|maker| edit.node(maker).op == OpType::Clip);
+    if !is_alone || is_clamped || edit.tensor(looked_up).is_some() {
         return None;
     }
     let (_, last) = bounds(edit, looked_up).filter(|&(low, _)| low >= 0)?;
@@ -117,10 +120,10 @@ c:i64[4] = Gather(%4, %1) {axis=0}",
     }
 
     #[test]
-    fn other_tables_and_indices_that_may_be_negative_stay() {
+    fn other_tables_and_unknown_indices_stay() {
         check_lean(
             rule(&super::RANGE_RULE),
-            "graph g(x:f32[4], y:f32[3,2], i:i64[4], s:i64[]) -> (a, b, c, d, e)
+            "graph g(x:f32[4], y:f32[3,2], i:i64[4], j:i32[4], s:i64[]) -> (a, b, c, d, e, f)
 %0:f32[4], %1:i64[4] = TopK(x, [4]:i64) {axis=0}
 a:i32[4] = Gather([0, 1, 2, 4]:i32, %1) {axis=0}
 b:i32[4] = Gather([0, 1, 2, 3]:i32, i) {axis=0}
@@ -128,9 +131,11 @@ b:i32[4] = Gather([0, 1, 2, 3]:i32, i) {axis=0}
 c:i32[3,2] = GatherElements([[0, 1], [0, 1], [0, 1]]:i32, %3) {axis=0}
 %4:i64[4] = Range(1:i64, s, 1:i64)
 d:i64[4] = Gather(%4, %1) {axis=0}
-e:i32[4,2] = Gather([[0, 1], [0, 1], [0, 1], [0, 1]]:i32, %1) {axis=0}",
+e:i32[4,2] = Gather([[0, 1], [0, 1], [0, 1], [0, 1]]:i32, %1) {axis=0}
+%5:i32[4] = Clip(j, 0:i32, 3:i32)
+f:i32[4] = Gather([0, 1, 2, 3]:i32, %5) {axis=0}",
             expect![[r#"
-                graph g(x:f32[4], y:f32[3,2], i:i64[4], s:i64[]) -> (a, b, c, d, e)
+                graph g(x:f32[4], y:f32[3,2], i:i64[4], j:i32[4], s:i64[]) -> (a, b, c, d, e, f)
                 %0, %1 = TopK(x, [4]:i64) {axis=0}  # 2
                 a:i32[4] = Gather([0, 1, 2, 4]:i32, %1) {axis=0}  # 3
                 b:i32[4] = Gather([0, 1, 2, 3]:i32, i) {axis=0}  # 4
@@ -139,6 +144,8 @@ e:i32[4,2] = Gather([[0, 1], [0, 1], [0, 1], [0, 1]]:i32, %1) {axis=0}",
                 %4 = Range(1:i64, s, 1:i64)  # 7
                 d:i64[4] = Gather(%4, %1) {axis=0}  # 8
                 e:i32[4,2] = Gather([[0, 1], [0, 1], [0, 1], [0, 1]]:i32, %1) {axis=0}  # 9
+                %5 = Clip(j, 0:i32, 3:i32)  # 10
+                f:i32[4] = Gather([0, 1, 2, 3]:i32, %5) {axis=0}  # 11
             "#]],
         );
     }
