@@ -13,7 +13,7 @@ mod steps;
 
 use std::fmt;
 
-use onnx::{Dim, Edit, OpType, Type, ValueId};
+use onnx::{Dim, Edit, OpType, ValueId};
 use smallvec::SmallVec;
 
 use crate::access::Access;
@@ -28,9 +28,8 @@ type Axis = SmallVec<[usize; 2]>;
 /// How the axes of one array become those of another.
 #[derive(Clone, Debug)]
 pub(crate) struct AxisMap {
-    /// The size of each atom. `None` for an axis of any size, as those of [`AxisMap::transpose`] are: such
-    /// an atom is all of its axis, before and after.
-    sizes: Vec<Option<Dim>>,
+    /// The size of each atom.
+    sizes: Vec<Dim>,
     /// The atoms of each axis before.
     before: Vec<Axis>,
     /// The atoms of each axis after.
@@ -48,27 +47,11 @@ impl AxisMap {
         let mut sizes = Vec::new();
         let axes = axes.into_iter().map(|parts| {
             let first = sizes.len();
-            sizes.extend(parts.into_iter().filter(|part| !part.is(1)).map(Some));
+            sizes.extend(parts.into_iter().filter(|part| !part.is(1)));
             (first..sizes.len()).collect()
         });
         let before: Vec<Axis> = axes.collect();
         AxisMap { sizes, after: before.clone(), before }
-    }
-
-    /// Returns the map that transposes an array, whatever its sizes: axis `i` of the result is axis
-    /// `perm[i]` of the operand.
-    pub(crate) fn transpose(perm: &[usize]) -> AxisMap {
-        let axis = |atom: usize| Axis::from_slice(&[atom]);
-        AxisMap {
-            sizes: vec![None; perm.len()],
-            before: (0..perm.len()).map(axis).collect(),
-            after: perm.iter().copied().map(axis).collect(),
-        }
-    }
-
-    /// Returns the map that changes nothing, of arrays of a rank, whatever their sizes.
-    pub(crate) fn identity_of_rank(rank: usize) -> AxisMap {
-        AxisMap::transpose(&(0..rank).collect::<Vec<_>>())
     }
 
     /// Returns the map of a chain of nodes that begins with a value, the last node first. `None` if a node
@@ -114,7 +97,7 @@ impl AxisMap {
             let mut left = dim.clone();
             while !left.is(1) {
                 let atom = atoms.pop()?;
-                let found = self.sizes[atom].clone()?;
+                let found = self.sizes[atom].clone();
                 if let Some(rest) = cut_off(&left, &found) {
                     left = rest;
                 } else {
@@ -138,7 +121,7 @@ impl AxisMap {
         for (axis, dim) in shape.iter().enumerate() {
             if self.after[axis].is_empty() && !dim.is(1) {
                 self.after[axis].push(self.sizes.len());
-                self.sizes.push(Some(dim.clone()));
+                self.sizes.push(dim.clone());
             } else if self.size_after(axis).as_ref() != Some(dim) {
                 return None;
             }
@@ -149,8 +132,8 @@ impl AxisMap {
     /// Takes an atom apart. It stays the first of the parts; returns the others.
     fn split(&mut self, atom: usize, parts: &[Dim]) -> Vec<usize> {
         let added: Vec<usize> = (self.sizes.len()..).take(parts.len() - 1).collect();
-        self.sizes[atom] = parts.first().cloned();
-        self.sizes.extend(parts[1..].iter().cloned().map(Some));
+        self.sizes[atom].clone_from(&parts[0]);
+        self.sizes.extend_from_slice(&parts[1..]);
         for axis in self.before.iter_mut().chain(&mut self.after) {
             if let Some(place) = axis.iter().position(|&other| other == atom) {
                 axis.insert_many(place + 1, added.iter().copied());
@@ -184,8 +167,7 @@ impl AxisMap {
     }
 
     fn size_of(&self, atoms: &[usize]) -> Option<Dim> {
-        let sizes = atoms.iter().map(|&atom| self.sizes[atom].as_ref());
-        Dim::checked_product(sizes.collect::<Option<SmallVec<[&Dim; 2]>>>()?)
+        Dim::checked_product(atoms.iter().map(|&atom| &self.sizes[atom]))
     }
 
     pub(crate) fn rank_before(&self) -> usize {
@@ -222,33 +204,17 @@ impl AxisMap {
         (perm.len() == self.before.len()).then_some(perm)
     }
 
-    /// Returns what belongs to the axes before, in the order of the axes after. `None` if the map does more
-    /// than transpose.
-    pub(crate) fn permuted<T: Clone>(&self, of_axes: &[T]) -> Option<Vec<T>> {
-        self.perm()?.iter().map(|&axis| of_axes.get(axis).cloned()).collect()
-    }
-
-    /// Returns the type of a transposed array. `None` if the map does more than transpose.
-    pub(crate) fn permuted_type(&self, ty: &Type) -> Option<Type> {
-        Some(Type::new(ty.dtype, self.permuted(&ty.shape)?))
-    }
-
     /// Returns the map of an operand that broadcasts against arrays before, to the one that broadcasts in
     /// the same way against arrays after. `None` if there is no such array.
     pub(crate) fn on_operand(&self, operand: &[Dim]) -> Option<AxisMap> {
         let leading = self.before.len().checked_sub(operand.len())?;
-        let mut sizes = self.sizes.clone();
         let mut before = Vec::with_capacity(operand.len());
         for (dim, atoms) in operand.iter().zip(&self.before[leading..]) {
             if dim.is(1) {
                 before.push(Axis::new());
                 continue;
             }
-            if let [atom] = atoms[..]
-                && sizes[atom].is_none()
-            {
-                sizes[atom] = Some(dim.clone());
-            } else if self.size_of(atoms).as_ref() != Some(dim) {
+            if self.size_of(atoms).as_ref() != Some(dim) {
                 return None;
             }
             before.push(atoms.clone());
@@ -262,7 +228,7 @@ impl AxisMap {
             }
             after.push(own);
         }
-        Some(AxisMap { sizes, before, after })
+        Some(AxisMap { sizes: self.sizes.clone(), before, after })
     }
 }
 

@@ -11,10 +11,11 @@ mod regions;
 mod role;
 pub(crate) mod small_axes;
 
-use onnx::{Edit, Op, OpType, Tensor, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::axis_map::{AxisMap, transpose};
+use crate::axis_order::AxisOrder;
 use crate::rewrite::decline;
 use regions::Regions;
 use role::Role;
@@ -51,8 +52,8 @@ struct Mover<'r> {
     /// What stands for a value in the order of its region, and the node whose part its readers take
     /// over.
     stored: FxHashMap<ValueId, (ValueId, Option<usize>)>,
-    /// Constants by permutation.
-    constants: FxHashMap<(ValueId, Vec<usize>), ValueId>,
+    /// Constants by order.
+    constants: FxHashMap<(ValueId, AxisOrder), ValueId>,
 }
 
 impl Mover<'_> {
@@ -61,13 +62,14 @@ impl Mover<'_> {
         let order = self.order_of(outputs[0])?;
         let types = outputs.iter().filter_map(|&id| edit.ty(id));
         let types = types.map(|ty| order.permuted_type(ty)).collect::<Option<_>>()?;
-        let back = order.clone().inverse().perm()?;
+        let back = order.inverse();
         let node = edit.node(index).clone();
         let mut fused = Vec::new();
         let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
             self.operand(edit, index, value, &order, &mut fused)
         })?;
-        let made = edit.rewrite_results(index, &fused, op, types, &|value| transpose(value, &back));
+        let made =
+            edit.rewrite_results(index, &fused, op, types, &|value| transpose(value, back.perm()));
         self.stored.extend(outputs.into_iter().zip(made.into_iter().map(|value| (value, None))));
         Some(())
     }
@@ -78,7 +80,7 @@ impl Mover<'_> {
         let result = edit.node(index).outputs[0];
         let order = self.order_of(result)?;
         let ty = order.permuted_type(edit.ty(result)?)?;
-        let back = order.clone().inverse().perm()?;
+        let back = order.inverse();
         let (x, weights) = (edit.input(index, operand)?, edit.input(index, 1 - operand)?);
         let kernel = edit.tensor(weights)?.transposed(&[1, 0])?;
         let shape = [&kernel.shape[..], &vec![1; ty.rank() - 2]].concat();
@@ -88,8 +90,8 @@ impl Mover<'_> {
         let x = self.operand(edit, index, x, &order, &mut fused)?;
         let op = if ty.rank() == 2 { OpType::MatMul } else { OpType::Conv };
         let op = Op::new(op, &[x, kernel]);
-        let made =
-            edit.rewrite_results(index, &fused, op, vec![ty], &|value| transpose(value, &back));
+        let made = edit
+            .rewrite_results(index, &fused, op, vec![ty], &|value| transpose(value, back.perm()));
         self.stored.extend(made.into_iter().map(|value| (result, (value, None))));
         Some(())
     }
@@ -107,7 +109,7 @@ impl Mover<'_> {
     }
 
     /// Returns the order of the region of a value, unless it is the one that the value has.
-    fn order_of(&self, value: ValueId) -> Option<AxisMap> {
+    fn order_of(&self, value: ValueId) -> Option<AxisOrder> {
         let region = self.regions.region(value)?;
         (!region.order.is_identity()).then(|| region.order.clone())
     }
@@ -118,15 +120,15 @@ impl Mover<'_> {
         edit: &mut Edit<'_>,
         reader: usize,
         value: ValueId,
-        order: &AxisMap,
+        order: &AxisOrder,
         fused: &mut Vec<usize>,
     ) -> Option<ValueId> {
         let rank = edit.ty(value)?.rank();
         if let Some(tensor) = edit.tensor(value) {
-            if tensor.len() == 1 && rank != order.rank_before() {
+            if tensor.len() == 1 && rank != order.rank() {
                 return Some(value);
             }
-            let key = (value, order.perm()?);
+            let key = (value, order.clone());
             if let Some(&known) = self.constants.get(&key) {
                 return Some(known);
             }
@@ -138,7 +140,7 @@ impl Mover<'_> {
         if rank == 0 {
             return Some(value);
         }
-        if rank != order.rank_before() {
+        if rank != order.rank() {
             return carry::widened(edit, value, reader, order);
         }
         let (stored, also) = match self.stored.get(&value) {
@@ -151,12 +153,12 @@ impl Mover<'_> {
     }
 
     /// Returns what stands for a value in the order in which it is made, and that order.
-    fn made(&self, value: ValueId, rank: usize) -> (ValueId, AxisMap) {
+    fn made(&self, value: ValueId, rank: usize) -> (ValueId, AxisOrder) {
         let maker = self.regions.maker(value);
         let follows = maker.is_some_and(|maker| self.regions.follows_order(maker));
         match self.stored.get(&value).filter(|_| follows) {
             Some(&(stored, _)) => (stored, self.regions.stored_order(value, rank)),
-            None => (value, AxisMap::identity_of_rank(rank)),
+            None => (value, AxisOrder::identity(rank)),
         }
     }
 
@@ -166,19 +168,19 @@ impl Mover<'_> {
         edit: &mut Edit<'_>,
         reader: usize,
         value: ValueId,
-        order: &AxisMap,
+        order: &AxisOrder,
     ) -> Option<(ValueId, Option<usize>)> {
         let ty = order.permuted_type(edit.ty(value)?)?;
         let maker = self.regions.maker(value);
         if let Some(maker) = maker
             && let Some((from, _, own)) = self.regions.transpose(maker)
         {
-            let (from, stored) = self.made(from, own.rank_before());
+            let (from, stored) = self.made(from, own.rank());
             let whole = stored.inverse().then(own)?.then(order)?;
             if whole.is_identity() {
                 return Some((from, Some(maker)));
             }
-            let op = transpose(from, &whole.perm()?);
+            let op = transpose(from, whole.perm());
             return Some((edit.insert(reader, &[maker], op, ty), None));
         }
         if let Some(maker) = maker
@@ -188,16 +190,18 @@ impl Mover<'_> {
         {
             return Some((made, None));
         }
-        Some((edit.insert(reader, &[], transpose(value, &order.perm()?), ty), None))
+        Some((edit.insert(reader, &[], transpose(value, order.perm()), ty), None))
     }
 }
 
 /// Returns a constant that broadcasts with transposed arrays as this one does with the arrays before, with
 /// no more leading unit axes than it needs.
-fn transposed_constant(tensor: &Tensor, order: &AxisMap) -> Option<Tensor> {
-    let missing = order.rank_before().checked_sub(tensor.shape.len())?;
-    let shape: Vec<onnx::Dim> = tensor.shape.iter().copied().map(onnx::Dim::from).collect();
-    let mut transposed = order.on_operand(&shape)?.on_constant(tensor)?;
+fn transposed_constant(tensor: &Tensor, order: &AxisOrder) -> Option<Tensor> {
+    let missing = order.rank().checked_sub(tensor.shape.len())?;
+    let shape = [&vec![1; missing][..], &tensor.shape].concat();
+    let dims: Vec<Dim> = shape.iter().copied().map(Dim::from).collect();
+    let map = AxisMap::identity(&dims).transposed(order.perm())?;
+    let mut transposed = map.on_constant(&tensor.clone().with_shape(shape))?;
     let ones = transposed.shape.iter().take_while(|&&size| size == 1).count();
     transposed.shape.drain(..ones.min(missing));
     Some(transposed)

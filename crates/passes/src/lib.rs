@@ -5,6 +5,7 @@
 
 mod access;
 mod axis_map;
+mod axis_order;
 mod bounds;
 mod canonicalize;
 mod drop_carries;

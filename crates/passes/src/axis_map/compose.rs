@@ -4,6 +4,15 @@ use onnx::Dim;
 
 use super::{Axis, AxisMap, cut_off};
 
+/// A map with the fewest atoms, numbered in the order in which they appear. It is the same for equal maps.
+#[derive(PartialEq)]
+pub(super) struct Canonical {
+    /// `None` if the size of an axis is too large to be computed.
+    sizes: Vec<Option<Dim>>,
+    pub(super) before: Vec<Axis>,
+    pub(super) after: Vec<Axis>,
+}
+
 impl AxisMap {
     /// Returns this map and then another one. `None` if the shapes differ, or the two take an axis apart in
     /// ways that have no common parts.
@@ -44,8 +53,7 @@ impl AxisMap {
         self
     }
 
-    /// Returns the same map with the fewest atoms, numbered in the order in which they appear.
-    pub(super) fn canonical(&self) -> AxisMap {
+    pub(super) fn canonical(&self) -> Canonical {
         let follows = |axes: &[Axis], atom: usize| -> Option<Option<usize>> {
             axes.iter().find_map(|axis| {
                 let place = axis.iter().position(|&other| other == atom)?;
@@ -78,7 +86,7 @@ impl AxisMap {
             let axis = |atoms: &Axis| atoms.iter().filter_map(|&atom| numbers[atom]).collect();
             axes.iter().map(axis).collect()
         };
-        AxisMap { before: renumbered(&self.before), after: renumbered(&self.after), sizes }
+        Canonical { before: renumbered(&self.before), after: renumbered(&self.after), sizes }
     }
 }
 
@@ -88,51 +96,25 @@ fn align(first: &mut AxisMap, second: &mut AxisMap, axis: usize) -> Option<()> {
     loop {
         let own = first.after[axis].get(place).copied();
         let other = second.before[axis].get(place).copied();
-        let size_of_own = own.map(|atom| first.sizes[atom].clone());
-        let size_of_other = other.map(|atom| second.sizes[atom].clone());
-        match (own.zip(size_of_own), other.zip(size_of_other)) {
+        let (own, other) = match (own, other) {
             (None, None) => return Some(()),
-            // An axis of any size is what the other map says.
-            (Some((atom, None)), Some((_, Some(_))) | None) => {
-                first.specialize(atom, &second.sizes_of(&second.before[axis]));
-            }
-            (Some((_, Some(_))) | None, Some((atom, None))) => {
-                second.specialize(atom, &first.sizes_of(&first.after[axis]));
-            }
-            (Some((_, a)), Some((_, b))) if a == b => place += 1,
-            (Some((own, Some(a))), Some((other, Some(b)))) => {
-                if let Some(rest) = cut_off(&a, &b) {
-                    first.split(own, &[b, rest]);
-                } else {
-                    let rest = cut_off(&b, &a)?;
-                    second.split(other, &[a, rest]);
-                }
-            }
-            _ => return None,
-        }
-    }
-}
-
-impl AxisMap {
-    fn sizes_of(&self, atoms: &[usize]) -> Vec<Dim> {
-        atoms.iter().filter_map(|&atom| self.sizes[atom].clone()).collect()
-    }
-
-    /// Makes an axis of any size one of these parts.
-    fn specialize(&mut self, atom: usize, parts: &[Dim]) {
-        if parts.is_empty() {
-            let axes = self.before.iter_mut().chain(&mut self.after);
-            axes.for_each(|axis| axis.retain(|other| *other != atom));
+            (own, other) => own.zip(other)?,
+        };
+        let (a, b) = (first.sizes[own].clone(), second.sizes[other].clone());
+        if a == b {
+            place += 1;
+        } else if let Some(rest) = cut_off(&a, &b) {
+            first.split(own, &[b, rest]);
         } else {
-            self.split(atom, parts);
+            let rest = cut_off(&b, &a)?;
+            second.split(other, &[a, rest]);
         }
     }
 }
 
 impl PartialEq for AxisMap {
     fn eq(&self, other: &AxisMap) -> bool {
-        let (own, other) = (self.canonical(), other.canonical());
-        own.sizes == other.sizes && own.before == other.before && own.after == other.after
+        self.canonical() == other.canonical()
     }
 }
 

@@ -13,7 +13,7 @@ impl AxisMap {
         for axis in parts {
             let number = |dim: &Dim| {
                 (!dim.is(1)).then(|| {
-                    sizes.push(Some(dim.clone()));
+                    sizes.push(dim.clone());
                     sizes.len() - 1
                 })
             };
@@ -35,7 +35,7 @@ impl AxisMap {
         let mut atoms = Axis::new();
         if !size.is(1) {
             atoms.push(self.sizes.len());
-            self.sizes.push(Some(size.clone()));
+            self.sizes.push(size.clone());
         }
         self.before.push(atoms.clone());
         self.after.push(atoms);
@@ -97,7 +97,7 @@ impl AxisMap {
         self.after[axis].clear();
         if !times.is(1) {
             self.after[axis].push(self.sizes.len());
-            self.sizes.push(Some(times.clone()));
+            self.sizes.push(times.clone());
         }
         Some(self)
     }
@@ -127,16 +127,6 @@ impl AxisMap {
         self.axis_after(before) == Some(after)
     }
 
-    /// True if the last axis before is the last axis after.
-    pub(crate) fn keeps_last_axis(&self) -> bool {
-        self.before.last() == self.after.last()
-    }
-
-    /// True if these axes before, which are sorted, are in the same order after.
-    pub(crate) fn keeps_order(&self, axes: &[usize]) -> bool {
-        axes.iter().map(|&axis| self.axis_after(axis)).is_sorted()
-    }
-
     /// Returns the sizes of the parts of an axis before.
     pub(crate) fn parts_before(&self, axis: usize) -> Vec<Dim> {
         self.parts(self.before.get(axis))
@@ -148,7 +138,7 @@ impl AxisMap {
     }
 
     fn parts(&self, axis: Option<&Axis>) -> Vec<Dim> {
-        axis.into_iter().flatten().filter_map(|&atom| self.sizes[atom].clone()).collect()
+        axis.into_iter().flatten().map(|&atom| self.sizes[atom].clone()).collect()
     }
 
     /// True if the results of two maps of one array broadcast alike: they differ in leading unit axes alone.

@@ -12,7 +12,7 @@ mod table;
 use onnx::{Edit, OpType, ValueId};
 
 use crate::access::Access;
-use crate::axis_map::AxisMap;
+use crate::axis_order::AxisOrder;
 use crate::operators::RESHAPES;
 use crate::pattern::{
     Bindings, Pattern, either, either_order, find, hole, node, one_of, transposed,
@@ -142,11 +142,11 @@ fn of_swapped(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
 }
 
 /// True if `x` is the source, transposed in that way.
-fn is_transposed(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &AxisMap) -> bool {
+fn is_transposed(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &AxisOrder) -> bool {
     let found = || {
         let chain = edit.chain_to(x, source, &[OpType::Transpose])?;
-        let identity = AxisMap::identity_of_rank(order.rank_before());
-        chain.iter().rev().try_fold(identity, |map, &node| map.then_node(edit, node))
+        let mut orders = chain.iter().rev().map(|&node| AxisOrder::of_node(edit, node));
+        orders.try_fold(AxisOrder::identity(order.rank()), |whole, order| whole.then(&order?))
     };
     found().is_some_and(|found| found == *order)
 }

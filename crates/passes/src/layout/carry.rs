@@ -4,7 +4,7 @@ use onnx::{Attr, DType, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::role::data_operands;
 use crate::access::{Access, axes_operand};
-use crate::axis_map::AxisMap;
+use crate::axis_order::AxisOrder;
 
 /// Returns the operator of the node at `index` on arrays in another order. `stored` returns what stands for
 /// an array. `None` if an axis or a list is not known, which [`role`](super::role::role) has made sure of.
@@ -12,7 +12,7 @@ pub(super) fn carried<'n>(
     edit: &mut Edit<'_>,
     node: &'n onnx::Node,
     index: usize,
-    order: &AxisMap,
+    order: &AxisOrder,
     stored: &mut dyn FnMut(&mut Edit<'_>, ValueId) -> Option<ValueId>,
 ) -> Option<Op<'n>> {
     let mut inputs: Vec<Option<ValueId>> =
@@ -62,13 +62,13 @@ fn permuted_list(
     edit: &mut Edit<'_>,
     index: usize,
     operand: usize,
-    order: &AxisMap,
+    order: &AxisOrder,
 ) -> Option<ValueId> {
     let id = edit.input(index, operand)?;
     let list = edit.tensor(id)?;
     let permuted = match (list.ints(), list.floats()) {
         (Some(ints), _) => {
-            let parts = ints.chunks(order.rank_before().max(1));
+            let parts = ints.chunks(order.rank().max(1));
             let parts: Vec<Vec<i64>> =
                 parts.map(|part| order.permuted(part)).collect::<Option<_>>()?;
             Tensor::of_ints(list.dtype, list.shape.clone(), &parts.concat())?
@@ -94,7 +94,7 @@ pub(super) fn made_in_order(
     edit: &mut Edit<'_>,
     source: usize,
     reader: usize,
-    order: &AxisMap,
+    order: &AxisOrder,
 ) -> Option<ValueId> {
     let node = edit.node(source).clone();
     let ty = order.permuted_type(edit.ty(node.outputs[0])?)?;
@@ -121,8 +121,8 @@ pub(super) fn made_in_order(
 
 /// Returns the axes to add to an array of a lower rank, so that it broadcasts with transposed arrays as it
 /// does with these. `None` if its own axes would be in another order.
-pub(super) fn axes_to_add(order: &AxisMap, rank: usize) -> Option<Vec<i64>> {
-    let all = order.rank_before();
+pub(super) fn axes_to_add(order: &AxisOrder, rank: usize) -> Option<Vec<i64>> {
+    let all = order.rank();
     let own: Vec<usize> = (all.checked_sub(rank)?..all).collect();
     if !order.keeps_order(&own) {
         return None;
@@ -139,7 +139,7 @@ pub(super) fn widened(
     edit: &mut Edit<'_>,
     value: ValueId,
     reader: usize,
-    order: &AxisMap,
+    order: &AxisOrder,
 ) -> Option<ValueId> {
     let ty = edit.ty(value)?.clone();
     let added = axes_to_add(order, ty.rank())?;

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
 use super::role::{Role, data_values, narrow_values, role};
-use crate::axis_map::AxisMap;
+use crate::axis_order::AxisOrder;
 
 /// How often all regions are looked at again.
 const MAX_SWEEPS: usize = 4;
@@ -18,7 +18,7 @@ const NEVER: usize = 1 << 20;
 
 /// Arrays that are all in the same order, because members read some and make others.
 pub(super) struct Region {
-    pub(super) order: AxisMap,
+    pub(super) order: AxisOrder,
     values: Vec<ValueId>,
     /// The nodes that transpose into the region or out of it.
     transposes: Vec<usize>,
@@ -87,7 +87,7 @@ impl Regions {
             let region = *by_root.entry(root).or_insert_with(|| {
                 let rank = edit.ty(root).map_or(0, Type::rank);
                 self.all.push(Region {
-                    order: AxisMap::identity_of_rank(rank),
+                    order: AxisOrder::identity(rank),
                     values: Vec::new(),
                     transposes: Vec::new(),
                     sinks: Vec::new(),
@@ -217,7 +217,7 @@ impl Regions {
     /// Puts all of these regions into the other order, and back where that is better, if that makes fewer
     /// transposes. One region alone would only move a transpose to the other side of a product.
     fn improve_together(&mut self, regions: &[usize]) {
-        let orders: Vec<AxisMap> =
+        let orders: Vec<AxisOrder> =
             regions.iter().map(|&region| self.all[region].order.clone()).collect();
         let total = |all: &Regions| {
             let costs = regions.iter().map(|&region| all.cost(region));
@@ -226,7 +226,7 @@ impl Regions {
         let before = total(self);
         for &region in regions {
             let order = &mut self.all[region].order;
-            *order = order_of_other_form(order.rank_before());
+            *order = order_of_other_form(order.rank());
         }
         self.sweep(regions);
         if total(self) >= before {
@@ -259,14 +259,14 @@ impl Regions {
     }
 
     /// Returns the orders in which some transpose at the border is not needed.
-    fn candidates(&self, region: usize) -> Vec<AxisMap> {
+    fn candidates(&self, region: usize) -> Vec<AxisOrder> {
         let own = &self.all[region];
-        let mut candidates = vec![AxisMap::identity_of_rank(own.order.rank_before())];
+        let mut candidates = vec![AxisOrder::identity(own.order.rank())];
         for &index in &own.transposes {
             let Some((from, to, order)) = self.transpose(index) else {
                 continue;
             };
-            let rank = order.rank_before();
+            let rank = order.rank();
             let into = || Some(self.stored_order(from, rank).inverse().then(order)?.inverse());
             let out_of = || order.then(&self.wanted_order(to, rank));
             let is_into = self.region_of.get(&to) == Some(&region);
@@ -278,7 +278,7 @@ impl Regions {
                 }
             }
         }
-        let other = order_of_other_form(own.order.rank_before());
+        let other = order_of_other_form(own.order.rank());
         if !own.products.is_empty() && !candidates.contains(&other) {
             candidates.push(other);
         }
@@ -323,7 +323,7 @@ impl Regions {
             .sum()
     }
 
-    fn cost_of_value(&self, value: ValueId, order: &AxisMap) -> usize {
+    fn cost_of_value(&self, value: ValueId, order: &AxisOrder) -> usize {
         if order.is_identity() {
             return 0;
         }
@@ -347,7 +347,7 @@ impl Regions {
         let Some((from, to, order)) = self.transpose(index) else {
             return 0;
         };
-        let rank = order.rank_before();
+        let rank = order.rank();
         let wanted = self.wanted_order(to, rank);
         let whole = self.stored_order(from, rank).inverse().then(order);
         let Some((into, whole)) = whole.and_then(|whole| Some((whole.then(&wanted)?, whole)))
@@ -362,7 +362,7 @@ impl Regions {
         usize::from(for_region) + usize::from(for_others) - usize::from(is_one)
     }
 
-    pub(super) fn transpose(&self, index: usize) -> Option<(ValueId, ValueId, &AxisMap)> {
+    pub(super) fn transpose(&self, index: usize) -> Option<(ValueId, ValueId, &AxisOrder)> {
         let &(from, to) = self.ends.get(&index)?;
         match &self.roles[index] {
             Role::Transpose(order) => Some((from, to, order)),
@@ -381,9 +381,9 @@ impl Regions {
     }
 
     /// Returns the order in which a value is made.
-    pub(super) fn stored_order(&self, value: ValueId, rank: usize) -> AxisMap {
+    pub(super) fn stored_order(&self, value: ValueId, rank: usize) -> AxisOrder {
         let follows = self.maker(value).is_some_and(|index| self.follows_order(index));
-        if follows { self.wanted_order(value, rank) } else { AxisMap::identity_of_rank(rank) }
+        if follows { self.wanted_order(value, rank) } else { AxisOrder::identity(rank) }
     }
 
     /// True if a node makes its results in the order of their region.
@@ -399,25 +399,24 @@ impl Regions {
             return false;
         };
         let order = |value| self.region(value).map(|region| &region.order);
-        let is_other = |order: &AxisMap| *order == order_of_other_form(order.rank_before());
+        let is_other = |order: &AxisOrder| *order == order_of_other_form(order.rank());
         order(from) == order(to) && order(from).is_some_and(is_other)
     }
 
     /// Returns the order in which members read a value.
-    fn wanted_order(&self, value: ValueId, rank: usize) -> AxisMap {
+    fn wanted_order(&self, value: ValueId, rank: usize) -> AxisOrder {
         let order = self.region(value).map(|region| region.order.clone());
-        order.unwrap_or_else(|| AxisMap::identity_of_rank(rank))
+        order.unwrap_or_else(|| AxisOrder::identity(rank))
     }
 }
 
 /// Returns the order that the other form of a product has: of an image with the channels first, of a matrix
 /// transposed.
-fn order_of_other_form(rank: usize) -> AxisMap {
-    let perm: Vec<usize> = match rank {
-        2 => vec![1, 0],
-        _ => [0, rank - 1].into_iter().chain(1..rank - 1).collect(),
-    };
-    AxisMap::transpose(&perm)
+fn order_of_other_form(rank: usize) -> AxisOrder {
+    match rank {
+        2 => AxisOrder::new([1, 0]),
+        _ => AxisOrder::new([0, rank - 1].into_iter().chain(1..rank - 1)),
+    }
 }
 
 fn is_convolution(edit: &Edit<'_>, index: usize) -> bool {

@@ -4,7 +4,7 @@ use onnx::kernels::{Support, support};
 use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};
 
 use crate::access::Access;
-use crate::axis_map::AxisMap;
+use crate::axis_order::AxisOrder;
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 
 /// True if all operands of an operator broadcast; where it is a matter of the order of axes alone.
@@ -26,7 +26,7 @@ const MAX_SHARED: usize = 1 << 14;
 pub(super) enum Role {
     /// All operands but constants and narrower ones, and all results, are in one order, whichever.
     Member,
-    Transpose(AxisMap),
+    Transpose(AxisOrder),
     /// A product of this operand with constant weights. Of the last axis of an image, it is a convolution if
     /// the channels come first. Of the first axis of a matrix, it is one of the last axis if that is transposed.
     Product {
@@ -53,9 +53,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
     let result = edit.ty(*node.outputs.first()?)?;
     let member = |is: bool| is.then_some(Role::Member);
     match op {
-        OpType::Transpose => {
-            edit.perm(index).map(|perm| Role::Transpose(AxisMap::transpose(&perm)))
-        }
+        OpType::Transpose => AxisOrder::of_node(edit, index).map(Role::Transpose),
         OpType::MatMul => product_with_weights(edit, index),
         OpType::Reshape => {
             let target = edit.ints(index, 1)?;

@@ -13,7 +13,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{carry, transposed_constant};
 use crate::access::Access;
-use crate::axis_map::{AxisMap, transpose};
+use crate::axis_map::transpose;
+use crate::axis_order::AxisOrder;
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 use crate::rewrite::Declined;
 
@@ -162,8 +163,8 @@ impl Region {
 
     /// Puts the last axis of all arrays first.
     fn lead(&self, edit: &mut Edit<'_>) -> Option<()> {
-        let order = AxisMap::transpose(&last_first(self.shape.len()));
-        let back = order.clone().inverse().perm()?;
+        let order = AxisOrder::last_first(self.shape.len());
+        let back = order.inverse();
         let mut stored: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         for &index in &self.members {
             let node = edit.node(index).clone();
@@ -180,7 +181,7 @@ impl Region {
                 *input = moved;
             }
             let op = Op::of(&node, inputs);
-            let restore = |value| transpose(value, &back);
+            let restore = |value| transpose(value, back.perm());
             let made = edit.rewrite_results(index, &[], op, vec![ty], &restore);
             stored.insert(result, made[0]);
         }
@@ -188,16 +189,16 @@ impl Region {
             let node = edit.node(index).clone();
             let axes = dropped_axes(edit, index)?;
             let mut ty = edit.ty(node.outputs[0])?.clone();
-            let keeps_small = !axes.contains(&order.axis_before(0)?);
+            let keeps_small = !axes.contains(&order.perm()[0]);
             if keeps_small {
-                ty = AxisMap::transpose(&last_first(ty.rank())).permuted_type(&ty)?;
+                ty = AxisOrder::last_first(ty.rank()).permuted_type(&ty)?;
             }
             let op = carry::carried(edit, &node, index, &order, &mut |_, value| {
                 stored.get(&value).copied()
             })?;
             if keeps_small {
-                let back = AxisMap::transpose(&last_first(ty.rank())).inverse().perm()?;
-                let restore = |value| transpose(value, &back);
+                let back = AxisOrder::last_first(ty.rank()).inverse();
+                let restore = |value| transpose(value, back.perm());
                 edit.rewrite_results(index, &[], op, vec![ty], &restore);
             } else {
                 edit.rewrite(index, &[], op);
@@ -205,11 +206,6 @@ impl Region {
         }
         Some(())
     }
-}
-
-/// Returns the permutation that puts the last axis first.
-fn last_first(rank: usize) -> Vec<usize> {
-    (rank - 1..rank).chain(0..rank - 1).collect()
 }
 
 /// True if an array has the shape of the region, and is not a constant.
@@ -249,7 +245,12 @@ fn data_operands(node: &Node) -> usize {
 }
 
 /// Returns an operand that broadcasts with the moved arrays as it does with these.
-fn operand(edit: &mut Edit<'_>, reader: usize, value: ValueId, order: &AxisMap) -> Option<ValueId> {
+fn operand(
+    edit: &mut Edit<'_>,
+    reader: usize,
+    value: ValueId,
+    order: &AxisOrder,
+) -> Option<ValueId> {
     let ty = edit.ty(value)?.clone();
     if ty.rank() == 0 {
         return Some(value);
@@ -262,10 +263,10 @@ fn operand(edit: &mut Edit<'_>, reader: usize, value: ValueId, order: &AxisMap) 
     let unsqueezed = without_unit_axes(edit, value, &ty);
     let also: Vec<usize> = unsqueezed.iter().map(|&(maker, ..)| maker).collect();
     let (_, array, added) = unsqueezed.unwrap_or((reader, value, Vec::new()));
-    let missing = order.rank_before().checked_sub(ty.rank())?;
-    let perm = last_first(edit.ty(array)?.rank());
-    let mut moved = AxisMap::transpose(&perm).permuted_type(edit.ty(array)?)?;
-    let array = edit.insert(reader, &[], transpose(array, &perm), moved.clone());
+    let missing = order.rank().checked_sub(ty.rank())?;
+    let lead = AxisOrder::last_first(edit.ty(array)?.rank());
+    let mut moved = lead.permuted_type(edit.ty(array)?)?;
+    let array = edit.insert(reader, &[], transpose(array, lead.perm()), moved.clone());
     let axes: Vec<i64> = (1..=missing)
         .chain(added.iter().map(|axis| axis + missing + 1))
         .map(|axis| axis as i64)

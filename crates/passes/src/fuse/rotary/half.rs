@@ -3,7 +3,7 @@
 use onnx::{Edit, OpType, ValueId};
 
 use crate::access::Access;
-use crate::axis_map::AxisMap;
+use crate::axis_order::AxisOrder;
 use crate::pattern::uniform;
 
 /// One element of each pair of an array.
@@ -13,7 +13,7 @@ pub(super) struct Half {
     pub is_interleaved: bool,
     pub nodes: Vec<usize>,
     /// How the axes of `x` are transposed; the last one stays the last.
-    pub order: AxisMap,
+    pub order: AxisOrder,
 }
 
 impl Half {
@@ -37,7 +37,7 @@ impl Half {
         is_interleaved: bool,
         nodes: &[usize],
     ) -> Option<Half> {
-        let order = AxisMap::identity_of_rank(edit.ty(x)?.rank());
+        let order = AxisOrder::identity(edit.ty(x)?.rank());
         Some(Half { x, is_second, is_interleaved, nodes: nodes.to_vec(), order })
     }
 
@@ -103,7 +103,7 @@ impl Half {
 
     /// Returns the same half behind a transpose that leaves the last axis where it is.
     pub(super) fn then(mut self, edit: &Edit<'_>, transpose: usize) -> Option<Half> {
-        self.order = self.order.then(&AxisMap::transpose(&edit.perm(transpose)?))?;
+        self.order = self.order.then(&AxisOrder::of_node(edit, transpose)?)?;
         self.nodes.push(transpose);
         self.order.keeps_last_axis().then_some(self)
     }

@@ -9,8 +9,8 @@ use onnx::{DType, Dim, Edit, Op, OpType, Patch, Type, ValueId};
 
 use super::Rotation;
 use super::table::Single;
-use crate::access::Access;
-use crate::axis_map::{AxisMap, Step, emit, emit_after, plan};
+use crate::axis_map::{Step, emit, emit_after, plan};
+use crate::axis_order::AxisOrder;
 use crate::rewrite::Declined;
 
 struct Layout {
@@ -119,7 +119,7 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op<'sta
     let before = transposed_before(edit, found.x);
     let (x, order, layout) = before
         .and_then(|(node, base, order)| {
-            let of_base = order.clone().inverse().permuted(&axes)?;
+            let of_base = order.inverse().permuted(&axes)?;
             let layout = Layout::of(&edit.ty(base)?.shape, &of_base)?;
             fused.push(node);
             Some((base, Some(order), layout))
@@ -141,9 +141,9 @@ fn of_rank(shape: &[Dim], rank: usize) -> Option<Vec<Dim>> {
 pub(super) fn transposed_before(
     edit: &Edit<'_>,
     value: ValueId,
-) -> Option<(usize, ValueId, AxisMap)> {
+) -> Option<(usize, ValueId, AxisOrder)> {
     let node = edit.producer(value)?;
-    let order = AxisMap::transpose(&edit.perm(node)?);
+    let order = AxisOrder::of_node(edit, node)?;
     Some((node, edit.input(node, 0)?, order)).filter(|(_, _, order)| order.keeps_last_axis())
 }
 
@@ -152,7 +152,7 @@ fn write(
     found: &Rotation,
     tables: [&Single; 2],
     layout: &Layout,
-    order: Option<&AxisMap>,
+    order: Option<&AxisOrder>,
 ) -> Result<Op<'static>, Declined> {
     let unknown = "too many sizes of a shape are unknown";
     let shape = patch.ty(found.x).ok_or(unknown)?.shape.clone();
@@ -163,7 +163,7 @@ fn write(
     };
     let mut after: Vec<Step> = Step::reshape(&layout.shape, &shape).into_iter().collect();
     if let Some(order) = order {
-        after.push(Step::Transpose(order.perm().ok_or(unknown)?));
+        after.push(Step::Transpose(order.perm().to_vec()));
     }
     let after = plan(&layout.shape, &after).ok_or(unknown)?;
     patch.take(&found.fused);

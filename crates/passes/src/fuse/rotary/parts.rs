@@ -21,8 +21,8 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Opti
     let mut x = found.x;
     let before = transposed_before(edit, x);
     if let Some((node, base, order)) = &before {
-        let back = order.clone().inverse();
-        tables = tables.map(|table| table?.transposed(&back.perm()?));
+        let back = order.inverse();
+        tables = tables.map(|table| table?.transposed(back.perm()));
         fused.push(*node);
         x = *base;
     }
@@ -55,7 +55,7 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Opti
         return Some(());
     };
     let sum = edit.insert(index, &fused, sum, whole);
-    edit.rewrite(index, &fused, transpose(sum, &order.perm()?));
+    edit.rewrite(index, &fused, transpose(sum, order.perm()));
     Some(())
 }
 
