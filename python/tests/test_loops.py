@@ -187,6 +187,20 @@ def test_a_network_on_one_example_computes_with_rows() -> None:
     assert "MatMul" not in ops(model)
 
 
+def test_a_vector_is_reduced_before_it_is_a_row() -> None:
+    def run(q: jax.Array, keys: jax.Array, values: jax.Array) -> jax.Array:
+        def step(sum_: jax.Array, given: Any) -> Any:
+            key, value = given
+            scores = key @ q
+            return sum_ + jnp.exp(scores - scores.max()) @ value, None
+
+        return lax.scan(step, jnp.zeros(4), (keys, values))[0]
+
+    arrays = np.sin(np.arange(164, dtype=np.float32))
+    keys, values = arrays[:80].reshape(5, 4, 4), arrays[80:160].reshape(5, 4, 4)
+    check(run, arrays[160:], keys, values)
+
+
 def test_entries_of_the_last_axis_keep_it() -> None:
     def run(y: jax.Array) -> jax.Array:
         def step(y: jax.Array, _: None) -> Any:
@@ -248,6 +262,16 @@ def test_a_loop_that_a_counter_ends_runs_over_numbers(limit: int, start: int, st
     model = check(run, X[0], unroll=0)
     # Nothing runs over no numbers.
     assert ("Scan" if start != limit else "Loop") in ops(model)
+
+
+def test_a_counter_that_stays_ends_no_loop() -> None:
+    def run(x: jax.Array) -> Any:
+        def goes_on(state: Any) -> jax.Array:
+            return (state[0] < 10) & (state[1].sum() < 100.0)
+
+        return lax.while_loop(goes_on, lambda state: (state[0] + 0, state[1] * 2 + 1), (0, x))
+
+    check(run, np.ones(3, np.float32))
 
 
 def test_a_loop_that_two_conditions_end_ends_at_the_first() -> None:

@@ -125,6 +125,66 @@ def of_each_image_and_class(covers: Covers) -> jax.Array:
     return both(jnp.stack([jnp.stack([covers, covers.T]), jnp.stack([~covers, covers])]))
 
 
+LATER = np.triu(np.ones((COUNT, COUNT), bool), 1)
+
+
+def of_all_but_the_first(covers: Covers) -> jax.Array:
+    """The mask is the same in each round, so it says nothing about the order."""
+    row = covers & (NUMBERS > 0)[None, :]
+    return lax.fori_loop(
+        0, COUNT, lambda i, keep: keep & ~(keep[i] & row[i]), jnp.ones(COUNT, bool)
+    )
+
+
+def of_classes_that_drop_nothing(covers: Covers) -> jax.Array:
+    rows = jnp.stack([covers & LATER, covers.T & LATER], 1)
+    is_on = np.array([True, False])
+
+    def step(keep: jax.Array, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        i, row = given
+        return keep & ~((jnp.take(keep, i, axis=1) & is_on)[:, None] & row), None
+
+    return lax.scan(step, jnp.stack([covers[0], covers[1]]) | True, (NUMBERS, rows))[0]
+
+
+def of_classes_that_others_drop(covers: Covers) -> jax.Array:
+    rows = jnp.stack([covers & LATER, covers.T & LATER], 1)
+    is_off = np.array([True, False])
+
+    def step(gone: jax.Array, given: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        i, row = given
+        return gone | (~(jnp.take(gone, i, axis=1) | is_off)[:, None] & row), None
+
+    return lax.scan(step, jnp.stack([covers[0], covers[1]]), (NUMBERS, rows))[0]
+
+
+def of_rows_that_keep_the_axis(covers: Covers) -> jax.Array:
+    both = jnp.stack([covers, covers.T])
+    return lax.fori_loop(
+        0,
+        COUNT,
+        lambda i, keep: keep & ~(keep[:, i, None] & both[:, i] & (i < NUMBERS)),
+        jnp.stack([covers[0], ~covers[1]]),
+    )
+
+
+def of_classes_by_a_slice(covers: Covers) -> jax.Array:
+    both = jnp.stack([covers, covers.T])
+    is_on = np.array([[True], [False]])
+
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep & ~(lax.dynamic_slice(keep, (0, i), (2, 1)) & is_on & both[:, i])
+
+    return lax.fori_loop(0, COUNT, step, jnp.stack([covers[0], ~covers[1]]))
+
+
+def by_a_slice(covers: Covers) -> jax.Array:
+    def step(i: jax.Array, keep: jax.Array) -> jax.Array:
+        return keep & ~(lax.dynamic_slice(keep, (i,), (1,)) & covers[i] & (i < NUMBERS))
+
+    return lax.fori_loop(0, COUNT, step, jnp.ones(COUNT, bool))
+
+
 SETTLED = [
     by_a_mask,
     by_a_choice,
@@ -141,6 +201,12 @@ SETTLED = [
     while_there_are_more,
     of_each_class,
     of_each_image_and_class,
+    of_all_but_the_first,
+    of_classes_that_drop_nothing,
+    of_classes_that_others_drop,
+    of_rows_that_keep_the_axis,
+    of_classes_by_a_slice,
+    by_a_slice,
 ]
 
 
@@ -190,12 +256,11 @@ def test_rounds_that_drop_entries_are_decided_together(fn: Callable[..., Any]) -
 
 
 def test_the_matrices_need_few_products_and_more_and_the_loop() -> None:
-    later = np.triu(np.ones((COUNT, COUNT), bool), 1)
     numbers = []
     for covers in matrices():
         keep, number, goes_on = np.ones(COUNT, bool), 0, True
         while goes_on:
-            after = ~np.any(covers & later & keep[:, None], 0)
+            after = ~np.any(covers & LATER & keep[:, None], 0)
             keep, number, goes_on = after, number + 1, not np.array_equal(after, keep)
         numbers.append(number)
     assert min(numbers) <= 4
@@ -205,8 +270,7 @@ def test_the_matrices_need_few_products_and_more_and_the_loop() -> None:
 
 def test_an_order_needs_no_triangle_if_the_program_has_one() -> None:
     def fn(covers: Covers) -> jax.Array:
-        later = jnp.asarray(np.triu(np.ones((COUNT, COUNT), bool), 1))
-        row = covers & later
+        row = covers & LATER
         return lax.fori_loop(
             0, COUNT, lambda i, keep: keep & ~(keep[i] & row[i]), jnp.ones(COUNT, bool)
         )

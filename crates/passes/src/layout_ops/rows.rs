@@ -22,7 +22,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             continue;
         }
         let region = Region::around(edit, index);
-        seen.extend(&region.members);
+        seen.extend(&region.nodes);
         let worth = if edit.is_in_loop() { RESHAPES_OF_PRODUCT } else { 1 };
         if worth * region.products > region.borders {
             edit.note(NAME, index, None);
@@ -89,10 +89,8 @@ fn vectors(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
 
 /// Vectors that are computed from each other.
 struct Region {
-    /// The nodes, in order.
-    members: Vec<usize>,
-    /// The nodes that reduce a vector to a number, in order.
-    reductions: Vec<usize>,
+    /// The nodes that make the vectors, and those that reduce one to a number, in order.
+    nodes: Vec<usize>,
     /// The number of products with a bias.
     products: usize,
     /// The number of vectors that other nodes make or read. In a body, what comes in and goes out does not count:
@@ -103,7 +101,6 @@ struct Region {
 impl Region {
     fn around(edit: &Edit<'_>, index: usize) -> Region {
         let mut found: FxHashSet<usize> = FxHashSet::default();
-        let mut reductions: FxHashSet<usize> = FxHashSet::default();
         let mut values: FxHashSet<ValueId> = FxHashSet::default();
         let (mut borders, in_loop) = (0, edit.is_in_loop());
         let mut open = vec![edit.node(index).outputs[0]];
@@ -131,7 +128,7 @@ impl Region {
                     open.extend(&edit.node(reader).outputs);
                 } else if is_reduction(edit, reader) {
                     reads += times;
-                    reductions.insert(reader);
+                    found.insert(reader);
                 }
             }
             if in_loop {
@@ -139,17 +136,15 @@ impl Region {
             }
             borders += usize::from(edit.reads(value) > reads);
         }
-        let in_order = |nodes: FxHashSet<usize>| -> Vec<usize> {
-            edit.nodes().into_iter().filter(|node| nodes.contains(node)).collect()
-        };
-        let (members, reductions) = (in_order(found), in_order(reductions));
-        let products = members.iter().filter(|&&member| is_biased_product(edit, member)).count();
-        Region { members, reductions, products, borders }
+        let mut nodes = edit.nodes();
+        nodes.retain(|node| found.contains(node));
+        let products = nodes.iter().filter(|&&node| is_biased_product(edit, node)).count();
+        Region { nodes, products, borders }
     }
 
     fn rewrite(&self, edit: &mut Edit<'_>) -> Option<()> {
         let mut rows: FxHashMap<ValueId, ValueId> = FxHashMap::default();
-        for &index in &self.members {
+        for &index in &self.nodes {
             let node = edit.node(index).clone();
             let mut inputs: Vec<Option<ValueId>> =
                 (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
@@ -165,6 +160,11 @@ impl Region {
                     *input = row;
                 }
             }
+            if node.op.is_one_of(REDUCTIONS) {
+                inputs[1] = axes(edit, index, &[0, 1]);
+                edit.rewrite(index, &[], Op::of(&node, inputs));
+                continue;
+            }
             let mut op = Op::of(&node, inputs);
             if is_concat || node.op == OpType::Split {
                 op.attrs.retain(|(name, _)| *name != "axis");
@@ -176,12 +176,6 @@ impl Region {
             let restore = |row| Op::new(OpType::Squeeze, &[row, axes]);
             let made = edit.rewrite_results(index, &[], op, types, &restore);
             rows.extend(node.outputs.iter().copied().zip(made));
-        }
-        for &index in &self.reductions {
-            let node = edit.node(index).clone();
-            let row = *rows.get(&edit.input(index, 0)?)?;
-            let axes = axes(edit, index, &[0, 1])?;
-            edit.rewrite(index, &[], Op::of(&node, vec![Some(row), Some(axes)]));
         }
         Some(())
     }
@@ -295,6 +289,38 @@ y:f32[3] = Loop(n, true, x) {body={
                   %3 = ReduceMax(%2, [0, 1]:i64) {keepdims=0}  # 7
                   %4 = Sub(%2, %3)  # 8
                   u:f32[3] = Squeeze(%4, [0]:i64)  # 8
+                }}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_vector_may_be_reduced_before_a_row_of_it_is_read() {
+        check_lean(
+            super::run,
+            "graph g(x:f32[3], w:f32[3,3], n:i64[]) -> (y)
+y:f32[3] = Loop(n, true, x) {body={
+  graph b(i:i64[], c:bool[], v:f32[3]) -> (d, u)
+  d:bool[] = Identity(c)
+  %0:f32[3] = MatMul(w, v)
+  %1:f32[] = ReduceMax(%0, [0]:i64) {keepdims=0}
+  %2:f32[3] = Sub(%0, %1)
+  %3:f32[3] = MatMul(%2, w)
+  u:f32[3] = Add(%3, v)
+}}",
+            expect![[r#"
+                graph g(x:f32[3], w:f32[3,3], n:i64[]) -> (y)
+                y:f32[3] = Loop(n, true, x) {body={  # 2
+                  graph b(i:i64[], c:bool[], v:f32[3]) -> (d, u)
+                  d:bool[] = Identity(c)  # 4
+                  %0 = MatMul(w, v)  # 5
+                  %1 = Unsqueeze(%0, [0]:i64)  # 6
+                  %2 = ReduceMax(%1, [0, 1]:i64) {keepdims=0}  # 6
+                  %3 = Sub(%1, %2)  # 7
+                  %4 = MatMul(%3, w)  # 8
+                  %5 = Unsqueeze(v, [0]:i64)  # 9
+                  %6 = Add(%4, %5)  # 9
+                  u:f32[3] = Squeeze(%6, [0]:i64)  # 9
                 }}
             "#]],
         );

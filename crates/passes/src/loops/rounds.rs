@@ -103,13 +103,13 @@ impl End {
         beside(a, b).or_else(|| beside(b, a))
     }
 
-    /// Returns how many rounds there are, of which the first runs in any case. `None` if the counter overflows before
-    /// it ends.
+    /// Returns how many rounds there are, of which the first runs in any case. `None` if the counter never ends, or
+    /// overflows before.
     fn rounds(&self, start: i64) -> Option<i64> {
         let (start, limit, step) =
             (i128::from(start), i128::from(self.limit), i128::from(self.step));
         let way = if step > 0 { limit - start } else { start - limit };
-        let whole = way.div_euclid(step.abs());
+        let whole = way.checked_div_euclid(step.abs())?;
         let rounds = match self.comparison {
             OpType::Less if step > 0 => whole + i128::from(way % step != 0),
             OpType::Greater if step < 0 => whole + i128::from(way % step != 0),

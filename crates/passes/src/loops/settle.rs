@@ -74,7 +74,7 @@ impl Dropping {
     fn of(edit: &Edit<'_>, scan: &Counted, carry: Carry) -> Option<Dropping> {
         let rounds = scan.rounds.known().filter(|&rounds| rounds >= MIN_ROUNDS)?;
         let ty = edit.ty(carry.before)?;
-        let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let shape = sizes(edit, carry.before)?;
         let pairs = shape.iter().product::<i64>().checked_mul(rounds)?;
         if scan.is_reverse || pairs > MAX_PAIRS || rounds > *shape.last()? {
             return None;
@@ -85,10 +85,8 @@ impl Dropping {
         let (is_active_if, effect) = with(true).or_else(|| with(false))?;
         let asked = body.asked?;
         let flag = edit.ty(asked)?;
-        let is_of_round = match &shape[..] {
-            [_] => flag.rank() == 0,
-            all => flag.rank() == all.len() && flag.shape.last() == Some(&Dim::Known(1)),
-        };
+        let of_round = [&ty.shape[..shape.len() - 1], &[Dim::Known(1)]].concat();
+        let is_of_round = flag.shape[..] == of_round || (flag.rank() == 0 && shape.len() == 1);
         let is_whole = edit.ty(effect.chosen)?.shape == ty.shape;
         let found = Dropping {
             carry,
@@ -102,27 +100,25 @@ impl Dropping {
             choosing: body.choosing,
             effect,
         };
-        (is_of_round && is_whole && found.stays_dropped(edit)?).then_some(found)
+        let stays_dropped = !found.active_with(edit, &found.effect.dropped)?.contains(&true);
+        (is_of_round && is_whole && stays_dropped).then_some(found)
     }
 
-    /// True if an entry that was set does not make its round active.
-    fn stays_dropped(&self, edit: &Edit<'_>) -> Option<bool> {
-        let sizes = |value: ValueId| -> Option<Vec<i64>> {
-            edit.ty(value)?.shape.iter().map(Dim::known).collect()
-        };
+    /// Returns whether a round is active whose entries are all this number.
+    fn active_with(&self, edit: &Edit<'_>, entry: &Tensor) -> Option<Vec<bool>> {
         let mut known: FxHashMap<ValueId, Tensor> = FxHashMap::default();
-        known.insert(self.entry, self.effect.dropped.broadcast(&sizes(self.entry)?)?);
+        known.insert(self.entry, entry.broadcast(&sizes(edit, self.entry)?)?);
         for node in &self.asking {
             let operands = node.inputs.iter().flatten();
             let operands = operands.map(|id| known.get(id).or_else(|| edit.tensor(*id)));
             let operands: Vec<&Tensor> = operands.collect::<Option<_>>()?;
             let result = node.outputs[0];
             let dtype = edit.ty(result)?.dtype;
-            let made = eval(node.op.onnx()?, node, &operands, dtype, sizes(result)?)?;
+            let made = eval(node.op.onnx()?, node, &operands, dtype, sizes(edit, result)?)?;
             known.insert(result, made);
         }
         let flags = numbers(known.get(&self.asked)?)?;
-        Some(flags.iter().all(|&flag| (flag != 0.0) != self.is_active_if))
+        Some(flags.iter().map(|&flag| (flag != 0.0) == self.is_active_if).collect())
     }
 
     fn settle(&self, edit: &mut Edit<'_>, index: usize, scan: Counted) -> Option<()> {
@@ -169,7 +165,7 @@ impl Dropping {
         equation: &Equation,
         found: &Found,
     ) -> Option<ValueId> {
-        if equation.is_ordered && self.dtype == DType::Bool {
+        if equation.is_ordered && self.is_active_unless_dropped(nodes.edit) == Some(true) {
             // No entry is set after its round, so those of active rounds are not set, and all others are.
             let op = if self.effect.assumed { OpType::Identity } else { OpType::Not };
             let flags = nodes.add(Op::new(op, &[found.flags]), DType::Bool, &equation.rows);
@@ -182,6 +178,13 @@ impl Dropping {
         let is_set = nodes.add(Op::new(OpType::Greater, &[hits, half]), DType::Bool, &rows);
         let is_set = self.without_unit_axis(nodes, is_set)?;
         Some(self.with_dropped(nodes, is_set))
+    }
+
+    /// True if the entries are flags, and each one makes its round active unless it is set.
+    fn is_active_unless_dropped(&self, edit: &Edit<'_>) -> Option<bool> {
+        let kept = Tensor::of_ints(self.dtype, Vec::new(), &[i64::from(self.effect.assumed)])?;
+        let is_active = self.active_with(edit, &kept)?;
+        Some(self.dtype == DType::Bool && !is_active.contains(&false))
     }
 
     /// Inserts the array that the loop returns, if not all active rounds are known.
@@ -279,10 +282,9 @@ impl Dropping {
         for (value, flag) in
             [(self.carry.before, self.effect.assumed), (self.asked, self.is_active_if)]
         {
-            let ty = edit.ty(value)?.clone();
-            let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+            let (shape, dtype) = (sizes(edit, value)?, edit.ty(value)?.dtype);
             let count = shape.iter().product::<i64>() as usize;
-            let tensor = Tensor::of_ints(ty.dtype, shape, &vec![i64::from(flag); count])?;
+            let tensor = Tensor::of_ints(dtype, shape, &vec![i64::from(flag); count])?;
             batches.lifted.insert(value, edit.constant(index, &[], tensor, &[]));
         }
         for choosing in &self.choosing {
@@ -323,6 +325,8 @@ impl Dropping {
             let steps = [&[self.rounds], lead].concat();
             first = nodes.add(transpose(first, &perm), self.dtype, &steps);
         }
+        let entry = sizes(nodes.edit, self.entry)?;
+        first = nodes.reshape(first, &[&[self.rounds], &entry[..]].concat())?;
         let mut batches = Batches {
             index,
             steps: Dim::Known(self.rounds),
@@ -335,12 +339,13 @@ impl Dropping {
             batches.take(edit, node)?;
         }
         let mut asked = *batches.of.get(&self.asked)?;
-        let flag = edit.ty(self.asked)?.shape.iter().map(Dim::known);
-        let flag: Vec<i64> = flag.collect::<Option<_>>()?;
+        let flag = sizes(edit, self.asked)?;
         let mut nodes = Nodes { edit, index };
         let rows = self.row(self.rounds);
         asked = nodes.cast(asked, DType::Bool, &[&[self.rounds], &flag[..]].concat());
-        if !lead.is_empty() {
+        if lead.is_empty() {
+            asked = nodes.reshape(asked, &rows)?;
+        } else {
             let perm: Vec<usize> = (1..=self.shape.len()).chain([0]).collect();
             asked = nodes.add(transpose(asked, &perm), DType::Bool, &rows);
         }
@@ -383,6 +388,11 @@ impl Dropping {
         let op = Op::new(OpType::Squeeze, &[rows, axes]);
         Some(nodes.add(op, DType::Bool, &self.shape))
     }
+}
+
+/// Returns the shape of an array. `None` if a size is not known.
+fn sizes(edit: &Edit<'_>, value: ValueId) -> Option<Vec<i64>> {
+    edit.ty(value)?.shape.iter().map(Dim::known).collect()
 }
 
 /// Returns the nodes of a round that a carry is computed with, in their order. `None` if they read another carry, or

@@ -309,8 +309,8 @@ fn is_behind_round(edit: &Edit<'_>, flags: ValueId) -> bool {
     let Some(node) = edit.producer(flags).filter(|&node| edit.node(node).op == OpType::And) else {
         return false;
     };
-    [0, 1].into_iter().filter_map(|operand| edit.input(node, operand)).any(|operand| {
-        edit.ty(operand).map(Type::rank) == edit.ty(flags).map(Type::rank)
-            && is_behind_round(edit, operand)
-    })
+    // What is broadcast along the rounds or the entries is not about one of them.
+    let ends = |value| edit.ty(value).map(|ty| (ty.rank(), ty.shape.first(), ty.shape.last()));
+    let mut operands = [0, 1].into_iter().filter_map(|operand| edit.input(node, operand));
+    operands.any(|operand| ends(operand) == ends(flags) && is_behind_round(edit, operand))
 }

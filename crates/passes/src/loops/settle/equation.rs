@@ -121,6 +121,16 @@ impl Nodes<'_, '_> {
         Some(self.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.5])?))
     }
 
+    /// Inserts an array in another shape, unless it has that.
+    pub(super) fn reshape(&mut self, array: ValueId, shape: &[i64]) -> Option<ValueId> {
+        let Type { dtype, .. } = *self.edit.ty(array)?;
+        if self.edit.ty(array)? == &of_sizes(dtype, shape) {
+            return Some(array);
+        }
+        let sizes = ints(self.edit, self.index, shape)?;
+        Some(self.add(Op::new(OpType::Reshape, &[array, sizes]), dtype, shape))
+    }
+
     /// Inserts the part of an array that has this shape, at the beginning of the last axis.
     pub(super) fn first(&mut self, array: ValueId, shape: &[i64]) -> Option<ValueId> {
         let (size, lead) = shape.split_last()?;
