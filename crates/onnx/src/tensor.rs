@@ -22,7 +22,7 @@ use half::{bf16, f16};
 use crate::dtype::DType;
 pub use assumptions::Assumptions;
 pub(crate) use blocks::{Part, write_parts};
-pub use derive::Step;
+pub use derive::{Memory, Step};
 use lazy::Lazy;
 
 /// An array of known contents, shared and never copied.

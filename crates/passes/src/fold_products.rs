@@ -11,11 +11,9 @@ use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::access::Access;
 use crate::rewrite::decline;
+use crate::stored::Stored;
 
 const NAME: &str = "fold-products";
-
-/// Weights with more bytes that others read too are not copied.
-const MAX_SHARED_BYTES: usize = 4096;
 
 /// Larger and smaller factors may let a term overflow or vanish whose sum does not.
 const FACTORS: RangeInclusive<f64> = 1e-9..=1e9;
@@ -27,12 +25,16 @@ const LARGEST_BIAS: f64 = 1e4;
 const LARGEST_SHIFT: f64 = 1e3;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
+    let stored = Stored::of(edit);
     for index in 0..edit.len() {
         match edit.node(index).op.onnx() {
             Some(OpType::Add | OpType::Sub | OpType::Mul | OpType::Div) => {
-                let _ = fold_behind(edit, index).or_else(|| fold_behind_sum(edit, index));
+                let _ = fold_behind(edit, &stored, index)
+                    .or_else(|| fold_behind_sum(edit, &stored, index));
             }
-            Some(OpType::Conv | OpType::MatMul) => while fold_before(edit, index).is_some() {},
+            Some(OpType::Conv | OpType::MatMul) => {
+                while fold_before(edit, &stored, index).is_some() {}
+            }
             _ => {}
         }
     }
@@ -89,13 +91,6 @@ impl Product {
         edit.node(self.index).op != OpType::MatMul
     }
 
-    /// True if other weights may be written in place of these.
-    fn may_copy_weights(&self, edit: &Edit<'_>) -> bool {
-        let large =
-            edit.tensor(self.weights).is_some_and(|tensor| tensor.byte_len() > MAX_SHARED_BYTES);
-        !(large && edit.reads(self.weights) > 1)
-    }
-
     /// Returns the bias, zeros where there is none.
     fn bias(&self, edit: &Edit<'_>) -> Option<Vec<f64>> {
         match self.bias {
@@ -133,7 +128,7 @@ fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<us
 }
 
 /// `y · s + t` of what a product makes, where nothing else reads it.
-fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn fold_behind(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()> {
     let (value, constant) = beside_constant(edit, index)?;
     let is_reversed = edit.input(index, 0) == Some(constant);
     let (product, moved, axis) = product_behind(edit, value)?;
@@ -180,7 +175,7 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let mut weights = product.weights;
     let mut bias = product.bias(edit)?;
     if let Some(scale) = &scale {
-        if !product.may_copy_weights(edit) {
+        if !stored.may_change(edit, product.index, weights) {
             return decline(edit, NAME, index, LARGE);
         }
         let scaled = scaled(edit, edit.tensor(weights)?, product.weight_axis, scale)?;
@@ -215,7 +210,7 @@ fn fold_behind(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 }
 
 /// `(x · W + b) · s` is `x · (W · s) + b · s`, of a product of matrices, which has no bias.
-fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn fold_behind_sum(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()> {
     if edit.node(index).op != OpType::Mul {
         return None;
     }
@@ -233,7 +228,7 @@ fn fold_behind_sum(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if !is_one_type || !is_read_once {
         return None;
     }
-    if !product.may_copy_weights(edit) {
+    if !stored.may_change(edit, product.index, product.weights) {
         return decline(edit, NAME, index, LARGE);
     }
     let factors = of_channels(edit.tensor(scale)?, &ty.shape, product.axis)?;
@@ -267,7 +262,7 @@ fn beside_constant(edit: &Edit<'_>, index: usize) -> Option<(ValueId, ValueId)> 
 
 /// `x · s + t` of what a product reads, where nothing else reads it. What is padded is padded with
 /// zeros, so a shift goes through where nothing is.
-fn fold_before(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn fold_before(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()> {
     let product = Product::of(edit, index)?;
     let before = edit.producer(product.x)?;
     let node = edit.node(before);
@@ -279,7 +274,7 @@ fn fold_before(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let ty = edit.ty(product.x)?.clone();
     let is_convolution = edit.node(index).op == OpType::Conv;
     let axis = if is_convolution { 1 } else { ty.rank().checked_sub(1)? };
-    if edit.ty(value)? != &ty || !product.may_copy_weights(edit) {
+    if edit.ty(value)? != &ty || !stored.may_change(edit, product.index, product.weights) {
         return None;
     }
     let numbers = of_channels(edit.tensor(constant)?, &ty.shape, axis)?;

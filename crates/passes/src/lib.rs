@@ -43,6 +43,7 @@ mod sizes;
 mod split_means;
 mod split_products;
 mod store_once;
+mod stored;
 #[cfg(test)]
 mod testing;
 

@@ -4,14 +4,12 @@
 //! constants have the elements of an array that none of them stores as it is, the array is stored, and they are
 //! computed from it. The runtime does that when it loads the model.
 
-use onnx::tensor::Step;
-use onnx::{DType, Dim, Edit, Model, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::tensor::{Memory, Step};
+use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::axis_map::transpose;
-
-/// Smaller constants are stored as they are read.
-const MAX_REPEATED_BYTES: usize = 4096;
+use crate::stored::large_constants;
 
 pub(crate) fn run(model: &mut Model) {
     let mut derived: Option<FxHashMap<ValueId, ValueId>> = None;
@@ -61,7 +59,6 @@ fn derive_all(edit: &mut Edit<'_>, all: &[ValueId]) -> FxHashMap<ValueId, ValueI
 
 /// The constant that stores an array, by its memory.
 type Stored = FxHashMap<Memory, ValueId>;
-type Memory = (usize, usize);
 
 /// Returns the arrays that are in several constants.
 fn repeated(edit: &Edit<'_>, read: &[(ValueId, usize)]) -> FxHashSet<Memory> {
@@ -72,26 +69,6 @@ fn repeated(edit: &Edit<'_>, read: &[(ValueId, usize)]) -> FxHashSet<Memory> {
         repeated.extend(memories.into_iter().filter(|&memory| !seen.insert(memory)));
     }
     repeated
-}
-
-/// Returns the large constants in the order of first use, each with the node of this graph that reads it first,
-/// itself or in a body.
-fn large_constants(edit: &Edit<'_>) -> Vec<(ValueId, usize)> {
-    let (mut seen, mut found) = (FxHashSet::default(), Vec::new());
-    for index in edit.nodes() {
-        let mut nodes: Vec<&Node> = vec![edit.node(index)];
-        while let Some(node) = nodes.pop() {
-            nodes.extend(node.bodies().flat_map(|body| &body.nodes));
-            for &id in node.inputs.iter().flatten() {
-                let is_large =
-                    edit.tensor(id).is_some_and(|tensor| tensor.byte_len() > MAX_REPEATED_BYTES);
-                if is_large && seen.insert(id) {
-                    found.push((id, index));
-                }
-            }
-        }
-    }
-    found
 }
 
 /// How to compute a constant: steps from what another constant stores, or from such parts side by side.

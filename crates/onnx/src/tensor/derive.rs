@@ -17,10 +17,13 @@ pub enum Step {
     Transpose(Vec<usize>),
 }
 
+/// The address and the length of an array in memory.
+pub type Memory = (usize, usize);
+
 impl Tensor {
     /// Returns the address and the length of the memory that the elements are in, if they are in one array
     /// and not computed.
-    pub fn memory(&self) -> Option<(usize, usize)> {
+    pub fn memory(&self) -> Option<Memory> {
         let bytes = match &self.contents {
             Contents::Bytes(bytes) => &bytes.0[..],
             Contents::Lazy(lazy) => match &**lazy {
@@ -31,16 +34,24 @@ impl Tensor {
         Some((bytes.as_ptr().addr(), bytes.len()))
     }
 
+    /// Returns the arrays that the elements are in or computed from, each with the number of bytes that are read of it.
+    pub fn sources(&self) -> Vec<(Memory, usize)> {
+        if let Some(memory) = self.memory() {
+            return vec![(memory, self.byte_len())];
+        }
+        match &self.contents {
+            Contents::Lazy(lazy) => match &**lazy {
+                Lazy::Product(x, ..) | Lazy::Cast(x) => x.sources(),
+                Lazy::Joined(parts, _) => parts.iter().flat_map(Tensor::sources).collect(),
+                Lazy::View(_) => Vec::new(),
+            },
+            Contents::Bytes(_) => Vec::new(),
+        }
+    }
+
     /// Returns how many bytes the arrays have that the elements are in or computed from.
     pub fn source_bytes(&self) -> usize {
-        match &self.contents {
-            Contents::Bytes(bytes) => bytes.0.len(),
-            Contents::Lazy(lazy) => match &**lazy {
-                Lazy::View(view) => view.source().len().min(self.byte_len()),
-                Lazy::Product(x, ..) | Lazy::Cast(x) => x.source_bytes(),
-                Lazy::Joined(parts, _) => parts.iter().map(Tensor::source_bytes).sum(),
-            },
-        }
+        self.sources().iter().map(|&((_, length), bytes)| bytes.min(length)).sum()
     }
 
     /// True if the elements are in memory in their order.

@@ -5,7 +5,8 @@ use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 use super::Rule;
 use crate::access::Access;
 use crate::eval::eval;
-use crate::operators::RESHAPES;
+use crate::operators::{RESHAPES, SELECTIONS};
+use crate::stored::Stored;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-constants",
@@ -49,6 +50,9 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
         return None;
     }
     if op == OpType::Cast && is_enlarged(operands[0], ty.dtype) {
+        return None;
+    }
+    if count as usize > MOST_ELEMENTS && !are_moved(op) && is_repeated(edit, index) {
         return None;
     }
     eval(op, node, &operands, ty.dtype, shape)
@@ -119,6 +123,19 @@ fn is_own_and_lazy(edit: &Edit<'_>, index: usize) -> bool {
         }
         _ => false,
     }
+}
+
+/// True if an operator moves elements, and computes none.
+fn are_moved(op: OpType) -> bool {
+    SELECTIONS.contains(&op) || op == OpType::Concat
+}
+
+/// True if another constant stores the elements of an operand too.
+fn is_repeated(edit: &Edit<'_>, index: usize) -> bool {
+    let stored = Stored::of(edit);
+    let mut operands =
+        (0..edit.node(index).inputs.len()).filter_map(|operand| edit.input(index, operand));
+    operands.any(|operand| !stored.may_change(edit, index, operand))
 }
 
 /// True if floats of a wider type have more bytes than the array that the numbers are from.

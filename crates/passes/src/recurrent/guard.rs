@@ -51,11 +51,7 @@ pub(super) fn fits(
 
 /// True if all numbers of a constant are finite and small.
 pub(super) fn is_small(tensor: &Tensor) -> bool {
-    let mut sum = 0.0;
-    tensor.all_floats(|number| {
-        sum += number.abs();
-        sum < f64::from(MAX_SUM)
-    })
+    tensor.max_magnitude() * (tensor.len() as f64) < f64::from(MAX_SUM)
 }
 
 /// True of small constants and of what repeats one, such as zeros of a symbolic size.

@@ -1,0 +1,58 @@
+//! Counts how much of the arrays of a program its constants store.
+
+use onnx::tensor::Memory;
+use onnx::{Edit, Node, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Smaller constants are stored as they are read.
+const MAX_REPEATED_BYTES: usize = 4096;
+
+/// The number of bytes that constants store of each array.
+pub(crate) struct Stored(FxHashMap<Memory, usize>);
+
+impl Stored {
+    /// Counts what is read in a graph and its bodies.
+    pub(crate) fn of(edit: &Edit<'_>) -> Stored {
+        let mut stored: FxHashMap<Memory, usize> = FxHashMap::default();
+        for (id, _) in large_constants(edit) {
+            for (memory, bytes) in edit.tensor(id).into_iter().flat_map(|it| it.sources()) {
+                *stored.entry(memory).or_default() += bytes;
+            }
+        }
+        Stored(stored)
+    }
+
+    /// True if a node may read other numbers in place of a constant, without an array being stored twice: in the
+    /// constant, if other nodes read it, in another constant, and in the new one.
+    pub(crate) fn may_change(&self, edit: &Edit<'_>, reader: usize, constant: ValueId) -> bool {
+        let operands = 0..edit.node(reader).inputs.len();
+        let own = operands.filter(|&operand| edit.input(reader, operand) == Some(constant)).count();
+        let is_kept = edit.reads(constant) > own;
+        let Some(tensor) = edit.tensor(constant) else { return false };
+        tensor.byte_len() <= MAX_REPEATED_BYTES
+            || tensor.sources().into_iter().all(|(memory, bytes)| {
+                let stored = self.0.get(&memory).copied().unwrap_or(bytes);
+                stored + if is_kept { bytes } else { 0 } <= memory.1
+            })
+    }
+}
+
+/// Returns the large constants in the order of first use, each with the node of this graph that reads it first,
+/// itself or in a body.
+pub(crate) fn large_constants(edit: &Edit<'_>) -> Vec<(ValueId, usize)> {
+    let (mut seen, mut found) = (FxHashSet::default(), Vec::new());
+    for index in edit.nodes() {
+        let mut nodes: Vec<&Node> = vec![edit.node(index)];
+        while let Some(node) = nodes.pop() {
+            nodes.extend(node.bodies().flat_map(|body| &body.nodes));
+            for &id in node.inputs.iter().flatten() {
+                let is_large =
+                    edit.tensor(id).is_some_and(|tensor| tensor.byte_len() > MAX_REPEATED_BYTES);
+                if is_large && seen.insert(id) {
+                    found.push((id, index));
+                }
+            }
+        }
+    }
+    found
+}
