@@ -180,7 +180,6 @@ functions! {
     expm1 = composite("expm1"),
     log = OpType::Log,
     log1p = composite("log1p"),
-    reciprocal = OpType::Reciprocal,
     reduce_max = composite("reduce_max"),
     reduce_mean = OpType::ReduceMean,
     reduce_sum = OpType::ReduceSum,
@@ -204,6 +203,21 @@ pub(crate) fn greater(a: &Pattern, b: &Pattern) -> Pattern {
 /// `a ≥ b`, from either side.
 pub(crate) fn greater_or_equal(a: &Pattern, b: &Pattern) -> Pattern {
     either(&[&node(OpType::GreaterOrEqual, &[a, b]), &node(OpType::LessOrEqual, &[b, a])])
+}
+
+/// `1 / x`, as one operator or the other.
+pub(crate) fn reciprocal(x: &Pattern) -> Pattern {
+    either(&[&node(OpType::Reciprocal, &[x]), &(1.0 / x)])
+}
+
+/// `xʸ` for a number `y`
+pub(crate) fn power(x: &Pattern, y: f64) -> Pattern {
+    node(OpType::Pow, &[x, &y.into()])
+}
+
+/// `x²`, as one operator or the other.
+pub(crate) fn square(x: &Pattern) -> Pattern {
+    either(&[&(x * x), &power(x, 2.0)])
 }
 
 /// `max(x, 0)`, as one operator or the other.

@@ -229,12 +229,16 @@ fn softplus() -> Pattern {
     either(&[&node(OpType::Where, &[&is_number, &smooth, &(&x + 0.0)]), &smooth])
 }
 
+/// `min(max(x + 3, 0), 6)`
+fn relu6_of_shifted(x: &Pattern) -> Pattern {
+    let shifted = x + 3.0;
+    let clipped = minimum(&relu(&shifted), &6.0.into());
+    either(&[&clipped, &node(OpType::Clip, &[&shifted, &0.0.into(), &6.0.into()])])
+}
+
 /// `min(max(x + 3, 0), 6) / 6`
 fn hard_sigmoid() -> Pattern {
-    let shifted = hole("x") + 3.0;
-    let clipped = minimum(&relu(&shifted), &6.0.into());
-    let clip = node(OpType::Clip, &[&shifted, &0.0.into(), &6.0.into()]);
-    product(&[&either(&[&clipped, &clip])], 1.0 / 6.0)
+    product(&[&relu6_of_shifted(&hole("x"))], 1.0 / 6.0)
 }
 
 fn to_hard_sigmoid(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
@@ -242,20 +246,23 @@ fn to_hard_sigmoid(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Decline
     Ok(op.attr("alpha", Attr::Float(1.0 / 6.0)).attr("beta", Attr::Float(0.5)))
 }
 
-/// `x · HardSigmoid(x)`, in either order of the factors, which may be over the six already
+/// `x · HardSigmoid(x)`, in either order of the factors, where the product may be over the six
 fn hard_swish() -> Pattern {
     let x = hole("x");
-    &x * node(OpType::HardSigmoid, &[&x]).named("sigmoid")
+    let sigmoid = node(OpType::HardSigmoid, &[&x]).named("sigmoid");
+    either(&[&(&x * sigmoid), &product(&[&x, &relu6_of_shifted(&x)], 1.0 / 6.0)])
 }
 
 fn to_hard_swish(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
-    let sigmoid = found.node("sigmoid")?;
-    let has = |name: &str, number: f32| sigmoid.attr(name) == Some(&Attr::Float(number));
-    if !has("alpha", 1.0 / 6.0) || !has("beta", 0.5) {
-        return Err("the slope of the curve differs".into());
-    }
-    if found.edit.reads(found.value("sigmoid")?) > 1 {
-        return Err("another node reads the curve".into());
+    if let Some(sigmoid) = found.maybe("sigmoid") {
+        let curve = found.node("sigmoid")?;
+        let has = |name: &str, number: f32| curve.attr(name) == Some(&Attr::Float(number));
+        if !has("alpha", 1.0 / 6.0) || !has("beta", 0.5) {
+            return Err("the slope of the curve differs".into());
+        }
+        if found.edit.reads(sigmoid) > 1 {
+            return Err("another node reads the curve".into());
+        }
     }
     // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
     found.expect_kernel(OpType::HardSigmoid, found.value("x")?)?;
@@ -486,18 +493,23 @@ e:f32[3] = Where(%0, x, %4)",
     fn a_hard_swish_is_one_operator() {
         check(
             formulas(&[super::REWRITES]),
-            "graph g(x:f32[3]) -> (y, z)
+            "graph g(x:f32[3]) -> (y, z, w)
 %0:f32[3] = Add(x, 3.0)
 %1:f32[3] = Clip(%0, 0.0, 6.0)
 %2:f32[3] = Div(%1, 6.0)
 y:f32[3] = Mul(x, %2)
 %3:f32[3] = HardSigmoid(x) {alpha=0.2, beta=0.5}
-z:f32[3] = Mul(x, %3)",
+z:f32[3] = Mul(x, %3)
+%4:f32[3] = Add(y, 3.0)
+%5:f32[3] = Clip(%4, 0.0, 6.0)
+%6:f32[3] = Mul(y, %5)
+w:f32[3] = Div(%6, 6.0)",
             expect![[r#"
-                graph g(x:f32[3]) -> (y, z)
+                graph g(x:f32[3]) -> (y, z, w)
                 y:f32[3] = HardSwish(x)  # 5 2 3 4
                 %0 = HardSigmoid(x) {alpha=0.2, beta=0.5}  # 6
                 z:f32[3] = Mul(x, %0)  # 7
+                w:f32[3] = HardSwish(y)  # 11 8 9 10
             "#]],
         );
     }

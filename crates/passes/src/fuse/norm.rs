@@ -13,7 +13,8 @@ mod layer;
 use onnx::{Attr, DType, Dim, Op, OpType, ValueId};
 
 use crate::pattern::{
-    Pattern, either, hole, number, product, reciprocal, reduce_mean, reduce_sum, relu, spread, sqrt,
+    Pattern, either, hole, number, power, product, reciprocal, reduce_mean, reduce_sum, relu,
+    spread, sqrt, square,
 };
 use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Found, Rewrite};
 use crate::sizes::computed_size;
@@ -131,29 +132,29 @@ fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     Ok(Op { op: OpType::ReduceMean.into(), inputs, attrs: vec![("keepdims", keeps)] })
 }
 
-/// What is divided by a root, and the root.
+/// What is divided by a root, and what is under the root.
 struct Quotient {
     numerator: Pattern,
-    root: Pattern,
+    radicand: Pattern,
 }
 
 /// A norm times its scale, in any association of the product.
 fn scaled(norm: &Quotient) -> Pattern {
-    let Quotient { numerator, root } = norm;
+    let Quotient { numerator, radicand } = norm;
     let scale = hole("scale");
-    let rsqrt = spread(&reciprocal(root)).named("factor");
+    let rsqrt = spread(&rsqrt(radicand)).named("factor");
     either(&[
         &product(&[numerator, &rsqrt, &scale], 1.0),
         &product(&[&plain(norm), &scale], 1.0),
-        &(product(&[numerator, &scale], 1.0) / spread(root).named("factor")),
+        &(product(&[numerator, &scale], 1.0) / spread(&root(radicand)).named("factor")),
     ])
 }
 
 /// A norm without scale.
-fn plain(Quotient { numerator, root }: &Quotient) -> Pattern {
+fn plain(Quotient { numerator, radicand }: &Quotient) -> Pattern {
     either(&[
-        &(numerator * spread(&reciprocal(root)).named("factor")),
-        &(numerator / spread(root).named("factor")),
+        &(numerator * spread(&rsqrt(radicand)).named("factor")),
+        &(numerator / spread(&root(radicand)).named("factor")),
     ])
 }
 
@@ -162,14 +163,14 @@ fn layer_norm() -> Quotient {
     let x = hole("x");
     let mean = reduce_mean(&x).named("mean");
     let centered = &x - spread(&mean).named("spread mean");
-    Quotient { root: root(&variance(&x, &mean)), numerator: centered }
+    Quotient { radicand: radicand(&variance(&x, &mean)), numerator: centered }
 }
 
 /// `x · f + (bias − mean · f)`, where `f` is the scale over the root
 fn shifted(has_bias: bool) -> Pattern {
     let x = hole("x");
     let mean = reduce_mean(&x).named("mean");
-    let rsqrt = spread(&reciprocal(&root(&variance(&x, &mean)))).named("factor");
+    let rsqrt = spread(&rsqrt(&radicand(&variance(&x, &mean)))).named("factor");
     let factor = either(&[&(&rsqrt * hole("scale")), &rsqrt]).named("scaled factor");
     let mean = spread(&mean).named("spread mean");
     let product = &mean * &factor;
@@ -186,7 +187,7 @@ fn shifted(has_bias: bool) -> Pattern {
 /// squared mean; and not below zero
 fn variance(x: &Pattern, mean: &Pattern) -> Pattern {
     let deviation = x - spread(mean).named("mean in variance");
-    let two_pass = reduce_mean(&(&deviation * &deviation)).named("square mean");
+    let two_pass = reduce_mean(&square(&deviation)).named("square mean");
     let variance = either(&[&two_pass, &fast_variance(x, mean)]);
     either(&[&variance, &relu(&variance)])
 }
@@ -194,18 +195,28 @@ fn variance(x: &Pattern, mean: &Pattern) -> Pattern {
 /// `x / √(mean x² + ε)`
 fn rms_norm() -> Quotient {
     let x = hole("x");
-    let square = reduce_mean(&(&x * &x)).named("square mean");
-    Quotient { root: root(&square), numerator: x }
+    let square_mean = reduce_mean(&square(&x)).named("square mean");
+    Quotient { radicand: radicand(&square_mean), numerator: x }
 }
 
 /// `mean x² − mean²`
 fn fast_variance(x: &Pattern, mean: &Pattern) -> Pattern {
-    (reduce_mean(&(x * x)).named("square mean") - mean * mean).named("fast variance")
+    (reduce_mean(&square(x)).named("square mean") - square(mean)).named("fast variance")
 }
 
-/// `√(v + ε)`, with the axes that were reduced spread before or after.
+/// `v + ε`, with the axes that were reduced spread before or after.
+fn radicand(v: &Pattern) -> Pattern {
+    spread(&(spread(v) + number("epsilon")))
+}
+
+/// `√v`
 fn root(v: &Pattern) -> Pattern {
-    sqrt(&spread(&(spread(v) + number("epsilon"))))
+    either(&[&sqrt(v), &power(v, 0.5)])
+}
+
+/// `1 / √v`
+fn rsqrt(v: &Pattern) -> Pattern {
+    either(&[&reciprocal(&root(v)), &power(v, -0.5)])
 }
 
 /// The number under the root, which ONNX keeps in single precision.

@@ -7,9 +7,9 @@
 use onnx::{Dim, Op, OpType, Type, ValueId};
 
 use super::affine::{Affine, Vector};
-use super::{Quotient, epsilon, expect_whole, fast_variance, root};
+use super::{Quotient, epsilon, expect_whole, fast_variance, radicand};
 use crate::axis_map::{Step, emit, plan, transpose};
-use crate::pattern::{either, hole, node, reduce_mean, relu, spread};
+use crate::pattern::{either, hole, node, reduce_mean, relu, spread, square};
 use crate::rewrite::{Declined, Found};
 
 /// Groups of fewer elements than these often happen to be of one number. What JAX makes of their variance,
@@ -75,10 +75,10 @@ pub(super) fn norm() -> Quotient {
     let groups = node(OpType::Reshape, &[&x]).named("groups");
     let mean = reduce_mean(&groups).named("mean");
     let centered = &groups - spread(&mean).named("mean in groups");
-    let two_pass = reduce_mean(&(&centered * &centered)).named("square mean");
+    let two_pass = reduce_mean(&square(&centered)).named("square mean");
     let variance = either(&[&two_pass, &fast_variance(&groups, &mean)]);
     let variance = either(&[&variance, &relu(&variance)]).named("variance");
-    Quotient { numerator: &x - spread(&mean).named("spread mean"), root: root(&variance) }
+    Quotient { numerator: &x - spread(&mean).named("spread mean"), radicand: radicand(&variance) }
 }
 
 /// Groups of the last axis of an array, of which each is normalized over the places of its channels.
