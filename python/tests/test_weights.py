@@ -442,6 +442,38 @@ def test_a_large_weight_is_not_scaled_if_a_product_would_lose_digits(
     np.testing.assert_allclose(actual, wanted, rtol=1e-5)
 
 
+def scaled_embedding(table: jax.Array, i: jax.Array) -> jax.Array:
+    return (table[i] * 5.7) @ table.T
+
+
+def normalized(table: jax.Array, i: jax.Array) -> jax.Array:
+    return table[i] @ (table / jnp.sqrt((table * table).sum(0) + 1e-5)).T
+
+
+@pytest.mark.parametrize("fn", [scaled_embedding, normalized])
+def test_a_weight_that_is_also_scaled_is_stored_once(fn: Any) -> None:
+    table, inputs = array(90, 48), [np.array([3, 5, 89], np.int32)]
+    model = convert(lambda i: fn(table, i), inputs)
+    (stored,) = (array for array in weights(model).values() if array.size > 1000)
+    np.testing.assert_array_equal(stored, table)
+    (found,), (wanted,) = run(model, inputs), expected(lambda i: fn(table, i), inputs)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_parts_of_a_weight_are_scaled_each() -> None:
+    table, x = array(48, 144), np.asarray(array(5, 48, seed=1))
+
+    def fn(x: jax.Array) -> jax.Array:
+        q, k = x @ table[:, :48] * 0.25, x @ table[:, 48:96]
+        return jnp.tanh(q) + jnp.tanh(k) + x @ table[:, 96:]
+
+    model = convert(fn, [x])
+    assert "Mul" not in [node.op_type for node in model.graph.node]
+    assert sum(array.nbytes for array in weights(model).values()) == table.nbytes
+    (found,), (wanted,) = run(model, [x]), expected(fn, [x])
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_a_tied_embedding_is_stored_once() -> None:
     def fn(tokens: jax.Array) -> jax.Array:
         return jnp.tanh(WEIGHT[tokens]) @ WEIGHT.T

@@ -60,15 +60,19 @@ fn derive_all(edit: &mut Edit<'_>, all: &[ValueId]) -> FxHashMap<ValueId, ValueI
 /// The constant that stores an array, by its memory.
 type Stored = FxHashMap<Memory, ValueId>;
 
-/// Returns the arrays that are in several constants.
+/// Returns the arrays of which constants store more bytes than there are.
 fn repeated(edit: &Edit<'_>, read: &[(ValueId, usize)]) -> FxHashSet<Memory> {
-    let (mut seen, mut repeated) = (FxHashSet::default(), FxHashSet::default());
+    let mut stored: FxHashMap<Memory, usize> = FxHashMap::default();
     for tensor in read.iter().filter_map(|&(id, _)| edit.tensor(id)) {
         let parts = tensor.parts().map_or(std::slice::from_ref(tensor), |(parts, ..)| parts);
-        let memories: FxHashSet<Memory> = parts.iter().filter_map(Tensor::memory).collect();
-        repeated.extend(memories.into_iter().filter(|&memory| !seen.insert(memory)));
+        for part in parts {
+            if let Some(memory) = part.memory() {
+                *stored.entry(memory).or_default() += part.byte_len();
+            }
+        }
     }
-    repeated
+    stored.retain(|&(_, length), bytes| *bytes > length);
+    stored.into_keys().collect()
 }
 
 /// How to compute a constant: steps from what another constant stores, or from such parts side by side.

@@ -5,7 +5,7 @@ mod lookups;
 use onnx::{Attr, Dim, Edit, Node, Op, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ints;
+use super::{Counted, ints};
 use crate::access::{axes_from_front, axis_of, perm_of};
 use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
 
@@ -41,6 +41,28 @@ enum Operand {
 }
 
 impl Batches {
+    /// Starts beside the loop at `index`, with what is known of all steps.
+    pub(super) fn new(
+        index: usize,
+        steps: Dim,
+        of: impl IntoIterator<Item = (ValueId, ValueId)>,
+    ) -> Batches {
+        Batches {
+            index,
+            steps,
+            of: of.into_iter().collect(),
+            inside: FxHashSet::default(),
+            lifted: FxHashMap::default(),
+            too_large: false,
+        }
+    }
+
+    /// Starts beside a loop, with the arrays that it runs over.
+    pub(super) fn beside(index: usize, scan: &Counted) -> Batches {
+        let arrays = scan.arrays.iter().map(|array| (array.element, array.whole));
+        Batches::new(index, scan.rounds.clone(), arrays)
+    }
+
     /// Computes a node of the body for all steps, if that is possible.
     pub(super) fn take(&mut self, edit: &mut Edit<'_>, node: &Node) -> Option<()> {
         if !node.op.is_onnx() || node.bodies().next().is_some() {

@@ -201,14 +201,8 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
     let (moved, kept): (Vec<_>, Vec<_>) = nodes.partition(|&(place, _)| is_moved(place));
     scan.nodes = kept.into_iter().map(|(_, node)| node).collect();
     let made_inside = scan.nodes.iter().flat_map(|node| &node.outputs);
-    let mut batches = Batches {
-        index,
-        steps: scan.rounds.clone(),
-        of: scan.arrays.iter().map(|array| (array.element, array.whole)).collect(),
-        inside: made_inside.copied().chain(state).collect(),
-        lifted: FxHashMap::default(),
-        too_large: false,
-    };
+    let mut batches = Batches::beside(index, &scan);
+    batches.inside.extend(made_inside.copied().chain(state));
     let goals: FxHashMap<ValueId, ValueId> =
         plans.iter().map(|plan| scan.stacks[plan.stack]).map(|s| (s.result, s.element)).collect();
     // Each source is stacked once.

@@ -271,14 +271,7 @@ impl Dropping {
 
     /// Inserts the flags of which entries each round sets if it is active, as matrices of rounds and entries.
     fn covers(&self, edit: &mut Edit<'_>, index: usize, scan: &Counted) -> Option<ValueId> {
-        let mut batches = Batches {
-            index,
-            steps: scan.rounds.clone(),
-            of: scan.arrays.iter().map(|array| (array.element, array.whole)).collect(),
-            inside: FxHashSet::default(),
-            lifted: FxHashMap::default(),
-            too_large: false,
-        };
+        let mut batches = Batches::beside(index, scan);
         for (value, flag) in
             [(self.carry.before, self.effect.assumed), (self.asked, self.is_active_if)]
         {
@@ -327,14 +320,7 @@ impl Dropping {
         }
         let entry = sizes(nodes.edit, self.entry)?;
         first = nodes.reshape(first, &[&[self.rounds], &entry[..]].concat())?;
-        let mut batches = Batches {
-            index,
-            steps: Dim::Known(self.rounds),
-            of: std::iter::once((self.entry, first)).collect(),
-            inside: FxHashSet::default(),
-            lifted: FxHashMap::default(),
-            too_large: false,
-        };
+        let mut batches = Batches::new(index, Dim::Known(self.rounds), [(self.entry, first)]);
         for node in &self.asking {
             batches.take(edit, node)?;
         }

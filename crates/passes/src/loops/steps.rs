@@ -34,14 +34,9 @@ fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let Some(mut scan) = Counted::at(edit, index) else {
         return decline(edit, NAME, index, "the inputs run over other axes, or in both directions");
     };
-    let mut batches = Batches {
-        index,
-        steps: scan.rounds.clone(),
-        of: scan.arrays.iter().map(|array| (array.element, array.whole)).collect(),
-        inside: scan.carries.iter().map(|carry| carry.before).collect(),
-        lifted: constants(edit, index, &scan),
-        too_large: false,
-    };
+    let mut batches = Batches::beside(index, &scan);
+    batches.inside.extend(scan.carries.iter().map(|carry| carry.before));
+    batches.lifted = constants(edit, index, &scan);
     batches.of.retain(|element, _| !batches.lifted.contains_key(element));
     let results: FxHashSet<ValueId> = scan.outputs().collect();
     let mut kept = Vec::new();
