@@ -329,11 +329,15 @@ ZEROS: dict[str, Callable[[Any], Any]] = {
     "sqrt": lambda x: 1 / jnp.sqrt(jnp.maximum(x, 0)),
     "power": lambda x: jnp.maximum(x, 0) ** -3,
     "arctan2": lambda x: jnp.arctan2(x, jnp.maximum(x, 0)),
+    "negative": lambda x: 1 / jnp.maximum(x, np.float32(-0.0)),
+    "threshold": lambda x: 1 / jnp.where(x > 0.5, x, np.float32(-0.0)),
+    "hard sigmoid": lambda x: 6 / jnp.minimum(jnp.maximum(x + 3, np.float32(-0.0)), 6),
+    "selu": lambda x: 1 / jax.nn.selu(x),
 }
 
 
 @pytest.mark.parametrize("name", ZEROS)
-def test_the_larger_of_zeros_is_positive_where_a_quotient_shows_it(name: str) -> None:
+def test_a_zero_has_the_sign_of_jax_where_a_quotient_shows_it(name: str) -> None:
     x = np.array([-0.0, 0.0, 4.0, -4.0], np.float32)
     bench.check(ZEROS[name], (x,), rtol=1e-6)
 

@@ -377,3 +377,29 @@ def test_an_image_that_is_enlarged_by_repeating_is_resized() -> None:
     for batch in (1, 2):
         [found], [want] = bench.run(model, [IMAGE[:batch]]), bench.expected(fn, [IMAGE[:batch]])
         np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-2)
+
+
+def mean_square(x: jax.Array) -> jax.Array:
+    return jnp.mean(jnp.power(x, jnp.float32(2.0)), -1, keepdims=True) + 1e-6
+
+
+SPELLINGS: dict[str, tuple[Callable[..., Any], str]] = {
+    "power": (lambda x: x * jax.lax.rsqrt(mean_square(x)) * SCALE, "RMSNormalization"),
+    "quotient": (lambda x: x * (1 / jnp.sqrt(mean_square(x))) * SCALE, "RMSNormalization"),
+    "negative power": (lambda x: x * mean_square(x) ** -0.5 * SCALE, "RMSNormalization"),
+    "root": (lambda x: x / mean_square(x) ** 0.5 * SCALE, "RMSNormalization"),
+    "layer": (
+        lambda x: (lambda d: SHIFT + SCALE * d * (1 / jnp.sqrt(mean_square(d))))(
+            x - x.mean(-1, keepdims=True)
+        ),
+        "LayerNormalization",
+    ),
+    "hard swish": (lambda x: x * jax.nn.relu6(x + 3) / 6, "HardSwish"),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_another_spelling_is_the_same_operator(name: str) -> None:
+    fn, operator = SPELLINGS[name]
+    model = bench.check(fn, [IMAGE * 3], rtol=1e-5, atol=1e-5)
+    assert ops(model) == [operator]

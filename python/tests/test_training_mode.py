@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from . import bench
 from .test_silent_mistakes import said
 
 KEY = jax.random.key(2)
@@ -303,6 +304,19 @@ class Averages(nn.Module):
 
 AVERAGES = Averages().init(KEY, jnp.ones((4, 3)))
 STATE = ["memory", "inputs", "intermediates"]
+
+
+def test_a_branch_may_compute_what_nothing_reads() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        def summed(x: jax.Array) -> jax.Array:
+            x.sum()
+            return x
+
+        return jax.lax.cond(x[0] > 0, summed, lambda x: x, x)
+
+    x = np.array([1.0, 2.0], np.float32)
+    (found,) = bench.run(bench.convert(fn, [x]), [x])
+    np.testing.assert_array_equal(found, x)
 
 
 @pytest.mark.parametrize("transform", [lambda fn: fn, jax.jit, jax.checkpoint])

@@ -146,6 +146,9 @@ fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if kind == OpType::Where && result.dtype.is_float() {
         return keep_choice(edit, index, operands[..].try_into().ok()?, &result);
     }
+    if kind == OpType::Selu {
+        return keep_zero_of_selu(edit, index, operands[0], &result);
+    }
     let may_differ = match (kind, count) {
         (OpType::Relu, 1) => true,
         (OpType::Max | OpType::Min, 2) => has_zeros.all(|may| may),
@@ -210,6 +213,18 @@ fn keep_choice(
     let y_or_one = Op::new(OpType::Where, &[condition, one, y]);
     let y_or_one = edit.insert(index, &[], y_or_one, joined_type(edit, condition, y)?);
     edit.rewrite(index, &[], Op::new(OpType::Mul, &[x_or_one, y_or_one]));
+    Some(())
+}
+
+/// Chooses the operand where it is a zero. ONNX Runtime's `Selu` makes both zeros `0`.
+fn keep_zero_of_selu(edit: &mut Edit<'_>, index: usize, x: ValueId, ty: &Type) -> Option<()> {
+    let node = edit.node(index).clone();
+    let selu = edit.insert(index, &[], Op::of(&node, vec![Some(x)]), ty.clone());
+    let zero = number(edit, index, ty.dtype, 0.0)?;
+    let size = edit.insert(index, &[], Op::new(OpType::Abs, &[x]), ty.clone());
+    let flags = Type::new(DType::Bool, ty.shape.clone());
+    let is_other = edit.insert(index, &[], Op::new(OpType::Greater, &[size, zero]), flags);
+    edit.rewrite(index, &[], Op::new(OpType::Where, &[is_other, selu, x]));
     Some(())
 }
 

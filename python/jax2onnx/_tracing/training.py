@@ -149,8 +149,9 @@ class _Search:
                 else:
                     pairs = zip(inner.invars, operands, strict=True)
                     seen = {mine for mine, theirs in pairs if _is_in(theirs, varying)}
-                wanted = is_live if len(is_live) == len(inner.outvars) else [any(is_live)]
-                self.visit(inner, seen, wanted * (len(inner.outvars) // len(wanted) or 1))
+                is_same = len(is_live) == len(inner.outvars)
+                wanted = is_live if is_same else [any(is_live)] * len(inner.outvars)
+                self.visit(inner, seen, wanted)
 
     def _equation(
         self, eqn: Any, names: Collection[str], *, is_varying: bool, is_live: bool

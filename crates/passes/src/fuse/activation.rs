@@ -19,7 +19,11 @@ pub(crate) const REWRITES: &[Rewrite] = &[
     Rewrite { name: "fuse-gelu", pattern: gelu_by_erf, replacement: |found| gelu(found, "none") },
     Rewrite { name: "fuse-gelu", pattern: gelu_by_erfc, replacement: to_gelu_or_erf },
     Rewrite { name: "fuse-gelu", pattern: gelu_by_tanh, replacement: |found| gelu(found, "tanh") },
-    Rewrite { name: "fuse-relu", pattern: max_with_zero, replacement: to_relu },
+    Rewrite {
+        name: "fuse-relu",
+        pattern: max_with_zero,
+        replacement: |found| plain(found, OpType::Relu),
+    },
     Rewrite { name: "fuse-leaky-relu", pattern: leaky_relu, replacement: to_leaky_relu },
     Rewrite { name: "fuse-prelu", pattern: prelu, replacement: to_prelu },
     Rewrite { name: "fuse-prelu", pattern: sum_of_relus, replacement: to_prelu },
@@ -85,14 +89,7 @@ fn to_gelu_or_erf(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined
 
 /// `max(x, 0)`
 fn max_with_zero() -> Pattern {
-    maximum(&hole("x"), &Pattern::from(0.0).named("zero"))
-}
-
-fn to_relu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
-    if found.number("zero")?.is_sign_negative() {
-        return Err("the constant is -0, not 0".into());
-    }
-    plain(found, OpType::Relu)
+    maximum(&hole("x"), &0.0.into())
 }
 
 /// `x ≥ 0 ? x : α · x`

@@ -10,7 +10,7 @@ pub(crate) const REWRITES: &[Rewrite] =
 
 /// `mask ? x : 0`, or `mask ? 0 : x`
 fn triangle() -> Pattern {
-    let (mask, x, zero) = (constant("mask"), hole("x"), Pattern::from(0.0).named("zero"));
+    let (mask, x, zero) = (constant("mask"), hole("x"), Pattern::from(0.0));
     either(&[
         &node(OpType::Where, &[&mask, &x, &zero]).named("kept"),
         &node(OpType::Where, &[&mask, &zero, &x]),
@@ -22,9 +22,6 @@ fn to_trilu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let ty = found.ty(x)?;
     if ty != found.ty(found.result())? {
         return Err("the mask has more axes than the operand".into());
-    }
-    if found.number("zero")?.is_sign_negative() {
-        return Err("the constant is -0, not 0".into());
     }
     let mask = found.edit.tensor(found.value("mask")?).ok_or("the mask is not constant")?;
     let (lead, whole) = (mask.shape.len().checked_sub(2), ty.shape.len().checked_sub(2));

@@ -211,5 +211,8 @@ fn is_near(found: f64, number: f64, dtype: DType) -> bool {
         DType::Bf16 => 2e-2,
         _ => 0.0,
     };
+    if number == 0.0 {
+        return found == 0.0 && found.is_sign_negative() == number.is_sign_negative();
+    }
     found == number || (number.is_finite() && (found - number).abs() <= tolerance * number.abs())
 }
