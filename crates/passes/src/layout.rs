@@ -201,7 +201,7 @@ fn transposed_constant(tensor: &Tensor, order: &AxisOrder) -> Option<Tensor> {
     let shape = [&vec![1; missing][..], &tensor.shape].concat();
     let dims: Vec<Dim> = shape.iter().copied().map(Dim::from).collect();
     let map = AxisMap::identity(&dims).transposed(order.perm())?;
-    let mut transposed = map.on_constant(&tensor.clone().with_shape(shape))?;
+    let mut transposed = map.on_constant(&tensor.with_shape(shape))?;
     let ones = transposed.shape.iter().take_while(|&&size| size == 1).count();
     transposed.shape.drain(..ones.min(missing));
     Some(transposed)

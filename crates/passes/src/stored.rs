@@ -22,8 +22,8 @@ impl Stored {
         Stored(stored)
     }
 
-    /// True if a node may read other numbers in place of a constant, without an array being stored twice: in the
-    /// constant, if other nodes read it, in another constant, and in the new one.
+    /// True if a node may read changed numbers in place of a constant. Otherwise, the model would contain an array
+    /// twice: as it is for other nodes, and changed for this one.
     pub(crate) fn may_change(&self, edit: &Edit<'_>, reader: usize, constant: ValueId) -> bool {
         let operands = 0..edit.node(reader).inputs.len();
         let own = operands.filter(|&operand| edit.input(reader, operand) == Some(constant)).count();

@@ -34,18 +34,14 @@ impl Tensor {
         Some((bytes.as_ptr().addr(), bytes.len()))
     }
 
-    /// Returns the arrays that the elements are in or computed from, each with the number of bytes that are read of it.
+    /// Returns the arrays that the elements are in or computed from, and how many bytes of each are read.
     pub fn sources(&self) -> Vec<(Memory, usize)> {
-        if let Some(memory) = self.memory() {
-            return vec![(memory, self.byte_len())];
-        }
-        match &self.contents {
-            Contents::Lazy(lazy) => match &**lazy {
-                Lazy::Product(x, ..) | Lazy::Cast(x) => x.sources(),
-                Lazy::Joined(parts, _) => parts.iter().flat_map(Tensor::sources).collect(),
-                Lazy::View(_) => Vec::new(),
-            },
-            Contents::Bytes(_) => Vec::new(),
+        let own = || self.memory().map(|memory| (memory, self.byte_len())).into_iter().collect();
+        let Contents::Lazy(lazy) = &self.contents else { return own() };
+        match &**lazy {
+            Lazy::View(_) => own(),
+            Lazy::Product(x, ..) | Lazy::Cast(x) => x.sources(),
+            Lazy::Joined(parts, _) => parts.iter().flat_map(Tensor::sources).collect(),
         }
     }
 

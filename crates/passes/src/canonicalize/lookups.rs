@@ -63,7 +63,7 @@ fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usiz
     let (table, looked_up) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let ty = edit.ty(table).filter(|ty| ty.dtype.is_int())?;
     let is_alone = node.op == OpType::GatherElements || ty.rank() == 1;
-    // A lookup that counts from the end does without the nodes that do so before a clamp.
+    // `fuse-gather` drops the nodes that count a clamped index from the end, which saves more than the lookup costs.
     let is_clamped =
         edit.producer(looked_up).is_some_and(|maker| edit.node(maker).op == OpType::Clip);
     if !is_alone || is_clamped || edit.tensor(looked_up).is_some() {

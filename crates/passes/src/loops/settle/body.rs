@@ -309,7 +309,7 @@ fn is_behind_round(edit: &Edit<'_>, flags: ValueId) -> bool {
     let Some(node) = edit.producer(flags).filter(|&node| edit.node(node).op == OpType::And) else {
         return false;
     };
-    // What is broadcast along the rounds or the entries is not about one of them.
+    // A mask that is broadcast along the rounds or the entries says nothing about their order.
     let ends = |value| edit.ty(value).map(|ty| (ty.rank(), ty.shape.first(), ty.shape.last()));
     let mut operands = [0, 1].into_iter().filter_map(|operand| edit.input(node, operand));
     operands.any(|operand| ends(operand) == ends(flags) && is_behind_round(edit, operand))
