@@ -13,8 +13,9 @@ pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op<'static> {
 /// A step as a node.
 pub(crate) struct Planned {
     step: Step,
-    /// The sizes that `Reshape` or `Expand` is given.
-    sizes: Vec<i64>,
+    op: OpType,
+    /// The sizes that `Reshape` or `Expand` is given, or the axes of `Unsqueeze` or `Squeeze`.
+    numbers: Vec<i64>,
     /// The shape of the result.
     shape: Vec<Dim>,
 }
@@ -25,17 +26,44 @@ pub(crate) fn plan(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
     let mut shape = shape.to_vec();
     let mut planned = Vec::with_capacity(steps.len());
     for step in steps {
-        let (sizes, after) = match step {
-            Step::Reshape(after) => (reshape_sizes(&shape, after)?, after.clone()),
-            Step::Broadcast(after) => (expand_sizes(&shape, after)?, after.clone()),
+        let (op, numbers, after) = match step {
+            Step::Reshape(after) => {
+                let (op, numbers) = reshape(&shape, after)?;
+                (op, numbers, after.clone())
+            }
+            Step::Broadcast(after) => (OpType::Expand, expand_sizes(&shape, after)?, after.clone()),
             Step::Transpose(perm) => {
-                (Vec::new(), perm.iter().map(|&axis| shape[axis].clone()).collect())
+                let after = perm.iter().map(|&axis| shape[axis].clone()).collect();
+                (OpType::Transpose, Vec::new(), after)
             }
         };
         shape.clone_from(&after);
-        planned.push(Planned { step: step.clone(), sizes, shape: after });
+        planned.push(Planned { step: step.clone(), op, numbers, shape: after });
     }
     Some(planned)
+}
+
+/// Returns the operator that gives an array another shape, and the numbers that it takes for that.
+fn reshape(before: &[Dim], after: &[Dim]) -> Option<(OpType, Vec<i64>)> {
+    if let Some(sizes) = reshape_sizes(before, after) {
+        return Some((OpType::Reshape, sizes));
+    }
+    if after.len() > before.len() {
+        return Some((OpType::Unsqueeze, added_units(before, after)?));
+    }
+    Some((OpType::Squeeze, added_units(after, before)?))
+}
+
+/// Returns the axes of the longer shape that are not in the shorter one, if all of them are of size one.
+fn added_units(shorter: &[Dim], longer: &[Dim]) -> Option<Vec<i64>> {
+    let mut rest = shorter.iter().peekable();
+    let mut units = Vec::with_capacity(longer.len().checked_sub(shorter.len())?);
+    for (axis, dim) in longer.iter().enumerate() {
+        if rest.next_if_eq(&dim).is_none() {
+            dim.is(1).then(|| units.push(axis as i64))?;
+        }
+    }
+    (rest.next().is_none() && !units.is_empty()).then_some(units)
 }
 
 /// Returns a shape as `Reshape` takes it without anything being computed: zero is the size that the operand
@@ -76,14 +104,12 @@ impl Planned {
         fused: &[usize],
         x: ValueId,
     ) -> Result<Op<'static>, Declined> {
-        let op = match &self.step {
-            Step::Transpose(perm) => return Ok(transpose(x, perm)),
-            Step::Reshape(_) => OpType::Reshape,
-            Step::Broadcast(_) => OpType::Expand,
-        };
-        let sizes = Tensor::of_ints(DType::I64, vec![self.sizes.len() as i64], &self.sizes);
-        let sizes = patch.constant_for(fused, sizes.ok_or("a shape cannot be computed")?, &[]);
-        Ok(Op::new(op, &[x, sizes]))
+        if let Step::Transpose(perm) = &self.step {
+            return Ok(transpose(x, perm));
+        }
+        let numbers = Tensor::of_ints(DType::I64, vec![self.numbers.len() as i64], &self.numbers);
+        let numbers = patch.constant_for(fused, numbers.ok_or("a shape cannot be computed")?, &[]);
+        Ok(Op::new(self.op, &[x, numbers]))
     }
 
     /// Returns what the node makes of a constant. `None` if that is larger.

@@ -39,6 +39,9 @@ const LOWEST: f64 = -3e38;
 /// How many nodes there may be between a product and the softmax.
 const MAX_LINKS: usize = 8;
 
+/// How many sums of masks are taken apart.
+const MAX_TERMS: usize = 4;
+
 /// The stages of the fusion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -80,11 +83,10 @@ struct Attention {
     k: Side,
     v: Side,
     scale: f64,
-    mask: Option<Mask>,
+    /// The masks in the order in which they are applied, each with the map from the scores to where it is.
+    masks: Vec<(Mask, AxisMap)>,
     /// The sizes of the scores: the batch, row and column.
     shape: Vec<Dim>,
-    /// From the scores to where they are masked.
-    to_mask: AxisMap,
     /// From the result, with the axes of the batch, row and element, to what is made of it.
     result: AxisMap,
     value_depth: Dim,
@@ -97,6 +99,7 @@ struct Attention {
     fused: Vec<usize>,
 }
 
+#[derive(Clone, Copy)]
 enum Mask {
     /// Added to the scores.
     Added(ValueId),
@@ -126,7 +129,10 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
         start = AxisMap::identity(&shape).with_last_axes_swapped()?;
     }
     let to_softmax = scores.map(edit, start.clone(), scores.links.len())?;
-    let to_mask = scores.map(edit, start, scores.before_mask)?;
+    let mut masks = Vec::with_capacity(scores.masks.len());
+    for (mask, before) in &scores.masks {
+        masks.push((*mask, scores.map(edit, start.clone(), *before)?));
+    }
     let whole = to_softmax.then(&weights.map)?;
     let second_rank = weights.map.shape_after()?.len();
     if !whole.keeps_axis(column, second_rank - 1) {
@@ -150,16 +156,14 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     let q = unscaled(edit, q, &mut scale);
     let k = unscaled(edit, k, &mut scale);
     fused.extend(&scores.passed);
-    let mask = scores.mask;
     let stack = Stack::of(edit, [&q, &k, &v]);
     Some(Attention {
         q,
         k,
         v,
         scale,
-        mask,
+        masks,
         shape,
-        to_mask,
         result,
         value_depth,
         stack,
@@ -219,24 +223,20 @@ fn softmax_axis(edit: &Edit<'_>, node: usize) -> Option<usize> {
 struct Scores {
     first: usize,
     scale: f64,
-    mask: Option<Mask>,
+    /// Each with the number of links before it.
+    masks: Vec<(Mask, usize)>,
     /// In the order in which they are computed.
     links: Vec<usize>,
-    /// How many of them there are before the mask.
-    before_mask: usize,
-    /// What else goes with the mask.
+    /// What else goes with the masks.
     passed: Vec<usize>,
 }
 
 impl Scores {
     fn of(edit: &Edit<'_>, value: ValueId, most: usize) -> Option<Scores> {
         let node = read_once(edit, value).filter(|_| most > 0)?;
-        let none = |first| {
-            let (links, passed) = (Vec::new(), Vec::new());
-            Scores { first, scale: 1.0, mask: None, links, before_mask: 0, passed }
-        };
         if edit.node(node).op == OpType::MatMul {
-            return Some(none(node));
+            let (masks, links, passed) = (Vec::new(), Vec::new(), Vec::new());
+            return Some(Scores { first: node, scale: 1.0, masks, links, passed });
         }
         let mut scores = if is_layout_op(edit, node) {
             Scores::of(edit, edit.input(node, 0)?, most - 1)?
@@ -244,15 +244,13 @@ impl Scores {
             let mut scores = Scores::of(edit, scaled.source, most - 1)?;
             scores.scale *= scaled.factor;
             // What is masked is no longer scaled.
-            scores.mask.is_none().then_some(())?;
-            scores
+            scores.masks.is_empty().then_some(scores)?
         } else {
-            masked(edit, node).into_iter().find_map(|(mask, source, passed)| {
+            masked(edit, node).into_iter().find_map(|(source, bias)| {
                 let mut scores = Scores::of(edit, source, most - 1)?;
-                scores.mask.is_none().then_some(())?;
-                scores.before_mask = scores.links.len();
-                scores.passed.extend(passed);
-                scores.mask = Some(mask);
+                let before = scores.links.len();
+                scores.masks.extend(bias.masks.into_iter().map(|mask| (mask, before)));
+                scores.passed.extend(bias.nodes);
                 Some(scores)
             })?
         };
@@ -267,14 +265,15 @@ impl Scores {
     }
 }
 
-/// Returns what may be masked by the node, and how, and what makes a bias of flags.
-fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId, Option<usize>)> {
+/// Returns what may be masked by the node, and how.
+fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
     let number = |value: ValueId| edit.tensor(value).and_then(uniform);
     let result = edit.ty(edit.node(node).outputs[0]);
     let has_shape = |other: &ValueId| edit.ty(*other) == result;
     let operands: Vec<ValueId> = (0..3).map_while(|operand| edit.input(node, operand)).collect();
     let chosen = |flags, keeps, otherwise, scores| {
-        vec![(Mask::Chosen { flags, keeps, otherwise, is_bias: false }, scores, None)]
+        let mask = Mask::Chosen { flags, keeps, otherwise, is_bias: false };
+        vec![(scores, Bias { masks: vec![mask], nodes: Vec::new() })]
     };
     let found = match (edit.node(node).op.onnx(), &operands[..]) {
         (Some(OpType::Where), &[flags, a, b]) => match (number(a), number(b)) {
@@ -282,15 +281,36 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(Mask, ValueId, Option<usize>)> {
             (Some(otherwise), None) => chosen(flags, false, otherwise, b),
             _ => Vec::new(),
         },
-        (Some(OpType::Add), &[a, b]) => [(a, b), (b, a)]
-            .map(|(scores, bias)| match chosen_bias(edit, bias) {
-                Some(mask) => (mask, scores, edit.producer(bias)),
-                None => (Mask::Added(bias), scores, None),
-            })
-            .into(),
+        (Some(OpType::Add), &[a, b]) => {
+            vec![(a, Bias::of(edit, b, MAX_TERMS)), (b, Bias::of(edit, a, MAX_TERMS))]
+        }
         _ => Vec::new(),
     };
-    found.into_iter().filter(|(_, scores, _)| has_shape(scores)).collect()
+    found.into_iter().filter(|(scores, _)| has_shape(scores)).collect()
+}
+
+/// What is added to scores: masks, and the nodes that make one array of them.
+struct Bias {
+    masks: Vec<Mask>,
+    nodes: Vec<usize>,
+}
+
+impl Bias {
+    /// Takes a sum apart if one of its terms is a mask by flags.
+    fn of(edit: &Edit<'_>, value: ValueId, most: usize) -> Bias {
+        if let Some(mask) = chosen_bias(edit, value) {
+            return Bias { masks: vec![mask], nodes: edit.producer(value).into_iter().collect() };
+        }
+        let sum = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Add);
+        let terms = sum.filter(|_| most > 1).and_then(|sum| {
+            let term = |operand| Some(Bias::of(edit, edit.input(sum, operand)?, most - 1));
+            let (a, b) = (term(0)?, term(1)?);
+            let (masks, nodes) = ([a.masks, b.masks].concat(), [a.nodes, b.nodes].concat());
+            let has_flags = masks.iter().any(|mask| matches!(mask, Mask::Chosen { .. }));
+            has_flags.then(|| Bias { masks, nodes: [&nodes[..], &[sum]].concat() })
+        });
+        terms.unwrap_or_else(|| Bias { masks: vec![Mask::Added(value)], nodes: Vec::new() })
+    }
 }
 
 /// Returns the mask by flags that a bias is, if all of it is zero or the lowest number.

@@ -182,7 +182,7 @@ w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
                 %1 = Reshape(x, [0, 1, 2, 3]:i64)  # 2 3
                 y:f32[B,2,3,1] = Reshape(x, [0, 2, 3, 1]:i64)  # 4 2 3
                 %2 = Unsqueeze(z, [1]:i64)  # 5
-                w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)  # 6
+                w:f32[B,1,C,1] = Unsqueeze(z, [1, 3]:i64)  # 6 5
             "#]],
         );
     }

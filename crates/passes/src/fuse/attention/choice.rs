@@ -30,8 +30,8 @@ pub(super) struct Choice {
 
 /// The scores with the axes batch, head, row and column.
 pub(super) struct View {
-    /// From there to where they are masked.
-    pub to_mask: AxisMap,
+    /// From there to where each of the masks is.
+    pub to_masks: Vec<AxisMap>,
     pub rows: Dim,
     pub columns: Dim,
 }
@@ -98,8 +98,8 @@ impl Roles {
     fn all(found: &Attention) -> Vec<Roles> {
         let batch = found.shape.len() - 2;
         let mut parts = found.q.map.parts_after(batch);
-        if parts.len() < 2 {
-            parts = found.to_mask.parts_before(batch);
+        if let Some((_, to_mask)) = found.masks.first().filter(|_| parts.len() < 2) {
+            parts = to_mask.parts_before(batch);
         }
         let whole = (vec![found.shape[batch].clone()], None);
         let last = parts.len().saturating_sub(1);
@@ -281,8 +281,9 @@ fn plan_for(
     let after = plan(&joined, &steps)?;
     let view = roles.of_rows(batch, columns, true)?;
     let rows = view.shape_after()?.get(2)?.clone();
-    let to_mask = view.inverse().then(&found.to_mask)?;
-    let view = View { to_mask, rows, columns: columns.clone() };
+    let from_view = view.inverse();
+    let to_masks = found.masks.iter().map(|(_, to_mask)| from_view.clone().then(to_mask));
+    let view = View { to_masks: to_masks.collect::<Option<_>>()?, rows, columns: columns.clone() };
     let picks = found.stack.as_ref().map_or(0, Stack::picks);
     let cost = q.cost + k.cost + v.cost + cost(&steps) + stack.map_or(picks, Stack::cost);
     let is_stacked = stack.is_some();

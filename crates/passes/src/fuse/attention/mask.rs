@@ -1,11 +1,15 @@
-//! Converts the mask of an attention to the form that the kernel takes.
+//! Converts the masks of an attention to the form that the kernel takes.
+//!
+//! Several masks become one array: what is added comes first, and numbers that take scores out replace it.
 
+use onnx::expr::broadcast_shapes;
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
 use crate::access::Access;
-use crate::axis_map::{Planned, Step, emit, plan};
+use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
+use crate::magnitude::{LARGEST, Magnitudes};
 use crate::operators::LAYOUT_OPS;
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
@@ -28,14 +32,22 @@ pub(super) enum Prepared {
 
 /// What is added to the scores.
 pub(super) struct AddedMask {
+    /// In the order in which they are applied.
+    terms: Vec<Term>,
+    /// How their sum gets all rows and columns.
+    planned: Vec<Planned>,
+}
+
+/// What one mask adds.
+struct Term {
     source: ValueId,
     /// What the source is, where it is a constant with repeats.
     once: Option<Tensor>,
-    /// What to add where the source is true, and where it is not.
-    choice: Option<[f64; 2]>,
-    shape: Vec<Dim>,
-    /// How it gets the axes of the scores, and all rows and columns.
+    /// How it gets the axes of the scores, and its shape then.
     planned: Vec<Planned>,
+    shape: Vec<Dim>,
+    /// Which flags let scores through, if these are flags.
+    keeps: Option<bool>,
 }
 
 impl Prepared {
@@ -44,54 +56,93 @@ impl Prepared {
         found: &Attention,
         view: &View,
     ) -> Result<Prepared, Declined> {
-        let (source, choice) = match found.mask {
-            None => return Ok(Prepared::None),
-            Some(Mask::Added(bias)) => (bias, None),
-            Some(Mask::Chosen { flags, keeps, .. }) if keeps_all(edit, flags, keeps) => {
-                return Ok(Prepared::None);
-            }
-            Some(Mask::Chosen { flags, keeps, otherwise, .. }) => {
-                if let Some(known) = known_flags(edit, flags, keeps, view) {
-                    return Ok(known);
-                }
-                if keeps && is_triangle(edit, flags, view) {
-                    return Ok(Prepared::Causal);
-                }
-                if otherwise == f64::NEG_INFINITY {
-                    return Err("a whole row may be masked, and −∞ makes its softmax NaN".into());
-                }
-                (flags, Some(if keeps { [0.0, MASKED] } else { [MASKED, 0.0] }))
-            }
-        };
-        let mut shape = edit.ty(source).ok_or("the type of a value is unknown")?.shape.to_vec();
-        let once = edit.tensor(source).map(without_repeats);
-        if let Some(once) = &once {
-            shape = shape_of(once);
+        let masks: Vec<(&Mask, &AxisMap)> = effective(edit, found)
+            .zip(&view.to_masks)
+            .filter_map(|(mask, to_mask)| Some((mask?, to_mask)))
+            .collect();
+        if masks.is_empty() {
+            return Ok(Prepared::None);
         }
-        let (mut planned, of_heads) = for_scores(&shape, view)?;
-        planned.extend(expansion(&of_heads, view)?);
-        Ok(Prepared::Added(AddedMask { source, once, choice, shape, planned }))
+        let mut terms = Vec::with_capacity(masks.len());
+        let mut whole = Vec::new();
+        for &(mask, to_mask) in &masks {
+            let (source, keeps) = match *mask {
+                Mask::Added(bias) => (bias, None),
+                Mask::Chosen { flags, keeps, otherwise, .. } => {
+                    match of_rows(edit, flags, keeps, view, to_mask) {
+                        Some(known) if masks.len() == 1 => return Ok(known),
+                        None if otherwise == f64::NEG_INFINITY => {
+                            return Err(
+                                "a whole row may be masked, and −∞ makes its softmax NaN".into()
+                            );
+                        }
+                        _ => (flags, Some(keeps)),
+                    }
+                }
+            };
+            let mut shape = edit.ty(source).ok_or("the type of a value is unknown")?.shape.to_vec();
+            let once = edit.tensor(source).map(without_repeats);
+            if let Some(once) = &once {
+                shape = shape_of(once);
+            }
+            let (planned, of_heads) = for_scores(&shape, to_mask)?;
+            let shape = if planned.is_empty() { shape } else { of_heads.clone() };
+            whole = broadcast_shapes(&whole, &of_heads).ok_or("the masks do not broadcast")?;
+            terms.push(Term { source, once, planned, shape, keeps });
+        }
+        let planned = expansion(&whole, view)?;
+        Ok(Prepared::Added(AddedMask { terms, planned }))
     }
 }
 
-/// Declines a mask that the kernel applies differently, however the operands are laid out.
+/// Declines masks that the kernel applies differently, however the operands are laid out.
 pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
-    match found.mask {
-        Some(Mask::Added(bias)) if !leaves_something(edit, bias) => {
-            Err("an added mask may hide a whole row".into())
+    let masks: Vec<&Mask> = effective(edit, found).flatten().collect();
+    let mut added = Vec::new();
+    let mut number: Option<f64> = None;
+    for &mask in &masks {
+        match *mask {
+            Mask::Added(_) if number.is_some_and(|number| number > LOWEST) => {
+                return Err("something is added to masked scores".into());
+            }
+            Mask::Added(bias) => added.push(bias),
+            Mask::Chosen { otherwise, .. } if otherwise.is_nan() || otherwise > ABSORBING => {
+                return Err("the number that replaces a masked score is not negative enough".into());
+            }
+            Mask::Chosen { otherwise, .. }
+                if number.is_some_and(|number| number != otherwise || number.is_infinite()) =>
+            {
+                return Err("masks replace scores by different numbers".into());
+            }
+            Mask::Chosen { otherwise, .. } => number = Some(otherwise),
         }
-        Some(Mask::Chosen { otherwise, .. }) if otherwise.is_nan() || otherwise > ABSORBING => {
-            Err("the number that replaces a masked score is not negative enough".into())
-        }
-        Some(Mask::Chosen { flags, keeps, is_bias: false, .. })
-            if edit.exact_nan()
-                && !keeps_all(edit, flags, keeps)
-                && !spread::reaches_result(edit, found) =>
-        {
-            Err("a masked score may be NaN or infinite, and the kernel would add it".into())
-        }
-        _ => Ok(()),
     }
+    let unlimited: Vec<ValueId> =
+        added.into_iter().filter(|&bias| !is_limited(edit, bias)).collect();
+    let leaves_something = match &unlimited[..] {
+        [] => true,
+        &[bias] => number.is_none() && leaves_something(edit, bias),
+        _ => false,
+    };
+    if !leaves_something {
+        return Err("an added mask may hide a whole row".into());
+    }
+    let is_choice = |mask: &&Mask| matches!(mask, Mask::Chosen { is_bias: false, .. });
+    if edit.exact_nan()
+        && masks.iter().any(|mask| is_choice(mask))
+        && !spread::reaches_result(edit, found)
+    {
+        return Err("a masked score may be NaN or infinite, and the kernel would add it".into());
+    }
+    Ok(())
+}
+
+/// Returns the masks, and `None` for one that is known to let all scores through.
+fn effective<'f>(edit: &Edit<'_>, found: &'f Attention) -> impl Iterator<Item = Option<&'f Mask>> {
+    found.masks.iter().map(|(mask, _)| match *mask {
+        Mask::Chosen { flags, keeps, .. } if keeps_all(edit, flags, keeps) => None,
+        _ => Some(mask),
+    })
 }
 
 /// True if it is known that no score is masked.
@@ -104,13 +155,9 @@ fn shape_of(tensor: &Tensor) -> Vec<Dim> {
 }
 
 /// Returns how a mask of this shape gets the axes batch, head, row and column, and its shape then.
-fn for_scores(shape: &[Dim], view: &View) -> Result<(Vec<Planned>, Vec<Dim>), Declined> {
-    let map = view
-        .to_mask
-        .clone()
-        .inverse()
-        .on_operand(shape)
-        .ok_or("the mask differs within an axis")?;
+fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Planned>, Vec<Dim>), Declined> {
+    let map =
+        to_mask.clone().inverse().on_operand(shape).ok_or("the mask differs within an axis")?;
     let unknown = || Declined::from("too many sizes are unknown");
     let of_heads = map.shape_after().ok_or_else(unknown)?;
     // The kernel takes rows and columns as they are.
@@ -121,11 +168,29 @@ fn for_scores(shape: &[Dim], view: &View) -> Result<(Vec<Planned>, Vec<Dim>), De
     Ok((plan(shape, &steps).ok_or_else(unknown)?, of_heads))
 }
 
-/// Returns a mask that is known, the same for all heads, and leaves something in each row.
-fn known_flags(edit: &Edit<'_>, flags: ValueId, keeps: bool, view: &View) -> Option<Prepared> {
+/// Returns a mask that leaves something in each row, and is the same for all heads.
+fn of_rows(
+    edit: &Edit<'_>,
+    flags: ValueId,
+    keeps: bool,
+    view: &View,
+    to_mask: &AxisMap,
+) -> Option<Prepared> {
+    known_flags(edit, flags, keeps, view, to_mask)
+        .or_else(|| (keeps && is_triangle(edit, flags, view, to_mask)).then_some(Prepared::Causal))
+}
+
+/// Returns such a mask if all of it is known.
+fn known_flags(
+    edit: &Edit<'_>,
+    flags: ValueId,
+    keeps: bool,
+    view: &View,
+    to_mask: &AxisMap,
+) -> Option<Prepared> {
     let once = without_repeats(edit.tensor(flags)?);
     let (rows, columns) = (view.rows.known()?, view.columns.known()?);
-    let (steps, _) = for_scores(&shape_of(&once), view).ok()?;
+    let (steps, _) = for_scores(&shape_of(&once), to_mask).ok()?;
     let once = steps.iter().try_fold(once, |tensor, step| step.on_constant(&tensor))?;
     let kept: Vec<bool> = once.ints()?.into_iter().map(|flag| (flag != 0) == keeps).collect();
     let (&[1, 1, own_rows, own_columns] | &[own_rows, own_columns]) = &once.shape[..] else {
@@ -147,7 +212,7 @@ fn known_flags(edit: &Edit<'_>, flags: ValueId, keeps: bool, view: &View) -> Opt
 }
 
 /// True if flags are computed to be set where the row is not before the column, as many as there are.
-fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View) -> bool {
+fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) -> bool {
     let found = || {
         let node = edit.producer(flags)?;
         let (row, column) = match edit.node(node).op.onnx() {
@@ -164,7 +229,7 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View) -> bool {
             && of_columns.iter().all(|dim| dim.is(1));
         Some(is_square && counts_up(edit, row) && counts_up(edit, column))
     };
-    found() == Some(true) && for_scores(&[view.rows.clone(), view.columns.clone()], view).is_ok()
+    found() == Some(true) && for_scores(&[view.rows.clone(), view.columns.clone()], to_mask).is_ok()
 }
 
 /// True if a value is `0, 1, 2, …`, up to layout ops.
@@ -217,20 +282,60 @@ impl AddedMask {
         patch: &mut Patch<'_, '_>,
         fused: &[usize],
     ) -> Result<ValueId, Declined> {
+        let mut sum: Option<(ValueId, Vec<Dim>)> = None;
+        for term in self.terms {
+            sum = Some(term.emit(patch, fused, sum)?);
+        }
+        let (sum, _) = sum.ok_or("there is no mask")?;
+        emit(patch, fused, sum, &self.planned)
+    }
+}
+
+impl Term {
+    /// Adds what is to be added to the scores with this mask too, in front of the replacement. Returns it
+    /// and its shape.
+    fn emit(
+        self,
+        patch: &mut Patch<'_, '_>,
+        fused: &[usize],
+        before: Option<(ValueId, Vec<Dim>)>,
+    ) -> Result<(ValueId, Vec<Dim>), Declined> {
         let mut value = self.source;
         if let Some(once) = self.once.filter(|once| patch.tensor(value) != Some(once)) {
             value = patch.constant_for(fused, once, &[value]);
         }
-        if let Some(numbers) = self.choice {
-            let mut number = |number: f64| {
-                let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
-                Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
-            };
-            let op = Op::new(OpType::Where, &[value, number(numbers[0])?, number(numbers[1])?]);
-            value = patch.insert_for(fused, op, Type::new(DType::F32, self.shape));
-        }
-        emit(patch, fused, value, &self.planned)
+        value = emit(patch, fused, value, &self.planned)?;
+        let mut number = |number: f64| {
+            let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
+            Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
+        };
+        let (before, shape) = match (before, self.keeps) {
+            (Some(before), _) => before,
+            (None, Some(_)) => (number(0.0)?, Vec::new()),
+            (None, None) => return Ok((value, self.shape)),
+        };
+        let op = match self.keeps {
+            None => Op::new(OpType::Add, &[before, value]),
+            Some(true) => Op::new(OpType::Where, &[value, before, number(MASKED)?]),
+            Some(false) => Op::new(OpType::Where, &[value, number(MASKED)?, before]),
+        };
+        let shape = broadcast_shapes(&shape, &self.shape).ok_or("the masks do not broadcast")?;
+        let ty = Type::new(DType::F32, shape.clone());
+        Ok((patch.insert_for(fused, op, ty), shape))
     }
+}
+
+/// True if a bias is far above the lowest number, and is not NaN.
+fn is_limited(edit: &Edit<'_>, bias: ValueId) -> bool {
+    if let Some(tensor) = edit.tensor(bias) {
+        return tensor.max_magnitude() <= LARGEST;
+    }
+    let mut magnitudes = Magnitudes::default();
+    let is_limited = magnitudes.without_nan(edit, bias).is_some();
+    if is_limited {
+        magnitudes.assume(edit);
+    }
+    is_limited
 }
 
 /// True if a bias leaves something in each row that is not the lowest number.
