@@ -1,6 +1,6 @@
-//! Finds sizes that the graph computes.
+//! Finds sizes that the graph computes, and adds nodes that read them.
 
-use onnx::{Attr, Dim, Edit, OpType, Type, ValueId};
+use onnx::{Attr, DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use crate::operators::RESHAPES;
 
@@ -44,4 +44,46 @@ fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Di
         }
         _ => None,
     }
+}
+
+/// Adds a list of sizes in front of the replacement; what computes it answers for `fused`. Returns it.
+///
+/// A size that is not known is read from the first array that has it, so that all who ask for it share a node.
+pub(crate) fn emit_sizes(
+    patch: &mut Patch<'_, '_>,
+    fused: &[usize],
+    sizes: &[Dim],
+) -> Result<ValueId, Declined> {
+    let list = |count: usize| Type::new(DType::I64, [Dim::Known(count as i64)]);
+    let mut parts = Vec::new();
+    for part in sizes.chunk_by(|a, b| a.known().is_some() && b.known().is_some()) {
+        let known: Option<Vec<i64>> = part.iter().map(Dim::known).collect();
+        parts.push(match known {
+            Some(known) => {
+                let numbers = Tensor::of_ints(DType::I64, vec![known.len() as i64], &known);
+                patch.constant_for(fused, numbers.ok_or("a shape cannot be computed")?, &[])
+            }
+            None => {
+                let (array, axis) =
+                    array_with(patch, &part[0]).ok_or("no array has a size that is needed")?;
+                let op = Op::new(OpType::Shape, &[array])
+                    .attr("start", axis as i64)
+                    .attr("end", axis as i64 + 1);
+                patch.insert_for(fused, op, list(1))
+            }
+        });
+    }
+    if let &[whole] = &parts[..] {
+        return Ok(whole);
+    }
+    let joined = Op::new(OpType::Concat, &parts).attr("axis", 0);
+    Ok(patch.insert_for(fused, joined, list(sizes.len())))
+}
+
+/// Returns the first array that nodes read which has a size, and along which axis.
+fn array_with(edit: &Edit<'_>, size: &Dim) -> Option<(ValueId, usize)> {
+    let axis = |value: ValueId| edit.ty(value)?.shape.iter().position(|dim| dim == size);
+    let with = |value: ValueId| Some((value, axis(value)?));
+    let mut read = edit.nodes().into_iter().flat_map(|node| edit.node(node).inputs.clone());
+    read.find_map(|value| with(value?))
 }

@@ -1,8 +1,9 @@
 //! Emits the steps of a map as nodes.
 
-use onnx::{DType, Declined, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{Declined, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::{AxisMap, Step};
+use crate::sizes::emit_sizes;
 
 /// Returns the operator that transposes a value: axis `i` of the result is axis `perm[i]` of `x`.
 pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op<'static> {
@@ -15,7 +16,7 @@ pub(crate) struct Planned {
     step: Step,
     op: OpType,
     /// The sizes that `Reshape` or `Expand` is given, or the axes of `Unsqueeze` or `Squeeze`.
-    numbers: Vec<i64>,
+    numbers: Vec<Dim>,
     /// The shape of the result.
     shape: Vec<Dim>,
 }
@@ -23,13 +24,20 @@ pub(crate) struct Planned {
 /// Returns the steps as nodes on an array of a shape. `None` if a shape has too many sizes that are not
 /// known to be written as a constant.
 pub(crate) fn plan(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
+    let planned = plan_with_sizes(shape, steps)?;
+    let is_constant = |step: &Planned| step.numbers.iter().all(|number| number.known().is_some());
+    planned.iter().all(is_constant).then_some(planned)
+}
+
+/// As [`plan`], but a broadcast may be to sizes that other nodes read from arrays.
+pub(crate) fn plan_with_sizes(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
     let mut shape = shape.to_vec();
     let mut planned = Vec::with_capacity(steps.len());
     for step in steps {
         let (op, numbers, after) = match step {
             Step::Reshape(after) => {
                 let (op, numbers) = reshape(&shape, after)?;
-                (op, numbers, after.clone())
+                (op, numbers.into_iter().map(Dim::Known).collect(), after.clone())
             }
             Step::Broadcast(after) => (OpType::Expand, expand_sizes(&shape, after)?, after.clone()),
             Step::Transpose(perm) => {
@@ -82,14 +90,14 @@ fn reshape_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<i64>> {
     after.iter().enumerate().map(size).collect()
 }
 
-/// Returns a shape as `Expand` takes it without anything being computed: one is the size that the operand
-/// has there.
-fn expand_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<i64>> {
+/// Returns a shape as `Expand` takes it: one is the size that the operand has there.
+fn expand_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<Dim>> {
     let missing = after.len().checked_sub(before.len())?;
     let own = |axis: usize| before.get(axis.checked_sub(missing)?);
-    let size =
-        |(axis, dim): (usize, &Dim)| if own(axis) == Some(dim) { Some(1) } else { dim.known() };
-    after.iter().enumerate().map(size).collect()
+    let size = |(axis, dim): (usize, &Dim)| {
+        if own(axis) == Some(dim) { Dim::Known(1) } else { dim.clone() }
+    };
+    Some(after.iter().enumerate().map(size).collect())
 }
 
 impl Planned {
@@ -107,8 +115,7 @@ impl Planned {
         if let Step::Transpose(perm) = &self.step {
             return Ok(transpose(x, perm));
         }
-        let numbers = Tensor::of_ints(DType::I64, vec![self.numbers.len() as i64], &self.numbers);
-        let numbers = patch.constant_for(fused, numbers.ok_or("a shape cannot be computed")?, &[]);
+        let numbers = emit_sizes(patch, fused, &self.numbers)?;
         Ok(Op::new(self.op, &[x, numbers]))
     }
 

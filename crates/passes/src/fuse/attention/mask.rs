@@ -8,7 +8,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
 use crate::access::Access;
-use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
+use crate::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
 use crate::magnitude::{LARGEST, Magnitudes};
 use crate::operators::LAYOUT_OPS;
 use crate::pattern::uniform;
@@ -272,8 +272,8 @@ fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Planned>, Declined> {
         return Ok(Vec::new());
     }
     let whole = vec![batch.clone(), heads.clone(), view.rows.clone(), view.columns.clone()];
-    let planned = plan(shape, &[Step::Broadcast(whole)]);
-    planned.ok_or_else(|| "the mask does not have all rows, and their number is unknown".into())
+    let planned = plan_with_sizes(shape, &[Step::Broadcast(whole)]);
+    planned.ok_or_else(|| "the mask has more axes than the scores".into())
 }
 
 impl AddedMask {

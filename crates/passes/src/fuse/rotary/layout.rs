@@ -1,15 +1,13 @@
 //! How the kernel takes what is rotated: which axes are batch, heads and rows.
 //!
-//! The tables are repeated for every batch, so that what is rotated keeps its shape. Where the number of
-//! batches is not known, heads that are apart may be any number, of all batches together; and of heads
-//! side by side each is taken for a row, with tables for every head.
+//! The tables are repeated for every batch, so that what is rotated keeps its shape.
 
 use onnx::kernels::{Support, support};
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Type, ValueId};
 
 use super::Rotation;
 use super::table::Single;
-use crate::axis_map::{Step, emit, emit_after, plan};
+use crate::axis_map::{Step, emit, emit_after, plan, plan_with_sizes};
 use crate::axis_order::AxisOrder;
 use crate::rewrite::Declined;
 
@@ -18,10 +16,8 @@ struct Layout {
     shape: Vec<Dim>,
     /// How many heads there are, where they stand side by side.
     heads: Option<i64>,
-    /// The shape of the tables before they are repeated, along which axis that is and how often, and the
-    /// shape then.
+    /// The shape of the tables before they are repeated for every batch, and then.
     table: Vec<Dim>,
-    repeated: Option<(usize, i64)>,
     whole: Vec<Dim>,
 }
 
@@ -36,47 +32,34 @@ impl Layout {
             return None;
         }
         let rank = shape.len();
-        let apart = |batch: Dim, heads: Dim, rows: &Dim| {
-            let table = vec![batch.clone(), rows.clone(), width.clone()];
-            let shape = vec![batch, heads, rows.clone(), size.clone()];
-            Layout { shape, heads: None, whole: table.clone(), table, repeated: None }
+        let of_batch = |batch: &Dim, rows: &Dim| vec![batch.clone(), rows.clone(), width.clone()];
+        let apart = |batch: &Dim, heads: Dim, rows: &Dim, of_table: &Dim| Layout {
+            shape: vec![batch.clone(), heads, rows.clone(), size.clone()],
+            heads: None,
+            table: of_batch(of_table, rows),
+            whole: of_batch(batch, rows),
         };
-        let joined = |batch: Dim, rows: &Dim, heads: &Dim, repeated: Option<i64>| {
+        let joined = |batch: &Dim, rows: &Dim, heads: &Dim, of_table: &Dim| {
             let (heads, size) = (heads.known()?, size.known()?);
-            let whole = vec![batch.clone(), rows.clone(), width.clone()];
-            let mut table = whole.clone();
-            if repeated.is_some() {
-                table[0] = one.clone();
-            }
-            let repeated = repeated.map(|times| (0, times));
-            let shape = vec![batch, rows.clone(), (heads * size).into()];
-            Some(Layout { shape, heads: Some(heads), table, repeated, whole })
+            Some(Layout {
+                shape: vec![batch.clone(), rows.clone(), (heads * size).into()],
+                heads: Some(heads),
+                table: of_batch(of_table, rows),
+                whole: of_batch(batch, rows),
+            })
         };
         match varies[..] {
             [row] if row + 2 == rank => match &lead[..row] {
-                [batch, heads] if batch.known().is_some_and(|times| times != 1) => {
-                    let mut layout = apart(batch.clone(), heads.clone(), &shape[row]);
-                    layout.table[0] = one;
-                    layout.repeated = batch.known().map(|times| (0, times));
-                    Some(layout)
-                }
-                all => Some(apart(one.clone(), Dim::checked_product(all)?, &shape[row])),
+                [batch, heads] => Some(apart(batch, heads.clone(), &shape[row], &one)),
+                all => Some(apart(&one, Dim::checked_product(all)?, &shape[row], &one)),
             },
             [row] if row + 3 == rank => {
                 let batch = Dim::checked_product(&lead[..row])?;
-                let (rows, heads) = (&shape[row], &shape[row + 1]);
-                if let Some(times) = batch.known() {
-                    return joined(batch, rows, heads, Some(times).filter(|&times| times != 1));
-                }
-                let all = Dim::Known(rows.known()? * heads.known()?);
-                let mut layout = apart(one.clone(), batch, &all);
-                layout.table = vec![one.clone(), rows.clone(), one, width];
-                layout.repeated = Some((2, heads.known()?));
-                Some(layout)
+                joined(&batch, &shape[row], &shape[row + 1], &one)
             }
-            [0, 1] if rank == 3 => joined(shape[0].clone(), &shape[1], &one, None),
-            [0, 1] if rank == 4 => joined(shape[0].clone(), &shape[1], &shape[2], None),
-            [0, 2] if rank == 4 => Some(apart(shape[0].clone(), shape[1].clone(), &shape[2])),
+            [0, 1] if rank == 3 => joined(&shape[0], &shape[1], &one, &shape[0]),
+            [0, 1] if rank == 4 => joined(&shape[0], &shape[1], &shape[2], &shape[0]),
+            [0, 2] if rank == 4 => Some(apart(&shape[0], shape[1].clone(), &shape[2], &shape[0])),
             _ => None,
         }
     }
@@ -84,11 +67,8 @@ impl Layout {
     /// Returns the steps from a table of a shape to what the kernel is given.
     fn steps_of_table(&self, shape: &[Dim]) -> Vec<Step> {
         let mut steps: Vec<Step> = Step::reshape(shape, &self.table).into_iter().collect();
-        if let Some((axis, times)) = self.repeated {
-            let mut repeated = self.table.clone();
-            repeated[axis] = times.into();
-            steps.push(Step::Broadcast(repeated.clone()));
-            steps.extend(Step::reshape(&repeated, &self.whole));
+        if self.table != self.whole {
+            steps.push(Step::Broadcast(self.whole.clone()));
         }
         steps
     }
@@ -125,7 +105,7 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op<'sta
             Some((base, Some(order), layout))
         })
         .or_else(|| Some((found.x, None, Layout::of(&ty.shape, &axes)?)))
-        .ok_or("the table does not have one number for each row and pair, or the batch size is unknown")?;
+        .ok_or("the table does not have one number for each row and pair")?;
     let found = Rotation { x, fused, ..*found };
     write(edit, &found, [&cos, &sin], &layout, order.as_ref())
 }
@@ -157,7 +137,8 @@ fn write(
     let unknown = "too many sizes of a shape are unknown";
     let shape = patch.ty(found.x).ok_or(unknown)?.shape.clone();
     let before = plan(&shape, Step::reshape(&shape, &layout.shape).as_slice()).ok_or(unknown)?;
-    let of_tables = tables.map(|table| plan(&table.shape, &layout.steps_of_table(&table.shape)));
+    let of_tables =
+        tables.map(|table| plan_with_sizes(&table.shape, &layout.steps_of_table(&table.shape)));
     let [Some(of_cos), Some(of_sin)] = of_tables else {
         return Err(unknown.into());
     };
