@@ -19,7 +19,9 @@ use smallvec::SmallVec;
 use crate::access::Access;
 use crate::operators::RESHAPES;
 
-pub(crate) use emit::{Planned, emit, emit_after, emit_last, plan, plan_with_sizes, transpose};
+pub(crate) use emit::{
+    Planned, added_units, emit, emit_after, emit_last, plan, plan_with_sizes, transpose,
+};
 pub(crate) use steps::{Step, cost, transposes};
 
 /// The atoms of an axis, the outermost first.

@@ -9,6 +9,7 @@ mod booleans;
 mod bounded;
 mod broadcasts;
 mod chains;
+mod choices;
 mod folding;
 mod identities;
 mod lookups;
@@ -42,7 +43,9 @@ pub const RULES: &[&[Rule]] = &[
         bounded::RULE,
         broadcasts::RULE,
         broadcasts::SINK_RULE,
+        broadcasts::DELAY_RULE,
         booleans::RULE,
+        choices::RULE,
         chains::RULE,
         layout_ops::merge::RULE,
     ],

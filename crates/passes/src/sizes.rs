@@ -64,8 +64,8 @@ pub(crate) fn emit_sizes(
                 patch.constant_for(fused, numbers.ok_or("a shape cannot be computed")?, &[])
             }
             None => {
-                let (array, axis) =
-                    array_with(patch, &part[0]).ok_or("no array has a size that is needed")?;
+                let (array, axis) = array_with(patch, patch.root(), &part[0])
+                    .ok_or("no array has a size that is needed")?;
                 let op = Op::new(OpType::Shape, &[array])
                     .attr("start", axis as i64)
                     .attr("end", axis as i64 + 1);
@@ -80,10 +80,15 @@ pub(crate) fn emit_sizes(
     Ok(patch.insert_for(fused, joined, list(sizes.len())))
 }
 
-/// Returns the first array that nodes read which has a size, and along which axis.
-fn array_with(edit: &Edit<'_>, size: &Dim) -> Option<(ValueId, usize)> {
-    let axis = |value: ValueId| edit.ty(value)?.shape.iter().position(|dim| dim == size);
-    let with = |value: ValueId| Some((value, axis(value)?));
-    let mut read = edit.nodes().into_iter().flat_map(|node| edit.node(node).inputs.clone());
-    read.find_map(|value| with(value?))
+/// Returns the first array with a size that nodes up to this one read, and along which axis.
+fn array_with(edit: &Edit<'_>, root: usize, size: &Dim) -> Option<(ValueId, usize)> {
+    let nodes = edit.nodes();
+    let last = nodes.iter().position(|&node| node == root)?;
+    nodes[..=last].iter().find_map(|&node| {
+        (0..edit.node(node).inputs.len()).find_map(|operand| {
+            let array = edit.input(node, operand)?;
+            let axis = edit.ty(array)?.shape.iter().position(|dim| dim == size)?;
+            Some((array, axis))
+        })
+    })
 }

@@ -63,7 +63,7 @@ fn reshape(before: &[Dim], after: &[Dim]) -> Option<(OpType, Vec<i64>)> {
 }
 
 /// Returns the axes of the longer shape that are not in the shorter one, if all of them are of size one.
-fn added_units(shorter: &[Dim], longer: &[Dim]) -> Option<Vec<i64>> {
+pub(crate) fn added_units(shorter: &[Dim], longer: &[Dim]) -> Option<Vec<i64>> {
     let mut rest = shorter.iter().peekable();
     let mut units = Vec::with_capacity(longer.len().checked_sub(shorter.len())?);
     for (axis, dim) in longer.iter().enumerate() {

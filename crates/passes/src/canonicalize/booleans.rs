@@ -199,7 +199,7 @@ fn choice_of_flag(edit: &Edit<'_>, index: usize) -> Option<(usize, [ValueId; 3])
     is_choice.then_some((choice, [operand(0)?, operand(1)?, operand(2)?]))
 }
 
-/// `c ? 1 : 0` as a flag is `c`, and `c ? 0 : 1` is its opposite; `c ? a : 0` is both, `c ? 1 : a` either.
+/// `c ? a : 0` as a flag is both, `c ? 1 : a` either.
 fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let (choice, [condition, x, y]) = choice_of_flag(edit, index)?;
     let number = |value: ValueId| {
@@ -214,12 +214,6 @@ fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
             .then(|| Change::Op(op, [&passed[..], &[cast]].concat()))
     };
     match (number(x), number(y)) {
-        (Some((true, x)), Some((false, y))) if is_whole(condition) => {
-            Some(Change::Value(condition, [x, y].concat()))
-        }
-        (Some((false, x)), Some((true, y))) if is_whole(condition) => {
-            Some(Change::Op(Op::new(OpType::Not, &[condition]), [x, y].concat()))
-        }
         (None, Some((false, passed))) => joined(OpType::And, x, passed),
         (Some((true, passed)), None) => joined(OpType::Or, y, passed),
         _ => None,
@@ -232,6 +226,15 @@ pub(crate) fn number_behind(
     value: ValueId,
     passed: &mut Vec<usize>,
 ) -> Option<f64> {
+    uniform(&element_behind(edit, value, passed)?)
+}
+
+/// As [`number_behind`], as a tensor of one element.
+pub(super) fn element_behind(
+    edit: &Edit<'_>,
+    value: ValueId,
+    passed: &mut Vec<usize>,
+) -> Option<Tensor> {
     let (value, nodes) = edit.through(value, &[BROADCAST_OPS, &[OpType::Cast]].concat());
     let mut element = edit.tensor(value)?.uniform()?;
     for &index in nodes.iter().rev().filter(|&&index| edit.node(index).op == OpType::Cast) {
@@ -239,7 +242,7 @@ pub(crate) fn number_behind(
         element = eval(OpType::Cast, edit.node(index), &[&element], dtype, Vec::new())?;
     }
     passed.extend(nodes);
-    uniform(&element)
+    Some(element)
 }
 
 #[cfg(test)]
@@ -292,32 +295,6 @@ y:f32[3] = Where(%1, 0.0, x)",
                 graph g(x:f32[3]) -> (y)
                 %0 = Equal(x, x)  # 2
                 y:f32[3] = Where(%0, x, 0.0)  # 4 3
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_choice_between_flags_is_the_condition() {
-        check_lean(
-            rule(&super::RULE),
-            "graph g(c:bool[N], d:bool[], s:i64[1]) -> (y, z, w)
-%0:bool[N] = Expand(true, s)
-%1:u8[N] = Cast(%0) {to=2}
-%2:u8[N] = Where(c, %1, 0:u8)
-%3:bool[N] = Cast(%2) {to=9}
-y:bool[N] = Not(%3)
-%4:u8[N] = Where(c, 0:u8, %1)
-z:bool[N] = Cast(%4) {to=9}
-%5:u8[N] = Where(d, %1, 0:u8)
-w:bool[N] = Cast(%5) {to=9}",
-            expect![[r#"
-                graph g(c:bool[N], d:bool[], s:i64[1]) -> (y, z, w)
-                %0 = Expand(true, s)  # 2
-                %1 = Cast(%0) {to=2}  # 3
-                y:bool[N] = Not(c)  # 6 2 3 4 5
-                z:bool[N] = Not(c)  # 8 2 3 7
-                %2 = Where(d, %1, 0:u8)  # 9
-                w:bool[N] = Cast(%2) {to=9}  # 10
             "#]],
         );
     }
@@ -413,33 +390,6 @@ y:bool[3] = And(%2, %1)",
     }
 
     #[test]
-    fn a_number_that_a_cast_makes_zero_is_zero() {
-        check_lean(
-            rule(&super::RULE),
-            "graph g(c:bool[3]) -> (y, z, w)
-%0:u8[] = Cast(256:i32) {to=2}
-%1:u8[3] = Where(c, %0, 0:u8)
-y:bool[3] = Cast(%1) {to=9}
-%2:i32[] = Cast(0.5) {to=6}
-%3:i32[3] = Where(c, %2, 1:i32)
-z:bool[3] = Cast(%3) {to=9}
-%4:f32[] = Cast(1e-300:f64) {to=1}
-%5:bool[] = Cast(%4) {to=9}
-w:bool[3] = And(c, %5)",
-            expect![[r#"
-                graph g(c:bool[3]) -> (y, z, w)
-                %0 = Cast(256:i32) {to=2}  # 2
-                %1 = Where(c, %0, 0:u8)  # 3
-                y:bool[3] = Cast(%1) {to=9}  # 4
-                z:bool[3] = Not(c)  # 7 5 6
-                %2 = Cast(1e-300:f64) {to=1}  # 8
-                %3 = Cast(%2) {to=9}  # 9
-                w:bool[3] = And(c, %3)  # 10
-            "#]],
-        );
-    }
-
-    #[test]
     fn numbers_are_not_flags() {
         check_lean(
             rule(&super::RULE),
@@ -481,6 +431,23 @@ y:f32[2,3] = Where(%0, x, 0.0)",
                 graph g(a:bool[1,3], x:f32[1,3]) -> (y)
                 %0 = And([[true, true, true], [true, true, true]], a)  # 2
                 y:f32[2,3] = Where(%0, x, 0.0)  # 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_number_that_a_cast_makes_zero_is_not_set() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(c:bool[3]) -> (y)
+%0:f32[] = Cast(1e-300:f64) {to=1}
+%1:bool[] = Cast(%0) {to=9}
+y:bool[3] = And(c, %1)",
+            expect![[r#"
+                graph g(c:bool[3]) -> (y)
+                %0 = Cast(1e-300:f64) {to=1}  # 2
+                %1 = Cast(%0) {to=9}  # 3
+                y:bool[3] = And(c, %1)  # 4
             "#]],
         );
     }

@@ -6,6 +6,7 @@ use onnx::{Dim, Edit, Op, OpType, Type, ValueId};
 
 use super::Rule;
 use crate::access::Access;
+use crate::axis_map::{Step, added_units, emit_last, plan_with_sizes};
 use crate::operators::{BROADCAST_OPS, BROADCASTING, ELEMENTWISE, RESHAPES};
 
 pub(crate) const RULE: Rule = Rule {
@@ -20,7 +21,13 @@ pub(crate) const SINK_RULE: Rule = Rule {
     apply: sink_expand,
 };
 
-/// An operator of each element, or of each element and numbers, is computed before its result is broadcast.
+pub(crate) const DELAY_RULE: Rule = Rule {
+    name: "delay-expand",
+    does: "adds axes of size one before a broadcast instead of after it",
+    apply: delay_expand,
+};
+
+/// What is the same along an axis for all operands is computed once, and its result is broadcast.
 fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let node = edit.node(index);
     let op = node.op.onnx()?;
@@ -33,30 +40,56 @@ fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     };
     let (place, expand) = (0..node.inputs.len())
         .find_map(|place| Some((place, expand(edit.input(index, place)?)?)))?;
-    let operands: Vec<ValueId> =
-        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect::<Option<_>>()?;
-    let narrow = edit.input(expand, 0)?;
-    let shape = edit.ty(narrow)?.shape.clone();
-    let is_number = |&value: &ValueId| {
-        edit.tensor(value)
-            .is_some_and(|number| number.len() == 1 && number.shape.len() <= shape.len())
-    };
-    let mut others = operands.iter().enumerate().filter(|&(other, _)| other != place);
+    let mut inputs: Vec<Option<ValueId>> =
+        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+    inputs[place] = edit.input(expand, 0);
+    let narrow = inputs.iter().try_fold(Vec::<Dim>::new(), |joined, &operand| {
+        broadcast_shapes(&joined, &edit.ty(operand?)?.shape)
+    })?;
     let result = edit.ty(node.outputs[0])?;
-    let has_shape_of_expand = result.shape == edit.ty(operands[place])?.shape;
+    let expanded = broadcast_shapes(&narrow, &edit.ty(edit.node(expand).outputs[0])?.shape)?;
+    let is_broadcast = narrow[..] != result.shape[..] && expanded[..] == result.shape[..];
     // The type of the operand may have been chosen because the runtime has no `Expand` of the result's.
     let has_kernel = support(OpType::Expand, edit.opset(), result.dtype) == Support::Yes;
-    if !has_shape_of_expand || !has_kernel || !others.all(|(_, value)| is_number(value)) {
-        return None;
-    }
-    let ty = Type::new(result.dtype, shape);
-    let mut inputs: Vec<Option<ValueId>> = operands.into_iter().map(Some).collect();
-    inputs[place] = Some(narrow);
+    (is_broadcast && has_kernel).then_some(())?;
+    let ty = Type::new(result.dtype, narrow);
     let node = node.clone();
     let sizes = edit.input(expand, 1)?;
     let made = edit.insert(index, &[], Op::of(&node, inputs), ty);
     edit.rewrite(index, &[expand], Op::new(OpType::Expand, &[made, sizes]));
     Some(())
+}
+
+/// Axes of size one are added before a broadcast, if a reader may broadcast by itself.
+fn delay_expand(edit: &mut Edit<'_>, reader: usize) -> Option<()> {
+    let node = edit.node(reader);
+    (node.op.is_one_of(BROADCASTING) || node.op == OpType::Expand).then_some(())?;
+    (0..node.inputs.len())
+        .find_map(|operand| delay(edit, edit.producer(edit.input(reader, operand)?)?))
+}
+
+fn delay(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    let node = edit.node(index);
+    node.op.is_one_of(RESHAPES).then_some(())?;
+    let (before, after) = (edit.input(index, 0)?, node.outputs[0]);
+    let expand = edit.producer(before).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let narrow = edit.input(expand, 0)?;
+    let [before, after] = [before, after].map(|value| edit.ty(value).map(|ty| ty.shape.clone()));
+    let (of_narrow, before, after) = (edit.ty(narrow)?.shape.to_vec(), before?, after?);
+    let missing = before.len().checked_sub(of_narrow.len())?;
+    let units = added_units(&before, &after)?;
+    let mut own = [&vec![Dim::Known(1); missing][..], &of_narrow].concat();
+    for axis in units {
+        own.insert(axis as usize, Dim::Known(1));
+    }
+    let reshape = Step::reshape(&of_narrow, &own);
+    let steps: Vec<Step> = reshape.into_iter().chain([Step::Broadcast(after.to_vec())]).collect();
+    let planned = plan_with_sizes(&of_narrow, &steps)?;
+    let patch = edit.patch(index, |patch| {
+        patch.take(&[expand]);
+        emit_last(patch, &[index, expand], narrow, &planned)
+    });
+    patch.ok()
 }
 
 fn bypass_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {

@@ -10,7 +10,7 @@ use super::{Attention, LOWEST, Mask, spread};
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
 use crate::magnitude::{LARGEST, Magnitudes};
-use crate::operators::LAYOUT_OPS;
+use crate::operators::{LAYOUT_OPS, RESHAPES};
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
 
@@ -214,19 +214,22 @@ fn known_flags(
 /// True if flags are computed to be set where the row is not before the column, as many as there are.
 fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) -> bool {
     let found = || {
-        let node = edit.producer(flags)?;
+        let (compared, _) = edit.through(flags, RESHAPES);
+        let node = edit.producer(compared)?;
         let (row, column) = match edit.node(node).op.onnx() {
             Some(OpType::GreaterOrEqual) => (edit.input(node, 0)?, edit.input(node, 1)?),
             Some(OpType::LessOrEqual) => (edit.input(node, 1)?, edit.input(node, 0)?),
             _ => return None,
         };
-        let shape = |value: ValueId| Some(&edit.ty(value)?.shape[..]);
-        let of_rows = [view.rows.clone(), Dim::Known(1)];
-        let of_columns = shape(column)?.strip_suffix(std::slice::from_ref(&view.columns))?;
+        let has_shape = |value: ValueId, own: &[Dim]| {
+            let lead = edit.ty(value).and_then(|ty| ty.shape.strip_suffix(own));
+            lead.is_some_and(|lead| lead.iter().all(|dim| dim.is(1)))
+        };
+        let square = [view.rows.clone(), view.columns.clone()];
         let is_square = view.rows == view.columns
-            && *shape(flags)? == [view.rows.clone(), view.columns.clone()]
-            && *shape(row)? == of_rows
-            && of_columns.iter().all(|dim| dim.is(1));
+            && [flags, compared].iter().all(|&value| has_shape(value, &square))
+            && has_shape(row, &[view.rows.clone(), Dim::Known(1)])
+            && has_shape(column, &square[1..]);
         Some(is_square && counts_up(edit, row) && counts_up(edit, column))
     };
     found() == Some(true) && for_scores(&[view.rows.clone(), view.columns.clone()], to_mask).is_ok()
