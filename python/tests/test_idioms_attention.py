@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen, nnx
 
 from . import bench
 from .test_idioms_products import FUSED, Fn, array, check
@@ -172,6 +173,61 @@ def test_a_causal_mask_of_any_length_is_an_attribute() -> None:
         return jax.nn.dot_product_attention(q, k, v, is_causal=True)
 
     assert check(causal, (Q, K, V), [("B", "T", 6, SIZE)] * 3, nan="ignore") == FUSED
+
+
+def by_tril(x: Any) -> Any:
+    return jnp.tril(jnp.ones((1, 1, x.shape[1], x.shape[1]), bool))
+
+
+def by_numbers(x: Any) -> Any:
+    return jnp.tril(jnp.ones((x.shape[1], x.shape[1]))) != 0
+
+
+def by_linen(x: Any) -> Any:
+    return linen.make_causal_mask(x[..., 0, 0], dtype=jnp.bool_)
+
+
+def by_nnx(x: Any) -> Any:
+    return nnx.make_causal_mask(x[..., 0, 0]) > 0
+
+
+@pytest.mark.parametrize("sizes", [("B", "T"), ("B", ROWS), (BATCH, "T")])
+@pytest.mark.parametrize("mask", [by_tril, by_numbers, by_linen, by_nnx])
+def test_a_causal_mask_in_any_spelling_is_an_attribute(mask: Fn, sizes: Any) -> None:
+    def causal(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.where(mask(q), jnp.einsum("bthd,bshd->bhts", q, k), -1e9)
+        return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
+
+    assert check(causal, (Q, K, V), [(*sizes, 6, SIZE)] * 3, nan="ignore") == FUSED
+
+
+def test_a_mask_of_any_length_is_repeated_for_all_rows() -> None:
+    def padded(q: Any, k: Any, v: Any, lengths: Any) -> Any:
+        is_there = (jnp.arange(k.shape[1]) < lengths[:, None])[:, None, None]
+        scores = jnp.where(is_there, jnp.einsum("bthd,bshd->bhts", q, k), -1e9)
+        return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
+
+    lengths = np.array([3, 0], np.int32)
+    specs = ["f32[B,T,6,8]"] * 3 + ["i32[B]"]
+    found = check(padded, (Q, K, V, lengths), specs, nan="ignore")
+    assert found.count("Attention") == found.count("Expand") == 1
+    assert "Softmax" not in found
+
+
+def test_a_bias_and_a_mask_of_any_length() -> None:
+    table = array(11, 6, seed=5)
+
+    def biased(q: Any, k: Any, v: Any) -> Any:
+        places = jnp.arange(q.shape[1])
+        offset = jnp.clip(places - places[:, None] + 5, 0, 10)
+        bias = jnp.moveaxis(jnp.asarray(table)[offset], -1, 0)
+        scores = jnp.einsum("bthd,bshd->bhts", q, k) + bias
+        scores = jnp.where(places[:, None] >= places, scores, -1e9)
+        return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
+
+    found = check(biased, (Q, K, V), [("B", "T", 6, SIZE)] * 3, nan="ignore")
+    assert "Attention" in found
+    assert "Softmax" not in found
 
 
 def test_a_strict_triangle_of_any_length_is_not_causal() -> None:

@@ -21,6 +21,8 @@ X = RNG.standard_normal((BATCH, ROWS, WIDTH)).astype(np.float32)
 #: The last sequence is padding alone.
 LENGTHS = np.array([ROWS, 5, 0], np.int32)
 TRIANGLE = np.tril(np.ones((ROWS, ROWS), np.bool_))
+BIAS = RNG.standard_normal((HEADS, ROWS, ROWS)).astype(np.float32)
+LOWEST = np.finfo(np.float32).min
 QUERY, KEY, VALUE = (0.1 * RNG.standard_normal((3, WIDTH, WIDTH))).astype(np.float32)
 
 Fn = Callable[..., Any]
@@ -36,6 +38,7 @@ def attention(
     value: np.ndarray = VALUE,
     normalize: Fn = normalized,
     of_query: Fn = lambda x: x,
+    mask: Fn = lambda scores, is_there: jnp.where(is_there, scores, -1e9),
 ) -> Fn:
     """Self-attention over sequences of a length."""
 
@@ -45,7 +48,7 @@ def attention(
         q, k, v = (part.reshape(BATCH, ROWS, HEADS, WIDTH // HEADS) for part in (q, k, v))
         scores = jnp.einsum("bqnd,bknd->bnqk", q, k) / np.float32(np.sqrt(WIDTH // HEADS))
         is_there = (jnp.arange(ROWS) < lengths[:, None])[:, None, None]
-        weights = jax.nn.softmax(jnp.where(is_there, scores, -1e9))
+        weights = jax.nn.softmax(mask(scores, is_there))
         return jnp.einsum("bnqk,bknd->bqnd", weights, v).reshape(x.shape)
 
     return attend
@@ -110,6 +113,48 @@ def of_grouped_queries() -> Fn:
     return attend
 
 
+def masked_after_bias(scores: Any, is_there: Any) -> Any:
+    return jnp.where(is_there, scores + BIAS, -1e9)
+
+
+def two_biases(scores: Any, is_there: Any) -> Any:
+    return scores + BIAS + jnp.where(is_there, 0.0, -1e9)
+
+
+def sum_of_biases(scores: Any, is_there: Any) -> Any:
+    return scores + (BIAS + jnp.where(is_there, 0.0, LOWEST))
+
+
+def bias_after_lowest(scores: Any, is_there: Any) -> Any:
+    return jnp.where(is_there, scores, LOWEST) + BIAS
+
+
+def two_masks(scores: Any, is_there: Any) -> Any:
+    return jnp.where(is_there, jnp.where(TRIANGLE, scores, -1e9), -1e9)
+
+
+def slopes(scores: Any, _: Any) -> Any:
+    places = jnp.arange(ROWS)
+    slope = 2.0 ** -jnp.arange(1.0, HEADS + 1)[:, None, None]
+    return jnp.where(TRIANGLE, scores - slope * jnp.abs(places[:, None] - places), -jnp.inf)
+
+
+def bias_after_mask(scores: Any, is_there: Any) -> Any:
+    return jnp.where(is_there, scores, -1e9) + BIAS
+
+
+def masks_by_two_numbers(scores: Any, is_there: Any) -> Any:
+    return jnp.where(is_there, jnp.where(TRIANGLE, scores, -1e9), -1e30)
+
+
+def masks_that_hide_a_row(scores: Any, is_there: Any) -> Any:
+    return jnp.where(is_there, jnp.where(TRIANGLE, scores, -jnp.inf), -jnp.inf)
+
+
+def lowest_beside_mask(scores: Any, is_there: Any) -> Any:
+    return jnp.where(is_there, scores + np.where(TRIANGLE, 0.0, LOWEST), -1e9)
+
+
 FUSED = {
     "formula": attention,
     "linen": of_linen,
@@ -123,6 +168,12 @@ FUSED = {
     "of two sequences": lambda: attention(normalize=lambda x: normalized(x) + normalized(x)[::-1]),
     "a value of NaN": lambda: attention(value=with_number(VALUE, np.nan)),
     "a large key": lambda: attention(key=with_number(KEY, 1e8)),
+    "masked after a bias": lambda: attention(mask=masked_after_bias),
+    "two biases": lambda: attention(mask=two_biases),
+    "a sum of biases": lambda: attention(mask=sum_of_biases),
+    "a bias after the lowest number": lambda: attention(mask=bias_after_lowest),
+    "two masks": lambda: attention(mask=two_masks),
+    "slopes": lambda: attention(mask=slopes),
 }
 IN_PARTS = {
     "not normalized": lambda: attention(normalize=lambda x: x * 2),
@@ -131,6 +182,10 @@ IN_PARTS = {
     "a key of NaN": lambda: attention(key=with_number(KEY, np.nan)),
     "an infinite key": lambda: attention(key=with_number(KEY, np.inf)),
     "an infinite query": lambda: attention(query=with_number(QUERY, -np.inf)),
+    "a bias after a mask": lambda: attention(mask=bias_after_mask),
+    "masks by two numbers": lambda: attention(mask=masks_by_two_numbers),
+    "masks that hide a row": lambda: attention(mask=masks_that_hide_a_row),
+    "the lowest number beside a mask": lambda: attention(mask=lowest_beside_mask),
 }
 
 

@@ -58,19 +58,15 @@ pub(crate) fn emit_sizes(
     let mut parts = Vec::new();
     for part in sizes.chunk_by(|a, b| a.known().is_some() && b.known().is_some()) {
         let known: Option<Vec<i64>> = part.iter().map(Dim::known).collect();
-        parts.push(match known {
-            Some(known) => {
-                let numbers = Tensor::of_ints(DType::I64, vec![known.len() as i64], &known);
-                patch.constant_for(fused, numbers.ok_or("a shape cannot be computed")?, &[])
-            }
-            None => {
-                let (array, axis) = array_with(patch, patch.root(), &part[0])
-                    .ok_or("no array has a size that is needed")?;
-                let op = Op::new(OpType::Shape, &[array])
-                    .attr("start", axis as i64)
-                    .attr("end", axis as i64 + 1);
-                patch.insert_for(fused, op, list(1))
-            }
+        parts.push(if let Some(known) = known {
+            let numbers = Tensor::of_ints(DType::I64, vec![known.len() as i64], &known);
+            patch.constant_for(fused, numbers.ok_or("a shape cannot be computed")?, &[])
+        } else {
+            let found = array_with(patch, patch.root(), &part[0]);
+            let (array, axis) = found.ok_or("no array has a size that is needed")?;
+            let axis = axis as i64;
+            let op = Op::new(OpType::Shape, &[array]).attr("start", axis).attr("end", axis + 1);
+            patch.insert_for(fused, op, list(1))
         });
     }
     if let &[whole] = &parts[..] {

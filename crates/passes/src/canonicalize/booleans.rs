@@ -29,9 +29,6 @@ fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
             Some(Change::Value(edit.input(inner, 0)?, vec![inner]))
         }
         Some(OpType::Equal) => {
-            if let Some(change) = compared_flag(edit, index) {
-                return Some(change);
-            }
             let beside = beside_a_flag(edit, index)?;
             if beside.is_set {
                 return beside.left_alone(edit, index);
@@ -136,23 +133,6 @@ fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
         Some(Beside { flag, is_set, shape, passed })
     };
     beside(a, b).or_else(|| beside(b, a))
-}
-
-/// A flag as a number is one where it is set, and zero where it is not.
-fn compared_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
-    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let compared = |number: ValueId, constant: ValueId| {
-        let (cast, flag) = flag_behind(edit, number)?;
-        Some((cast, flag, edit.tensor(constant).and_then(uniform)?))
-    };
-    let (cast, flag, number) = compared(a, b).or_else(|| compared(b, a))?;
-    if edit.ty(flag) != edit.ty(edit.node(index).outputs[0]) {
-        return None;
-    }
-    if number == 1.0 {
-        return Some(Change::Value(flag, vec![cast]));
-    }
-    (number == 0.0).then(|| Change::Op(Op::new(OpType::Not, &[flag]), vec![cast]))
 }
 
 /// The flag of which a value is the number, and the `Cast` that makes it one.
@@ -318,28 +298,6 @@ w:bool[2,3] = Cast(%4) {to=9}",
                 z:bool[2,3] = Or(c, b)  # 7 5 6
                 %0 = Not(c)  # 9 8
                 w:bool[2,3] = And(%0, b)  # 9 5 8
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_flag_that_is_compared_as_a_number_is_a_flag() {
-        check_lean(
-            rule(&super::RULE),
-            "graph g(a:bool[3], n:i32[3]) -> (x, y, z, w)
-%0:i32[3] = Cast(a) {to=6}
-x:bool[3] = Equal(%0, 0:i32)
-%1:bool[3] = Equal(1:i32, %0)
-y:bool[3] = Not(%1)
-z:bool[3] = Equal(%0, 2:i32)
-w:bool[3] = Equal(n, 1:i32)",
-            expect![[r#"
-                graph g(a:bool[3], n:i32[3]) -> (x, y, z, w)
-                %0 = Cast(a) {to=6}  # 2
-                x:bool[3] = Not(a)  # 3 2
-                y:bool[3] = Not(a)  # 5 2 4
-                z:bool[3] = Equal(%0, 2:i32)  # 6
-                w:bool[3] = Equal(n, 1:i32)  # 7
             "#]],
         );
     }

@@ -18,21 +18,8 @@ pub(crate) const RULE: Rule = Rule {
 /// `f(c ? a : b)` is `c ? f(a) : f(b)`, and `c` where that is true or false.
 fn fold_choice(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let found = Folded::of(edit, index)?;
-    let flag = |number: &Tensor| Some(number.ints()?.first()? != &0);
-    let condition = |edit: &mut Edit<'_>| found.with_axes(edit, index);
     if found.ty.dtype == DType::Bool {
-        match found.numbers.each_ref().map(flag) {
-            [Some(true), Some(false)] => {
-                let condition = condition(edit)?;
-                return edit.replace(index, &found.passed, condition).then_some(());
-            }
-            [Some(false), Some(true)] => {
-                let not = Op::new(OpType::Not, &[condition(edit)?]);
-                edit.rewrite(index, &found.passed, not);
-                return Some(());
-            }
-            _ => return None,
-        }
+        return fold_to_condition(edit, index, &found);
     }
     let before = edit.node(found.choice).outputs[0];
     // Of some types, the runtime has no `Where`.
@@ -44,6 +31,49 @@ fn fold_choice(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         .map(|number| edit.constant(index, &found.passed, number.with_shape(vec![1; rank]), &[]));
     edit.rewrite(index, &found.passed, Op::new(OpType::Where, &[found.condition, a, b]));
     Some(())
+}
+
+fn fold_to_condition(edit: &mut Edit<'_>, index: usize, found: &Folded) -> Option<()> {
+    let is_set = |number: &Tensor| Some(number.ints()?.first()? != &0);
+    let [Some(of_true), Some(of_false)] = found.numbers.each_ref().map(is_set) else {
+        return None;
+    };
+    (of_true != of_false).then_some(())?;
+    let mut flag = found.condition;
+    if of_false {
+        let ty = edit.ty(flag)?.clone();
+        let not = Op::new(OpType::Not, &[flag]);
+        if found.lead == 0 {
+            edit.rewrite(index, &found.passed, not);
+            return Some(());
+        }
+        flag = edit.insert(index, &found.passed, not, ty);
+    }
+    if found.lead == 0 {
+        return edit.replace(index, &found.passed, flag).then_some(());
+    }
+    let axes: Vec<i64> = (0..found.lead as i64).collect();
+    let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
+    let axes = edit.constant(index, &found.passed, axes, &[]);
+    edit.rewrite(index, &found.passed, Op::new(OpType::Unsqueeze, &[flag, axes]));
+    Some(())
+}
+
+/// Returns the two numbers that a node chooses from: first that for a true condition. A flag as a number is one or
+/// zero.
+fn elements(edit: &Edit<'_>, choice: usize, passed: &mut Vec<usize>) -> Option<[Tensor; 2]> {
+    match edit.node(choice).op.onnx()? {
+        OpType::Where => {
+            let mut number = |side| element_behind(edit, edit.input(choice, side)?, passed);
+            Some([number(1)?, number(2)?])
+        }
+        OpType::Cast if edit.ty(edit.input(choice, 0)?)?.dtype == DType::Bool => {
+            let dtype = edit.ty(edit.node(choice).outputs[0])?.dtype;
+            let number = |number| Tensor::of_ints(dtype, Vec::new(), &[number]);
+            Some([number(1)?, number(0)?])
+        }
+        _ => None,
+    }
 }
 
 /// An operator on a choice between two numbers.
@@ -66,41 +96,27 @@ impl Folded {
         if !is_computed || matches!(op, OpType::Identity | OpType::Where) {
             return None;
         }
-        let operands: Vec<ValueId> = (0..node.inputs.len())
-            .map(|operand| edit.input(index, operand))
-            .collect::<Option<_>>()?;
-        let (place, choice) = operands.iter().enumerate().find_map(|(place, &operand)| {
-            let choice = edit.producer(operand)?;
-            (edit.node(choice).op == OpType::Where).then_some((place, choice))
+        let mut passed = Vec::new();
+        let (place, choice, of_choice) = (0..node.inputs.len()).find_map(|place| {
+            let choice = edit.producer(edit.input(index, place)?)?;
+            passed = vec![choice];
+            Some((place, choice, elements(edit, choice, &mut passed)?))
         })?;
         let ty = edit.ty(node.outputs[0])?.clone();
         let condition = edit.input(choice, 0)?;
         let lead = ty.shape.strip_suffix(&*edit.ty(condition)?.shape)?;
         lead.iter().all(|dim| dim.is(1)).then_some(())?;
-        let mut passed = vec![choice];
-        let mut of_side = |side: usize| {
-            let mut elements = Vec::with_capacity(operands.len());
-            for (other, &operand) in operands.iter().enumerate() {
-                let operand = if other == place { edit.input(choice, side)? } else { operand };
-                elements.push(element_behind(edit, operand, &mut passed)?);
-            }
-            let elements: Vec<&Tensor> = elements.iter().collect();
-            eval(op, node, &elements, ty.dtype, Vec::new())
-        };
-        let numbers = [of_side(1)?, of_side(2)?];
-        Some(Folded { choice, condition, numbers, lead: lead.len(), ty, passed })
-    }
-
-    /// Returns the condition with all axes of the result.
-    fn with_axes(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
-        if self.lead == 0 {
-            return Some(self.condition);
+        let mut operands = vec![of_choice[0].clone(); node.inputs.len()];
+        for other in (0..node.inputs.len()).filter(|&other| other != place) {
+            operands[other] = element_behind(edit, edit.input(index, other)?, &mut passed)?;
         }
-        let axes: Vec<i64> = (0..self.lead as i64).collect();
-        let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
-        let axes = edit.constant(index, &self.passed, axes, &[]);
-        let op = Op::new(OpType::Unsqueeze, &[self.condition, axes]);
-        Some(edit.insert(index, &self.passed, op, self.ty.clone()))
+        let mut of = |number: &Tensor| {
+            operands[place] = number.clone();
+            let operands: Vec<&Tensor> = operands.iter().collect();
+            eval(op, node, &operands, ty.dtype, Vec::new())
+        };
+        let numbers = [of(&of_choice[0])?, of(&of_choice[1])?];
+        Some(Folded { choice, condition, numbers, lead: lead.len(), ty, passed })
     }
 }
 
@@ -210,6 +226,28 @@ z:bool[3] = Cast(%3) {to=9}",
                 %1 = Where(c, %0, 0:u8)  # 3
                 y:bool[3] = Cast(%1) {to=9}  # 4
                 z:bool[3] = Not(c)  # 7 5 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_flag_that_is_compared_as_a_number_is_a_flag() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(a:bool[3], n:i32[3]) -> (x, y, z, w)
+%0:i32[3] = Cast(a) {to=6}
+x:bool[3] = Equal(%0, 0:i32)
+%1:bool[3] = Equal(1:i32, %0)
+y:bool[3] = Not(%1)
+z:bool[3] = Equal(%0, 2:i32)
+w:bool[3] = Equal(n, 1:i32)",
+            expect![[r#"
+                graph g(a:bool[3], n:i32[3]) -> (x, y, z, w)
+                %0 = Cast(a) {to=6}  # 2
+                x:bool[3] = Not(a)  # 3 2
+                y:bool[3] = Not(a)  # 5 2 4
+                z:bool[3] = Equal(%0, 2:i32)  # 6
+                w:bool[3] = Equal(n, 1:i32)  # 7
             "#]],
         );
     }

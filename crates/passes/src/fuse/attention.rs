@@ -101,8 +101,8 @@ struct Attention {
 
 #[derive(Clone, Copy)]
 enum Mask {
-    /// Added to the scores.
-    Added(ValueId),
+    /// Added to the scores, or subtracted from them.
+    Added { bias: ValueId, is_negated: bool },
     /// Scores are kept where the flag is `keeps`, and are `otherwise` elsewhere, or that is added where it
     /// is a bias.
     Chosen { flags: ValueId, keeps: bool, otherwise: f64, is_bias: bool },
@@ -284,6 +284,7 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
         (Some(OpType::Add), &[a, b]) => {
             vec![(a, Bias::of(edit, b, MAX_TERMS)), (b, Bias::of(edit, a, MAX_TERMS))]
         }
+        (Some(OpType::Sub), &[a, b]) => vec![(a, Bias::added(b, true))],
         _ => Vec::new(),
     };
     found.into_iter().filter(|(scores, _)| has_shape(scores)).collect()
@@ -296,6 +297,10 @@ struct Bias {
 }
 
 impl Bias {
+    fn added(bias: ValueId, is_negated: bool) -> Bias {
+        Bias { masks: vec![Mask::Added { bias, is_negated }], nodes: Vec::new() }
+    }
+
     /// Takes a sum apart if one of its terms is a mask by flags.
     fn of(edit: &Edit<'_>, value: ValueId, most: usize) -> Bias {
         if let Some(mask) = chosen_bias(edit, value) {
@@ -309,7 +314,7 @@ impl Bias {
             let has_flags = masks.iter().any(|mask| matches!(mask, Mask::Chosen { .. }));
             has_flags.then(|| Bias { masks, nodes: [&nodes[..], &[sum]].concat() })
         });
-        terms.unwrap_or_else(|| Bias { masks: vec![Mask::Added(value)], nodes: Vec::new() })
+        terms.unwrap_or_else(|| Bias::added(value, false))
     }
 }
 

@@ -46,8 +46,18 @@ struct Term {
     /// How it gets the axes of the scores, and its shape then.
     planned: Vec<Planned>,
     shape: Vec<Dim>,
-    /// Which flags let scores through, if these are flags.
-    keeps: Option<bool>,
+    kind: Kind,
+}
+
+/// What a mask does.
+#[derive(Clone, Copy)]
+enum Kind {
+    Adds,
+    Subtracts,
+    /// Its flags that are `keeps` let scores through.
+    Chooses {
+        keeps: bool,
+    },
 }
 
 impl Prepared {
@@ -66,8 +76,9 @@ impl Prepared {
         let mut terms = Vec::with_capacity(masks.len());
         let mut whole = Vec::new();
         for &(mask, to_mask) in &masks {
-            let (source, keeps) = match *mask {
-                Mask::Added(bias) => (bias, None),
+            let (source, kind) = match *mask {
+                Mask::Added { bias, is_negated: false } => (bias, Kind::Adds),
+                Mask::Added { bias, is_negated: true } => (bias, Kind::Subtracts),
                 Mask::Chosen { flags, keeps, otherwise, .. } => {
                     match of_rows(edit, flags, keeps, view, to_mask) {
                         Some(known) if masks.len() == 1 => return Ok(known),
@@ -76,7 +87,7 @@ impl Prepared {
                                 "a whole row may be masked, and −∞ makes its softmax NaN".into()
                             );
                         }
-                        _ => (flags, Some(keeps)),
+                        _ => (flags, Kind::Chooses { keeps }),
                     }
                 }
             };
@@ -88,7 +99,7 @@ impl Prepared {
             let (planned, of_heads) = for_scores(&shape, to_mask)?;
             let shape = if planned.is_empty() { shape } else { of_heads.clone() };
             whole = broadcast_shapes(&whole, &of_heads).ok_or("the masks do not broadcast")?;
-            terms.push(Term { source, once, planned, shape, keeps });
+            terms.push(Term { source, once, planned, shape, kind });
         }
         let planned = expansion(&whole, view)?;
         Ok(Prepared::Added(AddedMask { terms, planned }))
@@ -102,10 +113,10 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
     let mut number: Option<f64> = None;
     for &mask in &masks {
         match *mask {
-            Mask::Added(_) if number.is_some_and(|number| number > LOWEST) => {
+            Mask::Added { .. } if number.is_some_and(|number| number > LOWEST) => {
                 return Err("something is added to masked scores".into());
             }
-            Mask::Added(bias) => added.push(bias),
+            Mask::Added { bias, is_negated } => added.push((bias, is_negated)),
             Mask::Chosen { otherwise, .. } if otherwise.is_nan() || otherwise > ABSORBING => {
                 return Err("the number that replaces a masked score is not negative enough".into());
             }
@@ -117,21 +128,17 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
             Mask::Chosen { otherwise, .. } => number = Some(otherwise),
         }
     }
-    let unlimited: Vec<ValueId> =
-        added.into_iter().filter(|&bias| !is_limited(edit, bias)).collect();
-    let leaves_something = match &unlimited[..] {
+    added.retain(|&(bias, _)| !is_limited(edit, bias));
+    let leaves_something = match &added[..] {
         [] => true,
-        &[bias] => number.is_none() && leaves_something(edit, bias),
+        &[(bias, false)] => number.is_none() && leaves_something(edit, bias),
         _ => false,
     };
     if !leaves_something {
         return Err("an added mask may hide a whole row".into());
     }
     let is_choice = |mask: &&Mask| matches!(mask, Mask::Chosen { is_bias: false, .. });
-    if edit.exact_nan()
-        && masks.iter().any(|mask| is_choice(mask))
-        && !spread::reaches_result(edit, found)
-    {
+    if edit.exact_nan() && masks.iter().any(is_choice) && !spread::reaches_result(edit, found) {
         return Err("a masked score may be NaN or infinite, and the kernel would add it".into());
     }
     Ok(())
@@ -312,15 +319,21 @@ impl Term {
             let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
             Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
         };
-        let (before, shape) = match (before, self.keeps) {
-            (Some(before), _) => before,
-            (None, Some(_)) => (number(0.0)?, Vec::new()),
-            (None, None) => return Ok((value, self.shape)),
+        let is_whole = matches!(self.kind, Kind::Adds);
+        let (before, shape) = match before {
+            None if is_whole => return Ok((value, self.shape)),
+            None => (number(0.0)?, Vec::new()),
+            Some(before) => before,
         };
-        let op = match self.keeps {
-            None => Op::new(OpType::Add, &[before, value]),
-            Some(true) => Op::new(OpType::Where, &[value, before, number(MASKED)?]),
-            Some(false) => Op::new(OpType::Where, &[value, number(MASKED)?, before]),
+        let op = match self.kind {
+            Kind::Adds => Op::new(OpType::Add, &[before, value]),
+            Kind::Subtracts => Op::new(OpType::Sub, &[before, value]),
+            Kind::Chooses { keeps: true } => {
+                Op::new(OpType::Where, &[value, before, number(MASKED)?])
+            }
+            Kind::Chooses { keeps: false } => {
+                Op::new(OpType::Where, &[value, number(MASKED)?, before])
+            }
         };
         let shape = broadcast_shapes(&shape, &self.shape).ok_or("the masks do not broadcast")?;
         let ty = Type::new(DType::F32, shape.clone());
