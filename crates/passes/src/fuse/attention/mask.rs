@@ -163,16 +163,30 @@ fn shape_of(tensor: &Tensor) -> Vec<Dim> {
 
 /// Returns how a mask of this shape gets the axes batch, head, row and column, and its shape then.
 fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Planned>, Vec<Dim>), Declined> {
-    let map =
-        to_mask.clone().inverse().on_operand(shape).ok_or("the mask differs within an axis")?;
     let unknown = || Declined::from("too many sizes are unknown");
-    let of_heads = map.shape_after().ok_or_else(unknown)?;
-    // The kernel takes rows and columns as they are.
-    if of_heads[2..] == *shape {
-        return Ok((Vec::new(), of_heads));
+    let from_mask = to_mask.clone().inverse();
+    if let Some(map) = from_mask.on_operand(shape) {
+        let of_heads = map.shape_after().ok_or_else(unknown)?;
+        // The kernel takes rows and columns as they are.
+        if of_heads[2..] == *shape {
+            return Ok((Vec::new(), of_heads));
+        }
+        let steps = map.steps().ok_or_else(unknown)?;
+        return Ok((plan(shape, &steps).ok_or_else(unknown)?, of_heads));
     }
-    let steps = map.steps().ok_or_else(unknown)?;
-    Ok((plan(shape, &steps).ok_or_else(unknown)?, of_heads))
+    // A mask for a part of an axis is repeated along the parts before it.
+    let full = from_mask.shape_before().ok_or_else(unknown)?;
+    let missing = full.len().checked_sub(shape.len()).ok_or("the mask has too many axes")?;
+    let own = [&vec![Dim::Known(1); missing][..], shape].concat();
+    let mut repeated = (1..=full.len()).map(|count| [&full[..count], &own[count..]].concat());
+    let (repeated, map) = repeated
+        .find_map(|repeated| from_mask.on_operand(&repeated).map(|map| (repeated, map)))
+        .ok_or("the mask differs within an axis")?;
+    let reshape = Step::reshape(shape, &own);
+    let mut steps: Vec<Step> = reshape.into_iter().chain([Step::Broadcast(repeated)]).collect();
+    steps.extend(map.steps().ok_or_else(unknown)?);
+    let of_heads = map.shape_after().ok_or_else(unknown)?;
+    Ok((plan_with_sizes(shape, &steps).ok_or_else(unknown)?, of_heads))
 }
 
 /// Returns a mask that leaves something in each row, and is the same for all heads.
