@@ -50,6 +50,9 @@ impl Touched {
     }
 }
 
+/// Constants of more bytes than this are stored once, even if it takes a node more.
+pub const LARGE_BYTES: usize = 4096;
+
 /// An edit of one graph. Nodes keep their indices until it is finished; a new node gets the next index.
 pub struct Edit<'m> {
     graph: &'m mut Graph,
@@ -76,6 +79,8 @@ pub struct Edit<'m> {
     pairs: Option<&'m mut Pairs>,
     /// The place of the loops of this graph.
     place: LoopPlace,
+    /// The large constants that are read outside of this graph, if it is a body.
+    outside: &'m FxHashSet<ValueId>,
     opset: i64,
     exact_nan: bool,
     assumptions: Option<&'m Assumptions>,
@@ -106,6 +111,7 @@ impl Model {
             notes: &mut self.notes,
             pairs: self.pairs.as_deref_mut(),
             place: LoopPlace::default(),
+            outside: FxHashSet::default(),
             opset,
             exact_nan: self.exact_nan,
             assumptions: self.assumptions.as_ref(),
@@ -126,6 +132,7 @@ struct Around<'m> {
     notes: &'m mut Vec<Note>,
     pairs: Option<&'m mut Pairs>,
     place: LoopPlace,
+    outside: FxHashSet<ValueId>,
     uses: Uses,
     opset: i64,
     exact_nan: bool,
@@ -150,16 +157,42 @@ fn edit_graph(
     let is_one = |node: &Node, of: &FxHashSet<ValueId>| {
         node.outputs.first().is_some_and(|id| of.contains(id))
     };
+    if graph.nodes.iter().all(|node| node.bodies().next().is_none()) {
+        return changed;
+    }
+    let read = large_constants(graph, around.values);
     for node in graph.nodes.iter_mut().filter(|node| !is_one(node, &chosen)) {
         let is_new = is_new || is_one(node, &with_new_bodies);
-        let outside = around.place.depth;
+        let (depth, outside) = (around.place.depth, around.outside.clone());
         around.place.depth += usize::from(node.op.is_one_of(&[OpType::Loop, OpType::Scan]));
         for body in node.bodies_mut() {
+            let own = large_constants(body, around.values);
+            let is_outside = |id: &&ValueId| read.get(*id) > own.get(*id);
+            around.outside.extend(read.keys().filter(is_outside));
             changed |= edit_graph(body, is_new, around, pass);
+            around.outside.clone_from(&outside);
         }
-        around.place.depth = outside;
+        around.place.depth = depth;
     }
     changed
+}
+
+/// Counts how often each large constant is read in a graph and its bodies.
+fn large_constants(graph: &Graph, values: &Values) -> FxHashMap<ValueId, usize> {
+    let is_large = |id: ValueId| {
+        values[id].tensor.as_ref().is_some_and(|tensor| tensor.byte_len() > LARGE_BYTES)
+    };
+    let mut reads = FxHashMap::default();
+    let mut graphs = vec![graph];
+    while let Some(graph) = graphs.pop() {
+        for node in &graph.nodes {
+            graphs.extend(node.bodies());
+            for &id in node.inputs.iter().flatten().filter(|&&id| is_large(id)) {
+                *reads.entry(id).or_default() += 1;
+            }
+        }
+    }
+    reads
 }
 
 impl<'m> Edit<'m> {
@@ -180,6 +213,7 @@ impl<'m> Edit<'m> {
             notes: around.notes,
             pairs: around.pairs.as_deref_mut(),
             place: around.place,
+            outside: &around.outside,
             opset: around.opset,
             exact_nan: around.exact_nan,
             assumptions: around.assumptions,
@@ -244,6 +278,11 @@ impl<'m> Edit<'m> {
 
     pub fn tensor(&self, value: ValueId) -> Option<&Tensor> {
         self.values[value].tensor.as_deref()
+    }
+
+    /// Returns the large constants that are read outside of this graph, if it is a body.
+    pub fn constants_outside(&self) -> &FxHashSet<ValueId> {
+        self.outside
     }
 
     /// Returns what is known of the integers of an input of a body.
@@ -397,7 +436,8 @@ impl<'m> Edit<'m> {
         }
     }
 
-    fn current(&self, id: ValueId) -> ValueId {
+    /// Returns the value that is read in place of one that was renamed.
+    pub fn current(&self, id: ValueId) -> ValueId {
         resolve(&self.renamed, id)
     }
 

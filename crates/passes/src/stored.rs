@@ -1,20 +1,20 @@
 //! Counts how much of the arrays of a program its constants store.
 
+use onnx::edit::LARGE_BYTES;
 use onnx::tensor::Memory;
 use onnx::{Edit, Node, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// Smaller constants are stored as they are read.
-const MAX_REPEATED_BYTES: usize = 4096;
 
 /// The number of bytes that constants store of each array.
 pub(crate) struct Stored(FxHashMap<Memory, usize>);
 
 impl Stored {
-    /// Counts what is read in a graph and its bodies.
+    /// Counts what is read in a graph, its bodies and the graphs around it.
     pub(crate) fn of(edit: &Edit<'_>) -> Stored {
         let mut stored: FxHashMap<Memory, usize> = FxHashMap::default();
-        for (id, _) in large_constants(edit) {
+        let own = large_constants(edit).into_iter().map(|(id, _)| id);
+        let ids: FxHashSet<ValueId> = own.chain(edit.constants_outside().iter().copied()).collect();
+        for id in ids {
             for (memory, bytes) in edit.tensor(id).into_iter().flat_map(|it| it.sources()) {
                 *stored.entry(memory).or_default() += bytes;
             }
@@ -27,9 +27,9 @@ impl Stored {
     pub(crate) fn may_change(&self, edit: &Edit<'_>, reader: usize, constant: ValueId) -> bool {
         let operands = 0..edit.node(reader).inputs.len();
         let own = operands.filter(|&operand| edit.input(reader, operand) == Some(constant)).count();
-        let is_kept = edit.reads(constant) > own;
+        let is_kept = edit.reads(constant) > own || edit.constants_outside().contains(&constant);
         let Some(tensor) = edit.tensor(constant) else { return false };
-        tensor.byte_len() <= MAX_REPEATED_BYTES
+        tensor.byte_len() <= LARGE_BYTES
             || tensor.sources().into_iter().all(|(memory, bytes)| {
                 let stored = self.0.get(&memory).copied().unwrap_or(bytes);
                 stored + if is_kept { bytes } else { 0 } <= memory.1
@@ -45,9 +45,9 @@ pub(crate) fn large_constants(edit: &Edit<'_>) -> Vec<(ValueId, usize)> {
         let mut nodes: Vec<&Node> = vec![edit.node(index)];
         while let Some(node) = nodes.pop() {
             nodes.extend(node.bodies().flat_map(|body| &body.nodes));
-            for &id in node.inputs.iter().flatten() {
+            for id in node.inputs.iter().flatten().map(|&id| edit.current(id)) {
                 let is_large =
-                    edit.tensor(id).is_some_and(|tensor| tensor.byte_len() > MAX_REPEATED_BYTES);
+                    edit.tensor(id).is_some_and(|tensor| tensor.byte_len() > LARGE_BYTES);
                 if is_large && seen.insert(id) {
                     found.push((id, index));
                 }
