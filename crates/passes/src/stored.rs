@@ -12,13 +12,11 @@ impl Stored {
     /// Counts what is read in a graph, its bodies and the graphs around it.
     pub(crate) fn of(edit: &Edit<'_>) -> Stored {
         let mut stored: FxHashMap<Memory, usize> = FxHashMap::default();
-        let own = large_constants(edit).into_iter().map(|(id, _)| id);
-        let ids: FxHashSet<ValueId> = own.chain(edit.constants_outside().iter().copied()).collect();
-        for id in ids {
-            for (memory, bytes) in edit.tensor(id).into_iter().flat_map(|it| it.sources()) {
-                *stored.entry(memory).or_default() += bytes;
-            }
-        }
+        let own: FxHashSet<ValueId> = large_constants(edit).into_iter().map(|(id, _)| id).collect();
+        let tensors = own.union(edit.constants_outside()).filter_map(|&id| edit.tensor(id));
+        tensors.flat_map(|tensor| tensor.sources()).for_each(|(memory, bytes)| {
+            *stored.entry(memory).or_default() += bytes;
+        });
         Stored(stored)
     }
 

@@ -237,8 +237,14 @@ fn expect_group_spread(
         .enumerate()
         .map(|(axis, dim)| if is_kept(axis) { dim.clone() } else { 1.into() })
         .collect();
-    let mut is_repeated = false;
-    let mut fits = found.ty(value)?.shape[..] == kept[..];
+    let shape = found.ty(value)?.shape;
+    // One group is broadcast to all channels by the operator that reads it.
+    let is_one = x[last].is(width)
+        && shape.len() == kept.len()
+        && shape[..last] == kept[..last]
+        && shape[last].is(1);
+    let mut is_repeated = is_one;
+    let mut fits = is_one || shape[..] == kept[..];
     while value != end && fits {
         let index = found.edit.producer(value).ok_or("a mean is not the result of a node")?;
         let operand = found.edit.input(index, 0).ok_or("a mean has no operand")?;
