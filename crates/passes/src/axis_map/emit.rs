@@ -201,3 +201,31 @@ pub(crate) fn emit_after<'o>(
     let fused = patch.fused().to_vec();
     emit_last(patch, &fused, x, planned)
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx::Dim;
+
+    use super::added_units;
+
+    /// Asserts which axes of a shape are of size one and not in another one. `B` and `T` stand for sizes that are not
+    /// known.
+    #[track_caller]
+    fn check(shorter: &str, longer: &str, expected: Option<&[i64]>) {
+        let shape = |text: &str| -> Vec<Dim> {
+            text.split_whitespace().map(|dim| dim.parse().expect("a size")).collect()
+        };
+        let found = added_units(&shape(shorter), &shape(longer));
+        assert_eq!(found.as_deref(), expected, "{shorter} in {longer}");
+    }
+
+    #[test]
+    fn axes_that_were_added_are_of_size_one() {
+        check("B T", "1 B T 1", Some(&[0, 3]));
+        check("1 B", "1 1 B", Some(&[1]));
+        check("B T", "T 1 B", None);
+        check("B T", "B T", None);
+        check("B T", "B 2 T", None);
+        check("B T T", "B T", None);
+    }
+}

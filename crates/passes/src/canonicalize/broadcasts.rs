@@ -163,7 +163,7 @@ fn adds_leading_axes(narrow: &[Dim], wide: &[Dim]) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_all, rule};
+    use crate::testing::{check, check_all, check_lean, rule};
 
     #[test]
     fn the_reader_broadcasts_and_remembers_the_line() {
@@ -301,6 +301,46 @@ v:f32[2,3] = Mul(%1, z)",
                 u:f32[2,3] = Neg(%0)  # 4
                 %1 = Expand(x, [2, 3]:i64)  # 5
                 v:f32[2,3] = Mul(%1, z)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_the_same_for_all_batches_is_compared_once() {
+        check_lean(
+            crate::canonicalize::everything,
+            "graph g(x:f32[B,T], s:i64[2], i:i32[T]) -> (y)
+%0:i32[B,T] = Expand(i, s)
+%1:i32[B,T,1] = Unsqueeze(%0, [2]:i64)
+%2:i32[B,1,T] = Unsqueeze(%0, [1]:i64)
+%3:bool[B,T,T] = GreaterOrEqual(%1, %2)
+%4:f32[B,T,1] = Unsqueeze(x, [2]:i64)
+y:f32[B,T,T] = Where(%3, %4, 0.0)",
+            expect![[r#"
+                graph g(x:f32[B,T], s:i64[2], i:i32[T]) -> (y)
+                %0 = Reshape(i, [1, -1, 1]:i64)  # 3 2
+                %1 = GreaterOrEqual(%0, i)  # 5 2 3
+                %2 = Unsqueeze(x, [2]:i64)  # 6
+                y:f32[B,T,T] = Where(%1, %2, 0.0)  # 7 2 3 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_broadcast_result_keeps_its_shape() {
+        check_lean(
+            crate::canonicalize::everything,
+            "graph g(x:f32[B,3], i:f32[3], j:f32[4,1]) -> (y)
+%0:i64[1] = Shape(x) {end=1, start=0}
+%1:i64[3] = Concat(%0, [1, 3]:i64) {axis=0}
+%2:f32[B,1,3] = Expand(i, %1)
+y:f32[B,4,3] = Mul(%2, j)",
+            expect![[r#"
+                graph g(x:f32[B,3], i:f32[3], j:f32[4,1]) -> (y)
+                %0 = Shape(x) {end=1, start=0}  # 2
+                %1 = Concat(%0, [1, 3]:i64) {axis=0}  # 3
+                %2 = Mul(i, j)  # 5
+                y:f32[B,4,3] = Expand(%2, %1)  # 4 5
             "#]],
         );
     }
