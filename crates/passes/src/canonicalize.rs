@@ -164,7 +164,10 @@ impl Worklist {
                 self.add_touched(edit);
                 self.add(node);
                 changes += 1;
-                debug_assert!(changes < MAX_CHANGES * (edit.len() + 1), "the rules do not end");
+            }
+            if changes >= MAX_CHANGES * (edit.len() + 1) {
+                debug_assert!(false, "the rules do not end");
+                break;
             }
         }
         if changes > 0 {
@@ -176,7 +179,7 @@ impl Worklist {
 /// How far rules look through a chain.
 pub(crate) const MAX_LINKS: usize = 8;
 
-/// More changes per node than any graph needs, to detect rules that never end.
+/// More changes per node than any graph needs, so that an export ends even if two rules undo each other.
 const MAX_CHANGES: usize = 64;
 
 /// A change of a value that more nodes read concerns none of them: it is an input or a shape.

@@ -57,23 +57,36 @@ pub(crate) fn emit_sizes(
     let list = |count: usize| Type::new(DType::I64, [Dim::Known(count as i64)]);
     let mut parts = Vec::new();
     for part in sizes.chunk_by(|a, b| a.known().is_some() && b.known().is_some()) {
-        let known: Option<Vec<i64>> = part.iter().map(Dim::known).collect();
-        parts.push(if let Some(known) = known {
-            let numbers = Tensor::of_ints(DType::I64, vec![known.len() as i64], &known);
-            patch.constant_for(fused, numbers.ok_or("a shape cannot be computed")?, &[])
-        } else {
-            let found = array_with(patch, patch.root(), &part[0]);
-            let (array, axis) = found.ok_or("no array has a size that is needed")?;
-            let axis = axis as i64;
-            let op = Op::new(OpType::Shape, &[array]).attr("start", axis).attr("end", axis + 1);
-            patch.insert_for(fused, op, list(1))
+        parts.push(match part {
+            [size] if size.known().is_none() => {
+                let found = array_with(patch, patch.root(), size);
+                let (array, axis) = found.ok_or("no array has a size that is needed")?;
+                let axis = axis as i64;
+                let op = Op::new(OpType::Shape, &[array]).attr("start", axis).attr("end", axis + 1);
+                patch.insert_for(fused, op, list(1))
+            }
+            known => emit_known(patch, fused, known)?,
         });
     }
-    if let &[whole] = &parts[..] {
-        return Ok(whole);
+    match parts[..] {
+        [] => emit_known(patch, fused, &[]),
+        [whole] => Ok(whole),
+        _ => {
+            let joined = Op::new(OpType::Concat, &parts).attr("axis", 0);
+            Ok(patch.insert_for(fused, joined, list(sizes.len())))
+        }
     }
-    let joined = Op::new(OpType::Concat, &parts).attr("axis", 0);
-    Ok(patch.insert_for(fused, joined, list(sizes.len())))
+}
+
+fn emit_known(
+    patch: &mut Patch<'_, '_>,
+    fused: &[usize],
+    sizes: &[Dim],
+) -> Result<ValueId, Declined> {
+    let numbers: Option<Vec<i64>> = sizes.iter().map(Dim::known).collect();
+    let tensor =
+        numbers.and_then(|numbers| Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &numbers));
+    Ok(patch.constant_for(fused, tensor.ok_or("a shape cannot be computed")?, &[]))
 }
 
 /// Returns the first array with a size that nodes up to this one read, and along which axis.

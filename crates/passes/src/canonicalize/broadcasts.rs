@@ -82,6 +82,7 @@ fn delay(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     for axis in units {
         own.insert(axis as usize, Dim::Known(1));
     }
+    (own[..] != after[..]).then_some(())?;
     let reshape = Step::reshape(&of_narrow, &own);
     let steps: Vec<Step> = reshape.into_iter().chain([Step::Broadcast(after.to_vec())]).collect();
     let planned = plan_with_sizes(&of_narrow, &steps)?;

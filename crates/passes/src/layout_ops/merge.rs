@@ -188,6 +188,21 @@ w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
     }
 
     #[test]
+    fn reshapes_to_a_number_are_one_reshape() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:f32[1,1]) -> (y)
+%0:f32[1] = Reshape(x, [1]:i64)
+y:f32[] = Reshape(%0, []:i64)",
+            expect![[r#"
+                graph g(x:f32[1,1]) -> (y)
+                %0 = Reshape(x, [1]:i64)  # 2
+                y:f32[] = Reshape(x, []:i64)  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
     fn reshapes_that_cut_through_parts_are_one_reshape() {
         check(
             rule(&super::RULE),
