@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -168,12 +168,6 @@ FUSED = {
     "of two sequences": lambda: attention(normalize=lambda x: normalized(x) + normalized(x)[::-1]),
     "a value of NaN": lambda: attention(value=with_number(VALUE, np.nan)),
     "a large key": lambda: attention(key=with_number(KEY, 1e8)),
-    "masked after a bias": lambda: attention(mask=masked_after_bias),
-    "two biases": lambda: attention(mask=two_biases),
-    "a sum of biases": lambda: attention(mask=sum_of_biases),
-    "a bias after the lowest number": lambda: attention(mask=bias_after_lowest),
-    "two masks": lambda: attention(mask=two_masks),
-    "slopes": lambda: attention(mask=slopes),
 }
 IN_PARTS = {
     "not normalized": lambda: attention(normalize=lambda x: x * 2),
@@ -182,11 +176,25 @@ IN_PARTS = {
     "a key of NaN": lambda: attention(key=with_number(KEY, np.nan)),
     "an infinite key": lambda: attention(key=with_number(KEY, np.inf)),
     "an infinite query": lambda: attention(query=with_number(QUERY, -np.inf)),
-    "a bias after a mask": lambda: attention(mask=bias_after_mask),
-    "masks by two numbers": lambda: attention(mask=masks_by_two_numbers),
-    "masks that hide a row": lambda: attention(mask=masks_that_hide_a_row),
-    "the lowest number beside a mask": lambda: attention(mask=lowest_beside_mask),
 }
+
+ONE_ARRAY = [
+    masked_after_bias,
+    two_biases,
+    sum_of_biases,
+    bias_after_lowest,
+    two_masks,
+    slopes,
+]
+SEVERAL_ARRAYS = [
+    bias_after_mask,
+    masks_by_two_numbers,
+    masks_that_hide_a_row,
+    lowest_beside_mask,
+]
+#: Nothing, a number that is kept, one that is masked.
+PLACES = [None, (0, 7, 1), (1, 6, 0)]
+ALL_PLACES = [*PLACES, (0, 0, 3), (1, 2, 9), (2, 4, 2)]
 
 
 def with_number(weights: np.ndarray, number: float) -> np.ndarray:
@@ -195,11 +203,11 @@ def with_number(weights: np.ndarray, number: float) -> np.ndarray:
     return changed
 
 
-def check(fn: Fn, is_fused: bool) -> None:
+def check(fn: Fn, is_fused: bool, places: Sequence[Any] = ALL_PLACES) -> None:
     """Compare results for NaN and infinities in rows that are kept, masked, or both."""
     model = bench.convert(fn, [X, LENGTHS])
     assert ("Attention" in [node.op_type for node in model.graph.node]) == is_fused
-    for place in [None, (0, 0, 3), (0, 7, 1), (1, 2, 9), (1, 6, 0), (2, 4, 2)]:
+    for place in places:
         for number in [np.nan, np.inf, -np.inf]:
             x = X.copy()
             if place:
@@ -216,3 +224,13 @@ def test_self_attention_of_a_norm_is_one_node(name: str) -> None:
 @pytest.mark.parametrize("name", IN_PARTS)
 def test_scores_that_only_jax_masks_stay_in_parts(name: str) -> None:
     check(IN_PARTS[name](), is_fused=False)
+
+
+@pytest.mark.parametrize("mask", ONE_ARRAY)
+def test_masks_and_biases_are_added_as_one_array(mask: Fn) -> None:
+    check(attention(mask=mask), is_fused=True, places=PLACES)
+
+
+@pytest.mark.parametrize("mask", SEVERAL_ARRAYS)
+def test_masks_that_no_array_replaces_stay_in_parts(mask: Fn) -> None:
+    check(attention(mask=mask), is_fused=False, places=PLACES)
