@@ -82,7 +82,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("lu_pivots_to_permutation", &["Cast", "Equal", "Gather", "ReduceSum", "Transpose", "Where"], &[]),
     ("max", &["Abs", "Cast", "Greater", "Max", "Or", "Relu", "Where"], &[]),
     ("min", &["And", "Cast", "Clip", "Less", "Min", "Where"], &[]),
-    ("mul", &["Cast", "Div", "Gelu", "Max", "Mul", "Unsqueeze"], &["Add", "Concat", "Gather", "Sub"]),
+    ("mul", &["Cast", "Div", "Gelu", "Max", "Mul", "Unsqueeze", "Where"], &["Add", "Concat", "Gather", "Sub"]),
     ("ne", &["Cast", "Equal", "Not"], &["And", "Gather"]),
     ("neg", &["Cast", "Neg"], &[]),
     ("nextafter", &["Abs", "Add", "BitwiseXor", "Cast", "Clip", "Div", "Equal", "Greater", "IsInf", "IsNaN", "Less", "Log", "Max", "Min", "Mul", "Or", "Pow", "Reciprocal", "Round", "Sign", "Sub", "Where", "Xor"], &[]),
