@@ -54,7 +54,7 @@ struct Term {
 enum Kind {
     Adds,
     Subtracts,
-    /// Its flags that are `keeps` let scores through.
+    /// Lets scores through where the flag is `keeps`.
     Chooses {
         keeps: bool,
     },
@@ -80,7 +80,10 @@ impl Prepared {
                 Mask::Added { bias, is_negated: false } => (bias, Kind::Adds),
                 Mask::Added { bias, is_negated: true } => (bias, Kind::Subtracts),
                 Mask::Chosen { flags, keeps, otherwise, .. } => {
-                    match of_rows(edit, flags, keeps, view, to_mask) {
+                    let is_causal = || keeps && is_triangle(edit, flags, view, to_mask);
+                    let known = known_flags(edit, flags, keeps, view, to_mask)
+                        .or_else(|| is_causal().then_some(Prepared::Causal));
+                    match known {
                         Some(known) if masks.len() == 1 => return Ok(known),
                         None if otherwise == f64::NEG_INFINITY => {
                             return Err(
@@ -189,19 +192,7 @@ fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Planned>, Vec<Dim
     Ok((plan_with_sizes(shape, &steps).ok_or_else(unknown)?, of_heads))
 }
 
-/// Returns a mask that leaves something in each row, and is the same for all heads.
-fn of_rows(
-    edit: &Edit<'_>,
-    flags: ValueId,
-    keeps: bool,
-    view: &View,
-    to_mask: &AxisMap,
-) -> Option<Prepared> {
-    known_flags(edit, flags, keeps, view, to_mask)
-        .or_else(|| (keeps && is_triangle(edit, flags, view, to_mask)).then_some(Prepared::Causal))
-}
-
-/// Returns such a mask if all of it is known.
+/// Returns a mask that is known, the same for all heads, and leaves something in each row.
 fn known_flags(
     edit: &Edit<'_>,
     flags: ValueId,
