@@ -165,6 +165,9 @@ class Page:
         """Return the value of an expression in a frame of the page, once the value is not false."""
         auto = {"autoAttach": True, "waitForDebuggerOnStart": False, "flatten": True}
         self.send("Target.setAutoAttach", **auto)
+        # A frame in the process of the page was announced before: enabling announces it again.
+        self.send("Runtime.disable")
+        self.send("Runtime.enable")
         end = time.monotonic() + seconds
         frames: list[dict[str, Any]] = []
         while time.monotonic() < end:
