@@ -112,6 +112,7 @@ impl Model {
             pairs: self.pairs.as_deref_mut(),
             place: LoopPlace::default(),
             outside: FxHashSet::default(),
+            reads_large: true,
             opset,
             exact_nan: self.exact_nan,
             assumptions: self.assumptions.as_ref(),
@@ -133,6 +134,8 @@ struct Around<'m> {
     pairs: Option<&'m mut Pairs>,
     place: LoopPlace,
     outside: FxHashSet<ValueId>,
+    /// False in the bodies of a graph that reads no large constant: then there is nothing to count in them.
+    reads_large: bool,
     uses: Uses,
     opset: i64,
     exact_nan: bool,
@@ -160,20 +163,26 @@ fn edit_graph(
     if graph.nodes.iter().all(|node| node.bodies().next().is_none()) {
         return changed;
     }
-    let read = large_constants(graph, around.values);
+    let reads_large = around.reads_large;
+    let read =
+        if reads_large { large_constants(graph, around.values) } else { FxHashMap::default() };
+    around.reads_large = !read.is_empty();
     for node in graph.nodes.iter_mut().filter(|node| !is_one(node, &chosen)) {
         let is_new = is_new || is_one(node, &with_new_bodies);
         let (depth, outside) = (around.place.depth, around.outside.clone());
         around.place.depth += usize::from(node.op.is_one_of(&[OpType::Loop, OpType::Scan]));
         for body in node.bodies_mut() {
-            let own = large_constants(body, around.values);
-            let is_outside = |id: &&ValueId| read.get(*id) > own.get(*id);
-            around.outside.extend(read.keys().filter(is_outside));
+            if around.reads_large {
+                let own = large_constants(body, around.values);
+                let is_outside = |id: &&ValueId| read.get(*id) > own.get(*id);
+                around.outside.extend(read.keys().filter(is_outside));
+            }
             changed |= edit_graph(body, is_new, around, pass);
             around.outside.clone_from(&outside);
         }
         around.place.depth = depth;
     }
+    around.reads_large = reads_large;
     changed
 }
 

@@ -8,7 +8,7 @@ mod matching;
 
 use onnx::{Edit, OpType, Operator, ValueId};
 use std::ops::{Add, Div, Mul, Neg, Sub};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
@@ -17,7 +17,7 @@ pub(crate) use matching::{Bindings, find, uniform};
 
 /// A shape of nodes.
 #[derive(Clone)]
-pub(crate) struct Pattern(Rc<Kind>);
+pub(crate) struct Pattern(Arc<Kind>);
 
 enum Kind {
     /// Any value; the same one wherever the name stands.
@@ -48,7 +48,7 @@ pub(crate) type Condition = fn(&Edit<'_>, ValueId) -> bool;
 
 impl Pattern {
     fn new(kind: Kind) -> Pattern {
-        Pattern(Rc::new(kind))
+        Pattern(Arc::new(kind))
     }
 
     /// Gives the value a name.

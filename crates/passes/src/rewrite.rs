@@ -1,5 +1,8 @@
 //! Rewrites: a pattern and its replacement.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 pub(crate) use onnx::Declined;
 use onnx::expr::reduced_shape;
 use onnx::kernels::{Support, support};
@@ -33,7 +36,7 @@ pub(crate) fn decline(
 }
 
 /// Looks for the rewrites of each stage in what the stage before left.
-pub(crate) fn run_stages(edit: &mut Edit<'_>, stages: &[&[Rewrite]]) {
+pub(crate) fn run_stages(edit: &mut Edit<'_>, stages: &[&'static [Rewrite]]) {
     for rewrites in stages {
         run(edit, rewrites);
         if edit.is_changed() {
@@ -43,14 +46,8 @@ pub(crate) fn run_stages(edit: &mut Edit<'_>, stages: &[&[Rewrite]]) {
 }
 
 /// Looks for every rewrite at every node, once, in the order of the nodes.
-pub(crate) fn run(edit: &mut Edit<'_>, rewrites: &[Rewrite]) {
-    let patterns: Vec<Pattern> = rewrites.iter().map(|rewrite| (rewrite.pattern)()).collect();
-    let mut by_root: FxHashMap<Operator, Vec<usize>> = FxHashMap::default();
-    for (number, pattern) in patterns.iter().enumerate() {
-        for root in pattern.roots() {
-            by_root.entry(root).or_default().push(number);
-        }
-    }
+pub(crate) fn run(edit: &mut Edit<'_>, rewrites: &'static [Rewrite]) {
+    let patterns = Patterns::of(rewrites);
     let mut ops: FxHashSet<Operator> = FxHashSet::default();
     for index in 0..edit.len() {
         let op = &edit.node(index).op;
@@ -58,23 +55,53 @@ pub(crate) fn run(edit: &mut Edit<'_>, rewrites: &[Rewrite]) {
             ops.insert(op.clone());
         }
     }
-    let possible = |ops: &FxHashSet<Operator>| -> Vec<bool> {
-        patterns.iter().map(|pattern| pattern.is_possible(ops)).collect()
-    };
-    let mut is_possible = possible(&ops);
+    let mut is_possible = patterns.are_possible(&ops);
     for index in 0..edit.len() {
-        let candidates = by_root.get(&edit.node(index).op);
+        let candidates = patterns.by_root.get(&edit.node(index).op);
         for &number in candidates.into_iter().flatten().filter(|&&number| is_possible[number]) {
-            if let Some(bindings) = find(edit, &patterns[number], index)
+            if let Some(bindings) = find(edit, &patterns.all[number], index)
                 && apply(edit, &rewrites[number], index, bindings)
             {
                 // What stands here now may be a part of another formula.
                 if ops.insert(edit.node(index).op.clone()) {
-                    is_possible = possible(&ops);
+                    is_possible = patterns.are_possible(&ops);
                 }
                 break;
             }
         }
+    }
+}
+
+/// The patterns of rewrites.
+struct Patterns {
+    all: Vec<Pattern>,
+    /// Which of them may begin at an operator.
+    by_root: FxHashMap<Operator, Vec<usize>>,
+}
+
+impl Patterns {
+    /// Returns the patterns of rewrites. They are made once: that takes longer than to look for them in a small body.
+    fn of(rewrites: &'static [Rewrite]) -> Arc<Patterns> {
+        static MADE: Mutex<BTreeMap<(usize, usize), Arc<Patterns>>> = Mutex::new(BTreeMap::new());
+        let place = (rewrites.as_ptr().addr(), rewrites.len());
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        made.entry(place).or_insert_with(|| Arc::new(Patterns::new(rewrites))).clone()
+    }
+
+    fn new(rewrites: &[Rewrite]) -> Patterns {
+        let all: Vec<Pattern> = rewrites.iter().map(|rewrite| (rewrite.pattern)()).collect();
+        let mut by_root: FxHashMap<Operator, Vec<usize>> = FxHashMap::default();
+        for (number, pattern) in all.iter().enumerate() {
+            for root in pattern.roots() {
+                by_root.entry(root).or_default().push(number);
+            }
+        }
+        Patterns { all, by_root }
+    }
+
+    /// Returns which of them a graph with these operators may have.
+    fn are_possible(&self, ops: &FxHashSet<Operator>) -> Vec<bool> {
+        self.all.iter().map(|pattern| pattern.is_possible(ops)).collect()
     }
 }
 

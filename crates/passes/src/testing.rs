@@ -27,7 +27,7 @@ pub(crate) fn rule(rule: &Rule) -> impl Fn(&mut Edit<'_>) {
 }
 
 /// Looks for formulas, stage by stage.
-pub(crate) fn formulas(stages: &[&[Rewrite]]) -> impl Fn(&mut Edit<'_>) {
+pub(crate) fn formulas(stages: &[&'static [Rewrite]]) -> impl Fn(&mut Edit<'_>) {
     |edit| run_stages(edit, stages)
 }
 
