@@ -43,6 +43,7 @@ fn of_any_numbers(
             sliced(x, starts, axes, steps.first().copied(), &shape)
         }
         (OpType::Gather, [x, indices]) => gathered(node, x, indices, dtype, &shape),
+        (OpType::ScatterND, [x, indices, rows]) => scattered(node, x, indices, rows),
         (OpType::Where, [condition, x, y]) => chosen(condition, x, y, dtype, &shape),
         (OpType::Cast, [x]) => cast(x, dtype, shape),
         // Each is rounded once, in double precision far enough from where it would show.
@@ -207,6 +208,26 @@ fn gathered(
     }
     let gathered = Tensor::new(dtype, shape.to_vec(), data);
     (gathered.byte_len() == gathered.expected_bytes() && dtype.bits() >= 8).then_some(gathered)
+}
+
+/// Writes rows into an array, the last one if several have the same place.
+fn scattered(node: &Node, x: &Tensor, indices: &Tensor, rows: &Tensor) -> Option<Tensor> {
+    let is_plain = node.attr("reduction").is_none_or(|kind| *kind == onnx::Attr::from("none"));
+    let depth = usize::try_from(*indices.shape.last()?).ok()?;
+    let (outer, inner) = x.shape.split_at_checked(depth)?;
+    let row = inner.iter().product::<i64>() as usize * x.dtype.bits() / 8;
+    if !is_plain || depth == 0 || row == 0 || x.dtype.bits() < 8 {
+        return None;
+    }
+    let mut data = x.bytes().to_vec();
+    for (place, new) in indices.ints()?.chunks_exact(depth).zip(rows.bytes().chunks_exact(row)) {
+        let offset = place.iter().zip(outer).try_fold(0, |offset, (&at, &size)| {
+            let at = if at < 0 { at + size } else { at };
+            (0..size).contains(&at).then_some(offset * size + at)
+        })?;
+        data[offset as usize * row..][..row].copy_from_slice(new);
+    }
+    Some(Tensor::new(x.dtype, x.shape.clone(), data))
 }
 
 fn chosen(

@@ -1,14 +1,15 @@
-//! `merge-chains`: merges two casts, two broadcasts or two slices.
+//! `merge-chains`: merges two casts, two broadcasts or two slices, and a stack with the reshape of its new axis.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use super::{Change, Rule, change};
 use crate::access::Access;
 use crate::bounds::{bounds, of_type as bounds_of_type};
+use crate::layout_ops::stacks::Stack;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-chains",
-    does: "merges two casts, two broadcasts or two slices",
+    does: "merges two casts, two broadcasts or two slices, and a stack with the reshape of its new axis",
     apply: merge_chains,
 };
 
@@ -26,6 +27,7 @@ fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
         (OpType::Cast, OpType::Cast) => joined_cast(edit, index, first),
         (OpType::Expand, OpType::Expand) => joined_expand(edit, index, first),
         (OpType::Slice, OpType::Concat) => part_of_concat(edit, index, first),
+        (OpType::Reshape, OpType::Concat) => joined_stack(edit, index, first),
         _ => None,
     }
 }
@@ -94,6 +96,16 @@ fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> 
         return None;
     }
     Some(Change::Op(Op::new(OpType::Expand, &[x, shape]), vec![first]))
+}
+
+/// A stack whose new axis becomes a part of the axis after it.
+fn joined_stack(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
+    let stack = Stack::at(edit, first)?;
+    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
+    let is_only = edit.reads(edit.node(first).outputs[0]) == 1;
+    let is_joined = is_only && stack.joined_shape(edit)?[..] == result[..];
+    let fused = || [stack.distinct_unsqueezes(), vec![first]].concat();
+    is_joined.then(|| Change::Op(stack.joined(), fused()))
 }
 
 /// A slice that is one of the parts that were joined.

@@ -1,6 +1,6 @@
 //! `fold-constants`: evaluates small nodes with constant operands.
 
-use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
 use crate::access::Access;
@@ -27,6 +27,9 @@ pub(crate) const RULE: Rule = Rule {
 /// model is loaded and not in the file.
 const MOST_ELEMENTS: usize = 1024;
 
+/// The same for an array of one number that others are written into, as the regions of a mask.
+const MOST_ELEMENTS_OF_TABLES: usize = 1 << 14;
+
 /// What is larger than this is left in any case; masks, whose elements are small, are folded up to
 /// here. Arrays of the user's program are seldom computed on, and then by element.
 const MOST_ELEMENTS_OF_WEIGHTS: usize = 1 << 18;
@@ -34,17 +37,22 @@ const MOST_ELEMENTS_OF_WEIGHTS: usize = 1 << 18;
 fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
     let op = node.op.onnx().filter(|_| node.outputs.len() == 1)?;
-    let operands: Option<Vec<&Tensor>> =
-        (0..node.inputs.len()).map(|operand| edit.tensor(edit.input(index, operand)?)).collect();
-    let operands = operands?;
     let ty = edit.ty(node.outputs[0])?;
-    let shape: Vec<i64> = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
+    let filled = if op == OpType::ScatterND { filled(edit, index, &ty.shape) } else { None };
+    let operand = |operand| match &filled {
+        Some(filled) if operand == 0 => Some(filled),
+        _ => edit.tensor(edit.input(index, operand)?),
+    };
+    let operands: Option<Vec<&Tensor>> = (0..node.inputs.len()).map(operand).collect();
+    let operands = operands?;
+    let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
     let count: i64 = shape.iter().product();
     let only_reshapes = RESHAPES.contains(&op);
     let largest_operand = operands.iter().map(|operand| operand.len()).max().unwrap_or(0);
+    let least = if filled.is_some() { MOST_ELEMENTS_OF_TABLES } else { MOST_ELEMENTS };
     let budget = match ty.dtype {
         DType::Bool => MOST_ELEMENTS_OF_WEIGHTS,
-        _ => largest_operand.clamp(MOST_ELEMENTS, MOST_ELEMENTS_OF_WEIGHTS),
+        _ => largest_operand.clamp(least, MOST_ELEMENTS_OF_WEIGHTS),
     };
     if count as usize > budget && !only_reshapes && !is_own_and_lazy(edit, index) {
         return None;
@@ -56,6 +64,15 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
         return None;
     }
     eval(op, node, &operands, ty.dtype, shape)
+}
+
+/// Returns the array that others are written into, if it is one number everywhere.
+fn filled(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> Option<Tensor> {
+    let expand = edit.producer(edit.input(index, 0)?)?;
+    let number = edit.tensor(edit.input(expand, 0)?).filter(|number| number.len() == 1)?;
+    let shape: Vec<i64> = shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let is_small = shape.iter().product::<i64>() <= MOST_ELEMENTS_OF_TABLES as i64;
+    (edit.node(expand).op == OpType::Expand && is_small).then(|| number.broadcast(&shape))?
 }
 
 /// Replaces the parts that a constant is split into.
@@ -71,7 +88,7 @@ fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let mut starts = vec![0; tensor.shape.len()];
     for &output in &outputs {
         let shape: Vec<i64> =
-            edit.ty(output)?.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
+            edit.ty(output)?.shape.iter().map(Dim::known).collect::<Option<_>>()?;
         parts.push(tensor.sliced(&starts, &vec![1; shape.len()], &shape)?);
         starts[axis] += shape[axis];
     }
@@ -89,7 +106,7 @@ fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
         return None;
     };
     let ty = edit.ty(result).filter(|_| node.op == OpType::MatMul)?;
-    let shape: Vec<i64> = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
+    let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
     if !shape.contains(&0) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! `Attention`: `softmax(scale · q·kᵀ, masked) · v`.
+//! `Attention`: `softmax(scale · q·kᵀ, masked) · v`, where scores may be limited by a hyperbolic tangent.
 //!
 //! The kernel of ONNX Runtime takes `q`, `k` and `v` with the heads side by side, as the projections
 //! compute them, and needs no transposes around the two products. If the heads are separate arrays, it
@@ -10,7 +10,8 @@
 //!   out. So a choice is fused only where NaN need not be exact, or reaches the result anyway ([`spread`]).
 //! * A row of nothing but −∞ or the lowest number becomes zeros. In JAX a finite number gives the mean of
 //!   `v` there, which the kernel does too with a number that is not the lowest; −∞ gives NaN, so that
-//!   it is fused only where the mask is known to leave something in each row.
+//!   it is fused only where the mask is known to leave something in each row. If weights are zero where
+//!   scores are masked, as Keras has it, flags or −∞ do the same.
 //! * Each head is computed by one thread, so that a single head is left as it is.
 
 mod choice;
@@ -83,8 +84,12 @@ struct Attention {
     k: Side,
     v: Side,
     scale: f64,
+    /// The limit of scores: `cap · tanh(score / cap)`.
+    cap: Option<f64>,
     /// The masks in the order in which they are applied, each with the map from the scores to where it is.
     masks: Vec<(Mask, AxisMap)>,
+    /// Whether weights are zero where scores are masked, even in a row of nothing else.
+    is_zeroed: bool,
     /// The sizes of the scores: the batch, row and column.
     shape: Vec<Dim>,
     /// From the result, with the axes of the batch, row and element, to what is made of it.
@@ -111,7 +116,8 @@ enum Mask {
 /// Looks for an attention whose second product is the node, which may be the other way round.
 fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention> {
     let [weights, v] = sides(edit, index, is_transposed)?;
-    let softmax = read_once(edit, weights.source)?;
+    let zeroed = Zeroed::of(edit, weights.source);
+    let softmax = read_once(edit, zeroed.as_ref().map_or(weights.source, |zeroed| zeroed.weights))?;
     let axis = softmax_axis(edit, softmax)?;
     let scores = Scores::of(edit, edit.input(softmax, 0)?, MAX_LINKS)?;
     let mut shape = edit.ty(edit.node(scores.first).outputs[0])?.shape.to_vec();
@@ -131,7 +137,10 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     let to_softmax = scores.map(edit, start.clone(), scores.links.len())?;
     let mut masks = Vec::with_capacity(scores.masks.len());
     for (mask, before) in &scores.masks {
-        masks.push((*mask, scores.map(edit, start.clone(), *before)?));
+        masks.push((*mask, scores.map(edit, start.clone(), *before + 1)?));
+    }
+    if zeroed.as_ref().is_some_and(|zeroed| !zeroed.is_by_mask(&masks, &to_softmax)) {
+        return None;
     }
     let whole = to_softmax.then(&weights.map)?;
     let second_rank = weights.map.shape_after()?.len();
@@ -156,13 +165,16 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     let q = unscaled(edit, q, &mut scale);
     let k = unscaled(edit, k, &mut scale);
     fused.extend(&scores.passed);
+    fused.extend(zeroed.iter().map(|zeroed| zeroed.node));
     let stack = Stack::of(edit, [&q, &k, &v]);
     Some(Attention {
         q,
         k,
         v,
         scale,
+        cap: scores.cap,
         masks,
+        is_zeroed: zeroed.is_some(),
         shape,
         result,
         value_depth,
@@ -219,10 +231,46 @@ fn softmax_axis(edit: &Edit<'_>, node: usize) -> Option<usize> {
     edit.axis(node).filter(|_| edit.node(node).op == OpType::Softmax)
 }
 
+/// Weights that are zero where the flag is not `keeps`.
+struct Zeroed {
+    node: usize,
+    weights: ValueId,
+    flags: ValueId,
+    keeps: bool,
+}
+
+impl Zeroed {
+    fn of(edit: &Edit<'_>, value: ValueId) -> Option<Zeroed> {
+        let node = read_once(edit, value).filter(|&node| edit.node(node).op == OpType::Where)?;
+        let operand = |operand| edit.input(node, operand);
+        let is_zero = |value| edit.tensor(value).and_then(uniform) == Some(0.0);
+        let (flags, a, b) = (operand(0)?, operand(1)?, operand(2)?);
+        let (weights, keeps) = match (is_zero(a), is_zero(b)) {
+            (false, true) => (a, true),
+            (true, false) => (b, false),
+            _ => return None,
+        };
+        let has_shape = edit.ty(weights)? == edit.ty(value)?;
+        has_shape.then_some(Zeroed { node, weights, flags, keeps })
+    }
+
+    /// True if exactly the masked scores have no weight. `to_softmax` leads from the scores to the softmax.
+    fn is_by_mask(&self, masks: &[(Mask, AxisMap)], to_softmax: &AxisMap) -> bool {
+        let mut choices = masks.iter().filter(|(mask, _)| matches!(mask, Mask::Chosen { .. }));
+        let (Some((Mask::Chosen { flags, keeps, .. }, map)), None) =
+            (choices.next(), choices.next())
+        else {
+            return false;
+        };
+        (*flags, *keeps) == (self.flags, self.keeps) && map == to_softmax
+    }
+}
+
 /// What is between the first product and the softmax.
 struct Scores {
     first: usize,
     scale: f64,
+    cap: Option<f64>,
     /// Each with the number of links before it.
     masks: Vec<(Mask, usize)>,
     /// In the order in which they are computed.
@@ -236,15 +284,21 @@ impl Scores {
         let node = read_once(edit, value).filter(|_| most > 0)?;
         if edit.node(node).op == OpType::MatMul {
             let (masks, links, passed) = (Vec::new(), Vec::new(), Vec::new());
-            return Some(Scores { first: node, scale: 1.0, masks, links, passed });
+            return Some(Scores { first: node, scale: 1.0, cap: None, masks, links, passed });
         }
         let mut scores = if is_layout_op(edit, node) {
             Scores::of(edit, edit.input(node, 0)?, most - 1)?
         } else if let Some(scaled) = scaled(edit, value) {
-            let mut scores = Scores::of(edit, scaled.source, most - 1)?;
+            let tanh = read_once(edit, scaled.source)
+                .filter(|&node| edit.node(node).op == OpType::Tanh && scaled.factor > 0.0);
+            let source = tanh.map_or(Some(scaled.source), |tanh| edit.input(tanh, 0))?;
+            let mut scores = Scores::of(edit, source, most - 1)?;
+            // What is masked or limited is no longer scaled.
+            (scores.masks.is_empty() && scores.cap.is_none()).then_some(())?;
             scores.scale *= scaled.factor;
-            // What is masked is no longer scaled.
-            scores.masks.is_empty().then_some(scores)?
+            scores.cap = tanh.map(|_| scaled.factor);
+            scores.links.extend(tanh);
+            scores
         } else {
             masked(edit, node).into_iter().find_map(|(source, bias)| {
                 let mut scores = Scores::of(edit, source, most - 1)?;
@@ -260,8 +314,14 @@ impl Scores {
 
     /// Returns the map of the first of the links.
     fn map(&self, edit: &Edit<'_>, start: AxisMap, count: usize) -> Option<AxisMap> {
-        let layout_ops = self.links[..count].iter().filter(|&&link| is_layout_op(edit, link));
-        layout_ops.copied().try_fold(start, |map, link| map.then_node(edit, link))
+        self.links[..count].iter().try_fold(start, |map, &link| {
+            if is_layout_op(edit, link) {
+                return map.then_node(edit, link);
+            }
+            // A mask may have more axes than the scores.
+            let shape = &edit.ty(edit.node(link).outputs[0])?.shape;
+            if shape.len() > map.rank_after() { map.reshaped(shape) } else { Some(map) }
+        })
     }
 }
 
@@ -269,7 +329,12 @@ impl Scores {
 fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
     let number = |value: ValueId| edit.tensor(value).and_then(uniform);
     let result = edit.ty(edit.node(node).outputs[0]);
-    let has_shape = |other: &ValueId| edit.ty(*other) == result;
+    // Axes of one element that come before all others make no difference.
+    let has_shape = |other: &ValueId| {
+        let lead =
+            result.zip(edit.ty(*other)).and_then(|(a, b)| a.shape.strip_suffix(&b.shape[..]));
+        lead.is_some_and(|lead| lead.iter().all(|dim| dim.is(1)))
+    };
     let operands: Vec<ValueId> = (0..3).map_while(|operand| edit.input(node, operand)).collect();
     let chosen = |flags, keeps, otherwise, scores| {
         let mask = Mask::Chosen { flags, keeps, otherwise, is_bias: false };
@@ -408,6 +473,9 @@ fn fuse(
     let [q, k, v] = [q.emit(patch, &parts)?, k.emit(patch, &parts)?, v.emit(patch, &parts)?];
     let mut op =
         Op::new(OpType::Attention, &[q, k, v]).attr("scale", Attr::Float(found.scale as f32));
+    if let Some(cap) = found.cap {
+        op = op.attr("softcap", Attr::Float(cap as f32));
+    }
     if let Some([of_q, of_k]) = heads {
         op = op.attr("q_num_heads", of_q).attr("kv_num_heads", of_k);
     }

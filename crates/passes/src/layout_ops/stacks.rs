@@ -25,7 +25,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 }
 
 /// A `Concat` of arrays along an axis that each of them gets for it.
-struct Stack {
+pub(crate) struct Stack {
     index: usize,
     axis: usize,
     /// The arrays without the axis, and the nodes that add it.
@@ -34,7 +34,7 @@ struct Stack {
 }
 
 impl Stack {
-    fn at(edit: &Edit<'_>, index: usize) -> Option<Stack> {
+    pub(crate) fn at(edit: &Edit<'_>, index: usize) -> Option<Stack> {
         if edit.node(index).op != OpType::Concat {
             return None;
         }
@@ -71,19 +71,30 @@ impl Stack {
         if is_output && elements.is_none_or(|elements| elements > MAX_COPIED) {
             return decline(edit, NAME, self.index, "the reshape of an output is a copy");
         }
-        let mut shape = result.shape.to_vec();
-        let count = shape.remove(self.axis);
-        shape[self.axis] = shape[self.axis].checked_mul(&count)?;
+        let shape = self.joined_shape(edit)?;
         let Some(split) = plan(&shape, &[Step::Reshape(result.shape.to_vec())]) else {
             return decline(edit, NAME, self.index, "a size is known only when the model runs");
         };
         let joined = Type::new(result.dtype, shape);
         edit.noted_patch(NAME, self.index, |patch| {
             patch.take(&self.distinct_unsqueezes());
-            let concat = Op::new(OpType::Concat, &self.arrays).attr("axis", self.axis as i64);
-            emit_after(patch, concat, joined, &split)
+            emit_after(patch, self.joined(), joined, &split)
         });
         Some(())
+    }
+
+    /// Returns the arrays one after the other along the axis that follows the new one.
+    pub(crate) fn joined(&self) -> Op<'static> {
+        Op::new(OpType::Concat, &self.arrays).attr("axis", self.axis as i64)
+    }
+
+    /// Returns the shape of [`Stack::joined`].
+    pub(crate) fn joined_shape(&self, edit: &Edit<'_>) -> Option<Vec<Dim>> {
+        let mut shape = edit.ty(edit.node(self.index).outputs[0])?.shape.to_vec();
+        let count = shape.remove(self.axis);
+        let next = shape.get_mut(self.axis)?;
+        *next = next.checked_mul(&count)?;
+        Some(shape)
     }
 
     /// Returns how many nodes that add the axis are read by this stack alone.
@@ -95,7 +106,7 @@ impl Stack {
         self.distinct_unsqueezes().iter().filter(is_freed).count()
     }
 
-    fn distinct_unsqueezes(&self) -> Vec<usize> {
+    pub(crate) fn distinct_unsqueezes(&self) -> Vec<usize> {
         let mut distinct = self.unsqueezes.clone();
         distinct.sort_unstable();
         distinct.dedup();

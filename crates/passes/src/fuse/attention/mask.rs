@@ -54,9 +54,10 @@ struct Term {
 enum Kind {
     Adds,
     Subtracts,
-    /// Lets scores through where the flag is `keeps`.
+    /// Lets scores through where the flag is `keeps`, and adds a number elsewhere.
     Chooses {
         keeps: bool,
+        otherwise: f64,
     },
 }
 
@@ -85,12 +86,16 @@ impl Prepared {
                         .or_else(|| is_causal().then_some(Prepared::Causal));
                     match known {
                         Some(known) if masks.len() == 1 => return Ok(known),
-                        None if otherwise == f64::NEG_INFINITY => {
+                        None if otherwise == f64::NEG_INFINITY && !found.is_zeroed => {
                             return Err(
                                 "a whole row may be masked, and −∞ makes its softmax NaN".into()
                             );
                         }
-                        _ => (flags, Kind::Chooses { keeps }),
+                        _ => {
+                            let otherwise =
+                                if found.is_zeroed { f64::NEG_INFINITY } else { MASKED };
+                            (flags, Kind::Chooses { keeps, otherwise })
+                        }
                     }
                 }
             };
@@ -140,7 +145,11 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
     if !leaves_something {
         return Err("an added mask may hide a whole row".into());
     }
-    let is_choice = |mask: &&Mask| matches!(mask, Mask::Chosen { is_bias: false, .. });
+    let is_choice = |mask: &&Mask| match mask {
+        // Zero takes the place of NaN in a row of nothing else.
+        Mask::Chosen { is_bias, .. } => !is_bias || found.is_zeroed,
+        Mask::Added { .. } => false,
+    };
     if edit.exact_nan() && masks.iter().any(is_choice) && !spread::reaches_result(edit, found) {
         return Err("a masked score may be NaN or infinite, and the kernel would add it".into());
     }
@@ -298,8 +307,17 @@ impl AddedMask {
         fused: &[usize],
     ) -> Result<ValueId, Declined> {
         let mut sum: Option<(ValueId, Vec<Dim>)> = None;
+        // The kernel takes flags for −∞.
+        let is_by_flags = matches!(
+            self.terms[..],
+            [Term { kind: Kind::Chooses { keeps: true, otherwise: f64::NEG_INFINITY }, .. }]
+        );
         for term in self.terms {
-            sum = Some(term.emit(patch, fused, sum)?);
+            sum = Some(if is_by_flags {
+                term.emit_source(patch, fused)?
+            } else {
+                term.emit(patch, fused, sum)?
+            });
         }
         let (sum, _) = sum.ok_or("there is no mask")?;
         emit(patch, fused, sum, &self.planned)
@@ -307,6 +325,19 @@ impl AddedMask {
 }
 
 impl Term {
+    /// Gives the source the axes of the scores, in front of the replacement. Returns it and its shape.
+    fn emit_source(
+        self,
+        patch: &mut Patch<'_, '_>,
+        fused: &[usize],
+    ) -> Result<(ValueId, Vec<Dim>), Declined> {
+        let mut value = self.source;
+        if let Some(once) = self.once.filter(|once| patch.tensor(value) != Some(once)) {
+            value = patch.constant_for(fused, once, &[value]);
+        }
+        Ok((emit(patch, fused, value, &self.planned)?, self.shape))
+    }
+
     /// Adds what is to be added to the scores with this mask too, in front of the replacement. Returns it
     /// and its shape.
     fn emit(
@@ -315,32 +346,29 @@ impl Term {
         fused: &[usize],
         before: Option<(ValueId, Vec<Dim>)>,
     ) -> Result<(ValueId, Vec<Dim>), Declined> {
-        let mut value = self.source;
-        if let Some(once) = self.once.filter(|once| patch.tensor(value) != Some(once)) {
-            value = patch.constant_for(fused, once, &[value]);
-        }
-        value = emit(patch, fused, value, &self.planned)?;
+        let kind = self.kind;
+        let (value, own) = self.emit_source(patch, fused)?;
         let mut number = |number: f64| {
             let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
             Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
         };
-        let is_whole = matches!(self.kind, Kind::Adds);
+        let is_whole = matches!(kind, Kind::Adds);
         let (before, shape) = match before {
-            None if is_whole => return Ok((value, self.shape)),
+            None if is_whole => return Ok((value, own)),
             None => (number(0.0)?, Vec::new()),
             Some(before) => before,
         };
-        let op = match self.kind {
+        let op = match kind {
             Kind::Adds => Op::new(OpType::Add, &[before, value]),
             Kind::Subtracts => Op::new(OpType::Sub, &[before, value]),
-            Kind::Chooses { keeps: true } => {
-                Op::new(OpType::Where, &[value, before, number(MASKED)?])
+            Kind::Chooses { keeps: true, otherwise } => {
+                Op::new(OpType::Where, &[value, before, number(otherwise)?])
             }
-            Kind::Chooses { keeps: false } => {
-                Op::new(OpType::Where, &[value, number(MASKED)?, before])
+            Kind::Chooses { keeps: false, otherwise } => {
+                Op::new(OpType::Where, &[value, number(otherwise)?, before])
             }
         };
-        let shape = broadcast_shapes(&shape, &self.shape).ok_or("the masks do not broadcast")?;
+        let shape = broadcast_shapes(&shape, &own).ok_or("the masks do not broadcast")?;
         let ty = Type::new(DType::F32, shape.clone());
         Ok((patch.insert_for(fused, op, ty), shape))
     }
