@@ -39,8 +39,9 @@ def attention(
     normalize: Fn = normalized,
     of_query: Fn = lambda x: x,
     mask: Fn = lambda scores, is_there: jnp.where(is_there, scores, -1e9),
+    weigh: Fn | None = None,
 ) -> Fn:
-    """Self-attention over sequences of a length."""
+    """Self-attention over sequences of a length. `weigh` makes weights of scores and their mask."""
 
     def attend(x: Any, lengths: Any) -> Any:
         rows = normalize(x)
@@ -48,7 +49,8 @@ def attention(
         q, k, v = (part.reshape(BATCH, ROWS, HEADS, WIDTH // HEADS) for part in (q, k, v))
         scores = jnp.einsum("bqnd,bknd->bnqk", q, k) / np.float32(np.sqrt(WIDTH // HEADS))
         is_there = (jnp.arange(ROWS) < lengths[:, None])[:, None, None]
-        weights = jax.nn.softmax(mask(scores, is_there))
+        masked = mask(scores, is_there)
+        weights = weigh(scores, is_there) if weigh else jax.nn.softmax(masked)
         return jnp.einsum("bnqk,bknd->bqnd", weights, v).reshape(x.shape)
 
     return attend
@@ -155,6 +157,52 @@ def lowest_beside_mask(scores: Any, is_there: Any) -> Any:
     return jnp.where(is_there, scores + np.where(TRIANGLE, 0.0, LOWEST), -1e9)
 
 
+def scaled_after_bias(scores: Any, is_there: Any, factor: float = 0.5) -> Any:
+    bias = jnp.where(is_there, BIAS, 0.5)
+    return jnp.where(TRIANGLE, (scores - bias) * factor, -1e9)
+
+
+def scaled_after_mask(scores: Any, is_there: Any) -> Any:
+    return 0.5 * jnp.where(is_there, scores, -1e12)
+
+
+def capped(scores: Any) -> Any:
+    return 3.0 * jnp.tanh(scores / 3.0)
+
+
+def masked_after_cap(scores: Any, is_there: Any) -> Any:
+    return jnp.where(is_there, capped(scores) + BIAS, -1e9)
+
+
+def zero(scores: Any, is_there: Any, lowest: float = -1e9) -> Any:
+    weights = jax.nn.softmax(jnp.where(is_there, scores, lowest))
+    return jnp.where(is_there, weights, 0.0)
+
+
+def zero_by_bias(scores: Any, is_there: Any) -> Any:
+    weights = jax.nn.softmax(scores + jnp.where(is_there, 0.0, LOWEST))
+    return jnp.where(is_there, weights, 0.0)
+
+
+def zero_where_missing(scores: Any, is_there: Any) -> Any:
+    weights = jax.nn.softmax(jnp.where(~is_there, -1e9, scores))
+    return jnp.where(~is_there, 0.0, weights)
+
+
+def zero_by_another_mask(scores: Any, is_there: Any) -> Any:
+    weights = jax.nn.softmax(jnp.where(TRIANGLE, scores, -1e9))
+    return jnp.where(is_there, weights, 0.0)
+
+
+def zero_by_one_of_two(scores: Any, is_there: Any) -> Any:
+    return zero(jnp.where(TRIANGLE, scores, -1e9), is_there)
+
+
+def zero_before_bias(scores: Any, is_there: Any) -> Any:
+    weights = jax.nn.softmax(jnp.where(is_there, scores, LOWEST) + BIAS)
+    return jnp.where(is_there, weights, 0.0)
+
+
 FUSED = {
     "formula": attention,
     "linen": of_linen,
@@ -185,12 +233,34 @@ ONE_ARRAY = [
     bias_after_lowest,
     two_masks,
     slopes,
+    scaled_after_bias,
+    scaled_after_mask,
+    masked_after_cap,
 ]
 SEVERAL_ARRAYS = [
+    lambda scores, is_there: scaled_after_bias(scores, is_there, 2.0),
+    lambda scores, is_there: capped(jnp.where(is_there, scores, -1e9)),
+    lambda scores, is_there: 2.0 * jnp.where(is_there, capped(scores), -1e9),
     bias_after_mask,
     masks_by_two_numbers,
     masks_that_hide_a_row,
     lowest_beside_mask,
+]
+ZERO_WEIGHTS = [
+    zero,
+    lambda scores, is_there: zero(scores, is_there, -np.inf),
+    lambda scores, is_there: zero(capped(scores) - BIAS, is_there),
+    lambda scores, is_there: zero(scores, is_there & TRIANGLE),
+    lambda scores, is_there: jax.nn.softmax(scores, where=is_there),
+    zero_by_bias,
+    zero_where_missing,
+]
+OTHER_WEIGHTS = [
+    zero_by_another_mask,
+    zero_by_one_of_two,
+    zero_before_bias,
+    lambda scores, is_there: jnp.where(is_there, jax.nn.softmax(scores), 0.0),
+    lambda scores, is_there: zero(scores, is_there, -9.0),
 ]
 #: Nothing, a number that is kept, one that is masked.
 PLACES = [None, (0, 7, 1), (1, 6, 0)]
@@ -234,3 +304,13 @@ def test_masks_and_biases_are_added_as_one_array(mask: Fn) -> None:
 @pytest.mark.parametrize("mask", SEVERAL_ARRAYS)
 def test_masks_that_no_array_replaces_stay_in_parts(mask: Fn) -> None:
     check(attention(mask=mask), is_fused=False, places=PLACES)
+
+
+@pytest.mark.parametrize("weigh", ZERO_WEIGHTS)
+def test_masked_weights_may_be_zero(weigh: Fn) -> None:
+    check(attention(weigh=weigh), is_fused=True, places=PLACES)
+
+
+@pytest.mark.parametrize("weigh", OTHER_WEIGHTS)
+def test_weights_that_are_zero_elsewhere_stay_in_parts(weigh: Fn) -> None:
+    check(attention(weigh=weigh), is_fused=False, places=PLACES)

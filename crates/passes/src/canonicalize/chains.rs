@@ -284,4 +284,26 @@ w:f32[2,4] = Exp(%2)",
             "#]],
         );
     }
+
+    #[test]
+    fn a_stack_whose_axis_is_merged_with_the_next_is_joined() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(a:f32[B,2,3], b:f32[B,2,3]) -> (x, y)
+%0:f32[B,1,2,3] = Unsqueeze(a, [1]:i64)
+%1:f32[B,1,2,3] = Unsqueeze(b, [1]:i64)
+%2:f32[B,2,2,3] = Concat(%0, %1) {axis=1}
+x:f32[B,4,3] = Reshape(%2, [0, 4, 3]:i64)
+%3:f32[B,2,2,3] = Concat(%1, %0) {axis=1}
+y:f32[B,2,6] = Reshape(%3, [0, 2, 6]:i64)",
+            expect![[r#"
+                graph g(a:f32[B,2,3], b:f32[B,2,3]) -> (x, y)
+                %0 = Unsqueeze(a, [1]:i64)  # 2
+                %1 = Unsqueeze(b, [1]:i64)  # 3
+                x:f32[B,4,3] = Concat(a, b) {axis=1}  # 4 2 3 5
+                %2 = Concat(%1, %0) {axis=1}  # 6
+                y:f32[B,2,6] = Reshape(%2, [0, 2, 6]:i64)  # 7
+            "#]],
+        );
+    }
 }

@@ -225,6 +225,30 @@ y:u32[2,2] = Add(x, %5)",
     }
 
     #[test]
+    fn rows_are_written_into_an_array() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:i32[3,2], n:i64[1,1]) -> (y, z, w)
+%0:i32[3,2] = Expand(7:i32, [3, 2]:i64)
+%1:i32[3,2] = ScatterND(%0, [[-1], [0], [0]]:i64, [[1, 2], [3, 4], [5, 6]]:i32)
+%2:i32[3,2] = ScatterND(%1, [[[1, 1]]]:i64, [[8]]:i32)
+y:i32[3,2] = Add(x, %2)
+%3:i32[3,2] = ScatterND([[1, 2], [3, 4], [5, 6]]:i32, [[3]]:i64, [[7, 8]]:i32)
+z:i32[3,2] = Add(x, %3)
+%4:i32[3,2] = ScatterND(%0, n, [[7, 8]]:i32)
+w:i32[3,2] = Add(x, %4)",
+            expect![[r#"
+                graph g(x:i32[3,2], n:i64[1,1]) -> (y, z, w)
+                y:i32[3,2] = Add(x, [[5, 6], [7, 8], [1, 2]]:i32)  # 5
+                %0 = ScatterND([[1, 2], [3, 4], [5, 6]]:i32, [[3]]:i64, [[7, 8]]:i32)  # 6
+                z:i32[3,2] = Add(x, %0)  # 7
+                %1 = ScatterND([[7, 7], [7, 7], [7, 7]]:i32, n, [[7, 8]]:i32)  # 8
+                w:i32[3,2] = Add(x, %1)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
     fn comparisons_know_nan_and_unsigned_numbers() {
         check(
             rule(&super::RULE),

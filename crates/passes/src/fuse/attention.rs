@@ -106,11 +106,24 @@ struct Attention {
 
 #[derive(Clone, Copy)]
 enum Mask {
-    /// Added to the scores, or subtracted from them.
-    Added { bias: ValueId, is_negated: bool },
+    /// Multiplied by a factor and added to the scores.
+    Added { bias: ValueId, factor: f64 },
     /// Scores are kept where the flag is `keeps`, and are `otherwise` elsewhere, or that is added where it
     /// is a bias.
     Chosen { flags: ValueId, keeps: bool, otherwise: f64, is_bias: bool },
+}
+
+impl Mask {
+    /// Returns the mask of scores that are scaled after it.
+    fn times(self, scale: f64) -> Option<Mask> {
+        let is_reduction = scale > 0.0 && scale <= 1.0;
+        is_reduction.then_some(match self {
+            Mask::Added { bias, factor } => Mask::Added { bias, factor: factor * scale },
+            Mask::Chosen { flags, keeps, otherwise, is_bias } => {
+                Mask::Chosen { flags, keeps, otherwise: otherwise * scale, is_bias }
+            }
+        })
+    }
 }
 
 /// Looks for an attention whose second product is the node, which may be the other way round.
@@ -256,13 +269,12 @@ impl Zeroed {
 
     /// True if exactly the masked scores have no weight. `to_softmax` leads from the scores to the softmax.
     fn is_by_mask(&self, masks: &[(Mask, AxisMap)], to_softmax: &AxisMap) -> bool {
-        let mut choices = masks.iter().filter(|(mask, _)| matches!(mask, Mask::Chosen { .. }));
-        let (Some((Mask::Chosen { flags, keeps, .. }, map)), None) =
-            (choices.next(), choices.next())
-        else {
+        let is_added = |(mask, _): &(Mask, AxisMap)| matches!(mask, Mask::Added { .. });
+        let [before @ .., (Mask::Chosen { flags, keeps, .. }, map)] = masks else {
             return false;
         };
-        (*flags, *keeps) == (self.flags, self.keeps) && map == to_softmax
+        let is_last = before.iter().all(is_added) && map == to_softmax;
+        is_last && (*flags, *keeps) == (self.flags, self.keeps)
     }
 }
 
@@ -293,9 +305,12 @@ impl Scores {
                 .filter(|&node| edit.node(node).op == OpType::Tanh && scaled.factor > 0.0);
             let source = tanh.map_or(Some(scaled.source), |tanh| edit.input(tanh, 0))?;
             let mut scores = Scores::of(edit, source, most - 1)?;
-            // What is masked or limited is no longer scaled.
-            (scores.masks.is_empty() && scores.cap.is_none()).then_some(())?;
+            // What is limited is no longer scaled, and what is masked is not limited.
+            (scores.cap.is_none() && (tanh.is_none() || scores.masks.is_empty())).then_some(())?;
             scores.scale *= scaled.factor;
+            for (mask, _) in &mut scores.masks {
+                *mask = mask.times(scaled.factor)?;
+            }
             scores.cap = tanh.map(|_| scaled.factor);
             scores.links.extend(tanh);
             scores
@@ -349,7 +364,7 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
         (Some(OpType::Add), &[a, b]) => {
             vec![(a, Bias::of(edit, b, MAX_TERMS)), (b, Bias::of(edit, a, MAX_TERMS))]
         }
-        (Some(OpType::Sub), &[a, b]) => vec![(a, Bias::added(b, true))],
+        (Some(OpType::Sub), &[a, b]) => vec![(a, Bias::added(b, -1.0))],
         _ => Vec::new(),
     };
     found.into_iter().filter(|(scores, _)| has_shape(scores)).collect()
@@ -362,8 +377,8 @@ struct Bias {
 }
 
 impl Bias {
-    fn added(bias: ValueId, is_negated: bool) -> Bias {
-        Bias { masks: vec![Mask::Added { bias, is_negated }], nodes: Vec::new() }
+    fn added(bias: ValueId, factor: f64) -> Bias {
+        Bias { masks: vec![Mask::Added { bias, factor }], nodes: Vec::new() }
     }
 
     /// Takes a sum apart if one of its terms is a mask by flags.
@@ -379,7 +394,7 @@ impl Bias {
             let has_flags = masks.iter().any(|mask| matches!(mask, Mask::Chosen { .. }));
             has_flags.then(|| Bias { masks, nodes: [&nodes[..], &[sum]].concat() })
         });
-        terms.unwrap_or_else(|| Bias::added(value, false))
+        terms.unwrap_or_else(|| Bias::added(value, 1.0))
     }
 }
 

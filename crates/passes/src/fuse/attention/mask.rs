@@ -52,13 +52,10 @@ struct Term {
 /// What a mask does.
 #[derive(Clone, Copy)]
 enum Kind {
-    Adds,
-    Subtracts,
+    /// Adds it, multiplied by a factor.
+    Adds { factor: f64 },
     /// Lets scores through where the flag is `keeps`, and adds a number elsewhere.
-    Chooses {
-        keeps: bool,
-        otherwise: f64,
-    },
+    Chooses { keeps: bool, otherwise: f64 },
 }
 
 impl Prepared {
@@ -78,8 +75,7 @@ impl Prepared {
         let mut whole = Vec::new();
         for &(mask, to_mask) in &masks {
             let (source, kind) = match *mask {
-                Mask::Added { bias, is_negated: false } => (bias, Kind::Adds),
-                Mask::Added { bias, is_negated: true } => (bias, Kind::Subtracts),
+                Mask::Added { bias, factor } => (bias, Kind::Adds { factor }),
                 Mask::Chosen { flags, keeps, otherwise, .. } => {
                     let is_causal = || keeps && is_triangle(edit, flags, view, to_mask);
                     let known = known_flags(edit, flags, keeps, view, to_mask)
@@ -124,7 +120,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
             Mask::Added { .. } if number.is_some_and(|number| number > LOWEST) => {
                 return Err("something is added to masked scores".into());
             }
-            Mask::Added { bias, is_negated } => added.push((bias, is_negated)),
+            Mask::Added { bias, factor } => added.push((bias, factor)),
             Mask::Chosen { otherwise, .. } if otherwise.is_nan() || otherwise > ABSORBING => {
                 return Err("the number that replaces a masked score is not negative enough".into());
             }
@@ -139,7 +135,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
     added.retain(|&(bias, _)| !is_limited(edit, bias));
     let leaves_something = match &added[..] {
         [] => true,
-        &[(bias, false)] => number.is_none() && leaves_something(edit, bias),
+        &[(bias, 1.0)] => number.is_none() && leaves_something(edit, bias),
         _ => false,
     };
     if !leaves_something {
@@ -347,25 +343,30 @@ impl Term {
         before: Option<(ValueId, Vec<Dim>)>,
     ) -> Result<(ValueId, Vec<Dim>), Declined> {
         let kind = self.kind;
-        let (value, own) = self.emit_source(patch, fused)?;
-        let mut number = |number: f64| {
+        let (mut value, own) = self.emit_source(patch, fused)?;
+        let number = |patch: &mut Patch<'_, '_>, number: f64| {
             let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
             Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
         };
-        let is_whole = matches!(kind, Kind::Adds);
-        let (before, shape) = match before {
-            None if is_whole => return Ok((value, own)),
-            None => (number(0.0)?, Vec::new()),
-            Some(before) => before,
+        if let Kind::Adds { factor } = kind
+            && factor.abs() != 1.0
+        {
+            let op = Op::new(OpType::Mul, &[value, number(patch, factor.abs())?]);
+            value = patch.insert_for(fused, op, Type::new(DType::F32, own.clone()));
+        }
+        let (before, shape) = match (before, kind) {
+            (None, Kind::Adds { factor }) if factor > 0.0 => return Ok((value, own)),
+            (None, _) => (number(patch, 0.0)?, Vec::new()),
+            (Some(before), _) => before,
         };
         let op = match kind {
-            Kind::Adds => Op::new(OpType::Add, &[before, value]),
-            Kind::Subtracts => Op::new(OpType::Sub, &[before, value]),
+            Kind::Adds { factor } if factor > 0.0 => Op::new(OpType::Add, &[before, value]),
+            Kind::Adds { .. } => Op::new(OpType::Sub, &[before, value]),
             Kind::Chooses { keeps: true, otherwise } => {
-                Op::new(OpType::Where, &[value, before, number(otherwise)?])
+                Op::new(OpType::Where, &[value, before, number(patch, otherwise)?])
             }
             Kind::Chooses { keeps: false, otherwise } => {
-                Op::new(OpType::Where, &[value, number(otherwise)?, before])
+                Op::new(OpType::Where, &[value, number(patch, otherwise)?, before])
             }
         };
         let shape = broadcast_shapes(&shape, &own).ok_or("the masks do not broadcast")?;
@@ -374,13 +375,13 @@ impl Term {
     }
 }
 
-/// True if a bias is far above the lowest number, and is not NaN.
+/// True if a bias is far above the lowest number, or NaN, which reaches the weights in JAX too.
 fn is_limited(edit: &Edit<'_>, bias: ValueId) -> bool {
     if let Some(tensor) = edit.tensor(bias) {
         return tensor.max_magnitude() <= LARGEST;
     }
     let mut magnitudes = Magnitudes::default();
-    let is_limited = magnitudes.without_nan(edit, bias).is_some();
+    let is_limited = magnitudes.of(edit, bias).is_some();
     if is_limited {
         magnitudes.assume(edit);
     }

@@ -224,6 +224,59 @@ fn a_softmax_over_the_rows_is_not_fused() {
 }
 
 #[test]
+fn weights_that_are_zero_where_scores_are_masked_take_flags() {
+    check_scores(
+        "masked:f32[B,2,4,5] = Where(m, s, -1e9)
+soft:f32[B,2,4,5] = Softmax(masked) {axis=3}
+p:f32[B,2,4,5] = Where(m, soft, 0.0)",
+        expect![[r#"
+            graph g(q:f32[B,4,6], k:f32[B,5,6], v:f32[B,5,6], m:bool[B,1,1,5]) -> (y)
+            q4 = Reshape(q, [0, 4, 2, 3]:i64)  # 2
+            qt = Transpose(q4) {perm=[0, 2, 1, 3]}  # 3
+            k4 = Reshape(k, [0, 5, 2, 3]:i64)  # 4
+            kt = Transpose(k4) {perm=[0, 2, 3, 1]}  # 5
+            s = MatMul(qt, kt)  # 6
+            masked = Where(m, s, -1000000000.0)  # 7
+            soft = Softmax(masked) {axis=3}  # 8
+            p = Where(m, soft, 0.0)  # 9
+            v4 = Reshape(v, [0, 5, 2, 3]:i64)  # 10
+            vt = Transpose(v4) {perm=[0, 2, 1, 3]}  # 11
+            o = MatMul(p, vt)  # 12
+            ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 13
+            %0 = Expand(m, [1, 1, 4, 1]:i64)  # 14 6 7 8 9
+            y:f32[B,4,6] = Attention(q, k, v, %0) {kv_num_heads=2, q_num_heads=2, scale=1.0}  # 12 2 3 4 5 6 7 8 9 10 11 13 14
+        "#]],
+    );
+}
+
+#[test]
+fn limited_scores_have_a_cap() {
+    check_scores(
+        "by_cap:f32[B,2,4,5] = Div(s, 8.0)
+tanh:f32[B,2,4,5] = Tanh(by_cap)
+capped:f32[B,2,4,5] = Mul(tanh, 4.0)
+p:f32[B,2,4,5] = Softmax(capped) {axis=3}",
+        expect![[r#"
+            graph g(q:f32[B,4,6], k:f32[B,5,6], v:f32[B,5,6], m:bool[B,1,1,5]) -> (y)
+            q4 = Reshape(q, [0, 4, 2, 3]:i64)  # 2
+            qt = Transpose(q4) {perm=[0, 2, 1, 3]}  # 3
+            k4 = Reshape(k, [0, 5, 2, 3]:i64)  # 4
+            kt = Transpose(k4) {perm=[0, 2, 3, 1]}  # 5
+            s = MatMul(qt, kt)  # 6
+            by_cap = Div(s, 8.0)  # 7
+            tanh = Tanh(by_cap)  # 8
+            capped = Mul(tanh, 4.0)  # 9
+            p = Softmax(capped) {axis=3}  # 10
+            v4 = Reshape(v, [0, 5, 2, 3]:i64)  # 11
+            vt = Transpose(v4) {perm=[0, 2, 1, 3]}  # 12
+            o = MatMul(p, vt)  # 13
+            ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 14
+            y:f32[B,4,6] = Attention(q, k, v) {kv_num_heads=2, q_num_heads=2, scale=0.5, softcap=4.0}  # 13 2 3 4 5 6 7 8 9 10 11 12 14 15
+        "#]],
+    );
+}
+
+#[test]
 fn a_small_number_does_not_mask() {
     check_scores(
         "masked:f32[B,2,4,5] = Where([true, true, true, true, false]:bool, s, -5.0)
