@@ -297,6 +297,11 @@ pub const PHASES: &[Phase] = &[
         "These rewrites choose the final operators. No later rewrite matches their results.",
         &[
             graph(
+                "keep-moved-axes",
+                "keeps the axes of a reduction if they are restored, now that their order is final",
+                keep_axes::run,
+            ),
+            graph(
                 "split-products",
                 "writes the product over a short axis as products of its entries",
                 split_products::run,

@@ -40,6 +40,21 @@ pub(super) enum Role {
     Fixed,
 }
 
+/// Returns the transpose that a reshape is, if it moves the only axis of more than one element.
+///
+/// Other axes keep their order, as those of an image do when its channels become the last axis.
+fn order_of_units(from: &[Dim], to: &[Dim]) -> Option<AxisOrder> {
+    let (&[old], &[new]) = (&filled_axes(from)[..], &filled_axes(to)[..]) else {
+        return None;
+    };
+    let is_move = from.len() == to.len() && from[old] == to[new] && old != new;
+    is_move.then(|| {
+        let mut perm: Vec<usize> = (0..from.len()).filter(|&axis| axis != old).collect();
+        perm.insert(new, old);
+        AxisOrder::new(perm)
+    })
+}
+
 /// Returns what the node at `index` does. Only what can be carried over to any order is a member.
 pub(super) fn role(edit: &Edit<'_>, index: usize) -> Role {
     known_role(edit, index).unwrap_or(Role::Fixed)
@@ -56,6 +71,9 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
         OpType::Transpose => AxisOrder::of_node(edit, index).map(Role::Transpose),
         OpType::MatMul => product_with_weights(edit, index),
         OpType::Reshape => {
+            if let Some(order) = order_of_units(shape, &result.shape) {
+                return Some(Role::Transpose(order));
+            }
             let target = edit.ints(index, 1)?;
             if target.contains(&0) {
                 return None;
