@@ -9,6 +9,7 @@ pub(crate) mod choice;
 pub(crate) mod division;
 pub(crate) mod index;
 pub(crate) mod norm;
+pub(crate) mod pad;
 pub(crate) mod pick;
 pub(crate) mod place;
 pub(crate) mod pool;

@@ -4,8 +4,8 @@ use onnx::{Edit, Model};
 
 use crate::fuse::attention::Stage;
 use crate::fuse::{
-    activation, attention, batch_norm, choice, division, index, norm, pick, place, pool, reduction,
-    resize, rotary, softmax, thresholded_relu, triangle, uniform, weighted,
+    activation, attention, batch_norm, choice, division, index, norm, pad, pick, place, pool,
+    reduction, resize, rotary, softmax, thresholded_relu, triangle, uniform, weighted,
 };
 use crate::rewrite::Rewrite;
 use crate::{
@@ -301,6 +301,7 @@ pub const PHASES: &[Phase] = &[
                 "keeps the axes of a reduction if they are restored, now that their order is final",
                 keep_axes::run,
             ),
+            graph("fuse-pads", "lets a convolution pad its operand with zeros", pad::run),
             graph(
                 "split-products",
                 "writes the product over a short axis as products of its entries",
