@@ -40,14 +40,15 @@ pub(super) enum Role {
     Fixed,
 }
 
-/// Returns the transpose that a reshape is, if it moves the only axis of more than one element.
+/// Returns the transpose that a reshape is, if it moves the channels of an image of one place.
 ///
-/// Other axes keep their order, as those of an image do when its channels become the last axis.
+/// Other axes keep their order.
 fn order_of_units(from: &[Dim], to: &[Dim]) -> Option<AxisOrder> {
     let (&[old], &[new]) = (&filled_axes(from)[..], &filled_axes(to)[..]) else {
         return None;
     };
-    let is_move = from.len() == to.len() && from[old] == to[new] && old != new;
+    let is_image = from.len() >= 3 && from.len() == to.len();
+    let is_move = is_image && from[old] == to[new] && old != new;
     is_move.then(|| {
         let mut perm: Vec<usize> = (0..from.len()).filter(|&axis| axis != old).collect();
         perm.insert(new, old);
