@@ -1,6 +1,6 @@
 //! Applies an operator to transposed operands.
 
-use onnx::{Attr, DType, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::role::data_operands;
 use crate::access::{Access, axes_operand};
@@ -121,9 +121,11 @@ pub(super) fn made_in_order(
 
 /// Returns the axes to add to an array of a lower rank, so that it broadcasts with transposed arrays as it
 /// does with these. `None` if its own axes would be in another order.
-pub(super) fn axes_to_add(order: &AxisOrder, rank: usize) -> Option<Vec<i64>> {
-    let all = order.rank();
-    let own: Vec<usize> = (all.checked_sub(rank)?..all).collect();
+pub(super) fn axes_to_add(order: &AxisOrder, shape: &[Dim]) -> Option<Vec<i64>> {
+    let (all, last) = (order.rank(), shape.len().checked_sub(1)?);
+    // Leading axes of one element may stay where they are.
+    let units = shape[..last].iter().take_while(|dim| dim.is(1)).count();
+    let own: Vec<usize> = (all.checked_sub(shape.len() - units)?..all).collect();
     if !order.keeps_order(&own) {
         return None;
     }
@@ -131,7 +133,8 @@ pub(super) fn axes_to_add(order: &AxisOrder, rank: usize) -> Option<Vec<i64>> {
         own.iter().map(|&axis| order.axis_after(axis)).collect::<Option<_>>()?;
     let &first = places.first()?;
     let added = (first..all).filter(|place| !places.contains(place));
-    Some(added.map(|place| (place - first) as i64).collect())
+    let added: Vec<i64> = added.map(|place| (place - first + units) as i64).collect();
+    (shape.len() + added.len() <= all).then_some(added)
 }
 
 /// Returns an array of a lower rank with the axes that it needs, in front of a reader.
@@ -142,7 +145,7 @@ pub(super) fn widened(
     order: &AxisOrder,
 ) -> Option<ValueId> {
     let ty = edit.ty(value)?.clone();
-    let added = axes_to_add(order, ty.rank())?;
+    let added = axes_to_add(order, &ty.shape)?;
     if added.is_empty() {
         return Some(value);
     }

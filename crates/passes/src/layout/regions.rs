@@ -1,6 +1,6 @@
 //! Finds regions of arrays that share an axis order, and the order that needs the fewest transposes.
 
-use onnx::{Edit, OpType, Type, ValueId};
+use onnx::{Dim, Edit, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
@@ -24,8 +24,8 @@ pub(super) struct Region {
     transposes: Vec<usize>,
     /// The axes that the sinks of the region want in order, each.
     sinks: Vec<Vec<usize>>,
-    /// The ranks of arrays that broadcast from fewer axes.
-    narrow: Vec<usize>,
+    /// The shapes of arrays that broadcast from fewer axes.
+    narrow: Vec<Vec<Dim>>,
     /// The products that read an array of the region, or make one.
     products: Vec<usize>,
 }
@@ -110,8 +110,8 @@ impl Regions {
                         *following.entry(value).or_default() += 1;
                     }
                     let narrow = narrow_values(edit, index).into_iter();
-                    let ranks = narrow.map(|value| edit.ty(value).map_or(0, Type::rank));
-                    self.all[region].narrow.extend(ranks);
+                    let shapes = narrow.map(|value| edit.ty(value).map(|ty| ty.shape.to_vec()));
+                    self.all[region].narrow.extend(shapes.map(Option::unwrap_or_default));
                 }
                 Role::Transpose(_) => {
                     let (Some(from), to) = (operand, edit.node(index).outputs[0]) else {
@@ -303,7 +303,7 @@ impl Regions {
         let of_values: usize =
             own.values.iter().map(|&value| self.cost_of_value(value, order)).sum();
         let of_sinks = own.sinks.iter().filter(|axes| !order.keeps_order(axes)).count();
-        let of_narrow = |&rank: &usize| match axes_to_add(order, rank) {
+        let of_narrow = |shape: &Vec<Dim>| match axes_to_add(order, shape) {
             Some(added) => usize::from(!added.is_empty()),
             None => NEVER,
         };
