@@ -512,15 +512,22 @@ y:f32[1,4,8,8] = Transpose(%8) {perm=[0, 3, 1, 2]}",
         );
     }
 
+    /// An image between two convolutions, multiplied by an array of a shape.
+    fn scaled(shape: &str) -> String {
+        format!(
+            "graph g(x:f32[1,4,8,8], w:f32[4,4,1,1], z:f32[{shape}]) -> (y)
+%0:f32[1,4,8,8] = Conv(x, w)
+%1:f32[1,8,8,4] = Transpose(%0) {{perm=[0, 2, 3, 1]}}
+%2:f32[1,8,8,4] = Mul(%1, z)
+%3:f32[1,4,8,8] = Transpose(%2) {{perm=[0, 3, 1, 2]}}
+y:f32[1,4,8,8] = Conv(%3, w)"
+        )
+    }
+
     #[test]
     fn a_row_for_the_channels_gets_the_axes_of_an_image() {
         check(
-            "graph g(x:f32[1,4,8,8], w:f32[4,4,1,1], z:f32[1,4]) -> (y)
-%0:f32[1,4,8,8] = Conv(x, w)
-%1:f32[1,8,8,4] = Transpose(%0) {perm=[0, 2, 3, 1]}
-%2:f32[1,8,8,4] = Mul(%1, z)
-%3:f32[1,4,8,8] = Transpose(%2) {perm=[0, 3, 1, 2]}
-y:f32[1,4,8,8] = Conv(%3, w)",
+            &scaled("1,4"),
             expect![[r#"
                 graph g(x:f32[1,4,8,8], w:f32[4,4,1,1], z:f32[1,4]) -> (y)
                 %0 = Conv(x, w)  # 2
@@ -534,12 +541,7 @@ y:f32[1,4,8,8] = Conv(%3, w)",
     #[test]
     fn a_row_of_two_axes_keeps_their_order() {
         check(
-            "graph g(x:f32[1,4,8,8], w:f32[4,4,1,1], z:f32[8,4]) -> (y)
-%0:f32[1,4,8,8] = Conv(x, w)
-%1:f32[1,8,8,4] = Transpose(%0) {perm=[0, 2, 3, 1]}
-%2:f32[1,8,8,4] = Mul(%1, z)
-%3:f32[1,4,8,8] = Transpose(%2) {perm=[0, 3, 1, 2]}
-y:f32[1,4,8,8] = Conv(%3, w)",
+            &scaled("8,4"),
             expect![[r#"
                 graph g(x:f32[1,4,8,8], w:f32[4,4,1,1], z:f32[8,4]) -> (y)
                 %0 = Conv(x, w)  # 2

@@ -80,7 +80,7 @@ struct Patterns {
 }
 
 impl Patterns {
-    /// Returns the patterns of rewrites. They are made once: that takes longer than to look for them in a small body.
+    /// Returns the patterns of rewrites. Each is made once, because that takes longer than looking for it in a small body.
     fn of(rewrites: &'static [Rewrite]) -> Arc<Patterns> {
         static MADE: Mutex<BTreeMap<(usize, usize), Arc<Patterns>>> = Mutex::new(BTreeMap::new());
         let place = (rewrites.as_ptr().addr(), rewrites.len());

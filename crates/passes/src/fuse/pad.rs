@@ -41,11 +41,9 @@ impl Padded {
         if !is_pad || !is_zero || edit.input(by, 3).is_some() {
             return None;
         }
-        let (before, after) = edit.ints(by, 1).and_then(|all| {
-            let (before, after) = all.split_at_checked(all.len() / 2)?;
-            Some((before.to_vec(), after.to_vec()))
-        })?;
-        let is_of_places = [&before, &after].iter().all(|amounts| {
+        let all = edit.ints(by, 1)?;
+        let (before, after) = all.split_at_checked(all.len() / 2)?;
+        let is_of_places = [before, after].iter().all(|amounts| {
             amounts.iter().take(2).all(|&amount| amount == 0)
                 && amounts.iter().all(|&amount| amount >= 0)
         });
