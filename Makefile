@@ -12,15 +12,19 @@ GLIBC := 2.17
 
 # Instruction sets that stand in for other CPUs, the oldest first. The tests' numbers hold on each.
 CPUS := SSE4_2 AVX2 AVX512
-# `make test-quick` runs the first of every so many parameters of each Python test.
-SAMPLE ?= 40
+# `make test` runs one of every SAMPLE parameters of each test, and one of every SAMPLE slow tests. The commit
+# decides which, so that the tests of many commits run everything. `make test-all` runs everything at once.
+SAMPLE ?= 10
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
+export JAX2ONNX_TEST_SEED ?= $(COMMIT)
 
-.PHONY: help demo demo-wheel test test-quick check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep viewer clean tools
+.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep viewer clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
-	@echo "make test               run all checks and tests"
-	@echo "make test-quick         run the Rust unit tests, and a sample of the Python tests with a debug build"
+	@echo "make test               run all checks and a sample of the tests, which depends on the commit"
+	@echo "make test-quick         run the Rust unit tests, and a small sample of the Python tests"
+	@echo "make test-all           run all checks and all tests, with the release build and for other CPUs"
 	@echo "make bench              measure the cost of an export, as ratios"
 	@echo "make bench-runtime      compare the run time of exported models with others"
 	@echo "make generate           regenerate the files that CONTRIBUTING.md lists"
@@ -46,28 +50,43 @@ demo: $(VENV)/maturin
 
 demo-wheel: $(VENV)/maturin
 	@rm -rf target/demo
-	@CARGO_PROFILE_DEV_DEBUG=0 $(VENV)/bin/maturin build --profile dev --out target/demo >$(VENV)/demo.log 2>&1 \
+	@$(VENV)/bin/maturin build --profile dev --out target/demo >$(VENV)/demo.log 2>&1 \
 		|| { cat $(VENV)/demo.log >&2; exit 1; }
 
-test: check test-rust test-python test-wheel
+# While pip installs JAX and the libraries on one core, the other one compiles.
+test: $(VENV)/maturin
+	@$(MAKE) --no-print-directory -j2 $(VENV)/installed compile
+	@$(MAKE) --no-print-directory check test-rust test-python
+	$(PY) tools/test_wheel.py --quick
 
-check: build
+test-all:
+	@$(MAKE) --no-print-directory check test-rust SAMPLE=1
+	@$(MAKE) --no-print-directory build
+	$(PYTEST) python/tests
+	$(PY) tools/test_wheel.py
+
+compile: | tools
+	cargo test --quiet --workspace --no-run
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+
+check: develop
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	$(VENV)/bin/ruff format --check --quiet python examples benches tools
 	$(VENV)/bin/ruff check --quiet python examples benches tools
 	$(VENV)/bin/mypy
 
-test-quick: $(VENV)/installed
+test-quick: develop
 	cargo test --quiet --workspace --lib
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --quiet
-	$(PY) -m pytest -q -n 2 --dist worksteal -m "not slow" --sample $(SAMPLE) python/tests
+	$(PYTEST) -m "not slow" --sample 60 python/tests
 
-test-rust: tools
-	cargo test --quiet --workspace
+test-rust: | tools
+	JAX2ONNX_TEST_SAMPLE=$(SAMPLE) cargo test --quiet --workspace
 
-test-python: build
-	JAX2ONNX_TEST_CPUS="$(CPUS)" $(PY) -m pytest -q -n 2 --dist worksteal python/tests
+test-python: develop
+	$(PYTEST) --sample $(SAMPLE) python/tests
+
+PYTEST = JAX2ONNX_TEST_CPUS="$(CPUS)" $(PY) -m pytest -q -n 2 --dist worksteal
 
 # The wheel alone, in an empty environment, used from an unrelated directory.
 test-wheel: $(VENV)/installed
@@ -163,6 +182,11 @@ fuzz-numbers: build
 sweep: build
 	$(PY) tools/sweep.py
 
+# The module without optimizations, which compiles in a tenth of the time of `build`.
+develop: $(VENV)/installed
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop >$(VENV)/build.log 2>&1 \
+		|| { cat $(VENV)/build.log >&2; exit 1; }
+
 build: $(VENV)/installed
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release >$(VENV)/build.log 2>&1 \
 		|| { cat $(VENV)/build.log >&2; exit 1; }
@@ -178,7 +202,7 @@ $(VENV)/basics: $(VENV)/maturin
 
 $(VENV)/installed: $(VENV)/maturin
 	@echo "installing the development dependencies into $(VENV)"
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-dev.txt
 	@touch $@
 
 $(DOCS)/installed: requirements-docs.txt | tools

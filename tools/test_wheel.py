@@ -1,9 +1,11 @@
 """Build the wheel, install it in an empty environment, and use it from another directory.
 
-python tools/test_wheel.py [WHEEL] [--everywhere]
+python tools/test_wheel.py [WHEEL] [--everywhere | --quick]
 
 With a WHEEL, the tool tests that one. With `--everywhere`, it tries every Python from 3.11 on that
-is on the PATH or in JAX2ONNX_PYTHONS, each with the oldest and the newest JAX.
+is on the PATH or in JAX2ONNX_PYTHONS, each with the oldest and the newest JAX. With `--quick`, it
+builds without optimizations, and the new environment reads JAX and the other packages from the
+environment that runs the tool, instead of installing them again.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import zipfile
 from pathlib import Path
@@ -52,7 +55,7 @@ to_onnx(fn, [(3,)], return_mode="file", output_path="sandbox_stacktrace_sample.o
 """
 
 
-def main(wheel: Path | None, everywhere: bool) -> None:
+def main(wheel: Path | None, everywhere: bool, quick: bool) -> None:
     assert SAMPLE, "provenance-levels.md has lost its sample"
     assert EXAMPLE, "README.md has lost its example"
     with tempfile.TemporaryDirectory() as folder:
@@ -60,15 +63,21 @@ def main(wheel: Path | None, everywhere: bool) -> None:
         if wheel is None:
             say("building the wheel")
             maturin = Path(sys.executable).with_name("maturin")
-            call([maturin, "build", "--release", "--quiet", "--out", work / "dist"], cwd=ROOT)
+            profile = "dev" if quick else "release"
+            options = ["--profile", profile, "--quiet", "--out", work / "dist"]
+            call([maturin, "build", *options], cwd=ROOT)
             (wheel,) = (work / "dist").glob("*.whl")
         check_contents(wheel)
+        if quick:
+            check(wheel, borrow(wheel, work / "env"), work / "env")
+            return
         if not everywhere:
-            check(wheel, sys.executable, PINS, work / "env")
+            check(wheel, install(wheel, sys.executable, PINS, work / "env"), work / "env")
             return
         for python in pythons():
             for name, packages in (("oldest", OLDEST), ("newest", ["jax", "onnxruntime"])):
-                check(wheel, python, packages, work / f"{Path(python).name}-{name}")
+                folder = work / f"{Path(python).name}-{name}"
+                check(wheel, install(wheel, python, packages, folder), folder)
 
 
 def pythons() -> list[str]:
@@ -84,12 +93,31 @@ def works(python: str) -> bool:
     return subprocess.run([python, "--version"], capture_output=True).returncode == 0
 
 
-def check(wheel: Path, python: str, packages: list[str], folder: Path) -> None:
-    """Install the wheel in an empty environment, and use it from another directory."""
+def install(wheel: Path, python: str, packages: list[str], folder: Path) -> Path:
+    """Return the Python of an empty environment with the wheel and these packages."""
     call([python, "-m", "venv", folder])
     own = folder / "bin" / "python"
-    install = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    call([*install, wheel, *packages])
+    pip = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    call([*pip, wheel, *packages])
+    return own
+
+
+def borrow(wheel: Path, folder: Path) -> Path:
+    """Return the Python of an environment with the wheel, which finds other packages here."""
+    call([sys.executable, "-m", "venv", "--without-pip", folder])
+    own = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", own, "install", "--quiet", "--no-deps"]
+    call([*pip, "--disable-pip-version-check", wheel])
+    (packages,) = folder.glob("lib/python*/site-packages")
+    here = sysconfig.get_path("purelib")
+    # Python does not read the `.pth` files of a folder that a `.pth` file names, so the package of
+    # this environment, which is one, stays unknown.
+    (packages / "borrowed.pth").write_text(f"{here}\n")
+    return own
+
+
+def check(wheel: Path, own: Path, folder: Path) -> None:
+    """Use the wheel from another directory."""
     show = "import jax, sys; print(f'JAX {jax.__version__} on Python {sys.version.split()[0]}')"
     shown = subprocess.run([own, "-c", show], check=True, capture_output=True, text=True)
     say(f"{wheel.name} with {shown.stdout.strip()}")
@@ -181,5 +209,9 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    arguments = [argument for argument in sys.argv[1:] if argument != "--everywhere"]
-    main(Path(arguments[0]).resolve() if arguments else None, "--everywhere" in sys.argv)
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    main(
+        Path(arguments[0]).resolve() if arguments else None,
+        everywhere="--everywhere" in sys.argv,
+        quick="--quick" in sys.argv,
+    )

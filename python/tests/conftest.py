@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
+from . import sampling
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,20 +49,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",
         type=int,
-        default=1,
+        default=sampling.sample,
         metavar="N",
-        help="run the first of every N parameters of each test",
+        help="run one of every N parameters of each test, and one of every N slow tests;"
+        " JAX2ONNX_TEST_SEED chooses which",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    step = config.getoption("--sample")
-    seen: Counter[str] = Counter()
-    kept, left_out = [], []
+    sampling.sample = config.getoption("--sample")
+    tests: dict[str, list[str]] = defaultdict(list)
     for item in items:
         test = item.nodeid.partition("[")[0]
-        (left_out if seen[test] % step else kept).append(item)
-        seen[test] += 1
-    items[:] = kept
+        if not item.get_closest_marker("slow") or sampling.is_chosen(test):
+            tests[test].append(item.nodeid)
+    chosen = {name for names in tests.values() for name in sampling.some_of(names)}
+    left_out = [item for item in items if item.nodeid not in chosen]
+    items[:] = [item for item in items if item.nodeid in chosen]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -20,6 +20,7 @@ import jax
 import jax.extend.backend
 import numpy as np
 
+from . import sampling
 from .references import Computation, Results, kept
 
 #: Instruction sets, the oldest first. `make test` names several; without any, this CPU is the only
@@ -37,8 +38,9 @@ def compute(computation: Computation, here: Results) -> dict[str, Results]:
     """
     found: dict[str, Results] = {}
     # A callback is a function of this process.
-    cpus = () if "callback" in computation.lowered.as_text() else CPUS
-    for cpu in cpus:
+    if "callback" in computation.lowered.as_text() or not sampling.is_chosen(computation.key):
+        return {}
+    for cpu in CPUS:
         ask = functools.partial(_ask, cpu, computation)
         results = kept(computation, _flags(cpu), ask)
         if results is None:

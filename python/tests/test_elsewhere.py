@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from . import bench, elsewhere, references
+from . import bench, elsewhere, references, sampling
 
 
 def test_a_number_that_another_cpu_rounds_otherwise_is_found(
@@ -18,6 +18,7 @@ def test_a_number_that_another_cpu_rounds_otherwise_is_found(
 ) -> None:
     """Without AVX512-FP16, XLA converts float64 to float16 through float32."""
     monkeypatch.setattr(elsewhere, "CPUS", ["SSE4_2"])
+    monkeypatch.setattr(sampling, "sample", 1)
     x = np.array([1 + 2.0**-11 + 2.0**-40])
 
     def to_half(x: jax.Array) -> jax.Array:
@@ -68,3 +69,17 @@ def test_cached_references_are_read_from_disk(
         results(lambda x: x + 1, x, "--xla_cpu_max_isa=AVX")
     assert runs == ["", "", "", "", "", "", "--xla_cpu_max_isa=AVX"]
     references._folder.cache_clear()
+
+
+def test_the_samples_of_many_commits_contain_every_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "sample", 10)
+    names = [f"test_a[{i}]" for i in range(25)]
+    seen: set[str] = set()
+    for seed in range(100):
+        monkeypatch.setattr(sampling, "SEED", str(seed))
+        some = sampling.some_of(names)
+        assert len(some) == 3
+        assert len(sampling.some_of(names[:1])) == 1
+        seen |= some
+    assert seen == set(names)
+    assert 0 < sum(map(sampling.is_chosen, names)) < len(names)

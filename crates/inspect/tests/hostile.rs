@@ -61,9 +61,21 @@ fn changed(data: &[u8], random: &mut Random) -> Vec<u8> {
     data
 }
 
+/// Returns the value of a variable that `make test` and `make test-all` set.
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Asks about each file of the corpus, about changes of it, and about noise. `JAX2ONNX_TEST_SAMPLE` asks about one
+/// change of every so many, and `JAX2ONNX_TEST_SEED` chooses other changes.
 #[track_caller]
 fn survives(target: &str, ask: fn(&[u8]), changes: usize) {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let sample: usize = setting("JAX2ONNX_TEST_SAMPLE").map_or(1, |text| text.parse().unwrap());
+    let changes = changes.div_ceil(sample);
+    let seed = setting("JAX2ONNX_TEST_SEED").unwrap_or_default();
+    let mut random = Random(seed.bytes().fold(0x9e37_79b9_7f4a_7c15, |sum: u64, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    }));
     for data in corpus(target) {
         ask(&data);
         for _ in 0..changes {
