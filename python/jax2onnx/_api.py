@@ -2,10 +2,9 @@
 
 import contextlib
 import functools
-import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -276,39 +275,22 @@ def to_onnx(
     registry.load_installed()
     stack = _stack(sys._getframe()) if settings.provenance == "full" else []
     try:
-        with _collector_paused():
-            data = _converted(
-                fn,
-                inputs,
-                input_params or {},
-                settings,
-                export_stack=stack,
-                output_path=path,
-                external_threshold=external_threshold,
-                source_map=map_path,
-            )
+        data = _converted(
+            fn,
+            inputs,
+            input_params or {},
+            settings,
+            export_stack=stack,
+            output_path=path,
+            external_threshold=external_threshold,
+            source_map=map_path,
+        )
     except Exception as error:
         if not isinstance(error, Jax2OnnxError):
             # A bare `raise` does not add the current frame.
             error.__traceback__ = _tiers.without_own_frames(error.__traceback__)
         raise
     return path if path is not None else _model(data or b"", return_mode)
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector inside the block.
-
-    Tracing creates many objects, and so the collector looks through the objects of the process
-    again and again. It finds nothing: a jaxpr has no cycles that nothing refers to.
-    """
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 def _converted(
@@ -374,7 +356,7 @@ def _converted(
         norms=settings.normalization_mode != "force_decomposed",
         unroll=settings.unroll,
         on_phase=_progress.phase_listener.get(),
-        on_training=warn_of_training,
+        on_training=functools.partial(warn_of_training, dropped=traced.dropped),
         on_dropped=_warn_of_dropped_callbacks,
         on_pairs=_pairs.listener_of(traced.closed_jaxpr),
         explain=_report_writer(settings.explain_passes, is_dry=summarize is not None),

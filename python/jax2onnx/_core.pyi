@@ -1,15 +1,14 @@
 """The Rust core."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from types import CodeType, FunctionType
-from typing import Any, final
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar, final
 
 from ._options import ExportOptions, Frame
 from ._tiers import TierRules
 
 __all__ = [
     "AssumptionError",
-    "Calls",
     "CoreError",
     "Parts",
     "PluginInfo",
@@ -18,6 +17,7 @@ __all__ = [
     "check_outputs",
     "explain_log",
     "export",
+    "inside",
     "jaxpr_text",
     "main",
     "model_lines",
@@ -25,10 +25,13 @@ __all__ = [
     "profile_summary",
     "read_input",
     "recorded_calls",
+    "restoring",
     "view_page",
 ]
 
 __version__: str
+
+_T = TypeVar("_T")
 
 class AssumptionError(Exception):
     """Raised if what was assumed of large weights is wrong."""
@@ -37,25 +40,17 @@ class CoreError(Exception):
     """The name of a class of `_errors`, and its arguments."""
 
 @final
-class Calls:
-    """Reports the calls of some code in this thread, between `start` and `stop`."""
-
-    def __new__(
-        cls,
-        codes: Sequence[CodeType],
-        enter: Callable[[int, FunctionType, Any], bool],
-        leave: Callable[[int], None],
-        quiet: Sequence[str],
-    ) -> Calls: ...
-    def start(self, run: int, get: int, set: int) -> int: ...
-    def stop(self, before: int) -> None: ...
-
-@final
 class Parts:
     """Leaves out the attributes that hold nothing."""
 
     def __new__(cls, is_plain: Callable[[type], bool], hidden: Sequence[str]) -> Parts: ...
     def of(self, attributes: dict[Any, Any]) -> list[tuple[str, Any]]: ...
+
+def inside(managers: Sequence[AbstractContextManager[Any]], body: Callable[[], _T]) -> _T:
+    """Call a function inside context managers."""
+
+def restoring(body: Callable[[], _T], restore: Callable[[], None]) -> _T:
+    """Call a function, and then another one that restores what it changes."""
 
 def export(closed_jaxpr: object, options: ExportOptions) -> bytes | None: ...
 def explain_log(

@@ -1,6 +1,7 @@
 """The settings of an export: one table for arguments, the environment and `pyproject.toml`."""
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -196,7 +197,8 @@ SETTINGS: Final[Sequence[Setting]] = (
     ),
     Setting(
         "module_scopes",
-        True,
+        # On Python 3.11, it takes longer than the trace.
+        hasattr(sys, "monitoring"),
         _FLAG,
         variable=MODULE_SCOPES,
         read=lambda text: text.lower() not in _OFF,

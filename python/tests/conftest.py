@@ -31,6 +31,10 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
+# Before Python 3.12, modules have names only on request.
+os.environ.setdefault("JAX2ONNX_MODULE_SCOPES", "on")
+
+
 def pytest_configure() -> None:
     """Let modules write `nnx.List` with every flax.
 

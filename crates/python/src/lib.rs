@@ -1,7 +1,6 @@
 //! Connects the core to Python: reads a jaxpr, calls the façade, and raises errors. No other crate depends on Python.
 
 mod after;
-mod calls;
 mod command;
 mod compat;
 mod error;
@@ -11,6 +10,7 @@ mod pairs;
 mod parts;
 mod plugins;
 mod read;
+mod restore;
 mod source_map;
 mod sources;
 mod worker;
@@ -28,8 +28,6 @@ mod _core {
     #[pymodule_export]
     use crate::after::{explain_log, model_lines, profile_summary, view_page};
     #[pymodule_export]
-    use crate::calls::Calls;
-    #[pymodule_export]
     use crate::command::{main, read_input};
     #[pymodule_export]
     use crate::error::{AssumptionError, CoreError};
@@ -39,6 +37,8 @@ mod _core {
     use crate::parts::Parts;
     #[pymodule_export]
     use crate::plugins::{PluginInfo, plugins};
+    #[pymodule_export]
+    use crate::restore::{inside, restoring};
     #[pymodule_export]
     use crate::source_map::Resolver;
 

@@ -4,16 +4,16 @@ The search starts at the closure of the function, its defaults, the globals that
 the object that it is bound to. It runs and replaces none of the user's code.
 """
 
-import contextlib
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from jax import tree_util
 
+from .. import _core
 from .weights import (
     attributes,
     is_plain,
@@ -23,6 +23,8 @@ from .weights import (
     raw_value,
     variables,
 )
+
+_Result = TypeVar("_Result")
 
 Place: TypeAlias = int | None
 """The identity of a module, or the place outside of all modules."""
@@ -51,6 +53,8 @@ class Modules:
     variables: dict[int, tuple[Place, str]] = field(default_factory=dict)
     #: The names of the variables that the traced function wrote and did not return.
     written: list[str] = field(default_factory=list)
+    #: The states of equinox models, by identity.
+    states: dict[int, Any] = field(default_factory=dict)
 
     def variable_name(self, variable: int) -> str:
         """Return the path of an nnx variable, without the class of the outermost module."""
@@ -96,7 +100,7 @@ def modules_of(fn: Callable[..., Any]) -> Modules | None:
         walk.held(fn)
     except (_TooLargeError, RecursionError):
         return None
-    return walk.modules if walk.modules.holders else None
+    return walk.modules if walk.modules.holders or walk.modules.states else None
 
 
 class _Walk:
@@ -106,6 +110,7 @@ class _Walk:
         #: Modules that only group their entries, and other objects that hold variables.
         self._containers = _classes(nnx, "List", "Dict")
         self._objects = _classes(nnx, "Pytree", "Object")
+        self._states = _classes(getattr(equinox, "nn", None), "State")
         #: How to look through the values of each class that was met.
         self._looks: dict[type, _Look | None] = {}
         self._calls: set[int] = set()
@@ -154,6 +159,8 @@ class _Walk:
             return self._module
         if issubclass(kind, self._objects):
             return self._object
+        if issubclass(kind, self._states):
+            return self._state
         if kind is dict:
             return self._dict
         if kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
@@ -163,6 +170,9 @@ class _Walk:
     def _object(self, value: Any, holder: Place, name: str) -> None:
         self.modules.kept[id(value)] = value
         self._entries(value, parts(value), holder, name)
+
+    def _state(self, value: Any, _holder: Place, _name: str) -> None:
+        self.modules.states[id(value)] = value
 
     def _dict(self, value: Any, holder: Place, name: str) -> None:
         keyed = ((str(k), v) for k, v in value.items() if isinstance(k, str | int))
@@ -205,49 +215,56 @@ def _classes(library: Any, *names: str) -> tuple[type, ...]:
     return tuple(kind for kind in found if isinstance(kind, type))
 
 
-@contextlib.contextmanager
-def restored_on_failure(modules: Modules | None) -> Iterator[None]:
-    """Restore the nnx modules if the block fails.
+def restored_on_failure(modules: Modules | None, body: Callable[[], _Result]) -> _Result:
+    """Call a function, and restore the nnx modules if it fails.
 
     A transformation of nnx empties a module before it fails to write the results back.
     """
     kept = _of_nnx(modules)
-    try:
-        yield
-    except BaseException:
-        for each in kept:
+    results: list[_Result] = []
+
+    def restore() -> None:
+        for each in kept if not results else ():
             each.restore()
-        raise
+
+    _core.restoring(lambda: results.append(body()), restore)
+    return results[0]
 
 
-@contextlib.contextmanager
-def changeable(
-    fn: Callable[..., Any], modules: Modules | None
-) -> Iterator[Callable[..., Any] | None]:
-    """Let a function change its nnx modules while JAX traces it, inside the block.
+def changing(
+    fn: Callable[..., Any],
+    modules: Modules | None,
+    body: Callable[[Callable[..., Any]], _Result],
+) -> _Result | None:
+    """Call `body` with a form of a function that may change its nnx modules while JAX traces it.
 
     nnx allows a module to change only in the trace that created it: the count of a random stream,
-    the statistics of a norm. Inside the block, the modules belong to the trace that calls the
-    function. Each call starts with the modules as they were before the block, and the end of the
-    block restores them: the changes are not a result of the function.
+    the statistics of a norm. Inside `body`, the modules belong to the trace that calls the
+    function. Each call starts with the modules as they were before `body`, and the end of `body`
+    restores them: the changes are not a result of the function.
+
+    Returns None if the function has no nnx modules.
     """
     kept = _of_nnx(modules)
+    if not kept:
+        return None
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
+        restore()
         for each in kept:
-            each.restore()
             each.enter_trace()
         result = fn(*args, **kwargs)
         if modules is not None:
             modules.written = _written(kept, modules, result)
         return result
 
-    try:
-        yield call if kept else None
-    finally:
+    def restore() -> None:
         for each in kept:
             each.restore()
+
+    result: _Result = _core.restoring(lambda: body(call), restore)
+    return result
 
 
 def _written(kept: Sequence["_Kept"], modules: Modules, result: Any) -> list[str]:
@@ -300,14 +317,24 @@ class _Kept:
     def restore(self) -> None:
         self._state._jax_trace = self._trace
         for note, entries in self._notes:
-            note.clear()
-            note.update(entries)
+            _replace(note, entries)
         if self._has_dict:
-            vars(self.held).clear()
-            vars(self.held).update(self._attributes)
+            _replace(vars(self.held), self._attributes)
         else:
             for name, value in self._attributes.items():
                 object.__setattr__(self.held, name, value)
+
+
+def _replace(current: dict[str, Any], entries: dict[str, Any]) -> None:
+    """Give a dictionary its entries back. Meanwhile, another thread finds all of them in it."""
+    current.update(entries)
+    for name in list(current):
+        if name not in entries:
+            del current[name]
+    if list(current) != list(entries):
+        # The order is different: the function has deleted an entry and added it again.
+        current.clear()
+        current.update(entries)
 
 
 def _trace_state(held: Any) -> Any:

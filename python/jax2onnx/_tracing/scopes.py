@@ -2,11 +2,11 @@
 
 JAX traces the user's own objects. Meanwhile, Python reports the calls of their methods: a call
 opens a `jax.named_scope` with the path of the object, and the scope closes when the call returns or
-fails. `sys.monitoring` reports the calls. Python 3.11 does not have it; there, a function of the
-core runs the frames, as PEP 523 provides.
+fails. `sys.monitoring` reports the calls. Python 3.11 does not have it; there, `sys.setprofile`
+reports all calls of the thread, which takes longer than the trace itself. So on Python 3.11 the
+setting `module_scopes` is off by default.
 """
 
-import contextlib
 import functools
 import inspect
 import os
@@ -14,12 +14,14 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import jax
 
 from .. import _core
 from .modules import Modules, Place
+
+_Result = TypeVar("_Result")
 
 Methods: TypeAlias = dict[int, list[types.FunctionType]]
 """Functions by the identity of their code, which decorated functions may share."""
@@ -30,25 +32,32 @@ _MAX_WRAPPERS: Final = 100
 _SUSPENDS: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-@contextlib.contextmanager
-def naming(modules: Modules) -> Iterator[None]:
-    """Tell JAX the paths of the modules whose methods run in this thread, inside the block.
+def naming(modules: Modules | None, body: Callable[[], _Result]) -> _Result:
+    """Call `body`. Meanwhile, tell JAX the paths of the modules whose methods run in this thread.
 
     If another tool uses the mechanism that reports calls, the modules have no names.
     """
+    if modules is None or not modules.holders:
+        return body()
     namer = _Namer(modules)
-    with _running(namer) if _monitoring is None else _monitored(namer):
-        try:
-            yield
-        finally:
-            namer.close()
+    reporter: Any = _profiler if _monitoring is None else _monitor
+
+    def run() -> _Result:
+        reporter.start(namer)
+        return body()
+
+    def restore() -> None:
+        reporter.stop(namer)
+        namer.close()
+
+    result: _Result = _core.restoring(run, restore)
+    return result
 
 
 class _Running(NamedTuple):
     """A call of a method, and the scopes that it opened."""
 
-    #: Its frame, or another value that no other call has at the same time.
-    call: object
+    frame: types.FrameType | None
     place: Place
     #: If the path of a module is unknown, the paths inside it are too.
     is_known: bool
@@ -62,8 +71,6 @@ class _Namer:
         self._modules = modules
         kinds = {type(module) for module in modules.kept.values() if id(module) in modules.holders}
         self._methods = {kind: methods_of(kind, modules.bases) for kind in kinds}
-        #: The modules that hold others.
-        self._holding = {place for holders in modules.holders.values() for place, _ in holders}
         self._running = [_Running(None, None, is_known=True, scopes=[])]
 
     @property
@@ -75,38 +82,29 @@ class _Namer:
         }
         return list(codes.values())
 
-    def enter(
-        self,
-        call: object,
-        module: Any,
-        code: types.CodeType,
-        is_of: Callable[[types.FunctionType], bool],
-    ) -> bool:
-        """Open the scopes of a module if the call is one of its methods.
-
-        Returns whether no call inside this one opens a scope: the paths from this module lead to
-        no other.
-        """
+    def enter(self, frame: types.FrameType) -> None:
+        """Open the scopes of a module if a frame that starts is a call of one of its methods."""
+        module, code = _first_argument(frame), frame.f_code
         place, running = id(module), self._running[-1]
         if place not in self._modules.holders or place == running.place:
-            return False
-        if not any(map(is_of, self._methods[type(module)].get(id(code), ()))):
-            return False
+            return
+        methods = self._methods[type(module)].get(id(code), ())
+        if not any(_is_call_of(frame, method) for method in methods):
+            return
         chain = self._modules.chain(running.place, place) if running.is_known else None
         scopes: list[Any] = []
-        self._running.append(_Running(call, place, chain is not None, scopes))
+        self._running.append(_Running(frame, place, chain is not None, scopes))
         for name in _scope_names(running.place, chain or [], place):
             scope: Any = jax.named_scope(name)
             scopes.append(scope)
             scope.__enter__()
-        return place not in self._holding or chain is None
 
-    def leave(self, call: object) -> None:
-        """Close the scopes that the call opened, and those inside that are still open."""
-        if self._running[-1].call != call:
-            if all(running.call != call for running in self._running):
+    def leave(self, frame: types.FrameType) -> None:
+        """Close the scopes that a call opened, and those inside that are still open."""
+        if self._running[-1].frame is not frame:
+            if all(running.frame is not frame for running in self._running):
                 return
-            while self._running[-1].call != call:
+            while self._running[-1].frame is not frame:
                 self._close_last()
         self._close_last()
 
@@ -187,114 +185,136 @@ def _functions(value: Any) -> Iterator[types.FunctionType]:
             return
 
 
-@contextlib.contextmanager
-def _running(namer: _Namer) -> Iterator[None]:
-    """Report calls to the namer with the function that runs frames, inside the block."""
-    if sys.version_info[:2] != (3, 11) or sys.implementation.name != "cpython":
-        yield
-        return
+class _Profiler:
+    """Reports the calls of methods to a namer with `sys.setprofile`, which is about one thread."""
 
-    def enter(call: int, function: types.FunctionType, argument: Any) -> bool:
-        return namer.enter(call, argument, function.__code__, lambda each: each is function)
+    def start(self, namer: _Namer) -> None:
+        before = sys.getprofile()
+        if before is None or isinstance(before, _Profile):
+            sys.setprofile(_Profile(namer, before))
 
-    calls = _core.Calls(namer.codes, enter, namer.leave, _array_code())
-    before = calls.start(*_frame_functions())
-    try:
-        yield
-    finally:
-        calls.stop(before)
+    def stop(self, namer: _Namer) -> None:
+        """Stop the reports, unless the user's code has replaced them."""
+        profile = sys.getprofile()
+        if isinstance(profile, _Profile) and profile.namer is namer:
+            sys.setprofile(profile.before)
 
 
-@functools.cache
-def _frame_functions() -> tuple[int, ...]:
-    """Return the addresses of functions that are not part of the stable ABI of Python.
+class _Profile:
+    """Reports the calls of methods to a namer."""
 
-    The first one runs a frame. The others return and set the function that runs frames.
-    """
-    import ctypes
+    def __init__(self, namer: _Namer, before: Any) -> None:
+        self.namer = namer
+        #: Reports to another namer: the function that one export traces may run another export.
+        self.before = before
+        self._codes = set(namer.codes)
 
-    api = ctypes.pythonapi
-    functions = (
-        api._PyEval_EvalFrameDefault,
-        api._PyInterpreterState_GetEvalFrameFunc,
-        api._PyInterpreterState_SetEvalFrameFunc,
-    )
-    return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
+    def __call__(self, frame: types.FrameType, event: str, _: Any) -> None:
+        if frame.f_code in self._codes:
+            if event == "call":
+                self.namer.enter(frame)
+            elif event == "return":
+                self.namer.leave(frame)
 
 
-@functools.cache
-def _array_code() -> list[str]:
-    """Return the folders of JAX's functions of arrays, which call only what they are given."""
-    source = os.path.join(os.path.dirname(jax.__file__ or ""), "_src")
-    return [os.path.join(source, folder, "") for folder in ("lax", "nn", "numpy")]
-
+_profiler: Final = _Profiler()
 
 _monitoring: Any = getattr(sys, "monitoring", None)
 _TOOLS: Final = (4, 3, 5, 2)
 """The ids of monitoring tools, without those of debuggers and coverage."""
 
 
+_NAME: Final = "jax2onnx"
+
+
 class _Monitor:
-    """Reports the calls of methods to the namers of the threads that export."""
+    """Reports the calls of methods to the namers of the threads that export.
+
+    Signal handlers may interrupt `start` and `stop` anywhere, and `stop` may be called again.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._tool: int | None = None
         #: By thread; the function that one export traces may run another export.
         self._namers: dict[int, list[_Namer]] = {}
 
     def start(self, namer: _Namer) -> None:
-        with self._lock:
-            self._namers.setdefault(threading.get_ident(), []).append(namer)
-            if self._tool is None:
-                self._tool = self._take_tool()
-            self._watch(namer)
+        self._forget_other_process()
+        _core.inside([self._lock], functools.partial(self._start, namer))
 
     def stop(self, namer: _Namer) -> None:
-        with self._lock:
-            namers = self._namers[threading.get_ident()]
-            namers.remove(namer)
-            if not namers:
-                del self._namers[threading.get_ident()]
-            self._unwatch(namer)
-            if not self._namers and self._tool is not None:
-                _monitoring.set_events(self._tool, 0)
-                _monitoring.free_tool_id(self._tool)
-                self._tool = None
+        self._forget_other_process()
+        _core.inside([self._lock], functools.partial(self._stop, namer))
 
-    def _take_tool(self) -> int | None:
+    def _forget_other_process(self) -> None:
+        """Forget the other threads in a copy of the process, which has only the current one."""
+        if os.getpid() != self._process:
+            mine = threading.get_ident()
+            self._lock = threading.Lock()
+            self._namers = {thread: it for thread, it in self._namers.items() if thread == mine}
+            self._process = os.getpid()
+
+    def _start(self, namer: _Namer) -> None:
+        self._namers.setdefault(threading.get_ident(), []).append(namer)
+        if not self._has_tool():
+            self._take_tool()
+        self._watch(namer)
+
+    def _stop(self, namer: _Namer) -> None:
+        namers = self._namers.get(threading.get_ident(), [])
+        if namer in namers:
+            namers.remove(namer)
+        if not namers:
+            self._namers.pop(threading.get_ident(), None)
+        self._unwatch(namer)
+        if not self._namers and self._has_tool():
+            _monitoring.set_events(self._tool, 0)
+            for event, _ in self._callbacks():
+                _monitoring.register_callback(self._tool, event, None)
+            _monitoring.free_tool_id(self._tool)
+            self._tool = None
+
+    def _callbacks(self) -> list[tuple[int, Any]]:
         events = _monitoring.events
+        return [
+            (events.PY_START, self._started),
+            (events.PY_RETURN, self._ended),
+            (events.PY_UNWIND, self._ended),
+        ]
+
+    def _has_tool(self) -> bool:
+        return self._tool is not None and _monitoring.get_tool(self._tool) == _NAME
+
+    def _take_tool(self) -> None:
         for tool in _TOOLS:
-            try:
-                _monitoring.use_tool_id(tool, "jax2onnx")
-            except ValueError:
-                continue
-            _monitoring.register_callback(tool, events.PY_START, self._started)
-            _monitoring.register_callback(tool, events.PY_RETURN, self._ended)
-            _monitoring.register_callback(tool, events.PY_UNWIND, self._ended)
-            # Python reports exceptions for all code, or for none.
-            _monitoring.set_events(tool, events.PY_UNWIND)
-            return tool
-        return None
+            if _monitoring.get_tool(tool) is None:
+                # If an interrupt follows, `_stop` knows which tool to free.
+                self._tool = tool
+                _monitoring.use_tool_id(tool, _NAME)
+                for event, callback in self._callbacks():
+                    _monitoring.register_callback(tool, event, callback)
+                # Python reports exceptions for all code, or for none.
+                _monitoring.set_events(tool, _monitoring.events.PY_UNWIND)
+                return
 
     def _watch(self, namer: _Namer) -> None:
         events = _monitoring.events.PY_START | _monitoring.events.PY_RETURN
-        for code in namer.codes if self._tool is not None else ():
+        for code in namer.codes if self._has_tool() else ():
             _monitoring.set_local_events(self._tool, code, events)
 
     def _unwatch(self, namer: _Namer) -> None:
         others = [other for namers in self._namers.values() for other in namers]
         watched = {id(code) for other in others for code in other.codes}
-        for code in namer.codes if self._tool is not None else ():
+        for code in namer.codes if self._has_tool() else ():
             if id(code) not in watched:
                 _monitoring.set_local_events(self._tool, code, 0)
 
     def _started(self, _code: types.CodeType, _offset: int) -> None:
         namers = self._namers.get(threading.get_ident())
         if namers:
-            frame = sys._getframe(1)
-            argument = _first_argument(frame)
-            namers[-1].enter(frame, argument, frame.f_code, functools.partial(_is_call_of, frame))
+            namers[-1].enter(sys._getframe(1))
 
     def _ended(self, _code: types.CodeType, _offset: int, _result: Any) -> None:
         namers = self._namers.get(threading.get_ident())
@@ -302,14 +322,4 @@ class _Monitor:
             namers[-1].leave(sys._getframe(1))
 
 
-_monitor = _Monitor()
-
-
-@contextlib.contextmanager
-def _monitored(namer: _Namer) -> Iterator[None]:
-    """Report calls to the namer with `sys.monitoring`, inside the block."""
-    try:
-        _monitor.start(namer)
-        yield
-    finally:
-        _monitor.stop(namer)
+_monitor: Final = _Monitor()

@@ -1,6 +1,5 @@
 """Trace a function to a closed jaxpr."""
 
-import contextlib
 import functools
 import inspect
 import os
@@ -10,14 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 
+from .. import _core
 from .._errors import InputSpecError, Jax2OnnxError, UnsupportedError
 from . import call, failures
 from .compat import double_precision_kept
-from .modules import Modules, changeable, modules_of, restored_on_failure
+from .modules import Modules, changing, modules_of, restored_on_failure
 from .names import input_names, output_names
 from .scopes import naming
 from .specs import Specs
-from .writes import marked_writes
+from .writes import Dropped, Writes
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
@@ -31,8 +31,10 @@ class Traced(NamedTuple):
     closed_jaxpr: "ClosedJaxpr"
     input_names: list[str]
     output_names: list[str]
-    #: The variables that the function wrote and did not return.
+    #: The nnx variables that the function wrote and did not return.
     written: Sequence[str] = ()
+    #: The state of other libraries that the function wrote and probably did not return.
+    dropped: Sequence[Dropped] = ()
 
 
 def trace(
@@ -47,43 +49,49 @@ def trace(
 ) -> Traced:
     """Trace `fn` with inputs of the given specs, and name the scopes of its modules."""
     modules = modules_of(fn)
-    with (
-        _naming(modules if module_scopes else None),
-        marked_writes(modules),
-        double_precision_kept(double_precision),
-    ):
+    writes = Writes(modules)
+
+    def traced() -> Traced:
         read = Specs(inputs, input_params or {}, double_precision=double_precision)
         read.warn_if_narrowed()
-        specs, keywords = read.arguments, read.keywords
-        traced = fn
+        specs, watched = read.arguments, writes.watching(fn)
         if inputs_as_nchw or outputs_as_nchw:
-            traced, specs = call.with_nchw_images(fn, specs, inputs_as_nchw, outputs_as_nchw)
-        try:
-            result = _traced(traced, modules, specs, keywords)
-        except TypeError as error:
-            flags = [name for name, spec in keywords.items() if call.is_flag(spec)]
-            if flags and isinstance(error, jax.errors.ConcretizationTypeError):
-                result = _trace_both_values(traced, modules, specs, keywords, flags)
-            else:
-                _check_signature(fn, specs, keywords, error)
-                failures.annotate(error, _name(fn), fn, specs, keywords)
-                raise
-        except Jax2OnnxError:
-            raise
-        except Exception as error:
-            failures.annotate(error, _name(fn), fn, specs, keywords)
-            raise
-    if modules is not None:
-        result = result._replace(written=modules.written)
+            watched, specs = call.with_nchw_images(watched, specs, inputs_as_nchw, outputs_as_nchw)
+        return _explained(fn, watched, modules, specs, read.keywords)
+
+    # The core enters and leaves these blocks, so that an interrupt cannot come in between.
+    managers = [*writes.managers(), double_precision_kept(double_precision)]
+    inside = functools.partial(_core.inside, managers, traced)
+    restored = functools.partial(_core.restoring, inside, writes.restore)
+    result: Traced = naming(modules if module_scopes else None, restored)
+    written = modules.written if modules is not None else ()
     outputs = result.closed_jaxpr.out_avals
     call.check_images(outputs, outputs_as_nchw, "outputs_as_nchw", "output")
-    return result
+    return result._replace(written=written, dropped=writes.dropped)
 
 
-def _naming(modules: Modules | None) -> contextlib.AbstractContextManager[None]:
-    if modules is None:
-        return contextlib.nullcontext()
-    return naming(modules)
+def _explained(
+    fn: Callable[..., Any],
+    watched: Callable[..., Any],
+    modules: Modules | None,
+    specs: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> Traced:
+    """Trace a form of the user's function, and explain why it fails."""
+    try:
+        return _traced(watched, modules, specs, keywords)
+    except TypeError as error:
+        flags = [name for name, spec in keywords.items() if call.is_flag(spec)]
+        if flags and isinstance(error, jax.errors.ConcretizationTypeError):
+            return _trace_both_values(watched, modules, specs, keywords, flags)
+        _check_signature(fn, specs, keywords, error)
+        failures.annotate(error, _name(fn), fn, specs, keywords)
+        raise
+    except Jax2OnnxError:
+        raise
+    except Exception as error:
+        failures.annotate(error, _name(fn), fn, specs, keywords)
+        raise
 
 
 def _traced(
@@ -94,19 +102,21 @@ def _traced(
     flags: Sequence[str] = (),
 ) -> Traced:
     """Trace a function; if nnx refuses to change its modules, trace again so that it may."""
+
+    def once(fn: Callable[..., Any]) -> Traced:
+        deciding = call.branching_on_flags(fn, flags)
+        return _traced_once(deciding, specs, keywords, has_modules=modules is not None)
+
     try:
-        with restored_on_failure(modules):
-            deciding = call.branching_on_flags(fn, flags)
-            return _traced_once(deciding, specs, keywords, has_modules=modules is not None)
+        return restored_on_failure(modules, functools.partial(once, fn))
     except Exception as error:
         if not _is_about_changed_modules(error):
             raise
         refused = error
-    with changeable(fn, modules) as changing:
-        if changing is None:
-            raise refused
-        deciding = call.branching_on_flags(changing, flags)
-        return _traced_once(deciding, specs, keywords, has_modules=True)
+    result = changing(fn, modules, once)
+    if result is None:
+        raise refused
+    return result
 
 
 def _is_about_changed_modules(error: Exception) -> bool:

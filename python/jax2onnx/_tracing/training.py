@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from .._tiers import shown_path
 from .._warn import warn
 from .weights import is_of_library
-from .writes import written
+from .writes import Dropped, written
 
 _DRAWS: Final = frozenset({"random_bits", "rng_bit_generator", "rng_uniform", "threefry2x32"})
 _SUMS: Final = frozenset({"psum", "reduce_sum"})
@@ -62,11 +62,16 @@ class _Layer(NamedTuple):
     line: str
 
 
-def warn_of_training(closed_jaxpr: Any) -> None:
-    """Warn about layers in training mode, once per kind of layer.
+def warn_of_training(closed_jaxpr: Any, dropped: Sequence[Dropped] = ()) -> None:
+    """Warn about layers in training mode, once per kind of layer, and about dropped state.
 
     The search is slow. The core calls this only for a jaxpr that draws random numbers or computes
     what nothing reads.
+
+    Args:
+        closed_jaxpr: The jaxpr.
+        dropped: The state that the function wrote and probably did not return, besides the state
+            that has names in the jaxpr.
     """
     jaxpr = closed_jaxpr.jaxpr
     search = _Search()
@@ -80,8 +85,9 @@ def warn_of_training(closed_jaxpr: Any) -> None:
             f"{kind} is in training mode at {'; '.join(lines[:_MAX_LINES])}{more}: {_RESULT[kind]}"
             + (f"; {advice}" if advice else "")
         )
-    for example in dict.fromkeys(example for example, _ in search.written):
-        names = list(dict.fromkeys(path for each, path in search.written if each == example))
+    state = [*dict.fromkeys(each for each in search.dropped if each not in search.kept), *dropped]
+    for example in dict.fromkeys(each.example for each in state):
+        names = [each.path for each in state if each.example == example]
         collections = sorted({name.partition(".")[0] for name in names})
         warn_of_dropped_state(names, example.format(collections=collections))
 
@@ -105,8 +111,9 @@ class _Search:
         self._dropping: set[str] = set()
         #: Equations that may compute the statistics of a batch.
         self._sums: list[Any] = []
-        #: What is written and dropped: how to return it, and its path.
-        self.written: list[tuple[str, str]] = []
+        #: The state that is written and dropped, and the state that a later write keeps.
+        self.dropped: list[Dropped] = []
+        self.kept: set[Dropped] = set()
         self._primitives: dict[int, frozenset[str]] = {}
 
     def layers(self) -> Iterator[_Layer]:
@@ -159,6 +166,11 @@ class _Search:
         """Look at one equation. Return whether it belongs to a dropout layer."""
         if not _SUMS.isdisjoint(names):
             self._sums.append(eqn)
+        if eqn.primitive.name in _NAMES and (state := written(eqn.params["name"])) is not None:
+            if is_live:
+                self.kept.add(state)
+            else:
+                self.dropped.append(state)
         draws = not _DRAWS.isdisjoint(names)
         if not draws and is_live:
             return False
@@ -169,9 +181,6 @@ class _Search:
             return True
         if not is_live and is_varying and _library_frame(frames, _BATCH_NORM) is not None:
             self._dropping.add(_users_line(frames))
-        if not is_live and eqn.primitive.name in _NAMES:
-            dropped = written(eqn.params["name"])
-            self.written += [dropped] if dropped is not None else []
         return False
 
     def _names(self, eqn: Any) -> frozenset[str]:
