@@ -107,7 +107,7 @@ class Writes:
 
     def _dropped_by_keras(self, result: Any) -> Iterator[Dropped]:
         returned = {id(leaf) for leaf in tree_util.tree_leaves(result)}
-        for variable, value in _keras_updates(self._keras):
+        for variable, value in self._keras.updates.values() if self._keras is not None else ():
             # The state of a random stream is not a value that anyone misses.
             is_seed = str(variable.path).endswith(_SEED)
             if isinstance(value, jax.core.Tracer) and id(value) not in returned and not is_seed:
@@ -119,18 +119,31 @@ def _are_same(these: Mapping[str, Any], those: Mapping[str, Any]) -> bool:
 
 
 def _keras_scope() -> Any:
-    """Return a block in which the variables of Keras keep their values; `None` without Keras."""
+    """Return a block in which the variables of Keras keep their values; `None` without Keras.
+
+    `updates` of the block are the variables that were written inside it, with their values.
+    """
     keras: Any = sys.modules.get("keras")
     if getattr(getattr(keras, "config", None), "backend", str)() != "jax":
         return None
-    return keras.StatelessScope()
+
+    return _recording(keras.StatelessScope)()
 
 
-def _keras_updates(scope: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the variables that were written inside a block, and their values."""
-    for entry in getattr(scope, "state_mapping", {}).values():
-        if isinstance(entry, tuple) and len(entry) == 2:
-            yield entry
+@functools.cache
+def _recording(base: Any) -> Any:
+    """Return a class of blocks that know the variables, and not only their identities."""
+
+    class Scope(base):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.updates: dict[int, tuple[Any, Any]] = {}
+
+        def add_update(self, update: tuple[Any, Any]) -> None:
+            self.updates[id(update[0])] = update
+            super().add_update(update)
+
+    return Scope
 
 
 class _Names:
