@@ -163,6 +163,8 @@ class _Walk:
             return self._state
         if kind is dict:
             return self._dict
+        if issubclass(kind, types.FunctionType | types.MethodType | functools.partial):
+            return self._function
         if kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
             return self._sequence
         return self._variable if is_variable(kind) else None
@@ -170,6 +172,11 @@ class _Walk:
     def _object(self, value: Any, holder: Place, name: str) -> None:
         self.modules.kept[id(value)] = value
         self._entries(value, parts(value), holder, name)
+
+    def _function(self, value: Any, holder: Place, _name: str) -> None:
+        """Look through a function in a container, but not through one that a module holds."""
+        if holder is None:
+            self.held(value)
 
     def _state(self, value: Any, _holder: Place, _name: str) -> None:
         self.modules.states[id(value)] = value
