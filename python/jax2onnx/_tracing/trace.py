@@ -54,7 +54,8 @@ def trace(
     def traced() -> Traced:
         read = Specs(inputs, input_params or {}, double_precision=double_precision)
         read.warn_if_narrowed()
-        specs, watched = read.arguments, writes.watching(fn)
+        specs = read.arguments
+        watched = writes.watching(fn, (specs, read.keywords))
         if inputs_as_nchw or outputs_as_nchw:
             watched, specs = call.with_nchw_images(watched, specs, inputs_as_nchw, outputs_as_nchw)
         return _explained(fn, watched, modules, specs, read.keywords)

@@ -77,9 +77,9 @@ class Writes:
             for name, value in named.items():
                 object.__setattr__(state, name, value)
 
-    def watching(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a function so that its results are compared with what it writes."""
-        if self._keras is None and not self._is_state_type:
+    def watching(self, fn: Callable[..., Any], inputs: Any) -> Callable[..., Any]:
+        """Wrap a function so that its results are compared with what it writes, if necessary."""
+        if self._keras is None and not self._states and not self._held_states(inputs):
             return fn
 
         @functools.wraps(fn)

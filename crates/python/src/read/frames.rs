@@ -14,6 +14,13 @@ use super::Reader;
 use super::held::{Held, address};
 use crate::compat::{self, Jax};
 
+/// Functions of `_tracing/writes.py` that call a function of the user, or a method of a linen module.
+const WATCHING: [&str; 2] = ["Writes.watching.<locals>.call", "_Linen._call"];
+
+/// Functions through which linen calls [`WATCHING`], from the inside out.
+const INTERCEPTING: [&str; 2] =
+    ["run_interceptors.<locals>.wrap_interceptor.<locals>.wrapped", "run_interceptors"];
+
 /// Turns tracebacks into call paths, each distinct one once.
 pub(super) struct Frames<'py> {
     tiers: Tiers,
@@ -37,6 +44,10 @@ struct Code {
     function: FunctionId,
     /// True if JAX starts to trace another function here.
     is_boundary: bool,
+    /// True for [`WATCHING`], which a call path does not show.
+    is_watching: bool,
+    /// True for [`INTERCEPTING`], which a call path shows only if they call functions of the user.
+    is_intercepting: bool,
 }
 
 impl<'py> Frames<'py> {
@@ -67,11 +78,16 @@ impl<'py> Frames<'py> {
         }
         let mut locations = Vec::new();
         let (codes, instructions) = compat::raw_frames(traceback)?;
+        let mut is_hidden = false;
         for (code, instruction) in codes.try_iter()?.zip(instructions) {
             let code = code?;
             let known = self.code(table, &code)?;
             if known.is_boundary {
                 break;
+            }
+            is_hidden = known.is_watching || (is_hidden && known.is_intercepting);
+            if is_hidden {
+                continue;
             }
             let key = (address(&code), instruction);
             if let Some(&location) = self.locations.get(&key) {
@@ -102,6 +118,8 @@ impl<'py> Frames<'py> {
             file,
             function: table.function(&name),
             is_boundary: is_internal && Jax::is_trace_boundary(&name),
+            is_watching: is_internal && WATCHING.contains(&&*name),
+            is_intercepting: INTERCEPTING.contains(&&*name),
         };
         Ok(self.codes.keep(code, read))
     }
