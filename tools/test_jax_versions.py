@@ -45,15 +45,18 @@ TESTS = [
     *("symbolic", "symbolic_index", "symbolic_window", "versions", "weights"),
 ]
 
+#: Tests of what a newer Python does differently: it reports calls with `sys.monitoring`.
+NEWEST_TESTS = ["module_calls", "process", "scope_paths", "scopes", "training_mode"]
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("version", nargs="?", choices=["oldest", "newest"], help="run only this")
     version = parser.parse_args().version
     if version != "newest":
-        run("oldest", sys.executable, OLDEST)
+        run("oldest", sys.executable, OLDEST, TESTS)
     if version != "oldest":
-        run("newest", newest_python(), NEWEST)
+        run("newest", newest_python(), NEWEST, [*TESTS, *NEWEST_TESTS])
 
 
 def newest_python() -> str:
@@ -67,7 +70,7 @@ def newest_python() -> str:
     return sys.executable
 
 
-def run(name: str, python: str, packages: list[str]) -> None:
+def run(name: str, python: str, packages: list[str], tests: list[str]) -> None:
     folder = ROOT / ".venvs" / name
     own = folder / "bin" / "python"
     if not own.exists():
@@ -77,9 +80,9 @@ def run(name: str, python: str, packages: list[str]) -> None:
     env = {**os.environ, "VIRTUAL_ENV": str(folder), "PYTHONPATH": str(ROOT / "python")}
     show = "import jax, sys; print(f'JAX {jax.__version__} on Python {sys.version.split()[0]}')"
     subprocess.run([own, "-c", show], check=True)
-    tests = [f"python/tests/test_{test}.py" for test in TESTS]
+    files = [f"python/tests/test_{test}.py" for test in tests]
     options = ["-q", "-n", "2", "--dist", "worksteal"]
-    subprocess.run([own, "-m", "pytest", *options, *tests], check=True, cwd=ROOT, env=env)
+    subprocess.run([own, "-m", "pytest", *options, *files], check=True, cwd=ROOT, env=env)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,13 @@ python tools/view_pictures.py
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
+
+# Before Python 3.12, modules have names only on request.
+os.environ.setdefault("JAX2ONNX_MODULE_SCOPES", "on")
 
 import jax
 from flax import nnx
