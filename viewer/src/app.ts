@@ -1,6 +1,6 @@
 // Links the panes: one selection, shown in all three.
 
-import { clean, h, plural } from "./dom";
+import { clean, h, plural, short } from "./dom";
 import { DetailsPane } from "./details";
 import type { ViewData } from "./format";
 import { GraphPane } from "./graph";
@@ -13,6 +13,9 @@ import { fromHash, type Selection, toHash } from "./selection";
 import { SourcePane, type Span } from "./source";
 import type { Item } from "./tree";
 
+/** The lines of one node that are highlighted. */
+const MAX_LINKED = 100;
+
 export class App {
   readonly model: Model;
   private readonly graph: GraphPane;
@@ -21,6 +24,9 @@ export class App {
   private readonly search: Search;
   private readonly help: HTMLDialogElement;
   private readonly crumbs = h("nav", { class: "crumbs", "aria-label": "Breadcrumb" });
+  /** Says what the page does not show. */
+  private readonly leftOut = h("div", { class: "left-out", role: "note", hidden: true });
+  private readonly notDrawn = h("p", { hidden: true });
   private readonly status = h("div", { class: "visually-hidden", role: "status", "aria-live": "polite" });
   private readonly tip = h("div", { class: "tip", role: "tooltip", hidden: true });
   private selection: Selection | null = null;
@@ -45,7 +51,9 @@ export class App {
       button("Zoom out (-)", "−", () => this.graph.zoomBy(1 / 1.3)),
       button("Fit (f)", "fit", () => this.graph.fit()),
     );
-    middle.append(h("div", { class: "bar" }, this.crumbs, zoom), canvas);
+    middle.append(h("div", { class: "bar" }, this.crumbs, zoom), this.leftOut, canvas);
+    this.leftOut.append(...(data.left_out ?? []).slice(0, 20).map((text) => h("p", {}, text)), this.notDrawn);
+    this.leftOut.hidden = this.leftOut.childElementCount === 1;
     const panes = h("main", { class: "panes" }, left, splitter("--left", 1), middle, splitter("--right", -1), right);
     root.append(this.bar(), panes, this.status, this.tip);
     this.graph = new GraphPane(this.model, canvas, {
@@ -53,6 +61,7 @@ export class App {
       hover: (item, event) => this.hoverItem(item, event),
       clear: () => this.select(null),
       moved: () => this.changed(),
+      leftOut: (text) => this.showNotDrawn(text),
     });
     this.source = new SourcePane(this.model, left, {
       select: (file, line) => this.select({ kind: "line", file, line }),
@@ -72,7 +81,8 @@ export class App {
 
   /** Selects something in all panes. */
   select(selection: Selection | null): void {
-    this.selection = selection;
+    const isUnknown = selection?.kind === "node" && !this.data.nodes[selection.node];
+    this.selection = isUnknown ? null : selection;
     this.link(true);
     if (!this.isApplying) this.push();
   }
@@ -84,12 +94,19 @@ export class App {
     return h(
       "header",
       { class: "top" },
-      h("h1", {}, model.name),
-      h("span", { class: "dim" }, `${plural(nodes.length, "node")} · ${model.producer || "unknown producer"}`),
+      h("h1", {}, short(model.name)),
+      h("span", { class: "dim" }, `${plural(model.nodes ?? nodes.length, "node")} · ${short(model.producer) || "unknown producer"}`),
       h("button", { type: "button", class: "find", click: () => this.search.open() }, "Search", h("kbd", {}, "/")),
       button("Light or dark", "◐", toggleTheme),
       button("Help (?)", "?", () => this.help.showModal()),
     );
+  }
+
+  private showNotDrawn(text: string): void {
+    if (this.notDrawn.textContent === text) return;
+    this.notDrawn.textContent = text;
+    this.notDrawn.hidden = text === "";
+    this.leftOut.hidden = this.leftOut.childElementCount === 1 && text === "";
   }
 
   private selectionOf(item: Item): Selection {
@@ -100,6 +117,7 @@ export class App {
 
   private itemOf(selection: Selection): Item | null {
     if (selection.kind === "box") return this.graph.tree.find(selection.item);
+    if (selection.kind === "end") return this.graph.tree.endOf(selection.value, selection.side);
     if (selection.kind !== "node") return null;
     return (selection.item && this.graph.tree.find(selection.item)) || this.graph.tree.itemOf(selection.node);
   }
@@ -113,6 +131,7 @@ export class App {
       case "weight":
         return marksOfNodes(this.model.readers(selection.value));
       case "box":
+      case "end":
         return NO_MARKS;
       case "op":
         return marksOfNodes(this.model.data.nodes.flatMap((row, node) => (row[1] === selection.op ? node : [])));
@@ -151,9 +170,11 @@ export class App {
     }
     const lines: { file: number; line: number; isFused: boolean }[] = [];
     const spans = new Map<string, Span[]>();
-    locations.forEach((location, at) => {
+    const seen = new Set<string>();
+    locations.slice(0, MAX_LINKED).forEach((location, at) => {
       const [file, , line, column, endLine, endColumn] = this.model.location(location);
-      if (!lines.some((known) => known.file === file && known.line === line)) lines.push({ file, line, isFused: at > 0 });
+      if (!seen.has(`${file}:${line}`)) lines.push({ file, line, isFused: at > 0 });
+      seen.add(`${file}:${line}`);
       if (column < 0) return;
       for (let number = line; number <= Math.min(endLine, line + 50); number++) {
         const text = this.model.text(file, number) ?? "";
@@ -209,13 +230,13 @@ export class App {
     const output = this.model.node(item.number)[4].find((value) => value >= 0);
     const location = this.model.callsite(item.number);
     const parts: (Node | null)[] = [
-      h("div", {}, h("strong", {}, this.model.name(item.number))),
-      output === undefined ? null : h("div", { class: "type" }, this.model.type(output)),
+      h("div", {}, h("strong", {}, short(this.model.name(item.number)))),
+      output === undefined ? null : h("div", { class: "type" }, short(this.model.type(output))),
     ];
     if (location >= 0) {
       const [file, , line] = this.model.location(location);
       const text = this.model.text(file, line)?.trim();
-      parts.push(h("div", { class: "dim" }, `${this.model.data.files[file]?.path ?? "line"}:${line}`), text ? h("code", {}, text) : null);
+      parts.push(h("div", { class: "dim" }, `${short(this.model.data.files[file]?.path ?? "line")}:${line}`), text ? h("code", {}, short(text, 300)) : null);
     }
     this.tip.replaceChildren(...parts.filter((part): part is Node => part !== null));
     const [x, y] = [Math.min(event.clientX + 14, innerWidth - 380), Math.min(event.clientY + 18, innerHeight - 110)];

@@ -1,8 +1,8 @@
 // The details pane: everything about what is selected.
 
-import { bytes, clean, countOps, h, percent, plural } from "./dom";
+import { bytes, clean, countOps, h, inSteps, listOps, percent, plural, short } from "./dom";
 import type { GraphPane } from "./graph";
-import { titleOf } from "./layout";
+import { sizeOf, titleOf } from "./layout";
 import type { Model } from "./model";
 import { charAt } from "./python";
 import type { Selection } from "./selection";
@@ -10,7 +10,10 @@ import type { Item } from "./tree";
 
 type Child = Node | string | null | false;
 
-const MAX_LISTED = 40;
+/** The nodes at the other end of one value that a list names. */
+const MAX_ENDS = 12;
+/** The nodes of a box or a line whose operators and lines are counted. */
+const MAX_COUNTED = 20_000;
 
 export class DetailsPane {
   private isAllFrames = false;
@@ -40,6 +43,8 @@ export class DetailsPane {
         const item = this.graph.tree.find(selection.item);
         return item ? this.box(item) : this.overview();
       }
+      case "end":
+        return this.end(selection.value, selection.side);
       case "op": {
         const nodes = this.model.data.nodes.flatMap((row, number) => (row[1] === selection.op ? number : []));
         return [heading(selection.op, plural(nodes.length, "node")), this.nodes("Nodes", nodes)];
@@ -63,11 +68,13 @@ export class DetailsPane {
     const emitter = this.model.data.plugins[plugin];
     const weights = inputs.filter((value) => value >= 0 && this.model.weightOf[value]! >= 0);
     const operands = inputs.filter((value) => value >= 0 && this.model.weightOf[value]! < 0);
+    const attribute = ([key, value]: [string, string]): Node =>
+      h("div", { class: "attribute" }, h("dt", {}, short(key)), h("dd", {}, h("code", {}, value)));
     const error = this.model.errors.get(number);
     const share = this.model.share[number]!;
     const facts: [string, Child][] = [];
     const path = this.model.scope(scope);
-    if (path.length) facts.push(["Module", path.join(" / ")]);
+    if (path.length) facts.push(["Module", path.map((name) => short(name)).join(" / ")]);
     if (emitter) facts.push(["Plugin", emitter[1] ? `${emitter[0]}, ${emitter[1]}:${emitter[2]}` : emitter[0]]);
     if (sure !== "exact") facts.push(["Origin", HOW[sure] ?? sure]);
     if (share > 0) facts.push(["Time", `${percent(share)} of the time of all kernels`]);
@@ -83,7 +90,7 @@ export class DetailsPane {
       this.values("Inputs", operands, true),
       this.weights(weights),
       this.values("Outputs", outputs.filter((value) => value >= 0), false),
-      attributes.length ? section("Attributes", list(attributes.map(([key, value]) => [key, h("code", {}, value)]))) : null,
+      attributes.length ? section("Attributes", ...inSteps(h("dl", { class: "attributes" }), attributes, attribute)) : null,
     ];
   }
 
@@ -91,9 +98,9 @@ export class DetailsPane {
     const names: string[] = [];
     for (let at = scope; at >= 0; at = this.model.data.scopes[at]![2]) {
       const [name, isTransform] = this.model.data.scopes[at]!;
-      if (isTransform) names.unshift(name);
+      if (isTransform && names.length < 20) names.push(short(name));
     }
-    return names;
+    return names.reverse();
   }
 
   /** Shows the line of a location, with its expression underlined. */
@@ -106,7 +113,8 @@ export class DetailsPane {
     const start = column < 0 ? 0 : charAt(text, column);
     const end = column < 0 ? 0 : endLine === line ? charAt(text, endColumn) : text.length;
     const cut = text.length - text.trimStart().length;
-    const code = h("code", {}, text.slice(Math.min(cut, start), start), h("span", { class: "expression" }, text.slice(start, end)), text.slice(end));
+    const before = text.slice(Math.max(Math.min(cut, start), start - 500), start);
+    const code = h("code", {}, before, h("span", { class: "expression" }, short(text.slice(start, end), 1000)), short(text.slice(end), 500));
     return h("div", { class: "excerpt" }, place, h("pre", {}, code));
   }
 
@@ -114,8 +122,8 @@ export class DetailsPane {
   private place(location: number): HTMLElement {
     const [file, name, line] = this.model.location(location);
     const path = this.model.data.files[file]?.path;
-    const text = path === null || path === undefined ? `line ${line}` : `${path}:${line}`;
-    const inside = this.model.data.functions[name];
+    const text = path === null || path === undefined ? `line ${line}` : `${short(path, 300)}:${line}`;
+    const inside = short(this.model.data.functions[name] ?? "");
     const button = link(text, () => this.select({ kind: "line", file, line }));
     return h("span", { class: "place" }, button, inside ? h("span", { class: "dim" }, ` in ${inside}`) : null);
   }
@@ -126,16 +134,16 @@ export class DetailsPane {
     const users = path.filter((location) => tier(location) === "user");
     const shown = this.isAllFrames ? path : users;
     if (shown.length === 0 || path.length < 2) return null;
-    const rows = [...shown].reverse().map((location) => {
+    const row = (location: number): Node => {
       const [file, , line] = this.model.location(location);
       const text = this.model.text(file, line)?.trim();
       return h(
         "li",
         { class: `tier-${tier(location)}${location === callsite ? " is-callsite" : ""}` },
         this.place(location),
-        text ? h("code", {}, text) : null,
+        text ? h("code", {}, short(text, 300)) : null,
       );
-    });
+    };
     const hidden = path.length - users.length;
     const more = h(
       "button",
@@ -149,51 +157,53 @@ export class DetailsPane {
       },
       this.isAllFrames ? "hide frames of libraries" : `show ${plural(hidden, "frame")} of libraries`,
     );
-    return section("Call path", h("ol", { class: "traceback" }, ...rows), hidden > 0 ? more : null);
+    const rows = inSteps(h("ol", { class: "traceback" }), [...shown].reverse(), row);
+    return section("Call path", ...rows, hidden > 0 ? more : null);
   }
 
   private fused(locations: number[]): Child {
-    const seen = new Set<string>();
-    const rows: HTMLElement[] = [];
+    const lines = new Map<string, number>();
     for (const location of locations) {
       const [file, , line] = this.model.location(location);
-      if (seen.has(`${file}:${line}`)) continue;
-      seen.add(`${file}:${line}`);
-      const text = this.model.text(file, line)?.trim();
-      rows.push(h("li", {}, this.place(location), text ? h("code", {}, text) : null));
+      if (!lines.has(`${file}:${line}`)) lines.set(`${file}:${line}`, location);
     }
-    return rows.length ? section("Fused from", h("ul", { class: "places" }, ...rows)) : null;
+    const row = (location: number): Node => {
+      const [file, , line] = this.model.location(location);
+      const text = this.model.text(file, line)?.trim();
+      return h("li", {}, this.place(location), text ? h("code", {}, short(text, 300)) : null);
+    };
+    return lines.size ? section("Fused from", ...inSteps(h("ul", { class: "places" }), [...lines.values()], row)) : null;
   }
 
   private values(title: string, values: number[], isInput: boolean): Child {
     if (values.length === 0) return null;
-    const rows = values.map((value) => {
+    const row = (value: number): Node => {
       const [name, type, path] = this.model.data.values[value]!;
-      const ends = isInput ? [this.model.producer[value]!].filter((node) => node >= 0) : [...this.model.readers(value)];
-      const links = ends.slice(0, MAX_LISTED).map((node) => this.nodeLink(node));
+      const ends = isInput ? [this.model.producer[value]!].filter((node) => node >= 0) : this.model.readers(value);
+      const links = ends.slice(0, MAX_ENDS).map((node) => this.nodeLink(node));
       const rest = ends.length - links.length;
       const label = isInput ? "from " : links.length ? "read by " : null;
-      const isGraphInput = isInput && ends.length === 0;
+      const isGraphInput = isInput && this.model.inputOf[value]! >= 0;
       return h(
         "li",
         {},
         h("div", { class: "value" }, h("span", { class: "name" }, path ?? name), h("span", { class: "type" }, type ?? "?")),
         isGraphInput ? h("span", { class: "dim" }, "an input of the graph") : null,
-        links.length ? h("div", { class: "ends" }, label, ...joined(links), rest > 0 ? ` and ${rest} more` : null) : null,
+        links.length ? h("div", { class: "ends" }, label, ...joined(links), rest > 0 ? ` and ${rest.toLocaleString("en-US")} more` : null) : null,
       );
-    });
-    return section(title, h("ul", { class: "values" }, ...rows));
+    };
+    return section(title, ...inSteps(h("ul", { class: "values" }), values, row));
   }
 
   private weights(values: number[]): Child {
     if (values.length === 0) return null;
-    const rows = values.map((value) => {
+    const row = (value: number): Node => {
       const [name, type, path] = this.model.data.values[value]!;
       const [, size] = this.model.data.weights[this.model.weightOf[value]!]!;
       const button = link(path?.split("\n").join(", ") ?? name, () => this.select({ kind: "weight", value }));
       return h("li", {}, h("div", { class: "value" }, button, h("span", { class: "type" }, type ?? "?")), h("span", { class: "dim" }, bytes(size)));
-    });
-    return section("Weights", h("ul", { class: "values" }, ...rows));
+    };
+    return section("Weights", ...inSteps(h("ul", { class: "values" }), values, row));
   }
 
   private weight(value: number): Child[] {
@@ -208,7 +218,7 @@ export class DetailsPane {
       heading(path?.split("\n")[0] ?? name, isComputed ? "a constant that the export computed" : "a weight"),
       isComputed ? this.sourceLine(callsite) : null,
       list(facts),
-      this.nodes("Read by", [...this.model.readers(value)]),
+      this.nodes("Read by", this.model.readers(value)),
     ];
   }
 
@@ -218,16 +228,16 @@ export class DetailsPane {
     const text = this.model.text(file, line);
     const facts: [string, Child][] = [];
     if (entry?.function) facts.push(["Function", entry.function]);
-    if (entry?.own.length) facts.push(["Operators", countOps(entry.own.map((node) => this.model.op(node)))]);
+    if (entry?.own.length) facts.push(["Operators", this.ops(entry.own)]);
     if (entry?.bytes) facts.push(["Weights", bytes(entry.bytes)]);
     if (entry?.share) facts.push(["Time", `${percent(entry.share)} of the time of all kernels`]);
     if (entry?.error !== null && entry?.error !== undefined) facts.push(["Error", this.errorText(file, line)]);
     const change = entry?.change;
     if (change) {
-      const ops = (list: { op: string; count: number }[]): string => list.map(({ op, count }) => (count === 1 ? op : `${op} ×${count}`)).join(", ");
-      if (change.gained.length) facts.push(["Gained", h("span", { class: "plus" }, `+ ${ops(change.gained)}`)]);
-      if (change.lost.length) facts.push(["Lost", h("span", { class: "minus" }, `− ${ops(change.lost)}`)]);
-      for (const node of change.changed) facts.push(["Changed", `${node.op}: ${node.what}`]);
+      if (change.gained.length) facts.push(["Gained", h("span", { class: "plus" }, `+ ${listOps(change.gained)}`)]);
+      if (change.lost.length) facts.push(["Lost", h("span", { class: "minus" }, `− ${listOps(change.lost)}`)]);
+      const changed = inSteps(h("ul", { class: "values" }), change.changed, (node) => h("li", {}, `${node.op}: ${node.what}`));
+      if (change.changed.length) facts.push(["Changed", h("div", {}, ...changed)]);
     }
     const count = entry?.own.length ?? 0;
     const calls = entry?.calls ?? 0;
@@ -239,28 +249,43 @@ export class DetailsPane {
       this.nodes("Nodes", entry?.own ?? []),
       this.nodes("Fused into nodes of other lines", entry?.fused ?? []),
       count === 0 && entry?.constants.length
-        ? section("Folded into constants", h("ul", { class: "values" }, ...entry.constants.map((value) => h("li", {}, link(this.model.value(value), () => this.select({ kind: "weight", value }))))))
+        ? section("Folded into constants", ...inSteps(h("ul", { class: "values" }), entry.constants, (value) => h("li", {}, link(this.model.value(value), () => this.select({ kind: "weight", value })))))
         : null,
-      calls > 0 ? this.nodes("Nodes of calls on this line", this.model.under(file, line).filter((node) => !entry?.own.includes(node))) : null,
+      calls > 0 ? this.nodes("Nodes of calls on this line", this.callsOn(file, line)) : null,
     ];
   }
 
   private errorText(file: number, line: number): string {
     const rows = this.model.data.compare?.lines.filter((row) => row.file === file && row.line === line) ?? [];
-    return rows.map((row) => row.what).join("; ");
+    return rows.slice(0, 20).map((row) => row.what).join("; ");
+  }
+
+  /** Returns the nodes that calls on a line made, without its own. */
+  private callsOn(file: number, line: number): number[] {
+    const own = new Set(this.model.line(file, line)?.own);
+    return this.model.under(file, line).filter((node) => !own.has(node));
+  }
+
+  private ops(nodes: number[]): string {
+    const text = countOps(nodes.slice(0, MAX_COUNTED).map((node) => this.model.op(node)));
+    return nodes.length > MAX_COUNTED ? `${text}, in the first ${plural(MAX_COUNTED, "node")}` : text;
+  }
+
+  /** Describes an input or an output. */
+  private end(value: number, side: "input" | "output"): Child[] {
+    const [name, type, path] = this.model.data.values[value]!;
+    const facts: [string, Child][] = [["Type", type ?? "?"]];
+    if (path && path !== name) facts.push(["Path", path]);
+    const ends = side === "input" ? this.model.readers(value) : [this.model.producer[value]!].filter((node) => node >= 0);
+    return [heading(name, side), list(facts), this.nodes(side === "input" ? "Read by" : "Computed by", ends)];
   }
 
   private box(item: Item): Child[] {
-    if (item.kind === "input" || item.kind === "output") {
-      const [name, type, path] = this.model.data.values[item.number]!;
-      const facts: [string, Child][] = [["Type", type ?? "?"]];
-      if (path && path !== name) facts.push(["Path", path]);
-      const ends = item.kind === "input" ? [...this.model.readers(item.number)] : [this.model.producer[item.number]!].filter((node) => node >= 0);
-      return [heading(name, item.kind), list(facts), this.nodes(item.kind === "input" ? "Read by" : "Computed by", ends)];
-    }
+    if (item.kind === "input" || item.kind === "output") return this.end(item.number, item.kind);
+    if (item.side) return [heading(titleOf(item), sizeOf(item)), this.ends(item.values, item.side)];
     const lines = new Map<string, { location: number; count: number }>();
     let size = 0;
-    for (const node of item.nodes) {
+    for (const node of item.nodes.slice(0, MAX_COUNTED)) {
       const location = this.model.callsite(node);
       for (const value of this.model.node(node)[3]) {
         const weight = value < 0 ? -1 : this.model.weightOf[value]!;
@@ -274,10 +299,10 @@ export class DetailsPane {
     }
     const top = [...lines.values()].sort((a, b) => b.count - a.count).slice(0, 12);
     const rows = top.map(({ location, count }) => h("li", {}, this.place(location), h("span", { class: "dim" }, ` ${plural(count, "node")}`)));
-    const facts: [string, Child][] = [["Operators", countOps(item.nodes.slice(0, 2000).map((node) => this.model.op(node)))]];
+    const facts: [string, Child][] = item.nodes.length ? [["Operators", this.ops(item.nodes)]] : [];
     if (size) facts.push(["Weights", bytes(size)]);
     return [
-      heading(titleOf(item), plural(item.size, "node")),
+      heading(titleOf(item), sizeOf(item)),
       list(facts),
       rows.length ? section("Lines", h("ul", { class: "places" }, ...rows)) : null,
       this.nodes("Nodes", item.nodes),
@@ -286,7 +311,7 @@ export class DetailsPane {
 
   private overview(): Child[] {
     const { model, nodes, weights, graphs, profile, compare, against } = this.model.data;
-    const main = graphs[0]!;
+    const main = graphs[0];
     const total = weights.reduce((sum, [, size]) => sum + size, 0);
     const placed = nodes.filter((_, number) => this.model.callsite(number) >= 0).length;
     const ops = new Map<string, number>();
@@ -295,43 +320,48 @@ export class DetailsPane {
     const facts: [string, Child][] = [
       ["Size", bytes(model.bytes)],
       ["Weights", `${bytes(total)} in ${plural(weights.length, "tensor")}`],
-      ["Producer", `${model.producer} ${model.producer_version}`.trim()],
-      ["Opset", model.opsets.map(({ domain, version }) => (domain ? `${domain} ${version}` : String(version))).join(", ")],
-      ["Provenance", `${model.provenance}; ${placed} of ${nodes.length} nodes have a line`],
+      ["Producer", `${short(model.producer)} ${short(model.producer_version)}`.trim()],
+      ["Opset", opsets(model.opsets)],
+      ["Provenance", `${model.provenance}; ${placed.toLocaleString("en-US")} of ${plural(nodes.length, "node")} ${nodes.length === 1 ? "has" : "have"} a line`],
     ];
     if (profile) facts.push(["Profile", `${plural(profile.runs, "run")}, ${(profile.microseconds / 1000).toFixed(2)} ms each; ${percent(profile.known)} of the time has a line`]);
     if (compare) facts.push(["Compared", compare.verdict]);
     if (against) facts.push(["Against", `${against.name}: ${against.nodes_before} → ${against.nodes_after} nodes, ${plural(against.lines.length, "line")} changed`]);
-    const ends = (values: number[], title: string): Child =>
-      section(title, h("ul", { class: "values" }, ...values.filter((value) => this.model.weightOf[value]! < 0).map((value) => {
-        const [name, type] = this.model.data.values[value]!;
-        return h("li", {}, h("div", { class: "value" }, h("span", { class: "name" }, name), h("span", { class: "type" }, type ?? "?")));
-      })));
     return [
-      heading(model.name, plural(nodes.length, "node")),
+      heading(model.name, plural(model.nodes ?? nodes.length, "node")),
       list(facts),
-      ends(main.inputs, "Inputs"),
-      ends(main.outputs, "Outputs"),
-      section("Operators", h("ul", { class: "chips" }, ...top.map(([op, count]) => h("li", {}, h("button", { type: "button", class: "chip", click: () => this.select({ kind: "op", op }) }, op, h("span", { class: "dim" }, ` ${count}`)))))),
-      model.notes.length ? section("Notes", h("ul", {}, ...model.notes.map((note) => h("li", {}, note)))) : null,
+      this.ends(main?.inputs.filter((value) => this.model.weightOf[value]! < 0) ?? [], "input"),
+      this.ends(main?.outputs ?? [], "output"),
+      top.length > 0 && section("Operators", h("ul", { class: "chips" }, ...top.map(([op, count]) => h("li", {}, h("button", { type: "button", class: "chip", click: () => this.select({ kind: "op", op }) }, short(op), h("span", { class: "dim" }, ` ${count}`)))))),
+      model.notes.length ? section("Notes", ...inSteps(h("ul", {}), model.notes, (note) => h("li", {}, note))) : null,
       h("p", { class: "hint" }, "Click a line or a node. Press / to search and ? for help."),
     ];
   }
 
-  private nodes(title: string, nodes: number[]): Child {
+  /** Lists inputs or outputs. */
+  private ends(values: number[], side: "input" | "output"): Child {
+    if (values.length === 0) return null;
+    const row = (value: number): Node => {
+      const [name, type] = this.model.data.values[value]!;
+      const button = link(short(name, 300), () => this.select({ kind: "end", side, value }));
+      return h("li", {}, h("div", { class: "value" }, button, h("span", { class: "type" }, short(type ?? "?", 300))));
+    };
+    return section(side === "input" ? "Inputs" : "Outputs", ...inSteps(h("ul", { class: "values" }), values, row));
+  }
+
+  private nodes(title: string, nodes: readonly number[]): Child {
     if (nodes.length === 0) return null;
-    const rows = nodes.slice(0, MAX_LISTED).map((node) => {
+    const row = (node: number): Node => {
       const output = this.model.node(node)[4].find((value) => value >= 0);
       const type = output === undefined ? "" : this.model.type(output);
-      return h("li", {}, h("div", { class: "value" }, this.nodeLink(node), h("span", { class: "type" }, type)));
-    });
-    const rest = nodes.length - rows.length;
-    return section(title, h("ul", { class: "values" }, ...rows), rest > 0 ? h("p", { class: "dim" }, `and ${rest.toLocaleString("en-US")} more`) : null);
+      return h("li", {}, h("div", { class: "value" }, this.nodeLink(node), h("span", { class: "type" }, short(type, 300))));
+    };
+    return section(title, ...inSteps(h("ul", { class: "values" }), nodes, row));
   }
 
   private nodeLink(node: number): HTMLElement {
-    const button = link(this.model.op(node), () => this.select({ kind: "node", node, item: null }));
-    button.append(h("span", { class: "dim" }, ` ${this.model.name(node)}`));
+    const button = link(short(this.model.op(node)), () => this.select({ kind: "node", node, item: null }));
+    button.append(h("span", { class: "dim" }, ` ${short(this.model.name(node), 300)}`));
     button.addEventListener("pointerenter", () => this.hover([node]));
     button.addEventListener("pointerleave", () => this.hover([]));
     return button;
@@ -344,6 +374,13 @@ const HOW: Record<string, string> = {
   neighbour: "a tool inserted this node; the lines are those of its neighbors",
   unknown: "nothing is known about this node",
 };
+
+/** Returns the opsets of a model: `21, com.example 1`. */
+function opsets(rows: { domain: string; version: number }[]): string {
+  const texts = rows.slice(0, 20).map(({ domain, version }) => (domain ? `${short(domain)} ${version}` : String(version)));
+  const rest = rows.length - texts.length;
+  return rest > 0 ? `${texts.join(", ")} and ${rest.toLocaleString("en-US")} more` : texts.join(", ");
+}
 
 function heading(title: string, subtitle: string): HTMLElement {
   return h("header", {}, h("h2", {}, title), h("p", { class: "dim" }, subtitle));

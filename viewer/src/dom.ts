@@ -9,9 +9,41 @@ const SVG = "http://www.w3.org/2000/svg";
 const UNPRINTABLE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]/g;
 
-/** Replaces characters that do more to a page than take their place. */
+/** A longer text is cut: no browser lays out a word of a million letters in time. */
+const MAX_TEXT = 2000;
+
+/** Cuts a text, and says how much is missing. */
+export function cut(text: string, most = MAX_TEXT): string {
+  return text.length <= most ? text : `${text.slice(0, most)}… (${(text.length - most).toLocaleString("en-US")} more letters)`;
+}
+
+/** Cuts a text to the beginning that fits into a box or a title. */
+export function short(text: string, most = 100): string {
+  return text.length <= most ? text : `${text.slice(0, most)}…`;
+}
+
+/** Cuts a text, and replaces characters that do more to a page than take their place. */
 export function clean(text: string): string {
-  return text.replace(UNPRINTABLE, "\ufffd");
+  return cut(text).replace(UNPRINTABLE, "\ufffd");
+}
+
+/** The entries that a list shows at first, and with each further step. */
+const FIRST_STEP = 40;
+const STEP = 200;
+
+/** Adds the elements of a long list to its element: some at first, more with each click on a button below it. */
+export function inSteps<T>(element: HTMLElement, list: readonly T[], row: (entry: T) => Node): HTMLElement[] {
+  let shown = 0;
+  const more = h("button", { type: "button", class: "link more", click: () => add(STEP) });
+  const add = (count: number): void => {
+    element.append(...list.slice(shown, shown + count).map(row));
+    shown = Math.min(list.length, shown + count);
+    const rest = list.length - shown;
+    more.hidden = rest === 0;
+    more.textContent = `show ${Math.min(rest, STEP).toLocaleString("en-US")} of ${rest.toLocaleString("en-US")} more`;
+  };
+  add(FIRST_STEP);
+  return list.length > FIRST_STEP ? [element, more] : [element];
 }
 
 /** Creates an element of HTML. */
@@ -51,7 +83,7 @@ export function bytes(count: number): string {
 
 /** Returns a count with its noun: `1 node`, `12 nodes`. */
 export function plural(count: number, noun: string): string {
-  return `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
+  return `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : noun.endsWith("x") ? "es" : "s"}`;
 }
 
 /** Returns a part of one as a percentage. */
@@ -60,9 +92,19 @@ export function percent(share: number): string {
   return value >= 9.95 ? `${Math.round(value)} %` : value >= 0.05 ? `${value.toFixed(1)} %` : "<0.1 %";
 }
 
+/** The operators that a text lists. */
+const MAX_OPS = 30;
+
 /** Returns operators with how often each occurs: `MatMul ×2, Add`. */
 export function countOps(ops: Iterable<string>): string {
   const counts = new Map<string, number>();
   for (const op of ops) counts.set(op, (counts.get(op) ?? 0) + 1);
-  return [...counts].map(([op, count]) => (count === 1 ? op : `${op} ×${count}`)).join(", ");
+  return listOps([...counts].map(([op, count]) => ({ op, count })));
+}
+
+/** Returns counts of operators as text. */
+export function listOps(counts: readonly { op: string; count: number }[]): string {
+  const texts = counts.slice(0, MAX_OPS).map(({ op, count }) => (count === 1 ? short(op) : `${short(op)} ×${count}`));
+  const rest = counts.length - texts.length;
+  return rest > 0 ? `${texts.join(", ")} and ${plural(rest, "other operator")}` : texts.join(", ");
 }

@@ -1,7 +1,7 @@
 // The pictures of boxes and edges.
 
-import { clean, s } from "./dom";
-import { type Edge, type Layout, type Placed, type Point, shape, titleOf } from "./layout";
+import { clean, s, short } from "./dom";
+import { type Edge, type Layout, type Placed, type Point, shape, sizeOf, titleOf } from "./layout";
 import type { Model } from "./model";
 
 const CLASSES: [string, RegExp][] = [
@@ -15,15 +15,16 @@ const CLASSES: [string, RegExp][] = [
 
 /** Returns the class that colors an operator. */
 export function classOf(op: string): string {
-  const name = op.slice(op.lastIndexOf(":") + 1);
+  const name = short(op.slice(op.lastIndexOf(":") + 1));
   return CLASSES.find(([, pattern]) => pattern.test(name))?.[0] ?? (op.includes("::") ? "function" : "plain");
 }
 
 const measured = new Map<string, number>();
 let context: CanvasRenderingContext2D | null = null;
 
-/** Returns the width of a text in a box. */
-export function textWidth(text: string, isBold: boolean): number {
+/** Returns the width of a text in a box, which is not wider than its first letters. */
+export function textWidth(whole: string, isBold: boolean): number {
+  const text = short(whole);
   const key = (isBold ? "b" : "n") + text;
   let width = measured.get(key);
   if (width === undefined) {
@@ -37,7 +38,8 @@ export function textWidth(text: string, isBold: boolean): number {
   return width;
 }
 
-function fit(text: string, room: number, isBold: boolean): string {
+function fit(whole: string, room: number, isBold: boolean): string {
+  const text = short(whole);
   if (textWidth(text, isBold) <= room) return text;
   let end = text.length;
   while (end > 1 && textWidth(`${text.slice(0, end)}…`, isBold) > room) end = Math.floor(end * 0.9);
@@ -48,13 +50,13 @@ function fit(text: string, room: number, isBold: boolean): string {
 function label(model: Model, { item, isOpen }: Placed): string {
   if (item.kind === "node") {
     const [name, op, , , outputs] = model.node(item.number);
-    const types = outputs.filter((value) => value >= 0).map((value) => model.type(value));
+    const types = outputs.slice(0, 8).filter((value) => value >= 0).map((value) => short(model.type(value)));
     return clean(`${op}, ${name}, ${types.join(", ")}`);
   }
   if (item.kind === "input" || item.kind === "output") {
     return clean(`${item.kind} ${item.label}, ${model.type(item.number)}`);
   }
-  return clean(`${titleOf(item)}, ${item.size} nodes, ${isOpen ? "open" : "closed"}`);
+  return clean(`${titleOf(item)}, ${sizeOf(item)}, ${isOpen ? "open" : "closed"}`);
 }
 
 /** Draws a box: the rectangle, the title, and the rows below it. */
@@ -116,7 +118,7 @@ export function drawEdge(model: Model, edge: Edge, hasText: boolean): SVGElement
   const { points, values } = edge;
   const g = s("g", { class: values.length > 1 ? "edge is-many" : "edge" }, s("path", { d: curve(points), "marker-end": edge.to ? "url(#arrow)" : null }));
   const from = points[0]!;
-  const text = values.length === 1 ? shape(model.type(values[0]!)) : `${values.length} values`;
+  const text = values.length === 1 ? shape(model.type(values[0]!)) : `${values.length.toLocaleString("en-US")} values`;
   if (hasText && text && text !== "?" && text.length < 26) {
     const second = points[1] ?? from;
     const at = { x: from.x + (second.x - from.x) * 0.25 + 5, y: from.y + 15 };

@@ -72,7 +72,11 @@ export interface ViewData {
     opsets: { domain: string; version: number }[];
     provenance: string;
     notes: string[];
+    /** How many nodes the model has, if the page does not contain all of them. */
+    nodes?: number;
   };
+  /** What the page does not contain, in sentences. */
+  left_out?: string[];
   graphs: GraphRow[];
   nodes: NodeRow[];
   values: ValueRow[];

@@ -1,12 +1,12 @@
 // The graph pane: what is open is laid out, what is in sight is drawn.
 
-import { h, s } from "./dom";
+import { h, plural, s } from "./dom";
 import { drawBox, drawEdge, textWidth } from "./draw";
 import { type Edge, Layout, type Picture, type Placed } from "./layout";
 import { type Marks, NO_MARKS } from "./marks";
 import { Minimap, type Window } from "./minimap";
 import type { Model } from "./model";
-import { type Item, Tree } from "./tree";
+import { contains, type Item, Tree } from "./tree";
 
 /** The boxes that a page opens with fit on a screen. */
 const FIRST_BOXES = 48;
@@ -16,6 +16,11 @@ const MAX_REVEALED = 500;
 const LEAST_READABLE = 0.75;
 /** A picture of so many boxes is drawn as a whole; of a larger one, what is in sight. */
 const MAX_DRAWN = 400;
+/** The boxes and the edges in sight that are drawn. */
+const MAX_BOXES_IN_SIGHT = 2500;
+const MAX_EDGES_IN_SIGHT = 1200;
+/** Calls inside of calls are counted so deep. */
+const MAX_CALLS = 500;
 const MIN_ZOOM = 0.02;
 const MAX_ZOOM = 2.5;
 
@@ -25,6 +30,8 @@ export interface GraphEvents {
   clear(): void;
   /** Something of the hash changed: what is open, or which part is visible. */
   moved(): void;
+  /** Says what is in sight and not drawn; an empty text if everything is drawn. */
+  leftOut(text: string): void;
 }
 
 export class GraphPane {
@@ -64,9 +71,11 @@ export class GraphPane {
     const map = h("canvas", { class: "minimap", "aria-hidden": "true" }) as HTMLCanvasElement;
     this.viewport = h("div", { class: "viewport" }, this.svg);
     element.append(this.viewport, map);
+    if (this.tree.children(this.tree.root).length === 0) element.append(h("p", { class: "empty" }, "This model has no nodes, no inputs and no outputs."));
     this.minimap = new Minimap(map, (x, y) => this.center(x, y));
     this.openLevels();
     this.picture = this.layout.picture(this.open);
+    this.findLabelled();
     this.listen();
     new ResizeObserver(() => this.place()).observe(this.viewport);
   }
@@ -109,12 +118,12 @@ export class GraphPane {
 
   /** Opens exactly these boxes. */
   setOpen(ids: Iterable<string>): void {
-    const before = [...this.open];
+    const before = new Set(this.open);
     this.open.clear();
     for (const id of [this.tree.root.id, ...ids]) this.open.add(id);
     for (const id of new Set([...before, ...this.open])) {
       const item = this.tree.find(id);
-      if (item && before.includes(id) !== this.open.has(id)) this.layout.forget(item);
+      if (item && before.has(id) !== this.open.has(id)) this.layout.forget(item);
     }
     this.arrange();
   }
@@ -327,6 +336,7 @@ export class GraphPane {
 
   private arrange(): void {
     this.picture = this.layout.picture(this.open);
+    this.findLabelled();
     for (const element of this.drawn.values()) element.remove();
     for (const element of this.drawnEdges.values()) element.remove();
     this.drawn.clear();
@@ -350,11 +360,12 @@ export class GraphPane {
       isSmall ||
       (right >= at.x - marginX && left <= at.x + at.width + marginX &&
       bottom >= at.y - marginY && top <= at.y + at.height + marginY);
+    let boxes = 0;
     for (const placed of this.picture.placed.values()) {
       if (placed.depth === 0) continue;
       const { item } = placed;
       const isWanted =
-        isInSight(placed.x, placed.y, placed.x + placed.width, placed.y + placed.height) ||
+        (isInSight(placed.x, placed.y, placed.x + placed.width, placed.y + placed.height) && boxes++ < MAX_BOXES_IN_SIGHT) ||
         (item.kind === "node" && (this.marks.own.has(item.number) || this.marks.fused.has(item.number))) ||
         item === this.selected;
       const known = this.drawn.get(item);
@@ -367,13 +378,17 @@ export class GraphPane {
         this.drawn.delete(item);
       }
     }
+    let edges = 0;
     for (const edge of this.picture.edges) {
       const xs = edge.points.map((point) => point.x);
       const ys = edge.points.map((point) => point.y);
-      const isWanted = isInSight(Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys));
+      const isNear = this.selected !== null && (edge.from === this.selected || edge.to === this.selected);
+      const isWanted =
+        isInSight(Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)) &&
+        (edges++ < MAX_EDGES_IN_SIGHT || isNear);
       const known = this.drawnEdges.get(edge);
       if (isWanted && !known) {
-        const element = drawEdge(this.model, edge, !this.isRepeated(edge));
+        const element = drawEdge(this.model, edge, this.labelled.has(edge));
         this.edges.append(element);
         this.drawnEdges.set(edge, element);
       } else if (!isWanted && known) {
@@ -381,31 +396,72 @@ export class GraphPane {
         this.drawnEdges.delete(edge);
       }
     }
+    const missing = (all: number, most: number, noun: string): string =>
+      all > most ? `${most.toLocaleString("en-US")} of ${plural(all, noun)} in sight are drawn. ` : "";
+    const text = missing(boxes, MAX_BOXES_IN_SIGHT, "box") + missing(edges, MAX_EDGES_IN_SIGHT, "edge");
+    this.events.leftOut(text && `${text}Select a box to see its edges, or zoom in.`);
     this.paint();
   }
 
-  /** True if another edge from the same box shows the same value. */
-  private isRepeated(edge: Edge): boolean {
-    const text = (values: number[]): string => (values.length === 1 ? this.model.type(values[0]!) : "");
-    const first = this.picture.edges.find((other) => other.from === edge.from && text(other.values) === text(edge.values));
-    return first !== edge;
+  /** The edges with a text: of those from one box with the same text, the first one. */
+  private labelled = new Set<Edge>();
+
+  private findLabelled(): void {
+    this.labelled = new Set();
+    const seen = new Map<Item | null, Set<string>>();
+    for (const edge of this.picture.edges) {
+      const text = edge.values.length === 1 ? this.model.type(edge.values[0]!) : "";
+      const known = seen.get(edge.from) ?? new Set();
+      if (!known.has(text)) this.labelled.add(edge);
+      seen.set(edge.from, known.add(text));
+    }
   }
 
   /** Counts the nodes of a box that are in a set, with those in bodies. */
   private count(item: Item, set: ReadonlySet<number>): number {
     if (set.size === 0) return 0;
-    const inGraph = (graph: number, depth: number): number => {
-      const { first, count } = this.model.data.graphs[graph]!;
-      let sum = 0;
-      for (let node = first; node < first + count; node++) sum += ofNode(node, depth);
-      return sum;
-    };
-    const ofNode = (node: number, depth: number): number => {
-      let sum = set.has(node) ? 1 : 0;
-      if (depth < 20) for (const body of this.model.bodies.get(node) ?? []) sum += inGraph(body, depth + 1);
-      return sum;
-    };
-    return item.nodes.reduce((sum, node) => sum + ofNode(node, 0), 0);
+    let sum = 0;
+    if (set.size < item.nodes.length) for (const node of set) sum += contains(item.nodes, node) ? 1 : 0;
+    else for (const node of item.nodes) sum += set.has(node) ? 1 : 0;
+    if (this.model.bodies.size === 0) return sum;
+    const graphs = this.countInGraphs(set);
+    for (const node of item.nodes) {
+      for (const body of this.model.bodies.get(node) ?? []) sum += graphs(body);
+    }
+    return sum;
+  }
+
+  private readonly counted = new WeakMap<ReadonlySet<number>, Map<number, number>>();
+
+  /** Counts the nodes of graphs that are in a set, with those in bodies. A function that calls itself counts once. */
+  private countInGraphs(set: ReadonlySet<number>): (graph: number) => number {
+    let known = this.counted.get(set);
+    if (!known) {
+      known = new Map();
+      this.counted.set(set, known);
+      const own = new Map<number, number>();
+      for (const node of set) {
+        const graph = this.model.data.nodes[node]?.[2] ?? -1;
+        own.set(graph, (own.get(graph) ?? 0) + 1);
+      }
+      const counts = known;
+      const ofGraph = (graph: number, depth: number): number => {
+        const found = counts.get(graph);
+        if (found !== undefined) return found;
+        let sum = own.get(graph) ?? 0;
+        counts.set(graph, sum);
+        if (depth < MAX_CALLS) {
+          for (const node of this.model.withBodies.get(graph) ?? []) {
+            for (const body of this.model.bodies.get(node) ?? []) sum += ofGraph(body, depth + 1);
+          }
+        }
+        counts.set(graph, sum);
+        return sum;
+      };
+      this.model.data.graphs.forEach((_, graph) => ofGraph(graph, 0));
+    }
+    const counts = known;
+    return (graph) => counts.get(graph) ?? 0;
   }
 
   /** Sets the classes of all boxes that are drawn. */

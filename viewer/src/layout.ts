@@ -1,14 +1,11 @@
-// Places boxes: each open box is laid out on its own by dagre, so only what is visible costs time.
+// Places boxes: each open box is laid out on its own, so only what is visible costs time.
 
-import { Graph, layout as dagre } from "@dagrejs/dagre";
-
+import { arrange, type Ends, type Point } from "./arrange";
+import { plural, short } from "./dom";
 import type { Model } from "./model";
 import type { Item, Tree } from "./tree";
 
-export interface Point {
-  x: number;
-  y: number;
-}
+export type { Point };
 
 /** A box with its place in the whole picture. */
 export interface Placed {
@@ -51,10 +48,8 @@ const ROW = 17;
 const TITLE = 28;
 const MAX_WIDTH = 260;
 
-interface Link {
-  from: number;
-  to: number;
-  values: number[];
+interface Link extends Ends {
+  values: Set<number>;
 }
 
 export class Layout {
@@ -124,46 +119,34 @@ export class Layout {
       return rows;
     }
     if (item.kind === "input" || item.kind === "output") return [this.model.type(item.number)];
-    return [`${item.size.toLocaleString("en-US")} nodes`];
+    return [sizeOf(item)];
   }
 
   private inside(item: Item, open: ReadonlySet<string>): Box {
     const children = this.tree.children(item);
     const boxes = children.map((child) => this.box(child, open));
-    const graph = new Graph({ multigraph: false });
-    graph.setGraph({ rankdir: "TB", nodesep: 22, ranksep: 34, edgesep: 12, marginx: 0, marginy: 0 });
-    graph.setDefaultEdgeLabel(() => ({}));
-    boxes.forEach((box, at) => graph.setNode(String(at), { width: box.width, height: box.height }));
     const links = this.linksIn(item, children);
     const isRoot = item === this.tree.root;
-    for (const { from, to } of links) {
-      if (from < 0 && !graph.hasNode("in")) graph.setNode("in", { width: 1, height: 1 });
-      if (to < 0 && !graph.hasNode("out")) graph.setNode("out", { width: 1, height: 1 });
-      graph.setEdge(from < 0 ? "in" : String(from), to < 0 ? "out" : String(to));
-    }
-    dagre(graph);
-    const size = graph.graph();
+    const arranged = arrange(boxes, links);
     const title = this.width(titleOf(item), true) + 70;
-    const inner = Math.max(size.width ?? 0, isRoot ? 0 : title);
-    const left = (isRoot ? 0 : PADDING) + (inner - (size.width ?? 0)) / 2;
+    const inner = Math.max(arranged.width, isRoot ? 0 : title);
+    const left = (isRoot ? 0 : PADDING) + (inner - arranged.width) / 2;
     const top = isRoot ? 0 : HEADER + PADDING / 2;
     const width = inner + (isRoot ? 0 : 2 * PADDING);
-    const height = top + (size.height ?? 0) + (isRoot ? 0 : PADDING);
+    const height = top + arranged.height + (isRoot ? 0 : PADDING);
     const placed = children.map((child, at) => {
-      const { x, y } = graph.node(String(at)) as Point;
+      const { x, y } = arranged.centers[at]!;
       const box = boxes[at]!;
       return { item: child, box, x: left + x - box.width / 2, y: top + y - box.height / 2 };
     });
-    const edges = links.map(({ from, to, values }): Edge => {
-      const name = { v: from < 0 ? "in" : String(from), w: to < 0 ? "out" : String(to) };
-      const found = (graph.edge(name) as { points?: Point[] }).points ?? [];
-      const points = found.map((point) => ({ x: point.x + left, y: point.y + top }));
+    const edges = links.map(({ from, to, values }, at): Edge => {
+      const points = arranged.lines[at]!.map((point) => ({ x: point.x + left, y: point.y + top }));
       // An edge from outside begins at the upper border, and one to the outside ends at the lower one.
       if (from < 0) points[0] = { x: width / 2, y: HEADER };
       else points[0] = middle(placed[from]!, true);
       if (to < 0) points[points.length - 1] = { x: width / 2, y: height };
       else points[points.length - 1] = middle(placed[to]!, false);
-      return { from: children[from] ?? null, to: children[to] ?? null, values, points };
+      return { from: children[from] ?? null, to: children[to] ?? null, values: [...values], points };
     });
     return { width, height, children: placed, edges };
   }
@@ -176,18 +159,18 @@ export class Layout {
     const inputs = new Map<number, number>();
     const outputs = new Map<number, number>();
     children.forEach((child, at) => {
-      if (child.kind === "input") inputs.set(child.number, at);
-      else if (child.kind === "output") outputs.set(child.number, at);
+      for (const value of child.values) (child.side === "input" ? inputs : outputs).set(value, at);
       // The bodies of one node read from around it and are not linked to each other.
-      else if (child.kind !== "graph") for (const node of child.nodes) owner.set(node, at);
+      if (child.kind !== "graph") for (const node of child.nodes) owner.set(node, at);
     });
     const found = new Map<string, Link>();
     const add = (from: number, to: number, value: number): void => {
       if (from === to) return;
       const link = found.get(`${from} ${to}`);
-      if (!link) found.set(`${from} ${to}`, { from, to, values: [value] });
-      else if (!link.values.includes(value)) link.values.push(value);
+      if (link) link.values.add(value);
+      else found.set(`${from} ${to}`, { from, to, values: new Set([value]) });
     };
+    const seen = new Set<number>();
     for (const [node, at] of owner) {
       for (const value of this.model.reads(node)) {
         if (value < 0 || this.model.weightOf[value]! >= 0) continue;
@@ -195,7 +178,9 @@ export class Layout {
         add(owner.get(producer) ?? inputs.get(value) ?? -1, at, value);
       }
       for (const value of this.model.node(node)[4]) {
-        if (value < 0) continue;
+        // A value that several nodes claim to compute is the result of the last one.
+        if (value < 0 || this.model.producer[value] !== node || seen.has(value)) continue;
+        seen.add(value);
         const output = outputs.get(value);
         if (output !== undefined) add(at, output, value);
         else if (item !== this.tree.root && this.model.readers(value).some((reader) => !owner.has(reader))) {
@@ -220,18 +205,23 @@ function middle(child: { box: Box; x: number; y: number }, isBelow: boolean): Po
 
 /** Returns the title of a box. */
 export function titleOf(item: Item): string {
-  return item.label || "?";
+  return short(item.label || "?");
+}
+
+/** Returns what a box contains, in words: `12 nodes`. */
+export function sizeOf(item: Item): string {
+  return plural(item.size, item.side ?? "node");
 }
 
 /** Returns the last part of a path. */
 function last(path: string): string {
-  const first = path.split("\n")[0] ?? path;
+  const first = path.slice(0, 2000).split("\n")[0] ?? path;
   return first.split(/[./]/).at(-1) || first;
 }
 
 /** `f32[768,2304]` becomes `768×2304`. */
 export function shape(type: string | null): string {
-  const sizes = /\[(.*)\]$/.exec(type ?? "")?.[1];
+  const sizes = /\[(.*)\]$/.exec(short(type ?? ""))?.[1];
   if (sizes === undefined) return type ?? "";
   return sizes === "" ? "scalar" : sizes.split(",").join("×");
 }

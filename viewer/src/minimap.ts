@@ -53,11 +53,10 @@ export class Minimap {
     context.translate(this.left, this.top);
     context.scale(this.scale, this.scale);
     const least = 1.2 / this.scale;
+    const [link, open, node] = [color("--link"), color("--group-open"), color("--map-node")];
     for (const placed of picture.placed.values()) {
       if (placed.depth === 0) continue;
-      const linked = isLinked(placed.item);
-      context.fillStyle = linked ? color("--link") : color(placed.isOpen ? "--group-open" : "--map-node");
-      if (placed.isOpen && linked) context.fillStyle = color("--group-open");
+      context.fillStyle = placed.isOpen ? open : isLinked(placed.item) ? link : node;
       context.fillRect(placed.x, placed.y, Math.max(placed.width, least), Math.max(placed.height, least));
     }
     context.lineWidth = 1.5 / this.scale;

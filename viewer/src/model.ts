@@ -27,6 +27,16 @@ export type Metric = "nodes" | "weights" | "time" | "error";
 
 const NONE: readonly number[] = [];
 
+// Bounds for hostile models. No model of a real program reaches them.
+/** The sites of one origin. */
+const MAX_SITES = 1000;
+/** The names around a node. */
+const MAX_SCOPES = 64;
+/** The values that bodies read from around them, over all bodies. */
+const MAX_CAPTURES = 1_000_000;
+/** The further lines of nodes, over all nodes. */
+const MAX_FUSIONS = 1_000_000;
+
 export class Model {
   readonly producer: Int32Array;
   /** For each value, the graph that it is an input of, or -1. */
@@ -34,12 +44,17 @@ export class Model {
   readonly weightOf: Int32Array;
   /** For each node, the graphs of its bodies, and that of the function that it calls. */
   readonly bodies = new Map<number, number[]>();
+  /** For each graph, the nodes that have bodies. */
+  readonly withBodies = new Map<number, number[]>();
+  /** The first node that calls each function. */
+  readonly callers = new Map<number, number>();
   readonly byName = new Map<string, number>();
   readonly lines = new Map<number, Line>();
   readonly share: Float64Array;
   readonly errors = new Map<number, { what: string; isWrong: boolean }>();
   private readonly consumers: (number[] | undefined)[];
-  private readonly captured = new Map<number, number[]>();
+  private readonly captured = new Map<number, Set<number>>();
+  private readonly known = new Map<number, number[]>();
   private readonly paths = new Map<number, string[]>();
 
   constructor(readonly data: ViewData) {
@@ -54,15 +69,24 @@ export class Model {
     graphs.forEach((graph, number) => {
       for (const value of graph.inputs) this.inputOf[value] = number;
       if (graph.kind === "function") functions.set(graph.name, number);
-      if (graph.node !== undefined) this.addBody(graph.node, number);
+      if (graph.node !== undefined && nodes[graph.node]) this.addBody(graph.node, number);
     });
     nodes.forEach(([name, op, , inputs, outputs], number) => {
       if (!this.byName.has(name)) this.byName.set(name, number);
       for (const value of outputs) if (value >= 0) this.producer[value] = number;
-      for (const value of inputs) if (value >= 0) (this.consumers[value] ??= []).push(number);
+      for (const value of inputs) if (value >= 0) this.addReader(value, number);
       const called = functions.get(op);
-      if (called !== undefined) this.addBody(number, called);
+      if (called !== undefined) {
+        this.addBody(number, called);
+        if (!this.callers.has(called)) this.callers.set(called, number);
+      }
     });
+    for (const node of [...this.bodies.keys()].sort((a, b) => a - b)) {
+      const graph = this.node(node)[2];
+      const list = this.withBodies.get(graph);
+      if (list) list.push(node);
+      else this.withBodies.set(graph, [node]);
+    }
     this.capture();
     this.placeNodes();
     this.placeOverlays();
@@ -111,12 +135,13 @@ export class Model {
 
   /** Returns the call sites of an origin, each once. */
   callsites(origin: number): number[] {
-    const found = new Set<number>();
-    for (const site of this.sites(origin)) {
-      const location = this.data.sites[site]![1];
-      if (location >= 0) found.add(location);
+    let known = this.known.get(origin);
+    if (!known) {
+      const sites = this.sites(origin).slice(0, MAX_SITES);
+      known = [...new Set(sites.map((site) => this.data.sites[site]![1]))].filter((location) => location >= 0);
+      this.known.set(origin, known);
     }
-    return [...found];
+    return known;
   }
 
   location(number: number): LocationRow {
@@ -140,13 +165,15 @@ export class Model {
 
   /** Returns the user's names around a site, outermost first. */
   scope(scope: number): string[] {
-    const known = this.paths.get(scope);
-    if (known) return known;
-    if (scope < 0) return [];
-    const [name, isTransform, outer] = this.data.scopes[scope]!;
-    const around = this.scope(outer);
-    const path = isTransform || !name ? around : [...around, name];
-    this.paths.set(scope, path);
+    const fresh: number[] = [];
+    let at = scope;
+    for (; at >= 0 && !this.paths.has(at); at = this.data.scopes[at]![2]) fresh.push(at);
+    let path = this.paths.get(at) ?? [];
+    for (const inner of fresh.reverse()) {
+      const [name, isTransform] = this.data.scopes[inner]!;
+      if (!isTransform && name && path.length < MAX_SCOPES) path = [...path, name];
+      this.paths.set(inner, path);
+    }
     return path;
   }
 
@@ -168,8 +195,12 @@ export class Model {
   text(file: number, line: number): string | null {
     const row = this.data.files[file];
     if (row?.text !== undefined) return this.textLines(file)[line - 1] ?? null;
-    return row?.lines?.find(([number]) => number === line)?.[1] ?? null;
+    let recorded = this.recorded.get(file);
+    if (!recorded) this.recorded.set(file, (recorded = new Map(row?.lines)));
+    return recorded.get(line) ?? null;
   }
+
+  private readonly recorded = new Map<number, Map<number, string>>();
 
   private readonly split = new Map<number, string[]>();
 
@@ -186,16 +217,16 @@ export class Model {
 
   /** Returns the nodes that calls on a line made, with its own. */
   under(file: number, line: number): number[] {
+    // A frame comes after its caller.
+    const isUnder = new Uint8Array(this.data.frames.length);
+    this.data.frames.forEach(([location, caller], frame) => {
+      const [f, , l] = this.location(location);
+      if ((f === file && l === line) || (caller >= 0 && isUnder[caller])) isUnder[frame] = 1;
+    });
     const found: number[] = [];
-    this.data.nodes.forEach((_, number) => {
-      const site = this.sites(this.node(number)[5])[0];
-      if (site === undefined) return;
-      const path = this.frames(this.data.sites[site]![0]);
-      const isHere = (location: number): boolean => {
-        const [f, , l] = this.location(location);
-        return f === file && l === line;
-      };
-      if (path.some(isHere)) found.push(number);
+    this.data.nodes.forEach(([, , , , , origin], number) => {
+      const site = this.sites(origin)[0];
+      if (site !== undefined && isUnder[this.data.sites[site]![0]]) found.push(number);
     });
     return found;
   }
@@ -205,6 +236,12 @@ export class Model {
     let most = 0;
     for (const line of this.lines.values()) most = Math.max(most, measure(line, metric));
     return most;
+  }
+
+  private addReader(value: number, node: number): void {
+    const known = this.consumers[value];
+    if (!known) this.consumers[value] = [node];
+    else if (known.at(-1) !== node) known.push(node);
   }
 
   private addBody(node: number, graph: number): void {
@@ -220,17 +257,19 @@ export class Model {
       const producer = this.producer[value]!;
       return producer >= 0 ? this.node(producer)[2] : this.inputOf[value]!;
     };
+    let steps = 0;
     this.data.nodes.forEach(([, , graph, inputs]) => {
-      if (owner[graph]! < 0) return;
+      if (owner[graph]! < 0 || steps > MAX_CAPTURES) return;
       for (const value of inputs) {
         if (value < 0) continue;
         const from = graphOf(value);
         if (from < 0) continue;
         // Bodies come after the graph around them, so this ends.
         for (let at = graph; at !== from && owner[at]! >= 0; at = this.node(owner[at]!)[2]) {
-          const list = this.captured.get(owner[at]!) ?? [];
-          if (!list.includes(value)) list.push(value);
-          this.captured.set(owner[at]!, list);
+          const list = this.captured.get(owner[at]!);
+          if (list) list.add(value);
+          else this.captured.set(owner[at]!, new Set([value]));
+          steps++;
         }
       }
     });
@@ -258,6 +297,7 @@ export class Model {
     const { nodes, frames, files, weights, sites } = this.data;
     const through = new Int32Array(frames.length);
     const seen = new Set<number>();
+    let fusions = 0;
     nodes.forEach(([, , , inputs, , origin], number) => {
       const [first, ...others] = this.callsites(origin);
       const primary = this.sites(origin)[0];
@@ -271,7 +311,8 @@ export class Model {
         seen.add(weight);
         line.bytes += weights[weight]![1];
       }
-      for (const other of others) {
+      fusions += others.length;
+      for (const other of fusions > MAX_FUSIONS ? [] : others) {
         const fused = this.lineAt(other).fused;
         if (fused.at(-1) !== number) fused.push(number);
       }

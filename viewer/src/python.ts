@@ -79,19 +79,28 @@ export function parse(lines: string[]): Parsed {
 
 function blocks(lines: string[], statements: [number, number][]): Block[] {
   const found: Block[] = [];
-  statements.forEach(([first], index) => {
+  // The blocks around the current statement, with the column of each header.
+  const open: { block: Block; column: number }[] = [];
+  for (const [first, last] of statements) {
     const text = lines[first] ?? "";
-    const header = /^(\s*)(?:async\s+)?(def|class)\b/.exec(text);
-    if (!header) return;
-    let last = statements[index]![1];
-    for (let next = index + 1; next < statements.length; next++) {
-      const [start, end] = statements[next]!;
-      if (indent(lines[start] ?? "") <= header[1]!.length) break;
-      last = end;
-    }
-    found.push({ first, last, isFunction: header[2] === "def" });
-  });
+    const column = indent(text);
+    while (open.length > 0 && open.at(-1)!.column >= column) close(open);
+    if (open.length > 0) open.at(-1)!.block.last = last;
+    const header = /^\s*(?:async\s+)?(def|class)\b/.exec(text);
+    if (!header) continue;
+    const block = { first, last, isFunction: header[1] === "def" };
+    found.push(block);
+    open.push({ block, column });
+  }
+  while (open.length > 0) close(open);
   return found;
+}
+
+/** Ends the innermost block, which the one around it contains. */
+function close(open: { block: Block }[]): void {
+  const { last } = open.pop()!.block;
+  const around = open.at(-1)?.block;
+  if (around) around.last = Math.max(around.last, last);
 }
 
 function indent(line: string): number {
@@ -108,6 +117,9 @@ const HEADER = /^(?:async\s+)?(?:def|class|import|from|if|elif|else|for|while|wi
 const PLAIN_RETURN = /^return(?:\s+[\w.,\s()[\]]*)?$/;
 const SHAPE = /\.(?:shape|ndim|dtype|size|axis_size)\b|\blen\(|\bdtype\b|\bjnp\.(?:shape|ndim)\b/;
 
+/** The part of a statement that decides what it is. */
+const MAX_HEAD = 2000;
+
 /** Finds the statements of traced functions that became no node, and says why. */
 export function nothing(
   lines: string[],
@@ -119,50 +131,72 @@ export function nothing(
     const entry = lineAt(line + 1);
     return entry !== undefined && (entry.own.length > 0 || entry.fused.length > 0 || entry.calls > 0);
   };
-  const functions = parsed.blocks.filter((block) => block.isFunction);
-  const innermost = (line: number): Block | undefined =>
-    functions.filter((block) => block.first < line && line <= block.last).at(-1);
+  const around = innermostFunctions(lines.length, parsed.blocks);
+  const innermost = (line: number): Block | undefined => around[line];
   const traced = new Set<Block>();
   for (let line = 0; line < lines.length; line++) {
     const block = isTraced(line) ? innermost(line) : undefined;
     if (block) traced.add(block);
   }
-  // From the end on: a result is dead if only dead statements read it.
-  const dead = new Set<number>();
+  // From the end on: a result is dead if only dead statements read it. For each name, the next line that reads it.
+  const next = new Map<string, number>();
   for (let index = parsed.statements.length - 1; index >= 0; index--) {
     const [first, last] = parsed.statements[index]!;
     const block = innermost(first);
     const text = lines.slice(first, last + 1).join("\n").trim();
-    if (!block || !traced.has(block) || HEADER.test(text) || PLAIN_RETURN.test(text)) continue;
+    const head = text.slice(0, MAX_HEAD);
+    const read = (): void => {
+      for (const name of text.match(/\w+/g) ?? []) next.set(name, first);
+    };
+    if (!block || !traced.has(block) || HEADER.test(head) || PLAIN_RETURN.test(head)) {
+      read();
+      continue;
+    }
     let isSilent = true;
     let constants = 0;
     for (let line = first; line <= last; line++) {
       if (isTraced(line)) isSilent = false;
       constants += lineAt(line + 1)?.constants.length ?? 0;
     }
-    if (!isSilent) continue;
+    if (!isSilent) {
+      read();
+      continue;
+    }
     if (constants > 0) {
+      read();
       found.set(first + 1, { word: "folded", why: "Its result is a constant, which is stored in the model." });
       continue;
     }
-    const target = /^([\w\s,()*]+?)(?::[^=]+)?=(?!=)/.exec(text)?.[1];
+    const target = /^([\w\s,()*]+?)(?::[^=]+)?=(?!=)/.exec(head)?.[1];
     const names = target?.match(/[A-Za-z_]\w*/g) ?? [];
-    const after = parsed.statements
-      .slice(index + 1)
-      .filter(([start]) => start <= block.last && !dead.has(start))
-      .map(([start, end]) => lines.slice(start, end + 1).join("\n"))
-      .join("\n");
-    const isRead = names.some((name) => new RegExp(`\\b${name}\\b`).test(after));
+    const isRead = names.some((name) => (next.get(name) ?? Infinity) <= block.last);
     if (names.length > 0 && !isRead) {
-      dead.add(first);
       found.set(first + 1, { word: "dead", why: "Nothing reads its result." });
-    } else if (SHAPE.test(text)) {
+      continue;
+    }
+    read();
+    if (SHAPE.test(head)) {
       found.set(first + 1, { word: "shape only", why: "It reads shapes, which are known while the function is traced." });
     } else {
       found.set(first + 1, { word: "no node", why: "It ran while the function was traced, or no output needs it." });
     }
   }
   return found;
+}
+
+/** Returns for each line the innermost function around it. */
+function innermostFunctions(count: number, blocks: Block[]): (Block | undefined)[] {
+  const around = new Array<Block | undefined>(count);
+  const open: Block[] = [];
+  let next = 0;
+  for (let line = 0; line < count; line++) {
+    while (open.length > 0 && open.at(-1)!.last < line) open.pop();
+    around[line] = open.at(-1);
+    for (; next < blocks.length && blocks[next]!.first <= line; next++) {
+      if (blocks[next]!.isFunction) open.push(blocks[next]!);
+    }
+  }
+  return around;
 }
 
 /** Returns the position in a text of a position in its UTF-8 bytes. */

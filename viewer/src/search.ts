@@ -1,6 +1,6 @@
 // The search for nodes, operators, lines, weights and shapes.
 
-import { bytes, clean, h, plural } from "./dom";
+import { bytes, h, plural, short } from "./dom";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
 
@@ -26,7 +26,7 @@ export class Search {
   ) {
     this.input = h("input", {
       type: "text",
-      placeholder: "Search nodes, operators, lines, weights, shapes",
+      placeholder: "Search nodes, inputs, operators, lines, weights, shapes",
       "aria-label": "Search",
       role: "combobox",
       "aria-expanded": "true",
@@ -64,8 +64,8 @@ export class Search {
         h(
           "li",
           { class: "hit", role: "option", "aria-selected": at === this.at, click: () => this.choose(at) },
-          h("span", { class: "text" }, hit.text),
-          h("span", { class: "detail" }, hit.detail),
+          h("span", { class: "text" }, short(hit.text, 300)),
+          h("span", { class: "detail" }, short(hit.detail, 300)),
         ),
       );
     });
@@ -105,6 +105,7 @@ export class Search {
         nodes.push({ kind: "Nodes", text: name, detail: `${op} ${type}`, selection: { kind: "node", node, item: null } });
       }
     });
+    const ends = this.ends(query);
     // The best match of a name is the shortest one.
     nodes.sort((a, b) => a.text.length - b.text.length);
     const many = ([text, count]: [string, number], kind: string, selection: Selection): Hit => ({
@@ -123,10 +124,26 @@ export class Search {
     return [
       ...byCount(ops).slice(0, 4).map((entry) => many(entry, "Operators", { kind: "op", op: entry[0] })),
       ...nodes.slice(0, MAX_PER_KIND),
+      ...ends,
       ...this.lines(query),
       ...weights,
       ...byCount(shapes).slice(0, 4).map((entry) => many(entry, "Shapes", { kind: "shape", type: entry[0] })),
     ];
+  }
+
+  /** Finds inputs and outputs of the main graph. */
+  private ends(query: string): Hit[] {
+    const main = this.model.data.graphs[0];
+    return (["input", "output"] as const).flatMap((side) => {
+      const hits: Hit[] = [];
+      for (const value of main?.[`${side}s`] ?? []) {
+        const name = this.model.value(value);
+        if (hits.length >= MAX_PER_KIND) break;
+        if (this.model.weightOf[value]! >= 0 || !name.toLowerCase().includes(query)) continue;
+        hits.push({ kind: side === "input" ? "Inputs" : "Outputs", text: name, detail: this.model.type(value), selection: { kind: "end", side, value } });
+      }
+      return hits;
+    });
   }
 
   private weightText(value: number): string {
@@ -137,14 +154,17 @@ export class Search {
   private lines(query: string): Hit[] {
     const hits: Hit[] = [];
     this.model.data.files.forEach((row, file) => {
-      const known = row.text === undefined ? (row.lines ?? []) : this.model.textLines(file).map((text, at): [number, string] => [at + 1, text]);
-      for (const [line, text] of known) {
+      if (hits.length >= MAX_PER_KIND) return;
+      const known = row.text === undefined ? (row.lines ?? []).map(([, text]) => text) : this.model.textLines(file);
+      const path = short(row.path ?? "", 300);
+      for (const [at, text] of known.entries()) {
         if (hits.length >= MAX_PER_KIND) return;
-        const place = `${row.path ?? ""}:${line}`;
+        const line = row.text === undefined ? row.lines![at]![0] : at + 1;
+        const place = `${path}:${line}`;
         if (!text.toLowerCase().includes(query) && !place.toLowerCase().endsWith(query)) continue;
         const count = this.model.line(file, line)?.own.length ?? 0;
         const detail = count ? `${place} · ${plural(count, "node")}` : place;
-        hits.push({ kind: "Lines", text: clean(text.trim()), detail, selection: { kind: "line", file, line } });
+        hits.push({ kind: "Lines", text: short(text.trim(), 300), detail, selection: { kind: "line", file, line } });
       }
     });
     return hits;

@@ -6,6 +6,7 @@ export type Selection =
   | { kind: "node"; node: number; item: string | null }
   | { kind: "line"; file: number; line: number }
   | { kind: "box"; item: string }
+  | { kind: "end"; side: "input" | "output"; value: number }
   | { kind: "weight"; value: number }
   | { kind: "op"; op: string }
   | { kind: "shape"; type: string };
@@ -32,6 +33,9 @@ export function toHash(model: Model, { selection, open, position }: Address): st
       break;
     case "box":
       parts.push(["box", selection.item]);
+      break;
+    case "end":
+      parts.push([selection.side, model.value(selection.value)]);
       break;
     case "weight":
       parts.push(["weight", model.value(selection.value)]);
@@ -88,6 +92,12 @@ function selectionOf(model: Model, parts: Map<string, string>): Selection | null
   }
   const box = parts.get("box");
   if (box !== undefined) return { kind: "box", item: box };
+  for (const side of ["input", "output"] as const) {
+    const name = parts.get(side);
+    const values = model.data.graphs[0]?.[`${side}s`] ?? [];
+    const value = name === undefined ? undefined : values.find((number) => model.value(number) === name);
+    if (value !== undefined) return { kind: "end", side, value };
+  }
   const weight = parts.get("weight");
   if (weight !== undefined) {
     const found = model.data.weights.find(([value]) => model.value(value) === weight);

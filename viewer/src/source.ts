@@ -1,6 +1,6 @@
 // The source pane: files with what each line became beside it.
 
-import { bytes, clean, countOps, h, percent, plural } from "./dom";
+import { bytes, clean, countOps, cut, h, inSteps, listOps, percent, plural, short } from "./dom";
 import type { LineChange } from "./format";
 import { type Line, measure, type Metric, type Model } from "./model";
 import { type Block, charAt, type Nothing, nothing, parse, type Token } from "./python";
@@ -31,7 +31,33 @@ interface Section {
   body: HTMLElement;
   rows: Map<number, Row> | null;
   blocks: Block[];
+  /** The lines that the file has, and the parts of them that are not built. */
+  numbers: number[];
+  gaps: Gap[];
+  build: (number: number) => Row;
 }
+
+/** Lines without rows, by their positions among the lines of the file; a button stands for them. */
+interface Gap {
+  from: number;
+  to: number;
+  element: HTMLElement;
+}
+
+/** A longer file shows the lines around those with nodes, and the others on request. */
+const MAX_ROWS = 3000;
+const CONTEXT = 15;
+const STEP = 500;
+/** A longer file has no colors. */
+const MAX_PARSED = 20_000;
+/** The colored parts of one file. */
+const MAX_COLORS = 40_000;
+/** A longer line is cut. */
+const MAX_LINE = 1000;
+/** The files that a selection opens. */
+const MAX_OPENED = 3;
+/** The operators of a line are counted over so many nodes. */
+const MAX_COUNTED = 2000;
 
 const METRICS: [Metric, string][] = [
   ["nodes", "Nodes"],
@@ -106,9 +132,9 @@ export class SourcePane {
     }
     const files = [...totals].filter(([file, total]) => total.lines > 0 || this.model.data.files[file]?.text !== undefined);
     files.sort(([, a], [, b]) => b.nodes - a.nodes);
-    for (const [file, total] of files) {
+    const add = ([file, total]: (typeof files)[number]): HTMLElement => {
       const row = this.model.data.files[file]!;
-      const name = row.path ?? "files are not recorded at this level";
+      const name = short(row.path ?? "files are not recorded at this level", 300);
       const facts = [plural(total.nodes, "node")];
       if (total.bytes > 0) facts.push(bytes(total.bytes));
       if (total.share > 0) facts.push(percent(total.share));
@@ -123,9 +149,18 @@ export class SourcePane {
         h("span", { class: "facts" }, facts.join(" · ")),
       );
       const body = h("div", { class: "lines", role: "listbox", "aria-label": `Lines of ${name}`, tabindex: 0, hidden: true });
-      this.list.append(header, body);
-      this.sections.set(file, { file, header, body, rows: null, blocks: [] });
-    }
+      const unbuilt = (): never => {
+        throw new Error("the file is closed");
+      };
+      this.sections.set(file, { file, header, body, rows: null, blocks: [], numbers: [], gaps: [], build: unbuilt });
+      return h("div", { class: "section" }, header, body);
+    };
+    const [totalOf, shown] = [new Map(files), h("div", {})];
+    this.add = (file) => {
+      const total = totalOf.get(file);
+      if (total) shown.append(add([file, total]));
+    };
+    this.list.append(...inSteps(shown, files, (entry) => this.sections.get(entry[0])?.header.parentElement ?? add(entry)));
     const gone = this.model.data.against?.lines.filter((line) => line.after === null) ?? [];
     if (gone.length) this.list.append(this.goneLines(gone));
     if (files.length === 0) {
@@ -137,10 +172,9 @@ export class SourcePane {
   }
 
   private goneLines(gone: LineChange[]): HTMLElement {
-    const entries = gone.map((line) =>
-      h("li", {}, h("span", { class: "minus" }, "−"), ` ${line.path}:${line.before}, in ${line.function}: ${line.lost.map(({ op, count }) => (count === 1 ? op : `${op} ×${count}`)).join(", ")}`),
-    );
-    return h("section", { class: "gone" }, h("h3", {}, "Lines that are gone"), h("ul", {}, ...entries));
+    const entry = (line: LineChange): Node =>
+      h("li", {}, h("span", { class: "minus" }, "−"), ` ${short(line.path)}:${line.before}, in ${short(line.function)}: ${listOps(line.lost)}`);
+    return h("section", { class: "gone" }, h("h3", {}, "Lines that are gone"), ...inSteps(h("ul", {}), gone, entry));
   }
 
   private toggle(file: number): void {
@@ -155,6 +189,7 @@ export class SourcePane {
 
   /** Opens a file and builds its lines when it is opened first. */
   openFile(file: number): void {
+    if (!this.sections.has(file)) this.add(file);
     const section = this.sections.get(file);
     if (!section) return;
     section.body.hidden = false;
@@ -163,21 +198,73 @@ export class SourcePane {
     section.rows = new Map();
     const row = this.model.data.files[file]!;
     const lines = row.text === undefined ? null : this.model.textLines(file);
-    const parsed = lines ? parse(lines) : null;
+    const isLong = (lines?.length ?? 0) > MAX_PARSED;
+    const parsed = lines && !isLong ? parse(lines.map((line) => line.slice(0, MAX_LINE))) : null;
     const silent = lines && parsed ? nothing(lines, parsed, (line) => this.model.line(file, line)) : new Map<number, Nothing>();
-    section.blocks = parsed?.blocks ?? [];
     const known = [...this.model.lines.values()].filter((line) => line.file === file).map((line) => line.line);
-    const numbers = lines ? lines.map((_, at) => at + 1) : [...new Set(known)].sort((a, b) => a - b);
+    const recorded = row.lines?.map(([number]) => number) ?? [];
+    section.numbers = lines ? lines.map((_, at) => at + 1) : [...new Set([...known, ...recorded])].sort((a, b) => a - b);
+    // What is folded has rows.
+    section.blocks = section.numbers.length > MAX_ROWS ? [] : (parsed?.blocks ?? []);
     const starts = new Map(section.blocks.map((block) => [block.first + 1, block]));
-    const built = document.createDocumentFragment();
-    for (const number of numbers) {
+    let colors = 0;
+    section.build = (number) => {
       const text = lines?.[number - 1] ?? this.model.text(file, number);
+      const tokens = parsed?.tokens[number - 1] ?? [];
+      colors += tokens.length;
+      const isColored = colors <= MAX_COLORS;
       const entry = this.model.line(file, number);
-      const made = this.row(section, number, text, parsed?.tokens[number - 1] ?? [], entry, silent.get(number), starts.get(number));
-      section.rows.set(number, made);
-      built.append(made.element);
+      return this.row(section, number, text, isColored ? tokens : [], entry, silent.get(number), starts.get(number));
+    };
+    const count = section.numbers.length;
+    section.gaps = [this.gap(section, 0, count)];
+    section.body.append(section.gaps[0]!.element);
+    if (count <= MAX_ROWS) return this.fill(section, 0, count);
+    const withNodes = new Set(known);
+    for (let at = 0; at < count && section.rows.size < MAX_ROWS / 2; at++) {
+      if (withNodes.has(section.numbers[at]!)) this.fill(section, at - CONTEXT, at + CONTEXT + 1);
     }
-    section.body.append(built);
+    if (section.rows.size === 0) this.fill(section, 0, STEP);
+  }
+
+  /** Adds a file that the list does not show yet. */
+  private add: (file: number) => void = () => {};
+
+  private gap(section: Section, from: number, to: number): Gap {
+    const show = (): void => this.fill(section, from, from + STEP);
+    const text = `show ${plural(Math.min(STEP, to - from), "line")} of ${(to - from).toLocaleString("en-US")}`;
+    return { from, to, element: h("button", { type: "button", class: "gap", click: show }, text) };
+  }
+
+  /** Builds the rows of lines that have none. */
+  private fill(section: Section, start: number, end: number): void {
+    for (const gap of section.gaps.filter((gap) => gap.from < end && start < gap.to)) {
+      const [from, to] = [Math.max(gap.from, start), Math.min(gap.to, end)];
+      const parts: Node[] = [];
+      const rest = [[gap.from, from], [to, gap.to]].map(([a, b]) => (a! < b! ? this.gap(section, a!, b!) : null));
+      const [before, after] = [rest[0] ?? null, rest[1] ?? null];
+      if (before) parts.push(before.element);
+      for (let at = from; at < to; at++) {
+        const row = section.build(section.numbers[at]!);
+        section.rows?.set(row.number, row);
+        parts.push(row.element);
+      }
+      if (after) parts.push(after.element);
+      gap.element.replaceWith(...parts);
+      section.gaps.splice(section.gaps.indexOf(gap), 1, ...rest.filter((part): part is Gap => part !== null));
+    }
+  }
+
+  /** Builds the row of a line with those around it. */
+  private reveal(section: Section, line: number): void {
+    if (section.gaps.length === 0 || section.rows?.has(line)) return;
+    let [low, high] = [0, section.numbers.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (section.numbers[middle]! < line) low = middle + 1;
+      else high = middle;
+    }
+    if (section.numbers[low] === line) this.fill(section, low - CONTEXT, low + CONTEXT + 1);
   }
 
   private row(
@@ -205,8 +292,8 @@ export class SourcePane {
       h("span", { class: "number" }, String(number)),
       code,
     );
-    const made: Row = { number, element, code, text, tokens };
-    if (text === null) code.append(h("span", { class: "unknown" }, clean(entry?.function ? `in ${entry.function}` : "…")));
+    const made: Row = { number, element, code, text: text === null ? null : cut(text, MAX_LINE), tokens };
+    if (made.text === null) code.append(h("span", { class: "unknown" }, clean(entry?.function ? `in ${entry.function}` : "…")));
     else paint(made, []);
     const hint = entry ? describe(this.model, entry) : null;
     if (hint) element.append(h("span", { class: "ops" }, hint));
@@ -273,9 +360,13 @@ export class SourcePane {
     this.linked = [];
     this.underlined = [];
     this.current = null;
+    const opened = new Set<number>();
     for (const { file, line, isFused } of lines) {
-      this.openFile(file);
-      const row = this.sections.get(file)?.rows?.get(line);
+      if (opened.size < MAX_OPENED || opened.has(file)) this.openFile(file);
+      opened.add(file);
+      const section = this.sections.get(file);
+      if (section) this.reveal(section, line);
+      const row = section?.rows?.get(line);
       if (!row) continue;
       this.unfold(file, line);
       row.element.classList.add("is-linked");
@@ -320,8 +411,9 @@ export class SourcePane {
   next(file: number, line: number, isDown: boolean): { file: number; line: number } | null {
     const rows = this.sections.get(file)?.rows;
     if (!rows) return null;
-    const numbers = [...rows.values()].filter((row) => !row.element.hidden).map((row) => row.number);
+    const numbers = this.sections.get(file)?.numbers ?? [];
     const has = (number: number): boolean => {
+      if (rows.get(number)?.element.hidden) return false;
       const entry = this.model.line(file, number);
       return entry !== undefined && entry.own.length + entry.fused.length + entry.calls > 0;
     };
@@ -367,8 +459,8 @@ export function shown(line: Line, metric: Metric): string {
 
 /** Describes what a line became: its operators, then in parentheses those of other lines. */
 function describe(model: Model, line: Line): string | null {
-  const own = countOps(line.own.map((node) => model.op(node)));
-  const fused = countOps(line.fused.map((node) => model.op(node)));
+  const own = countOps(line.own.slice(0, MAX_COUNTED).map((node) => model.op(node)));
+  const fused = countOps(line.fused.slice(0, MAX_COUNTED).map((node) => model.op(node)));
   if (own || fused) return [own, fused && `(${fused})`].filter(Boolean).join(", ");
   if (line.calls > 0) return `→ ${plural(line.calls, "node")}`;
   return null;
@@ -384,11 +476,15 @@ function paint(row: Row, spans: Span[]): void {
     cuts.add(Math.min(end, text.length));
   }
   const sorted = [...cuts].sort((a, b) => a - b);
+  // Tokens are in order and do not overlap.
+  let next = 0;
   const parts: (Node | string)[] = [];
   for (let at = 0; at + 1 < sorted.length; at++) {
     const [start, end] = [sorted[at]!, sorted[at + 1]!];
     const part = text.slice(start, end);
-    const token = row.tokens.find(([a, b]) => a <= start && end <= b)?.[2];
+    while (next < row.tokens.length && row.tokens[next]![1] <= start) next++;
+    const [first, , name] = row.tokens[next] ?? [Infinity, 0, ""];
+    const token = first <= start ? name : "";
     const isMarked = marks.some(([a, b]) => a <= start && end <= b);
     const names = [token && `t-${token}`, isMarked && "expression"].filter(Boolean).join(" ");
     parts.push(names ? h("span", { class: names }, part) : clean(part));

@@ -1,5 +1,6 @@
 // The hierarchy that the graph pane shows: graphs, modules, loops, functions, and sections of what is left.
 
+import { short } from "./dom";
 import type { Model } from "./model";
 
 export type Kind = "graph" | "group" | "section" | "node" | "input" | "output";
@@ -17,13 +18,21 @@ export interface Item {
   parent: Item | null;
   /** The nodes of its graph that it contains, in order. */
   nodes: number[];
-  /** The nodes that it contains, with those in bodies. */
+  /** The nodes that it contains, with those in bodies; of a section of inputs or outputs, how many there are. */
   size: number;
+  /** The side of the graph that an input, an output, or a section of them is on. */
+  side: "input" | "output" | null;
+  /** The values of an input, of an output, or of a section of them. */
+  values: number[];
 }
 
 /** A box with more children is divided into sections. */
 const MAX_CHILDREN = 120;
 const SECTION = 80;
+/** A path of names is followed so far: a hostile name may have thousands of parts. */
+const MAX_PARTS = 32;
+/** A longer name is cut in an id, because an address contains the ids of the boxes that are open. */
+const MAX_NAME = 80;
 /** Dividing groups stops after so many steps, because a hostile model may interleave thousands of them. */
 const MAX_STEPS = 5_000_000;
 /** Deeper boxes are not offered: a hostile function may call itself. */
@@ -84,6 +93,18 @@ export class Tree {
     return at;
   }
 
+  /** Returns the box of an input or an output of the main graph, and creates those around it. */
+  endOf(value: number, side: "input" | "output"): Item | null {
+    let at = this.root;
+    for (let steps = 0; steps < MAX_DEPTH; steps++) {
+      const next = this.children(at).find((child) => child.side === side && child.values.includes(value));
+      if (!next) return null;
+      if (next.kind !== "section") return next;
+      at = next;
+    }
+    return null;
+  }
+
   /** Returns the boxes around a box, outermost first. */
   around(item: Item): Item[] {
     const path: Item[] = [];
@@ -97,10 +118,7 @@ export class Tree {
     if (graph === 0 || !row || calls > MAX_DEPTH) return this.root;
     let owner = row.node ?? -1;
     if (row.kind === "function") {
-      owner = -1;
-      for (const [node, graphs] of this.model.bodies) {
-        if (graphs.includes(graph) && (owner < 0 || node < owner)) owner = node;
-      }
+      owner = this.model.callers.get(graph) ?? -1;
     }
     if (owner < 0) return this.root;
     let around = this.container(this.model.node(owner)[2], calls + 1);
@@ -112,14 +130,23 @@ export class Tree {
       around = next;
       if (next.kind === "node") break;
     }
-    const bodies = this.children(around);
-    return bodies.find((child) => child.kind === "graph" && child.graph === graph) ?? around;
+    return this.bodyIn(around, graph) ?? around;
+  }
+
+  /** Returns the box of a body, which may be inside of sections. */
+  private bodyIn(around: Item, graph: number): Item | null {
+    for (const child of this.children(around)) {
+      if (child.kind === "graph" && child.graph === graph) return child;
+      const inside = child.kind === "section" ? this.sectionItems.get(child) : undefined;
+      if (inside?.some((item) => item.kind === "graph" && item.graph === graph)) return this.bodyIn(child, graph);
+    }
+    return null;
   }
 
   private graphItem(graph: number, label: string, parent: Item | null, id: string): Item {
     const { first, count } = this.model.data.graphs[graph]!;
     const nodes = Array.from({ length: count }, (_, at) => first + at);
-    return { id, kind: "graph", label, number: -1, graph, parent, nodes, size: this.sizeOf(graph) };
+    return { id, kind: "graph", label, number: -1, graph, parent, nodes, size: this.sizeOf(graph), side: null, values: [] };
   }
 
   /** Counts the nodes of a graph, with those in bodies; a function counts at each call. */
@@ -128,6 +155,8 @@ export class Tree {
     if (known !== undefined) return known;
     const { first, count } = this.model.data.graphs[graph]!;
     let size = count;
+    // A function that calls itself counts once.
+    this.sizes.set(graph, count);
     if (calls < MAX_DEPTH) {
       for (let node = first; node < first + count; node++) {
         for (const body of this.model.bodies.get(node) ?? []) size += this.sizeOf(body, calls + 1);
@@ -141,19 +170,22 @@ export class Tree {
     if (item.kind === "node") return this.bodies(item);
     if (item.kind === "graph") {
       const { inputs, outputs } = this.model.data.graphs[item.graph]!;
-      const ends = (kind: "input" | "output", values: number[]): Item[] =>
-        values
-          .filter((value) => kind === "output" || this.model.weightOf[value]! < 0)
-          .map((value) => ({
-            id: `${item.id}|${kind === "input" ? "i" : "o"}${value}`,
-            kind,
-            label: this.model.value(value),
-            number: value,
-            graph: item.graph,
-            parent: item,
-            nodes: [],
-            size: 0,
-          }));
+      const ends = (kind: "input" | "output", values: number[]): Item[] => {
+        const shown = [...new Set(values)].filter((value) => kind === "output" || this.model.weightOf[value]! < 0);
+        const list = shown.map((value): Item => ({
+          id: `${item.id}|${kind === "input" ? "i" : "o"}${value}`,
+          kind,
+          label: this.model.value(value),
+          number: value,
+          graph: item.graph,
+          parent: item,
+          nodes: [],
+          size: 1,
+          side: kind,
+          values: [value],
+        }));
+        return this.sections(item, list);
+      };
       const inner = this.sections(item, this.grouped(item, this.prefix(item)));
       return [...ends("input", inputs), ...inner, ...ends("output", outputs)];
     }
@@ -171,10 +203,11 @@ export class Tree {
       for (const child of children) child.parent = item;
       return children;
     }
-    return graphs.map((graph, at) => {
+    const items = graphs.map((graph, at) => {
       const label = this.model.data.graphs[graph]!.attribute ?? this.model.data.graphs[graph]!.name;
       return this.graphItem(graph, label, item, `${item.id}|b${at}`);
     });
+    return this.sections(item, items);
   }
 
   private readonly scopes = new Map<number, string[]>();
@@ -186,8 +219,9 @@ export class Tree {
       path = this.model.scopeOf(number);
       if (path.length === 0) {
         const name = this.model.name(number);
-        path = name.includes("/") ? name.split("/").filter(Boolean).slice(0, -1) : [];
+        path = name.includes("/") ? name.split("/", MAX_PARTS + 1).filter(Boolean).slice(0, -1) : [];
       }
+      path = path.slice(0, MAX_PARTS);
       this.scopes.set(number, path);
     }
     return path;
@@ -223,8 +257,9 @@ export class Tree {
       }
       let group = groups.get(name);
       if (!group) {
-        const id = `${item.id}|${name.replaceAll("|", "/")}`;
-        group = { id, kind: "group", label: name, number: -1, graph: item.graph, parent: item, nodes: [], size: 0 };
+        const part = name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}~${number}` : name;
+        const id = `${item.id}|${part.replaceAll("|", "/")}`;
+        group = { id, kind: "group", label: name, number: -1, graph: item.graph, parent: item, nodes: [], size: 0, side: null, values: [] };
         groups.set(name, group);
         children.push(group);
         this.depths.set(group, skip + 1);
@@ -260,7 +295,9 @@ export class Tree {
     for (let number = first; number <= last; number++) {
       const isInside = inside.has(number);
       let round = isInside ? 0 : -1;
-      for (const value of this.model.reads(number)) {
+      const reads = this.model.reads(number);
+      this.steps += reads.length;
+      for (const value of reads) {
         const producer = value < 0 ? -1 : this.model.producer[value]!;
         if (producer < first || producer >= number) continue;
         const before = rounds[producer - first]!;
@@ -294,7 +331,7 @@ export class Tree {
     const id = `${parent.id}|n${number}`;
     const graph = this.model.node(number)[2];
     const size = this.nodeSize(number);
-    return { id, kind: "node", label: this.model.op(number), number, graph, parent, nodes: [number], size };
+    return { id, kind: "node", label: this.model.op(number), number, graph, parent, nodes: [number], size, side: null, values: [] };
   }
 
   private readonly sectionItems = new Map<Item, Item[]>();
@@ -311,8 +348,9 @@ export class Tree {
     for (let at = 0; at < children.length; at += length) {
       const part = children.slice(at, at + length);
       const nodes = part.flatMap((child) => child.nodes).sort((a, b) => a - b);
+      const { side } = part[0]!;
       const section: Item = {
-        id: `${parent.id}|s${length}.${at}`,
+        id: `${parent.id}|${side?.[0] ?? ""}s${length}.${at}`,
         kind: "section",
         label: sectionLabel(part, at),
         number: -1,
@@ -320,6 +358,8 @@ export class Tree {
         parent,
         nodes,
         size: part.reduce((sum, child) => sum + child.size, 0),
+        side,
+        values: part.flatMap((child) => child.values),
       };
       this.sectionItems.set(section, part);
       sections.push(section);
@@ -331,9 +371,10 @@ export class Tree {
 /** Returns the first and the last name of a section, or the numbers of what has no names. */
 function sectionLabel(part: Item[], at: number): string {
   const [first, last] = [part[0]!, part.at(-1)!];
-  if (first.kind === "group" && last.kind === "group") return `${first.label} – ${last.label}`;
+  if (first.kind === "group" && last.kind === "group") return `${short(first.label)} – ${short(last.label)}`;
   if (first.kind === "section" && last.kind === "section") return `${first.label.split(" – ")[0]} – ${last.label.split(" – ").at(-1)}`;
-  return `nodes ${at + 1} – ${at + part.length}`;
+  const noun = first.side ? `${first.side}s` : first.kind === "graph" ? "bodies" : "nodes";
+  return `${noun} ${at + 1} – ${at + part.length}`;
 }
 
 function depth(item: Item): number {

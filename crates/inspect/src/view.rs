@@ -3,6 +3,7 @@
 mod explorer;
 mod files;
 mod graph;
+mod limits;
 mod overlay;
 mod page;
 mod places;
@@ -14,7 +15,9 @@ use serde_json::{Value, json};
 
 use crate::profile::Profile;
 use crate::{Document, Sources};
-use graph::{Graph, Node, Weight};
+use graph::{Graph, Node, Value as GraphValue, Weight};
+pub use limits::Extent;
+use limits::{Limits, MAX_JSON};
 pub use overlay::ReportError;
 pub use page::page;
 use places::Places;
@@ -33,6 +36,8 @@ pub struct Options<'o, 'a> {
     pub report: Option<&'o str>,
     /// An earlier form of the model, which the view compares with.
     pub against: Option<&'o Document<'a>>,
+    /// How much of the model the view contains.
+    pub extent: Extent,
 }
 
 /// The data of a page. Serializes to the format of `docs/view-format.md`.
@@ -42,29 +47,71 @@ pub struct View<'d> {
     graphs: Vec<Graph<'d>>,
     nodes: Vec<Node<'d>>,
     /// The name, the type and the path of each value.
-    values: Vec<(&'d str, Option<String>, Option<String>)>,
+    values: Vec<GraphValue<'d>>,
     weights: Vec<Weight>,
     files: Vec<Value>,
     places: Places<'d>,
     profile: Option<Value>,
     compare: Option<Value>,
     against: Option<Value>,
+    left_out: Vec<String>,
 }
 
-/// Builds the data of a page.
+/// Builds the data of a page. If a page would be too large, it contains less, and says so.
 pub fn view<'d>(
     document: &'d Document<'_>,
     options: &Options<'_, '_>,
 ) -> Result<View<'d>, ReportError> {
+    let mut attempt = 0;
+    loop {
+        let view = within(document, options, Limits::new(options.extent, attempt))?;
+        if options.extent == Extent::Whole || attempt == MAX_ATTEMPTS || size(&view) <= MAX_JSON {
+            return Ok(view);
+        }
+        attempt += 1;
+    }
+}
+
+/// The last attempt has room for a few dozen entries of each list.
+const MAX_ATTEMPTS: u32 = 6;
+
+/// Returns the bytes of a view as JSON.
+fn size(view: &View<'_>) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, view) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+fn within<'d>(
+    document: &'d Document<'_>,
+    options: &Options<'_, '_>,
+    mut limits: Limits,
+) -> Result<View<'d>, ReportError> {
+    let limits = &mut limits;
     let mut places = Places::new(document);
-    let graph::Contents { graphs, nodes, values, weights } = graph::read(document, &mut places);
-    let profile = options.profile.map(|profile| overlay::profile(document, profile, &mut places));
-    let compare = options.report.map(|report| overlay::compare(document, report, &mut places));
-    let against = options.against.map(|other| overlay::against(other, document, &mut places));
-    let files = files::describe(document, options.sources, &places);
+    let contents = graph::read(document, &mut places, limits);
+    let graph::Contents { graphs, nodes, values, weights } = contents;
+    let profile = options.profile.map(|it| overlay::profile(document, it, &mut places, limits));
+    let compare = options.report.map(|it| overlay::compare(document, it, &mut places, limits));
+    let against = options.against.map(|it| overlay::against(it, document, &mut places, limits));
+    let files = files::describe(document, options.sources, &places, limits);
     let compare = compare.transpose()?;
     Ok(View {
-        model: model(document),
+        model: model(document, limits),
+        left_out: limits.left_out(),
         graphs,
         nodes,
         values,
@@ -77,19 +124,25 @@ pub fn view<'d>(
     })
 }
 
-fn model(document: &Document<'_>) -> Value {
+fn model(document: &Document<'_>, limits: &mut Limits) -> Value {
     let scan = &document.scan;
-    let opsets = scan.opsets.iter();
-    let opsets = opsets.map(|(domain, version)| json!({ "domain": domain, "version": version }));
+    let kept = limits.rows.take(scan.opsets.len());
+    let opsets =
+        scan.opsets.iter().take(kept).map(
+            |(domain, version)| json!({ "domain": limits.cut(&**domain), "version": version }),
+        );
+    let opsets: Vec<Value> = opsets.collect();
+    let notes: Vec<_> = document.notes.iter().take(1000).map(|note| limits.cut(&**note)).collect();
     json!({
         "name": name(document),
         "bytes": document.size,
-        "producer": scan.producer,
-        "producer_version": scan.producer_version,
+        "nodes": scan.nodes.len(),
+        "producer": limits.cut(scan.producer),
+        "producer_version": limits.cut(scan.producer_version),
         "ir_version": scan.ir_version,
-        "opsets": opsets.collect::<Vec<_>>(),
+        "opsets": opsets,
         "provenance": document.level.word(),
-        "notes": document.notes,
+        "notes": notes,
     })
 }
 
@@ -103,6 +156,11 @@ impl View<'_> {
     /// Returns the name of the model.
     pub fn name(&self) -> &str {
         self.model["name"].as_str().unwrap_or_default()
+    }
+
+    /// Says what a page leaves out, in sentences.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
     }
 
     /// Returns how many nodes there are, and how many of them have a line.
@@ -132,6 +190,7 @@ impl Serialize for View<'_> {
         map.serialize_entry("profile", &self.profile)?;
         map.serialize_entry("compare", &self.compare)?;
         map.serialize_entry("against", &self.against)?;
+        map.serialize_entry("left_out", &self.left_out)?;
         map.end()
     }
 }

@@ -150,6 +150,7 @@ pub(crate) fn view_page(
             profile: profile.as_ref(),
             report,
             against: other.as_ref(),
+            extent: view::Extent::Page,
         };
         let data = view::view(&document, &options).map_err(|error| wrong(&error))?;
         Ok(view::page(&data))

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use anyhow::Context;
 use inspect::profile::Profile;
 use inspect::show::clean;
-use inspect::view::{Options, View, page, view};
+use inspect::view::{Extent, Options, View, page, view};
 use inspect::{Document, Weights, open_regular};
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
@@ -92,6 +92,10 @@ impl Command for Args {
             profile: profile.as_ref(),
             report: report.as_deref(),
             against,
+            extent: match self.format {
+                Format::Html => Extent::Page,
+                Format::Json | Format::ModelExplorer => Extent::Whole,
+            },
         };
         let name_of_report = || self.compare.as_deref().unwrap_or(Path::new("")).display();
         let view = view(document, &options).with_context(|| name_of_report().to_string())?;
@@ -115,6 +119,9 @@ impl Answer for Viewed<'_> {
         let size = bytes(page.len() as u64);
         let nodes = count(nodes, "node");
         writeln!(console.out, "{shown}: {nodes}, {with_line} of them with a line, {size}")?;
+        for sentence in view.left_out() {
+            console.note(format_args!("{}", clean(sentence)))?;
+        }
         if args.open && !open_in_browser(&output) {
             console.note(format_args!("no browser could be started: open `{shown}` yourself"))?;
         }

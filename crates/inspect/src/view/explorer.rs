@@ -25,7 +25,7 @@ impl View<'_> {
             for output in self.nodes.get(node).map_or(&[][..], |node| &node.outputs) {
                 let known = usize::try_from(*output).ok().and_then(|at| self.values.get(at));
                 if let Some((output, ..)) = known {
-                    results.insert((*output).to_owned(), json!({ "value": value }));
+                    results.insert(output.to_string(), json!({ "value": value }));
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Graphs, nodes, values and weights of a view.
 
+use std::borrow::Cow;
+
 use onnx::scan::{self, AttributeValue, Pair, Tensor};
 use provenance::outline::Place;
 use provenance::resolve::Sure;
@@ -8,6 +10,7 @@ use provenance::{OriginId, keys};
 use rustc_hash::FxHashMap;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use super::limits::Limits;
 use super::places::Places;
 use crate::Document;
 use crate::show::attribute_text;
@@ -19,7 +22,9 @@ const MAX_TEXT: usize = 400;
 #[derive(Debug)]
 pub(super) struct Graph<'d> {
     place: &'d Place,
-    name: &'d str,
+    name: Cow<'d, str>,
+    /// The node and the attribute that contain a body, if the view contains the node.
+    owner: Option<(u32, Cow<'d, str>)>,
     first: usize,
     count: usize,
     inputs: Vec<u32>,
@@ -29,75 +34,115 @@ pub(super) struct Graph<'d> {
 /// A node with the numbers of its values and its origin.
 #[derive(Debug)]
 pub(super) struct Node<'d> {
-    name: String,
-    op: std::borrow::Cow<'d, str>,
+    name: Cow<'d, str>,
+    op: Cow<'d, str>,
     graph: u32,
     inputs: Vec<i64>,
     pub(super) outputs: Vec<i64>,
     pub(super) origin: i64,
     sure: Sure,
-    attributes: Vec<(&'d str, String)>,
+    attributes: Vec<(Cow<'d, str>, Cow<'d, str>)>,
     pub(super) has_line: bool,
 }
 
 /// A value, its bytes, its origin, and whether its contents are in another file.
 pub(super) type Weight = (u32, u64, i64, u8);
 
+/// A name, a type and a path.
+pub(super) type Value<'d> = (Cow<'d, str>, Option<Cow<'d, str>>, Option<Cow<'d, str>>);
+
 /// The lists of `docs/view-format.md` that describe what a model computes.
 pub(super) struct Contents<'d> {
     pub(super) graphs: Vec<Graph<'d>>,
     pub(super) nodes: Vec<Node<'d>>,
-    pub(super) values: Vec<(&'d str, Option<String>, Option<String>)>,
+    pub(super) values: Vec<Value<'d>>,
     pub(super) weights: Vec<Weight>,
 }
 
-pub(super) fn read<'d>(document: &'d Document<'_>, origins: &mut Places<'d>) -> Contents<'d> {
+pub(super) fn read<'d>(
+    document: &'d Document<'_>,
+    origins: &mut Places<'d>,
+    limits: &mut Limits,
+) -> Contents<'d> {
     let scan = &document.scan;
+    let kept_graphs = limits.graphs.take(scan.graphs.len());
+    let kept_nodes = limits.nodes.take(scan.nodes.len());
+    let is_left_out = |node: &scan::Node<'_>| node.graph as usize >= kept_graphs;
+    let kept_nodes = scan.nodes[..kept_nodes].iter().position(is_left_out).unwrap_or(kept_nodes);
     let of_map = document.map_values().iter().map(|value| (&*value.name, value)).collect();
-    let mut values = Values { document, of_map, known: FxHashMap::default(), list: Vec::new() };
+    let mut values =
+        Values { document, limits, of_map, known: FxHashMap::default(), list: Vec::new() };
     let mut weights = Vec::new();
     let mut graphs = Vec::new();
-    for (number, graph) in scan.graphs.iter().enumerate() {
-        for tensor in &graph.initializers {
+    let mut outputs_of_nodes = Vec::new();
+    for (number, graph) in scan.graphs[..kept_graphs].iter().enumerate() {
+        let kept = values.limits.weights.take(graph.initializers.len());
+        for tensor in &graph.initializers[..kept] {
             let value = values.declare(number, tensor.name, &tensor.metadata);
             let bytes = tensor.bytes().unwrap_or(tensor.typed as u64);
-            let origin = origins.origin(values.origins_of_weight(number, tensor));
+            let found = values.origins_of_weight(number, tensor);
+            let origin = origins.origin(found, values.limits);
             weights.push((value, bytes, origin, u8::from(tensor.is_external)));
         }
         let mut declare = |list: &'d [scan::ValueInfo<'_>]| -> Vec<u32> {
-            list.iter().map(|value| values.declare(number, value.name, &value.metadata)).collect()
+            let kept = values.limits.ends.take(list.len());
+            let list = list[..kept].iter();
+            list.map(|value| values.declare(number, value.name, &value.metadata)).collect()
+        };
+        let (inputs, outputs) = (declare(&graph.inputs), declare(&graph.outputs));
+        let nodes = graph.nodes.start.min(kept_nodes)..graph.nodes.end.min(kept_nodes);
+        let name = match &graph.place {
+            Place::Function(name) => &**name,
+            Place::Main | Place::Body { .. } => graph.name,
+        };
+        let owner = match &graph.place {
+            Place::Body { node, attribute } if (*node as usize) < kept_nodes => {
+                Some((*node, values.limits.cut(&**attribute)))
+            }
+            _ => None,
         };
         graphs.push(Graph {
             place: &graph.place,
-            name: graph.name,
-            first: graph.nodes.start,
-            count: graph.nodes.len(),
-            inputs: declare(&graph.inputs),
-            outputs: declare(&graph.outputs),
+            name: values.limits.cut(name),
+            owner,
+            first: nodes.start,
+            count: nodes.len(),
+            inputs,
+            outputs,
         });
-        for node in &scan.nodes[graph.nodes.clone()] {
-            node.outputs.iter().filter(|name| !name.is_empty()).for_each(|name| {
+        for node in &scan.nodes[nodes] {
+            let kept = values.limits.links.take(node.outputs.len());
+            node.outputs[..kept].iter().filter(|name| !name.is_empty()).for_each(|name| {
                 values.declare(number, name, &[]);
             });
+            outputs_of_nodes.push(kept);
         }
     }
-    let nodes = scan.nodes.iter().enumerate().map(|(number, node)| {
+    let nodes = scan.nodes[..kept_nodes].iter().enumerate().map(|(number, node)| {
         let graph = node.graph as usize;
         let (sure, found) = document.answer(number);
-        let origin = origins.origin(found);
+        let origin = origins.origin(found, values.limits);
+        let inputs = values.limits.links.take(node.inputs.len());
+        let outputs = outputs_of_nodes.get(number).copied().unwrap_or(0);
         let is_body =
             |attribute: &&scan::Attribute<'_>| matches!(attribute.value(), AttributeValue::Graphs);
         let attributes = node.attributes.iter().filter(|attribute| !is_body(attribute));
+        let kept = values.limits.attributes.take(attributes.clone().count());
+        let mut text = |it: &'d scan::Attribute<'_>| {
+            let name = values.limits.cut(it.name);
+            (name, values.limits.cut(attribute_text(it, MAX_TEXT)))
+        };
+        let attributes = attributes.take(kept).map(&mut text).collect();
         Node {
-            name: document.node_name(number),
-            op: node.op_with_domain(),
+            name: values.limits.cut(document.node_name(number)),
+            op: values.limits.cut(node.op_with_domain()),
             graph: node.graph,
-            inputs: node.inputs.iter().map(|name| values.seen_from(graph, name)).collect(),
-            outputs: node.outputs.iter().map(|name| values.seen_from(graph, name)).collect(),
+            inputs: values.seen_all(graph, &node.inputs[..inputs]),
+            outputs: values.seen_all(graph, &node.outputs[..outputs]),
             has_line: origins.callsite(origin).is_some(),
             origin,
             sure,
-            attributes: attributes.map(|it| (it.name, attribute_text(it, MAX_TEXT))).collect(),
+            attributes,
         }
     });
     let nodes = nodes.collect();
@@ -105,15 +150,16 @@ pub(super) fn read<'d>(document: &'d Document<'_>, origins: &mut Places<'d>) -> 
 }
 
 /// The values of all graphs, by graph and name.
-struct Values<'d, 'a> {
+struct Values<'l, 'd, 'a> {
     document: &'d Document<'a>,
+    limits: &'l mut Limits,
     /// The values of the main graph in the source map.
     of_map: FxHashMap<&'d str, &'d MapValue>,
     known: FxHashMap<(usize, &'d str), u32>,
-    list: Vec<(&'d str, Option<String>, Option<String>)>,
+    list: Vec<Value<'d>>,
 }
 
-impl<'d> Values<'d, '_> {
+impl<'d> Values<'_, 'd, '_> {
     fn declare(&mut self, graph: usize, name: &'d str, metadata: &[Pair<'_>]) -> u32 {
         if let Some(&known) = self.known.get(&(graph, name)) {
             return known;
@@ -123,9 +169,17 @@ impl<'d> Values<'d, '_> {
             let value = self.value_of_map(graph, name)?;
             (!value.paths.is_empty()).then(|| value.paths.join("\n"))
         });
-        self.list.push((name, self.document.value_type(graph, name), path));
+        let ty = self.document.value_type(graph, name);
+        let limits = &mut *self.limits;
+        let mut cut = |text: String| limits.cut(text);
+        let (ty, path) = (ty.map(&mut cut), path.map(&mut cut));
+        self.list.push((self.limits.cut(name), ty, path));
         self.known.insert((graph, name), number);
         number
+    }
+
+    fn seen_all(&mut self, graph: usize, names: &[&'d str]) -> Vec<i64> {
+        names.iter().map(|name| self.seen_from(graph, name)).collect()
     }
 
     fn value_of_map(&self, graph: usize, name: &str) -> Option<&'d MapValue> {
@@ -154,16 +208,16 @@ impl<'d> Values<'d, '_> {
 impl Serialize for Graph<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        let (kind, name) = match self.place {
-            Place::Main => ("main", self.name),
-            Place::Function(name) => ("function", &**name),
-            Place::Body { .. } => ("body", self.name),
+        let kind = match self.place {
+            Place::Main => "main",
+            Place::Function(_) => "function",
+            Place::Body { .. } => "body",
         };
         map.serialize_entry("kind", kind)?;
-        map.serialize_entry("name", name)?;
-        if let Place::Body { node, attribute } = self.place {
+        map.serialize_entry("name", &self.name)?;
+        if let Some((node, attribute)) = &self.owner {
             map.serialize_entry("node", node)?;
-            map.serialize_entry("attribute", &**attribute)?;
+            map.serialize_entry("attribute", attribute)?;
         }
         map.serialize_entry("first", &self.first)?;
         map.serialize_entry("count", &self.count)?;

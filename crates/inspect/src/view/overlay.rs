@@ -1,8 +1,9 @@
 //! Adds times, errors and differences from another model to a view.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
+use super::limits::Limits;
 use super::name;
 use super::places::Places;
 use crate::Document;
@@ -26,11 +27,13 @@ pub(super) fn profile(
     document: &Document<'_>,
     profile: &Profile,
     places: &mut Places<'_>,
+    limits: &mut Limits,
 ) -> Value {
     let lines = summarize(document, profile, By::Line, None);
     let nodes = summarize(document, profile, By::Node, None);
-    let numbers = numbers(document);
-    let of_lines = lines.rows.iter().filter_map(|row| {
+    let numbers = numbers(document, limits);
+    let kept = limits.rows.take(lines.rows.len());
+    let of_lines = lines.rows[..kept].iter().filter_map(|row| {
         let frame = row.frame?;
         let file = places.file_named(frame.file)?;
         Some(json!({
@@ -39,7 +42,8 @@ pub(super) fn profile(
         }))
     });
     let of_lines: Vec<Value> = of_lines.collect();
-    let of_nodes = nodes.rows.iter().filter_map(|row| {
+    let kept = limits.rows.take(nodes.rows.len());
+    let of_nodes = nodes.rows[..kept].iter().filter_map(|row| {
         let node = numbers.get(row.key.as_deref()?)?;
         Some(json!({ "node": node, "microseconds": row.spread.median, "share": row.share }))
     });
@@ -57,35 +61,46 @@ pub(super) fn against(
     before: &Document<'_>,
     after: &Document<'_>,
     places: &mut Places<'_>,
+    limits: &mut Limits,
 ) -> Value {
     let diff = diff(before, after);
-    let ops = |list: &[(String, usize)]| -> Vec<Value> {
-        list.iter().map(|(op, count)| json!({ "op": op, "count": count })).collect()
+    let ops = |list: &[(String, usize)], limits: &mut Limits| -> Vec<Value> {
+        let list = &list[..limits.rows.take(list.len())];
+        let entry = |(op, count): &(String, usize)| json!({ "op": limits.cut(op), "count": count });
+        list.iter().map(entry).collect()
     };
-    let node = |change: &NodeChange| {
-        let what = change.what.join("; ");
-        json!({ "op": change.op, "before": change.before, "after": change.after, "what": what })
+    let nodes = |list: &[NodeChange], limits: &mut Limits| -> Vec<Value> {
+        let list = &list[..limits.rows.take(list.len())];
+        let entry = |change: &NodeChange| {
+            let mut cut =
+                |text: &Option<String>| text.as_deref().map(|text| limits.cut(text).into_owned());
+            let (before, after) = (cut(&change.before), cut(&change.after));
+            let (op, what) = (limits.cut(&*change.op), limits.cut(change.what.join("; ")));
+            json!({ "op": op, "before": before, "after": after, "what": what })
+        };
+        list.iter().map(entry).collect()
     };
-    let line = |change: &LineChange<'_>| {
+    let mut line = |change: &LineChange<'_>, limits: &mut Limits| {
         json!({
             "file": places.file_named(change.file),
-            "path": change.file,
-            "function": change.function,
+            "path": limits.cut(change.file),
+            "function": limits.cut(change.function),
             "before": change.before,
             "after": change.after,
-            "lost": ops(&change.lost),
-            "gained": ops(&change.gained),
-            "changed": change.changed.iter().map(node).collect::<Vec<_>>(),
+            "lost": ops(&change.lost, limits),
+            "gained": ops(&change.gained, limits),
+            "changed": nodes(&change.changed, limits),
         })
     };
-    let lines: Vec<Value> = diff.lines.iter().map(line).collect();
+    let kept = limits.rows.take(diff.lines.len());
+    let lines: Vec<Value> = diff.lines[..kept].iter().map(|it| line(it, limits)).collect();
     json!({
         "name": name(before),
         "nodes_before": diff.nodes.0,
         "nodes_after": diff.nodes.1,
         "lines_moved": diff.moved,
         "lines": lines,
-        "nodes_without_line": diff.unplaced.iter().map(node).collect::<Vec<_>>(),
+        "nodes_without_line": nodes(&diff.unplaced, limits),
     })
 }
 
@@ -95,21 +110,23 @@ pub(super) fn compare(
     document: &Document<'_>,
     report: &str,
     places: &mut Places<'_>,
+    limits: &mut Limits,
 ) -> Result<Value, ReportError> {
     let report: Value = serde_json::from_str(report).map_err(|_| ReportError::NoJson)?;
     if let Some(version) = report["version"].as_u64().filter(|&version| version != 1) {
         return Err(ReportError::Version(version));
     }
     let rows = report["rows"].as_array().ok_or(ReportError::NoRows)?;
-    let numbers = numbers(document);
+    let numbers = numbers(document, limits);
     let first = &report["first"];
-    let wrong: Vec<&str> = texts(&first["nodes"]).chain(first["node"].as_str()).collect();
+    let wrong: FxHashSet<&str> = texts(&first["nodes"]).chain(first["node"].as_str()).collect();
     let (mut lines, mut nodes) = (Vec::new(), Vec::new());
-    for row in rows {
+    let kept = limits.rows.take(rows.len());
+    for row in &rows[..kept] {
         let of_row: Vec<&str> = texts(&row["nodes"]).collect();
         let is_wrong = of_row.iter().any(|node| wrong.contains(node));
         let error = row["max_absolute_error"].as_f64();
-        let what = describe_error(row);
+        let what = limits.cut(describe_error(row));
         let line = &row["line"];
         let file = line["file"].as_str().and_then(|file| places.file_named(file));
         if let (Some(file), Some(number)) = (file, line["line"].as_u64()) {
@@ -170,9 +187,9 @@ fn verdict(report: &Value) -> String {
 }
 
 /// Returns the first node of each name.
-fn numbers<'d>(document: &'d Document<'_>) -> FxHashMap<&'d str, usize> {
+fn numbers<'d>(document: &'d Document<'_>, limits: &Limits) -> FxHashMap<&'d str, usize> {
     let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
-    for (number, node) in document.scan.nodes.iter().enumerate() {
+    for (number, node) in document.scan.nodes.iter().enumerate().take(limits.nodes.used()) {
         numbers.entry(node.name).or_insert(number);
     }
     numbers

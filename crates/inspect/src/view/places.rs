@@ -1,5 +1,6 @@
 //! The part of a provenance table that the nodes of a model refer to, renumbered.
 
+use std::borrow::Cow;
 use std::hash::Hash;
 
 use provenance::{
@@ -7,6 +8,7 @@ use provenance::{
 };
 use rustc_hash::FxHashMap;
 
+use super::limits::Limits;
 use crate::origin::plugin;
 use crate::{Document, Frame};
 
@@ -47,25 +49,33 @@ pub(super) struct Places<'d> {
     callsites: &'d [LocationId],
     /// Each file, and whether its text belongs to the view.
     pub(super) files: List<FileId, (FileId, bool)>,
-    pub(super) functions: List<&'d str, &'d str>,
+    pub(super) functions: List<&'d str, Cow<'d, str>>,
     /// File, function, line, column, end line, end column.
     pub(super) locations: List<LocationId, (u32, u32, u32, i64, i64, i64)>,
     /// Location, caller.
     pub(super) frames: List<StackId, (u32, i64)>,
     /// Name, whether it is a transformation, the scope around it.
-    pub(super) scopes: List<ScopeId, (&'d str, u8, i64)>,
+    pub(super) scopes: List<ScopeId, (Cow<'d, str>, u8, i64)>,
     /// Name, file, line.
-    pub(super) plugins: List<EmitterId, (String, &'d str, u32)>,
+    pub(super) plugins: List<EmitterId, (Cow<'d, str>, Cow<'d, str>, u32)>,
     /// Frame, location of the call site, scope, plugin.
     pub(super) sites: List<SiteId, (i64, i64, i64, i64)>,
     /// Sites, the one to show first at the front.
     pub(super) origins: List<Vec<OriginId>, Vec<u32>>,
+    /// The first file of each path.
+    paths: FxHashMap<&'d str, FileId>,
 }
 
 impl<'d> Places<'d> {
     pub(super) fn new(document: &'d Document<'_>) -> Places<'d> {
+        let table = document.table();
+        let mut paths = FxHashMap::default();
+        for id in (0..table.file_count() as u32).map(FileId) {
+            paths.entry(&*table.get_file(id).path).or_insert(id);
+        }
         Places {
-            table: document.table(),
+            table,
+            paths,
             callsites: document.known_callsites(),
             files: List::default(),
             functions: List::default(),
@@ -79,7 +89,7 @@ impl<'d> Places<'d> {
     }
 
     /// Returns the number of an origin in the view, or -1 for none.
-    pub(super) fn origin(&mut self, origins: Vec<OriginId>) -> i64 {
+    pub(super) fn origin(&mut self, origins: Vec<OriginId>, limits: &mut Limits) -> i64 {
         if origins.is_empty() {
             return NONE;
         }
@@ -90,7 +100,9 @@ impl<'d> Places<'d> {
         let mut sites: Vec<u32> = Vec::new();
         for &origin in &origins {
             for site in table.get_origin(origin).sites() {
-                sites.push(self.site(site));
+                if limits.sites.take(1) == 1 {
+                    sites.push(self.site(site, limits));
+                }
             }
         }
         let mut seen = rustc_hash::FxHashSet::default();
@@ -105,28 +117,29 @@ impl<'d> Places<'d> {
         usize::try_from(callsites.find(|&callsite| callsite != NONE)?).ok()
     }
 
-    fn site(&mut self, id: SiteId) -> u32 {
+    fn site(&mut self, id: SiteId, limits: &mut Limits) -> u32 {
         if let Some(known) = self.sites.get(&id) {
             return known;
         }
         let site = self.table.get_site(id);
         let callsite = site.stack.and_then(|stack| self.callsites.get(stack.index()));
-        let callsite = callsite.map_or(NONE, |&location| self.line(location).into());
-        let frame = site.stack.map_or(NONE, |stack| self.frame(stack).into());
-        let scope = site.scope.map_or(NONE, |scope| self.scope(scope).into());
-        let plugin = site.emitter.and_then(|emitter| self.plugin(emitter)).map_or(NONE, i64::from);
+        let callsite = callsite.map_or(NONE, |&location| self.line(location, limits).into());
+        let frame = site.stack.map_or(NONE, |stack| self.frame(stack, limits));
+        let scope = site.scope.map_or(NONE, |scope| self.scope(scope, limits));
+        let plugin = site.emitter.and_then(|emitter| self.plugin(emitter, limits));
+        let plugin = plugin.map_or(NONE, i64::from);
         self.sites.add(id, (frame, callsite, scope, plugin))
     }
 
     /// Returns the number of a location whose file is shown.
-    pub(super) fn line(&mut self, id: LocationId) -> u32 {
-        let number = self.location(id);
+    fn line(&mut self, id: LocationId, limits: &mut Limits) -> u32 {
+        let number = self.location(id, limits);
         let file = self.locations.list[number as usize].0;
         self.files.list[file as usize].1 = true;
         number
     }
 
-    fn location(&mut self, id: LocationId) -> u32 {
+    fn location(&mut self, id: LocationId, limits: &mut Limits) -> u32 {
         if let Some(known) = self.locations.get(&id) {
             return known;
         }
@@ -135,7 +148,7 @@ impl<'d> Places<'d> {
         let file = self.file(location.file);
         let name = table.get_function(location.function);
         let function = self.functions.get(&name);
-        let function = function.unwrap_or_else(|| self.functions.add(name, name));
+        let function = function.unwrap_or_else(|| self.functions.add(name, limits.cut(name)));
         let (column, end_line, end_column) = match location.span {
             Some(span) => (span.column.into(), span.end_line.into(), span.end_column.into()),
             None => (NONE, NONE, NONE),
@@ -152,15 +165,14 @@ impl<'d> Places<'d> {
 
     /// Returns the number of a file by its name in the model.
     pub(super) fn file_named(&mut self, path: &str) -> Option<u32> {
-        let table = self.table;
-        let mut ids = (0..table.file_count() as u32).map(FileId);
-        let id = ids.find(|&id| &*table.get_file(id).path == path)?;
+        let id = *self.paths.get(path)?;
         let number = self.file(id);
         self.files.list[number as usize].1 = true;
         Some(number)
     }
 
-    fn frame(&mut self, stack: StackId) -> u32 {
+    /// Returns the number of a frame, or -1 if there is no room for it and its callers.
+    fn frame(&mut self, stack: StackId, limits: &mut Limits) -> i64 {
         let table = self.table;
         let mut path = Vec::new();
         let mut at = Some(stack);
@@ -173,14 +185,18 @@ impl<'d> Places<'d> {
             path.push(id);
             at = table.get_frame(id).parent;
         }
+        if !limits.frames.take_all(path.len()) {
+            return NONE;
+        }
         for &id in path.iter().rev() {
-            let location = self.location(table.get_frame(id).location);
+            let location = self.location(table.get_frame(id).location, limits);
             caller = self.frames.add(id, (location, caller)).into();
         }
-        caller as u32
+        caller
     }
 
-    fn scope(&mut self, scope: ScopeId) -> u32 {
+    /// Returns the number of a scope, or -1 if there is no room for it and those around it.
+    fn scope(&mut self, scope: ScopeId, limits: &mut Limits) -> i64 {
         let table = self.table;
         let mut path = Vec::new();
         let mut at = Some(scope);
@@ -193,19 +209,24 @@ impl<'d> Places<'d> {
             path.push(id);
             at = table.get_scope(id).parent;
         }
+        if !limits.frames.take_all(path.len()) {
+            return NONE;
+        }
         for &id in path.iter().rev() {
             let scope = table.get_scope(id);
             let is_transform = u8::from(scope.kind == ScopeKind::Transform);
-            outer = self.scopes.add(id, (&*scope.name, is_transform, outer)).into();
+            let name = limits.cut(&*scope.name);
+            outer = self.scopes.add(id, (name, is_transform, outer)).into();
         }
-        outer as u32
+        outer
     }
 
-    fn plugin(&mut self, emitter: EmitterId) -> Option<u32> {
+    fn plugin(&mut self, emitter: EmitterId, limits: &mut Limits) -> Option<u32> {
         let known = self.plugins.get(&emitter);
         known.or_else(|| {
             let plugin = plugin(self.table, emitter)?;
-            Some(self.plugins.add(emitter, (plugin.name, plugin.file, plugin.line)))
+            let (name, file) = (limits.cut(plugin.name), limits.cut(plugin.file));
+            Some(self.plugins.add(emitter, (name, file, plugin.line)))
         })
     }
 
