@@ -1,4 +1,4 @@
-"""The built viewer is what its source builds to, and its source has no download addresses."""
+"""The built viewer is what its source builds to, its tests pass, and its lock names no server."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ VIEWER = Path(__file__).parents[2] / "viewer"
     shutil.which("node") is None or not (VIEWER / "node_modules").exists(),
     reason="node or its packages are missing: run `make viewer`",
 )
-def test_the_built_viewer_is_fresh() -> None:
-    command = ["node", "build.mjs", "--check"]
+@pytest.mark.parametrize("command", [["node", "build.mjs", "--check"], ["node", "--test"]])
+def test_the_built_viewer_is_fresh_and_its_tests_pass(command: list[str]) -> None:
     checked = subprocess.run(command, cwd=VIEWER, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 

@@ -34,8 +34,6 @@ const MAX_LINKS = 150;
 const MAX_SKIPPED = 300;
 /** With more links, dagre takes a ranking that is nearly as good and much faster. */
 const MAX_LINKS_OF_SIMPLEX = 60;
-/** A wider layer continues below. */
-const MAX_ROW = 3000;
 
 /** Places boxes. Children come in the order of the graph, so that most links lead to a later one. */
 export function arrange(boxes: readonly Size[], links: readonly Ends[]): Arranged {
@@ -88,7 +86,8 @@ function byDagre(boxes: readonly Size[], links: readonly Ends[]): Arranged {
 
 /** Places boxes in layers, in their order. */
 function inLayers(boxes: readonly Size[], links: readonly Ends[], layers: Int32Array): Arranged {
-  const rows = rowsOf(boxes, layers);
+  const rows: number[][] = [];
+  layers.forEach((layer, box) => (rows[layer] ??= []).push(box));
   const widthOf = (row: number[]): number => row.reduce((sum, box) => sum + boxes[box]!.width + GAP, -GAP);
   const width = rows.reduce((most, row) => Math.max(most, widthOf(row)), 0);
   const centers: Point[] = boxes.map(() => ({ x: 0, y: 0 }));
@@ -109,25 +108,4 @@ function inLayers(boxes: readonly Size[], links: readonly Ends[], layers: Int32A
     return [start, { x: start.x, y: start.y + LAYER_GAP / 2 }, { x: end.x, y: end.y - LAYER_GAP / 2 }, end];
   });
   return { width, height, centers, lines };
-}
-
-/** Divides layers into rows that are not too wide. */
-function rowsOf(boxes: readonly Size[], layers: Int32Array): number[][] {
-  const byLayer: number[][] = [];
-  layers.forEach((layer, box) => (byLayer[layer] ??= []).push(box));
-  const rows: number[][] = [];
-  for (const layer of byLayer) {
-    let row: number[] = [];
-    let width = 0;
-    for (const box of layer ?? []) {
-      if (row.length > 0 && width + boxes[box]!.width > MAX_ROW) {
-        rows.push(row);
-        [row, width] = [[], 0];
-      }
-      row.push(box);
-      width += boxes[box]!.width + GAP;
-    }
-    if (row.length > 0) rows.push(row);
-  }
-  return rows;
 }

@@ -51,7 +51,7 @@ const STEP = 500;
 /** A longer file has no colors. */
 const MAX_PARSED = 20_000;
 /** The colored parts of one file. */
-const MAX_COLORS = 40_000;
+const MAX_COLORS = 15_000;
 /** A longer line is cut. */
 const MAX_LINE = 1000;
 /** The files that a selection opens. */
@@ -232,7 +232,8 @@ export class SourcePane {
 
   private gap(section: Section, from: number, to: number): Gap {
     const show = (): void => this.fill(section, from, from + STEP);
-    const text = `show ${plural(Math.min(STEP, to - from), "line")} of ${(to - from).toLocaleString("en-US")}`;
+    const all = plural(to - from, "line");
+    const text = to - from > STEP ? `show ${STEP} of ${all}` : `show ${all}`;
     return { from, to, element: h("button", { type: "button", class: "gap", click: show }, text) };
   }
 

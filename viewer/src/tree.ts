@@ -335,6 +335,8 @@ export class Tree {
   }
 
   private readonly sectionItems = new Map<Item, Item[]>();
+  /** How many children of the same kind come before those of a section. */
+  private readonly offsets = new Map<Item, number>();
 
   /** Divides many children into sections, in their order. */
   private sections(parent: Item, children: Item[]): Item[] {
@@ -345,6 +347,7 @@ export class Tree {
     let length = SECTION;
     while (Math.ceil(children.length / length) > MAX_CHILDREN) length *= SECTION;
     const sections: Item[] = [];
+    const before = this.offsets.get(parent) ?? 0;
     for (let at = 0; at < children.length; at += length) {
       const part = children.slice(at, at + length);
       const nodes = part.flatMap((child) => child.nodes).sort((a, b) => a - b);
@@ -352,7 +355,7 @@ export class Tree {
       const section: Item = {
         id: `${parent.id}|${side?.[0] ?? ""}s${length}.${at}`,
         kind: "section",
-        label: sectionLabel(part, at),
+        label: sectionLabel(part, before + at),
         number: -1,
         graph: parent.graph,
         parent,
@@ -362,6 +365,7 @@ export class Tree {
         values: part.flatMap((child) => child.values),
       };
       this.sectionItems.set(section, part);
+      this.offsets.set(section, before + at);
       sections.push(section);
     }
     return sections;

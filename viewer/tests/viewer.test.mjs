@@ -1,0 +1,135 @@
+// The parts of the viewer that need no browser, on graphs and files that are too large to draw.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { build } from "esbuild";
+
+const contents = `
+  export { arrange } from "./arrange";
+  export { clean, countOps, cut, plural } from "./dom";
+  export { Layout } from "./layout";
+  export { Model } from "./model";
+  export { nothing, parse } from "./python";
+  export { Tree } from "./tree";
+`;
+const resolveDir = new URL("../src/", import.meta.url).pathname;
+const { outputFiles } = await build({ stdin: { contents, resolveDir, loader: "ts" }, bundle: true, format: "esm", write: false });
+const viewer = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString("base64")}`);
+const { arrange, clean, countOps, cut, Layout, Model, nothing, parse, plural, Tree } = viewer;
+
+const box = { width: 100, height: 40 };
+const boxes = (count) => Array.from({ length: count }, () => box);
+
+/** Fails if a function needs more CPU time than a person waits for. */
+function quickly(act, seconds = 2) {
+  const before = process.cpuUsage().user;
+  const result = act();
+  const spent = (process.cpuUsage().user - before) / 1e6;
+  assert.ok(spent < seconds, `${spent} s`);
+  return result;
+}
+
+/** Returns the data of a page with nodes [inputs, outputs] of values. */
+function data(nodes, { values = 0, inputs = [], outputs = [], graphs = [] } = {}) {
+  const rows = nodes.map(([reads, writes, op = "Add", graph = 0], at) => [`n${at}`, op, graph, reads, writes, -1, "unknown", []]);
+  const main = { kind: "main", name: "", first: 0, count: rows.filter((row) => row[2] === 0).length, inputs, outputs };
+  return {
+    version: 1, model: {}, graphs: [main, ...graphs], nodes: rows,
+    values: Array.from({ length: values }, (_, at) => [`v${at}`, "f32[3]", null]),
+    weights: [], files: [], functions: [], locations: [], frames: [], scopes: [], plugins: [], sites: [], origins: [],
+    profile: null, compare: null, against: null,
+  };
+}
+
+function open(rows, options) {
+  const model = new Model(data(rows, options));
+  const tree = new Tree(model);
+  const layout = new Layout(model, tree, (text) => 7 * text.length);
+  return { model, tree, picture: layout.picture(new Set([tree.root.id])) };
+}
+
+test("a graph without nodes has a picture of size zero", () => {
+  assert.deepEqual(arrange([], []), { width: 0, height: 0, centers: [], lines: [] });
+  const { picture } = open([]);
+  assert.deepEqual([picture.width, picture.height, picture.edges.length], [0, 0, 0]);
+});
+
+test("boxes do not overlap, however many links there are", () => {
+  for (const [count, links] of [[4, [[0, 1], [1, 2], [0, 3]]], [90, null]]) {
+    const ends = (links ?? boxes(count).flatMap((_, a) => boxes(count).map((_, b) => [a, b]))).map(([from, to]) => ({ from, to }));
+    const { centers, lines } = quickly(() => arrange(boxes(count), ends.filter(({ from, to }) => from !== to)));
+    assert.equal(centers.length, count);
+    assert.ok(lines.every((line) => line.every(({ x, y }) => Number.isFinite(x) && Number.isFinite(y))));
+    centers.forEach((a, i) => centers.slice(i + 1).forEach((b) => assert.ok(Math.abs(a.x - b.x) >= 100 || Math.abs(a.y - b.y) >= 40)));
+  }
+});
+
+test("links that skip many layers are laid out in time", () => {
+  const links = boxes(100).flatMap((_, at) => [{ from: at, to: at + 1 }, { from: 0, to: at + 1 }]);
+  quickly(() => arrange(boxes(101), links));
+});
+
+test("a link from and to the outside has finite points", () => {
+  for (const count of [2, 200]) {
+    const { lines } = arrange(boxes(count), [{ from: -1, to: 0 }, { from: 0, to: 1 }, { from: 1, to: -1 }]);
+    assert.ok(lines.every((line) => line.length > 1 && line.every(({ x, y }) => Number.isFinite(x) && Number.isFinite(y))));
+  }
+});
+
+test("nodes in cycles are laid out in time", () => {
+  const count = 5000;
+  const rows = Array.from({ length: count }, (_, at) => [[(at + 1) % count, (at * 7919) % count], [at]]);
+  const { picture } = quickly(() => open(rows, { values: count }));
+  assert.ok(picture.placed.size < 130);
+});
+
+test("many inputs are in sections that open in steps and can be found", () => {
+  const count = 50_000;
+  const inputs = Array.from({ length: count }, (_, at) => at);
+  const { tree, picture } = quickly(() => open([[inputs, [count]]], { values: count + 1, inputs, outputs: [count] }));
+  assert.ok(picture.placed.size < 130);
+  const last = quickly(() => tree.endOf(count - 1, "input"));
+  assert.equal(last.label, `v${count - 1}`);
+  assert.deepEqual(tree.around(last).map(({ label }) => label), ["main", "inputs 44801 – 50000", "inputs 49921 – 50000"]);
+});
+
+test("a function that calls itself has a size", () => {
+  const call = (graph) => [[], [], "f::r", graph];
+  const graphs = [{ kind: "function", name: "f::r", first: 1, count: 3, inputs: [], outputs: [] }];
+  const { tree } = quickly(() => open([call(0), call(1), call(1), call(1)], { graphs }));
+  assert.ok(tree.root.size >= 4);
+  assert.equal(tree.itemOf(2).number, 2);
+});
+
+test("a value that many nodes compute and read is linked in time", () => {
+  const rows = Array.from({ length: 20_000 }, (_, at) => (at % 2 ? [[0], [at]] : [[at], [0]]));
+  quickly(() => open(rows, { values: 20_000 }));
+});
+
+test("a long text is cut and says how much is missing", () => {
+  assert.equal(cut("abcdef", 3), "abc… (3 more letters)");
+  assert.equal(cut("abc", 3), "abc");
+  assert.ok(clean("x".repeat(300_000)).length < 3000);
+  assert.equal(countOps(["Add", "Add", "Sin"]), "Add ×2, Sin");
+  assert.match(countOps(Array.from({ length: 40 }, (_, at) => `Op${at}`)), / and 10 other operators$/);
+  assert.deepEqual([plural(1, "box"), plural(2, "box"), plural(2, "node")], ["1 box", "2 boxes", "2 nodes"]);
+});
+
+test("blocks end where the indentation ends", () => {
+  const { blocks } = parse(["class A:", "  def f(x):", "    def g():", "      pass", "    return x", "", "  y = 1", "z = 2"]);
+  assert.deepEqual(blocks.map(({ first, last }) => [first, last]), [[0, 6], [1, 4], [2, 3]]);
+});
+
+test("a result that only dead statements read is dead", () => {
+  const lines = ["def f(x):", "  a = 1", "  b = a", "  c = x.shape", "  d = c", "  return g(x, d)", "def h(): return a"];
+  const entry = { own: [0], fused: [], calls: 0, constants: [] };
+  const found = nothing(lines, parse(lines), (line) => (line === 6 ? entry : undefined));
+  assert.deepEqual([...found].map(([line, { word }]) => [line, word]), [[5, "no node"], [4, "shape only"], [3, "dead"], [2, "dead"]]);
+});
+
+test("a long function is read in time", () => {
+  const lines = ["def f(x):", ...Array.from({ length: 15_000 }, (_, at) => `    a${at} = b${at} + 1`), "    return g(x)"];
+  const entry = { own: [0], fused: [], calls: 0, constants: [] };
+  const found = quickly(() => nothing(lines, parse(lines), (line) => (line === lines.length ? entry : undefined)));
+  assert.equal(found.size, 15_000);
+});
