@@ -6,13 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from . import _config, _core, _pairs, _progress, _tiers, _web
+from . import _config, _core, _files, _pairs, _progress, _tiers, _web
 from ._config import Level, NanMode, PathPolicy, Prefixes, StrPath
-from ._errors import ConfigError, Jax2OnnxError, WriteError, errors_of_core
+from ._errors import ConfigError, Jax2OnnxError, errors_of_core
 from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
 from ._plugins import registry
 from ._warn import warn
@@ -266,12 +265,13 @@ def to_onnx(
     map_path = _map_path(settings.source_map, path)
     if sources == "embed" and map_path is None:
         raise ConfigError("`sources='embed'` needs a source map: pass `source_map=True`")
-    _check_outputs(
-        output_path=path,
-        source_map=map_path,
-        record_primitive_calls_file=settings.record_primitive_calls_file,
-        explain_passes=settings.explain_passes,
-    )
+    others = [
+        ("the record of primitives", settings.record_primitive_calls_file),
+        ("the report on the passes", settings.explain_passes),
+    ]
+    others = [each for each in others if not isinstance(each[1], bool | None)]
+    model_files = [("the model", path), ("the source map", map_path)]
+    _files.check([*others, *(each for each in model_files if each[1] is not None)])
     registry.load_installed()
     stack = _stack(sys._getframe()) if settings.provenance == "full" else []
     try:
@@ -284,6 +284,7 @@ def to_onnx(
             output_path=path,
             external_threshold=external_threshold,
             source_map=map_path,
+            others=others,
         )
     except Exception as error:
         if not isinstance(error, Jax2OnnxError):
@@ -303,6 +304,7 @@ def _converted(
     output_path: str | None,
     external_threshold: int,
     source_map: str | None,
+    others: Sequence[tuple[str, Any]],
 ) -> bytes | None:
     """Trace and convert a function. Returns the model, or writes it to its path."""
     from ._tracing import binding, call, definitions, trace
@@ -369,6 +371,10 @@ def _converted(
         external_threshold=external_threshold,
         source_map=source_map,
         embed_sources=settings.sources == "embed",
+        inputs=[
+            *((what, _files.path_of(what, path)) for what, path in others),
+            *_files.program_inputs(path for path in (output_path, source_map) if path is not None),
+        ],
     )
     if settings.record_primitive_calls_file is not None and summarize is None:
         _record(traced.closed_jaxpr, options, settings.record_primitive_calls_file)
@@ -438,17 +444,6 @@ def _map_path(source_map: Any, output_path: str | None) -> str | None:
     return path
 
 
-def _check_outputs(**outputs: Any) -> None:
-    """Refuse files that would replace each other, or the weights of a model."""
-    named = [
-        (f"`{option}`", os.fsdecode(path))
-        for option, path in outputs.items()
-        if isinstance(path, (str, bytes, os.PathLike))
-    ]
-    with errors_of_core():
-        _core.check_outputs(named)
-
-
 def _record(closed_jaxpr: Any, options: ExportOptions, path: StrPath) -> None:
     """Write every equation as text."""
     with errors_of_core():
@@ -458,14 +453,7 @@ def _record(closed_jaxpr: Any, options: ExportOptions, path: StrPath) -> None:
             path_policy=options.path_policy,
             definition=options.definition,
         )
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WriteError(error.errno, error.strerror, os.fspath(path)) from None
-    except TypeError as error:
-        raise ConfigError(
-            f"`record_primitive_calls_file` is {path!r}, which is not a path"
-        ) from error
+    _files.write_text("the record of primitives", path, text)
 
 
 def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int:
@@ -483,18 +471,10 @@ def _external_threshold(weights: str, export_mode: str, return_mode: str) -> int
 def _report_writer(where: bool | StrPath, *, is_dry: bool) -> Callable[[str], object] | None:
     """Return a function that writes the report on the passes, if any. A dry run writes no file."""
     if where is True:
-        return sys.stderr.write
+        return lambda text: sys.stderr.write(_core.clean_lines(text))
     if where is False or is_dry:
         return None
-    path: StrPath = where
-
-    def write(text: str) -> None:
-        try:
-            Path(os.fsdecode(path)).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise WriteError(error.errno, error.strerror, os.fspath(path)) from None
-
-    return write
+    return functools.partial(_files.write_text, "the report on the passes", where)
 
 
 def _stack(frame: FrameType | None) -> list[Frame]:

@@ -15,11 +15,15 @@ __all__ = [
     "Resolver",
     "__version__",
     "check_outputs",
+    "clean",
+    "clean_lines",
     "explain_log",
     "export",
     "inside",
     "jaxpr_text",
+    "locate_weights",
     "main",
+    "model_inputs",
     "model_lines",
     "plugins",
     "profile_summary",
@@ -27,6 +31,7 @@ __all__ = [
     "recorded_calls",
     "restoring",
     "view_page",
+    "write_files",
 ]
 
 __version__: str
@@ -77,7 +82,7 @@ def view_page(
     against: str | bytes | None = None,
     source_map: str | None = None,
     source_roots: Sequence[str] = ...,
-) -> str: ...
+) -> tuple[str, list[tuple[str, str]]]: ...
 def profile_summary(
     model: str | bytes,
     profile: str,
@@ -87,14 +92,29 @@ def profile_summary(
     warmup: int | None = None,
     source_map: str | None = None,
     source_roots: Sequence[str] = ...,
-) -> tuple[str, str, str, str]: ...
+) -> tuple[str, str, str, str, list[tuple[str, str]]]: ...
 def jaxpr_text(
     closed_jaxpr: object,
     *,
     tiers: TierRules,
     names: Mapping[Hashable, str] | None = None,
 ) -> str: ...
-def check_outputs(outputs: Sequence[tuple[str, str]]) -> None: ...
+def check_outputs(
+    outputs: Sequence[tuple[str, str]], inputs: Sequence[tuple[str, str]]
+) -> None: ...
+def write_files(
+    outputs: Sequence[tuple[str, str, bytes]], inputs: Sequence[tuple[str, str]]
+) -> None: ...
+def model_inputs(
+    model: str,
+    *,
+    what: str,
+    source_map: str | None = None,
+    source_roots: Sequence[str] = ...,
+) -> list[tuple[str, str]]: ...
+def locate_weights(folder: str, location: str) -> str: ...
+def clean(text: str) -> str: ...
+def clean_lines(text: str) -> str: ...
 def recorded_calls(
     closed_jaxpr: object,
     *,

@@ -13,6 +13,10 @@ class Jax2OnnxError(Exception):
 
     __module__ = "jax2onnx"
 
+    def __str__(self) -> str:
+        """Return the message, without characters of a file that control a terminal."""
+        return _core.clean_lines(super().__str__())
+
 
 @dataclass(frozen=True)
 class UnsupportedOperation:
@@ -78,7 +82,7 @@ class SourceMapError(Jax2OnnxError, ValueError):
 
 
 class WriteError(Jax2OnnxError, OSError):
-    """Raised if the model cannot be written. An existing file at the path is unchanged."""
+    """Raised if a file cannot be written. An existing file at the path is unchanged."""
 
     __module__ = "jax2onnx"
 

@@ -84,3 +84,6 @@ class ExportOptions:
     source_map: str | None = None
     #: Whether the source map contains the text of the source files.
     embed_sources: bool = False
+    #: The files that the program consists of, each with its name in messages. No file may replace
+    #: one of them.
+    inputs: Sequence[tuple[str, str]] = ()

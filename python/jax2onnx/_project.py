@@ -2,15 +2,21 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from . import _core
 from ._errors import ConfigError
 from ._settings import BY_KEY, SETTINGS
-from ._words import did_you_mean
+from ._words import did_you_mean, quoted
 
 _SECTION: Final = "tool.jax2onnx"
+#: How a file with a section mentions it, however the section is written.
+_MENTION: Final = b"jax2onnx"
+#: A larger file is not read.
+_MAX_BYTES: Final = 1 << 24
 
 
 class Project(NamedTuple):
@@ -24,16 +30,37 @@ class Project(NamedTuple):
 
 def read() -> Project:
     """Return the section in the nearest `pyproject.toml`, from the current directory upwards."""
-    for folder in _folders():
+    for path in _paths():
         try:
-            text = (folder / "pyproject.toml").read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            data = _contents(path)
+        except OSError:
             continue
         # Other tools report what is wrong with a file that does not mention jax2onnx.
-        if _SECTION not in text:
-            return Project()
-        return _section(text, folder)
+        return _section(data, path.parent) if _MENTION in data else Project()
     return Project()
+
+
+def file() -> Path | None:
+    """Return the nearest `pyproject.toml`."""
+    return next(_paths(), None)
+
+
+def _paths() -> Iterator[Path]:
+    for folder in _folders():
+        path = folder / "pyproject.toml"
+        # Reading anything but a regular file might not end.
+        with suppress(OSError):
+            if path.is_file():
+                yield path
+
+
+def _contents(path: Path) -> bytes:
+    with path.open("rb") as opened:
+        data = opened.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        shown = quoted(os.path.relpath(path))
+        raise ConfigError(f"{shown} has more than {_MAX_BYTES} bytes, so it is not read")
+    return data
 
 
 def _folders() -> Iterator[Path]:
@@ -46,28 +73,33 @@ def _folders() -> Iterator[Path]:
     yield from here.parents
 
 
-def _section(text: str, folder: Path) -> Project:
+def _section(data: bytes, folder: Path) -> Project:
     import tomllib
 
     path = os.path.relpath(folder / "pyproject.toml")
+    where = quoted(path)
     try:
-        section = tomllib.loads(text).get("tool", {}).get("jax2onnx", {})
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"`{path}` is not TOML: {error}") from error
+        tools: Any = tomllib.loads(data.decode("utf-8")).get("tool", {})
+    except RecursionError as error:
+        raise ConfigError(f"{where} is nested too deeply") from error
+    except ValueError as error:
+        # Also invalid UTF-8, and numbers and dates that Python cannot represent.
+        raise ConfigError(f"{where} is not TOML: {_core.clean(str(error))}") from error
+    section = tools.get("jax2onnx", {}) if isinstance(tools, dict) else tools
     if not isinstance(section, dict):
-        raise ConfigError(f"`{_SECTION}` in `{path}` is not a table")
+        raise ConfigError(f"`{_SECTION}` in {where} is not a table")
     values: dict[str, tuple[str, Any]] = {}
     for key, value in section.items():
         if key not in BY_KEY:
             keys = [setting.key for setting in SETTINGS]
             advice = did_you_mean(key, keys) or f"use {', '.join(keys)}"
-            raise ConfigError(f"`{key}` is not a key of `{_SECTION}` in `{path}`: {advice}")
+            raise ConfigError(f"{quoted(key)} is not a key of `{_SECTION}` in {where}: {advice}")
         setting = BY_KEY[key]
         if not setting.type.is_of(value):
-            raise ConfigError(f"`{key}` of `{_SECTION}` in `{path}` is not {setting.type.words}")
+            raise ConfigError(f"`{key}` of `{_SECTION}` in {where} is not {setting.type.words}")
         if setting.name in values:
             raise ConfigError(
-                f"`{_SECTION}` in `{path}` contains both `{values[setting.name][0]}` and `{key}`"
+                f"`{_SECTION}` in {where} contains both `{values[setting.name][0]}` and `{key}`"
             )
         values[setting.name] = (key, _from_folder(setting.name, value, folder))
     return Project(path, values)

@@ -3,6 +3,7 @@
 import sys
 import warnings
 
+from . import _core
 from ._errors import Jax2OnnxWarning
 from ._tiers import is_own
 
@@ -12,4 +13,4 @@ def warn(message: str) -> None:
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and is_own(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, Jax2OnnxWarning, stacklevel=level)
+    warnings.warn(_core.clean_lines(message), Jax2OnnxWarning, stacklevel=level)

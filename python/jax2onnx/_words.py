@@ -1,10 +1,22 @@
-"""Phrases that several messages share."""
+"""Phrases that several messages share, and text from files in messages."""
 
 import difflib
 from collections.abc import Iterable
+
+from . import _core
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
     """Return `before` and a question with the nearest names; an empty text if no name is near."""
     found = difflib.get_close_matches(name, list(known), n=3)
-    return f"{before}did you mean {' or '.join(f'`{near}`' for near in found)}?" if found else ""
+    return f"{before}did you mean {' or '.join(map(quoted, found))}?" if found else ""
+
+
+def quoted(name: object) -> str:
+    """Return a name from a file in backquotes, as one line of printable characters."""
+    return f"`{_core.clean(str(name))}`"
+
+
+def lines(parts: Iterable[str]) -> str:
+    """Join lines. A line end inside of a line, which comes from a file, is replaced."""
+    return "\n".join(map(_core.clean, parts))

@@ -1,9 +1,10 @@
-//! Reads models and writes text files.
+//! Reads models and writes files.
 
 use std::path::Path;
 
 use anyhow::Context;
 use inspect::{ModelFile, Weights};
+use onnx::outputs::Output;
 use onnx::proto::skim;
 use onnx::staged::Staged;
 
@@ -15,6 +16,6 @@ pub(crate) fn read_model(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Writes a text under a temporary name; a commit renames the file.
-pub(crate) fn stage_text(path: &Path, text: &str) -> anyhow::Result<Staged> {
-    Ok(Staged::write(path, |file| file.write_all(text.as_bytes()))?)
+pub(crate) fn stage_text(output: Output, text: &str) -> anyhow::Result<Staged> {
+    Ok(output.stage(|file| file.write_all(text.as_bytes()))?)
 }

@@ -161,7 +161,7 @@ pub fn run(
         Ok(Outcome::Nothing) => 1,
         Err(error) if is_broken_pipe(&error) => 0,
         Err(error) => {
-            let text = clean(&format!("{error:#}"));
+            let text = clean(&message(&error));
             let _ = writeln!(console.err, "error: {text}");
             if is_json {
                 print_json_error(console.out, &text);
@@ -169,6 +169,19 @@ pub fn run(
             2
         }
     }
+}
+
+/// Returns an error with its causes. An error that names its cause itself does not repeat it.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Returns the command lines of the exports that `--and` separates, or the line itself.

@@ -13,6 +13,7 @@ mod file;
 pub mod find;
 mod foreign;
 mod fusions;
+mod inputs;
 pub mod json;
 mod lines;
 mod literals;

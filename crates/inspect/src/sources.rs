@@ -86,6 +86,17 @@ impl<'d, 'a> Sources<'d, 'a> {
         source
     }
 
+    /// Returns the files that a name in the model may stand for and that exist.
+    pub(crate) fn paths(&self, file: &str) -> Vec<PathBuf> {
+        let found = match self.lookup(file) {
+            Source::Same { path, .. } => path,
+            Source::Unchecked { path, .. } | Source::Changed { path } => Some(path),
+            Source::Missing => None,
+        };
+        let sure = self.candidates(file).into_iter().filter(|(_, is_sure)| *is_sure);
+        sure.map(|(path, _)| path).filter(|path| path.is_file()).chain(found).collect()
+    }
+
     /// Returns the line that a frame is about, and its file. If the file changed, the line is the one that
     /// the model contains, if any.
     pub fn line(&self, frame: &Frame<'_>) -> (Source, Option<Arc<str>>) {

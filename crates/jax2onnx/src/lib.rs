@@ -10,14 +10,15 @@ use std::path::Path;
 use onnx::outline::Outlined;
 use provenance::render::{ExportFrame, Renderer};
 use provenance::source_map::{Draft, MapValue};
-use provenance::{Level, OriginId, PathPolicy, Paths, keys};
+use provenance::{FileId, Level, OriginId, PathPolicy, Paths, keys};
 use rustc_hash::FxHashMap;
 
 use crate::report::{refusals, report};
 
 pub use explain::{dropped_callbacks, explain};
 pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
-pub use onnx::external_data::check_outputs;
+pub use onnx::external_data::locate;
+pub use onnx::outputs::{Files, Output};
 pub use onnx::pairs::{Definition, Holder, Hop, Pair, Round, ViewStep};
 pub use onnx::proto::{Message, ReadError, Skim, WriteError, skim};
 pub use onnx::source_map;
@@ -125,9 +126,16 @@ impl Annotated<'_> {
 
     /// Writes the model in one step. Once its weights have more than `external_threshold` bytes in all, they go
     /// into a file beside it.
-    pub fn to_file(&self, path: &Path, external_threshold: usize) -> Result<(), Error> {
+    pub fn to_file(&self, output: Output, external_threshold: usize) -> Result<(), Error> {
         let metadata = &mut |origin| self.metadata_of(origin);
-        Ok(onnx::external_data::save(&self.model, metadata, path, external_threshold)?)
+        Ok(onnx::external_data::save(&self.model, metadata, output, external_threshold)?)
+    }
+
+    /// Returns the source files of all lines, as Python names them.
+    pub fn source_files(&self) -> impl Iterator<Item = &Path> {
+        let table = &self.model.provenance;
+        let ids = (0..table.file_count() as u32).map(FileId);
+        ids.map(|id| Path::new(&*table.get_file(id).path))
     }
 
     /// Returns the text of the source map, if one was asked for.
@@ -140,9 +148,9 @@ impl Annotated<'_> {
     }
 }
 
-/// Writes a text beside `path`; [`Staged::commit`] puts it there.
-pub fn stage_text(path: &Path, text: &str) -> Result<Staged, Error> {
-    Ok(Staged::write(path, |file| file.write_all(text.as_bytes()))?)
+/// Writes a text under a temporary name; [`Staged::commit`] renames the file.
+pub fn stage_text(output: Output, text: &str) -> Result<Staged, Error> {
+    Ok(output.stage(|file| file.write_all(text.as_bytes()))?)
 }
 
 /// Renders the provenance of each node at the given level, each origin once. If `sources` is given,

@@ -14,18 +14,18 @@ use crate::check::constants_of;
 use crate::dtype::DType;
 use crate::model::Model;
 use crate::proto::{Layout, Message, Placed, Render, WriteError, model_proto};
+use crate::outputs::Output;
 use crate::staged::{Lock, Permissions, Staged, Target, Temporary, folder_of, write_back};
 use crate::tensor::{Assumptions, Part, Tensor, write_parts};
 
 mod copy;
 mod locate;
-mod outputs;
 mod references;
 mod unused;
 
 pub use locate::{Outside, locate};
-pub use outputs::{Named, check_outputs};
 pub use references::locations;
+pub(crate) use references::{files_of, references};
 pub(crate) use unused::remove_leftovers;
 
 /// The alignment of tensors in the data file, so that a runtime can map them.
@@ -34,7 +34,7 @@ const ALIGNMENT: u64 = 4096;
 /// Tensors with fewer bytes stay in the model.
 const MIN_EXTERNAL_BYTES: usize = 1024;
 
-/// Writes the model to `path`. Once its weights have more than `threshold` bytes in all, they go into one file
+/// Writes the model. Once its weights have more than `threshold` bytes in all, they go into one file
 /// beside it, `<name>.<hash>.data`, unless none is large enough for that.
 ///
 /// After an error, the folder is as it was. The weights of the model that is replaced are removed if no other
@@ -42,25 +42,25 @@ const MIN_EXTERNAL_BYTES: usize = 1024;
 pub fn save(
     model: &Model,
     render: &mut Render<'_>,
-    path: &Path,
+    output: Output,
     threshold: usize,
 ) -> Result<(), WriteError> {
-    let target = Target::of(path)?;
     let mut data = DataFile::default();
     let is_external = weight_bytes(model) > threshold;
     let layout = is_external.then_some(&mut data as &mut dyn Layout);
     let (proto, mut initializers) = model_proto(model, render, layout)?;
     let weights = match data.tensors.is_empty() {
         true => None,
-        false => Some(data.stage(&target)?),
+        false => Some(data.stage(output.target())?),
     };
     if let Some((_, name)) = &weights {
+        output.refuse_weights(name)?;
         for initializer in &mut initializers {
             initializer.set_location(name);
         }
     }
     let message = Message::of(proto, initializers)?;
-    let staged = target.stage(|out| message.write(out))?;
+    let staged = output.stage(|out| message.write(out))?;
     if model.assumptions.as_ref().is_some_and(Assumptions::are_wrong) {
         return Err(WriteError::WrongAssumption);
     }
@@ -73,22 +73,26 @@ pub fn save(
     })
 }
 
-/// Writes another form of the model at `from`, which refers to the same weights. If `to` is in another folder,
-/// the weights are copied. A file in that folder with other contents is not replaced.
-pub fn save_bytes(bytes: &[u8], from: &Path, to: &Path) -> Result<(), WriteError> {
-    let target = Target::of(to)?;
+/// Writes another form of the model at `from`, which refers to the same weights. If the output is in another
+/// folder, the weights are copied. A file in that folder with other contents is not replaced.
+pub fn save_bytes(bytes: &[u8], from: &Path, output: Output) -> Result<(), WriteError> {
+    let target = output.target();
     let failed = |why| target.failed(why);
     let locations = locations(Cursor::new(bytes)).map_err(failed)?;
     let source = folder_of(from);
     let is_same = fs::canonicalize(&source).ok() == fs::canonicalize(&target.folder).ok();
     let mut copies = Vec::new();
     if !locations.is_empty() {
-        refuse_distant_link(&target)?;
+        refuse_distant_link(target)?;
     }
     for location in locations.iter().filter(|_| !is_same) {
-        copies.extend(copy::stage(&source, &target, location)?);
+        let copy = copy::stage(&source, target, location)?;
+        if copy.is_some() {
+            output.refuse_weights(location)?;
+        }
+        copies.extend(copy);
     }
-    let staged = target.stage(|out| out.write_all(bytes))?;
+    let staged = output.stage(|out| out.write_all(bytes))?;
     commit(staged, |_, target, placed| {
         // Another export may have replaced the model and removed its weights.
         let now = File::open(from).and_then(references::locations);

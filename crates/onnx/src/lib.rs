@@ -16,6 +16,7 @@ pub mod model;
 pub mod names;
 pub mod operator;
 pub mod outline;
+pub mod outputs;
 pub mod pairs;
 pub mod proto;
 #[cfg(test)]

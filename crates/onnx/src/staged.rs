@@ -1,4 +1,5 @@
-//! Writes files under a temporary name, syncs them, and renames them when they are complete.
+//! Writes files under a temporary name, syncs them, and renames them when they are complete. Only an
+//! [`Output`](crate::outputs::Output) is written.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -26,14 +27,6 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Writes and syncs the contents. The target stays as it is until [`Staged::commit`].
-    pub fn write(
-        path: &Path,
-        contents: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<Staged, WriteError> {
-        Target::of(path)?.stage(contents)
-    }
-
     /// Replaces the target.
     pub fn commit(self) -> Result<(), WriteError> {
         let lock = Lock::take(&self.target.folder);
@@ -81,6 +74,9 @@ impl Target {
         let Some(name) = path.file_name().and_then(OsStr::to_str).map(str::to_owned) else {
             return refuse(io::ErrorKind::InvalidInput, "it has no file name in UTF-8");
         };
+        if lock::is_lock(&name) || temporary::is_temporary(&name) {
+            return refuse(io::ErrorKind::InvalidInput, "jax2onnx removes files with such a name");
+        }
         Ok(Target { given: given.into(), folder: folder_of(&path), path, name, replaced })
     }
 

@@ -31,6 +31,12 @@ pub fn clean(text: &str) -> String {
     cleaned
 }
 
+/// Returns a text of several lines without characters that are not printable. Line ends and tabs stay.
+pub fn clean_lines(text: &str) -> String {
+    let is_kept = |c: char| matches!(c, '\n' | '\t') || !is_unprintable(c);
+    text.chars().map(|c| if is_kept(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
 /// Writes a value as indented JSON. Characters that are not printable are escaped, so the data is exact.
 pub fn write_json(out: impl io::Write, value: &impl Serialize) -> io::Result<()> {
     let mut serializer = Serializer::with_formatter(out, Escaping(PrettyFormatter::new()));
@@ -121,6 +127,7 @@ mod tests {
     #[test]
     fn nothing_that_moves_the_cursor_is_left() {
         assert_eq!(clean(HOSTILE), "a�[2J��������    b");
+        assert_eq!(clean_lines(HOSTILE), "a�[2J\n�������\tb");
         assert_eq!(clean("Größe, 大小, 🦀, e\u{301}"), "Größe, 大小, 🦀, e\u{301}");
     }
 

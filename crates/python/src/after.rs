@@ -6,10 +6,12 @@ use inspect::explain;
 use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summarize};
 use inspect::view;
 use inspect::{ModelFile, OpenError, Sources, Style, Weights, open_regular};
+use jax2onnx::Files;
 use provenance::clean::json_text;
 use pyo3::prelude::*;
 
 use crate::error;
+use crate::files::{Named, inputs};
 
 /// A model: its path, or its bytes.
 #[derive(FromPyObject)]
@@ -69,8 +71,8 @@ pub(crate) fn model_lines(
     error::without_panic(|| py.detach(answer).map_err(opened))
 }
 
-/// A profile as a table, as data, as a picture and as a file for speedscope.
-type Shown = (String, String, String, String);
+/// A profile as a table, as data, as a picture and as a file for speedscope, and the files that were read.
+type Shown = (String, String, String, String, Vec<Named>);
 
 /// Summarizes a profile by the lines of the user.
 #[pyfunction]
@@ -99,6 +101,8 @@ pub(crate) fn profile_summary(
         let summary = summarize(&document, &profile, by, warmup);
         let sources = Sources::new(source_roots, &document);
         let paths = stacks(&document, &profile, summary.warmup.len());
+        let mut files = Files::default();
+        document.note_inputs("the model", &sources, &mut files);
         Ok((
             profile::text(&summary, top, &sources, Style::plain()),
             json_text(&profile::Json {
@@ -108,12 +112,13 @@ pub(crate) fn profile_summary(
             }),
             flamegraph(&paths, &document.name),
             json_text(&speedscope(&paths, &document.name)),
+            inputs(&files),
         ))
     };
     error::without_panic(|| py.detach(answer).map_err(|why| error::config(&why)))
 }
 
-/// Returns the page of a model, as HTML. `report` is the text of a report of `compare`.
+/// Returns the page of a model, as HTML, and the files that were read. `report` is the text of a report of `compare`.
 #[pyfunction]
 #[pyo3(signature = (
     model, *, has_source = true, profile = None, report = None, against = None, source_map = None,
@@ -129,8 +134,9 @@ pub(crate) fn view_page(
     against: Option<Model>,
     source_map: Option<&str>,
     source_roots: Vec<PathBuf>,
-) -> PyResult<String> {
-    let answer = move || -> PyResult<String> {
+) -> PyResult<(String, Vec<Named>)> {
+    let answer = move || -> PyResult<(String, Vec<Named>)> {
+        let mut files = Files::default();
         let opened = |error: OpenError| error::source_map(&error);
         let wrong = |error: &dyn std::error::Error| error::config(&error.to_string());
         let file = model.open().map_err(opened)?;
@@ -139,12 +145,18 @@ pub(crate) fn view_page(
         let other = other.as_ref().map(|other| other.read(None)).transpose().map_err(opened)?;
         let profile = match &profile {
             Some(path) => {
+                files.read("the profile", path);
                 let (file, _) = open_regular(path).map_err(opened)?;
                 Some(Profile::read(file).map_err(|error| wrong(&error))?)
             }
             None => None,
         };
-        let sources = Sources::new(source_roots, &document);
+        let sources = Sources::new(source_roots.clone(), &document);
+        document.note_inputs("the model", &sources, &mut files);
+        if let Some(other) = &other {
+            let sources = Sources::new(source_roots, other);
+            other.note_inputs("the other model", &sources, &mut files);
+        }
         let options = view::Options {
             sources: has_source.then_some(&sources),
             profile: profile.as_ref(),
@@ -153,7 +165,7 @@ pub(crate) fn view_page(
             extent: view::Extent::Page,
         };
         let data = view::view(&document, &options).map_err(|error| wrong(&error))?;
-        Ok(view::page(&data))
+        Ok((view::page(&data), inputs(&files)))
     };
     error::without_panic(|| py.detach(answer))
 }

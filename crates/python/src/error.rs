@@ -70,6 +70,9 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
         jax2onnx::Error::Write(jax2onnx::WriteError::WrongAssumption) => {
             AssumptionError::new_err(())
         }
+        jax2onnx::Error::Write(
+            error @ (jax2onnx::WriteError::Taken { .. } | jax2onnx::WriteError::Used { .. }),
+        ) => config(&error.to_string()),
         jax2onnx::Error::Write(error) => Kind::Write.error(error.to_string()),
         other => Kind::Internal.error(format!("{other}\n\n{REPORT}")),
     }

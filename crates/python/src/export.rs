@@ -1,7 +1,7 @@
 //! Converts a jaxpr, or prints it: the functions that Python calls.
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jax2onnx::{Annotated, File, PassOptions};
 use jaxpr::Program;
@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::error;
+use crate::files;
 use crate::options::{ExportOptions, Frame, Output, Reading, TierRules};
 use crate::pairs;
 use crate::read::Reader;
@@ -116,12 +117,19 @@ fn described(py: Python<'_>, summary: jax2onnx::Summary) -> PyResult<Bound<'_, P
 
 /// Writes the files of an export, or returns the model if it has no file.
 fn write(annotated: &Annotated<'_>, output: &Output) -> PyResult<Option<jax2onnx::Message>> {
+    let mut files = files_of(annotated, output);
     let staged_map = match output.source_map.as_deref().zip(annotated.source_map()) {
-        Some((path, text)) => Some((stage_text(path, text)?, path)),
+        Some((path, text)) => {
+            let staged = files.write("the source map", path).map_err(jax2onnx::Error::from);
+            let staged = staged.and_then(|file| jax2onnx::stage_text(file, text));
+            Some((staged.map_err(|error| error::raise_for_file(error, path))?, path))
+        }
         None => None,
     };
     let message = if let Some(path) = &output.path {
-        let written = annotated.to_file(path, output.external_threshold);
+        let written = files.write("the model", path).map_err(jax2onnx::Error::from);
+        let written =
+            written.and_then(|file| annotated.to_file(file, output.external_threshold));
         written.map_err(|error| error::raise_for_file(error, path))?;
         None
     } else {
@@ -134,17 +142,13 @@ fn write(annotated: &Annotated<'_>, output: &Output) -> PyResult<Option<jax2onnx
     Ok(message)
 }
 
-/// Refuses outputs that would replace each other, or the weights of a model. Each has a name for messages.
-#[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "Python passes values")]
-pub(crate) fn check_outputs(outputs: Vec<(String, PathBuf)>) -> PyResult<()> {
-    let outputs: Vec<(&str, &Path)> =
-        outputs.iter().map(|(what, path)| (&**what, &**path)).collect();
-    jax2onnx::check_outputs(&outputs, &[]).map_err(|error| error::config(&error.to_string()))
-}
-
-fn stage_text(path: &Path, text: &str) -> PyResult<jax2onnx::Staged> {
-    jax2onnx::stage_text(path, text).map_err(|error| error::raise_for_file(error, path))
+/// Returns the files of an export: what the program consists of, and the files of its lines.
+fn files_of(annotated: &Annotated<'_>, output: &Output) -> jax2onnx::Files {
+    let mut files = files::read(&output.inputs);
+    for source in annotated.source_files() {
+        files.read("a source file of the program", source);
+    }
+    files
 }
 
 /// Prints a closed jaxpr in the text form that the tests of the core use.

@@ -5,6 +5,7 @@ mod command;
 mod compat;
 mod error;
 mod export;
+mod files;
 mod options;
 mod pairs;
 mod parts;
@@ -13,6 +14,7 @@ mod read;
 mod restore;
 mod source_map;
 mod sources;
+mod text;
 mod worker;
 
 /// An export allocates some hundred thousand small objects, which takes a quarter of the time with the
@@ -32,7 +34,9 @@ mod _core {
     #[pymodule_export]
     use crate::error::{AssumptionError, CoreError};
     #[pymodule_export]
-    use crate::export::{check_outputs, export, jaxpr_text, recorded_calls};
+    use crate::export::{export, jaxpr_text, recorded_calls};
+    #[pymodule_export]
+    use crate::files::{check_outputs, locate_weights, model_inputs, write_files};
     #[pymodule_export]
     use crate::parts::Parts;
     #[pymodule_export]
@@ -41,6 +45,8 @@ mod _core {
     use crate::restore::{inside, restoring};
     #[pymodule_export]
     use crate::source_map::Resolver;
+    #[pymodule_export]
+    use crate::text::{clean, clean_lines};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

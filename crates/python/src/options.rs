@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error;
+use crate::files::Named;
 use crate::read::Plugins;
 
 /// The file, the line and the qualified name of a function.
@@ -82,6 +83,8 @@ pub(crate) struct Output {
     pub(crate) external_threshold: usize,
     pub(crate) source_map: Option<PathBuf>,
     pub(crate) embed_sources: bool,
+    /// What the program reads, which no file may replace.
+    pub(crate) inputs: Vec<Named>,
 }
 
 impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
@@ -133,6 +136,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 external_threshold: fields.take("external_threshold")?,
                 source_map: fields.take("source_map")?,
                 embed_sources: fields.take("embed_sources")?,
+                inputs: fields.take("inputs")?,
             },
         };
         fields.finish()?;

@@ -1,17 +1,17 @@
 """Run `jax2onnx compare`, which the command line passes to Python."""
 
-import json as json_text
 import os
 import sys
-import traceback
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import _core, _progress
+from .. import _core, _files, _progress
 from .._errors import ConfigError, InputSpecError, Jax2OnnxError
-from .._tiers import without_own_frames
+from .._words import quoted
+from . import console
 from .export import printed_warnings
 from .target import load
 
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 _DIFFERS: Final = 1
 _NOT_UNDERSTOOD: Final = 2
 _INTERRUPTED: Final = 130
+#: What NumPy raises for a file that is broken.
+_UNREADABLE: Final = (
+    ValueError,
+    OSError,
+    EOFError,
+    MemoryError,
+    SyntaxError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def run(
@@ -48,7 +60,10 @@ def run(
     try:
         with watch.running(), printed_warnings():
             _progress.stage("importing")
-            arrays = _arrays(inputs)
+            read: list[_files.Named] = []
+            arrays = _arrays(inputs, read)
+            read += [("the model", os.fspath(path)) for path in (model, other) if path is not None]
+            _check(reproducer, keep_float32, read)
             lines: dict[str, Any] = {"source_map": source_map, "source_roots": source_roots}
             report: Report | NanReport
             if nan:
@@ -71,20 +86,22 @@ def run(
                     atol=atol,
                     **lines,
                 )
-                _save(report, reproducer, keep_float32)
-        print(json_text.dumps(report.to_json(), indent=2) if json else _text(report, top))
-        sys.stdout.flush()
+                _save(report, reproducer, keep_float32, read)
+        if json:
+            console.answer_for_programs(report.to_json())
+        else:
+            console.answer(_text(report, top))
     except BrokenPipeError:
         return 0
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr, flush=True)
+        console.message("interrupted")
         return _INTERRUPTED
     except Jax2OnnxError as error:
         return _failed(error, json=json)
     except Exception as error:
         if function is not None:
             # The user's code raised it, so show the traceback.
-            traceback.print_exception(type(error), error, without_own_frames(error.__traceback__))
+            console.users_exception(error)
         return _failed(error, json=json)
     return 0 if report else _DIFFERS
 
@@ -96,34 +113,49 @@ def _text(report: "Report | NanReport", top: int) -> str:
     return f"{report}\n\nlines by error, largest first:\n{report.table(top)}"  # type: ignore[union-attr]
 
 
+def _check(
+    reproducer: os.PathLike[str] | None,
+    keep_float32: os.PathLike[str] | None,
+    read: Sequence[_files.Named],
+) -> None:
+    """Refuse outputs before the comparison, which may take long."""
+    if keep_float32 is not None:
+        _files.check([("the names of nodes", keep_float32)], read)
+    if reproducer is not None:
+        from .._comparing.reproducer import check_folder
+
+        check_folder(os.fspath(reproducer))
+
+
 def _save(
     report: "Report",
     reproducer: os.PathLike[str] | None,
     keep_float32: os.PathLike[str] | None,
+    read: Sequence[_files.Named],
 ) -> None:
     if keep_float32 is not None:
-        report.keep_float32(keep_float32)
+        report._write_kept(keep_float32, read)
     if reproducer is not None and report.first is not None:
-        report.save_reproducer(reproducer)
+        report._save_reproducer(reproducer, read)
 
 
-def _arrays(inputs: Sequence[str]) -> Any:
-    """Read the inputs: by name if each has one, otherwise in order."""
+def _arrays(inputs: Sequence[str], read: list[_files.Named]) -> Any:
+    """Read the inputs: by name if each has one, otherwise in order. Adds their files to `read`."""
     found: list[tuple[str | None, Any]] = []
     for text in inputs:
-        found += _read(text)
+        found += _read(text, read)
     names = [name for name, _ in found]
     if all(name is not None for name in names) and names:
         for name in names:
             if names.count(name) > 1:
-                raise ConfigError(f"the input `{name}` appears more than once")
+                raise ConfigError(f"the input {quoted(name)} appears more than once")
         return dict(found)
     if any(name is not None for name in names):
         raise ConfigError("give either all inputs a name, as in x=x.npy, or none")
     return [array for _, array in found]
 
 
-def _read(text: str) -> list[tuple[str | None, Any]]:
+def _read(text: str, read: list[_files.Named]) -> list[tuple[str | None, Any]]:
     """Read an input: `[NAME=]FILE.npy`, `FILE.npz`, or `[NAME=]TYPE[SIZE,…]` for random numbers."""
     import numpy as np
 
@@ -133,18 +165,20 @@ def _read(text: str) -> list[tuple[str | None, Any]]:
         return [_random(text)]
     if not Path(path).is_file():
         raise InputSpecError(
-            f"there is no file `{path}`: an input is [NAME=]FILE.npy, FILE.npz or "
+            f"there is no file {quoted(path)}: an input is [NAME=]FILE.npy, FILE.npz or "
             "[NAME=]TYPE[SIZE,…]"
         )
+    read.append((f"the input {quoted(path)}", path))
     try:
         loaded = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputSpecError(f"`{path}` is not a file of NumPy arrays: {error}") from error
-    if isinstance(loaded, np.ndarray):
+        arrays = None if isinstance(loaded, np.ndarray) else [*loaded.items()]
+    except _UNREADABLE as error:
+        raise InputSpecError(f"{quoted(path)} is not a file of NumPy arrays: {error}") from error
+    if arrays is None:
         return [(known, loaded)]
     if known is not None:
-        raise InputSpecError(f"`{path}` contains names: remove `{known}=`")
-    return [(each, loaded[each]) for each in loaded.files]
+        raise InputSpecError(f"{quoted(path)} contains names: remove {quoted(f'{known}=')}")
+    return arrays
 
 
 def _random(text: str) -> tuple[str | None, Any]:
@@ -154,10 +188,12 @@ def _random(text: str) -> tuple[str | None, Any]:
     try:
         name, (dtype, shape) = _core.read_input(text)
     except ValueError as error:
-        raise InputSpecError(f"`{text}` is not an input: {error}") from None
+        raise InputSpecError(f"{quoted(text)} is not an input: {error}") from None
     sizes = [size for size in shape if isinstance(size, int)]
     if len(sizes) != len(shape):
-        raise InputSpecError(f"`{text}` has a named size: use numbers as sizes of random inputs")
+        raise InputSpecError(
+            f"{quoted(text)} has a named size: use numbers as sizes of random inputs"
+        )
     import ml_dtypes
 
     kind: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype, dtype))
@@ -170,10 +206,7 @@ def _random(text: str) -> tuple[str | None, Any]:
 
 
 def _failed(error: Exception, *, json: bool) -> int:
-    text = str(error).strip()
-    notes = getattr(error, "__notes__", [])
-    print(f"error: {text}", *notes, sep="\n", file=sys.stderr, flush=True)
+    console.error(error)
     if json:
-        shown = {"kind": type(error).__name__, "message": text}
-        print(json_text.dumps({"version": 1, "error": shown}, indent=2), flush=True)
+        console.error_for_programs(error)
     return _NOT_UNDERSTOOD

@@ -1,12 +1,12 @@
 """Run `jax2onnx config`, which the command line passes to Python."""
 
-import json as json_text
-import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
 from .. import _config
 from .._errors import ConfigError
+from .._words import lines
+from . import console
 
 _NOT_UNDERSTOOD: Final = 2
 _DEFAULT: Final = "default"
@@ -17,12 +17,14 @@ def run(*, json: bool) -> int:
     try:
         found = list(_config.found({}))
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
+        console.error(error)
         if json:
-            shown = {"kind": type(error).__name__, "message": str(error)}
-            print(json_text.dumps({"version": 1, "error": shown}, indent=2))
+            console.error_for_programs(error)
         return _NOT_UNDERSTOOD
-    print(json_text.dumps(_summary(found), indent=2) if json else _table(found))
+    if json:
+        console.answer_for_programs(_summary(found))
+    else:
+        console.answer(_table(found))
     return 0
 
 
@@ -61,7 +63,7 @@ def _table(found: Sequence[_config.Found]) -> str:
     key = max(len(row[0]) for row in rows)
     # A long path does not move the last column of the other lines.
     value = max(len(row[1]) for row in rows if len(row[1]) <= _MAX_VALUE)
-    return "\n".join(f"{row[0]:{key}}  {row[1]:{value}}  {row[2]}".rstrip() for row in rows)
+    return lines(f"{row[0]:{key}}  {row[1]:{value}}  {row[2]}".rstrip() for row in rows)
 
 
 _MAX_VALUE: Final = 24

@@ -1,6 +1,5 @@
 """Run `jax2onnx doctor`, which the command line passes to Python."""
 
-import json as json_text
 import os
 import platform
 import shutil
@@ -12,6 +11,8 @@ from typing import Any, Final
 
 from .. import _config, _core
 from .._settings import OPSETS
+from .._words import lines
+from . import console
 
 #: Packages that an export or a comparison uses.
 _PACKAGES: Final = ("jax", "jaxlib", "numpy", "ml-dtypes", "onnx", "onnxruntime", "onnx-ir")
@@ -50,7 +51,10 @@ def run(*, json: bool) -> int:
         "environment": _tried(_environment),
         "plugins": _tried(_plugins),
     }
-    print(json_text.dumps(facts, indent=2) if json else _text(facts), flush=True)
+    if json:
+        console.answer_for_programs(facts)
+    else:
+        console.answer(_text(facts))
     return 0
 
 
@@ -176,11 +180,11 @@ def _text(facts: Mapping[str, Any]) -> str:
 def _line(name: str, value: str, width: int, columns: int) -> str:
     start = width + 2
     if not columns:
-        return f"{name:{width}}  {value}"
-    lines = textwrap.wrap(
+        return lines([f"{name:{width}}  {value}"])
+    wrapped = textwrap.wrap(
         value, max(columns - start, 20), break_long_words=False, break_on_hyphens=False
     )
-    return f"{name:{width}}  " + ("\n" + " " * start).join(lines or [""])
+    return f"{name:{width}}  " + ("\n" + " " * start).join(wrapped or [""])
 
 
 def _shown(value: Any) -> str:

@@ -1,9 +1,7 @@
 """Run `jax2onnx export`, which the command line passes to Python."""
 
-import json as json_text
 import os
 import sys
-import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +18,8 @@ from .._errors import (
     Jax2OnnxWarning,
     UnsupportedError,
 )
-from .._tiers import without_own_frames
+from .._words import lines
+from . import console
 from .target import load
 
 if TYPE_CHECKING:
@@ -63,26 +62,28 @@ def run(
             summary = _summary(path, watch.seconds)
         summary["warnings"] = said
         shown = _dry_text(summary) if dry_run else _text(summary)
-        print(json_text.dumps(summary, indent=2) if json else shown)
-        sys.stdout.flush()
+        if json:
+            console.answer_for_programs(summary)
+        else:
+            console.answer(shown)
     except BrokenPipeError:
         return 0
     except KeyboardInterrupt:
-        _print_error("interrupted")
+        console.message("interrupted")
         return _INTERRUPTED
     except Jax2OnnxError as error:
         if dry_run and isinstance(error, UnsupportedError) and not json:
             # The report is the answer.
-            print(_report(error), flush=True)
+            console.answer(_report(error))
             return _FAILED
-        _print_error(f"error: {error}")
+        console.message(f"error: {error}")
         _print_for_programs(error, json=json)
         is_users = isinstance(error, ConfigError | InputSpecError)
         return _NOT_UNDERSTOOD if is_users else _FAILED
     except Exception as error:
         # The user's code raised it, so show the traceback.
-        traceback.print_exception(type(error), error, without_own_frames(error.__traceback__))
-        _print_error(f"error: `{target}` raised {type(error).__name__}")
+        console.users_exception(error)
+        console.message(f"error: `{target}` raised {type(error).__name__}")
         _print_for_programs(error, json=json)
         return _FAILED
     return 0
@@ -103,7 +104,6 @@ def _summaries(*, dry_run: bool) -> Iterator[list[Mapping[str, Any]]]:
 def printed_warnings() -> Iterator[list[str]]:
     """Print the warnings of jax2onnx as messages without a line, and return them in a list."""
     said: list[str] = []
-    show = warnings.showwarning
 
     def print_warning(
         message: Warning | str,
@@ -115,9 +115,9 @@ def printed_warnings() -> Iterator[list[str]]:
     ) -> None:
         if issubclass(category, Jax2OnnxWarning):
             said.append(str(message))
-            _print_error(f"warning: {message}")
+            console.message(f"warning: {message}")
         else:
-            show(message, category, filename, lineno, file, line)
+            console.warning(message, category, filename, lineno)
 
     with warnings.catch_warnings():
         # The filters of the user come first.
@@ -220,12 +220,12 @@ def _dry_text(summary: Mapping[str, Any]) -> str:
     path = f"{summary['path']} would have" if summary["path"] else "the model would have"
     size = _size(summary["weight_bytes"])
     first = f"{path} {nodes}, opset {summary['opset']}, {size} in {weights}; nothing was written"
-    return "\n".join([first, *_ends(summary)])
+    return lines([first, *_ends(summary)])
 
 
 def _report(error: UnsupportedError) -> str:
     """Return everything that cannot be exported: the message, and what it does not show."""
-    lines = [f"error: {error}".rstrip()]
+    shown = [f"error: {error}".rstrip()]
     for operation in error.operations[_MAX_SHOWN:]:
         place = (
             f"{operation.file}:{operation.line}, in {operation.function}: "
@@ -234,8 +234,8 @@ def _report(error: UnsupportedError) -> str:
         )
         times = f", {operation.count} times" if operation.count > 1 else ""
         hint = f" ({operation.hint})" if operation.hint else ""
-        lines.append(f"{place}{operation.message}{times}{hint}")
-    return "\n".join(lines)
+        shown.append(f"{place}{operation.message}{times}{hint}")
+    return "\n".join(shown)
 
 
 def _count(number: int, thing: str) -> str:
@@ -281,7 +281,7 @@ def _text(summary: Mapping[str, Any]) -> str:
     nodes = _count(summary["nodes"], "node")
     files = " and ".join([summary["path"], *summary["external_data"]])
     first = f"{files}: {nodes}, opset {summary['opset']}, {_size(summary['bytes'])}"
-    return "\n".join([first, *_ends(summary)])
+    return lines([first, *_ends(summary)])
 
 
 def _size(count: int) -> str:
@@ -296,12 +296,7 @@ def _size(count: int) -> str:
 def _print_for_programs(error: Exception, *, json: bool) -> None:
     """Print an error where programs read the answer."""
     if json:
-        kind, notes = type(error).__name__, getattr(error, "__notes__", [])
-        shown: dict[str, Any] = {"kind": kind, "message": str(error), "notes": notes}
+        more: dict[str, Any] = {"notes": getattr(error, "__notes__", [])}
         if isinstance(error, UnsupportedError):
-            shown["operations"] = [asdict(operation) for operation in error.operations]
-        print(json_text.dumps({"version": 1, "error": shown}, indent=2), flush=True)
-
-
-def _print_error(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+            more["operations"] = [asdict(operation) for operation in error.operations]
+        console.error_for_programs(error, **more)

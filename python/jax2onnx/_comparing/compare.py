@@ -1,10 +1,10 @@
 """Find the first wrong number of a model: `compare`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import _progress
+from .. import _files, _progress
 from .._config import StrPath
 from .._errors import ConfigError
 
@@ -88,7 +88,7 @@ def compare(
     _progress.stage("reading")
     after = models.Loaded(model)
     if callable(reference):
-        return _with_jax(
+        report = _with_jax(
             reference,
             after,
             inputs,
@@ -98,6 +98,7 @@ def compare(
             atol=atol,
             lines=Lines(after, source_map, source_roots),
         )
+        return replace(report, _models=_models_read((after, source_map), roots=source_roots))
     before = models.Loaded(reference)
     question = Question(
         graphs.main(before),
@@ -113,7 +114,19 @@ def compare(
     )
     if before.name == after.name:
         question.reference_name, question.model_name = "the first model", "the second model"
-    return question.answer()
+    read = _models_read((before, source_map), (after, None), roots=source_roots)
+    return replace(question.answer(), _models=read)
+
+
+def _models_read(
+    *models: "tuple[Loaded, StrPath | None]", roots: Sequence[StrPath]
+) -> "tuple[_files.ModelInput, ...]":
+    """Return the models that were read from files."""
+    return tuple(
+        _files.model_input("a model that is compared", loaded.path, source_map, roots)
+        for loaded, source_map in models
+        if loaded.path is not None
+    )
 
 
 def _with_jax(

@@ -1,14 +1,16 @@
 """Read models whose weights stay in files, so that parts of them are cheap to make."""
 
+import math
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import onnx
 
-from .._errors import ConfigError
+from .. import _core, _files
+from .._errors import ConfigError, errors_of_core
+from .._words import quoted
 
 if TYPE_CHECKING:
     from .runtime import AnyModel
@@ -33,7 +35,7 @@ class Loaded:
         """Read a model: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`."""
         self.folder: str | None = None
         self.path: str | None = None
-        self._spill: tempfile.TemporaryDirectory[str] | None = None
+        self._spill: _files.Scratch | None = None
         self.name = "the model"
         if isinstance(model, bytes):
             proto = _parsed(model, "the bytes")
@@ -73,22 +75,29 @@ class Loaded:
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
         if dtype.name.startswith(("int4", "uint4", "int2", "uint2", "float4")):
             return onnx.numpy_helper.to_array(tensor, base_dir=self.folder)
-        path = os.path.join(self.folder, place["location"])
-        if path not in self._files:
-            self._files[path] = np.memmap(path, np.uint8, "r")
-        start = int(place.get("offset", 0))
-        count = int(np.prod(tensor.dims, dtype=np.int64))
-        return (
-            self._files[path][start : start + count * dtype.itemsize]
-            .view(dtype)
-            .reshape(tuple(tensor.dims))
-        )
+        with errors_of_core():
+            # A model must not choose which files are read.
+            path = _core.locate_weights(self.folder, place.get("location", ""))
+        try:
+            if path not in self._files:
+                self._files[path] = np.memmap(path, np.uint8, "r")
+            start = int(place.get("offset", 0))
+            end = start + math.prod(tensor.dims) * dtype.itemsize
+            contents = self._files[path][start:end]
+            return contents.view(dtype).reshape(tuple(tensor.dims))
+        except (OSError, ValueError) as error:
+            name = quoted(tensor.name)
+            raise ConfigError(f"the weight {name} cannot be read: {error}") from error
 
     def _read(self, path: str) -> onnx.ModelProto:
         if not os.path.isfile(path):
             raise ConfigError(f"there is no model at {path!r}")
         self.path, self.name = path, os.path.basename(path)
-        proto = _parsed(Path(path).read_bytes(), path)
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise ConfigError(f"cannot read {quoted(path)}: {error.strerror}") from error
+        proto = _parsed(data, quoted(path))
         if any(_is_external(tensor) for tensor in _weights(proto.graph)):
             self.folder = os.path.dirname(os.path.abspath(path))
         return proto
@@ -96,8 +105,8 @@ class Loaded:
     def _saved(self, model: Any) -> str:
         import onnx_ir
 
-        self._spill = tempfile.TemporaryDirectory()
-        path = os.path.join(self._spill.name, "model.onnx")
+        self._spill = _files.Scratch()
+        path = str(self._spill.path / "model.onnx")
         onnx_ir.save(model, path, external_data="model.onnx.data")
         return path
 
@@ -106,10 +115,10 @@ class Loaded:
         large = [tensor for tensor in _weights(proto.graph) if _size(tensor) >= _LARGE_WEIGHT]
         if self.folder is not None or sum(map(_size, large)) < _MANY_BYTES:
             return proto
-        self._spill = self._spill or tempfile.TemporaryDirectory()
-        self.folder = self._spill.name
+        self._spill = self._spill or _files.Scratch()
+        self.folder = str(self._spill.path)
         light = _without_weights(proto)
-        with open(os.path.join(self.folder, _SPILLED), "wb") as file:
+        with self._spill.open(_SPILLED) as file:
             for tensor in proto.graph.initializer:
                 light.graph.initializer.append(
                     _moved(tensor, file) if _size(tensor) >= _LARGE_WEIGHT else tensor

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _progress
 from .._config import StrPath
+from .._words import lines, quoted
 from .report import VERSION, First, excerpt_of, in_iterations
 
 if TYPE_CHECKING:
@@ -48,14 +49,14 @@ class NanReport:
         """Return the line of the first NaN or infinity."""
         first = self.first
         if first is None:
-            return f"{self.model} computes no NaN and no infinity"
+            return lines([f"{self.model} computes no NaN and no infinity"])
         what = "a NaN" if first.kind == "nan" else "an infinity"
         where = in_iterations(first.iterations)
         place = f" at {list(first.index)}" if first.index else ""
         facts = [f"the element{place} is {first.got!s}, and every operand is finite"]
         if first.kind == "nan":
             facts = [f"the element{place} is {first.got!s}, and no operand contains one"]
-        reached = ", ".join(f"`{name}`" for name in self.outputs)
+        reached = ", ".join(map(quoted, self.outputs))
         facts.append(
             f"the outputs {reached} are not finite" if reached else "all outputs are finite"
         )
@@ -65,10 +66,12 @@ class NanReport:
                 "1 later node also creates" if later == 1 else f"{later} later nodes also create"
             )
             facts.append(f"{nodes} a NaN or an infinity")
-        return (
-            f"`{first.node}` ({first.op}) creates {what}{where}\n"
-            + excerpt_of(first)
-            + "\n".join(f"   = {fact}" for fact in facts)
+        return lines(
+            [
+                f"`{first.node}` ({first.op}) creates {what}{where}",
+                *excerpt_of(first),
+                *(f"   = {fact}" for fact in facts),
+            ]
         )
 
     __repr__ = __str__

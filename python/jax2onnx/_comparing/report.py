@@ -3,14 +3,14 @@
 import html
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from .. import _files
 from .._config import StrPath
 from .._errors import ConfigError
+from .._words import lines, quoted
 from .arrays import OutputComparison
 from .judging import Statistics
 from .lines import SourceLine
@@ -199,6 +199,7 @@ class Report:
     model: str
     _kept: tuple[str, ...] = field(default=(), repr=False)
     _case: "Case | None" = field(default=None, repr=False)
+    _models: tuple[_files.ModelInput, ...] = field(default=(), repr=False)
 
     def __bool__(self) -> bool:
         """Return whether all numbers agree."""
@@ -208,11 +209,11 @@ class Report:
         """Return the first wrong number with its line, and the outputs."""
         parts = [self._headline()]
         if self.first is not None:
-            parts.append(_explained(self.first))
-        outputs = [f"   = {_output(each, self.reference)}" for each in self.outputs]
-        parts.append("\n".join([*outputs, f"   = {self.coverage}"]))
+            parts += _explained(self.first)
+        parts += [f"   = {_output(each, self.reference)}" for each in self.outputs]
+        parts.append(f"   = {self.coverage}")
         parts += [f"note: {note}" for note in self.notes]
-        return "\n".join(parts)
+        return lines(parts)
 
     __repr__ = __str__
 
@@ -237,7 +238,7 @@ class Report:
         header = ("loss", "SNR", "max error", "ulp", "line", "nodes")
         rows = [_cells(row) for row in self.rows[:top]]
         widths = [max(len(row[place]) for row in [header, *rows]) for place in range(5)]
-        lines = [
+        shown = [
             "  ".join(
                 [cell.rjust(width) for cell, width in zip(row[:4], widths, strict=False)]
                 + [row[4].ljust(widths[4]), row[5]]
@@ -245,7 +246,7 @@ class Report:
             for row in [header, *rows]
         ]
         more = len(self.rows) - top
-        return "\n".join([*lines, f"… and {more} more lines"] if more > 0 else lines)
+        return lines([*shown, f"… and {more} more lines"] if more > 0 else shown)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as data for JSON. `docs/json-formats.md` describes the format."""
@@ -269,12 +270,25 @@ class Report:
         the nodes to keep in float32, for example as `node_block_list`.
 
         Args:
-            path: The path of a file to write, with one name per line.
+            path: The path of a file to write, with one name per line. A name that contains the end
+                of a line is left out.
+
+        Raises:
+            ConfigError: The file was compared.
+            WriteError: The file cannot be written.
         """
         if path is not None:
-            text = "".join(f"{name}\n" for name in self._kept)
-            Path(path).write_text(text, encoding="utf-8")
+            self._write_kept(path)
         return list(self._kept)
+
+    def _write_kept(self, path: StrPath, more_inputs: Sequence[_files.Named] = ()) -> None:
+        text = "".join(f"{name}\n" for name in self._kept if name.splitlines() == [name])
+        inputs = [*self._inputs(), *more_inputs]
+        _files.write_text("the names of nodes", path, text, inputs)
+
+    def _inputs(self) -> list[_files.Named]:
+        """Return the files that were compared."""
+        return [file for model in self._models for file in model.files()]
 
     def save_reproducer(self, folder: StrPath) -> str:
         """Write a folder that reproduces the first error without the rest of the model.
@@ -283,17 +297,23 @@ class Report:
         result, and a script that runs the model.
 
         Args:
-            folder: The folder to write.
+            folder: The folder to write. It is new, empty, or an earlier reproducer that nobody
+                changed.
 
         Returns:
             The path of the script.
 
         Raises:
-            ConfigError: No node causes an error.
+            ConfigError: No node causes an error, or the folder contains other files.
+            WriteError: A file cannot be written.
         """
+        return self._save_reproducer(folder)
+
+    def _save_reproducer(self, folder: StrPath, more_inputs: Sequence[_files.Named] = ()) -> str:
         if self._case is None:
             raise ConfigError("there is nothing to reproduce: every node alone is right")
-        return self._case.save(os.fspath(folder), self)
+        path = _files.path_of("the reproducer", folder)
+        return self._case.save(path, self, [*self._inputs(), *more_inputs])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -309,9 +329,9 @@ class Report:
         )
 
 
-def _explained(first: First) -> str:
-    """Return the line with its excerpt, and both values."""
-    text = "".join(line.excerpt for line in first.lines[:1])
+def _explained(first: First) -> list[str]:
+    """Return the line with its excerpt, and both values, line by line."""
+    shown = [text for line in first.lines[:1] for text in line.excerpt.splitlines()]
     facts = []
     if first.index is not None:
         place = "" if not first.index else f" at {list(first.index)}"
@@ -353,15 +373,15 @@ def _explained(first: First) -> str:
             else "not sure: nodes around it may cause the error"
         )
     if len(first.nodes) > 1:
-        shown = ", ".join(f"`{name}`" for name in first.nodes[:_MAX_LINES])
-        facts.append(f"together with the nodes {shown}")
-    return text + "\n".join(f"   = {fact}" for fact in facts)
+        nodes = ", ".join(map(quoted, first.nodes[:_MAX_LINES]))
+        facts.append(f"together with the nodes {nodes}")
+    return shown + [f"   = {fact}" for fact in facts]
 
 
-def excerpt_of(first: First) -> str:
+def excerpt_of(first: First) -> list[str]:
     """Return the line with the expression underlined, and the other lines of the node."""
-    text = "".join(line.excerpt for line in first.lines[:1])
-    return text + "".join(f"   = or {line}\n" for line in first.lines[1:_MAX_LINES])
+    shown = [text for line in first.lines[:1] for text in line.excerpt.splitlines()]
+    return shown + [f"   = or {line}" for line in first.lines[1:_MAX_LINES]]
 
 
 def in_iterations(iterations: Sequence[int]) -> str:

@@ -2,15 +2,14 @@
 
 import ctypes
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
 import onnx
 
+from .. import _files
 from .._config import StrPath
 from .._errors import ConfigError
 from .arrays import Array
@@ -87,8 +86,8 @@ class Session:
         """Load from a temporary file, because the weights may exceed 2 GiB."""
         import onnx_ir
 
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
+        with _files.Scratch() as scratch:
+            path = scratch.path / "model.onnx"
             onnx_ir.save(model, path, external_data="model.onnx.data")
             self._load_file(str(path))
 

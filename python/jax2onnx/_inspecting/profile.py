@@ -2,14 +2,13 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from .. import _core
+from .. import _core, _files
 from .._config import StrPath
 from .._errors import ConfigError, errors_of_core
 from .explain import Line, explain, line_of, path_or_bytes
@@ -71,6 +70,7 @@ class Profile:
     _table: str
     _flamegraph: str
     _speedscope: str
+    _inputs: Sequence[_files.Named] = ()
 
     def __str__(self) -> str:
         """Return a table, the longest time first."""
@@ -79,12 +79,28 @@ class Profile:
     __repr__ = __str__
 
     def save_flamegraph(self, path: StrPath) -> None:
-        """Write a flame graph of the call stacks as SVG."""
-        Path(path).write_text(self._flamegraph, encoding="utf-8")
+        """Write a flame graph of the call stacks as SVG.
+
+        Args:
+            path: The path of the SVG file.
+
+        Raises:
+            ConfigError: This file belongs to the model.
+            WriteError: The file cannot be written.
+        """
+        _files.write_text("the flame graph", path, self._flamegraph, self._inputs)
 
     def save_speedscope(self, path: StrPath) -> None:
-        """Write a file for https://www.speedscope.app."""
-        Path(path).write_text(self._speedscope, encoding="utf-8")
+        """Write a file for https://www.speedscope.app.
+
+        Args:
+            path: The path of the JSON file.
+
+        Raises:
+            ConfigError: This file belongs to the model.
+            WriteError: The file cannot be written.
+        """
+        _files.write_text("the profile", path, self._speedscope, self._inputs)
 
 
 def profile(
@@ -143,12 +159,13 @@ def profile(
             "`profile` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
         ) from error
     source = path_or_bytes(model)
-    with tempfile.TemporaryDirectory() as folder:
+    with _files.Scratch() as scratch:
+        folder = scratch.path
         options = session_options or _without_warnings(onnxruntime.SessionOptions())
-        optimized = Path(folder) / "optimized.onnx"
+        optimized = folder / "optimized.onnx"
         asked = {
             "enable_profiling": True,
-            "profile_file_prefix": str(Path(folder) / "profile"),
+            "profile_file_prefix": str(folder / "profile"),
             "optimized_model_filepath": str(optimized) if _is_small(source) else "",
         }
         with explain(source, source_map=source_map, source_roots=source_roots):
@@ -160,9 +177,10 @@ def profile(
         path = session.end_profiling()
         # The runtime's own form of the model has the names in the profile.
         later = optimized.exists()
-        original = Path(folder) / "model.onnx"
+        original = folder / "model.onnx"
         if later and isinstance(source, bytes):
-            original.write_bytes(source)
+            with scratch.open(original.name) as file:
+                file.write(source)
         known = _origins(source, source_map, original) if later else source_map
         with errors_of_core():
             shown = _core.profile_summary(
@@ -174,7 +192,11 @@ def profile(
                 source_map=None if known is None else os.fspath(known),
                 source_roots=[os.fspath(root) for root in source_roots],
             )
-    return _profile(*shown)
+    # The model that was summarized is the runtime's own form of it.
+    read = []
+    if isinstance(source, str):
+        read += _files.model_input("the model", source, source_map, source_roots).files()
+    return _profile(*shown[:4], [*shown[4], *read])
 
 
 def _without_warnings(options: Any) -> Any:
@@ -229,7 +251,9 @@ def _feeds(session: Any, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str,
     return {name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}
 
 
-def _profile(table: str, data: str, flamegraph: str, speedscope: str) -> Profile:
+def _profile(
+    table: str, data: str, flamegraph: str, speedscope: str, inputs: Sequence[_files.Named]
+) -> Profile:
     found = json.loads(data)
     rows = tuple(
         Row(
@@ -255,4 +279,5 @@ def _profile(table: str, data: str, flamegraph: str, speedscope: str) -> Profile
         _table=table,
         _flamegraph=flamegraph,
         _speedscope=speedscope,
+        _inputs=inputs,
     )

@@ -4,13 +4,12 @@ import html
 import json
 import os
 import sys
-import tempfile
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import _core
+from .. import _core, _files
 from .._config import StrPath
 from .._errors import errors_of_core
 from .explain import path_or_bytes
@@ -26,9 +25,10 @@ _HEIGHT = 640
 class View:
     """Contains the HTML page of a model. A notebook shows it inline."""
 
-    def __init__(self, page: str) -> None:
-        """Hold a page."""
+    def __init__(self, page: str, inputs: Sequence[_files.Named] = ()) -> None:
+        """Hold a page, and the names of the files that it was made from."""
         self._page = page
+        self._inputs = inputs
 
     @property
     def html(self) -> str:
@@ -40,15 +40,16 @@ class View:
 
         Args:
             path: The path of the HTML file.
+
+        Raises:
+            ConfigError: The page was made from this file.
+            WriteError: The file cannot be written.
         """
-        Path(path).write_text(self._page, encoding="utf-8")
+        _files.write_text("the page", path, self._page, self._inputs)
 
     def open(self) -> None:
         """Open the page in the browser, from a temporary file that is kept."""
-        file, path = tempfile.mkstemp(prefix="jax2onnx-", suffix=".html")
-        with os.fdopen(file, "w", encoding="utf-8") as stream:
-            stream.write(self._page)
-        webbrowser.open(Path(path).as_uri())
+        webbrowser.open(_files.write_page(self._page).as_uri())
 
     def _repr_html_(self) -> str:
         """Return the page for a notebook, in a frame of its own that may run only its script."""
@@ -106,7 +107,7 @@ def view(
         '<!doctype html>'
     """
     with errors_of_core():
-        page = _core.view_page(
+        page, inputs = _core.view_page(
             path_or_bytes(model),
             has_source=source,
             profile=None if profile is None else os.fspath(profile),
@@ -115,7 +116,9 @@ def view(
             source_map=None if source_map is None else os.fspath(source_map),
             source_roots=[os.fspath(root) for root in source_roots],
         )
-    shown = View(page)
+    if isinstance(compare, str | os.PathLike):
+        inputs.append(("the report", os.path.abspath(compare)))
+    shown = View(page, inputs)
     if open is True or (open is None and not _is_notebook()):
         shown.open()
     return shown

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use inspect::read_map;
 use inspect::show::clean;
-use onnx::external_data::{check_outputs, save_bytes};
+use onnx::external_data::save_bytes;
+use onnx::outputs::Files;
 use onnx::strip::attach;
 use serde_json::json;
 
@@ -46,12 +47,15 @@ impl Command for Args {
 
     fn run<'a>(&'a self, _: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
         let Args { model: path, map, output, .. } = self;
-        check_outputs(&[("the model", output)], &[("the map", map)])?;
         let model = read_model(path)?;
         let map_file = read_map(map)?;
         let attached =
             attach(&model, map_file.text()?).with_context(|| map.display().to_string())?;
-        save_bytes(&attached, path, output)?;
+        let mut files = Files::default();
+        files.read("the source map", map);
+        files.read_model("the model", path);
+        let output_file = files.write_in_place("the model", output, Some(path))?;
+        save_bytes(&attached, path, output_file)?;
         let (bytes_before, bytes_after) = (model.len(), attached.len());
         Ok(Box::new(Attached { path: output, bytes_before, bytes_after }))
     }

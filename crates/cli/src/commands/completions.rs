@@ -1,12 +1,12 @@
 //! `jax2onnx completions` and `jax2onnx man`: print shell completions and write manual pages.
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::Shell;
+use inspect::show::clean;
+use onnx::outputs::{Files, create_folder};
 
 use crate::Cli;
 use crate::command::Outcome;
@@ -45,8 +45,7 @@ pub(crate) struct ManArgs {
 impl ManArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let folder = &self.out;
-        let failed = || format!("cannot write to `{}`", folder.display());
-        fs::create_dir_all(folder).with_context(failed)?;
+        create_folder(folder)?;
         let program = Cli::command();
         let mut pages = vec![("jax2onnx".to_owned(), program.clone())];
         for command in program.get_subcommands() {
@@ -59,8 +58,9 @@ impl ManArgs {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).title(&name).render(&mut page)?;
             let path = folder.join(format!("{name}.1"));
-            fs::write(&path, page).with_context(failed)?;
-            writeln!(out, "{}", path.display())?;
+            let file = Files::default().write("the manual page", &path)?;
+            file.stage(|out| out.write_all(&page))?.commit()?;
+            writeln!(out, "{}", clean(&path.to_string_lossy()))?;
         }
         Ok(Outcome::Found)
     }

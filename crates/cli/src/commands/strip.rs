@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use inspect::show::clean;
-use onnx::external_data::{check_outputs, save_bytes};
+use onnx::external_data::save_bytes;
+use onnx::outputs::Files;
 use onnx::strip::{strip, take_apart};
 use provenance::Level;
 use serde_json::json;
@@ -69,23 +70,24 @@ impl Command for Args {
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
         let Args { model: path, output, level, map, keep_debug_id, .. } = self;
         let model = read_model(path)?;
-        let (stripped, removed, lost) = match map {
+        let mut files = Files::default();
+        files.read_model("the model", path);
+        let map_file = map.as_ref().map(|map| files.write("the source map", map)).transpose()?;
+        let output_file = files.write_in_place("the model", output, Some(path))?;
+        let (stripped, removed, lost) = match map_file {
             None => {
-                check_outputs(&[("the model", output)], &[])?;
                 let level = match level {
                     Left::Off => Level::Off,
                     Left::Minimal => Level::Minimal,
                 };
                 let stripped = strip(&model, level, *keep_debug_id)?;
-                save_bytes(&stripped.model, path, output)?;
+                save_bytes(&stripped.model, path, output_file)?;
                 (stripped.model, stripped.removed, Vec::new())
             }
-            Some(map) => {
-                check_outputs(&[("the model", output), ("the map", map)], &[])?;
-                check_outputs(&[("the map", map)], &[("the model", path)])?;
+            Some(map_file) => {
                 let apart = take_apart(&model).with_context(|| path.display().to_string())?;
-                let staged = stage_text(map, &apart.map)?;
-                save_bytes(&apart.model, path, output)?;
+                let staged = stage_text(map_file, &apart.map)?;
+                save_bytes(&apart.model, path, output_file)?;
                 staged.commit()?;
                 (apart.model, apart.removed, apart.lost)
             }

@@ -8,7 +8,8 @@ use anyhow::Context;
 use inspect::profile::Profile;
 use inspect::show::clean;
 use inspect::view::{Extent, Options, View, page, view};
-use inspect::{Document, Weights, open_regular};
+use inspect::{Document, Sources, Weights, open_regular};
+use onnx::outputs::Files;
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::files::stage_text;
@@ -68,6 +69,7 @@ enum Format {
 struct Viewed<'a> {
     args: &'a Args,
     view: View<'static>,
+    files: Files,
 }
 
 impl Command for Args {
@@ -99,7 +101,28 @@ impl Command for Args {
         };
         let name_of_report = || self.compare.as_deref().unwrap_or(Path::new("")).display();
         let view = view(document, &options).with_context(|| name_of_report().to_string())?;
-        Ok(Box::new(Viewed { args: self, view }))
+        let files = self.inputs(document, &sources, against);
+        Ok(Box::new(Viewed { args: self, view, files }))
+    }
+}
+
+impl Args {
+    /// Returns the files that the page is made from.
+    fn inputs(
+        &self,
+        document: &Document<'_>,
+        sources: &Sources<'_, '_>,
+        against: Option<&Document<'_>>,
+    ) -> Files {
+        let mut files = Files::default();
+        document.note_inputs("the model", sources, &mut files);
+        if let Some(other) = against {
+            other.note_inputs("the other model", &self.reading.sources(other), &mut files);
+        }
+        for (what, path) in [("the profile", &self.profile), ("the report", &self.compare)] {
+            path.iter().for_each(|path| files.read(what, path));
+        }
+        files
     }
 }
 
@@ -109,11 +132,12 @@ impl Answer for Viewed<'_> {
     }
 
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
-        let Viewed { args, view } = self;
+        let Viewed { args, view, files } = self;
         let output = args.output.clone().unwrap_or_else(|| default_output(&args.model));
         let page = page(view);
-        let written = stage_text(&output, &page).and_then(|staged| Ok(staged.commit()?));
-        written.map_err(|error| io::Error::other(format!("{error:#}")))?;
+        let file = files.clone().write("the page", &output).map_err(io::Error::other)?;
+        let written = stage_text(file, &page).and_then(|staged| Ok(staged.commit()?));
+        written.map_err(io::Error::other)?;
         let shown = clean(&output.to_string_lossy());
         let (nodes, with_line) = view.nodes();
         let size = bytes(page.len() as u64);

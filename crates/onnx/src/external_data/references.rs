@@ -25,22 +25,22 @@ pub fn locations(model: impl Read + Seek) -> io::Result<Vec<String>> {
 }
 
 /// Returns the files of weights that the model at `path` refers to and that exist.
-pub(super) fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     let folder = crate::staged::folder_of(path);
     let locations = locations(File::open(path)?)?;
     Ok(locations.iter().filter_map(|location| locate(&folder, location).ok()).collect())
 }
 
 /// The models in a folder.
-pub(super) struct References {
+pub(crate) struct References {
     /// Each with the files of weights that it refers to.
-    pub(super) models: Vec<(PathBuf, Vec<PathBuf>)>,
+    pub(crate) models: Vec<(PathBuf, Vec<PathBuf>)>,
     /// False if a file named `*.onnx` cannot be read.
-    pub(super) is_complete: bool,
+    pub(crate) is_complete: bool,
 }
 
 /// Reads the models in a folder.
-pub(super) fn references(folder: &Path) -> References {
+pub(crate) fn references(folder: &Path) -> References {
     let mut found = References { models: Vec::new(), is_complete: true };
     let Ok(entries) = fs::read_dir(folder) else {
         return References { is_complete: false, ..found };

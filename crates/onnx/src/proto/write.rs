@@ -85,8 +85,8 @@ pub enum WriteError {
         .target.display()
     )]
     DistantLink { path: PathBuf, target: PathBuf },
-    #[error("`{}` cannot be both {one} and {other}", .path.display())]
-    Same { path: PathBuf, one: String, other: String },
+    #[error("cannot write {what} to `{}`: {other}: use another path", .path.display())]
+    Taken { what: String, path: PathBuf, other: String },
     #[error("`{}` contains the weights of `{}`: use another path", .path.display(), .model.display())]
     Used { path: PathBuf, model: PathBuf },
 }

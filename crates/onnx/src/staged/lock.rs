@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = ".jax2onnx.lock";
 
+/// True if a file in a folder is its lock.
+pub(super) fn is_lock(name: &str) -> bool {
+    name == NAME
+}
+
 /// A folder in which no other export replaces or removes files. Where files cannot be locked, others may.
 pub(crate) struct Lock {
     folder: PathBuf,

@@ -106,10 +106,14 @@ fn temporary_path(folder: &Path) -> PathBuf {
     folder.join(format!("{PREFIX}{number:016x}{SUFFIX}"))
 }
 
+/// True if a file is a temporary one.
+pub(super) fn is_temporary(name: &str) -> bool {
+    name.starts_with(PREFIX) && name.ends_with(SUFFIX)
+}
+
 /// Returns the temporary files in a folder whose process is gone. While a file is open, it is locked.
 pub(crate) fn leftovers(folder: &Path) -> Vec<(PathBuf, File)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_temporary = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_temporary));
     let regular = named.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     let unlocked = regular.filter_map(|entry| {

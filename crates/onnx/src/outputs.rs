@@ -1,0 +1,195 @@
+//! Decides which files may be written. Every file that jax2onnx writes passes this gate.
+//!
+//! A command says what it reads and then asks for each of its outputs. Only an [`Output`] can be written, so no file
+//! is written that would replace an input, another output, or the weights of a model.
+
+use std::fs::{self, File, Metadata};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::external_data::{files_of, locations, references};
+use crate::proto::WriteError;
+use crate::staged::{Staged, Target, folder_of, follow_links};
+
+/// The files that a command reads and writes.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    inputs: Vec<Named>,
+    outputs: Vec<Named>,
+}
+
+/// A file, and what it is called in messages.
+#[derive(Clone, Debug)]
+struct Named {
+    what: String,
+    path: PathBuf,
+}
+
+impl Files {
+    /// Notes that a file is read.
+    pub fn read(&mut self, what: impl Into<String>, path: &Path) {
+        self.inputs.push(Named { what: what.into(), path: path.to_owned() });
+    }
+
+    /// Notes that a model is read, and its weights in other files.
+    pub fn read_model(&mut self, what: impl Into<String>, path: &Path) {
+        self.read(what, path);
+        // Whoever reads the model reports what is wrong with it.
+        let files = if path.is_file() { files_of(path).unwrap_or_default() } else { Vec::new() };
+        for file in files {
+            self.read(format!("a file with weights of `{}`", path.display()), &file);
+        }
+    }
+
+    /// Returns everything that is read, with absolute paths.
+    pub fn inputs(&self) -> impl Iterator<Item = (&str, PathBuf)> {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.inputs.iter().map(move |input| (&*input.what, absolute(&input.path)))
+    }
+
+    /// Returns a file that may be written. Refuses one that is an input, another output, or the weights of a model.
+    pub fn write(&mut self, what: impl Into<String>, path: &Path) -> Result<Output, WriteError> {
+        self.write_in_place(what, path, None)
+    }
+
+    /// Returns a file that may be written, and that may be the given input.
+    pub fn write_in_place(
+        &mut self,
+        what: impl Into<String>,
+        path: &Path,
+        input: Option<&Path>,
+    ) -> Result<Output, WriteError> {
+        let output = Named { what: what.into(), path: path.to_owned() };
+        let target = Target::of(path)?;
+        self.refuse(&output, input)?;
+        if let Some(model) = owner(path) {
+            return Err(WriteError::Used { path: path.to_owned(), model });
+        }
+        let others = self.clone();
+        self.outputs.push(output);
+        Ok(Output { target, others })
+    }
+
+    /// Refuses an output that is another output or an input, except one.
+    fn refuse(
+        &self,
+        Named { what, path }: &Named,
+        except: Option<&Path>,
+    ) -> Result<(), WriteError> {
+        let identity = Identity::of(path);
+        let is_same = |other: &&Named| Identity::of(&other.path) == identity;
+        let shown = |other: &Named| match other.path == *path {
+            true => String::new(),
+            false => format!(" (`{}`)", other.path.display()),
+        };
+        // A file that does not exist yet is not read.
+        let inputs = self.inputs.iter().filter(|_| identity.exists());
+        let read = inputs.filter(|input| except != Some(&*input.path)).find(is_same);
+        if let Some(other) = read {
+            let other = format!("it is {}{}", other.what, shown(other));
+            return Err(WriteError::Taken { what: what.clone(), path: path.clone(), other });
+        }
+        if let Some(other) = self.outputs.iter().find(is_same) {
+            let other = format!("{} goes to the same file{}", other.what, shown(other));
+            return Err(WriteError::Taken { what: what.clone(), path: path.clone(), other });
+        }
+        Ok(())
+    }
+}
+
+/// A file that may be written.
+#[derive(Debug)]
+pub struct Output {
+    target: Target,
+    /// The other files of the command.
+    others: Files,
+}
+
+impl Output {
+    /// Writes and syncs the contents under a temporary name. The file stays as it is until [`Staged::commit`].
+    pub fn stage(
+        self,
+        contents: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> Result<Staged, WriteError> {
+        self.target.stage(contents)
+    }
+
+    /// Returns the path as it was given.
+    pub fn path(&self) -> &Path {
+        &self.target.given
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Refuses a file of weights beside the output that is another file of the command.
+    pub(crate) fn refuse_weights(&self, name: &str) -> Result<(), WriteError> {
+        let path = self.target.folder.join(name);
+        self.others.refuse(&Named { what: "the weights".to_owned(), path }, None)
+    }
+}
+
+/// Creates a folder for outputs, with the folders around it.
+pub fn create_folder(path: &Path) -> Result<(), WriteError> {
+    fs::create_dir_all(path).map_err(|why| WriteError::File { path: path.to_owned(), why })
+}
+
+/// What two paths have in common that lead to one file.
+#[derive(PartialEq, Eq)]
+enum Identity {
+    /// A file that exists, by its numbers, which all of its names share.
+    Numbers(u64, u64),
+    /// A file that exists, on a system without such numbers.
+    Existing(PathBuf),
+    /// A file that does not exist, by its folder and its name.
+    New(PathBuf),
+}
+
+impl Identity {
+    fn of(path: &Path) -> Identity {
+        if let Ok(found) = fs::metadata(path) {
+            let canonical =
+                || Identity::Existing(fs::canonicalize(path).unwrap_or_else(|_| path.into()));
+            return numbers(&found).map_or_else(canonical, |(one, two)| Identity::Numbers(one, two));
+        }
+        let path = follow_links(path).unwrap_or_else(|| path.to_owned());
+        let folder = folder_of(&path);
+        let folder = fs::canonicalize(&folder).unwrap_or(folder);
+        let name = path.file_name().unwrap_or_default();
+        // The usual file systems of these systems ignore the case of letters.
+        let name = match cfg!(any(windows, target_os = "macos")) {
+            true => name.to_string_lossy().to_lowercase().into(),
+            false => name.to_owned(),
+        };
+        Identity::New(folder.join(name))
+    }
+
+    fn exists(&self) -> bool {
+        !matches!(self, Identity::New(_))
+    }
+}
+
+/// Returns the numbers of the device and of the file on it.
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
+fn numbers(found: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn numbers(_: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
+/// Returns the model whose weights are in the file at `path`, if there is one in its folder.
+fn owner(path: &Path) -> Option<PathBuf> {
+    let file = fs::canonicalize(path).ok().filter(|file| file.is_file())?;
+    let is_model = locations(File::open(&file).ok()?).is_ok();
+    if is_model {
+        return None;
+    }
+    let models = references(&folder_of(&file)).models.into_iter();
+    models.filter(|(_, files)| files.contains(&file)).map(|(model, _)| model).next()
+}

@@ -1,0 +1,61 @@
+"""Print what a command says. No other module of the package prints.
+
+Names in models, settings and files come from others. Characters that control a terminal are
+replaced here, whatever the text is made from.
+"""
+
+import json
+import sys
+import traceback
+import warnings
+from typing import Any, TextIO
+
+from .. import _core
+from .._tiers import without_own_frames
+
+
+def answer(text: str) -> None:
+    """Print an answer for people."""
+    _print(text, sys.stdout)
+
+
+def answer_for_programs(value: Any) -> None:
+    """Print an answer as JSON, in which characters other than ASCII are escaped."""
+    _print(json.dumps(value, indent=2, default=str), sys.stdout)
+
+
+def message(text: str) -> None:
+    """Print an error, a warning or a note."""
+    _print(text, sys.stderr)
+
+
+def error(raised: BaseException) -> None:
+    """Print an exception of jax2onnx."""
+    notes = [str(note) for note in getattr(raised, "__notes__", ())]
+    message("\n".join([f"error: {str(raised).strip()}", *notes]))
+
+
+def error_for_programs(raised: BaseException, **more: Any) -> None:
+    """Print an exception where programs read the answer."""
+    shown = {"kind": type(raised).__name__, "message": str(raised).strip(), **more}
+    answer_for_programs({"version": 1, "error": shown})
+
+
+def users_exception(raised: BaseException) -> None:
+    """Print an exception of the user's code with its traceback."""
+    lines = traceback.format_exception(
+        type(raised), raised, without_own_frames(raised.__traceback__)
+    )
+    message("".join(lines).rstrip("\n"))
+
+
+def warning(said: Warning | str, category: type[Warning], filename: str, lineno: int) -> None:
+    """Print a warning of another library with its line."""
+    message(warnings.formatwarning(said, category, filename, lineno).rstrip("\n"))
+
+
+def _print(text: str, stream: TextIO) -> None:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    cleaned = _core.clean_lines(text).encode(encoding, "replace").decode(encoding)
+    stream.write(f"{cleaned}\n")
+    stream.flush()
