@@ -13,8 +13,8 @@ use rustc_hash::FxHasher;
 use crate::check::constants_of;
 use crate::dtype::DType;
 use crate::model::Model;
-use crate::proto::{Layout, Message, Placed, Render, WriteError, model_proto};
 use crate::outputs::Output;
+use crate::proto::{Layout, Message, Placed, Render, WriteError, model_proto};
 use crate::staged::{Lock, Permissions, Staged, Target, Temporary, folder_of, write_back};
 use crate::tensor::{Assumptions, Part, Tensor, write_parts};
 
@@ -178,9 +178,9 @@ impl DataFile {
         let mut hash = 0;
         let temporary = Temporary::write(&target.folder, &permissions, |file| {
             write_back(file, |out| {
-                let mut out = Hashing { out, hasher: FxHasher::default() };
+                let mut out = Hashing::new(out);
                 self.write(&mut out)?;
-                hash = out.hasher.finish();
+                hash = out.finish()?;
                 Ok(())
             })
         });
@@ -200,25 +200,50 @@ impl DataFile {
     }
 }
 
-/// Hashes what is written.
+/// The number of bytes that are hashed at a time, which the cache of a processor holds.
+const HASHED_BYTES: usize = 1 << 17;
+
+/// Hashes what is written. Weights are memory of the user, and other threads may change it at any time. So the bytes
+/// are copied first, and the copy is both hashed and written. The hash depends only on all bytes together.
 struct Hashing<W> {
     out: W,
     hasher: FxHasher,
+    copied: Vec<u8>,
+}
+
+impl<W: Write> Hashing<W> {
+    fn new(out: W) -> Hashing<W> {
+        Hashing { out, hasher: FxHasher::default(), copied: Vec::with_capacity(HASHED_BYTES) }
+    }
+
+    /// Writes the last bytes, and returns the hash.
+    fn finish(mut self) -> io::Result<u64> {
+        self.write_copied()?;
+        self.out.flush()?;
+        Ok(self.hasher.finish())
+    }
+
+    fn write_copied(&mut self) -> io::Result<()> {
+        self.hasher.write(&self.copied);
+        self.out.write_all(&self.copied)?;
+        self.copied.clear();
+        Ok(())
+    }
 }
 
 impl<W: Write> Write for Hashing<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_all(bytes)?;
-        Ok(bytes.len())
+        let taken = bytes.len().min(HASHED_BYTES - self.copied.len());
+        self.copied.extend_from_slice(&bytes[..taken]);
+        if self.copied.len() == HASHED_BYTES {
+            self.write_copied()?;
+        }
+        Ok(taken)
     }
 
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.hasher.write(bytes);
-        self.out.write_all(bytes)
-    }
-
+    /// Leaves the bytes that do not fill a block, so that blocks begin at the same places in equal files.
     fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        Ok(())
     }
 }
 

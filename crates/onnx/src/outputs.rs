@@ -151,7 +151,8 @@ impl Identity {
         if let Ok(found) = fs::metadata(path) {
             let canonical =
                 || Identity::Existing(fs::canonicalize(path).unwrap_or_else(|_| path.into()));
-            return numbers(&found).map_or_else(canonical, |(one, two)| Identity::Numbers(one, two));
+            return numbers(&found)
+                .map_or_else(canonical, |(one, two)| Identity::Numbers(one, two));
         }
         let path = follow_links(path).unwrap_or_else(|| path.to_owned());
         let folder = folder_of(&path);
@@ -192,4 +193,89 @@ fn owner(path: &Path) -> Option<PathBuf> {
     }
     let models = references(&folder_of(&file)).models.into_iter();
     models.filter(|(_, files)| files.contains(&file)).map(|(model, _)| model).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::staged::testing::Folder;
+
+    /// Asks for an output of a command that reads `a` and writes `b`.
+    fn asked(folder: &Folder, path: &str) -> String {
+        let mut files = Files::default();
+        files.read("the model", &folder.0.join("a"));
+        files.read("the profile", &folder.0.join("missing"));
+        files.write("the map", &folder.0.join("b")).unwrap();
+        let found = files.write("the page", &folder.0.join(path));
+        let found = found.err().map_or("is written".to_owned(), |error| error.to_string());
+        found.replace(folder.0.to_str().unwrap(), "…")
+    }
+
+    #[test]
+    fn an_output_that_is_an_input_is_refused_however_it_is_spelled() {
+        let folder = Folder::new("gate");
+        fs::create_dir(folder.0.join("sub")).unwrap();
+        fs::write(folder.0.join("a"), "old").unwrap();
+        expect!["cannot write the page to `…/a`: it is the model: use another path"]
+            .assert_eq(&asked(&folder, "a"));
+        let by_way = expect![
+            "cannot write the page to `…/./sub/../a`: it is the model (`…/a`): use another path"
+        ];
+        by_way.assert_eq(&asked(&folder, "./sub/../a"));
+        fs::hard_link(folder.0.join("a"), folder.0.join("hard")).unwrap();
+        assert!(asked(&folder, "hard").ends_with("it is the model (`…/a`): use another path"));
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("sub/../a", folder.0.join("soft")).unwrap();
+            assert!(asked(&folder, "soft").ends_with("it is the model (`…/a`): use another path"));
+            std::os::unix::fs::symlink("new", folder.0.join("dangling")).unwrap();
+            assert_eq!(asked(&folder, "dangling"), "is written");
+        }
+        assert_eq!(fs::read(folder.0.join("a")).unwrap(), b"old");
+        // What does not exist was not read.
+        assert_eq!(asked(&folder, "missing"), "is written");
+        assert_eq!(asked(&folder, "c"), "is written");
+    }
+
+    #[test]
+    fn two_outputs_are_two_files() {
+        let folder = Folder::new("outputs");
+        let same = expect![
+            "cannot write the page to `…/b`: the map goes to the same file: use another path"
+        ];
+        same.assert_eq(&asked(&folder, "b"));
+        fs::write(folder.0.join("b"), "old").unwrap();
+        same.assert_eq(&asked(&folder, "b"));
+        #[cfg(unix)]
+        {
+            fs::remove_file(folder.0.join("b")).unwrap();
+            std::os::unix::fs::symlink("b", folder.0.join("soft")).unwrap();
+            assert!(asked(&folder, "soft").contains("the map goes to the same file (`…/b`)"));
+        }
+    }
+
+    #[test]
+    fn a_model_may_be_written_in_place_but_not_over_another_input() {
+        let folder = Folder::new("in-place");
+        for name in ["model", "map"] {
+            fs::write(folder.0.join(name), "old").unwrap();
+        }
+        let mut files = Files::default();
+        let [model, map] = ["model", "map"].map(|name| folder.0.join(name));
+        files.read("the model", &model);
+        files.read("the map", &map);
+        assert!(files.write_in_place("the result", &map, Some(&model)).is_err());
+        assert!(files.write_in_place("the result", &model, Some(&model)).is_ok());
+        assert!(files.write("the page", &model).is_err());
+    }
+
+    #[test]
+    fn names_that_exports_remove_are_refused() {
+        let folder = Folder::new("own-names");
+        for name in [".jax2onnx.lock", ".jax2onnx-0123456789abcdef.tmp"] {
+            assert!(asked(&folder, name).ends_with("jax2onnx removes files with such a name"));
+        }
+    }
 }

@@ -11,6 +11,8 @@ use crate::proto::WriteError;
 
 mod lock;
 mod temporary;
+#[cfg(test)]
+pub(crate) mod testing;
 mod written_back;
 
 pub(crate) use lock::{Lock, sync_folder};

@@ -128,8 +128,7 @@ fn write(annotated: &Annotated<'_>, output: &Output) -> PyResult<Option<jax2onnx
     };
     let message = if let Some(path) = &output.path {
         let written = files.write("the model", path).map_err(jax2onnx::Error::from);
-        let written =
-            written.and_then(|file| annotated.to_file(file, output.external_threshold));
+        let written = written.and_then(|file| annotated.to_file(file, output.external_threshold));
         written.map_err(|error| error::raise_for_file(error, path))?;
         None
     } else {

@@ -5,27 +5,12 @@ use expect_test::expect;
 
 use super::*;
 use crate::names::assign_names;
+use crate::outputs::Files;
 use crate::proto::{DecodeError, External, edit_file, no_metadata, read_with};
+use crate::staged::testing::Folder;
 use crate::text::parse_graph;
 
-/// A folder that is gone after the test.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(test: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("jax2onnx-{test}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn files(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
     /// Returns the names of the files of weights.
     fn data(&self) -> Vec<String> {
         let is_data = |name: &String| Path::new(name).extension() == Some("data".as_ref());
@@ -34,13 +19,14 @@ impl Folder {
 
     /// Writes a model with weights of its own, in a file beside it.
     fn save(&self, name: &str, weights: u8) {
-        save(&model_with(weights), &mut no_metadata, &self.0.join(name), 0).unwrap();
+        save_to(&model_with(weights), &self.0.join(name), 0).unwrap();
     }
 
     /// Writes another form of a model.
     fn copy(&self, from: &str, to: &str) -> Result<(), String> {
         let bytes = fs::read(self.0.join(from)).unwrap();
-        let saved = save_bytes(&bytes, &self.0.join(from), &self.0.join(to));
+        let output = Files::default().write("the model", &self.0.join(to));
+        let saved = output.and_then(|output| save_bytes(&bytes, &self.0.join(from), output));
         saved.map_err(|error| error.to_string().replace(self.0.to_str().unwrap(), "…"))
     }
 
@@ -52,12 +38,6 @@ impl Folder {
             text == crate::proto::to_bytes(&model_with(*weights), &mut no_metadata).unwrap()
         };
         (0..=9).find(is_weights).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -121,9 +101,18 @@ fn model_with(weights: u8) -> Model {
     model
 }
 
+/// Returns a file that nothing else of a command is.
+fn output(path: &Path) -> Output {
+    Files::default().write("the model", path).unwrap()
+}
+
+fn save_to(model: &Model, path: &Path, threshold: usize) -> Result<(), WriteError> {
+    save(model, &mut no_metadata, Files::default().write("the model", path)?, threshold)
+}
+
 /// Returns the message of the error, without the folder.
 fn refused(folder: &Folder, path: &Path, threshold: usize) -> String {
-    let error = save(&model(), &mut no_metadata, path, threshold).unwrap_err();
+    let error = save_to(&model(), path, threshold).unwrap_err();
     error.to_string().replace(folder.0.to_str().unwrap(), "…")
 }
 
@@ -131,7 +120,7 @@ fn refused(folder: &Folder, path: &Path, threshold: usize) -> String {
 fn weights_up_to_the_threshold_are_in_the_model() {
     let folder = Folder::new("inline");
     let path = folder.0.join("m.onnx");
-    save(&model(), &mut no_metadata, &path, 1 << 20).unwrap();
+    save_to(&model(), &path, 1 << 20).unwrap();
     assert_eq!(folder.files(), ["m.onnx"]);
     assert_eq!(load(&path).unwrap().typed_text().to_string(), model().typed_text().to_string());
 }
@@ -140,7 +129,7 @@ fn weights_up_to_the_threshold_are_in_the_model() {
 fn larger_weights_are_in_one_file_at_whole_pages() {
     let folder = Folder::new("external");
     let path = folder.0.join("m.onnx");
-    save(&model(), &mut no_metadata, &path, 4096).unwrap();
+    save_to(&model(), &path, 4096).unwrap();
     let [location] = &folder.data()[..] else { panic!("{:?}", folder.files()) };
     assert_eq!(folder.files(), ["m.onnx", location]);
     assert!(
@@ -204,7 +193,7 @@ fn a_failure_midway_leaves_the_old_files() {
     let folder = Folder::new("midway");
     let path = folder.0.join("m.onnx");
     fs::write(&path, "old").unwrap();
-    let result = Staged::write(&path, |file| {
+    let result = output(&path).stage(|file| {
         file.write_all(b"half")?;
         Err(io::Error::other("the disk is full"))
     });
@@ -247,6 +236,58 @@ fn equal_weights_have_one_name_and_others_another_one() {
 }
 
 #[test]
+fn the_hash_depends_only_on_the_bytes_that_are_written() {
+    let bytes: Vec<u8> = (0..3 * HASHED_BYTES + 5).map(|place| (place % 251) as u8).collect();
+    let hash = |block: usize| {
+        let mut written = Vec::new();
+        let mut out = Hashing::new(&mut written);
+        for block in bytes.chunks(block) {
+            out.write_all(block).unwrap();
+            out.flush().unwrap();
+        }
+        let hash = out.finish().unwrap();
+        assert_eq!(written, bytes);
+        hash
+    };
+    let hashes = [1, 7, HASHED_BYTES, HASHED_BYTES + 1, bytes.len()].map(hash);
+    assert_eq!(hashes, [hashes[0]; 5]);
+}
+
+#[test]
+fn weights_that_change_meanwhile_have_the_hash_of_what_is_written() {
+    let mut written = Vec::new();
+    let mut out = Hashing::new(&mut written);
+    let mut memory = vec![0; HASHED_BYTES + 3];
+    for round in 0..3 {
+        memory.fill(round);
+        out.write_all(&memory).unwrap();
+        // Whatever happens to the memory now concerns neither the file nor its hash.
+        memory.fill(99);
+    }
+    let hash = out.finish().unwrap();
+    let mut again = Vec::new();
+    let mut out = Hashing::new(&mut again);
+    out.write_all(&written).unwrap();
+    assert_eq!((out.finish().unwrap(), written.contains(&99)), (hash, false));
+}
+
+#[test]
+fn weights_do_not_replace_another_file_of_the_command() {
+    let folder = Folder::new("weights-and-map");
+    folder.save("m.onnx", 1);
+    let data = folder.data().remove(0);
+    for name in folder.files() {
+        fs::remove_file(folder.0.join(name)).unwrap();
+    }
+    let mut files = Files::default();
+    let _map = files.write("the map", &folder.0.join(&data)).unwrap();
+    let model = files.write("the model", &folder.0.join("m.onnx")).unwrap();
+    let refused = save(&model_with(1), &mut no_metadata, model, 0).unwrap_err().to_string();
+    assert!(refused.contains("the map goes to the same file"), "{refused}");
+    assert_eq!(folder.files(), [""; 0]);
+}
+
+#[test]
 fn weights_stay_while_another_model_refers_to_them() {
     let folder = Folder::new("shared");
     folder.save("m.onnx", 1);
@@ -280,7 +321,7 @@ fn weights_stay_if_a_model_cannot_be_read() {
 fn a_model_with_its_weights_inside_leaves_no_file_behind() {
     let folder = Folder::new("inside");
     folder.save("m.onnx", 1);
-    save(&model(), &mut no_metadata, &folder.0.join("m.onnx"), 1 << 20).unwrap();
+    save_to(&model(), &folder.0.join("m.onnx"), 1 << 20).unwrap();
     assert_eq!(folder.files(), ["m.onnx"]);
     // Earlier versions wrote this name.
     folder.save("m.onnx", 1);
@@ -324,7 +365,7 @@ fn leftovers_are_removed_with_their_weights_and_files_in_use_are_not() {
     folder.save("n.onnx", 2);
     fs::rename(folder.0.join("n.onnx"), folder.0.join(".jax2onnx-0123.tmp")).unwrap();
     fs::write(folder.0.join(".jax2onnx-4567.tmp"), "half").unwrap();
-    let in_use = Staged::write(&folder.0.join("other"), |file| file.write_all(b"whole")).unwrap();
+    let in_use = output(&folder.0.join("other")).stage(|file| file.write_all(b"whole")).unwrap();
     folder.save("m.onnx", 3);
     assert_eq!((folder.data().len(), folder.files().len()), (1, 3));
     in_use.commit().unwrap();
@@ -357,34 +398,6 @@ fn a_file_with_other_contents_is_not_overwritten() {
         .assert_eq(&folder.copy("m.onnx", "b/m.onnx").unwrap_err());
     assert_eq!(fs::read_dir(folder.0.join("b")).unwrap().count(), 1);
     assert_eq!(fs::read(folder.0.join("b/weights")).unwrap(), b"mine");
-}
-
-#[test]
-fn outputs_that_would_destroy_something_are_refused() {
-    let folder = Folder::new("outputs");
-    folder.save("m.onnx", 1);
-    let refused = |outputs: &[(&str, &str)], inputs: &[(&str, &str)]| {
-        let [outputs, inputs] = [outputs, inputs].map(|named| {
-            named.iter().map(|(what, name)| (*what, folder.0.join(name))).collect::<Vec<_>>()
-        });
-        let [outputs, inputs] = [&outputs, &inputs].map(|named| {
-            named.iter().map(|(what, path)| (*what, &**path)).collect::<Vec<Named<'_>>>()
-        });
-        let error = check_outputs(&outputs, &inputs).err()?.to_string();
-        Some(error.replace(folder.0.to_str().unwrap(), "…").replace(&folder.data()[0], "DATA"))
-    };
-    let same = Some("`…/new` cannot be both the model and the map".to_owned());
-    assert_eq!(refused(&[("the model", "new"), ("the map", "new")], &[]), same);
-    assert_eq!(refused(&[("the map", "new")], &[("the model", "./new")]), same);
-    assert_eq!(refused(&[("the model", "m.onnx"), ("the map", "m.onnx.map")], &[]), None);
-    let used = Some("`…/DATA` contains the weights of `…/m.onnx`: use another path".to_owned());
-    assert_eq!(refused(&[("the map", &folder.data()[0])], &[]), used);
-    #[cfg(unix)]
-    {
-        std::os::unix::fs::symlink("gone", folder.0.join("link")).unwrap();
-        let linked = refused(&[("one", "gone"), ("other", "link")], &[]).unwrap();
-        assert_eq!(linked, "`…/link` cannot be both one and other");
-    }
 }
 
 #[test]
@@ -444,6 +457,6 @@ fn a_replaced_file_keeps_its_permissions_and_a_link_stays() {
     let far = folder.0.join("far.onnx");
     expect!["cannot write `…/far.onnx`: it is a link to another folder, and readers look for the weights beside the link: write to `…/b/m.onnx`"]
         .assert_eq(&refused(&folder, &far, 0));
-    save(&model(), &mut no_metadata, &far, 1 << 20).unwrap();
+    save_to(&model(), &far, 1 << 20).unwrap();
     assert!(folder.0.join("b/m.onnx").is_file());
 }

@@ -345,14 +345,16 @@ fn fill_product(x: &Tensor, factors: &Tensor, start: usize, out: &mut [u8]) -> b
     let width = x.dtype.bits() / 8;
     let mut is_exact = true;
     let mut numbers = vec![0; (out.len() / width).min(MAX_FACTORS) * 8];
+    let mut elements = Vec::with_capacity(out.len().min(MAX_FACTORS * width));
     x.fill(start, out);
     for (number, out) in out.chunks_mut(MAX_FACTORS * width).enumerate() {
         let start = start + number * MAX_FACTORS;
         let numbers = &mut numbers[..out.len() / width * 8];
         factors.fill(start, numbers);
+        // Another thread may change the array, so it is not read again.
+        elements.clear();
+        elements.extend_from_slice(out);
         if !multiply(x.dtype, out, numbers) {
-            let mut elements = vec![0; out.len()];
-            x.fill(start, &mut elements);
             is_exact &= are_exact_products(x.dtype, &elements, numbers);
         }
     }
