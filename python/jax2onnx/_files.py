@@ -133,6 +133,14 @@ class Scratch:
         """Remove the folder."""
         self._folder.cleanup()
 
+    def save(self, model: Any) -> Path:
+        """Write an `onnx_ir.Model` with its weights beside it. Returns the path of the model."""
+        import onnx_ir
+
+        path = self.path / "model.onnx"
+        onnx_ir.save(model, path, external_data="model.onnx.data")
+        return path
+
     def open(self, name: str) -> IO[bytes]:
         """Open a new file in the folder for writing."""
         return open(self.path / name, "xb")

@@ -103,12 +103,8 @@ class Loaded:
         return proto
 
     def _saved(self, model: Any) -> str:
-        import onnx_ir
-
         self._spill = _files.Scratch()
-        path = str(self._spill.path / "model.onnx")
-        onnx_ir.save(model, path, external_data="model.onnx.data")
-        return path
+        return str(self._spill.save(model))
 
     def _light(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """Return the model with its large weights in a temporary file."""

@@ -84,12 +84,8 @@ class Session:
 
     def _load_ir(self, model: Any) -> None:
         """Load from a temporary file, because the weights may exceed 2 GiB."""
-        import onnx_ir
-
         with _files.Scratch() as scratch:
-            path = scratch.path / "model.onnx"
-            onnx_ir.save(model, path, external_data="model.onnx.data")
-            self._load_file(str(path))
+            self._load_file(str(scratch.save(model)))
 
 
 def dtype_of(value: onnx.ValueInfoProto) -> np.dtype[Any]:
