@@ -92,6 +92,40 @@ fn no_file_is_too_long_to_read() {
     }
 }
 
+/// Functions that create, write, rename or link files.
+const WRITERS: [&str; 11] = [
+    "File::create",
+    "fs::write",
+    "OpenOptions",
+    "File::options",
+    "fs::rename",
+    "fs::copy",
+    "hard_link",
+    "symlink(",
+    "create_dir",
+    "set_len",
+    "tempfile",
+];
+
+/// `python/tests/test_outputs.py` asks the same of the Python package.
+#[test]
+fn only_the_gate_writes_files() {
+    let gate = ["crates/onnx/src/staged", "crates/onnx/src/outputs.rs", "external_data/copy.rs"];
+    let mut writing = 0;
+    for path in files("crates/*/src/*.rs") {
+        let name = path.strip_prefix(root()).expect("files are below the root").to_string_lossy();
+        let text = std::fs::read_to_string(&path).expect("a source file can be read");
+        // Tests, and what only tests use, is at the end of a file or in a file of its own.
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        if name.ends_with("tests.rs") || !WRITERS.iter().any(|writer| code.contains(writer)) {
+            continue;
+        }
+        writing += 1;
+        assert!(gate.iter().any(|part| name.contains(part)), "{name} writes files");
+    }
+    assert!(writing > 2, "the files of the gate are not found");
+}
+
 #[test]
 fn only_the_compat_files_know_versions_of_jax() {
     let rust = files("crates/python/src/*.rs");
