@@ -15,6 +15,7 @@ from ._errors import ConfigError, Jax2OnnxError, errors_of_core
 from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
 from ._plugins import registry
 from ._warn import warn
+from ._words import quoted
 
 if TYPE_CHECKING:
     import onnx
@@ -411,7 +412,9 @@ def export_traced(closed_jaxpr: Any, options: ExportOptions) -> bytes | None:
 def _checked_path(return_mode: str, output_path: StrPath | None) -> str | None:
     """Return the path to write to, if any."""
     if return_mode not in _RETURN_MODES:
-        raise ConfigError(f"`{return_mode}` is not a return mode: use {', '.join(_RETURN_MODES)}")
+        raise ConfigError(
+            f"{quoted(return_mode)} is not a return mode: use {', '.join(_RETURN_MODES)}"
+        )
     if return_mode == "file":
         if output_path is None:
             raise ConfigError("`return_mode='file'` needs an `output_path`")

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from . import _project
 from ._errors import ConfigError
 from ._settings import BY_NAME, SETTINGS, Setting
+from ._words import quoted
 
 Level: TypeAlias = Literal["off", "minimal", "full", "indexed"]
 PathPolicy: TypeAlias = Literal["relative", "absolute", "basename"]
@@ -183,7 +184,7 @@ def _values(
         yield _Value(variable, name, name, name)
     if setting.name in project.values and (writes_file or not setting.needs_file):
         key, value = project.values[setting.name]
-        yield _Value(value, key, f"`{key}` of pyproject.toml", project.path or "")
+        yield _Value(value, key, f"{quoted(key)} of pyproject.toml", project.path or "")
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -194,7 +195,7 @@ def _places(places: Iterable[StrPath], argument: str) -> tuple[str, ...]:
     """Make paths absolute and packages folders; keep names of code without a file."""
     if isinstance(places, str | os.PathLike):
         raise ConfigError(
-            f"`{argument}` must be a list of packages, files and folders: use [{places!r}]"
+            f"{quoted(argument)} must be a list of packages, files and folders: use [{places!r}]"
         )
     found: list[str] = []
     for place in places:
@@ -227,7 +228,7 @@ def _package_folders(name: str) -> list[str]:
 
 def _prefixes(prefixes: Prefixes, argument: str) -> tuple[tuple[str, str], ...]:
     if isinstance(prefixes, str):
-        raise ConfigError(f"`{argument}` must be a list of `folder=name`: use [{prefixes!r}]")
+        raise ConfigError(f"{quoted(argument)} must be a list of `folder=name`: use [{prefixes!r}]")
     if isinstance(prefixes, Mapping):
         return tuple((os.path.abspath(folder), name) for folder, name in prefixes.items())
     pairs = []
@@ -237,6 +238,6 @@ def _prefixes(prefixes: Prefixes, argument: str) -> tuple[tuple[str, str], ...]:
             continue
         folder, sign, name = entry.rpartition("=")
         if not sign or not folder:
-            raise ConfigError(f"`{entry}` of `{argument}` is not `folder=name`")
+            raise ConfigError(f"{quoted(entry)} of {quoted(argument)} is not `folder=name`")
         pairs.append((os.path.abspath(folder), name))
     return tuple(pairs)

@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from . import _core, _project
 from ._config import StrPath
 from ._errors import ConfigError, SourceMapError, WriteError, errors_of_core
+from ._words import quoted
 
 Named: TypeAlias = tuple[str, str]
 """What a file is called in messages, and its path."""
@@ -75,7 +76,7 @@ def program_inputs(outputs: Iterable[StrPath]) -> list[Named]:
     if not any(os.path.lexists(path) for path in outputs):
         return []
     named = [
-        (f"the file of the module `{name}`", file)
+        (f"the file of the module {quoted(name)}", file)
         for name, module in list(sys.modules.items())
         if isinstance(file := getattr(module, "__dict__", {}).get("__file__"), str)
     ]

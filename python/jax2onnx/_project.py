@@ -96,10 +96,13 @@ def _section(data: bytes, folder: Path) -> Project:
             raise ConfigError(f"{quoted(key)} is not a key of `{_SECTION}` in {where}: {advice}")
         setting = BY_KEY[key]
         if not setting.type.is_of(value):
-            raise ConfigError(f"`{key}` of `{_SECTION}` in {where} is not {setting.type.words}")
+            raise ConfigError(
+                f"{quoted(key)} of `{_SECTION}` in {where} is not {setting.type.words}"
+            )
         if setting.name in values:
             raise ConfigError(
-                f"`{_SECTION}` in {where} contains both `{values[setting.name][0]}` and `{key}`"
+                f"`{_SECTION}` in {where} contains both `{values[setting.name][0]}` and "
+                f"{quoted(key)}"
             )
         values[setting.name] = (key, _from_folder(setting.name, value, folder))
     return Project(path, values)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ._errors import ConfigError
+from ._words import quoted
 
 ENABLE: Final = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
 DETAIL: Final = "JAX2ONNX_STACKTRACE_DETAIL"
@@ -79,7 +80,7 @@ def _one_of(what: str, *allowed: str) -> Check:
     def check(value: Any, where: str) -> Any:
         if value in allowed:
             return value
-        raise ConfigError(f"`{value}` is not {what}{_place(where)}: use {', '.join(allowed)}")
+        raise ConfigError(f"{quoted(value)} is not {what}{_place(where)}: use {', '.join(allowed)}")
 
     return check
 
@@ -97,7 +98,8 @@ def _count_of_nodes(value: Any, where: str) -> Any:
         return value
     place = _place(where or "`unroll`")
     raise ConfigError(
-        f"`{value}` is not a number of nodes{place}: use a whole number, or 0 to keep all loops"
+        f"{quoted(value)} is not a number of nodes{place}: use a whole number, or 0 to keep all "
+        "loops"
     )
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ._errors import UnsupportedError, WriteError
+from ._words import quoted
 
 #: The tensor types of its interface. Complex numbers and random keys become some of them.
 #: https://onnxruntime.ai/docs/api/js/interfaces/Tensor.DataTypeMap.html
@@ -28,8 +29,8 @@ def check_types(closed_jaxpr: Any, input_names: Sequence[str], output_names: Seq
             kind = str(aval.dtype)
             if kind not in _TYPES and not kind.startswith("key<"):
                 raise UnsupportedError(
-                    f"{what} `{names[place]}` is {kind}, which onnxruntime-web does not support: "
-                    "cast it to float32 in the function"
+                    f"{what} {quoted(names[place])} is {kind}, which onnxruntime-web does not "
+                    "support: cast it to float32 in the function"
                 )
 
 

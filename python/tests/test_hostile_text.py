@@ -1,17 +1,20 @@
-"""Text from a file never controls the terminal: each string of a model, a map and a profile."""
+"""Text from a file never controls the terminal: models, maps, profiles, arrays and settings."""
 
 import copy
 import json
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
-from jax2onnx import _core
+from jax2onnx import __main__, _core
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "crates" / "cli" / "tests" / "fixtures"
@@ -90,7 +93,7 @@ class Asker:
         self.seen = ""
 
     def ask(self, *arguments: object) -> None:
-        code = _core.main(["jax2onnx", *map(str, arguments)])
+        code = _core.main(["jax2onnx", *map(str, arguments)], __main__._run)
         out, err = self.capfd.readouterr()
         about = f"{arguments} printed"
         assert code in (0, 1, 2), about
@@ -233,3 +236,85 @@ def test_the_name_of_a_file_does_not_control_the_terminal(
             asker.ask("explain", FIXTURES / "indexed.onnx", path)
             asker.ask("where", FIXTURES / "indexed.onnx", "tanh", "--map", path)
     assert name in asker.seen
+
+
+def hostile_pair() -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """Return two models that differ, in which every name is hostile."""
+    helper = onnx.helper
+    names = {name: name + HOSTILE for name in ("x", "y", "z", "node", "last", "graph", "twice")}
+    models = []
+    for operator in ("Sin", "Cos"):
+        nodes = [
+            helper.make_node(operator, [names["x"]], [names["y"]], name=names["node"]),
+            helper.make_node("Log", [names["y"]], [names["z"]], name=names["last"]),
+        ]
+        for node in nodes:
+            for key in ("pkg.jax2onnx.callsite", "pkg.jax2onnx.loc", "namespace"):
+                node.metadata_props.add(key=key, value=f"f{HOSTILE}:3")
+        ends = [helper.make_tensor_value_info(names[name], 1, [2]) for name in ("x", "z")]
+        graph = helper.make_graph(nodes, names["graph"], ends[:1], ends[1:])
+        imports = [helper.make_opsetid("", 20)]
+        models.append(helper.make_model(graph, opset_imports=imports, ir_version=10))
+    return models[0], models[1]
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_compare_lets_no_name_control_the_terminal(
+    style: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, model in zip(("a", "b"), hostile_pair(), strict=True):
+        Path(f"{name}.onnx").write_bytes(model.SerializeToString())
+    np.savez("arrays.npz", **{f"other{HOSTILE}".replace("/", ""): np.ones(2, np.float32)})
+    asker = Asker(capfd)
+    pair = ("compare", "a.onnx", "b.onnx", "-q")
+    ask = lambda *arguments: asker.ask(*arguments, "--format", style)  # noqa: E731
+    ask(*pair, "-i", "f32[2]", "--reproducer", "case")
+    ask("compare", "a.onnx", "--nan", "-q", "-i", "f32[2]")
+    ask(*pair, "-i", "arrays.npz")
+    ask(*pair, "-i", "f32[3]")
+    ask(*pair, "-i", f"name{HOSTILE}=f32[2]")
+    ask(*pair, "-i", f"none{HOSTILE}.npy")
+    ask("compare", f"none{HOSTILE}.onnx", "b.onnx", "-q", "-i", "f32[2]")
+    ask("compare", "arrays.npz", "b.onnx", "-q", "-i", "f32[2]")
+    ask(*pair, "-i", "f32[2]", "--map", f"none{HOSTILE}")
+    assert "node" in asker.seen
+    # The names are data of the reproducer, and its script is the same for all models.
+    script = Path("case/run.py").read_text()
+    assert "INJECTED" not in script
+    ran = subprocess.run([sys.executable, "case/run.py"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "largest difference" in ran.stdout
+    assert not UNPRINTABLE.search(ran.stdout)
+    case = json.loads(Path("case/case.json").read_text())
+    assert HOSTILE in case["output"]
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_no_setting_controls_the_terminal(
+    style: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asker = Asker(capfd)
+    text = json.dumps(HOSTILE.replace("\U000e0041", "")).replace("\\x7f", "\\u007f")
+    for line in (
+        f"model-name = {text}",
+        f"user-code = [{text}]",
+        f"provenance = {text}",
+        f"{text} = 1",
+        f"opset = {text}",
+        f"provenance-prefixes = [{text}]",
+        f'"{HOSTILE}" = 1',
+        f"explain-passes = {text}",
+    ):
+        Path("pyproject.toml").write_text(f"[tool.jax2onnx]\n{line}\n", encoding="utf-8")
+        asker.ask("config", "--format", style)
+    monkeypatch.setenv("JAX2ONNX_NAN", HOSTILE.replace("\0", ""))
+    asker.ask("config", "--format", style)
+    assert "INJECTED" in asker.seen

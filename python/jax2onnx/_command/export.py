@@ -18,7 +18,7 @@ from .._errors import (
     Jax2OnnxWarning,
     UnsupportedError,
 )
-from .._words import lines
+from .._words import lines, quoted
 from . import console
 from .target import load
 
@@ -83,7 +83,7 @@ def run(
     except Exception as error:
         # The user's code raised it, so show the traceback.
         console.users_exception(error)
-        console.message(f"error: `{target}` raised {type(error).__name__}")
+        console.message(f"error: {quoted(target)} raised {type(error).__name__}")
         _print_for_programs(error, json=json)
         return _FAILED
     return 0
@@ -147,7 +147,7 @@ def _export(
     params: dict[str, Any] = dict(by_keyword)
     for name, value in input_params.items():
         if name in params:
-            raise ConfigError(f"`{name}` is both an input and a keyword input")
+            raise ConfigError(f"{quoted(name)} is both an input and a keyword input")
         params[name] = _struct(name, value, double=double) if isinstance(value, tuple) else value
     arguments: dict[str, Any] = {"input_names": names, **options}
     path: str = _api.to_onnx(
@@ -165,7 +165,9 @@ def _export(
 def _struct(name: str, spec: ArraySpec, *, double: bool) -> Any:
     dtype, shape = spec
     if dtype in _WIDE_TYPES and not double:
-        raise InputSpecError(f"`{name}` is {dtype}, but JAX keeps 64-bit types only with --double")
+        raise InputSpecError(
+            f"{quoted(name)} is {dtype}, but JAX keeps 64-bit types only with --double"
+        )
     import jax
 
     struct: Any = jax.ShapeDtypeStruct

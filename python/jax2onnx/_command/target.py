@@ -11,8 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from .. import _core
 from .._errors import ConfigError
-from .._words import did_you_mean
+from .._words import did_you_mean, quoted
 
 _FORMS = "MODULE:NAME such as package.module:fn, or FILE.py:NAME"
 
@@ -25,19 +26,21 @@ def load(target: str) -> Any:
     """
     parts = re.fullmatch(r"(.+?):([^\W\d].*)", target, re.DOTALL)
     if parts is None:
-        raise ConfigError(f"`{target}` is not a target: use {_FORMS}")
+        raise ConfigError(f"{quoted(target)} is not a target: use {_FORMS}")
     place, expression = parts.groups()
     tree = _parsed(expression)
     _importable(os.getcwd())
     is_file = place.endswith(".py") or os.sep in place
     module = _module_of_file(place) if is_file else _module(place)
-    found = _value(tree, module, f"module `{place}`")
+    found = _value(tree, module, f"module {quoted(place)}")
     if inspect.isclass(found):
         raise ConfigError(
-            f"`{target}` is a class: to export an object, call the class, as in `{target}()`"
+            f"{quoted(target)} is a class: to export an object, call the class, as in `{target}()`"
         )
     if not callable(found):
-        raise ConfigError(f"`{target}` is of type {type(found).__name__}, which cannot be called")
+        raise ConfigError(
+            f"{quoted(target)} is of type {type(found).__name__}, which cannot be called"
+        )
     return found
 
 
@@ -47,7 +50,8 @@ def _parsed(expression: str) -> ast.expr:
     except SyntaxError as error:
         column = (error.offset or 1) - 1
         raise ConfigError(
-            f"`{expression}` is not valid Python ({error.msg})\n\n  {expression}\n  {' ' * column}^"
+            f"{quoted(expression)} is not valid Python ({error.msg})\n\n"
+            f"  {_core.clean(expression)}\n  {' ' * column}^"
         ) from None
 
 
@@ -58,7 +62,7 @@ def _importable(folder: str) -> None:
 
 def _module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise ConfigError(f"`{name}` is not a module: use {_FORMS}")
+        raise ConfigError(f"{quoted(name)} is not a module: use {_FORMS}")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -66,7 +70,7 @@ def _module(name: str) -> ModuleType:
             raise
         files = [entry.stem for entry in Path().iterdir() if entry.suffix in ("", ".py")]
         hint = did_you_mean(error.name, files, ": ") if "." not in error.name else ""
-        raise ConfigError(f"there is no module `{error.name}`{hint}") from None
+        raise ConfigError(f"there is no module {quoted(error.name)}{hint}") from None
 
 
 def _module_of_file(path: str) -> ModuleType:
@@ -74,12 +78,14 @@ def _module_of_file(path: str) -> ModuleType:
     file = Path(path).resolve()
     if not file.is_file():
         files = [entry.name for entry in Path(path).parent.glob("*.py")]
-        raise ConfigError(f"there is no file `{path}`{did_you_mean(Path(path).name, files, ': ')}")
+        raise ConfigError(
+            f"there is no file {quoted(path)}{did_you_mean(Path(path).name, files, ': ')}"
+        )
     _importable(str(file.parent))
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_exported"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ConfigError(f"`{path}` is not a Python file")
+        raise ConfigError(f"{quoted(path)} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -114,7 +120,9 @@ def _attribute(holder: Any, name: str, where: str) -> Any:
         return getattr(holder, name)
     except AttributeError:
         public = [known for known in dir(holder) if not known.startswith("_")]
-        raise ConfigError(f"{where} has no `{name}`{did_you_mean(name, public, ': ')}") from None
+        raise ConfigError(
+            f"{where} has no {quoted(name)}{did_you_mean(name, public, ': ')}"
+        ) from None
 
 
 def _literal(tree: ast.expr) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .._errors import ConfigError, InputSpecError
+from .._words import quoted
 
 if TYPE_CHECKING:
     import onnx
@@ -177,7 +178,7 @@ def _described(value: "onnx.ValueInfoProto") -> str:
     from . import runtime
 
     sizes = ",".join(str(size or "?") for size in runtime.sizes_of(value))
-    return f"`{value.name}` {runtime.dtype_of(value).name}[{sizes}]"
+    return f"{quoted(value.name)} {runtime.dtype_of(value).name}[{sizes}]"
 
 
 def _as_complex(found: "Array", want: "Array") -> "Array":
@@ -227,5 +228,5 @@ def _check_tolerances(rtol: Any, atol: Any) -> None:
     for name, value in (("rtol", rtol), ("atol", atol)):
         if isinstance(value, bool) or not hasattr(value, "__float__") or not float(value) >= 0:
             raise ConfigError(
-                f"`{name}` is {value!r}, which is not a number greater than or equal to 0"
+                f"{quoted(name)} is {value!r}, which is not a number greater than or equal to 0"
             )

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from .._words import quoted
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
@@ -40,14 +42,16 @@ class OutputComparison:
     def __str__(self) -> str:
         """Return the comparison in one line."""
         is_equal = self.is_match and self.error == 0
-        parts = [f"`{self.name}` " + (self.problem or ("is equal" if is_equal else "matches"))]
+        parts = [
+            f"{quoted(self.name)} " + (self.problem or ("is equal" if is_equal else "matches"))
+        ]
         if self.index is not None and not is_equal:
             parts.append(
                 f"worst at {list(self.index)}: {self.expected!s} in JAX, {self.found!s} in ONNX "
                 f"Runtime, off by {self.error:.3g}"
             )
         if self.node is not None:
-            producer = f"computed by {self.op} `{self.node}`"
+            producer = f"computed by {self.op} {quoted(self.node)}"
             parts.append(f"{producer} at {self.callsite}" if self.callsite else producer)
         return "; ".join(parts)
 

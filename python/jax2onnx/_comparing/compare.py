@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .. import _files, _progress
 from .._config import StrPath
 from .._errors import ConfigError
+from .._words import quoted
 
 if TYPE_CHECKING:
     from .arrays import Array, OutputComparison
@@ -83,7 +84,7 @@ def compare(
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if isinstance(tolerance, bool) or not tolerance >= 0:
             raise ConfigError(
-                f"`{name}` is {tolerance!r}, which is not a number greater than or equal to 0"
+                f"{quoted(name)} is {tolerance!r}, which is not a number greater than or equal to 0"
             )
     _progress.stage("reading")
     after = models.Loaded(model)
@@ -229,7 +230,7 @@ class Question:
         )
         found = optimizers.responsible(lambda disabled: self._is_right(expected, disabled=disabled))
         if found is None or comparer.first is None:
-            named = "an optimization" if found is None else f"the optimization `{found}`"
+            named = "an optimization" if found is None else f"the optimization {quoted(found)}"
             self.notes.append(
                 f"{named} of ONNX Runtime makes the outputs wrong: they are right without "
                 "optimizations"

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 
 from .._errors import InputSpecError
-from .._words import did_you_mean
+from .._words import did_you_mean, quoted
 from .arrays import Array
 from .models import Loaded
 from .runtime import dtype_of, sizes_of
@@ -26,7 +26,7 @@ def feeds_of(model: Loaded, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[s
     for name in given:
         if name not in taken:
             hint = did_you_mean(name, missing or list(taken), ": ")
-            raise InputSpecError(f"{model.name} has no input `{name}`{hint}")
+            raise InputSpecError(f"{model.name} has no input {quoted(name)}{hint}")
     if missing:
         raise InputSpecError(f"the input {described(taken[missing[0]])} is missing")
     feeds = {name: _fitting(value, given[name]) for name, value in taken.items()}
@@ -37,7 +37,8 @@ def feeds_of(model: Loaded, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[s
                 known, where = sizes.setdefault(size, (actual, name))
                 if known != actual:
                     raise InputSpecError(
-                        f"`{size}` is {known} in `{where}` and {actual} in `{name}`"
+                        f"{quoted(size)} is {known} in {quoted(where)} and {actual} in "
+                        f"{quoted(name)}"
                     )
     return feeds
 
@@ -45,7 +46,7 @@ def feeds_of(model: Loaded, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[s
 def described(value: onnx.ValueInfoProto) -> str:
     """Return the name and the type of an input: `x` float32[B,3]."""
     sizes = ",".join(str(size or "?") for size in sizes_of(value))
-    return f"`{value.name}` {dtype_of(value).name}[{sizes}]"
+    return f"{quoted(value.name)} {dtype_of(value).name}[{sizes}]"
 
 
 def _by_name(taken: Mapping[str, Any], inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class NanReport:
             facts.append(f"{nodes} a NaN or an infinity")
         return lines(
             [
-                f"`{first.node}` ({first.op}) creates {what}{where}",
+                f"{quoted(first.node)} ({first.op}) creates {what}{where}",
                 *excerpt_of(first),
                 *(f"   = {fact}" for fact in facts),
             ]

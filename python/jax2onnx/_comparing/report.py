@@ -227,7 +227,7 @@ class Report:
             )
         first = self.first
         where = in_iterations(first.iterations)
-        return f"error: `{first.node}` ({first.op}) {_KINDS[first.kind]}{where}"
+        return f"error: {quoted(first.node)} ({first.op}) {_KINDS[first.kind]}{where}"
 
     def table(self, top: int = _SHOWN_ROWS) -> str:
         """Return a table of the lines and their errors, the largest error first.
@@ -346,7 +346,7 @@ def _explained(first: First) -> list[str]:
         )
     if first.optimizer:
         facts.append(
-            f"the optimization `{first.optimizer}` of ONNX Runtime causes the error: pass "
+            f"the optimization {quoted(first.optimizer)} of ONNX Runtime causes the error: pass "
             f"disabled_optimizers=[{first.optimizer!r}] to InferenceSession"
         )
     if first.kind == "optimizer":
@@ -394,7 +394,7 @@ def in_iterations(iterations: Sequence[int]) -> str:
 
 
 def _output(output: OutputComparison, reference: str) -> str:
-    text = f"output `{output.name}` "
+    text = f"output {quoted(output.name)} "
     if output.is_match:
         return text + ("is equal" if output.error == 0 else f"matches, off by {output.error:.3g}")
     text += output.problem or "differs"

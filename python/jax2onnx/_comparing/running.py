@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 
 from .._errors import ConfigError
+from .._words import quoted
 from .arrays import Array
 from .models import Loaded
 from .runtime import AS_BITS, onnxruntime_for, to_numpy
@@ -114,7 +115,7 @@ def check_providers(providers: Sequence[Any]) -> None:
         name = provider[0] if isinstance(provider, tuple) else provider
         if name not in known:
             hint = did_you_mean(name, known, ": ") or f": it has {', '.join(known)}"
-            raise ConfigError(f"this ONNX Runtime has no provider `{name}`{hint}")
+            raise ConfigError(f"this ONNX Runtime has no provider {quoted(name)}{hint}")
 
 
 def _dtype(kind: str) -> np.dtype[Any] | None:

@@ -12,6 +12,7 @@ import onnx
 from .. import _files
 from .._config import StrPath
 from .._errors import ConfigError
+from .._words import quoted
 from .arrays import Array
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def onnxruntime_for(what: str) -> Any:
         import onnxruntime
     except ImportError as error:
         raise ConfigError(
-            f"`{what}` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
+            f"{quoted(what)} needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
         ) from error
     return onnxruntime
 

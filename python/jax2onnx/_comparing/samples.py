@@ -9,6 +9,7 @@ import numpy as np
 
 from .._errors import InputSpecError
 from .._tracing.specs import shapes_of
+from .._words import quoted
 from .reference import leaves
 
 #: Sizes with different names differ, so that a mix-up is noticed. They are even, because programs
@@ -93,10 +94,10 @@ class Sizes(dict[str, Any]):
             found = int(eval(text, {"__builtins__": {}}, self))
         except Exception as error:
             raise InputSpecError(
-                f"cannot choose a value for the size `{size}`: pass arrays instead of shapes"
+                f"cannot choose a value for the size {quoted(size)}: pass arrays instead of shapes"
             ) from error
         if found < 0:
             raise InputSpecError(
-                f"the size `{size}` would be {found}: pass arrays instead of shapes"
+                f"the size {quoted(size)} would be {found}: pass arrays instead of shapes"
             )
         return found

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from .._words import did_you_mean
+from .._words import did_you_mean, quoted
 
 #: NumPy's names of ONNX Runtime's types, where they differ.
 _TYPES: Final = {
@@ -67,7 +67,8 @@ class Feeds:
                 if first is None:
                     first = (name, shape[axis])
                 elif shape[axis] != first[1]:
-                    return f"`{size}` is {first[1]} in `{first[0]}` and {shape[axis]} in `{name}`"
+                    other = f"{first[1]} in {quoted(first[0])}"
+                    return f"{quoted(size)} is {other} and {shape[axis]} in {quoted(name)}"
         return None
 
     def mistakes(self, output_names: Sequence[str] | None, feed: Any) -> list[str]:
@@ -75,7 +76,7 @@ class Feeds:
         if not isinstance(feed, Mapping):
             return []
         found = [
-            f"the model has no output `{name}`{did_you_mean(name, self._outputs, '; ')}"
+            f"the model has no output {quoted(name)}{did_you_mean(name, self._outputs, '; ')}"
             for name in output_names or ()
             if name not in self._outputs
         ]
@@ -86,9 +87,11 @@ class Feeds:
                 found += self._mistakes_of(name, value, arrays[name])
             else:
                 known = missing or self._inputs
-                found.append(f"the model has no input `{name}`{did_you_mean(name, known, '; ')}")
+                found.append(
+                    f"the model has no input {quoted(name)}{did_you_mean(name, known, '; ')}"
+                )
         found += [
-            f"the input `{name}` is missing; the model takes {self._text(name)}"
+            f"the input {quoted(name)} is missing; the model takes {self._text(name)}"
             for name in missing
             if not self._inputs[name].type.startswith("optional")
         ]
@@ -103,7 +106,7 @@ class Feeds:
         if array is None:
             shown = "None" if value is None else f"of type {type(value).__name__}"
             hint = f": use numpy.asarray({name})" if hasattr(value, "__array__") else ""
-            yield f"`{name}` is {shown}, but the model takes {self._text(name)}{hint}"
+            yield f"{quoted(name)} is {shown}, but the model takes {self._text(name)}{hint}"
             return
         given, shape = array
         fits = len(shape) == len(wanted.shape) and all(
@@ -112,7 +115,7 @@ class Feeds:
         )
         if not fits or (given is not None and given != element):
             is_now = _shown(given or element, shape)
-            yield f"`{name}` is {is_now}, but the model takes {self._text(name)}"
+            yield f"{quoted(name)} is {is_now}, but the model takes {self._text(name)}"
 
     def _text(self, name: str) -> str:
         wanted = self._inputs[name]

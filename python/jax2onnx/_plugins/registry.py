@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from .._errors import ConfigError
+from .._words import quoted
 
 if TYPE_CHECKING:
     from .recorder import PluginContext, PluginValue
@@ -69,7 +70,7 @@ def plugin(primitive: Any) -> Callable[[_Class], _Class]:
     def register(cls: _Class) -> _Class:
         if not isinstance(cls, type) or not callable(getattr(cls, "lower", None)):
             raise ConfigError(
-                f"the plugin {cls!r} for `{name}` must be a class with a method `lower`"
+                f"the plugin {cls!r} for {quoted(name)} must be a class with a method `lower`"
             )
         REGISTERED.setdefault(name, []).append(cls())
         return cls
@@ -92,7 +93,8 @@ def load_installed() -> None:
         except Exception as error:
             package = entry.dist.name if entry.dist else entry.value
             warnings.warn(
-                f"the plugins of `{package}` cannot be loaded: {type(error).__name__}: {error}",
+                f"the plugins of {quoted(package)} cannot be loaded: "
+                f"{type(error).__name__}: {error}",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import _core
 from .._errors import ConfigError, InputSpecError
-from .._words import did_you_mean
+from .._words import did_you_mean, quoted
 
 
 def from_text(fn: Callable[..., Any], inputs: Any) -> tuple[Any, dict[str, Any], list[str] | None]:
@@ -31,7 +31,7 @@ def named(text: str) -> tuple[str | None, Any]:
     try:
         name, (dtype, shape) = _core.read_input(text)
     except ValueError as error:
-        raise InputSpecError(f"`{text}` is not an input spec: {error}") from None
+        raise InputSpecError(f"{quoted(text)} is not an input spec: {error}") from None
     return name, Array(shape, dtype)
 
 
@@ -85,12 +85,14 @@ def _check_names(
     shown = getattr(fn, "__name__", type(fn).__name__)
     for name in named:
         if name in taken:
-            raise ConfigError(f"`{name}` of `{shown}` is given twice: by position and by name")
+            raise ConfigError(
+                f"{quoted(name)} of {quoted(shown)} is given twice: by position and by name"
+            )
         if name not in known and not takes_any:
             parameters_shown = ", ".join(known) or "none"
             raise ConfigError(
-                f"`{shown}` has no parameter `{name}`{did_you_mean(name, known, ': ')}; "
-                f"its parameters are: {parameters_shown}"
+                f"{quoted(shown)} has no parameter {quoted(name)}"
+                f"{did_you_mean(name, known, ': ')}; its parameters are: {parameters_shown}"
             )
 
 
@@ -117,7 +119,7 @@ class _Parts(dict[str, Any]):
 def _with_part(whole: Any, path: Sequence[str], spec: Any, name: str) -> Any:
     """Add a part to a container."""
     if whole is not None and not (path and isinstance(whole, _Parts)):
-        raise ConfigError(f"the input `{name}` appears more than once")
+        raise ConfigError(f"the input {quoted(name)} appears more than once")
     if not path:
         return spec
     parts = _Parts() if whole is None else whole

@@ -9,6 +9,7 @@ import numpy as np
 from jax import tree_util
 
 from .._errors import ConfigError, UnsupportedError
+from .._words import quoted
 
 TO_NHWC = (0, 2, 3, 1)
 TO_NCHW = (0, 3, 1, 2)
@@ -82,15 +83,15 @@ def positions(places: Sequence[int] | None, argument: str) -> tuple[int, ...]:
     if places is None:
         return ()
     if isinstance(places, str | bytes) or not isinstance(places, Iterable):
-        raise ConfigError(f"`{argument}` is {places!r}, which is not a list of positions")
+        raise ConfigError(f"{quoted(argument)} is {places!r}, which is not a list of positions")
     found = []
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
             raise ConfigError(
-                f"`{argument}` contains {place!r}: positions are whole numbers from 0"
+                f"{quoted(argument)} contains {place!r}: positions are whole numbers from 0"
             )
         if place in found:
-            raise ConfigError(f"`{argument}` contains {place} more than once")
+            raise ConfigError(f"{quoted(argument)} contains {place} more than once")
         found.append(int(place))
     return tuple(found)
 
@@ -100,13 +101,15 @@ def check_images(values: Sequence[Any], places: Sequence[int], argument: str, wh
     for place in places:
         if place >= len(values):
             count = len(values)
-            raise ConfigError(f"`{argument}` names {what} {place}, but there are only {count}")
+            raise ConfigError(
+                f"{quoted(argument)} names {what} {place}, but there are only {count}"
+            )
         shape = getattr(values[place], "shape", None)
         if shape is None:
-            raise ConfigError(f"`{argument}` names {what} {place}, which is not an array")
+            raise ConfigError(f"{quoted(argument)} names {what} {place}, which is not an array")
         if len(shape) != 4:
             raise ConfigError(
-                f"`{argument}` names {what} {place}, which has {len(shape)} axes instead of 4"
+                f"{quoted(argument)} names {what} {place}, which has {len(shape)} axes instead of 4"
             )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from .._errors import ConfigError
+from .._words import quoted
 
 
 def double_precision_kept(wanted: bool) -> contextlib.AbstractContextManager[Any]:
@@ -38,6 +39,6 @@ def export_module() -> Any:
         return importlib.import_module("jax.export")
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"JAX {jax.__version__} needs `{error.name}` for symbolic sizes, but does not "
+            f"JAX {jax.__version__} needs {quoted(error.name)} for symbolic sizes, but does not "
             "install it: run `pip install absl-py`, or install JAX 0.6.2 or newer"
         ) from error

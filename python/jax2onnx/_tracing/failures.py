@@ -8,6 +8,7 @@ from typing import Any, Final
 from jax import tree_util
 
 from .._tiers import is_own, shown_path
+from .._words import quoted
 from .names import input_names
 from .weights import is_of_library
 
@@ -101,7 +102,7 @@ def annotate(
     keywords: Mapping[str, Any],
 ) -> None:
     """Add a note to an exception that was raised while a function was traced."""
-    lines = [f"jax2onnx traced `{name}` with {_inputs(fn, specs, keywords)}"]
+    lines = [f"jax2onnx traced {quoted(name)} with {_inputs(fn, specs, keywords)}"]
     place = _users_line(error)
     if place is not None:
         lines += place
@@ -118,7 +119,7 @@ def _inputs(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str,
     names = input_names(fn, specs, keywords)
     if not leaves:
         return "no inputs"
-    shown = [f"`{name}` {_type(leaf)}" for name, leaf in zip(names, leaves, strict=False)]
+    shown = [f"{quoted(name)} {_type(leaf)}" for name, leaf in zip(names, leaves, strict=False)]
     more = f" and {len(shown) - _MAX_INPUTS} more" if len(shown) > _MAX_INPUTS else ""
     return ", ".join(shown[:_MAX_INPUTS]) + more
 

@@ -8,6 +8,7 @@ from jax import tree_util
 
 from .._errors import ConfigError
 from .._warn import warn
+from .._words import quoted
 from .weights import is_variable
 
 #: How many names a warning lists.
@@ -114,7 +115,7 @@ def _of_results(paths: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 
 def _listed(names: Collection[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in list(names)[:_MAX_SHOWN])
+    shown = ", ".join(f"{quoted(name)}" for name in list(names)[:_MAX_SHOWN])
     return f"{shown}, …" if len(names) > _MAX_SHOWN else shown
 
 

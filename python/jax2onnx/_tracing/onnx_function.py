@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar, cast, overload
 
 from .._errors import ConfigError
+from .._words import quoted
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
@@ -116,7 +117,7 @@ def _decorate(
 
 def _checked(option: str, text: Any) -> str | None:
     if text is not None and not (isinstance(text, str) and text):
-        raise ConfigError(f"`{option}` is {text!r}, which is not a name")
+        raise ConfigError(f"{quoted(option)} is {text!r}, which is not a name")
     return text
 
 
@@ -144,7 +145,9 @@ def _decorated_class(target: type[Any], function: OnnxFunction) -> type[Any]:
     methods = (vars(base)["__call__"] for base in target.__mro__ if "__call__" in vars(base))
     method = next(methods, None)
     if method is None:
-        raise ConfigError(f"`{target.__name__}` has no `__call__`, so it cannot be a function")
+        raise ConfigError(
+            f"{quoted(target.__name__)} has no `__call__`, so it cannot be a function"
+        )
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:

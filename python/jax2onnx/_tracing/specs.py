@@ -10,6 +10,7 @@ from jax import tree_util
 
 from .._errors import ConfigError, InputSpecError
 from .._warn import warn
+from .._words import quoted
 from . import call
 from .binding import is_text, named
 from .compat import export_module
@@ -62,7 +63,9 @@ class Specs:
         if is_text(spec):
             name, spec = named(spec)
             if name is not None:
-                raise InputSpecError(f"{where} has the name `{name}`: only whole inputs have names")
+                raise InputSpecError(
+                    f"{where} has the name {quoted(name)}: only whole inputs have names"
+                )
         shape, element = getattr(spec, "shape", None), getattr(spec, "dtype", None)
         if isinstance(shape, tuple) and element is not None:
             if getattr(element, "kind", None) in _NON_NUMERIC_KINDS:

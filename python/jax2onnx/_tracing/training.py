@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from .._tiers import shown_path
 from .._warn import warn
+from .._words import quoted
 from .weights import is_of_library
 from .writes import Dropped, written
 
@@ -94,11 +95,11 @@ def warn_of_training(closed_jaxpr: Any, dropped: Sequence[Dropped] = ()) -> None
 
 def warn_of_dropped_state(names: Sequence[str], example: str) -> None:
     """Warn about variables that the function writes and does not return."""
-    shown = ", ".join(f"`{name}`" for name in names[: 2 * _MAX_LINES])
+    shown = ", ".join(f"{quoted(name)}" for name in names[: 2 * _MAX_LINES])
     more = f" and {len(names) - 2 * _MAX_LINES} more" if len(names) > 2 * _MAX_LINES else ""
     warn(
         f"the function writes {shown}{more}, but the model drops the new values: "
-        f"return them, as in `{example}`"
+        f"return them, as in {quoted(example)}"
     )
 
 

@@ -224,7 +224,10 @@ mod tests {
         refused(&["strip", "gone.onnx", "-o", "c.onnx"], "error: cannot read `gone.onnx`: No such");
         refused(&["strip", "no.onnx", "-o", "c.onnx"], "error: no.onnx: this is not an ONNX model");
         let same = ["strip", "m.onnx", "-o", "c.onnx", "--map", "c.onnx"];
-        refused(&same, "error: cannot write the model to `c.onnx`: the source map goes to the same file");
+        refused(
+            &same,
+            "error: cannot write the model to `c.onnx`: the source map goes to the same file",
+        );
         refused(&["attach", "m.onnx", "no.onnx", "-o", "c.onnx"], "error: no.onnx: this is not a");
         assert!(!folder.0.join("c.onnx").exists());
     }

@@ -1,5 +1,6 @@
 //! Reads input specs from text: `x=f32[B,784]`.
 
+use inspect::show::clean;
 use std::fmt;
 
 /// An input: `x=f32[B,784]`, `cache.0.k=f32[B,8]` for a part of one, or `f32[B,784]` for a positional one.
@@ -50,7 +51,7 @@ impl std::error::Error for SpecError {}
 impl fmt::Display for SpecError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (blank, marks) = (" ".repeat(self.start), "^".repeat(self.length.max(1)));
-        write!(out, "{}\n\n  {}\n  {blank}{marks}", self.why, self.text)
+        write!(out, "{}\n\n  {}\n  {blank}{marks}", self.why, clean(&self.text))
     }
 }
 
