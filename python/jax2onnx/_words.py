@@ -8,7 +8,8 @@ from . import _core
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
     """Return `before` and a question with the nearest names; an empty text if no name is near."""
-    found = difflib.get_close_matches(name, list(known), n=3)
+    others = [other for other in known if other != name]
+    found = difflib.get_close_matches(name, others, n=3)
     return f"{before}did you mean {' or '.join(map(quoted, found))}?" if found else ""
 
 

@@ -60,7 +60,7 @@ def test_a_model_is_compared_with_its_function(
     assert "8 |         state = jnp.sin(state) + row" in out
     assert "lines by error, largest first:" in out
     assert sorted(path.name for path in (folder / "case").iterdir()) == [
-        *("expected.npy", "inputs.npz", "model.onnx", "run.py")
+        *("case.json", "expected.npy", "inputs.npz", "model.onnx", "run.py")
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,51 @@ def test_a_mistake_in_the_project_is_named(text: str, message: str) -> None:
     with pytest.raises(jax2onnx.ConfigError) as raised:
         export()
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"tool = 3 # jax2onnx",
+        b'tool = "jax2onnx"',
+        b"[[tool]]\njax2onnx = 1",
+        b"[tool]\njax2onnx = 3",
+        b"[tool.jax2onnx]\nopset = " + b"9" * 5000,
+        b"[tool.jax2onnx]\nopset = 1e400",
+        b"[tool.jax2onnx]\nopset = 1979-13-45",
+        b"[tool.jax2onnx]\nmodel-name = " + b"[" * 100_000,
+        b"[tool.jax2onnx]\nmodel-name = " + b"{a=" * 5000,
+        b"[tool.jax2onnx]\n\xff = 1",
+        b"[tool.jax2onnx]\n\0",
+        b"\xef\xbb\xbf[tool.jax2onnx]",
+        b"[tool.jax2onnx]\n[tool.jax2onnx]",
+    ],
+)
+def test_a_broken_project_is_an_error_of_ours(data: bytes) -> None:
+    Path("pyproject.toml").write_bytes(data)
+    with pytest.raises(jax2onnx.ConfigError, match=r"pyproject\.toml"):
+        export()
+
+
+def test_the_section_may_be_written_in_any_way_of_toml() -> None:
+    for text in (
+        "[tool]\njax2onnx = {opset = 99}",
+        "[ tool . jax2onnx ]\nopset = 99",
+        '["tool"."jax2onnx"]\nopset = 99',
+        "tool.jax2onnx.opset = 99",
+    ):
+        Path("pyproject.toml").write_text(text)
+        with pytest.raises(jax2onnx.ConfigError, match="opset 99 is not supported"):
+            export()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a FIFO")
+def test_a_project_file_that_is_no_file_is_ignored() -> None:
+    os.mkfifo("pyproject.toml")
+    export()
+    os.remove("pyproject.toml")
+    os.mkdir("pyproject.toml")
+    export()
 
 
 def test_a_key_that_resembles_none_lists_all() -> None:

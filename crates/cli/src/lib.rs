@@ -242,6 +242,21 @@ mod tests {
     }
 
     #[test]
+    fn an_error_does_not_repeat_its_cause() {
+        use anyhow::Context;
+
+        let why = std::io::Error::new(ErrorKind::InvalidInput, "it is not a regular file");
+        let error = onnx::proto::WriteError::File { path: "fifo".into(), why };
+        let text = "cannot write `fifo`: it is not a regular file";
+        assert_eq!(message(&anyhow::Error::new(error)), text);
+        let other = anyhow::anyhow!("it is empty").context("a.onnx");
+        assert_eq!(message(&other), "a.onnx: it is empty");
+        let nested = std::io::Error::other(onnx::proto::WriteError::WrongAssumption);
+        let nested = Err::<(), _>(nested).context("m.onnx").unwrap_err();
+        assert_eq!(message(&nested).matches("assumed").count(), 1);
+    }
+
+    #[test]
     fn an_export_without_python_says_what_it_needs() {
         let (code, err) = run_export(&["m:f", "-o", "m.onnx"], None);
         assert_eq!(code, 2);

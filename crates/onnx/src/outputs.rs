@@ -4,7 +4,7 @@
 //! is written that would replace an input, another output, or the weights of a model.
 
 use std::fs::{self, File, Metadata};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::external_data::{files_of, locations, references};
@@ -109,7 +109,7 @@ impl Output {
     /// Writes and syncs the contents under a temporary name. The file stays as it is until [`Staged::commit`].
     pub fn stage(
         self,
-        contents: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+        contents: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Staged, WriteError> {
         self.target.stage(contents)
     }
@@ -132,7 +132,13 @@ impl Output {
 
 /// Creates a folder for outputs, with the folders around it.
 pub fn create_folder(path: &Path) -> Result<(), WriteError> {
-    fs::create_dir_all(path).map_err(|why| WriteError::File { path: path.to_owned(), why })
+    let created = match fs::metadata(path) {
+        Ok(found) if !found.is_dir() => {
+            Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"))
+        }
+        _ => fs::create_dir_all(path),
+    };
+    created.map_err(|why| WriteError::File { path: path.to_owned(), why })
 }
 
 /// What two paths have in common that lead to one file.

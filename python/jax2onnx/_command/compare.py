@@ -5,7 +5,6 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _core, _files, _progress
@@ -163,7 +162,7 @@ def _read(text: str, read: list[_files.Named]) -> list[tuple[str | None, Any]]:
     known, path = (name, path) if equals else (None, text)
     if not path.endswith((".npy", ".npz")) and "[" in path:
         return [_random(text)]
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise InputSpecError(
             f"there is no file {quoted(path)}: an input is [NAME=]FILE.npy, FILE.npz or "
             "[NAME=]TYPE[SIZE,…]"
@@ -173,7 +172,11 @@ def _read(text: str, read: list[_files.Named]) -> list[tuple[str | None, Any]]:
         loaded = np.load(path, allow_pickle=False)
         arrays = None if isinstance(loaded, np.ndarray) else [*loaded.items()]
     except _UNREADABLE as error:
-        raise InputSpecError(f"{quoted(path)} is not a file of NumPy arrays: {error}") from error
+        # NumPy takes any other file for a pickle.
+        why = "" if "pickle" in str(error) else f": {error}"
+        raise InputSpecError(
+            f"{quoted(path)} is not a file of NumPy arrays without objects{why}"
+        ) from error
     if arrays is None:
         return [(known, loaded)]
     if known is not None:

@@ -1,7 +1,8 @@
 //! Reads input specs from text: `x=f32[B,784]`.
 
-use inspect::show::clean;
 use std::fmt;
+
+use inspect::show::clean;
 
 /// An input: `x=f32[B,784]`, `cache.0.k=f32[B,8]` for a part of one, or `f32[B,784]` for a positional one.
 #[derive(Clone, Debug, PartialEq, Eq)]
