@@ -1,26 +1,35 @@
 //! Computes bounds of the integers in a value.
+//!
+//! Integers wrap, so that bounds follow from those of the operands only if the type holds all results; see [`interval`].
 
 pub(crate) mod counters;
+mod interval;
 
-use onnx::{DType, Edit, OpType, Tensor, ValueId};
+use onnx::{Attr, DType, Edit, OpType, Tensor, ValueId};
 
 use crate::access::Access;
 use crate::operators::SELECTIONS;
+use interval::{Interval, within};
+pub(crate) use interval::of_type;
 
 /// How many nodes the numbers are followed through.
-const MOST_NODES: usize = 12;
+const MOST_NODES: usize = 32;
 
 /// The longest axis: JAX computes sizes in 32 bits.
 const MAX_AXIS: i64 = i32::MAX as i64;
 
-/// The smallest and the largest that an integer of the value can be.
-pub(crate) fn bounds(edit: &Edit<'_>, value: ValueId) -> Option<(i64, i64)> {
+/// The smallest and the largest that an integer or a flag of the value can be. `None` if the value is neither, or if 64
+/// signed bits may not hold it.
+pub(crate) fn bounds(edit: &Edit<'_>, value: ValueId) -> Option<Interval> {
     let mut left = MOST_NODES;
     of_value(edit, value, &mut left)
 }
 
-fn of_value(edit: &Edit<'_>, value: ValueId, left: &mut usize) -> Option<(i64, i64)> {
+fn of_value(edit: &Edit<'_>, value: ValueId, left: &mut usize) -> Option<Interval> {
     let dtype = edit.ty(value)?.dtype;
+    if dtype.is_float() {
+        return None;
+    }
     let of_type = || of_type(dtype);
     if let Some(tensor) = edit.tensor(value) {
         return of_tensor(tensor).or_else(of_type);
@@ -32,63 +41,87 @@ fn of_value(edit: &Edit<'_>, value: ValueId, left: &mut usize) -> Option<(i64, i
     of_node(edit, index, value, left).or_else(of_type)
 }
 
-fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> Option<(i64, i64)> {
+fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> Option<Interval> {
     let node = edit.node(index);
     let dtype = edit.ty(value)?.dtype;
+    if node.op == OpType::Sub
+        && let Some((x, divisor)) = rest_of(edit, index)
+    {
+        return interval::rest(of_value(edit, x, left)?, (divisor, divisor));
+    }
     let mut operand = |number: usize| of_value(edit, edit.input(index, number)?, left);
     let last_place = || {
         let dim = &edit.ty(edit.input(index, 0)?)?.shape[edit.axis(index)?];
         Some((dim.known().unwrap_or(MAX_AXIS) - 1).max(0))
     };
-    match node.op.onnx() {
-        Some(OpType::Range) => of_range(dtype, operand(0)?, operand(1)?, operand(2)?),
-        Some(OpType::ArgMax | OpType::ArgMin) => Some((0, last_place()?)),
-        Some(OpType::TopK) if node.outputs.get(1) == Some(&value) => Some((0, last_place()?)),
-        Some(OpType::Cast) => {
+    match node.op.onnx()? {
+        OpType::Range => of_range(dtype, operand(0)?, operand(1)?, operand(2)?),
+        OpType::ArgMax | OpType::ArgMin => Some((0, last_place()?)),
+        OpType::TopK if node.outputs.get(1) == Some(&value) => Some((0, last_place()?)),
+        OpType::Shape | OpType::NonZero => Some((0, MAX_AXIS)),
+        OpType::Cast => {
             let (low, high) = operand(0)?;
-            let (least, most) = of_type(dtype).or((dtype == DType::U64).then_some((0, i64::MAX)))?;
-            (least <= low && high <= most).then_some((low, high))
+            within(dtype, (low.into(), high.into()))
         }
-        Some(op) if SELECTIONS.contains(&op) => operand(0),
-        Some(OpType::Where) => {
-            let (a, b) = (operand(1)?, operand(2)?);
-            Some((a.0.min(b.0), a.1.max(b.1)))
-        }
-        Some(OpType::Concat) => {
-            let parts: Option<Vec<_>> = (0..node.inputs.len()).map(operand).collect();
-            let parts = parts?;
-            let low = parts.iter().map(|part| part.0).min()?;
-            Some((low, parts.iter().map(|part| part.1).max()?))
-        }
+        op if op == OpType::Split || SELECTIONS.contains(&op) => operand(0),
+        OpType::Where => Some(interval::either(operand(1)?, operand(2)?)),
+        OpType::Concat => (1..node.inputs.len()).try_fold(operand(0)?, |joined, part| {
+            Some(interval::either(joined, operand(part)?))
+        }),
         // The upper limit wins where it is below the lower one.
-        Some(OpType::Clip) => {
+        OpType::Clip => {
             let (x, low, high) = (operand(0)?, operand(1)?, operand(2)?);
-            Some((x.0.max(low.0).min(high.0), x.1.max(low.1).min(high.1)))
+            Some(interval::min(interval::max(x, low), high))
         }
-        Some(OpType::Relu) => {
+        OpType::Relu => Some(interval::max(operand(0)?, (0, 0))),
+        OpType::Max => (1..node.inputs.len())
+            .try_fold(operand(0)?, |most, other| Some(interval::max(most, operand(other)?))),
+        OpType::Min => (1..node.inputs.len())
+            .try_fold(operand(0)?, |least, other| Some(interval::min(least, operand(other)?))),
+        OpType::Add => interval::add(dtype, operand(0)?, operand(1)?),
+        OpType::Sub => interval::sub(dtype, operand(0)?, operand(1)?),
+        OpType::Mul if edit.input(index, 0) == edit.input(index, 1) => {
+            interval::square(dtype, operand(0)?)
+        }
+        OpType::Mul => interval::mul(dtype, operand(0)?, operand(1)?),
+        OpType::Div => interval::div(dtype, operand(0)?, operand(1)?),
+        OpType::Mod => {
+            let (x, by) = (operand(0)?, operand(1)?);
+            let rest = interval::rest(x, by)?;
+            let has_sign_of_divisor = !matches!(node.attr("fmod"), Some(Attr::Int(1)));
+            Some(if has_sign_of_divisor && x.0 < 0 { (0, by.1 - 1) } else { rest })
+        }
+        OpType::Neg => interval::neg(dtype, operand(0)?),
+        OpType::Abs => interval::abs(dtype, operand(0)?),
+        OpType::Sign => {
             let (low, high) = operand(0)?;
-            Some((low.max(0), high.max(0)))
+            Some((low.signum(), high.signum()))
         }
-        Some(OpType::Div) => {
-            let ((low, high), divisor) = (operand(0)?, operand(1)?);
-            let is_one = divisor.0 == divisor.1 && divisor.0 > 0 && dtype.is_int();
-            is_one.then(|| (low / divisor.0, high / divisor.0))
+        OpType::BitwiseAnd => interval::bits_of_both(operand(0)?, operand(1)?),
+        OpType::BitwiseOr | OpType::BitwiseXor => interval::bits_of_one(operand(0)?, operand(1)?),
+        OpType::BitShift if node.attr("direction") == Some(&Attr::from("LEFT")) => {
+            interval::shifted_up(dtype, operand(0)?, operand(1)?)
         }
-        Some(OpType::Sub) => of_rest(edit, index),
-        Some(OpType::Max) if node.inputs.len() == 2 => {
-            let (a, b) = (operand(0)?, operand(1)?);
-            Some((a.0.max(b.0), a.1.max(b.1)))
+        OpType::BitShift => operand(0).filter(|x| x.0 >= 0).map(|(_, high)| (0, high)),
+        OpType::ReduceMax | OpType::ReduceMin => {
+            operand(0).filter(|_| reduced(edit, index).is_some_and(|count| count > 0))
         }
-        Some(OpType::Min) if node.inputs.len() == 2 => {
-            let (a, b) = (operand(0)?, operand(1)?);
-            Some((a.0.min(b.0), a.1.min(b.1)))
-        }
+        OpType::ReduceSum => interval::sum(dtype, operand(0)?, reduced(edit, index)?),
         _ => None,
     }
 }
 
-/// The rest `x − x / d · d` of a division by a positive number, which has the sign of `x`.
-fn of_rest(edit: &Edit<'_>, index: usize) -> Option<(i64, i64)> {
+/// Returns how many numbers a reduction makes one of.
+fn reduced(edit: &Edit<'_>, index: usize) -> Option<i64> {
+    let shape = &edit.ty(edit.input(index, 0)?)?.shape;
+    // Without axes, all are reduced, or none.
+    let axes = edit.axes(index).filter(|axes| !axes.is_empty())?;
+    let mut sizes = axes.into_iter().map(|axis| shape.get(axis)?.known());
+    sizes.try_fold(1, |count: i64, size| count.checked_mul(size?))
+}
+
+/// Returns `x` and `d` if a difference is the rest `x − x / d · d` of a division by a positive number.
+fn rest_of(edit: &Edit<'_>, index: usize) -> Option<(ValueId, i64)> {
     let (x, product) = (edit.input(index, 0)?, edit.producer(edit.input(index, 1)?)?);
     let operands = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
     let number = |id: ValueId| match edit.tensor(id)?.ints()?[..] {
@@ -102,10 +135,7 @@ fn of_rest(edit: &Edit<'_>, index: usize) -> Option<(i64, i64)> {
         operands(quotient).filter(|_| edit.node(quotient).op == OpType::Div)?;
     let divisor =
         number(divisor).filter(|&divisor| divisor > 0 && number(factor) == Some(divisor))?;
-    let is_int = edit.ty(x)?.dtype.is_int();
-    let (low, high) = bounds(edit, x).filter(|_| is_int && dividend == x)?;
-    let most = divisor - 1;
-    Some((if low < 0 { (-most).max(low) } else { 0 }, if high > 0 { most.min(high) } else { 0 }))
+    (dividend == x).then_some((x, divisor))
 }
 
 /// The elements `start + k · step`, which are before `limit`.
@@ -114,12 +144,11 @@ fn of_rest(edit: &Edit<'_>, index: usize) -> Option<(i64, i64)> {
 /// that may wrap or round, `limit` says nothing, and `k` is less than the longest axis.
 fn of_range(
     dtype: DType,
-    start: (i64, i64),
-    limit: (i64, i64),
-    step: (i64, i64),
-) -> Option<(i64, i64)> {
-    let (least, most) = of_type(dtype)?;
-    let fits = |number: i128| (i128::from(least)..=i128::from(most)).contains(&number);
+    start: Interval,
+    limit: Interval,
+    step: Interval,
+) -> Option<Interval> {
+    let fits = |number: i128| within(dtype, (number, number)).is_some();
     let minus = |a: i64, b: i64| i128::from(a) - i128::from(b);
     let is_exact = |number: i128| fits(number) && number.abs() < 1 << 53;
     let has_length = is_exact(minus(limit.0, start.1)) && is_exact(minus(limit.1, start.0));
@@ -136,27 +165,15 @@ fn of_range(
     } else {
         return None;
     };
-    let narrow = |number: i128| i64::try_from(number).ok().filter(|_| fits(number));
-    Some((narrow(low)?, narrow(high)?))
+    within(dtype, (low, high))
 }
 
-fn of_tensor(tensor: &Tensor) -> Option<(i64, i64)> {
+fn of_tensor(tensor: &Tensor) -> Option<Interval> {
     if tensor.dtype == DType::U64 {
         return None;
     }
     let ints = tensor.ints()?;
     Some((*ints.iter().min()?, *ints.iter().max()?))
-}
-
-/// What the type holds, where 64 bits hold that.
-pub(crate) fn of_type(dtype: DType) -> Option<(i64, i64)> {
-    let bits = dtype.bits();
-    match dtype {
-        DType::Bool => Some((0, 1)),
-        _ if dtype.is_signed_int() => Some((-1 << (bits - 1), !(-1 << (bits - 1)))),
-        _ if dtype.is_unsigned_int() && bits < 64 => Some((0, (1 << bits) - 1)),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

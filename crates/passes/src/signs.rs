@@ -1,9 +1,11 @@
-//! Determines which signs the elements of a float can have.
+//! Determines which signs the elements of a value can have.
 //!
-//! NaN has no sign here, because it stays NaN in any case.
+//! NaN has no sign here, because it stays NaN in any case. Integers have the signs that their [`bounds`] leave: they
+//! wrap, so that what holds for floats does not hold for them.
 
 use onnx::{Edit, OpType, Tensor, ValueId};
 
+use crate::bounds::bounds;
 use crate::operators::VIEW_OPS;
 
 /// How many nodes are followed from a value to what it is made of.
@@ -39,12 +41,21 @@ impl Signs {
     }
 }
 
-/// Returns the signs that the elements of a float may have.
+/// Returns the signs that the elements of a value may have.
 pub(crate) fn signs(edit: &Edit<'_>, value: ValueId) -> Signs {
     follow(edit, value, DEPTH).unwrap_or(Signs::ANY)
 }
 
+fn of_integers(edit: &Edit<'_>, value: ValueId) -> Signs {
+    let may_be_negative = edit.ty(value).is_none_or(|ty| ty.dtype.is_signed_int())
+        && bounds(edit, value).is_none_or(|(low, _)| low < 0);
+    Signs { negative: may_be_negative, negative_zero: false }
+}
+
 fn follow(edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<Signs> {
+    if !edit.ty(value)?.dtype.is_float() {
+        return Some(of_integers(edit, value));
+    }
     if let Some(tensor) = edit.tensor(value) {
         return Some(of_constant(tensor));
     }
@@ -91,11 +102,11 @@ fn follow(edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<Signs> {
         }
         OpType::Where => of(1).or(of(2)),
         OpType::Cast => {
-            let from = edit.ty(edit.input(index, 0)?)?.dtype;
-            if from.is_float() {
+            let source = edit.input(index, 0)?;
+            if edit.ty(source)?.dtype.is_float() {
                 of(0).rounded()
             } else {
-                Signs { negative: from.is_signed_int(), negative_zero: false }
+                of_integers(edit, source)
             }
         }
         op if VIEW_OPS.contains(&op) => of(0),
@@ -173,5 +184,25 @@ mod tests {
     fn integers_have_one_zero() {
         check("y:f32[3] = Cast(n) {to=1}", false, false);
         check("y:f32[3] = Cast(k) {to=1}", true, false);
+    }
+
+    #[test]
+    fn integers_that_wrap_are_negative() {
+        check("y:i32[3] = Mul(k, k)", true, false);
+        check("y:i32[3] = Abs(k)", true, false);
+        check("y:i32[3] = Cast(n) {to=6}", true, false);
+        check("y:i32[3] = BitCast(n) {to=6}", true, false);
+        check("%0:i32[3] = Abs(k)\ny:i32[3] = Add(%0, 1:i32)", true, false);
+        check("y:i32[3] = ReduceSumSquare(k)", true, false);
+        check("y:i32[3] = Cast(x) {to=6}", true, false);
+    }
+
+    #[test]
+    fn integers_that_do_not_wrap_have_the_signs_of_their_bounds() {
+        check("y:i64[3] = Cast(n) {to=7}", false, false);
+        check("y:u32[3] = Add(n, n)", false, false);
+        check("%0:i32[3] = Clip(k, -9:i32, 9:i32)\ny:i32[3] = Mul(%0, %0)", false, false);
+        check("%0:i32[3] = Max(k, -9:i32)\ny:i32[3] = Abs(%0)", false, false);
+        check("%0:i64[3] = Cast(k) {to=7}\n%1:i64[3] = Abs(%0)\ny:f32[3] = Cast(%1) {to=1}", false, false);
     }
 }
