@@ -4,6 +4,7 @@
 
 mod body;
 mod branch;
+mod computable;
 mod patch;
 mod reads;
 mod rewrite;
@@ -70,6 +71,8 @@ pub struct Edit<'m> {
     waiting: FxHashMap<ValueId, OriginId>,
     /// What changed since [`Edit::take_touched`] was last called.
     touched: Touched,
+    /// The results of inserted nodes that the runtime has no kernel for. Nothing that stays reads them.
+    without_kernel: FxHashMap<ValueId, Declined>,
     /// The first result of each `If` that was inserted.
     chosen: FxHashSet<ValueId>,
     /// The first result of each node that got other bodies.
@@ -217,6 +220,7 @@ impl<'m> Edit<'m> {
             renamed: FxHashMap::default(),
             waiting: FxHashMap::default(),
             touched: Touched::default(),
+            without_kernel: FxHashMap::default(),
             chosen: FxHashSet::default(),
             with_new_bodies: FxHashSet::default(),
             notes: around.notes,
@@ -506,7 +510,8 @@ impl<'m> Edit<'m> {
     }
 
     /// Removes what was dropped and renames what is left. Returns whether anything changed.
-    fn finish(self) -> bool {
+    fn finish(mut self) -> bool {
+        self.drop_what_no_kernel_computes();
         if !self.is_changed() && !self.state.contains(&State::Dropped) {
             return false;
         }

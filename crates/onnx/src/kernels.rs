@@ -89,6 +89,28 @@ pub fn support(op: OpType, opset: i64, dtype: DType) -> Support {
     }
 }
 
+/// Returns a type of an operand or a result that no kernel of `op` takes, for models of this opset. A type that is not
+/// known counts as one that is taken, and so does every type of an operator without kernels, which is a function of ONNX.
+pub fn missing_type(
+    op: OpType,
+    opset: i64,
+    operands: &[Option<DType>],
+    results: &[Option<DType>],
+) -> Option<DType> {
+    let Lookup::Kernel(kernel) = lookup(op, opset) else {
+        return None;
+    };
+    let of_operands =
+        operands.iter().enumerate().map(|(at, &ty)| (kernel.variable_of_input(at), ty));
+    let of_results =
+        results.iter().enumerate().map(|(at, &ty)| (kernel.variable_of_output(at), ty));
+    let known = of_operands.chain(of_results).filter_map(|(variable, ty)| variable.zip(ty));
+    known
+        .into_iter()
+        .find(|&(variable, dtype)| !kernel.takes(variable, dtype))
+        .map(|(_, dtype)| dtype)
+}
+
 /// Returns the first opset in which the runtime computes `op`, if it is later than this one. Opsets before
 /// 16 are not in the tables.
 pub fn comes_with(op: OpType, opset: i64) -> Option<i64> {
@@ -217,6 +239,21 @@ mod tests {
         assert_eq!(compute_type(OpType::ReduceSum, DType::U64), Some(DType::I64));
         assert_eq!(compute_type(OpType::ReduceMax, DType::U64), None);
         assert_eq!(compute_type(OpType::Neg, DType::U64), Some(DType::I64));
+    }
+
+    #[test]
+    fn a_type_that_no_kernel_takes_is_missing() {
+        let missing = |op, types: &[DType]| {
+            let types: Vec<Option<DType>> = types.iter().copied().map(Some).collect();
+            missing_type(op, 23, &types, &types[types.len() - 1..])
+        };
+        assert_eq!(
+            missing(OpType::Where, &[DType::Bool, DType::I16, DType::I16]),
+            Some(DType::I16)
+        );
+        assert_eq!(missing(OpType::Where, &[DType::Bool, DType::F32, DType::F32]), None);
+        assert_eq!(missing(OpType::Mish, &[DType::I16]), None);
+        assert_eq!(missing_type(OpType::Where, 23, &[None, None, None], &[None]), None);
     }
 
     #[test]

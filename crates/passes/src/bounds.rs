@@ -9,8 +9,8 @@ use onnx::{Attr, DType, Edit, OpType, Tensor, ValueId};
 
 use crate::access::Access;
 use crate::operators::SELECTIONS;
-use interval::{Interval, within};
 pub(crate) use interval::of_type;
+use interval::{Interval, within};
 
 /// How many nodes the numbers are followed through.
 const MOST_NODES: usize = 32;
@@ -65,9 +65,8 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
         }
         op if op == OpType::Split || SELECTIONS.contains(&op) => operand(0),
         OpType::Where => Some(interval::either(operand(1)?, operand(2)?)),
-        OpType::Concat => (1..node.inputs.len()).try_fold(operand(0)?, |joined, part| {
-            Some(interval::either(joined, operand(part)?))
-        }),
+        OpType::Concat => (1..node.inputs.len())
+            .try_fold(operand(0)?, |joined, part| Some(interval::either(joined, operand(part)?))),
         // The upper limit wins where it is below the lower one.
         OpType::Clip => {
             let (x, low, high) = (operand(0)?, operand(1)?, operand(2)?);
@@ -142,12 +141,7 @@ fn rest_of(edit: &Edit<'_>, index: usize) -> Option<(ValueId, i64)> {
 ///
 /// The kernel subtracts `start` from `limit` in the type of the operands and divides as doubles. Where
 /// that may wrap or round, `limit` says nothing, and `k` is less than the longest axis.
-fn of_range(
-    dtype: DType,
-    start: Interval,
-    limit: Interval,
-    step: Interval,
-) -> Option<Interval> {
+fn of_range(dtype: DType, start: Interval, limit: Interval, step: Interval) -> Option<Interval> {
     let fits = |number: i128| within(dtype, (number, number)).is_some();
     let minus = |a: i64, b: i64| i128::from(a) - i128::from(b);
     let is_exact = |number: i128| fits(number) && number.abs() < 1 << 53;

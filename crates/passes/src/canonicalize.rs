@@ -63,10 +63,7 @@ enum Change {
 fn change(edit: &mut Edit<'_>, index: usize, change: Change) -> Option<()> {
     match change {
         Change::Value(value, passed) => edit.replace(index, &passed, value).then_some(()),
-        Change::Op(op, fused) => {
-            edit.rewrite(index, &fused, op);
-            Some(())
-        }
+        Change::Op(op, fused) => edit.rewrite(index, &fused, op),
     }
 }
 
@@ -245,7 +242,8 @@ z:f32[2,3] = Sub(%8, %9)";
 y:f32[4,6] = Reshape(%3, [4, 6]:i64)";
         check(
             |edit| {
-                edit.rewrite(1, &[], Op::new(OpType::Abs, &[edit.input(1, 0).unwrap()]));
+                let abs = Op::new(OpType::Abs, &[edit.input(1, 0).unwrap()]);
+                edit.rewrite(1, &[], abs).unwrap();
                 changed(edit);
             },
             CHAIN,

@@ -62,7 +62,8 @@ y:f32[3] = If(c) {else_branch={
                 let Some(x) = edit.input(1, 0) else { return };
                 let ty = Type::new(DType::F64, [3.into()]);
                 let back = |value| Op::new(OpType::Cast, &[value]).attr("to", 1);
-                edit.rewrite_results(1, &[], Op::new(OpType::Cos, &[x]), vec![ty], &back);
+                let cos = Op::new(OpType::Cos, &[x]);
+                assert!(edit.rewrite_results(1, &[], cos, vec![ty], &back).is_some());
                 edit.drop_unread();
             },
             "graph g(x:f64[3]) -> (y)

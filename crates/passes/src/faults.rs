@@ -191,8 +191,9 @@ fn separate(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let inputs = (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
     let op = Op::of(&node, inputs);
-    edit.rewrite_results(index, &[], op, vec![ty], &|value| Op::new(OpType::Max, &[value]));
-    Some(())
+    let made =
+        edit.rewrite_results(index, &[], op, vec![ty], &|value| Op::new(OpType::Max, &[value]));
+    made.map(drop)
 }
 
 /// The numbers of a constant that has one element.
@@ -212,8 +213,7 @@ fn vector_behind_a_transpose(edit: &mut Edit<'_>, index: usize, present: Present
     let transpose = edit.producer(matrix).filter(|&node| edit.node(node).op == OpType::Transpose);
     if let (2, Some(transpose)) = (rank, transpose) {
         let source = edit.input(transpose, 0)?;
-        edit.rewrite(index, &[transpose], Op::new(OpType::MatMul, &[vector, source]));
-        return Some(());
+        return edit.rewrite(index, &[transpose], Op::new(OpType::MatMul, &[vector, source]));
     }
     multiply_with_column(edit, index)
 }
@@ -300,8 +300,7 @@ fn quotient_of_one(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> 
     if tensor.shape.len() > edit.ty(x)?.rank() {
         return None;
     }
-    edit.rewrite(index, &[], Op::new(OpType::Reciprocal, &[x]));
-    Some(())
+    edit.rewrite(index, &[], Op::new(OpType::Reciprocal, &[x]))
 }
 
 fn number_of_high_rank(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
@@ -367,8 +366,7 @@ fn rounded_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Option
     let mut inputs = operands.map(Some).to_vec();
     inputs[place] = Some(apart);
     let node = edit.node(index).clone();
-    edit.rewrite(index, &[], Op::of(&node, inputs));
-    Some(())
+    edit.rewrite(index, &[], Op::of(&node, inputs))
 }
 
 /// True if a node multiplies with a number, or divides by one, that float32 does not have.
@@ -397,8 +395,7 @@ fn relu_of_another_type(edit: &mut Edit<'_>, index: usize, _: Present) -> Option
     }
     let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
     let zero = edit.constant(index, &[], zero, &[]);
-    edit.rewrite(index, &[], Op::new(OpType::Max, &[x, zero]));
-    Some(())
+    edit.rewrite(index, &[], Op::new(OpType::Max, &[x, zero]))
 }
 
 fn pool_of_zeros(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
@@ -447,8 +444,7 @@ fn pad_with_axes(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
     let all = edit.constant(index, &[], all, &[]);
     let node = edit.node(index).clone();
     let inputs = vec![edit.input(index, 0), Some(all), edit.input(index, 2)];
-    edit.rewrite(index, &[], Op::of(&node, inputs));
-    Some(())
+    edit.rewrite(index, &[], Op::of(&node, inputs))
 }
 
 #[cfg(test)]

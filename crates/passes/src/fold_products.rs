@@ -196,7 +196,7 @@ fn fold_behind(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
     let inputs = [Some(product.x), Some(weights), bias];
     edit.note(NAME, index, None);
     let Some(moved) = moved else {
-        rewrite(edit, index, &product, &inputs, &fused);
+        rewrite(edit, index, &product, &inputs, &fused)?;
         return Some(());
     };
     let (node, link) = (edit.node(product.index).clone(), edit.node(moved).clone());
@@ -205,8 +205,7 @@ fn fold_behind(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
     let made = edit.insert(index, &fused, Op::of(&node, inputs[..given].to_vec()), ty);
     let others = (1..link.inputs.len()).map(|operand| edit.input(moved, operand));
     let operands = [Some(made)].into_iter().chain(others).collect();
-    edit.rewrite(index, &fused, Op::of(&link, operands));
-    Some(())
+    edit.rewrite(index, &fused, Op::of(&link, operands))
 }
 
 /// `(x · W + b) · s` is `x · (W · s) + b · s`, of a product of matrices, which has no bias.
@@ -245,7 +244,7 @@ fn fold_behind_sum(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option
     let shift = edit.constant(index, &fused, shift, &[bias, scale]);
     let op = Op::new(OpType::MatMul, &[product.x, weights]);
     let made = edit.insert(index, &fused, op, ty);
-    edit.rewrite(index, &fused, Op::new(OpType::Add, &[made, shift]));
+    edit.rewrite(index, &fused, Op::new(OpType::Add, &[made, shift]))?;
     edit.note(NAME, index, None);
     Some(())
 }
@@ -295,7 +294,7 @@ fn fold_before(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
             };
             let from = [product.weights, constant];
             let weights = edit.constant(index, &[before], scaled, &from);
-            rewrite(edit, index, &product, &[Some(value), Some(weights), product.bias], &[before]);
+            rewrite(edit, index, &product, &[Some(value), Some(weights), product.bias], &[before])?;
         }
         (Some(OpType::Add), _) | (Some(OpType::Sub), false)
             if is_convolution && !is_padded(edit, index) =>
@@ -317,7 +316,7 @@ fn fold_before(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
             let bias = finite(ty.dtype, vec![product.channels as i64], &bias)?;
             let bias = edit.constant(index, &[before], bias, &from);
             let inputs = [Some(value), Some(product.weights), Some(bias)];
-            rewrite(edit, index, &product, &inputs, &[before]);
+            rewrite(edit, index, &product, &inputs, &[before])?;
         }
         _ => return None,
     }
@@ -331,10 +330,10 @@ fn rewrite(
     product: &Product,
     inputs: &[Option<ValueId>],
     fused: &[usize],
-) {
+) -> Option<()> {
     let node = edit.node(product.index).clone();
     let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-    edit.rewrite(index, fused, Op::of(&node, inputs[..given].to_vec()));
+    edit.rewrite(index, fused, Op::of(&node, inputs[..given].to_vec()))
 }
 
 /// Returns one number for each channel, of a constant that is spread over all other axes.

@@ -38,7 +38,7 @@ fn read_untransposed(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             op = op.attr(name, 1);
         }
     }
-    edit.rewrite(index, &fused, op);
+    edit.rewrite(index, &fused, op)?;
     edit.note(NAME, index, None);
     Some(())
 }
@@ -88,7 +88,7 @@ fn add(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let made = edit.node(product).clone();
     let op = Op::of(&made, vec![Some(a), Some(b), Some(bias)]);
-    edit.rewrite(index, &[product], Op { op: OpType::Gemm.into(), ..op });
+    edit.rewrite(index, &[product], Op { op: OpType::Gemm.into(), ..op })?;
     edit.note(NAME, index, None);
     Some(())
 }

@@ -192,7 +192,7 @@ impl Region {
                 let inputs = (0..node.inputs.len()).map(|operand| edit.input(reader, operand));
                 let inputs = inputs.map(|id| if id == Some(value) { Some(list) } else { id });
                 let op = Op::of(&node, inputs.collect());
-                edit.rewrite(reader, &[], op);
+                let _ = edit.rewrite(reader, &[], op);
             }
         }
     }

@@ -179,13 +179,12 @@ fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         _ => return None,
     };
     if dtype == result.dtype {
-        edit.rewrite(index, &[], op);
+        edit.rewrite(index, &[], op)
     } else {
         let chosen = edit.insert(index, &[], op, ty);
         let to = i64::from(result.dtype.code());
-        edit.rewrite(index, &[], Op::new(OpType::Cast, &[chosen]).attr("to", to));
+        edit.rewrite(index, &[], Op::new(OpType::Cast, &[chosen]).attr("to", to))
     }
-    Some(())
 }
 
 /// Writes a choice so that no `−0` is chosen where a condition holds.
@@ -204,16 +203,14 @@ fn keep_choice(
     let unset = edit.constant(index, &[], unset, &[]);
     let fails = edit.insert(index, &[], Op::new(OpType::Equal, &[condition, unset]), flags);
     if !signs(edit, y).negative_zero {
-        edit.rewrite(index, &[], Op::new(OpType::Where, &[fails, y, x]));
-        return Some(());
+        return edit.rewrite(index, &[], Op::new(OpType::Where, &[fails, y, x]));
     }
     let one = number(edit, index, result.dtype, 1.0)?;
     let x_or_one = Op::new(OpType::Where, &[fails, one, x]);
     let x_or_one = edit.insert(index, &[], x_or_one, joined_type(edit, condition, x)?);
     let y_or_one = Op::new(OpType::Where, &[condition, one, y]);
     let y_or_one = edit.insert(index, &[], y_or_one, joined_type(edit, condition, y)?);
-    edit.rewrite(index, &[], Op::new(OpType::Mul, &[x_or_one, y_or_one]));
-    Some(())
+    edit.rewrite(index, &[], Op::new(OpType::Mul, &[x_or_one, y_or_one]))
 }
 
 /// Chooses the operand where it is a zero. ONNX Runtime's `Selu` makes both zeros `0`.
@@ -224,8 +221,7 @@ fn keep_zero_of_selu(edit: &mut Edit<'_>, index: usize, x: ValueId, ty: &Type) -
     let size = edit.insert(index, &[], Op::new(OpType::Abs, &[x]), ty.clone());
     let flags = Type::new(DType::Bool, ty.shape.clone());
     let is_other = edit.insert(index, &[], Op::new(OpType::Greater, &[size, zero]), flags);
-    edit.rewrite(index, &[], Op::new(OpType::Where, &[is_other, selu, x]));
-    Some(())
+    edit.rewrite(index, &[], Op::new(OpType::Where, &[is_other, selu, x]))
 }
 
 /// Returns the type of a choice between a value and a number.
@@ -331,8 +327,7 @@ fn size_once(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let sizes = [size_of(0)?, size_of(1)?];
     let [x, y] = sizes.map(|size| edit.input(size, 0));
     let whole = edit.insert(index, &[], Op::new(op, &[x?, y?]), ty);
-    edit.rewrite(index, &sizes, Op::new(OpType::Abs, &[whole]));
-    Some(())
+    edit.rewrite(index, &sizes, Op::new(OpType::Abs, &[whole]))
 }
 
 /// Whether a number is below zero, or the zero that is: `1 / max(x, −1) < 0`

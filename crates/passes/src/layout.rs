@@ -69,7 +69,7 @@ impl Mover<'_> {
             self.operand(edit, index, value, &order, &mut fused)
         })?;
         let made =
-            edit.rewrite_results(index, &fused, op, types, &|value| transpose(value, back.perm()));
+            edit.rewrite_results(index, &fused, op, types, &|value| transpose(value, back.perm()))?;
         self.stored.extend(outputs.into_iter().zip(made.into_iter().map(|value| (value, None))));
         Some(())
     }
@@ -91,7 +91,7 @@ impl Mover<'_> {
         let op = if ty.rank() == 2 { OpType::MatMul } else { OpType::Conv };
         let op = Op::new(op, &[x, kernel]);
         let made = edit
-            .rewrite_results(index, &fused, op, vec![ty], &|value| transpose(value, back.perm()));
+            .rewrite_results(index, &fused, op, vec![ty], &|value| transpose(value, back.perm()))?;
         self.stored.extend(made.into_iter().map(|value| (result, (value, None))));
         Some(())
     }
@@ -104,8 +104,7 @@ impl Mover<'_> {
         let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
             self.operand(edit, index, value, &order, &mut fused)
         })?;
-        edit.rewrite(index, &fused, op);
-        Some(())
+        edit.rewrite(index, &fused, op)
     }
 
     /// Returns the order of the region of a value, unless it is the one that the value has.

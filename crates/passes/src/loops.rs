@@ -166,20 +166,19 @@ impl Counted {
 
     /// Puts the loop in the place of the node that it was read from. It is a `Scan` if it runs over an array.
     /// The results that it has no longer are those of the caller.
-    pub(crate) fn write(self, edit: &mut Edit<'_>, index: usize) {
+    pub(crate) fn write(self, edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let (op, results) = self.into_op(edit, index);
         if results[..] == edit.node(index).outputs[..] {
-            edit.rewrite(index, &[], op);
-            return;
+            return edit.rewrite(index, &[], op);
         }
         let types: Vec<Type> = results.iter().filter_map(|&id| edit.ty(id).cloned()).collect();
         let made = edit.insert_all(index, &[], op, types);
-        for (result, made) in results.into_iter().zip(made) {
-            let place = edit.node(index).outputs.iter().position(|&output| output == result);
-            if let Some(place) = place {
-                edit.replace_output(index, place, made);
-            }
-        }
+        let place =
+            |result: ValueId| edit.node(index).outputs.iter().position(|&output| output == result);
+        let made = results.into_iter().zip(made);
+        let replaced: Vec<(usize, ValueId)> =
+            made.filter_map(|(result, made)| Some((place(result)?, made))).collect();
+        edit.replace_outputs(index, &replaced)
     }
 
     /// Returns the loop with new values in its body, so that both can be in the model.

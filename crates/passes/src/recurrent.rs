@@ -160,6 +160,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
         Some(fits) => choose(edit, index, fits, &slots, run)?,
     };
     let outputs = edit.node(index).outputs.to_vec();
+    let mut results = Vec::with_capacity(outputs.len());
     for (output, (slot, axes)) in slots.into_iter().enumerate() {
         let Some(&(_, made)) = made.iter().find(|&&(other, _)| other == slot) else {
             continue;
@@ -167,9 +168,10 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
         let ty = edit.ty(outputs[output]).cloned().ok_or_else(unknown)?;
         let axes = axes_constant(edit, index, axes)?;
         let result = edit.insert(index, &[], Op::new(OpType::Squeeze, &[made, axes]), ty);
-        edit.replace_output(index, output, result);
+        results.push((output, result));
     }
-    Ok(())
+    let replaced = edit.replace_outputs(index, &results);
+    replaced.ok_or_else(|| "ONNX Runtime has no kernel for these types".into())
 }
 
 /// Where a result of the scan is among the results of the operator, and the axes that it lacks there.

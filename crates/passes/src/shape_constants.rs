@@ -45,7 +45,7 @@ fn reshape(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
     let shape = if is_number { vec![1; needed] } else { tensor.shape[leading..].to_vec() };
     let shaped = tensor.with_shape(shape);
     let constant = edit.constant(index, &[], shaped, &[value]);
-    read_instead(edit, index, operand, constant);
+    read_instead(edit, index, operand, constant)?;
     Some(())
 }
 
@@ -81,16 +81,15 @@ fn reshape_number(edit: &mut Edit<'_>, index: usize, operand: usize, rank: usize
     let shape = Tensor::of_ints(DType::I64, vec![rank as i64], &vec![1; rank])?;
     let shape = edit.constant(index, &[], shape, &[]);
     let reshaped = edit.insert(index, &[], Op::new(OpType::Reshape, &[value, shape]), ty);
-    read_instead(edit, index, operand, reshaped);
-    Some(())
+    read_instead(edit, index, operand, reshaped)
 }
 
-fn read_instead(edit: &mut Edit<'_>, index: usize, operand: usize, value: ValueId) {
+fn read_instead(edit: &mut Edit<'_>, index: usize, operand: usize, value: ValueId) -> Option<()> {
     let node = edit.node(index).clone();
     let mut inputs: Vec<Option<ValueId>> =
         (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
     inputs[operand] = Some(value);
-    edit.rewrite(index, &[], Op::of(&node, inputs));
+    edit.rewrite(index, &[], Op::of(&node, inputs))
 }
 
 #[cfg(test)]

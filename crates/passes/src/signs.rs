@@ -203,6 +203,10 @@ mod tests {
         check("y:u32[3] = Add(n, n)", false, false);
         check("%0:i32[3] = Clip(k, -9:i32, 9:i32)\ny:i32[3] = Mul(%0, %0)", false, false);
         check("%0:i32[3] = Max(k, -9:i32)\ny:i32[3] = Abs(%0)", false, false);
-        check("%0:i64[3] = Cast(k) {to=7}\n%1:i64[3] = Abs(%0)\ny:f32[3] = Cast(%1) {to=1}", false, false);
+        check(
+            "%0:i64[3] = Cast(k) {to=7}\n%1:i64[3] = Abs(%0)\ny:f32[3] = Cast(%1) {to=1}",
+            false,
+            false,
+        );
     }
 }

@@ -55,14 +55,12 @@ fn join(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         op = op.attr("start", start as i64).attr("end", end as i64);
     }
     if ty.dtype == DType::I64 {
-        edit.rewrite(index, &fused, op);
-        return Some(());
+        return edit.rewrite(index, &fused, op);
     }
     let wide = Type::new(DType::I64, &ty.shape[..]);
     let shape = edit.insert(index, &fused, op, wide);
     let cast = Op::new(OpType::Cast, &[shape]).attr("to", i64::from(ty.dtype.code()));
-    edit.rewrite(index, &fused, cast);
-    Some(())
+    edit.rewrite(index, &fused, cast)
 }
 
 /// Some sizes of an array.
@@ -108,8 +106,7 @@ fn multiply(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let arrays = nodes.iter().filter(|&&node| *op(node) == OpType::Shape);
     let array = arrays.filter_map(|&node| edit.input(node, 0)).find(is_whole)?;
     nodes.retain(|&node| node != index);
-    edit.rewrite(index, &nodes, Op::new(OpType::Size, &[array]));
-    Some(())
+    edit.rewrite(index, &nodes, Op::new(OpType::Size, &[array]))
 }
 
 #[cfg(test)]

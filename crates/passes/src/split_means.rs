@@ -34,8 +34,7 @@ fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let axes = ints(edit, index, &axes)?;
     let sum = Op::new(OpType::ReduceSum, &[x, axes]).attr("keepdims", keeps);
     let sum = edit.insert(index, &[], sum, ty);
-    edit.rewrite(index, &[], Op::new(OpType::Div, &[sum, count]));
-    Some(())
+    edit.rewrite(index, &[], Op::new(OpType::Div, &[sum, count]))
 }
 
 /// How many elements are reduced to one: a scalar, or one number in a list.

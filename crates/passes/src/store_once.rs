@@ -180,7 +180,7 @@ fn read_derived(edit: &mut Edit<'_>, derived: &FxHashMap<ValueId, ValueId>) {
         let node = node.clone();
         let replaced = |id: &ValueId| derived.get(id).copied().unwrap_or(*id);
         let inputs = node.inputs.iter().map(|id| id.as_ref().map(replaced)).collect();
-        edit.rewrite(index, &[], Op::of(&node, inputs));
+        let _ = edit.rewrite(index, &[], Op::of(&node, inputs));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::computable::dtypes;
 use super::{Edit, Op, rename};
 use crate::model::Node;
 use crate::value::{Type, Value, ValueId};
@@ -21,7 +22,10 @@ impl Edit<'_> {
         op: Op<'_>,
         types: impl IntoIterator<Item = Type>,
     ) -> Vec<ValueId> {
+        let types: Vec<Type> = types.into_iter().collect();
+        let is_computed = self.expect_computable(&op, &dtypes(&types), [node]);
         let outputs: Vec<ValueId> = types.into_iter().map(|ty| self.body_input(ty)).collect();
+        self.note_computable(&outputs, is_computed);
         let lifted = op.into_node(&outputs, node.origin, node.is_fused);
         self.insert_before(index, lifted);
         outputs

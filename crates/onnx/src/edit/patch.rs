@@ -61,17 +61,11 @@ impl<'m> Edit<'m> {
         let mut patch = Patch { edit: self, root, fused: Vec::new() };
         let made = make(&mut patch);
         let fused = std::mem::take(&mut patch.fused);
-        let done = made.map(|made| match made.into() {
-            Replacement::Op(op) => self.rewrite(root, &fused, op),
-            Replacement::Results(results) => {
-                for (position, by) in results {
-                    self.replace_output(root, position, by);
-                }
-            }
-        });
+        let done = made.and_then(|made| self.put(root, &fused, made.into()));
         if done.is_err() {
             self.take_nodes_from(nodes);
             self.values.truncate(values);
+            self.forget_computable();
             self.touched.truncate(touched);
             if let Some(known) = &mut self.pairs {
                 known.forget(pairs);
@@ -79,6 +73,29 @@ impl<'m> Edit<'m> {
             self.changed = was_changed;
         }
         done
+    }
+
+    fn put(
+        &mut self,
+        root: usize,
+        fused: &[usize],
+        replacement: Replacement<'_>,
+    ) -> Result<(), Declined> {
+        match replacement {
+            Replacement::Op(op) => {
+                let outputs = self.node(root).outputs.iter();
+                let results: Vec<_> = outputs.map(|&id| Some(self.ty(id)?.dtype)).collect();
+                self.expect_kernel(root, fused, &op, &results)?;
+                self.write(root, fused, op);
+            }
+            Replacement::Results(results) => {
+                self.expect_computable_values(results.iter().map(|&(_, by)| by))?;
+                for (position, by) in results {
+                    self.replace_output(root, position, by);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Patches a node and notes what `rewrite` did, or why it declined. Returns whether it was replaced.

@@ -6,8 +6,10 @@ use provenance::{EmitterId, OriginId, ScopeId, SiteId, StackId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Edit, add_paths, rename, resolve};
+use super::computable::dtypes;
+use super::{Declined, Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
+use crate::dtype::DType;
 use crate::model::{Graph, Node, Note};
 use crate::operator::{OpType, Operator};
 use crate::tensor::{Assumptions, Tensor};
@@ -79,8 +81,31 @@ fn name_of_computed(tensor: &Tensor, source: &Value) -> Option<Arc<str>> {
 }
 
 impl Edit<'_> {
-    /// Makes a node another operator with the same results, which answers for `fused` as well.
-    pub fn rewrite(&mut self, index: usize, fused: &[usize], op: Op<'_>) {
+    /// Makes a node another operator with the same results, which answers for `fused` as well. Returns `None` and
+    /// changes nothing if the runtime has no kernel for the operator.
+    #[must_use = "the node may be as before"]
+    pub fn rewrite(&mut self, index: usize, fused: &[usize], op: Op<'_>) -> Option<()> {
+        let results = self.graph.nodes[index].outputs.iter().map(|&id| Some(self.ty(id)?.dtype));
+        let results: Vec<_> = results.collect();
+        self.expect_kernel(index, fused, &op, &results).ok()?;
+        self.write(index, fused, op);
+        Some(())
+    }
+
+    /// Declines an operator that the runtime cannot compute in the place of a node and of those that are fused with it.
+    pub(super) fn expect_kernel(
+        &self,
+        index: usize,
+        fused: &[usize],
+        op: &Op<'_>,
+        results: &[Option<DType>],
+    ) -> Result<(), Declined> {
+        let before = std::iter::once(&index).chain(fused).map(|&node| &self.graph.nodes[node]);
+        self.expect_computable(op, results, before)
+    }
+
+    /// Makes a node another operator.
+    pub(super) fn write(&mut self, index: usize, fused: &[usize], op: Op<'_>) {
         let origin = self.origin_of_op(index, fused, &op);
         let is_fused = self.is_fusion(index, fused, &op);
         self.note_view(index, true);
@@ -100,7 +125,8 @@ impl Edit<'_> {
     pub fn replace(&mut self, index: usize, fused: &[usize], by: ValueId) -> bool {
         let is_same_type =
             self.ty(by).is_some() && self.ty(by) == self.ty(self.node(index).outputs[0]);
-        if !is_same_type || !self.can_forward(index, by) {
+        let is_computed = self.expect_computable_values([by]).is_ok();
+        if !is_same_type || !is_computed || !self.can_forward(index, by) {
             return false;
         }
         self.fuse(index, fused);
@@ -198,9 +224,12 @@ impl Edit<'_> {
     ) -> Vec<ValueId> {
         let origin = self.origin_of_op(index, fused, &op);
         let is_fused = self.is_fusion(index, fused, &op);
+        let types: Vec<Type> = types.into_iter().collect();
+        let is_computed = self.expect_kernel(index, fused, &op, &dtypes(&types));
         let value = |ty: Type| Value { ty: Some(ty), ..Value::default() };
         let outputs: Vec<ValueId> =
             types.into_iter().map(|ty| self.values.add(value(ty))).collect();
+        self.note_computable(&outputs, is_computed);
         self.note_bodies(&op, outputs[0]);
         let mut node = op.into_node(&outputs, origin, is_fused);
         node.iteration.clone_from(&self.graph.nodes[index].iteration);
@@ -215,9 +244,20 @@ impl Edit<'_> {
         }
     }
 
+    /// Replaces results of a node by values that were inserted before it, and drops the node. All of its results that
+    /// are read must be among them. Returns `None` and changes nothing if the runtime cannot compute one of the values.
+    #[must_use = "the node may be as before"]
+    pub fn replace_outputs(&mut self, index: usize, results: &[(usize, ValueId)]) -> Option<()> {
+        self.expect_computable_values(results.iter().map(|&(_, by)| by)).ok()?;
+        for &(position, by) in results {
+            self.replace_output(index, position, by);
+        }
+        Some(())
+    }
+
     /// Replaces a result of a node by a value that was inserted before it. The first call removes the
     /// node, so all of its results must be replaced.
-    pub fn replace_output(&mut self, index: usize, output: usize, by: ValueId) {
+    pub(super) fn replace_output(&mut self, index: usize, output: usize, by: ValueId) {
         let replaced = self.graph.nodes[index].outputs[output];
         self.replace_value(replaced, by);
         self.keep_output(replaced, by);
@@ -225,7 +265,9 @@ impl Edit<'_> {
     }
 
     /// Makes a node another operator with results of other types, in the order of the old ones. What
-    /// reads an old result reads what `restore` makes of the new one, right behind the node.
+    /// reads an old result reads what `restore` makes of the new one, right behind the node. Returns `None` and changes
+    /// nothing if the runtime has no kernel for the operator.
+    #[must_use = "the node may be as before"]
     pub fn rewrite_results(
         &mut self,
         index: usize,
@@ -233,8 +275,9 @@ impl Edit<'_> {
         op: Op<'_>,
         types: Vec<Type>,
         restore: &dyn Fn(ValueId) -> Op<'static>,
-    ) -> Vec<ValueId> {
-        self.rewrite(index, fused, op);
+    ) -> Option<Vec<ValueId>> {
+        self.expect_kernel(index, fused, &op, &dtypes(&types)).ok()?;
+        self.write(index, fused, op);
         let Node { origin, is_fused, .. } = self.graph.nodes[index];
         let mut made = Vec::new();
         let mut last = index;
@@ -247,7 +290,7 @@ impl Edit<'_> {
             self.note_view(last, false);
             made.push(new);
         }
-        made
+        Some(made)
     }
 
     /// A constant that a pass computed for the node at `index`, which answers for `fused` too. It is

@@ -77,7 +77,10 @@ pub(super) fn div(dtype: DType, x: Interval, by: Interval) -> Option<Interval> {
         return None;
     }
     let quotient = |x: i64, by: i64| i128::from(x / by);
-    hull(dtype, [quotient(x.0, by.0), quotient(x.0, by.1), quotient(x.1, by.0), quotient(x.1, by.1)])
+    hull(
+        dtype,
+        [quotient(x.0, by.0), quotient(x.0, by.1), quotient(x.1, by.0), quotient(x.1, by.1)],
+    )
 }
 
 /// The rest of a division by positive numbers, with the sign of the dividend.

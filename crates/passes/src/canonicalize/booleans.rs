@@ -162,8 +162,7 @@ fn unless(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     passed.push(cast);
     let not = edit.insert(index, &[choice], Op::new(OpType::Not, &[condition]), ty);
-    edit.rewrite(index, &passed, Op::new(op, &[not, flag]));
-    Some(())
+    edit.rewrite(index, &passed, Op::new(op, &[not, flag]))
 }
 
 /// The `Where` whose result is cast to a flag, and its operands.

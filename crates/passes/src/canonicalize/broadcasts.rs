@@ -56,8 +56,7 @@ fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let node = node.clone();
     let sizes = edit.input(expand, 1)?;
     let made = edit.insert(index, &[], Op::of(&node, inputs), ty);
-    edit.rewrite(index, &[expand], Op::new(OpType::Expand, &[made, sizes]));
-    Some(())
+    edit.rewrite(index, &[expand], Op::new(OpType::Expand, &[made, sizes]))
 }
 
 /// Axes of size one are added before a broadcast, if a reader may broadcast by itself.

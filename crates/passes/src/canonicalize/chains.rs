@@ -176,8 +176,7 @@ fn slice_once(edit: &mut Edit<'_>, index: usize, first: usize, bounds: &Bounds) 
         })
         .collect();
     let inputs = [&[x], &constants?[..]].concat();
-    edit.rewrite(index, &[first], Op::new(OpType::Slice, &inputs));
-    Some(())
+    edit.rewrite(index, &[first], Op::new(OpType::Slice, &inputs))
 }
 
 #[cfg(test)]

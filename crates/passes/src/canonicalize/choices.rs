@@ -29,8 +29,7 @@ fn fold_choice(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let [a, b] = found
         .numbers
         .map(|number| edit.constant(index, &found.passed, number.with_shape(vec![1; rank]), &[]));
-    edit.rewrite(index, &found.passed, Op::new(OpType::Where, &[found.condition, a, b]));
-    Some(())
+    edit.rewrite(index, &found.passed, Op::new(OpType::Where, &[found.condition, a, b]))
 }
 
 fn fold_to_condition(edit: &mut Edit<'_>, index: usize, found: &Folded) -> Option<()> {
@@ -44,8 +43,7 @@ fn fold_to_condition(edit: &mut Edit<'_>, index: usize, found: &Folded) -> Optio
         let ty = edit.ty(flag)?.clone();
         let not = Op::new(OpType::Not, &[flag]);
         if found.lead == 0 {
-            edit.rewrite(index, &found.passed, not);
-            return Some(());
+            return edit.rewrite(index, &found.passed, not);
         }
         flag = edit.insert(index, &found.passed, not, ty);
     }
@@ -55,8 +53,7 @@ fn fold_to_condition(edit: &mut Edit<'_>, index: usize, found: &Folded) -> Optio
     let axes: Vec<i64> = (0..found.lead as i64).collect();
     let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
     let axes = edit.constant(index, &found.passed, axes, &[]);
-    edit.rewrite(index, &found.passed, Op::new(OpType::Unsqueeze, &[flag, axes]));
-    Some(())
+    edit.rewrite(index, &found.passed, Op::new(OpType::Unsqueeze, &[flag, axes]))
 }
 
 /// Returns the two numbers that a node chooses from: first that for a true condition. A flag as a number is one or

@@ -92,11 +92,9 @@ fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         parts.push(tensor.sliced(&starts, &vec![1; shape.len()], &shape)?);
         starts[axis] += shape[axis];
     }
-    for (output, part) in parts.into_iter().enumerate() {
-        let part = edit.constant(index, &[], part, &[source]);
-        edit.replace_output(index, output, part);
-    }
-    Some(())
+    let constant = |part| edit.constant(index, &[], part, &[source]);
+    let parts: Vec<(usize, ValueId)> = parts.into_iter().map(constant).enumerate().collect();
+    edit.replace_outputs(index, &parts)
 }
 
 /// Returns the result of a product that has no elements. Of some empty arrays, the runtime has none.

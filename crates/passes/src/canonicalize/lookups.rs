@@ -32,8 +32,7 @@ pub(crate) const CAST_RULE: Rule = Rule {
             (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
         let cast = edit.producer(inputs[1]?).filter(|&maker| is_cast_of_index(edit, maker))?;
         inputs[1] = edit.input(cast, 0);
-        edit.rewrite(index, &[cast], Op::of(&node, inputs));
-        Some(())
+        edit.rewrite(index, &[cast], Op::of(&node, inputs))
     },
 };
 

@@ -103,8 +103,7 @@ fn share_cast(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let mut inputs: Vec<_> =
         (0..node.inputs.len()).map(|operand| edit.input(layout_op, operand)).collect();
     inputs[0] = Some(cast);
-    edit.rewrite(index, &[layout_op], Op::of(&node, inputs));
-    Some(())
+    edit.rewrite(index, &[layout_op], Op::of(&node, inputs))
 }
 
 #[cfg(test)]

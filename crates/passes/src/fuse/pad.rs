@@ -16,8 +16,10 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             inputs[0] = edit.input(padded.by, 0);
             let mut op = Op::of(&node, inputs);
             op.attrs.retain(|(name, _)| *name != "pads");
-            edit.rewrite(index, &[padded.by], op.attr("pads", Attr::Ints(padded.amounts.into())));
-            edit.note(NAME, index, None);
+            let op = op.attr("pads", Attr::Ints(padded.amounts.into()));
+            if edit.rewrite(index, &[padded.by], op).is_some() {
+                edit.note(NAME, index, None);
+            }
         }
     }
 }

@@ -142,7 +142,7 @@ fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             ("nearest_mode", "floor".into()),
         ],
     };
-    edit.rewrite(index, fused, op);
+    edit.rewrite(index, fused, op)?;
     edit.note(NAME, index, None);
     Some(())
 }

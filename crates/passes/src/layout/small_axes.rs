@@ -182,7 +182,7 @@ impl Region {
             }
             let op = Op::of(&node, inputs);
             let restore = |value| transpose(value, back.perm());
-            let made = edit.rewrite_results(index, &[], op, vec![ty], &restore);
+            let made = edit.rewrite_results(index, &[], op, vec![ty], &restore)?;
             stored.insert(result, made[0]);
         }
         for &index in &self.sinks {
@@ -199,9 +199,9 @@ impl Region {
             if keeps_small {
                 let back = AxisOrder::last_first(ty.rank()).inverse();
                 let restore = |value| transpose(value, back.perm());
-                edit.rewrite_results(index, &[], op, vec![ty], &restore);
+                edit.rewrite_results(index, &[], op, vec![ty], &restore)?;
             } else {
-                edit.rewrite(index, &[], op);
+                edit.rewrite(index, &[], op)?;
             }
         }
         Some(())

@@ -81,10 +81,10 @@ fn replace(
     let fused = &links[1..];
     if planned.is_empty() {
         edit.fuse(index, fused);
-        if !edit.forward(index, source) {
-            edit.rewrite(index, &[], Op::new(OpType::Identity, &[source]));
+        if edit.forward(index, source) {
+            return Some(());
         }
-        return Some(());
+        return edit.rewrite(index, &[], Op::new(OpType::Identity, &[source]));
     }
     if edit.tensor(source).is_some() && planned.iter().any(Planned::is_transpose) {
         // A transposed constant is folded, or left to the runtime, as one.

@@ -162,7 +162,7 @@ impl Region {
             }
             if node.op.is_one_of(REDUCTIONS) {
                 inputs[1] = axes(edit, index, &[0, 1]);
-                edit.rewrite(index, &[], Op::of(&node, inputs));
+                edit.rewrite(index, &[], Op::of(&node, inputs))?;
                 continue;
             }
             let mut op = Op::of(&node, inputs);
@@ -174,7 +174,7 @@ impl Region {
                 node.outputs.iter().map(|&id| edit.ty(id).map(row_type)).collect::<Option<_>>()?;
             let axes = axes(edit, index, &[0])?;
             let restore = |row| Op::new(OpType::Squeeze, &[row, axes]);
-            let made = edit.rewrite_results(index, &[], op, types, &restore);
+            let made = edit.rewrite_results(index, &[], op, types, &restore)?;
             rows.extend(node.outputs.iter().copied().zip(made));
         }
         Some(())

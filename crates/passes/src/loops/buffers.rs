@@ -50,10 +50,8 @@ fn stack(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let whole = buffer.filled(edit, index, *replaced.get(&stack)?, &rounds)?;
         replaced.insert(buffer.carry.result, whole);
     }
-    for (place, output) in outputs.iter().enumerate() {
-        edit.replace_output(index, place, *replaced.get(output)?);
-    }
-    Some(())
+    let results = outputs.iter().enumerate().map(|(place, id)| Some((place, *replaced.get(id)?)));
+    edit.replace_outputs(index, &results.collect::<Option<Vec<_>>>()?)
 }
 
 /// An array that each round puts an entry into.

@@ -92,7 +92,7 @@ impl Group {
         let merged: Vec<usize> = self.choices.iter().map(|choice| choice.index).collect();
         let results = edit.insert_if(last.index, &merged, last.flag, on_true, on_false);
         for (&choice, result) in merged.iter().zip(results) {
-            edit.replace_output(choice, 0, result);
+            edit.replace_outputs(choice, &[(0, result)])?;
         }
         Some(())
     }

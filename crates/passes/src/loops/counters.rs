@@ -109,12 +109,11 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             replaced.push((counter.carry.result, counter.last(edit, index, rounds)?));
         }
     }
-    counted.write(edit, index);
-    for (result, last) in replaced {
-        let place = edit.node(index).outputs.iter().position(|&output| output == result)?;
-        edit.replace_output(index, place, last);
-    }
-    Some(())
+    counted.write(edit, index)?;
+    let outputs = edit.node(index).outputs.clone();
+    let place = |result: ValueId| outputs.iter().position(|&output| output == result);
+    let replaced = replaced.into_iter().map(|(result, last)| Some((place(result)?, last)));
+    edit.replace_outputs(index, &replaced.collect::<Option<Vec<_>>>()?)
 }
 
 fn array(

@@ -180,6 +180,7 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     op.attrs.retain(|(name, _)| *name != "body");
     op.attrs.push(("body", body.into()));
     let made = edit.insert_all(index, &[], op, types);
+    let mut results = Vec::with_capacity(made.len());
     for (place, made) in made.into_iter().enumerate() {
         let last = found.iter().find(|reshaped| reshaped.carry == place);
         let result = match last {
@@ -189,9 +190,9 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             }
             None => made,
         };
-        edit.replace_output(index, place, result);
+        results.push((place, result));
     }
-    Some(())
+    edit.replace_outputs(index, &results)
 }
 
 /// Returns the operator of a node that reads another value first.

@@ -253,10 +253,8 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
             edit.fuse(node, &[index]);
         }
     }
-    for (place, value) in replaced.into_iter().enumerate() {
-        edit.replace_output(index, place, value);
-    }
-    Some(())
+    let replaced: Vec<(usize, ValueId)> = replaced.into_iter().enumerate().collect();
+    edit.replace_outputs(index, &replaced)
 }
 
 #[cfg(test)]

@@ -44,8 +44,7 @@ fn count(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let inputs = std::iter::once(Some(rounds)).chain(others).collect();
     let op = Op { op: OpType::Loop.into(), inputs, attrs: vec![("body", Attr::from(body))] };
     edit.note(NAME, index, None);
-    edit.rewrite(index, &[], op);
-    Some(())
+    edit.rewrite(index, &[], op)
 }
 
 /// A condition that a counter ends.

@@ -263,10 +263,9 @@ impl Dropping {
             replaced.extend(results.into_iter().zip(made));
         }
         let outputs = edit.node(index).outputs.clone();
-        for (place, output) in outputs.iter().enumerate() {
-            edit.replace_output(index, place, *replaced.get(output)?);
-        }
-        Some(())
+        let results =
+            outputs.iter().enumerate().map(|(place, id)| Some((place, *replaced.get(id)?)));
+        edit.replace_outputs(index, &results.collect::<Option<Vec<_>>>()?)
     }
 
     /// Inserts the flags of which entries each round sets if it is active, as matrices of rounds and entries.

@@ -81,7 +81,7 @@ fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     edit.note_same(renamed.iter().map(|(&from, &to)| (from, to)));
     scan.nodes = kept;
-    scan.write(edit, index);
+    scan.write(edit, index)?;
     edit.note(NAME, index, None);
     Some(())
 }

@@ -51,12 +51,10 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Opti
     let rotated = edit.insert(index, &fused, Op::new(OpType::Mul, &[swapped, sin]), whole.clone());
     let sum = Op::new(OpType::Add, &[plain, rotated]);
     let Some((_, _, order)) = before else {
-        edit.rewrite(index, &fused, sum);
-        return Some(());
+        return edit.rewrite(index, &fused, sum);
     };
     let sum = edit.insert(index, &fused, sum, whole);
-    edit.rewrite(index, &fused, transpose(sum, order.perm()));
-    Some(())
+    edit.rewrite(index, &fused, transpose(sum, order.perm()))
 }
 
 /// Returns a table that is known, with a number for each element, of this rank.

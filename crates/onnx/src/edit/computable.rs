@@ -1,0 +1,112 @@
+//! Refuses what the runtime cannot compute.
+//!
+//! A model that has one node of a type without a kernel does not load, and a rewrite easily makes one: `Where` takes no
+//! 16-bit integers, for example. So the edit asks the table of kernels about every new node. A node without a kernel can
+//! be inserted, but nothing that stays can read it: a rewrite or a replacement that would read it is refused, and the
+//! graph remains as it was. The inserted node then goes with the others that nothing reads.
+
+use super::{Declined, Edit, Op};
+use crate::attr::Attr;
+use crate::dtype::DType;
+use crate::kernels;
+use crate::model::{Graph, Node};
+use crate::operator::Operator;
+use crate::value::{Type, ValueId};
+
+impl Edit<'_> {
+    /// Declines an operator that the runtime cannot compute, or that reads a value that it cannot compute. A node of the
+    /// same operator and the same types in `before` shows that the program has asked for it.
+    pub(super) fn expect_computable<'n>(
+        &self,
+        op: &Op<'_>,
+        results: &[Option<DType>],
+        before: impl IntoIterator<Item = &'n Node>,
+    ) -> Result<(), Declined> {
+        self.expect_computable_values(op.inputs.iter().flatten().copied())?;
+        if !self.without_kernel.is_empty() {
+            for (_, attr) in &op.attrs {
+                if let Attr::Graph(body) = attr {
+                    self.expect_computable_body(body)?;
+                }
+            }
+        }
+        let operands: Vec<Option<DType>> = op.inputs.iter().map(|&id| self.dtype(id?)).collect();
+        let Some(why) = missing(&op.op, self.opset, &operands, results) else {
+            return Ok(());
+        };
+        let of_node = |node: &Node| {
+            let types = node.inputs.iter().map(|&id| self.dtype(id?));
+            node.op == op.op && types.take(operands.len()).eq(operands.iter().copied())
+        };
+        if before.into_iter().any(of_node) { Ok(()) } else { Err(why) }
+    }
+
+    /// Declines values that no kernel computes.
+    pub(super) fn expect_computable_values(
+        &self,
+        values: impl IntoIterator<Item = ValueId>,
+    ) -> Result<(), Declined> {
+        if self.without_kernel.is_empty() {
+            return Ok(());
+        }
+        let why = values.into_iter().find_map(|id| self.without_kernel.get(&self.current(id)));
+        why.map_or(Ok(()), |why| Err(why.clone()))
+    }
+
+    fn expect_computable_body(&self, body: &Graph) -> Result<(), Declined> {
+        self.expect_computable_values(body.outputs.iter().copied())?;
+        for node in &body.nodes {
+            self.expect_computable_values(node.outputs.iter().copied())?;
+            self.expect_computable_values(node.inputs.iter().flatten().copied())?;
+            node.bodies().try_for_each(|inner| self.expect_computable_body(inner))?;
+        }
+        Ok(())
+    }
+
+    /// Notes which results of an inserted node the runtime cannot compute.
+    pub(super) fn note_computable(&mut self, results: &[ValueId], found: Result<(), Declined>) {
+        if let Err(why) = found {
+            self.without_kernel.extend(results.iter().map(|&id| (id, why.clone())));
+        }
+    }
+
+    /// Forgets what was noted about values that are gone.
+    pub(super) fn forget_computable(&mut self) {
+        let count = self.values.len();
+        self.without_kernel.retain(|id, _| id.index() < count);
+    }
+
+    /// Drops the nodes that the runtime cannot compute. Nothing that stays reads them.
+    pub(super) fn drop_what_no_kernel_computes(&mut self) {
+        if self.without_kernel.is_empty() {
+            return;
+        }
+        for index in 0..self.len() {
+            let outputs = &self.graph.nodes[index].outputs;
+            if outputs.iter().any(|output| self.without_kernel.contains_key(output)) {
+                self.drop_node(index);
+            }
+        }
+    }
+
+    fn dtype(&self, id: ValueId) -> Option<DType> {
+        self.ty(self.current(id)).map(|ty| ty.dtype)
+    }
+}
+
+/// Returns the element types of values.
+pub(super) fn dtypes(types: &[Type]) -> Vec<Option<DType>> {
+    types.iter().map(|ty| Some(ty.dtype)).collect()
+}
+
+/// Returns why the runtime has no kernel for an operator with operands and results of these types.
+fn missing(
+    op: &Operator,
+    opset: i64,
+    operands: &[Option<DType>],
+    results: &[Option<DType>],
+) -> Option<Declined> {
+    let op = op.onnx()?;
+    let dtype = kernels::missing_type(op, opset, operands, results)?;
+    Some(Declined(format!("ONNX Runtime has no {op} for {dtype}")))
+}
