@@ -4,7 +4,7 @@ use onnx::{Attr, DType, Edit, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::access::Access;
-use crate::operators::SELECTIONS;
+use crate::operators::{SELECTIONS, VIEW_OPS};
 use crate::pattern::uniform;
 
 /// How many nodes are followed from a value to what it is made of.
@@ -12,6 +12,8 @@ const DEPTH: usize = 16;
 
 /// Sums of a few numbers up to this one are still floats.
 pub(crate) const LARGEST: f64 = 1e37;
+
+const NORMS: &[OpType] = &[OpType::LayerNormalization, OpType::RMSNormalization];
 
 /// So many numbers of a constant are read at once.
 const MAX_READ: usize = 1 << 14;
@@ -53,9 +55,16 @@ pub(crate) struct Magnitudes {
     follows_norms: bool,
     /// The large weights of which no magnitude is known.
     assumed: Vec<ValueId>,
+    /// Whether large weights are read, instead of assuming that their numbers are of ordinary size.
+    reads_weights: bool,
 }
 
 impl Magnitudes {
+    /// Starts without assumptions: all weights are read, and those of products by column.
+    pub(crate) fn of_read_weights() -> Magnitudes {
+        Magnitudes { reads_weights: true, ..Magnitudes::default() }
+    }
+
     /// Supposes the magnitude of a value that those asked for next are computed from.
     pub(crate) fn suppose(&mut self, value: ValueId, magnitude: Magnitude) {
         self.known.insert(value, Some(magnitude));
@@ -97,7 +106,7 @@ impl Magnitudes {
     }
 
     fn of_constant(&mut self, edit: &Edit<'_>, value: ValueId, tensor: &Tensor) -> f64 {
-        if edit.assumptions().is_none() || tensor.len() <= MAX_READ {
+        if self.reads_weights || edit.assumptions().is_none() || tensor.len() <= MAX_READ {
             return tensor.max_magnitude();
         }
         self.assumed.push(value);
@@ -116,7 +125,7 @@ impl Magnitudes {
         };
         let found = match node.op.onnx()? {
             // A normalized number is at most the root of how many there are.
-            OpType::LayerNormalization | OpType::RMSNormalization => {
+            op if NORMS.contains(&op) => {
                 let root = count(edit.axis(index)?)?.sqrt();
                 let bias = if node.inputs.len() > 2 { of(2)? } else { Magnitude::finite(0.0) };
                 let is_divisor = matches!(node.attr("epsilon"), Some(Attr::Float(e)) if *e > 0.0);
@@ -127,7 +136,11 @@ impl Magnitudes {
             }
             OpType::MatMul => {
                 let rank = edit.ty(edit.input(index, 0)?)?.rank();
-                of(0)?.with(of(1)?, |a, b| a * b).times(count(rank.checked_sub(1)?)?)
+                let (x, weights) = (of(0)?, of(1)?);
+                let product = x.with(weights, |a, b| a * b).times(count(rank.checked_sub(1)?)?);
+                let by_norms = self.reads_weights.then(|| self.of_projection(edit, index, depth));
+                let most = by_norms.flatten().map_or(product.most, |most| most.min(product.most));
+                Magnitude { most, ..product }
             }
             OpType::Add | OpType::Sub => of(0)?.with(of(1)?, |a, b| a + b),
             OpType::Mul => of(0)?.with(of(1)?, |a, b| a * b),
@@ -171,6 +184,49 @@ impl Magnitudes {
             _ => return None,
         };
         Some(found)
+    }
+
+    /// Returns the largest magnitude of the projection of rows by a constant matrix. No product of two vectors is larger
+    /// than that of their lengths.
+    fn of_projection(&mut self, edit: &Edit<'_>, index: usize, depth: usize) -> Option<f64> {
+        let matrix = edit.tensor(edit.input(index, 1)?).filter(|matrix| matrix.shape.len() == 2)?;
+        let mut squares = vec![0.0; usize::try_from(matrix.shape[1]).ok()?];
+        let (mut column, count) = (0, squares.len());
+        let are_floats = matrix.all_floats(|number| {
+            squares[column] += number * number;
+            column = (column + 1) % count;
+            true
+        });
+        let longest = squares.into_iter().fold(0.0, f64::max).sqrt();
+        Some(longest * self.length(edit, edit.input(index, 0)?, depth)?).filter(|_| are_floats)
+    }
+
+    /// Returns the largest length of a row along the last axis.
+    fn length(&mut self, edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<f64> {
+        let size = edit.ty(value)?.shape.last()?;
+        let root = (size.known()? as f64).sqrt();
+        let (source, _) = edit.through(value, VIEW_OPS);
+        // If the last axis is as long as before, each row is one of the source.
+        let norm = edit.producer(source).filter(|&norm| {
+            let is_norm = edit.node(norm).op.is_one_of(NORMS);
+            let keeps_rows = edit.walk(value, VIEW_OPS).all(|(index, _)| {
+                edit.node(index).op != OpType::Transpose
+                    && edit
+                        .ty(edit.node(index).outputs[0])
+                        .is_some_and(|ty| ty.shape.last() == Some(size))
+            });
+            let rank = edit.ty(source).map_or(0, |ty| ty.rank());
+            is_norm
+                && keeps_rows
+                && edit.ty(source).is_some_and(|ty| ty.shape.last() == Some(size))
+                && edit.axis(norm).is_some_and(|axis| axis + 1 == rank)
+        });
+        let Some(norm) = norm else {
+            return Some(root * self.follow(edit, value, depth)?.most);
+        };
+        let mut of = |operand| Some(self.follow(edit, edit.input(norm, operand)?, depth)?.most);
+        let bias = if edit.node(norm).inputs.len() > 2 { of(2)? } else { 0.0 };
+        Some(root * (of(1)? + bias))
     }
 
     /// Returns a number above zero that no element is below.

@@ -21,10 +21,7 @@ fn fold_choice(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if found.ty.dtype == DType::Bool {
         return fold_to_condition(edit, index, &found);
     }
-    let before = edit.node(found.choice).outputs[0];
-    // Of some types, the runtime has no `Where`.
-    let has_type = edit.ty(before)?.dtype == found.ty.dtype || found.ty.dtype == DType::F32;
-    (has_type && edit.reads(before) == 1).then_some(())?;
+    (edit.reads(edit.node(found.choice).outputs[0]) == 1).then_some(())?;
     let rank = if found.lead == 0 { 0 } else { found.ty.rank() };
     let [a, b] = found
         .numbers
@@ -157,6 +154,30 @@ w:bool[1,T,T] = Cast(%2) {to=9}",
                 y:f32[T,T] = Where(c, 3.0, 4.0)  # 4 2 3
                 z:bool[T,T] = Not(c)  # 5 2
                 w:bool[1,T,T] = Unsqueeze(c, [0]:i64)  # 7 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_flag_as_a_number_of_a_type_without_a_kernel_is_left() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(c:bool[3]) -> (y, z, w)
+%0:i16[3] = Cast(c) {to=5}
+%1:i16[3] = Add(%0, 3:i16)
+y:bool[3] = Equal(%1, 4:i16)
+%2:u64[3] = Cast(c) {to=13}
+z:u64[3] = Mul(%2, 3:u64)
+%3:i32[3] = Cast(c) {to=6}
+w:i32[3] = Mul(%3, 3:i32)",
+            expect![[r#"
+                graph g(c:bool[3]) -> (y, z, w)
+                %0 = Cast(c) {to=5}  # 2
+                %1 = Add(%0, 3:i16)  # 3
+                y:bool[3] = Equal(%1, 4:i16)  # 4
+                %2 = Cast(c) {to=13}  # 5
+                z:u64[3] = Mul(%2, 3:u64)  # 6
+                w:i32[3] = Where(c, 3:i32, 0:i32)  # 8 7
             "#]],
         );
     }

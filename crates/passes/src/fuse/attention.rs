@@ -5,7 +5,9 @@
 //! takes them separately.
 //!
 //! What it does with a mask is known, and decides what is fused:
-//! * It adds the mask: a number that absorbs the score, where a choice would put one below −10⁸.
+//! * It adds the mask: a number that absorbs the score, where a choice would put another number. That is the same if all
+//!   kept scores are far above that other number: their limit follows from norms, the weights of projections and soft
+//!   caps. Numbers below −10³⁸ are below every score.
 //!   NaN and infinity are not absorbed, and spread over their row, while in JAX a choice takes them
 //!   out. So a choice is fused only where NaN need not be exact, or reaches the result anyway ([`spread`]).
 //! * A row of nothing but −∞ or the lowest number becomes zeros. In JAX a finite number gives the mean of

@@ -17,9 +17,11 @@ use crate::rewrite::Declined;
 /// What takes a score out: far below any, and not the lowest.
 const MASKED: f64 = -2.381_976_325_057_654e38;
 
-/// Numbers up to this one mask a score. At this magnitude, scores can no longer be distinguished, so a
-/// kept score cannot be as low.
-const ABSORBING: f64 = -1e8;
+/// Numbers up to this one are below every score: scores that are nearly as low overflow.
+const BELOW_ALL: f64 = -1e38;
+
+/// The exponential of a number that is so far below another is zero beside that of the other, however both are rounded.
+const APART: f64 = 128.0;
 
 /// The mask as the kernel takes it.
 pub(super) enum Prepared {
@@ -121,8 +123,8 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
                 return Err("something is added to masked scores".into());
             }
             Mask::Added { bias, factor } => added.push((bias, factor)),
-            Mask::Chosen { otherwise, .. } if otherwise.is_nan() || otherwise > ABSORBING => {
-                return Err("the number that replaces a masked score is not negative enough".into());
+            Mask::Chosen { otherwise, .. } if otherwise.is_nan() => {
+                return Err("the number that replaces a masked score is NaN".into());
             }
             Mask::Chosen { otherwise, .. }
                 if number.is_some_and(|number| number != otherwise || number.is_infinite()) =>
@@ -146,10 +148,44 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
         Mask::Chosen { is_bias, .. } => !is_bias || found.is_zeroed,
         Mask::Added { .. } => false,
     };
-    if edit.exact_nan() && masks.iter().any(is_choice) && !spread::reaches_result(edit, found) {
+    let has_exact_nan = edit.exact_nan() && masks.iter().any(is_choice);
+    let limit = |magnitudes: Magnitudes| match has_exact_nan {
+        true => spread::limit(edit, found, magnitudes),
+        false => spread::limit_without_nan(edit, found, magnitudes),
+    };
+    if has_exact_nan && limit(Magnitudes::default()).is_none() {
         return Err("a masked score may be NaN or infinite, and the kernel would add it".into());
     }
-    Ok(())
+    let Some(number) = number.filter(|&number| number > BELOW_ALL) else {
+        return Ok(());
+    };
+    // The weights are read only if what is assumed of them is not enough.
+    let absorbs = |magnitudes: fn() -> Magnitudes| {
+        let limit = found.cap.or_else(|| limit(magnitudes()))?;
+        let biases = masks.iter().map(|mask| match **mask {
+            Mask::Added { bias, factor } => {
+                Some(magnitude(edit, bias, magnitudes())? * factor.abs())
+            }
+            Mask::Chosen { .. } => Some(0.0),
+        });
+        let limit = biases.sum::<Option<f64>>()? + limit;
+        Some(limit * (1.0 + ROUNDING) + APART <= -number)
+    };
+    let is_far = |magnitudes| absorbs(magnitudes) == Some(true);
+    if is_far(Magnitudes::default) || is_far(Magnitudes::of_read_weights) {
+        return Ok(());
+    }
+    Err("a kept score may be as low as the number that replaces masked scores".into())
+}
+
+/// By how much a sum of products may exceed its limit because it is rounded.
+const ROUNDING: f64 = 1e-3;
+
+/// Returns the largest magnitude of a bias.
+fn magnitude(edit: &Edit<'_>, bias: ValueId, mut magnitudes: Magnitudes) -> Option<f64> {
+    let found = magnitudes.of(edit, bias)?.most;
+    magnitudes.assume(edit);
+    Some(found)
 }
 
 /// Returns the masks, and `None` for one that is known to let all scores through.

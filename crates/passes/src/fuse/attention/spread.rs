@@ -17,12 +17,9 @@ use crate::operators::{LAYOUT_OPS, VIEW_OPS};
 /// How many nodes are followed from the operands to the rows that they are made of.
 const MOST_NODES: usize = 100;
 
-/// True if all scores are finite, apart from those of NaN that makes the result NaN in JAX too.
-pub(super) fn reaches_result(edit: &Edit<'_>, found: &Attention) -> bool {
-    proof(edit, found).is_some()
-}
-
-fn proof(edit: &Edit<'_>, found: &Attention) -> Option<()> {
+/// Returns the largest magnitude of the scores if all of them are finite, apart from those of NaN that makes the result
+/// NaN in JAX too.
+pub(super) fn limit(edit: &Edit<'_>, found: &Attention, mut magnitudes: Magnitudes) -> Option<f64> {
     let mut source = Source::of(edit, found.v.source)?;
     let [q, k, v] = [&found.q, &found.k, &found.v].map(|side| source.rows_of_side(edit, side));
     let (q, k, v) = (q?, k?, v?);
@@ -38,16 +35,32 @@ fn proof(edit: &Edit<'_>, found: &Attention) -> Option<()> {
     let mut axes = (0..v.map.rank_before()).filter(|axis| !is_unit(axis));
     (is_spread && axes.all(stays)).then_some(())?;
 
-    let mut magnitudes = Magnitudes::default();
     let most = magnitudes.of(edit, source.x)?.most;
     for &other in &source.others {
         magnitudes.without_nan(edit, other)?;
     }
     magnitudes.suppose(source.x, Magnitude::finite(most));
     let mut most = |side: &Side| magnitudes.without_nan(edit, side.source);
-    let depth = found.q.map.shape_after()?.last()?.known()? as f64;
-    let scores = most(&found.q)? * most(&found.k)? * depth * found.scale.max(1.0);
-    (scores <= LARGEST).then(|| magnitudes.assume(edit))
+    let products = most(&found.q)? * most(&found.k)? * depth(found)?;
+    (products * found.scale.max(1.0) <= LARGEST).then(|| magnitudes.assume(edit))?;
+    Some(products * found.scale)
+}
+
+/// Returns the largest magnitude of the scores that are not NaN.
+pub(super) fn limit_without_nan(
+    edit: &Edit<'_>,
+    found: &Attention,
+    mut magnitudes: Magnitudes,
+) -> Option<f64> {
+    let mut most = |side: &Side| Some(magnitudes.of(edit, side.source)?.most);
+    let products = most(&found.q)? * most(&found.k)? * depth(found)?;
+    magnitudes.assume(edit);
+    Some(products * found.scale)
+}
+
+/// Returns how many products a score is the sum of.
+fn depth(found: &Attention) -> Option<f64> {
+    Some(found.q.map.shape_after()?.last()?.known()? as f64)
 }
 
 /// What `v` is a projection of.
@@ -184,6 +197,12 @@ mod tests {
     /// a norm makes of `r`, and of other inputs.
     #[track_caller]
     fn is_fused(nodes: &[&str]) -> bool {
+        is_fused_with("-2.4e38", nodes)
+    }
+
+    /// The same with a number in the place of masked scores.
+    #[track_caller]
+    fn is_fused_with(number: &str, nodes: &[&str]) -> bool {
         let nodes = nodes.join("\n");
         let graph = format!(
             "graph g(r:f32[5,5,4], o:f32[5,5,4], m:bool[5,1,1,5]) -> (y)
@@ -194,7 +213,7 @@ qt:f32[5,2,5,2] = Transpose(q4) {{perm=[0, 2, 1, 3]}}
 k4:f32[5,5,2,2] = Reshape(k, [5, 5, 2, 2]:i64)
 kt:f32[5,2,2,5] = Transpose(k4) {{perm=[0, 2, 3, 1]}}
 s:f32[5,2,5,5] = MatMul(qt, kt)
-masked:f32[5,2,5,5] = Where(m, s, -1e9)
+masked:f32[5,2,5,5] = Where(m, s, {number})
 p:f32[5,2,5,5] = Softmax(masked) {{axis=3}}
 v4:f32[5,5,2,2] = Reshape(v, [5, 5, 2, 2]:i64)
 vt:f32[5,2,5,2] = Transpose(v4) {{perm=[0, 2, 1, 3]}}
@@ -248,6 +267,21 @@ y:f32[5,5,4] = Reshape(o4, [5, 5, 4]:i64)"
         assert!(is_fused(&[&large_q, &k, &v]));
         assert!(!is_fused(&[&large_q, &large_k, &v]));
         assert!(is_fused(&[&q, &k, &v.replace("0.5", "nan")]), "values may be anything");
+    }
+
+    #[test]
+    fn kept_scores_must_be_far_above_the_number_of_masked_ones() {
+        let [q, k, v] = projections();
+        assert!(is_fused_with("-1e9", &[&q, &k, &v]));
+        assert!(is_fused_with("-200.0", &[&q, &k, &v]));
+        assert!(!is_fused_with("-100.0", &[&q, &k, &v]), "a weight may not be zero");
+        assert!(!is_fused_with("nan", &[&q, &k, &v]));
+        // The rows of the norm have the length 3, so that queries are at most 3 and keys at most 180,000.
+        let k = k.replace("0.5", "3e4");
+        assert!(is_fused_with("-1.2e6", &[&q, &k, &v]));
+        assert!(!is_fused_with("-1e6", &[&q, &k, &v]));
+        let large_q = q.replace("0.5", "1e18");
+        assert!(!is_fused_with("-1e9", &[&large_q, &k, &v]));
     }
 
     #[test]

@@ -226,7 +226,7 @@ fn a_softmax_over_the_rows_is_not_fused() {
 #[test]
 fn weights_that_are_zero_where_scores_are_masked_take_flags() {
     check_scores(
-        "masked:f32[B,2,4,5] = Where(m, s, -1e9)
+        "masked:f32[B,2,4,5] = Where(m, s, -2.4e38)
 soft:f32[B,2,4,5] = Softmax(masked) {axis=3}
 p:f32[B,2,4,5] = Where(m, soft, 0.0)",
         expect![[r#"
@@ -236,7 +236,7 @@ p:f32[B,2,4,5] = Where(m, soft, 0.0)",
             k4 = Reshape(k, [0, 5, 2, 3]:i64)  # 4
             kt = Transpose(k4) {perm=[0, 2, 3, 1]}  # 5
             s = MatMul(qt, kt)  # 6
-            masked = Where(m, s, -1000000000.0)  # 7
+            masked = Where(m, s, -2.4e38)  # 7
             soft = Softmax(masked) {axis=3}  # 8
             p = Where(m, soft, 0.0)  # 9
             v4 = Reshape(v, [0, 5, 2, 3]:i64)  # 10
@@ -245,6 +245,29 @@ p:f32[B,2,4,5] = Where(m, soft, 0.0)",
             ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 13
             %0 = Expand(m, [1, 1, 4, 1]:i64)  # 14 6 7 8 9
             y:f32[B,4,6] = Attention(q, k, v, %0) {kv_num_heads=2, q_num_heads=2, scale=1.0}  # 12 2 3 4 5 6 7 8 9 10 11 13 14
+        "#]],
+    );
+}
+
+#[test]
+fn scores_without_a_limit_may_be_below_the_number_of_masked_ones() {
+    check_scores(
+        "masked:f32[B,2,4,5] = Where(m, s, -1e9)
+p:f32[B,2,4,5] = Softmax(masked) {axis=3}",
+        expect![[r#"
+            graph g(q:f32[B,4,6], k:f32[B,5,6], v:f32[B,5,6], m:bool[B,1,1,5]) -> (y)
+            q4 = Reshape(q, [0, 4, 2, 3]:i64)  # 2
+            qt = Transpose(q4) {perm=[0, 2, 1, 3]}  # 3
+            k4 = Reshape(k, [0, 5, 2, 3]:i64)  # 4
+            kt = Transpose(k4) {perm=[0, 2, 3, 1]}  # 5
+            s = MatMul(qt, kt)  # 6
+            masked = Where(m, s, -1000000000.0)  # 7
+            p = Softmax(masked) {axis=3}  # 8
+            v4 = Reshape(v, [0, 5, 2, 3]:i64)  # 9
+            vt = Transpose(v4) {perm=[0, 2, 1, 3]}  # 10
+            o = MatMul(p, vt)  # 11
+            ot = Transpose(o) {perm=[0, 2, 1, 3]}  # 12
+            y:f32[B,4,6] = Reshape(ot, [0, 4, 6]:i64)  # 13
         "#]],
     );
 }
