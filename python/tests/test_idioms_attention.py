@@ -195,7 +195,7 @@ def by_nnx(x: Any) -> Any:
 @pytest.mark.parametrize("mask", [by_tril, by_numbers, by_linen, by_nnx])
 def test_a_causal_mask_in_any_spelling_is_an_attribute(mask: Fn, sizes: Any) -> None:
     def causal(q: Any, k: Any, v: Any) -> Any:
-        scores = jnp.where(mask(q), jnp.einsum("bthd,bshd->bhts", q, k), -1e9)
+        scores = jnp.where(mask(q), jnp.einsum("bthd,bshd->bhts", q, k), LOWEST)
         return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
 
     assert check(causal, (Q, K, V), [(*sizes, 6, SIZE)] * 3, nan="ignore") == FUSED
@@ -204,7 +204,7 @@ def test_a_causal_mask_in_any_spelling_is_an_attribute(mask: Fn, sizes: Any) -> 
 def test_a_mask_of_any_length_is_repeated_for_all_rows() -> None:
     def padded(q: Any, k: Any, v: Any, lengths: Any) -> Any:
         is_there = (jnp.arange(k.shape[1]) < lengths[:, None])[:, None, None]
-        scores = jnp.where(is_there, jnp.einsum("bthd,bshd->bhts", q, k), -1e9)
+        scores = jnp.where(is_there, jnp.einsum("bthd,bshd->bhts", q, k), LOWEST)
         return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
 
     lengths = np.array([3, 0], np.int32)
@@ -222,7 +222,7 @@ def test_a_bias_and_a_mask_of_any_length() -> None:
         offset = jnp.clip(places - places[:, None] + 5, 0, 10)
         bias = jnp.moveaxis(jnp.asarray(table)[offset], -1, 0)
         scores = jnp.einsum("bthd,bshd->bhts", q, k) + bias
-        scores = jnp.where(places[:, None] >= places, scores, -1e9)
+        scores = jnp.where(places[:, None] >= places, scores, LOWEST)
         return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
 
     found = check(biased, (Q, K, V), [("B", "T", 6, SIZE)] * 3, nan="ignore")

@@ -65,7 +65,8 @@ impl<'m> Counter<'m> {
         // If the next number is below a limit, and this one is not below the start, the sum does not overflow.
         let by_condition = || {
             let limit = self.limit(values, most)?;
-            (start < limit && step <= most - limit + 1).then_some(limit - 1)
+            let last = limit.checked_sub(1).filter(|&last| start <= last)?;
+            last.checked_add(step).filter(|&next| next <= most).map(|_| last)
         };
         let last = by_rounds().or_else(by_condition)?;
         let fits = (least..=most).contains(&start) && last.checked_add(step)? <= most;

@@ -101,9 +101,9 @@ pub(super) fn bits_of_both(a: Interval, b: Interval) -> Option<Interval> {
 
 /// The bits that one of two has, or exactly one of them.
 pub(super) fn bits_of_one(a: Interval, b: Interval) -> Option<Interval> {
-    let bits = 64 - (a.1 | b.1).leading_zeros();
-    let most = if bits == 0 { 0 } else { i64::MAX >> (63 - bits) };
-    (a.0 >= 0 && b.0 >= 0).then_some((0, most))
+    // All bits below the highest one.
+    let filled = |number: i64| (1..64).fold(number, |filled, by| filled | number >> by);
+    (a.0 >= 0 && b.0 >= 0).then(|| (0, filled(a.1 | b.1)))
 }
 
 /// Numbers that are not negative, moved up by bits. By as many bits as the type has, anything may come out.
@@ -165,6 +165,7 @@ mod tests {
         assert_eq!(shifted_up(U8, (0, 0), (0, 8)), None);
         assert_eq!(bits_of_one((0, 5), (0, 8)), Some((0, 15)));
         assert_eq!(bits_of_one((0, 0), (0, 0)), Some((0, 0)));
+        assert_eq!(bits_of_one((-1, 5), (0, 8)), None);
         assert_eq!(bits_of_one((0, i64::MAX), (0, 0)), Some((0, i64::MAX)));
     }
 }

@@ -8,8 +8,10 @@ use proptest::test_runner::RngSeed;
 
 use super::{bounds, of_type};
 use crate::eval::eval;
+use crate::signs::signs;
 
-const TYPES: [DType; 5] = [DType::I8, DType::U8, DType::I32, DType::U32, DType::I64];
+const TYPES: [DType; 7] =
+    [DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64];
 
 /// A value of the graph: its name, its type and its elements.
 #[derive(Clone, Debug)]
@@ -87,9 +89,9 @@ impl Program {
         let each = |f: fn(i64, i64) -> i64| -> Vec<i64> {
             a.elements.iter().zip(&b.elements).map(|(&a, &b)| f(a, b)).collect()
         };
-        match op % 9 {
+        match op % 12 {
             0 => {
-                let cast = self.cast(&a, TYPES[b.elements[0].unsigned_abs() as usize % 5]);
+                let cast = self.cast(&a, TYPES[b.elements[0].unsigned_abs() as usize % 7]);
                 self.lists.push(cast);
             }
             1 => self.list(a.dtype, &format!("Max({x}, {y})"), each(i64::max)),
@@ -132,7 +134,81 @@ impl Program {
                 let text = format!("Expand({}, [3]:i64)", found.name);
                 self.list(DType::I64, &text, vec![place; 3]);
             }
-            _ => self.range(&a, &b, &c),
+            8 => self.range(&a, &b, &c),
+            9 => self.arithmetic(c.elements[0], &a, &b),
+            10 => self.unary(c.elements[0], &a),
+            _ => self.bits(c.elements[0], &a, &b),
+        }
+    }
+
+    /// A list of what exact numbers wrap to.
+    fn wrapped(&mut self, dtype: DType, text: &str, exact: impl IntoIterator<Item = i128>) {
+        let elements = exact.into_iter().map(|number| wrap(dtype, number)).collect();
+        self.list(dtype, text, elements);
+    }
+
+    fn arithmetic(&mut self, which: i64, a: &Known, b: &Known) {
+        let (x, y) = (&a.name, &b.name);
+        let pairs = a.elements.iter().zip(&b.elements).map(|(&a, &b)| (a.into(), b.into()));
+        let pairs: Vec<(i128, i128)> = pairs.collect();
+        let each = |f: fn(i128, i128) -> i128| pairs.iter().map(move |&(a, b)| f(a, b));
+        match which.unsigned_abs() % 6 {
+            0 => self.wrapped(a.dtype, &format!("Add({x}, {y})"), each(|a, b| a + b)),
+            1 => self.wrapped(a.dtype, &format!("Sub({x}, {y})"), each(|a, b| a - b)),
+            2 => self.wrapped(a.dtype, &format!("Mul({x}, {y})"), each(|a, b| a * b)),
+            3 => self.wrapped(a.dtype, &format!("Mul({x}, {x})"), each(|a, _| a * a)),
+            4 if b.elements.iter().all(|&b| b > 0) => {
+                self.wrapped(a.dtype, &format!("Div({x}, {y})"), each(|a, b| a / b));
+            }
+            5 if b.elements.iter().all(|&b| b > 0) => {
+                self.wrapped(a.dtype, &format!("Mod({x}, {y})"), each(i128::rem_euclid));
+                self.wrapped(a.dtype, &format!("Mod({x}, {y}) {{fmod=1}}"), each(|a, b| a % b));
+            }
+            _ => {}
+        }
+    }
+
+    fn unary(&mut self, which: i64, a: &Known) {
+        let x = &a.name;
+        let wide: Vec<i128> = a.elements.iter().map(|&x| x.into()).collect();
+        let each = |f: fn(i128) -> i128| wide.iter().copied().map(f);
+        match which.unsigned_abs() % 5 {
+            0 => self.wrapped(a.dtype, &format!("Neg({x})"), each(|x| -x)),
+            1 => self.wrapped(a.dtype, &format!("Abs({x})"), each(i128::abs)),
+            2 => self.wrapped(a.dtype, &format!("Sign({x})"), each(i128::signum)),
+            3 => {
+                let sum = wrap(a.dtype, wide.iter().sum());
+                self.reduced(a.dtype, &format!("ReduceSum({x}, [0]:i64)"), sum);
+            }
+            _ => {
+                let largest = a.elements.iter().max().copied().unwrap_or_default();
+                self.reduced(a.dtype, &format!("ReduceMax({x}, [0]:i64)"), largest);
+            }
+        }
+    }
+
+    /// A list that repeats the result of a reduction.
+    fn reduced(&mut self, dtype: DType, text: &str, result: i64) {
+        let reduced = self.node(dtype, "[1]", text, vec![result]);
+        self.list(dtype, &format!("Expand({}, [3]:i64)", reduced.name), vec![result; 3]);
+    }
+
+    fn bits(&mut self, which: i64, a: &Known, b: &Known) {
+        let (x, y) = (&a.name, &b.name);
+        let pairs: Vec<(i64, i64)> =
+            a.elements.iter().copied().zip(b.elements.iter().copied()).collect();
+        let each = |f: fn(i64, i64) -> i64| pairs.iter().map(move |&(a, b)| f(a, b).into());
+        let width = a.dtype.bits() as i64;
+        let can_shift =
+            a.dtype.is_unsigned_int() && b.elements.iter().all(|b| (0..width).contains(b));
+        let shift = |direction: &str| format!("BitShift({x}, {y}) {{direction=\"{direction}\"}}");
+        match which.unsigned_abs() % 5 {
+            0 => self.wrapped(a.dtype, &format!("BitwiseAnd({x}, {y})"), each(|a, b| a & b)),
+            1 => self.wrapped(a.dtype, &format!("BitwiseOr({x}, {y})"), each(|a, b| a | b)),
+            2 => self.wrapped(a.dtype, &format!("BitwiseXor({x}, {y})"), each(|a, b| a ^ b)),
+            3 if can_shift => self.wrapped(a.dtype, &shift("LEFT"), each(|a, b| a << b)),
+            4 if can_shift => self.wrapped(a.dtype, &shift("RIGHT"), each(|a, b| a >> b)),
+            _ => {}
         }
     }
 
@@ -221,7 +297,7 @@ proptest! {
     #[test]
     fn every_element_is_within_its_bounds(program in program()) {
         for text in [program.text(), with_constants(&program)] {
-            let mut model = onnx::text::parse_graph(&text).expect("a graph");
+            let mut model = onnx::text::parse_graph(&text).expect(&text);
             let mut wrong = None;
             model.edit(&mut |edit| {
                 for (index, known) in program.results.iter().enumerate() {
@@ -230,7 +306,9 @@ proptest! {
                     let holds = found.is_none_or(|(low, high)| {
                         known.elements.iter().all(|element| (low..=high).contains(element))
                     });
-                    if !holds {
+                    let may_be_negative = signs(edit, result).negative;
+                    let is_negative = known.elements.iter().any(|&element| element < 0);
+                    if !holds || (is_negative && !may_be_negative) {
                         wrong = Some((known.clone(), found));
                     }
                 }

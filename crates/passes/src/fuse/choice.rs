@@ -11,7 +11,7 @@ use crate::canonicalize::number_behind;
 use crate::pattern::{Pattern, hole, node, number, repeated};
 use crate::rewrite::{Declined, Found, Rewrite};
 
-/// As many as every type can count.
+/// As many as every type of at least 8 bits can count.
 const MOST_CONDITIONS: usize = 127;
 
 /// Chains first: what is left compares the number by itself.
@@ -66,7 +66,7 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let place = found.value("place")?;
     let conditions = conditions(found.edit, place, &mut passed);
     let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
-    if conditions.len() > MOST_CONDITIONS || found.number("last")? != conditions.len() as f64 {
+    if found.number("last")? != conditions.len() as f64 {
         return Err("it is not the last case".into());
     }
     let mut cases = vec![found.value("x")?];
@@ -122,6 +122,9 @@ fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Optio
         return None;
     }
     let parts = 1..edit.node(stack).inputs.len();
+    if parts.len() > MOST_CONDITIONS {
+        return None;
+    }
     parts.map(|part| condition(edit, edit.input(stack, part)?, axis, passed)).collect()
 }
 
@@ -161,10 +164,14 @@ fn choice(
 
 /// What a number was before these operators.
 fn behind(edit: &Edit<'_>, value: ValueId, ops: &[OpType], passed: &mut Vec<usize>) -> ValueId {
-    let is_number = |index: usize| {
-        edit.ty(edit.node(index).outputs[0]).is_some_and(|ty| ty.dtype != DType::Bool)
+    let counts = |index: usize| {
+        let ty = edit.ty(edit.node(index).outputs[0]);
+        ty.is_some_and(|ty| match ty.dtype.is_float() {
+            true => ty.dtype.bits() > 8,
+            false => ty.dtype.bits() >= 8 && ty.dtype != DType::Bool,
+        })
     };
-    let nodes = edit.walk(value, ops).take_while(|&(index, _)| is_number(index));
+    let nodes = edit.walk(value, ops).take_while(|&(index, _)| counts(index));
     nodes.fold(value, |_, (index, source)| {
         passed.push(index);
         source

@@ -192,12 +192,15 @@ impl Search<'_, '_> {
     }
 }
 
-/// The number that all elements are; looks at no more than a few bytes of what is not uniform.
+/// The number that all elements are, if a double holds it; looks at no more than a few bytes of what is not uniform.
 pub(crate) fn uniform(tensor: &Tensor) -> Option<f64> {
     let one = tensor.uniform()?;
     match one.floats() {
         Some(floats) => floats.first().copied(),
-        None => one.ints()?.first().map(|&int| int as f64),
+        None => {
+            let is_held = |&int: &i64| int.unsigned_abs() <= 1 << 53;
+            one.ints()?.first().copied().filter(is_held).map(|int| int as f64)
+        }
     }
 }
 
