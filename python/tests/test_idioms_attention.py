@@ -19,6 +19,8 @@ BATCH, ROWS, HEADS, SIZE = 2, 6, 4, 8
 X = array(BATCH, ROWS, HEADS * SIZE)
 WEIGHTS = 0.1 * array(HEADS * SIZE, 3 * HEADS * SIZE, seed=1)
 Q, K, V = (array(BATCH, ROWS, 6, SIZE, seed=seed) for seed in range(3))
+# No score is lower.
+LOWEST = np.finfo(np.float32).min
 FEW = (K[:, :, :2], V[:, :, :2])
 
 
@@ -199,6 +201,15 @@ def test_a_causal_mask_in_any_spelling_is_an_attribute(mask: Fn, sizes: Any) -> 
         return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
 
     assert check(causal, (Q, K, V), [(*sizes, 6, SIZE)] * 3, nan="ignore") == FUSED
+
+
+def test_scores_below_the_number_of_a_mask_keep_the_formula() -> None:
+    def causal(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.where(by_tril(q), jnp.einsum("bthd,bshd->bhts", q, k), -1e9)
+        return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
+
+    large = 1e5 * np.ones_like(Q)
+    assert "Attention" not in check(causal, (large, -large, V), nan="ignore")
 
 
 def test_a_mask_of_any_length_is_repeated_for_all_rows() -> None:

@@ -177,3 +177,43 @@ fn an_operator_that_replaces_one_equation_keeps_the_name_of_its_primitive() {
     });
     assert_eq!(names, ["sin", "cos", "add_any"]);
 }
+
+const SHORT_INTEGERS: &str = "graph g(c:bool[3], x:i16[3]) -> (y)
+%0:i16[3] = Cast(c) {to=5}
+y:i16[3] = Add(%0, x)";
+
+#[test]
+fn an_operator_without_a_kernel_is_refused_on_every_way_into_the_graph() {
+    let before = edited(SHORT_INTEGERS, |_| {});
+    let after = edited(SHORT_INTEGERS, |edit| {
+        let (c, x) = (edit.input(0, 0).unwrap(), edit.input(1, 1).unwrap());
+        let ty = edit.ty(x).unwrap().clone();
+        let choice = || Op::new(OpType::Where, &[c, x, x]);
+        assert!(edit.rewrite(1, &[], choice()).is_none());
+        let restore = |value| Op::new(OpType::Neg, &[value]);
+        assert!(edit.rewrite_results(1, &[], choice(), vec![ty.clone()], &restore).is_none());
+        let declined = edit.patch(1, |_| Ok(choice())).unwrap_err();
+        assert_eq!(declined.0, "ONNX Runtime has no Where for i16");
+
+        // What reads the result of such a node is refused too, however far behind it is.
+        let chosen = edit.insert(1, &[], choice(), ty.clone());
+        let behind = edit.insert(1, &[], Op::new(OpType::Identity, &[chosen]), ty.clone());
+        assert!(edit.rewrite(1, &[], Op::new(OpType::Add, &[behind, x])).is_none());
+        assert!(!edit.replace(1, &[], behind));
+        assert!(edit.replace_outputs(1, &[(0, behind)]).is_none());
+        let body = edit.branch("body", |edit| vec![edit.insert(1, &[], choice(), ty.clone())]);
+        let branches = edit.insert_if(1, &[], c, body.clone(), body);
+        assert!(edit.replace_outputs(1, &[(0, branches[0])]).is_none());
+        assert!(edit.patch(1, |_| Ok(vec![(0, behind)])).is_err());
+    });
+    assert_eq!(before, after, "the nodes that nothing may read are gone");
+}
+
+#[test]
+fn an_operator_that_the_graph_had_before_is_not_refused() {
+    let graph = "graph g(c:bool[3], x:i16[3]) -> (y)\ny:i16[3] = Where(c, x, 0:i16)";
+    edited(graph, |edit| {
+        let (c, x) = (edit.input(0, 0).unwrap(), edit.input(0, 1).unwrap());
+        assert!(edit.rewrite(0, &[], Op::new(OpType::Where, &[c, x, x])).is_some());
+    });
+}
