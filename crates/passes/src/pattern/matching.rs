@@ -195,13 +195,13 @@ impl Search<'_, '_> {
 /// The number that all elements are, if a double holds it; looks at no more than a few bytes of what is not uniform.
 pub(crate) fn uniform(tensor: &Tensor) -> Option<f64> {
     let one = tensor.uniform()?;
-    match one.floats() {
-        Some(floats) => floats.first().copied(),
-        None => {
-            let is_held = |&int: &i64| int.unsigned_abs() <= 1 << 53;
-            one.ints()?.first().copied().filter(is_held).map(|int| int as f64)
-        }
+    if let Some(floats) = one.floats() {
+        return floats.first().copied();
     }
+    // Those of 64 unsigned bits are read as signed.
+    let is_held =
+        |&int: &i64| int.unsigned_abs() <= 1 << 53 && (int >= 0 || one.dtype != DType::U64);
+    one.ints()?.first().copied().filter(is_held).map(|int| int as f64)
 }
 
 /// Whether a constant of the type is the nearest to the number, give or take the last digits that
