@@ -78,6 +78,28 @@ pub struct Place {
     pub scope: Option<ScopeId>,
 }
 
+/// Drops the jaxprs inside one after the other, however deeply they are nested.
+impl Drop for Jaxpr {
+    fn drop(&mut self) {
+        let mut open = std::mem::take(&mut self.eqns);
+        while let Some(mut eqn) = open.pop() {
+            eqn.params.take_jaxprs(&mut |inner| {
+                if let Some(mut inner) = Arc::into_inner(inner) {
+                    open.append(&mut inner.eqns);
+                }
+            });
+        }
+    }
+}
+
+impl Eqn {
+    /// Returns how deeply jaxprs are nested in the equation.
+    pub fn depth(&self) -> usize {
+        let params = self.params.entries().iter().map(|(_, param)| param.depth());
+        params.chain(self.recipe.iter().map(|recipe| recipe.depth())).max().unwrap_or(0)
+    }
+}
+
 impl Jaxpr {
     pub fn aval(&self, var: VarId) -> &Aval {
         &self.vars[var.index()].aval

@@ -43,7 +43,42 @@ impl Param {
         match self {
             Param::Jaxpr(jaxpr) => jaxpr.depth + 1,
             Param::Seq(items) => items.iter().map(Param::depth).max().unwrap_or(0),
+            Param::Record(_, fields) => {
+                fields.iter().map(|(_, field)| field.depth()).max().unwrap_or(0)
+            }
             _ => 0,
+        }
+    }
+
+    /// True if a symbolic size is in the value.
+    pub fn is_symbolic(&self) -> bool {
+        match self {
+            Param::Dim(_) => true,
+            Param::Seq(items) => items.iter().any(Param::is_symbolic),
+            Param::Record(_, fields) => fields.iter().any(|(_, field)| field.is_symbolic()),
+            _ => false,
+        }
+    }
+
+    /// Passes on the jaxprs that only this value holds.
+    fn take_jaxprs(&mut self, take: &mut impl FnMut(Arc<Jaxpr>)) {
+        match self {
+            Param::Jaxpr(_) => {
+                if let Param::Jaxpr(jaxpr) = std::mem::replace(self, Param::None) {
+                    take(jaxpr);
+                }
+            }
+            Param::Seq(items) => {
+                for item in Arc::get_mut(items).into_iter().flatten() {
+                    item.take_jaxprs(take);
+                }
+            }
+            Param::Record(_, fields) => {
+                for (_, field) in Arc::get_mut(fields).into_iter().flatten() {
+                    field.take_jaxprs(take);
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -70,11 +105,21 @@ pub enum ParamError {
     Missing { primitive: Arc<str>, name: String },
     #[error("`{name}={found}` of `{primitive}` is not {wanted}")]
     Kind { primitive: Arc<str>, name: String, found: String, wanted: &'static str },
+    /// The plugin needs a number.
+    #[error("`{name}={found}` of `{primitive}` depends on a symbolic size")]
+    Symbolic { primitive: Arc<str>, name: String, found: String },
 }
 
 impl Params {
     pub fn new(entries: impl Into<Arc<[(Arc<str>, Param)]>>) -> Params {
         Params { entries: entries.into() }
+    }
+
+    /// Passes on the jaxprs that only these parameters hold.
+    pub(crate) fn take_jaxprs(&mut self, take: &mut impl FnMut(Arc<Jaxpr>)) {
+        for (_, param) in Arc::get_mut(&mut self.entries).into_iter().flatten() {
+            param.take_jaxprs(take);
+        }
     }
 
     /// Returns every parameter in order.

@@ -24,6 +24,24 @@ pub struct Recipe {
     pub results: Vec<Slot>,
 }
 
+impl Recipe {
+    /// Returns how deeply jaxprs and bodies are nested in the recipe.
+    pub fn depth(&self) -> usize {
+        let of_action = |action: &Action| match action {
+            Action::Inline { jaxpr, .. } => jaxpr.depth + 1,
+            Action::Node { attrs, .. } => {
+                let bodies = attrs.iter().map(|(_, attr)| match attr {
+                    RecipeAttr::Body(body) => body.depth() + 1,
+                    _ => 0,
+                });
+                bodies.max().unwrap_or(0)
+            }
+            Action::Constant(_) | Action::Fail { .. } => 0,
+        };
+        self.steps.iter().map(|step| of_action(&step.action)).max().unwrap_or(0)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Step {
     pub action: Action,

@@ -14,11 +14,19 @@ const DRAWS: &[&str] = &["random_bits", "rng_bit_generator", "rng_uniform", "thr
 ///
 /// A layer in training mode does one or the other: it drops random elements, or statistics that it computed.
 pub fn is_plain(jaxpr: &Jaxpr) -> bool {
-    is_plain_but(jaxpr, &mut FxHashSet::default())
+    let mut seen = FxHashSet::default();
+    let mut open = vec![jaxpr];
+    while let Some(jaxpr) = open.pop() {
+        if !has_plain_equations(jaxpr) {
+            return false;
+        }
+        let inner = jaxpr.eqns.iter().flat_map(called);
+        open.extend(inner.filter(|inner| seen.insert(Arc::as_ptr(inner))).map(|inner| &**inner));
+    }
+    true
 }
 
-/// Does the same, without the jaxprs that were looked at, by their addresses.
-fn is_plain_but(jaxpr: &Jaxpr, seen: &mut FxHashSet<*const Jaxpr>) -> bool {
+fn has_plain_equations(jaxpr: &Jaxpr) -> bool {
     let mut is_read = vec![false; jaxpr.vars.len()];
     let operands = jaxpr.eqns.iter().flat_map(|eqn| &eqn.inputs);
     for atom in operands.chain(&jaxpr.outputs) {
@@ -29,9 +37,6 @@ fn is_plain_but(jaxpr: &Jaxpr, seen: &mut FxHashSet<*const Jaxpr>) -> bool {
     jaxpr.eqns.iter().all(|eqn| {
         !DRAWS.contains(&&*eqn.primitive)
             && eqn.outputs.iter().all(|output| is_read[output.index()])
-            && called(eqn)
-                .into_iter()
-                .all(|inner| !seen.insert(Arc::as_ptr(inner)) || is_plain_but(inner, seen))
     })
 }
 

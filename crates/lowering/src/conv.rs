@@ -3,12 +3,13 @@
 mod product;
 mod transposed;
 
-use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType, Type};
 
 use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::dot_general::compute_type;
 use crate::error::Result;
+use crate::shape::pad_around;
 use crate::window::slide::Slide;
 
 /// A convolution whose operands are in the order of ONNX: batch, channels, then space.
@@ -18,6 +19,9 @@ struct Convolution<'g> {
     rhs: Expr<'g>,
     /// The movement of the window along each axis of space.
     slides: Vec<Slide>,
+    /// The axes of space along which the result and the window are exchanged: the window has a symbolic size, so it
+    /// is the result that slides over it. A product of matrices does not care.
+    exchanged: Vec<bool>,
     groups: i64,
     /// The shape of the result, in the order of ONNX.
     shape: Vec<Dim>,
@@ -46,22 +50,35 @@ pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Resu
         dtype if dtype.is_float() && dtype != DType::F64 => DType::F32,
         dtype => dtype,
     };
-    let window = window_of(eqn, rhs, &rhs_order[2..])?;
-    let mut slides = Vec::new();
-    for (i, size) in window.into_iter().enumerate() {
+    let shape: Vec<Dim> = out_order.iter().map(|&axis| result.shape[axis].clone()).collect();
+    let (mut slides, mut exchanged) = (Vec::new(), Vec::new());
+    for (i, &axis) in rhs_order[2..].iter().enumerate() {
+        let (size, is_exchanged) = match (rhs.shape()[axis].known(), shape[i + 2].known()) {
+            (Some(size), _) => (size, false),
+            (None, Some(count)) => (count, true),
+            (None, None) => {
+                let what = format!("{} with a window of unknown size", eqn.primitive);
+                return Err(Refused::NoCounterpart { what }.into());
+            }
+        };
+        let mut steps = (strides[i], rhs_dilation[i]);
+        if is_exchanged {
+            steps = (steps.1, steps.0);
+        }
         slides.push(Slide {
             size,
-            stride: strides[i],
+            stride: steps.0,
             padding: (ctx.dim(&padding[i].0)?, ctx.dim(&padding[i].1)?),
             base_dilation: lhs_dilation[i],
-            window_dilation: rhs_dilation[i],
+            window_dilation: steps.1,
         });
+        exchanged.push(is_exchanged);
     }
-    let shape: Vec<Dim> = out_order.iter().map(|&axis| result.shape[axis].clone()).collect();
     let mut conv = Convolution {
         lhs: lhs.cast(compute).transpose(&lhs_order),
         rhs: rhs.cast(compute).transpose(&rhs_order),
         slides,
+        exchanged,
         groups,
         shape,
     };
@@ -88,22 +105,15 @@ fn orders(eqn: &Eqn<'_, '_>) -> Result<[Vec<usize>; 3]> {
     Ok([order("lhs_spec")?, order("rhs_spec")?, order("out_spec")?])
 }
 
-/// Returns the sizes of the window.
-fn window_of(eqn: &Eqn<'_, '_>, rhs: Expr<'_>, axes: &[usize]) -> Result<Vec<i64>> {
-    let shape = rhs.shape();
-    let known: Option<Vec<i64>> = axes.iter().map(|&axis| shape[axis].known()).collect();
-    Ok(known.ok_or_else(|| Refused::NoCounterpart {
-        what: format!("{} with a window of unknown size", eqn.primitive),
-    })?)
-}
-
 impl<'g> Convolution<'g> {
     fn lower(&self) -> Expr<'g> {
         let is_empty = |dims: &[Dim]| dims.iter().any(|dim| dim.is(0));
         if is_empty(&self.shape) || is_empty(&self.lhs.shape()) || is_empty(&self.rhs.shape()) {
             return self.lhs.constant(0.0).expand(&self.shape);
         }
-        let has_operator = self.lhs.dtype() == DType::F32 && !self.slides.is_empty();
+        let is_exchanged = self.exchanged.contains(&true);
+        let has_operator =
+            self.lhs.dtype() == DType::F32 && !self.slides.is_empty() && !is_exchanged;
         let is_spread = self.slides.iter().any(|slide| slide.base_dilation != 1);
         match (has_operator, is_spread) {
             (true, false) => self.operator(),
@@ -126,29 +136,32 @@ impl<'g> Convolution<'g> {
 
     /// <https://onnx.ai/onnx/operators/onnx__Conv.html>
     ///
-    /// Its padding is a number of elements to add: what is to be cut off is cut off before, and what
-    /// depends on a size is added before.
+    /// Its padding is a number of elements to add. Padding that cuts elements off or depends on a size comes before.
     fn operator(&self) -> Expr<'g> {
-        let x = self.cut().padded_by_name(self);
-        let sides = |of: fn(&(Dim, Dim)) -> &Dim| {
-            self.slides.iter().map(move |slide| of(&slide.padding).known().unwrap_or(0).max(0))
-        };
-        let mut pads: Vec<i64> =
-            sides(|padding| &padding.0).chain(sides(|padding| &padding.1)).collect();
-        if self.has_named_padding() {
-            pads.fill(0);
+        let builder = self.lhs.builder;
+        let is_named = self.slides.iter().any(|slide| slide.known_padding().is_none());
+        let is_attribute = |side: &Dim| !is_named && side.is_at_least(0);
+        let mut shape = self.lhs.shape().to_vec();
+        let mut before = vec![(Dim::Known(0), Dim::Known(0)); 2];
+        let mut pads = vec![0; 2 * self.slides.len()];
+        for (i, slide) in self.slides.iter().enumerate() {
+            let mut rest = slide.padding.clone();
+            for (place, side) in [(i, &mut rest.0), (i + self.slides.len(), &mut rest.1)] {
+                if is_attribute(side) {
+                    pads[place] = side.known().unwrap_or(0);
+                    *side = Dim::Known(0);
+                }
+            }
+            shape[i + 2] = builder.sum(&shape[i + 2], &builder.sum(&rest.0, &rest.1));
+            before.push(rest);
         }
+        let x = pad_around(self.lhs, &before, None, &shape);
         let mut attrs = self.attrs(|slide| slide.stride);
         if pads.iter().any(|&pad| pad != 0) {
             attrs.push(("pads", pads[..].into()));
         }
         let ty = Type::new(DType::F32, &self.shape[..]);
-        x.builder.node(OpType::Conv, &[x, self.rhs], attrs, ty)
-    }
-
-    /// True if the amount of padding depends on a size.
-    fn has_named_padding(&self) -> bool {
-        self.slides.iter().any(|slide| slide.known_padding().is_none())
+        builder.node(OpType::Conv, &[x, self.rhs], attrs, ty)
     }
 
     /// Returns the attributes that `Conv` and `ConvTranspose` share, without those at their
@@ -167,51 +180,6 @@ impl<'g> Convolution<'g> {
             attrs.push(("group", Attr::Int(self.groups)));
         }
         attrs
-    }
-
-    /// Returns the left operand without what negative padding takes away.
-    fn cut(&self) -> Input<'g> {
-        let mut shape = self.lhs.shape().to_vec();
-        let mut ranges = vec![Range::whole(); shape.len()];
-        for (i, slide) in self.slides.iter().enumerate() {
-            let below_zero = |dim: &Dim| dim.known().unwrap_or(0).min(0);
-            let (low, high) = (below_zero(&slide.padding.0), below_zero(&slide.padding.1));
-            let end = if high < 0 { high } else { i64::MAX };
-            ranges[i + 2] = Range { start: Dim::Known(-low), end: Dim::Known(end), step: 1 };
-            let taken = Dim::Known(-low - high);
-            shape[i + 2] = self.lhs.builder.difference(&shape[i + 2], &taken);
-        }
-        Input(self.lhs.slice(&ranges, &shape))
-    }
-}
-
-/// The operand of a convolution, in the order of axes of the operator.
-struct Input<'g>(Expr<'g>);
-
-impl<'g> Input<'g> {
-    /// Adds zeros around the operand, if their number depends on a size.
-    fn padded_by_name(self, conv: &Convolution<'g>) -> Expr<'g> {
-        let x = self.0;
-        if !conv.has_named_padding() {
-            return x;
-        }
-        let builder = x.builder;
-        let mut shape = x.shape().to_vec();
-        let mut amounts = vec![Dim::Known(0); 2 * shape.len()];
-        let rank = shape.len();
-        for (i, slide) in conv.slides.iter().enumerate() {
-            let added = |dim: &Dim| match dim {
-                Dim::Known(amount) => Dim::Known((*amount).max(0)),
-                Dim::Symbolic(_) => dim.clone(),
-            };
-            let (low, high) = (added(&slide.padding.0), added(&slide.padding.1));
-            let both = builder.sum(&low, &high);
-            shape[i + 2] = builder.sum(&shape[i + 2], &both);
-            amounts[i + 2] = low;
-            amounts[rank + i + 2] = high;
-        }
-        let amounts = builder.sizes(&amounts);
-        builder.node(OpType::Pad, &[x, amounts], Vec::new(), Type::new(x.dtype(), shape))
     }
 }
 

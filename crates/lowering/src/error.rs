@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jaxpr::ParamError;
 use provenance::SiteId;
 
 /// The reason why an equation is refused. Tests check the wording, because users see it.
@@ -38,8 +39,10 @@ pub enum Refused {
         "loops and branches are nested {depth} levels deep, but protobuf supports at most {most}"
     )]
     Nested { depth: usize, most: usize },
+    #[error("functions are nested {depth} levels deep, but jax2onnx supports at most {most}")]
+    Deep { depth: usize, most: usize },
     #[error(transparent)]
-    Param(#[from] jaxpr::ParamError),
+    Param(#[from] ParamError),
     /// A broken invariant of ours, not a limit.
     #[error("the plugin for `{primitive}` broke an invariant: {what}")]
     Internal { primitive: Arc<str>, what: String },
@@ -47,8 +50,12 @@ pub enum Refused {
 
 impl Refused {
     /// True if the equation is beyond what jax2onnx does, false if something is wrong with a plugin.
-    pub(crate) fn is_limit(&self) -> bool {
-        !matches!(self, Refused::Internal { .. } | Refused::Param(_) | Refused::Recipe { .. })
+    pub fn is_limit(&self) -> bool {
+        match self {
+            Refused::Param(why) => matches!(why, ParamError::Symbolic { .. }),
+            Refused::Internal { .. } | Refused::Recipe { .. } => false,
+            _ => true,
+        }
     }
 
     /// Returns advice for the user, if there is any.
@@ -82,6 +89,12 @@ impl Refused {
             Refused::Nested { .. } => Some(
                 "merge some of the loops, or write them as Python loops, which JAX unrolls when it traces the function",
             ),
+            Refused::Deep { .. } => Some(
+                "call the innermost functions without `jit`, `checkpoint` or other transformations around each of them",
+            ),
+            Refused::Param(ParamError::Symbolic { .. }) => {
+                Some("export the function with a number in place of the symbolic size")
+            }
             Refused::Param(_) | Refused::Internal { .. } => {
                 Some("this is a bug in jax2onnx: please report it with the lines above")
             }
@@ -120,8 +133,8 @@ impl From<Refused> for Stop {
     }
 }
 
-impl From<jaxpr::ParamError> for Stop {
-    fn from(why: jaxpr::ParamError) -> Stop {
+impl From<ParamError> for Stop {
+    fn from(why: ParamError) -> Stop {
         Stop::Here(why.into())
     }
 }

@@ -27,6 +27,8 @@ pub struct Options {
     pub output_paths: Vec<String>,
     /// True if nodes are spent on computing what JAX computes where a NaN is.
     pub exact_nan: bool,
+    /// How deeply jaxprs may be nested, so that the stack is large enough.
+    pub max_depth: usize,
     /// True if the model says which value holds each variable of the program.
     pub pairs: bool,
 }
@@ -41,6 +43,7 @@ impl Default for Options {
             input_paths: Vec::new(),
             output_paths: Vec::new(),
             exact_nan: true,
+            max_depth: usize::MAX,
             pairs: false,
         }
     }
@@ -112,6 +115,7 @@ fn lower_main<'g>(
         errors.push(at_definition(stop));
         errors
     };
+    check_depth(builder, main, options.max_depth).map_err(|error| vec![error])?;
     let inputs = inputs(&ctx, program, options).map_err(|why| all(why.into()))?;
     let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(all)?;
     let errors = ctx.refusals();
@@ -124,6 +128,17 @@ fn lower_main<'g>(
     let outputs = outputs(builder, &inputs, results, options);
     builder.leave(entered);
     Ok((inputs, outputs, ctx.notes(), ctx.take_pairs()))
+}
+
+/// Refuses the equation whose jaxprs are nested the deepest, if that is too deep.
+fn check_depth(builder: &Builder, main: &jaxpr::Jaxpr, most: usize) -> Result<(), LoweringError> {
+    let eqns = main.eqns.iter().filter(|_| main.depth > most);
+    let Some(eqn) = eqns.max_by_key(|eqn| eqn.depth()) else {
+        return Ok(());
+    };
+    let site = Site { stack: eqn.place.stack, scope: eqn.place.scope, emitter: None };
+    let site = builder.table(|table| table.site(site));
+    Err(LoweringError { why: Refused::Deep { depth: main.depth, most }, site })
 }
 
 fn inputs<'g>(

@@ -7,7 +7,7 @@ use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-pub(crate) use pad::pad;
+pub(crate) use pad::{pad, pad_around};
 
 mod pad;
 

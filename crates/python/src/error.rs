@@ -55,8 +55,8 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
     match error {
         jax2onnx::Error::Lowering { errors, report, refusals } => {
             match errors.last().map(|last| &last.why) {
-                Some(Refused::Internal { .. } | Refused::Param(_)) => Kind::Internal.error(report),
                 Some(Refused::Recipe { .. }) => Kind::Plugin.error(report),
+                Some(why) if !why.is_limit() => Kind::Internal.error(report),
                 _ => unsupported(report, refusals),
             }
         }
@@ -154,6 +154,14 @@ pub(crate) fn thread(error: &io::Error) -> PyErr {
     PyRuntimeError::new_err(format!(
         "the export needs a thread, but the system cannot start one: {error}"
     ))
+}
+
+/// Returns the exception for plugins and definitions whose functions contain what they stand for.
+pub(crate) fn endless() -> PyErr {
+    Kind::Plugin.error(
+        "a plugin or a definition of a primitive calls itself: the function that it traces contains the primitive that it lowers"
+            .to_owned(),
+    )
 }
 
 /// Runs `body`, and turns a panic into an `InternalError`.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use jax2onnx::{Annotated, File, PassOptions};
+use jax2onnx::{Annotated, File, Options, PassOptions};
 use jaxpr::Program;
 use provenance::{PathPolicy, Paths};
 use pyo3::prelude::*;
@@ -66,6 +66,7 @@ pub(crate) fn export<'py>(
                 }
             };
             let source = |file: &str| Python::attach(|py| sources::text(py, file));
+            let lowering = Options { max_depth: interrupt.max_depth(), ..lowering };
             let converted = jax2onnx::convert(program, &lowering, &passes, &source, &mut begin);
             let model = converted
                 .map_err(|error| Python::attach(|py| error::raise_from(py, error, failures)))?;

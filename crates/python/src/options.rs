@@ -118,6 +118,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 output_paths: fields.take("output_paths")?,
                 exact_nan: fields.take("exact_nan")?,
                 pairs: on_pairs.is_some(),
+                ..Options::default()
             },
             passes: PassOptions {
                 optimize: fields.take("optimize")?,

@@ -4,6 +4,7 @@
 
 mod arrays;
 mod avals;
+mod body;
 mod definition;
 mod eqn;
 mod frames;
@@ -20,7 +21,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rustc_hash::FxHashMap;
 
-use crate::compat::{self, Body, Jax};
+use crate::compat::{self, Jax};
 use definition::Definitions;
 use frames::{Frames, Scoped};
 use held::{Held, HeldByModule, address};
@@ -47,6 +48,12 @@ pub(crate) struct Reader<'py> {
     bodies: HeldByModule<'py, Arc<Jaxpr>>,
     /// The module whose method runs around what is read; see `_tracing/scopes.py`.
     module: Arc<str>,
+    /// The jaxprs that must be read before the parameters of the equation that is being read.
+    unread: Vec<Bound<'py, PyAny>>,
+    /// How deeply the value that is being read is nested in a parameter.
+    nested: usize,
+    /// How many jaxprs that Python traced for the reader are being read, inside each other.
+    traced: usize,
     /// True if a name of a module was met, so that what is read depends on the module around.
     names_modules: bool,
     plugins: Option<Plugins<'py>>,
@@ -85,6 +92,9 @@ impl<'py> Reader<'py> {
             kinds: Held::default(),
             scopes: HeldByModule::default(),
             bodies: HeldByModule::default(),
+            unread: Vec::new(),
+            nested: 0,
+            traced: 0,
             module: NO_MODULE.into(),
             names_modules: false,
             plugins,
@@ -101,78 +111,14 @@ impl<'py> Reader<'py> {
         closed_jaxpr: &Bound<'py, PyAny>,
         definition: Option<(String, u32, String)>,
     ) -> PyResult<(Program, Vec<PyErr>)> {
-        let mut main = self.body(&Body::of(closed_jaxpr)?)?;
+        let mut main = self.jaxpr(closed_jaxpr)?;
+        // The equations are not copied, because nothing else holds the jaxpr any longer.
+        self.bodies = HeldByModule::default();
         if let Some((file, line, function)) = definition {
             let stack = Some(self.definition(&file, line, &function));
-            main.place = Place { stack, scope: None };
+            Arc::make_mut(&mut main).place = Place { stack, scope: None };
         }
-        Ok((Program { table: self.table, main: Arc::new(main) }, self.failures))
-    }
-
-    /// Reads a jaxpr, open or closed; a body that many equations share is one.
-    fn jaxpr(&mut self, jaxpr: &Bound<'py, PyAny>) -> PyResult<Arc<Jaxpr>> {
-        if let Some((known, names_modules)) = self.bodies.get(jaxpr, &self.module) {
-            self.names_modules |= names_modules;
-            return Ok(known);
-        }
-        let body = Body::of(jaxpr)?;
-        let has_constants = match &body.consts {
-            Some(consts) => consts.len()? > 0,
-            None => false,
-        };
-        // Two closed jaxprs around one body are the same as long as neither has constants.
-        let shared = (!has_constants).then_some(&body.jaxpr);
-        let known = shared.and_then(|inner| self.bodies.get(inner, &self.module));
-        let outside = std::mem::replace(&mut self.names_modules, false);
-        let (read, names_modules) = match known {
-            Some(known) => known,
-            None => (Arc::new(self.body(&body)?), self.names_modules),
-        };
-        self.names_modules = outside || names_modules;
-        for object in shared.into_iter().chain([jaxpr]) {
-            self.bodies.keep(object, &self.module, read.clone(), names_modules);
-        }
-        Ok(read)
-    }
-
-    fn body(&mut self, body: &Body<'py>) -> PyResult<Jaxpr> {
-        let Body { jaxpr, consts } = body;
-        let py = jaxpr.py();
-        let mut vars = Vars::default();
-        let mut constants = Vec::new();
-        let mut inputs = Vec::new();
-        for var in jaxpr.getattr(intern!(py, "constvars"))?.try_iter()? {
-            inputs.push(self.define(&mut vars, &var?)?);
-        }
-        let captured = inputs.len();
-        if let Some(consts) = consts {
-            for (var, value) in std::mem::take(&mut inputs).into_iter().zip(consts.try_iter()?) {
-                constants.push((var, self.constant(&value?)?));
-            }
-        }
-        for var in jaxpr.getattr(intern!(py, "invars"))?.try_iter()? {
-            inputs.push(self.define(&mut vars, &var?)?);
-        }
-        let unnamed = if consts.is_some() { 0 } else { captured };
-        let debug_info = jaxpr.getattr(intern!(py, "debug_info"))?;
-        let (name, place) = self.function(&debug_info)?;
-        let input_names = input_names(&debug_info, unnamed, inputs.len())?;
-        let mut eqns = Vec::new();
-        for eqn in jaxpr.getattr(intern!(py, "eqns"))?.try_iter()? {
-            let mut eqn = self.eqn(&mut vars, &eqn?)?;
-            if self.is_of_another_trace(&place, &eqn.place) {
-                eqn.place.stack = None;
-            }
-            eqns.push(eqn);
-        }
-        let mut outputs = Vec::new();
-        for atom in jaxpr.getattr(intern!(py, "outvars"))?.try_iter()? {
-            outputs.push(self.atom(&vars, &atom?)?);
-        }
-        let params = eqns.iter().flat_map(|eqn| eqn.params.entries());
-        let depth = params.map(|(_, param)| param.depth()).max().unwrap_or(0);
-        let vars = vars.vars;
-        Ok(Jaxpr { name, vars, constants, inputs, input_names, eqns, outputs, place, depth })
+        Ok((Program { table: self.table, main }, self.failures))
     }
 
     /// Assigns the next id to a variable. A dropped variable may be used for several outputs.

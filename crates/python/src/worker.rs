@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -13,6 +13,12 @@ use crate::error;
 
 /// The stack sizes to try. The system allocates memory only for the part that is used.
 const STACKS: [usize; 3] = [1 << 30, 1 << 28, 1 << 26];
+
+/// The stack that one level of nested functions takes at most, with debug assertions too.
+const LEVEL: usize = 1 << 16;
+
+/// The stack that a program without much nesting takes at most.
+const SHALLOW: usize = 1 << 22;
 
 /// The time between two looks at whether the user pressed Ctrl-C.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -29,6 +35,8 @@ pub(crate) struct Interrupt {
     /// True if the thread of the caller works itself, and so looks for signals.
     is_caller: bool,
     is_set: AtomicBool,
+    /// How deeply functions may be nested on the stack of the thread that works.
+    max_depth: AtomicUsize,
     /// What Python raised for the signal.
     raised: Mutex<Option<PyErr>>,
 }
@@ -42,6 +50,11 @@ impl Interrupt {
         if self.is_set.load(Ordering::Relaxed) {
             resume_unwind(Box::new(Interrupted));
         }
+    }
+
+    /// Returns how deeply functions may be nested, on the stack of the thread that works.
+    pub(crate) fn max_depth(&self) -> usize {
+        self.max_depth.load(Ordering::Relaxed)
     }
 
     /// Ends the work with an exception.
@@ -71,18 +84,20 @@ impl Interrupt {
     }
 }
 
-/// Runs `work` while other threads of Python run, on a thread of its own if the program is nested deeply. If
-/// the user presses Ctrl-C, the work ends at its next look at the interrupt, and the exception is returned.
+/// Runs `work` while other threads of Python run, on a thread of its own if the program is nested deeply or if
+/// the caller has used up its stack. If the user presses Ctrl-C, the work ends at its next look at the interrupt,
+/// and the exception is returned.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     depth: usize,
     work: impl FnOnce(&Interrupt) -> T + Send,
 ) -> PyResult<T> {
-    if depth > MAX_DEPTH {
+    if depth > MAX_DEPTH || stacker::remaining_stack().is_none_or(|left| left < SHALLOW) {
         return run_on_thread(py, work);
     }
     // A new thread would also need to allocate its memory again.
-    let interrupt = Interrupt { is_caller: true, ..Interrupt::default() };
+    let max_depth = AtomicUsize::new(MAX_DEPTH);
+    let interrupt = Interrupt { is_caller: true, max_depth, ..Interrupt::default() };
     let ended = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&interrupt))));
     match (ended, interrupt.into_raised()) {
         (_, Some(raised)) => Err(raised),
@@ -105,6 +120,7 @@ fn run_on_thread<T: Send>(
                 let (work, interrupt, sender) = (&work, &interrupt, sender.clone());
                 spawned = thread::Builder::new().stack_size(size).spawn_scoped(scope, move || {
                     let _ended = sender;
+                    interrupt.max_depth.store((size - SHALLOW) / LEVEL, Ordering::Relaxed);
                     let work = work.lock().ok().and_then(|mut work| work.take());
                     work.map(|work| work(interrupt))
                 });

@@ -6,6 +6,9 @@ use crate::dim::Dim;
 use crate::division::floor_division;
 use crate::polynomial::{Atom, Operation, Term};
 
+/// How many of the choices in a size are looked at one by one.
+const MAX_CHOICES: usize = 3;
+
 impl Dim {
     /// True if the size is at least 1 for all values of its symbols.
     pub fn is_positive(&self) -> bool {
@@ -44,13 +47,44 @@ impl Dim {
     }
 
     fn bounds(&self) -> Bounds {
+        self.bounds_with(MAX_CHOICES)
+    }
+
+    /// Returns the bounds that follow from those of each term, and from both values of up to `choices` choices.
+    fn bounds_with(&self, choices: usize) -> Bounds {
         match self {
             Dim::Known(size) => Bounds::exactly(*size),
             Dim::Symbolic(polynomial) => {
                 let terms = polynomial.terms().iter().map(Term::bounds);
-                terms.fold(Bounds::exactly(0), Bounds::plus)
+                let bounds = terms.fold(Bounds::exactly(0), Bounds::plus);
+                match self.chosen().filter(|_| choices > 0) {
+                    Some((op, sizes)) => {
+                        let [a, b] = sizes.map(|size| size.bounds_with(choices - 1));
+                        bounds.within(a.chosen(op, b))
+                    }
+                    None => bounds,
+                }
             }
         }
+    }
+
+    /// Returns the size as the larger or the smaller one of two, if one of its terms is a multiple of such a choice:
+    /// `B - min(B, 2)` is the larger one of `B - B` and `B - 2`.
+    fn chosen(&self) -> Option<(Operation, [Dim; 2])> {
+        let Dim::Symbolic(polynomial) = self else { return None };
+        polynomial.terms().iter().find_map(|term| {
+            let [(Atom::Operation(op, operands), 1)] = &term.factors[..] else { return None };
+            let op = match (op, term.coefficient > 0) {
+                (Operation::Max, true) | (Operation::Min, false) => Operation::Max,
+                (Operation::Max, false) | (Operation::Min, true) => Operation::Min,
+                _ => return None,
+            };
+            let rest = self.checked_sub(&Dim::from_terms(vec![term.clone()])?)?;
+            let with = |operand: &Dim| {
+                rest.checked_add(&operand.checked_mul(&Dim::Known(term.coefficient))?)
+            };
+            Some((op, [with(&operands[0])?, with(&operands[1])?]))
+        })
     }
 }
 
@@ -71,13 +105,7 @@ impl Atom {
         match op {
             Operation::FloorDiv => a.divided(b),
             Operation::Mod => a.remainder(b),
-            Operation::Max => {
-                Bounds { low: a.low.max(b.low), high: a.high.zip(b.high).map(|(a, b)| a.max(b)) }
-            }
-            Operation::Min => Bounds {
-                low: a.low.zip(b.low).map(|(a, b)| a.min(b)),
-                high: a.high.into_iter().chain(b.high).min(),
-            },
+            Operation::Max | Operation::Min => a.chosen(*op, b),
         }
     }
 }
@@ -102,6 +130,22 @@ impl Bounds {
 
     fn is_non_negative(self) -> bool {
         self.low.is_some_and(|low| low >= 0)
+    }
+
+    /// Bounds of the larger one of two sizes, or of the smaller one.
+    fn chosen(self, op: Operation, other: Bounds) -> Bounds {
+        if op == Operation::Max {
+            let high = self.high.zip(other.high).map(|(a, b)| a.max(b));
+            Bounds { low: self.low.max(other.low), high }
+        } else {
+            self.negated().chosen(Operation::Max, other.negated()).negated()
+        }
+    }
+
+    /// Bounds of a size that both are bounds of.
+    fn within(self, other: Bounds) -> Bounds {
+        let high = self.high.into_iter().chain(other.high).min();
+        Bounds { low: self.low.max(other.low), high }
     }
 
     fn plus(self, other: Bounds) -> Bounds {
@@ -200,6 +244,17 @@ mod tests {
         check("min(B, 3) + 1", Some(1), Some(4));
         check("mod(B, 4)*mod(T, 3) - 2*mod(T, 3)", Some(-4), Some(6));
         check("(mod(B, 4) - 2)*1", Some(-2), Some(1));
+    }
+
+    #[test]
+    fn bounds_follow_from_both_values_of_a_choice() {
+        check("B - min(B, 2)", Some(0), None);
+        check("B - max(0, B - 2)", Some(0), Some(2));
+        check("min(B, T) - B", None, Some(0));
+        check("max(B, T) - T", Some(0), None);
+        check("2*max(B, T) - B - T", None, None);
+        check("B - min(B, 2) - min(B - min(B, 2), 3)", Some(0), None);
+        check("B*min(B, 2) - B", None, None);
     }
 
     #[test]

@@ -32,6 +32,22 @@ impl Ord for Dim {
     }
 }
 
+impl Dim {
+    /// True if the degree of this polynomial is lower, or is the same with smaller coefficients in all.
+    ///
+    /// No sequence of sizes becomes simpler forever, so what computes a size from simpler ones ends.
+    pub fn is_simpler_than(&self, other: &Dim) -> bool {
+        self.complexity() < other.complexity()
+    }
+
+    fn complexity(&self) -> (u64, u128) {
+        let terms = self.to_terms();
+        let degree = terms.iter().map(|term| degree(&term.factors)).max().unwrap_or(0);
+        let coefficients = terms.iter().map(|term| u128::from(term.coefficient.unsigned_abs()));
+        (degree, coefficients.sum())
+    }
+}
+
 impl Term {
     /// Compares the factors. Two terms of a polynomial are never equal by this.
     pub(crate) fn cmp_factors(&self, other: &Term) -> Ordering {
@@ -65,8 +81,11 @@ impl Ord for Atom {
 /// Unlike the order of JAX, it does not change if both products are multiplied by a third one, which polynomial
 /// division needs.
 pub(crate) fn cmp_degrees(a: &Factors, b: &Factors) -> Ordering {
-    let degree = |factors: &Factors| -> u64 { factors.iter().map(|(_, by)| u64::from(*by)).sum() };
     degree(a).cmp(&degree(b)).then_with(|| cmp_sequence(a, b, cmp_powers))
+}
+
+fn degree(factors: &Factors) -> u64 {
+    factors.iter().map(|(_, by)| u64::from(*by)).sum()
 }
 
 fn cmp_powers(a: &(Atom, u32), b: &(Atom, u32)) -> Ordering {
@@ -76,4 +95,23 @@ fn cmp_powers(a: &(Atom, u32), b: &(Atom, u32)) -> Ordering {
 fn cmp_sequence<T>(a: &[T], b: &[T], cmp: impl Fn(&T, &T) -> Ordering) -> Ordering {
     let parts = a.iter().zip(b).map(|(a, b)| cmp(a, b)).find(|order| order.is_ne());
     parts.unwrap_or_else(|| a.len().cmp(&b.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_factors_of_a_product_are_simpler_than_it_unless_one_is_a_unit() {
+        let dim = |text: &str| text.parse::<Dim>().unwrap();
+        let is_simpler = |a: &str, b: &str| dim(a).is_simpler_than(&dim(b));
+        assert!(is_simpler("N + 1", "(N + 1)*(N + 1)"));
+        assert!(is_simpler("N + 1", "2*N + 2"));
+        assert!(is_simpler("2", "2*N + 2"));
+        assert!(is_simpler("floordiv(N, 2) + 1", "(floordiv(N, 2) + 1)*M"));
+        assert!(!is_simpler("N + 1", "N + 1"));
+        assert!(!is_simpler("N + 1", "-1*N - 1"));
+        assert!(!is_simpler("M + N", "N + 1"));
+        assert!(!is_simpler("-9223372036854775808*N", "N"));
+    }
 }

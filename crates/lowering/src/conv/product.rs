@@ -10,18 +10,20 @@ impl<'g> Convolution<'g> {
     /// `out[n, g, o, s] = Σ_d rhs[g, o, d] · windows[n, g, d, s]`, where `d` counts the channels of a
     /// group and the places of the window
     ///
-    /// For the types that `Conv` has no kernel for, and for arrays that are both spread out and
-    /// strided over.
+    /// For the types that `Conv` has no kernel for, for arrays that are both spread out and strided over, and for
+    /// windows of a symbolic size: the derivative with respect to the weights.
     pub(super) fn product(&self) -> Expr<'g> {
         let builder = self.lhs.builder;
         let spaces = self.slides.len();
+        let window = self.rhs.shape();
         let mut windows = self.lhs;
         for (i, slide) in self.slides.iter().enumerate() {
             let zero = self.lhs.constant(0.0);
-            windows = slide.windows(windows, 2 + 2 * i, &self.shape[2 + i], zero);
+            let count = if self.exchanged[i] { &window[2 + i] } else { &self.shape[2 + i] };
+            windows = slide.windows(windows, 2 + 2 * i, count, zero);
         }
         let (batch, space) = (&self.shape[0], builder.product(&self.shape[2..]));
-        let depth = builder.product(&self.rhs.shape()[1..]);
+        let depth = builder.product(&window[1..]);
         let groups = Dim::Known(self.groups);
         let channels = match self.shape[1].known() {
             Some(channels) => Dim::Known(channels / self.groups),
@@ -30,8 +32,8 @@ impl<'g> Convolution<'g> {
         let lead = if self.groups == 1 { vec![] } else { vec![groups] };
         let weights = self.rhs.reshape(&[&lead[..], &[channels, depth.clone()]].concat());
 
-        let places = (0..spaces).map(|i| 3 + 2 * i);
-        let space_axes = (0..spaces).map(|i| 2 + 2 * i);
+        let places = (0..spaces).map(|i| 2 + 2 * i + usize::from(!self.exchanged[i]));
+        let space_axes = (0..spaces).map(|i| 2 + 2 * i + usize::from(self.exchanged[i]));
         if batch.known().is_some() {
             // Batch and channels, the places of the window, then space.
             let order: Vec<usize> = [0, 1].into_iter().chain(places).chain(space_axes).collect();

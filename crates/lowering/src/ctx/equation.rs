@@ -44,11 +44,14 @@ impl<'g> Eqn<'g, '_> {
         let Some(param) = self.params.get(name) else {
             return Ok(None);
         };
-        let value = T::from_param(param).ok_or_else(|| ParamError::Kind {
-            primitive: self.primitive.clone(),
-            name: name.into(),
-            found: param.to_string(),
-            wanted: T::WANTED,
+        let value = T::from_param(param).ok_or_else(|| {
+            let (primitive, name) = (self.primitive.clone(), name.into());
+            let found = param.to_string();
+            if param.is_symbolic() {
+                ParamError::Symbolic { primitive, name, found }
+            } else {
+                ParamError::Kind { primitive, name, found, wanted: T::WANTED }
+            }
         })?;
         Ok(Some(value))
     }

@@ -35,8 +35,18 @@ impl Ctx<'_> {
             }
         });
         match unknown {
-            Some(symbol) => Err(Refused::NoSize { name: symbol.to_string() }),
+            Some(symbol) => Err(Refused::NoSize { name: shortened(symbol.to_string()) }),
             None => Ok(dim.clone()),
         }
     }
+}
+
+/// Returns a text that is short enough for a message. The size of an axis may be a page of text.
+fn shortened(mut text: String) -> String {
+    const MAX_LENGTH: usize = 80;
+    if let Some((end, _)) = text.char_indices().nth(MAX_LENGTH) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }

@@ -8,76 +8,98 @@ use crate::error::Result;
 /// `low` elements before, `high` behind and `interior` between each two; a negative `low` or `high`
 /// takes elements away
 pub(crate) fn pad<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let config: Vec<(i64, i64, i64)> = eqn.param("padding_config")?;
+    let config: Vec<(Dim, Dim, i64)> = eqn.param("padding_config")?;
+    let mut sides = Vec::new();
+    for (low, high, _) in &config {
+        sides.push((ctx.dim(low)?, ctx.dim(high)?));
+    }
     let [x, value] = eqn.operands()?;
-    let shape = &eqn.output()?.shape;
-
     let mut padded = x;
     for (axis, &(_, _, interior)) in config.iter().enumerate() {
         if interior > 0 {
-            padded = pad_between(ctx, eqn, padded, axis, interior, value)?;
+            padded = pad_between(padded, axis, interior, value);
         }
     }
-    let around = |of: fn(&(i64, i64, i64)) -> i64| config.iter().map(move |axis| of(axis).max(0));
-    let amounts: Vec<i64> = around(|axis| axis.0).chain(around(|axis| axis.1)).collect();
-    let cut = config.iter().any(|axis| axis.0 < 0 || axis.1 < 0);
-    if amounts.iter().any(|&amount| amount > 0) {
-        let shape = if cut { grown(ctx, &padded.shape(), &config) } else { shape.to_vec() };
-        padded = pad_by(padded, &amounts, value, &shape);
+    Ok(pad_around(padded, &sides, Some(value), &eqn.output()?.shape))
+}
+
+/// Adds elements before and behind each axis, zeros without a value. A negative number takes elements away.
+#[track_caller]
+pub(crate) fn pad_around<'g>(
+    x: Expr<'g>,
+    sides: &[(Dim, Dim)],
+    value: Option<Expr<'g>>,
+    shape: &[Dim],
+) -> Expr<'g> {
+    let builder = x.builder;
+    let added = |side: &Dim| builder.at_least(side, 0);
+    let amounts: Vec<(Dim, Dim)> =
+        sides.iter().map(|(low, high)| (added(low), added(high))).collect();
+    let cuts = |side: &Dim| !side.is_at_least(0);
+    let is_cut = sides.iter().any(|(low, high)| cuts(low) || cuts(high));
+    let mut padded = x;
+    if amounts.iter().any(|(low, high)| !low.is(0) || !high.is(0)) {
+        let grown =
+            |(dim, (low, high)): (&Dim, &(Dim, Dim))| builder.sum(dim, &builder.sum(low, high));
+        let grown = if is_cut {
+            x.shape().iter().zip(&amounts).map(grown).collect()
+        } else {
+            shape.to_vec()
+        };
+        let lows = amounts.iter().map(|(low, _)| low.clone());
+        let amounts: Vec<Dim> = lows.chain(amounts.iter().map(|(_, high)| high.clone())).collect();
+        padded = pad_by(x, &amounts, value, &grown);
     }
-    if !cut {
-        return Ok(padded);
+    if !is_cut {
+        return padded;
     }
-    let ranges: Vec<Range> = config
+    let ranges: Vec<Range> = sides
         .iter()
-        .map(|&(low, high, _)| Range {
-            start: Dim::Known((-low).max(0)),
-            end: Dim::Known(if high < 0 { high } else { i64::MAX }),
-            step: 1,
+        .zip(shape)
+        .map(|((low, high), size)| {
+            let start = added(&builder.difference(&Dim::Known(0), low));
+            let end = match high {
+                Dim::Known(..0) => high.clone(),
+                _ if high.is_at_least(0) => Dim::Known(i64::MAX),
+                _ => builder.sum(&start, size),
+            };
+            Range { start, end, step: 1 }
         })
         .collect();
-    Ok(padded.slice(&ranges, shape))
+    padded.slice(&ranges, shape)
 }
 
 /// Adds `interior` elements after each element, along a new axis that is then joined; those after
 /// the last are cut off.
-fn pad_between<'g>(
-    ctx: &Ctx<'g>,
-    eqn: &Eqn<'g, '_>,
-    x: Expr<'g>,
-    axis: usize,
-    interior: i64,
-    value: Expr<'g>,
-) -> Result<Expr<'g>> {
-    let Some(size) = x.shape()[axis].known() else {
-        let what = format!("interior padding of {} along an axis of unknown size", eqn.primitive);
-        return Err(crate::Refused::NoCounterpart { what }.into());
-    };
-    if size < 2 {
-        return Ok(x);
+fn pad_between<'g>(x: Expr<'g>, axis: usize, interior: i64, value: Expr<'g>) -> Expr<'g> {
+    let builder = x.builder;
+    let size = &x.shape()[axis];
+    if matches!(size, Dim::Known(..2)) {
+        return x;
     }
     let apart = x.unsqueeze(&[axis + 1]);
     let mut shape = apart.shape().to_vec();
     shape[axis + 1] = Dim::Known(1 + interior);
-    let mut amounts = vec![0; 2 * shape.len()];
-    amounts[shape.len() + axis + 1] = interior;
-    let spread = pad_by(apart, &amounts, value, &shape);
+    let mut amounts = vec![Dim::Known(0); 2 * shape.len()];
+    amounts[shape.len() + axis + 1] = Dim::Known(interior);
+    let spread = pad_by(apart, &amounts, Some(value), &shape);
     let mut joined = x.shape().to_vec();
-    joined[axis] = ctx.builder.product(&shape[axis..=axis + 1]);
-    let joined = spread.reshape(&joined);
-    Ok(joined.slice_axis(axis, 0, size + (size - 1) * interior))
+    joined[axis] = builder.product(&shape[axis..=axis + 1]);
+    let spread = spread.reshape(&joined);
+    joined[axis] = builder.difference(&joined[axis], &Dim::Known(interior));
+    let mut ranges = vec![Range::whole(); joined.len()];
+    // An empty axis stays empty if the end is counted from behind.
+    let end = if size.known().is_some() { joined[axis].clone() } else { Dim::Known(-interior) };
+    ranges[axis].end = end;
+    spread.slice(&ranges, &joined)
 }
 
-fn pad_by<'g>(x: Expr<'g>, amounts: &[i64], value: Expr<'g>, shape: &[Dim]) -> Expr<'g> {
-    let amounts = x.builder.ints(amounts);
+#[track_caller]
+fn pad_by<'g>(x: Expr<'g>, amounts: &[Dim], value: Option<Expr<'g>>, shape: &[Dim]) -> Expr<'g> {
+    let amounts = x.builder.sizes(amounts);
     let ty = onnx::Type::new(x.dtype(), shape);
-    x.builder.node(OpType::Pad, &[x, amounts, value], Vec::new(), ty)
-}
-
-/// Returns the shape after what is positive was added, before what is negative is cut.
-fn grown(ctx: &Ctx<'_>, shape: &[Dim], config: &[(i64, i64, i64)]) -> Vec<Dim> {
-    let added = config.iter().map(|&(low, high, _)| low.max(0) + high.max(0));
-    shape.iter().zip(added).map(|(dim, added)| ctx.builder.sum(dim, &added.into())).collect()
+    let inputs: Vec<Expr<'g>> = [x, amounts].into_iter().chain(value).collect();
+    x.builder.node(OpType::Pad, &inputs, Vec::new(), ty)
 }
 
 #[cfg(test)]
@@ -146,12 +168,26 @@ mod tests {
     }
 
     #[test]
-    fn between_needs_a_known_size() {
+    fn between_elements_of_a_symbolic_axis_is_the_same() {
         check(
             "x:f32[B] v:f32[] -> y:f32[2*B-1] = pad{padding_config=[(0, 0, 1)]} x v",
-            expect![[r"
-                refused: `interior padding of pad along an axis of unknown size` has no ONNX counterpart
-            "]],
+            expect![[r""]],
+        );
+    }
+
+    #[test]
+    fn a_symbolic_amount_is_computed() {
+        check(
+            "x:f32[A] n:f32[B] v:f32[] -> y:f32[A+B] = pad{padding_config=[(B, 0, 0)]} x v",
+            expect![[r""]],
+        );
+    }
+
+    #[test]
+    fn a_symbolic_amount_that_may_be_negative_is_added_or_cut() {
+        check(
+            "x:f32[A] n:f32[B] v:f32[] -> y:f32[A+B-3] = pad{padding_config=[(0, B-3, 0)]} x v",
+            expect![[r""]],
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onnx::{Attr, DType, Dim, Expr, OpType, Type};
+use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Range, Type};
 
 use super::slide::Slide;
 use super::slides;
@@ -18,7 +18,7 @@ pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Res
     let slides = slides(ctx, eqn)?;
     let [tangents, operand] = eqn.operands()?;
     let shape = eqn.output()?.shape.clone();
-    let windows = Windows::new(eqn, operand, &slides, &shape)?;
+    let windows = Windows::new(operand, &slides, &shape);
     let chosen = windows.chosen(operand, monoid);
     let tangents = windows.of(tangents, tangents.constant(0.0));
     let ty = Type::new(tangents.dtype(), chosen.shape());
@@ -33,25 +33,30 @@ pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Re
     let monoid = selection(eqn)?;
     let slides = slides(ctx, eqn)?;
     let [source, operand] = eqn.operands()?;
-    let windows = Windows::new(eqn, operand, &slides, &source.shape())?;
-    let positions = windows.positions(eqn)?;
+    let builder = ctx.builder;
+    let windows = Windows::new(operand, &slides, &source.shape());
     let chosen = windows.chosen(operand, monoid).squeeze(&[2]);
 
     // Window by window in one list, a window's places in a row.
-    let count: i64 = windows.counts.iter().filter_map(Dim::known).product();
-    let places = positions.len() as i64 / count.max(1);
-    let starts: Vec<i64> = (0..count).map(|window| window * places).collect();
-    let positions = ctx.builder.ints(&positions);
-    let at = positions.gather(chosen + ctx.builder.ints(&starts), 0);
+    let count = builder.product(&windows.counts);
+    let total = builder.product(&windows.sizes);
+    let places = windows.places();
+    let starts = match count.known() {
+        Some(count) => builder.ints(&(0..count).map(|i| i * places).collect::<Vec<i64>>()),
+        None => Expr::range(builder, &count) * places as f64,
+    };
+    let at = windows.positions(builder, &total).gather(chosen + starts, 0);
 
     // One additional position for elements that are selected in the padding.
-    let total: i64 = windows.sizes.iter().filter_map(Dim::known).product();
-    let rows = ctx.builder.product(&windows.others);
-    let zeros = source.constant(0.0).expand(&[rows.clone(), Dim::Known(total + 1)]);
-    let source = source.transpose(&windows.order).reshape(&[rows, Dim::Known(count)]);
+    let rows = builder.product(&windows.others);
+    let longer = builder.sum(&total, &Dim::Known(1));
+    let zeros = source.constant(0.0).expand(&[rows.clone(), longer]);
+    let source = source.transpose(&windows.order).reshape(&[rows.clone(), count]);
     let attrs = vec![("axis", Attr::Int(1)), ("reduction", "add".into())];
-    let added = ctx.builder.node(OpType::ScatterElements, &[zeros, at, source], attrs, zeros.ty());
-    Ok(windows.leave(added.slice_axis(1, 0, total), &windows.sizes))
+    let added = builder.node(OpType::ScatterElements, &[zeros, at, source], attrs, zeros.ty());
+    let end = total.known().unwrap_or(-1).into();
+    let ranges = [Range::whole(), Range { end, ..Range::whole() }];
+    Ok(windows.leave(added.slice(&ranges, &[rows, total]), &windows.sizes))
 }
 
 fn selection(eqn: &Eqn<'_, '_>) -> Result<Monoid> {
@@ -75,29 +80,23 @@ struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    fn new(
-        eqn: &Eqn<'_, '_>,
-        x: Expr<'_>,
-        slides: &'a [Slide],
-        counts: &[Dim],
-    ) -> Result<Windows<'a>> {
+    fn new(x: Expr<'_>, slides: &'a [Slide], counts: &[Dim]) -> Windows<'a> {
         let (axes, others): (Vec<usize>, Vec<usize>) =
             (0..x.rank()).partition(|&axis| !slides[axis].is_trivial());
         let shape = x.shape();
         let dims = |axes: &[usize], of: &[Dim]| axes.iter().map(|&axis| of[axis].clone()).collect();
-        let windows = Windows {
+        Windows {
             slides: axes.iter().map(|&axis| &slides[axis]).collect(),
             order: [&others[..], &axes].concat(),
             others: dims(&others, &shape),
             sizes: dims(&axes, &shape),
             counts: dims(&axes, counts),
-        };
-        let known = windows.sizes.iter().chain(&windows.counts).all(|dim| dim.known().is_some());
-        if !known {
-            let what = format!("{} along an axis of unknown size", eqn.primitive);
-            return Err(Refused::NoCounterpart { what }.into());
         }
-        Ok(windows)
+    }
+
+    /// Returns the number of places in a window.
+    fn places(&self) -> i64 {
+        self.slides.iter().map(|slide| slide.size).product()
     }
 
     /// Returns all windows: one axis for what has none, one for the windows, one for their places.
@@ -113,9 +112,11 @@ impl<'a> Windows<'a> {
         let places = (0..pairs).map(|i| first + 2 * i + 1);
         let order: Vec<usize> = others.chain(counts).chain(places).collect();
         let builder = x.builder;
-        let places: i64 = self.slides.iter().map(|slide| slide.size).product();
-        let shape =
-            [builder.product(&self.others), builder.product(&self.counts), Dim::Known(places)];
+        let shape = [
+            builder.product(&self.others),
+            builder.product(&self.counts),
+            Dim::Known(self.places()),
+        ];
         windows.transpose(&order).reshape(&shape)
     }
 
@@ -129,16 +130,21 @@ impl<'a> Windows<'a> {
         x.builder.node(op, &[windows], attrs, Type::new(DType::I64, shape))
     }
 
-    /// Returns the position of each place of each window in the axes with windows, joined. A place in the
-    /// padding is after the last.
-    fn positions(&self, eqn: &Eqn<'_, '_>) -> Result<Vec<i64>> {
+    /// Returns the position of each place of each window in the axes with windows, joined, as one list. A place in
+    /// the padding is after the last, at `total`.
+    fn positions<'g>(&self, builder: &'g Builder, total: &Dim) -> Expr<'g> {
+        match self.known_positions() {
+            Some(positions) => builder.ints(&positions),
+            None => self.computed_positions(builder, total),
+        }
+    }
+
+    /// Returns the positions, if all sizes are known and there are not too many.
+    fn known_positions(&self) -> Option<Vec<i64>> {
         // Window and place of the axes so far, and whether it is an element.
         let mut so_far = vec![vec![Some(0)]];
         for (i, slide) in self.slides.iter().enumerate() {
-            let Some((table, _, size)) = slide.table(&self.sizes[i], &self.counts[i]) else {
-                let what = format!("{} with so many windows", eqn.primitive);
-                return Err(Refused::NoCounterpart { what }.into());
-            };
+            let (table, _, size) = slide.table(&self.sizes[i], &self.counts[i])?;
             let width = usize::try_from(slide.size.max(1)).unwrap_or(1);
             let mut next = Vec::new();
             for window in &so_far {
@@ -155,7 +161,31 @@ impl<'a> Windows<'a> {
             so_far = next;
         }
         let behind: i64 = self.sizes.iter().filter_map(Dim::known).product();
-        Ok(so_far.into_iter().flatten().map(|at| at.unwrap_or(behind)).collect())
+        Some(so_far.into_iter().flatten().map(|at| at.unwrap_or(behind)).collect())
+    }
+
+    fn computed_positions<'g>(&self, builder: &'g Builder, total: &Dim) -> Expr<'g> {
+        let count = self.slides.len();
+        let mut joined: Option<Expr<'g>> = None;
+        let mut is_behind: Option<Expr<'g>> = None;
+        for (i, slide) in self.slides.iter().enumerate() {
+            let (own, has_holes) = slide.indices(builder, &self.sizes[i], &self.counts[i]);
+            let others: Vec<usize> =
+                (0..2 * count).filter(|&axis| axis != i && axis != count + i).collect();
+            let own = own.unsqueeze(&others);
+            let size = builder.size(&self.sizes[i]);
+            if has_holes {
+                let hole = own.equal(size);
+                is_behind = Some(is_behind.map_or(hole, |before| before.or(hole)));
+            }
+            joined = Some(joined.map_or(own, |before| before * size + own));
+        }
+        let positions = joined.unwrap_or_else(|| builder.ints(&[0]));
+        let positions = match is_behind {
+            Some(is_behind) => is_behind.select(builder.size(total), positions),
+            None => positions,
+        };
+        positions.reshape(&[builder.product(&positions.shape())])
     }
 
     /// Returns the axes as they were, those with windows now of the given sizes.

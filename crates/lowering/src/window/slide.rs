@@ -62,7 +62,12 @@ impl Slide {
     ///
     /// Place `k` of window `i` is at `i·stride + k·window_dilation − low` of the array spread out,
     /// which holds an element at every multiple of `base_dilation`.
-    fn indices<'g>(&self, builder: &'g Builder, size: &Dim, count: &Dim) -> (Expr<'g>, bool) {
+    pub(super) fn indices<'g>(
+        &self,
+        builder: &'g Builder,
+        size: &Dim,
+        count: &Dim,
+    ) -> (Expr<'g>, bool) {
         if let Some((table, count, size)) = self.table(size, count) {
             let has_holes = table.contains(&size);
             return (builder.constant_ints(DType::I64, &[count, self.size], &table), has_holes);

@@ -33,9 +33,12 @@ impl Builder {
     pub fn product(&self, dims: &[Dim]) -> Dim {
         let product = self.checked(Dim::checked_product(dims), dims, "*");
         if matches!(&product, Dim::Symbolic(sum) if sum.terms().len() > 1) {
-            let factors = || dims.iter().filter(|dim| !dim.is(1)).cloned().collect();
-            let mut state = self.state.borrow_mut();
-            state.products.entry(product.clone()).or_insert_with(factors);
+            let factors: Vec<Dim> = dims.iter().filter(|dim| !dim.is(1)).cloned().collect();
+            // The order is well-founded, so no product is ever computed from itself.
+            if factors.iter().all(|factor| factor.is_simpler_than(&product)) {
+                let mut state = self.state.borrow_mut();
+                state.products.entry(product.clone()).or_insert(factors);
+            }
         }
         product
     }
@@ -50,6 +53,12 @@ impl Builder {
         self.checked(a.checked_sub(b), &[a.clone(), b.clone()], " - ")
     }
 
+    /// Returns the size, or the number if the size is less.
+    pub fn at_least(&self, size: &Dim, least: i64) -> Dim {
+        let least = Dim::Known(least);
+        self.checked(size.checked_max(&least), &[size.clone(), least], " or ")
+    }
+
     fn checked(&self, result: Option<Dim>, operands: &[Dim], sign: &str) -> Dim {
         result.unwrap_or_else(|| {
             let texts: Vec<String> = operands.iter().map(|dim| format!("({dim})")).collect();
@@ -59,9 +68,26 @@ impl Builder {
         })
     }
 
-    /// Returns several sizes, as the list that `Reshape` and `Expand` take.
+    /// Returns the sizes of several axes, as the list that `Reshape` and `Expand` take.
+    ///
+    /// JAX simplifies sizes for symbols that are positive: `B - 1` stands for `max(B - 1, 0)`. If a symbol is 0, the
+    /// axis is empty.
     #[track_caller]
     pub fn sizes(&self, dims: &[Dim]) -> Expr<'_> {
+        let is_size = |dim: &Dim| {
+            let is_known = dim.known().is_some() || dim.is_at_least(0);
+            is_known || self.axis_in(self.innermost_region(), dim).is_some()
+        };
+        if dims.iter().all(is_size) {
+            return self.numbers(dims);
+        }
+        let size = |dim: &Dim| if is_size(dim) { dim.clone() } else { self.at_least(dim, 0) };
+        self.numbers(&dims.iter().map(size).collect::<Vec<Dim>>())
+    }
+
+    /// Returns several numbers that are computed as sizes are, as a list.
+    #[track_caller]
+    pub fn numbers(&self, dims: &[Dim]) -> Expr<'_> {
         if let Some(known) = dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>() {
             return self.ints(&known);
         }

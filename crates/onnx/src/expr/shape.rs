@@ -146,7 +146,7 @@ impl<'g> Expr<'g> {
         }
         let bounds = |bound: fn(&Range) -> &Dim| {
             let bounds: Vec<Dim> = changed.iter().map(|(_, range)| bound(range).clone()).collect();
-            self.builder.sizes(&bounds)
+            self.builder.numbers(&bounds)
         };
         let axes: Vec<i64> = changed.iter().map(|(axis, _)| *axis as i64).collect();
         let steps: Vec<i64> = changed.iter().map(|(_, range)| range.step).collect();

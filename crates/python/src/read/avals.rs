@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use jaxpr::{Aval, DType, Dim};
-use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -49,9 +48,10 @@ fn size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
 }
 
 /// Reads a size that depends on symbols, from its text in JAX.
+///
+/// A text that is too long or nested too deeply is a symbol of its own. The lowering refuses it where it is needed.
 pub(super) fn symbolic_size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
     let text = size.str()?;
     let text = text.to_str()?;
-    text.parse()
-        .map_err(|_| PyValueError::new_err(format!("jax2onnx cannot read the size `{text}`")))
+    Ok(text.parse().unwrap_or_else(|_| Dim::symbol(text)))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jaxpr::{Atom, Eqn, Param, Params, Place};
+use jaxpr::{Atom, Eqn, Param, Params, Place, Recipe};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -14,8 +14,22 @@ use super::{Reader, Vars};
 use crate::compat::Jax;
 use crate::error;
 
+/// An equation without its parameters and its results.
+pub(super) struct Header {
+    primitive: Arc<str>,
+    inputs: Vec<Atom>,
+    place: Place,
+    /// The module that the equation is in.
+    pub(super) module: Arc<str>,
+    recipe: Option<Arc<Recipe>>,
+    /// The primitive and the parameters of the call that stands for the equation, if its primitive is defined by
+    /// JAX code.
+    defined: Option<(Arc<str>, Params)>,
+}
+
 impl<'py> Reader<'py> {
-    pub(super) fn eqn(&mut self, vars: &mut Vars, eqn: &Bound<'py, PyAny>) -> PyResult<Eqn> {
+    /// Reads everything that is read once, before the jaxprs inside the equation are known.
+    pub(super) fn header(&mut self, vars: &Vars, eqn: &Bound<'py, PyAny>) -> PyResult<Header> {
         let py = eqn.py();
         let primitive = self.primitive(&eqn.getattr(intern!(py, "primitive"))?)?;
         let mut inputs = Vec::new();
@@ -23,25 +37,46 @@ impl<'py> Reader<'py> {
             inputs.push(self.atom(vars, &atom?)?);
         }
         let (place, module) = self.place(&eqn.getattr(intern!(py, "source_info"))?)?;
-        let around = std::mem::replace(&mut self.module, module);
+        self.module.clone_from(&module);
         let recipe = self.recipe(&primitive, eqn)?;
         let defined = match recipe {
             Some(_) => None,
             None => self.defined(&primitive, eqn)?,
         };
-        let (primitive, params) = if let Some(defined) = defined {
-            defined
-        } else {
-            let params = self.params(eqn, &primitive).map_err(|error| {
-                error::during(py, error, &format!("while reading the parameters of `{primitive}`"))
-            })?;
-            (primitive, params)
-        };
+        Ok(Header { primitive, inputs, place, module, recipe, defined })
+    }
+
+    /// Reads the parameters. If some of them are jaxprs that were not read before, `unread` has them, and the
+    /// parameters must be read again after them.
+    pub(super) fn parameters(
+        &mut self,
+        eqn: &Bound<'py, PyAny>,
+        header: &Header,
+    ) -> PyResult<Params> {
+        if let Some((_, params)) = &header.defined {
+            return Ok(params.clone());
+        }
+        let primitive = &header.primitive;
+        self.params(eqn, primitive).map_err(|error| {
+            let what = format!("while reading the parameters of `{primitive}`");
+            error::during(eqn.py(), error, &what)
+        })
+    }
+
+    /// Reads the results of an equation.
+    pub(super) fn eqn(
+        &mut self,
+        vars: &mut Vars,
+        eqn: &Bound<'py, PyAny>,
+        header: Header,
+        params: Params,
+    ) -> PyResult<Eqn> {
+        let Header { primitive, inputs, place, recipe, defined, .. } = header;
+        let primitive = defined.map_or(primitive, |(primitive, _)| primitive);
         let mut outputs = Vec::new();
-        for var in eqn.getattr(intern!(py, "outvars"))?.try_iter()? {
+        for var in eqn.getattr(intern!(eqn.py(), "outvars"))?.try_iter()? {
             outputs.push(self.define(vars, &var?)?);
         }
-        self.module = around;
         Ok(Eqn { primitive, inputs, outputs, params, place, recipe })
     }
 

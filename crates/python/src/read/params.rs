@@ -43,9 +43,23 @@ pub(super) enum Kind<'py> {
     Opaque(Arc<str>),
 }
 
+/// How deeply values may be nested in a parameter. The contents of deeper ones are not read.
+const MAX_NESTED: usize = 32;
+
 impl<'py> Reader<'py> {
     pub(super) fn param(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Param> {
-        Ok(match self.kind_of(value)? {
+        let kind = self.kind_of(value)?;
+        if self.nested == MAX_NESTED {
+            return Ok(Param::Opaque(value.get_type().name()?.to_str()?.into()));
+        }
+        self.nested += 1;
+        let read = self.param_of(kind, value);
+        self.nested -= 1;
+        read
+    }
+
+    fn param_of(&mut self, kind: Kind<'py>, value: &Bound<'py, PyAny>) -> PyResult<Param> {
+        Ok(match kind {
             Kind::None => Param::None,
             Kind::Bool => Param::Bool(value.is_truthy()?),
             Kind::Int => match value.extract() {
@@ -75,7 +89,13 @@ impl<'py> Reader<'py> {
             Kind::Enum(name) => {
                 Param::Enum(name, self.text(&value.getattr(intern!(value.py(), "name"))?)?)
             }
-            Kind::Jaxpr => Param::Jaxpr(self.jaxpr(value)?),
+            Kind::Jaxpr => match self.known(value)? {
+                Some(known) => Param::Jaxpr(known),
+                None => {
+                    self.unread.push(value.clone());
+                    Param::None
+                }
+            },
             Kind::Aval => Param::Aval(self.aval(value)?),
             Kind::Array => Param::Array(self.constant(value)?),
             Kind::Primitive => Param::Str(self.text(&value.getattr(intern!(value.py(), "name"))?)?),
