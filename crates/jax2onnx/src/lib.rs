@@ -70,21 +70,36 @@ pub fn convert(
         let refusals = refusals(&failure.errors, &failure.table);
         Error::Lowering { errors: failure.errors, report, refusals }
     })?;
+    // The passes may unroll some loops, but not so many.
+    check_nesting(&model, MAX_LOWERED, source)?;
     passes::optimize(&mut model, passes, &mut |phase| begin(phase.name));
     begin("finish");
     model.assign_value_origins();
     onnx::names::assign_names(&mut model);
     onnx::check::check(&model)?;
-    if let Some((depth, node)) = deepest(&model).filter(|(depth, _)| *depth > MAX_NESTED) {
-        let why = Refused::Nested { depth, most: MAX_NESTED };
-        let site = model.provenance.get_origin(model.origin_of(node)).primary;
-        let errors = vec![LoweringError { why, site }];
-        let report = report(&errors, &model.provenance, source);
-        let refusals = refusals(&errors, &model.provenance);
-        return Err(Error::Lowering { errors, report, refusals });
-    }
+    check_nesting(&model, MAX_NESTED, source)?;
     Ok(model)
 }
+
+/// Refuses bodies that are nested too deeply, at the line of the deepest one.
+fn check_nesting(
+    model: &onnx::Model,
+    most: usize,
+    source: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Error> {
+    let Some((depth, node)) = deepest(model).filter(|(depth, _)| *depth > most) else {
+        return Ok(());
+    };
+    let why = Refused::Nested { depth, most: MAX_NESTED };
+    let site = model.provenance.get_origin(model.origin_of(node)).primary;
+    let errors = vec![LoweringError { why, site }];
+    let report = report(&errors, &model.provenance, source);
+    let refusals = refusals(&errors, &model.provenance);
+    Err(Error::Lowering { errors, report, refusals })
+}
+
+/// The deepest nesting of bodies in a model that the passes look at.
+const MAX_LOWERED: usize = 4 * MAX_NESTED;
 
 /// The deepest nesting of bodies that readers accept: protobuf allows 100 messages within each other, a body
 /// takes three of them, and the rest is for the model and the types in the innermost body.

@@ -156,12 +156,10 @@ mod tests {
     fn a_jaxpr_inside_is_checked_too() {
         let text = "x:f32[] -> y:f32[] = pjit{jaxpr=jaxpr inner(a:f32[]) { return a }} x";
         let error = broken(text, |jaxpr| {
-            let inner = Jaxpr {
-                outputs: vec![Atom::Var(VarId(0))],
-                name: "inner".into(),
-                ..Jaxpr::default()
-            };
-            let param = Param::Seq([Param::Jaxpr(Arc::new(inner))].into());
+            let mut inner = crate::parse("jaxpr inner(a:f32[]) { return a }").unwrap().main;
+            Arc::make_mut(&mut inner).vars.clear();
+            Arc::make_mut(&mut inner).inputs.clear();
+            let param = Param::Seq([Param::Jaxpr(inner)].into());
             jaxpr.eqns[0].params = crate::Params::new([("jaxpr".into(), param)]);
         });
         assert_eq!(error, "jaxpr `inner`: variable 0 does not exist");

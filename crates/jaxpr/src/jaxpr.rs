@@ -113,3 +113,40 @@ impl Jaxpr {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::param::Param;
+
+    fn around(inner: Arc<Jaxpr>) -> Jaxpr {
+        let param = Param::Seq([Param::Jaxpr(inner)].into());
+        let eqn = Eqn {
+            primitive: "cond".into(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            params: Params::new([("branches".into(), param)]),
+            place: Place::default(),
+            recipe: None,
+        };
+        let mut outer = Jaxpr::default();
+        outer.depth = eqn.depth();
+        outer.eqns.push(eqn);
+        outer
+    }
+
+    #[test]
+    fn jaxprs_that_are_nested_deeply_are_dropped_on_a_small_stack() {
+        let nested = (0..100_000).fold(Jaxpr::default(), |inner, _| around(Arc::new(inner)));
+        assert_eq!(nested.depth, 100_000);
+        drop(nested);
+    }
+
+    #[test]
+    fn a_jaxpr_that_is_shared_is_not_taken_apart() {
+        let inner = Arc::new(around(Arc::default()));
+        drop(around(inner.clone()));
+        assert_eq!(inner.eqns.len(), 1);
+        assert_eq!(inner.eqns[0].depth(), 1);
+    }
+}

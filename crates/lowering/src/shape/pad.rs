@@ -171,7 +171,13 @@ mod tests {
     fn between_elements_of_a_symbolic_axis_is_the_same() {
         check(
             "x:f32[B] v:f32[] -> y:f32[2*B-1] = pad{padding_config=[(0, 0, 1)]} x v",
-            expect![[r""]],
+            expect![[r#"
+                graph test(in_0:f32[B], in_1:f32[]) -> (out_0)
+                %0 = Unsqueeze(in_0, [1]:i64)
+                %1 = Pad(%0, [0, 0, 0, 1]:i64, in_1)
+                %2 = Reshape(%1, [-1]:i64)
+                out_0:f32[2*B - 1] = Slice(%2, [0]:i64, [-1]:i64, [0]:i64)
+            "#]],
         );
     }
 
@@ -179,7 +185,14 @@ mod tests {
     fn a_symbolic_amount_is_computed() {
         check(
             "x:f32[A] n:f32[B] v:f32[] -> y:f32[A+B] = pad{padding_config=[(B, 0, 0)]} x v",
-            expect![[r""]],
+            expect![[r#"
+                graph test(in_0:f32[A], in_1:f32[B], in_2:f32[]) -> (out_0)
+                %0 = Shape(in_1) {end=1, start=0}
+                %1 = Squeeze(%0, [0]:i64)
+                %2 = Unsqueeze(%1, [0]:i64)
+                %3 = Concat(%2, [0]:i64) {axis=0}
+                out_0:f32[B + A] = Pad(in_0, %3, in_2)
+            "#]],
         );
     }
 
@@ -187,7 +200,23 @@ mod tests {
     fn a_symbolic_amount_that_may_be_negative_is_added_or_cut() {
         check(
             "x:f32[A] n:f32[B] v:f32[] -> y:f32[A+B-3] = pad{padding_config=[(0, B-3, 0)]} x v",
-            expect![[r""]],
+            expect![[r#"
+                graph test(in_0:f32[A], in_1:f32[B], in_2:f32[]) -> (out_0)
+                %0 = Shape(in_1) {end=1, start=0}
+                %1 = Squeeze(%0, [0]:i64)
+                %2 = Sub(%1, 3:i64)
+                %3 = Greater(%2, 0:i64)
+                %4 = Where(%3, %2, 0:i64)
+                %5 = Unsqueeze(%4, [0]:i64)
+                %6 = Concat([0]:i64, %5) {axis=0}
+                %7 = Pad(in_0, %6, in_2)
+                %8 = Shape(in_0) {end=1, start=0}
+                %9 = Squeeze(%8, [0]:i64)
+                %10 = Add(%1, %9)
+                %11 = Sub(%10, 3:i64)
+                %12 = Unsqueeze(%11, [0]:i64)
+                out_0:f32[B + A - 3] = Slice(%7, [0]:i64, %12, [0]:i64)
+            "#]],
         );
     }
 }
