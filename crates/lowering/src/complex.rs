@@ -1,16 +1,15 @@
 //! Complex numbers, as pairs of a real and an imaginary part.
 
 mod fft;
+mod functions;
+mod inverse;
 
 use onnx::{Dim, Expr, Type};
 
 pub(crate) use fft::fft;
 
 use crate::ctx::{Ctx, Eqn};
-use crate::elementwise::exponential;
-use crate::elementwise::hyperbolic::{cosh, sinh};
 use crate::elementwise::power::by_squaring;
-use crate::elementwise::trigonometric::{atan2, tan};
 use crate::error::Result;
 
 /// `re + i·im`
@@ -56,130 +55,63 @@ impl<'g> Complex<'g> {
         Complex { re: self.re * factor, im: self.im * factor }
     }
 
-    /// `z / w = z · w̄ / |w|²`, with `w` scaled by its larger part so that the square does not overflow
+    /// `z / w` by the larger part `v` of `w`: with `r = u / v`, the denominator is `v + r·u`
+    ///
+    /// No square overflows. As in C and XLA, a quotient of which nothing is left is infinite if only `w` is
+    /// zero or only `z` is infinite; and it is zero if only `w` is infinite.
     #[track_caller]
     pub fn div(self, other: Complex<'g>) -> Complex<'g> {
+        self.re.builder.helper("complex_div", || {
+            let Complex { re: a, im: b } = self;
+            let Complex { re: c, im: d } = other;
+            let is_steep = c.abs().less(d.abs());
+            let (u, v) = (is_steep.select(c, d), is_steep.select(d, c));
+            let ratio = u / v;
+            let norm = v + ratio * u;
+            let (g, h) = (is_steep.select(b, a), is_steep.select(a, b));
+            let re = (ratio * h + g) / norm;
+            let im = (h - ratio * g) / norm;
+            let im = is_steep.select(-im, im);
+            self.with_limits(other, v, Complex { re, im })
+        })
+    }
+
+    /// Returns the quotient `self / other`, or its limit where both parts are NaN. `larger` is the larger part
+    /// of `other`.
+    fn with_limits(
+        self,
+        other: Complex<'g>,
+        larger: Expr<'g>,
+        quotient: Complex<'g>,
+    ) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
         let Complex { re: c, im: d } = other;
-        let scale = c.abs().max(d.abs());
-        let (c, d) = (c / scale, d / scale);
-        let norm = (c * c + d * d) * scale;
-        let product = self.mul(Complex { re: c, im: -d });
-        Complex { re: product.re / norm, im: product.im / norm }
+        let is_lost = quotient.re.is_nan().and(quotient.im.is_nan());
+        let by_infinity = c.is_inf().or(d.is_inf());
+        // Zero if the dividend is finite, else NaN.
+        let vanishing = a * 0.0 + b * 0.0;
+        let infinite = if [a, b].iter().all(|part| is_finite_constant(*part)) {
+            quotient
+        } else {
+            let signs = |x: Expr<'g>| x.is_inf().select(x.sign(), 0.0);
+            let direction = Complex { re: signs(a), im: signs(b) };
+            direction.mul(Complex { re: c, im: -d }).times(a.constant(f64::INFINITY))
+        };
+        let by_zero = self.times(c.recip());
+        let is_by_zero = larger.equal(0.0);
+        let limit = |by_zero: Expr<'g>, infinite: Expr<'g>, part: Expr<'g>| {
+            let limit = by_infinity.select(vanishing, infinite);
+            is_lost.select(is_by_zero.select(by_zero, limit), part)
+        };
+        Complex {
+            re: limit(by_zero.re, infinite.re, quotient.re),
+            im: limit(by_zero.im, infinite.im, quotient.im),
+        }
     }
 
     #[track_caller]
     pub fn recip(self) -> Complex<'g> {
         Complex { re: self.re.constant(1.0), im: self.re.constant(0.0) }.div(self)
-    }
-
-    /// `|z| = m · √(1 + (n / m)²)` with the larger part `m` and the smaller `n`
-    #[track_caller]
-    pub fn abs(self) -> Expr<'g> {
-        let (a, b) = (self.re.abs(), self.im.abs());
-        let (larger, smaller) = (a.max(b), a.min(b));
-        let ratio = smaller / larger;
-        let size = larger * (ratio * ratio + 1.0).sqrt();
-        let plain = larger.equal(0.0).or(larger.is_inf());
-        plain.select(larger, size)
-    }
-
-    /// `exp(a + ib) = eᵃ (cos b + i sin b)`
-    pub fn exp(self) -> Complex<'g> {
-        Complex { re: self.im.cos(), im: self.im.sin() }.times(self.re.exp())
-    }
-
-    /// `exp(a + ib) − 1 = expm1(a) cos b − 2 sin²(b / 2) + i eᵃ sin b`
-    pub fn expm1(self) -> Complex<'g> {
-        let half = (self.im / 2.0).sin();
-        let re = exponential::expm1(self.re) * self.im.cos() - half * half * 2.0;
-        Complex { re, im: self.re.exp() * self.im.sin() }
-    }
-
-    /// `log z = log|z| + i arg z`
-    pub fn log(self) -> Complex<'g> {
-        Complex { re: self.abs().log(), im: atan2(self.im, self.re) }
-    }
-
-    /// `log(1 + z)`, with `log|1 + z| = ½ log1p(a (a + 2) + b²)`
-    pub fn log1p(self) -> Complex<'g> {
-        let Complex { re: a, im: b } = self;
-        let re = exponential::log1p(a * (a + 2.0) + b * b) / 2.0;
-        Complex { re, im: atan2(b, a + 1.0) }
-    }
-
-    /// `√z`, with `t = √((|z| + |a|) / 2)`: `t + i b / 2t` where `a ≥ 0`, else `|b| / 2t ± i t`
-    pub fn sqrt(self) -> Complex<'g> {
-        let Complex { re: a, im: b } = self;
-        let t = (self.abs() / 2.0 + a.abs() / 2.0).sqrt();
-        let other = t.equal(0.0).select(t, b / (t * 2.0));
-        let is_right = a.greater_equal(0.0);
-        let signed = b.less(0.0).select(-t, t);
-        Complex { re: is_right.select(t, other.abs()), im: is_right.select(other, signed) }
-    }
-
-    pub fn rsqrt(self) -> Complex<'g> {
-        self.sqrt().recip()
-    }
-
-    /// `z^w = exp(w log z)`, and `0^w = 0` but for `w = 0`
-    pub fn pow(self, power: Complex<'g>) -> Complex<'g> {
-        let value = power.mul(self.log()).exp();
-        let is_zero = self.re.equal(0.0).and(self.im.equal(0.0));
-        let to_zero = power.re.equal(0.0).and(power.im.equal(0.0));
-        let at_zero = to_zero.select(self.re.constant(1.0), 0.0);
-        Complex {
-            re: is_zero.select(at_zero, value.re),
-            im: is_zero.select(self.re.constant(0.0), value.im),
-        }
-    }
-
-    /// `sin(a + ib) = sin a cosh b + i cos a sinh b`
-    pub fn sin(self) -> Complex<'g> {
-        let Complex { re: a, im: b } = self;
-        Complex { re: a.sin() * cosh(b), im: a.cos() * sinh(b) }
-    }
-
-    /// `cos(a + ib) = cos a cosh b − i sin a sinh b`
-    pub fn cos(self) -> Complex<'g> {
-        let Complex { re: a, im: b } = self;
-        Complex { re: a.cos() * cosh(b), im: -(a.sin() * sinh(b)) }
-    }
-
-    /// `tan z = −i tanh(iz)`
-    pub fn tan(self) -> Complex<'g> {
-        let Complex { re, im } = Complex { re: -self.im, im: self.re }.tanh();
-        Complex { re: im, im: -re }
-    }
-
-    /// `sinh(a + ib) = sinh a cos b + i cosh a sin b`
-    pub fn sinh(self) -> Complex<'g> {
-        let Complex { re: a, im: b } = self;
-        Complex { re: sinh(a) * b.cos(), im: cosh(a) * b.sin() }
-    }
-
-    /// `cosh(a + ib) = cosh a cos b + i sinh a sin b`
-    pub fn cosh(self) -> Complex<'g> {
-        let Complex { re: a, im: b } = self;
-        Complex { re: cosh(a) * b.cos(), im: sinh(a) * b.sin() }
-    }
-
-    /// `tanh(a + ib) = (tanh a + i tan b) / (1 + i tanh a tan b)`
-    pub fn tanh(self) -> Complex<'g> {
-        let (t, s) = (self.re.tanh(), tan(self.im));
-        Complex { re: t, im: s }.div(Complex { re: t.constant(1.0), im: t * s })
-    }
-
-    /// `1 / (1 + exp(−z))`
-    pub fn logistic(self) -> Complex<'g> {
-        let Complex { re, im } = self.neg().exp();
-        Complex { re: re + 1.0, im }.recip()
-    }
-
-    /// `z / |z|`, and zero of zero
-    pub fn sign(self) -> Complex<'g> {
-        let size = self.abs();
-        let safe = size.equal(0.0).select(size.constant(1.0), size);
-        Complex { re: self.re / safe, im: self.im / safe }
     }
 
     pub fn square(self) -> Complex<'g> {
@@ -248,7 +180,14 @@ pub(crate) fn integer_pow<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     Ok(if n < 0 { power.recip() } else { power }.pairs())
 }
 
-/// Returns a complex number in another precision, or a real one with no imaginary part
+/// `0, 1, 2, …` along one axis, repeated along the others
+pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let axis: usize = eqn.param("dimension")?;
+    eqn.ignore(&["dtype", "shape", "sharding"]);
+    Ok(of_real(crate::shape::numbered(ctx, &part_type(eqn.output()?), axis)).pairs())
+}
+
+/// Returns a complex number in another precision, a real one with no imaginary part, or the real part
 pub(crate) fn convert<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type", "sharding"]);
     let [x] = eqn.operands()?;
@@ -256,11 +195,14 @@ pub(crate) fn convert<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     match (eqn.is_complex_operand(0), eqn.part_axes()) {
         (true, 1) => Ok(x.cast(result.dtype)),
         (false, 1) => Ok(of_real(x.cast(result.dtype)).pairs()),
-        _ => {
-            let what = "the conversion of a complex number to a real one".into();
-            Err(crate::Refused::NoCounterpart { what }.into())
-        }
+        _ => Ok(crate::convert::convert(Complex::of(x).re, result.dtype)),
     }
+}
+
+/// True if `x` is a constant without infinities and NaN.
+fn is_finite_constant(x: Expr<'_>) -> bool {
+    let numbers = x.tensor().and_then(|tensor| tensor.floats());
+    numbers.is_some_and(|numbers| numbers.iter().all(|number| number.is_finite()))
 }
 
 fn of_real(x: Expr<'_>) -> Complex<'_> {

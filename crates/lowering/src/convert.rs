@@ -34,9 +34,6 @@ pub(crate) fn convert(x: Expr<'_>, dtype: DType) -> Expr<'_> {
         Some((mantissa, least)) if from == DType::F64 => precision::round_to(x, mantissa, least),
         _ => x,
     };
-    if dtype.is_float() && dtype.bits() == 8 {
-        return x.cast_without_saturation(dtype);
-    }
     x.cast(dtype)
 }
 

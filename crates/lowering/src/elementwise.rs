@@ -50,14 +50,6 @@ pub(crate) fn select_n<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(chosen.expand(&shape))
 }
 
-/// Computes a formula of several steps in single precision if the type is narrower, so that its
-/// result is rounded once, as in XLA.
-pub(crate) fn in_single<'g>(x: Expr<'g>, formula: impl FnOnce(Expr<'g>) -> Expr<'g>) -> Expr<'g> {
-    let dtype = x.dtype();
-    let is_narrow = matches!(dtype, DType::F16 | DType::Bf16);
-    if is_narrow { formula(x.cast(DType::F32)).cast(dtype) } else { formula(x) }
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::expect;

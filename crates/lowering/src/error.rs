@@ -17,6 +17,10 @@ pub enum Refused {
     UnreadParam { primitive: Arc<str>, param: String, value: String },
     #[error("`{what}` has no ONNX counterpart")]
     NoCounterpart { what: String },
+    #[error("`{what}` has no ONNX counterpart")]
+    OfComplex { what: String },
+    #[error("`{what}` has no ONNX counterpart")]
+    OfKeys { what: String },
     #[error("ONNX Runtime cannot compute `{op}` in `{dtype}`")]
     NoKernel { op: String, dtype: String },
     #[error("{what} needs several devices, but a model runs on one")]
@@ -79,6 +83,12 @@ impl Refused {
             Refused::UnreadParam { .. } | Refused::NoCounterpart { .. } => {
                 Some("leave the argument at its default, or compute the same with other operations")
             }
+            Refused::OfComplex { .. } => Some(
+                "compute the same with the real and the imaginary part: take `z.real` and `z.imag`, and join the results with `jax.lax.complex`",
+            ),
+            Refused::OfKeys { .. } => Some(
+                "convert the keys to numbers with `jax.random.key_data`, and back with `jax.random.wrap_key_data`",
+            ),
             Refused::NoKernel { .. } => Some("convert the operands to `float32` or `int32` first"),
             Refused::Recipe { .. } => Some(
                 "check the `lower` method of the plugin, which was registered with `jax2onnx.plugin`",

@@ -138,8 +138,12 @@ pub(crate) fn dim_as_value<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
 pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axis: usize = eqn.param("dimension")?;
     eqn.ignore(&["dtype", "shape", "sharding"]);
-    let Type { dtype, shape } = eqn.output()?;
+    Ok(numbered(ctx, eqn.output()?, axis))
+}
 
+/// Returns an array whose elements are their positions along an axis.
+pub(crate) fn numbered<'g>(ctx: &Ctx<'g>, ty: &Type, axis: usize) -> Expr<'g> {
+    let Type { dtype, shape } = ty;
     let behind = shape.len() - axis - 1;
     let count = match shape[axis].known() {
         // A short list is cheaper than the node that makes it.
@@ -152,7 +156,7 @@ pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
             Expr::range(ctx.builder, &shape[axis]).cast(*dtype).unsqueeze(&behind)
         }
     };
-    Ok(count.expand(shape))
+    count.expand(shape)
 }
 
 /// Zeros, as XLA fills an array on the CPU whose elements may be anything

@@ -73,7 +73,7 @@ fn over_windows<'g>(
 ) -> Result<Expr<'g>> {
     let shape = eqn.output()?.shape.clone();
     // A sum or a product in a narrow type is rounded once.
-    let is_narrow = matches!(x.dtype(), DType::F16 | DType::Bf16);
+    let is_narrow = x.dtype().is_float() && x.dtype().bits() < 32;
     if is_narrow && matches!(monoid, Monoid::Add | Monoid::Mul) {
         let wide = reduced_in(eqn, x.cast(DType::F32), slides, monoid, &shape)?;
         return Ok(wide.cast(x.dtype()));

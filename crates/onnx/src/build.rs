@@ -8,6 +8,7 @@ mod function;
 mod size;
 
 pub use emit::Attrs;
+pub(crate) use emit::Numbers;
 use function::Region;
 pub use function::Results;
 pub use size::SymbolSource;
@@ -29,6 +30,7 @@ use crate::check::type_of;
 use crate::dtype::DType;
 use crate::expr::Expr;
 use crate::functions::FunctionNames;
+use crate::kernels::behavior;
 use crate::model::{Function, Graph, Node};
 use crate::operator::OpType;
 use crate::tensor::Tensor;
@@ -174,7 +176,12 @@ impl Builder {
         match Tensor::of_floats(dtype, shape.to_vec(), values) {
             Some(tensor) => self.tensor(tensor, None),
             None if dtype.is_float() => {
-                self.constant(DType::F32, shape, values).cast_without_saturation(dtype)
+                let wide = self.constant(DType::F32, shape, values);
+                let is_past = |limit| values.iter().any(|value| value.abs() >= limit);
+                match behavior::overflow(dtype).is_some_and(is_past) {
+                    true => wide.cast(dtype),
+                    false => wide.cast_exactly(dtype),
+                }
             }
             None => self.narrow_constant(
                 dtype,

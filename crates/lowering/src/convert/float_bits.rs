@@ -2,6 +2,7 @@
 
 use onnx::{DType, Expr};
 
+use crate::convert::precision::digits;
 use crate::element::guards_nan;
 
 /// The bits of a floating-point type.
@@ -110,6 +111,9 @@ pub(super) fn exponent_of(x: Expr<'_>, least: i32, most: i32) -> Expr<'_> {
 
 /// Returns the smallest positive number of a type.
 pub(crate) fn smallest(dtype: DType) -> f64 {
+    if let Some((mantissa, least)) = digits(dtype) {
+        return f64::powi(2.0, least - mantissa);
+    }
     let Layout { mantissa, bias, .. } = layout(dtype);
     // The exponent is below that of the normal numbers, where `powi` would invert an overflow.
     f64::powi(2.0, 1 - bias) * f64::powi(2.0, -mantissa)

@@ -125,6 +125,10 @@ impl<'g, 'a> Eqn<'g, 'a> {
 
     /// Returns the refusal of a primitive that does not accept elements of this type.
     fn refused_of(&self, dtype: &jaxpr::DType) -> Refused {
-        Refused::NoCounterpart { what: format!("{} of {dtype}", self.primitive) }
+        let what = format!("{} of {dtype}", self.primitive);
+        match dtype {
+            jaxpr::DType::C64 | jaxpr::DType::C128 => Refused::OfComplex { what },
+            _ => Refused::OfKeys { what },
+        }
     }
 }

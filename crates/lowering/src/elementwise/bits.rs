@@ -80,6 +80,8 @@ pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let rounded = match x.dtype() {
         DType::F32 => Some((DType::F64, 23, 128)),
         DType::F16 => Some((DType::F32, 10, 16)),
+        DType::F8E5M2 | DType::F8E5M2FnUz => Some((DType::F32, 2, 16)),
+        DType::F8E4M3Fn | DType::F8E4M3FnUz => Some((DType::F32, 3, 9)),
         _ => None,
     };
     let moved = match rounded {

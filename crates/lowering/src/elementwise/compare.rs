@@ -21,7 +21,10 @@ pub(crate) fn lt<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 }
 
 /// True if `x` is neither infinite nor NaN: `|x| < ∞`
+///
+/// In single precision, because most types of 8 bits have no infinity.
 pub(crate) fn is_finite(x: Expr<'_>) -> Expr<'_> {
+    let x = if x.dtype().bits() == 8 { x.cast(DType::F32) } else { x };
     x.abs().less(f64::INFINITY)
 }
 

@@ -2,18 +2,22 @@
 
 use onnx::{DType, Expr};
 
-use crate::elementwise::in_single;
+use crate::elementwise::special::in_single;
 
 /// `2ˣ`
 pub(crate) fn exp2(x: Expr<'_>) -> Expr<'_> {
-    x.constant(2.0).pow(x)
+    match x.dtype().bits() {
+        // As in JAX, which rounds the logarithm to the type.
+        8 => (x * x.constant(std::f64::consts::LN_2)).exp(),
+        _ => x.constant(2.0).pow(x),
+    }
 }
 
 /// `expm1(x) = tanh(x / 2) · (exp(x) + 1)`
 ///
 /// ONNX has no `Expm1`, and `exp(x) − 1` has no correct digit left near zero.
 pub(crate) fn expm1(x: Expr<'_>) -> Expr<'_> {
-    in_single(x, |x| (x / 2.0).tanh() * (x.exp() + 1.0))
+    in_single([x], |[x]| (x / 2.0).tanh() * (x.exp() + 1.0))
 }
 
 /// `logistic(x) = 1 / (1 + exp(−x))`
@@ -28,7 +32,7 @@ pub(crate) fn logistic(x: Expr<'_>) -> Expr<'_> {
 /// The quotient makes up for the rounding of `u`. It is 1 where nothing of `x` is left in `u`, and
 /// where `u` is infinite.
 pub(crate) fn log1p(x: Expr<'_>) -> Expr<'_> {
-    in_single(x, |x| {
+    in_single([x], |[x]| {
         let u = x + 1.0;
         let is_itself = u.equal(1.0).or(u.equal(f64::INFINITY));
         x * is_itself.select(x.constant(1.0), u.log() / (u - 1.0))

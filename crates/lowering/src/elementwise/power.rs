@@ -1,9 +1,9 @@
 //! Powers and roots.
 
-use onnx::Expr;
+use onnx::{DType, Expr};
 
 use crate::ctx::{Ctx, Eqn};
-use crate::elementwise::in_single;
+use crate::elementwise::special::in_single;
 use crate::error::Result;
 
 /// `xⁿ` for a fixed integer `n`, by squaring; `1 / x⁻ⁿ` where `n` is negative
@@ -39,12 +39,18 @@ pub(crate) fn pow<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     x.pow(y.cast(x.dtype()))
 }
 
+/// `1 / √x`
+pub(crate) fn rsqrt(x: Expr<'_>) -> Expr<'_> {
+    let wide = if x.dtype().bits() == 8 { x.cast(DType::F32) } else { x };
+    wide.sqrt().recip().cast(x.dtype())
+}
+
 /// `∛x = sign(x) · |x|^⅓`, with one step of Newton for the error of ⅓
 ///
 /// The step is `(e − x / e²) / 3`, where no power can overflow. It is not a number only where `x` is
 /// a zero, infinite or NaN, and there the root is `x` itself. NaN is not equal to itself.
 pub(crate) fn cbrt(x: Expr<'_>) -> Expr<'_> {
-    in_single(x, |x| {
+    in_single([x], |[x]| {
         let estimate = x.sign() * x.abs().pow(1.0 / 3.0);
         let step = (estimate - x / (estimate * estimate)) / 3.0;
         step.equal(step).select(estimate - step, x)

@@ -36,7 +36,7 @@ pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         (Some(inside), Some(fill)) => inside.unsqueeze(&windows.offsets).select(found, fill),
         _ => found,
     };
-    Ok(filled.cast(result.dtype))
+    Ok(filled.cast_exactly(result.dtype))
 }
 
 /// Leaves out the indices of axes along which there is room for one window only, which is where they
@@ -197,10 +197,16 @@ fn fill_value<'g>(
             }
         }
         Some(Param::Float(value)) if is_complex => builder.constant(dtype, &[2], &[*value, 0.0]),
+        Some(Param::Int(value)) if is_complex => {
+            builder.constant(dtype, &[2], &[*value as f64, 0.0])
+        }
+        Some(Param::Bool(flag)) if is_complex => {
+            builder.constant(dtype, &[2], &[f64::from(u8::from(*flag)), 0.0])
+        }
         None | Some(Param::None) if is_complex => builder.constant(dtype, &[2], &[f64::NAN, 0.0]),
         _ if eqn.part_axes() > 0 => {
             let what = "gather of random keys with mode=FILL_OR_DROP".into();
-            return Err(Refused::NoCounterpart { what }.into());
+            return Err(Refused::OfKeys { what }.into());
         }
         None | Some(Param::None) if dtype.is_float() => builder.scalar(dtype, f64::NAN),
         None | Some(Param::None) if dtype.is_signed_int() => integer(-1 << (dtype.bits() - 1)),

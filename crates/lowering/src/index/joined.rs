@@ -50,14 +50,14 @@ pub(super) fn scatter_joined<'g>(
     };
     let array = array.cast(movable(own));
     let join = |there: Expr<'g>, update: Expr<'g>| -> Result<Expr<'g>> {
-        Ok(join(there.cast(own), update)?.cast(movable(own)))
+        Ok(join(there.cast_exactly(own), update)?.cast(movable(own)))
     };
     let written = if are_unique == Some(true) || windows.never_meet(&indices.shape()) {
         step.write(array, batch.len(), &join)?
     } else {
         step.flattened(batch).in_turn(array, &join)?
     };
-    let written = written.cast(own);
+    let written = written.cast_exactly(own);
     Ok(if is_single { written.squeeze(&[0]) } else { written })
 }
 

@@ -132,7 +132,10 @@ fn scatter_by<'g>(
         } else {
             written.in_turn(array, updates)
         };
-        let result = result.cast(x.dtype());
+        let result = match reduction {
+            Reduction::Overwrite => result.cast_exactly(x.dtype()),
+            _ => result.cast(x.dtype()),
+        };
         if x.rank() == 0 { result.squeeze(&[0]) } else { result }
     }))
 }

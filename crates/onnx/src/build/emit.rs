@@ -76,7 +76,7 @@ impl Builder {
             .map(|(index, input)| {
                 let input = (*input)?;
                 match compute(kernel.variable_of_input(index)) {
-                    Some((_, to)) => Some(self.cast_at(line, input, to)),
+                    Some((_, to)) => Some(self.cast_at(line, input, to, Numbers::Any)),
                     None => Some(input),
                 }
             })
@@ -89,12 +89,13 @@ impl Builder {
                 _ => result.clone(),
             })
             .collect();
+        let numbers = numbers_of(op, &attrs);
         let outputs = self.push(line, op.into(), &cast_inputs, attrs, &computed);
         let wanted = results.iter().map(|result| result.dtype);
         outputs
             .into_iter()
             .zip(wanted)
-            .map(|(output, dtype)| self.cast_at(line, output, dtype))
+            .map(|(output, dtype)| self.cast_at(line, output, dtype, numbers))
             .collect()
     }
 
@@ -151,20 +152,67 @@ impl Builder {
         }
     }
 
-    fn cast_at<'g>(
+    /// Casts as JAX does. If a number is too large for a float of 8 bits, it becomes infinite, or NaN if the type has
+    /// no infinity.
+    pub(crate) fn cast_at<'g>(
         &'g self,
         line: &'static Location<'static>,
         value: Expr<'g>,
         dtype: DType,
+        numbers: Numbers,
     ) -> Expr<'g> {
         if value.dtype() == dtype {
             return value;
         }
         if let Some(between) = behavior::cast_through(value.dtype(), dtype) {
-            let value = self.cast_at(line, value, between);
-            return self.cast_at(line, value, dtype);
+            let value = self.cast_at(line, value, between, Numbers::Any);
+            return self.cast_at(line, value, dtype, numbers);
         }
-        let attrs = vec![("to", Attr::Int(dtype.code().into()))];
+        if !is_narrow_float(dtype) {
+            return self.plain_cast_at(line, value, dtype, Vec::new());
+        }
+        let value = match behavior::overflow(dtype) {
+            Some(limit) if numbers == Numbers::Any => self.infinite_from(line, value, limit),
+            _ => value,
+        };
+        self.plain_cast_at(line, value, dtype, vec![("saturate", Attr::Int(0))])
+    }
+
+    /// Returns the number, or infinity with its sign if its size is at least `limit`.
+    ///
+    /// By a product, which keeps NaN and the sign of a zero.
+    fn infinite_from<'g>(
+        &'g self,
+        line: &'static Location<'static>,
+        value: Expr<'g>,
+        limit: f64,
+    ) -> Expr<'g> {
+        let wide = match value.dtype() {
+            DType::F64 => value,
+            _ => self.cast_at(line, value, DType::F32, Numbers::Any),
+        };
+        let like = |dtype| Type::new(dtype, wide.shape());
+        let node = |op: OpType, inputs: &[Expr<'g>], dtype| {
+            let inputs: SmallVec<[Option<Expr<'g>>; 4]> =
+                inputs.iter().copied().map(Some).collect();
+            let results = self.push(line, op.into(), &inputs, Attrs::new(), &[like(dtype)]);
+            results.into_iter().next().unwrap_or(wide)
+        };
+        let size = node(OpType::Abs, &[wide], wide.dtype());
+        let is_past = node(OpType::GreaterOrEqual, &[size, wide.constant(limit)], DType::Bool);
+        let infinity = wide.constant(f64::INFINITY);
+        let factor = node(OpType::Where, &[is_past, infinity, wide.constant(1.0)], wide.dtype());
+        node(OpType::Mul, &[wide, factor], wide.dtype())
+    }
+
+    fn plain_cast_at<'g>(
+        &'g self,
+        line: &'static Location<'static>,
+        value: Expr<'g>,
+        dtype: DType,
+        mut attrs: Attrs<'_>,
+    ) -> Expr<'g> {
+        attrs.insert(0, ("to", Attr::Int(dtype.code().into())));
         let result = Type::new(dtype, value.shape());
         if let Lookup::Kernel(kernel) = kernels::lookup(OpType::Cast, self.opset()) {
             self.note_missing_types(
@@ -271,6 +319,71 @@ impl Builder {
         }
         outputs.into_iter().map(|id| Expr { builder: self, id }).collect()
     }
+}
+
+/// The numbers that a cast may meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    Any,
+    /// None is larger than the largest number of the result's type.
+    InRange,
+}
+
+/// Returns the numbers that an operator computes of numbers of a narrower type.
+fn numbers_of(op: OpType, attrs: &Attrs<'_>) -> Numbers {
+    let only_moves = match op {
+        OpType::ScatterElements | OpType::ScatterND => {
+            !attrs.iter().any(|(name, _)| *name == "reduction")
+        }
+        _ => matches!(
+            op,
+            OpType::Concat
+                | OpType::Expand
+                | OpType::Gather
+                | OpType::GatherElements
+                | OpType::GatherND
+                | OpType::Identity
+                | OpType::Pad
+                | OpType::Reshape
+                | OpType::Slice
+                | OpType::Split
+                | OpType::Squeeze
+                | OpType::Tile
+                | OpType::TopK
+                | OpType::Transpose
+                | OpType::Trilu
+                | OpType::Unsqueeze
+                | OpType::Where
+        ),
+    };
+    let never_grows = matches!(
+        op,
+        OpType::Abs
+            | OpType::Ceil
+            | OpType::Clip
+            | OpType::Cos
+            | OpType::Erf
+            | OpType::Floor
+            | OpType::Max
+            | OpType::MaxPool
+            | OpType::Min
+            | OpType::Neg
+            | OpType::ReduceMax
+            | OpType::ReduceMin
+            | OpType::Relu
+            | OpType::Round
+            | OpType::Sigmoid
+            | OpType::Sign
+            | OpType::Sin
+            | OpType::Sqrt
+            | OpType::Tanh
+    );
+    if only_moves || never_grows { Numbers::InRange } else { Numbers::Any }
+}
+
+/// True for the floats of which `Cast` returns the largest number unless it is told otherwise.
+fn is_narrow_float(dtype: DType) -> bool {
+    dtype.is_float() && dtype.bits() == 8
 }
 
 /// True if operands of a type without a kernel cannot be cast to another one for the operator: a cast is what makes up

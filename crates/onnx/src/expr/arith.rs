@@ -1,10 +1,11 @@
 //! Elementwise operators.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::panic::Location;
 
 use super::{Expr, Operand};
 use crate::attr::Attr;
-use crate::build::Attrs;
+use crate::build::{Attrs, Numbers};
 use crate::dtype::DType;
 use crate::kernels::behavior;
 use crate::operator::OpType;
@@ -133,39 +134,17 @@ impl<'g> Neg for Expr<'g> {
 }
 
 impl<'g> Expr<'g> {
-    /// Converts the values to another type, as C does.
+    /// Converts the values to another type, as JAX does: integers wrap, and floats round. What is too large for a
+    /// float becomes infinite, or NaN if the type has no infinity. What is too large for an integer is undefined.
     #[track_caller]
     pub fn cast(self, dtype: DType) -> Expr<'g> {
-        if self.dtype() == dtype {
-            return self;
-        }
-        if let Some(between) = behavior::cast_through(self.dtype(), dtype) {
-            return self.cast(between).cast(dtype);
-        }
-        let attrs = vec![("to", Attr::Int(dtype.code().into()))];
-        self.builder.node(OpType::Cast, &[self], attrs, Type::new(dtype, self.shape()))
+        self.builder.cast_at(Location::caller(), self, dtype, Numbers::Any)
     }
 
-    /// Converts the values to an 8-bit floating-point type; too large values become infinite or
-    /// NaN.
+    /// Converts values that are all numbers of the other type.
     #[track_caller]
-    pub fn cast_without_saturation(self, dtype: DType) -> Expr<'g> {
-        if self.dtype() == dtype {
-            return self;
-        }
-        if let Some(limit) = behavior::overflow(dtype) {
-            let wide = if self.dtype() == DType::F64 { self } else { self.cast(DType::F32) };
-            let is_past = wide.abs().greater_equal(limit);
-            let past_is_infinite = wide * is_past.select(wide.constant(f64::INFINITY), 1.0);
-            return past_is_infinite.cast_as_it_is(dtype);
-        }
-        self.cast_as_it_is(dtype)
-    }
-
-    #[track_caller]
-    fn cast_as_it_is(self, dtype: DType) -> Expr<'g> {
-        let attrs = vec![("to", Attr::Int(dtype.code().into())), ("saturate", Attr::Int(0))];
-        self.builder.node(OpType::Cast, &[self], attrs, Type::new(dtype, self.shape()))
+    pub fn cast_exactly(self, dtype: DType) -> Expr<'g> {
+        self.builder.cast_at(Location::caller(), self, dtype, Numbers::InRange)
     }
 
     /// `self ? on_true : on_false`, element by element; numbers take the type of the other branch.

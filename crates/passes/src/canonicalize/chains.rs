@@ -1,6 +1,6 @@
 //! `merge-chains`: merges two casts, two broadcasts or two slices, and a stack with the reshape of its new axis.
 
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use super::{Change, Rule, change};
 use crate::access::Access;
@@ -50,12 +50,13 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     {
         return None;
     }
-    // The attribute of this cast determines the result for numbers that are too large.
-    if edit.node(index).attr("saturate").is_some() {
-        return None;
-    }
-    if from == to {
+    let overflows = matches!(edit.node(index).attr("saturate"), Some(Attr::Int(0)));
+    if from == to && (overflows || !is_narrow_float(to)) {
         return Some(Change::Value(x, vec![first]));
+    }
+    // The attribute of this cast determines the result for numbers that are too large.
+    if is_narrow_float(to) {
+        return None;
     }
     Some(Change::Op(Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code())), vec![first]))
 }
@@ -76,6 +77,7 @@ fn holds(wide: DType, narrow: DType) -> bool {
     match narrow {
         Bool => wide.is_int() || is_common(wide),
         F16 | Bf16 => matches!(wide, F32 | F64),
+        _ if is_narrow_float(narrow) => matches!(wide, F32 | F64),
         F32 => wide == F64,
         _ if narrow.is_int() => {
             let keeps_sign = !narrow.is_signed_int() || !wide.is_unsigned_int();
@@ -85,6 +87,11 @@ fn holds(wide: DType, narrow: DType) -> bool {
         }
         _ => false,
     }
+}
+
+/// True for the floats of which a cast returns the largest number or infinity, as its attribute says.
+fn is_narrow_float(dtype: DType) -> bool {
+    dtype.is_float() && dtype.bits() == 8
 }
 
 /// Where the second one names every size, it needs no help.

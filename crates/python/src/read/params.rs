@@ -131,6 +131,8 @@ impl<'py> Reader<'py> {
             Kind::Int
         } else if class.is_subclass_of::<PyFloat>()? || is(&jax.floating)? {
             Kind::Float
+        } else if class.is_subclass_of::<PyComplex>()? {
+            Kind::Array
         } else if class.is_subclass_of::<PyString>()? {
             Kind::Text
         } else if is(&jax.dtype)? || Jax::is_extended_dtype(class)? {

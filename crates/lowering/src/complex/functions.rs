@@ -1,0 +1,223 @@
+//! Exponentials, logarithms, powers and trigonometric functions of complex numbers.
+//!
+//! Where a part overflows, is infinite or is NaN, the results are those of XLA: an imaginary part of zero stays
+//! zero, and no part overflows before the result does.
+
+use onnx::{DType, Expr};
+
+use super::Complex;
+use crate::elementwise::exponential;
+use crate::elementwise::hyperbolic::{cosh, sinh};
+use crate::elementwise::trigonometric::atan2;
+
+/// `|a|` and `|b|` of `a + ib` in order, and their ratio.
+pub(super) struct Sizes<'g> {
+    pub larger: Expr<'g>,
+    /// The smaller part divided by the larger one; 1 if they are equal, even if both are zero or infinite.
+    pub ratio: Expr<'g>,
+}
+
+impl<'g> Sizes<'g> {
+    pub fn of(a: Expr<'g>, b: Expr<'g>) -> Sizes<'g> {
+        let (a, b) = (a.abs(), b.abs());
+        let (larger, smaller) = (a.max(b), a.min(b));
+        let one = larger.constant(1.0);
+        Sizes { larger, ratio: larger.equal(smaller).select(one, smaller / larger) }
+    }
+
+    /// `√(1 + ratio²)`
+    fn stretch(&self) -> Expr<'g> {
+        (self.ratio * self.ratio + 1.0).sqrt()
+    }
+}
+
+impl<'g> Complex<'g> {
+    /// `|z| = m · √(1 + (n / m)²)` with the larger part `m` and the smaller `n`
+    #[track_caller]
+    pub fn abs(self) -> Expr<'g> {
+        self.re.builder.helper("complex_abs", || {
+            let sizes = Sizes::of(self.re, self.im);
+            sizes.larger * sizes.stretch()
+        })
+    }
+
+    /// `exp(a + ib) = eᵃ (cos b + i sin b)`, with `eᵃ` as the square of `exp(a / 2)`
+    ///
+    /// `exp(a)` may be infinite where its product with a small sine is not.
+    pub fn exp(self) -> Complex<'g> {
+        let root = (self.re * 0.5).exp();
+        let re = root * self.im.cos() * root;
+        Complex { re, im: self.or_real(root * self.im.sin() * root) }
+    }
+
+    /// Returns the imaginary part of a function that is real for real numbers.
+    fn or_real(self, im: Expr<'g>) -> Expr<'g> {
+        self.im.equal(0.0).select(self.im, im)
+    }
+
+    /// `2^z = exp(z log 2)`
+    pub fn exp2(self) -> Complex<'g> {
+        let log = self.re.constant(std::f64::consts::LN_2);
+        self.mul(Complex { re: log, im: log.constant(0.0) }).exp()
+    }
+
+    /// `exp(a + ib) − 1 = expm1(a) cos b − 2 sin²(b / 2) + i eᵃ sin b`
+    pub fn expm1(self) -> Complex<'g> {
+        let half = (self.im * 0.5).sin();
+        let re = exponential::expm1(self.re) * self.im.cos() - half * half * 2.0;
+        Complex { re, im: self.or_real(self.re.exp() * self.im.sin()) }
+    }
+
+    /// `log z = log m + ½ log1p((n / m)²) + i arg z` with the larger part `m` and the smaller `n`
+    pub fn log(self) -> Complex<'g> {
+        Complex { re: log_abs(self.re, self.im), im: atan2(self.im, self.re) }
+    }
+
+    /// `log(1 + z)`, with `log|1 + z| = ½ log1p(a (a + 2) + b²)` near zero
+    pub fn log1p(self) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
+        let shifted = a + 1.0;
+        let is_near = a.abs().max(b.abs()).less(0.5);
+        let Sizes { larger, ratio } = Sizes::of(shifted, b);
+        let square = is_near.select(a * (a + 2.0) + b * b, ratio * ratio);
+        let size = is_near.select(larger.constant(1.0), larger);
+        let re = size.log() + exponential::log1p(square) * 0.5;
+        Complex { re, im: atan2(b, shifted) }
+    }
+
+    /// `√z = t + i b / 2t` where `a ≥ 0`, else `|b| / 2t ± i t`
+    pub fn sqrt(self) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
+        let (large, small) = root_parts(a, b);
+        let is_right = a.greater_equal(0.0);
+        let im = is_right.select(small, large);
+        Complex { re: is_right.select(large, small), im: b.less(0.0).select(-im, im) }
+    }
+
+    /// `1 / √z = (q − i s B / 2q) / (√m h)` where `a ≥ 0`, else `(B / 2q − i s q) / (√m h)`
+    ///
+    /// `m` is the larger part, `h = |z| / m`, `B = |b| / m`, `q = √((h + |a| / m) / 2)`, and `s` is the sign of `b`.
+    pub fn rsqrt(self) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
+        let sizes = Sizes::of(a, b);
+        let stretch = sizes.stretch();
+        let is_flat = a.abs().equal(sizes.larger);
+        let one = a.constant(1.0);
+        let width = is_flat.select(one, sizes.ratio);
+        let height = b.abs().equal(sizes.larger).select(one, sizes.ratio);
+        let large = ((stretch + width) * 0.5).sqrt();
+        let small = height / large * 0.5;
+        let divisor = sizes.larger.sqrt() * stretch;
+        let is_right = a.greater_equal(0.0);
+        let re = is_right.select(large, small) / divisor;
+        let im = is_right.select(small, large) / divisor;
+        Complex { re, im: b.greater(0.0).select(-im, im) }
+    }
+
+    /// `z^w = |z|^c exp(−d arg z) cis(c arg z + d log|z|)` with `w = c + id`
+    ///
+    /// Like in XLA, a real power of a number that is not negative is real, `1^w = 1`, `z^0 = 1`, and `0^w` is
+    /// NaN if `c` is negative.
+    pub fn pow(self, power: Complex<'g>) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
+        let Complex { re: c, im: d } = power;
+        let (size, angle) = (self.abs(), atan2(b, a));
+        let is_real = b.equal(0.0);
+        let to_real = d.equal(0.0);
+        let is_one = to_real.and(c.equal(0.0)).or(is_real.and(a.equal(1.0)));
+        let is_powerful = a.greater(0.0).or(a.equal(0.0).and(c.greater_equal(0.0)));
+        let is_plain = is_one.or(is_real.and(to_real).and(is_powerful));
+        let grown = size.pow(c) * (-d * angle).exp();
+        let grown = is_one.select(size.constant(1.0), grown);
+        let turn = c * angle + d * size.log();
+        Complex {
+            re: is_plain.select(grown, grown * turn.cos()),
+            im: is_plain.select(size.constant(0.0), grown * turn.sin()),
+        }
+    }
+
+    /// `sin(a + ib) = sin a cosh b + i cos a sinh b`
+    pub fn sin(self) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
+        let re = a.equal(0.0).select(a, a.sin() * cosh(b));
+        Complex { re, im: a.cos() * sinh(b) }
+    }
+
+    /// `cos(a + ib) = cos a cosh b − i sin a sinh b`
+    pub fn cos(self) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
+        let im = a.equal(0.0).select(a, -(a.sin() * sinh(b)));
+        Complex { re: a.cos() * cosh(b), im }
+    }
+
+    /// `tan z = −i tanh(iz)`
+    pub fn tan(self) -> Complex<'g> {
+        let Complex { re, im } = Complex { re: -self.im, im: self.re }.tanh();
+        Complex { re: im, im: -re }
+    }
+
+    /// `sinh(a + ib) = sinh a cos b + i cosh a sin b`
+    pub fn sinh(self) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
+        Complex { re: sinh(a) * b.cos(), im: self.or_real(cosh(a) * b.sin()) }
+    }
+
+    /// `cosh(a + ib) = cosh a cos b + i sinh a sin b`
+    pub fn cosh(self) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
+        Complex { re: cosh(a) * b.cos(), im: self.or_real(sinh(a) * b.sin()) }
+    }
+
+    /// `tanh(a + ib) = (sinh a cosh a + i sin b cos b) / (sinh² a + cos² b)`
+    ///
+    /// From some `a` on the result is ±1, and the square would overflow.
+    pub fn tanh(self) -> Complex<'g> {
+        let Complex { re: a, im: b } = self;
+        let most = if a.dtype() == DType::F64 { 354.0 } else { 44.0 };
+        let near = a.max(-most).min(most);
+        let (s, cosine) = (sinh(near), b.cos());
+        let norm = s * s + cosine * cosine;
+        let is_limit = a.is_inf();
+        let re = is_limit.select(a.sign(), s * cosh(near) / norm);
+        let im = self.or_real(b.sin() * cosine / norm);
+        Complex { re, im: is_limit.select(a.constant(0.0), im) }
+    }
+
+    /// `1 / (1 + exp(−z))`
+    pub fn logistic(self) -> Complex<'g> {
+        let Complex { re, im } = self.neg().exp();
+        Complex { re: re + 1.0, im }.recip()
+    }
+
+    /// `z / |z|`, and zero of zero
+    pub fn sign(self) -> Complex<'g> {
+        let size = self.abs();
+        let safe = size.equal(0.0).select(size.constant(1.0), size);
+        Complex { re: self.re / safe, im: self.im / safe }
+    }
+}
+
+/// `log|a + ib|`, which is finite wherever the parts are and not both zero
+pub(super) fn log_abs<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
+    a.builder.helper("log_abs", || {
+        let Sizes { larger, ratio } = Sizes::of(a, b);
+        larger.log() + exponential::log1p(ratio * ratio) * 0.5
+    })
+}
+
+/// `t = √((|z| + |a|) / 2)` and `|b| / 2t`, the sizes of the parts of `√(a + ib)`
+///
+/// `t = √m · q`, with the larger part `m`. If `b` is the larger part, `|b| / t = √m / q`, which is right even
+/// of zeros and infinities.
+pub(super) fn root_parts<'g>(a: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
+    a.builder.helper("root_parts", || {
+        let (width, height) = (a.abs(), b.abs());
+        let sizes = Sizes::of(a, b);
+        let share = width.equal(sizes.larger).select(a.constant(1.0), sizes.ratio);
+        let q = ((sizes.stretch() + share) * 0.5).sqrt();
+        let root = sizes.larger.sqrt();
+        let t = root * q;
+        let quotient = height.equal(sizes.larger).select(root / q, height / t);
+        (t, quotient * 0.5)
+    })
+}
