@@ -72,18 +72,12 @@ impl<'g> Complex<'g> {
             let re = (ratio * h + g) / norm;
             let im = (h - ratio * g) / norm;
             let im = is_steep.select(-im, im);
-            self.with_limits(other, v, Complex { re, im })
+            self.with_limits(other, Complex { re, im })
         })
     }
 
-    /// Returns the quotient `self / other`, or its limit where both parts are NaN. `larger` is the larger part
-    /// of `other`.
-    fn with_limits(
-        self,
-        other: Complex<'g>,
-        larger: Expr<'g>,
-        quotient: Complex<'g>,
-    ) -> Complex<'g> {
+    /// Returns the quotient `self / other`, or its limit where both parts are NaN.
+    fn with_limits(self, other: Complex<'g>, quotient: Complex<'g>) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
         let Complex { re: c, im: d } = other;
         let is_lost = quotient.re.is_nan().and(quotient.im.is_nan());
@@ -98,7 +92,7 @@ impl<'g> Complex<'g> {
             direction.mul(Complex { re: c, im: -d }).times(a.constant(f64::INFINITY))
         };
         let by_zero = self.times(c.recip());
-        let is_by_zero = larger.equal(0.0);
+        let is_by_zero = (c.abs() + d.abs()).equal(0.0);
         let limit = |by_zero: Expr<'g>, infinite: Expr<'g>, part: Expr<'g>| {
             let limit = by_infinity.select(vanishing, infinite);
             is_lost.select(is_by_zero.select(by_zero, limit), part)
@@ -116,6 +110,31 @@ impl<'g> Complex<'g> {
 
     pub fn square(self) -> Complex<'g> {
         self.mul(self)
+    }
+
+    /// Returns this number where `condition` is true, else the other one.
+    #[track_caller]
+    fn or(self, other: Complex<'g>, condition: Expr<'g>) -> Complex<'g> {
+        let choose = |x: Expr<'g>, y: Expr<'g>| condition.select(x, y);
+        Complex { re: choose(self.re, other.re), im: choose(self.im, other.im) }
+    }
+
+    /// Returns the number with the larger real part; of equal ones, that with the larger imaginary part
+    ///
+    /// With a NaN, it is the second one, as in JAX.
+    #[track_caller]
+    pub fn max(self, other: Complex<'g>) -> Complex<'g> {
+        let is_equal = self.re.equal(other.re);
+        let above = is_equal.and(self.im.greater(other.im));
+        self.or(other, self.re.greater(other.re).or(above))
+    }
+
+    /// Returns the number with the smaller real part; of equal ones, that with the smaller imaginary part
+    #[track_caller]
+    pub fn min(self, other: Complex<'g>) -> Complex<'g> {
+        let is_equal = self.re.equal(other.re);
+        let below = is_equal.and(self.im.less(other.im));
+        self.or(other, self.re.less(other.re).or(below))
     }
 }
 
@@ -160,6 +179,18 @@ pub(crate) fn eq<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 /// True if some part differs
 pub(crate) fn ne<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(eq(ctx, eqn)?.logical_not())
+}
+
+/// Returns the larger of pairs.
+#[track_caller]
+pub(crate) fn larger<'g>(z: Expr<'g>, w: Expr<'g>) -> Expr<'g> {
+    Complex::of(z).max(Complex::of(w)).pairs()
+}
+
+/// Returns the smaller of pairs.
+#[track_caller]
+pub(crate) fn smaller<'g>(z: Expr<'g>, w: Expr<'g>) -> Expr<'g> {
+    Complex::of(z).min(Complex::of(w)).pairs()
 }
 
 /// `z · w` of pairs

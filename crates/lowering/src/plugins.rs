@@ -33,8 +33,8 @@ use crate::random::{
     random_bits, random_fold_in, random_gamma, random_seed, random_split, threefry2x32,
 };
 use crate::reduce::{
-    argmax, argmin, complex_reduce_prod, reduce_and, reduce_max, reduce_min, reduce_or,
-    reduce_prod, reduce_sum, reduce_xor,
+    argmax, argmin, complex_reduce_max, complex_reduce_min, complex_reduce_prod, reduce_and,
+    reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum, reduce_xor,
 };
 use crate::shape::{
     broadcast_in_dim, concatenate, dim_as_value, empty, iota, pad, reshape, rev, slice, split,
@@ -55,8 +55,8 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("clamp", clamp),
     binary("div", arithmetic::div).complex_pair(|z, w| z.div(w)),
     eqn("integer_pow", power::integer_pow).complex_eqn(complex::integer_pow),
-    binary("max", arithmetic::max).limits(&["for 0 and -0, the model may return either"]),
-    binary("min", arithmetic::min).limits(&["for 0 and -0, the model may return either"]),
+    binary("max", arithmetic::max).complex_pair(|z, w| z.max(w)).limits(&["for 0 and -0, the model may return either"]),
+    binary("min", arithmetic::min).complex_pair(|z, w| z.min(w)).limits(&["for 0 and -0, the model may return either"]),
     binary("mul", |x, y| x * y).bilinear(),
     unary("neg", |x| -x).parts(),
     binary("nextafter", bits::nextafter).limits(&["the model may return 0 instead of -0"]),
@@ -107,13 +107,13 @@ pub const PLUGINS: &[Plugin] = &[
     unary("rsqrt", power::rsqrt).complex(|z| z.rsqrt()),
     unary("sqrt", |x| x.sqrt()).complex(|z| z.sqrt()),
     // Trigonometric and hyperbolic.
-    unary("acos", trigonometric::acos).complex(|z| z.acos()),
-    unary("acosh", hyperbolic::acosh).complex(|z| z.acosh()),
-    unary("asin", trigonometric::asin).complex(|z| z.asin()),
-    unary("asinh", hyperbolic::asinh).complex(|z| z.asinh()),
-    unary("atan", trigonometric::atan).complex(|z| z.atan()),
+    unary("acos", trigonometric::acos).complex(|z| z.acos()).limits(NAN_IN_A_PART),
+    unary("acosh", hyperbolic::acosh).complex(|z| z.acosh()).limits(NAN_IN_A_PART),
+    unary("asin", trigonometric::asin).complex(|z| z.asin()).limits(NAN_IN_A_PART),
+    unary("asinh", hyperbolic::asinh).complex(|z| z.asinh()).limits(NAN_IN_A_PART),
+    unary("atan", trigonometric::atan).complex(|z| z.atan()).limits(NAN_IN_A_PART),
     binary("atan2", trigonometric::atan2),
-    unary("atanh", hyperbolic::atanh).complex(|z| z.atanh()),
+    unary("atanh", hyperbolic::atanh).complex(|z| z.atanh()).limits(NAN_IN_A_PART),
     unary("cos", |x| x.cos()).complex(|z| z.cos()),
     unary("cosh", hyperbolic::cosh).complex(|z| z.cosh()),
     unary("sin", |x| x.sin()).complex(|z| z.sin()),
@@ -144,19 +144,25 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("argmax", argmax),
     eqn("argmin", argmin),
     eqn("reduce_and", reduce_and).limits(KNOWN_SIZE_FOR_INTS),
-    eqn("reduce_max", reduce_max).limits(NOT_EMPTY_OF_64_BITS),
-    eqn("reduce_min", reduce_min).limits(NOT_EMPTY_OF_64_BITS),
+    eqn("reduce_max", reduce_max).complex_eqn(complex_reduce_max).limits(EXTREME),
+    eqn("reduce_min", reduce_min).complex_eqn(complex_reduce_min).limits(EXTREME),
     eqn("reduce_or", reduce_or).limits(KNOWN_SIZE_FOR_INTS),
     eqn("reduce_prod", reduce_prod)
         .complex_eqn(complex_reduce_prod)
-        .limits(&["for integers and complex numbers, reduced axes must have known sizes"]),
+        .limits(&[
+            "for integers and complex numbers, reduced axes must have known sizes",
+            "JAX multiplies complex numbers by 1 + 0i, which makes parts of infinite ones NaN",
+        ]),
     eqn("reduce_sum", reduce_sum).linear(),
     eqn("reduce_xor", reduce_xor).limits(KNOWN_SIZE_FOR_INTS),
     // Cumulative.
     eqn("cumlogsumexp", cumlogsumexp).limits(KNOWN_SIZE),
     eqn("cummax", cummax).limits(KNOWN_SIZE),
     eqn("cummin", cummin).limits(KNOWN_SIZE),
-    eqn("cumprod", cumprod).complex_eqn(complex_cumprod).limits(KNOWN_SIZE),
+    eqn("cumprod", cumprod).complex_eqn(complex_cumprod).limits(&[
+        "the axis must have a known size",
+        "JAX multiplies complex numbers by 1 + 0i, which makes parts of infinite ones NaN",
+    ]),
     eqn("cumsum", cumsum).linear(),
     // Shapes.
     eqn("broadcast_in_dim", broadcast_in_dim).parts(),
@@ -291,8 +297,8 @@ pub const PLUGINS: &[Plugin] = &[
     many("pmax", pmax),
     many("pmin", pmin),
     many("ppermute", ppermute),
-    many("psum", psum),
-    many("psum_invariant", psum),
+    many("psum", psum).linear(),
+    many("psum_invariant", psum).linear(),
     many("pvary", pass_through).parts().ignores(&["axes", "axis_index_groups"]),
     many("reduce_scatter", reduce_scatter),
     many("shard_map", shard_map).parts().limits(&["the mesh must have one device"]),
@@ -349,5 +355,9 @@ pub fn emitted_ops(primitive: &str) -> EmittedOps {
 
 const KNOWN_SIZE: &[&str] = &["the axis must have a known size"];
 const KNOWN_SIZE_FOR_INTS: &[&str] = &["for integers, reduced axes must have known sizes"];
-const NOT_EMPTY_OF_64_BITS: &[&str] =
-    &["for 64-bit integers, ONNX Runtime fails if the size of a symbolic axis is 0"];
+const EXTREME: &[&str] = &[
+    "for 64-bit integers, ONNX Runtime fails if the size of a symbolic axis is 0",
+    "for complex numbers, reduced axes must have known sizes, and a NaN may be left out",
+];
+const NAN_IN_A_PART: &[&str] =
+    &["if one part of a complex number is NaN, both parts of the result are NaN"];

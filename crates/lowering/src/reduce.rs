@@ -36,6 +36,22 @@ pub(crate) fn complex_reduce_prod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
     by_halves(eqn, z, &axes, one, complex::product)
 }
 
+/// Returns the largest over the axes by the real part, then by the imaginary part
+pub(crate) fn complex_reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let axes = axes(eqn)?;
+    let [z] = eqn.operands()?;
+    let least = z.builder.constant(z.dtype(), &[2], &[f64::NEG_INFINITY, 0.0]);
+    by_halves(eqn, z, &axes, least, complex::larger)
+}
+
+/// Returns the smallest over the axes by the real part, then by the imaginary part
+pub(crate) fn complex_reduce_min<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let axes = axes(eqn)?;
+    let [z] = eqn.operands()?;
+    let most = z.builder.constant(z.dtype(), &[2], &[f64::INFINITY, 0.0]);
+    by_halves(eqn, z, &axes, most, complex::smaller)
+}
+
 /// `∧ x` over the axes, bit by bit for integers
 pub(crate) fn reduce_and<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;

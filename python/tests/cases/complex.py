@@ -21,15 +21,23 @@ def draw(*shape: int, dtype: Any = np.complex64) -> np.ndarray:
 
 Z, W = draw(3, 4), draw(3, 4)
 REAL = random.normal(size=(3, 8)).astype(np.float32)
+FAR = np.array([1, 5, -1, 0], np.int32)
 CLOSE = {"rtol": 2e-5, "atol": 1e-5}
 FINE = {"rtol": 1e-12, "atol": 1e-12, "double": True}
 
 UNARY: dict[str, Callable[..., Any]] = {
     "abs": lax.abs,
+    "acos": lax.acos,
+    "acosh": lax.acosh,
+    "asin": lax.asin,
+    "asinh": lax.asinh,
+    "atan": lax.atan,
+    "atanh": lax.atanh,
     "conj": lax.conj,
     "cos": lax.cos,
     "cosh": lax.cosh,
     "exp": lax.exp,
+    "exp2": lax.exp2,
     "expm1": lax.expm1,
     "imag": lax.imag,
     "integer_pow": lambda z: lax.integer_pow(z, 5),
@@ -51,6 +59,8 @@ BINARY: dict[str, Callable[..., Any]] = {
     "add": lax.add,
     "div": lax.div,
     "eq": lambda z, w: lax.eq(z, jnp.where(z.real > 0, z, w)),
+    "max": lambda z, w: lax.max(z, jnp.where(z.real > 0, z + 1j, w)),
+    "min": lambda z, w: lax.min(z, jnp.where(z.real > 0, z + 1j, w)),
     "mul": lax.mul,
     "ne": lambda z, w: lax.ne(z, jnp.where(z.real > 0, z, w)),
     "pow": lax.pow,
@@ -95,6 +105,36 @@ CASES = [
     Case("complex.prod.of_one", lambda z: jnp.prod(z[:1], 0), (Z,)),
     Case("complex.cumprod", lambda z: jnp.cumprod(z, 1), (Z,), covers=("cumprod",), **CLOSE),
     Case("complex.cumprod.reverse", lambda z: lax.cumprod(z, 0, reverse=True), (Z,), **CLOSE),
+    Case(
+        "complex.max.axes", lambda z: jnp.max(z, (0, 2)), (draw(2, 3, 5),), covers=("reduce_max",)
+    ),
+    Case("complex.min", lambda z: jnp.min(z[:, :1] * 0 + z, 1), (Z,), covers=("reduce_min",)),
+    Case("complex.min.of_nothing", lambda z: jnp.min(z[:0], 0, initial=1j), (Z,)),
+    Case("complex.iota", lambda z: z * lax.iota(z.dtype, 4), (Z,), covers=("iota",), **CLOSE),
+    Case("complex.iota.long", lambda z: lax.iota(z.dtype, 300) + z[0, 0], (Z,), **CLOSE),
+    *(
+        Case(f"complex.fill.{name}", lambda z, i, fill=fill: fill(z.at[i].get), (Z, FAR))
+        for name, fill in {
+            "nan": lambda get: get(mode="fill"),
+            "zero": lambda get: get(mode="fill", fill_value=0),
+            "number": lambda get: get(mode="fill", fill_value=1 + 2j),
+        }.items()
+    ),
+    Case("complex.drop", lambda z, i: z.at[i].set(1j, mode="drop").at[i].add(z[0]), (Z, FAR)),
+    Case(
+        "complex.grad.abs_fft",
+        jax.grad(lambda x: jnp.abs(jnp.fft.fft(x)).sum()),
+        (REAL,),
+        covers=("convert_element_type",),
+        **CLOSE,
+    ),
+    Case("complex.grad.exp", jax.grad(lambda x: jnp.exp(1j * x).real.sum()), (REAL,), **CLOSE),
+    Case(
+        "complex.vmap.psum",
+        lambda z: jax.vmap(lambda row: lax.psum(row, "i"), axis_name="i")(z),
+        (Z,),
+        **CLOSE,
+    ),
     Case("complex.reshape_transposed", lambda z: lax.reshape(z, (4, 3), (1, 0)), (Z,)),
     *(
         Case(f"fft.{norm}.{name}", lambda x, fn=fn, norm=norm: fn(x, norm=norm), (x,), **CLOSE)

@@ -6,9 +6,10 @@
 use onnx::{DType, Expr};
 
 use super::Complex;
+use crate::element::guards_nan;
 use crate::elementwise::exponential;
 use crate::elementwise::hyperbolic::{cosh, sinh};
-use crate::elementwise::trigonometric::atan2;
+use crate::elementwise::trigonometric::{atan2, is_positive};
 
 /// `|a|` and `|b|` of `a + ib` in order, and their ratio.
 pub(super) struct Sizes<'g> {
@@ -111,13 +112,21 @@ impl<'g> Complex<'g> {
         let is_right = a.greater_equal(0.0);
         let re = is_right.select(large, small) / divisor;
         let im = is_right.select(small, large) / divisor;
-        Complex { re, im: b.greater(0.0).select(-im, im) }
+        let im = sizes.larger.equal(0.0).select(im.constant(f64::NAN), im);
+        let root = Complex { re, im: is_positive(b).select(-im, im) };
+        if !guards_nan(a) {
+            return root;
+        }
+        // Zero even if the other part is NaN.
+        let is_infinite = a.is_inf().or(b.is_inf());
+        let or_zero = |part: Expr<'g>| is_infinite.select(part.constant(0.0), part);
+        Complex { re: or_zero(root.re), im: or_zero(root.im) }
     }
 
     /// `z^w = |z|^c exp(−d arg z) cis(c arg z + d log|z|)` with `w = c + id`
     ///
-    /// Like in XLA, a real power of a number that is not negative is real, `1^w = 1`, `z^0 = 1`, and `0^w` is
-    /// NaN if `c` is negative.
+    /// As in XLA, `1^w = 1`, `z^0 = 1`, real powers of zero and of positive infinity are real, and `0^w` is NaN
+    /// if `c` is negative.
     pub fn pow(self, power: Complex<'g>) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
         let Complex { re: c, im: d } = power;
@@ -125,8 +134,8 @@ impl<'g> Complex<'g> {
         let is_real = b.equal(0.0);
         let to_real = d.equal(0.0);
         let is_one = to_real.and(c.equal(0.0)).or(is_real.and(a.equal(1.0)));
-        let is_powerful = a.greater(0.0).or(a.equal(0.0).and(c.greater_equal(0.0)));
-        let is_plain = is_one.or(is_real.and(to_real).and(is_powerful));
+        let is_limit = a.equal(f64::INFINITY).or(a.equal(0.0).and(c.greater_equal(0.0)));
+        let is_plain = is_one.or(is_real.and(to_real).and(is_limit));
         let grown = size.pow(c) * (-d * angle).exp();
         let grown = is_one.select(size.constant(1.0), grown);
         let turn = c * angle + d * size.log();
@@ -156,16 +165,22 @@ impl<'g> Complex<'g> {
         Complex { re: im, im: -re }
     }
 
-    /// `sinh(a + ib) = sinh a cos b + i cosh a sin b`
+    /// `sinh(a + ib) = sinh a cos b + i cosh a sin b`, by `sinh` and `cosh` of `a / 2`
+    ///
+    /// Those of `a` may be infinite where their product with a small sine is not.
     pub fn sinh(self) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
-        Complex { re: sinh(a) * b.cos(), im: self.or_real(cosh(a) * b.sin()) }
+        let (s, c) = (sinh(a * 0.5) * 2.0, cosh(a * 0.5));
+        let sine = b.sin();
+        Complex { re: c * b.cos() * s, im: self.or_real(c * 2.0 * sine * c - sine) }
     }
 
-    /// `cosh(a + ib) = cosh a cos b + i sinh a sin b`
+    /// `cosh(a + ib) = cosh a cos b + i sinh a sin b`, by `sinh` and `cosh` of `a / 2`
     pub fn cosh(self) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
-        Complex { re: cosh(a) * b.cos(), im: self.or_real(sinh(a) * b.sin()) }
+        let (s, c) = (sinh(a * 0.5) * 2.0, cosh(a * 0.5));
+        let cosine = b.cos();
+        Complex { re: c * 2.0 * cosine * c - cosine, im: self.or_real(c * b.sin() * s) }
     }
 
     /// `tanh(a + ib) = (sinh a cosh a + i sin b cos b) / (sinh² a + cos² b)`

@@ -10,7 +10,7 @@ use super::Complex;
 use super::functions::{log_abs, root_parts};
 use crate::elementwise::exponential::log1p;
 use crate::elementwise::hyperbolic::asinh;
-use crate::elementwise::trigonometric::atan2;
+use crate::elementwise::trigonometric::{atan2, is_positive};
 
 /// The parts of `asin` and `acos` in the first quadrant.
 struct Arcs<'g> {
@@ -66,7 +66,8 @@ impl<'g> Complex<'g> {
         let square = y * y;
         let re = log1p(x * 4.0 / (below * below + square) / scale) * 0.25;
         let im = atan2(y * 2.0 * one, below * above - square) * 0.5;
-        Complex { re: signed(self.re, re), im: signed(self.im, im) }
+        // On the cut, the sign of a zero counts.
+        Complex { re: signed(self.re, re), im: is_positive(self.im).select(im, -im) }
     }
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn with_sign_of<'g>(x: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
 
 /// True if `x` is above zero, or the positive zero.
 #[track_caller]
-fn is_positive(x: Expr<'_>) -> Expr<'_> {
+pub(crate) fn is_positive(x: Expr<'_>) -> Expr<'_> {
     x.builder.helper("is_positive", || x.greater(0.0).or(x.recip().greater(0.0)))
 }
 
