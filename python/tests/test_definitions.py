@@ -144,24 +144,24 @@ def test_an_impl_that_runs_the_primitive_is_not_a_definition() -> None:
 
 def test_an_impl_that_calls_itself_forever_is_refused() -> None:
     endless = primitive("endless", lambda x: endless.bind(x + 1.0))
-    why = "no plugin for `endless`, and its `impl` cannot be used: it calls itself"
+    why = "no plugin for `endless`, and its definition cannot be used: it calls itself"
     assert refusal(endless).startswith(why)
 
 
 def test_an_impl_that_cannot_be_traced_is_refused_with_the_reason() -> None:
     message = refusal(primitive("of_numpy", lambda x: np.sin(np.asarray(x))))
     assert message.startswith(
-        "no plugin for `of_numpy`, and its `impl` cannot be used: TracerArrayConversionError: "
+        "no plugin for `of_numpy`, and its definition cannot be used: TracerArrayConversionError: "
     )
     assert "hint: write a plugin with `jax2onnx.plugin`" in message
     message = refusal(primitive("sized", lambda x: x * float(x.shape[0])), ("B", 3))
-    assert message.startswith("no plugin for `sized`, and its `impl` cannot be used: ")
+    assert message.startswith("no plugin for `sized`, and its definition cannot be used: ")
 
 
 def test_an_impl_with_other_results_is_refused() -> None:
     message = refusal(primitive("summed", jnp.sum))
     assert message.startswith(
-        "no plugin for `summed`, and its `impl` cannot be used: "
+        "no plugin for `summed`, and its definition cannot be used: "
         "it returns float32[], but JAX expects float32[2,3]"
     )
 

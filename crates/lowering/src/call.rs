@@ -14,13 +14,10 @@ pub(crate) fn jit<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     let name: Arc<str> = eqn.param("name")?;
     // Where arrays live and how the call is compiled does not change the numbers.
     eqn.ignore(&[
-        "in_shardings",
-        "out_shardings",
         "in_layouts",
         "out_layouts",
         "donated_invars",
         "resource_env",
-        "ctx_mesh",
         "keep_unused",
         "inline",
         "compiler_options_kvs",
@@ -34,6 +31,17 @@ pub(crate) fn call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     let name: Option<Arc<str>> = eqn.optional("name")?;
     let label = name.as_ref().unwrap_or(eqn.primitive);
     ctx.inline(label, Body::of("call_jaxpr"), &body, &eqn.inputs)
+}
+
+/// Lowers a call whose other parameters say how it is compiled, and on which devices
+pub(crate) fn any_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
+    eqn.ignore_all();
+    for param in ["jaxpr", "call"] {
+        if let Some(Param::Jaxpr(body)) = eqn.optional(param)? {
+            return ctx.inline(eqn.primitive, Body::of(param), &body, &eqn.inputs);
+        }
+    }
+    Err(eqn.broken("it has no body").into())
 }
 
 /// Returns the function itself; its derivative is not part of what is exported

@@ -42,7 +42,7 @@ pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Resu
     let [lhs_order, rhs_order, out_order] = orders(eqn)?;
     // The result's type says what is preferred; precision is a hint, and where an array lives does
     // not change the numbers.
-    eqn.ignore(&["precision", "preferred_element_type", "out_sharding"]);
+    eqn.ignore(&["precision", "preferred_element_type"]);
     let [lhs, rhs] = eqn.operands()?;
     let result = eqn.output()?;
 

@@ -18,8 +18,6 @@ use crate::error::Result;
 /// integers
 pub(crate) fn convert_element_type<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type"]);
-    // Where an array lives does not change the numbers.
-    eqn.ignore(&["sharding"]);
     let [x] = eqn.operands()?;
     Ok(convert(x, eqn.output()?.dtype))
 }

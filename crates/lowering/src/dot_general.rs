@@ -17,7 +17,7 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     type Pair = (Vec<usize>, Vec<usize>);
     let (contracted, batch): (Pair, Pair) = eqn.param("dimension_numbers")?;
     // The result's type says what is preferred; precision and where arrays live are hints.
-    eqn.ignore(&["precision", "preferred_element_type", "out_sharding"]);
+    eqn.ignore(&["precision", "preferred_element_type"]);
     let [lhs, rhs] = eqn.operands()?;
     let result = eqn.output()?;
 

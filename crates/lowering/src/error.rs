@@ -11,7 +11,7 @@ use provenance::SiteId;
 pub enum Refused {
     #[error("no plugin for `{primitive}`")]
     NoPlugin { primitive: Arc<str> },
-    #[error("no plugin for `{primitive}`, and its `impl` cannot be used: {why}")]
+    #[error("no plugin for `{primitive}`, and its definition cannot be used: {why}")]
     NoDefinition { primitive: Arc<str>, why: Arc<str> },
     #[error("the plugin for `{primitive}` does not support the parameter `{param}={value}`")]
     UnreadParam { primitive: Arc<str>, param: String, value: String },

@@ -1,7 +1,7 @@
 //! The table of plugins.
 
 use crate::call::{
-    call, custom_jvp_call, custom_vjp_call, device_put, jit, pass_through, pmap, remat,
+    any_call, call, custom_jvp_call, custom_vjp_call, device_put, jit, pass_through, pmap, remat,
     select_if_vmap, shard_map, unvmap_all, unvmap_any, unvmap_max,
 };
 use crate::complex;
@@ -10,7 +10,7 @@ use crate::conv::conv_general_dilated;
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{complex_cumprod, cumlogsumexp, cummax, cummin, cumprod, cumsum};
 use crate::devices::{
-    all_gather, all_to_all, axis_index, drop_callback, pmax, pmin, ppermute, psum, reduce_scatter,
+    all_gather, all_to_all, axis_index, drop_callback, pbroadcast, pmax, pmin, ppermute, psum, reduce_scatter,
 };
 use crate::dot_general::dot_general;
 use crate::elementwise::{
@@ -168,7 +168,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("broadcast_in_dim", broadcast_in_dim).parts(),
     eqn("concatenate", concatenate).parts(),
     eqn("dim_as_value", dim_as_value),
-    eqn("empty", empty).parts().ignores(&["dtype", "out_sharding", "shape"]).ambiguous(),
+    eqn("empty", empty).parts().ignores(&["dtype", "shape"]).ambiguous(),
     eqn("empty2", empty).parts().ignores(&["dtype", "memory_space"]).ambiguous(),
     eqn("iota", iota).complex_eqn(complex::iota),
     eqn("pad", pad).linear().limits(&["an axis with interior padding must have a known size"]),
@@ -291,31 +291,42 @@ pub const PLUGINS: &[Plugin] = &[
     many("scan", scan).parts(),
     many("while", while_loop).parts(),
     // Several devices, of which a model has one.
-    many("all_gather", all_gather),
-    many("all_to_all", all_to_all),
+    many("all_gather", all_gather).parts(),
+    many("all_gather_invariant", all_gather).parts(),
+    many("all_gather_reduced", all_gather).parts(),
+    many("all_to_all", all_to_all).parts(),
     eqn("axis_index", axis_index),
+    many("custom_partitioning", any_call).parts(),
+    many("layout_constraint", pass_through).parts().ignores(&["layout"]),
+    many("mesh_cast", pass_through).parts(),
+    many("pbroadcast", pbroadcast).parts(),
     many("pmax", pmax),
     many("pmin", pmin),
-    many("ppermute", ppermute),
+    many("ppermute", ppermute).parts(),
+    many("preduced", pass_through).parts().ignores(&["axes"]),
     many("psum", psum).linear(),
     many("psum_invariant", psum).linear(),
     many("pvary", pass_through).parts().ignores(&["axes", "axis_index_groups"]),
-    many("reduce_scatter", reduce_scatter),
+    many("reduce_scatter", reduce_scatter).parts(),
+    many("reduced_vary_cast_p", pass_through).parts().ignores(&["axes"]),
+    many("reshard", pass_through).parts(),
+    many("shard_alike", pass_through).parts(),
     many("shard_map", shard_map).parts().limits(&["the mesh must have one device"]),
-    many("sharding_constraint", pass_through).parts().ignores(&[
-        "sharding",
-        "layout",
-        "context_mesh",
-        "unconstrained_dims",
-    ]),
+    many("sharding_constraint", pass_through).parts().ignores(&["layout", "unconstrained_dims"]),
+    many("unreduced_psum", psum).linear(),
+    many("unreduced_reduce_scatter", reduce_scatter).parts(),
+    many("vary_unreduced_cast_p", pass_through).parts().ignores(&["axes"]),
     many("xla_pmap", pmap).parts().limits(&["the axis must have one device"]),
     // Callbacks without results.
     many("debug_callback", drop_callback).parts(),
     many("debug_print", drop_callback).parts(),
+    many("inspect_sharding", drop_callback).parts(),
     // Calls and what only concerns transformations.
     many("call", call).parts(),
     many("checkpoint", remat).parts(),
     many("closed_call", call).parts(),
+    many("composite", any_call).parts(),
+    many("compute_on", any_call).parts(),
     many("copy", pass_through).parts(),
     many("core_call", call).parts(),
     many("custom_jvp_call", custom_jvp_call).parts(),
@@ -336,6 +347,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("unvmap_all", unvmap_all),
     eqn("unvmap_any", unvmap_any),
     eqn("unvmap_max", unvmap_max),
+    many("xla_metadata_value", pass_through).parts().ignores(&["xla_metadata_kvs"]),
 ];
 
 /// The ONNX operators that a primitive becomes, as its end-to-end cases show them.

@@ -74,10 +74,7 @@ pub(crate) fn reduce_xor<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
 }
 
 fn axes(eqn: &Eqn<'_, '_>) -> Result<Vec<usize>> {
-    let axes = eqn.param("axes")?;
-    // Where an array lives does not change the numbers.
-    eqn.ignore(&["out_sharding"]);
-    Ok(axes)
+    Ok(eqn.param("axes")?)
 }
 
 /// Returns the sum of integers, which wraps

@@ -14,7 +14,7 @@ mod pad;
 /// Broadcasts: axis `i` of the operand is axis `broadcast_dimensions[i]` of the result
 pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let mut axes: Vec<usize> = eqn.param("broadcast_dimensions")?;
-    eqn.ignore(&["shape", "sharding"]);
+    eqn.ignore(&["shape"]);
     let [x] = eqn.operands()?;
     let shape = &eqn.output()?.shape;
     axes.extend(shape.len() - eqn.part_axes()..shape.len());
@@ -35,7 +35,7 @@ pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
 /// Returns the same elements in another shape, read with the axes in the order `dimensions`
 pub(crate) fn reshape<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let order: Option<Vec<usize>> = eqn.param("dimensions")?;
-    eqn.ignore(&["new_sizes", "sharding"]);
+    eqn.ignore(&["new_sizes"]);
     let [x] = eqn.operands()?;
     let x = order.map_or(x, |mut order| {
         order.extend(order.len()..x.rank());
@@ -137,7 +137,7 @@ pub(crate) fn dim_as_value<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
 /// `0, 1, 2, …` along one axis, repeated along the others
 pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axis: usize = eqn.param("dimension")?;
-    eqn.ignore(&["dtype", "shape", "sharding"]);
+    eqn.ignore(&["dtype", "shape"]);
     Ok(numbered(ctx, eqn.output()?, axis))
 }
 

@@ -9,6 +9,19 @@ use onnx::{Expr, Type};
 use crate::element::Element;
 use crate::error::Refused;
 
+/// The parameters that say on which devices arrays are. A model runs on one device, so that no plugin
+/// has to know them.
+pub(super) const SHARDINGS: &[&str] = &[
+    "concrete_mesh",
+    "context_mesh",
+    "ctx_mesh",
+    "dst_sharding",
+    "in_shardings",
+    "out_sharding",
+    "out_shardings",
+    "sharding",
+];
+
 /// An equation with its operands already lowered.
 pub(crate) struct Eqn<'g, 'a> {
     pub primitive: &'a Arc<str>,
@@ -85,7 +98,7 @@ impl<'g> Eqn<'g, '_> {
     /// that would change the result.
     pub(super) fn ignore_hints(&self) -> Result<(), Refused> {
         self.ignore(&["accuracy"]);
-        self.refuse(&["out_dtype", "out_sharding"])
+        self.refuse(&["out_dtype"])
     }
 
     /// True if the operand at `index` is complex.

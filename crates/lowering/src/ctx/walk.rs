@@ -9,6 +9,7 @@ use onnx::pairs::Definition;
 use onnx::{Dim, Expr, Problem};
 use provenance::ScopeKind;
 
+use super::equation::SHARDINGS;
 use super::{Body, Ctx, Eqn};
 use crate::error::{LoweringError, Refused, Result, Stop};
 use crate::function::Equations;
@@ -235,6 +236,7 @@ impl<'g> Ctx<'g> {
             output_dtypes: data.outputs.iter().filter_map(|&var| jaxpr.aval(var).dtype()).collect(),
             params: Rc::new(data.params.reading()),
         };
+        eqn.ignore(SHARDINGS);
         eqn.ignore(plugin.ignored);
         let results = match eqn.dtype_with_parts() {
             Some(dtype) => self.run_on_parts(plugin, &eqn, dtype)?,

@@ -19,7 +19,7 @@ pub(crate) fn reduce<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g
     let axes: Vec<usize> = eqn.param("dimensions")?;
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
     // The body is what the function was traced to; where an array lives changes no numbers.
-    eqn.ignore(&["computation", "out_sharding"]);
+    eqn.ignore(&["computation"]);
     let (arrays, initial) = halves_of(eqn)?;
     if let (Some(monoid), [x], [initial]) = (monoid_of(&body), &arrays[..], &initial[..]) {
         let joined = monoid.reduce(eqn, *x, &axes)?;
