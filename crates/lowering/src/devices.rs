@@ -73,13 +73,6 @@ pub(crate) fn ppermute<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<
     Ok(eqn.inputs.iter().map(received).collect())
 }
 
-/// Sends the arrays of one device to all: this one has its own
-pub(crate) fn pbroadcast<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
-    eqn.ignore(&["source"]);
-    expect_one_device(ctx, eqn, &names(eqn)?)?;
-    Ok(eqn.inputs.clone())
-}
-
 /// Drops a callback without results, such as `jax.debug.print`, and notes its line
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn drop_callback<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {

@@ -7,6 +7,7 @@ mod eigh;
 mod householder;
 mod jacobi;
 mod lu;
+mod matrix;
 mod solve;
 mod svd;
 mod triangular;
@@ -24,6 +25,7 @@ pub(crate) use tridiagonal::tridiagonal_solve;
 
 use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Type};
 
+use self::matrix::{Carried, Matrix};
 use crate::Refused;
 use crate::control::{own_results, types};
 use crate::ctx::Eqn;
@@ -35,6 +37,11 @@ fn operands<'g, const N: usize>(eqn: &Eqn<'g, '_>) -> Result<[Expr<'g>; N], Refu
         None => Ok(operands),
         Some(other) => Err(refused(eqn, &format!("of {}", other.dtype()))),
     }
+}
+
+/// Returns the operands, all real or all complex.
+fn matrices<'g, const N: usize>(eqn: &Eqn<'g, '_>) -> Result<[Matrix<'g>; N], Refused> {
+    Ok(operands(eqn)?.map(|operand| Matrix::of(eqn, operand)))
 }
 
 /// Returns the numbers of rows and columns, which must be known.
@@ -52,60 +59,65 @@ fn refused(eqn: &Eqn<'_, '_>, what: &str) -> Refused {
 
 /// `carried = round(k, carried)` for `k = 0, 1, … count − 1`, where `k` is a list of one index.
 #[track_caller]
-fn rounds<'g, const N: usize>(
+fn rounds<'g, S: Carried<'g>>(
     builder: &'g Builder,
     count: &Dim,
-    carried: [Expr<'g>; N],
-    round: impl FnOnce(Expr<'g>, [Expr<'g>; N]) -> [Expr<'g>; N],
-) -> [Expr<'g>; N] {
+    carried: S,
+    round: impl FnOnce(Expr<'g>, S) -> S,
+) -> S {
     match count.known() {
         Some(0) => return carried,
         Some(1) => return round(builder.ints(&[0]), carried),
         _ => {}
     }
-    let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-    let inputs = [&counter[..], &types(&carried)].concat();
-    let body = builder.body("round", &inputs, |inputs| -> Result<_, std::convert::Infallible> {
-        let results = round(inputs[0].unsqueeze(&[0]), std::array::from_fn(|i| inputs[i + 2]));
-        check_carried(builder, &carried, &results);
-        Ok(own_results(builder, [&[inputs[1]], &results[..]].concat()))
-    });
-    let goes_on = builder.constant_ints(DType::Bool, &[], &[1]);
-    finish(builder, [Some(builder.size(count)), Some(goes_on)], carried, body)
+    looped(builder, "round", count, carried, |inputs, carried| {
+        let results = round(inputs[0].unsqueeze(&[0]), carried);
+        (inputs[1], results)
+    })
 }
 
 /// `carried = round(carried)` at most `limit` times, until its flag does not hold any more.
 #[track_caller]
-fn rounds_while<'g, const N: usize>(
+fn rounds_while<'g, S: Carried<'g>>(
     builder: &'g Builder,
     limit: i64,
-    carried: [Expr<'g>; N],
-    round: impl FnOnce([Expr<'g>; N]) -> (Expr<'g>, [Expr<'g>; N]),
-) -> [Expr<'g>; N] {
-    let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-    let inputs = [&counter[..], &types(&carried)].concat();
-    let body = builder.body("sweep", &inputs, |inputs| -> Result<_, std::convert::Infallible> {
-        let (goes_on, results) = round(std::array::from_fn(|i| inputs[i + 2]));
-        check_carried(builder, &carried, &results);
-        Ok(own_results(builder, [&[goes_on], &results[..]].concat()))
-    });
-    let goes_on = builder.constant_ints(DType::Bool, &[], &[1]);
-    finish(builder, [Some(builder.size(&limit.into())), Some(goes_on)], carried, body)
+    carried: S,
+    round: impl FnOnce(S) -> (Expr<'g>, S),
+) -> S {
+    looped(builder, "sweep", &limit.into(), carried, |_, carried| round(carried))
 }
 
+/// Runs a body at most `limit` times. The body takes the counter and the flag of the loop.
 #[track_caller]
-fn finish<'g, const N: usize>(
+fn looped<'g, S: Carried<'g>>(
     builder: &'g Builder,
-    head: [Option<Expr<'g>>; 2],
-    carried: [Expr<'g>; N],
-    body: Result<onnx::Graph, std::convert::Infallible>,
-) -> [Expr<'g>; N] {
+    name: &str,
+    limit: &Dim,
+    carried: S,
+    round: impl FnOnce(&[Expr<'g>], S) -> (Expr<'g>, S),
+) -> S {
+    let list = |carried: S| {
+        let mut arrays = Vec::new();
+        carried.list(&mut arrays);
+        arrays
+    };
+    let before = list(carried);
+    let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+    let inputs = [&counter[..], &types(&before)].concat();
+    let body = builder.body(name, &inputs, |inputs| -> Result<_, std::convert::Infallible> {
+        let inside = carried.replaced(&mut inputs[2..].iter().copied());
+        let (goes_on, results) = round(inputs, inside);
+        let results = list(results);
+        check_carried(builder, &before, &results);
+        Ok(own_results(builder, [&[goes_on], &results[..]].concat()))
+    });
     let Ok(body) = body;
-    let operands: Vec<Option<Expr<'g>>> =
-        head.into_iter().chain(carried.into_iter().map(Some)).collect();
+    let goes_on = builder.constant_ints(DType::Bool, &[], &[1]);
+    let head = [Some(builder.size(limit)), Some(goes_on)];
+    let operands: Vec<_> = head.into_iter().chain(before.iter().copied().map(Some)).collect();
     let attrs = vec![("body", Attr::from(body))];
-    let results = builder.nodes(OpType::Loop, &operands, attrs, &types(&carried));
-    std::array::from_fn(|i| results[i])
+    let results = builder.nodes(OpType::Loop, &operands, attrs, &types(&before));
+    carried.replaced(&mut results.into_iter())
 }
 
 /// Checks that the values that a loop carries keep their types.
@@ -270,20 +282,6 @@ fn sorted<'g>(
         };
         (found[0], matrices.iter().map(in_order).collect())
     })
-}
-
-/// Returns for each matrix zero, or NaN if it contains NaN or an infinity.
-#[track_caller]
-fn zero_or_nan(matrix: Expr<'_>) -> Expr<'_> {
-    let (row_axis, column_axis) = axes(matrix);
-    (matrix * 0.0).reduce_sum(&[row_axis, column_axis], true)
-}
-
-/// Returns the largest absolute value in each matrix.
-#[track_caller]
-fn magnitude(matrix: Expr<'_>) -> Expr<'_> {
-    let (row_axis, column_axis) = axes(matrix);
-    matrix.abs().reduce(OpType::ReduceMax, &[row_axis, column_axis], true)
 }
 
 /// True if any flag holds.

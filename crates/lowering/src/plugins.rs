@@ -10,7 +10,7 @@ use crate::conv::conv_general_dilated;
 use crate::convert::{bitcast, convert_element_type, reduce_precision};
 use crate::cumulative::{complex_cumprod, cumlogsumexp, cummax, cummin, cumprod, cumsum};
 use crate::devices::{
-    all_gather, all_to_all, axis_index, drop_callback, pbroadcast, pmax, pmin, ppermute, psum, reduce_scatter,
+    all_gather, all_to_all, axis_index, drop_callback, pmax, pmin, ppermute, psum, reduce_scatter,
 };
 use crate::dot_general::dot_general;
 use crate::elementwise::{
@@ -246,7 +246,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("imag", complex::imag).parts(),
     eqn("real", complex::real).parts(),
     // Linear algebra.
-    eqn("cholesky", cholesky).limits(&["only for real matrices"]).ambiguous(),
+    eqn("cholesky", cholesky).parts().ambiguous(),
     eqn("cholesky_update", cholesky_update),
     many("custom_linear_solve", custom_linear_solve).parts(),
     eqn("dot_general", dot_general).bilinear().limits(&["`precision` is ignored"]),
@@ -259,30 +259,33 @@ pub const PLUGINS: &[Plugin] = &[
         ])
         .ambiguous(),
     many("eigh", eigh)
+        .parts()
         .limits(&[
-            "only for real matrices of known size",
+            "only for matrices of known size",
             "for more than two rows, the signs of eigenvectors may differ from LAPACK",
         ])
         .ambiguous(),
     many("geqp3", geqp3)
-        .limits(&["only for real matrices of known size", "no column can be fixed in front"]),
-    many("geqrf", geqrf).limits(&["only for real matrices of known size"]),
-    many("hessenberg", hessenberg).limits(&["only for real matrices of known size"]),
-    eqn("householder_product", householder_product).limits(&["only for real matrices of known size"]),
-    many("lu", lu).limits(&["only for real matrices"]),
+        .parts()
+        .limits(&["only for matrices of known size", "no column can be fixed in front"]),
+    many("geqrf", geqrf).parts().limits(KNOWN_MATRIX),
+    many("hessenberg", hessenberg).parts().limits(KNOWN_MATRIX),
+    eqn("householder_product", householder_product).parts().limits(KNOWN_MATRIX),
+    many("lu", lu).parts(),
     eqn("lu_pivots_to_permutation", lu_pivots_to_permutation),
-    eqn("ormqr", ormqr).limits(&["only for real matrices"]),
-    many("qr", qr).limits(&["only for real matrices of known size"]),
-    many("schur", schur).limits(&["only for real matrices with one row"]),
+    eqn("ormqr", ormqr).parts(),
+    many("qr", qr).parts().limits(KNOWN_MATRIX),
+    many("schur", schur).parts().limits(&["only for matrices with one row"]),
     many("svd", svd)
+        .parts()
         .limits(&[
-            "only for real matrices of known size",
-            "for more than one column, the signs of singular vectors may differ from LAPACK",
+            "only for matrices of known size",
+            "for more than one column, the signs and phases of singular vectors may differ from LAPACK",
         ])
         .ambiguous(),
     eqn("symmetric_product", symmetric_product),
-    eqn("triangular_solve", triangular_solve).limits(&["only for real matrices"]),
-    many("tridiagonal", tridiagonal).limits(&["only for real matrices of known size"]),
+    eqn("triangular_solve", triangular_solve).parts(),
+    many("tridiagonal", tridiagonal).parts().limits(KNOWN_MATRIX),
     eqn("tridiagonal_solve", tridiagonal_solve)
         .limits(&["only for real matrices of known size", "a singular matrix is used as it is"]),
     // Branches and loops.
@@ -297,9 +300,9 @@ pub const PLUGINS: &[Plugin] = &[
     many("all_to_all", all_to_all).parts(),
     eqn("axis_index", axis_index),
     many("custom_partitioning", any_call).parts(),
+    many("dll_constraint", pass_through).parts().ignores(&["layout"]),
     many("layout_constraint", pass_through).parts().ignores(&["layout"]),
     many("mesh_cast", pass_through).parts(),
-    many("pbroadcast", pbroadcast).parts(),
     many("pmax", pmax),
     many("pmin", pmin),
     many("ppermute", ppermute).parts(),
@@ -366,6 +369,7 @@ pub fn emitted_ops(primitive: &str) -> EmittedOps {
 }
 
 const KNOWN_SIZE: &[&str] = &["the axis must have a known size"];
+const KNOWN_MATRIX: &[&str] = &["only for matrices of known size"];
 const KNOWN_SIZE_FOR_INTS: &[&str] = &["for integers, reduced axes must have known sizes"];
 const EXTREME: &[&str] = &[
     "for 64-bit integers, ONNX Runtime fails if the size of a symbolic axis is 0",

@@ -1,11 +1,12 @@
-//! Eigenvalues and eigenvectors of symmetric matrices.
+//! Eigenvalues and eigenvectors of matrices that are their own adjoint.
 
 use onnx::{Expr, Type};
 
-use super::jacobi::{Tournament, tangent};
+use super::jacobi::{Tournament, tangent, turned};
+use super::matrix::{Carried, Matrix};
 use super::{
-    any, axes, batched, column_numbers, diagonal, epsilon, identity, is_diagonal, known_sizes,
-    magnitude, operands, rounds, rounds_while, row_numbers, sorted, transposed, zero_or_nan,
+    any, axes, batched, column_numbers, diagonal, epsilon, is_diagonal, known_sizes, matrices,
+    rounds, rounds_while, row_numbers, sorted,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -13,34 +14,52 @@ use crate::error::Result;
 /// More iterations than any matrix needs, because the off-diagonal entries decrease quadratically.
 const SWEEPS: i64 = 30;
 
-/// `A · V = V · diag(w)` with `w` ascending and `Vᵀ · V = I`, of one triangle of `A`
+/// `A · V = V · diag(w)` with `w` ascending and `Vᴴ · V = I`, of one triangle of `A`
 pub(crate) fn eigh<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let lower: bool = eqn.param("lower")?;
     let subset: Option<(i64, i64)> = eqn.optional("subset_by_index")?.flatten();
     // What an algorithm computes does not depend on it, and ascending order is one of all.
     eqn.ignore(&["algorithm", "sort_eigenvalues"]);
-    let [a] = operands(eqn)?;
-    let (size, _) = known_sizes(eqn, a)?;
+    let [a] = matrices(eqn)?;
+    let (size, _) = known_sizes(eqn, a.re)?;
 
-    let (row_axis, column_axis) = axes(a);
+    let (row_axis, column_axis) = axes(a.re);
     let (values, vectors) = match size {
         0 => return Ok(eqn.outputs.iter().map(|ty| nothing(ctx, ty)).collect()),
-        1 => (a.squeeze(&[column_axis]), a * 0.0 + 1.0),
+        1 => (a.re.squeeze(&[column_axis]), a.with_real(a.re * 0.0 + 1.0)),
         2 => of_two(a, lower),
         _ => {
             let rows = row_numbers(ctx.builder, &size.into());
             let columns = column_numbers(ctx.builder, &size.into());
             let is_given = if lower { rows.less(columns) } else { columns.less(rows) };
-            by_rotations(is_given.select(transposed(a), a), size)
+            let whole = Matrix::choose(is_given, a.adjoint(), a);
+            let real = |im: Expr<'g>| rows.equal(columns).select(im.constant(0.0), im);
+            let (values, vectors) =
+                by_rotations(Matrix { re: whole.re, im: whole.im.map(real) }, size);
+            (values, with_real_row(vectors, if lower { 0 } else { size - 1 }))
         }
     };
     Ok(match subset {
         Some((start, end)) if (start, end) != (0, size) => vec![
-            vectors.slice_axis(column_axis, start, end),
+            vectors.slice_axis(column_axis, start, end).value(),
             values.slice_axis(row_axis, start, end),
         ],
-        _ => vec![vectors, values],
+        _ => vec![vectors.value(), values],
     })
+}
+
+/// Turns each complex vector so that one of its entries is real, as in LAPACK.
+#[track_caller]
+fn with_real_row(vectors: Matrix<'_>, row: i64) -> Matrix<'_> {
+    if !vectors.is_complex() {
+        return vectors;
+    }
+    let (row_axis, _) = axes(vectors.re);
+    let (length, phase) = vectors.slice_axis(row_axis, row, row + 1).polar();
+    let turned = vectors * phase.conj();
+    let is_row = row_numbers(vectors.builder(), &turned.shape()[row_axis])
+        .equal(vectors.builder().ints(&[row]));
+    Matrix::choose(is_row, Matrix::real(length), turned)
 }
 
 fn nothing<'g>(ctx: &Ctx<'g>, ty: &Type) -> Expr<'g> {
@@ -49,37 +68,46 @@ fn nothing<'g>(ctx: &Ctx<'g>, ty: &Type) -> Expr<'g> {
 
 /// Runs sweeps of rotations, each of which clears one pair of entries beside the diagonal
 ///
-/// With `ζ = (a_qq − a_pp) / (2 · a_pq)` the angle has the tangent `t` with `t² + 2 · ζ · t = 1`.
-fn by_rotations(a: Expr<'_>, size: i64) -> (Expr<'_>, Expr<'_>) {
-    let builder = a.builder;
+/// With `ζ = (a_qq − a_pp) / (2 · a_pq)` the angle has the tangent `t` with `t² + 2 · ζ · t = 1`. A complex
+/// `a_pq` is made real before, by a phase of row and column `q`.
+fn by_rotations(a: Matrix<'_>, size: i64) -> (Expr<'_>, Matrix<'_>) {
+    let builder = a.builder();
     let tournament = Tournament::of(size);
-    let (row_axis, column_axis) = axes(a);
-    let padded = padded(a + zero_or_nan(a), size, tournament.size);
+    let (row_axis, column_axis) = axes(a.re);
+    let zero_or_nan = a.zero_or_nan();
+    let padded = a.map(|part| padded(part + zero_or_nan, size, tournament.size));
     let (half, whole) = (tournament.half(), tournament.size);
     let met = tournament.met(builder);
     let is_on_it = is_diagonal(builder, whole);
     let zero = a.constant(0.0);
 
-    let start = [padded, identity(a, size, whole)];
+    let start = [padded, a.identity(size, whole)];
     let [a, vectors] = rounds_while(builder, SWEEPS, start, |swept| {
         let [a, vectors] =
             rounds(builder, &tournament.rounds().into(), swept, |_, [a, vectors]| {
-                let on_it = diagonal(a, whole, whole);
+                let on_it = diagonal(a.re, whole, whole);
                 let difference =
                     on_it.slice_axis(row_axis, half, whole) - on_it.slice_axis(row_axis, 0, half);
                 let block = a.slice_axis(row_axis, 0, half).slice_axis(column_axis, half, whole);
-                let beside = diagonal(block, half, half);
+                let beside = block.map(|part| diagonal(part, half, half));
+                let (beside, phases) = tournament.phases(beside);
                 let turn = tournament.turn(tangent(difference, beside, beside.equal(0.0)));
-                let rotated = tournament.play(a, row_axis, &turn);
-                let rotated = tournament.play(rotated, column_axis, &turn);
-                [met.select(zero, rotated), tournament.play(vectors, column_axis, &turn)]
+                let a = turned(a, row_axis, phases);
+                let a = turned(a, column_axis, phases.map(Matrix::conj));
+                let rotated = a.map(|part| tournament.play(part, row_axis, &turn));
+                let rotated = rotated.map(|part| tournament.play(part, column_axis, &turn));
+                let vectors = turned(vectors, column_axis, phases.map(Matrix::conj));
+                let vectors = vectors.map(|part| tournament.play(part, column_axis, &turn));
+                [Matrix::choose(met, zero, rotated), vectors]
             });
-        let beside = magnitude(is_on_it.select(zero, a));
-        (any(beside.greater(magnitude(a) * epsilon(a.dtype()))), [a, vectors])
+        let beside = Matrix::choose(is_on_it, zero, a).magnitude();
+        (any(beside.greater(a.magnitude() * epsilon(a.dtype()))), [a, vectors])
     });
-    let values = diagonal(a, size, size);
-    let (values, vectors) = sorted(values, size, true, &[vectors.slice_axis(column_axis, 0, size)]);
-    (values, vectors[0])
+    let values = diagonal(a.re, size, size);
+    let vectors = vectors.slice_axis(column_axis, 0, size);
+    let parts: Vec<Expr<'_>> = std::iter::once(vectors.re).chain(vectors.im).collect();
+    let (values, parts) = sorted(values, size, true, &parts);
+    (values, vectors.replaced(&mut parts.into_iter()))
 }
 
 /// Returns a matrix with zeros in a last row and column, if it has less than `whole`.
@@ -100,14 +128,41 @@ fn padded(a: Expr<'_>, size: i64, whole: i64) -> Expr<'_> {
 ///
 /// With `r = √((a − c)² + 4b²)`, the eigenvalue of larger size is `½ · (a + c ± r)` with the sign of
 /// `a + c`, and the other one follows from the determinant. Signs of vectors are LAPACK's.
-fn of_two(matrix: Expr<'_>, lower: bool) -> (Expr<'_>, Expr<'_>) {
-    let (row_axis, column_axis) = axes(matrix);
-    let entry = |i: i64, j: i64| {
-        let row = matrix.slice_axis(row_axis, i, i + 1);
-        row.slice_axis(column_axis, j, j + 1).squeeze(&[row_axis])
+///
+/// A complex `b` is made real, with the sign that is not that of its real part, by a phase of the row and
+/// the column that the triangle has it in.
+fn of_two(matrix: Matrix<'_>, lower: bool) -> (Expr<'_>, Matrix<'_>) {
+    let (row_axis, _) = axes(matrix.re);
+    let place = if lower { (1, 0) } else { (0, 1) };
+    let Some(im) = matrix.im.map(|im| entry(im, place)) else {
+        let (values, vectors) = of_real_two(matrix.re, entry(matrix.re, place));
+        return (values, Matrix::real(vectors));
     };
-    let (a, c) = (entry(0, 0), entry(1, 1));
-    let b = if lower { entry(1, 0) } else { entry(0, 1) };
+    let b = Matrix { re: entry(matrix.re, place), im: Some(im) };
+    let (length, phase) = b.polar();
+    let is_real = im.equal(0.0);
+    let flips = b.re.less(0.0).equal(is_real);
+    let beta = flips.select(length, -length);
+    let (values, vectors) = of_real_two(matrix.re, is_real.select(b.re, beta));
+    let phase = Matrix::choose(flips, phase, -phase);
+    let phase = Matrix::choose(is_real, matrix.constant(1.0), phase);
+    let phase = phase.map(|part| part.unsqueeze(&[row_axis]));
+    let turned = matrix.with_real(vectors) * phase;
+    let is_row = row_numbers(matrix.builder(), &2.into()).equal(matrix.builder().ints(&[place.0]));
+    (values, Matrix::choose(is_row, turned, Matrix::real(vectors)))
+}
+
+/// Returns an entry of each matrix, as a list of one.
+#[track_caller]
+fn entry(matrix: Expr<'_>, (row, column): (i64, i64)) -> Expr<'_> {
+    let (row_axis, column_axis) = axes(matrix);
+    let row = matrix.slice_axis(row_axis, row, row + 1);
+    row.slice_axis(column_axis, column, column + 1).squeeze(&[row_axis])
+}
+
+fn of_real_two<'g>(matrix: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
+    let (row_axis, _) = axes(matrix);
+    let (a, c) = (entry(matrix, (0, 0)), entry(matrix, (1, 1)));
     let one = a.constant(1.0);
 
     let (sum, difference, twice) = (a + c, a - c, b + b);

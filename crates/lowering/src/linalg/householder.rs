@@ -1,10 +1,11 @@
-//! Orthogonal matrices as products of reflections `H = I − τ · v · vᵀ`.
+//! Orthogonal and unitary matrices as products of reflections `H = I − τ · v · vᴴ`.
 
 use onnx::{Dim, Expr, OpType, Type};
 
+use super::matrix::Matrix;
 use super::{
-    axes, batched, column, column_numbers, from_the_end, identity, known_sizes, operands,
-    position_of_largest, rounds, row, row_numbers, swapped, transposed, triangle,
+    axes, batched, column_numbers, from_the_end, known_sizes, matrices, position_of_largest,
+    rounds, row_numbers, swapped, triangle,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -12,41 +13,45 @@ use crate::error::Result;
 /// A reflection that leaves one entry of a column, `beta`, and zeros below it.
 pub(super) struct Reflection<'g> {
     /// One at the entry, zeros above it.
-    pub vector: Expr<'g>,
-    pub tau: Expr<'g>,
+    pub vector: Matrix<'g>,
+    pub tau: Matrix<'g>,
+    /// A real number, also for a complex column.
     pub beta: Expr<'g>,
 }
 
 /// A matrix whose columns hold the vectors of reflections below what the reflections left of it.
 pub(super) struct Packed<'g> {
-    pub matrix: Expr<'g>,
-    pub taus: Expr<'g>,
+    pub matrix: Matrix<'g>,
+    pub taus: Matrix<'g>,
     /// The original index of each column, if columns were exchanged.
     pub order: Option<Expr<'g>>,
 }
 
 /// Returns the reflection of `x` onto entry `at`, which gets the sign that its length adds to
 ///
-/// `β = −sign(x_at) · ‖x‖`, `τ = (β − x_at) / β`, `v = x / (x_at − β)` below the entry; no reflection,
-/// `τ = 0`, if there are zeros below it already. The length is taken of numbers up to one.
+/// `β = −sign(re x_at) · ‖x‖`, `τ = (β − x_at) / β`, `v = x / (x_at − β)` below the entry; no reflection,
+/// `τ = 0`, if the entry is real and there are zeros below it already. The length is taken of numbers up
+/// to one. `Hᴴ · x` has `β` at the entry.
 #[track_caller]
-pub(super) fn reflection<'g>(x: Expr<'g>, rows: Expr<'g>, at: Expr<'g>) -> Reflection<'g> {
-    let (axis, _) = axes(x);
-    x.builder.helper("reflection", || {
+pub(super) fn reflection<'g>(x: Matrix<'g>, rows: Expr<'g>, at: Expr<'g>) -> Reflection<'g> {
+    let (axis, _) = axes(x.re);
+    x.builder().helper("reflection", || {
         let zero = x.constant(0.0);
         let is_below = rows.greater(at);
-        let alpha = row(x, at);
-        let tail = is_below.select(x, zero);
-        let largest = tail.abs().reduce(OpType::ReduceMax, &[axis], true);
+        let alpha = x.row(at);
+        let tail = Matrix::choose(is_below, x, zero);
+        let largest = tail.larger_parts().reduce(OpType::ReduceMax, &[axis], true);
         let is_done = largest.equal(0.0);
-        let scale = largest.max(alpha.abs());
-        let scale = scale.equal(0.0).select(x.constant(1.0), scale);
-        let (a, b) = (alpha / scale, tail / scale);
-        let length = (a * a + (b * b).reduce_sum(&[axis], true)).sqrt() * scale;
-        let beta = is_done.select(alpha, alpha.less(0.0).select(length, -length));
-        let tau = is_done.select(zero, (beta - alpha) / beta);
-        let divisor = is_done.select(x.constant(1.0), alpha - beta);
-        let vector = rows.equal(at).select(x.constant(1.0), tail / divisor);
+        let is_done = alpha.im.map_or(is_done, |im| is_done.and(im.equal(0.0)));
+        let scale = largest.max(alpha.larger_parts());
+        let scale = scale.equal(0.0).select(x.re.constant(1.0), scale);
+        let (a, b) = (alpha.over(scale), tail.over(scale));
+        let length = (a.squares() + b.squares().reduce_sum(&[axis], true)).sqrt() * scale;
+        let beta = is_done.select(alpha.re, alpha.re.less(0.0).select(length, -length));
+        let tau = (Matrix::real(beta) - alpha).over(beta);
+        let tau = Matrix::choose(is_done, zero, tau);
+        let divisor = Matrix::choose(is_done, x.constant(1.0), alpha - Matrix::real(beta));
+        let vector = Matrix::choose(rows.equal(at), x.constant(1.0), tail.div(divisor));
         Reflection { vector, tau, beta }
     })
 }
@@ -54,8 +59,14 @@ pub(super) fn reflection<'g>(x: Expr<'g>, rows: Expr<'g>, at: Expr<'g>) -> Refle
 impl<'g> Reflection<'g> {
     /// `H · A`
     #[track_caller]
-    pub fn apply(&self, a: Expr<'g>) -> Expr<'g> {
-        a - (self.tau * self.vector) * transposed(self.vector).matmul(a)
+    pub fn apply(&self, a: Matrix<'g>) -> Matrix<'g> {
+        a - (self.tau * self.vector) * self.vector.adjoint().matmul(a)
+    }
+
+    /// Returns `Hᴴ`, which for real numbers is `H`.
+    #[track_caller]
+    pub fn adjoint(&self) -> Reflection<'g> {
+        Reflection { tau: self.tau.conj(), ..*self }
     }
 }
 
@@ -64,83 +75,87 @@ impl<'g> Reflection<'g> {
 /// Round `k` reflects column `k` onto its diagonal entry. With pivoting, the column whose open part is
 /// longest comes before, the first of equals.
 #[track_caller]
-pub(super) fn factor(a: Expr<'_>, height: i64, width: i64, pivoting: bool) -> Packed<'_> {
-    let builder = a.builder;
+pub(super) fn factor(a: Matrix<'_>, height: i64, width: i64, pivoting: bool) -> Packed<'_> {
+    let builder = a.builder();
     builder.helper("factor", || {
-        let (row_axis, column_axis) = axes(a);
+        let (row_axis, column_axis) = axes(a.re);
         let steps = Dim::Known(height.min(width));
         let rows = row_numbers(builder, &height.into());
         let columns = column_numbers(builder, &width.into());
         let step_numbers = column_numbers(builder, &steps);
-        let taus = a.constant(0.0).expand(&batched(a, &[1.into(), steps.clone()]));
-        let order = columns.expand(&batched(a, &[1.into(), width.into()]));
+        let like_taus = batched(a.re, &[1.into(), steps.clone()]);
+        let taus = a.constant(0.0).map(|part| part.expand(&like_taus));
+        let order = columns.expand(&batched(a.re, &[1.into(), width.into()]));
 
-        let [matrix, taus, order] =
-            rounds(builder, &steps, [a, taus, order], |k, [a, taus, order]| {
+        let start = ([a, taus], order);
+        let ([matrix, taus], order) =
+            rounds(builder, &steps, start, |k, ([a, taus], order)| {
                 let (a, order) = if pivoting {
-                    let open = rows.less(k).select(a.constant(0.0), a);
-                    let squares = (open * open).reduce_sum(&[row_axis], true);
-                    let squares = columns.less(k).select(a.constant(-1.0), squares);
+                    let open = Matrix::choose(rows.less(k), a.constant(0.0), a);
+                    let squares = open.squares().reduce_sum(&[row_axis], true);
+                    let squares = columns.less(k).select(a.re.constant(-1.0), squares);
                     let longest = position_of_largest(squares, column_axis);
                     let swap = |x| swapped(x, column_axis, columns, k, longest);
-                    (swap(a), swap(order))
+                    (a.map(swap), swap(order))
                 } else {
                     (a, order)
                 };
-                let current = column(a, k);
+                let current = a.column(k);
                 let reflection = reflection(current, rows, k);
-                let above = rows.equal(k).select(reflection.beta, current);
-                let packed = rows.greater(k).select(reflection.vector, above);
-                let rest = columns.greater(k).select(reflection.apply(a), a);
-                let taus = step_numbers.equal(k).select(reflection.tau, taus);
-                [columns.equal(k).select(packed, rest), taus, order]
+                let above =
+                    Matrix::choose(rows.equal(k), Matrix::real(reflection.beta), current);
+                let packed = Matrix::choose(rows.greater(k), reflection.vector, above);
+                let is_behind = columns.greater(k);
+                let rest = Matrix::choose(is_behind, reflection.adjoint().apply(a), a);
+                let taus = Matrix::choose(step_numbers.equal(k), reflection.tau, taus);
+                ([Matrix::choose(columns.equal(k), packed, rest), taus], order)
             });
         Packed {
             matrix,
-            taus: taus.squeeze(&[row_axis]),
+            taus: taus.map(|part| part.squeeze(&[row_axis])),
             order: pivoting.then(|| order.squeeze(&[row_axis])),
         }
     })
 }
 
-/// `H₀ · H₁ ⋯ · C`, or the reflections the other way round: `⋯ H₁ · H₀ · C`
+/// `H₀ · H₁ ⋯ · C`, or the adjoint of the product times `C`: `⋯ H₁ᴴ · H₀ᴴ · C`
 #[track_caller]
 pub(super) fn apply_reflections<'g>(
-    packed: Expr<'g>,
-    taus: Expr<'g>,
-    c: Expr<'g>,
-    first_is_inner: bool,
-) -> Expr<'g> {
-    let builder = packed.builder;
+    packed: Matrix<'g>,
+    taus: Matrix<'g>,
+    c: Matrix<'g>,
+    adjoint: bool,
+) -> Matrix<'g> {
+    let builder = packed.builder();
     builder.helper("apply_reflections", || {
-        let (row_axis, _) = axes(packed);
+        let (row_axis, _) = axes(packed.re);
         let rows = row_numbers(builder, &packed.shape()[row_axis]);
-        let steps = taus.shape()[taus.rank() - 1].clone();
-        let taus = taus.unsqueeze(&[row_axis]);
-        let [c] = rounds(builder, &steps, [c], |k, [c]| {
-            let k = if first_is_inner { k } else { from_the_end(k, &steps) };
-            let at = rows.equal(k).select(c.constant(1.0), 0.0);
-            let vector = rows.greater(k).select(column(packed, k), at);
-            let reflection = Reflection { vector, tau: column(taus, k), beta: vector };
-            [reflection.apply(c)]
-        });
-        c
+        let steps = taus.shape()[taus.re.rank() - 1].clone();
+        let taus = taus.map(|part| part.unsqueeze(&[row_axis]));
+        rounds(builder, &steps, c, |k, c| {
+            let k = if adjoint { k } else { from_the_end(k, &steps) };
+            let at = rows.equal(k).select(c.re.constant(1.0), 0.0);
+            let is_below = rows.greater(k);
+            let vector = Matrix::choose(is_below, packed.column(k), Matrix::real(at));
+            let reflection = Reflection { vector, tau: taus.column(k), beta: vector.re };
+            if adjoint { reflection.adjoint().apply(c) } else { reflection.apply(c) }
+        })
     })
 }
 
 /// Returns the first `width` columns of `H₀ · H₁ ⋯`
 #[track_caller]
-pub(super) fn orthogonal<'g>(packed: &Packed<'g>, height: i64, width: i64) -> Expr<'g> {
-    let start = identity(packed.matrix, height, width);
+pub(super) fn orthogonal<'g>(packed: &Packed<'g>, height: i64, width: i64) -> Matrix<'g> {
+    let start = packed.matrix.identity(height, width);
     apply_reflections(packed.matrix, packed.taus, start, false)
 }
 
 /// `A` as reflections and what they leave: the vectors below the diagonal, and the factors `τ`
 pub(crate) fn geqrf<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
-    let [a] = operands(eqn)?;
-    let (height, width) = known_sizes(eqn, a)?;
+    let [a] = matrices(eqn)?;
+    let (height, width) = known_sizes(eqn, a.re)?;
     let packed = factor(a, height, width, false);
-    Ok(vec![packed.matrix, packed.taus])
+    Ok(vec![packed.matrix.value(), packed.taus.value()])
 }
 
 /// Does the same as `geqrf`, with the columns in order of decreasing length; the order counts from
@@ -155,29 +170,30 @@ pub(crate) fn geqp3<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     if !fixed.tensor().is_some_and(|tensor| is_free(&tensor)) || !a.dtype().is_float() {
         return Err(super::refused(eqn, "with columns that are fixed at the front").into());
     }
-    let (height, width) = known_sizes(eqn, a)?;
+    let a = Matrix::of(eqn, a);
+    let (height, width) = known_sizes(eqn, a.re)?;
     let packed = factor(a, height, width, true);
     let order = packed.order.unwrap_or(fixed) + 1.0;
-    Ok(vec![packed.matrix, order.cast(order_type.dtype), packed.taus])
+    Ok(vec![packed.matrix.value(), order.cast(order_type.dtype), packed.taus.value()])
 }
 
 /// Returns the columns of `H₀ · H₁ ⋯`, as many as `A` has
 pub(crate) fn householder_product<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    let [a, taus] = operands(eqn)?;
-    let (height, width) = known_sizes(eqn, a)?;
-    Ok(apply_reflections(a, taus, identity(a, height, width), false))
+    let [a, taus] = matrices(eqn)?;
+    let (height, width) = known_sizes(eqn, a.re)?;
+    Ok(apply_reflections(a, taus, a.identity(height, width), false).value())
 }
 
-/// `Q · C`, `Qᵀ · C`, `C · Q` or `C · Qᵀ` with `Q = H₀ · H₁ ⋯`; from the right it is the transpose of
+/// `Q · C`, `Qᴴ · C`, `C · Q` or `C · Qᴴ` with `Q = H₀ · H₁ ⋯`; from the right it is the adjoint of
 /// the other from the left
 pub(crate) fn ormqr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let left: bool = eqn.param("left")?;
     let transpose: bool = eqn.param("transpose")?;
-    let [a, taus, c] = operands(eqn)?;
+    let [a, taus, c] = matrices(eqn)?;
     if left {
-        return Ok(apply_reflections(a, taus, c, transpose));
+        return Ok(apply_reflections(a, taus, c, transpose).value());
     }
-    Ok(transposed(apply_reflections(a, taus, transposed(c), !transpose)))
+    Ok(apply_reflections(a, taus, c.adjoint(), !transpose).adjoint().value())
 }
 
 /// `A = Q · R`, or `A[:, order] = Q · R` with pivoting; signs as the reflections leave them
@@ -185,15 +201,15 @@ pub(crate) fn qr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let full: bool = eqn.param("full_matrices")?;
     let pivoting: bool = eqn.optional("pivoting")?.unwrap_or(false);
     eqn.ignore(&["use_magma"]);
-    let [a] = operands(eqn)?;
-    let (height, width) = known_sizes(eqn, a)?;
+    let [a] = matrices(eqn)?;
+    let (height, width) = known_sizes(eqn, a.re)?;
     let inner = if full { height } else { height.min(width) };
-    let (row_axis, _) = axes(a);
+    let (row_axis, _) = axes(a.re);
 
     let packed = factor(a, height, width, pivoting);
     let q = orthogonal(&packed, height, inner);
-    let r = triangle(packed.matrix.slice_axis(row_axis, 0, inner), true);
-    let mut results = vec![q, r];
+    let r = packed.matrix.slice_axis(row_axis, 0, inner).map(|part| triangle(part, true));
+    let mut results = vec![q.value(), r.value()];
     if let (Some(order), Some(Type { dtype, .. })) = (packed.order, eqn.outputs.get(2)) {
         // For a matrix without elements, JAX returns 0 for every column.
         let order = if height == 0 { order * order.constant(0.0) } else { order };

@@ -3,6 +3,7 @@
 use onnx::{Builder, DType, Expr};
 
 use super::axes;
+use super::matrix::Matrix;
 
 /// The order in which pairs meet: entry `i` of the first half with entry `i` of the second, and after
 /// each round all but the first move on by one place, around both halves. After `size − 1` rounds
@@ -86,6 +87,21 @@ impl Tournament {
         })
     }
 
+    /// Returns the size of the number of each pair, or the real number itself. For complex numbers also returns
+    /// the phases for all places that make them real: one for the first of a pair.
+    #[track_caller]
+    pub fn phases<'g>(&self, numbers: Matrix<'g>) -> (Expr<'g>, Option<Matrix<'g>>) {
+        if !numbers.is_complex() {
+            return (numbers.re, None);
+        }
+        let (length, phase) = numbers.polar();
+        let axis = length.rank() - 1;
+        let ones = numbers.constant(1.0).map(|part| part.expand(&length.shape()));
+        let join = |one: Expr<'g>, other: Expr<'g>| Expr::concat(&[one, other], axis);
+        let im = ones.im.zip(phase.im).map(|(one, other)| join(one, other));
+        (length, Some(Matrix { re: join(ones.re, phase.re), im }))
+    }
+
     /// Returns which entries of a matrix belong to a pair that has just met.
     #[track_caller]
     pub fn met<'g>(&self, builder: &'g Builder) -> Expr<'g> {
@@ -94,6 +110,14 @@ impl Tournament {
         let partners = builder.constant_ints(DType::I64, &[self.size, 1], &partners);
         partners.equal(builder.ints(&sources))
     }
+}
+
+/// Multiplies the entries along an axis by phases, if there are any.
+#[track_caller]
+pub(super) fn turned<'g>(x: Matrix<'g>, axis: usize, phases: Option<Matrix<'g>>) -> Matrix<'g> {
+    let (row_axis, column_axis) = axes(x.re);
+    let other = if axis == column_axis { row_axis } else { column_axis };
+    phases.map_or(x, |phases| x * phases.map(|part| part.unsqueeze(&[other])))
 }
 
 /// `t = tan φ` with `t² + 2 · ζ · t = 1`, the smaller of the two, where `ζ = difference / (2 · product)`;

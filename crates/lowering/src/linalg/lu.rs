@@ -2,9 +2,10 @@
 
 use onnx::{DType, Expr};
 
+use super::matrix::Matrix;
 use super::{
-    axes, batched, column, column_numbers, operands, position_of_largest, rounds, row, row_numbers,
-    size_of, swapped,
+    axes, batched, column_numbers, matrices, position_of_largest, rounds, row_numbers, size_of,
+    swapped,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -15,39 +16,40 @@ use crate::error::Result;
 /// equals, notes the exchange in `pivots`, divides what is below by it and takes row `k` from the rows
 /// below. A column of zeros is left as it is.
 pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
-    let [a] = operands(eqn)?;
+    let [a] = matrices(eqn)?;
     let [_, pivots_type, permutation_type] = &eqn.outputs[..] else {
         return Err(eqn.broken("it does not have three results").into());
     };
     let builder = ctx.builder;
-    let (height, width) = size_of(a);
+    let (height, width) = size_of(a.re);
     let steps = pivots_type.shape[pivots_type.rank() - 1].clone();
-    let (row_axis, column_axis) = axes(a);
+    let (row_axis, column_axis) = axes(a.re);
     let rows = row_numbers(builder, &height);
     let columns = column_numbers(builder, &width);
     let step_numbers = row_numbers(builder, &steps);
 
-    let permutation = rows.expand(&batched(a, &[height, 1.into()]));
-    let pivots = step_numbers.expand(&batched(a, &[steps.clone(), 1.into()]));
-    let [a, pivots, permutation] =
-        rounds(builder, &steps, [a, pivots, permutation], |k, [a, pivots, permutation]| {
-            let open = rows.less(k).select(a.constant(-1.0), column(a, k).abs());
+    let permutation = rows.expand(&batched(a.re, &[height, 1.into()]));
+    let pivots = step_numbers.expand(&batched(a.re, &[steps.clone(), 1.into()]));
+    let start = (a, [pivots, permutation]);
+    let (a, [pivots, permutation]) =
+        rounds(builder, &steps, start, |k, (a, [pivots, permutation])| {
+            let open = rows.less(k).select(a.re.constant(-1.0), a.column(k).sizes());
             let pivot = position_of_largest(open, row_axis);
-            let a = swapped(a, row_axis, rows, k, pivot);
-            let current = row(a, k);
-            let divisor = column(current, k);
-            let divisor = divisor.equal(0.0).select(a.constant(1.0), divisor);
-            let factors = column(a, k) / divisor;
+            let a = a.map(|part| swapped(part, row_axis, rows, k, pivot));
+            let current = a.row(k);
+            let divisor = current.column(k);
+            let divisor = Matrix::choose(divisor.is_zero(), a.constant(1.0), divisor);
+            let factors = a.column(k).div(divisor);
             let rest = a - factors * current;
-            let below = columns.equal(k).select(factors, columns.less(k).select(a, rest));
-            [
-                rows.greater(k).select(below, a),
-                step_numbers.equal(k).select(pivot, pivots),
-                swapped(permutation, row_axis, rows, k, pivot),
-            ]
+            let is_current = columns.equal(k);
+            let below =
+                Matrix::choose(is_current, factors, Matrix::choose(columns.less(k), a, rest));
+            let a = Matrix::choose(rows.greater(k), below, a);
+            let pivots = step_numbers.equal(k).select(pivot, pivots);
+            (a, [pivots, swapped(permutation, row_axis, rows, k, pivot)])
         });
     let list = |x: Expr<'g>, dtype: DType| x.squeeze(&[column_axis]).cast(dtype);
-    Ok(vec![a, list(pivots, pivots_type.dtype), list(permutation, permutation_type.dtype)])
+    Ok(vec![a.value(), list(pivots, pivots_type.dtype), list(permutation, permutation_type.dtype)])
 }
 
 /// Returns the order that exchanging entry `k` with entry `pivotsₖ`, one `k` after the other, leads

@@ -2,34 +2,40 @@
 
 use onnx::{DType, Expr};
 
+use super::matrix::Matrix;
 use super::{
-    axes, column, column_numbers, from_the_end, operands, rounds, row, row_numbers, size_of,
-    transposed,
+    axes, column, column_numbers, from_the_end, matrices, operands, rounds, row, row_numbers,
+    size_of,
 };
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// `L` with `L · Lᵀ = A`, of the lower triangle of `A`; NaN throughout where `A` is not positive
+/// `L` with `L · Lᴴ = A`, of the lower triangle of `A`; NaN throughout where `A` is not positive
 ///
-/// Round `k` finishes column `k`, `lᵢₖ = aᵢₖ / √aₖₖ`, and takes `lᵢₖ · lⱼₖ` from the columns behind it.
+/// Round `k` finishes column `k`, `lᵢₖ = aᵢₖ / √aₖₖ`, and takes `lᵢₖ · l̄ⱼₖ` from the columns behind it.
+/// The imaginary part of the diagonal is not looked at.
 pub(crate) fn cholesky<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["symmetrize_input"]);
-    let [a] = operands(eqn)?;
-    let (size, _) = size_of(a);
+    let [a] = matrices(eqn)?;
+    let (size, _) = size_of(a.re);
     let rows = row_numbers(ctx.builder, &size);
     let columns = column_numbers(ctx.builder, &size);
 
-    let [factor] = rounds(ctx.builder, &size, [a], |k, [a]| {
-        let current = column(a, k);
-        let root = row(current, k).sqrt();
-        let done = rows.less(k).select(a.constant(0.0), current / root);
-        let rest = a - done * transposed(done);
-        [columns.equal(k).select(done, columns.less(k).select(a, rest))]
+    let real = |im: Expr<'g>| rows.equal(columns).select(im.constant(0.0), im);
+    let a = Matrix { re: a.re, im: a.im.map(real) };
+    let factor = rounds(ctx.builder, &size, a, |k, a| {
+        let current = a.column(k);
+        let root = row(current.re, k).sqrt();
+        let done = Matrix::choose(rows.less(k), a.constant(0.0), current.over(root));
+        let rest = a - done * done.adjoint();
+        let is_current = columns.equal(k);
+        Matrix::choose(is_current, done, Matrix::choose(columns.less(k), a, rest))
     });
-    let is_broken = rows.equal(columns).and(factor.greater(0.0).logical_not());
-    let (row_axis, column_axis) = axes(a);
+    let is_broken = rows.equal(columns).and(factor.re.greater(0.0).logical_not());
+    let (row_axis, column_axis) = axes(a.re);
     let failures = is_broken.cast(DType::I32).reduce_sum(&[row_axis, column_axis], true);
-    Ok(failures.greater(0.0).select(a.constant(f64::NAN), factor))
+    let fails = failures.greater(0.0);
+    Ok(factor.map(|part| fails.select(part.constant(f64::NAN), part)).value())
 }
 
 /// `R'` with `R'ᵀ · R' = Rᵀ · R + z · zᵀ`, upper triangular as `R`
@@ -66,27 +72,27 @@ pub(crate) fn triangular_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<E
     let lower: bool = eqn.param("lower")?;
     let transpose: bool = eqn.param("transpose_a")?;
     let unit: bool = eqn.param("unit_diagonal")?;
-    // A real matrix is its own conjugate.
-    eqn.ignore(&["conjugate_a"]);
-    let [a, b] = operands(eqn)?;
+    let conjugate: bool = eqn.optional("conjugate_a")?.unwrap_or(false);
+    let [a, b] = matrices(eqn)?;
 
     let flip = transpose == left;
-    let a = if flip { transposed(a) } else { a };
+    let a = if flip { a.transposed() } else { a };
+    let a = if conjugate { a.conj() } else { a };
     let lower = lower != flip;
-    let right = if left { b } else { transposed(b) };
-    let (size, _) = size_of(a);
+    let right = if left { b } else { b.transposed() };
+    let (size, _) = size_of(a.re);
     let rows = row_numbers(ctx.builder, &size);
 
-    let [solution] = rounds(ctx.builder, &size, [right], |k, [x]| {
+    let solution = rounds(ctx.builder, &size, right, |k, x| {
         let k = if lower { k } else { from_the_end(k, &size) };
-        let current = column(a, k);
-        let done = if unit { row(x, k) } else { row(x, k) / row(current, k) };
+        let current = a.column(k);
+        let done = if unit { x.row(k) } else { x.row(k).div(current.row(k)) };
         let rest = x - current * done;
         let is_open = if lower { rows.greater(k) } else { rows.less(k) };
-        let others = if unit { x } else { rows.equal(k).select(done, x) };
-        [is_open.select(rest, others)]
+        let others = if unit { x } else { Matrix::choose(rows.equal(k), done, x) };
+        Matrix::choose(is_open, rest, others)
     });
-    Ok(if left { solution } else { transposed(solution) })
+    Ok(if left { solution } else { solution.transposed() }.value())
 }
 
 #[cfg(test)]
