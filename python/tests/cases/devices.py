@@ -1,4 +1,7 @@
-"""Programs for several devices, on one device, and sums over a named axis of `vmap`."""
+"""Programs for several devices, on one device, and sums over a named axis of `vmap`.
+
+Meshes whose axes are explicit, and `jax.set_mesh`: see `test_shardings.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.experimental.compute_on
+import jax.experimental.custom_partitioning
+import jax.experimental.layout
+import jax.experimental.shard_alike
+import jax.experimental.xla_metadata
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -47,6 +55,52 @@ def constrained(x: Any) -> Any:
     return lax.with_sharding_constraint(x, NamedSharding(mesh, P("d"))) * 2.0
 
 
+def resharded(x: Any) -> Any:
+    mesh = jax.make_mesh((1,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
+    return jax.sharding.reshard(x, NamedSharding(mesh, P("d"))) * 2.0
+
+
+def private() -> Any:
+    """The collectives that only JAX itself calls."""
+    return jax._src.lax.parallel
+
+
+def gathered(x: Any) -> Any:
+    everywhere = private().all_gather_reduced(x, "d", tiled=True)
+    varying = jax._src.core.reduced_vary_cast(everywhere, "d")
+    return varying + private().all_gather_invariant(x, "d")[0]
+
+
+def unreduced(x: Any) -> Any:
+    def parts(y: Any) -> Any:
+        return private().vary_unreduced_cast(y, "d")
+
+    total = private().unreduced_psum(parts(x), "d")
+    scattered = lax.psum_scatter(parts(x * 2.0), "d", tiled=True)
+    everywhere = jax._src.core.reduced_vary_cast(private().preduced(total, "d"), "d")
+    return scattered * everywhere + total
+
+
+def hinted(x: Any) -> Any:
+    """Hints for XLA, which change no number."""
+    layout = jax.experimental.layout.Layout((1, 0))
+    x, y = jax.experimental.shard_alike.shard_alike(x, x * 2.0)
+    x = jax.experimental.layout.with_layout_constraint(x + y, layout)
+    return jax.experimental.xla_metadata.set_xla_metadata(x * 3.0, key="value")
+
+
+def called(x: Any) -> Any:
+    """Bodies that are compiled in a way of their own."""
+    partitioned = jax.experimental.custom_partitioning.custom_partitioning(lambda y: y * 2.0)
+    partitioned.def_partition(
+        partition=None, infer_sharding_from_operands=None, sharding_rule="i j -> i j"
+    )
+    on_host = jax.experimental.compute_on.compute_on2(
+        lambda y: y + 1.0, compute_type="device_host", out_memory_spaces=jax.memory.Space.Device
+    )
+    return on_host(partitioned(lax.composite(lambda y: y - 3.0, "my.function")(x)))
+
+
 def batched(x: Any) -> Any:
     def row(y: Any) -> Any:
         return y / lax.psum(jnp.abs(y), "i") + lax.pmax(y, "i") - lax.pmin(y, "i")
@@ -77,6 +131,40 @@ CASES = [
     ),
     Case("devices.pmap", per_device, (X,)),
     Case("devices.constraint", constrained, (X,), covers=("sharding_constraint",)),
+    Case("devices.reshard", resharded, (X,), covers=("reshard",)),
+    Case("devices.reshard.complex", resharded, (X + 1j * X[::-1],)),
+    Case(
+        "devices.gathered",
+        on_one_device(gathered),
+        (X,),
+        covers=("all_gather_invariant", "all_gather_reduced", "reduced_vary_cast_p"),
+    ),
+    Case(
+        "devices.unreduced",
+        on_one_device(unreduced),
+        (X,),
+        rtol=1e-6,
+        covers=(
+            "preduced",
+            "unreduced_psum",
+            "unreduced_reduce_scatter",
+            "vary_unreduced_cast_p",
+        ),
+    ),
+    Case(
+        "devices.complex",
+        on_one_device(lambda x: lax.psum(x, "d") * lax.all_gather(x, "d")[0], check_vma=False),
+        (X + 1j * X[::-1],),
+        rtol=1e-6,
+        atol=1e-6,
+    ),
+    Case(
+        "devices.hints",
+        hinted,
+        (X,),
+        covers=("shard_alike", "layout_constraint", "xla_metadata_value"),
+    ),
+    Case("devices.calls", called, (X,), covers=("custom_partitioning", "compute_on", "composite")),
     Case("devices.vmap", batched, (X,), rtol=1e-6, atol=1e-6, covers=("psum", "pmax", "pmin")),
     Case(
         "devices.vmap.ints",

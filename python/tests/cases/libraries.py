@@ -40,6 +40,11 @@ def called(x: jax.Array) -> jax.Array:
     return x + 1
 
 
+def inspected(x: jax.Array) -> jax.Array:
+    jax.debug.inspect_array_sharding(x, callback=lambda sharding: None)
+    return x + 1
+
+
 CASES = [
     Case("unvmap_any", eqxi.unvmap_any, (FLAGS,), covers=("unvmap_any",)),
     Case("unvmap_any.none", eqxi.unvmap_any, (FLAGS[1],)),
@@ -55,6 +60,7 @@ CASES = [
     ),
     Case("debug_print", printed, (X,), covers=("debug_print",)),
     Case("debug_callback", called, (X,), covers=("debug_callback",)),
+    Case("inspect_sharding", inspected, (X,), covers=("inspect_sharding",)),
     Case("select_if_vmap", chosen, (X,), covers=("select_if_vmap",)),
     Case("select_if_vmap.vmap", chosen_each, (X,)),
     Case("shard_map", sharded, (X,), covers=("shard_map", "pvary")),

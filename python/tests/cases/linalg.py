@@ -358,7 +358,12 @@ LIMITS = [
     Limit("eig.3x3", eig(False), (normal(3, 3),), "eig of a matrix with more than two rows"),
     Limit("eig.2x2.vectors", eig(True), (normal(2, 2),), "eig with eigenvectors"),
     Limit("schur.2x2", linalg.schur, (normal(2, 2),), "schur of a matrix with more than one row"),
-    Limit("lu.complex", linalg.lu, (np.eye(2, dtype=np.complex64),), "lu of c64"),
+    Limit(
+        "eig.2x2.complex",
+        eig(False),
+        (np.eye(2, dtype=np.complex64),),
+        "eig of a matrix with more than two rows, or of a complex matrix with two rows",
+    ),
     Limit(
         "tridiagonal_solve.perturbed",
         lambda d, b: linalg.tridiagonal_solve(d, d, d, b, perturb_singular=True),

@@ -124,10 +124,7 @@ fn padded(a: Expr<'_>, size: i64, whole: i64) -> Expr<'_> {
     Expr::concat(&[wider, zeros(1, whole)], row_axis)
 }
 
-/// Returns the closed form for `[a b; b c]`
-///
-/// With `r = √((a − c)² + 4b²)`, the eigenvalue of larger size is `½ · (a + c ± r)` with the sign of
-/// `a + c`, and the other one follows from the determinant. Signs of vectors are LAPACK's.
+/// Returns the values and vectors of matrices with two rows
 ///
 /// A complex `b` is made real, with the sign that is not that of its real part, by a phase of the row and
 /// the column that the triangle has it in.
@@ -141,10 +138,10 @@ fn of_two(matrix: Matrix<'_>, lower: bool) -> (Expr<'_>, Matrix<'_>) {
     let b = Matrix { re: entry(matrix.re, place), im: Some(im) };
     let (length, phase) = b.polar();
     let is_real = im.equal(0.0);
-    let flips = b.re.less(0.0).equal(is_real);
-    let beta = flips.select(length, -length);
-    let (values, vectors) = of_real_two(matrix.re, is_real.select(b.re, beta));
-    let phase = Matrix::choose(flips, phase, -phase);
+    let falls = b.re.less(0.0);
+    let beta = is_real.select(b.re, falls.select(length, -length));
+    let (values, vectors) = of_real_two(matrix.re, beta);
+    let phase = Matrix::choose(falls, phase, -phase);
     let phase = Matrix::choose(is_real, matrix.constant(1.0), phase);
     let phase = phase.map(|part| part.unsqueeze(&[row_axis]));
     let turned = matrix.with_real(vectors) * phase;
@@ -160,6 +157,10 @@ fn entry(matrix: Expr<'_>, (row, column): (i64, i64)) -> Expr<'_> {
     row.slice_axis(column_axis, column, column + 1).squeeze(&[row_axis])
 }
 
+/// Returns the closed form for `[a b; b c]`
+///
+/// With `r = √((a − c)² + 4b²)`, the eigenvalue of larger size is `½ · (a + c ± r)` with the sign of
+/// `a + c`, and the other one follows from the determinant. Signs of vectors are LAPACK's.
 fn of_real_two<'g>(matrix: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
     let (row_axis, _) = axes(matrix);
     let (a, c) = (entry(matrix, (0, 0)), entry(matrix, (1, 1)));

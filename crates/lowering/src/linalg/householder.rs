@@ -88,28 +88,26 @@ pub(super) fn factor(a: Matrix<'_>, height: i64, width: i64, pivoting: bool) -> 
         let order = columns.expand(&batched(a.re, &[1.into(), width.into()]));
 
         let start = ([a, taus], order);
-        let ([matrix, taus], order) =
-            rounds(builder, &steps, start, |k, ([a, taus], order)| {
-                let (a, order) = if pivoting {
-                    let open = Matrix::choose(rows.less(k), a.constant(0.0), a);
-                    let squares = open.squares().reduce_sum(&[row_axis], true);
-                    let squares = columns.less(k).select(a.re.constant(-1.0), squares);
-                    let longest = position_of_largest(squares, column_axis);
-                    let swap = |x| swapped(x, column_axis, columns, k, longest);
-                    (a.map(swap), swap(order))
-                } else {
-                    (a, order)
-                };
-                let current = a.column(k);
-                let reflection = reflection(current, rows, k);
-                let above =
-                    Matrix::choose(rows.equal(k), Matrix::real(reflection.beta), current);
-                let packed = Matrix::choose(rows.greater(k), reflection.vector, above);
-                let is_behind = columns.greater(k);
-                let rest = Matrix::choose(is_behind, reflection.adjoint().apply(a), a);
-                let taus = Matrix::choose(step_numbers.equal(k), reflection.tau, taus);
-                ([Matrix::choose(columns.equal(k), packed, rest), taus], order)
-            });
+        let ([matrix, taus], order) = rounds(builder, &steps, start, |k, ([a, taus], order)| {
+            let (a, order) = if pivoting {
+                let open = Matrix::choose(rows.less(k), a.constant(0.0), a);
+                let squares = open.squares().reduce_sum(&[row_axis], true);
+                let squares = columns.less(k).select(a.re.constant(-1.0), squares);
+                let longest = position_of_largest(squares, column_axis);
+                let swap = |x| swapped(x, column_axis, columns, k, longest);
+                (a.map(swap), swap(order))
+            } else {
+                (a, order)
+            };
+            let current = a.column(k);
+            let reflection = reflection(current, rows, k);
+            let above = Matrix::choose(rows.equal(k), Matrix::real(reflection.beta), current);
+            let packed = Matrix::choose(rows.greater(k), reflection.vector, above);
+            let is_behind = columns.greater(k);
+            let rest = Matrix::choose(is_behind, reflection.adjoint().apply(a), a);
+            let taus = Matrix::choose(step_numbers.equal(k), reflection.tau, taus);
+            ([Matrix::choose(columns.equal(k), packed, rest), taus], order)
+        });
         Packed {
             matrix,
             taus: taus.map(|part| part.squeeze(&[row_axis])),

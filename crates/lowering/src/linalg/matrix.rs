@@ -185,10 +185,7 @@ impl<'g> Matrix<'g> {
         match (self.im, other.im) {
             (Some(b), Some(d)) => {
                 let (a, c) = (self.re, other.re);
-                Matrix {
-                    re: a.matmul(c) - b.matmul(d),
-                    im: Some(a.matmul(d) + b.matmul(c)),
-                }
+                Matrix { re: a.matmul(c) - b.matmul(d), im: Some(a.matmul(d) + b.matmul(c)) }
             }
             (_, None) => self.map(|part| part.matmul(other.re)),
             (None, _) => other.map(|part| self.re.matmul(part)),
