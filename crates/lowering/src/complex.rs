@@ -214,13 +214,13 @@ pub(crate) fn integer_pow<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
 /// `0, 1, 2, …` along one axis, repeated along the others
 pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axis: usize = eqn.param("dimension")?;
-    eqn.ignore(&["dtype", "shape", "sharding"]);
+    eqn.ignore(&["dtype", "shape"]);
     Ok(of_real(crate::shape::numbered(ctx, &part_type(eqn.output()?), axis)).pairs())
 }
 
 /// Returns a complex number in another precision, a real one with no imaginary part, or the real part
 pub(crate) fn convert<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    eqn.ignore(&["new_dtype", "weak_type", "sharding"]);
+    eqn.ignore(&["new_dtype", "weak_type"]);
     let [x] = eqn.operands()?;
     let result = eqn.output()?;
     match (eqn.is_complex_operand(0), eqn.part_axes()) {
