@@ -89,7 +89,7 @@ def work() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if "seed" in request:
-            program = draw_program(request["seed"])
+            program = draw_program(request["seed"], theme_name=request.get("theme"))
         else:
             program = pickle.loads(base64.b64decode(request["program"]))
 
@@ -107,7 +107,7 @@ def work() -> None:
         jax.clear_caches()
 
 
-def shrunk_after_death(seed: int) -> str:
+def shrunk_after_death(seed: int, theme: str | None) -> str:
     """The text of a small program that ends the process, as that of the seed does."""
     from tests.programs import draw_program, shrink
 
@@ -123,12 +123,14 @@ def shrunk_after_death(seed: int) -> str:
             return True
         return False
 
-    small = shrink(draw_program(seed), fails, SHRINK_SECONDS)
+    small = shrink(draw_program(seed, theme_name=theme), fails, SHRINK_SECONDS)
     worker.close()
     return str(small)
 
 
-def fuzz(seconds: float, first: int, folder: Path | None) -> int:
+def fuzz(
+    seconds: float, first: int, folder: Path | None, theme: str | None, minimize: bool
+) -> int:
     """Check programs of one seed after the other; the number of those that failed."""
     end = time.monotonic() + seconds
     refused: collections.Counter[str] = collections.Counter()
@@ -139,16 +141,17 @@ def fuzz(seconds: float, first: int, folder: Path | None) -> int:
             worker.close()
             worker = Worker()
         try:
-            answer = worker.ask({"seed": seed, "shrink": True})
+            answer = worker.ask({"seed": seed, "theme": theme, "shrink": minimize})
         except WorkerError as error:
-            answer = {"wrong": str(error), "program": shrunk_after_death(seed)}
+            text = shrunk_after_death(seed, theme) if minimize else ""
+            answer = {"wrong": str(error), "program": text}
             worker = Worker()
         if "refused" in answer:
             refused[answer["refused"]] += 1
         if "wrong" in answer:
             failures += 1
             text = f"# seed {seed}: {answer['wrong']}\n".replace("\n", "\n# ").rstrip("# ")
-            print(f"{text}\n{answer['program']}\n", flush=True)
+            print(f"{text}\n{answer['program']}\n" if minimize else text.rstrip(), flush=True)
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / f"seed-{seed}.py").write_text(f"{text}\n{answer['program']}")
@@ -167,10 +170,13 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=None, help="where to start [default: the time]")
     parser.add_argument("--folder", type=Path, help="where to write each failing program")
+    parser.add_argument("--theme", help="a theme of python/tests/programs/table.py alone")
+    parser.add_argument("--seeds-only", action="store_true", help="do not minimize what fails")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         work()
     else:
         start = int(time.time()) * 1000 if arguments.seed is None else arguments.seed
-        sys.exit(fuzz(arguments.seconds, start, arguments.folder) > 0)
+        options = arguments.folder, arguments.theme, not arguments.seeds_only
+        sys.exit(fuzz(arguments.seconds, start, *options) > 0)

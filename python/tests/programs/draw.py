@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Final
 
 import jax
@@ -13,8 +14,8 @@ import numpy as np
 from jax2onnx._tracing.compat import double_precision_kept
 
 from .operations import Operation, pick
-from .program import SIZES, SYMBOL, Leaf, Program, Step
-from .table import OPERATIONS, WEIGHTS
+from .program import SIZES, SYMBOLS, Leaf, Program, Step, is_symbolic, size_at
+from .table import LIKELY, OPERATIONS, THEMES, Theme
 
 SHAPES: Final = (
     (),
@@ -39,21 +40,16 @@ SYMBOLIC: Final = (
     ("N", 1),
     (4,),
     (3, 4),
-)
-NARROW: Final = (np.float32,) * 6 + (
-    np.int32, np.int32, np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.bool_, np.bool_,
-    np.float16, ml_dtypes.bfloat16,
-)  # fmt: skip
-WIDE: Final = (
-    np.float64,
-    np.float64,
-    np.float64,
-    np.float32,
-    np.int64,
-    np.int64,
-    np.int32,
-    np.bool_,
-    np.uint8,
+    ("M", 4),
+    ("M",),
+    ("M", "N"),
+    ("N+1", 3),
+    ("N+1",),
+    ("2*N", 4),
+    (2, "N+1", 4),
+    ("M+N", 4),
+    ("N", 7),
+    ("N", 3),
 )
 CONTEXTS: Final = ("plain",) * 12 + (
     "function",
@@ -81,20 +77,25 @@ class Value:
     denormal: bool = False
 
 
-def draw_program(seed: int, steps: int = 6) -> Program:
-    """A program of that many steps; the same seed gives the same one."""
+def draw_program(seed: int, steps: int = 6, theme_name: str | None = None) -> Program:
+    """A program of that many steps; the same seed and theme give the same one."""
     random = np.random.default_rng(seed)
+    names = [name for name in THEMES for _ in range(LIKELY.get(name, 1))]
+    theme = THEMES[pick(random, names) if theme_name is None else theme_name]
     double = bool(random.random() < 0.12)
-    symbolic = bool(random.random() < 0.35)
-    leaves = tuple(draw_leaf(random, symbolic, double) for _ in range(int(random.integers(2, 5))))
+    symbolic = bool(random.random() < theme.symbolic)
+    leaves = tuple(
+        draw_leaf(random, theme, symbolic, double) for _ in range(int(random.integers(2, 5)))
+    )
     if all(leaf.constant for leaf in leaves):
         leaves = (dataclasses.replace(leaves[0], constant=False), *leaves[1:])
-    symbolic = any(SYMBOL in leaf.shape for leaf in leaves)
+    symbolic = any(is_symbolic(leaf.shape) for leaf in leaves)
     values = [value_of(leaf) for leaf in leaves]
     made: list[Step] = []
+    weights = theme.weights
     with double_precision_kept(double):
         for _ in range(MAX_TRIES):
-            drawn = draw_step(random, values)
+            drawn = draw_step(random, values, weights)
             if drawn is not None:
                 made.append(drawn[0])
                 values.append(drawn[1])
@@ -110,8 +111,10 @@ def value_of(leaf: Leaf) -> Value:
         tiny = float(ml_dtypes.finfo(leaf.dtype).tiny)
         magnitude = np.abs(array.astype(np.float64))
         denormal = bool(((magnitude > 0) & (magnitude < tiny)).any())
-    (scope,) = jax.export.symbolic_shape(SYMBOL, scope=SCOPE)
-    shape = tuple(scope if size == SYMBOL else size for size in leaf.shape)
+    shape = tuple(
+        jax.export.symbolic_shape(size, scope=SCOPE)[0] if isinstance(size, str) else size
+        for size in leaf.shape
+    )
     return Value(shape, leaf.dtype, exact=True, denormal=denormal)
 
 
@@ -126,22 +129,27 @@ def kind(dtype: np.dtype) -> str:
     return "f" if dtype.kind == "V" else dtype.kind
 
 
-def draw_leaf(random: np.random.Generator, symbolic: bool, double: bool) -> Leaf:
+def draw_leaf(random: np.random.Generator, theme: Theme, symbolic: bool, double: bool) -> Leaf:
     constant = bool(random.random() < 0.25)
     shape = pick(random, SYMBOLIC if symbolic and not constant else SHAPES)
-    dtype = np.dtype(pick(random, WIDE if double else NARROW))
-    special = bool(random.random() < 0.3)
+    dtype = np.dtype(pick(random, theme.wide if double else theme.narrow))
+    special = bool(random.random() < theme.special)
     tiny = special and bool(random.random() < 0.15)
-    sizes = SIZES if SYMBOL in shape else SIZES[-1:]
+    sizes = SIZES if is_symbolic(shape) else SIZES[-1:]
     arrays = {}
     for size in sizes:
-        concrete = tuple(size if axis == SYMBOL else axis for axis in shape)
-        arrays[size] = draw_array(random, concrete, dtype, special, tiny)
+        concrete = tuple(size_at(axis, size) for axis in shape)
+        arrays[size] = draw_array(random, concrete, dtype, special, tiny, theme.odd)
     return Leaf(arrays, shape, dtype, constant)
 
 
 def draw_array(
-    random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, special: bool, tiny: bool
+    random: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    special: bool,
+    tiny: bool,
+    more: Sequence[float] = (),
 ) -> np.ndarray:
     if is_float(dtype):
         drawn = random.normal(size=shape)
@@ -149,7 +157,7 @@ def draw_array(
         odd = [np.nan, np.inf, -np.inf, -0.0, 0.0, 30.0, -30.0]
         if dtype.itemsize > 2:
             # Squares of squares stay finite: a fused norm overflows later than its formula.
-            odd += [1e4, -1e4]
+            odd += [1e4, -1e4, *more]
         if tiny:
             odd = [float(ml_dtypes.finfo(dtype).tiny) / 4, -float(ml_dtypes.finfo(dtype).tiny) / 2]
         chosen = random.choice(odd if special else plain, size=shape)
@@ -167,9 +175,11 @@ def draw_array(
     return np.where(random.random(size=shape) < 0.5, wide, small).astype(dtype)
 
 
-def draw_step(random: np.random.Generator, values: list[Value]) -> tuple[Step, Value] | None:
+def draw_step(
+    random: np.random.Generator, values: list[Value], weights: Sequence[float]
+) -> tuple[Step, Value] | None:
     """A step on values that are there, or nothing where the operation does not fit."""
-    index = int(random.choice(len(OPERATIONS), p=WEIGHTS))
+    index = int(random.choice(len(OPERATIONS), p=weights))
     operation = OPERATIONS[index]
     context = pick(random, CONTEXTS)
     operands = draw_operands(random, operation, values)
@@ -219,12 +229,15 @@ def shape_of(step: Step, operands: list[Value]) -> Any:
     return result if result.dtype.name in DRAWN else None
 
 
-DRAWN: Final = {np.dtype(dtype).name for dtype in (*NARROW, *WIDE)}
+#: Types of values that steps may read.
+DRAWN: Final = {
+    np.dtype(dtype).name for theme in THEMES.values() for dtype in (*theme.narrow, *theme.wide)
+}
 
 
 def at_size(spec: Any, size: int) -> Any:
     shape = [
-        axis if isinstance(axis, int) else int(axis._evaluate({SYMBOL: size}))
+        axis if isinstance(axis, int) else int(axis._evaluate({name: sizes[size] for name, sizes in SYMBOLS.items()}))
         for axis in spec.shape
     ]
     return jax.ShapeDtypeStruct(tuple(shape), spec.dtype)

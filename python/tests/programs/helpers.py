@@ -232,3 +232,157 @@ def pooled(
         "max from 0": (0.0, lax.max),
     }[kind]
     return lax.reduce_window(x, jnp.asarray(start, x.dtype), fold, window, strides, padding)
+
+
+def signed(x: jax.Array) -> jax.Array:
+    """The bits of an integer as a signed one."""
+    return lax.bitcast_convert_type(x, jnp.dtype(x.dtype.name.removeprefix("u")))
+
+
+def unsigned(x: jax.Array) -> jax.Array:
+    """The bits of an integer as an unsigned one."""
+    return lax.bitcast_convert_type(x, jnp.dtype("u" + x.dtype.name.removeprefix("u")))
+
+
+def hashed(x: jax.Array, n: int) -> jax.Array:
+    """Rounds of a hash function, whose products and shifts drop bits."""
+    for _ in range(n):
+        x = (x ^ lax.shift_right_logical(x, jnp.full_like(x, 3))) * jnp.full_like(x, 101)
+        x = x + (x << 2)
+    return jnp.maximum(x, 1) % 17
+
+
+def parts(z: jax.Array) -> jax.Array:
+    """The real and the imaginary parts of complex numbers; other numbers as they are."""
+    if not jnp.iscomplexobj(z):
+        return z
+    return jnp.stack([z.real, z.imag])
+
+
+def projected(x: jax.Array, number: float, scale: float, form: str) -> jax.Array:
+    """Attention after a norm, with large weights: kept scores may lie below the mask's number."""
+    x = jax.nn.standardize(x, epsilon=1e-6)
+    w = weight(x.shape[-1], 4, dtype=x.dtype)
+    low = jnp.asarray(number, x.dtype)
+    q, k, v = x @ (w * jnp.asarray(scale, x.dtype)), x @ (-w * jnp.asarray(scale, x.dtype)), x @ w
+    scores = jnp.einsum("...qd,...kd->...qk", q, k)
+    rows, columns = jnp.arange(x.shape[-2])[:, None], jnp.arange(x.shape[-2])
+    seen = rows >= columns
+    if form == "add":
+        scores = scores + jnp.where(seen, 0, low)
+    elif form == "two":
+        scores = jnp.where(seen, scores, jnp.where(columns > 1, low, -2 * jnp.abs(low)))
+    elif form == "twice":
+        scores = jnp.where(columns < 2, jnp.where(seen, scores, low), low)
+    elif form == "rows":
+        scores = jnp.where((columns < 2) & (rows != 1), scores, low)
+    elif form == "bias":
+        scores = scores - rows.astype(x.dtype) * 0.5 + jnp.where(seen, 0, low)
+    elif form == "constant":
+        scores = jnp.where(np.arange(2) @ np.ones(2) > 0, jnp.where(seen, scores, low), low)
+    else:
+        scores = jnp.where(seen, scores, low)
+    return jnp.einsum("...qk,...kd->...qd", jax.nn.softmax(scores), v)
+
+
+def decoder(cache: jax.Array, x: jax.Array, form: str) -> jax.Array:
+    """New rows look at a cache and at themselves."""
+    rows = jnp.concatenate([cache, x], axis=-2)
+    place = jnp.arange(rows.shape[-2])
+    scores = jnp.einsum("...qd,...kd->...qk", x, rows)
+    if form == "slot":
+        rows = jnp.zeros_like(rows)
+        rows = lax.dynamic_update_slice_in_dim(rows, x, cache.shape[-2], -2)
+    if form in ("causal", "slot"):
+        new = place[-x.shape[-2] :] if form == "slot" else jnp.arange(x.shape[-2])
+        new = new if form == "slot" else new + cache.shape[-2]
+        scores = jnp.where(new[:, None] >= place, scores, -1e9)
+    if form == "bias":
+        far = jnp.arange(x.shape[-2])[:, None] + cache.shape[-2] - place
+        scores = scores - far.astype(x.dtype) * 0.1
+    if form == "scaled":
+        scores = scores / jnp.sqrt(rows.shape[-2])
+    if form == "mean":
+        return (rows @ rows.swapaxes(-1, -2)).mean(-2)
+    return jnp.einsum("...qk,...kd->...qd", jax.nn.softmax(scores), rows)
+
+
+def window(rank: int, x: jax.Array, form: str, size: int, stride: int, padding: str) -> jax.Array:
+    """A window over the first axis."""
+    sizes, strides = (size,) + (1,) * (rank - 1), (stride,) + (1,) * (rank - 1)
+    if form == "mean":
+        return lax.reduce_window(x, 0.0, lax.add, sizes, strides, padding) / size
+    start, fold = {
+        "sum": (0.0, lax.add),
+        "max": (-jnp.inf, lax.max),
+        "min": (jnp.inf, lax.min),
+        "product": (1.0, lax.mul),
+    }[form]
+    return lax.reduce_window(x, jnp.asarray(start, x.dtype), fold, sizes, strides, padding)
+
+
+def counted(x: jax.Array, dtype: Any, start: int, step: int, count: int) -> jax.Array:
+    """A loop whose counter has a small type, and may wrap before it ends."""
+
+    def is_running(state: Any) -> jax.Array:
+        i, rounds, _ = state
+        return (i >= 0) & (i < 125) & (rounds < count + 1)
+
+    def body(state: Any) -> Any:
+        i, rounds, x = state
+        return i + jnp.asarray(step, dtype), rounds + 1, x + i.astype(x.dtype)
+
+    i, _, x = lax.while_loop(is_running, body, (jnp.asarray(start, dtype), 0, x))
+    return x + i.astype(x.dtype)
+
+
+def nested(x: jax.Array, form: str) -> jax.Array:
+    """Control flow inside control flow, over integers."""
+    if form == "cond in scan":
+
+        def step(c: jax.Array, t: jax.Array) -> Any:
+            c = lax.cond(t.sum() > 1, lambda: c * 3, lambda: c + t)
+            return c, jnp.maximum(c, 0)
+
+        return lax.scan(step, jnp.ones_like(x[0]), x)[1]
+    if form == "scan in cond":
+        return lax.cond(
+            x.sum() > 2,
+            lambda: lax.scan(lambda c, t: (c * c + t, c), jnp.ones_like(x[0]), x)[1],
+            lambda: x << 1,
+        )
+    if form == "while in scan":
+
+        def rounds(c: jax.Array, t: jax.Array) -> Any:
+            n = (t.sum() & 3).astype(jnp.int32)
+            _, c = lax.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] * 5), (n, c))
+            return c, c + t
+
+        return lax.scan(rounds, jnp.ones_like(x[0]), x)[1]
+    if form == "switch in while":
+
+        def body(state: Any) -> Any:
+            i, x = state
+            return i + 1, lax.switch(i - 1, [lambda: x + 1, lambda: x * 7, lambda: -x])
+
+        return lax.while_loop(lambda state: state[0] < 4, body, (0, x))[1]
+
+    def outer(c: jax.Array, t: jax.Array) -> Any:
+        return lax.scan(lambda d, u: (d + u * c, d), c, jnp.stack([t, t]))
+
+    return lax.scan(outer, jnp.ones_like(x[0]), x)[0]
+
+
+def custom(x: jax.Array) -> jax.Array:
+    """A function with a derivative of its own."""
+
+    @jax.custom_jvp
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.where(x > 0, x * x, jnp.sin(x))
+
+    @f.defjvp
+    def f_jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        return f(x), t * jnp.cos(x)
+
+    return f(x)

@@ -129,7 +129,7 @@ def norms() -> list[Operation]:
             draw=choice(c=("-jnp.inf", "-1e9", "0.0", "-1e30")),
         ),
         Operation(
-            "jax.nn.softmax({1}, axis=-1, where={0}, initial=-jnp.inf)",
+            "jax.nn.softmax({1}, axis=-1, where={0})",
             ("b", "f"),
             alike=False,
             rank=1,
@@ -228,11 +228,14 @@ def images() -> list[Operation]:
     pools = ("max", "max", "min", "sum", "mean", "max from 0")
     drawn = choice(form=forms, padding=("SAME", "VALID"), stride=(1, 2))
     return [
-        unary("convolution({0}, {form!r}, {padding!r}, {stride})", rank=3, draw=drawn),
+        unary(
+            "convolution({0}, {form!r}, {padding!r}, {stride})", rank=3, draw=drawn, windows=True
+        ),
         unary(
             "pooled({0}, {kind!r}, {window}, {strides}, {padding!r})",
             rank=1,
             draw=both(window, choice(kind=pools)),
+            windows=True,
         ),
         unary(
             "jax.image.resize({0}, ({0}.shape[0] * 2, *{0}.shape[1:]), {form!r})",
@@ -243,13 +246,13 @@ def images() -> list[Operation]:
 
 
 def indices() -> list[Operation]:
-    keep: dict[str, Any] = {"keeps": True, "alike": False}
+    keep: dict[str, Any] = {"keeps": True, "alike": False, "indexes": True}
     modes = choice(mode=("clip", "fill", "wrap", "promise_in_bounds")[:3])
     updates = choice(
         update=("set", "add", "mul", "min", "max"), c=("1", "2"), mode=("drop", "clip")
     )
     at = choice(
-        i=("0", "-1", "1", "0, ...", "..., 0", "..., -1", ":1", "::2"),
+        i=("0", "-1", "1", "0, ...", "..., 0", "..., -1"),
         update=("set", "add", "mul", "max"),
     )
     return [
@@ -278,9 +281,10 @@ def indices() -> list[Operation]:
             rank=1,
             alike=False,
             draw=updates,
+            indexes=True,
         ),
-        unary("{0}.at[{i}].{update}(1)", "fiu", rank=1, draw=at),
-        unary("{0}.at[{i}].set(0)", ANY, keeps=True, rank=1, draw=at),
+        unary("{0}.at[{i}].{update}(1)", "fiu", rank=1, draw=at, indexes=True),
+        unary("{0}.at[{i}].set(0)", ANY, keeps=True, rank=1, draw=at, indexes=True),
         Operation(
             "lax.dynamic_slice_in_dim({0}, {1}.sum(), 1, {axis})",
             (ANY, "i"),
@@ -293,6 +297,7 @@ def indices() -> list[Operation]:
             ("fi", "i"),
             rank=1,
             alike=False,
+            indexes=True,
         ),
         unary("jax.nn.one_hot({0}, {n})", "iu", keeps=True, draw=choice(n=(1, 3, 5))),
         unary(
@@ -302,7 +307,7 @@ def indices() -> list[Operation]:
             draw=choice(n=(2, 4)),
         ),
         unary("jnp.eye(4)[{0}]", "i", keeps=True),
-        unary("weight(5, 3)[{0}]", "iu", keeps=True),
+        unary("jnp.asarray(weight(5, 3))[{0}]", "iu", keeps=True),
         unary("jnp.take(weight(5, 3), {0}, axis=0, mode={mode!r})", "iu", keeps=True, draw=modes),
         unary("jnp.bincount({0}.reshape(-1) & 3, length=4)", "i", keeps=True),
         unary("jax.ops.segment_sum(jnp.ones({0}.shape), {0}, 4)", "i", rank=1),

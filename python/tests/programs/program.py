@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import operator
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -46,9 +47,22 @@ HAS_SIGMOID: Final = re.compile(
     r"sigmoid|logistic|silu|swish|glu|gru|lstm|1 / \(1 \+ jnp\.exp|lgamma"
 )
 
-#: Sizes that a symbolic one has when the model runs.
+#: What the symbol `N` is when the model runs, and what `M` is then.
 SIZES: Final = (0, 1, 2, 7)
-SYMBOL: Final = "N"
+SYMBOLS: Final = {"N": dict(zip(SIZES, SIZES, strict=True)), "M": {0: 2, 1: 0, 2: 3, 7: 4}}
+Size = int | str
+
+
+def size_at(size: Size, at: int) -> int:
+    """A size, which may be a polynomial of the symbols, where `N` is `at`."""
+    if isinstance(size, int):
+        return size
+    names = {name: sizes[at] for name, sizes in SYMBOLS.items()}
+    return int(eval(size, {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, **names}))
+
+
+def is_symbolic(shape: Sequence[Size]) -> bool:
+    return any(isinstance(size, str) for size in shape)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -64,12 +78,12 @@ class Leaf:
 
     #: The array at each size; a leaf without a symbolic size has one for all.
     arrays: dict[int, np.ndarray]
-    shape: tuple[int | str, ...]
+    shape: tuple[Size, ...]
     dtype: np.dtype
     constant: bool = False
 
     def array(self, size: int) -> np.ndarray:
-        return self.arrays[size if SYMBOL in self.shape else SIZES[-1]]
+        return self.arrays[size if is_symbolic(self.shape) else SIZES[-1]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,13 +123,17 @@ class Program:
 
     @property
     def is_symbolic(self) -> bool:
-        return any(SYMBOL in leaf.shape for leaf in self.leaves)
+        return any(is_symbolic(leaf.shape) for leaf in self.leaves)
 
     @property
     def has_windows(self) -> bool:
         """Whether a step slides a window, which must fit into its axis."""
-        sources = (OPERATIONS[step.operation].source for step in self.steps)
-        return any(source.startswith(("pooled", "convolution")) for source in sources)
+        return any(OPERATIONS[step.operation].windows for step in self.steps)
+
+    @property
+    def has_indices(self) -> bool:
+        """Whether a step looks up elements by number."""
+        return any(OPERATIONS[step.operation].indexes for step in self.steps)
 
     @property
     def may_lose_zero_signs(self) -> bool:
