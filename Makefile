@@ -18,7 +18,7 @@ SAMPLE ?= 10
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 export JAX2ONNX_TEST_SEED ?= $(COMMIT)
 
-.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep viewer clean tools
+.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep grid viewer clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -31,6 +31,7 @@ help:
 	@echo "make fuzz               run the fuzz targets, SECONDS each"
 	@echo "make fuzz-numbers       compare random programs with JAX for SECONDS, from SEED on"
 	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
+	@echo "make grid               compare every elementwise function with JAX at special values of every type"
 	@echo "make test-jax-versions  run the end-to-end tests with the oldest and the newest JAX"
 	@echo "make test-runtimes      run the end-to-end cases with the oldest and the newest ONNX Runtime"
 	@echo "make test-libraries     compare programs of Keras, diffrax, brax and other libraries with JAX"
@@ -176,11 +177,15 @@ fuzz:
 	done
 
 fuzz-numbers: build
-	$(PY) tools/fuzz_numbers.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(PY) tools/fuzz_numbers.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(THEME),--theme $(THEME))
 
 # Every public function of JAX's array modules against JAX; writes docs/coverage.md.
 sweep: build
 	$(PY) tools/sweep.py
+
+# Every elementwise function and type against JAX at special values; writes docs/grid.md.
+grid: build
+	$(PY) tools/grid.py --jobs 2
 
 # The module without optimizations, which compiles in a tenth of the time of `build`.
 develop: $(VENV)/installed

@@ -24,7 +24,7 @@ PAGES = {
     "SECURITY.md": "SECURITY.md",
 }
 #: Pages whose tables need the width of the table of contents.
-WIDE = {"coverage.md", "layers.md", "primitives.md", "runtime-faults.md"}
+WIDE = {"coverage.md", "grid.md", "layers.md", "primitives.md", "runtime-faults.md"}
 LINK = re.compile(r"(!?)\[([^]]*)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 WORKERS = "https://unpkg.com/iframe-worker/shim"
 COMMAND = re.compile(r"^  (\w+) +\S", re.MULTILINE)

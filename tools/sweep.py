@@ -15,11 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import queue
-import subprocess
 import sys
-import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +31,7 @@ from sweeping import page  # noqa: E402
 from sweeping.discover import functions  # noqa: E402
 from sweeping.listed import LISTED  # noqa: E402
 from sweeping.plan import sets_of  # noqa: E402
+from sweeping.serving import BEGUN, Entry, answer_requests, serve  # noqa: E402
 from sweeping.trial import REFUSED, RIGHT, attempt  # noqa: E402
 
 
@@ -47,7 +45,8 @@ def main() -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        return work()
+        work()
+        return 0
     names = [name for name in functions() if not options.words or _is_chosen(name, options.words)]
     if options.list:
         return show(names)
@@ -81,122 +80,32 @@ def sweep(names: Iterable[str], options: argparse.Namespace) -> dict[str, list[d
         for line in RESULTS.read_text().splitlines():
             entry = json.loads(line)
             results[entry["function"]] = entry["sets"]
-    pending: queue.Queue[str] = queue.Queue()
-    for name in names:
-        if name not in LISTED and name not in results:
-            pending.put(name)
-    lock = threading.Lock()
+    pending = [name for name in names if name not in LISTED and name not in results]
     with RESULTS.open("a" if options.resume else "w") as log:
 
         def done(name: str, sets: list[dict[str, Any]]) -> None:
-            with lock:
-                results[name] = sets
-                log.write(json.dumps({"function": name, "sets": sets}) + "\n")
-                log.flush()
-                for one in sets:
-                    if one["verdict"] not in (RIGHT, REFUSED):
-                        print(f"{one['verdict']:8} {name}{one['label']}: {one['said']}", flush=True)
+            results[name] = sets
+            log.write(json.dumps({"function": name, "sets": sets}) + "\n")
+            log.flush()
+            for one in sets:
+                if one["verdict"] not in (RIGHT, REFUSED):
+                    print(f"{one['verdict']:8} {name}{one['label']}: {one['said']}", flush=True)
 
-        threads = [
-            threading.Thread(target=_serve, args=(pending, options.seconds, done))
-            for _ in range(options.jobs)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        serve(__file__, pending, done, jobs=options.jobs, seconds=options.seconds)
     return results
 
 
-def _serve(pending: queue.Queue[str], seconds: float, done: Any) -> None:
-    """Hands functions to a process, and starts another one when it ends or hangs."""
-    worker: Worker | None = None
-    while True:
-        try:
-            name = pending.get_nowait()
-        except queue.Empty:
-            break
-        sets: list[dict[str, Any]] = []
-        while True:
-            worker = worker or Worker(seconds)
-            ended = worker.run(name, sets)
-            if ended is None:
-                break
-            worker = None
-            if sets and sets[-1]["verdict"] == "begun":
-                sets[-1] |= {"verdict": "crash", "said": ended}
-            else:
-                sets.append({"label": "", "verdict": "crash", "said": ended})
-                break
-        done(name, sets)
-    if worker is not None:
-        worker.stop()
-
-
-class Worker:
-    """A process that tries functions, so that an abort ends nothing else."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, "--worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def run(self, name: str, sets: list[dict[str, Any]]) -> str | None:
-        """Tries the sets after the ones at hand; returns how the process ended, if it did."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([name, len(sets)]) + "\n")
-        self._process.stdin.flush()
-        while True:
-            try:
-                line = self._lines.get(timeout=self._seconds)
-            except queue.Empty:
-                self.stop()
-                return f"no answer within {self._seconds:.0f} s"
-            if not line:
-                return f"the process ended with {self._process.wait()}"
-            entry = json.loads(line)
-            if entry is None:
-                return None
-            if sets and sets[-1]["verdict"] == "begun":
-                sets.pop()
-            sets.append(entry)
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line)
-        self._lines.put("")
-
-
-def work() -> int:
+def work() -> None:
     """Tries what standard input asks for, and answers with one line per verdict."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
     found = functions()
 
-    def answer(entry: dict[str, str] | None) -> None:
-        answers.write(json.dumps(entry) + "\n")
-        answers.flush()
-
-    for line in sys.stdin:
-        name, skipped = json.loads(line)
+    def entries(name: str, skipped: int) -> Iterator[Entry]:
         for one in sets_of(name, found[name])[skipped:]:
-            answer({"label": one.label, "verdict": "begun", "said": ""})
+            yield {"label": one.label, **BEGUN}
             verdict, said = attempt(found[name], one)
-            answer({"label": one.label, "verdict": verdict, "said": said})
-        answer(None)
-    return 0
+            yield {"label": one.label, "verdict": verdict, "said": said}
+
+    answer_requests(entries)
 
 
 def report(names: Iterable[str], results: dict[str, list[dict[str, Any]]]) -> int:

@@ -1,0 +1,244 @@
+"""One cell of the grid: a function at all special values of a type, against JAX."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+
+import jax2onnx
+from tests import bench
+
+from .deviations import DEVIATIONS, Deviation, Element
+from .functions import Function
+from .types import Kind, values
+
+RIGHT, REFUSED, DEVIATES, WRONG = "right", "refused", "deviates", "wrong"
+#: The relative noise of JAX's own results at a compiler level that is quick, and with all of it.
+QUICK = {"xla_backend_optimization_level": 0}
+
+
+@dataclasses.dataclass
+class Verdict:
+    """How the model of a cell compares with JAX."""
+
+    verdict: str
+    said: str = ""
+    #: The names of the documented deviations that the results need.
+    deviations: tuple[str, ...] = ()
+
+    def entry(self, label: str) -> dict[str, Any]:
+        return {"label": label, **dataclasses.asdict(self)}
+
+
+def attempt(function: Function, name: str) -> Verdict:
+    """Judges one cell: exported with passes on and off, run with optimizations on and off."""
+    kind = Kind(name)
+    double = kind.is_double or "64" in function.name
+    with bench.precision(double), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return _attempt(function, kind, double)
+
+
+def _attempt(function: Function, kind: Kind, double: bool) -> Verdict:
+    program = function.program(kind)
+    inputs = _inputs(function, kind)
+    cell = Cell(function, kind, inputs, program)
+    text = _normalized(program, inputs)
+    if (text, kind.name) in _DONE:
+        return _DONE[text, kind.name]
+    verdict = Verdict(RIGHT)
+    for passes in (True, False):
+        try:
+            model = bench.convert(
+                program, inputs, double=double, optimize=passes, provenance="off"
+            )
+        except jax2onnx.UnsupportedError as error:
+            return Verdict(REFUSED, str(error).splitlines()[0].removeprefix("error: "))
+        except Exception as error:
+            return Verdict("crash", f"{type(error).__name__}: {_line(error)}")
+        for optimize in (True, False):
+            variant = bench.variant_name(passes, optimize)
+            try:
+                session = bench.session(model, optimize=optimize)
+                found = bench.run_session(session, model, inputs)
+            except Exception as error:
+                return Verdict("fails", f"{variant}: {_line(error)}")
+            excused, wrong = cell.judge(found)
+            verdict.deviations = tuple(dict.fromkeys([*verdict.deviations, *excused]))
+            if wrong and verdict.verdict != WRONG:
+                verdict = Verdict(WRONG, f"{variant}: {wrong}", verdict.deviations)
+    if verdict.verdict == RIGHT and verdict.deviations:
+        verdict.verdict = DEVIATES
+    _DONE[text, kind.name] = verdict
+    return verdict
+
+
+#: Verdicts by jaxpr and type: many public functions are one.
+_DONE: dict[tuple[str, str], Verdict] = {}
+
+
+def _inputs(function: Function, kind: Kind) -> list[np.ndarray]:
+    if not function.others:
+        return list(values(kind.name, function.count))
+    # Every value of the first type with every value of the others.
+    columns = [np.unique(values(one.name, 2)[0]) for one in function.kinds(kind)[1:]]
+    first = values(kind.name, 2)[0]
+    first = first[:: max(1, first.size // max(1, int(first.size**0.5)))]
+    grids = np.meshgrid(np.arange(first.size), *[np.arange(one.size) for one in columns])
+    return [one[grid.reshape(-1)] for one, grid in zip([first, *columns], grids, strict=True)]
+
+
+def _normalized(program: Callable[..., Any], inputs: Sequence[np.ndarray]) -> str:
+    """The jaxpr of a program without the names of its functions."""
+    text = str(jax.make_jaxpr(program)(*inputs))
+    return re.sub(r"name=\w+|0x[0-9a-f]+", "", text)
+
+
+class Cell:
+    """What JAX computes at the special values, in each of the ways that it has."""
+
+    def __init__(
+        self,
+        function: Function,
+        kind: Kind,
+        inputs: list[np.ndarray],
+        program: Callable[..., list[Any]],
+    ) -> None:
+        self.function, self.kind, self.inputs, self.program = function, kind, inputs, program
+        self.quick = self._run(jax.jit(program, compiler_options=QUICK))
+
+    @functools.cached_property
+    def others(self) -> list[list[np.ndarray]]:
+        """JAX with all optimizations, and one operation after the other."""
+        compiled = self._run(jax.jit(self.program))
+        with jax.disable_jit():
+            return [compiled, self._run(self.program)]
+
+    @functools.cached_property
+    def widened(self) -> list[np.ndarray] | None:
+        """What JAX computes in double precision, for denormal numbers."""
+        if self.kind.name not in ("float32", "float16", "bfloat16") or self.function.others:
+            return None
+        wide = [array.astype(np.float64) for array in self.inputs]
+        with bench.precision(True), contextlib.suppress(Exception):
+            program = self.function.program(Kind("float64"))
+            found = jax.jit(program, compiler_options=QUICK)(*wide)
+            return [
+                np.asarray(one).astype(want.dtype)
+                for one, want in zip(found, self.quick, strict=True)
+            ]
+        return None
+
+    def _run(self, program: Callable[..., Any]) -> list[np.ndarray]:
+        return [bench.in_parts(leaf) for leaf in program(*map(jax.numpy.asarray, self.inputs))]
+
+    def judge(self, found: Sequence[np.ndarray]) -> tuple[list[str], str]:
+        """Returns the deviations that excuse what differs, and what no deviation excuses."""
+        if len(found) != len(self.quick):
+            return [], f"{len(found)} results where JAX has {len(self.quick)}"
+        excused: list[str] = []
+        for index, (one, want) in enumerate(zip(found, self.quick, strict=True)):
+            if one.dtype != want.dtype or one.shape != want.shape:
+                return excused, f"{one.dtype}{one.shape} where JAX has {want.dtype}{want.shape}"
+            same = self._same(one, want)
+            if same.all():
+                continue
+            wanted = [want, *(other[index] for other in self.others)]
+            for other in wanted[1:]:
+                same |= self._same(one, other)
+            wrong: list[str] = []
+            for element in self._elements(index, one, wanted, same):
+                deviation = self._deviation(element)
+                if deviation is None:
+                    wrong.append(str(element))
+                elif deviation.name not in excused:
+                    excused.append(deviation.name)
+            if wrong:
+                more = f" ({len(wrong)} such)" if len(wrong) > 1 else ""
+                return excused, "; ".join(wrong[:4]) + more
+        return excused, ""
+
+    def _elements(
+        self, index: int, found: np.ndarray, wanted: list[np.ndarray], same: np.ndarray
+    ) -> Iterator[Element]:
+        for place in np.argwhere(~same):
+            at = int(place[0])
+            if self.widened is not None and self.widened[index].shape == found.shape:
+                near = self._same(found[at : at + 1], self.widened[index][at : at + 1]).all()
+            else:
+                near = self.widened is None and self.kind.name == "float64"
+            yield Element(
+                self.function.name,
+                self.kind.name,
+                tuple(_number(array[at]) for array in self.inputs),
+                _number(found[at]),
+                tuple(_number(want[at]) for want in wanted),
+                has_denormal=any(
+                    _is_denormal(value[at]) for value in (*self.inputs, *wanted, found)
+                ),
+                is_double_result=bool(near),
+            )
+
+    def _deviation(self, element: Element) -> Deviation | None:
+        return next((one for one in DEVIATIONS if one.excuses(element)), None)
+
+    def _same(self, found: np.ndarray, want: np.ndarray) -> np.ndarray:
+        """Which elements are right, the signs of zeros included."""
+        if want.dtype.kind in "biu":
+            return np.asarray(found == want)
+        rtol, atol = TOLERANCES.get(want.dtype.name, (0.0, 0.0))
+        found, want = found.astype(np.float64), want.astype(np.float64)
+        scale = np.abs(want)
+        if want.ndim > self.inputs[0].ndim:
+            # The parts of a complex number share its rounding.
+            finite = np.where(np.isfinite(want), np.abs(want), 0)
+            scale = np.maximum(scale, finite.max(-1, keepdims=True))
+        close = np.abs(found - want) <= atol * np.minimum(1, scale + 1) + rtol * scale
+        equal = (found == want) & ((want != 0) | (np.signbit(found) == np.signbit(want)))
+        both = equal | (np.isnan(found) & np.isnan(want))
+        close &= np.isfinite(want) & ((want != 0) | (found != 0)) if rtol else False
+        both |= close
+        return both.all(-1) if want.ndim > self.inputs[0].ndim else both
+
+
+TOLERANCES = {
+    "float16": (4e-3, 1e-3),
+    "bfloat16": (3e-2, 1e-2),
+    "float32": (2e-5, 2e-6),
+    "float64": (1e-9, 1e-10),
+}
+
+
+def _number(value: Any) -> Any:
+    """An element as a number of Python."""
+    value = np.asarray(value)
+    if value.ndim:
+        return complex(*value.astype(np.float64).tolist())
+    if value.dtype.kind in "biu":
+        return value.item()
+    return complex(value) if value.dtype.kind == "c" else float(value)
+
+
+def _is_denormal(value: Any) -> bool:
+    """Whether a number, or a part of a complex one, is below the normal ones."""
+    value = np.asarray(value)
+    if value.dtype.kind in "biu":
+        return False
+    if value.dtype.kind == "c":
+        value = np.array([value.real, value.imag])
+    tiny = float(ml_dtypes.finfo(value.dtype).tiny)
+    magnitude = np.abs(value.astype(np.float64))
+    return bool(((magnitude > 0) & (magnitude < tiny)).any())
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
