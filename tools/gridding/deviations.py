@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import dataclasses
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -18,9 +19,12 @@ class Element:
     found: Any
     #: With few optimizations of XLA, with all, and one operation after the other.
     wanted: tuple[Any, ...]
-    has_denormal: bool
-    #: Whether the model returns what JAX computes in double precision.
-    is_double_result: bool
+    #: What JAX computes in double precision, where the type has less.
+    double: Any
+    #: Whether the model returns that.
+    is_double: bool
+    reads_denormal: bool
+    returns_denormal: bool
 
     def __str__(self) -> str:
         wanted = " or ".join(dict.fromkeys(map(str, self.wanted)))
@@ -49,29 +53,46 @@ class Deviation:
 
 
 def _is_zero_sign(element: Element) -> bool:
-    return element.found == 0 and any(want == 0 for want in element.wanted)
+    return any(element.found == want for want in element.wanted)
 
 
 def _is_denormal(element: Element) -> bool:
-    return element.has_denormal and (element.is_double_result or _is_tiny(element))
+    if element.reads_denormal:
+        is_nan = element.found != element.found
+        return not is_nan or any(want != want for want in element.wanted)
+    # XLA has a zero for each of these.
+    return element.returns_denormal and any(want == 0 for want in (*element.wanted, element.found))
 
 
-def _is_tiny(element: Element) -> bool:
-    """Whether both results are zero or nearly so."""
-    return abs(element.found) < 1e-4 and any(abs(want) < 1e-4 for want in element.wanted)
+def _is_rounded(element: Element) -> bool:
+    """Whether the model is at least about as close to the exact result as JAX is."""
+    if element.is_double:
+        return True
+    numbers = (element.found, element.double, *element.wanted)
+    if element.double is None or not all(cmath.isfinite(number) for number in numbers):
+        return False
+    error = max(abs(want - element.double) for want in element.wanted)
+    return bool(abs(element.found - element.double) <= 4 * error)
 
 
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "zero sign",
         "JAX returns -0.0 and the model 0.0, or the reverse. ONNX Runtime's `Where` adds a zero to "
-        "the elements that it selects, and several kernels compute zeros in another order.",
+        "the elements that it selects, and its `Max`, `Min` and `Clip` return either zero.",
         _is_zero_sign,
     ),
     Deviation(
         "denormal",
         "XLA takes numbers below the smallest normal number for zeros, in operands and in results. "
-        "ONNX Runtime computes with them.",
+        "ONNX Runtime computes with them, so `1 / x` is infinite in JAX and large in the model. A "
+        "formula that divides by a denormal number may return another number than at zero.",
         _is_denormal,
+    ),
+    Deviation(
+        "rounding",
+        "Large terms cancel, so JAX and the model both lose digits, or JAX overflows on the way. "
+        "The model is about as close as JAX, or closer, to what JAX returns in double precision.",
+        _is_rounded,
     ),
 )

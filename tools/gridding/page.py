@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .avoided import AVOIDED
 from .deviations import DEVIATIONS
 from .functions import MODULES
 from .types import FAMILIES
@@ -47,7 +48,7 @@ def text(results: Results) -> str:
     for module, title in TITLES.items():
         names = [name for name in results if _module(name) == module]
         parts += _table(title, names, results)
-    return "".join([*parts, *_deviations(results), *_refusals(results)])
+    return "".join([*parts, *_deviations(results), *_refusals(results), *_avoided()])
 
 
 def _module(name: str) -> str:
@@ -121,3 +122,9 @@ def _refusals(results: Results) -> Iterable[str]:
     for reason, cells in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
         more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
         yield f"| {reason} | {', '.join(cells[:3])}{more} |\n".replace("||", "\\|\\|")
+
+
+def _avoided() -> Iterable[str]:
+    yield "\n## Left out\n\n| Functions | Reason |\n| --- | --- |\n"
+    for pattern, _, reason in AVOIDED:
+        yield f"| `{pattern.removeprefix('*.')}` | {reason} |\n"

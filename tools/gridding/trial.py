@@ -17,9 +17,10 @@ import numpy as np
 import jax2onnx
 from tests import bench
 
+from .avoided import without_avoided
 from .deviations import DEVIATIONS, Deviation, Element
 from .functions import Function
-from .types import Kind, values
+from .types import FAMILIES, Kind, values
 
 RIGHT, REFUSED, DEVIATES, WRONG = "right", "refused", "deviates", "wrong"
 #: The relative noise of JAX's own results at a compiler level that is quick, and with all of it.
@@ -50,7 +51,7 @@ def attempt(function: Function, name: str) -> Verdict:
 
 def _attempt(function: Function, kind: Kind, double: bool) -> Verdict:
     program = function.program(kind)
-    inputs = _inputs(function, kind)
+    inputs = without_avoided(function.name, _inputs(function, kind))
     cell = Cell(function, kind, inputs, program)
     text = _normalized(program, inputs)
     if (text, kind.name) in _DONE:
@@ -124,18 +125,17 @@ class Cell:
             return [compiled, self._run(self.program)]
 
     @functools.cached_property
-    def widened(self) -> list[np.ndarray] | None:
-        """What JAX computes in double precision, for denormal numbers."""
-        if self.kind.name not in ("float32", "float16", "bfloat16") or self.function.others:
+    def double(self) -> list[np.ndarray] | None:
+        """What JAX computes in double precision, where the type has less."""
+        wide = WIDER.get(self.kind.name)
+        if wide is None or self.function.others:
             return None
-        wide = [array.astype(np.float64) for array in self.inputs]
+        given = [array.astype(wide) for array in self.inputs]
         with bench.precision(True), contextlib.suppress(Exception):
-            program = self.function.program(Kind("float64"))
-            found = jax.jit(program, compiler_options=QUICK)(*wide)
-            return [
-                np.asarray(one).astype(want.dtype)
-                for one, want in zip(found, self.quick, strict=True)
-            ]
+            program = self.function.program(Kind(wide))
+            found = [bench.in_parts(leaf) for leaf in jax.jit(program)(*given)]
+            if [one.shape for one in found] == [want.shape for want in self.quick]:
+                return found
         return None
 
     def _run(self, program: Callable[..., Any]) -> list[np.ndarray]:
@@ -172,20 +172,20 @@ class Cell:
     ) -> Iterator[Element]:
         for place in np.argwhere(~same):
             at = int(place[0])
-            if self.widened is not None and self.widened[index].shape == found.shape:
-                near = self._same(found[at : at + 1], self.widened[index][at : at + 1]).all()
-            else:
-                near = self.widened is None and self.kind.name == "float64"
+            double, is_near = None, False
+            if self.double is not None:
+                double = self.double[index][at : at + 1]
+                is_near = bool(self._same(found[at : at + 1], double.astype(found.dtype)).all())
             yield Element(
                 self.function.name,
                 self.kind.name,
                 tuple(_number(array[at]) for array in self.inputs),
                 _number(found[at]),
                 tuple(_number(want[at]) for want in wanted),
-                has_denormal=any(
-                    _is_denormal(value[at]) for value in (*self.inputs, *wanted, found)
-                ),
-                is_double_result=bool(near),
+                None if double is None else _number(double[0]),
+                is_double=is_near,
+                reads_denormal=any(_is_denormal(array[at]) for array in self.inputs),
+                returns_denormal=any(_is_denormal(array[at]) for array in (*wanted, found)),
             )
 
     def _deviation(self, element: Element) -> Deviation | None:
@@ -210,6 +210,10 @@ class Cell:
         return both.all(-1) if want.ndim > self.inputs[0].ndim else both
 
 
+WIDER = {
+    **dict.fromkeys(["float32", "float16", "bfloat16", *FAMILIES["float8"]], "float64"),
+    "complex64": "complex128",
+}
 TOLERANCES = {
     "float16": (4e-3, 1e-3),
     "bfloat16": (3e-2, 1e-2),

@@ -262,10 +262,11 @@ def parts(z: jax.Array) -> jax.Array:
 def projected(x: jax.Array, number: float, scale: float, form: str) -> jax.Array:
     """Attention after a norm, with large weights: kept scores may lie below the mask's number."""
     x = jax.nn.standardize(x, epsilon=1e-6)
-    w = weight(x.shape[-1], 4, dtype=x.dtype)
+    w = weight(x.shape[-1], 8, dtype=x.dtype)
+    large = w * np.asarray(scale, x.dtype)
     low = jnp.asarray(number, x.dtype)
-    q, k, v = x @ (w * jnp.asarray(scale, x.dtype)), x @ (-w * jnp.asarray(scale, x.dtype)), x @ w
-    scores = jnp.einsum("...qd,...kd->...qk", q, k)
+    q, k, v = ((x @ one).reshape(*x.shape[:-1], 2, 4) for one in (large, -large, w))
+    scores = jnp.einsum("...tnd,...snd->...nts", q, k)
     rows, columns = jnp.arange(x.shape[-2])[:, None], jnp.arange(x.shape[-2])
     seen = rows >= columns
     if form == "add":
@@ -282,7 +283,7 @@ def projected(x: jax.Array, number: float, scale: float, form: str) -> jax.Array
         scores = jnp.where(np.arange(2) @ np.ones(2) > 0, jnp.where(seen, scores, low), low)
     else:
         scores = jnp.where(seen, scores, low)
-    return jnp.einsum("...qk,...kd->...qd", jax.nn.softmax(scores), v)
+    return jnp.einsum("...nts,...snd->...tnd", jax.nn.softmax(scores), v)
 
 
 def decoder(cache: jax.Array, x: jax.Array, form: str) -> jax.Array:

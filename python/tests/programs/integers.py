@@ -150,7 +150,7 @@ def flags() -> list[Operation]:
 
 def narrow() -> list[Operation]:
     """Arithmetic in types that ONNX Runtime has few kernels for."""
-    to = choice(t=FLOAT8, c=(1, 2, 0.5, 240, -448, 30000))
+    to = choice(t=(*FLOAT8[:2], *FLOAT8), c=(2, 0.5, 100, 240, -200))
     left, right = "{0}.astype({t})", "{1}.astype({t})"
     up = ".astype(jnp.float32)"
     half = choice(t=("jnp.float16", "jnp.bfloat16"))
