@@ -128,9 +128,7 @@ def shrunk_after_death(seed: int, theme: str | None) -> str:
     return str(small)
 
 
-def fuzz(
-    seconds: float, first: int, folder: Path | None, theme: str | None, minimize: bool
-) -> int:
+def fuzz(seconds: float, first: int, folder: Path | None, theme: str | None, minimize: bool) -> int:
     """Check programs of one seed after the other; the number of those that failed."""
     end = time.monotonic() + seconds
     refused: collections.Counter[str] = collections.Counter()

@@ -80,24 +80,28 @@ def _arity(function: Callable[..., Any]) -> int:
 
 #: Functions that move, sum or create elements, though one array of five becomes another.
 NOT_ELEMENTWISE = frozenset(
-    """
-    array array_split asarray ascontiguousarray atleast_1d copy cumsum cumprod cumulative_sum
-    cumulative_prod nancumsum nancumprod empty_like flip flipud fftshift full_like ones_like
-    zeros_like sort sort_complex argsort permute_dims transpose matrix_transpose squeeze ravel roll
-    softmax log_softmax standardize unwrap gradient cummax cummin cumlogsumexp associative_scan
-    block broadcast_arrays stop_gradient optimization_barrier diff ediff1d unique unique_values
-    asfortranarray moveaxis identity pvary dot inner vdot matmul convolve correlate outer kron
-    union1d intersect1d setdiff1d setxor1d resize rollaxis insert append delete take put
-    searchsorted digitize isin interp polyadd polysub polymul polydiv polyval poly vander
-    random_gamma_grad percentile quantile nanpercentile nanquantile unravel_index
-    dot_product_attention broadcast_like select
-    """.split()
+    (
+        *("array", "array_split", "asarray", "ascontiguousarray", "atleast_1d", "copy", "cumsum"),
+        *("cumprod", "cumulative_sum", "cumulative_prod", "nancumsum", "nancumprod", "empty_like"),
+        *("flip", "flipud", "fftshift", "full_like", "ones_like", "zeros_like", "sort"),
+        *("sort_complex", "argsort", "permute_dims", "transpose", "matrix_transpose", "squeeze"),
+        *("ravel", "roll", "softmax", "log_softmax", "standardize", "unwrap", "gradient", "cummax"),
+        *("cummin", "cumlogsumexp", "associative_scan", "block", "broadcast_arrays"),
+        *("stop_gradient", "optimization_barrier", "diff", "ediff1d", "unique", "unique_values"),
+        *("asfortranarray", "moveaxis", "identity", "pvary", "dot", "inner", "vdot", "matmul"),
+        *("convolve", "correlate", "outer", "kron", "union1d", "intersect1d", "setdiff1d"),
+        *("setxor1d", "resize", "rollaxis", "insert", "append", "delete", "take", "put"),
+        *("searchsorted", "digitize", "isin", "interp", "polyadd", "polysub", "polymul", "polydiv"),
+        *("polyval", "poly", "vander", "random_gamma_grad", "percentile", "quantile"),
+        *("nanpercentile", "nanquantile", "unravel_index", "dot_product_attention"),
+        *("broadcast_like", "select"),
+    )
 )
 
 
 def _extra() -> list[Function]:
     """Calls with other arguments than one array each."""
-    found = [
+    return [
         *[_partial("jax.lax.integer_pow", lax.integer_pow, n) for n in (-2, -1, 0, 1, 2, 3, 5, 8)],
         *[
             Function(f"x {sign} {number}", functools.partial(_constant, call, number), 1)
@@ -131,7 +135,6 @@ def _extra() -> list[Function]:
                  lambda x, n: jax.scipy.special.polygamma(n, x), 2, ("int32",)),
         Function("lax.shift_left(x, 1)", lambda x: lax.shift_left(x, jnp.ones_like(x)), 1),
     ]  # fmt: skip
-    return found
 
 
 def _partial(name: str, call: Callable[..., Any], *rest: Any) -> Function:

@@ -59,9 +59,7 @@ def _attempt(function: Function, kind: Kind, double: bool) -> Verdict:
     verdict = Verdict(RIGHT)
     for passes in (True, False):
         try:
-            model = bench.convert(
-                program, inputs, double=double, optimize=passes, provenance="off"
-            )
+            model = bench.convert(program, inputs, double=double, optimize=passes, provenance="off")
         except jax2onnx.UnsupportedError as error:
             return Verdict(REFUSED, str(error).splitlines()[0].removeprefix("error: "))
         except Exception as error:

@@ -33,7 +33,7 @@ TOLERANCES: Final = {"float64": 1e-9, "float32": 2e-5, "float16": 1e-2, "bfloat1
 #: 2 in JAX.
 SIGMOID_ERROR: Final = 1e-6
 #: What ONNX Runtime says where a window is larger than a symbolic axis, where there is nothing to
-#: look up, and where an axis that must have elements is empty. `docs/symbolic-shapes.md` lists them.
+#: look up, and where an axis that must have elements is empty: see `docs/symbolic-shapes.md`.
 TOO_SHORT: Final = re.compile(r"running \w*(Pool|Conv|ConvTranspose) node.*shape", re.S)
 NO_ELEMENT: Final = re.compile(r"running (Gather|Scatter)\w* node")
 EMPTY: Final = re.compile(r"running (ArgM|Attention|FusedMatMul|MatMul)\w* node")

@@ -237,7 +237,9 @@ DRAWN: Final = {
 
 def at_size(spec: Any, size: int) -> Any:
     shape = [
-        axis if isinstance(axis, int) else int(axis._evaluate({name: sizes[size] for name, sizes in SYMBOLS.items()}))
+        axis
+        if isinstance(axis, int)
+        else int(axis._evaluate({name: sizes[size] for name, sizes in SYMBOLS.items()}))
         for axis in spec.shape
     ]
     return jax.ShapeDtypeStruct(tuple(shape), spec.dtype)

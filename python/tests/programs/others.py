@@ -74,7 +74,8 @@ def control() -> list[Operation]:
             "cond in scan", "scan in cond", "while in scan", "switch in while", "scan in scan"))),
         unary("jax.vmap(lambda a: lax.cond(a.sum() > 1, lambda: a + 1, lambda: a * 2))({0})",
               "iu", rank=1),
-        unary("jax.vmap(lambda a: lax.switch(a.sum(), [lambda: a, lambda: a + 1, lambda: -a]))({0})",
+        unary("jax.vmap(lambda a: lax.switch(a.sum(), [lambda: a, lambda: a + 1, lambda: -a]))"
+              "({0})",
               "i", rank=1),
         unary("jax.vmap(lambda a: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1,"
               " s[1] * 3), ((a.sum() & 3).astype(jnp.int32), a))[1])({0})", "iu", rank=1),

@@ -58,7 +58,9 @@ def size_at(size: Size, at: int) -> int:
     if isinstance(size, int):
         return size
     names = {name: sizes[at] for name, sizes in SYMBOLS.items()}
-    return int(eval(size, {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, **names}))
+    return int(
+        eval(size, {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, **names})
+    )
 
 
 def is_symbolic(shape: Sequence[Size]) -> bool:
