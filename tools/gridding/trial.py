@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.extend.core
 import ml_dtypes
 import numpy as np
 
@@ -118,9 +119,11 @@ class Cell:
     @functools.cached_property
     def others(self) -> list[list[np.ndarray]]:
         """JAX with all optimizations, and one operation after the other."""
-        compiled = self._run(jax.jit(self.program))
-        with jax.disable_jit():
-            return [compiled, self._run(self.program)]
+        return [self._run(jax.jit(self.program)), self._run(self._one_by_one)]
+
+    def _one_by_one(self, *arrays: jax.Array) -> list[Any]:
+        closed = jax.make_jaxpr(self.program)(*arrays)
+        return _evaluate(closed.jaxpr, closed.consts, arrays)
 
     @functools.cached_property
     def double(self) -> list[np.ndarray] | None:
@@ -208,6 +211,29 @@ class Cell:
         return both.all(-1) if want.ndim > self.inputs[0].ndim else both
 
 
+def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    """Computes one operation after the other; a loop and a branch are one operation."""
+    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, jax.extend.core.Literal) else known[atom]
+
+    for eqn in jaxpr.eqns:
+        operands = [read(atom) for atom in eqn.invars]
+        inner = next((eqn.params[name] for name in INNER if name in eqn.params), None)
+        if inner is not None and eqn.primitive.name not in WHOLE:
+            results = _evaluate(inner.jaxpr, inner.consts, operands)
+        else:
+            functions, params = eqn.primitive.get_bind_params(eqn.params)
+            results = eqn.primitive.bind(*functions, *operands, **params)
+            results = results if eqn.primitive.multiple_results else [results]
+        known |= dict(zip(eqn.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+#: Parameters that contain the body of a call, and operations that are more than a call.
+INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+WHOLE = ("while", "scan", "cond", "reduce")
 WIDER = {
     **dict.fromkeys(["float32", "float16", "bfloat16", *FAMILIES["float8"]], "float64"),
     "complex64": "complex128",

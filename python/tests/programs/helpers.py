@@ -319,7 +319,7 @@ def window(rank: int, x: jax.Array, form: str, size: int, stride: int, padding: 
         "min": (jnp.inf, lax.min),
         "product": (1.0, lax.mul),
     }[form]
-    return lax.reduce_window(x, jnp.asarray(start, x.dtype), fold, sizes, strides, padding)
+    return lax.reduce_window(x, start, fold, sizes, strides, padding)
 
 
 def counted(x: jax.Array, dtype: Any, start: int, step: int, count: int) -> jax.Array:

@@ -167,9 +167,12 @@ def narrow() -> list[Operation]:
         *[
             unary(f"({source.format(left)}){up}", "fiu", jumps=True, draw=to)
             for source in (
-                "-{0}", "jnp.abs({0})", "{0}.sum()", "{0}.max()", "jax.nn.relu({0})", "{0}",
-                "jnp.sign({0})", "jnp.cumsum({0}.reshape(-1))", "jnp.sort({0}.reshape(-1))",
-                "{0} * {0}", "jnp.square({0})", "jnp.where({0} > 0, {0}, 0)", "jnp.isnan({0})",
+                *("-{0}", "jnp.abs({0})", "{0}.max()", "jax.nn.relu({0})", "{0}", "jnp.sign({0})"),
+                *("{0} * {0}", "jnp.square({0})", "jnp.where({0} > 0, {0}, 0)", "jnp.isnan({0})"),
+                # The order of additions changes the digits of a sum, and not whether it overflows.
+                "jnp.isfinite({0}.sum())",
+                "jnp.isfinite(jnp.cumsum({0}.reshape(-1)))",
+                "jnp.sort({0}.reshape(-1))",
             )
         ],
         *[

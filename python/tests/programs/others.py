@@ -45,8 +45,8 @@ def complexes() -> list[Operation]:
 def masked() -> list[Operation]:
     """Attention whose scores may lie beyond the number of its mask."""
     numbers = choice(
-        number=("-1e4", "-1e8", "-1e9", "-1e30", "-jnp.inf", "-100.0", "0.0"),
-        scale=("1.0", "30.0", "1e4", "3e4"),
+        number=("-1e4", "-1e8", "-1e8", "-1e9", "-1e30", "-jnp.inf", "-100.0"),
+        scale=("1.0", "30.0", "1e4", "3e4", "3e4"),
         form=("where", "where", "add", "two", "twice", "rows", "bias", "constant"),
     )
     return [
