@@ -114,11 +114,6 @@ impl Output {
         self.target.stage(contents)
     }
 
-    /// Returns the path as it was given.
-    pub fn path(&self) -> &Path {
-        &self.target.given
-    }
-
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }

@@ -1,6 +1,6 @@
 //! Writes files for Python, through the gate that all files pass.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use inspect::{ModelFile, Sources, Weights};
 use jax2onnx::Files;
@@ -49,6 +49,7 @@ pub(crate) fn write_files(
 /// Returns the files that answers about a model come from: its weights, its source map and its source files.
 #[pyfunction]
 #[pyo3(signature = (model, *, what, source_map = None, source_roots = Vec::new()))]
+#[expect(clippy::needless_pass_by_value, reason = "Python passes values")]
 pub(crate) fn model_inputs(
     py: Python<'_>,
     model: PathBuf,
@@ -84,6 +85,8 @@ pub(crate) fn inputs(files: &Files) -> Vec<Named> {
 /// Returns a gate for commands that read these files.
 pub(crate) fn read(inputs: &[Named]) -> Files {
     let mut files = Files::default();
-    inputs.iter().for_each(|(what, path): &(String, PathBuf)| files.read(what, path as &Path));
+    for (what, path) in inputs {
+        files.read(what, path);
+    }
     files
 }

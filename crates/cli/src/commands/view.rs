@@ -120,7 +120,9 @@ impl Args {
             other.note_inputs("the other model", &self.reading.sources(other), &mut files);
         }
         for (what, path) in [("the profile", &self.profile), ("the report", &self.compare)] {
-            path.iter().for_each(|path| files.read(what, path));
+            if let Some(path) = path {
+                files.read(what, path);
+            }
         }
         files
     }
