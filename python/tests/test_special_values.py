@@ -30,10 +30,8 @@ FUNCTIONS: dict[str, tuple[list[Callable[[Any], Any]], list[float]]] = {
     "logarithms": ([jnp.log, jnp.log10, jnp.sqrt, jnp.abs], [*FINITE, *INFINITE, np.nan]),
     "log1p": ([jnp.log1p], [x for x in FINITE if abs(x) != 1e-20] + INFINITE),
     "angles": ([jnp.sin, jnp.cos, jnp.tan, jnp.angle], [*FINITE, *INFINITE, np.nan]),
-    "quotients": (
-        [lambda z: 1 / z, lambda z: (-1 + 1j) / z, lambda z: z / (2 - 1j), lax.rsqrt],
-        [*FINITE, *INFINITE, np.nan],
-    ),
+    "quotients": ([lambda z: 1 / z, lambda z: (-1 + 1j) / z], [*FINITE, *INFINITE, np.nan]),
+    "roots": ([lax.rsqrt, lambda z: z**-2], [0, 1, -1, 0.5, -3, 100, *INFINITE]),
     "powers": (
         [lambda z: z ** (0.5 - 1j), lambda z: jnp.power(z, 0 * z.real - 2)],
         [0, 1, -1, 0.5, -3, 100, -100],

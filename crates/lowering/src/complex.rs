@@ -23,6 +23,11 @@ impl<'g> Complex<'g> {
     /// Takes the pairs apart.
     #[track_caller]
     pub fn of(pairs: Expr<'g>) -> Complex<'g> {
+        let constant = pairs.tensor().filter(|_| pairs.rank() == 1);
+        if let Some(&[re, im]) = constant.and_then(|tensor| tensor.floats()).as_deref() {
+            let number = |value| pairs.builder.scalar(pairs.dtype(), value);
+            return Complex { re: number(re), im: number(im) };
+        }
         let axis = pairs.rank() - 1;
         let part = |i: i64| pairs.slice_axis(axis, i, i + 1).squeeze(&[axis]);
         Complex { re: part(0), im: part(1) }
@@ -64,7 +69,9 @@ impl<'g> Complex<'g> {
         self.re.builder.helper("complex_div", || {
             let Complex { re: a, im: b } = self;
             let Complex { re: c, im: d } = other;
-            let is_steep = c.abs().less(d.abs());
+            let (width, height) = (c.abs(), d.abs());
+            let is_steep = width.less(height);
+            let is_by_zero = (width + height).equal(0.0);
             let (u, v) = (is_steep.select(c, d), is_steep.select(d, c));
             let ratio = u / v;
             let norm = v + ratio * u;
@@ -72,12 +79,17 @@ impl<'g> Complex<'g> {
             let re = (ratio * h + g) / norm;
             let im = (h - ratio * g) / norm;
             let im = is_steep.select(-im, im);
-            self.with_limits(other, Complex { re, im })
+            self.with_limits(other, is_by_zero, Complex { re, im })
         })
     }
 
     /// Returns the quotient `self / other`, or its limit where both parts are NaN.
-    fn with_limits(self, other: Complex<'g>, quotient: Complex<'g>) -> Complex<'g> {
+    fn with_limits(
+        self,
+        other: Complex<'g>,
+        is_by_zero: Expr<'g>,
+        quotient: Complex<'g>,
+    ) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
         let Complex { re: c, im: d } = other;
         let is_lost = quotient.re.is_nan().and(quotient.im.is_nan());
@@ -92,7 +104,6 @@ impl<'g> Complex<'g> {
             direction.mul(Complex { re: c, im: -d }).times(a.constant(f64::INFINITY))
         };
         let by_zero = self.times(c.recip());
-        let is_by_zero = (c.abs() + d.abs()).equal(0.0);
         let limit = |by_zero: Expr<'g>, infinite: Expr<'g>, part: Expr<'g>| {
             let limit = by_infinity.select(vanishing, infinite);
             is_lost.select(is_by_zero.select(by_zero, limit), part)

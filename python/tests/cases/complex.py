@@ -108,7 +108,7 @@ CASES = [
     Case(
         "complex.max.axes", lambda z: jnp.max(z, (0, 2)), (draw(2, 3, 5),), covers=("reduce_max",)
     ),
-    Case("complex.min", lambda z: jnp.min(z[:, :1] * 0 + z, 1), (Z,), covers=("reduce_min",)),
+    Case("complex.min.axis", lambda z: jnp.min(z[:, :1] * 0 + z, 1), (Z,), covers=("reduce_min",)),
     Case("complex.min.of_nothing", lambda z: jnp.min(z[:0], 0, initial=1j), (Z,)),
     Case("complex.iota", lambda z: z * lax.iota(z.dtype, 4), (Z,), covers=("iota",), **CLOSE),
     Case("complex.iota.long", lambda z: lax.iota(z.dtype, 300) + z[0, 0], (Z,), **CLOSE),

@@ -236,3 +236,95 @@ pub(super) fn root_parts<'g>(a: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
         (t, quotient * 0.5)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check;
+
+    #[test]
+    fn the_exponential_of_a_real_number_is_real() {
+        check(
+            "z:c64[3] -> w:c64[3] = exp z",
+            expect![[r#"
+            graph test(in_0:f32[3,2]) -> (out_0)
+            %0 = Slice(in_0, [0]:i64, [1]:i64, [1]:i64)
+            %1 = Squeeze(%0, [1]:i64)
+            %2 = Slice(in_0, [1]:i64, [2]:i64, [1]:i64)
+            %3 = Squeeze(%2, [1]:i64)
+            %4 = Mul(%1, 0.5)
+            %5 = Exp(%4)
+            %6 = Cos(%3)
+            %7 = Mul(%5, %6)
+            %8 = Mul(%7, %5)
+            %9 = Sin(%3)
+            %10 = Mul(%5, %9)
+            %11 = Mul(%10, %5)
+            %12 = Equal(%3, 0.0)
+            %13 = Where(%12, %3, %11)
+            %14 = Unsqueeze(%8, [1]:i64)
+            %15 = Unsqueeze(%13, [1]:i64)
+            out_0:f32[3,2] = Concat(%14, %15) {axis=1}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_finite_constant_has_no_infinite_quotient() {
+        check(
+            "jaxpr f(z:c64[3]) {
+               w:c64[3] = div (1.0, 0.0):c64[] z
+               return w
+             }",
+            expect![[r#"
+                graph test(in_0:f32[3,2]) -> (out_0)
+                %0 = Slice(in_0, [0]:i64, [1]:i64, [1]:i64)
+                %1 = Squeeze(%0, [1]:i64)
+                %2 = Slice(in_0, [1]:i64, [2]:i64, [1]:i64)
+                %3 = Squeeze(%2, [1]:i64)
+                %4 = Abs(%1)
+                %5 = Abs(%3)
+                %6 = Less(%4, %5)
+                %7 = Add(%4, %5)
+                %8 = Equal(%7, 0.0)
+                %9 = Where(%6, %1, %3)
+                %10 = Where(%6, %3, %1)
+                %11 = Div(%9, %10)
+                %12 = Mul(%11, %9)
+                %13 = Add(%10, %12)
+                %14 = Where(%6, 0.0, 1.0)
+                %15 = Where(%6, 1.0, 0.0)
+                %16 = Mul(%11, %15)
+                %17 = Add(%16, %14)
+                %18 = Div(%17, %13)
+                %19 = Mul(%11, %14)
+                %20 = Sub(%15, %19)
+                %21 = Div(%20, %13)
+                %22 = Neg(%21)
+                %23 = Where(%6, %22, %21)
+                %24 = IsNaN(%18)
+                %25 = IsNaN(%23)
+                %26 = And(%24, %25)
+                %27 = IsInf(%1)
+                %28 = IsInf(%3)
+                %29 = Or(%27, %28)
+                %30 = Mul(1.0, 0.0)
+                %31 = Mul(0.0, 0.0)
+                %32 = Add(%30, %31)
+                %33 = Reciprocal(%1)
+                %34 = Mul(1.0, %33)
+                %35 = Mul(0.0, %33)
+                %36 = Where(%29, %32, %18)
+                %37 = Where(%8, %34, %36)
+                %38 = Where(%26, %37, %18)
+                %39 = Where(%29, %32, %23)
+                %40 = Where(%8, %35, %39)
+                %41 = Where(%26, %40, %23)
+                %42 = Unsqueeze(%38, [1]:i64)
+                %43 = Unsqueeze(%41, [1]:i64)
+                out_0:f32[3,2] = Concat(%42, %43) {axis=1}
+            "#]],
+        );
+    }
+}

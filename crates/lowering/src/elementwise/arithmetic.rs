@@ -167,4 +167,36 @@ mod tests {
             "#]],
         );
     }
+
+    #[test]
+    fn a_sum_of_8_bits_overflows() {
+        check(
+            "x:f8_e4m3fn[3] y:f8_e4m3fn[3] -> z:f8_e4m3fn[3] = add x y",
+            expect![[r#"
+            graph test(in_0:f8_e4m3fn[3], in_1:f8_e4m3fn[3]) -> (out_0)
+            %0 = Cast(in_0) {to=1}
+            %1 = Cast(in_1) {to=1}
+            %2 = Add(%0, %1)
+            %3 = Abs(%2)
+            %4 = GreaterOrEqual(%3, 480.0)
+            %5 = Where(%4, inf, 1.0)
+            %6 = Mul(%2, %5)
+            out_0:f8_e4m3fn[3] = Cast(%6) {saturate=0, to=17}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn the_larger_of_8_bits_never_overflows() {
+        check(
+            "x:f8_e5m2[3] y:f8_e5m2[3] -> z:f8_e5m2[3] = max x y",
+            expect![[r#"
+            graph test(in_0:f8_e5m2[3], in_1:f8_e5m2[3]) -> (out_0)
+            %0 = Cast(in_0) {to=1}
+            %1 = Cast(in_1) {to=1}
+            %2 = Max(%0, %1)
+            out_0:f8_e5m2[3] = Cast(%2) {saturate=0, to=19}
+        "#]],
+        );
+    }
 }

@@ -312,4 +312,27 @@ y:f32[B,2,6] = Reshape(%3, [0, 2, 6]:i64)",
             "#]],
         );
     }
+
+    #[test]
+    fn a_cast_to_8_bits_and_back_is_left_out_only_if_it_keeps_infinity() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:f8_e5m2[3], z:f32[3]) -> (y, w, v)
+%0:f32[3] = Cast(x) {to=1}
+%1:f8_e5m2[3] = Cast(%0) {to=19, saturate=0}
+y:f8_e5m2[3] = Identity(%1)
+%2:f32[3] = Cast(x) {to=1}
+w:f8_e5m2[3] = Cast(%2) {to=19}
+%3:f8_e5m2[3] = Cast(z) {to=19, saturate=0}
+v:f32[3] = Cast(%3) {to=1}",
+            expect![[r#"
+                graph g(x:f8_e5m2[3], z:f32[3]) -> (y, w, v)
+                y:f8_e5m2[3] = Identity(x)  # 4 2 3
+                %0 = Cast(x) {to=1}  # 5
+                w:f8_e5m2[3] = Cast(%0) {to=19}  # 6
+                %1 = Cast(z) {saturate=0, to=19}  # 7
+                v:f32[3] = Cast(%1) {to=1}  # 8
+            "#]],
+        );
+    }
 }
