@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.interpreters import ad, batching, mlir
 
 import jax2onnx
 from jax2onnx._plugins import registry
@@ -123,6 +124,83 @@ def test_a_definition_may_use_other_definitions_and_itself() -> None:
         return functools.reduce(lambda y, _: softened(y, by=0.1) / 2, range(3), x)
 
     check(lambda x: recursive.bind(x, times=3), want, X)
+
+
+def lowered(name: str, function: Any, *, platform: str | None = None) -> Any:
+    """Returns a primitive without an `impl` that `mlir.lower_fun` defines."""
+    made = primitive(name)
+    made.multiple_results = multiple = name.endswith("s")
+    if multiple:
+        made.def_abstract_eval(lambda *operands: list(operands))
+    rule = mlir.lower_fun(function, multiple_results=multiple)
+    mlir.register_lowering(made, rule, platform=platform)
+    return made
+
+
+LOWERED = lowered("lowered", softened)
+LOWERED_PARTS = lowered(
+    "lowered_parts", lambda x, y: (x + y, lax.fori_loop(0, 3, lambda i, c: c * y, x))
+)
+ad.primitive_jvps[LOWERED] = lambda primals, tangents, **params: (
+    LOWERED.bind(*primals, **params),
+    tangents[0] * 2.0,
+)
+batching.primitive_batchers[LOWERED] = lambda operands, axes, **params: (
+    LOWERED.bind(*operands, **params),
+    axes[0],
+)
+
+
+def soft(x: jax.Array) -> jax.Array:
+    return LOWERED.bind(x, by=1.0)
+
+
+def parts(x: jax.Array) -> Any:
+    return LOWERED_PARTS.bind(x, x * 2.0)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        soft,
+        jax.jit(lambda x: soft(x * 2.0) + 1.0),
+        jax.vmap(soft),
+        jax.checkpoint(soft),
+        jax.grad(lambda x: jnp.sum(soft(x) ** 2)),
+        lambda x: lax.scan(lambda c, row: (parts(c)[1] + row, soft(c)), x[0], x),
+        lambda x: lax.cond(x[0, 0] > 0, soft, lambda x: parts(x)[0], x),
+    ],
+    ids=["alone", "jit", "vmap", "checkpoint", "grad", "scan", "cond"],
+)
+def test_a_primitive_is_exported_by_its_lowering_rule(fn: Any) -> None:
+    bench.check(fn, [X], rtol=1e-6, atol=1e-6)
+
+
+def test_the_lowering_rule_for_cpus_takes_precedence_over_the_others_and_over_the_impl() -> None:
+    ruled = lowered("ruled", lambda x: x * 2.0)
+    mlir.register_lowering(ruled, mlir.lower_fun(lambda x: x * 3.0, False), platform="cpu")
+    ruled.def_impl(lambda x: x * 4.0)
+    check(lambda x: ruled.bind(x), lambda x: x * 3.0, X)
+
+
+def test_an_impl_is_used_if_the_lowering_rule_is_not_jax_code() -> None:
+    ruled = primitive("ruled_by_hand", lambda x: x * 4.0)
+    mlir.register_lowering(ruled, lambda ctx, x: [x])
+    check(lambda x: ruled.bind(x), lambda x: x * 4.0, X)
+
+
+def test_functions_of_jax_that_wrap_others_are_exported() -> None:
+    @jax.custom_batching.custom_vmap
+    def sine(x: jax.Array) -> jax.Array:
+        return jnp.sin(x)
+
+    sine.def_vmap(lambda size, batched, x: (jnp.cos(x), True))
+
+    def fn(x: jax.Array) -> jax.Array:
+        linear = jax.custom_derivatives.linear_call(lambda by, y: y / by, lambda by, y: y, 2.0, x)
+        return linear + sine(x) + jax.vmap(sine)(x)
+
+    bench.check(fn, [X], rtol=1e-6, atol=1e-6)
 
 
 def refusal(defined: Any, *inputs: Any) -> str:

@@ -21,6 +21,8 @@ pub enum Refused {
     OfComplex { what: String },
     #[error("`{what}` has no ONNX counterpart")]
     OfKeys { what: String },
+    #[error("`{what}` has no ONNX counterpart")]
+    NoFactorization { what: String },
     #[error("ONNX Runtime cannot compute `{op}` in `{dtype}`")]
     NoKernel { op: String, dtype: String },
     #[error("{what} needs several devices, but a model runs on one")]
@@ -88,6 +90,9 @@ impl Refused {
             ),
             Refused::OfKeys { .. } => Some(
                 "convert the keys to numbers with `jax.random.key_data`, and back with `jax.random.wrap_key_data`",
+            ),
+            Refused::NoFactorization { .. } => Some(
+                "factor a matrix of known size, use `eigh` if the matrix is symmetric, or factor it outside the exported function",
             ),
             Refused::NoKernel { .. } => Some("convert the operands to `float32` or `int32` first"),
             Refused::Recipe { .. } => Some(

@@ -54,7 +54,7 @@ fn known_sizes(eqn: &Eqn<'_, '_>, matrix: Expr<'_>) -> Result<(i64, i64), Refuse
 }
 
 fn refused(eqn: &Eqn<'_, '_>, what: &str) -> Refused {
-    Refused::NoCounterpart { what: format!("{} {what}", eqn.primitive) }
+    Refused::NoFactorization { what: format!("{} {what}", eqn.primitive) }
 }
 
 /// `carried = round(k, carried)` for `k = 0, 1, … count − 1`, where `k` is a list of one index.

@@ -62,7 +62,7 @@ def _functions(primitive: Any) -> Iterator[Any]:
 
 
 def _traced(function: Any, eqn: Any, double_precision: bool) -> Any:
-    """Return the closed jaxpr of a function for the operands of an equation, or why there is none."""
+    """Return the jaxpr of a function for the operands of an equation, or why there is none."""
     try:
         with double_precision_kept(double_precision), traced_in(eqn):
             operands = [_spec(atom.aval) for atom in eqn.invars]

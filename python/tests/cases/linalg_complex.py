@@ -108,7 +108,9 @@ POSITIVE_BUT_FOR_DIAGONAL = positive(3, 3) + 1j * np.eye(3, dtype=np.complex64)
 CASES = [
     *triangular_cases(),
     *both("linalg.complex.cholesky", linalg.cholesky, positive(4, 4)),
-    Case("linalg.complex.cholesky.batch", linalg.cholesky, (np.stack([positive(3, 3)] * 2),), **CLOSE),
+    Case(
+        "linalg.complex.cholesky.batch", linalg.cholesky, (np.stack([positive(3, 3)] * 2),), **CLOSE
+    ),
     Case("linalg.complex.cholesky.negative", linalg.cholesky, (-positive(2, 2),), **CLOSE),
     Case(
         "linalg.complex.cholesky.diagonal",
@@ -126,9 +128,16 @@ CASES = [
     Case("linalg.complex.gradient", gradient, (normal(3, 3), normal(3)), rtol=1e-4, atol=1e-4),
     *both("linalg.complex.qr", linalg.qr, normal(4, 4)),
     Case("linalg.complex.qr.wide", linalg.qr, (normal(2, 3, 5),), **CLOSE),
-    Case("linalg.complex.qr.full", lambda a: linalg.qr(a, full_matrices=True), (normal(4, 2),), **CLOSE),
+    Case(
+        "linalg.complex.qr.full",
+        lambda a: linalg.qr(a, full_matrices=True),
+        (normal(4, 2),),
+        **CLOSE,
+    ),
     Case("linalg.complex.qr.real", linalg.qr, (normal(3, 3).real + 0j,), **CLOSE),
-    Case("linalg.complex.qr.pivoted", lambda a: linalg.qr(a, pivoting=True), (normal(3, 4),), **CLOSE),
+    Case(
+        "linalg.complex.qr.pivoted", lambda a: linalg.qr(a, pivoting=True), (normal(3, 4),), **CLOSE
+    ),
     Case("linalg.complex.qr.empty", linalg.qr, (normal(2, 0, 3),), **CLOSE),
     *[
         Case(
@@ -157,14 +166,21 @@ CASES = [
     ),
     *both("linalg.complex.eigh", eigen(True), hermitian(2, 5, 5)),
     Case("linalg.complex.eigh.upper", eigen(False), (hermitian(4, 4),), **CLOSE),
-    Case("linalg.complex.eigh.degenerate", eigen(True), (DEGENERATE.astype(np.complex64),), **CLOSE),
+    Case(
+        "linalg.complex.eigh.degenerate", eigen(True), (DEGENERATE.astype(np.complex64),), **CLOSE
+    ),
     *both("linalg.complex.svd", singular(False), normal(2, 4, 3)),
     Case("linalg.complex.svd.wide", singular(True), (normal(3, 4),), **CLOSE),
     Case("linalg.complex.svd.column", singular(False), (normal(3, 1),), **CLOSE),
     Case("linalg.complex.svd.deficient", singular(False), (normal(4, 1) @ normal(1, 3),), **CLOSE),
     Case("linalg.complex.svd.zero", singular(True), (normal(3, 2) * 0,), **CLOSE),
     Case("linalg.complex.svd.empty", singular(True), (normal(2, 0, 3),), **CLOSE),
-    Case("linalg.complex.svd.values", lambda a: linalg.svd(a, compute_uv=False), (normal(3, 3),), **CLOSE),
+    Case(
+        "linalg.complex.svd.values",
+        lambda a: linalg.svd(a, compute_uv=False),
+        (normal(3, 3),),
+        **CLOSE,
+    ),
     Case("linalg.complex.schur.1x1", linalg.schur, (normal(1, 1),), **CLOSE),
     Case("linalg.complex.expm", jsl.expm, (normal(3, 3),), rtol=1e-4, atol=1e-4),
     Case("linalg.complex.pinv", jnp.linalg.pinv, (normal(4, 3),), rtol=1e-4, atol=1e-4),
