@@ -2,7 +2,7 @@
 
     python tools/grid.py                      try everything, write docs/grid.md
     python tools/grid.py lgamma expm1         only functions whose name contains one of the words
-    python tools/grid.py --types float32 int8 only these element types
+    python tools/grid.py --types float32,int8 only these element types
     python tools/grid.py --resume             keep the verdicts of a run that was interrupted
 
 Each function runs at both zeros, both infinities, NaN, the ends of its type, denormal numbers, and
@@ -40,7 +40,12 @@ TYPES_VARIABLE = "JAX2ONNX_GRID_TYPES"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*", help="parts of the names of functions")
-    parser.add_argument("--types", nargs="*", default=TYPES, help="element types")
+    parser.add_argument(
+        "--types",
+        type=lambda text: text.split(","),
+        default=TYPES,
+        help="element types, with commas",
+    )
     parser.add_argument("--resume", action="store_true", help="keep verdicts of the last run")
     parser.add_argument("--page", action="store_true", help="write the page of the last run alone")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")

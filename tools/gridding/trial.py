@@ -224,8 +224,7 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> li
         if inner is not None and eqn.primitive.name not in WHOLE:
             results = _evaluate(inner.jaxpr, inner.consts, operands)
         else:
-            functions, params = eqn.primitive.get_bind_params(eqn.params)
-            results = eqn.primitive.bind(*functions, *operands, **params)
+            results = eqn.primitive.bind(*operands, **eqn.params)
             results = results if eqn.primitive.multiple_results else [results]
         known |= dict(zip(eqn.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]

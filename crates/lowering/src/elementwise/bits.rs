@@ -145,6 +145,8 @@ fn is_only(x: Expr<'_>, number: f64) -> bool {
 /// Returns the same bits as a signed number.
 fn signed(x: Expr<'_>) -> Expr<'_> {
     x.cast(match x.dtype().bits() {
+        2 => DType::I2,
+        4 => DType::I4,
         8 => DType::I8,
         16 => DType::I16,
         32 => DType::I32,
@@ -155,6 +157,8 @@ fn signed(x: Expr<'_>) -> Expr<'_> {
 /// Returns the same bits as an unsigned number.
 pub(crate) fn unsigned(x: Expr<'_>) -> Expr<'_> {
     x.cast(match x.dtype().bits() {
+        2 => DType::U2,
+        4 => DType::U4,
         8 => DType::U8,
         16 => DType::U16,
         32 => DType::U32,
