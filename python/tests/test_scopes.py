@@ -451,5 +451,4 @@ def test_a_module_that_a_function_of_jax_calls_has_its_path() -> None:
         )
 
     found = names(to_onnx(fn, [X]))
-    # JAX does not pass the names on to the branches of `piecewise`.
-    assert sum("Holder/inner/tanh" in name for name in found) == 5
+    assert sum("Holder/inner/tanh" in name for name in found) == 6
