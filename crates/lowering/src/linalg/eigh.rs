@@ -2,7 +2,7 @@
 
 use onnx::{Expr, Type};
 
-use super::jacobi::{Tournament, tangent, turned};
+use super::jacobi::{Tournament, phases, tangent, turned};
 use super::matrix::{Carried, Matrix};
 use super::{
     any, axes, batched, column_numbers, diagonal, epsilon, is_diagonal, known_sizes, matrices,
@@ -90,7 +90,7 @@ fn by_rotations(a: Matrix<'_>, size: i64) -> (Expr<'_>, Matrix<'_>) {
                     on_it.slice_axis(row_axis, half, whole) - on_it.slice_axis(row_axis, 0, half);
                 let block = a.slice_axis(row_axis, 0, half).slice_axis(column_axis, half, whole);
                 let beside = block.map(|part| diagonal(part, half, half));
-                let (beside, phases) = tournament.phases(beside);
+                let (beside, phases) = phases(beside);
                 let turn = tournament.turn(tangent(difference, beside, beside.equal(0.0)));
                 let a = turned(a, row_axis, phases);
                 let a = turned(a, column_axis, phases.map(Matrix::conj));

@@ -87,21 +87,6 @@ impl Tournament {
         })
     }
 
-    /// Returns the size of the number of each pair, or the real number itself. For complex numbers also returns
-    /// the phases for all places that make them real: one for the first of a pair.
-    #[track_caller]
-    pub fn phases<'g>(&self, numbers: Matrix<'g>) -> (Expr<'g>, Option<Matrix<'g>>) {
-        if !numbers.is_complex() {
-            return (numbers.re, None);
-        }
-        let (length, phase) = numbers.polar();
-        let axis = length.rank() - 1;
-        let ones = numbers.constant(1.0).map(|part| part.expand(&length.shape()));
-        let join = |one: Expr<'g>, other: Expr<'g>| Expr::concat(&[one, other], axis);
-        let im = ones.im.zip(phase.im).map(|(one, other)| join(one, other));
-        (length, Some(Matrix { re: join(ones.re, phase.re), im }))
-    }
-
     /// Returns which entries of a matrix belong to a pair that has just met.
     #[track_caller]
     pub fn met<'g>(&self, builder: &'g Builder) -> Expr<'g> {
@@ -110,6 +95,21 @@ impl Tournament {
         let partners = builder.constant_ints(DType::I64, &[self.size, 1], &partners);
         partners.equal(builder.ints(&sources))
     }
+}
+
+/// Returns the size of the number of each pair, or the real number itself. For complex numbers also returns
+/// the phases for all places that make them real: one for the first of a pair.
+#[track_caller]
+pub(super) fn phases<'g>(numbers: Matrix<'g>) -> (Expr<'g>, Option<Matrix<'g>>) {
+    if !numbers.is_complex() {
+        return (numbers.re, None);
+    }
+    let (length, phase) = numbers.polar();
+    let axis = length.rank() - 1;
+    let ones = numbers.constant(1.0).map(|part| part.expand(&length.shape()));
+    let join = |one: Expr<'g>, other: Expr<'g>| Expr::concat(&[one, other], axis);
+    let im = ones.im.zip(phase.im).map(|(one, other)| join(one, other));
+    (length, Some(Matrix { re: join(ones.re, phase.re), im }))
 }
 
 /// Multiplies the entries along an axis by phases, if there are any.

@@ -319,7 +319,9 @@ impl<'g> Carried<'g> for Matrix<'g> {
 
 impl<'g, T: Carried<'g>, const N: usize> Carried<'g> for [T; N] {
     fn list(&self, arrays: &mut Vec<Expr<'g>>) {
-        self.iter().for_each(|one| one.list(arrays));
+        for one in self {
+            one.list(arrays);
+        }
     }
 
     fn replaced(&self, next: &mut dyn Iterator<Item = Expr<'g>>) -> Self {

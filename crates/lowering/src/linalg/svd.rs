@@ -3,7 +3,7 @@
 use onnx::{DType, Expr, Type};
 
 use super::householder::{factor, orthogonal};
-use super::jacobi::{Tournament, tangent, turned};
+use super::jacobi::{Tournament, phases, tangent, turned};
 use super::matrix::{Carried, Matrix};
 use super::{
     axes, batched, column_numbers, diagonal, epsilon, known_sizes, matrices, rounds, rounds_while,
@@ -142,7 +142,7 @@ fn rotate<'g>(start: Matrix<'g>, height: i64, tournament: &Tournament) -> Matrix
             let square = |x: Matrix<'g>| x.squares().reduce_sum(&[row_axis], false);
             let (alpha, beta) = (square(first), square(second));
             let gamma = (first.conj() * second).reduce_sum(&[row_axis], false);
-            let (gamma, phases) = tournament.phases(gamma);
+            let (gamma, phases) = phases(gamma);
             let limit = alpha.sqrt() * beta.sqrt() * tolerance;
             let is_idle = gamma.abs().greater(limit).logical_not();
             let turn = tournament.turn(tangent(beta - alpha, gamma, is_idle));
