@@ -215,13 +215,14 @@ FUSED = {
     "reversed": lambda: attention(normalize=lambda x: normalized(x)[:, ::-1]),
     "of two sequences": lambda: attention(normalize=lambda x: normalized(x) + normalized(x)[::-1]),
     "a value of NaN": lambda: attention(value=with_number(VALUE, np.nan)),
-    "a large key": lambda: attention(key=with_number(KEY, 1e8)),
+    "a large key": lambda: attention(key=with_number(KEY, 1e5)),
 }
 IN_PARTS = {
     "not normalized": lambda: attention(normalize=lambda x: x * 2),
     "queries not normalized": lambda: attention(of_query=lambda x: x / x.max()),
     "queries of another sequence": lambda: attention(of_query=lambda x: x[::-1]),
     "a key of NaN": lambda: attention(key=with_number(KEY, np.nan)),
+    "a key that makes scores lower than the mask": lambda: attention(key=with_number(KEY, 1e8)),
     "an infinite key": lambda: attention(key=with_number(KEY, np.inf)),
     "an infinite query": lambda: attention(query=with_number(QUERY, -np.inf)),
 }
