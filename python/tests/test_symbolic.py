@@ -332,6 +332,55 @@ USES += [
 ]
 
 
+def attend(cache: Any, x: Any) -> Any:
+    """Attention over the rows of a cache and new rows, of which each sees those before it."""
+    rows = jnp.concatenate([cache, x])
+    place = jnp.arange(rows.shape[0])
+    seen = place[cache.shape[0] :, None] >= place
+    return jax.nn.softmax(jnp.where(seen, x @ rows.T, -1e9)) @ rows, rows[-2:]
+
+
+#: Sizes with more than one term, and amounts that depend on a size.
+USES += [
+    use("terms.product", lambda x: (x @ x.T) * x.shape[0], ("B + 1", 3), rtol=1e-6),
+    use("terms.mean", lambda x: (x @ x.T).mean(0), ("B + 1", 3), rtol=1e-5),
+    use("terms.mean of an outer product", lambda x: (x[:, None] * x).mean(), ("2*B + 1",)),
+    use("terms.cache", attend, ("B", 3), ("S", 3), sizes=TWO_SOME, rtol=1e-5),
+    use(
+        "terms.means of a cache",
+        lambda x, y: jnp.concatenate([x, y]).mean(0),
+        ("B", 3),
+        ("S", 3),
+        sizes=TWO,
+        rtol=1e-6,
+    ),
+    use(
+        "terms.flattened product",
+        lambda x, y: (x[:, None] * y).reshape(-1, 3).mean(0),
+        ("B + 1", 3),
+        ("S", 3),
+        sizes=TWO,
+        rtol=1e-6,
+    ),
+    use(
+        "pad.by a size",
+        lambda x, y: jnp.pad(x, ((y.shape[0], 1), (0, 0)), constant_values=2.0),
+        ("B", 3),
+        ("S", 3),
+        sizes=TWO,
+    ),
+    use(
+        "pad.by a difference",
+        lambda x, y: lax.pad(x, jnp.float32(1), ((y.shape[0] - 2, 2 - y.shape[0], 0),)),
+        ("B",),
+        ("S",),
+        sizes=({"B": 4, "S": 0}, {"B": 4, "S": 2}, {"B": 4, "S": 5}),
+    ),
+    use("pad.between", lambda x: lax.pad(x, jnp.float32(1), ((1, 0, 2),)), ("B",)),
+    use("pad.gradient of a stride", jax.grad(lambda x: (x[::3] ** 2).sum()), ("B",)),
+]
+
+
 @pytest.mark.parametrize("case", USES, ids=repr)
 def test_one_model_serves_every_size(case: Use) -> None:
     model = jax2onnx.to_onnx(case.fn, symbolic(case))
@@ -348,7 +397,6 @@ REFUSED = [
     use("running product", lambda x: jnp.cumprod(x), ("B",)),
     use("running extreme", lambda x: lax.cummax(x), ("B",)),
     use("bits joined", lambda x: lax.reduce_xor_p.bind(x, axes=(0,)), ("B",), dtype=np.int32),
-    use("padding between", lambda x: lax.pad(x, jnp.float32(0), ((0, 0, 1),)), ("B",)),
 ]
 
 
@@ -356,3 +404,23 @@ REFUSED = [
 def test_an_operation_that_needs_a_known_size_is_refused(case: Use) -> None:
     with pytest.raises(jax2onnx.UnsupportedError, match="unknown size"):
         jax2onnx.to_onnx(case.fn, symbolic(case))
+
+
+def test_a_parameter_that_depends_on_a_size_is_refused_at_its_line() -> None:
+    each = jax.vmap(jnp.convolve)
+    with pytest.raises(jax2onnx.UnsupportedError) as raised:
+        jax2onnx.to_onnx(lambda x, w: each(x, w), ["f32[B,7]", "f32[B,3]"])
+    assert "`feature_group_count=B` of `conv_general_dilated`" in str(raised.value)
+    assert "depends on a symbolic size" in str(raised.value)
+    assert "test_symbolic.py" in str(raised.value)
+
+
+def test_a_size_that_is_too_large_is_refused_where_it_is_needed() -> None:
+    def halves(x: Any) -> Any:
+        size = x.shape[0]
+        for _ in range(70):
+            size = size % 1000 // 2 + 1
+        return jnp.zeros(size) + x.sum()
+
+    with pytest.raises(jax2onnx.UnsupportedError, match="cannot be computed from the shapes"):
+        jax2onnx.to_onnx(halves, ["f32[B]"])

@@ -21,6 +21,7 @@ W = array((3, 3, 3, 4), 1)
 BATCH = ({"B": 1}, {"B": 3}, {"B": 0})
 #: Over a single element XLA leaves out an initial value that is not the identity.
 SOME = ({"B": 2}, {"B": 3}, {"B": 0})
+FEW = ({"B": 1, "S": 3}, {"B": 2, "S": 6})
 IMAGE = ({"B": 1, "S": 3}, {"B": 2, "S": 4}, {"B": 3, "S": 9}, {"B": 2, "S": 6})
 NINE = ((1, 3, 3, 1), (1, 2, 2, 1))
 
@@ -32,6 +33,19 @@ def weighted(*args: Any, w: np.ndarray = W, **options: Any) -> Callable[..., Any
 def grouped(x: Any) -> Any:
     x = x.reshape(2 * x.shape[0], *x.shape[2:])
     return conv((1, 1), "SAME", NHWC, batch_group_count=2)(x, W)
+
+
+def gradient(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return jax.grad(lambda x: (fn(x) ** 2).sum())
+
+
+def of_weights(*args: Any, **options: Any) -> Callable[..., Any]:
+    """The gradient with respect to the weights: the window is as large as the result was.
+
+    JAX itself refuses strides along an axis of symbolic size.
+    """
+    made = conv(*args, NHWC, **options)
+    return lambda x: jax.grad(lambda w: (made(x, w) ** 2).sum())(W.astype(x.dtype))
 
 
 USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[dict[str, int], ...], Any]] = {
@@ -85,6 +99,45 @@ USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[dict[str, int],
         lambda x: lax.reduce(x, np.float32(1), lax.add, (0,)),
         ("B", 7),
         SOME,
+        np.float32,
+    ),
+    "gradient of sums": (gradient(total(*NINE, "VALID")), ("B", "S", "S", 3), FEW, np.float32),
+    "gradient of same sums": (gradient(total(*NINE, "SAME")), ("B", "S", 8, 3), FEW, np.float32),
+    "gradient of max of any size": (
+        gradient(largest(*NINE, "SAME")),
+        ("B", "S", "S", 3),
+        FEW,
+        np.float32,
+    ),
+    "gradient of min of any size": (
+        gradient(smallest((1, 2, 1, 1), (1, 3, 1, 1), "VALID")),
+        ("B", "S", 8, 3),
+        FEW,
+        np.float32,
+    ),
+    "tangent of max of any size": (
+        lambda x: jax.jvp(largest(*NINE, "SAME"), (x,), (x * x,)),
+        ("B", "S", "S", 3),
+        FEW,
+        np.float32,
+    ),
+    "gradient of conv": (
+        gradient(weighted((1, 1), "SAME", NHWC)),
+        ("B", "S", "S", 3),
+        FEW,
+        np.float32,
+    ),
+    "gradient of weights": (of_weights((1, 1), "SAME"), ("B", "S", "S", 3), FEW, np.float32),
+    "gradient of weights f64": (
+        of_weights((1, 1), "VALID"),
+        ("B", "S", "S", 3),
+        FEW,
+        np.float64,
+    ),
+    "gradient of dilated weights": (
+        of_weights((1, 2), "SAME", rhs_dilation=(2, 1)),
+        ("B", "S", 8, 3),
+        FEW,
         np.float32,
     ),
     "gradient of max": (

@@ -8,6 +8,7 @@ use crate::aval::{Aval, DType};
 use crate::constant::Constant;
 use crate::param::Params;
 use crate::recipe::Recipe;
+use crate::walk;
 
 /// A jaxpr with the table that its places refer to.
 #[derive(Clone, Debug)]
@@ -35,6 +36,9 @@ pub struct Jaxpr {
     pub place: Place,
     /// How deeply other jaxprs are nested in its equations, as the reader counts.
     pub depth: usize,
+    /// The number of its equations with those of the jaxprs inside, as the reader counts. A jaxpr that is called
+    /// twice counts twice.
+    pub equations: usize,
 }
 
 /// A variable of one jaxpr.
@@ -95,8 +99,14 @@ impl Drop for Jaxpr {
 impl Eqn {
     /// Returns how deeply jaxprs are nested in the equation.
     pub fn depth(&self) -> usize {
-        let params = self.params.entries().iter().map(|(_, param)| param.depth());
-        params.chain(self.recipe.iter().map(|recipe| recipe.depth())).max().unwrap_or(0)
+        let called = walk::called(self).into_iter().map(|inner| inner.depth + 1);
+        called.chain(self.recipe.iter().map(|recipe| recipe.depth())).max().unwrap_or(0)
+    }
+
+    /// Returns the number of equations that it stands for, with those of the jaxprs inside.
+    pub fn equations(&self) -> usize {
+        let called = walk::called(self).into_iter().map(|inner| inner.equations);
+        called.fold(1, usize::saturating_add)
     }
 }
 

@@ -38,18 +38,6 @@ pub enum Param {
 pub const NO_DEFINITION: &str = "no_definition";
 
 impl Param {
-    /// Returns how deeply jaxprs are nested in the value.
-    pub fn depth(&self) -> usize {
-        match self {
-            Param::Jaxpr(jaxpr) => jaxpr.depth + 1,
-            Param::Seq(items) => items.iter().map(Param::depth).max().unwrap_or(0),
-            Param::Record(_, fields) => {
-                fields.iter().map(|(_, field)| field.depth()).max().unwrap_or(0)
-            }
-            _ => 0,
-        }
-    }
-
     /// True if a symbolic size is in the value.
     pub fn is_symbolic(&self) -> bool {
         match self {

@@ -156,12 +156,11 @@ pub(crate) fn thread(error: &io::Error) -> PyErr {
     ))
 }
 
-/// Returns the exception for plugins and definitions whose functions contain what they stand for.
+/// Returns the exception for plugins and definitions of primitives that are inside each other without end.
 pub(crate) fn endless() -> PyErr {
-    Kind::Plugin.error(
-        "a plugin or a definition of a primitive calls itself: the function that it traces contains the primitive that it lowers"
-            .to_owned(),
-    )
+    let why = "plugins and definitions of primitives are nested too deeply";
+    let hint = "does the jaxpr that a plugin lowers contain the primitive of the plugin?";
+    Kind::Plugin.error(format!("{why}\n\nhint: {hint}"))
 }
 
 /// Runs `body`, and turns a panic into an `InternalError`.

@@ -55,8 +55,8 @@ pub(crate) fn export<'py>(
         let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
         let on_pairs = on_pairs.map(Bound::unbind);
         let summarize = summarize.map(Bound::unbind);
-        let depth = program.main.depth;
-        let (message, dropped) = worker::run(py, depth, |interrupt| {
+        let needs_stack = worker::needs_stack(&program);
+        let (message, dropped) = worker::run(py, needs_stack, |interrupt| {
             let mut begin = |phase: &'static str| {
                 interrupt.check();
                 if let Some(on_phase) = &on_phase

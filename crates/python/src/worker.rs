@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use jaxpr::Program;
 use pyo3::prelude::*;
 
 use crate::error;
@@ -25,6 +26,9 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// How deeply a program may be nested to be worked on with the stack of the caller.
 const MAX_DEPTH: usize = 8;
+
+/// How many equations a program may have to be worked on with the stack of the caller.
+const MAX_EQUATIONS: usize = 4096;
 
 /// The payload of the panic that ends work that the user interrupted.
 struct Interrupted;
@@ -84,15 +88,20 @@ impl Interrupt {
     }
 }
 
-/// Runs `work` while other threads of Python run, on a thread of its own if the program is nested deeply or if
-/// the caller has used up its stack. If the user presses Ctrl-C, the work ends at its next look at the interrupt,
+/// True if a program is so deep or so long that what follows its functions or its values needs a large stack.
+pub(crate) fn needs_stack(program: &Program) -> bool {
+    program.main.depth > MAX_DEPTH || program.main.equations > MAX_EQUATIONS
+}
+
+/// Runs `work` while other threads of Python run, on a thread of its own if it needs a large stack or if the
+/// caller has used up its stack. If the user presses Ctrl-C, the work ends at its next look at the interrupt,
 /// and the exception is returned.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
-    depth: usize,
+    needs_stack: bool,
     work: impl FnOnce(&Interrupt) -> T + Send,
 ) -> PyResult<T> {
-    if depth > MAX_DEPTH || stacker::remaining_stack().is_none_or(|left| left < SHALLOW) {
+    if needs_stack || stacker::remaining_stack().is_none_or(|left| left < SHALLOW) {
         return run_on_thread(py, work);
     }
     // A new thread would also need to allocate its memory again.

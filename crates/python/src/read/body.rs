@@ -18,6 +18,9 @@ use crate::error;
 /// How many jaxprs that Python traces for the reader may be inside each other.
 const MAX_TRACED: usize = 24;
 
+/// The stack that one of them takes at most, with what Python takes.
+const TRACED_STACK: usize = 96 << 10;
+
 /// A jaxpr whose equations are being read.
 struct Open<'py> {
     /// The objects that are this jaxpr: it is found by each of them.
@@ -46,7 +49,8 @@ impl<'py> Reader<'py> {
         if let Some(known) = self.known(jaxpr)? {
             return Ok(known);
         }
-        if self.traced == MAX_TRACED {
+        let has_stack = || stacker::remaining_stack().is_none_or(|left| left > TRACED_STACK);
+        if self.traced == MAX_TRACED || (self.traced > 0 && !has_stack()) {
             return Err(error::endless());
         }
         self.traced += 1;
@@ -181,6 +185,7 @@ impl<'py> Reader<'py> {
             outputs.push(self.atom(&vars, &atom?)?);
         }
         let depth = eqns.iter().map(Eqn::depth).max().unwrap_or(0);
+        let equations = eqns.iter().map(Eqn::equations).fold(0, usize::saturating_add);
         let read = Arc::new(Jaxpr {
             name: open.name,
             vars: vars.vars,
@@ -191,6 +196,7 @@ impl<'py> Reader<'py> {
             outputs,
             place: open.place,
             depth,
+            equations,
         });
         for object in &objects {
             self.bodies.keep(object, &module, read.clone(), self.names_modules);

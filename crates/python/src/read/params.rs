@@ -44,7 +44,7 @@ pub(super) enum Kind<'py> {
 }
 
 /// How deeply values may be nested in a parameter. The contents of deeper ones are not read.
-const MAX_NESTED: usize = 32;
+const MAX_NESTED: usize = 12;
 
 impl<'py> Reader<'py> {
     pub(super) fn param(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Param> {
