@@ -42,7 +42,7 @@ def gradient(fn: Callable[..., Any]) -> Callable[..., Any]:
 def of_weights(*args: Any, **options: Any) -> Callable[..., Any]:
     """The gradient with respect to the weights: the window is as large as the result was.
 
-    JAX itself refuses strides along an axis of symbolic size.
+    JAX itself refuses strides and `VALID` along an axis of symbolic size.
     """
     made = conv(*args, NHWC, **options)
     return lambda x: jax.grad(lambda w: (made(x, w) ** 2).sum())(W.astype(x.dtype))
@@ -129,7 +129,7 @@ USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[dict[str, int],
     ),
     "gradient of weights": (of_weights((1, 1), "SAME"), ("B", "S", "S", 3), FEW, np.float32),
     "gradient of weights f64": (
-        of_weights((1, 1), "VALID"),
+        of_weights((1, 1), "SAME"),
         ("B", "S", "S", 3),
         FEW,
         np.float64,

@@ -89,13 +89,13 @@ impl<'py> Reader<'py> {
             Kind::Enum(name) => {
                 Param::Enum(name, self.text(&value.getattr(intern!(value.py(), "name"))?)?)
             }
-            Kind::Jaxpr => match self.known(value)? {
-                Some(known) => Param::Jaxpr(known),
-                None => {
+            Kind::Jaxpr => {
+                let known = self.known(value)?;
+                if known.is_none() {
                     self.unread.push(value.clone());
-                    Param::None
                 }
-            },
+                known.map_or(Param::None, Param::Jaxpr)
+            }
             Kind::Aval => Param::Aval(self.aval(value)?),
             Kind::Array => Param::Array(self.constant(value)?),
             Kind::Primitive => Param::Str(self.text(&value.getattr(intern!(value.py(), "name"))?)?),
