@@ -29,7 +29,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from gridding import page  # noqa: E402
 from gridding.functions import candidates, functions, types_of  # noqa: E402
-from gridding.trial import DEVIATES, REFUSED, RIGHT, attempt  # noqa: E402
+from gridding.trial import DEVIATES, REFUSED, RIGHT, prepared  # noqa: E402
 from gridding.types import TYPES  # noqa: E402
 from sweeping.serving import BEGUN, Entry, answer_requests, serve  # noqa: E402
 
@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true", help="keep verdicts of the last run")
     parser.add_argument("--page", action="store_true", help="write the page of the last run alone")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--seconds", type=float, default=300, help="time limit per cell")
+    parser.add_argument("--seconds", type=float, default=120, help="time limit per cell")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -90,6 +90,9 @@ def run(names: Iterable[str], options: argparse.Namespace) -> dict[str, list[Ent
     with RESULTS.open("a" if options.resume else "w") as log:
 
         def done(name: str, cells: list[Entry]) -> None:
+            for one in cells:
+                if one["verdict"] == "crash" and one.get("stage") == "JAX":
+                    one |= {"verdict": "none", "said": "JAX does not return"}
             kept = {one["label"]: one for one in (*results.get(name, []), *cells)}
             results[name] = list(kept.values())
             log.write(json.dumps({"function": name, "sets": cells}) + "\n")
@@ -115,8 +118,10 @@ def work() -> None:
             if label not in taken:
                 yield {"label": label, "verdict": "none", "said": ""}
                 continue
-            yield {"label": label, **BEGUN}
-            yield attempt(function, label).entry(label)
+            yield {"label": label, **BEGUN, "stage": "JAX"}
+            cell = prepared(function, label)
+            yield {"label": label, **BEGUN, "stage": "model"}
+            yield cell.verdict().entry(label)
         jax.clear_caches()
 
     answer_requests(entries)

@@ -91,7 +91,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "four bits",
-        "XLA counts the bits of the byte that holds a negative 4-bit number: `population_count(-1)` "
+        "XLA counts the bits of the byte that holds a negative number: `population_count(-1)` "
         "is 8, or -8 in another context. The model counts four bits and returns 4.",
         lambda element: element.inputs[0] < 0,
         ("jax.lax.population_count",),

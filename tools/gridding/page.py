@@ -91,7 +91,7 @@ def _table(title: str, names: Iterable[str], results: Results) -> Iterable[str]:
 def _cell(cells: list[dict[str, Any]]) -> str:
     taken = [one for one in cells if one["verdict"] != "none"]
     if not taken:
-        return "-" if cells else "not run"
+        return next((one["said"] for one in cells if one["said"]), "-") if cells else "not run"
     shown: dict[str, list[str]] = {}
     for one in taken:
         verdict = one["verdict"]

@@ -24,7 +24,7 @@ from .functions import Function
 from .types import FAMILIES, Kind, values
 
 RIGHT, REFUSED, DEVIATES, WRONG = "right", "refused", "deviates", "wrong"
-#: The relative noise of JAX's own results at a compiler level that is quick, and with all of it.
+#: Compiling is what takes the time, and most numbers do not need it to be thorough.
 QUICK = {"xla_backend_optimization_level": 0}
 
 
@@ -43,43 +43,32 @@ class Verdict:
 
 def attempt(function: Function, name: str) -> Verdict:
     """Judges one cell: exported with passes on and off, run with optimizations on and off."""
+    with _context(function, Kind(name)):
+        return prepared(function, name).verdict()
+
+
+def prepared(function: Function, name: str) -> Cell:
+    """Returns a cell with the results of JAX, which may not return at some values."""
     kind = Kind(name)
-    double = kind.is_double or "64" in function.name
-    with bench.precision(double), warnings.catch_warnings(), np.errstate(all="ignore"):
+    with _context(function, kind):
+        inputs = without_avoided(function.name, _inputs(function, kind))
+        return Cell(function, kind, inputs, function.program(kind))
+
+
+@contextlib.contextmanager
+def _context(function: Function, kind: Kind) -> Iterator[None]:
+    """JAX with the types that a cell needs, and without warnings."""
+    with (
+        bench.precision(_is_double(function, kind)),
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+    ):
         warnings.simplefilter("ignore")
-        return _attempt(function, kind, double)
+        yield
 
 
-def _attempt(function: Function, kind: Kind, double: bool) -> Verdict:
-    program = function.program(kind)
-    inputs = without_avoided(function.name, _inputs(function, kind))
-    cell = Cell(function, kind, inputs, program)
-    text = _normalized(program, inputs)
-    if (text, kind.name) in _DONE:
-        return _DONE[text, kind.name]
-    verdict = Verdict(RIGHT)
-    for passes in (True, False):
-        try:
-            model = bench.convert(program, inputs, double=double, optimize=passes, provenance="off")
-        except jax2onnx.UnsupportedError as error:
-            return Verdict(REFUSED, str(error).splitlines()[0].removeprefix("error: "))
-        except Exception as error:
-            return Verdict("crash", f"{type(error).__name__}: {_line(error)}")
-        for optimize in (True, False):
-            variant = bench.variant_name(passes, optimize)
-            try:
-                session = bench.session(model, optimize=optimize)
-                found = bench.run_session(session, model, inputs)
-            except Exception as error:
-                return Verdict("fails", f"{variant}: {_line(error)}")
-            excused, wrong = cell.judge(found)
-            verdict.deviations = tuple(dict.fromkeys([*verdict.deviations, *excused]))
-            if wrong and verdict.verdict != WRONG:
-                verdict = Verdict(WRONG, f"{variant}: {wrong}", verdict.deviations)
-    if verdict.verdict == RIGHT and verdict.deviations:
-        verdict.verdict = DEVIATES
-    _DONE[text, kind.name] = verdict
-    return verdict
+def _is_double(function: Function, kind: Kind) -> bool:
+    return kind.is_double or "64" in function.name
 
 
 #: Verdicts by jaxpr and type: many public functions are one.
@@ -138,6 +127,41 @@ class Cell:
             if [one.shape for one in found] == [want.shape for want in self.quick]:
                 return found
         return None
+
+    def verdict(self) -> Verdict:
+        """Exports the function, runs the models, and judges the results."""
+        with _context(self.function, self.kind):
+            key = _normalized(self.program, self.inputs), self.kind.name
+            if key not in _DONE:
+                _DONE[key] = self._verdict()
+            return _DONE[key]
+
+    def _verdict(self) -> Verdict:
+        double = _is_double(self.function, self.kind)
+        verdict = Verdict(RIGHT)
+        for passes in (True, False):
+            try:
+                model = bench.convert(
+                    self.program, self.inputs, double=double, optimize=passes, provenance="off"
+                )
+            except jax2onnx.UnsupportedError as error:
+                return Verdict(REFUSED, str(error).splitlines()[0].removeprefix("error: "))
+            except Exception as error:
+                return Verdict("crash", f"{type(error).__name__}: {_line(error)}")
+            for optimize in (True, False):
+                variant = bench.variant_name(passes, optimize)
+                try:
+                    session = bench.session(model, optimize=optimize)
+                    found = bench.run_session(session, model, self.inputs)
+                except Exception as error:
+                    return Verdict("fails", f"{variant}: {_line(error)}")
+                excused, wrong = self.judge(found)
+                verdict.deviations = tuple(dict.fromkeys([*verdict.deviations, *excused]))
+                if wrong and verdict.verdict != WRONG:
+                    verdict = Verdict(WRONG, f"{variant}: {wrong}", verdict.deviations)
+        if verdict.verdict == RIGHT and verdict.deviations:
+            verdict.verdict = DEVIATES
+        return verdict
 
     def _run(self, program: Callable[..., Any]) -> list[np.ndarray]:
         return [bench.in_parts(leaf) for leaf in program(*map(jax.numpy.asarray, self.inputs))]
