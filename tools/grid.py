@@ -29,7 +29,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from gridding import page  # noqa: E402
 from gridding.functions import candidates, functions, types_of  # noqa: E402
-from gridding.trial import DEVIATES, REFUSED, RIGHT, prepared  # noqa: E402
+from gridding.trial import DEVIATES, NONE, REFUSED, RIGHT, prepared  # noqa: E402
 from gridding.types import TYPES  # noqa: E402
 from sweeping.serving import BEGUN, Entry, answer_requests, serve  # noqa: E402
 
@@ -92,7 +92,7 @@ def run(names: Iterable[str], options: argparse.Namespace) -> dict[str, list[Ent
         def done(name: str, cells: list[Entry]) -> None:
             for one in cells:
                 if one["verdict"] == "crash" and one.get("stage") == "JAX":
-                    one |= {"verdict": "none", "said": "JAX does not return"}
+                    one |= {"verdict": NONE, "said": "JAX does not return"}
             kept = {one["label"]: one for one in (*results.get(name, []), *cells)}
             results[name] = list(kept.values())
             log.write(json.dumps({"function": name, "sets": cells}) + "\n")
@@ -116,10 +116,13 @@ def work() -> None:
         taken = set(types_of(function, wanted))
         for label in wanted[skipped:]:
             if label not in taken:
-                yield {"label": label, "verdict": "none", "said": ""}
+                yield {"label": label, "verdict": NONE, "said": ""}
                 continue
             yield {"label": label, **BEGUN, "stage": "JAX"}
             cell = prepared(function, label)
+            if cell is None:
+                yield {"label": label, "verdict": NONE, "said": "XLA cannot compile it"}
+                continue
             yield {"label": label, **BEGUN, "stage": "model"}
             yield cell.verdict().entry(label)
         jax.clear_caches()
@@ -128,7 +131,7 @@ def work() -> None:
 
 
 def is_right(one: Entry) -> bool:
-    return one["verdict"] in (RIGHT, REFUSED, DEVIATES, "none")
+    return one["verdict"] in (RIGHT, REFUSED, DEVIATES, NONE)
 
 
 def report(results: Iterable[list[Entry]]) -> int:
@@ -137,7 +140,7 @@ def report(results: Iterable[list[Entry]]) -> int:
     cells: list[dict[str, Any]] = [one for cells in results for one in cells]
     for one in cells:
         counts[one["verdict"]] = counts.get(one["verdict"], 0) + 1
-    counts.pop("none", None)
+    counts.pop(NONE, None)
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
     return sum(not is_right(one) for one in cells)
 

@@ -30,7 +30,7 @@ def test_a_function_is_right_at_special_values(name: str, kind: str) -> None:
     if not functions.types_of(function, [kind]):
         return
     found = trial.attempt(function, kind)
-    allowed = (trial.RIGHT, trial.REFUSED, trial.DEVIATES)
+    allowed = (trial.RIGHT, trial.REFUSED, trial.DEVIATES, trial.NONE)
     assert found.verdict in allowed, f"{found.verdict}: {name} of {kind}: {found.said}"
 
 

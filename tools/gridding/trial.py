@@ -24,6 +24,8 @@ from .functions import Function
 from .types import FAMILIES, Kind, values
 
 RIGHT, REFUSED, DEVIATES, WRONG = "right", "refused", "deviates", "wrong"
+#: There is nothing to compare with.
+NONE = "none"
 #: Compiling is what takes the time, and most numbers do not need it to be thorough.
 QUICK = {"xla_backend_optimization_level": 0}
 
@@ -43,16 +45,22 @@ class Verdict:
 
 def attempt(function: Function, name: str) -> Verdict:
     """Judges one cell: exported with passes on and off, run with optimizations on and off."""
-    with _context(function, Kind(name)):
-        return prepared(function, name).verdict()
+    cell = prepared(function, name)
+    return Verdict(NONE, "XLA cannot compile it") if cell is None else cell.verdict()
 
 
-def prepared(function: Function, name: str) -> Cell:
-    """Returns a cell with the results of JAX, which may not return at some values."""
+def prepared(function: Function, name: str) -> Cell | None:
+    """Returns a cell with the results of JAX, which may not return at some values.
+
+    XLA has no code for some functions of types that JAX accepts.
+    """
     kind = Kind(name)
     with _context(function, kind):
         inputs = without_avoided(function.name, _inputs(function, kind))
-        return Cell(function, kind, inputs, function.program(kind))
+        try:
+            return Cell(function, kind, inputs, function.program(kind))
+        except jax.errors.JaxRuntimeError:
+            return None
 
 
 @contextlib.contextmanager
