@@ -84,7 +84,9 @@ impl<'a> Draw<'a> {
     }
 
     fn jaxpr(&mut self, depth: usize) -> Jaxpr {
-        let mut jaxpr = Jaxpr { name: self.word(), place: self.place(), ..Jaxpr::default() };
+        let mut jaxpr = Jaxpr::default();
+        jaxpr.name = self.word();
+        jaxpr.place = self.place();
         for _ in 0..self.below(4) {
             let input = self.var(&mut jaxpr);
             jaxpr.inputs.push(input);
