@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import dataclasses
+import math
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -53,7 +54,44 @@ class Deviation:
 
 
 def _is_zero_sign(element: Element) -> bool:
-    return any(element.found == want for want in element.wanted)
+    found = element.found
+    if not isinstance(found, complex):
+        return any(found == want for want in element.wanted)
+    return any(
+        all(map(_is_near, _parts(found), _parts(want))) for want in map(complex, element.wanted)
+    )
+
+
+def _is_near(one: float, other: float) -> bool:
+    """Whether two parts of complex numbers are the same, the sign of a zero aside."""
+    if one == other or (one != one and other != other):
+        return True
+    return math.isfinite(one) and math.isfinite(other) and abs(one - other) <= 1e-5 * abs(other)
+
+
+def _parts(number: complex) -> tuple[float, float]:
+    return number.real, number.imag
+
+
+def _is_nan_part(element: Element) -> bool:
+    """Whether a part of a complex operand is NaN, and a part of the model's result is too."""
+    operands = [one for one in element.inputs if isinstance(one, complex)]
+    return any(map(cmath.isnan, operands)) and cmath.isnan(element.found)
+
+
+def _is_other_side(element: Element) -> bool:
+    """Whether the model returns the value at the other side of a branch cut."""
+    operands = [one for one in element.inputs if isinstance(one, complex)]
+    if not isinstance(element.found, complex) or not any(0 in _parts(one) for one in operands):
+        return False
+    sizes = [abs(part) for part in _parts(element.found)]
+    return any(
+        all(
+            _is_near(a, abs(b)) or max(a, abs(b)) < 1e-30
+            for a, b in zip(sizes, _parts(complex(want)), strict=True)
+        )
+        for want in element.wanted
+    )
 
 
 def _is_denormal(element: Element) -> bool:
@@ -75,6 +113,13 @@ def _is_rounded(element: Element) -> bool:
     return bool(abs(element.found - element.double) <= 4 * error)
 
 
+def _is_at_end(element: Element) -> bool:
+    """Whether an operand is near the ends of double precision, and the model has a number."""
+    numbers = [abs(part) for one in element.inputs for part in _parts(complex(one))]
+    is_end = any(0 < number < 1e-300 or 1e300 < number < math.inf for number in numbers)
+    return is_end and not cmath.isnan(element.found)
+
+
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "zero sign",
@@ -83,11 +128,34 @@ DEVIATIONS: tuple[Deviation, ...] = (
         _is_zero_sign,
     ),
     Deviation(
+        "nan part",
+        "A part of a complex operand is NaN. JAX returns NaN in one part and a number in the other "
+        "one. The model returns NaN in both parts, or in the other one.",
+        _is_nan_part,
+        types=("complex*",),
+    ),
+    Deviation(
+        "branch cut",
+        "A part of a complex operand is a zero, whose sign selects a side of a branch cut. The "
+        "model returns the value at the other side, because ONNX Runtime loses the sign of a zero.",
+        _is_other_side,
+        types=("complex*",),
+    ),
+    Deviation(
         "denormal",
         "XLA takes numbers below the smallest normal number for zeros, in operands and in results. "
         "ONNX Runtime computes with them, so `1 / x` is infinite in JAX and large in the model. A "
         "formula that divides by a denormal number may return another number than at zero.",
         _is_denormal,
+    ),
+    Deviation(
+        "end of float64",
+        "An operand is below 1e-300 or above 1e300. JAX and the model lose digits in different "
+        "places, and XLA takes denormal numbers on the way for zeros. For example, "
+        "`boxcox(0.5, 2.2e-308)` is 0 in JAX, and log(0.5) in the model. There is no wider type to "
+        "judge by.",
+        _is_at_end,
+        types=("float64", "complex128"),
     ),
     Deviation(
         "four bits",
