@@ -294,4 +294,4 @@ def test_an_export_leaves_the_garbage_collector_as_it_was(is_enabled: bool) -> N
         assert gc.isenabled() == is_enabled
     finally:
         (gc.enable if before else gc.disable)()
-    assert seen == [False, False]
+    assert seen == [is_enabled, is_enabled]

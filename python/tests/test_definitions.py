@@ -189,6 +189,13 @@ def test_an_impl_is_used_if_the_lowering_rule_is_not_jax_code() -> None:
     check(lambda x: ruled.bind(x), lambda x: x * 4.0, X)
 
 
+def test_products_of_ragged_groups_are_exported() -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((7, 4)), rng.standard_normal((3, 4, 5))
+    inputs = [x.astype(np.float32), w.astype(np.float32), np.array([2, 0, 4], np.int32)]
+    bench.check(lax.ragged_dot, inputs, rtol=1e-5, atol=1e-6)
+
+
 def test_functions_of_jax_that_wrap_others_are_exported() -> None:
     @jax.custom_batching.custom_vmap
     def sine(x: jax.Array) -> jax.Array:

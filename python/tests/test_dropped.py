@@ -96,14 +96,11 @@ def test_a_report_names_all_unsupported_operations_with_their_lines() -> None:
     ("primitive", "hint"),
     [
         ("pallas_call", "a Pallas kernel runs only on its hardware"),
-        ("ragged_dot_general", "in `jnp`, multiply by the matrix of every group"),
         ("io_callback", "a model cannot call Python"),
     ],
 )
 def test_a_hint_says_what_to_do_instead(primitive: str, hint: str) -> None:
     def fn(x: jax.Array) -> Any:
-        if primitive == "ragged_dot_general":
-            return lax.ragged_dot(x, jnp.ones((2, 4, 5)), jnp.array([1, 2]))
         if primitive == "io_callback":
             return jax.experimental.io_callback(lambda v: v, x, x)
         from jax.experimental import pallas

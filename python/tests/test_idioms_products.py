@@ -124,8 +124,16 @@ def test_a_large_number_masks_also_a_whole_row(scale: float) -> None:
     mask = np.tril(np.ones((5, 7), np.bool_))
     for _ in range(2):
         q = np.float32(scale) * Q
-        assert "Attention" in check(attention_by_hand(-1e9, mask), (q, K, V), nan="ignore")
+        lowest = float(np.finfo(np.float32).min)
+        assert "Attention" in check(attention_by_hand(lowest, mask), (q, K, V), nan="ignore")
         mask[2] = False
+
+
+def test_a_number_that_scores_may_reach_does_not_mask() -> None:
+    mask = np.tril(np.ones((5, 7), np.bool_))
+    # All kept scores of a row are below the number, so that JAX chooses masked entries.
+    q = np.float32(-1e12) * abs(Q)
+    assert "Attention" not in check(attention_by_hand(-1e9, mask), (q, abs(K), V), nan="ignore")
 
 
 def test_a_small_number_does_not_mask() -> None:

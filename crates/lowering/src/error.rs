@@ -73,9 +73,6 @@ impl Refused {
             Refused::NoPlugin { primitive } if is_callback(primitive) => Some(
                 "a model cannot call Python: compute the same in `jnp`, or write a plugin with `jax2onnx.plugin`",
             ),
-            Refused::NoPlugin { primitive } if primitive.starts_with("ragged_dot") => Some(
-                "in `jnp`, multiply by the matrix of every group and select the results with a mask, or write a plugin with `jax2onnx.plugin`",
-            ),
             Refused::Devices { .. } => Some(
                 "export the function for one device: call it without `pmap` and `shard_map`, or with a mesh of one device",
             ),
