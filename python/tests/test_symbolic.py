@@ -423,3 +423,11 @@ def test_a_size_with_a_long_name_is_computed() -> None:
     np.testing.assert_array_equal(bench.run(model, inputs)[0], np.full(5, 2, np.float32))
     model = jax2onnx.to_onnx(lambda x, y: jnp.arange(x.shape[0] + y.shape[0]), specs)
     np.testing.assert_array_equal(bench.run(model, inputs)[0], np.arange(5))
+
+
+def test_a_size_that_is_too_long_to_read_is_refused_at_its_line() -> None:
+    shapes = export.symbolic_shape(f"{'A' * 9000},{'B' * 9000}")
+    specs = [jax.ShapeDtypeStruct((size,), np.float32) for size in shapes]
+    with pytest.raises(jax2onnx.UnsupportedError, match="…` cannot be computed") as raised:
+        jax2onnx.to_onnx(lambda x, y: jnp.concatenate([x, y]) * 2, specs)
+    assert "test_symbolic.py" in str(raised.value)
