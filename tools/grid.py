@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true", help="keep verdicts of the last run")
     parser.add_argument("--page", action="store_true", help="write the page of the last run alone")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--seconds", type=float, default=120, help="time limit per cell")
+    parser.add_argument("--seconds", type=float, default=300, help="time limit per cell")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
