@@ -119,8 +119,15 @@ impl<'g> Complex<'g> {
         Complex { re: self.re.constant(1.0), im: self.re.constant(0.0) }.div(self)
     }
 
+    /// `(a + ib)² = (a − b)(a + b) + 2iab`
+    ///
+    /// As in XLA, the real part is zero if `|a| = |b|`, even if `a²` or `a + b` overflows.
     pub fn square(self) -> Complex<'g> {
-        self.mul(self)
+        let Complex { re: a, im: b } = self;
+        let is_diagonal = a.abs().equal(b.abs());
+        // NaN of an infinity.
+        let zero = a - a;
+        Complex { re: is_diagonal.select(zero, (a - b) * (a + b)), im: a * b * 2.0 }
     }
 
     /// Returns this number where `condition` is true, else the other one.

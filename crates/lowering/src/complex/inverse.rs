@@ -2,12 +2,13 @@
 //!
 //! All are computed in the first quadrant, where no root crosses its cut, and get their signs afterwards.
 
-use std::f64::consts::{LN_2, PI};
+use std::f64::consts::{FRAC_PI_2, LN_2, PI};
 
 use onnx::{DType, Expr};
 
 use super::Complex;
 use super::functions::{log_abs, root_parts};
+use crate::element::guards_nan;
 use crate::elementwise::exponential::log1p;
 use crate::elementwise::hyperbolic::asinh;
 use crate::elementwise::trigonometric::{atan2, is_positive};
@@ -54,20 +55,24 @@ impl<'g> Complex<'g> {
 
     /// `atanh z = ¼ log1p(4x / ((1 − x)² + y²)) + ½ i atan2(2y, (1 − x)(1 + x) − y²)`
     ///
-    /// Both fractions are divided by the larger part if it is large.
+    /// Of large numbers, `atanh z = x / (x² + y²) ± ½ i π`. As in XLA, NaN counts as large, and the real part is
+    /// zero if either part is infinite.
     pub fn atanh(self) -> Complex<'g> {
-        let most = if self.re.dtype() == DType::F64 { 1e300 } else { 1e37 };
-        let (x, y) = (self.re.abs().min(most), self.im.abs().min(most));
-        let larger = x.max(y);
-        let one = x.constant(1.0);
-        let scale = larger.greater(2.0).select(larger, one);
-        let (x, y, one) = (x / scale, y / scale, one / scale);
-        let (below, above) = (one - x, one + x);
+        let large = if self.re.dtype() == DType::F64 { 2_f64.powi(106) } else { 2_f64.powi(48) };
+        let (x, y) = (self.re.abs(), self.im.abs());
+        let is_near = x.less(large).and(y.less(large));
+        let (below, above) = (1.0 - x, x + 1.0);
         let square = y * y;
-        let re = log1p(x * 4.0 / (below * below + square) / scale) * 0.25;
-        let im = atan2(y * 2.0 * one, below * above - square) * 0.5;
-        // On the cut, the sign of a zero counts.
-        Complex { re: signed(self.re, re), im: is_positive(self.im).select(im, -im) }
+        let far = (x + y / x * y).recip();
+        let far = x.is_inf().or(y.is_inf()).select(far.constant(0.0), far);
+        let fraction = is_near.select(x / (below * below + square), far);
+        let re = log1p(fraction * 4.0) * 0.25;
+        let im = atan2(y * 2.0, below * above - square) * 0.5;
+        // On the cut near zero, the sign of a zero counts.
+        let im = is_positive(self.im).select(im, -im);
+        let right = im.constant(FRAC_PI_2);
+        let quarter = self.im.greater_equal(0.0).select(right, -right);
+        Complex { re: signed(self.re, re), im: is_near.select(im, quarter) }
     }
 }
 
@@ -89,8 +94,18 @@ fn arcs<'g>(x: Expr<'g>, y: Expr<'g>) -> Arcs<'g> {
         let cosine = is_large.select(cosine, cosine * 2.0);
         let height = asinh(t_re * s_im + t_im * s_re);
         let height = is_large.select(log_abs(x, y) + LN_2, height);
+        let height = if guards_nan(x) { height_beside_nan(x, y, height) } else { height };
         Arcs { sine, cosine, height }
     })
+}
+
+/// Returns the imaginary part of `asin`, which XLA computes from one part of a large number: it is infinite if
+/// `y` is, and `log 2x` if `x` is large and `y` is NaN.
+fn height_beside_nan<'g>(x: Expr<'g>, y: Expr<'g>, height: Expr<'g>) -> Expr<'g> {
+    let largest = if x.dtype() == DType::F64 { f64::MAX } else { f64::from(f32::MAX) };
+    let is_alone = y.is_nan().and(x.greater_equal(largest.sqrt() / 8.0));
+    let height = is_alone.select(x.log() + LN_2, height);
+    y.equal(f64::INFINITY).select(y, height)
 }
 
 /// Returns a positive number with the sign of `like`. A zero counts as positive.
