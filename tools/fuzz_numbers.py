@@ -82,7 +82,7 @@ def work() -> None:
     import jax
 
     import jax2onnx
-    from tests.programs import difference, draw_program, fails_like, shrink
+    from tests.programs import JaxError, difference, draw_program, fails_like, shrink
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -103,6 +103,8 @@ def work() -> None:
                 answer = {"wrong": str(difference(small) or wrong), "program": str(small)}
         except jax2onnx.UnsupportedError as error:
             answer = {"refused": str(error).splitlines()[0]}
+        except JaxError as error:
+            answer = {"refused by JAX": str(error).splitlines()[0]}
         print(json.dumps(answer), file=answers)
         jax.clear_caches()
 
@@ -131,7 +133,9 @@ def shrunk_after_death(seed: int, theme: str | None) -> str:
 def fuzz(seconds: float, first: int, folder: Path | None, theme: str | None, minimize: bool) -> int:
     """Check programs of one seed after the other; the number of those that failed."""
     end = time.monotonic() + seconds
-    refused: collections.Counter[str] = collections.Counter()
+    reasons: dict[str, collections.Counter[str]] = {
+        kind: collections.Counter() for kind in ("refused", "refused by JAX")
+    }
     failures, seed = 0, first
     worker = Worker()
     while time.monotonic() < end:
@@ -144,8 +148,9 @@ def fuzz(seconds: float, first: int, folder: Path | None, theme: str | None, min
             text = shrunk_after_death(seed, theme) if minimize else ""
             answer = {"wrong": str(error), "program": text}
             worker = Worker()
-        if "refused" in answer:
-            refused[answer["refused"]] += 1
+        for kind, counter in reasons.items():
+            if kind in answer:
+                counter[answer[kind]] += 1
         if "wrong" in answer:
             failures += 1
             text = f"# seed {seed}: {answer['wrong']}\n".replace("\n", "\n# ").rstrip("# ")
@@ -156,9 +161,9 @@ def fuzz(seconds: float, first: int, folder: Path | None, theme: str | None, min
         seed += 1
     worker.close()
     tried = seed - first
-    counts = f"{failures} failed, {refused.total()} refused"
-    print(f"{tried} programs, seeds {first} to {seed - 1}: {counts}")
-    for reason, count in refused.most_common():
+    counts = [f"{failures} failed", *(f"{each.total()} {kind}" for kind, each in reasons.items())]
+    print(f"{tried} programs, seeds {first} to {seed - 1}: {', '.join(counts)}")
+    for reason, count in sum(reasons.values(), collections.Counter()).most_common():
         print(f"  {count:4}  {reason}")
     return failures
 

@@ -59,7 +59,10 @@ def size_at(size: Size, at: int) -> int:
         return size
     names = {name: sizes[at] for name, sizes in SYMBOLS.items()}
     return int(
-        eval(size, {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, **names})
+        eval(
+            size,
+            {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min, **names},
+        )
     )
 
 
@@ -155,9 +158,12 @@ class Program:
         ]
 
     def values(
-        self, inputs: Sequence[Any], read: Callable[[Any, int], Any] | None = None
+        self, inputs: Sequence[Any], read: Callable[[Any, int, Any], Any] | None = None
     ) -> list[Any]:
-        """Every value; `read` changes what steps read that round their operands anyway."""
+        """Every value; `read` changes what steps read that round their operands anyway.
+
+        Its arguments are the value, the number of the value, and the step as a function.
+        """
         given = iter(inputs)
         values: list[Any] = [
             jnp.asarray(leaf.array(SIZES[-1])) if leaf.constant else next(given)
@@ -166,9 +172,9 @@ class Program:
         for step in self.steps:
             operands = [values[index] for index in step.operands]
             if read is not None and step.rounds:
-                operands = [
-                    read(value, index) for value, index in zip(operands, step.operands, strict=True)
-                ]
+                run = functools.partial(step.run, *operands)
+                pairs = zip(operands, step.operands, strict=True)
+                operands = [read(value, index, run) for value, index in pairs]
             values.append(step.run(*operands))
         return values
 

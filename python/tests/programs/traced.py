@@ -1,0 +1,123 @@
+"""What JAX traced of a program, and whether the trace is right at a size.
+
+JAX takes each symbol to be at least 1 when it traces, and writes the size of `x[1:]` as `N - 1`. At
+a smaller size, a traced equation may have a negative size, or a slice that ends behind its array.
+`docs/symbolic-shapes.md` lists such sizes, and those for which ONNX Runtime needs elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from jax2onnx._tracing import specs
+
+from .program import Program, size_at
+
+
+def traced(program: Program) -> Any:
+    """The jaxpr that is exported."""
+    arguments = specs.arguments(program.specs(), double_precision=program.double)
+    return jax.make_jaxpr(program)(*arguments).jaxpr
+
+
+def rounds_to_float32(function: Callable[[], Any]) -> bool:
+    """Whether JAX computes a part of a function in float32, as in `dot_product_attention`."""
+    equations = inner_equations(jax.make_jaxpr(function)().jaxpr)
+    results = (var.aval for eqn in equations for var in eqn.outvars)
+    return any(getattr(aval, "dtype", None) == np.float32 for aval in results)
+
+
+def fits(jaxpr: Any, size: int) -> bool:
+    """Whether each equation of a jaxpr, and of those inside of it, is right at a size."""
+    try:
+        return all(accepts(eqn, size) for eqn in inner_equations(jaxpr))
+    except ZeroDivisionError:
+        return False
+
+
+def accepts(eqn: Any, size: int) -> bool:
+    """Whether JAX accepts an equation at a size, and its windows and indices find elements."""
+    results = [shape_at(var.aval, size) for var in eqn.outvars]
+    if any(extent < 0 for shape in results for extent in shape):
+        return False
+    if any(jaxprs_in(list(eqn.params.values()))) and not eqn.primitive.name.startswith("scatter"):
+        return has_windows(eqn, size)
+    operands = [var.aval.update(shape=shape_at(var.aval, size)) for var in eqn.invars]
+    params = {name: at(param, size) for name, param in eqn.params.items()}
+    try:
+        found, _ = eqn.primitive.abstract_eval(*operands, **params)
+    except (TypeError, ValueError):
+        return False
+    shapes = [aval.shape for aval in (found if eqn.primitive.multiple_results else [found])]
+    return shapes == results and has_elements(eqn, size) and has_windows(eqn, size)
+
+
+def has_elements(eqn: Any, size: int) -> bool:
+    """Whether an axis that is indexed has elements, or there are no indices."""
+    name, numbers = eqn.primitive.name, eqn.params.get("dimension_numbers")
+    if name == "gather":
+        axes = numbers.start_index_map
+    elif name.startswith("scatter"):
+        axes = numbers.scatter_dims_to_operand_dims
+    else:
+        return True
+    array, indices = (shape_at(var.aval, size) for var in eqn.invars[:2])
+    return all(array[axis] > 0 for axis in axes) or 0 in indices
+
+
+def has_windows(eqn: Any, size: int) -> bool:
+    """Whether a window has elements along its axes, and a place where it fits."""
+    name, params = eqn.primitive.name, eqn.params
+    operands = [shape_at(var.aval, size) for var in eqn.invars]
+    shapes = [*operands, *(shape_at(var.aval, size) for var in eqn.outvars)]
+    if name == "conv_general_dilated":
+        numbers = params["dimension_numbers"]
+        left, result = numbers.lhs_spec[2:], numbers.out_spec[2:]
+        return all(operands[0][axis] > 0 for axis in left) and all(
+            shapes[-1][axis] > 0 for axis in result
+        )
+    window = params.get("window_dimensions")
+    if window is None:
+        return True
+    return all(
+        shape[axis] > 0
+        for shape in shapes
+        if len(shape) == len(window)
+        for axis, extent in enumerate(window)
+        if extent != 1
+    )
+
+
+def shape_at(aval: Any, size: int) -> tuple[int, ...]:
+    return tuple(at(extent, size) for extent in getattr(aval, "shape", ()))
+
+
+def at(value: Any, size: int) -> Any:
+    """A parameter of an equation, with numbers for its symbols."""
+    if type(value) in (tuple, list):
+        return type(value)(at(one, size) for one in value)
+    return size_at(str(value), size) if hasattr(value, "scope") else value
+
+
+def inner_equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a jaxpr and of those inside of it."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in jaxprs_in(list(eqn.params.values())):
+            yield from inner_equations(inner)
+
+
+def jaxprs_in(value: Any) -> Iterator[Any]:
+    """The jaxprs in a parameter of an equation."""
+    if isinstance(value, core.ClosedJaxpr):
+        yield value.jaxpr
+    elif isinstance(value, core.Jaxpr):
+        yield value
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from jaxprs_in(one)
