@@ -125,8 +125,8 @@ impl<'g> Complex<'g> {
     pub fn square(self) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
         let is_diagonal = a.abs().equal(b.abs());
-        // NaN of an infinity.
-        let zero = a - a;
+        // NaN if `a` is infinite.
+        let zero = a.abs() * 0.0;
         Complex { re: is_diagonal.select(zero, (a - b) * (a + b)), im: a * b * 2.0 }
     }
 
