@@ -50,6 +50,24 @@ mod tests {
     use crate::testing::{check, formulas};
 
     #[test]
+    fn random_bits_of_doubles_are_a_product() {
+        check(
+            formulas(&[super::REWRITES]),
+            "graph g(x:u64[3]) -> (y)
+%0:u64[3] = BitShift(x, 12:u64) {direction=\"RIGHT\"}
+%1:u64[3] = BitwiseOr(%0, 4607182418800017408:u64)
+%2:f64[3] = jax2onnx.composite::float_of_bits(%1)
+y:f64[3] = Sub(%2, 1.0:f64)",
+            expect![[r#"
+                graph g(x:u64[3]) -> (y)
+                %0 = BitShift(x, 12:u64) {direction="RIGHT"}  # 2
+                %1 = Cast(%0) {to=11}  # 5 2 3 4
+                y:f64[3] = Mul(%1, 2.220446049250313e-16:f64)  # 5 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
     fn random_bits_as_a_number_below_one_are_a_product() {
         check(
             formulas(&[super::REWRITES]),

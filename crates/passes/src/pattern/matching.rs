@@ -198,9 +198,10 @@ pub(crate) fn uniform(tensor: &Tensor) -> Option<f64> {
     if let Some(floats) = one.floats() {
         return floats.first().copied();
     }
-    // Those of 64 unsigned bits are read as signed.
-    let is_held =
-        |&int: &i64| int.unsigned_abs() <= 1 << 53 && (int >= 0 || one.dtype != DType::U64);
+    // `ints` returns unsigned integers of 64 bits as signed ones.
+    let is_held = |&int: &i64| {
+        (int as f64) as i128 == i128::from(int) && (int >= 0 || one.dtype != DType::U64)
+    };
     one.ints()?.first().copied().filter(is_held).map(|int| int as f64)
 }
 
