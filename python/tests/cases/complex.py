@@ -79,6 +79,10 @@ MOVES: dict[str, Callable[..., Any]] = {
     "sum": lambda z: z.sum(axis=0),
     "transpose": lambda z: z.T,
 }
+#: Parts that overflow when they are squared, infinities, and NaN: all pairs of them.
+PARTS = np.array([0, -2.5, 1e20, -1e30, 3e38, np.inf, -np.inf, np.nan], np.float32)
+EXTREMES = np.empty(64, np.complex64)
+EXTREMES.real, EXTREMES.imag = np.repeat(PARTS, 8), np.tile(PARTS, 8)
 EDGES = np.array([0, 1, -1, 1j, -1j, 3 - 4j, 1e-20 + 1e-20j, 1e18 - 1e18j], np.complex64)
 
 CASES = [
@@ -88,6 +92,18 @@ CASES = [
     *(
         Case(f"complex128.{name}", UNARY[name], (Z.astype(np.complex128),), **FINE)
         for name in ("abs", "exp", "log", "sqrt", "tanh")
+    ),
+    *(
+        Case(f"complex.extremes.{name}", UNARY[name], (EXTREMES,), rtol=1e-5)
+        for name in ("square", "asin", "acos", "asinh", "acosh", "atan", "atanh")
+    ),
+    *(
+        Case(f"fft.of_one.{name}", fn, (np.array([[np.nan], [np.inf], [2]], np.float32),))
+        for name, fn in {
+            "rfft": lambda x: jnp.fft.rfft(x).imag,
+            "fft": lambda x: jnp.fft.fft(lax.complex(x, x[::-1])).real,
+            "ifft": lambda x: jnp.fft.ifft(lax.complex(x, x[::-1])).imag,
+        }.items()
     ),
     Case("complex.edges.abs", lax.abs, (EDGES,), rtol=1e-6),
     Case("complex.edges.sqrt", lax.sqrt, (EDGES,), rtol=1e-6, atol=1e-12),

@@ -47,6 +47,11 @@ HAS_SIGMOID: Final = re.compile(
     r"sigmoid|logistic|silu|swish|glu|gru|lstm|1 / \(1 \+ jnp\.exp|lgamma"
 )
 
+#: Products and Fourier transforms of complex numbers. `docs/faq.md` says how infinities and NaN in
+#: them may differ.
+IS_PRODUCT: Final = re.compile(r"lax\.complex\([^()]*\) (@|\*\*? (lax|jnp|-?\d\b(?!\.)))")
+IS_TRANSFORM: Final = re.compile(r"fft\.(fft|ifft|rfft)\(")
+
 #: What the symbol `N` is when the model runs, and what `M` is then.
 SIZES: Final = (0, 1, 2, 7)
 SYMBOLS: Final = {"N": dict(zip(SIZES, SIZES, strict=True)), "M": {0: 2, 1: 0, 2: 3, 7: 4}}
@@ -111,6 +116,17 @@ class Step:
         body = f"lambda {', '.join(inner)}: {expression}"
         return CONTEXTS[self.context].format(body=body, operands=", ".join(names), first=names[0])
 
+    def unsure_as_nan(self, value: jax.Array) -> jax.Array:
+        """A result of this step, with NaN where infinities and NaN may differ."""
+        source = self.source("abcd"[: len(self.operands)])
+        if IS_PRODUCT.search(source):
+            return jnp.where(jnp.isfinite(value), value, jnp.nan)
+        if IS_TRANSFORM.search(source):
+            # The axis of the two parts follows those that are mapped.
+            axes = (1 if self.context in ("map", "vmap") else 0, -1)
+            return jnp.where(jnp.isfinite(value).all(axes, keepdims=True), value, jnp.nan)
+        return value
+
     def run(self, *operands: Any) -> jax.Array:
         names = "abcd"[: len(operands)]
         return compiled(self.source(names), len(operands))(*operands)
@@ -158,11 +174,15 @@ class Program:
         ]
 
     def values(
-        self, inputs: Sequence[Any], read: Callable[[Any, int, Any], Any] | None = None
+        self,
+        inputs: Sequence[Any],
+        read: Callable[[Any, int, Any], Any] | None = None,
+        made: Callable[[Any, Step], Any] = lambda value, _: value,
     ) -> list[Any]:
-        """Every value; `read` changes what steps read that round their operands anyway.
+        """Every value.
 
-        Its arguments are the value, the number of the value, and the step as a function.
+        `read` changes what steps read that round their operands anyway, and `made` what they make.
+        The arguments of `read` are the value, its number, and the step as a function.
         """
         given = iter(inputs)
         values: list[Any] = [
@@ -175,7 +195,7 @@ class Program:
                 run = functools.partial(step.run, *operands)
                 pairs = zip(operands, step.operands, strict=True)
                 operands = [read(value, index, run) for value, index in pairs]
-            values.append(step.run(*operands))
+            values.append(made(step.run(*operands), step))
         return values
 
     def __call__(self, *inputs: jax.Array) -> tuple[jax.Array, ...]:

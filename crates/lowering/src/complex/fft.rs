@@ -59,14 +59,23 @@ pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 }
 
 fn over<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
-    axes.iter().fold(pairs, |x, &axis| {
+    let axes = axes.iter().filter(|&&axis| !is_single(pairs, axis));
+    axes.fold(pairs, |x, &axis| {
         let inverse = i64::from(direction == Direction::Inverse);
         dft(x, axis, vec![("inverse", Attr::Int(inverse))], x.ty())
     })
 }
 
+/// True if the axis has one element, which is its own transform.
+fn is_single(x: Expr<'_>, axis: usize) -> bool {
+    x.shape()[axis] == Dim::Known(1)
+}
+
 /// Returns the transform of real numbers along an axis, without the half that is known by symmetry.
 fn half_spectrum(x: Expr<'_>, axis: usize, size: Dim) -> Expr<'_> {
+    if is_single(x, axis) {
+        return super::of_real(x).pairs();
+    }
     let single = x.unsqueeze(&[x.rank()]);
     let mut shape = single.shape().to_vec();
     shape[axis] = size;
