@@ -79,6 +79,18 @@ MOVES: dict[str, Callable[..., Any]] = {
     "sum": lambda z: z.sum(axis=0),
     "transpose": lambda z: z.T,
 }
+
+
+def apart(fn: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """The parts of what a function returns, because a NaN hides the other part."""
+
+    def parts(x: jax.Array) -> jax.Array:
+        z = fn(x)
+        return jnp.stack([z.real, z.imag])
+
+    return parts
+
+
 #: Parts that overflow when they are squared, infinities, and NaN: all pairs of them.
 PARTS = np.array([0, -2.5, 1e20, -1e30, 3e38, np.inf, -np.inf, np.nan], np.float32)
 EXTREMES = np.empty(64, np.complex64)
@@ -94,16 +106,16 @@ CASES = [
         for name in ("abs", "exp", "log", "sqrt", "tanh")
     ),
     *(
-        Case(f"complex.extremes.{name}", UNARY[name], (EXTREMES,), rtol=1e-5)
+        Case(f"complex.extremes.{name}", apart(UNARY[name]), (EXTREMES,), rtol=1e-5, atol=1e-30)
         for name in ("square", "asin", "acos", "asinh", "acosh", "atan", "atanh")
     ),
     *(
-        Case(f"fft.of_one.{name}", fn, (np.array([[np.nan], [np.inf], [2]], np.float32),))
-        for name, fn in {
-            "rfft": lambda x: jnp.fft.rfft(x).imag,
-            "fft": lambda x: jnp.fft.fft(lax.complex(x, x[::-1])).real,
-            "ifft": lambda x: jnp.fft.ifft(lax.complex(x, x[::-1])).imag,
-        }.items()
+        Case(f"fft.of_one.{name}", apart(fn), (x[:, None],))
+        for name, fn, x in (
+            ("rfft", jnp.fft.rfft, PARTS),
+            ("fft", jnp.fft.fft, EXTREMES),
+            ("ifft", jnp.fft.ifft, EXTREMES),
+        )
     ),
     Case("complex.edges.abs", lax.abs, (EDGES,), rtol=1e-6),
     Case("complex.edges.sqrt", lax.sqrt, (EDGES,), rtol=1e-6, atol=1e-12),
