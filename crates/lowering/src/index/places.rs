@@ -149,8 +149,10 @@ pub(super) fn is_narrow(dtype: DType) -> bool {
 /// Converts indices to a type that ONNX accepts, and that also holds the sizes that they are compared with.
 #[track_caller]
 pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g> {
-    let is_small =
-        |&(size, _): &(&Dim, &Dim)| size.known().is_some_and(|size| i32::try_from(size).is_ok());
+    // A size that the runtime computes has 64 bits, and so does a window's.
+    let is_small = |&(size, window): &(&Dim, &Dim)| {
+        window.known().is_some() && size.known().is_some_and(|size| i32::try_from(size).is_ok())
+    };
     match indices.dtype() {
         DType::I32 if room.iter().all(is_small) => indices,
         // A number that is too large for the signed type must not become negative.
@@ -178,10 +180,11 @@ fn last_start<'g>(builder: &'g Builder, dtype: DType, room: &[(&Dim, &Dim)]) -> 
     }
     let (sizes, windows): (Vec<Dim>, Vec<Dim>) =
         room.iter().map(|&(size, window)| (size.clone(), window.clone())).unzip();
-    match room {
+    let last = match room {
         [(size, window)] => builder.size(size) - builder.size(window),
         _ => builder.sizes(&sizes) - builder.sizes(&windows),
-    }
+    };
+    last.cast(dtype)
 }
 
 /// Returns the places in a window, from its start, if they are few enough to be stored.
