@@ -22,6 +22,7 @@ pub(crate) fn eval(
 ) -> Option<Tensor> {
     of_any_numbers(op, node, operands, dtype, shape.clone())
         .or_else(|| floats::eval(op, node, operands, dtype, shape))
+        .filter(|result| result.byte_len() == result.expected_bytes())
 }
 
 /// The result where no runtime differs, whichever the numbers are.
@@ -127,10 +128,13 @@ fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> O
     Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
 }
 
-/// The largest or smallest integer along an axis that is not empty.
+/// The largest or smallest integer along an axis; none if the axis is empty.
 fn extreme_along(op: OpType, x: &Tensor, axes: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
     let &[axis] = &axes_from_front(&axes.ints()?, x.shape.len())?[..] else { return None };
     let (numbers, size) = (x.ints()?, usize::try_from(x.shape[axis]).ok()?);
+    if size == 0 {
+        return None;
+    }
     let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
     let best = if op == OpType::ReduceMax { Iterator::max } else { Iterator::min };
     let along = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
@@ -206,8 +210,7 @@ fn gathered(
             data.extend_from_slice(&rows[at as usize * row..][..row]);
         }
     }
-    let gathered = Tensor::new(dtype, shape.to_vec(), data);
-    (gathered.byte_len() == gathered.expected_bytes() && dtype.bits() >= 8).then_some(gathered)
+    (dtype.bits() >= 8).then(|| Tensor::new(dtype, shape.to_vec(), data))
 }
 
 /// Writes rows into an array, the last one if several have the same place.

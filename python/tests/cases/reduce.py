@@ -88,6 +88,19 @@ EMPTY = [
     )
 ]
 
+def stored(fn: Callable[..., Any], shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    """A reduction of a constant, which the passes may fold."""
+    return lambda x: over(fn, axes)(jnp.asarray(np.ones(shape, x.dtype))) | x
+
+
+STORED = [
+    case(name, f"of stored {name_of(dtype)}{shape}", stored(fn, shape, axes), np.zeros((), dtype))
+    for name, fn in REDUCTIONS.items()
+    if name in BITWISE
+    for dtype in (np.bool_, np.int32)
+    for shape, axes in [((0,), (0,)), ((0, 2), (0,)), ((2, 0), (1,)), ((3, 2), (0,))]
+]
+
 EVERY_TYPE = [
     case(name, f"{name_of(dtype)} over {axes}", over(REDUCTIONS[name], axes), array(dtype, 3, 4))
     for name in EXTREMES
@@ -249,4 +262,4 @@ WIDE = [
     ]
 ]
 
-CASES = [*AXES, *EMPTY, *EVERY_TYPE, *SUMS, *NANS, *ARGUMENTS, *WIDE]
+CASES = [*AXES, *EMPTY, *STORED, *EVERY_TYPE, *SUMS, *NANS, *ARGUMENTS, *WIDE]
