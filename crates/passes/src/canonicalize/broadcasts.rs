@@ -51,7 +51,9 @@ fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let is_broadcast = narrow[..] != result.shape[..] && expanded[..] == result.shape[..];
     // The type of the operand may have been chosen because the runtime has no `Expand` of the result's.
     let has_kernel = support(OpType::Expand, edit.opset(), result.dtype) == Support::Yes;
-    (is_broadcast && has_kernel).then_some(())?;
+    // ONNX Runtime drops some of those that empty an array, and computing less saves nothing there.
+    let is_empty = result.shape.iter().any(|dim| dim.is(0));
+    (is_broadcast && has_kernel && !is_empty).then_some(())?;
     let ty = Type::new(result.dtype, narrow);
     let node = node.clone();
     let sizes = edit.input(expand, 1)?;
@@ -246,6 +248,21 @@ y:f32[2,3] = Mul(%0, %1)",
                 %0 = Expand(a, [2, 3]:i64)  # 2
                 %1 = Expand(b, [2, 3]:i64)  # 3
                 y:f32[2,3] = Mul(a, %1)  # 4 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_broadcast_that_leaves_no_elements_stays() {
+        check_all(
+            &[&rule(&super::SINK_RULE), &crate::drop_dead::run],
+            "graph g(x:f32[N,1]) -> (y)
+%0:f32[1,0] = Expand(2.0, [1, 0]:i64)
+y:f32[N,0] = Mul(x, %0)",
+            expect![[r#"
+                graph g(x:f32[N,1]) -> (y)
+                %0 = Expand(2.0, [1, 0]:i64)  # 2
+                y:f32[N,0] = Mul(x, %0)  # 3
             "#]],
         );
     }
