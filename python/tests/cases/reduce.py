@@ -88,6 +88,7 @@ EMPTY = [
     )
 ]
 
+
 def stored(fn: Callable[..., Any], shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     """A reduction of a constant, which the passes may fold."""
     return lambda x: over(fn, axes)(jnp.asarray(np.ones(shape, x.dtype))) | x

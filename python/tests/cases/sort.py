@@ -58,6 +58,19 @@ def top(k: int, axis: int = -1) -> Callable[[jax.Array], Any]:
     return lambda x: lax.top_k(x, k, axis=axis)
 
 
+NARROW = np.array([2, np.nan, -3, 0, np.nan, -0.0, 240, -240], np.float32)
+
+
+def of_narrow(fn: Callable[..., Any], dtype: str) -> Callable[[jax.Array], Any]:
+    """A function of elements of a type that NumPy does not have."""
+
+    def narrowed(x: jax.Array) -> Any:
+        first, second = fn(x.astype(dtype))
+        return first.astype(np.float32), second
+
+    return narrowed
+
+
 CASES = [
     *(
         Case(f"sort.{name(d)}", lambda x: lax.sort(x), (of(d),), double=True, covers=("sort",))
@@ -66,6 +79,12 @@ CASES = [
     *(
         Case(f"argsort.{name(d)}", with_indices(1), (of(d),), double=True)
         for d in (*FLOATS, *INTS, np.bool_)
+    ),
+    *(
+        Case(f"{use}.nan_of_{d}", of_narrow(fn, d), (NARROW,), covers=(use,))
+        for d in ("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e4m3fn", "float8_e5m2")
+        for use, fn in (("sort", with_indices(0)), ("top_k", lambda x: lax.top_k(x, 4)))
+        if use == "sort" or "fnuz" in d
     ),
     *(Case(f"sort.axis_{axis}", with_indices(axis), (X,)) for axis in range(3)),
     Case("sort.two_keys", by_two, (of(np.int8, (4, 30)), of(np.float32, (4, 30)))),

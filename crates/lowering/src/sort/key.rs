@@ -51,11 +51,17 @@ pub(super) fn total_levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     vec![with_nan_above(x, is_negative_zero.select(wide.constant(-NEAR_ZERO), wide))]
 }
 
+/// Puts NaN above everything; below everything if it has the bits of a negative zero, as in the types that have
+/// neither this zero nor an infinity.
+///
 /// `wide` holds the numbers of `x` in double precision.
 fn with_nan_above<'g>(x: Expr<'g>, wide: Expr<'g>) -> Expr<'g> {
     if !x.builder.exact_nan() {
         return wide;
     }
     let is_nan = if x.dtype().bits() < 16 { wide.is_nan() } else { x.is_nan() };
+    if matches!(x.dtype(), DType::F8E4M3FnUz | DType::F8E5M2FnUz) {
+        return is_nan.select(wide.constant(f64::NEG_INFINITY), wide);
+    }
     is_nan.select(wide.constant(f64::INFINITY), wide.min(PAST_FLOATS))
 }
