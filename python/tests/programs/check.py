@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import onnx
+from jax import export
 
 import jax2onnx
 from jax2onnx._tracing.compat import double_precision_kept
@@ -195,7 +196,8 @@ class Reference:
         """Whether no other way to run the program in JAX has other results.
 
         XLA may simplify the program otherwise without noise: it computes `exp(x) / exp(y)` as
-        `exp(x - y)`, for example. JAX without `jit` computes one operation after the other.
+        `exp(x - y)`, for example. JAX without `jit` computes one operation after the other. With
+        symbolic sizes, JAX indexes by 64-bit integers where it otherwise converts them to 32 bits.
         """
         with double_precision_kept(self.double):
             if self.wrong([np.asarray(value) for value in self.plain()]) is not None:
@@ -204,6 +206,13 @@ class Reference:
             with jax.disable_jit(), contextlib.suppress(*REFUSALS):
                 arrays = map(jnp.asarray, self.inputs)
                 results = [np.asarray(value) for value in self.program(*arrays)]
+                if self.wrong(found, results) is None:
+                    return False
+            if not self.program.is_symbolic:
+                return True
+            with contextlib.suppress(*REFUSALS):
+                exported = export.export(jax.jit(self.program))(*symbolic(self.program.specs()))
+                results = [np.asarray(value) for value in exported.call(*self.inputs)]
                 return self.wrong(found, results) is not None
         return True
 
@@ -247,6 +256,20 @@ class Reference:
         if self.program.may_lose_zero_signs:
             unsure |= np.isinf(want) & (found == -want)
         return unsure | (np.isnan(found) & np.isnan(want)) | (found == want) | (finite & close)
+
+
+def symbolic(specs: Sequence[jax.ShapeDtypeStruct]) -> list[jax.ShapeDtypeStruct]:
+    """The specs with JAX's own symbolic sizes."""
+    scope = export.SymbolicScope()
+    shapes = (
+        export.symbolic_shape(
+            f"({','.join(map(str, spec.shape))},)" if spec.shape else "()", scope=scope
+        )
+        for spec in specs
+    )
+    return [
+        jax.ShapeDtypeStruct(shape, spec.dtype) for shape, spec in zip(shapes, specs, strict=True)
+    ]
 
 
 def identical(found: np.ndarray, want: np.ndarray) -> np.ndarray:
