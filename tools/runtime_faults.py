@@ -99,6 +99,11 @@ def forms() -> dict[str, Form]:
                 "r": np.array([3, 0]),
             },
         ),
+        "Expand(x, [0])": (
+            [node("Tanh", "x", "t"), node("Expand", "t s", "e"), node("Tanh", "e", "y")],
+            {"x": square[:, :1]},
+            {"s": np.array([0])},
+        ),
         "Add of an empty constant": (
             [node("Add", "x c", "d"), node("Tanh", "d", "y")],
             {"x": square[:1, :1]},

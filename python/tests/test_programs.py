@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
+import jax
+import jax.export
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
+from jax.extend.core import jaxpr_as_fun
 
 import jax2onnx
+from jax2onnx._tracing.compat import double_precision_kept
 
 from .programs import JaxError, difference, draw_program, fails_like, shrink
 from .programs.program import Leaf, Program, Step
 from .programs.table import OPERATIONS
+from .programs.traced import fits, jaxpr_at, rounds_to_float32
 
 COUNT = int(os.environ.get("JAX2ONNX_RANDOM_PROGRAMS", "100"))
 FIRST = int(os.environ.get("JAX2ONNX_RANDOM_SEED", "0"))
@@ -50,6 +59,58 @@ def test_a_small_sigmoid_may_be_zero() -> None:
         for i, name in enumerate(names)
     ]
     assert difference(Program((Leaf({7: x}, (3,), x.dtype),), tuple(steps))) is None
+
+
+def traced(function: Callable[..., Any], *sizes: str) -> Any:
+    shapes = jax.export.symbolic_shape(", ".join(sizes))
+    return jax.make_jaxpr(function)(jax.ShapeDtypeStruct(shapes, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes"),
+    [
+        (lambda x: x[1:], {0}),
+        (lambda x: x[:1], {0}),
+        (lambda x: x[0], {0}),
+        (lambda x: x.at[:1].add(2), {0}),
+        (lambda x: jax.jit(lambda y: y[2:])(x), {0}),
+        (lambda x: lax.cond(x.sum() > 0, lambda y: y[1:], lambda y: 2 * y[1:], x), {0}),
+        (lambda x: jnp.pad(jnp.append(x, 1.0), 1, mode="reflect"), {0}),
+        (lambda x: lax.reduce_window(x, -np.inf, lax.max, (2,), (2,), "VALID"), {0, 1}),
+        (lambda x: jnp.concatenate([x, x]).sum() + jnp.zeros(x.shape[0] + 1), set()),
+        (lambda x: x[jnp.arange(x.shape[0])], set()),
+    ],
+)
+def test_sizes_at_which_a_trace_is_not_right(function: Any, sizes: set[int]) -> None:
+    jaxpr = traced(function, "N").jaxpr
+    assert {size for size in (0, 1, 2, 7) if not fits(jaxpr, size)} == sizes
+
+
+def test_a_trace_runs_at_a_size() -> None:
+    """`jnp.array_equal` compares sizes when JAX traces it, and takes `N` to be at least 1."""
+    closed = traced(lambda x: jnp.array_equal(x, jnp.concatenate([x, x])), "N")
+    (found,) = jaxpr_as_fun(jaxpr_at(closed, 0))(np.zeros(0, np.float32))
+    assert not found
+    closed = traced(lambda x: lax.map(jnp.sin, x) * x.shape[0], "N")
+    (found,) = jaxpr_as_fun(jaxpr_at(closed, 2))(np.ones(2, np.float32))
+    np.testing.assert_allclose(found, 2 * np.sin(np.ones(2)), rtol=1e-6)
+
+
+def test_what_jax_computes_in_float32_has_its_noise() -> None:
+    with double_precision_kept(True):
+        x = np.ones((1, 2, 1, 3))
+        assert rounds_to_float32(lambda: jax.nn.dot_product_attention(x, x, x))
+        assert not rounds_to_float32(lambda: jnp.einsum("btnh,bsnh->bnts", x, x))
+
+
+def test_a_program_that_jax_refuses_is_told_apart() -> None:
+    """JAX has no float16 product with sums of float32 on a CPU."""
+    x = np.ones((2, 3), np.float16)
+    place = next(i for i, one in enumerate(OPERATIONS) if "dot_product_attention" in one.source)
+    params = (("flag", True),)
+    program = Program((Leaf({7: x}, (2, 3), x.dtype),), (Step(place, (0,), params),))
+    with pytest.raises(JaxError, match="not supported"):
+        difference(program)
 
 
 @pytest.mark.slow

@@ -241,3 +241,15 @@ def test_an_expand_to_nothing() -> None:
     empty = lambda x: jnp.broadcast_to(x[:, None], (3, 0))  # noqa: E731
     check(lambda x: jnp.concatenate([empty(x), jnp.outer(x, x)], axis=1), floats(3))
     check(lambda x: jnp.pad(jnp.outer(x, x), ((0, 0), (0, 2)), mode="maximum"), floats(3))
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_an_expand_of_an_axis_to_nothing(passes: bool) -> None:
+    def empty(x: jax.Array) -> jax.Array:
+        return jnp.cos(jnp.broadcast_to(jnp.sin(x), (x.shape[0], 0)))
+
+    model = jax2onnx.to_onnx(empty, [("N", 1)], optimize=passes)
+    for size in (0, 2):
+        for optimize in (True, False):
+            (found,) = bench.run(model, [floats(size, 1)], optimize=optimize)
+            assert found.shape == (size, 0)

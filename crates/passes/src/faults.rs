@@ -5,7 +5,7 @@
 //! it counts as the one that completes the form.
 
 use onnx::kernels::{Support, support};
-use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, Type, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::{Step, emit_after, plan};
@@ -131,6 +131,14 @@ pub const FAULTS: &[Fault] = &[
         result: "the model does not load",
         instead: "an empty constant",
         avoid: expand_to_nothing,
+    },
+    Fault {
+        optimizer: "ExpandElimination",
+        versions: "1.22 to 1.31",
+        form: "`Expand(x, [0])` where `x` has an axis of size 1",
+        result: "the operator is dropped",
+        instead: "`Slice(x, 0, 0)`",
+        avoid: axis_to_nothing,
     },
     Fault {
         optimizer: "NoopElimination",
@@ -414,6 +422,37 @@ fn pool_of_zeros(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<
 
 fn expand_to_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
     (edit.node(index).op == OpType::Expand).then(|| fold_nothing(edit, index))?
+}
+
+fn axis_to_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+    if edit.node(index).op != OpType::Expand {
+        return None;
+    }
+    let (x, target) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let sizes = edit.tensor(target)?.ints()?;
+    let dtype = edit.ty(x)?.dtype;
+    let mut shape = edit.ty(x)?.shape.to_vec();
+    let mut axes = Vec::new();
+    for ((axis, extent), size) in shape.iter_mut().enumerate().rev().zip(sizes.iter().rev()) {
+        if *size == 0 && extent.known() != Some(0) {
+            axes.push(axis as i64);
+            *extent = Dim::Known(0);
+        }
+    }
+    if axes.is_empty() || support(OpType::Slice, edit.opset(), dtype) != Support::Yes {
+        return None;
+    }
+    let ty = Type::new(dtype, shape);
+    let list = |numbers: &[i64]| Tensor::of_ints(DType::I64, vec![numbers.len() as i64], numbers);
+    let (zeros, axes) = (list(&vec![0; axes.len()])?, list(&axes)?);
+    let zeros = edit.constant(index, &[], zeros, &[]);
+    let axes = edit.constant(index, &[], axes, &[]);
+    let slice = Op::new(OpType::Slice, &[x, zeros, zeros, axes]);
+    if ty.shape == edit.ty(edit.node(index).outputs[0])?.shape {
+        return edit.rewrite(index, &[], slice);
+    }
+    let nothing = edit.insert(index, &[], slice, ty);
+    edit.rewrite(index, &[], Op::new(OpType::Expand, &[nothing, target]))
 }
 
 fn arithmetic_of_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {

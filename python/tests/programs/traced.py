@@ -7,6 +7,7 @@ a smaller size, a traced equation may have a negative size, or a slice that ends
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +23,7 @@ from .program import Program, size_at
 def traced(program: Program) -> Any:
     """The jaxpr that is exported."""
     arguments = specs.arguments(program.specs(), double_precision=program.double)
-    return jax.make_jaxpr(program)(*arguments).jaxpr
+    return jax.make_jaxpr(program)(*arguments)
 
 
 def rounds_to_float32(function: Callable[[], Any]) -> bool:
@@ -121,3 +122,56 @@ def jaxprs_in(value: Any) -> Iterator[Any]:
     elif isinstance(value, tuple | list):
         for one in value:
             yield from jaxprs_in(one)
+
+
+def results_at(program: Program, size: int) -> list[np.ndarray]:
+    """What the traced program computes at a size.
+
+    It differs from what JAX computes where JAX asks for a size when it traces: `jnp.array_equal`
+    takes arrays of `N` and `2*N` elements to be different.
+    """
+    inputs = program.inputs(size)
+    function = core.jaxpr_as_fun(jaxpr_at(traced(program), size))
+    return [np.asarray(value) for value in jax.jit(function)(*inputs)]
+
+
+def jaxpr_at(closed: Any, size: int) -> Any:
+    """A jaxpr with numbers for its symbols."""
+    made: dict[Any, Any] = {}
+
+    def known(var: Any) -> Any:
+        if isinstance(var, core.Literal):
+            return var
+        if var not in made:
+            made[var] = copy.copy(var)
+            if hasattr(var.aval, "shape"):
+                made[var].aval = var.aval.update(shape=shape_at(var.aval, size))
+        return made[var]
+
+    def inside(value: Any) -> Any:
+        if isinstance(value, core.ClosedJaxpr):
+            return jaxpr_at(value, size)
+        if isinstance(value, core.Jaxpr):
+            return jaxpr_at(core.ClosedJaxpr(value, []), size).jaxpr
+        if type(value) in (tuple, list):
+            return type(value)(map(inside, value))
+        return at(value, size)
+
+    jaxpr = closed.jaxpr
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "dim_as_value":
+            (result,) = eqn.outvars
+            number = np.asarray(at(eqn.params["dim"], size), result.aval.dtype)
+            made[result] = core.Literal(number, result.aval)
+    equations = [
+        eqn.replace(
+            invars=[known(var) for var in eqn.invars],
+            outvars=[known(var) for var in eqn.outvars],
+            params={name: inside(param) for name, param in eqn.params.items()},
+        )
+        for eqn in jaxpr.eqns
+        if eqn.primitive.name != "dim_as_value"
+    ]
+    names = ("invars", "constvars", "outvars")
+    ends = {name: [known(var) for var in getattr(jaxpr, name)] for name in names}
+    return core.ClosedJaxpr(jaxpr.replace(eqns=equations, **ends), closed.consts)

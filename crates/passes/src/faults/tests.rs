@@ -311,6 +311,17 @@ y:f32[6,3] = Concat(%0, z) {axis=1}",
 }
 
 #[test]
+fn an_expand_of_an_axis_to_nothing_is_a_slice() {
+    check(
+        "graph g(x:f32[N,1]) -> (y, z, w)
+y:f32[N,0] = Expand(x, [0]:i64)
+z:f32[2,N,0] = Expand(x, [2, 1, 0]:i64)
+w:f32[2,N,1] = Expand(x, [2, 1, 1]:i64)",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
 fn a_pad_names_all_axes() {
     check(
         "graph g(x:f32[2,3]) -> (y)
