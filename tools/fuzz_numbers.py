@@ -29,6 +29,9 @@ MAX_PROGRAMS: Final = 400
 #: A program that takes longer is a failure.
 MAX_SECONDS: Final = 180.0
 SHRINK_SECONDS: Final = 60.0
+#: What a worker notes in its errors when it starts a program, and when JAX has computed it.
+STARTED: Final = "program"
+ANSWERED: Final = "JAX answered"
 
 
 class WorkerError(Exception):
@@ -66,10 +69,15 @@ class Worker:
             return answer
         alive = self.process.poll() is None and not ready
         self.close()
-        if alive:
-            raise WorkerError(f"no answer in {MAX_SECONDS:.0f} s")
         self.errors.seek(0)
-        last = (self.errors.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+        lines = self.errors.read().decode(errors="replace").strip().splitlines() or [""]
+        if alive:
+            said = f"no answer in {MAX_SECONDS:.0f} s"
+            notes = [line for line in lines if line in (STARTED, ANSWERED)]
+            if notes[-1:] == [STARTED]:
+                return {"refused by JAX": said}
+            raise WorkerError(said)
+        last = lines[-1]
         raise WorkerError(f"the process ended with {self.process.returncode}: {last}")
 
     def close(self) -> None:
@@ -95,7 +103,8 @@ def work() -> None:
 
         answer: dict[str, Any] = {}
         try:
-            wrong = difference(program)
+            print(STARTED, file=sys.stderr, flush=True)
+            wrong = difference(program, lambda: print(ANSWERED, file=sys.stderr, flush=True))
             if wrong is not None:
                 small = program
                 if request.get("shrink"):
@@ -139,7 +148,7 @@ def fuzz(seconds: float, first: int, folder: Path | None, theme: str | None, min
     failures, seed = 0, first
     worker = Worker()
     while time.monotonic() < end:
-        if worker.programs >= MAX_PROGRAMS:
+        if worker.programs >= MAX_PROGRAMS or worker.process.poll() is not None:
             worker.close()
             worker = Worker()
         try:

@@ -91,8 +91,8 @@ class Difference:
         return f"{self.variant}: {self.text}"
 
 
-def difference(program: Program) -> Difference | None:
-    """How an exported program differs from JAX.
+def difference(program: Program, answered: Callable[[], None] = lambda: None) -> Difference | None:
+    """How an exported program differs from JAX; `answered` is called when JAX has computed it.
 
     Raises:
         UnsupportedError: The converter refuses the program.
@@ -100,6 +100,7 @@ def difference(program: Program) -> Difference | None:
     """
     with double_precision_kept(program.double):
         references = {size: Reference(program, size) for size in program.sizes}
+    answered()
     models = {}
     for passes in (True, False):
         try:
