@@ -317,7 +317,13 @@ fn an_expand_of_an_axis_to_nothing_is_a_slice() {
 y:f32[N,0] = Expand(x, [0]:i64)
 z:f32[2,N,0] = Expand(x, [2, 1, 0]:i64)
 w:f32[2,N,1] = Expand(x, [2, 1, 1]:i64)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[N,1]) -> (y, z, w)
+            y:f32[N,0] = Slice(x, [0]:i64, [0]:i64, [1]:i64)  # 2
+            %0 = Slice(x, [0]:i64, [0]:i64, [1]:i64)  # 3
+            z:f32[2,N,0] = Expand(%0, [2, 1, 0]:i64)  # 3
+            w:f32[2,N,1] = Expand(x, [2, 1, 1]:i64)  # 4
+        "#]],
     );
 }
 
