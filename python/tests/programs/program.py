@@ -147,16 +147,6 @@ class Program:
         return any(is_symbolic(leaf.shape) for leaf in self.leaves)
 
     @property
-    def has_windows(self) -> bool:
-        """Whether a step slides a window, which must fit into its axis."""
-        return any(OPERATIONS[step.operation].windows for step in self.steps)
-
-    @property
-    def has_indices(self) -> bool:
-        """Whether a step looks up elements by number."""
-        return any(OPERATIONS[step.operation].indexes for step in self.steps)
-
-    @property
     def may_lose_zero_signs(self) -> bool:
         """Whether a step chooses elements, where ONNX Runtime loses the sign of a zero."""
         sources = (OPERATIONS[step.operation].source for step in self.steps)

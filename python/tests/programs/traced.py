@@ -138,6 +138,7 @@ def results_at(program: Program, size: int) -> list[np.ndarray]:
 def jaxpr_at(closed: Any, size: int) -> Any:
     """A jaxpr with numbers for its symbols."""
     made: dict[Any, Any] = {}
+    literal: Any = core.Literal
 
     def known(var: Any) -> Any:
         if isinstance(var, core.Literal):
@@ -162,7 +163,7 @@ def jaxpr_at(closed: Any, size: int) -> Any:
         if eqn.primitive.name == "dim_as_value":
             (result,) = eqn.outvars
             number = np.asarray(at(eqn.params["dim"], size), result.aval.dtype)
-            made[result] = core.Literal(number, result.aval)
+            made[result] = literal(number, result.aval)
     equations = [
         eqn.replace(
             invars=[known(var) for var in eqn.invars],
