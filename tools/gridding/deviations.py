@@ -135,8 +135,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "infinite parts",
-        "Both results are infinite. JAX returns infinities in both parts, and the model returns NaN "
-        "in one of them, or the reverse: the parts are differences of infinite products.",
+        "Both results are infinite. JAX has infinities in both parts, and the model has NaN in "
+        "one of them, or the reverse: the parts are differences of infinite products.",
         lambda element: (
             cmath.isinf(element.found) and any(cmath.isinf(want) for want in element.wanted)
         ),
