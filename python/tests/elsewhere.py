@@ -27,8 +27,8 @@ from .references import Computation, Results, kept
 #: Instruction sets, the oldest first. `make test` names several; without any, this CPU is the only
 #: reference.
 CPUS = os.environ.get("JAX2ONNX_TEST_CPUS", "").split()
-#: XLA 0.10 calls functions that it lacks for float16 on CPUs without F16C. JAX registers kernels for
-#: sparse arrays when it lowers their products, which these processes do not do.
+#: XLA 0.10 calls functions that it lacks for float16 on CPUs without F16C. JAX registers kernels
+#: for sparse arrays when it lowers their products, which these processes do not do.
 NOT_COMPILED = re.compile("Failed to materialize symbols|No FFI handler registered")
 
 
