@@ -27,6 +27,7 @@ A float8 has to be equal.
 
 * **right**: all elements are right, for every type of the column that JAX accepts.
 * A name such as *zero sign*: some elements differ in a way that [Deviations](#deviations) explains.
+* **wrong**: some elements differ, and no deviation explains them yet.
 * **refused**: `to_onnx` raises `UnsupportedError` for the types in parentheses.
   [Refusals](#refusals) lists the reasons.
 * **-**: JAX does not accept the type. **not run**: the last run left the cell out. A cell also says

@@ -39,7 +39,7 @@ SIGMOID_ERROR: Final = 1e-6
 REFUSALS: Final = (ValueError, TypeError, NotImplementedError, jax.errors.JaxRuntimeError)
 #: What ONNX Runtime says where an axis that must have elements is empty: see
 #: `docs/symbolic-shapes.md`.
-EMPTY: Final = re.compile(r"running (ArgM|Attention|FusedMatMul|MatMul)\w* node")
+EMPTY: Final = re.compile(r"running \w*(ArgM|Attention|Conv|MatMul|Pool)\w* node")
 
 
 class JaxError(Exception):
