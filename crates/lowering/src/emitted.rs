@@ -131,7 +131,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("scatter-sub", &["Add", "Cast", "Clip", "Equal", "Expand", "Mul", "Neg", "ReduceMin", "ReduceSum", "Reshape", "ScatterElements", "ScatterND", "Sub", "Unsqueeze", "Where"], &[]),
     ("schur", &["Expand"], &["Concat", "Slice"]),
     ("select_and_gather_add", &["ArgMax", "ArgMin", "Gather", "GatherElements", "Pad", "Reshape", "Transpose"], &[]),
-    ("select_and_scatter_add", &["Add", "ArgMax", "ArgMin", "Gather", "Pad", "Reshape", "ScatterElements", "Slice", "Squeeze", "Transpose"], &[]),
+    ("select_and_scatter_add", &["Add", "ArgMax", "ArgMin", "Cast", "Gather", "Pad", "Reshape", "ScatterElements", "Slice", "Squeeze", "Transpose"], &[]),
     ("select_n", &["And", "Cast", "Equal", "Identity", "If", "Mul", "Not", "ThresholdedRelu", "Trilu", "Where"], &["Unsqueeze"]),
     ("shift_left", &["BitShift", "Cast", "Less", "Where"], &[]),
     ("shift_right_arithmetic", &["BitShift", "BitwiseNot", "Cast", "Less", "Where"], &[]),

@@ -12,6 +12,7 @@ mod scatter;
 mod slice;
 
 pub(crate) use gather::gather;
+pub(crate) use reduction::Reduction;
 pub(crate) use scatter::{
     complex_scatter_mul, scatter, scatter_add, scatter_max, scatter_min, scatter_mul, scatter_sub,
 };

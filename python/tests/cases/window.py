@@ -268,6 +268,14 @@ DERIVATIVES = [
         **NEAR,
         covers=SCATTER,
     ),
+    # The runtime adds no halves to elements.
+    Case(
+        "window.grad.f16",
+        pooled_gradient(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (3,), (1,), "VALID")),
+        (LINE.astype(np.float16),),
+        rtol=2e-3,
+        covers=SCATTER,
+    ),
     Case("window.grad.sum", pooled_gradient(total(*NINE, "SAME")), (IMAGE,), **NEAR),
     Case("window.grad.line", pooled_gradient(largest((3,), (1,))), (LINE,), **NEAR),
     Case(

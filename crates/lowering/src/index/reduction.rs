@@ -6,7 +6,7 @@ use super::places::movable;
 
 /// The operation that joins an update with the element that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reduction {
+pub(crate) enum Reduction {
     /// The last one stays.
     Overwrite,
     Add,

@@ -9,6 +9,7 @@ use super::slides;
 use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
+use crate::index::Reduction;
 use crate::reduce::Monoid;
 
 /// Returns for each window the tangent at the element that it selects: the first of the largest
@@ -33,7 +34,8 @@ pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Re
     let monoid = selection(eqn)?;
     let slides = slides(ctx, eqn)?;
     let [source, operand] = eqn.operands()?;
-    let builder = ctx.builder;
+    let (builder, dtype) = (ctx.builder, source.dtype());
+    let source = source.cast(Reduction::Add.compute_type(dtype));
     let windows = Windows::new(operand, &slides, &source.shape());
     let chosen = windows.chosen(operand, monoid).squeeze(&[2]);
 
@@ -56,7 +58,7 @@ pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Re
     let added = builder.node(OpType::ScatterElements, &[zeros, at, source], attrs, zeros.ty());
     let end = total.known().unwrap_or(-1).into();
     let ranges = [Range::whole(), Range { end, ..Range::whole() }];
-    Ok(windows.leave(added.slice(&ranges, &[rows, total]), &windows.sizes))
+    Ok(windows.leave(added.slice(&ranges, &[rows, total]), &windows.sizes).cast(dtype))
 }
 
 fn selection(eqn: &Eqn<'_, '_>) -> Result<Monoid> {
