@@ -27,9 +27,14 @@ VARIABLE = "JAX2ONNX_SAMPLE"
 def cells(count: int) -> list[tuple[str, str]]:
     """Returns that many pairs of a function and a type, the same ones for the same commit."""
     seed = os.environ.get(VARIABLE) or _commit()
-    names = [name for name in candidates() if name.rpartition(".")[2] not in SLOW | WRONG]
+    names = [name for name in candidates() if _function(name) not in SLOW | WRONG]
     every = [(name, kind) for name in names for kind in TYPES]
     return sorted(sorted(every, key=lambda pair: _hash(seed, *pair))[:count])
+
+
+def _function(name: str) -> str:
+    """Returns the last part of a name, without arguments."""
+    return name.partition("(")[0].rpartition(".")[2]
 
 
 def _hash(*parts: str) -> int:
