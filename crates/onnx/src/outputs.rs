@@ -136,7 +136,7 @@ pub fn create_folder(path: &Path) -> Result<(), WriteError> {
     created.map_err(|why| WriteError::File { path: path.to_owned(), why })
 }
 
-/// What two paths have in common that lead to one file.
+/// The identity of a file, which is the same for all paths that lead to it.
 #[derive(PartialEq, Eq)]
 enum Identity {
     /// A file that exists, by its numbers, which all of its names share.
@@ -235,7 +235,7 @@ mod tests {
             assert_eq!(asked(&folder, "dangling"), "is written");
         }
         assert_eq!(fs::read(folder.0.join("a")).unwrap(), b"old");
-        // What does not exist was not read.
+        // A file that does not exist was not read.
         assert_eq!(asked(&folder, "missing"), "is written");
         assert_eq!(asked(&folder, "c"), "is written");
     }

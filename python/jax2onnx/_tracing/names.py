@@ -115,7 +115,7 @@ def _of_results(paths: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 
 def _listed(names: Collection[str]) -> str:
-    shown = ", ".join(f"{quoted(name)}" for name in list(names)[:_MAX_SHOWN])
+    shown = ", ".join(quoted(name) for name in list(names)[:_MAX_SHOWN])
     return f"{shown}, …" if len(names) > _MAX_SHOWN else shown
 
 

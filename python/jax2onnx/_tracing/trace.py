@@ -188,7 +188,7 @@ def _trace_both_values(
     try:
         return _traced(fn, modules, specs, keywords, flags)
     except Exception as error:
-        names = ", ".join(f"{quoted(name)}" for name in flags)
+        names = ", ".join(quoted(name) for name in flags)
         raise UnsupportedError(
             f"{names} cannot become an input, because JAX cannot trace the function for "
             f"every value of it ({type(error).__name__}): bind the value with functools.partial"
@@ -232,7 +232,7 @@ def _check_signature(
     except TypeError as reason:
         count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
         if keywords:
-            count += " and " + ", ".join(f"{quoted(name)}" for name in sorted(keywords))
+            count += " and " + ", ".join(quoted(name) for name in sorted(keywords))
         raise InputSpecError(
             f"`{_name(fn)}{signature}` cannot be called with {count}: {reason}"
         ) from error

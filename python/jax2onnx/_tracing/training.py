@@ -95,7 +95,7 @@ def warn_of_training(closed_jaxpr: Any, dropped: Sequence[Dropped] = ()) -> None
 
 def warn_of_dropped_state(names: Sequence[str], example: str) -> None:
     """Warn about variables that the function writes and does not return."""
-    shown = ", ".join(f"{quoted(name)}" for name in names[: 2 * _MAX_LINES])
+    shown = ", ".join(quoted(name) for name in names[: 2 * _MAX_LINES])
     more = f" and {len(names) - 2 * _MAX_LINES} more" if len(names) > 2 * _MAX_LINES else ""
     warn(
         f"the function writes {shown}{more}, but the model drops the new values: "

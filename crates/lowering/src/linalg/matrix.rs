@@ -286,7 +286,7 @@ impl<'g> Neg for Matrix<'g> {
     }
 }
 
-/// What a loop carries from round to round.
+/// The values that a loop passes from one round to the next.
 pub(super) trait Carried<'g>: Copy {
     /// Appends the arrays to a list.
     fn list(&self, arrays: &mut Vec<Expr<'g>>);
