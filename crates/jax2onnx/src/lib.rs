@@ -77,6 +77,9 @@ pub fn convert(
     model.assign_value_origins();
     onnx::names::assign_names(&mut model);
     onnx::check::check(&model)?;
+    if cfg!(debug_assertions) {
+        onnx::check::check_types(&model)?;
+    }
     check_nesting(&model, MAX_NESTED, source)?;
     Ok(model)
 }

@@ -8,10 +8,11 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::attr::Attr;
 use crate::dtype::DType;
+use crate::infer::{Call, NotInferred, agree};
 use crate::model::{Function, Graph, Model, Node};
 use crate::proto::{OMITTED, unpack_strings};
 use crate::tensor::Tensor;
-use crate::value::{Dim, Type, ValueId};
+use crate::value::{Dim, Type, ValueId, Values};
 
 /// A violated invariant of a model. It is a bug in jax2onnx, or in the program that wrote the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +38,10 @@ pub enum CheckError {
     NoOpset { node: Shown, domain: Arc<str> },
     #[error("{node} has {found} {what}, but the function that it calls has {wanted}")]
     Arity { node: Shown, what: &'static str, found: usize, wanted: usize },
+    #[error("{node} has a result of type `{stated}`, but its operands make it `{inferred}`")]
+    Type { node: Shown, stated: String, inferred: String },
+    #[error("the operands of {node} are invalid: {why}")]
+    Operands { node: Shown, why: String },
     #[error("function `{domain}::{name}` is defined twice")]
     FunctionTwice { domain: Arc<str>, name: Arc<str> },
 }
@@ -83,6 +88,34 @@ pub fn check(model: &Model) -> Result<(), CheckError> {
     }
     for function in &model.functions {
         checker.graph(&function.body, Kind::Function)?;
+    }
+    Ok(())
+}
+
+/// Infers the type of every node again, and compares it with the type that its result has. A type that does not follow
+/// from the operands is not compared.
+pub fn check_types(model: &Model) -> Result<(), CheckError> {
+    let own = model.opsets.iter().find(|(domain, _)| domain.is_empty());
+    let opset = own.map_or(0, |(_, version)| *version);
+    for node in model.graphs().into_iter().flat_map(|graph| &graph.nodes) {
+        check_node_types(node, &model.values, opset)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn check_node_types(node: &Node, values: &Values, opset: i64) -> Result<(), CheckError> {
+    let inferred = match Call::of_node(node, values, opset).types() {
+        Ok(inferred) => inferred,
+        Err(NotInferred::Unknown) => return Ok(()),
+        Err(NotInferred::Invalid(why)) => {
+            return Err(CheckError::Operands { node: shown_node(node), why });
+        }
+    };
+    for (inferred, &output) in inferred.iter().zip(&node.outputs) {
+        if let Some(stated) = values[output].ty.as_ref().filter(|stated| !agree(inferred, stated)) {
+            let (stated, inferred) = (stated.to_string(), inferred.to_string());
+            return Err(CheckError::Type { node: shown_node(node), stated, inferred });
+        }
     }
     Ok(())
 }

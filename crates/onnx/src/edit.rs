@@ -20,7 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::model::{Graph, Model, Node, Note};
-use crate::operator::OpType;
+use crate::operator::properties::LOOPS;
 use crate::pairs::{LoopPlace, Pairs};
 use crate::tensor::{Assumptions, Tensor};
 use crate::value::{Type, Value, ValueId, Values};
@@ -173,7 +173,7 @@ fn edit_graph(
     for node in graph.nodes.iter_mut().filter(|node| !is_one(node, &chosen)) {
         let is_new = is_new || is_one(node, &with_new_bodies);
         let (depth, outside) = (around.place.depth, around.outside.clone());
-        around.place.depth += usize::from(node.op.is_one_of(&[OpType::Loop, OpType::Scan]));
+        around.place.depth += usize::from(node.op.is(LOOPS));
         for body in node.bodies_mut() {
             if around.reads_large {
                 let own = large_constants(body, around.values);

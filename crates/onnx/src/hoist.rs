@@ -4,7 +4,7 @@ use rustc_hash::FxHashSet;
 
 use crate::edit::for_each_read;
 use crate::model::{Graph, Model, Node};
-use crate::operator::OpType;
+use crate::operator::properties::LOOPS;
 use crate::value::{ValueId, Values};
 
 /// True if a node may run once before a loop instead of once per round, or never.
@@ -27,7 +27,7 @@ fn hoist(graph: &mut Graph, values: &Values, may: MayHoist) -> bool {
     let mut changed = false;
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     for mut node in std::mem::take(&mut graph.nodes) {
-        let repeats = matches!(node.op.onnx(), Some(OpType::Loop | OpType::Scan));
+        let repeats = node.op.is(LOOPS);
         for body in node.bodies_mut() {
             changed |= hoist(body, values, may);
             if repeats {

@@ -9,6 +9,7 @@ mod generated;
 
 use crate::dtype::DType;
 use crate::operator::OpType;
+use crate::operator::properties::SIGNLESS;
 
 pub use behavior::is_right;
 
@@ -174,39 +175,9 @@ fn widenings(dtype: DType) -> &'static [DType] {
 /// Returns types of the same width that can replace `dtype` for operators that only move elements,
 /// or that are the same on signed and unsigned numbers.
 fn reinterpretations(op: OpType, dtype: DType) -> &'static [DType] {
-    let ignores_the_sign = matches!(
-        op,
-        OpType::Add
-            | OpType::Sub
-            | OpType::Neg
-            | OpType::Mul
-            | OpType::MatMul
-            | OpType::Einsum
-            | OpType::ReduceSum
-            | OpType::CumSum
-            | OpType::Where
-            | OpType::Concat
-            | OpType::Gather
-            | OpType::GatherElements
-            | OpType::GatherND
-            | OpType::Reshape
-            | OpType::Transpose
-            | OpType::Expand
-            | OpType::Slice
-            | OpType::Pad
-            | OpType::Tile
-            | OpType::Trilu
-            | OpType::ScatterElements
-            | OpType::ScatterND
-            | OpType::Equal
-            | OpType::BitwiseAnd
-            | OpType::BitwiseOr
-            | OpType::BitwiseXor
-            | OpType::BitwiseNot
-    );
     match dtype {
-        DType::U64 if ignores_the_sign => &[DType::I64],
-        DType::I64 if ignores_the_sign => &[DType::U64],
+        DType::U64 if op.is(SIGNLESS) => &[DType::I64],
+        DType::I64 if op.is(SIGNLESS) => &[DType::U64],
         _ => &[],
     }
 }

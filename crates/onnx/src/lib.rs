@@ -11,6 +11,7 @@ pub mod expr;
 pub mod external_data;
 pub mod functions;
 pub mod hoist;
+pub mod infer;
 pub mod kernels;
 pub mod model;
 pub mod names;

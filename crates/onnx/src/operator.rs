@@ -30,8 +30,11 @@ macro_rules! operators {
 }
 
 mod generated;
+pub mod properties;
+mod table;
 
 pub use generated::OpType;
+pub use properties::Properties;
 
 impl fmt::Display for OpType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,6 +101,11 @@ impl Operator {
 
     pub fn is_one_of(&self, ops: &[OpType]) -> bool {
         self.onnx().is_some_and(|op| ops.contains(&op))
+    }
+
+    /// True if it is an operator of ONNX with one of these properties.
+    pub fn is(&self, properties: Properties) -> bool {
+        self.onnx().is_some_and(|op| op.is(properties))
     }
 
     /// Returns the domain, to write or to report it.

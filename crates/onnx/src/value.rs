@@ -72,6 +72,8 @@ pub struct Value {
     ///
     /// [`Model::assign_value_origins`]: crate::Model::assign_value_origins
     pub(crate) origin: Option<OriginId>,
+    /// The integers that a node computes from sizes, if it is a short list of them. Those of a constant are its contents.
+    pub(crate) sizes: Option<Arc<[Dim]>>,
     /// The least and the largest that an integer of an input of a body can be.
     pub bounds: Option<(i64, i64)>,
     /// The lines that read a weight, as they were before passes joined them with others.

@@ -4,9 +4,8 @@
 //! accessor returns `None`, and the pass leaves the node alone. No other file of this crate reads `perm`,
 //! counts axes from the end, or walks back through layout ops on its own.
 
+use onnx::operator::properties::{Properties, REDUCTIONS};
 use onnx::{Attr, Edit, Node, OpType, Tensor, Type, ValueId};
-
-use crate::operators::REDUCTIONS;
 
 /// Since this opset, softmax works along one axis. Before, it works along all axes from that one
 /// on.
@@ -40,10 +39,10 @@ pub(crate) trait Access {
 
     /// Walks from a value back through nodes of a family of operators, the nearest first. Yields each node
     /// with the value that it reads.
-    fn walk(&self, value: ValueId, family: &[OpType]) -> impl Iterator<Item = (usize, ValueId)>;
+    fn walk(&self, value: ValueId, family: Properties) -> impl Iterator<Item = (usize, ValueId)>;
 
     /// Returns the nodes of a family of operators that lead from a source to a value, the last one first.
-    fn chain_to(&self, value: ValueId, source: ValueId, family: &[OpType]) -> Option<Vec<usize>> {
+    fn chain_to(&self, value: ValueId, source: ValueId, family: Properties) -> Option<Vec<usize>> {
         let mut chain = Vec::new();
         let mut nodes = self.walk(value, family);
         let mut reached = value;
@@ -57,7 +56,7 @@ pub(crate) trait Access {
 
     /// Looks through all nodes of a family of operators. Returns the value before them, and the nodes, the
     /// nearest first.
-    fn through(&self, value: ValueId, family: &[OpType]) -> (ValueId, Vec<usize>) {
+    fn through(&self, value: ValueId, family: Properties) -> (ValueId, Vec<usize>) {
         let (nodes, sources): (Vec<usize>, Vec<ValueId>) = self.walk(value, family).unzip();
         (sources.last().copied().unwrap_or(value), nodes)
     }
@@ -97,10 +96,10 @@ impl Access for Edit<'_> {
         self.tensor(self.input(index, operand)?).and_then(Tensor::ints)
     }
 
-    fn walk(&self, value: ValueId, family: &[OpType]) -> impl Iterator<Item = (usize, ValueId)> {
-        let step = |value: ValueId| {
+    fn walk(&self, value: ValueId, family: Properties) -> impl Iterator<Item = (usize, ValueId)> {
+        let step = move |value: ValueId| {
             let index = self.producer(value)?;
-            let is_of_family = self.node(index).op.is_one_of(family);
+            let is_of_family = self.node(index).op.is(family);
             Some((index, self.input(index, 0).filter(|_| is_of_family)?))
         };
         std::iter::successors(step(value), move |&(_, source)| step(source))
@@ -115,7 +114,7 @@ pub(crate) fn axes_operand(node: &Node) -> Option<usize> {
     match node.op.onnx()? {
         OpType::CumSum | OpType::Squeeze | OpType::Unsqueeze => Some(1),
         OpType::Pad | OpType::Slice => Some(3),
-        op => REDUCTIONS.contains(&op).then_some(1),
+        op => op.is(REDUCTIONS).then_some(1),
     }
 }
 
@@ -223,7 +222,7 @@ e:f32[2,3] = Squeeze(x, i)";
 y:f32[6] = Reshape(%2, [6]:i64)";
         let passed = read(graph, |edit, index| {
             let (source, nodes) =
-                edit.through(edit.node(index).outputs[0], crate::operators::LAYOUT_OPS);
+                edit.through(edit.node(index).outputs[0], onnx::operator::properties::LAYOUT_OPS);
             (edit.producer(source), nodes)
         });
         assert_eq!(passed[3], (Some(0), vec![3, 2, 1]));

@@ -13,11 +13,11 @@ mod steps;
 
 use std::fmt;
 
+use onnx::operator::properties::RESHAPES;
 use onnx::{Dim, Edit, OpType, ValueId};
 use smallvec::SmallVec;
 
 use crate::access::Access;
-use crate::operators::RESHAPES;
 
 pub(crate) use emit::{
     Planned, added_units, emit, emit_after, emit_last, plan, plan_with_sizes, transpose,
@@ -71,7 +71,7 @@ impl AxisMap {
             OpType::Transpose => self.transposed(&edit.perm(index)?),
             OpType::Expand => self.broadcast(shape),
             OpType::Identity => Some(self),
-            op => RESHAPES.contains(&op).then(|| self.reshaped(shape))?,
+            op => op.is(RESHAPES).then(|| self.reshaped(shape))?,
         }
     }
 

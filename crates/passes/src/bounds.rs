@@ -5,10 +5,10 @@
 pub(crate) mod counters;
 mod interval;
 
+use onnx::operator::properties::SELECTIONS;
 use onnx::{Attr, DType, Edit, OpType, Tensor, ValueId};
 
 use crate::access::Access;
-use crate::operators::SELECTIONS;
 pub(crate) use interval::of_type;
 use interval::{Interval, within};
 
@@ -63,7 +63,7 @@ fn of_node(edit: &Edit<'_>, index: usize, value: ValueId, left: &mut usize) -> O
             let (low, high) = operand(0)?;
             within(dtype, (low.into(), high.into()))
         }
-        op if op == OpType::Split || SELECTIONS.contains(&op) => operand(0),
+        op if op == OpType::Split || op.is(SELECTIONS) => operand(0),
         OpType::Where => Some(interval::either(operand(1)?, operand(2)?)),
         OpType::Concat => (1..node.inputs.len())
             .try_fold(operand(0)?, |joined, part| Some(interval::either(joined, operand(part)?))),

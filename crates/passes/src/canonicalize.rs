@@ -17,10 +17,10 @@ mod sharing;
 
 use std::collections::VecDeque;
 
+use onnx::operator::properties::VIEW_OPS;
 use onnx::{Edit, Op, ValueId};
 
 use crate::layout_ops;
-use crate::operators::VIEW_OPS;
 
 pub(crate) use booleans::number_behind;
 
@@ -138,7 +138,7 @@ impl Worklist {
 
     fn add_reader(&mut self, edit: &Edit<'_>, node: usize, links: usize) {
         self.add(node);
-        if links > 0 && edit.node(node).op.is_one_of(VIEW_OPS) {
+        if links > 0 && edit.node(node).op.is(VIEW_OPS) {
             self.add_readers(edit, edit.node(node).outputs[0], links - 1);
         }
     }

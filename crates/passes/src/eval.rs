@@ -7,10 +7,10 @@ mod floats;
 
 use std::cmp::Ordering;
 
+use onnx::operator::properties::RESHAPES;
 use onnx::{DType, Node, OpType, Tensor};
 
 use crate::access::{axes_from_front, axis_of, perm_of};
-use crate::operators::RESHAPES;
 
 /// The result of `op` on constants, where we know how to compute it.
 pub(crate) fn eval(
@@ -34,9 +34,7 @@ fn of_any_numbers(
     shape: Vec<i64>,
 ) -> Option<Tensor> {
     match (op, operands) {
-        (op, [x, ..]) if op == OpType::Identity || RESHAPES.contains(&op) => {
-            Some(x.with_shape(shape))
-        }
+        (op, [x, ..]) if op == OpType::Identity || op.is(RESHAPES) => Some(x.with_shape(shape)),
         (OpType::Expand, [x, _]) => x.broadcast(&shape),
         (OpType::Transpose, [x]) => x.transposed(&perm_of(node, x.shape.len())?),
         (OpType::Concat, parts) => Tensor::joined(parts, axis_of(node, shape.len())?, shape),

@@ -1,61 +1,9 @@
 //! `hoist-invariants`: moves nodes with the same result in every iteration before the loop.
 
+use onnx::operator::properties::TOTAL;
 use onnx::{Model, Node, OpType, Values};
 
 use crate::access::axis_of;
-
-/// Operators that cannot fail on operands of the types they have, whatever the numbers are.
-const SAFE: &[OpType] = &[
-    OpType::Abs,
-    OpType::Add,
-    OpType::And,
-    OpType::Cast,
-    OpType::Ceil,
-    OpType::Clip,
-    OpType::Concat,
-    OpType::Cos,
-    OpType::Equal,
-    OpType::Erf,
-    OpType::Exp,
-    OpType::Expand,
-    OpType::Floor,
-    OpType::Gemm,
-    OpType::Greater,
-    OpType::GreaterOrEqual,
-    OpType::Identity,
-    OpType::IsNaN,
-    OpType::Less,
-    OpType::LessOrEqual,
-    OpType::Log,
-    OpType::MatMul,
-    OpType::Max,
-    OpType::Min,
-    OpType::Mul,
-    OpType::Neg,
-    OpType::Not,
-    OpType::Or,
-    OpType::Pow,
-    OpType::Reciprocal,
-    OpType::ReduceMax,
-    OpType::ReduceMean,
-    OpType::ReduceMin,
-    OpType::ReduceSum,
-    OpType::Relu,
-    OpType::Reshape,
-    OpType::Shape,
-    OpType::Sigmoid,
-    OpType::Sign,
-    OpType::Sin,
-    OpType::Slice,
-    OpType::Sqrt,
-    OpType::Squeeze,
-    OpType::Sub,
-    OpType::Tanh,
-    OpType::Transpose,
-    OpType::Unsqueeze,
-    OpType::Where,
-    OpType::Xor,
-];
 
 pub(crate) fn run(model: &mut Model) -> bool {
     model.hoist(is_safe)
@@ -67,7 +15,7 @@ fn is_safe(node: &Node, values: &Values) -> bool {
         let ty = node.outputs.first().and_then(|&output| values[output].ty.as_ref());
         ty.is_some_and(|ty| ty.dtype.is_float())
     };
-    node.op.is_one_of(SAFE)
+    node.op.is(TOTAL)
         || (node.op == OpType::Div && is_float())
         || (node.op == OpType::Gather && is_inside(node, values).is_some_and(|is| is))
 }

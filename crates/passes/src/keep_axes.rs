@@ -1,10 +1,10 @@
 //! `keep-axes`: keeps the axes of a reduction if a later node restores them.
 
 use onnx::expr::reduced_shape;
+use onnx::operator::properties::{BROADCAST_OPS, REDUCTIONS};
 use onnx::{Attr, Edit, Op};
 
 use crate::access::Access;
-use crate::operators::{BROADCAST_OPS, REDUCTIONS};
 
 /// JAX reduces and then broadcasts, also where the program says `keepdims=True`.
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -26,13 +26,13 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// Returns the reduction whose axes this node puts back, and the same one with its axes kept.
 fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op<'static>)> {
     let node = edit.node(index);
-    if !node.op.is_one_of(BROADCAST_OPS) {
+    if !node.op.is(BROADCAST_OPS) {
         return None;
     }
     let reduced = edit.input(index, 0)?;
     let reduction = edit.producer(reduced)?;
     let made_by = edit.node(reduction);
-    if !made_by.op.is_one_of(REDUCTIONS) || made_by.attr("keepdims") != Some(&Attr::Int(0)) {
+    if !made_by.op.is(REDUCTIONS) || made_by.attr("keepdims") != Some(&Attr::Int(0)) {
         return None;
     }
     let axes = edit.axes(reduction)?;

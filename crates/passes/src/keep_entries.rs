@@ -3,11 +3,11 @@
 //! `a, b = y` and `jnp.stack([f(a, b), g(a, b)])` are scalars in between, and each needs an `Unsqueeze` before the
 //! `Concat`. Lists of one number need none. The same goes for `y[..., 0]` and a stack along the last axis.
 
+use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, POINTWISE};
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::Access;
-use crate::operators::{BROADCASTING, ELEMENTWISE};
 use crate::rewrite::{Declined, decline};
 
 const NAME: &str = "keep-entries";
@@ -52,9 +52,7 @@ fn is_candidate(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
         return false;
     };
     edit.ty(output).is_some_and(|ty| ty.shape[..] == *shape)
-        && (is_entry(edit, index)
-            || node.op.is_one_of(ELEMENTWISE)
-            || node.op.is_one_of(BROADCASTING))
+        && (is_entry(edit, index) || node.op.is(POINTWISE))
 }
 
 /// True if a node takes the entry at a known place of the last axis.
@@ -134,8 +132,7 @@ impl Region {
                 let op = &edit.node(reader).op;
                 let is_first_alone = last == Some(0);
                 let reads_numbers = self.shape.is_empty()
-                    && (op.is_one_of(BROADCASTING)
-                        || (op.is_one_of(ELEMENTWISE) && is_first_alone));
+                    && (op.is(BROADCASTING) || (op.is(ELEMENTWISE) && is_first_alone));
                 if stacked(edit, reader).is_some() {
                     stacks += 1;
                 } else if last.is_none() || !(reads_numbers || self.keeps.contains(&reader)) {

@@ -5,6 +5,7 @@
 //! holds. Most readers do not tell the zeros apart; a quotient does.
 
 use onnx::expr::broadcast_shapes;
+use onnx::operator::properties::BLIND_TO_ZERO_SIGNS;
 use onnx::{DType, Edit, Function, Graph, Model, Node, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashSet;
 
@@ -29,40 +30,6 @@ pub(crate) fn run(model: &mut Model) {
         edit.drop_unread();
     });
 }
-
-/// Operators whose result is the same for both zeros.
-const BLIND: &[OpType] = &[
-    OpType::Abs,
-    OpType::And,
-    OpType::ArgMax,
-    OpType::ArgMin,
-    OpType::Attention,
-    OpType::Conv,
-    OpType::ConvTranspose,
-    OpType::Cos,
-    OpType::Cosh,
-    OpType::Equal,
-    OpType::Exp,
-    OpType::Gemm,
-    OpType::Greater,
-    OpType::GreaterOrEqual,
-    OpType::IsInf,
-    OpType::IsNaN,
-    OpType::Less,
-    OpType::LessOrEqual,
-    OpType::Log,
-    OpType::LogSoftmax,
-    OpType::MatMul,
-    OpType::NonZero,
-    OpType::ReduceL1,
-    OpType::ReduceL2,
-    OpType::ReduceSumSquare,
-    OpType::Shape,
-    OpType::Sigmoid,
-    OpType::Size,
-    OpType::Softmax,
-    OpType::Softplus,
-];
 
 /// The values of which something may tell a zero from the other. Results of the model are compared as
 /// numbers, and not by their bits.
@@ -127,7 +94,7 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
                 add(&inputs[..1]);
             }
         }
-        _ if !is_read || BLIND.contains(&op) => {}
+        _ if !is_read || op.is(BLIND_TO_ZERO_SIGNS) => {}
         // The larger of a number and 0 is 0 for both zeros.
         OpType::Relu => {}
         OpType::Max if has_floor(0) || has_floor(1) => {}

@@ -12,10 +12,9 @@ pub(crate) mod sink;
 pub(crate) mod stacks;
 
 use onnx::Edit;
-
-use crate::operators::LAYOUT_OPS;
+use onnx::operator::properties::LAYOUT_OPS;
 
 /// True if the node is a layout op.
 pub(crate) fn is_layout_op(edit: &Edit<'_>, index: usize) -> bool {
-    edit.node(index).op.is_one_of(LAYOUT_OPS)
+    edit.node(index).op.is(LAYOUT_OPS)
 }

@@ -27,7 +27,6 @@ mod lift_weights;
 mod loops;
 mod magnitude;
 mod merge_affine;
-mod operators;
 mod pattern;
 mod phases;
 mod recurrent;

@@ -1,10 +1,10 @@
 //! Determines how large the elements of a float can be.
 
+use onnx::operator::properties::{SELECTIONS, VIEW_OPS};
 use onnx::{Attr, DType, Edit, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::access::Access;
-use crate::operators::{SELECTIONS, VIEW_OPS};
 use crate::pattern::uniform;
 
 /// How many nodes are followed from a value to what it is made of.
@@ -180,7 +180,7 @@ impl Magnitudes {
                 Magnitude::finite((from.is_int() || from == DType::Bool).then_some(MOST_INT)?)
             }
             OpType::Neg | OpType::Abs | OpType::Relu | OpType::Split => of(0)?,
-            op if SELECTIONS.contains(&op) => of(0)?,
+            op if op.is(SELECTIONS) => of(0)?,
             _ => return None,
         };
         Some(found)

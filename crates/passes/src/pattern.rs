@@ -6,13 +6,15 @@
 
 mod matching;
 
+use onnx::operator::properties::{
+    BROADCAST_OPS, CASTS, EXPANDS, LAYOUT_OPS, Properties, TRANSPOSES, VIEW_OPS,
+};
 use onnx::{Edit, OpType, Operator, ValueId};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::operators::{BROADCAST_OPS, LAYOUT_OPS, VIEW_OPS};
 pub(crate) use matching::{Bindings, find, uniform};
 
 /// A shape of nodes.
@@ -34,7 +36,7 @@ enum Kind {
     /// association; dividing by a number counts.
     Product { factors: Vec<Pattern>, number: f64 },
     /// What is inside, or what a few of these operators make of it.
-    Through(&'static [OpType], Pattern),
+    Through(Properties, Pattern),
     /// The first of these that fits.
     Either(Vec<Pattern>),
     /// What is inside, if a condition on the value holds.
@@ -129,7 +131,7 @@ pub(crate) fn spread(inner: &Pattern) -> Pattern {
 
 /// The value, or what repeats it or makes it another type.
 pub(crate) fn repeated(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Through(&[OpType::Cast, OpType::Expand], inner.clone()))
+    Pattern::new(Kind::Through(CASTS.or(EXPANDS), inner.clone()))
 }
 
 /// The value, or its elements in another order or shape.
@@ -144,7 +146,7 @@ pub(crate) fn view(inner: &Pattern) -> Pattern {
 
 /// The value, or what transposes make of it.
 pub(crate) fn transposed(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Through(&[OpType::Transpose], inner.clone()))
+    Pattern::new(Kind::Through(TRANSPOSES, inner.clone()))
 }
 
 /// The first of these that fits.
@@ -153,8 +155,8 @@ pub(crate) fn either(patterns: &[&Pattern]) -> Pattern {
 }
 
 /// A node of a family of operators, with this first operand.
-pub(crate) fn one_of(family: &[OpType], x: &Pattern) -> Pattern {
-    let nodes = family.iter().map(|&op| node(op, &[x])).collect();
+pub(crate) fn one_of(family: Properties, x: &Pattern) -> Pattern {
+    let nodes = OpType::ALL.iter().filter(|op| op.is(family)).map(|&op| node(op, &[x])).collect();
     Pattern::new(Kind::Either(nodes))
 }
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) use onnx::Declined;
 use onnx::expr::reduced_shape;
 use onnx::kernels::{Support, support};
+use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Dim, Edit, Node, Op, OpType, Operator, Patch, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::Access;
 use crate::axis_map::AxisMap;
-use crate::operators::VIEW_OPS;
 use crate::pattern::{Bindings, Pattern, find};
 
 /// From this opset on reductions other than `ReduceSum` have their axes as an operand, not an attribute.

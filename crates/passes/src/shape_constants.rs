@@ -4,9 +4,8 @@
 //! from the last axis of the other operand that is larger than 1: with fewer, the runtime computes a column of numbers
 //! one by one, which takes up to 70 times as long.
 
+use onnx::operator::properties::BROADCASTING;
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
-
-use crate::operators::BROADCASTING;
 
 /// With fewer elements, the node that reshapes a number that is computed takes as long as it saves.
 const MIN_ELEMENTS: i64 = 128;
@@ -17,7 +16,7 @@ const OPSET_OF_NORMS: i64 = 23;
 pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let node = edit.node(index);
-        if !edit.is_live(index) || !node.op.is_one_of(BROADCASTING) {
+        if !edit.is_live(index) || !node.op.is(BROADCASTING) {
             continue;
         }
         for operand in 0..node.inputs.len() {

@@ -3,10 +3,10 @@
 //! NaN has no sign here, because it stays NaN in any case. Integers have the signs that their [`bounds`] leave: they
 //! wrap, so that what holds for floats does not hold for them.
 
+use onnx::operator::properties::VIEW_OPS;
 use onnx::{Edit, OpType, Tensor, ValueId};
 
 use crate::bounds::bounds;
-use crate::operators::VIEW_OPS;
 
 /// How many nodes are followed from a value to what it is made of.
 const DEPTH: usize = 4;
@@ -109,7 +109,7 @@ fn follow(edit: &Edit<'_>, value: ValueId, depth: usize) -> Option<Signs> {
                 of_integers(edit, source)
             }
         }
-        op if VIEW_OPS.contains(&op) => of(0),
+        op if op.is(VIEW_OPS) => of(0),
         _ => return None,
     };
     Some(found)

@@ -1,8 +1,7 @@
 //! Finds sizes that the graph computes, and adds nodes that read them.
 
+use onnx::operator::properties::RESHAPES;
 use onnx::{Attr, DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
-
-use crate::operators::RESHAPES;
 
 /// The largest number of nodes behind which a size is looked for.
 const MAX_NODES: usize = 16;
@@ -27,7 +26,7 @@ fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Di
     let operand = edit.input(index, 0)?;
     match node.op.onnx() {
         Some(OpType::Cast | OpType::Identity) => collect(edit, operand, nodes),
-        Some(op) if RESHAPES.contains(&op) => collect(edit, operand, nodes),
+        Some(op) if op.is(RESHAPES) => collect(edit, operand, nodes),
         Some(OpType::Mul) => {
             let first = collect(edit, operand, nodes)?;
             first.checked_mul(&collect(edit, edit.input(index, 1)?, nodes)?)

@@ -74,6 +74,7 @@ fn check_model_of(
         model.edit(&mut |edit| pass(edit));
     }
     onnx::check::check(&model).expect("a pass leaves a valid model");
+    onnx::check::check_types(&model).expect("a pass leaves types that follow from operands");
     expect.assert_eq(&text_with_lines(&model));
 }
 
@@ -87,6 +88,7 @@ pub(crate) fn check_model(pass: fn(&mut Model), text: &str, expect: Expect) {
     }
     pass(&mut model);
     onnx::check::check(&model).expect("a pass leaves a valid model");
+    onnx::check::check_types(&model).expect("a pass leaves types that follow from operands");
     expect.assert_eq(&text_with_lines(&model));
 }
 

@@ -10,6 +10,7 @@ mod facts;
 mod order;
 mod polynomial;
 mod text;
+mod value;
 
 #[cfg(test)]
 mod laws;

@@ -11,8 +11,10 @@ use super::{Builder, Place, Problem};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
+use crate::infer::Call;
 use crate::kernels::{self, Kernel, Lookup, behavior};
 use crate::model::Node;
+use crate::operator::properties::{CASTS, CONTROL_FLOW, JOINS, NEVER_GROWS, SELECTIONS};
 use crate::operator::{OpType, Operator};
 use crate::value::{Type, Value, ValueId};
 
@@ -298,15 +300,26 @@ impl Builder {
         attrs: Attrs<'_>,
         results: SmallVec<[Option<Type>; 1]>,
     ) -> Vec<Expr<'g>> {
+        let inputs: SmallVec<[Option<ValueId>; 3]> =
+            inputs.iter().map(|input| input.map(|expr| expr.id)).collect();
         let mut state = self.state.borrow_mut();
+        let sizes = match &results[..] {
+            [Some(result)] => {
+                let (values, opset) = (&state.values, self.opset);
+                let call =
+                    Call { op: &op, inputs: &inputs, results: 1, values, opset, attrs: &attrs };
+                call.sizes(result).map(Arc::from)
+            }
+            _ => None,
+        };
         let outputs: SmallVec<[ValueId; 1]> = results
             .into_iter()
-            .map(|ty| state.values.add(Value { ty, ..Value::default() }))
+            .map(|ty| state.values.add(Value { ty, sizes: sizes.clone(), ..Value::default() }))
             .collect();
         let node = Node {
             name: None,
             op,
-            inputs: inputs.iter().map(|input| input.map(|expr| expr.id)).collect(),
+            inputs,
             outputs: outputs.clone(),
             attrs: attrs.into_iter().map(|(name, attr)| (Arc::from(name), attr)).collect(),
             origin,
@@ -331,54 +344,12 @@ pub(crate) enum Numbers {
 
 /// Returns the numbers that an operator computes of numbers of a narrower type.
 fn numbers_of(op: OpType, attrs: &Attrs<'_>) -> Numbers {
-    let only_moves = match op {
-        OpType::ScatterElements | OpType::ScatterND => {
-            !attrs.iter().any(|(name, _)| *name == "reduction")
-        }
-        _ => matches!(
-            op,
-            OpType::Concat
-                | OpType::Expand
-                | OpType::Gather
-                | OpType::GatherElements
-                | OpType::GatherND
-                | OpType::Identity
-                | OpType::Pad
-                | OpType::Reshape
-                | OpType::Slice
-                | OpType::Split
-                | OpType::Squeeze
-                | OpType::Tile
-                | OpType::TopK
-                | OpType::Transpose
-                | OpType::Trilu
-                | OpType::Unsqueeze
-                | OpType::Where
-        ),
-    };
-    let never_grows = matches!(
-        op,
-        OpType::Abs
-            | OpType::Ceil
-            | OpType::Clip
-            | OpType::Cos
-            | OpType::Erf
-            | OpType::Floor
-            | OpType::Max
-            | OpType::MaxPool
-            | OpType::Min
-            | OpType::Neg
-            | OpType::ReduceMax
-            | OpType::ReduceMin
-            | OpType::Relu
-            | OpType::Round
-            | OpType::Sigmoid
-            | OpType::Sign
-            | OpType::Sin
-            | OpType::Sqrt
-            | OpType::Tanh
-    );
-    if only_moves || never_grows { Numbers::InRange } else { Numbers::Any }
+    let scatters = matches!(op, OpType::ScatterElements | OpType::ScatterND)
+        && !attrs.iter().any(|(name, _)| *name == "reduction");
+    match scatters || op.is(SELECTIONS | JOINS | NEVER_GROWS) {
+        true => Numbers::InRange,
+        false => Numbers::Any,
+    }
 }
 
 /// True for the floats of which `Cast` returns the largest number unless it is told otherwise.
@@ -389,5 +360,5 @@ fn is_narrow_float(dtype: DType) -> bool {
 /// True if operands of a type without a kernel cannot be cast to another one for the operator: a cast is what makes up
 /// for missing kernels, and bodies of control flow have one type variable for operands of several types.
 fn is_not_cast_around(op: OpType) -> bool {
-    matches!(op, OpType::Cast | OpType::Loop | OpType::If | OpType::Scan)
+    op.is(CASTS | CONTROL_FLOW)
 }

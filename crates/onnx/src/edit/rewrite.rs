@@ -11,6 +11,7 @@ use super::{Declined, Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::model::{Graph, Node, Note};
+use crate::operator::properties::PRODUCTS;
 use crate::operator::{OpType, Operator};
 use crate::tensor::{Assumptions, Tensor};
 use crate::value::{Dim, Type, Value, ValueId};
@@ -56,11 +57,8 @@ impl<'a> Op<'a> {
     }
 }
 
-/// Operators that compute one product of their operands. A product remains one when it becomes another of them.
-const PRODUCTS: &[OpType] = &[OpType::Conv, OpType::ConvTranspose, OpType::Gemm, OpType::MatMul];
-
 fn is_same(before: &Operator, after: &Operator) -> bool {
-    before == after || (before.is_one_of(PRODUCTS) && after.is_one_of(PRODUCTS))
+    before == after || (before.is(PRODUCTS) && after.is(PRODUCTS))
 }
 
 /// The name of a constant that was computed of another: its own where only the shape is another, else
@@ -145,7 +143,7 @@ impl Edit<'_> {
     fn origin_of_op(&mut self, index: usize, fused: &[usize], op: &Op<'_>) -> OriginId {
         let is_still = |&node: &usize| {
             let node = &self.graph.nodes[node];
-            let contains_product = op.op == OpType::Attention && node.op.is_one_of(PRODUCTS);
+            let contains_product = op.op == OpType::Attention && node.op.is(PRODUCTS);
             contains_product || is_same(&node.op, &op.op)
         };
         let shown = fused.iter().copied().filter(is_still).max().filter(|_| !is_still(&index));

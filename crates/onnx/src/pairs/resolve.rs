@@ -9,7 +9,8 @@ use super::view::known_shape;
 use super::{Call, Change, Definition, Held, Pairs, Round, Rounds, Variable, View};
 use crate::attr::Attr;
 use crate::model::{Graph, Model, Node};
-use crate::operator::{OpType, Operator};
+use crate::operator::Operator;
+use crate::operator::properties::LOOPS;
 use crate::value::{ValueId, Values};
 
 /// A variable, and what holds it.
@@ -335,7 +336,7 @@ impl Places {
 }
 
 fn is_loop(node: &Node) -> bool {
-    matches!(node.op.onnx(), Some(OpType::Loop | OpType::Scan))
+    node.op.is(LOOPS)
 }
 
 /// The nodes and constants that answer for each equation.

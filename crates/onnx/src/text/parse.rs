@@ -7,16 +7,21 @@ use std::sync::Arc;
 use cursor::{Cursor, Parse, Result};
 use provenance::{Location, Origin, OriginId, Site, Table, Tier};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use self::literal::Element;
 use super::{RESERVED, is_plain};
 use crate::attr::Attr;
 use crate::check::type_of;
+use crate::infer::Call;
 use crate::model::{Function, Graph, Model, Node};
 use crate::operator::Operator;
 use crate::proto::OMITTED;
 use crate::tensor::Tensor;
 use crate::value::{Type, Value, ValueId, Values};
+
+/// The opset of a model that was read from its text.
+const OPSET: i64 = 23;
 
 /// Reads a model from its text.
 ///
@@ -50,7 +55,7 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         });
     }
     let version = |domain: Arc<str>| {
-        let version = if domain.is_empty() { 23 } else { 1 };
+        let version = if domain.is_empty() { OPSET } else { 1 };
         (domain, version)
     };
     Ok(Model {
@@ -145,11 +150,23 @@ impl<'a> Parser<'a> {
         if self.cursor.eat("{") {
             attrs = self.list("}", Parser::attribute)?;
         }
+        let op = Operator::of_text(&domain, &op);
+        let (values, results) = (&self.values, outputs.len());
+        let call = Call { op: &op, inputs: &inputs, results, values, opset: OPSET, attrs: &attrs };
+        let sizes = match &outputs[..] {
+            [(_, Some(ty))] => call.sizes(ty).map(Arc::from),
+            _ => None,
+        };
+        let outputs: SmallVec<[ValueId; 1]> =
+            outputs.into_iter().map(|output| self.define(output)).collect();
+        if let [only] = outputs[..] {
+            self.values[only].sizes = sizes;
+        }
         Ok(Some(Node {
             name: None,
-            op: Operator::of_text(&domain, &op),
+            op,
             inputs: inputs.into(),
-            outputs: outputs.into_iter().map(|output| self.define(output)).collect(),
+            outputs,
             attrs,
             origin,
             is_fused: false,

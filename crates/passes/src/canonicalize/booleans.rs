@@ -2,12 +2,12 @@
 //! and back.
 
 use onnx::expr::broadcast_shapes;
+use onnx::operator::properties::{BROADCAST_OPS, CASTS};
 use onnx::{Attr, DType, Edit, Op, OpType, Tensor, ValueId};
 
 use super::{Change, Rule, change};
 use crate::access::Access;
 use crate::eval::eval;
-use crate::operators::BROADCAST_OPS;
 use crate::pattern::uniform;
 
 pub(crate) const RULE: Rule = Rule {
@@ -214,7 +214,7 @@ pub(super) fn element_behind(
     value: ValueId,
     passed: &mut Vec<usize>,
 ) -> Option<Tensor> {
-    let (value, nodes) = edit.through(value, &[BROADCAST_OPS, &[OpType::Cast]].concat());
+    let (value, nodes) = edit.through(value, BROADCAST_OPS | CASTS);
     let mut element = edit.tensor(value)?.uniform()?;
     for &index in nodes.iter().rev().filter(|&&index| edit.node(index).op == OpType::Cast) {
         let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;

@@ -1,12 +1,12 @@
 //! `drop-bounds`: drops clamps and comparisons of integers that are always within bounds.
 
+use onnx::operator::properties::BROADCAST_OPS;
 use onnx::{Edit, OpType, ValueId};
 
 use super::broadcasts::without_leading_axes;
 use super::{Change, Rule, change};
 use crate::access::Access;
 use crate::bounds::bounds;
-use crate::operators::BROADCAST_OPS;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-bounds",

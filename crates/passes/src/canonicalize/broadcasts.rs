@@ -2,12 +2,12 @@
 
 use onnx::expr::broadcast_shapes;
 use onnx::kernels::{Support, support};
+use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Op, OpType, Type, ValueId};
 
 use super::Rule;
 use crate::access::Access;
 use crate::axis_map::{Step, added_units, emit_last, plan_with_sizes};
-use crate::operators::{BROADCAST_OPS, BROADCASTING, ELEMENTWISE, RESHAPES};
 
 pub(crate) const RULE: Rule = Rule {
     name: "bypass-expand",
@@ -31,7 +31,7 @@ pub(crate) const DELAY_RULE: Rule = Rule {
 fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let node = edit.node(index);
     let op = node.op.onnx()?;
-    if !ELEMENTWISE.contains(&op) && !BROADCASTING.contains(&op) || op == OpType::Identity {
+    if !op.is(POINTWISE) || op == OpType::Identity {
         return None;
     }
     let expand = |value: ValueId| {
@@ -64,14 +64,14 @@ fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 /// Axes of size one are added before a broadcast, if a reader may broadcast by itself.
 fn delay_expand(edit: &mut Edit<'_>, reader: usize) -> Option<()> {
     let node = edit.node(reader);
-    (node.op.is_one_of(BROADCASTING) || node.op == OpType::Expand).then_some(())?;
+    (node.op.is(BROADCASTING) || node.op == OpType::Expand).then_some(())?;
     (0..node.inputs.len())
         .find_map(|operand| delay(edit, edit.producer(edit.input(reader, operand)?)?))
 }
 
 fn delay(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let node = edit.node(index);
-    node.op.is_one_of(RESHAPES).then_some(())?;
+    node.op.is(RESHAPES).then_some(())?;
     let (before, after) = (edit.input(index, 0)?, node.outputs[0]);
     let expand = edit.producer(before).filter(|&node| edit.node(node).op == OpType::Expand)?;
     let narrow = edit.input(expand, 0)?;
@@ -98,7 +98,7 @@ fn bypass_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let node = edit.node(index);
     let operands = match node.op.onnx()? {
         OpType::Expand => 1,
-        op if BROADCASTING.contains(&op) => node.inputs.len(),
+        op if op.is(BROADCASTING) => node.inputs.len(),
         _ => 0,
     };
     let mut changed = None;
@@ -120,7 +120,7 @@ fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> b
         let narrow = edit.input(producer, 0)?;
         match edit.node(producer).op.onnx() {
             Some(OpType::Expand) => Some(narrow),
-            Some(op) if RESHAPES.contains(&op) => {
+            Some(op) if op.is(RESHAPES) => {
                 let wide = shape_of(edit.node(producer).outputs[0])?;
                 adds_leading_axes(&shape_of(narrow)?, &wide).then_some(narrow)
             }

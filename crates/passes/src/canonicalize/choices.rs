@@ -2,12 +2,12 @@
 //!
 //! Masks are made in that way: `where(i >= j, 1, 0)` is compared with zero, or subtracted from one and scaled.
 
+use onnx::operator::properties::POINTWISE;
 use onnx::{DType, Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::Rule;
 use super::booleans::element_behind;
 use crate::eval::eval;
-use crate::operators::{BROADCASTING, ELEMENTWISE};
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-choices",
@@ -86,7 +86,7 @@ impl Folded {
     fn of(edit: &Edit<'_>, index: usize) -> Option<Folded> {
         let node = edit.node(index);
         let op = node.op.onnx()?;
-        let is_computed = ELEMENTWISE.contains(&op) || BROADCASTING.contains(&op);
+        let is_computed = op.is(POINTWISE);
         if !is_computed || matches!(op, OpType::Identity | OpType::Where) {
             return None;
         }

@@ -1,11 +1,11 @@
 //! `fold-constants`: evaluates small nodes with constant operands.
 
+use onnx::operator::properties::{RESHAPES, SELECTIONS};
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
 use crate::access::Access;
 use crate::eval::eval;
-use crate::operators::{RESHAPES, SELECTIONS};
 use crate::stored::Stored;
 
 pub(crate) const RULE: Rule = Rule {
@@ -47,7 +47,7 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let operands = operands?;
     let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
     let count: i64 = shape.iter().product();
-    let only_reshapes = RESHAPES.contains(&op);
+    let only_reshapes = op.is(RESHAPES);
     let largest_operand = operands.iter().map(|operand| operand.len()).max().unwrap_or(0);
     let least = if filled.is_some() { MOST_ELEMENTS_OF_TABLES } else { MOST_ELEMENTS };
     let budget = match ty.dtype {
@@ -142,7 +142,7 @@ fn is_own_and_lazy(edit: &Edit<'_>, index: usize) -> bool {
 
 /// True if an operator moves elements, and computes none.
 fn are_moved(op: OpType) -> bool {
-    SELECTIONS.contains(&op) || op == OpType::Concat
+    op.is(SELECTIONS) || op == OpType::Concat
 }
 
 /// True if another constant stores the elements of an operand too.

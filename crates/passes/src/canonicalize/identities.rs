@@ -1,10 +1,10 @@
 //! `drop-identity`: drops nodes that return their operand.
 
+use onnx::operator::properties::{BROADCAST_OPS, RESHAPES};
 use onnx::{Edit, OpType, ValueId};
 
 use super::Rule;
 use crate::access::Access;
-use crate::operators::{BROADCAST_OPS, RESHAPES};
 use crate::pattern::uniform;
 use crate::signs::{Signs, signs};
 
@@ -24,7 +24,7 @@ fn drop_identity(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 /// What was there before two changes of the shape alone, of which the second undoes the first, and the
 /// first.
 fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId, Option<usize>) {
-    let renames = |index: usize| edit.node(index).op.is_one_of(RESHAPES);
+    let renames = |index: usize| edit.node(index).op.is(RESHAPES);
     let original = || {
         let first = edit.producer(operand).filter(|&first| renames(first) && renames(index))?;
         let original = edit.input(first, 0)?;
@@ -37,7 +37,7 @@ fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId,
 /// The operand that a node gives back where the types agree, and the nodes that make it so.
 fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.node(index);
-    if node.op == OpType::Cast || node.op.is_one_of(BROADCAST_OPS) {
+    if node.op == OpType::Cast || node.op.is(BROADCAST_OPS) {
         return Some((edit.input(index, 0)?, Vec::new()));
     }
     if let Some(found) = beside_a_neutral_number(edit, index) {
@@ -99,7 +99,7 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
     }
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let may_be_constant = |id: ValueId| match edit.producer(id) {
-        Some(node) => edit.node(node).op.is_one_of(BROADCAST_OPS),
+        Some(node) => edit.node(node).op.is(BROADCAST_OPS),
         None => edit.tensor(id).is_some(),
     };
     if !may_be_constant(a) && !may_be_constant(b) {

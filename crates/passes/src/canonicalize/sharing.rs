@@ -1,9 +1,9 @@
 //! `share-nodes`: replaces a node by an earlier node that computes the same.
 
+use onnx::operator::properties::{LAYOUT_OPS, RANDOM};
 use onnx::{Edit, Op, OpType, Tensor, Type, ValueId};
 
 use super::Rule;
-use crate::operators::LAYOUT_OPS;
 
 pub(crate) const RULE: Rule = Rule {
     name: "share-nodes",
@@ -17,17 +17,6 @@ pub(crate) const CAST_RULE: Rule = Rule {
     apply: share_cast,
 };
 
-/// Operators that return something else each time.
-const RANDOM: &[OpType] = &[
-    OpType::Bernoulli,
-    OpType::Dropout,
-    OpType::Multinomial,
-    OpType::RandomNormal,
-    OpType::RandomNormalLike,
-    OpType::RandomUniform,
-    OpType::RandomUniformLike,
-];
-
 /// A value that more nodes read is not asked for them, so that the cost stays linear.
 const MAX_READERS: usize = 64;
 
@@ -38,7 +27,7 @@ const MAX_ELEMENTS: usize = 16;
 /// operand that the fewest nodes read has the shortest list.
 fn share_node(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let node = edit.node(index);
-    if !node.op.is_onnx() || node.op.is_one_of(RANDOM) || node.bodies().next().is_some() {
+    if !node.op.is_onnx() || node.op.is(RANDOM) || node.bodies().next().is_some() {
         return None;
     }
     let operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
@@ -82,7 +71,7 @@ fn is_small_constant(edit: &Edit<'_>, value: ValueId) -> bool {
 fn share_cast(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let moved = edit.input(index, 0).filter(|_| edit.node(index).op == OpType::Cast)?;
     let layout_op = edit.producer(moved).filter(|_| edit.reads(moved) == 1)?;
-    if !edit.node(layout_op).op.is_one_of(LAYOUT_OPS) {
+    if !edit.node(layout_op).op.is(LAYOUT_OPS) {
         return None;
     }
     let source = edit.input(layout_op, 0)?;

@@ -4,6 +4,7 @@
 //! The conditions can choose themselves.
 
 use onnx::expr::{broadcast_shapes, reduced_shape};
+use onnx::operator::properties::{CASTS, EXPANDS, Properties};
 use onnx::{Attr, DType, Edit, Op, OpType, Type, ValueId};
 
 use crate::access::Access;
@@ -102,7 +103,7 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
 /// The conditions of which `place` is the number of the first that holds, counted from one; zero is none
 /// of them.
 fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Option<Vec<ValueId>> {
-    let counted = behind(edit, place, &[OpType::Cast, OpType::Expand], passed);
+    let counted = behind(edit, place, CASTS | EXPANDS, passed);
     let first = edit.producer(counted).filter(|&index| is(edit, index, OpType::ArgMax))?;
     let axis = edit.axis(first)?;
     let is_first =
@@ -111,7 +112,7 @@ fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Optio
         return None;
     }
     passed.push(first);
-    let stacked = behind(edit, edit.input(first, 0)?, &[OpType::Cast], passed);
+    let stacked = behind(edit, edit.input(first, 0)?, CASTS, passed);
     let stack = edit.producer(stacked).filter(|&index| is(edit, index, OpType::Concat))?;
     if edit.ty(stacked)?.dtype != DType::Bool || edit.axis(stack)? != axis {
         return None;
@@ -163,7 +164,7 @@ fn choice(
 }
 
 /// What a number was before these operators.
-fn behind(edit: &Edit<'_>, value: ValueId, ops: &[OpType], passed: &mut Vec<usize>) -> ValueId {
+fn behind(edit: &Edit<'_>, value: ValueId, ops: Properties, passed: &mut Vec<usize>) -> ValueId {
     let counts = |index: usize| {
         let ty = edit.ty(edit.node(index).outputs[0]);
         ty.is_some_and(|ty| match ty.dtype.is_float() {

@@ -69,13 +69,13 @@ mod tests {
             super::run,
             "graph g(x:f32[B,3,8,8], w:f32[4,3,3,3]) -> (y, z)
 %0:f32[B,3,9,10] = Pad(x, [0, 0, 0, 1, 0, 0, 1, 1]:i64, 0.0)
-y:f32[B,4,5,5] = Conv(%0, w) {strides=[2, 2], pads=[1, 0, 0, 1]}
+y:f32[B,4,4,5] = Conv(%0, w) {strides=[2, 2], pads=[1, 0, 0, 1]}
 %1:f32[B,3,8,8] = Relu(x)
 %2:f32[B,3,10,10] = Pad(%1, [0, 0, 1, 1, 0, 0, 1, 1]:i64)
 z:f32[B,4,8,8] = Conv(%2, w)",
             expect![[r#"
                 graph g(x:f32[B,3,8,8], w:f32[4,3,3,3]) -> (y, z)
-                y:f32[B,4,5,5] = Conv(x, w) {pads=[1, 1, 1, 2], strides=[2, 2]}  # 3 2
+                y:f32[B,4,4,5] = Conv(x, w) {pads=[1, 1, 1, 2], strides=[2, 2]}  # 3 2
                 %0 = Relu(x)  # 4
                 z:f32[B,4,8,8] = Conv(%0, w) {pads=[1, 1, 1, 1]}  # 6 5
             "#]],

@@ -1,9 +1,9 @@
 //! Simplifies the order of zeros in `argmax`, and fuses one-hot encodings.
 
+use onnx::operator::properties::{RESHAPES, SELECTIONS};
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::bounds::bounds;
-use crate::operators::{RESHAPES, SELECTIONS};
 use crate::pattern::{Pattern, either_order, hole, node, number, one_of, reciprocal, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
 
@@ -69,7 +69,7 @@ fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId, left: usize) -> bool {
         Some(OpType::Add) => operand(0) && operand(1),
         Some(OpType::Mul) if is_positive(0) => operand(1),
         Some(OpType::Mul | OpType::Div) if is_positive(1) => operand(0),
-        Some(op) if op == OpType::Cast || SELECTIONS.contains(&op) => operand(0),
+        Some(op) if op == OpType::Cast || op.is(SELECTIONS) => operand(0),
         _ => true,
     }
 }

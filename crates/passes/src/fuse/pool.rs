@@ -1,10 +1,10 @@
 //! Means and maxima over windows.
 
+use onnx::operator::properties::{LAYOUT_OPS, VIEW_OPS};
 use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::{AxisMap, transpose};
-use crate::operators::{LAYOUT_OPS, VIEW_OPS};
 use crate::pattern::{Pattern, composite, either, hole, moved, node, number, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
 use crate::signs::signs;
@@ -105,7 +105,7 @@ fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined
     while value != sum {
         let index = found.edit.producer(value).ok_or("a sum is not the result of a node")?;
         let node = found.edit.node(index);
-        if !node.op.is_one_of(LAYOUT_OPS) {
+        if !node.op.is(LAYOUT_OPS) {
             return Err("another operation changes the sum".into());
         }
         let inputs = (0..node.inputs.len()).map(|input| found.edit.input(index, input)).collect();

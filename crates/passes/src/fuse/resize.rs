@@ -5,11 +5,11 @@
 //! moves the same elements.
 
 use onnx::kernels::{Support, support};
+use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::AxisMap;
-use crate::operators::VIEW_OPS;
 use crate::rewrite::{Declined, decline};
 
 const NAME: &str = "fuse-resize";

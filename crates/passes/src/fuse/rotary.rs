@@ -9,11 +9,11 @@ mod layout;
 mod parts;
 mod table;
 
+use onnx::operator::properties::{RESHAPES, TRANSPOSES};
 use onnx::{Edit, OpType, ValueId};
 
 use crate::access::Access;
 use crate::axis_order::AxisOrder;
-use crate::operators::RESHAPES;
 use crate::pattern::{
     Bindings, Pattern, either, either_order, find, hole, node, one_of, transposed,
 };
@@ -128,7 +128,7 @@ fn of_parts(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
 
 fn of_swapped(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
     let (a, b) = (Half::of(edit, found.value("a")?)?, Half::of(edit, found.value("b")?)?);
-    let transposes = edit.chain_to(found.value("first")?, found.value("-b")?, &[OpType::Transpose]);
+    let transposes = edit.chain_to(found.value("first")?, found.value("-b")?, TRANSPOSES);
     let b = transposes?.iter().rev().try_fold(b, |b, &transpose| b.then(edit, transpose))?;
     let is_interleaved = is_interleaved(edit, found)?;
     let fits = [&a, &b].iter().all(|half| half.is_interleaved == is_interleaved);
@@ -144,7 +144,7 @@ fn of_swapped(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
 /// True if `x` is the source, transposed in that way.
 fn is_transposed(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &AxisOrder) -> bool {
     let found = || {
-        let chain = edit.chain_to(x, source, &[OpType::Transpose])?;
+        let chain = edit.chain_to(x, source, TRANSPOSES)?;
         let mut orders = chain.iter().rev().map(|&node| AxisOrder::of_node(edit, node));
         orders.try_fold(AxisOrder::identity(order.rank()), |whole, order| whole.then(&order?))
     };

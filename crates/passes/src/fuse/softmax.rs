@@ -2,10 +2,10 @@
 
 use onnx::expr::reduced_shape;
 use onnx::kernels::is_right;
+use onnx::operator::properties::LAYOUT_OPS;
 use onnx::{Dim, Op, OpType};
 
 use crate::axis_map::AxisMap;
-use crate::operators::LAYOUT_OPS;
 use crate::pattern::{
     Pattern, either, exp, hole, log, node, number, one_of, reduce_max, reduce_sum, spread, view,
 };

@@ -1,20 +1,16 @@
 //! Describes how an operator depends on the order of axes.
 
 use onnx::kernels::{Support, support};
+use onnx::operator::properties::{ALONG_AN_AXIS, BROADCASTING, ELEMENTWISE, REDUCTIONS};
 use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};
 
 use crate::access::Access;
 use crate::axis_order::AxisOrder;
-use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 
 /// True if all operands of an operator broadcast; where it is a matter of the order of axes alone.
 fn broadcasts(op: OpType) -> bool {
-    BROADCASTING.contains(&op) || matches!(op, OpType::Mean | OpType::PRelu | OpType::Sum)
+    op.is(BROADCASTING) || matches!(op, OpType::Mean | OpType::PRelu | OpType::Sum)
 }
-
-/// Operators along one axis, which is an attribute; the last where it is not given.
-const ALONG_AN_AXIS: &[OpType] =
-    &[OpType::Concat, OpType::Hardmax, OpType::LogSoftmax, OpType::Softmax, OpType::Split];
 
 /// The ranks of images and volumes, with an axis of the batch and one of channels.
 const IMAGE_RANKS: &[usize] = &[4, 5];
@@ -94,7 +90,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
             let axes = edit.axes(index)?;
             Some(Role::Source(others(result.rank(), &axes)))
         }
-        _ if ELEMENTWISE.contains(&op) => {
+        _ if op.is(ELEMENTWISE) => {
             let is_number = |operand: usize| {
                 edit.input(index, operand).is_none_or(|id| {
                     edit.ty(id).is_some_and(|ty| ty.shape.iter().all(|dim| dim.is(1)))
@@ -103,13 +99,13 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
             member((1..node.inputs.len()).all(is_number))
         }
         _ if broadcasts(op) => member(true),
-        _ if ALONG_AN_AXIS.contains(&op) => {
+        _ if op.is(ALONG_AN_AXIS) => {
             let sizes_are_known = op != OpType::Split || node.inputs.len() < 2 || {
                 edit.input(index, 1).is_none_or(|sizes| edit.tensor(sizes).is_some())
             };
             member(edit.axis(index).is_some() && sizes_are_known)
         }
-        _ if REDUCTIONS.contains(&op) => {
+        _ if op.is(REDUCTIONS) => {
             let keeps = node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1));
             let axes = edit.axes(index)?;
             if axes.is_empty() {

@@ -8,6 +8,7 @@
 
 mod entries;
 
+use onnx::operator::properties::{BROADCASTING, POINTWISE, REDUCTIONS};
 use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,7 +16,6 @@ use super::{carry, transposed_constant};
 use crate::access::Access;
 use crate::axis_map::transpose;
 use crate::axis_order::AxisOrder;
-use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 use crate::rewrite::Declined;
 
 const NAME: &str = "lead-small-axes";
@@ -57,7 +57,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// Returns the shape of the result of a node whose operands broadcast in many short runs.
 fn broadcast_around_small_axis(edit: &Edit<'_>, index: usize) -> Option<Vec<Dim>> {
     let node = edit.node(index);
-    if !edit.is_live(index) || !node.op.is_one_of(BROADCASTING) {
+    if !edit.is_live(index) || !node.op.is(BROADCASTING) {
         return None;
     }
     let shape = &edit.ty(node.outputs[0])?.shape;
@@ -220,9 +220,7 @@ fn is_member(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
         |id: ValueId| edit.ty(id).is_some_and(|ty| ty.shape.iter().all(|dim| dim.is(1)));
     let mut numbers =
         (data_operands(node)..node.inputs.len()).filter_map(|at| edit.input(index, at));
-    (node.op.is_one_of(ELEMENTWISE) || node.op.is_one_of(BROADCASTING))
-        && numbers.all(is_number)
-        && is_whole(edit, node.outputs[0], shape)
+    node.op.is(POINTWISE) && numbers.all(is_number) && is_whole(edit, node.outputs[0], shape)
 }
 
 /// Returns the axes that a node drops: those that it reduces, or the last one, of which it takes one entry.
@@ -235,13 +233,13 @@ fn dropped_axes(edit: &Edit<'_>, index: usize) -> Option<Vec<usize>> {
         return (rank(0) == Some(axis + 1)).then(|| vec![axis]);
     }
     let drops = node.attr("keepdims") == Some(&Attr::Int(0));
-    let is_reduction = node.op.is_one_of(REDUCTIONS) && drops;
+    let is_reduction = node.op.is(REDUCTIONS) && drops;
     edit.axes(index).filter(|axes| is_reduction && !axes.is_empty())
 }
 
 /// Returns how many operands of a member are arrays, and not single numbers.
 fn data_operands(node: &Node) -> usize {
-    if node.op.is_one_of(BROADCASTING) { node.inputs.len() } else { 1 }
+    if node.op.is(BROADCASTING) { node.inputs.len() } else { 1 }
 }
 
 /// Returns an operand that broadcasts with the moved arrays as it does with these.

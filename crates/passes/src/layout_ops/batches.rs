@@ -1,9 +1,9 @@
 //! `drop-batches`: drops a reshape that only adds or removes a unit batch axis of a product.
 
 use onnx::expr::broadcast_shapes;
+use onnx::operator::properties::RESHAPES;
 use onnx::{Dim, Edit, OpType};
 
-use crate::operators::RESHAPES;
 use crate::rewrite::decline;
 
 const NAME: &str = "drop-batches";
@@ -39,7 +39,7 @@ fn is_superfluous(edit: &Edit<'_>, index: usize, operand: usize) -> Option<bool>
     let value = edit.input(index, operand)?;
     let renaming = edit.producer(value)?;
     let node = edit.node(renaming);
-    if !node.op.is_one_of(RESHAPES) {
+    if !node.op.is(RESHAPES) {
         return None;
     }
     let before = &edit.ty(edit.input(renaming, 0)?)?.shape;

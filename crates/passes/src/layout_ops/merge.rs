@@ -1,12 +1,12 @@
 //! `merge-moves`: writes a chain of layout ops in the fewest nodes.
 
+use onnx::operator::properties::{LAYOUT_OPS, RESHAPES};
 use onnx::{Edit, Op, OpType, ValueId};
 
 use super::is_layout_op;
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit_last, plan, transposes};
 use crate::canonicalize::{MAX_LINKS, Rule};
-use crate::operators::{LAYOUT_OPS, RESHAPES};
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-layout-ops",
@@ -61,7 +61,7 @@ pub(super) fn links(edit: &Edit<'_>, value: ValueId) -> Vec<usize> {
 /// Returns what a chain begins with, and the fewest steps from there.
 fn shortest(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
     let source = edit.input(*links.last()?, 0)?;
-    if links.iter().all(|&link| edit.node(link).op.is_one_of(RESHAPES)) {
+    if links.iter().all(|&link| edit.node(link).op.is(RESHAPES)) {
         // However they cut, reshapes are one reshape.
         let result = edit.node(*links.first()?).outputs[0];
         let (before, after) = (&edit.ty(source)?.shape, &edit.ty(result)?.shape);

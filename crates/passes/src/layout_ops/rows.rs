@@ -3,11 +3,11 @@
 //! The runtime multiplies matrices and adds a bias in one node. For a vector, it reshapes before and after that node, at
 //! each product. Here, the vectors between the products become rows as well.
 
+use onnx::operator::properties::{POINTWISE, REDUCTIONS};
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::Access;
-use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS};
 use crate::rewrite::decline;
 
 const NAME: &str = "make-rows";
@@ -60,8 +60,7 @@ fn is_member(edit: &Edit<'_>, index: usize) -> bool {
     node.outputs.iter().all(|&output| rank(output) == Some(1))
         && (is_product(edit, index)
             || node.op.is_one_of(&[OpType::Concat, OpType::Split])
-            || (node.op.is_one_of(ELEMENTWISE) || node.op.is_one_of(BROADCASTING))
-                && operands.all(|id| rank(id).is_some_and(|rank| rank <= 1)))
+            || node.op.is(POINTWISE) && operands.all(|id| rank(id).is_some_and(|rank| rank <= 1)))
 }
 
 /// True if a node reduces a vector to a number.
@@ -69,7 +68,7 @@ fn is_reduction(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
     let drops = node.attr("keepdims") == Some(&Attr::Int(0));
     let is_known = edit.input(index, 1).is_some_and(|axes| edit.tensor(axes).is_some());
-    node.op.is_one_of(REDUCTIONS)
+    node.op.is(REDUCTIONS)
         && drops
         && is_known
         && edit.input(index, 0).is_some_and(|vector| is_vector(edit, vector))
@@ -160,7 +159,7 @@ impl Region {
                     *input = row;
                 }
             }
-            if node.op.is_one_of(REDUCTIONS) {
+            if node.op.is(REDUCTIONS) {
                 inputs[1] = axes(edit, index, &[0, 1]);
                 edit.rewrite(index, &[], Op::of(&node, inputs))?;
                 continue;

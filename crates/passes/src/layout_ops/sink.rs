@@ -4,12 +4,12 @@
 //! reshape. The bias that follows a product is added before its columns are taken apart, so that the
 //! runtime finds the two side by side.
 
+use onnx::operator::properties::{BROADCASTING, POINTWISE};
 use onnx::{Attr, Edit, Op, OpType, Patch, Type, ValueId};
 
 use super::is_layout_op;
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
-use crate::operators::{BROADCASTING, ELEMENTWISE};
 use crate::rewrite::decline;
 
 /// How many nodes there may be up to the layout op to meet.
@@ -34,9 +34,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 fn lets_through(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
-    let is_known = node.op.is_one_of(ELEMENTWISE)
-        || node.op.is_one_of(BROADCASTING)
-        || node.op == OpType::Softmax;
+    let is_known = node.op.is(POINTWISE) || node.op == OpType::Softmax;
     is_known && node.outputs.len() == 1
 }
 
@@ -44,7 +42,7 @@ fn lets_through(edit: &Edit<'_>, index: usize) -> bool {
 /// which no layout op changes.
 fn arrays(edit: &Edit<'_>, index: usize) -> usize {
     let node = edit.node(index);
-    if node.op.is_one_of(BROADCASTING) { node.inputs.len() } else { 1 }
+    if node.op.is(BROADCASTING) { node.inputs.len() } else { 1 }
 }
 
 /// Returns the layout op that makes an operand, if nothing else reads the operand.

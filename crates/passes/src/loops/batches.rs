@@ -2,12 +2,12 @@
 
 mod lookups;
 
+use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
 use onnx::{Attr, Dim, Edit, Node, Op, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Counted, ints};
 use crate::access::{axes_from_front, axis_of, perm_of};
-use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
 
 /// What a step computes may have this many times the elements of what it is computed from.
 const MAX_GROWTH: i64 = 8;
@@ -159,7 +159,7 @@ impl Batches {
             && !operands[1..].iter().any(|operand| matches!(operand, Some(Operand::Batch(_))));
         let mut made = Op { op: node.op.clone(), inputs: ids(operands), attrs: Vec::new() };
         match op {
-            _ if BROADCASTING.contains(&op) => {
+            _ if op.is(BROADCASTING) => {
                 for (place, operand) in operands.iter().enumerate() {
                     if let &Some(Operand::Batch(id)) = operand {
                         let aligned = self.align(edit, node, id, ranks[place], rank)?;
@@ -167,7 +167,7 @@ impl Batches {
                     }
                 }
             }
-            _ if ELEMENTWISE.contains(&op) && is_first => {}
+            _ if op.is(ELEMENTWISE) && is_first => {}
             OpType::MatMul if is_product_of_batch(operands, &ranks) => {}
             OpType::Concat => {
                 for (place, operand) in operands.iter().enumerate() {
@@ -177,19 +177,15 @@ impl Batches {
                 }
                 made.attrs.push(("axis", Attr::Int(axis_of(node, rank)? as i64 + 1)));
             }
-            _ if RESHAPES.contains(&op)
-                && op != OpType::Reshape
-                && is_first
-                && ranks.len() == 2 =>
-            {
+            _ if op.is(RESHAPES) && op != OpType::Reshape && is_first && ranks.len() == 2 => {
                 made.inputs[1] = Some(self.axes(edit, node, 1, ranks[0].max(rank))?);
             }
-            _ if RESHAPES.contains(&op) && is_first => {
+            _ if op.is(RESHAPES) && is_first => {
                 let shape = self.shape(types.first()?)?;
                 made.op = OpType::Reshape.into();
                 made.inputs = vec![made.inputs[0], Some(ints(edit, self.index, &shape)?)];
             }
-            _ if REDUCTIONS.contains(&op) && is_first => {
+            _ if op.is(REDUCTIONS) && is_first => {
                 made.inputs[1] = Some(self.axes(edit, node, 1, ranks[0])?);
             }
             OpType::Gather

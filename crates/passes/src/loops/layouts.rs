@@ -4,11 +4,11 @@
 //! Then only the first value and the result are reshaped. If a body reshapes what it is given of an array, the whole
 //! array is reshaped before the loop.
 
+use onnx::operator::properties::{BROADCASTING, RESHAPES};
 use onnx::{Dim, Edit, Graph, Node, Op, OpType, Type, ValueId};
 
 use super::{ints, node_reads};
 use crate::drop_carries::Carries;
-use crate::operators::{BROADCASTING, RESHAPES};
 
 const NAME: &str = "carry-layouts";
 
@@ -122,7 +122,7 @@ fn reshape_array(
 /// Returns what a node reshapes to a known shape.
 fn reshapes(edit: &Edit<'_>, node: &Node) -> Option<ValueId> {
     let mut others = node.inputs.iter().skip(1).flatten();
-    let is_known = node.op.is_one_of(RESHAPES) && others.all(|&id| edit.tensor(id).is_some());
+    let is_known = node.op.is(RESHAPES) && others.all(|&id| edit.tensor(id).is_some());
     node.inputs.first().copied().flatten().filter(|_| is_known)
 }
 
@@ -135,7 +135,7 @@ fn broadcasts(edit: &Edit<'_>, node: &Node, value: ValueId, ty: &Type) -> bool {
         })
     };
     let has_axes = |&output: &ValueId| edit.ty(output).is_some_and(|own| own.rank() >= ty.rank());
-    node.op.is_one_of(BROADCASTING)
+    node.op.is(BROADCASTING)
         && edit.ty(value).is_some_and(is_widened)
         && node.outputs.iter().all(has_axes)
 }

@@ -5,30 +5,16 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use onnx::{Edit, Node, OpType, Type, ValueId};
+use onnx::operator::properties::{BY_ROW, POINTWISE, REDUCTIONS, RESHAPES};
+use onnx::{Edit, Node, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::{Batches, is_small_beside};
 use super::{Counted, Stack, copy_of, for_each_read};
-use crate::operators::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
 use crate::recurrent;
 
 /// So many nodes before a result are looked at.
 const MAX_NODES: usize = 256;
-
-/// Operators that may be computed for all steps together, apart from those of each element.
-const OTHERS: &[OpType] = &[
-    OpType::Concat,
-    OpType::Gather,
-    OpType::LayerNormalization,
-    OpType::LogSoftmax,
-    OpType::MatMul,
-    OpType::RMSNormalization,
-    OpType::Slice,
-    OpType::Softmax,
-    OpType::Split,
-    OpType::Transpose,
-];
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     batch_each(edit, "batch-results", |_, _| true);
@@ -176,10 +162,7 @@ impl<'l> Body<'l> {
 }
 
 fn may_move(node: &Node) -> bool {
-    let kinds = [BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES, OTHERS];
-    node.op.is_onnx()
-        && node.bodies().next().is_none()
-        && kinds.iter().any(|kind| node.op.is_one_of(kind))
+    node.op.is(POINTWISE | REDUCTIONS | RESHAPES | BY_ROW)
 }
 
 fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {

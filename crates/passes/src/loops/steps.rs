@@ -5,13 +5,13 @@
 //! elements. The runtime spends about as much time on a small node as on a product of small matrices, so each node
 //! that leaves the body is time saved in every step.
 
+use onnx::operator::properties::{POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Node, OpType, Tensor, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
 use super::{Array, Counted, for_each_read};
 use crate::access::axis_of;
-use crate::operators::{BROADCASTING, ELEMENTWISE, RESHAPES};
 use crate::rewrite::decline;
 
 const NAME: &str = "batch-steps";
@@ -120,7 +120,7 @@ fn cannot_fail(edit: &Edit<'_>, batches: &Batches, node: &Node) -> bool {
     match node.op.onnx() {
         Some(OpType::Gather) => is_inside() == Some(true),
         Some(OpType::Div | OpType::Mod | OpType::Pow | OpType::BitShift) | None => false,
-        Some(op) => [BROADCASTING, ELEMENTWISE, RESHAPES].iter().any(|ops| ops.contains(&op)),
+        Some(op) => op.is(POINTWISE | RESHAPES),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Matches a pattern against a graph.
 
+use onnx::operator::Properties;
 use onnx::{DType, Edit, OpType, Operator, Tensor, ValueId};
 
 use crate::access::Access;
@@ -81,7 +82,7 @@ impl Search<'_, '_> {
             Kind::Either(patterns) => {
                 patterns.iter().any(|pattern| self.attempt(|s| s.value(pattern, value)))
             }
-            Kind::Through(ops, inner) => self.through(inner, value, ops),
+            Kind::Through(ops, inner) => self.through(inner, value, *ops),
             Kind::Product { factors, number } => {
                 let factors: Vec<&Pattern> = factors.iter().collect();
                 self.attempt(|s| s.product(&[value], &factors, *number, value, 0))
@@ -93,7 +94,7 @@ impl Search<'_, '_> {
     }
 
     /// Matches a value, or what it is behind a few nodes of these operators.
-    fn through(&mut self, inner: &Pattern, value: ValueId, ops: &[OpType]) -> bool {
+    fn through(&mut self, inner: &Pattern, value: ValueId, ops: Properties) -> bool {
         let edit = self.edit;
         self.attempt(|s| {
             s.attempt(|s| s.value(inner, value))

@@ -1,9 +1,8 @@
 //! Evaluates small graphs, so that tests can compare the numbers before and after a rewrite.
 
+use onnx::operator::properties::RESHAPES;
 use onnx::{DType, Dim, Model, Node, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
-
-use crate::operators::RESHAPES;
 
 /// What operators return where JAX and ONNX Runtime differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,7 +114,7 @@ fn computed(
 ) -> Vec<f64> {
     let op = node.op.onnx().expect("an operator of ONNX");
     match op {
-        _ if op == OpType::Identity || RESHAPES.contains(&op) => operands[0].elements.clone(),
+        _ if op == OpType::Identity || op.is(RESHAPES) => operands[0].elements.clone(),
         OpType::Expand => operands[0].broadcast(shape),
         OpType::MatMul => product(operands, shape[shape.len() - 1], semantics),
         OpType::Conv => convolution(operands, semantics),

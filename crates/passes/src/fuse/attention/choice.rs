@@ -3,6 +3,7 @@
 //! The batch of the scores may be taken for heads, and a part of their rows too: each is an attention of its
 //! own, with the same `k` and `v`. So every choice is right, and the one is taken that transposes the least.
 
+use onnx::operator::properties::EXPANDS;
 use onnx::{Dim, Edit, OpType, Patch, ValueId};
 
 use super::stack::Stack;
@@ -302,7 +303,7 @@ fn one_for_each_group(edit: &Edit<'_>, found: &Attention) -> Option<[Side; 2]> {
 
 /// Returns what is repeated to make this axis of heads, each in its place, and how often.
 fn before_repeating(edit: &Edit<'_>, side: &Side, heads: usize) -> Option<(Side, i64)> {
-    let (source, chain) = edit.through(side.source, &[OpType::Expand]);
+    let (source, chain) = edit.through(side.source, EXPANDS);
     let broadcast = AxisMap::of_chain(edit, source, &chain)?;
     let (map, times) = broadcast.then(&side.map)?.without_repeats(heads)?;
     (!map.is_broadcast()).then_some(())?;

@@ -3,6 +3,7 @@
 //! Several masks become one array: what is added comes first, and numbers that take scores out replace it.
 
 use onnx::expr::broadcast_shapes;
+use onnx::operator::properties::{CASTS, LAYOUT_OPS, RESHAPES};
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::choice::View;
@@ -10,7 +11,6 @@ use super::{Attention, LOWEST, Mask, spread};
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
 use crate::magnitude::{LARGEST, Magnitudes};
-use crate::operators::{LAYOUT_OPS, RESHAPES};
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
 
@@ -290,7 +290,7 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) 
 
 /// True if a value is `0, 1, 2, …`, up to layout ops.
 fn counts_up(edit: &Edit<'_>, value: ValueId) -> bool {
-    let (value, _) = edit.through(value, &[LAYOUT_OPS, &[OpType::Cast]].concat());
+    let (value, _) = edit.through(value, LAYOUT_OPS | CASTS);
     let number = |node, operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
     let range = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Range);
     range.is_some_and(|node| number(node, 0) == Some(0.0) && number(node, 2) == Some(1.0))

@@ -5,6 +5,7 @@
 //! is. That makes the whole row of `v` NaN, and with it all that is computed from `v`: zero times NaN is NaN.
 //! So a masked score is finite, or makes no difference.
 
+use onnx::operator::properties::{LAYOUT_OPS, VIEW_OPS};
 use onnx::{Dim, Edit, OpType, ValueId};
 
 use super::Attention;
@@ -12,7 +13,6 @@ use crate::access::Access;
 use crate::axis_map::AxisMap;
 use crate::layout_ops::products::Side;
 use crate::magnitude::{LARGEST, Magnitude, Magnitudes};
-use crate::operators::{LAYOUT_OPS, VIEW_OPS};
 
 /// How many nodes are followed from the operands to the rows that they are made of.
 const MOST_NODES: usize = 100;
@@ -152,7 +152,7 @@ impl Source {
                 with_axis.insert(axis, Dim::Known(1));
                 of(0)?.within(&[axis], &with_axis)?.reshaped(shape)
             }
-            op if VIEW_OPS.contains(&op) => {
+            op if op.is(VIEW_OPS) => {
                 let rows = of(0)?;
                 Some(Rows { map: rows.map.then_node(edit, index)?, ..rows })
             }

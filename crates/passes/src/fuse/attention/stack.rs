@@ -3,12 +3,12 @@
 //! What is picked is a part of what that axis was made of, so that one `Split` makes all of them, in the
 //! order of axes that the product has.
 
+use onnx::operator::properties::LAYOUT_OPS;
 use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
 use crate::layout_ops::products::Side;
-use crate::operators::LAYOUT_OPS;
 use crate::pattern::uniform;
 
 /// How many layout ops are looked through.

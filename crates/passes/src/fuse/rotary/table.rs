@@ -1,10 +1,10 @@
 //! Tables of cosines and sines, with one number for each pair.
 
+use onnx::operator::properties::{BROADCAST_OPS, RESHAPES};
 use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::{Rotation, halves_of};
 use crate::access::Access;
-use crate::operators::{BROADCAST_OPS, RESHAPES};
 
 /// How far back a table is looked into.
 const DEEPEST: usize = 8;
@@ -118,7 +118,7 @@ pub(super) fn doubled_by_node(
                 let is_joined = last(value)? == 2 * last(single)?;
                 return is_joined.then_some((single, passed));
             }
-            Some(op) if RESHAPES.contains(&op) && last(value) == last(source) => {}
+            Some(op) if op.is(RESHAPES) && last(value) == last(source) => {}
             _ => return None,
         }
         value = source;
@@ -174,7 +174,7 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
         }
         Some(op) if UNARY.contains(&op) => is_twice(0),
         Some(OpType::Add | OpType::Sub | OpType::Mul | OpType::Div) => is_twice(0) && is_twice(1),
-        Some(op) if BROADCAST_OPS.contains(&op) => {
+        Some(op) if op.is(BROADCAST_OPS) => {
             let keeps_last = edit.input(node, 0).and_then(last) == last(value);
             keeps_last && is_twice(0)
         }

@@ -1,11 +1,11 @@
 //! Reads what the round of a loop drops.
 
+use onnx::operator::properties::{POINTWISE, RESHAPES};
 use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{Array, Carry, Counted};
 use crate::access::axis_of;
-use crate::operators::{BROADCASTING, ELEMENTWISE, RESHAPES};
 
 /// What a round does that is active.
 pub(super) struct Effect {
@@ -153,9 +153,7 @@ impl<'a, 'e> Body<'a, 'e> {
         let is_known = |id: &ValueId| {
             self.of_entry.contains(id) || (!self.made.contains(id) && self.is_same(*id))
         };
-        let is_elementwise = node.op.is_one_of(ELEMENTWISE)
-            || node.op.is_one_of(BROADCASTING)
-            || node.op.is_one_of(RESHAPES);
+        let is_elementwise = node.op.is(POINTWISE | RESHAPES);
         let is_small = |ty: &Type| {
             ty.rank() < self.rank || ty.shape.last().is_some_and(|last| last.known() == Some(1))
         };

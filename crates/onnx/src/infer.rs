@@ -1,0 +1,193 @@
+//! Infers the types of results from an operator, its attributes and its operands.
+//!
+//! Nobody states the type of a node: builders and edits ask here, and [`crate::check`] asks again. The rule of each
+//! operator is in [the table](crate::operator).
+
+mod body;
+mod layout;
+mod product;
+pub(crate) mod rules;
+mod sizes;
+mod window;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::attr::Attr;
+use crate::dtype::DType;
+use crate::model::{Graph, Node};
+use crate::operator::Operator;
+use crate::value::{Dim, Type, ValueId, Values};
+
+/// The types of all results of a node.
+pub type Types = SmallVec<[Type; 1]>;
+
+/// Why the types of results are not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotInferred {
+    /// The operands do not say it, or there is no rule.
+    #[error("the types of the results do not follow from the operands")]
+    Unknown,
+    /// The operator does not take such operands.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// The result of a rule.
+pub(crate) type Inferred = Result<Types, NotInferred>;
+
+/// The rule of an operator.
+pub(crate) type Rule = fn(&Call<'_>) -> Inferred;
+
+/// An operator with its operands and attributes.
+pub(crate) struct Call<'a> {
+    pub op: &'a Operator,
+    pub inputs: &'a [Option<ValueId>],
+    /// The number of results.
+    pub results: usize,
+    pub values: &'a Values,
+    pub opset: i64,
+    pub attrs: &'a dyn Attributes,
+}
+
+/// The attributes of a node.
+pub(crate) trait Attributes {
+    fn get(&self, name: &str) -> Option<&Attr>;
+}
+
+impl<N: AsRef<str>> Attributes for Vec<(N, Attr)> {
+    fn get(&self, name: &str) -> Option<&Attr> {
+        self.iter().find(|(key, _)| key.as_ref() == name).map(|(_, attr)| attr)
+    }
+}
+
+impl Call<'_> {
+    /// Returns the call that a node is.
+    pub(crate) fn of_node<'a>(node: &'a Node, values: &'a Values, opset: i64) -> Call<'a> {
+        let (op, inputs, results) = (&node.op, &node.inputs[..], node.outputs.len());
+        Call { op, inputs, results, values, opset, attrs: &node.attrs }
+    }
+
+    /// Infers the types of the results.
+    pub(crate) fn types(&self) -> Inferred {
+        let types = match self.op {
+            Operator::Onnx(op) => (op.row().infer)(self)?,
+            Operator::Composite(_) => self.outputs_of_body("body")?,
+            Operator::Foreign(_) => return Err(NotInferred::Unknown),
+        };
+        if types.len() < self.results {
+            return Err(NotInferred::Unknown);
+        }
+        Ok(types.into_iter().take(self.results).collect())
+    }
+
+    /// Returns the type of an operand.
+    pub(crate) fn ty(&self, operand: usize) -> Result<&Type, NotInferred> {
+        let id = self.inputs.get(operand).copied().flatten().ok_or(NotInferred::Unknown)?;
+        self.values[id].ty.as_ref().ok_or(NotInferred::Unknown)
+    }
+
+    pub(crate) fn has(&self, operand: usize) -> bool {
+        self.inputs.get(operand).is_some_and(Option::is_some)
+    }
+
+    pub(crate) fn shape(&self, operand: usize) -> Result<&[Dim], NotInferred> {
+        Ok(&self.ty(operand)?.shape)
+    }
+
+    pub(crate) fn dtype(&self, operand: usize) -> Result<DType, NotInferred> {
+        Ok(self.ty(operand)?.dtype)
+    }
+
+    /// Returns the integers of an operand, if all are known.
+    pub(crate) fn ints(&self, operand: usize) -> Result<Vec<i64>, NotInferred> {
+        let sizes = self.sizes_of(operand)?;
+        let known: Option<Vec<i64>> = sizes.iter().map(Dim::known).collect();
+        known.ok_or(NotInferred::Unknown)
+    }
+
+    pub(crate) fn int_attr(&self, name: &str, default: i64) -> i64 {
+        match self.attrs.get(name) {
+            Some(Attr::Int(value)) => *value,
+            _ => default,
+        }
+    }
+
+    pub(crate) fn ints_attr(&self, name: &str) -> Option<&[i64]> {
+        match self.attrs.get(name) {
+            Some(Attr::Ints(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn str_attr(&self, name: &str) -> Option<&str> {
+        match self.attrs.get(name) {
+            Some(Attr::Str(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Returns the element type that an attribute names.
+    pub(crate) fn dtype_attr(&self, name: &str) -> Option<DType> {
+        match self.attrs.get(name) {
+            Some(Attr::Int(code)) => DType::from_code(i32::try_from(*code).ok()?),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn body(&self, name: &str) -> Result<&Graph, NotInferred> {
+        match self.attrs.get(name) {
+            Some(Attr::Graph(body)) => Ok(body),
+            _ => Err(NotInferred::Unknown),
+        }
+    }
+
+    /// Returns the axis that an attribute names, counted from the front.
+    pub(crate) fn axis(&self, default: i64, rank: usize) -> Result<usize, NotInferred> {
+        self.from_front(self.int_attr("axis", default), rank)
+    }
+
+    /// Counts an axis from the front.
+    pub(crate) fn from_front(&self, axis: i64, rank: usize) -> Result<usize, NotInferred> {
+        axis_from_front(axis, rank)
+            .ok_or_else(|| self.invalid(format_args!("has no axis {axis} of {rank}")))
+    }
+
+    /// Returns what is wrong with the operands.
+    pub(crate) fn invalid(&self, what: std::fmt::Arguments<'_>) -> NotInferred {
+        let types: Vec<String> = (0..self.inputs.len())
+            .map(|operand| self.ty(operand).map_or_else(|_| "?".into(), Type::to_string))
+            .collect();
+        NotInferred::Invalid(format!("{} of {} {what}", self.op.name(), types.join(", ")))
+    }
+}
+
+/// Counts an axis from the front. `None` if an array of that rank does not have it.
+pub fn axis_from_front(axis: i64, rank: usize) -> Option<usize> {
+    let axis = if axis < 0 { axis.checked_add(i64::try_from(rank).ok()?)? } else { axis };
+    usize::try_from(axis).ok().filter(|&axis| axis < rank)
+}
+
+/// Returns a single type.
+pub(crate) fn one(dtype: DType, shape: impl Into<std::sync::Arc<[Dim]>>) -> Inferred {
+    Ok(smallvec![Type::new(dtype, shape)])
+}
+
+/// Returns the number, if there is one.
+pub(crate) fn known<T>(found: Option<T>) -> Result<T, NotInferred> {
+    found.ok_or(NotInferred::Unknown)
+}
+
+/// True if no sizes of the symbols are known to make two types differ.
+///
+/// The element types and the ranks are equal. Sizes may be spelled differently: `max(B - 1, 0)` is `B - 1` for all sizes
+/// that JAX assumes.
+pub fn agree(inferred: &Type, stated: &Type) -> bool {
+    let same = |(a, b): (&Dim, &Dim)| match (a.known(), b.known()) {
+        (Some(a), Some(b)) => a == b,
+        (None, None) => a == b || a.is_equal_for_large_symbols(b),
+        _ => false,
+    };
+    inferred.dtype == stated.dtype
+        && inferred.rank() == stated.rank()
+        && inferred.shape.iter().zip(&*stated.shape).all(same)
+}

@@ -1,0 +1,63 @@
+//! The properties that a [row](super::table) can have. Several are one by `|`.
+
+pub use super::table::Properties;
+
+/// No property.
+pub const NONE: Properties = Properties(0);
+/// Each element of the result is computed from that element of the first operand; other operands are single numbers.
+pub const ELEMENTWISE: Properties = Properties(1 << 0);
+/// All operands broadcast to the shape of the result, and each element is computed by itself.
+pub const BROADCASTING: Properties = Properties(1 << 1);
+/// Reduces axes, which the attribute `keepdims` keeps or drops.
+pub const REDUCTIONS: Properties = Properties(1 << 2);
+/// Keeps all elements and their order, and changes only the shape.
+pub const RESHAPES: Properties = Properties(1 << 3);
+/// Keeps all elements and changes the order of axes.
+pub const TRANSPOSES: Properties = Properties(1 << 4);
+/// Repeats elements along axes of size one.
+pub const EXPANDS: Properties = Properties(1 << 5);
+/// Returns its operand.
+pub const COPIES: Properties = Properties(1 << 6);
+/// Each element of the result is an element of the first operand, which other operands choose.
+pub const PICKS: Properties = Properties(1 << 7);
+/// Each element of the result is an element of some operand, or is chosen from several.
+pub const JOINS: Properties = Properties(1 << 8);
+/// Works along one axis, which the attribute `axis` names.
+pub const ALONG_AN_AXIS: Properties = Properties(1 << 9);
+/// Can be computed for all steps of a loop together, with one more axis in front.
+pub const BY_ROW: Properties = Properties(1 << 10);
+/// Computes one product of two operands. A product remains one when it becomes another of them.
+pub const PRODUCTS: Properties = Properties(1 << 11);
+/// The result is the same for `0` and `−0`.
+pub const BLIND_TO_ZERO_SIGNS: Properties = Properties(1 << 12);
+/// Cannot fail on operands of the types that it has, whatever their numbers are.
+pub const TOTAL: Properties = Properties(1 << 13);
+/// Returns something else each time.
+pub const RANDOM: Properties = Properties(1 << 14);
+/// No result is larger than the largest operand, or than 1.
+pub const NEVER_GROWS: Properties = Properties(1 << 15);
+/// The bits of the result are the same for signed and unsigned integers.
+pub const SIGNLESS: Properties = Properties(1 << 16);
+/// Copies, chooses, compares or counts: no result is rounded.
+pub const EXACT: Properties = Properties(1 << 17);
+/// The result is the exact one, rounded once.
+pub const ROUNDS_ONCE: Properties = Properties(1 << 18);
+/// Runs a body several times.
+pub const LOOPS: Properties = Properties(1 << 19);
+/// Runs one of several bodies.
+pub const BRANCHES: Properties = Properties(1 << 20);
+/// Converts elements to another type.
+pub const CASTS: Properties = Properties(1 << 21);
+
+/// The layout ops: they keep every element, and change only where it is.
+pub const LAYOUT_OPS: Properties = RESHAPES.or(TRANSPOSES);
+/// What broadcasts an array: reshapes that add axes of size one, and their expansion.
+pub const BROADCAST_OPS: Properties = RESHAPES.or(EXPANDS).or(COPIES);
+/// What views of an array are made of: layout ops and broadcasts.
+pub const VIEW_OPS: Properties = LAYOUT_OPS.or(BROADCAST_OPS);
+/// All elements of the result are elements of the first operand.
+pub const SELECTIONS: Properties = VIEW_OPS.or(PICKS);
+/// Each element is computed by itself.
+pub const POINTWISE: Properties = ELEMENTWISE.or(BROADCASTING);
+/// Has bodies.
+pub const CONTROL_FLOW: Properties = LOOPS.or(BRANCHES);
