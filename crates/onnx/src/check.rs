@@ -112,7 +112,9 @@ pub(crate) fn check_node_types(node: &Node, values: &Values, opset: i64) -> Resu
         }
     };
     for (inferred, &output) in inferred.iter().zip(&node.outputs) {
-        if let Some(stated) = values[output].ty.as_ref().filter(|stated| !agree(inferred, stated)) {
+        if let (Some(inferred), Some(stated)) = (inferred, &values[output].ty)
+            && !agree(inferred, stated)
+        {
             let (stated, inferred) = (stated.to_string(), inferred.to_string());
             return Err(CheckError::Type { node: shown_node(node), stated, inferred });
         }

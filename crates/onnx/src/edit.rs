@@ -11,6 +11,7 @@ mod rewrite;
 mod sequence;
 #[cfg(test)]
 mod tests;
+mod types;
 mod uses;
 
 use std::sync::Arc;

@@ -10,6 +10,7 @@ pub(crate) mod rules;
 mod sizes;
 mod window;
 
+pub(crate) use sizes::sizes;
 use smallvec::{SmallVec, smallvec};
 
 use crate::attr::Attr;
@@ -18,8 +19,8 @@ use crate::model::{Graph, Node};
 use crate::operator::Operator;
 use crate::value::{Dim, Type, ValueId, Values};
 
-/// The types of all results of a node.
-pub type Types = SmallVec<[Type; 1]>;
+/// The types of all results of a node; `None` if a type does not follow from the operands.
+pub type Types = SmallVec<[Option<Type>; 1]>;
 
 /// Why the types of results are not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -169,7 +170,7 @@ pub fn axis_from_front(axis: i64, rank: usize) -> Option<usize> {
 
 /// Returns a single type.
 pub(crate) fn one(dtype: DType, shape: impl Into<std::sync::Arc<[Dim]>>) -> Inferred {
-    Ok(smallvec![Type::new(dtype, shape)])
+    Ok(smallvec![Some(Type::new(dtype, shape))])
 }
 
 /// Returns the number, if there is one.

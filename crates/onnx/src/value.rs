@@ -83,6 +83,11 @@ pub struct Value {
 }
 
 impl Value {
+    /// Returns a value of the same type, which holds the same sizes, for a copy of the node that makes it.
+    pub(crate) fn like(&self) -> Value {
+        Value { ty: self.ty.clone(), sizes: self.sizes.clone(), ..Value::default() }
+    }
+
     /// True if it is an array that the user's function contains.
     pub(crate) fn is_captured(&self) -> bool {
         self.tensor.is_some() && (self.is_weight || !self.paths.is_empty())

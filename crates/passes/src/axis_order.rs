@@ -1,6 +1,6 @@
 //! Describes a transpose of arrays of any size.
 
-use onnx::{Edit, Type};
+use onnx::Edit;
 use smallvec::SmallVec;
 
 use crate::access::Access;
@@ -74,10 +74,5 @@ impl AxisOrder {
     /// Returns what belongs to the axes of the operand, in the order of the result.
     pub(crate) fn permuted<T: Clone>(&self, of_axes: &[T]) -> Option<Vec<T>> {
         self.0.iter().map(|&axis| of_axes.get(axis).cloned()).collect()
-    }
-
-    /// Returns the type of the result.
-    pub(crate) fn permuted_type(&self, ty: &Type) -> Option<Type> {
-        Some(Type::new(ty.dtype, self.permuted(&ty.shape)?))
     }
 }

@@ -193,15 +193,13 @@ fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
 /// The runtime has no fused kernels for a type without a `Max`.
 fn separate(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let node = edit.node(index).clone();
-    let ty = edit.ty(node.outputs[0])?.clone();
-    if support(OpType::Max, edit.opset(), ty.dtype) != Support::Yes {
+    let dtype = edit.ty(node.outputs[0])?.dtype;
+    if support(OpType::Max, edit.opset(), dtype) != Support::Yes {
         return None;
     }
     let inputs = (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
     let op = Op::of(&node, inputs);
-    let made =
-        edit.rewrite_results(index, &[], op, vec![ty], &|value| Op::new(OpType::Max, &[value]));
-    made.map(drop)
+    edit.rewrite_results(index, &[], op, &|value| Op::new(OpType::Max, &[value])).map(drop)
 }
 
 /// The numbers of a constant that has one element.
@@ -329,7 +327,7 @@ fn number_of_high_rank(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<
     let done = edit.patch(index, |patch| {
         let mut inputs = operands.map(Some).to_vec();
         inputs[place] = Some(patch.constant(scalar, &[operands[place]]));
-        emit_after(patch, Op::of(&node, inputs), before, &back)
+        emit_after(patch, Op::of(&node, inputs), &back)
     });
     done.ok()
 }
@@ -369,8 +367,7 @@ fn rounded_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Option
     };
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let place = operands.iter().position(|&x| edit.tensor(x).is_none() && !is_apart(x))?;
-    let ty = edit.ty(operands[place])?.clone();
-    let apart = edit.insert(index, &[], Op::new(OpType::Max, &[operands[place]]), ty);
+    let apart = edit.insert(index, &[], Op::new(OpType::Max, &[operands[place]]));
     let mut inputs = operands.map(Some).to_vec();
     inputs[place] = Some(apart);
     let node = edit.node(index).clone();
@@ -451,7 +448,7 @@ fn axis_to_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> 
     if ty.shape == edit.ty(edit.node(index).outputs[0])?.shape {
         return edit.rewrite(index, &[], slice);
     }
-    let nothing = edit.insert(index, &[], slice, ty);
+    let nothing = edit.insert(index, &[], slice);
     edit.rewrite(index, &[], Op::new(OpType::Expand, &[nothing, target]))
 }
 

@@ -200,9 +200,8 @@ fn fold_behind(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
         return Some(());
     };
     let (node, link) = (edit.node(product.index).clone(), edit.node(moved).clone());
-    let ty = edit.ty(node.outputs[0])?.clone();
     let given = if needs_bias { 3 } else { 2 };
-    let made = edit.insert(index, &fused, Op::of(&node, inputs[..given].to_vec()), ty);
+    let made = edit.insert(index, &fused, Op::of(&node, inputs[..given].to_vec()));
     let others = (1..link.inputs.len()).map(|operand| edit.input(moved, operand));
     let operands = [Some(made)].into_iter().chain(others).collect();
     edit.rewrite(index, &fused, Op::of(&link, operands))
@@ -243,7 +242,7 @@ fn fold_behind_sum(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option
     let weights = edit.constant(index, &fused, weights, &[product.weights, scale]);
     let shift = edit.constant(index, &fused, shift, &[bias, scale]);
     let op = Op::new(OpType::MatMul, &[product.x, weights]);
-    let made = edit.insert(index, &fused, op, ty);
+    let made = edit.insert(index, &fused, op);
     edit.rewrite(index, &fused, Op::new(OpType::Add, &[made, shift]))?;
     edit.note(NAME, index, None);
     Some(())

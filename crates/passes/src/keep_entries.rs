@@ -149,13 +149,9 @@ impl Region {
 
     fn rewrite(self, edit: &mut Edit<'_>) {
         let mut lists: FxHashMap<ValueId, ValueId> = FxHashMap::default();
-        let shape = [&self.shape[..], &[Dim::Known(1)]].concat();
         for &index in &self.keeps {
             let node = edit.node(index).clone();
             let value = node.outputs[0];
-            let Some(dtype) = edit.ty(value).map(|ty| ty.dtype) else {
-                return;
-            };
             let mut inputs: Vec<Option<ValueId>> =
                 (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
             if is_entry(edit, index) {
@@ -170,8 +166,7 @@ impl Region {
             for input in inputs.iter_mut().flatten() {
                 *input = lists.get(input).copied().unwrap_or(*input);
             }
-            let ty = Type::new(dtype, shape.clone());
-            lists.insert(value, edit.insert(index, &[], Op::of(&node, inputs), ty));
+            lists.insert(value, edit.insert(index, &[], Op::of(&node, inputs)));
         }
         for &index in &self.keeps {
             let value = edit.node(index).outputs[0];

@@ -4,7 +4,6 @@
 //! `Relu` and `Clip` return the operand. Its `Where` returns `0` for a `−0` that is chosen where the condition
 //! holds. Most readers do not tell the zeros apart; a quotient does.
 
-use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::BLIND_TO_ZERO_SIGNS;
 use onnx::{DType, Edit, Function, Graph, Model, Node, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashSet;
@@ -138,7 +137,7 @@ fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         [x, low, high] => {
             let raised = exact(edit, index, OpType::Max, [x, low], &ty)
                 .unwrap_or_else(|| Op::new(OpType::Max, &[x, low]));
-            let raised = edit.insert(index, &[], raised, ty.clone());
+            let raised = edit.insert(index, &[], raised);
             exact(edit, index, OpType::Min, [raised, high], &ty)
                 .unwrap_or_else(|| Op::new(OpType::Min, &[raised, high]))
         }
@@ -148,7 +147,7 @@ fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if dtype == result.dtype {
         edit.rewrite(index, &[], op)
     } else {
-        let chosen = edit.insert(index, &[], op, ty);
+        let chosen = edit.insert(index, &[], op);
         let to = i64::from(result.dtype.code());
         edit.rewrite(index, &[], Op::new(OpType::Cast, &[chosen]).attr("to", to))
     }
@@ -165,36 +164,28 @@ fn keep_choice(
         return None;
     }
     // ONNX Runtime would drop a `Not`, and exchange the operands again.
-    let flags = edit.ty(condition)?.clone();
     let unset = Tensor::of_ints(DType::Bool, Vec::new(), &[0])?;
     let unset = edit.constant(index, &[], unset, &[]);
-    let fails = edit.insert(index, &[], Op::new(OpType::Equal, &[condition, unset]), flags);
+    let fails = edit.insert(index, &[], Op::new(OpType::Equal, &[condition, unset]));
     if !signs(edit, y).negative_zero {
         return edit.rewrite(index, &[], Op::new(OpType::Where, &[fails, y, x]));
     }
     let one = number(edit, index, result.dtype, 1.0)?;
     let x_or_one = Op::new(OpType::Where, &[fails, one, x]);
-    let x_or_one = edit.insert(index, &[], x_or_one, joined_type(edit, condition, x)?);
+    let x_or_one = edit.insert(index, &[], x_or_one);
     let y_or_one = Op::new(OpType::Where, &[condition, one, y]);
-    let y_or_one = edit.insert(index, &[], y_or_one, joined_type(edit, condition, y)?);
+    let y_or_one = edit.insert(index, &[], y_or_one);
     edit.rewrite(index, &[], Op::new(OpType::Mul, &[x_or_one, y_or_one]))
 }
 
 /// Chooses the operand where it is a zero. ONNX Runtime's `Selu` makes both zeros `0`.
 fn keep_zero_of_selu(edit: &mut Edit<'_>, index: usize, x: ValueId, ty: &Type) -> Option<()> {
     let node = edit.node(index).clone();
-    let selu = edit.insert(index, &[], Op::of(&node, vec![Some(x)]), ty.clone());
+    let selu = edit.insert(index, &[], Op::of(&node, vec![Some(x)]));
     let zero = number(edit, index, ty.dtype, 0.0)?;
-    let size = edit.insert(index, &[], Op::new(OpType::Abs, &[x]), ty.clone());
-    let flags = Type::new(DType::Bool, ty.shape.clone());
-    let is_other = edit.insert(index, &[], Op::new(OpType::Greater, &[size, zero]), flags);
+    let size = edit.insert(index, &[], Op::new(OpType::Abs, &[x]));
+    let is_other = edit.insert(index, &[], Op::new(OpType::Greater, &[size, zero]));
     edit.rewrite(index, &[], Op::new(OpType::Where, &[is_other, selu, x]))
-}
-
-/// Returns the type of a choice between a value and a number.
-fn joined_type(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> Option<Type> {
-    let (flags, ty) = (edit.ty(condition)?, edit.ty(x)?);
-    Some(Type::new(ty.dtype, broadcast_shapes(&flags.shape, &ty.shape)?))
 }
 
 /// True if a condition holds for no zero: `x > 0` or `x < 0`.
@@ -222,7 +213,7 @@ fn widened(edit: &mut Edit<'_>, index: usize, value: ValueId, dtype: DType) -> O
         return Some(edit.constant(index, &[], wide, &[value]));
     }
     let cast = Op::new(OpType::Cast, &[value]).attr("to", i64::from(dtype.code()));
-    Some(edit.insert(index, &[], cast, Type::new(dtype, ty.shape)))
+    Some(edit.insert(index, &[], cast))
 }
 
 fn number(edit: &mut Edit<'_>, index: usize, dtype: DType, value: f64) -> Option<ValueId> {
@@ -260,23 +251,21 @@ fn exact(
         }
         if op == OpType::Max {
             // No result is below 0, so `Abs` changes only `−0`.
-            let plain = edit.insert(index, &[], Op::new(op, &[x, constant]), ty.clone());
+            let plain = edit.insert(index, &[], Op::new(op, &[x, constant]));
             return Some(Op::new(OpType::Abs, &[plain]));
         }
         // Of what is chosen where the flag is set, `Where` loses the sign of a zero.
-        let flags = Type::new(DType::Bool, ty.shape.clone());
-        let is_beyond = edit.insert(index, &[], Op::new(OpType::Greater, &[x, constant]), flags);
+        let is_beyond = edit.insert(index, &[], Op::new(OpType::Greater, &[x, constant]));
         return Some(Op::new(OpType::Where, &[is_beyond, constant, x]));
     }
     let (a, b) = (is_negative(edit, index, a)?, is_negative(edit, index, b)?);
     let joined = Op::new(if op == OpType::Max { OpType::And } else { OpType::Or }, &[a, b]);
-    let flags = Type::new(DType::Bool, ty.shape.clone());
-    let is_below = edit.insert(index, &[], joined, flags);
+    let is_below = edit.insert(index, &[], joined);
     let [minus_one, one] = [-1.0, 1.0].map(|value| number(edit, index, ty.dtype, value));
     let sign = Op::new(OpType::Where, &[is_below, minus_one?, one?]);
-    let sign = edit.insert(index, &[], sign, ty.clone());
-    let plain = edit.insert(index, &[], Op::new(op, &operands), ty.clone());
-    let size = edit.insert(index, &[], Op::new(OpType::Abs, &[plain]), ty.clone());
+    let sign = edit.insert(index, &[], sign);
+    let plain = edit.insert(index, &[], Op::new(op, &operands));
+    let size = edit.insert(index, &[], Op::new(OpType::Abs, &[plain]));
     Some(Op::new(OpType::Mul, &[size, sign]))
 }
 
@@ -293,7 +282,7 @@ fn size_once(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     };
     let sizes = [size_of(0)?, size_of(1)?];
     let [x, y] = sizes.map(|size| edit.input(size, 0));
-    let whole = edit.insert(index, &[], Op::new(op, &[x?, y?]), ty);
+    let whole = edit.insert(index, &[], Op::new(op, &[x?, y?]));
     edit.rewrite(index, &sizes, Op::new(OpType::Abs, &[whole]))
 }
 
@@ -301,10 +290,9 @@ fn size_once(edit: &mut Edit<'_>, index: usize) -> Option<()> {
 fn is_negative(edit: &mut Edit<'_>, index: usize, x: ValueId) -> Option<ValueId> {
     let ty = edit.ty(x)?.clone();
     let [minus_one, zero] = [-1.0, 0.0].map(|value| number(edit, index, ty.dtype, value));
-    let near = edit.insert(index, &[], Op::new(OpType::Max, &[x, minus_one?]), ty.clone());
-    let inverse = edit.insert(index, &[], Op::new(OpType::Reciprocal, &[near]), ty.clone());
-    let flags = Type::new(DType::Bool, ty.shape);
-    Some(edit.insert(index, &[], Op::new(OpType::Less, &[inverse, zero?]), flags))
+    let near = edit.insert(index, &[], Op::new(OpType::Max, &[x, minus_one?]));
+    let inverse = edit.insert(index, &[], Op::new(OpType::Reciprocal, &[near]));
+    Some(edit.insert(index, &[], Op::new(OpType::Less, &[inverse, zero?])))
 }
 
 #[cfg(test)]

@@ -60,8 +60,6 @@ impl Mover<'_> {
     fn member(&mut self, edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let outputs = edit.node(index).outputs.clone();
         let order = self.order_of(outputs[0])?;
-        let types = outputs.iter().filter_map(|&id| edit.ty(id));
-        let types = types.map(|ty| order.permuted_type(ty)).collect::<Option<_>>()?;
         let back = order.inverse();
         let node = edit.node(index).clone();
         let mut fused = Vec::new();
@@ -69,7 +67,7 @@ impl Mover<'_> {
             self.operand(edit, index, value, &order, &mut fused)
         })?;
         let made =
-            edit.rewrite_results(index, &fused, op, types, &|value| transpose(value, back.perm()))?;
+            edit.rewrite_results(index, &fused, op, &|value| transpose(value, back.perm()))?;
         self.stored.extend(outputs.into_iter().zip(made.into_iter().map(|value| (value, None))));
         Some(())
     }
@@ -79,19 +77,19 @@ impl Mover<'_> {
     fn product(&mut self, edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
         let result = edit.node(index).outputs[0];
         let order = self.order_of(result)?;
-        let ty = order.permuted_type(edit.ty(result)?)?;
+        let rank = edit.ty(result)?.rank();
         let back = order.inverse();
         let (x, weights) = (edit.input(index, operand)?, edit.input(index, 1 - operand)?);
         let kernel = edit.tensor(weights)?.transposed(&[1, 0])?;
-        let shape = [&kernel.shape[..], &vec![1; ty.rank() - 2]].concat();
+        let shape = [&kernel.shape[..], &vec![1; rank - 2]].concat();
         let kernel = kernel.with_shape(shape);
         let kernel = edit.constant(index, &[], kernel, &[weights]);
         let mut fused = Vec::new();
         let x = self.operand(edit, index, x, &order, &mut fused)?;
-        let op = if ty.rank() == 2 { OpType::MatMul } else { OpType::Conv };
+        let op = if rank == 2 { OpType::MatMul } else { OpType::Conv };
         let op = Op::new(op, &[x, kernel]);
-        let made = edit
-            .rewrite_results(index, &fused, op, vec![ty], &|value| transpose(value, back.perm()))?;
+        let made =
+            edit.rewrite_results(index, &fused, op, &|value| transpose(value, back.perm()))?;
         self.stored.extend(made.into_iter().map(|value| (result, (value, None))));
         Some(())
     }
@@ -169,7 +167,6 @@ impl Mover<'_> {
         value: ValueId,
         order: &AxisOrder,
     ) -> Option<(ValueId, Option<usize>)> {
-        let ty = order.permuted_type(edit.ty(value)?)?;
         let maker = self.regions.maker(value);
         if let Some(maker) = maker
             && let Some((from, _, own)) = self.regions.transpose(maker)
@@ -180,7 +177,7 @@ impl Mover<'_> {
                 return Some((from, Some(maker)));
             }
             let op = transpose(from, whole.perm());
-            return Some((edit.insert(reader, &[maker], op, ty), None));
+            return Some((edit.insert(reader, &[maker], op), None));
         }
         if let Some(maker) = maker
             && let Role::Source(axes) = &self.regions.roles[maker]
@@ -189,7 +186,7 @@ impl Mover<'_> {
         {
             return Some((made, None));
         }
-        Some((edit.insert(reader, &[], transpose(value, order.perm()), ty), None))
+        Some((edit.insert(reader, &[], transpose(value, order.perm())), None))
     }
 }
 

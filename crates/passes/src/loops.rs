@@ -13,7 +13,7 @@ pub(crate) mod unroll;
 
 use std::sync::Arc;
 
-use onnx::{Attr, DType, Dim, Edit, Graph, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Graph, Node, Op, OpType, Tensor, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A loop that runs a known number of times: a `Scan`, or a `Loop` that only counts.
@@ -171,8 +171,7 @@ impl Counted {
         if results[..] == edit.node(index).outputs[..] {
             return edit.rewrite(index, &[], op);
         }
-        let types: Vec<Type> = results.iter().filter_map(|&id| edit.ty(id).cloned()).collect();
-        let made = edit.insert_all(index, &[], op, types);
+        let made = edit.insert_instead(index, &[], op, &replacing(&results));
         let place =
             |result: ValueId| edit.node(index).outputs.iter().position(|&output| output == result);
         let made = results.into_iter().zip(made);
@@ -369,4 +368,8 @@ fn number(edit: &Edit<'_>, constant: ValueId) -> Option<i64> {
 pub(crate) fn ints(edit: &mut Edit<'_>, index: usize, ints: &[i64]) -> Option<ValueId> {
     let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;
     Some(edit.constant(index, &[], tensor, &[]))
+}
+/// Returns the values that the results of a node replace.
+fn replacing(results: &[ValueId]) -> Vec<Option<ValueId>> {
+    results.iter().copied().map(Some).collect()
 }

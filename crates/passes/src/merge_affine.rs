@@ -195,7 +195,7 @@ impl Affine {
             let mut last = None;
             for (op, tensor) in parts {
                 if let Some(op) = last.take() {
-                    value = patch.insert(op, ty.clone());
+                    value = patch.insert(op);
                 }
                 let numbers = tensor.floats().ok_or("the type of a constant is not a float")?;
                 let rounded = Tensor::of_floats(ty.dtype, tensor.shape.clone(), &numbers);

@@ -124,11 +124,6 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
     });
     let states: Vec<Option<ValueId>> = states.collect::<Result<_, _>>()?;
     // The results of the operator: all hidden states, the last one, and the last memory.
-    let size = Dim::Known(cell.size as i64);
-    let batch = batch.unwrap_or(Dim::Known(1));
-    let last = Type::new(ty.dtype, [Dim::Known(1), batch.clone(), size.clone()]);
-    let all = Type::new(ty.dtype, [ty.shape[0].clone(), Dim::Known(1), batch, size]);
-    let types = [vec![all], vec![last; carries]].concat();
     let slots: Vec<Slot<'_>> = (0..edit.node(index).outputs.len())
         .map(|output| match output {
             _ if output == cell.hidden => (1, state_axes),
@@ -150,7 +145,7 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
         let mut op = Op { op: cell.op.into(), inputs, attrs: direction.clone() };
         op.attrs.push(("hidden_size", Attr::Int(cell.size as i64)));
         op.attrs.extend(cell.attrs.iter().cloned());
-        edit.insert_all(index, &[], op, types.clone())
+        edit.insert_all(index, &[], op, 1 + carries)
     };
     let made: Vec<(usize, ValueId)> = match fits {
         None => {
@@ -165,9 +160,8 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
         let Some(&(_, made)) = made.iter().find(|&&(other, _)| other == slot) else {
             continue;
         };
-        let ty = edit.ty(outputs[output]).cloned().ok_or_else(unknown)?;
         let axes = axes_constant(edit, index, axes)?;
-        let result = edit.insert(index, &[], Op::new(OpType::Squeeze, &[made, axes]), ty);
+        let result = edit.insert(index, &[], Op::new(OpType::Squeeze, &[made, axes]));
         results.push((output, result));
     }
     let replaced = edit.replace_outputs(index, &results);
@@ -278,7 +272,7 @@ fn unsqueeze(
     }
     let axes = axes_constant(edit, index, axes)?;
     let op = Op::new(OpType::Unsqueeze, &[value, axes]);
-    Ok(edit.insert(index, &[], op, Type::new(ty.dtype, shape)))
+    Ok(edit.insert(index, &[], op))
 }
 
 fn axes_constant(edit: &mut Edit<'_>, index: usize, axes: &[i64]) -> Result<ValueId, Declined> {

@@ -218,8 +218,8 @@ impl Found<'_, '_, '_> {
     }
 
     /// A node in front of the replacement.
-    pub(crate) fn emit(&mut self, op: Op<'_>, ty: Type) -> ValueId {
-        self.edit.insert(op, ty)
+    pub(crate) fn emit(&mut self, op: Op<'_>) -> ValueId {
+        self.edit.insert(op)
     }
 
     /// A number for the replacement.

@@ -76,10 +76,9 @@ fn is_in_norm(edit: &Edit<'_>, index: usize) -> bool {
 
 fn reshape_number(edit: &mut Edit<'_>, index: usize, operand: usize, rank: usize) -> Option<()> {
     let value = edit.input(index, operand)?;
-    let ty = Type::new(edit.ty(value)?.dtype, vec![Dim::Known(1); rank]);
     let shape = Tensor::of_ints(DType::I64, vec![rank as i64], &vec![1; rank])?;
     let shape = edit.constant(index, &[], shape, &[]);
-    let reshaped = edit.insert(index, &[], Op::new(OpType::Reshape, &[value, shape]), ty);
+    let reshaped = edit.insert(index, &[], Op::new(OpType::Reshape, &[value, shape]));
     read_instead(edit, index, operand, reshaped)
 }
 

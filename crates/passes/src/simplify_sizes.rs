@@ -57,8 +57,7 @@ fn join(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if ty.dtype == DType::I64 {
         return edit.rewrite(index, &fused, op);
     }
-    let wide = Type::new(DType::I64, &ty.shape[..]);
-    let shape = edit.insert(index, &fused, op, wide);
+    let shape = edit.insert(index, &fused, op);
     let cast = Op::new(OpType::Cast, &[shape]).attr("to", i64::from(ty.dtype.code()));
     edit.rewrite(index, &fused, cast)
 }

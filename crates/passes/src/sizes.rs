@@ -53,7 +53,6 @@ pub(crate) fn emit_sizes(
     fused: &[usize],
     sizes: &[Dim],
 ) -> Result<ValueId, Declined> {
-    let list = |count: usize| Type::new(DType::I64, [Dim::Known(count as i64)]);
     let mut parts = Vec::new();
     for part in sizes.chunk_by(|a, b| a.known().is_some() && b.known().is_some()) {
         parts.push(match part {
@@ -62,7 +61,7 @@ pub(crate) fn emit_sizes(
                 let (array, axis) = found.ok_or("no array has a size that is needed")?;
                 let axis = axis as i64;
                 let op = Op::new(OpType::Shape, &[array]).attr("start", axis).attr("end", axis + 1);
-                patch.insert_for(fused, op, list(1))
+                patch.insert_for(fused, op)
             }
             known => emit_known(patch, fused, known)?,
         });
@@ -72,7 +71,7 @@ pub(crate) fn emit_sizes(
         [whole] => Ok(whole),
         _ => {
             let joined = Op::new(OpType::Concat, &parts).attr("axis", 0);
-            Ok(patch.insert_for(fused, joined, list(sizes.len())))
+            Ok(patch.insert_for(fused, joined))
         }
     }
 }

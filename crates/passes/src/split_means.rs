@@ -2,7 +2,7 @@
 //!
 //! ONNX Runtime's `ReduceMean` of nothing is 0 and JAX's mean is NaN, which is what `0 / 0` is.
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::access::Access;
 
@@ -28,12 +28,11 @@ fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let ty = edit.ty(edit.node(index).outputs[0])?.clone();
     let keeps = edit.node(index).attr("keepdims").cloned().unwrap_or(Attr::Int(1));
     let count = count(edit, index, x, &axes, shape.len())?;
-    let count_type = Type::new(ty.dtype, edit.ty(count)?.shape.clone());
     let to = i64::from(ty.dtype.code());
-    let count = edit.insert(index, &[], Op::new(OpType::Cast, &[count]).attr("to", to), count_type);
+    let count = edit.insert(index, &[], Op::new(OpType::Cast, &[count]).attr("to", to));
     let axes = ints(edit, index, &axes)?;
     let sum = Op::new(OpType::ReduceSum, &[x, axes]).attr("keepdims", keeps);
-    let sum = edit.insert(index, &[], sum, ty);
+    let sum = edit.insert(index, &[], sum);
     edit.rewrite(index, &[], Op::new(OpType::Div, &[sum, count]))
 }
 
@@ -45,25 +44,18 @@ fn count(
     axes: &[usize],
     rank: usize,
 ) -> Option<ValueId> {
-    let list = |length: usize| Type::new(DType::I64, [Dim::Known(length as i64)]);
     if axes.len() == rank {
-        return Some(edit.insert(
-            index,
-            &[],
-            Op::new(OpType::Size, &[x]),
-            Type::new(DType::I64, []),
-        ));
+        return Some(edit.insert(index, &[], Op::new(OpType::Size, &[x])));
     }
     if let &[axis] = axes {
         let axis = axis as i64;
         let op = Op::new(OpType::Shape, &[x]).attr("start", axis).attr("end", axis + 1);
-        return Some(edit.insert(index, &[], op, list(1)));
+        return Some(edit.insert(index, &[], op));
     }
     let places = ints(edit, index, axes)?;
-    let sizes = edit.insert(index, &[], Op::new(OpType::Shape, &[x]), list(rank));
-    let sizes =
-        edit.insert(index, &[], Op::new(OpType::Gather, &[sizes, places]), list(axes.len()));
-    Some(edit.insert(index, &[], Op::new(OpType::ReduceProd, &[sizes]), list(1)))
+    let sizes = edit.insert(index, &[], Op::new(OpType::Shape, &[x]));
+    let sizes = edit.insert(index, &[], Op::new(OpType::Gather, &[sizes, places]));
+    Some(edit.insert(index, &[], Op::new(OpType::ReduceProd, &[sizes])))
 }
 
 fn ints(edit: &mut Edit<'_>, index: usize, axes: &[usize]) -> Option<ValueId> {

@@ -55,12 +55,13 @@ fn split(edit: &mut Edit<'_>, index: usize, axis: usize, entries: i64) {
             let place = Tensor::of_ints(onnx::DType::I64, places.clone(), &[place]);
             let place = patch.constant(place.ok_or("a place cannot be written")?, &[]);
             let entry = Op::new(OpType::Gather, &[x, place]).attr("axis", axis as i64);
-            parts.push(patch.insert(entry, result.clone()));
+            parts.push(patch.insert(entry));
         }
         let (&last, rest) = parts.split_last().ok_or("the axis is empty")?;
-        let product = rest.iter().copied().reduce(|product, part| {
-            patch.insert(Op::new(OpType::Mul, &[product, part]), result.clone())
-        });
+        let product = rest
+            .iter()
+            .copied()
+            .reduce(|product, part| patch.insert(Op::new(OpType::Mul, &[product, part])));
         Ok(Op::new(OpType::Mul, &[product.ok_or("the axis has one entry")?, last]))
     });
 }

@@ -5,7 +5,7 @@
 //! computed from it. The runtime does that when it loads the model.
 
 use onnx::tensor::{Memory, Step};
-use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Edit, Model, Op, OpType, Tensor, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::axis_map::transpose;
@@ -78,10 +78,9 @@ fn repeated(edit: &Edit<'_>, read: &[(ValueId, usize)]) -> FxHashSet<Memory> {
 /// How to compute a constant: steps from what another constant stores, or from such parts side by side.
 struct Recipe {
     sources: Vec<(ValueId, Vec<Step>)>,
-    /// The axis of the parts, and the shape that they have together.
-    joined: Option<(usize, Vec<i64>)>,
+    /// The axis along which the parts are joined.
+    joined: Option<usize>,
     steps: Vec<Step>,
-    dtype: DType,
 }
 
 impl Recipe {
@@ -90,18 +89,12 @@ impl Recipe {
             let id = *stored.get(&part.memory()?)?;
             Some((id, part.steps_from(edit.tensor(id)?)?))
         };
-        let dtype = tensor.dtype;
         let Some((parts, axis, shape)) = tensor.parts() else {
-            return Some(Recipe {
-                sources: vec![source(tensor)?],
-                joined: None,
-                steps: vec![],
-                dtype,
-            });
+            return Some(Recipe { sources: vec![source(tensor)?], joined: None, steps: vec![] });
         };
         let mut sources: Vec<(ValueId, Vec<Step>)> =
             parts.iter().map(source).collect::<Option<_>>()?;
-        let mut joined = (axis, shape.clone());
+        let mut joined = axis;
         let mut steps = Vec::new();
         // One transpose of all parts instead of one of each.
         if let Some(Step::Transpose(perm)) = sources[0].1.last().cloned()
@@ -110,24 +103,22 @@ impl Recipe {
             for (_, steps) in &mut sources {
                 steps.pop();
             }
-            let mut before = shape.clone();
-            perm.iter().zip(&shape).for_each(|(&axis, &size)| before[axis] = size);
-            joined = (perm[axis], before);
+            joined = perm[axis];
             steps.push(Step::Transpose(perm));
         }
         if shape != tensor.shape {
             steps.push(Step::Reshape(tensor.shape.clone()));
         }
-        Some(Recipe { sources, joined: Some(joined), steps, dtype })
+        Some(Recipe { sources, joined: Some(joined), steps })
     }
 
     fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
         let parts = self.sources.iter().map(|(id, steps)| apply(edit, index, *id, steps));
         let parts: Vec<ValueId> = parts.collect::<Option<_>>()?;
         let whole = match &self.joined {
-            Some((axis, shape)) => {
+            Some(axis) => {
                 let op = Op::new(OpType::Concat, &parts).attr("axis", *axis as i64);
-                edit.insert(index, &[], op, ty(self.dtype, shape))
+                edit.insert(index, &[], op)
             }
             None => *parts.first()?,
         };
@@ -137,36 +128,23 @@ impl Recipe {
 
 /// Returns what the steps make of a value.
 fn apply(edit: &mut Edit<'_>, index: usize, value: ValueId, steps: &[Step]) -> Option<ValueId> {
-    let dtype = edit.ty(value)?.dtype;
     steps.iter().try_fold(value, |value, step| {
         let mut ints = |ints: &[i64]| {
             let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;
             Some(edit.constant(index, &[], tensor, &[]))
         };
-        let (op, shape) = match step {
+        let op = match step {
             Step::Slice { starts, shape } => {
                 let ends: Vec<i64> = starts.iter().zip(shape).map(|(a, b)| a + b).collect();
                 let axes: Vec<i64> = (0..shape.len() as i64).collect();
                 let operands = [value, ints(starts)?, ints(&ends)?, ints(&axes)?];
-                (Op::new(OpType::Slice, &operands), shape.clone())
+                Op::new(OpType::Slice, &operands)
             }
-            Step::Reshape(shape) => {
-                (Op::new(OpType::Reshape, &[value, ints(shape)?]), shape.clone())
-            }
-            Step::Transpose(perm) => {
-                let before = &edit.ty(value)?.shape;
-                let size = |&axis: &usize| before.get(axis)?.known();
-                let shape = perm.iter().map(size).collect::<Option<_>>()?;
-                (transpose(value, perm), shape)
-            }
+            Step::Reshape(shape) => Op::new(OpType::Reshape, &[value, ints(shape)?]),
+            Step::Transpose(perm) => transpose(value, perm),
         };
-        Some(edit.insert(index, &[], op, ty(dtype, &shape)))
+        Some(edit.insert(index, &[], op))
     })
-}
-
-fn ty(dtype: DType, shape: &[i64]) -> Type {
-    let dims: Vec<Dim> = shape.iter().map(|&size| Dim::Known(size)).collect();
-    Type::new(dtype, dims)
 }
 
 /// Makes the nodes of a graph read what was derived.

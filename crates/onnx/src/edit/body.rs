@@ -2,7 +2,6 @@
 
 use rustc_hash::FxHashMap;
 
-use super::computable::dtypes;
 use super::{Edit, Op, rename};
 use crate::model::Node;
 use crate::value::{Type, Value, ValueId};
@@ -15,17 +14,21 @@ impl Edit<'_> {
 
     /// Inserts `op` before the node at `index`, for a `node` of one of its bodies. It answers for the lines of
     /// that node: where a node is has nothing to do with who asked for it.
-    pub fn lift(
+    pub fn lift(&mut self, index: usize, node: &Node, op: Op<'_>) -> ValueId {
+        self.lift_all(index, node, op, 1)[0]
+    }
+
+    /// Like [`Edit::lift`], for an operator with several results.
+    pub fn lift_all(
         &mut self,
         index: usize,
         node: &Node,
         op: Op<'_>,
-        types: impl IntoIterator<Item = Type>,
+        results: usize,
     ) -> Vec<ValueId> {
-        let types: Vec<Type> = types.into_iter().collect();
-        let is_computed = self.expect_computable(&op, &dtypes(&types), [node]);
-        let outputs: Vec<ValueId> = types.into_iter().map(|ty| self.body_input(ty)).collect();
-        self.note_computable(&outputs, is_computed);
+        let outputs = self.add_results(&op, &vec![None; results], |edit, dtypes| {
+            edit.expect_computable(&op, dtypes, [node])
+        });
         let lifted = op.into_node(&outputs, node.origin, node.is_fused);
         self.insert_before(index, lifted);
         outputs
@@ -51,8 +54,7 @@ impl Edit<'_> {
             let path: Vec<&str> = all.into_iter().flatten().collect();
             copy.iteration = (!path.is_empty()).then(|| path.join("/").into());
             for output in &mut copy.outputs {
-                let ty = self.values[*output].ty.clone();
-                let made = self.values.add(Value { ty, ..Value::default() });
+                let made = self.values.add(self.values[*output].like());
                 values.insert(std::mem::replace(output, made), made);
             }
             let made = node.outputs.iter().copied().zip(copy.outputs.iter().copied()).collect();

@@ -3,7 +3,7 @@
 use super::{Edit, Op};
 use crate::model::Graph;
 use crate::operator::OpType;
-use crate::value::{Value, ValueId};
+use crate::value::ValueId;
 
 impl<'m> Edit<'m> {
     /// Inserts a copy of the node at `index` before it, and returns the results of the copy. The node itself
@@ -12,8 +12,7 @@ impl<'m> Edit<'m> {
         let mut copy = self.graph.nodes[index].clone();
         copy.origin = self.whole_origin(index);
         for output in &mut copy.outputs {
-            let ty = self.values[*output].ty.clone();
-            *output = self.values.add(Value { ty, ..Value::default() });
+            *output = self.values.add(self.values[*output].like());
         }
         let outputs = copy.outputs.to_vec();
         self.insert_before(index, copy);
@@ -39,10 +38,9 @@ impl<'m> Edit<'m> {
         on_true: Graph,
         on_false: Graph,
     ) -> Vec<ValueId> {
-        let types = on_true.outputs.iter().filter_map(|&output| self.values[output].ty.clone());
-        let types: Vec<_> = types.collect();
+        let results = on_true.outputs.len();
         let op = Op::new(OpType::If, &[condition]).attr("else_branch", on_false);
-        let made = self.insert_all(index, fused, op.attr("then_branch", on_true), types);
+        let made = self.insert_all(index, fused, op.attr("then_branch", on_true), results);
         self.chosen.extend(made.first());
         made
     }

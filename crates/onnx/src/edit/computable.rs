@@ -11,7 +11,7 @@ use crate::dtype::DType;
 use crate::kernels;
 use crate::model::{Graph, Node};
 use crate::operator::Operator;
-use crate::value::{Type, ValueId};
+use crate::value::ValueId;
 
 impl Edit<'_> {
     /// Declines an operator that the runtime cannot compute, or that reads a value that it cannot compute. A node of the
@@ -92,11 +92,6 @@ impl Edit<'_> {
     fn dtype(&self, id: ValueId) -> Option<DType> {
         self.ty(self.current(id)).map(|ty| ty.dtype)
     }
-}
-
-/// Returns the element types of values.
-pub(super) fn dtypes(types: &[Type]) -> Vec<Option<DType>> {
-    types.iter().map(|ty| Some(ty.dtype)).collect()
 }
 
 /// Returns why the runtime has no kernel for an operator with operands and results of these types.

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::{Edit, Op};
 use crate::model::{Node, Note};
 use crate::tensor::Tensor;
-use crate::value::{Type, ValueId};
+use crate::value::ValueId;
 
 /// The replacement of a node.
 #[derive(Clone, Debug)]
@@ -86,6 +86,7 @@ impl<'m> Edit<'m> {
                 let outputs = self.node(root).outputs.iter();
                 let results: Vec<_> = outputs.map(|&id| Some(self.ty(id)?.dtype)).collect();
                 self.expect_kernel(root, fused, &op, &results)?;
+                self.debug_assert_results(root, &op);
                 self.write(root, fused, op);
             }
             Replacement::Results(results) => {
@@ -140,23 +141,18 @@ impl Patch<'_, '_> {
     }
 
     /// Adds a node in front of the replacement, which answers for the same nodes. Returns its result.
-    pub fn insert(&mut self, op: Op<'_>, ty: Type) -> ValueId {
-        self.edit.insert(self.root, &self.fused, op, ty)
+    pub fn insert(&mut self, op: Op<'_>) -> ValueId {
+        self.edit.insert(self.root, &self.fused, op)
     }
 
     /// Adds a node in front of the replacement, which answers for other nodes. Returns its result.
-    pub fn insert_for(&mut self, nodes: &[usize], op: Op<'_>, ty: Type) -> ValueId {
-        self.edit.insert(self.root, nodes, op, ty)
+    pub fn insert_for(&mut self, nodes: &[usize], op: Op<'_>) -> ValueId {
+        self.edit.insert(self.root, nodes, op)
     }
 
     /// Adds a node of several results in front of the replacement, which answers for other nodes. Returns them.
-    pub fn insert_all_for(
-        &mut self,
-        nodes: &[usize],
-        op: Op<'_>,
-        types: Vec<Type>,
-    ) -> Vec<ValueId> {
-        self.edit.insert_all(self.root, nodes, op, types)
+    pub fn insert_all_for(&mut self, nodes: &[usize], op: Op<'_>, results: usize) -> Vec<ValueId> {
+        self.edit.insert_all(self.root, nodes, op, results)
     }
 
     /// Adds a constant that was computed from others. Returns it.

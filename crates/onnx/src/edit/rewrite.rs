@@ -6,7 +6,7 @@ use provenance::{EmitterId, OriginId, ScopeId, SiteId, StackId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::computable::dtypes;
+use super::types::dtypes;
 use super::{Declined, Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::dtype::DType;
@@ -86,6 +86,7 @@ impl Edit<'_> {
         let results = self.graph.nodes[index].outputs.iter().map(|&id| Some(self.ty(id)?.dtype));
         let results: Vec<_> = results.collect();
         self.expect_kernel(index, fused, &op, &results).ok()?;
+        self.debug_assert_results(index, &op);
         self.write(index, fused, op);
         Some(())
     }
@@ -207,9 +208,10 @@ impl Edit<'_> {
         }
     }
 
-    /// A node that stands before `index`, and answers for `fused` and for the node there.
-    pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>, ty: Type) -> ValueId {
-        self.insert_all(index, fused, op, [ty])[0]
+    /// Adds a node in front of `index`, with the lines of `fused` and of the node there. Returns its result, whose type
+    /// follows from the operands. If it does not, or if the runtime has no kernel, nothing that reads the result can stay.
+    pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>) -> ValueId {
+        self.insert_all(index, fused, op, 1)[0]
     }
 
     /// Like [`Edit::insert`], for a node with several results.
@@ -218,16 +220,25 @@ impl Edit<'_> {
         index: usize,
         fused: &[usize],
         op: Op<'_>,
-        types: impl IntoIterator<Item = Type>,
+        results: usize,
+    ) -> Vec<ValueId> {
+        self.insert_instead(index, fused, op, &vec![None; results])
+    }
+
+    /// Like [`Edit::insert_all`], for a node whose results replace others. If a type does not follow from the operands,
+    /// such as that of the stack of a loop that may end early, it is the type of the replaced value.
+    pub fn insert_instead(
+        &mut self,
+        index: usize,
+        fused: &[usize],
+        op: Op<'_>,
+        replaced: &[Option<ValueId>],
     ) -> Vec<ValueId> {
         let origin = self.origin_of_op(index, fused, &op);
         let is_fused = self.is_fusion(index, fused, &op);
-        let types: Vec<Type> = types.into_iter().collect();
-        let is_computed = self.expect_kernel(index, fused, &op, &dtypes(&types));
-        let value = |ty: Type| Value { ty: Some(ty), ..Value::default() };
-        let outputs: Vec<ValueId> =
-            types.into_iter().map(|ty| self.values.add(value(ty))).collect();
-        self.note_computable(&outputs, is_computed);
+        let outputs = self.add_results(&op, replaced, |edit, dtypes| {
+            edit.expect_kernel(index, fused, &op, dtypes)
+        });
         self.note_bodies(&op, outputs[0]);
         let mut node = op.into_node(&outputs, origin, is_fused);
         node.iteration.clone_from(&self.graph.nodes[index].iteration);
@@ -271,16 +282,16 @@ impl Edit<'_> {
         index: usize,
         fused: &[usize],
         op: Op<'_>,
-        types: Vec<Type>,
         restore: &dyn Fn(ValueId) -> Op<'static>,
     ) -> Option<Vec<ValueId>> {
-        self.expect_kernel(index, fused, &op, &dtypes(&types)).ok()?;
+        let results = self.results_of(&op, &vec![None; self.node(index).outputs.len()]).ok()?;
+        self.expect_kernel(index, fused, &op, &dtypes(&results)).ok()?;
         self.write(index, fused, op);
         let Node { origin, is_fused, .. } = self.graph.nodes[index];
         let mut made = Vec::new();
         let mut last = index;
-        for (position, ty) in types.into_iter().enumerate() {
-            let new = self.values.add(Value { ty: Some(ty), ..Value::default() });
+        for (position, result) in results.into_iter().enumerate() {
+            let new = self.values.add(result);
             let old = std::mem::replace(&mut self.graph.nodes[index].outputs[position], new);
             self.uses.make(new, Some(index));
             let node = restore(new).into_node(&[old], origin, is_fused);

@@ -9,57 +9,51 @@ use crate::value::{Dim, Type};
 impl Call<'_> {
     /// Returns the types of what a body returns.
     pub(super) fn outputs_of_body(&self, name: &str) -> Inferred {
-        self.outputs(self.body(name)?)
+        Ok(self.outputs(self.body(name)?))
     }
 
-    fn outputs(&self, body: &Graph) -> Inferred {
-        body.outputs.iter().map(|&id| known(self.values[id].ty.clone())).collect()
+    fn outputs(&self, body: &Graph) -> Types {
+        body.outputs.iter().map(|&id| self.values[id].ty.clone()).collect()
     }
 }
 
-/// `If`
+/// `If`: the types that both branches return.
 pub(crate) fn branches(call: &Call<'_>) -> Inferred {
     let [yes, no] = ["then_branch", "else_branch"].map(|name| call.outputs_of_body(name));
-    let (yes, no) = (yes?, no?);
-    let is_same = yes.len() == no.len() && yes.iter().zip(&no).all(|(a, b)| super::agree(a, b));
-    if is_same { Ok(yes) } else { Err(NotInferred::Unknown) }
+    let both = yes?.into_iter().zip(no?).map(|(yes, no)| {
+        let (yes, no) = (yes?, no?);
+        super::agree(&yes, &no).then_some(yes)
+    });
+    Ok(both.collect())
 }
 
 /// `Loop`: what is carried, then what is stacked.
 pub(crate) fn loop_(call: &Call<'_>) -> Inferred {
-    let body = call.body("body")?;
     let carried = known(call.inputs.len().checked_sub(2))?;
-    let outputs = call.outputs(body)?;
-    if outputs.len() <= carried {
-        return Err(NotInferred::Unknown);
-    }
-    let mut types: Types = outputs[1..=carried].into();
-    let stacked = &outputs[carried + 1..];
-    if !stacked.is_empty() {
-        let rounds = known(call.sizes_of(0)?.first().cloned())?;
-        types.extend(stacked.iter().map(|ty| with_axis(ty, 0, rounds.clone())));
-    }
-    Ok(types)
+    let rounds = call.sizes_of(0).ok().and_then(|sizes| sizes.first().cloned());
+    let outputs = call.outputs(call.body("body")?).into_iter().skip(1);
+    let typed = outputs.enumerate().map(|(place, ty)| match place < carried {
+        true => ty,
+        false => with_axis(&ty?, 0, rounds.clone()?),
+    });
+    Ok(typed.collect())
 }
 
 /// `Scan`: the state, then what is stacked.
 pub(crate) fn scan(call: &Call<'_>) -> Inferred {
-    let body = call.body("body")?;
     let scanned = usize::try_from(call.int_attr("num_scan_inputs", 0)).unwrap_or(0);
     let state = known(call.inputs.len().checked_sub(scanned))?;
-    let outputs = call.outputs(body)?;
-    if outputs.len() < state {
-        return Err(NotInferred::Unknown);
-    }
-    let mut types: Types = outputs[..state].into();
     let axes = call.ints_attr("scan_output_axes").unwrap_or(&[]);
     let rounds = rounds_of_scan(call, state)?;
-    for (place, ty) in outputs[state..].iter().enumerate() {
-        let axis = axes.get(place).copied().unwrap_or(0);
-        let axis = known(axis_from_front(axis, ty.rank() + 1))?;
-        types.push(with_axis(ty, axis, rounds.clone()));
-    }
-    Ok(types)
+    let outputs = call.outputs(call.body("body")?).into_iter();
+    let typed = outputs.enumerate().map(|(place, ty)| match place.checked_sub(state) {
+        None => ty,
+        Some(stack) => {
+            let (ty, axis) = (ty?, axes.get(stack).copied().unwrap_or(0));
+            with_axis(&ty, axis_from_front(axis, ty.rank() + 1)?, rounds.clone())
+        }
+    });
+    Ok(typed.collect())
 }
 
 /// Returns the size of the axis along which a `Scan` reads its first operand.
@@ -70,8 +64,8 @@ fn rounds_of_scan(call: &Call<'_>, state: usize) -> Result<Dim, NotInferred> {
     Ok(shape[axis].clone())
 }
 
-fn with_axis(ty: &Type, axis: usize, size: Dim) -> Type {
+fn with_axis(ty: &Type, axis: usize, size: Dim) -> Option<Type> {
     let mut shape: SmallVec<[Dim; 8]> = ty.shape.iter().cloned().collect();
     shape.insert(axis, size);
-    Type::new(ty.dtype, shape.into_vec())
+    Some(Type::new(ty.dtype, shape.into_vec()))
 }

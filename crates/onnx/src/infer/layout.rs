@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{Call, Inferred, NotInferred, Types, known, one};
+use super::{Call, Inferred, NotInferred, known, one};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::{broadcast_shapes, reduced_shape};
@@ -141,7 +141,7 @@ pub(crate) fn split(call: &Call<'_>) -> Inferred {
         shape[axis] = size;
         Type::new(ty.dtype, shape)
     };
-    Ok(sizes.into_iter().map(part).collect::<Types>())
+    Ok(sizes.into_iter().map(|size| Some(part(size))).collect())
 }
 
 pub(crate) fn slice(call: &Call<'_>) -> Inferred {
@@ -293,7 +293,7 @@ pub(crate) fn top_k(call: &Call<'_>) -> Inferred {
     let axis = call.axis(-1, ty.rank())?;
     let mut shape = ty.shape.to_vec();
     shape[axis] = known(call.sizes_of(1)?.first().cloned())?;
-    Ok(smallvec![Type::new(ty.dtype, shape.clone()), Type::new(DType::I64, shape)])
+    Ok(smallvec![Some(Type::new(ty.dtype, shape.clone())), Some(Type::new(DType::I64, shape))])
 }
 
 /// `DepthToSpace`

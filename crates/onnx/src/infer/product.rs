@@ -115,8 +115,8 @@ fn recurrent(call: &Call<'_>, results: usize) -> Inferred {
     let [steps, batch, _] = &*x.shape else { return Err(NotInferred::Unknown) };
     let state = [directions.clone(), batch.clone(), units.clone()];
     let states = [&[steps.clone()][..], &state[..]].concat();
-    let mut types = smallvec![Type::new(x.dtype, states)];
-    types.extend(std::iter::repeat_n(Type::new(x.dtype, state), results - 1));
+    let mut types = smallvec![Some(Type::new(x.dtype, states))];
+    types.extend(std::iter::repeat_n(Some(Type::new(x.dtype, state)), results - 1));
     Ok(types)
 }
 

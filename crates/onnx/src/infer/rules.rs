@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::{Call, Inferred, NotInferred, Types, known, one};
+use super::{Call, Inferred, NotInferred, known, one};
 use crate::attr::Attr;
 use crate::check::type_of;
 use crate::dtype::DType;
@@ -25,7 +25,7 @@ pub(crate) fn unknown(_: &Call<'_>) -> Inferred {
 
 /// The type of the first operand.
 pub(crate) fn same(call: &Call<'_>) -> Inferred {
-    Ok(smallvec![call.ty(0)?.clone()])
+    Ok(smallvec![Some(call.ty(0)?.clone())])
 }
 
 /// A flag for each element of the first operand.
@@ -75,7 +75,7 @@ pub(crate) fn power(call: &Call<'_>) -> Inferred {
 
 /// A comparison of two arrays.
 pub(crate) fn compare(call: &Call<'_>) -> Inferred {
-    let Type { shape, .. } = join(call)?.swap_remove(0);
+    let Type { shape, .. } = known(join(call)?.swap_remove(0))?;
     one(DType::Bool, shape)
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn reduce(call: &Call<'_>) -> Inferred {
         Some(axes) => {
             one(ty.dtype, reduced_shape(&ty.shape, &axes, call.int_attr("keepdims", 1) == 1))
         }
-        None => Ok(smallvec![ty.clone()]),
+        None => Ok(smallvec![Some(ty.clone())]),
     }
 }
 
@@ -131,13 +131,13 @@ pub(crate) fn normalize(call: &Call<'_>) -> Inferred {
     let axes: Vec<usize> = (axis..ty.rank()).collect();
     let dtype = call.dtype_attr("stash_type").unwrap_or(DType::F32);
     let rows = Type::new(dtype, reduced_shape(&ty.shape, &axes, true));
-    Ok(smallvec![ty.clone(), rows.clone(), rows])
+    Ok(smallvec![Some(ty.clone()), Some(rows.clone()), Some(rows)])
 }
 
 /// `Dropout`, with the mask.
 pub(crate) fn dropout(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
-    Ok(smallvec![ty.clone(), Type::new(DType::Bool, ty.shape.clone())])
+    Ok(smallvec![Some(ty.clone()), Some(Type::new(DType::Bool, ty.shape.clone()))])
 }
 
 /// Another type for each element of the first operand: `dtype` names it, else it is that of the operand.
@@ -180,7 +180,7 @@ pub(crate) fn constant(call: &Call<'_>) -> Inferred {
     let list = |dtype, length: usize| one(dtype, [Dim::Known(length as i64)]);
     let names = ["value", "value_float", "value_floats", "value_int", "value_ints"];
     match names.iter().find_map(|name| call.attrs.get(name)) {
-        Some(Attr::Tensor(tensor)) => Ok(smallvec![type_of(tensor)]),
+        Some(Attr::Tensor(tensor)) => Ok(smallvec![Some(type_of(tensor))]),
         Some(Attr::Float(_)) => one(DType::F32, []),
         Some(Attr::Floats(numbers)) => list(DType::F32, numbers.len()),
         Some(Attr::Int(_)) => one(DType::I64, []),
@@ -208,9 +208,8 @@ pub(crate) fn quantize(call: &Call<'_>) -> Inferred {
 /// `DynamicQuantizeLinear`: the bytes, their scale and their zero.
 pub(crate) fn quantize_dynamically(call: &Call<'_>) -> Inferred {
     let shape = call.ty(0)?.shape.clone();
-    let types: Types =
-        smallvec![Type::new(DType::U8, shape), Type::new(DType::F32, []), Type::new(DType::U8, [])];
-    Ok(types)
+    let types = [Type::new(DType::U8, shape), Type::new(DType::F32, []), Type::new(DType::U8, [])];
+    Ok(types.into_iter().map(Some).collect())
 }
 
 /// `Det`: one number for each matrix.

@@ -103,7 +103,7 @@ pub(crate) fn pool(call: &Call<'_>) -> Inferred {
     for (size, window) in sizes.iter().zip(windows(call, &spans)?) {
         shape.push(known(places(size, &window, call.int_attr("ceil_mode", 0) == 1))?);
     }
-    Ok(smallvec![Type::new(x.dtype, shape.clone()), Type::new(DType::I64, shape)])
+    Ok(smallvec![Some(Type::new(x.dtype, shape.clone())), Some(Type::new(DType::I64, shape))])
 }
 
 pub(crate) fn global_pool(call: &Call<'_>) -> Inferred {

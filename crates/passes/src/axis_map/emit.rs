@@ -1,6 +1,6 @@
 //! Emits the steps of a map as nodes.
 
-use onnx::{Declined, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{Declined, Dim, Op, OpType, Patch, Tensor, ValueId};
 
 use super::{AxisMap, Step};
 use crate::sizes::emit_sizes;
@@ -17,8 +17,6 @@ pub(crate) struct Planned {
     op: OpType,
     /// The sizes that `Reshape` or `Expand` is given, or the axes of `Unsqueeze` or `Squeeze`.
     numbers: Vec<Dim>,
-    /// The shape of the result.
-    shape: Vec<Dim>,
 }
 
 /// Returns the steps as nodes on an array of a shape. `None` if a shape has too many sizes that are not
@@ -45,8 +43,8 @@ pub(crate) fn plan_with_sizes(shape: &[Dim], steps: &[Step]) -> Option<Vec<Plann
                 (OpType::Transpose, Vec::new(), after)
             }
         };
-        shape.clone_from(&after);
-        planned.push(Planned { step: step.clone(), op, numbers, shape: after });
+        shape = after;
+        planned.push(Planned { step: step.clone(), op, numbers });
     }
     Some(planned)
 }
@@ -164,10 +162,9 @@ pub(crate) fn emit(
         }
         planned = rest;
     }
-    let dtype = patch.ty(x).ok_or("the type of a value is unknown")?.dtype;
     planned.iter().try_fold(x, |x, step| {
         let op = step.op(patch, fused, x)?;
-        Ok(patch.insert_for(fused, op, Type::new(dtype, &step.shape[..])))
+        Ok(patch.insert_for(fused, op))
     })
 }
 
@@ -191,13 +188,12 @@ pub(crate) fn emit_last(
 pub(crate) fn emit_after<'o>(
     patch: &mut Patch<'_, '_>,
     op: Op<'o>,
-    ty: Type,
     planned: &[Planned],
 ) -> Result<Op<'o>, Declined> {
     if planned.is_empty() {
         return Ok(op);
     }
-    let x = patch.insert(op, ty);
+    let x = patch.insert(op);
     let fused = patch.fused().to_vec();
     emit_last(patch, &fused, x, planned)
 }

@@ -161,7 +161,7 @@ fn unless(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     passed.push(cast);
-    let not = edit.insert(index, &[choice], Op::new(OpType::Not, &[condition]), ty);
+    let not = edit.insert(index, &[choice], Op::new(OpType::Not, &[condition]));
     edit.rewrite(index, &passed, Op::new(op, &[not, flag]))
 }
 

@@ -3,7 +3,7 @@
 use onnx::expr::broadcast_shapes;
 use onnx::kernels::{Support, support};
 use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPES};
-use onnx::{Dim, Edit, Op, OpType, Type, ValueId};
+use onnx::{Dim, Edit, Op, OpType, ValueId};
 
 use super::Rule;
 use crate::access::Access;
@@ -54,10 +54,9 @@ fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     // ONNX Runtime drops some of those that empty an array, and computing less saves nothing there.
     let is_empty = result.shape.iter().any(|dim| dim.is(0));
     (is_broadcast && has_kernel && !is_empty).then_some(())?;
-    let ty = Type::new(result.dtype, narrow);
     let node = node.clone();
     let sizes = edit.input(expand, 1)?;
-    let made = edit.insert(index, &[], Op::of(&node, inputs), ty);
+    let made = edit.insert(index, &[], Op::of(&node, inputs));
     edit.rewrite(index, &[expand], Op::new(OpType::Expand, &[made, sizes]))
 }
 

@@ -37,12 +37,11 @@ fn fold_to_condition(edit: &mut Edit<'_>, index: usize, found: &Folded) -> Optio
     (of_true != of_false).then_some(())?;
     let mut flag = found.condition;
     if of_false {
-        let ty = edit.ty(flag)?.clone();
         let not = Op::new(OpType::Not, &[flag]);
         if found.lead == 0 {
             return edit.rewrite(index, &found.passed, not);
         }
-        flag = edit.insert(index, &found.passed, not, ty);
+        flag = edit.insert(index, &found.passed, not);
     }
     if found.lead == 0 {
         return edit.replace(index, &found.passed, flag).then_some(());

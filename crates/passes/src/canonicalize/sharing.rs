@@ -1,7 +1,7 @@
 //! `share-nodes`: replaces a node by an earlier node that computes the same.
 
 use onnx::operator::properties::{LAYOUT_OPS, RANDOM};
-use onnx::{Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
 
@@ -84,10 +84,8 @@ fn share_cast(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         node.op == OpType::Cast && node.attrs == cast.attrs
     };
     edit.readers(source).find(|&other| is_same(other))?;
-    let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
-    let ty = Type::new(dtype, &edit.ty(source)?.shape[..]);
     let cast = edit.node(index).clone();
-    let cast = edit.insert(index, &[], Op::of(&cast, vec![Some(source)]), ty);
+    let cast = edit.insert(index, &[], Op::of(&cast, vec![Some(source)]));
     let node = edit.node(layout_op).clone();
     let mut inputs: Vec<_> =
         (0..node.inputs.len()).map(|operand| edit.input(layout_op, operand)).collect();

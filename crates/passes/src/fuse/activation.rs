@@ -80,10 +80,10 @@ fn to_gelu_or_erf(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined
     }
     found.expect_kernel(OpType::Erf, x)?;
     let [root, one, half] = [SQRT_2, 1.0, 0.5].map(|number| found.scalar(ty.dtype, number));
-    let scaled = found.emit(Op::new(OpType::Div, &[x, root?]), ty.clone());
-    let erf = found.emit(Op::new(OpType::Erf, &[scaled]), ty.clone());
-    let shifted = found.emit(Op::new(OpType::Add, &[erf, one?]), ty.clone());
-    let halved = found.emit(Op::new(OpType::Mul, &[x, half?]), ty);
+    let scaled = found.emit(Op::new(OpType::Div, &[x, root?]));
+    let erf = found.emit(Op::new(OpType::Erf, &[scaled]));
+    let shifted = found.emit(Op::new(OpType::Add, &[erf, one?]));
+    let halved = found.emit(Op::new(OpType::Mul, &[x, half?]));
     Ok(Op::new(OpType::Mul, &[halved, shifted]))
 }
 

@@ -22,7 +22,7 @@ mod spread;
 mod stack;
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::{AxisMap, emit_after};
@@ -478,7 +478,7 @@ fn fuse(
     expect_kernel(patch, found)?;
     mask::expect_same(patch, found)?;
     let (choice, mask) = chosen(patch, found, stage)?;
-    let Choice { q, k, v, heads, after, joined, is_stacked, .. } = choice;
+    let Choice { q, k, v, heads, after, is_stacked, .. } = choice;
 
     for nodes in [&found.fused, &found.after, &vec![found.index], &q.links, &k.links, &v.links] {
         patch.take(nodes);
@@ -506,7 +506,7 @@ fn fuse(
             op.inputs.push(Some(steps.emit(patch, &found.fused)?));
         }
     }
-    emit_after(patch, op, Type::new(DType::F32, joined), &after)
+    emit_after(patch, op, &after)
 }
 
 fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {

@@ -5,7 +5,7 @@
 
 use onnx::expr::{broadcast_shapes, reduced_shape};
 use onnx::operator::properties::{CASTS, EXPANDS, Properties};
-use onnx::{Attr, DType, Edit, Op, OpType, Type, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
 use crate::access::Access;
 use crate::canonicalize::number_behind;
@@ -49,10 +49,9 @@ fn to_conditions(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined>
     let Some((&first, others)) = conditions[..before].split_first() else {
         return Ok(Op::new(OpType::Identity, &[own]));
     };
-    let any = others
-        .iter()
-        .fold(first, |any, &other| found.emit(Op::new(OpType::Or, &[any, other]), ty.clone()));
-    let none = found.emit(Op::new(OpType::Not, &[any]), ty);
+    let any =
+        others.iter().fold(first, |any, &other| found.emit(Op::new(OpType::Or, &[any, other])));
+    let none = found.emit(Op::new(OpType::Not, &[any]));
     Ok(Op::new(OpType::And, &[own, none]))
 }
 
@@ -79,7 +78,7 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
         chosen = others;
     }
 
-    let Type { shape: whole, dtype } = found.ty(found.result())?;
+    let whole = found.ty(found.result())?.shape;
     let mut shape = found.ty(chosen)?.shape.to_vec();
     let mut steps = Vec::new();
     for (&condition, &case) in conditions.iter().rev().zip(&cases) {
@@ -87,15 +86,15 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
             let other = found.ty(value)?.shape;
             shape = broadcast_shapes(&shape, &other).ok_or("the shapes of the cases differ")?;
         }
-        steps.push((condition, case, Type::new(dtype, shape.clone())));
+        steps.push((condition, case));
     }
     if shape[..] != whole[..] {
         return Err("the number has more axes than the cases".into());
     }
     found.take_up(&passed);
     let first = steps.pop().ok_or("no condition was found")?;
-    for (condition, case, ty) in steps {
-        chosen = found.emit(Op::new(OpType::Where, &[condition, case, chosen]), ty);
+    for (condition, case) in steps {
+        chosen = found.emit(Op::new(OpType::Where, &[condition, case, chosen]));
     }
     Ok(Op::new(OpType::Where, &[first.0, first.1, chosen]))
 }

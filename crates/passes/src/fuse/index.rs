@@ -88,12 +88,12 @@ fn clipped_both_ways(found: &mut Found<'_, '_, '_>) -> Result<ValueId, Declined>
     if found.maybe("vector").is_some() {
         let axes = found.node("vector")?.inputs[1].ok_or("no axes")?;
         let vector = found.ty(found.value("vector")?)?;
-        i = found.emit(Op::new(OpType::Unsqueeze, &[i, axes]), vector.clone());
+        i = found.emit(Op::new(OpType::Unsqueeze, &[i, axes]));
         ty = vector;
     }
     let low = found.scalar(ty.dtype, -size)?;
     let high = found.scalar(ty.dtype, size - 1.0)?;
-    Ok(found.emit(Op::new(OpType::Clip, &[i, low, high]), ty))
+    Ok(found.emit(Op::new(OpType::Clip, &[i, low, high])))
 }
 
 /// One entry along an axis, by an index that was made an array of one for it
@@ -116,7 +116,7 @@ fn to_entry(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
         return Err("the squeeze drops an axis that the gather did not create".into());
     }
     if let (Some(low), Some(high)) = (found.maybe("low"), found.maybe("high")) {
-        i = found.emit(Op::new(OpType::Clip, &[i, low, high]), ty);
+        i = found.emit(Op::new(OpType::Clip, &[i, low, high]));
     }
     Ok(Op::new(OpType::Gather, &[x, i]).attr("axis", axis as i64))
 }

@@ -1,6 +1,6 @@
 //! One entry of an axis: `x[…, i, …]`.
 
-use onnx::{DType, Dim, Op, OpType, Tensor, Type};
+use onnx::{DType, Dim, Op, OpType, Tensor};
 
 use crate::access::Access;
 use crate::pattern::{Pattern, hole, node};
@@ -86,7 +86,7 @@ fn of_several_axes(
     dropped: &[i64],
 ) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
-    let Type { shape, dtype } = found.ty(x)?;
+    let shape = found.ty(x)?.shape;
     let part = found.ty(found.value("part")?)?.shape;
     let first = axes.first().and_then(|&axis| usize::try_from(axis).ok());
     let first = first.ok_or("no axis is sliced")?;
@@ -117,7 +117,7 @@ fn of_several_axes(
         target.collect::<Option<_>>().ok_or("the size of a later axis is unknown")?;
     found.expect_kernel(OpType::Gather, x)?;
     let target = found.ints(&target)?;
-    let joined = found.emit(Op::new(OpType::Reshape, &[x, target]), Type::new(dtype, joined));
+    let joined = found.emit(Op::new(OpType::Reshape, &[x, target]));
     let place = Tensor::of_ints(DType::I64, Vec::new(), &[place]).ok_or("no index")?;
     let place = found.constant(place);
     Ok(Op::new(OpType::Gather, &[joined, place]).attr("axis", first as i64))

@@ -69,7 +69,7 @@ fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Decline
     }
     let mut last = (op, ty);
     for (mut op, ty) in moves {
-        let value = found.emit(last.0, last.1);
+        let value = found.emit(last.0);
         op.inputs[0] = Some(value);
         last = (op, ty);
     }

@@ -75,21 +75,19 @@ fn to_plain_log_sum_exp(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, De
     let (low, high) = (found.scalar(dtype, -largest)?, found.scalar(dtype, largest)?);
     let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
     let axes = found.ints(&axes)?;
-    let reduced = Type::new(dtype, if keeps { kept.clone() } else { dropped });
     let keepdims = i64::from(keeps);
     let max = Op::new(OpType::ReduceMax, &[x, axes]).attr("keepdims", keepdims);
-    let max = found.emit(max, reduced.clone());
-    let shift = found.emit(Op::new(OpType::Clip, &[max, low, high]), reduced.clone());
+    let max = found.emit(max);
+    let shift = found.emit(Op::new(OpType::Clip, &[max, low, high]));
     let spread = match keeps {
         true => shift,
-        false => found.emit(Op::new(OpType::Unsqueeze, &[shift, axes]), Type::new(dtype, kept)),
+        false => found.emit(Op::new(OpType::Unsqueeze, &[shift, axes])),
     };
-    let shifted = found.emit(Op::new(OpType::Sub, &[x, spread]), Type::new(dtype, shape));
-    let whole = found.ty(shifted)?;
-    let exponentials = found.emit(Op::new(OpType::Exp, &[shifted]), whole);
+    let shifted = found.emit(Op::new(OpType::Sub, &[x, spread]));
+    let exponentials = found.emit(Op::new(OpType::Exp, &[shifted]));
     let sum = Op::new(OpType::ReduceSum, &[exponentials, axes]).attr("keepdims", keepdims);
-    let sum = found.emit(sum, reduced.clone());
-    let log = found.emit(Op::new(OpType::Log, &[sum]), reduced);
+    let sum = found.emit(sum);
+    let log = found.emit(Op::new(OpType::Log, &[sum]));
     Ok(Op::new(OpType::Add, &[log, shift]))
 }
 

@@ -6,7 +6,7 @@
 
 use onnx::kernels::{Support, support};
 use onnx::operator::properties::VIEW_OPS;
-use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::AxisMap;
@@ -66,13 +66,12 @@ impl Repeats {
 
     fn gathered(&self, patch: &mut Patch<'_, '_>) -> Result<Op<'static>, Declined> {
         patch.take(&self.chain);
-        let Type { shape, dtype } =
-            patch.ty(self.source).ok_or("the type of a value is unknown")?.clone();
-        let mut shape = shape.to_vec();
+        let ty = patch.ty(self.source).ok_or("the type of a value is unknown")?;
+        let mut shape = ty.shape.to_vec();
         let (mut x, mut last) = (self.source, None);
         for (axis, &times) in self.times.iter().enumerate().filter(|(_, times)| **times > 1) {
             if let Some(gather) = last {
-                x = patch.insert(gather, Type::new(dtype, &shape[..]));
+                x = patch.insert(gather);
             }
             let size = shape[axis].known().ok_or("a size is unknown")?;
             let places: Vec<i64> = (0..size * times).map(|place| place / times).collect();

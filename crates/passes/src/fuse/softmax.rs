@@ -94,8 +94,7 @@ fn masked(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Decl
     }
     let (mask, elsewhere) = (found.value("mask")?, found.value("elsewhere")?);
     let op = over_one_axis(found, op)?;
-    let ty = found.ty(found.value("x")?)?;
-    let whole = found.emit(op, ty);
+    let whole = found.emit(op);
     Ok(Op::new(OpType::Where, &[mask, whole, elsewhere]))
 }
 

@@ -3,7 +3,7 @@
 //! This is how JAX turns random bits into numbers between 0 and 1. Both are exact: the bits that are left of `x`
 //! are the fraction, and the exponent is that of 1.
 
-use onnx::{Attr, DType, Op, OpType, Type};
+use onnx::{Attr, DType, Op, OpType};
 
 use crate::pattern::{Pattern, composite, either, either_order, hole, node, number};
 use crate::rewrite::{Declined, Found, Rewrite};
@@ -38,7 +38,7 @@ fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
         return Err("more bits are left than a fraction has".into());
     }
     let cast = Op::new(OpType::Cast, &[fraction]).attr("to", i64::from(result.dtype.code()));
-    let whole = found.emit(cast, Type::new(result.dtype, found.ty(fraction)?.shape));
+    let whole = found.emit(cast);
     let unit = found.scalar(result.dtype, f64::powi(2.0, -bits))?;
     Ok(Op::new(OpType::Mul, &[whole, unit]))
 }

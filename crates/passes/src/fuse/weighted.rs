@@ -62,7 +62,7 @@ fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     }
     let mut kept = ty.clone();
     kept.shape = onnx::expr::reduced_shape(&ty.shape, &[axis], true).into();
-    let product = found.emit(product, kept);
+    let product = found.emit(product);
     let axes = found.ints(&[axis as i64])?;
     Ok(Op::new(OpType::Squeeze, &[product, axes]))
 }
@@ -88,14 +88,14 @@ fn with_last_axes_swapped(
     if rank == 1 {
         ty.shape = [&ty.shape[..], &[Dim::Known(1)]].concat().into();
         let axes = found.ints(&[1])?;
-        return Ok(found.emit(Op::new(OpType::Unsqueeze, &[weights, axes]), ty));
+        return Ok(found.emit(Op::new(OpType::Unsqueeze, &[weights, axes])));
     }
     let mut order: Vec<usize> = (0..rank).collect();
     order.swap(rank - 2, rank - 1);
     let mut shape = ty.shape.to_vec();
     shape.swap(rank - 2, rank - 1);
     ty.shape = shape.into();
-    Ok(found.emit(transpose(weights, &order), ty))
+    Ok(found.emit(transpose(weights, &order)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Applies an operator to transposed operands.
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use super::role::data_operands;
 use crate::access::{Access, axes_operand};
@@ -97,7 +97,6 @@ pub(super) fn made_in_order(
     order: &AxisOrder,
 ) -> Option<ValueId> {
     let node = edit.node(source).clone();
-    let ty = order.permuted_type(edit.ty(node.outputs[0])?)?;
     let x = edit.input(source, 0)?;
     let list = if node.op == OpType::Reshape {
         order.permuted(&edit.ints(source, 1)?)?
@@ -116,7 +115,7 @@ pub(super) fn made_in_order(
         let list = edit.constant(reader, &[source], tensor, &[]);
         Op::new(node.op.clone(), &[x, list])
     };
-    Some(edit.insert(reader, &[source], op, ty))
+    Some(edit.insert(reader, &[source], op))
 }
 
 /// Returns the axes to add to an array of a lower rank, so that it broadcasts with transposed arrays as it
@@ -153,12 +152,11 @@ pub(super) fn widened(
     for &axis in &added {
         shape.insert(axis as usize, 1.into());
     }
-    let ty = Type::new(ty.dtype, shape);
     if edit.opset() < 13 {
         let op = Op::new(OpType::Unsqueeze, &[value]).attr("axes", &added[..]);
-        return Some(edit.insert(reader, &[], op, ty));
+        return Some(edit.insert(reader, &[], op));
     }
     let axes = Tensor::of_ints(DType::I64, vec![added.len() as i64], &added)?;
     let axes = edit.constant(reader, &[], axes, &[]);
-    Some(edit.insert(reader, &[], Op::new(OpType::Unsqueeze, &[value, axes]), ty))
+    Some(edit.insert(reader, &[], Op::new(OpType::Unsqueeze, &[value, axes])))
 }

@@ -169,7 +169,6 @@ impl Region {
         for &index in &self.members {
             let node = edit.node(index).clone();
             let result = node.outputs[0];
-            let ty = order.permuted_type(edit.ty(result)?)?;
             let mut inputs: Vec<Option<ValueId>> =
                 (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
             for input in inputs.iter_mut().take(data_operands(&node)).flatten() {
@@ -182,24 +181,21 @@ impl Region {
             }
             let op = Op::of(&node, inputs);
             let restore = |value| transpose(value, back.perm());
-            let made = edit.rewrite_results(index, &[], op, vec![ty], &restore)?;
+            let made = edit.rewrite_results(index, &[], op, &restore)?;
             stored.insert(result, made[0]);
         }
         for &index in &self.sinks {
             let node = edit.node(index).clone();
             let axes = dropped_axes(edit, index)?;
-            let mut ty = edit.ty(node.outputs[0])?.clone();
+            let rank = edit.ty(node.outputs[0])?.rank();
             let keeps_small = !axes.contains(&order.perm()[0]);
-            if keeps_small {
-                ty = AxisOrder::last_first(ty.rank()).permuted_type(&ty)?;
-            }
             let op = carry::carried(edit, &node, index, &order, &mut |_, value| {
                 stored.get(&value).copied()
             })?;
             if keeps_small {
-                let back = AxisOrder::last_first(ty.rank()).inverse();
+                let back = AxisOrder::last_first(rank).inverse();
                 let restore = |value| transpose(value, back.perm());
-                edit.rewrite_results(index, &[], op, vec![ty], &restore)?;
+                edit.rewrite_results(index, &[], op, &restore)?;
             } else {
                 edit.rewrite(index, &[], op)?;
             }
@@ -263,8 +259,7 @@ fn operand(
     let (_, array, added) = unsqueezed.unwrap_or((reader, value, Vec::new()));
     let missing = order.rank().checked_sub(ty.rank())?;
     let lead = AxisOrder::last_first(edit.ty(array)?.rank());
-    let mut moved = lead.permuted_type(edit.ty(array)?)?;
-    let array = edit.insert(reader, &[], transpose(array, lead.perm()), moved.clone());
+    let array = edit.insert(reader, &[], transpose(array, lead.perm()));
     let axes: Vec<i64> = (1..=missing)
         .chain(added.iter().map(|axis| axis + missing + 1))
         .map(|axis| axis as i64)
@@ -272,18 +267,13 @@ fn operand(
     if axes.is_empty() {
         return Some(array);
     }
-    let mut shape = moved.shape.to_vec();
-    for &axis in &axes {
-        shape.insert(axis as usize, Dim::Known(1));
-    }
-    moved = Type::new(moved.dtype, shape);
     if edit.opset() < 13 {
         let op = Op::new(OpType::Unsqueeze, &[array]).attr("axes", &axes[..]);
-        return Some(edit.insert(reader, &also, op, moved));
+        return Some(edit.insert(reader, &also, op));
     }
     let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
     let axes = edit.constant(reader, &[], axes, &[]);
-    Some(edit.insert(reader, &also, Op::new(OpType::Unsqueeze, &[array, axes]), moved))
+    Some(edit.insert(reader, &also, Op::new(OpType::Unsqueeze, &[array, axes])))
 }
 
 /// Returns the `Unsqueeze` that makes a value, what it reads and the axes that it adds, if the last one is not among

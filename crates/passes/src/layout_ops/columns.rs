@@ -2,7 +2,7 @@
 //!
 //! The runtime multiplies each row with a vector by itself, which is up to fifteen times slower.
 
-use onnx::{Dim, Edit, Op, OpType, Type};
+use onnx::{Dim, Edit, Op, OpType};
 
 use crate::axis_map::{Step, emit, emit_after, plan};
 use crate::rewrite::decline;
@@ -63,7 +63,7 @@ pub(crate) fn multiply_with_column(edit: &mut Edit<'_>, index: usize) -> Option<
     let done = edit.patch(index, |patch| {
         let column = emit(patch, &[], vector, &column)?;
         let product = Op::new(OpType::MatMul, &[matrix, column]);
-        emit_after(patch, product, Type::new(result.dtype, shape), &back)
+        emit_after(patch, product, &back)
     });
     done.ok()
 }

@@ -4,7 +4,7 @@
 //! JAX has one order of axes for the result of `dot_general`, whichever way round it was asked for, and
 //! transposes it afterwards.
 
-use onnx::{Dim, Edit, Op, OpType, Type, ValueId};
+use onnx::{Dim, Edit, Op, OpType, ValueId};
 use rustc_hash::FxHashMap;
 
 use super::is_layout_op;
@@ -212,14 +212,13 @@ fn write(edit: &mut Edit<'_>, index: usize, after: &[usize], form: &Form) -> Opt
     let (left, right) = (planned(edit, &form.left)?, planned(edit, &form.right)?);
     let shape = form.after.shape_before()?;
     let following = plan(&shape, &form.after.steps()?)?;
-    let ty = Type::new(edit.ty(form.left.source)?.dtype, shape);
     edit.noted_patch(NAME, end, |patch| {
         for nodes in [&form.left.links[..], &form.right.links, after, &[index]] {
             patch.take(nodes);
         }
         let a = emit(patch, &form.left.links, form.left.source, &left)?;
         let b = emit(patch, &form.right.links, form.right.source, &right)?;
-        emit_after(patch, Op::new(OpType::MatMul, &[a, b]), ty, &following)
+        emit_after(patch, Op::new(OpType::MatMul, &[a, b]), &following)
     });
     Some(())
 }

@@ -4,7 +4,7 @@
 //! each product. Here, the vectors between the products become rows as well.
 
 use onnx::operator::properties::{POINTWISE, REDUCTIONS};
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::Access;
@@ -169,31 +169,24 @@ impl Region {
                 op.attrs.retain(|(name, _)| *name != "axis");
                 op.attrs.push(("axis", 1.into()));
             }
-            let types: Vec<Type> =
-                node.outputs.iter().map(|&id| edit.ty(id).map(row_type)).collect::<Option<_>>()?;
             let axes = axes(edit, index, &[0])?;
             let restore = |row| Op::new(OpType::Squeeze, &[row, axes]);
-            let made = edit.rewrite_results(index, &[], op, types, &restore)?;
+            let made = edit.rewrite_results(index, &[], op, &restore)?;
             rows.extend(node.outputs.iter().copied().zip(made));
         }
         Some(())
     }
 }
 
-fn row_type(vector: &Type) -> Type {
-    Type::new(vector.dtype, [&[Dim::Known(1)], &vector.shape[..]].concat())
-}
-
 /// Returns a vector as a row, for the node at `index`.
 fn row_of(edit: &mut Edit<'_>, index: usize, vector: ValueId) -> Option<ValueId> {
-    let ty = row_type(edit.ty(vector)?);
     if let Some(tensor) = edit.tensor(vector) {
         let shape = [&[1], &tensor.shape[..]].concat();
         let row = tensor.with_shape(shape);
         return Some(edit.constant(index, &[], row, &[vector]));
     }
     let axes = axes(edit, index, &[0])?;
-    Some(edit.insert(index, &[], Op::new(OpType::Unsqueeze, &[vector, axes]), ty))
+    Some(edit.insert(index, &[], Op::new(OpType::Unsqueeze, &[vector, axes])))
 }
 
 fn axes(edit: &mut Edit<'_>, index: usize, axes: &[i64]) -> Option<ValueId> {

@@ -5,7 +5,7 @@
 //! runtime finds the two side by side.
 
 use onnx::operator::properties::{BROADCASTING, POINTWISE};
-use onnx::{Attr, Edit, Op, OpType, Patch, Type, ValueId};
+use onnx::{Attr, Edit, Op, OpType, Patch, ValueId};
 
 use super::is_layout_op;
 use crate::access::Access;
@@ -88,7 +88,6 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
         return decline(edit, NAME, index, "another operand determines the shape of the result");
     }
     let source = edit.input(link, 0)?;
-    let shape = edit.ty(source)?.shape.clone();
     let map = AxisMap::of_chain(edit, source, &[link])?;
     let node = edit.node(index).clone();
     let mut attrs: Vec<(&str, Attr)> =
@@ -132,7 +131,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
             });
         }
         let op = Op { op: node.op.clone(), inputs, attrs };
-        let before = patch.insert(op, Type::new(result.dtype, shape));
+        let before = patch.insert(op);
         let mut inputs = layout_op.inputs.to_vec();
         inputs[0] = Some(before);
         Ok(Op::of(&layout_op, inputs))

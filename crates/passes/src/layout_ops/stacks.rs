@@ -2,7 +2,7 @@
 //!
 //! `jnp.stack` gives each array the new axis first, which takes one `Unsqueeze` per array.
 
-use onnx::{Dim, Edit, Op, OpType, Type, ValueId};
+use onnx::{Dim, Edit, Op, OpType, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::{Step, emit_after, plan};
@@ -75,10 +75,9 @@ impl Stack {
         let Some(split) = plan(&shape, &[Step::Reshape(result.shape.to_vec())]) else {
             return decline(edit, NAME, self.index, "a size is known only when the model runs");
         };
-        let joined = Type::new(result.dtype, shape);
         edit.noted_patch(NAME, self.index, |patch| {
             patch.take(&self.distinct_unsqueezes());
-            emit_after(patch, self.joined(), joined, &split)
+            emit_after(patch, self.joined(), &split)
         });
         Some(())
     }

@@ -81,7 +81,7 @@ impl Batches {
         let types: Vec<Type> =
             node.outputs.iter().map(|&output| edit.ty(output).cloned()).collect::<Option<_>>()?;
         if !operands.iter().any(|operand| matches!(operand, Some(Operand::Batch(_)))) {
-            self.lift(edit, node, &operands, types);
+            self.lift(edit, node, &operands);
             return Some(());
         }
         if !self.is_small_enough(edit, node, &types) {
@@ -89,8 +89,7 @@ impl Batches {
             return None;
         }
         let op = self.batched(edit, node, &operands, &types)?;
-        let batches: Vec<Type> = types.iter().map(|ty| self.batch(ty)).collect();
-        let made = edit.lift(self.index, node, op, batches);
+        let made = edit.lift_all(self.index, node, op, types.len());
         self.of.extend(node.outputs.iter().copied().zip(made));
         Some(())
     }
@@ -105,19 +104,13 @@ impl Batches {
     }
 
     /// Moves a node that is the same in every step. A scan has at least one step, so what may fail would.
-    fn lift(
-        &mut self,
-        edit: &mut Edit<'_>,
-        node: &Node,
-        operands: &[Option<Operand>],
-        types: Vec<Type>,
-    ) {
+    fn lift(&mut self, edit: &mut Edit<'_>, node: &Node, operands: &[Option<Operand>]) {
         let same = |operand: &Option<Operand>| match operand {
             Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
             None => None,
         };
         let op = Op::of(node, operands.iter().map(same).collect());
-        let made = edit.lift(self.index, node, op, types);
+        let made = edit.lift_all(self.index, node, op, node.outputs.len());
         self.lifted.extend(node.outputs.iter().copied().zip(made));
     }
 
@@ -231,13 +224,10 @@ impl Batches {
         if from >= to {
             return Some(batch);
         }
-        let ty = edit.ty(batch)?.clone();
-        let mut shape = ty.shape.to_vec();
         let axes: Vec<i64> = (1..=(to - from) as i64).collect();
-        shape.splice(1..1, axes.iter().map(|_| Dim::Known(1)));
         let axes = ints(edit, self.index, &axes)?;
         let op = Op::new(OpType::Unsqueeze, &[batch, axes]);
-        edit.lift(self.index, node, op, [Type::new(ty.dtype, shape)]).first().copied()
+        Some(edit.lift(self.index, node, op))
     }
 
     /// Repeats a value for each step.
@@ -246,7 +236,7 @@ impl Batches {
         let ty = edit.ty(same)?.clone();
         let shape = ints(edit, self.index, &self.shape(&ty)?)?;
         let op = Op::new(OpType::Expand, &[same, shape]);
-        edit.lift(self.index, node, op, [self.batch(&ty)]).first().copied()
+        Some(edit.lift(self.index, node, op))
     }
 
     /// Returns the type of what all steps compute together.

@@ -8,7 +8,7 @@
 use onnx::{Dim, Edit, Node, Op, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, ints};
+use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, ints, replacing};
 use crate::access::axis_of;
 use crate::axis_map::transpose;
 
@@ -43,8 +43,7 @@ fn stack(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let rounds = counted.rounds.clone();
     let (op, results) = counted.into_op(edit, index);
-    let types: Vec<Type> = results.iter().map(|&id| edit.ty(id).cloned()).collect::<Option<_>>()?;
-    let made = edit.insert_all(index, &[], op, types);
+    let made = edit.insert_instead(index, &[], op, &replacing(&results));
     let mut replaced: FxHashMap<ValueId, ValueId> = results.into_iter().zip(made).collect();
     for (buffer, stack) in buffers.iter().zip(stacks) {
         let whole = buffer.filled(edit, index, *replaced.get(&stack)?, &rounds)?;
@@ -156,10 +155,8 @@ impl Buffer {
             let mut inputs = vec![Some(self.carry.initial), Some(array.whole)];
             match read.of {
                 Source::Initial => {
-                    let shape = std::iter::once(&counted.rounds).chain(&*ty.shape).cloned();
-                    let ty = Type::new(ty.dtype, shape.collect::<Vec<_>>());
-                    let whole = edit.lift(index, &node, Op::of(&node, inputs), [ty]);
-                    counted.arrays.push(Array { whole: *whole.first()?, element });
+                    let whole = edit.lift(index, &node, Op::of(&node, inputs));
+                    counted.arrays.push(Array { whole, element });
                 }
                 Source::Previous => {
                     let first = edit.tensor(array.whole)?;
@@ -168,10 +165,9 @@ impl Buffer {
                     let count = shape.iter().product::<i64>() as usize;
                     let first = onnx::Tensor::of_ints(first.dtype, shape, &ints[..count])?;
                     inputs[1] = Some(edit.constant(index, &[], first, &[]));
-                    let initial = edit.lift(index, &node, Op::of(&node, inputs), [ty.clone()]);
+                    let initial = edit.lift(index, &node, Op::of(&node, inputs));
                     let [after, result] = [(); 2].map(|()| edit.body_input(ty.clone()));
                     counted.nodes.push(copy_of(value, after, &self.scatter));
-                    let initial = *initial.first()?;
                     counted.carries.push(Carry { initial, before: element, after, result });
                 }
             }
@@ -216,7 +212,7 @@ impl Buffer {
                 Op::of(&self.scatter, inputs.into_iter().map(Some).collect())
             }
         };
-        edit.lift(index, &self.scatter, op, [ty]).first().copied()
+        Some(edit.lift(index, &self.scatter, op))
     }
 }
 

@@ -33,7 +33,6 @@ struct Choice {
     flag: ValueId,
     on_true: ValueId,
     on_false: ValueId,
-    ty: Type,
 }
 
 impl Choice {
@@ -52,7 +51,6 @@ impl Choice {
             flag,
             on_true,
             on_false,
-            ty,
         })
     }
 }
@@ -82,7 +80,7 @@ impl Group {
             edit.branch(name, |edit| {
                 let copy = |choice: &Choice| {
                     let op = Op::new(OpType::Identity, &[chosen(choice)]);
-                    edit.insert(choice.index, &[], op, choice.ty.clone())
+                    edit.insert(choice.index, &[], op)
                 };
                 self.choices.iter().map(copy).collect()
             })

@@ -65,8 +65,7 @@ impl Counter {
     /// Inserts the number when the loop ends.
     fn last(&self, edit: &mut Edit<'_>, index: usize, rounds: i64) -> Option<ValueId> {
         let last = array(edit, index, self.dtype, Vec::new(), &[self.at(rounds)])?;
-        let ty = Type::new(self.dtype, []);
-        Some(edit.insert(index, &[], Op::new(OpType::Identity, &[last]), ty))
+        Some(edit.insert(index, &[], Op::new(OpType::Identity, &[last])))
     }
 }
 

@@ -29,8 +29,6 @@ struct Reshaped {
     first: Node,
     /// The node that shapes it back when an iteration ends.
     last: Node,
-    /// The type that the body computes with.
-    ty: Type,
 }
 
 impl Reshaped {
@@ -57,7 +55,6 @@ impl Reshaped {
             before,
             first: first.clone(),
             last: last.clone(),
-            ty: ty.clone(),
         })
     }
 }
@@ -111,12 +108,9 @@ fn reshape_array(
     sizes: &[i64],
 ) -> Option<ValueId> {
     let whole = whole?;
-    let Type { dtype, shape } = edit.ty(whole)?.clone();
-    let dims = sizes.iter().map(|&size| Dim::Known(size));
-    let dims: Vec<Dim> = shape.first().cloned().into_iter().chain(dims).collect();
     let sizes = ints(edit, index, &[&[0], sizes].concat())?;
     let op = Op::new(OpType::Reshape, &[whole, sizes]);
-    Some(edit.lift(index, node, op, [Type::new(dtype, dims)])[0])
+    Some(edit.lift(index, node, op))
 }
 
 /// Returns what a node reshapes to a known shape.
@@ -155,13 +149,10 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     edit.note(NAME, index, None);
-    let mut types: Vec<Type> =
-        node.outputs.iter().map(|&output| edit.ty(output).cloned()).collect::<Option<_>>()?;
-    for Reshaped { carry, before, first, last, ty } in &found {
+    for Reshaped { carry, before, first, last } in &found {
         let initial = inputs[carries.operands + carry]?;
-        let shaped = edit.lift(index, first, reading(first, initial), [ty.clone()]);
-        inputs[carries.operands + carry] = Some(shaped[0]);
-        types[*carry] = ty.clone();
+        let shaped = edit.lift(index, first, reading(first, initial));
+        inputs[carries.operands + carry] = Some(shaped);
         edit.note_same([(*before, first.outputs[0])]);
         body.inputs[carries.operands + carry] = first.outputs[0];
         body.outputs[carries.results + carry] = last.inputs[0]?;
@@ -176,18 +167,19 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             body.nodes.retain(|node| node.outputs != last.outputs);
         }
     }
+    let is_kept = |place: &usize| !found.iter().any(|reshaped| reshaped.carry == *place);
+    let replaced: Vec<Option<ValueId>> = (0..node.outputs.len())
+        .map(|place| Some(place).filter(is_kept).map(|place| node.outputs[place]))
+        .collect();
     let mut op = Op::of(&node, inputs);
     op.attrs.retain(|(name, _)| *name != "body");
     op.attrs.push(("body", body.into()));
-    let made = edit.insert_all(index, &[], op, types);
+    let made = edit.insert_instead(index, &[], op, &replaced);
     let mut results = Vec::with_capacity(made.len());
     for (place, made) in made.into_iter().enumerate() {
         let last = found.iter().find(|reshaped| reshaped.carry == place);
         let result = match last {
-            Some(Reshaped { last, .. }) => {
-                let ty = edit.ty(node.outputs[place])?.clone();
-                edit.lift(index, last, reading(last, made), [ty])[0]
-            }
+            Some(Reshaped { last, .. }) => edit.lift(index, last, reading(last, made)),
             None => made,
         };
         results.push((place, result));

@@ -6,11 +6,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use onnx::operator::properties::{BY_ROW, POINTWISE, REDUCTIONS, RESHAPES};
-use onnx::{Edit, Node, Type, ValueId};
+use onnx::{Edit, Node, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::{Batches, is_small_beside};
-use super::{Counted, Stack, copy_of, for_each_read};
+use super::{Counted, Stack, copy_of, for_each_read, replacing};
 use crate::recurrent;
 
 /// So many nodes before a result are looked at.
@@ -210,9 +210,11 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
         stacked.insert(source, result);
     }
     let (op, results) = scan.into_op(edit, index);
-    let types: Vec<Type> = results.iter().map(|&id| edit.ty(id).cloned()).collect::<Option<_>>()?;
     // If all results are computed from the inputs alone, nothing is left of the loop.
-    let made = if types.is_empty() { Vec::new() } else { edit.insert_all(index, &[], op, types) };
+    let made = match &results[..] {
+        [] => Vec::new(),
+        _ => edit.insert_instead(index, &[], op, &replacing(&results)),
+    };
     let place = made.first().map_or(Some(index), |&first| edit.producer(first))?;
     if !keep(edit, place) {
         return None;

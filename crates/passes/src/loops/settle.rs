@@ -13,13 +13,13 @@
 mod body;
 mod equation;
 
-use onnx::{DType, Dim, Edit, Graph, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Graph, Node, Op, OpType, Tensor, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::body::{Body, Choosing, Effect, numbers};
 use self::equation::{Equation, Found, Nodes};
 use super::batches::Batches;
-use super::{Carry, Counted, for_each_read, ints, node_reads};
+use super::{Carry, Counted, for_each_read, ints, node_reads, replacing};
 use crate::axis_map::transpose;
 use crate::eval::eval;
 use crate::rewrite::decline;
@@ -132,9 +132,8 @@ impl Dropping {
         edit.note(NAME, index, None);
         edit.fuse_bodies(index);
         let mut nodes = Nodes { edit, index };
-        let pairs = [lead, &[self.rounds, *entries]].concat();
         let earlier_pairs = [lead, &[self.rounds, self.rounds]].concat();
-        let covers = nodes.cast(covers, DType::F32, &pairs);
+        let covers = nodes.cast(covers, DType::F32);
         let mut earlier = covers;
         if !is_square {
             earlier = nodes.first(covers, &earlier_pairs)?;
@@ -142,10 +141,10 @@ impl Dropping {
         if !is_ordered {
             let above = nodes.constant(Tensor::of_ints(DType::I64, Vec::new(), &[1])?);
             let op = Op::new(OpType::Trilu, &[earlier, above]).attr("upper", 1);
-            earlier = nodes.add(op, DType::F32, &earlier_pairs);
+            earlier = nodes.add(op);
         }
         let equation = Equation { asked, earlier, covers, is_ordered, rows: self.row(self.rounds) };
-        let start = nodes.cast(asked, DType::F32, &equation.rows);
+        let start = nodes.cast(asked, DType::F32);
         let found = equation.first_products(&mut nodes, start)?;
         let solved = edit.branch("settle-flags/solved", |edit| {
             self.result(&mut Nodes { edit, index }, &equation, &found).into_iter().collect()
@@ -168,14 +167,13 @@ impl Dropping {
         if equation.is_ordered && self.is_active_unless_dropped(nodes.edit) == Some(true) {
             // No entry is set after its round, so those of active rounds are not set, and all others are.
             let op = if self.effect.assumed { OpType::Identity } else { OpType::Not };
-            let flags = nodes.add(Op::new(op, &[found.flags]), DType::Bool, &equation.rows);
+            let flags = nodes.add(Op::new(op, &[found.flags]));
             return self.without_unit_axis(nodes, flags);
         }
-        let rows = self.row(*self.shape.last()?);
         let hits = Op::new(OpType::MatMul, &[found.active, equation.covers]);
-        let hits = nodes.add(hits, DType::F32, &rows);
+        let hits = nodes.add(hits);
         let half = nodes.half()?;
-        let is_set = nodes.add(Op::new(OpType::Greater, &[hits, half]), DType::Bool, &rows);
+        let is_set = nodes.add(Op::new(OpType::Greater, &[hits, half]));
         let is_set = self.without_unit_axis(nodes, is_set)?;
         Some(self.with_dropped(nodes, is_set))
     }
@@ -219,13 +217,12 @@ impl Dropping {
         own.carries.retain(|carry| carry.result == self.carry.result);
         own.stacks.clear();
         own.name = LOOP.into();
-        let ty = edit.ty(self.carry.result)?.clone();
         let looped = edit.branch(LOOP, |edit| {
             let (op, _) = own.into_op(edit, index);
-            vec![edit.insert(index, &[], op, ty.clone())]
+            vec![edit.insert(index, &[], op)]
         });
         let solved = edit.branch("settle-flags/solved", |edit| {
-            vec![edit.insert(index, &[], Op::new(OpType::Identity, &[solution]), ty)]
+            vec![edit.insert(index, &[], Op::new(OpType::Identity, &[solution]))]
         });
         self.choice(edit, index, is_open, looped, solved)
     }
@@ -239,9 +236,8 @@ impl Dropping {
         open: Graph,
         solved: Graph,
     ) -> Option<ValueId> {
-        let ty = edit.ty(self.carry.result)?.clone();
         let op = Op::new(OpType::If, &[is_open]).attr("else_branch", solved);
-        Some(edit.insert(index, &[], op.attr("then_branch", open), ty))
+        Some(edit.insert(index, &[], op.attr("then_branch", open)))
     }
 
     /// Puts the array in the place of what the loop returned. The loop stays if it computes something else.
@@ -257,9 +253,7 @@ impl Dropping {
         replaced.insert(self.carry.result, result);
         if scan.outputs().next().is_some() {
             let (op, results) = scan.into_op(edit, index);
-            let types = results.iter().map(|&id| edit.ty(id).cloned());
-            let types: Vec<Type> = types.collect::<Option<_>>()?;
-            let made = edit.insert_all(index, &[], op, types);
+            let made = edit.insert_instead(index, &[], op, &replacing(&results));
             replaced.extend(results.into_iter().zip(made));
         }
         let outputs = edit.node(index).outputs.clone();
@@ -290,16 +284,14 @@ impl Dropping {
         }
         let mut covers = *batches.of.get(&self.effect.chosen)?;
         let mut nodes = Nodes { edit, index };
-        let steps = [&[self.rounds], &self.shape[..]].concat();
-        covers = nodes.cast(covers, DType::Bool, &steps);
+        covers = nodes.cast(covers, DType::Bool);
         if self.effect.is_opposite {
-            covers = nodes.add(Op::new(OpType::Not, &[covers]), DType::Bool, &steps);
+            covers = nodes.add(Op::new(OpType::Not, &[covers]));
         }
-        let (entries, lead) = self.shape.split_last()?;
+        let (_, lead) = self.shape.split_last()?;
         if !lead.is_empty() {
             let perm: Vec<usize> = (1..=lead.len()).chain([0, lead.len() + 1]).collect();
-            let pairs = [lead, &[self.rounds, *entries]].concat();
-            covers = nodes.add(transpose(covers, &perm), DType::Bool, &pairs);
+            covers = nodes.add(transpose(covers, &perm));
         }
         Some(covers)
     }
@@ -314,8 +306,7 @@ impl Dropping {
         }
         if !lead.is_empty() {
             let perm: Vec<usize> = std::iter::once(lead.len()).chain(0..lead.len()).collect();
-            let steps = [&[self.rounds], lead].concat();
-            first = nodes.add(transpose(first, &perm), self.dtype, &steps);
+            first = nodes.add(transpose(first, &perm));
         }
         let entry = sizes(nodes.edit, self.entry)?;
         first = nodes.reshape(first, &[&[self.rounds], &entry[..]].concat())?;
@@ -324,18 +315,17 @@ impl Dropping {
             batches.take(edit, node)?;
         }
         let mut asked = *batches.of.get(&self.asked)?;
-        let flag = sizes(edit, self.asked)?;
         let mut nodes = Nodes { edit, index };
         let rows = self.row(self.rounds);
-        asked = nodes.cast(asked, DType::Bool, &[&[self.rounds], &flag[..]].concat());
+        asked = nodes.cast(asked, DType::Bool);
         if lead.is_empty() {
             asked = nodes.reshape(asked, &rows)?;
         } else {
             let perm: Vec<usize> = (1..=self.shape.len()).chain([0]).collect();
-            asked = nodes.add(transpose(asked, &perm), DType::Bool, &rows);
+            asked = nodes.add(transpose(asked, &perm));
         }
         if !self.is_active_if {
-            asked = nodes.add(Op::new(OpType::Not, &[asked]), DType::Bool, &rows);
+            asked = nodes.add(Op::new(OpType::Not, &[asked]));
         }
         Some(asked)
     }
@@ -347,12 +337,12 @@ impl Dropping {
             let dropped = nodes.constant(self.effect.dropped.clone());
             Op::new(OpType::Where, &[is_set, dropped, initial])
         } else if self.effect.assumed {
-            let is_kept = nodes.add(Op::new(OpType::Not, &[is_set]), DType::Bool, &self.shape);
+            let is_kept = nodes.add(Op::new(OpType::Not, &[is_set]));
             Op::new(OpType::And, &[initial, is_kept])
         } else {
             Op::new(OpType::Or, &[initial, is_set])
         };
-        nodes.add(op, self.dtype, &self.shape)
+        nodes.add(op)
     }
 
     /// The shape of one row, or of a row for each of the leading axes.
@@ -371,7 +361,7 @@ impl Dropping {
         }
         let axes = ints(nodes.edit, nodes.index, &[lead as i64])?;
         let op = Op::new(OpType::Squeeze, &[rows, axes]);
-        Some(nodes.add(op, DType::Bool, &self.shape))
+        Some(nodes.add(op))
     }
 }
 

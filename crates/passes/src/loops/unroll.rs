@@ -4,7 +4,7 @@
 //! What a round takes of an array and what it adds to a result are nodes when it is unrolled, unless the array is a
 //! constant.
 
-use onnx::{Attr, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{Attr, Edit, Op, OpType, Patch, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use super::Counted;
@@ -93,11 +93,10 @@ fn unroll(
         }
         for array in &counted.arrays {
             let place = if counted.is_reverse { rounds - 1 - round } else { round };
-            let ty = edit.ty(array.element).cloned().ok_or_else(unknown)?;
             let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[place]);
             let place = edit.constant(tensor.ok_or_else(unknown)?, &[]);
             let op = Op::new(OpType::Gather, &[array.whole, place]).attr("axis", 0);
-            values.insert(array.element, edit.insert(op, ty));
+            values.insert(array.element, edit.insert(op));
         }
         edit.insert_round(round as usize, &counted.nodes, &mut values);
         let now = |id: ValueId| values.get(&id).copied().unwrap_or(id);
@@ -108,15 +107,14 @@ fn unroll(
     }
     let mut results: Vec<(ValueId, ValueId)> = Vec::new();
     for (carry, last) in counted.carries.iter().zip(carried) {
-        let ty = edit.ty(carry.result).cloned().ok_or_else(unknown)?;
-        let last = edit.insert(Op::new(OpType::Identity, &[last]), ty);
+        let last = edit.insert(Op::new(OpType::Identity, &[last]));
         results.push((carry.result, last));
     }
     for (place, (stack, mut rows)) in counted.stacks.iter().zip(stacked).enumerate() {
         if counted.is_stacked_backwards(place) {
             rows.reverse();
         }
-        results.push((stack.result, join(edit, stack.result, &rows).ok_or_else(unknown)?));
+        results.push((stack.result, join(edit, &rows).ok_or_else(unknown)?));
     }
     let outputs = &edit.node(edit.root()).outputs;
     let position = |result: ValueId| outputs.iter().position(|&output| output == result);
@@ -124,18 +122,13 @@ fn unroll(
 }
 
 /// Joins what the rounds return along a new leading axis.
-fn join(edit: &mut Patch<'_, '_>, result: ValueId, rows: &[ValueId]) -> Option<ValueId> {
-    let ty = edit.ty(result)?.clone();
+fn join(edit: &mut Patch<'_, '_>, rows: &[ValueId]) -> Option<ValueId> {
     let mut parts = Vec::new();
     for &row in rows {
-        let row_ty = edit.ty(row)?;
-        let shape: Vec<onnx::Dim> =
-            std::iter::once(onnx::Dim::Known(1)).chain(row_ty.shape.iter().cloned()).collect();
-        let part = Type::new(row_ty.dtype, shape);
         let axes = edit.constant(Tensor::of_ints(onnx::DType::I64, vec![1], &[0])?, &[]);
-        parts.push(edit.insert(Op::new(OpType::Unsqueeze, &[row, axes]), part));
+        parts.push(edit.insert(Op::new(OpType::Unsqueeze, &[row, axes])));
     }
-    Some(edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0), ty))
+    Some(edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0)))
 }
 
 impl Counted {

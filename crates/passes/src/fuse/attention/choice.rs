@@ -22,8 +22,6 @@ pub(super) struct Choice {
     /// How many heads `q` and `k` have, where they stand side by side.
     pub heads: Option<[i64; 2]>,
     pub after: Vec<Planned>,
-    /// The shape of the result.
-    pub joined: Vec<Dim>,
     pub view: View,
     /// True if operands are parts of a stack.
     pub is_stacked: bool,
@@ -288,7 +286,7 @@ fn plan_for(
     let picks = found.stack.as_ref().map_or(0, Stack::picks);
     let cost = q.cost + k.cost + v.cost + cost(&steps) + stack.map_or(picks, Stack::cost);
     let is_stacked = stack.is_some();
-    Some((cost, Choice { q, k, v, heads, after, joined, view, is_stacked }))
+    Some((cost, Choice { q, k, v, heads, after, view, is_stacked }))
 }
 
 /// `k` and `v` before each was repeated for the heads of `q` that share it.

@@ -4,7 +4,7 @@
 
 use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::{CASTS, LAYOUT_OPS, RESHAPES};
-use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
@@ -388,7 +388,7 @@ impl Term {
             && factor.abs() != 1.0
         {
             let op = Op::new(OpType::Mul, &[value, number(patch, factor.abs())?]);
-            value = patch.insert_for(fused, op, Type::new(DType::F32, own.clone()));
+            value = patch.insert_for(fused, op);
         }
         let (before, shape) = match (before, kind) {
             (None, Kind::Adds { factor }) if factor > 0.0 => return Ok((value, own)),
@@ -406,8 +406,7 @@ impl Term {
             }
         };
         let shape = broadcast_shapes(&shape, &own).ok_or("the masks do not broadcast")?;
-        let ty = Type::new(DType::F32, shape.clone());
-        Ok((patch.insert_for(fused, op, ty), shape))
+        Ok((patch.insert_for(fused, op), shape))
     }
 }
 

@@ -4,7 +4,7 @@
 //! order of axes that the product has.
 
 use onnx::operator::properties::LAYOUT_OPS;
-use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
@@ -83,15 +83,12 @@ impl Stack {
 
     /// Adds the parts in front of the replacement. Returns them.
     pub(super) fn emit(&self, patch: &mut Patch<'_, '_>) -> Result<Vec<ValueId>, Declined> {
-        let dtype = patch.ty(self.source).ok_or("the type of a value is unknown")?.dtype;
         let x = emit(patch, &self.nodes, self.source, &self.whole)?;
         let size = self.part.get(self.axis).and_then(Dim::known).ok_or("a size is unknown")?;
         let sizes = vec![size; self.count as usize];
         let sizes = Tensor::of_ints(DType::I64, vec![self.count], &sizes);
         let sizes = patch.constant_for(&self.nodes, sizes.ok_or("no integers")?, &[]);
         let op = Op::new(OpType::Split, &[x, sizes]).attr("axis", self.axis as i64);
-        let part = Type::new(dtype, &self.part[..]);
-        let parts = vec![part; self.count as usize];
-        Ok(patch.insert_all_for(&self.nodes, op, parts))
+        Ok(patch.insert_all_for(&self.nodes, op, self.count as usize))
     }
 }

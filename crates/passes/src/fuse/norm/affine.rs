@@ -135,6 +135,6 @@ impl Vector {
         }
         let sizes = found.ints(&sizes)?;
         let op = Op::new(OpType::Reshape, &[value, sizes]);
-        Ok(found.emit(op, Type::new(dtype, shape)))
+        Ok(found.emit(op))
     }
 }

@@ -24,9 +24,8 @@ pub(super) fn to_instance_norm(
 ) -> Result<Op<'static>, Declined> {
     let (first, back) = channel_orders(found.ty(x)?.rank(), 1);
     let first = transposed(found, x, &first)?;
-    let ty = found.ty(first)?;
     let op = instance_norm(found, first, affine)?;
-    let normalized = found.emit(op, ty);
+    let normalized = found.emit(op);
     Ok(transpose(normalized, &back))
 }
 
@@ -54,14 +53,12 @@ pub(super) fn to_unscaled_norm(
     x: ValueId,
     axis: usize,
 ) -> Result<Op<'static>, Declined> {
-    let Type { shape, dtype } = found.ty(x)?;
     match axis {
         1 => {
             let axes = found.ints(&[0])?;
-            let ty = Type::new(dtype, [&[Dim::Known(1)], &shape[..]].concat());
-            let batch = found.emit(Op::new(OpType::Unsqueeze, &[x, axes]), ty.clone());
+            let batch = found.emit(Op::new(OpType::Unsqueeze, &[x, axes]));
             let op = instance_norm(found, batch, Affine::default())?;
-            let normalized = found.emit(op, ty);
+            let normalized = found.emit(op);
             Ok(Op::new(OpType::Squeeze, &[normalized, axes]))
         }
         2 => instance_norm(found, x, Affine::default()),
@@ -148,11 +145,10 @@ impl Groups {
         let first = transposed(found, x, &order)?;
         let channels = self.count * self.width;
         if self.width == 1 && self.leading == 1 && !places.is_empty() {
-            let ty = found.ty(first)?;
             let vector = |vector: Vector| vector.reshaped(&[channels]);
             let affine = Affine { scale: affine.scale.map(vector), bias: affine.bias.map(vector) };
             let op = instance_norm(found, first, affine)?;
-            let normalized = found.emit(op, ty);
+            let normalized = found.emit(op);
             return Ok(transpose(normalized, &back));
         }
         let first_ty = found.ty(first)?;
@@ -161,17 +157,15 @@ impl Groups {
         let area = Dim::checked_product(places.iter().chain(&width));
         let area = area.ok_or("a group is too large")?;
         let instances = reshaped(found, first, &[batch.clone(), self.count.into(), area])?;
-        let ty = found.ty(instances)?;
         let op = instance_norm(found, instances, Affine::default())?;
-        let normalized = found.emit(op, ty);
+        let normalized = found.emit(op);
         let shape = [&[batch, channels.into()], places].concat();
         let mut result = reshaped(found, normalized, &shape)?;
         let column = [&[channels][..], &vec![1; places.len()]].concat();
         for (vector, op) in [(affine.scale, OpType::Mul), (affine.bias, OpType::Add)] {
             if let Some(vector) = vector {
                 let vector = vector.reshaped(&column).emit(found, dtype)?;
-                let ty = found.ty(result)?;
-                result = found.emit(Op::new(op, &[result, vector]), ty);
+                result = found.emit(Op::new(op, &[result, vector]));
             }
         }
         let result = reshaped(found, result, &first_ty.shape)?;
@@ -190,9 +184,8 @@ pub(super) fn to_split_groups(
     let reshape = found.edit.producer(x).ok_or("the groups are not the result of a node")?;
     let shape = found.edit.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
     found.take_up(&[reshape]);
-    let ty = found.ty(source)?;
     let op = groups.normalized(found, source, affine)?;
-    let normalized = found.emit(op, ty);
+    let normalized = found.emit(op);
     Ok(Op::new(OpType::Reshape, &[normalized, shape]))
 }
 
@@ -288,9 +281,7 @@ pub(super) fn transposed(
     x: ValueId,
     order: &[usize],
 ) -> Result<ValueId, Declined> {
-    let Type { shape, dtype } = found.ty(x)?;
-    let shape: Vec<Dim> = order.iter().map(|&axis| shape[axis].clone()).collect();
-    Ok(found.emit(transpose(x, order), Type::new(dtype, shape)))
+    Ok(found.emit(transpose(x, order)))
 }
 
 /// Returns a value in another shape of as many elements.

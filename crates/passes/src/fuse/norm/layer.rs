@@ -96,9 +96,8 @@ fn over_last_axes(
     let mut back: Vec<usize> = (0..rank).collect();
     back.sort_by_key(|&axis| order[axis]);
     let transposed = group::transposed(found, x, &order)?;
-    let ty = found.ty(transposed)?;
     let op = make(found, transposed, first)?;
-    let result = found.emit(op, ty);
+    let result = found.emit(op);
     Ok(transpose(result, &back))
 }
 
@@ -143,18 +142,16 @@ fn beside(
     x: ValueId,
     axes: &[usize],
 ) -> Result<Op<'static>, Declined> {
-    let ty = found.ty(x)?;
     let op = normalized(found, x, axes, Affine::default())?;
-    let mut result = found.emit(op, ty.clone());
+    let mut result = found.emit(op);
     let mut operands: Vec<(OpType, ValueId)> = Vec::new();
     for (name, op) in [("scale", OpType::Mul), ("bias", OpType::Add)] {
         operands.extend(found.maybe(name).map(|value| (op, value)));
     }
     let whole = before_reshape(found, x, &operands);
-    let mut result_ty = ty;
     if let Some((source, tensors)) = &whole {
-        result_ty = found.ty(*source)?;
-        result = group::reshaped(found, result, &result_ty.shape)?;
+        let shape = found.ty(*source)?.shape;
+        result = group::reshaped(found, result, &shape)?;
         for ((_, value), tensor) in operands.iter_mut().zip(tensors) {
             *value = found.computed(tensor.clone(), &[*value]);
         }
@@ -163,13 +160,13 @@ fn beside(
         return Err("there is neither a scale nor a bias".into());
     };
     for &(op, value) in before {
-        result = found.emit(Op::new(op, &[result, value]), result_ty.clone());
+        result = found.emit(Op::new(op, &[result, value]));
     }
     let op = Op::new(*last, &[result, *value]);
     if whole.is_none() {
         return Ok(op);
     }
-    let result = found.emit(op, result_ty);
+    let result = found.emit(op);
     let reshape = found.edit.producer(x).ok_or("the reshape is not the result of a node")?;
     let shape = found.edit.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
     Ok(Op::new(OpType::Reshape, &[result, shape]))

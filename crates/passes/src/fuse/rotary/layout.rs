@@ -3,7 +3,7 @@
 //! The tables are repeated for every batch, so that what is rotated keeps its shape.
 
 use onnx::kernels::{Support, support};
-use onnx::{DType, Dim, Edit, Op, OpType, Patch, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use super::Rotation;
 use super::table::Single;
@@ -160,5 +160,5 @@ fn write(
     if found.is_interleaved {
         op = op.attr("interleaved", 1);
     }
-    emit_after(patch, op, Type::new(DType::F32, &layout.shape[..]), &after)
+    emit_after(patch, op, &after)
 }

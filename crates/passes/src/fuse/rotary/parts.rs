@@ -1,6 +1,6 @@
 //! Writes the rotation of halves without `RotaryEmbedding`: `x·cos + [b, a]·[−sin, sin]`.
 
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rotation;
 use super::layout::transposed_before;
@@ -34,26 +34,22 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Opti
     let half = size / 2;
     let sin = with_first_half_negated(&sin).filter(|_| sin.shape.last() == Some(&size))?;
     let axis = rank as i64 - 1;
-    let mut of_half = shape.clone();
-    *of_half.last_mut()? = Dim::Known(half);
     let sizes = Tensor::of_ints(DType::I64, vec![2], &[half, half])?;
 
     let sizes = edit.constant(index, &fused, sizes, &[]);
     let cos = edit.constant(index, &fused, cos, &[found.cos]);
     let sin = edit.constant(index, &fused, sin, &[found.sin]);
-    let part = Type::new(result.dtype, of_half);
-    let whole = Type::new(result.dtype, shape);
     let split = Op::new(OpType::Split, &[x, sizes]).attr("axis", axis);
-    let halves = edit.insert_all(index, &fused, split, [part.clone(), part]);
+    let halves = edit.insert_all(index, &fused, split, 2);
     let swapped = Op::new(OpType::Concat, &[halves[1], halves[0]]).attr("axis", axis);
-    let swapped = edit.insert(index, &fused, swapped, whole.clone());
-    let plain = edit.insert(index, &fused, Op::new(OpType::Mul, &[x, cos]), whole.clone());
-    let rotated = edit.insert(index, &fused, Op::new(OpType::Mul, &[swapped, sin]), whole.clone());
+    let swapped = edit.insert(index, &fused, swapped);
+    let plain = edit.insert(index, &fused, Op::new(OpType::Mul, &[x, cos]));
+    let rotated = edit.insert(index, &fused, Op::new(OpType::Mul, &[swapped, sin]));
     let sum = Op::new(OpType::Add, &[plain, rotated]);
     let Some((_, _, order)) = before else {
         return edit.rewrite(index, &fused, sum);
     };
-    let sum = edit.insert(index, &fused, sum, whole);
+    let sum = edit.insert(index, &fused, sum);
     edit.rewrite(index, &fused, transpose(sum, order.perm()))
 }
 

@@ -1,7 +1,7 @@
 //! Tables of cosines and sines, with one number for each pair.
 
 use onnx::operator::properties::{BROADCAST_OPS, RESHAPES};
-use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use super::{Rotation, halves_of};
 use crate::access::Access;
@@ -59,7 +59,6 @@ impl Single {
     ) -> Result<ValueId, Declined> {
         let unknown = || Declined::from("the type of a value is unknown");
         let mut value = self.source;
-        let mut dtype = patch.ty(value).ok_or_else(unknown)?.dtype;
         if let Some([end, step]) = self.cut {
             let axis = self.shape.len() as i64 - 1;
             let mut int = |number: i64| {
@@ -68,17 +67,16 @@ impl Single {
             };
             let bounds = [value, int(0)?, int(end)?, int(axis)?, int(step)?];
             let op = Op::new(OpType::Slice, &bounds[..if step == 1 { 4 } else { 5 }]);
-            value = patch.insert_for(fused, op, Type::new(dtype, &self.shape[..]));
+            value = patch.insert_for(fused, op);
         }
         for &link in self.chain.iter().rev() {
             let node = patch.node(link).clone();
-            dtype = patch.ty(node.outputs[0]).ok_or_else(unknown)?.dtype;
             let mut op = Op::new(node.op.clone(), &[value]);
             if let Some(to) = node.attr("to") {
                 op = op.attr("to", to.clone());
             }
             let fused = [fused, &[link]].concat();
-            value = patch.insert_for(&fused, op, Type::new(dtype, &self.shape[..]));
+            value = patch.insert_for(&fused, op);
         }
         Ok(value)
     }

@@ -3,7 +3,7 @@
 //! The sides of all pairs of boxes have a width and a height on their last axis, and an area is their product. To take
 //! them from an array of both would copy it.
 
-use onnx::{DType, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use super::{Region, data_operands, elements, without_unit_axes};
@@ -36,8 +36,6 @@ impl Region {
         for &index in &self.members {
             let node = edit.node(index).clone();
             let result = node.outputs[0];
-            let ty = edit.ty(result)?;
-            let ty = Type::new(ty.dtype, &ty.shape[..ty.rank() - 1]);
             for (place, entries) in entries.iter_mut().enumerate() {
                 let mut inputs: Vec<Option<ValueId>> =
                     (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
@@ -49,7 +47,7 @@ impl Region {
                     entries.insert(*input, entry);
                     *input = entry;
                 }
-                let made = edit.insert(index, &[], Op::of(&node, inputs), ty.clone());
+                let made = edit.insert(index, &[], Op::of(&node, inputs));
                 entries.insert(result, made);
             }
         }
@@ -70,23 +68,22 @@ fn entry_of(edit: &mut Edit<'_>, reader: usize, value: ValueId, place: i64) -> O
     if last.is(1) {
         let axes = ints(edit, reader, &[others.len() as i64])?;
         let op = Op::new(OpType::Squeeze, &[value, axes]);
-        return Some(edit.insert(reader, &[], op, Type::new(ty.dtype, others)));
+        return Some(edit.insert(reader, &[], op));
     }
     // The same array is often read twice, with unit axes at different places.
     let unsqueezed = without_unit_axes(edit, value, &ty);
     let array = unsqueezed.as_ref().map_or(value, |(_, array, _)| *array);
     let sizes = &edit.ty(array)?.shape;
     let axis = sizes.len() - 1;
-    let entry = Type::new(ty.dtype, &sizes[..axis]);
     let place = Tensor::of_ints(DType::I64, Vec::new(), &[place])?;
     let place = edit.constant(reader, &[], place, &[]);
     let op = Op::new(OpType::Gather, &[array, place]).attr("axis", axis as i64);
-    let entry = edit.insert(reader, &[], op, entry);
+    let entry = edit.insert(reader, &[], op);
     let Some((maker, _, axes)) = unsqueezed else { return Some(entry) };
     let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
     let axes = ints(edit, reader, &axes)?;
     let op = Op::new(OpType::Unsqueeze, &[entry, axes]);
-    Some(edit.insert(reader, &[maker], op, Type::new(ty.dtype, others)))
+    Some(edit.insert(reader, &[maker], op))
 }
 
 #[cfg(test)]

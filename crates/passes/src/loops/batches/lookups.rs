@@ -72,9 +72,7 @@ impl Batches {
                 let bounds = [first, first + taken[axis], axis as i64];
                 let [start, end, along] = bounds.map(|bound| ints(edit, self.index, &[bound]));
                 let op = Op::new(OpType::Slice, &[array, start?, end?, along?]);
-                let dims: Vec<Dim> = shape.iter().map(|&size| Dim::Known(size)).collect();
-                let made = edit.lift(self.index, node, op, [Type::new(ty.dtype, dims)]);
-                array = *made.first()?;
+                array = edit.lift(self.index, node, op);
             }
         }
         let (axis, starts) = moving?;
@@ -85,7 +83,7 @@ impl Batches {
             dims.remove(axis);
             let one = Type::new(ty.dtype, dims);
             let op = self.steps_to_front(edit, node, [array, places], axis, &one)?;
-            let rows = *edit.lift(self.index, node, op, [self.batch(&one)]).first()?;
+            let rows = edit.lift(self.index, node, op);
             let axes = ints(edit, self.index, &[axis as i64 + 1])?;
             return Some(Op::new(OpType::Unsqueeze, &[rows, axes]));
         }
@@ -108,12 +106,10 @@ impl Batches {
         if axis == 0 {
             return Some(op);
         }
-        let mut shape = ty.shape.to_vec();
-        shape.insert(axis, self.steps.clone());
-        let rank = shape.len();
-        let found = edit.lift(self.index, node, op, [Type::new(ty.dtype, shape)]);
+        let rank = ty.rank() + 1;
+        let found = edit.lift(self.index, node, op);
         let others = (0..rank).filter(|&other| other != axis);
         let perm: Vec<usize> = std::iter::once(axis).chain(others).collect();
-        Some(transpose(*found.first()?, &perm))
+        Some(transpose(found, &perm))
     }
 }

@@ -64,13 +64,12 @@ impl Equation {
             let Some((_, after)) = self.product(&mut nodes, before) else { return Vec::new() };
             let goes_on = self.is_changed(&mut nodes, before, after);
             let is_open = Op::new(OpType::Identity, &[goes_on]);
-            vec![goes_on, after, nodes.add(is_open, DType::Bool, &[])]
+            vec![goes_on, after, nodes.add(is_open)]
         });
         body.inputs = vec![number, flag, before, was_open];
         let op = Op::new(OpType::Loop, &[most, always, start, always]).attr("body", body);
-        let types = [of_sizes(DType::F32, &self.rows), Type::new(DType::Bool, [])];
-        let made = nodes.edit.insert_all(index, &[], op, types);
-        let flags = nodes.cast(made[0], DType::Bool, &self.rows);
+        let made = nodes.edit.insert_all(index, &[], op, 2);
+        let flags = nodes.cast(made[0], DType::Bool);
         Some(Found { flags, active: made[0], is_open: made[1] })
     }
 
@@ -78,19 +77,19 @@ impl Equation {
     fn product(&self, nodes: &mut Nodes<'_, '_>, active: ValueId) -> Option<(ValueId, ValueId)> {
         let half = nodes.half()?;
         let hits = Op::new(OpType::MatMul, &[active, self.earlier]);
-        let hits = nodes.add(hits, DType::F32, &self.rows);
-        let is_free = nodes.add(Op::new(OpType::Less, &[hits, half]), DType::Bool, &self.rows);
+        let hits = nodes.add(hits);
+        let is_free = nodes.add(Op::new(OpType::Less, &[hits, half]));
         let both = Op::new(OpType::And, &[self.asked, is_free]);
-        let both = nodes.add(both, DType::Bool, &self.rows);
-        Some((both, nodes.cast(both, DType::F32, &self.rows)))
+        let both = nodes.add(both);
+        Some((both, nodes.cast(both, DType::F32)))
     }
 
     fn is_changed(&self, nodes: &mut Nodes<'_, '_>, before: ValueId, after: ValueId) -> ValueId {
         let change = Op::new(OpType::Sub, &[after, before]);
-        let change = nodes.add(change, DType::F32, &self.rows);
+        let change = nodes.add(change);
         let change = Op::new(OpType::ReduceSumSquare, &[change]).attr("keepdims", 0);
-        let change = nodes.add(change, DType::F32, &[]);
-        nodes.cast(change, DType::Bool, &[])
+        let change = nodes.add(change);
+        nodes.cast(change, DType::Bool)
     }
 }
 
@@ -101,16 +100,16 @@ pub(super) struct Nodes<'a, 'm> {
 }
 
 impl Nodes<'_, '_> {
-    pub(super) fn add(&mut self, op: Op<'_>, dtype: DType, shape: &[i64]) -> ValueId {
-        self.edit.insert(self.index, &[], op, of_sizes(dtype, shape))
+    pub(super) fn add(&mut self, op: Op<'_>) -> ValueId {
+        self.edit.insert(self.index, &[], op)
     }
 
-    pub(super) fn cast(&mut self, value: ValueId, to: DType, shape: &[i64]) -> ValueId {
+    pub(super) fn cast(&mut self, value: ValueId, to: DType) -> ValueId {
         if self.edit.ty(value).is_some_and(|ty| ty.dtype == to) {
             return value;
         }
         let op = Op::new(OpType::Cast, &[value]).attr("to", i64::from(to.code()));
-        self.add(op, to, shape)
+        self.add(op)
     }
 
     pub(super) fn constant(&mut self, tensor: Tensor) -> ValueId {
@@ -128,7 +127,7 @@ impl Nodes<'_, '_> {
             return Some(array);
         }
         let sizes = ints(self.edit, self.index, shape)?;
-        Some(self.add(Op::new(OpType::Reshape, &[array, sizes]), dtype, shape))
+        Some(self.add(Op::new(OpType::Reshape, &[array, sizes])))
     }
 
     /// Inserts the part of an array that has this shape, at the beginning of the last axis.
@@ -136,9 +135,8 @@ impl Nodes<'_, '_> {
         let (size, lead) = shape.split_last()?;
         let bounds = [0, *size, lead.len() as i64];
         let [start, end, axis] = bounds.map(|bound| ints(self.edit, self.index, &[bound]));
-        let dtype = self.edit.ty(array)?.dtype;
         let op = Op::new(OpType::Slice, &[array, start?, end?, axis?]);
-        Some(self.add(op, dtype, shape))
+        Some(self.add(op))
     }
 }
 
