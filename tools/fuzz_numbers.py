@@ -114,6 +114,11 @@ def work() -> None:
             answer = {"refused": str(error).splitlines()[0]}
         except JaxError as error:
             answer = {"refused by JAX": str(error).splitlines()[0]}
+        except Exception as error:
+            answer = {
+                "wrong": f"the check itself: {type(error).__name__}: {error}",
+                "program": str(program),
+            }
         print(json.dumps(answer), file=answers)
         jax.clear_caches()
 

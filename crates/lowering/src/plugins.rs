@@ -216,10 +216,11 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("reduce_window_min", reduce_window_min)
         .limits(&["in float32, if all elements of a window are inf, ONNX Runtime returns 3.4·10³⁸"]),
     eqn("reduce_window_sum", reduce_window_sum).linear(),
-    eqn("select_and_gather_add", select_and_gather_add)
-        .limits(&["NaN is never selected"]),
-    eqn("select_and_scatter_add", select_and_scatter_add)
-        .limits(&["NaN is never selected"]),
+    eqn("select_and_gather_add", select_and_gather_add).limits(&[
+        "if all elements of a window are -inf (`ge`) or inf (`le`), the model returns the first tangent, and JAX returns 0",
+        "if padding follows a NaN in a window, the model returns 0, and JAX returns the tangent of the NaN",
+    ]),
+    eqn("select_and_scatter_add", select_and_scatter_add),
     // Sorting.
     many("approx_top_k", approx_top_k).limits(&["the result is exact"]),
     many("sort", sort).parts(),

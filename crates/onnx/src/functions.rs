@@ -74,6 +74,39 @@ impl Model {
         pass_on(&mut self.graph, &passed);
     }
 
+    /// Drops those inputs of functions that their bodies do not read and `is_dropped` says, and what calls pass
+    /// for them. Returns whether there was one.
+    pub fn drop_unread_inputs(&mut self, is_dropped: impl Fn(&Value) -> bool) -> bool {
+        let mut dropped: FxHashMap<Operator, Vec<usize>> = FxHashMap::default();
+        for function in &mut self.functions {
+            let mut read: FxHashSet<ValueId> = function.body.outputs.iter().copied().collect();
+            for node in &function.body.nodes {
+                for_each_read(node, &mut |id| {
+                    read.insert(id);
+                });
+            }
+            let is_gone = |id: &ValueId| !read.contains(id) && is_dropped(&self.values[*id]);
+            let inputs = &function.body.inputs;
+            let places: Vec<usize> = (0..inputs.len()).filter(|&at| is_gone(&inputs[at])).collect();
+            if !places.is_empty() {
+                function.body.inputs.retain(|id| !is_gone(id));
+                dropped.insert(function.operator(), places);
+            }
+        }
+        let bodies = self.functions.iter_mut().map(|function| &mut function.body);
+        for graph in std::iter::once(&mut self.graph).chain(bodies) {
+            visit_nodes_mut(graph, &mut |node| {
+                if !node.op.is_onnx()
+                    && let Some(places) = dropped.get(&node.op)
+                {
+                    let mut place = 0..;
+                    node.inputs.retain(|_| place.next().is_none_or(|at| !places.contains(&at)));
+                }
+            });
+        }
+        !dropped.is_empty()
+    }
+
     /// Calls one function in place of others that are equal to it, and drops them. Each pair has the
     /// index of the function that stays and of the one that goes; a node that stays answers for the
     /// lines of the one that goes.

@@ -10,6 +10,7 @@ mod bounds;
 mod canonicalize;
 mod drop_carries;
 mod drop_dead;
+mod drop_unread_inputs;
 mod eval;
 pub mod faults;
 mod fold_layout_ops;

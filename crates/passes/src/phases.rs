@@ -9,10 +9,11 @@ use crate::fuse::{
 };
 use crate::rewrite::Rewrite;
 use crate::{
-    bounds, canonicalize, drop_carries, drop_dead, faults, fold_layout_ops, fold_products, gemm,
-    hoist_invariants, inline_composites, keep_axes, keep_entries, keep_zero_signs, layout,
-    layout_ops, lift_weights, loops, merge_affine, recurrent, shape_constants, share_constants,
-    share_functions, simplify_sizes, split_means, split_products, store_once,
+    bounds, canonicalize, drop_carries, drop_dead, drop_unread_inputs, faults, fold_layout_ops,
+    fold_products, gemm, hoist_invariants, inline_composites, keep_axes, keep_entries,
+    keep_zero_signs, layout, layout_ops, lift_weights, loops, merge_affine, recurrent,
+    shape_constants, share_constants, share_functions, simplify_sizes, split_means, split_products,
+    store_once,
 };
 
 /// Rewrites that belong together.
@@ -392,6 +393,12 @@ pub const PHASES: &[Phase] = &[
                 "avoid-faults",
                 "replaces patterns that ONNX Runtime computes wrongly",
                 faults::run,
+            )
+            .when(When::Always),
+            model(
+                "drop-unread-inputs",
+                "drops unread inputs of functions if ONNX Runtime rejects their types",
+                drop_unread_inputs::run,
             )
             .when(When::Always),
             model("share-functions", "stores equal functions once", share_functions::run),

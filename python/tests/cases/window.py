@@ -230,6 +230,18 @@ BODIES = [
         (IMAGE,),
         **NEAR,
     ),
+    # XLA takes the initial value for an identity, and leaves it out if there is one element.
+    Case(
+        "reduce.or_of_one",
+        lambda x: lax.reduce(x[:, :1], np.int32(5), lax.bitwise_or, (1,)),
+        (INTS,),
+    ),
+    Case(
+        "reduce.add_of_one",
+        lambda x: lax.reduce(x[:1, :, :1], np.float32(5), lax.add, (0, 2)),
+        (IMAGE,),
+    ),
+    Case("reduce.over_no_axis", lambda x: lax.reduce(x, np.float32(5), lax.max, ()), (IMAGE,)),
     Case("reduce.mul_i32", lambda x: lax.reduce(x, np.int32(3), lax.mul, (0, 2)), (INTS,)),
     Case("reduce.max_from_half", lambda x: lax.reduce(x, np.float32(0.5), lax.max, (1,)), (IMAGE,)),
     Case(
@@ -250,6 +262,7 @@ def pooled_tangent(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 GATHER, SCATTER = ("select_and_gather_add",), ("select_and_scatter_add",)
 TIES = np.round(IMAGE)
+NANS = np.array([1, 2, NAN, 3, 1, -INF, 2, NAN, NAN, 2, 2, NAN], np.float32)
 
 DERIVATIVES = [
     Case("window.grad.max", pooled_gradient(largest(*SQUARE)), (IMAGE,), **NEAR, covers=SCATTER),
@@ -260,6 +273,9 @@ DERIVATIVES = [
         **NEAR,
         covers=SCATTER,
     ),
+    Case("window.grad.nan", pooled_gradient(largest((3,), (2,))), (NANS,)),
+    Case("window.grad.nan_smallest", pooled_gradient(smallest((3,), (1,))), (NANS,)),
+    Case("window.grad.nan_padded", pooled_gradient(largest((3,), (2,), "SAME")), (NANS,)),
     Case("window.grad.ties", pooled_gradient(largest(*NINE, "SAME")), (TIES,), **NEAR),
     Case(
         "window.grad.min",

@@ -105,12 +105,11 @@ def draw_program(seed: int, steps: int = 6, theme_name: str | None = None) -> Pr
 
 
 def value_of(leaf: Leaf) -> Value:
-    array = leaf.array(SIZES[-1])
     denormal = False
     if is_float(leaf.dtype):
         tiny = float(ml_dtypes.finfo(leaf.dtype).tiny)
-        magnitude = np.abs(array.astype(np.float64))
-        denormal = bool(((magnitude > 0) & (magnitude < tiny)).any())
+        magnitudes = (np.abs(array.astype(np.float64)) for array in leaf.arrays.values())
+        denormal = any(((size > 0) & (size < tiny)).any() for size in magnitudes)
     shape = tuple(
         jax.export.symbolic_shape(size, scope=SCOPE)[0] if isinstance(size, str) else size
         for size in leaf.shape

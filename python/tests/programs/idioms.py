@@ -228,14 +228,11 @@ def images() -> list[Operation]:
     pools = ("max", "max", "min", "sum", "mean", "max from 0")
     drawn = choice(form=forms, padding=("SAME", "VALID"), stride=(1, 2))
     return [
-        unary(
-            "convolution({0}, {form!r}, {padding!r}, {stride})", rank=3, draw=drawn, windows=True
-        ),
+        unary("convolution({0}, {form!r}, {padding!r}, {stride})", rank=3, draw=drawn),
         unary(
             "pooled({0}, {kind!r}, {window}, {strides}, {padding!r})",
             rank=1,
             draw=both(window, choice(kind=pools)),
-            windows=True,
         ),
         unary(
             "jax.image.resize({0}, ({0}.shape[0] * 2, *{0}.shape[1:]), {form!r})",
@@ -246,7 +243,7 @@ def images() -> list[Operation]:
 
 
 def indices() -> list[Operation]:
-    keep: dict[str, Any] = {"keeps": True, "alike": False, "indexes": True}
+    keep: dict[str, Any] = {"keeps": True, "alike": False}
     modes = choice(mode=("clip", "fill", "wrap", "promise_in_bounds")[:3])
     updates = choice(
         update=("set", "add", "mul", "min", "max"), c=("1", "2"), mode=("drop", "clip")
@@ -281,10 +278,9 @@ def indices() -> list[Operation]:
             rank=1,
             alike=False,
             draw=updates,
-            indexes=True,
         ),
-        unary("{0}.at[{i}].{update}(1)", "fiu", rank=1, draw=at, indexes=True),
-        unary("{0}.at[{i}].set(0)", ANY, keeps=True, rank=1, draw=at, indexes=True),
+        unary("{0}.at[{i}].{update}(1)", "fiu", rank=1, draw=at),
+        unary("{0}.at[{i}].set(0)", ANY, keeps=True, rank=1, draw=at),
         Operation(
             "lax.dynamic_slice_in_dim({0}, {1}.sum(), 1, {axis})",
             (ANY, "i"),
@@ -297,7 +293,6 @@ def indices() -> list[Operation]:
             ("fi", "i"),
             rank=1,
             alike=False,
-            indexes=True,
         ),
         unary("jax.nn.one_hot({0}, {n})", "iu", keeps=True, draw=choice(n=(1, 3, 5))),
         unary(

@@ -37,10 +37,6 @@ class Operation:
     keeps: bool = False
     #: Moves elements and never looks at them.
     moves: bool = False
-    #: Looks up elements by number, which fails in ONNX Runtime if there are none.
-    indexes: bool = False
-    #: Slides a window, which must fit into its axis.
-    windows: bool = False
     #: Operands have one type, and shapes that broadcast.
     alike: bool = True
     #: The fewest axes that the first operand may have.
@@ -374,8 +370,8 @@ def moving() -> list[Operation]:
         move("{0}[:, None]", rank=1),
         move("jnp.squeeze({0})"),
         move("{0}[{slices}]", slices),
-        move("{0}[{i}]", choice(i=(0, -1, 1)), 1, indexes=True),
-        move("{0}[..., {i}]", choice(i=(0, -1, 1)), 1, indexes=True),
+        move("{0}[{i}]", choice(i=(0, -1, 1)), 1),
+        move("{0}[..., {i}]", choice(i=(0, -1, 1)), 1),
         move("lax.pad({0}, jnp.zeros((), {0}.dtype), {config})", padding),
         move(
             "jnp.pad({0}, 1, mode={mode})",

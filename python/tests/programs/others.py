@@ -9,8 +9,8 @@ from .operations import ANY, Operation, axis, binary, both, choice, two_axes, un
 
 FUNCTIONS = (
     *("exp", "log", "log1p", "expm1", "sqrt", "square", "sin", "cos", "tan", "sinh", "cosh"),
-    *("tanh", "abs", "angle", "conj", "reciprocal", "sign", "arcsin", "arctan", "arctanh"),
-    *("exp2", "log2", "log10", "isnan", "isinf", "isfinite"),
+    *("tanh", "abs", "angle", "conj", "reciprocal", "arcsin", "arctan", "arctanh"),
+    *("exp2", "log2", "log10"),
 )
 
 
@@ -19,6 +19,8 @@ def complexes() -> list[Operation]:
     one, other = "lax.complex({0}, {1})", "lax.complex({1}, {0})"
     return [
         *[binary(f"parts(jnp.{name}({one}))") for name in FUNCTIONS],
+        *[binary(f"parts(jnp.{name}({one}))", jumps=True)
+          for name in ("sign", "isnan", "isinf", "isfinite")],
         *[binary(f"parts({one} {sign} {other})") for sign in ("+", "-", "*", "/", "*", "/")],
         *[binary(f"parts({{c}} {sign} {one})", draw=choice(c=("1", "2j", "(-1 + 1j)", "0.5")))
           for sign in ("*", "/", "-")],
@@ -38,7 +40,7 @@ def complexes() -> list[Operation]:
         unary("jax.grad(lambda x: jnp.abs(jnp.exp(1j * x) + 2).sum())({0})"),
         binary(f"{one} == {other}", jumps=True),
         binary(f"parts({one}[::-1])", rank=1, jumps=True),
-        binary(f"parts({one}.at[0].set(1j))", rank=1, jumps=True, indexes=True),
+        binary(f"parts({one}.at[0].set(1j))", rank=1, jumps=True),
     ]  # fmt: skip
 
 
@@ -79,16 +81,15 @@ def control() -> list[Operation]:
               "i", rank=1),
         unary("jax.vmap(lambda a: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1,"
               " s[1] * 3), ((a.sum() & 3).astype(jnp.int32), a))[1])({0})", "iu", rank=1),
-        unary("jax.vmap(lambda a: lax.fori_loop(0, 2, lambda i, c: c * c + i.astype(c.dtype), a))"
+        unary("jax.vmap(lambda a: lax.fori_loop(0, 2, lambda i, c: c * c + jnp.asarray(i, c.dtype), a))"
               "({0})", "iu", rank=1),
         unary("lax.scan(lambda c, t: (c * 3 + t, c > t), jnp.ones_like({0}[0]), {0})[{i}]", "iu",
-              rank=1, draw=choice(i=(0, 1)), indexes=True),
+              rank=1, draw=choice(i=(0, 1))),
         unary("lax.scan(lambda c, t: (c ^ (t << 1), (c + t).astype(jnp.int8)), {0}[0], {0},"
-              " reverse={flag})[{i}]", "iu", rank=1, draw=choice(i=(0, 1), flag=(True, False)),
-              indexes=True),
+              " reverse={flag})[{i}]", "iu", rank=1, draw=choice(i=(0, 1), flag=(True, False))),
         unary("lax.scan(lambda c, t: (c + 1, t * c.astype(t.dtype)), jnp.uint8({start}), {0})[{i}]",
               "fiu", rank=1, draw=choice(i=(0, 1), start=(0, 254))),
-        unary("lax.fori_loop({start}, {start} + 3, lambda i, c: c + i.astype(c.dtype), {0})", "fiu",
+        unary("lax.fori_loop({start}, {start} + 3, lambda i, c: c + jnp.asarray(i, c.dtype), {0})", "fiu",
               draw=choice(start=(0, -2, 100))),
         unary("lax.associative_scan(lambda a, b: a * b + 1, {0}, reverse={flag})", "iu", rank=1,
               draw=choice(flag=(True, False))),
@@ -129,19 +130,20 @@ def rare() -> list[Operation]:
         unary("jnp.nanmax({0}, axis=0)", "f", rank=1, keeps=True),
         unary("jnp.partition({0}.reshape(-1), 0)[:1]", "fi", jumps=True),
         Operation("{0}.at[{1}].{update}(jnp.ones({1}.shape + {0}.shape[1:], {0}.dtype),"
-                  " mode={mode!r})", ("fiu", "iu"), rank=1, alike=False, draw=modes, indexes=True),
+                  " mode={mode!r})", ("fiu", "iu"), rank=1, alike=False, draw=modes),
         Operation("{0}.at[{1}[:0]].{update}(1, mode={mode!r})", ("fiu", "iu"), rank=1, alike=False,
-                  draw=modes, indexes=True),
+                  draw=modes),
         Operation("{0}.at[:, {1}].{update}(2, mode={mode!r})", ("fiu", "iu"), rank=2, alike=False,
-                  draw=modes, indexes=True),
-        Operation("{0}[:, {1}[:1], None]", (ANY, "iu"), rank=2, alike=False, indexes=True),
+                  draw=modes),
+        Operation("{0}[:, {1}[:1], None]", (ANY, "iu"), rank=2, alike=False),
         Operation("jnp.put_along_axis({0}, {1}, jnp.asarray(1, {0}.dtype), axis=0, inplace=False)",
-                  ("fi", "i"), rank=1, alike=False, indexes=True),
+                  ("fi", "i"), rank=1, alike=False),
         Operation("jax.ops.segment_{fold}({0}, {1}.reshape(-1)[: {0}.shape[0]], 3)", ("fi", "i"),
                   rank=1, alike=False, draw=choice(fold=("sum", "max", "min", "prod"))),
         unary(f"jnp.linalg.{{name}}({square})", "f", rank=2,
-              draw=choice(name=("det", "inv", "cholesky", "slogdet")), indexes=True),
-        unary(f"jnp.linalg.solve({square}, {square}[0])", "f", rank=2, indexes=True),
+              draw=choice(name=("det", "inv", "cholesky"))),
+        unary(f"jnp.linalg.slogdet({square})[{{i}}]", "f", rank=2, draw=choice(i=(0, 1))),
+        unary(f"jnp.linalg.solve({square}, {square}[0])", "f", rank=2),
         unary("jnp.kron({0}, {0})", "fi", rank=1),
         unary("jnp.cross({0}[..., :3], {0}[..., :3] + 1)", "fi", rank=1),
         unary("jnp.trace({0})", "fiu", rank=2),

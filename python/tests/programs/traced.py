@@ -41,6 +41,15 @@ def fits(jaxpr: Any, size: int) -> bool:
         return False
 
 
+def finds_elements(jaxpr: Any, size: int) -> bool:
+    """Whether the indices and windows of a jaxpr, and of those inside of it, find elements."""
+    try:
+        equations = inner_equations(jaxpr)
+        return all(has_elements(eqn, size) and has_windows(eqn, size) for eqn in equations)
+    except ZeroDivisionError:
+        return False
+
+
 def accepts(eqn: Any, size: int) -> bool:
     """Whether JAX accepts an equation at a size, and its windows and indices find elements."""
     results = [shape_at(var.aval, size) for var in eqn.outvars]
@@ -59,16 +68,22 @@ def accepts(eqn: Any, size: int) -> bool:
 
 
 def has_elements(eqn: Any, size: int) -> bool:
-    """Whether an axis that is indexed has elements, or there are no indices."""
+    """Whether an axis that is indexed has elements, or nothing of it is read or written."""
     name, numbers = eqn.primitive.name, eqn.params.get("dimension_numbers")
+    if name != "gather" and not name.startswith("scatter"):
+        return True
+    array, indices, *rest = (shape_at(var.aval, size) for var in eqn.invars)
     if name == "gather":
         axes = numbers.start_index_map
-    elif name.startswith("scatter"):
-        axes = numbers.scatter_dims_to_operand_dims
+        extents = dict(enumerate(at(eqn.params["slice_sizes"], size)))
     else:
-        return True
-    array, indices = (shape_at(var.aval, size) for var in eqn.invars[:2])
-    return all(array[axis] > 0 for axis in axes) or 0 in indices
+        axes = numbers.scatter_dims_to_operand_dims
+        gone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+        kept = [axis for axis in range(len(array)) if axis not in gone]
+        moved = [rest[0][axis] for axis in numbers.update_window_dims]
+        extents = dict(zip(kept, moved, strict=True))
+    is_empty = 0 in indices or any(extents.get(axis, 1) <= 0 for axis in axes)
+    return is_empty or all(array[axis] > 0 for axis in axes)
 
 
 def has_windows(eqn: Any, size: int) -> bool:

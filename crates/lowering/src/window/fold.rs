@@ -14,16 +14,28 @@ use crate::reduce::Monoid;
 /// `reduce((x, y, …), (x₀, y₀, …), op)`: the elements along the axes joined by `op`, and with the
 /// initial values
 ///
-/// JAX asks of `op` that it be associative, so an axis is joined by halves.
+/// JAX asks of `op` that it be associative, so an axis is joined by halves. XLA takes the initial values for
+/// identities of `op`, and returns one element without them.
 pub(crate) fn reduce<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axes: Vec<usize> = eqn.param("dimensions")?;
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
     // The body is what the function was traced to; where an array lives changes no numbers.
     eqn.ignore(&["computation"]);
     let (arrays, initial) = halves_of(eqn)?;
+    let shape = arrays.first().map(|x| x.shape()).unwrap_or_default();
+    let reduced: Vec<Dim> = axes.iter().filter_map(|&axis| shape.get(axis).cloned()).collect();
+    let count = ctx.builder.product(&reduced);
+    if count == Dim::Known(1) {
+        return Ok(arrays.iter().map(|x| x.squeeze(&axes)).collect());
+    }
     if let (Some(monoid), [x], [initial]) = (monoid_of(&body), &arrays[..], &initial[..]) {
         let joined = monoid.reduce(eqn, *x, &axes)?;
-        return Ok(vec![with_initial(monoid, *initial, joined)]);
+        let whole = with_initial(monoid, *initial, joined);
+        if whole.id == joined.id || count.known().is_some() {
+            return Ok(vec![whole]);
+        }
+        let is_one = ctx.builder.size(&count).equal(1.0);
+        return Ok(vec![is_one.select(joined, whole)]);
     }
     let mut joined = arrays;
     for &axis in &axes {

@@ -123,13 +123,32 @@ impl<'a> Windows<'a> {
     }
 
     /// Returns the place in its window that each window selects.
+    ///
+    /// JAX compares one element after the other with the one that is selected, and nothing is `ge` or `le` a NaN.
+    /// So a NaN replaces what is before it, and what is after it replaces the NaN.
     fn chosen<'g>(&self, x: Expr<'g>, monoid: Monoid) -> Expr<'g> {
         let windows = self.of(x, monoid.identity(x));
+        let (builder, last) = (x.builder, self.places() - 1);
+        if !x.dtype().is_float() || last == 0 {
+            return self.extreme(windows, monoid);
+        }
+        // The first place that counts is the one after the last NaN, if there is one.
+        let after: Vec<i64> = (1..=last).chain([last]).collect();
+        let start = windows.is_nan().select(builder.ints(&after), 0.0).reduce(
+            OpType::ReduceMax,
+            &[2],
+            true,
+        );
+        let counts = start.less_equal(builder.ints(&(0..=last).collect::<Vec<i64>>()));
+        self.extreme(counts.select(windows, monoid.identity(x)), monoid).max(start)
+    }
+
+    fn extreme<'g>(&self, windows: Expr<'g>, monoid: Monoid) -> Expr<'g> {
         let op = if monoid == Monoid::Max { OpType::ArgMax } else { OpType::ArgMin };
         let mut shape = windows.shape().to_vec();
         shape[2] = Dim::Known(1);
         let attrs = vec![("axis", Attr::Int(2)), ("keepdims", Attr::Int(1))];
-        x.builder.node(op, &[windows], attrs, Type::new(DType::I64, shape))
+        windows.builder.node(op, &[windows], attrs, Type::new(DType::I64, shape))
     }
 
     /// Returns the position of each place of each window in the axes with windows, joined, as one list. A place in
