@@ -20,7 +20,7 @@ from jax2onnx._tracing.compat import double_precision_kept
 from .programs import JaxError, difference, draw_program, fails_like, shrink
 from .programs.program import Leaf, Program, Step
 from .programs.table import OPERATIONS
-from .programs.traced import fits, jaxpr_at, rounds_to_float32
+from .programs.traced import finds_elements, fits, jaxpr_at, rounds_to_float32
 
 COUNT = int(os.environ.get("JAX2ONNX_RANDOM_PROGRAMS", "100"))
 FIRST = int(os.environ.get("JAX2ONNX_RANDOM_SEED", "0"))
@@ -73,7 +73,8 @@ def traced(function: Callable[..., Any], *sizes: str) -> Any:
         (lambda x: x[:1], {0}),
         (lambda x: x[0], {0}),
         (lambda x: x.at[:1].add(2), {0}),
-        (lambda x: jax.jit(lambda y: y[2:])(x), {0}),
+        (lambda x: jax.jit(lambda y: y[2:])(x), set()),
+        (lambda x: jax.jit(lambda y: y[1:])(x), {0}),
         (lambda x: lax.cond(x.sum() > 0, lambda y: y[1:], lambda y: 2 * y[1:], x), {0}),
         (lambda x: jnp.pad(jnp.append(x, 1.0), 1, mode="reflect"), {0}),
         (lambda x: lax.reduce_window(x, -np.inf, lax.max, (2,), (2,), "VALID"), {0, 1}),
@@ -84,6 +85,23 @@ def traced(function: Callable[..., Any], *sizes: str) -> Any:
 def test_sizes_at_which_a_trace_is_not_right(function: Any, sizes: set[int]) -> None:
     jaxpr = traced(function, "N").jaxpr
     assert {size for size in (0, 1, 2, 7) if not fits(jaxpr, size)} == sizes
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes"),
+    [
+        (lambda x: x.at[1:].add(1.0), set()),
+        (lambda x: (x[2:], x[:-1]), set()),
+        (lambda x: x[jnp.arange(2)], {0}),
+        (lambda x: x[jnp.arange(0)], set()),
+        (lambda x: x.at[0].add(1.0), {0}),
+        (lambda x: lax.reduce_window(x, -np.inf, lax.max, (2,), (2,), "VALID"), {0, 1}),
+    ],
+)
+def test_sizes_at_which_the_runtime_may_fail(function: Any, sizes: set[int]) -> None:
+    """At other sizes, an error is a failure, also where JAX writes a size below zero."""
+    jaxpr = traced(function, "N").jaxpr
+    assert {size for size in (0, 1, 2, 7) if not finds_elements(jaxpr, size)} == sizes
 
 
 def test_a_trace_runs_at_a_size() -> None:

@@ -81,15 +81,16 @@ def control() -> list[Operation]:
               "i", rank=1),
         unary("jax.vmap(lambda a: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1,"
               " s[1] * 3), ((a.sum() & 3).astype(jnp.int32), a))[1])({0})", "iu", rank=1),
-        unary("jax.vmap(lambda a: lax.fori_loop(0, 2, lambda i, c: c * c + jnp.asarray(i, c.dtype), a))"
-              "({0})", "iu", rank=1),
+        unary("jax.vmap(lambda a: lax.fori_loop(0, 2, lambda i, c: c * c + jnp.asarray(i, c.dtype),"
+              " a))({0})", "iu", rank=1),
         unary("lax.scan(lambda c, t: (c * 3 + t, c > t), jnp.ones_like({0}[0]), {0})[{i}]", "iu",
               rank=1, draw=choice(i=(0, 1))),
         unary("lax.scan(lambda c, t: (c ^ (t << 1), (c + t).astype(jnp.int8)), {0}[0], {0},"
               " reverse={flag})[{i}]", "iu", rank=1, draw=choice(i=(0, 1), flag=(True, False))),
         unary("lax.scan(lambda c, t: (c + 1, t * c.astype(t.dtype)), jnp.uint8({start}), {0})[{i}]",
               "fiu", rank=1, draw=choice(i=(0, 1), start=(0, 254))),
-        unary("lax.fori_loop({start}, {start} + 3, lambda i, c: c + jnp.asarray(i, c.dtype), {0})", "fiu",
+        unary("lax.fori_loop({start}, {start} + 3, lambda i, c: c + jnp.asarray(i, c.dtype), {0})",
+              "fiu",
               draw=choice(start=(0, -2, 100))),
         unary("lax.associative_scan(lambda a, b: a * b + 1, {0}, reverse={flag})", "iu", rank=1,
               draw=choice(flag=(True, False))),
