@@ -554,3 +554,17 @@ def test_a_class_called_as_an_operator_is_not_the_operator(name: str) -> None:
     module = onnx_function(type(name, (nnx.Module,), {"__call__": call}))()
     model = bench.check(lambda x: around(module, x), [X], rtol=1e-5, atol=1e-6)
     assert set(calls(model)) == names_of_two(name)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2fnuz", "int4", "uint4"])
+def test_an_unread_argument_may_have_a_type_that_the_runtime_rejects(dtype: str) -> None:
+    @onnx_function
+    def inner(narrow: jax.Array, x: jax.Array) -> jax.Array:
+        return x + 1
+
+    @onnx_function
+    def unread(narrow: jax.Array, x: jax.Array) -> jax.Array:
+        return inner(narrow, x) * 2
+
+    model = bench.check(lambda x: unread(x.astype(dtype), x), [X])
+    assert [len(function.input) for function in model.functions] == [1, 1]

@@ -18,6 +18,7 @@ import jax2onnx
 from jax2onnx._tracing.compat import double_precision_kept
 
 from .programs import JaxError, difference, draw_program, fails_like, shrink
+from .programs.draw import value_of
 from .programs.program import Leaf, Program, Step
 from .programs.table import OPERATIONS
 from .programs.traced import finds_elements, fits, jaxpr_at, rounds_to_float32
@@ -59,6 +60,31 @@ def test_a_small_sigmoid_may_be_zero() -> None:
         for i, name in enumerate(names)
     ]
     assert difference(Program((Leaf({7: x}, (3,), x.dtype),), tuple(steps))) is None
+
+
+def test_a_denormal_at_one_size_counts() -> None:
+    """XLA takes it for a zero, so a value that has one at any size is only moved."""
+    tiny = np.full(2, 1e-39, np.float32)
+    arrays = {0: tiny[:0], 1: tiny[:1] + 1, 2: tiny, 7: np.ones(7, np.float32)}
+    assert value_of(Leaf(arrays, ("N",), tiny.dtype)).denormal
+    assert not value_of(Leaf({7: arrays[7]}, (7,), tiny.dtype)).denormal
+
+
+def test_a_counter_of_a_loop_is_a_number_without_jit() -> None:
+    """No program may depend on it, because JAX then runs without `jit` too."""
+    assert not any("i.astype" in operation.source for operation in OPERATIONS)
+
+
+def test_an_operation_on_a_small_matrix_makes_an_array() -> None:
+    """`jnp.linalg.slogdet` makes two."""
+    x = jax.ShapeDtypeStruct((3, 3), np.float32)
+    random = np.random.default_rng(0)
+    for place, operation in enumerate(OPERATIONS):
+        if "linalg" in operation.source and "norm" not in operation.source:
+            for _ in range(6):
+                params = operation.draw(random, [x.shape]) or {}
+                step = Step(place, (0,), tuple(params.items()))
+                assert hasattr(jax.eval_shape(step.run, x), "shape"), step
 
 
 def traced(function: Callable[..., Any], *sizes: str) -> Any:
