@@ -39,7 +39,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("cummax", &["Cast", "Concat", "Greater", "Max", "Slice", "Where"], &[]),
     ("cummin", &["Cast", "Concat", "Less", "Min", "Slice", "Where"], &[]),
     ("cumprod", &["Cast", "Concat", "Mul", "Slice"], &["Add", "Squeeze", "Sub", "Unsqueeze"]),
-    ("cumsum", &["Cast", "CumSum"], &["Concat", "Gather", "Unsqueeze"]),
+    ("cumsum", &["Cast", "CumSum", "Neg", "Sub"], &["Concat", "Gather", "Unsqueeze"]),
     ("digamma", &["Add", "And", "Cast", "Cos", "Div", "Equal", "Floor", "Less", "LessOrEqual", "Log", "Mul", "Reciprocal", "Round", "Sin", "Sub", "Where"], &[]),
     ("div", &["Cast", "Div", "Equal", "Neg", "Or", "Reciprocal", "ReduceMean", "Softmax", "Where"], &["Abs", "Add", "And", "Concat", "Gather", "IsInf", "IsNaN", "Less", "Mul", "Sign", "Sub", "Unsqueeze"]),
     ("dot_general", &["Cast", "Equal", "Expand", "Gemm", "Identity", "MatMul", "Max", "Mul", "Not", "Reshape", "Transpose", "Unsqueeze"], &["Add", "Concat", "Gather", "Slice", "Squeeze", "Sub"]),

@@ -130,7 +130,7 @@ impl<'a> Windows<'a> {
         let windows = self.of(x, monoid.identity(x));
         let (builder, last) = (x.builder, self.places() - 1);
         if !x.dtype().is_float() || last == 0 {
-            return self.extreme(windows, monoid);
+            return place_of(windows, monoid);
         }
         // The first place that counts is the one after the last NaN, if there is one.
         let after: Vec<i64> = (1..=last).chain([last]).collect();
@@ -140,15 +140,7 @@ impl<'a> Windows<'a> {
             true,
         );
         let counts = start.less_equal(builder.ints(&(0..=last).collect::<Vec<i64>>()));
-        self.extreme(counts.select(windows, monoid.identity(x)), monoid).max(start)
-    }
-
-    fn extreme<'g>(&self, windows: Expr<'g>, monoid: Monoid) -> Expr<'g> {
-        let op = if monoid == Monoid::Max { OpType::ArgMax } else { OpType::ArgMin };
-        let mut shape = windows.shape().to_vec();
-        shape[2] = Dim::Known(1);
-        let attrs = vec![("axis", Attr::Int(2)), ("keepdims", Attr::Int(1))];
-        windows.builder.node(op, &[windows], attrs, Type::new(DType::I64, shape))
+        place_of(counts.select(windows, monoid.identity(x)), monoid).max(start)
     }
 
     /// Returns the position of each place of each window in the axes with windows, joined, as one list. A place in
@@ -217,4 +209,13 @@ impl<'a> Windows<'a> {
         }
         x.reshape(&[&self.others[..], sizes].concat()).transpose(&back)
     }
+}
+
+/// Returns the place of the first largest or smallest element of each window.
+fn place_of<'g>(windows: Expr<'g>, monoid: Monoid) -> Expr<'g> {
+    let op = if monoid == Monoid::Max { OpType::ArgMax } else { OpType::ArgMin };
+    let mut shape = windows.shape().to_vec();
+    shape[2] = Dim::Known(1);
+    let attrs = vec![("axis", Attr::Int(2)), ("keepdims", Attr::Int(1))];
+    windows.builder.node(op, &[windows], attrs, Type::new(DType::I64, shape))
 }
