@@ -212,7 +212,7 @@ impl<'a> Windows<'a> {
 }
 
 /// Returns the place of the first largest or smallest element of each window.
-fn place_of<'g>(windows: Expr<'g>, monoid: Monoid) -> Expr<'g> {
+fn place_of(windows: Expr<'_>, monoid: Monoid) -> Expr<'_> {
     let op = if monoid == Monoid::Max { OpType::ArgMax } else { OpType::ArgMin };
     let mut shape = windows.shape().to_vec();
     shape[2] = Dim::Known(1);
