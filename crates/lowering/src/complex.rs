@@ -48,11 +48,28 @@ impl<'g> Complex<'g> {
     }
 
     /// `(a + ib)(c + id) = ac − bd + i(ad + bc)`
+    ///
+    /// As in XLA, the product with the constant 1 is the other number, even if a part of it is infinite or NaN.
     #[track_caller]
     pub fn mul(self, other: Complex<'g>) -> Complex<'g> {
+        if self.is_one() {
+            return other;
+        }
+        if other.is_one() {
+            return self;
+        }
         let Complex { re: a, im: b } = self;
         let Complex { re: c, im: d } = other;
         Complex { re: a * c - b * d, im: a * d + b * c }
+    }
+
+    /// True if the number is the scalar constant 1.
+    fn is_one(self) -> bool {
+        let is = |part: Expr<'g>, number: f64| {
+            part.rank() == 0
+                && part.tensor().and_then(|tensor| tensor.floats()).as_deref() == Some(&[number])
+        };
+        is(self.re, 1.0) && is(self.im, 0.0)
     }
 
     #[track_caller]

@@ -57,7 +57,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("integer_pow", power::integer_pow).complex_eqn(complex::integer_pow),
     binary("max", arithmetic::max).complex_pair(|z, w| z.max(w)).limits(&["for 0 and -0, the model may return either"]),
     binary("min", arithmetic::min).complex_pair(|z, w| z.min(w)).limits(&["for 0 and -0, the model may return either"]),
-    binary("mul", |x, y| x * y).bilinear(),
+    binary("mul", |x, y| x * y).complex_pair(|z, w| z.mul(w)),
     unary("neg", |x| -x).parts(),
     binary("nextafter", bits::nextafter).limits(&["the model may return 0 instead of -0"]),
     unary("one_minus_square", |x| 1.0 - x * x),
@@ -163,7 +163,7 @@ pub const PLUGINS: &[Plugin] = &[
         "the axis must have a known size",
         "JAX multiplies complex numbers by 1 + 0i, which makes parts of infinite ones NaN",
     ]),
-    eqn("cumsum", cumsum).linear(),
+    eqn("cumsum", cumsum).linear().limits(&["a sum of negative zeros is -0, and 0 in JAX"]),
     // Shapes.
     eqn("broadcast_in_dim", broadcast_in_dim).parts(),
     eqn("concatenate", concatenate).parts(),

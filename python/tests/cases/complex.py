@@ -95,6 +95,8 @@ def apart(fn: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
 PARTS = np.array([0, -2.5, 1e20, -1e30, 3e38, np.inf, -np.inf, np.nan], np.float32)
 EXTREMES = np.empty(64, np.complex64)
 EXTREMES.real, EXTREMES.imag = np.repeat(PARTS, 8), np.tile(PARTS, 8)
+LEFT = np.array([-30 + 0.5j, -100 + 3j, -1e30 + 1j], np.complex64)
+DISTANT = np.array([44.5 + 1j, -60 + 2j, 1e4 - 1j, -1e20 + 0.5j], np.complex64)
 EDGES = np.array([0, 1, -1, 1j, -1j, 3 - 4j, 1e-20 + 1e-20j, 1e18 - 1e18j], np.complex64)
 
 CASES = [
@@ -117,6 +119,11 @@ CASES = [
             ("ifft", jnp.fft.ifft, EXTREMES),
         )
     ),
+    # XLA has neither the digits of `exp(-30)` beside 1 nor those of `tanh` far from 0.
+    Case("complex.left.expm1", apart(lax.expm1), (LEFT,), rtol=1e-5),
+    Case("complex.far.tanh", apart(lax.tanh), (DISTANT,), rtol=1e-5),
+    Case("complex.far.tan", apart(lax.tan), (DISTANT * 1j,), rtol=1e-5),
+    Case("complex.extremes.times_one", apart(lambda z: 1 * z), (EXTREMES,)),
     Case("complex.edges.abs", lax.abs, (EDGES,), rtol=1e-6),
     Case("complex.edges.sqrt", lax.sqrt, (EDGES,), rtol=1e-6, atol=1e-12),
     Case("complex.edges.div", lax.div, (EDGES, EDGES[1:3].repeat(4)), rtol=1e-6),
@@ -185,6 +192,15 @@ CASES = [
     *(
         Case(f"fft.irfft_{n}", lambda z, n=n: jnp.fft.irfft(z, n), (Z,), **CLOSE)
         for n in (1, 2, 6, 7)
+    ),
+    # The first entry, and the last one of an even length, are real, even beside an infinity.
+    *(
+        Case(
+            f"fft.rfft_{n}.is_real",
+            lambda x, n=n: jnp.fft.rfft(x, n)[:, [0, -1][: 2 - n % 2]].imag,
+            (np.vstack([REAL, np.full_like(REAL[:1], np.inf)]),),
+        )
+        for n in (2, 5, 7, 8)
     ),
     Case("fft.rfft2", jnp.fft.rfft2, (REAL,), **CLOSE),
     Case("fft.irfft2", lambda z: jnp.fft.irfft2(z, s=(3, 6)), (Z,), **CLOSE),

@@ -116,15 +116,27 @@ class Step:
         body = f"lambda {', '.join(inner)}: {expression}"
         return CONTEXTS[self.context].format(body=body, operands=", ".join(names), first=names[0])
 
-    def unsure_as_nan(self, value: jax.Array) -> jax.Array:
-        """A result of this step, with NaN where infinities and NaN may differ."""
+    def error(self, value: jax.Array) -> Any:
+        """How far all results of this step may be off: a Fourier transform rounds the largest."""
+        if not IS_TRANSFORM.search(OPERATIONS[self.operation].source):
+            return value.dtype.type(0)
+        largest = jnp.max(jnp.abs(value), initial=0, where=jnp.isfinite(value))
+        return 4 * jnp.finfo(value.dtype).eps * largest
+
+    def unsure_as(self, number: float, value: jax.Array) -> jax.Array:
+        """A result of this step, with another number where infinities and NaN may differ.
+
+        A sum of negative zeros has the other sign.
+        """
         source = self.source("abcd"[: len(self.operands)])
+        if "cumsum" in source:
+            return jnp.where(value == 0, -value, value)
         if IS_PRODUCT.search(source):
-            return jnp.where(jnp.isfinite(value), value, jnp.nan)
+            return jnp.where(jnp.isfinite(value), value, number)
         if IS_TRANSFORM.search(source):
             # The axis of the two parts follows those that are mapped.
             axes = (1 if self.context in ("map", "vmap") else 0, -1)
-            return jnp.where(jnp.isfinite(value).all(axes, keepdims=True), value, jnp.nan)
+            return jnp.where(jnp.isfinite(value).all(axes, keepdims=True), value, number)
         return value
 
     def run(self, *operands: Any) -> jax.Array:

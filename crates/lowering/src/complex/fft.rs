@@ -1,6 +1,6 @@
 //! Fourier transforms.
 
-use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
+use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Range, Type};
 
 use super::Complex;
 use crate::Refused;
@@ -78,9 +78,27 @@ fn half_spectrum(x: Expr<'_>, axis: usize, size: Dim) -> Expr<'_> {
     }
     let single = x.unsqueeze(&[x.rank()]);
     let mut shape = single.shape().to_vec();
-    shape[axis] = size;
+    shape[axis] = size.clone();
     shape[x.rank()] = Dim::Known(2);
-    dft(single, axis, vec![("onesided", Attr::Int(1))], Type::new(x.dtype(), shape))
+    let half = dft(single, axis, vec![("onesided", Attr::Int(1))], Type::new(x.dtype(), shape));
+    is_real(x.builder, &x.shape()[axis], &size).select(half.constant(0.0), half)
+}
+
+/// Returns for both parts of each entry of a half spectrum whether it is an imaginary part that is zero: the first
+/// entry, and the last one if the length is even, are sums and differences of real numbers
+fn is_real<'g>(builder: &'g Builder, length: &Dim, size: &Dim) -> Expr<'g> {
+    let flags = |shape: &[i64], flags: &[i64]| builder.constant_ints(DType::Bool, shape, flags);
+    match (length.known(), size.known()) {
+        (Some(length), Some(size)) => {
+            let parts = (0..size).flat_map(|k| [0, i64::from(2 * k % length == 0)]);
+            flags(&[size, 2], &parts.collect::<Vec<i64>>())
+        }
+        _ => {
+            let twice = Expr::range(builder, size) * 2.0;
+            let is_end = twice.equal(0.0).or(twice.equal(builder.size(length)));
+            is_end.unsqueeze(&[1]).and(flags(&[2], &[0, 1]))
+        }
+    }
 }
 
 /// Returns the `length` entries of a spectrum of which the first `⌊length / 2⌋ + 1` are given.

@@ -62,11 +62,14 @@ impl<'g> Complex<'g> {
         self.mul(Complex { re: log, im: log.constant(0.0) }).exp()
     }
 
-    /// `exp(a + ib) − 1 = expm1(a) cos b − 2 sin²(b / 2) + i eᵃ sin b`
+    /// `exp(a + ib) − 1 = e cos b − 2 sin²(b / 2) + i (e + 1) sin b` with `e = expm1(a)`
+    ///
+    /// As in XLA, `e + 1` is 0 for large negative `a`.
     pub fn expm1(self) -> Complex<'g> {
         let half = (self.im * 0.5).sin();
-        let re = exponential::expm1(self.re) * self.im.cos() - half * half * 2.0;
-        Complex { re, im: self.or_real(self.re.exp() * self.im.sin()) }
+        let less = exponential::expm1(self.re);
+        let re = less * self.im.cos() - half * half * 2.0;
+        Complex { re, im: self.or_real((less + 1.0) * self.im.sin()) }
     }
 
     /// `log z = log m + ½ log1p((n / m)²) + i arg z` with the larger part `m` and the smaller `n`
@@ -185,14 +188,14 @@ impl<'g> Complex<'g> {
 
     /// `tanh(a + ib) = (sinh a cosh a + i sin b cos b) / (sinh² a + cos² b)`
     ///
-    /// From some `a` on the result is ±1, and the square would overflow.
+    /// From some `a` on, the result is ±1, and the square would overflow.
     pub fn tanh(self) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
         let most = if a.dtype() == DType::F64 { 354.0 } else { 44.0 };
         let near = a.max(-most).min(most);
         let (s, cosine) = (sinh(near), b.cos());
         let norm = s * s + cosine * cosine;
-        let is_limit = a.is_inf();
+        let is_limit = a.abs().greater(most);
         let re = is_limit.select(a.sign(), s * cosh(near) / norm);
         let im = self.or_real(b.sin() * cosine / norm);
         Complex { re, im: is_limit.select(a.constant(0.0), im) }

@@ -8,6 +8,7 @@ use super::slide::Slide;
 use super::slides;
 use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
+use crate::element::guards_nan;
 use crate::error::Result;
 use crate::index::Reduction;
 use crate::reduce::Monoid;
@@ -129,7 +130,7 @@ impl<'a> Windows<'a> {
     fn chosen<'g>(&self, x: Expr<'g>, monoid: Monoid) -> Expr<'g> {
         let windows = self.of(x, monoid.identity(x));
         let (builder, last) = (x.builder, self.places() - 1);
-        if !x.dtype().is_float() || last == 0 {
+        if !guards_nan(x) || last == 0 {
             return place_of(windows, monoid);
         }
         // The first place that counts is the one after the last NaN, if there is one.
