@@ -22,9 +22,11 @@ pub(crate) fn expm1(x: Expr<'_>) -> Expr<'_> {
 
 /// `logistic(x) = 1 / (1 + exp(−x))`
 ///
-/// `Sigmoid` of doubles computes the left half as a difference from one, and loses its digits there.
+/// `Sigmoid` of doubles computes the left half as a difference from one, and loses its digits there. In eight bits,
+/// XLA rounds each step, and `exp` becomes NaN beyond the largest number.
 pub(crate) fn logistic(x: Expr<'_>) -> Expr<'_> {
-    if x.dtype() == DType::F64 { ((-x).exp() + 1.0).recip() } else { x.sigmoid() }
+    let in_steps = x.dtype() == DType::F64 || x.dtype().bits() == 8;
+    if in_steps { ((-x).exp() + 1.0).recip() } else { x.sigmoid() }
 }
 
 /// `log1p(x) = x · log(u) / (u − 1)` with `u = 1 + x`

@@ -4,7 +4,7 @@ use onnx::Expr;
 
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::gamma::{digamma_at_zero, lgamma, psi};
-use crate::elementwise::special::{epsilon, in_single};
+use crate::elementwise::special::in_single;
 use crate::error::Result;
 
 /// `ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ · n! · ζ(n + 1, x)`; the digamma function where `n` is zero
@@ -30,7 +30,7 @@ pub(crate) fn zeta<'g>(x: Expr<'g>, q: Expr<'g>) -> Expr<'g> {
 /// `a⁻ˣ · (a / (x − 1) + ½ + x / a · (c₁ + (x + 1) (x + 2) / a² · (c₂ + …)))`
 ///
 /// The sum has as many terms as JAX's, so both are wrong alike where all of them are left of the
-/// last pole. A rest that is too small to count may be not a number where `x` is large.
+/// last pole. As in JAX, the rest is NaN if `x` is so large that the series overflows and `a⁻ˣ` is zero.
 fn hurwitz<'g>(x: Expr<'g>, q: Expr<'g>) -> Expr<'g> {
     let power = |k: u32| (q + f64::from(k)).pow(-x);
     let sum = (1..STEPS).fold(q.pow(-x), |sum, k| sum + power(k));
@@ -45,8 +45,7 @@ fn hurwitz<'g>(x: Expr<'g>, q: Expr<'g>) -> Expr<'g> {
         series * ((x + (order - 1.0)) * (x + order) * square) + c
     });
     let rest = last * (a / (x - 1.0) + (x * inverse * series + 0.5));
-    let is_sum = last.abs().less(sum.abs() * epsilon(x));
-    let value = is_sum.select(sum, sum + rest);
+    let value = sum + rest;
 
     let left = q.less_equal(0.0);
     let is_whole = x.equal(x.floor());
