@@ -54,42 +54,57 @@ class Deviation:
 
 
 def _is_zero_sign(element: Element) -> bool:
+    """Whether the model returns what JAX returns, the signs of zeros aside."""
     found = element.found
     if not isinstance(found, complex):
         return any(found == want for want in element.wanted)
     return any(
-        all(map(_is_near, _parts(found), _parts(want))) for want in map(complex, element.wanted)
+        all(_is_near(element, a, b) for a, b in zip(_parts(found), _parts(want), strict=True))
+        for want in map(complex, element.wanted)
     )
 
 
-def _is_near(one: float, other: float) -> bool:
+def _is_near(element: Element, one: float, other: float) -> bool:
     """Whether two parts of complex numbers are the same, the sign of a zero aside."""
     if one == other or (one != one and other != other):
         return True
-    return math.isfinite(one) and math.isfinite(other) and abs(one - other) <= 1e-5 * abs(other)
+    digits = 1e-9 if element.type == "complex128" else 2e-5
+    return (
+        math.isfinite(one)
+        and math.isfinite(other)
+        and abs(one - other) <= digits * max(abs(other), 1e-6)
+    )
 
 
-def _parts(number: complex) -> tuple[float, float]:
+def _parts(number: Any) -> tuple[float, float]:
+    number = complex(number)
     return number.real, number.imag
 
 
+def _operand_parts(element: Element) -> list[float]:
+    return [abs(part) for one in element.inputs for part in _parts(one)]
+
+
 def _is_nan_part(element: Element) -> bool:
-    """Whether a part of a complex operand is NaN, and a part of the model's result is too."""
-    operands = [one for one in element.inputs if isinstance(one, complex)]
-    return any(map(cmath.isnan, operands)) and cmath.isnan(element.found)
+    """Whether a part of an operand is NaN, and so is a part of each result."""
+    results = (element.found, *element.wanted)
+    return any(map(math.isnan, _operand_parts(element))) and all(map(cmath.isnan, results))
+
+
+def _is_infinite(element: Element) -> bool:
+    """Whether both results are infinite, and an operand is large, tiny or not finite."""
+    is_extreme = any(not 1e-9 < part < 80 for part in _operand_parts(element))
+    wanted = any(cmath.isinf(want) for want in element.wanted)
+    return is_extreme and cmath.isinf(element.found) and wanted
 
 
 def _is_other_side(element: Element) -> bool:
     """Whether the model returns the value at the other side of a branch cut."""
-    operands = [one for one in element.inputs if isinstance(one, complex)]
-    if not isinstance(element.found, complex) or not any(0 in _parts(one) for one in operands):
+    if not isinstance(element.found, complex) or 0 not in _operand_parts(element):
         return False
     sizes = [abs(part) for part in _parts(element.found)]
     return any(
-        all(
-            _is_near(a, abs(b)) or max(a, abs(b)) < 1e-30
-            for a, b in zip(sizes, _parts(complex(want)), strict=True)
-        )
+        all(_is_near(element, a, abs(b)) for a, b in zip(sizes, _parts(want), strict=True))
         for want in element.wanted
     )
 
@@ -99,6 +114,12 @@ def _is_denormal(element: Element) -> bool:
         return True
     # XLA has a zero for each of these.
     return element.returns_denormal and any(want == 0 for want in (*element.wanted, element.found))
+
+
+def _is_denormal_between(element: Element) -> bool:
+    """Whether an infinity is multiplied by a logarithm with a denormal part."""
+    parts = _operand_parts(element)
+    return math.inf in parts and any(0 < part < 1e-300 for part in parts)
 
 
 def _is_rounded(element: Element) -> bool:
@@ -112,12 +133,39 @@ def _is_rounded(element: Element) -> bool:
     return bool(abs(element.found - element.double) <= 4 * error)
 
 
+def _is_within(error: Callable[[Element], float]) -> Callable[[Element], bool]:
+    """Returns whether the model is so close to what JAX returns in double precision."""
+
+    def covers(element: Element) -> bool:
+        if element.double is None or not cmath.isfinite(element.double):
+            return False
+        return bool(abs(element.found - element.double) <= error(element))
+
+    return covers
+
+
+def _error_of_lgamma(element: Element) -> float:
+    """The error of the exponential of a logarithm of a gamma function in float32."""
+    size = max(map(abs, element.inputs))
+    return abs(element.double) * 2**-22 * math.lgamma(size + 2)
+
+
 def _is_at_end(element: Element) -> bool:
     """Whether an operand is near the ends of double precision, and the model has a number."""
-    numbers = [abs(part) for one in element.inputs for part in _parts(complex(one))]
+    numbers = _operand_parts(element)
     is_end = any(0 < number < 1e-300 or 1e300 < number < math.inf for number in numbers)
     return is_end and not cmath.isnan(element.found)
 
+
+def _named(*names: str) -> tuple[str, ...]:
+    """Patterns of functions of any module, and of calls with arguments as they are."""
+    return tuple(name if " " in name else f"*.{name}" for name in names)
+
+
+INVERSES = ("acos", "acosh", "asin", "asinh", "atan", "atanh")
+INVERSES = (*INVERSES, *(f"arc{name[1:]}" for name in INVERSES))
+POWERS = ("float_power", "pow", "power")
+QUOTIENTS = ("div", "divide", "true_divide")
 
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
@@ -131,23 +179,38 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "A part of a complex operand is NaN. JAX returns NaN in one part and a number in the other "
         "one. The model returns NaN in both parts, or in the other one.",
         _is_nan_part,
-        types=("complex*",),
+        _named(
+            *("arctan", "arctanh", "atan", "atanh", "celu", "cos", "cosh", "elu", "exp", "expm1"),
+            *("fmax", "leaky_relu", "max", "maximum", "relu", "relu6", "sin", "sinh", "tan"),
+            *("tanh", *POWERS),
+        ),
+        ("complex*",),
     ),
     Deviation(
         "infinite parts",
-        "Both results are infinite. JAX has infinities in both parts, and the model has NaN in "
-        "one of them, or the reverse: the parts are differences of infinite products.",
-        lambda element: (
-            cmath.isinf(element.found) and any(cmath.isinf(want) for want in element.wanted)
+        "Both results are infinite, and an operand is above 80, below 1e-9 or not finite. JAX has "
+        "infinities in both parts, and the model has NaN in one of them, or the reverse: the parts "
+        "are differences of infinite products.",
+        _is_infinite,
+        _named(
+            *("boxcox", "boxcox1p", "cos", "cosh", "exp", "exp2", "expm1", "gamma", "leaky_relu"),
+            *("log1mexp", "mul", "multiply", "reciprocal", "sin", "sinc", "sinh", "sqrt", "square"),
+            *("squareplus", "xlog1py", "xlogy", "integer_pow(*", "x ** *"),
+            *(*INVERSES, *POWERS, *QUOTIENTS),
         ),
-        types=("complex*",),
+        ("complex*",),
     ),
     Deviation(
         "branch cut",
         "A part of a complex operand is a zero, whose sign selects a side of a branch cut. The "
         "model returns the value at the other side, because ONNX Runtime loses the sign of a zero.",
         _is_other_side,
-        types=("complex*",),
+        _named(
+            *("boxcox1p", "expm1", "gelu", "leaky_relu", "log1mexp", "logit", "min", "minimum"),
+            *("silu", "sinh", "swish", "xlog1py", "xlogy", "x ** 0.5"),
+            *(*INVERSES, *POWERS, *QUOTIENTS),
+        ),
+        ("complex*",),
     ),
     Deviation(
         "denormal",
@@ -156,6 +219,15 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "formula that divides by a denormal number may return another number than at zero, and a "
         "negative one is outside the domain of a logarithm.",
         _is_denormal,
+        types=("bfloat16", "float32", "float64", "complex*"),
+    ),
+    Deviation(
+        "denormal logarithm",
+        "An operand is infinite, and the logarithm of the other one has a denormal part. Their "
+        "product is NaN in JAX, which takes that part for zero, and infinite in the model.",
+        _is_denormal_between,
+        _named("xlogy", "xlog1py"),
+        ("complex128",),
     ),
     Deviation(
         "end of float64",
@@ -164,7 +236,11 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "`boxcox(0.5, 2.2e-308)` is 0 in JAX, and log(0.5) in the model. There is no wider type to "
         "judge by.",
         _is_at_end,
-        types=("float64", "complex128"),
+        _named(
+            *("beta", "betaln", "boxcox", "boxcox1p", "gamma", "gammaincc", "igamma_grad_a"),
+            *("igammac", "log1p", "logit", "owens_t", "polygamma", "spence", "zeta", *POWERS),
+        ),
+        ("float64", "complex128"),
     ),
     Deviation(
         "four bits",
@@ -179,5 +255,48 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Large terms cancel, so JAX and the model both lose digits, or JAX overflows on the way. "
         "The model is about as close as JAX, or closer, to what JAX returns in double precision.",
         _is_rounded,
+    ),
+    Deviation(
+        "cancellation",
+        "`squareplus(-100+3j)` is the half of a sum of two large numbers with opposite signs. The "
+        "model rounds the square root in another place than JAX.",
+        _is_within(lambda element: 2**-22 * max(_operand_parts(element))),
+        _named("squareplus"),
+        ("complex64",),
+    ),
+    Deviation(
+        "logarithm of gamma",
+        "JAX and the model compute the exponential of a difference of large logarithms of gamma "
+        "functions. The digits before the point of a logarithm are missing in the result.",
+        _is_within(_error_of_lgamma),
+        _named("comb", "gammaincc"),
+        ("int8", "int16", "int32", "uint8", "uint16", "uint32"),
+    ),
+    Deviation(
+        "endless series",
+        "Both operands are above 1e15. The true result is near 0.5. JAX and the model stop the "
+        "series after 2000 terms, and return about 2e-5.",
+        lambda element: min(element.inputs) > 1e15,
+        _named("gammaincc"),
+        ("int64", "uint64"),
+    ),
+    Deviation(
+        "half on the way",
+        "JAX and the model subtract a number in float16 from 0.25 in float32. The number differs in "
+        "its last digit.",
+        _is_within(lambda element: 2**-12),
+        _named("owens_t"),
+        ("float16",),
+    ),
+    Deviation(
+        "largest float8",
+        "An operand is the largest number of its type. JAX returns NaN. The model computes in "
+        "float32, and rounds the result.",
+        lambda element: (
+            max(map(abs, element.inputs)) in (240, 448, 57344)
+            and all(map(math.isnan, element.wanted))
+        ),
+        _named("igamma_grad_a"),
+        ("float8*",),
     ),
 )

@@ -9,7 +9,15 @@ import numpy as np
 from .arrays import Array
 from .cuts import Cut, Segment
 from .graphs import Graph, Key
-from .judging import ROUNDING_FACTOR, Statistics, Tolerance, Verdict, is_floating, judge
+from .judging import (
+    ROUNDING_FACTOR,
+    Statistics,
+    Tolerance,
+    Verdict,
+    is_floating,
+    judge,
+    machine_epsilon,
+)
 from .levels import Level, Values
 from .replay import Replay
 from .walk import Place
@@ -165,7 +173,8 @@ class Comparer:
                         {name: feeds[name] for name in segment.inputs if name in feeds},
                         expected,
                         segment,
-                        verdict.excess > _BORDERLINE,
+                        verdict.excess > _BORDERLINE
+                        and self._is_beyond(order, cut, segment, feeds, verdict),
                         is_conversion,
                     )
                 )
@@ -296,6 +305,36 @@ class Comparer:
         got = self._replay.run(cut.reference, segment.partner, values, wide=False)
         return got is not None and judge(expected, got, segment.tolerance).is_wrong
 
+    def _is_beyond(
+        self,
+        order: tuple[int, ...],
+        cut: Cut,
+        segment: Segment,
+        feeds: Mapping[str, Array],
+        verdict: Verdict,
+    ) -> bool:
+        """Return whether last digits of what nodes read do not explain the error of their result.
+
+        A sum of large numbers that cancel, or a quotient by a number that is nearly zero, makes any
+        difference out of a rounded one.
+        """
+        if verdict.index is None or (self.first is not None and self.first.order <= order):
+            return True
+        own = {name: feeds[name] for name in segment.inputs if name in feeds}
+        nudged = {name: _nudged(array) for name, array in own.items()}
+        try:
+            runner = cut.runner([segment])
+            (plain,), (moved,) = (runner.run(each).values() for each in (own, nudged))
+            results = [float(array[verdict.index]) for array in (plain, moved)]
+        except Exception:
+            return True
+        with np.errstate(all="ignore"):
+            distance = np.float64(results[0]) - results[1]
+            error = np.float64(verdict.expected) - np.float64(verdict.got)
+        if not np.isfinite(error):
+            return bool(np.isfinite(results[0]) == np.isfinite(results[1]))
+        return bool(np.abs(distance) * ROUNDING_FACTOR < np.abs(error))
+
     def _note(self, fault: Fault) -> None:
         self.faulty.add((fault.graph.key, fault.value))
         if self.first is None or fault.order < self.first.order:
@@ -313,6 +352,16 @@ def kind_of(verdict: Verdict) -> str:
         if np.isinf(got) and not np.isinf(expected):
             return "infinity"
     return "error"
+
+
+def _nudged(array: Array) -> Array:
+    """Return an array with other last digits."""
+    if not is_floating(array.dtype):
+        return array
+    waves = np.cos(1.7 * np.arange(array.size)).reshape(array.shape)
+    with np.errstate(all="ignore"):
+        digits = 1 + 2 * machine_epsilon(array.dtype) * waves
+        return np.asarray((array.astype(np.float64) * digits).astype(array.dtype))
 
 
 def _rounding(expected: Array, share: float) -> float:

@@ -133,16 +133,19 @@ def exported_again(
 
 
 def _share_of_names(fresh: onnx.ModelProto, model: onnx.ModelProto) -> float:
-    """Return which share of the values of a model a new export has, too."""
+    """Return which share of the values of a model a new export has, too.
+
+    Names are numbered, so that the same name of another operator is often another value.
+    """
     known = set(_names(fresh.graph))
     wanted = list(_names(model.graph))
     return sum(name in known for name in wanted) / max(len(wanted), 1)
 
 
-def _names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the names of all values that nodes compute, including those in bodies."""
+def _names(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
+    """Yield the operators and names of all values that nodes compute, including those in bodies."""
     for node in graph.node:
-        yield from filter(None, node.output)
+        yield from ((node.op_type, name) for name in node.output if name)
         for attribute in node.attribute:
             yield from _names(attribute.g)
 
