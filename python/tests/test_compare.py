@@ -393,6 +393,30 @@ def test_chaos_in_a_loop_is_not_an_error() -> None:
     assert first is None
 
 
+@pytest.mark.parametrize("optimize", [True, False])
+def test_a_runtime_error_that_a_quotient_amplifies_has_no_sure_line(optimize: bool) -> None:
+    # ONNX Runtime's cosine of pi / 2 is 0 in double precision, and JAX's is 6e-17.
+    def divided(x: Any) -> Any:
+        angle = jnp.arctan2(jnp.cos(x), 0 * x)
+        return angle + jnp.tan(x / 2) / jnp.cos(x)
+
+    inputs = [np.array([0.3, np.pi / 2, 1.0, -np.pi / 2])]
+    exported = to_onnx(divided, inputs, enable_double_precision=True, optimize=optimize)
+    report = compare(divided, exported, inputs)
+    assert not report
+    assert report.first is None or not report.first.sure
+
+
+def test_a_sum_of_large_numbers_that_cancel_has_no_sure_line() -> None:
+    def cancelled(x: Any) -> Any:
+        return jnp.tanh(jnp.sum(jnp.sin(x) / jnp.cos(x) ** 2))
+
+    inputs = [np.array([0.3, np.pi / 2, 1.0, -np.pi / 2])]
+    exported = to_onnx(cancelled, inputs, enable_double_precision=True)
+    first = compare(cancelled, exported, inputs).first
+    assert first is None or not first.sure
+
+
 def test_jax_is_the_reference_of_a_function(model: onnx.ModelProto) -> None:
     jax.clear_caches()
     assert compare(nested, model, [X])
