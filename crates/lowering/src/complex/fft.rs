@@ -41,7 +41,7 @@ pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         "IFFT" => over(x, &axes, Direction::Inverse),
         "RFFT" => {
             let size = eqn.output()?.shape[last].clone();
-            over(half_spectrum(x, last, size), others, Direction::Forward)
+            over(half_spectrum(x, last, &size), others, Direction::Forward)
         }
         "IRFFT" => {
             let Some(length) = eqn.output()?.shape[last].known() else {
@@ -72,7 +72,7 @@ fn is_single(x: Expr<'_>, axis: usize) -> bool {
 }
 
 /// Returns the transform of real numbers along an axis, without the half that is known by symmetry.
-fn half_spectrum(x: Expr<'_>, axis: usize, size: Dim) -> Expr<'_> {
+fn half_spectrum<'g>(x: Expr<'g>, axis: usize, size: &Dim) -> Expr<'g> {
     if is_single(x, axis) {
         return super::of_real(x).pairs();
     }
@@ -81,24 +81,20 @@ fn half_spectrum(x: Expr<'_>, axis: usize, size: Dim) -> Expr<'_> {
     shape[axis] = size.clone();
     shape[x.rank()] = Dim::Known(2);
     let half = dft(single, axis, vec![("onesided", Attr::Int(1))], Type::new(x.dtype(), shape));
-    is_real(x.builder, &x.shape()[axis], &size).select(half.constant(0.0), half)
+    is_real(x.builder, &x.shape()[axis], size).select(half.constant(0.0), half)
 }
 
 /// Returns for both parts of each entry of a half spectrum whether it is an imaginary part that is zero: the first
 /// entry, and the last one if the length is even, are sums and differences of real numbers
 fn is_real<'g>(builder: &'g Builder, length: &Dim, size: &Dim) -> Expr<'g> {
     let flags = |shape: &[i64], flags: &[i64]| builder.constant_ints(DType::Bool, shape, flags);
-    match (length.known(), size.known()) {
-        (Some(length), Some(size)) => {
-            let parts = (0..size).flat_map(|k| [0, i64::from(2 * k % length == 0)]);
-            flags(&[size, 2], &parts.collect::<Vec<i64>>())
-        }
-        _ => {
-            let twice = Expr::range(builder, size) * 2.0;
-            let is_end = twice.equal(0.0).or(twice.equal(builder.size(length)));
-            is_end.unsqueeze(&[1]).and(flags(&[2], &[0, 1]))
-        }
+    if let (Some(length), Some(size)) = (length.known(), size.known()) {
+        let parts = (0..size).flat_map(|k| [0, i64::from(2 * k % length == 0)]);
+        return flags(&[size, 2], &parts.collect::<Vec<i64>>());
     }
+    let twice = Expr::range(builder, size) * 2.0;
+    let is_end = twice.equal(0.0).or(twice.equal(builder.size(length)));
+    is_end.unsqueeze(&[1]).and(flags(&[2], &[0, 1]))
 }
 
 /// Returns the `length` entries of a spectrum of which the first `⌊length / 2⌋ + 1` are given.

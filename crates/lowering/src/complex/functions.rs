@@ -195,9 +195,10 @@ impl<'g> Complex<'g> {
         let near = a.max(-most).min(most);
         let (s, cosine) = (sinh(near), b.cos());
         let norm = s * s + cosine * cosine;
-        let is_limit = a.abs().greater(most);
+        let is_limit = a.is_inf();
         let re = is_limit.select(a.sign(), s * cosh(near) / norm);
-        let im = self.or_real(b.sin() * cosine / norm);
+        let width = a.abs().greater(most).select(a.constant(f64::INFINITY), norm);
+        let im = self.or_real(b.sin() * cosine / width);
         Complex { re, im: is_limit.select(a.constant(0.0), im) }
     }
 
