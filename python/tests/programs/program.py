@@ -124,13 +124,8 @@ class Step:
         return 4 * jnp.finfo(value.dtype).eps * largest
 
     def unsure_as(self, number: float, value: jax.Array) -> jax.Array:
-        """A result of this step, with another number where infinities and NaN may differ.
-
-        A sum of negative zeros has the other sign.
-        """
+        """A result of this step, with another number where infinities and NaN may differ."""
         source = self.source("abcd"[: len(self.operands)])
-        if "cumsum" in source:
-            return jnp.where(value == 0, -value, value)
         if IS_PRODUCT.search(source):
             return jnp.where(jnp.isfinite(value), value, number)
         if IS_TRANSFORM.search(source):
