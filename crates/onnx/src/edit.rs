@@ -14,12 +14,14 @@ mod tests;
 mod types;
 mod uses;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use provenance::{OriginId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::facts::{Fact, Facts};
 use crate::model::{Graph, Model, Node, Note};
 use crate::operator::properties::LOOPS;
 use crate::pairs::{LoopPlace, Pairs};
@@ -74,6 +76,8 @@ pub struct Edit<'m> {
     touched: Touched,
     /// The results of inserted nodes that the runtime has no kernel for. Nothing that stays reads them.
     without_kernel: FxHashMap<ValueId, Declined>,
+    /// What has been asked about the numbers of values.
+    facts: RefCell<Facts>,
     /// The first result of each `If` that was inserted.
     chosen: FxHashSet<ValueId>,
     /// The first result of each node that got other bodies.
@@ -222,6 +226,7 @@ impl<'m> Edit<'m> {
             waiting: FxHashMap::default(),
             touched: Touched::default(),
             without_kernel: FxHashMap::default(),
+            facts: RefCell::default(),
             chosen: FxHashSet::default(),
             with_new_bodies: FxHashSet::default(),
             notes: around.notes,
@@ -302,6 +307,11 @@ impl<'m> Edit<'m> {
     /// Returns what is known of the integers of an input of a body.
     pub fn bounds_of_input(&self, value: ValueId) -> Option<(i64, i64)> {
         self.values[value].bounds
+    }
+
+    /// Returns what is known about the numbers of a value.
+    pub fn fact(&self, value: ValueId) -> Fact {
+        self.facts.borrow_mut().of(self, self.current(value))
     }
 
     /// Drops a node whose result is another value. False where that cannot be, because the result

@@ -10,7 +10,6 @@ use onnx::{DType, Dim, Edit, Function, Graph, Model, Node, Op, OpType, Tensor, T
 use rustc_hash::FxHashSet;
 
 use crate::pattern::uniform;
-use crate::signs::signs;
 
 pub(crate) fn run(model: &mut Model) {
     let observed = observed(model);
@@ -164,14 +163,14 @@ fn keep_choice(
     [condition, x, y]: [ValueId; 3],
     result: &Type,
 ) -> Option<()> {
-    if !signs(edit, x).negative_zero || excludes_zero(edit, condition, x) {
+    if !edit.fact(x).may_be_negative_zero() || excludes_zero(edit, condition, x) {
         return None;
     }
     // ONNX Runtime would drop a `Not`, and exchange the operands again.
     let unset = Tensor::of_ints(DType::Bool, Vec::new(), &[0])?;
     let unset = edit.constant(index, &[], unset, &[]);
     let fails = edit.insert(index, &[], Op::new(OpType::Equal, &[condition, unset]));
-    if !signs(edit, y).negative_zero {
+    if !edit.fact(y).may_be_negative_zero() {
         return edit.rewrite(index, &[], Op::new(OpType::Where, &[fails, y, x]));
     }
     let one = number(edit, index, result.dtype, 1.0)?;
@@ -202,7 +201,7 @@ fn keep_zero_of_sums(
 ) -> Option<()> {
     let summed = edit.tensor(axis)?.ints()?.first().copied();
     let size = summed.and_then(|axis| ty.shape.get(usize::try_from(axis).ok()?));
-    if size == Some(&Dim::Known(1)) || !signs(edit, x).negative_zero {
+    if size == Some(&Dim::Known(1)) || !edit.fact(x).may_be_negative_zero() {
         return None;
     }
     let node = edit.node(index).clone();

@@ -9,11 +9,11 @@ use crate::fuse::{
 };
 use crate::rewrite::Rewrite;
 use crate::{
-    bounds, canonicalize, drop_carries, drop_dead, drop_unread_inputs, faults, fold_layout_ops,
-    fold_products, gemm, hoist_invariants, inline_composites, keep_axes, keep_entries,
-    keep_zero_signs, layout, layout_ops, lift_weights, loops, merge_affine, recurrent,
-    shape_constants, share_constants, share_functions, simplify_sizes, split_means, split_products,
-    store_once,
+    bound_counters, canonicalize, drop_carries, drop_dead, drop_unread_inputs, faults,
+    fold_layout_ops, fold_products, gemm, hoist_invariants, inline_composites, keep_axes,
+    keep_entries, keep_zero_signs, layout, layout_ops, lift_weights, loops, merge_affine,
+    recurrent, shape_constants, share_constants, share_functions, simplify_sizes, split_means,
+    split_products, store_once,
 };
 
 /// Rewrites that belong together.
@@ -117,7 +117,7 @@ pub const PHASES: &[Phase] = &[
         &[
             graph("drop-dead", "drops nodes that no output needs", drop_dead::run),
             model("drop-carries", "drops loop state that no result needs", drop_carries::run),
-            model("bound-counters", "notes between which numbers a loop counts", bounds::counters::run),
+            model("bound-counters", "notes between which numbers a loop counts", bound_counters::run),
             model("note-captures", "notes which lines read each weight", Model::note_captures),
             graph(
                 "canonicalize",

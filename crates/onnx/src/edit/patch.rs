@@ -66,6 +66,7 @@ impl<'m> Edit<'m> {
             self.take_nodes_from(nodes);
             self.values.truncate(values);
             self.forget_computable();
+            self.facts.get_mut().truncate(values);
             self.touched.truncate(touched);
             if let Some(known) = &mut self.pairs {
                 known.forget(pairs);

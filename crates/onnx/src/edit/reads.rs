@@ -102,7 +102,9 @@ impl Edit<'_> {
         for value in before {
             self.read_less(value);
         }
-        self.touched.values.extend_from_slice(&self.graph.nodes[index].outputs);
+        let outputs = &self.graph.nodes[index].outputs;
+        self.facts.get_mut().forget(outputs);
+        self.touched.values.extend_from_slice(outputs);
     }
 
     /// Makes all who read a value read another one.

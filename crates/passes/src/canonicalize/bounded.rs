@@ -6,7 +6,6 @@ use onnx::{Edit, OpType, ValueId};
 use super::broadcasts::without_leading_axes;
 use super::{Change, Rule, change};
 use crate::access::Access;
-use crate::bounds::bounds;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-bounds",
@@ -24,12 +23,12 @@ fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let is_int = |value: ValueId| edit.ty(value).is_some_and(|ty| ty.dtype.is_int());
     match node.op.onnx() {
         Some(OpType::Clip) if node.inputs.len() == 3 && is_int(operand(0)?) => {
-            let x = bounds(edit, operand(0)?)?;
-            let (low, high) = (bounds(edit, operand(1)?)?, bounds(edit, operand(2)?)?);
+            let x = edit.fact(operand(0)?).ints()?;
+            let (low, high) = (edit.fact(operand(1)?).ints()?, edit.fact(operand(2)?).ints()?);
             (low.1 <= x.0 && x.1 <= high.0).then_some((operand(0)?, Vec::new()))
         }
         Some(OpType::Relu) if is_int(operand(0)?) => {
-            (bounds(edit, operand(0)?)?.0 >= 0).then_some((operand(0)?, Vec::new()))
+            (edit.fact(operand(0)?).ints()?.0 >= 0).then_some((operand(0)?, Vec::new()))
         }
         Some(OpType::Where) => {
             let mut deciding = Vec::new();
@@ -61,7 +60,7 @@ fn condition(edit: &Edit<'_>, value: ValueId, deciding: &mut Vec<usize>) -> Opti
             _ => None,
         };
     }
-    let (a, b) = (bounds(edit, a)?, bounds(edit, b)?);
+    let (a, b) = (edit.fact(a).ints()?, edit.fact(b).ints()?);
     let (always, never) = match node.op.onnx() {
         Some(OpType::Greater) => (a.0 > b.1, a.1 <= b.0),
         Some(OpType::GreaterOrEqual) => (a.0 >= b.1, a.1 < b.0),

@@ -1,10 +1,9 @@
 //! `merge-chains`: merges two casts, two broadcasts or two slices, and a stack with the reshape of its new axis.
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Tensor, ValueId};
 
 use super::{Change, Rule, change};
 use crate::access::Access;
-use crate::bounds::{bounds, of_type as bounds_of_type};
 use crate::layout_ops::stacks::Stack;
 
 pub(crate) const RULE: Rule = Rule {
@@ -41,8 +40,8 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let to = edit.ty(edit.node(index).outputs[0])?.dtype;
     let stays_whole = between.is_int() && (to.is_int() || to == DType::Bool);
     let fits = || {
-        let (low, high) = bounds(edit, x).filter(|_| from.is_int() && between.is_int())?;
-        let (least, most) = bounds_of_type(between)?;
+        let (low, high) = edit.fact(x).ints().filter(|_| from.is_int() && between.is_int())?;
+        let (least, most) = Fact::of_type(between).ints()?;
         Some(least <= low && high <= most)
     };
     if !(holds(between, from) || fits() == Some(true))

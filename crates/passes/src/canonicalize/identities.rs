@@ -6,7 +6,6 @@ use onnx::{Edit, OpType, ValueId};
 use super::Rule;
 use crate::access::Access;
 use crate::pattern::uniform;
-use crate::signs::{Signs, signs};
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-identity",
@@ -46,7 +45,7 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usi
     if node.op == OpType::Relu {
         let x = edit.input(index, 0)?;
         let is_result = edit.producer(x).is_some_and(|before| edit.node(before).op == OpType::Relu);
-        return (is_result || signs(edit, x) == Signs::POSITIVE).then(|| (x, Vec::new()));
+        return (is_result || is_positive(edit, x)).then(|| (x, Vec::new()));
     }
     if node.op == OpType::Gather {
         return Some((whole_axis(edit, index)?, Vec::new()));
@@ -118,7 +117,13 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
         None => (b, spreading_a_neutral(a).filter(|_| either_side)?),
     };
     let is_sum = edit.node(index).op == OpType::Add && edit.ty(found.0)?.dtype.is_float();
-    (!is_sum || !signs(edit, found.0).negative_zero).then_some(found)
+    (!is_sum || !edit.fact(found.0).may_be_negative_zero()).then_some(found)
+}
+
+/// True if no sign bit is set.
+fn is_positive(edit: &Edit<'_>, x: ValueId) -> bool {
+    let fact = edit.fact(x);
+    !fact.may_be_negative() && !fact.may_be_negative_zero()
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
 use super::{Change, Rule, change};
 use crate::access::Access;
-use crate::bounds::bounds;
 
 pub(crate) const RANGE_RULE: Rule = Rule {
     name: "drop-ranges",
@@ -49,7 +48,7 @@ fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
             |(low, high): (i64, i64)| i32::try_from(low).is_ok() && i32::try_from(high).is_ok();
         is_index(dtype(before))
             && is_index(after)
-            && (after == Some(DType::I64) || bounds(edit, before).is_some_and(fits))
+            && (after == Some(DType::I64) || edit.fact(before).ints().is_some_and(fits))
     })
 }
 
@@ -68,7 +67,7 @@ fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usiz
     if !is_alone || is_clamped || edit.tensor(looked_up).is_some() {
         return None;
     }
-    let (_, last) = bounds(edit, looked_up).filter(|&(low, _)| low >= 0)?;
+    let (_, last) = edit.fact(looked_up).ints().filter(|&(low, _)| low >= 0)?;
     if let Some(tensor) = edit.tensor(table) {
         // A reader knows that an entry is in the range, and has to know it of the index too.
         let axis = edit.axis(index).filter(|&axis| last < tensor.shape[axis])?;

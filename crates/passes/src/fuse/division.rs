@@ -2,7 +2,6 @@
 
 use onnx::{Op, OpType};
 
-use crate::bounds::bounds;
 use crate::pattern::{Pattern, either_order, hole, node, number};
 use crate::rewrite::{Declined, Found, Rewrite};
 
@@ -29,7 +28,7 @@ fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
         return Err("the divisor is not positive".into());
     }
     let is_negative = |(low, _): (i64, i64)| low < 0;
-    if bounds(found.edit, found.value("x")?).is_none_or(is_negative) {
+    if found.edit.fact(found.value("x")?).ints().is_none_or(is_negative) {
         return Err("the dividend may be negative".into());
     }
     let quotient = found.value("quotient")?;

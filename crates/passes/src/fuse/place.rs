@@ -1,10 +1,10 @@
 //! Simplifies the order of zeros in `argmax`, and fuses one-hot encodings.
 
-use onnx::operator::properties::{RESHAPES, SELECTIONS};
+use onnx::facts::floats::NegativeZero;
+use onnx::operator::properties::RESHAPES;
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
-use crate::bounds::bounds;
-use crate::pattern::{Pattern, either_order, hole, node, number, one_of, reciprocal, uniform};
+use crate::pattern::{Pattern, either_order, hole, node, number, one_of, reciprocal};
 use crate::rewrite::{Declined, Found, Rewrite};
 
 pub(crate) const REWRITES: &[Rewrite] = &[
@@ -25,53 +25,11 @@ fn to_zeros_alike(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined
     if found.number("infinite")? != f64::NEG_INFINITY || !(-1e-250..0.0).contains(&least) {
         return Err("the constants do not distinguish zeros by their sign".into());
     }
-    if may_be_negative_zero(found.edit, x, MOST_NODES) {
+    // What is too small to be written down is not told apart.
+    if found.edit.fact(x).floats().negative_zero == NegativeZero::Possible {
         return Err("zeros of both signs may occur".into());
     }
     Ok(Op::new(OpType::Identity, &[x]))
-}
-
-/// How many nodes the sign of a zero is followed through.
-const MOST_NODES: usize = 12;
-
-/// Whether a number of the value may be `−0` otherwise than by what was too small to be written down.
-///
-/// The runtime begins the sums of a product with zero, and `0 + −0` is `0`.
-fn may_be_negative_zero(edit: &Edit<'_>, value: ValueId, left: usize) -> bool {
-    if let Some(tensor) = edit.tensor(value) {
-        let floats = tensor.floats();
-        return floats
-            .is_none_or(|floats| floats.iter().any(|x| *x == 0.0 && x.is_sign_negative()));
-    }
-    let Some(index) = edit.producer(value).filter(|_| left > 0) else {
-        return true;
-    };
-    let node = edit.node(index);
-    let operand = |number: usize| {
-        let value = edit.input(index, number);
-        value.is_none_or(|value| may_be_negative_zero(edit, value, left - 1))
-    };
-    let is_positive = |number: usize| {
-        let tensor = edit.input(index, number).and_then(|value| edit.tensor(value));
-        tensor.and_then(uniform).is_some_and(|number| number > 0.0)
-    };
-    match node.op.onnx() {
-        Some(
-            OpType::MatMul
-            | OpType::Gemm
-            | OpType::LogSoftmax
-            | OpType::Softmax
-            | OpType::Sigmoid
-            | OpType::Exp
-            | OpType::Abs
-            | OpType::Softplus,
-        ) => false,
-        Some(OpType::Add) => operand(0) && operand(1),
-        Some(OpType::Mul) if is_positive(0) => operand(1),
-        Some(OpType::Mul | OpType::Div) if is_positive(1) => operand(0),
-        Some(op) if op == OpType::Cast || op.is(SELECTIONS) => operand(0),
-        _ => true,
-    }
 }
 
 /// `i = (0, 1, …, n − 1)` as numbers
@@ -107,7 +65,7 @@ fn to_one_hot(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     if elements.is_none_or(|elements| elements > MOST_ELEMENTS) {
         return Err("at this size, OneHot is slower in ONNX Runtime".into());
     }
-    if bounds(found.edit, i).is_none_or(|(low, _)| low < 0) {
+    if found.edit.fact(i).ints().is_none_or(|(low, _)| low < 0) {
         return Err("an index may be negative".into());
     }
     if let Some((cast, wide)) = uncast(found.edit, i) {
@@ -128,7 +86,7 @@ fn uncast(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
     let node = edit.node(cast);
     let source = edit.input(cast, 0).filter(|_| node.op == OpType::Cast)?;
     let is_whole = edit.ty(source)?.dtype == DType::I64;
-    let same = bounds(edit, source)? == bounds(edit, value)?;
+    let same = edit.fact(source).ints()? == edit.fact(value).ints()?;
     (is_whole && same).then_some((cast, source))
 }
 

@@ -7,7 +7,6 @@ use crate::access::Access;
 use crate::axis_map::{AxisMap, transpose};
 use crate::pattern::{Pattern, composite, either, hole, moved, node, number, uniform};
 use crate::rewrite::{Declined, Found, Rewrite};
-use crate::signs::signs;
 
 pub(crate) const REWRITES: &[Rewrite] = &[
     Rewrite { name: "fuse-average-pool", pattern: average, replacement: to_average_pool },
@@ -84,7 +83,7 @@ fn maximum_of_halves() -> Pattern {
 
 fn to_max_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     let x = found.value("x")?;
-    if signs(found.edit, x).negative {
+    if found.edit.fact(x).may_be_negative() {
         return Err("a window may contain only -inf".into());
     }
     Ok(with_windows(Op::new(OpType::MaxPool, &[x]), found.node("pool")?))

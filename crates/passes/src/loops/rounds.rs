@@ -3,10 +3,9 @@
 //! `while_loop(lambda s: s[0] < 100, …)` is a `for` loop. If the number of rounds is known, the other rewrites of loops
 //! apply to it. If there is another condition too, a `Loop` counts for itself beside it.
 
-use onnx::{Attr, DType, Edit, Graph, Node, Op, OpType, Tensor, ValueId};
+use onnx::{Attr, DType, Edit, Fact, Graph, Node, Op, OpType, Tensor, ValueId};
 
 use super::{node_reads, number};
-use crate::bounds::of_type;
 
 const NAME: &str = "count-rounds";
 
@@ -117,7 +116,7 @@ impl End {
             _ => return None,
         };
         let rounds = rounds.max(1);
-        let (least, most) = of_type(self.dtype)?;
+        let (least, most) = Fact::of_type(self.dtype).ints()?;
         let is_in_range = (i128::from(least)..=i128::from(most)).contains(&(start + rounds * step));
         is_in_range.then(|| rounds.try_into().ok())?
     }

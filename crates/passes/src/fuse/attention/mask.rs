@@ -4,13 +4,12 @@
 
 use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::{CASTS, LAYOUT_OPS, RESHAPES};
-use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Facts, Op, OpType, Patch, Tensor, ValueId, Weights};
 
 use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
-use crate::magnitude::{LARGEST, Magnitudes};
 use crate::pattern::uniform;
 use crate::rewrite::Declined;
 
@@ -149,30 +148,30 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
         Mask::Added { .. } => false,
     };
     let has_exact_nan = edit.exact_nan() && masks.iter().any(is_choice);
-    let limit = |magnitudes: Magnitudes| match has_exact_nan {
-        true => spread::limit(edit, found, magnitudes),
-        false => spread::limit_without_nan(edit, found, magnitudes),
+    let limit = |facts: Facts| match has_exact_nan {
+        true => spread::limit(edit, found, facts),
+        false => spread::limit_without_nan(edit, found, facts),
     };
-    if has_exact_nan && limit(Magnitudes::default()).is_none() {
+    if has_exact_nan && limit(Facts::with(Weights::Assumed)).is_none() {
         return Err("a masked score may be NaN or infinite, and the kernel would add it".into());
     }
     let Some(number) = number.filter(|&number| number > BELOW_ALL) else {
         return Ok(());
     };
     // The weights are read only if what is assumed of them is not enough.
-    let absorbs = |magnitudes: fn() -> Magnitudes| {
-        let limit = found.cap.or_else(|| limit(magnitudes()))?;
+    let absorbs = |weights: Weights| {
+        let limit = found.cap.or_else(|| limit(Facts::with(weights)))?;
         let biases = masks.iter().map(|mask| match **mask {
             Mask::Added { bias, factor } => {
-                Some(magnitude(edit, bias, magnitudes())? * factor.abs())
+                Some(magnitude(edit, bias, Facts::with(weights))? * factor.abs())
             }
             Mask::Chosen { .. } => Some(0.0),
         });
         let limit = biases.sum::<Option<f64>>()? + limit;
         Some(limit * (1.0 + ROUNDING) + APART <= -number)
     };
-    let is_far = |magnitudes| absorbs(magnitudes) == Some(true);
-    if is_far(Magnitudes::default) || is_far(Magnitudes::of_read_weights) {
+    let is_far = |weights| absorbs(weights) == Some(true);
+    if is_far(Weights::Assumed) || is_far(Weights::Read) {
         return Ok(());
     }
     Err("a kept score may be as low as the number that replaces masked scores".into())
@@ -182,9 +181,9 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
 const ROUNDING: f64 = 1e-3;
 
 /// Returns the largest magnitude of a bias.
-fn magnitude(edit: &Edit<'_>, bias: ValueId, mut magnitudes: Magnitudes) -> Option<f64> {
-    let found = magnitudes.of(edit, bias)?.most;
-    magnitudes.assume(edit);
+fn magnitude(edit: &Edit<'_>, bias: ValueId, mut facts: Facts) -> Option<f64> {
+    let found = spread::limited(facts.of(edit, bias))?;
+    facts.assume(edit);
     Some(found)
 }
 
@@ -413,14 +412,9 @@ impl Term {
 /// True if a bias is far above the lowest number, or NaN, which reaches the weights in JAX too.
 fn is_limited(edit: &Edit<'_>, bias: ValueId) -> bool {
     if let Some(tensor) = edit.tensor(bias) {
-        return tensor.max_magnitude() <= LARGEST;
+        return tensor.max_magnitude() <= spread::LARGEST;
     }
-    let mut magnitudes = Magnitudes::default();
-    let is_limited = magnitudes.of(edit, bias).is_some();
-    if is_limited {
-        magnitudes.assume(edit);
-    }
-    is_limited
+    magnitude(edit, bias, Facts::with(Weights::Assumed)).is_some()
 }
 
 /// True if a bias leaves something in each row that is not the lowest number.

@@ -5,21 +5,21 @@
 //! is. That makes the whole row of `v` NaN, and with it all that is computed from `v`: zero times NaN is NaN.
 //! So a masked score is finite, or makes no difference.
 
+use onnx::facts::floats::Floats;
 use onnx::operator::properties::{LAYOUT_OPS, VIEW_OPS};
-use onnx::{Dim, Edit, OpType, ValueId};
+use onnx::{Dim, Edit, Fact, Facts, OpType, ValueId};
 
 use super::Attention;
 use crate::access::Access;
 use crate::axis_map::AxisMap;
 use crate::layout_ops::products::Side;
-use crate::magnitude::{LARGEST, Magnitude, Magnitudes};
 
 /// How many nodes are followed from the operands to the rows that they are made of.
 const MOST_NODES: usize = 100;
 
 /// Returns the largest magnitude of the scores if all of them are finite, apart from those of NaN that makes the result
 /// NaN in JAX too.
-pub(super) fn limit(edit: &Edit<'_>, found: &Attention, mut magnitudes: Magnitudes) -> Option<f64> {
+pub(super) fn limit(edit: &Edit<'_>, found: &Attention, mut facts: Facts) -> Option<f64> {
     let mut source = Source::of(edit, found.v.source)?;
     let [q, k, v] = [&found.q, &found.k, &found.v].map(|side| source.rows_of_side(edit, side));
     let (q, k, v) = (q?, k?, v?);
@@ -35,14 +35,16 @@ pub(super) fn limit(edit: &Edit<'_>, found: &Attention, mut magnitudes: Magnitud
     let mut axes = (0..v.map.rank_before()).filter(|axis| !is_unit(axis));
     (is_spread && axes.all(stays)).then_some(())?;
 
-    let most = magnitudes.of(edit, source.x)?.most;
+    let rows = facts.of(edit, source.x);
+    limited(rows)?;
     for &other in &source.others {
-        magnitudes.without_nan(edit, other)?;
+        facts.of(edit, other).floats().finite().filter(|&most| most <= LARGEST)?;
     }
-    magnitudes.suppose(source.x, Magnitude::finite(most));
-    let mut most = |side: &Side| magnitudes.without_nan(edit, side.source);
+    facts.suppose(source.x, Fact::Floats(Floats { nan: false, ..rows.floats() }));
+    let mut most =
+        |side: &Side| facts.of(edit, side.source).floats().finite().filter(|&most| most <= LARGEST);
     let products = most(&found.q)? * most(&found.k)? * depth(found)?;
-    (products * found.scale.max(1.0) <= LARGEST).then(|| magnitudes.assume(edit))?;
+    (products * found.scale.max(1.0) <= LARGEST).then(|| facts.assume(edit))?;
     Some(products * found.scale)
 }
 
@@ -50,12 +52,20 @@ pub(super) fn limit(edit: &Edit<'_>, found: &Attention, mut magnitudes: Magnitud
 pub(super) fn limit_without_nan(
     edit: &Edit<'_>,
     found: &Attention,
-    mut magnitudes: Magnitudes,
+    mut facts: Facts,
 ) -> Option<f64> {
-    let mut most = |side: &Side| Some(magnitudes.of(edit, side.source)?.most);
+    let mut most = |side: &Side| limited(facts.of(edit, side.source));
     let products = most(&found.q)? * most(&found.k)? * depth(found)?;
-    magnitudes.assume(edit);
+    facts.assume(edit);
     Some(products * found.scale)
+}
+
+/// Sums of a few numbers up to this one are still floats.
+pub(super) const LARGEST: f64 = 1e37;
+
+/// Returns the largest magnitude of the numbers that are not NaN, if it is not near the largest float.
+pub(super) fn limited(fact: Fact) -> Option<f64> {
+    Some(fact.floats().most()).filter(|&most| most <= LARGEST)
 }
 
 /// Returns how many products a score is the sum of.

@@ -1,4 +1,4 @@
-//! Compares bounds and folded constants with an evaluation of random graphs.
+//! Compares facts about integers, and folded constants, with an evaluation of random graphs.
 
 use std::fmt::Write;
 
@@ -6,9 +6,7 @@ use onnx::{DType, Tensor, ValueId};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::{bounds, of_type};
 use crate::eval::eval;
-use crate::signs::signs;
 
 const TYPES: [DType; 7] =
     [DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64];
@@ -295,21 +293,20 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_element_is_within_its_bounds(program in program()) {
+    fn every_fact_about_integers_holds(program in program()) {
         for text in [program.text(), with_constants(&program)] {
             let mut model = onnx::text::parse_graph(&text).expect(&text);
             let mut wrong = None;
             model.edit(&mut |edit| {
                 for (index, known) in program.results.iter().enumerate() {
                     let result: ValueId = edit.node(index).outputs[0];
-                    let found = bounds(edit, result).or_else(|| of_type(known.dtype));
-                    let holds = found.is_none_or(|(low, high)| {
+                    let fact = edit.fact(result);
+                    let holds = fact.ints().is_none_or(|(low, high)| {
                         known.elements.iter().all(|element| (low..=high).contains(element))
                     });
-                    let may_be_negative = signs(edit, result).negative;
                     let is_negative = known.elements.iter().any(|&element| element < 0);
-                    if !holds || (is_negative && !may_be_negative) {
-                        wrong = Some((known.clone(), found));
+                    if !holds || (is_negative && !fact.may_be_negative()) {
+                        wrong = Some((known.clone(), fact));
                     }
                 }
             });

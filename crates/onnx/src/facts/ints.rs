@@ -1,31 +1,29 @@
-//! Arithmetic of intervals of integers, by element type.
+//! Facts about integers: arithmetic of intervals, by element type.
 //!
 //! Integers wrap: a sum, a product, a shift or a cast that leaves the range of the type comes back at its other end. So a
 //! result has the interval that exact arithmetic computes only if the type holds all of it. Otherwise the result may be
 //! any number of the type, and the functions return `None`.
 
-use onnx::DType;
+use crate::dtype::DType;
 
 /// The smallest and the largest that an integer can be.
-pub(crate) type Interval = (i64, i64);
+pub type Interval = (i128, i128);
 
-/// Returns the numbers that a type of integers or flags holds, if 64 signed bits hold them.
-pub(crate) fn of_type(dtype: DType) -> Option<Interval> {
+/// Returns the numbers that a type of integers or flags holds.
+pub fn of_type(dtype: DType) -> Option<Interval> {
     let bits = dtype.bits();
     match dtype {
         DType::Bool => Some((0, 1)),
         _ if dtype.is_signed_int() => Some((-1 << (bits - 1), !(-1 << (bits - 1)))),
-        _ if dtype.is_unsigned_int() && bits < 64 => Some((0, (1 << bits) - 1)),
+        _ if dtype.is_unsigned_int() => Some((0, (1 << bits) - 1)),
         _ => None,
     }
 }
 
 /// Returns an interval if a type holds all of it.
-pub(super) fn within(dtype: DType, (low, high): (i128, i128)) -> Option<Interval> {
-    let unsigned = (dtype == DType::U64).then_some((0, i64::MAX));
-    let (least, most) = of_type(dtype).or(unsigned)?;
-    let is_held = i128::from(least) <= low && high <= i128::from(most) && low <= high;
-    is_held.then_some((low as i64, high as i64))
+pub(super) fn within(dtype: DType, (low, high): Interval) -> Option<Interval> {
+    let (least, most) = of_type(dtype)?;
+    (least <= low && high <= most && low <= high).then_some((low, high))
 }
 
 /// Returns the interval of what is one or the other.
@@ -42,23 +40,22 @@ pub(super) fn min(a: Interval, b: Interval) -> Interval {
 }
 
 pub(super) fn add(dtype: DType, a: Interval, b: Interval) -> Option<Interval> {
-    within(dtype, (i128::from(a.0) + i128::from(b.0), i128::from(a.1) + i128::from(b.1)))
+    within(dtype, (a.0 + b.0, a.1 + b.1))
 }
 
 pub(super) fn sub(dtype: DType, a: Interval, b: Interval) -> Option<Interval> {
-    within(dtype, (i128::from(a.0) - i128::from(b.1), i128::from(a.1) - i128::from(b.0)))
+    within(dtype, (a.0 - b.1, a.1 - b.0))
 }
 
 pub(super) fn mul(dtype: DType, a: Interval, b: Interval) -> Option<Interval> {
-    let product = |a: i64, b: i64| i128::from(a) * i128::from(b);
-    hull(dtype, [product(a.0, b.0), product(a.0, b.1), product(a.1, b.0), product(a.1, b.1)])
+    hull(dtype, a, b, i128::checked_mul)
 }
 
 /// The product of a number with itself.
 pub(super) fn square(dtype: DType, (low, high): Interval) -> Option<Interval> {
-    let least = i128::from(if low > 0 { low } else { high.min(0) });
-    let most = i128::from(low).abs().max(i128::from(high).abs());
-    within(dtype, (least * least, most * most))
+    let least = if low > 0 { low } else { high.min(0) };
+    let most = low.abs().max(high.abs());
+    within(dtype, (least.checked_mul(least)?, most.checked_mul(most)?))
 }
 
 pub(super) fn neg(dtype: DType, x: Interval) -> Option<Interval> {
@@ -67,7 +64,6 @@ pub(super) fn neg(dtype: DType, x: Interval) -> Option<Interval> {
 
 /// The magnitude. That of the lowest number of a type is not in the type.
 pub(super) fn abs(dtype: DType, (low, high): Interval) -> Option<Interval> {
-    let (low, high) = (i128::from(low), i128::from(high));
     within(dtype, (low.max(-high).max(0), high.max(-low)))
 }
 
@@ -76,17 +72,13 @@ pub(super) fn div(dtype: DType, x: Interval, by: Interval) -> Option<Interval> {
     if by.0 < 1 {
         return None;
     }
-    let quotient = |x: i64, by: i64| i128::from(x / by);
-    hull(
-        dtype,
-        [quotient(x.0, by.0), quotient(x.0, by.1), quotient(x.1, by.0), quotient(x.1, by.1)],
-    )
+    hull(dtype, x, by, i128::checked_div)
 }
 
 /// The rest of a division by positive numbers, with the sign of the dividend.
 pub(super) fn rest((low, high): Interval, by: Interval) -> Option<Interval> {
-    let most = by.1.checked_sub(1).filter(|_| by.0 > 0)?;
-    Some(((-most).max(low).min(0), most.min(high).max(0)))
+    let most = (by.1 - 1).max(0);
+    (by.0 > 0).then_some(((-most).max(low).min(0), most.min(high).max(0)))
 }
 
 /// The bits that both have.
@@ -102,30 +94,40 @@ pub(super) fn bits_of_both(a: Interval, b: Interval) -> Option<Interval> {
 /// The bits that one of two has, or exactly one of them.
 pub(super) fn bits_of_one(a: Interval, b: Interval) -> Option<Interval> {
     // All bits below the highest one.
-    let filled = |number: i64| (1..64).fold(number, |filled, by| filled | number >> by);
+    let filled = |number: i128| (1..64).fold(number, |filled, by| filled | number >> by);
     (a.0 >= 0 && b.0 >= 0).then(|| (0, filled(a.1 | b.1)))
 }
 
 /// Numbers that are not negative, moved up by bits. By as many bits as the type has, anything may come out.
 pub(super) fn shifted_up(dtype: DType, x: Interval, by: Interval) -> Option<Interval> {
-    let is_inside = x.0 >= 0 && by.0 >= 0 && (by.1 as usize) < dtype.bits();
-    is_inside.then(|| within(dtype, (i128::from(x.0) << by.0, i128::from(x.1) << by.1)))?
+    let is_inside = x.0 >= 0 && by.0 >= 0 && by.1 < dtype.bits() as i128;
+    is_inside.then(|| within(dtype, (x.0.checked_mul(1 << by.0)?, x.1.checked_mul(1 << by.1)?)))?
 }
 
 /// The sum of `count` numbers, in any order and of any part of them that is begun with the first.
 pub(super) fn sum(dtype: DType, (low, high): Interval, count: i64) -> Option<Interval> {
-    let whole = |bound: i64| i128::from(bound) * i128::from(count);
-    within(dtype, (whole(low).min(0), whole(high).max(0)))
+    let whole = |bound: i128| bound.checked_mul(count.into());
+    within(dtype, (whole(low)?.min(0), whole(high)?.max(0)))
 }
 
-fn hull(dtype: DType, corners: [i128; 4]) -> Option<Interval> {
-    let [a, b, c, d] = corners;
-    within(dtype, (a.min(b).min(c).min(d), a.max(b).max(c).max(d)))
+fn hull(
+    dtype: DType,
+    a: Interval,
+    b: Interval,
+    operation: fn(i128, i128) -> Option<i128>,
+) -> Option<Interval> {
+    let all = [(a.0, b.0), (a.0, b.1), (a.1, b.0), (a.1, b.1)];
+    let mut found: Option<Interval> = None;
+    for (a, b) in all {
+        let result = operation(a, b)?;
+        found = Some(found.map_or((result, result), |found| either(found, (result, result))));
+    }
+    within(dtype, found?)
 }
 
 #[cfg(test)]
 mod tests {
-    use onnx::DType::{I8, I32, I64, U8, U64};
+    use crate::dtype::DType::{I8, I32, I64, U8, U64};
 
     use super::*;
 
@@ -137,8 +139,8 @@ mod tests {
         assert_eq!(sub(U8, (3, 9), (0, 4)), None);
         assert_eq!(mul(I8, (-4, 11), (-3, 11)), Some((-44, 121)));
         assert_eq!(mul(I8, (-4, 12), (-3, 11)), None);
-        assert_eq!(mul(I64, (i64::MIN, 0), (1, 2)), None);
-        assert_eq!(add(U64, (0, i64::MAX), (0, 1)), None);
+        assert_eq!(mul(I64, (i64::MIN.into(), 0), (1, 2)), None);
+        assert_eq!(add(U64, (0, u64::MAX.into()), (0, 1)), None);
     }
 
     #[test]
@@ -155,7 +157,7 @@ mod tests {
         assert_eq!(square(I8, (-11, 3)), Some((0, 121)));
         assert_eq!(square(I8, (-9, -3)), Some((9, 81)));
         assert_eq!(square(I8, (-12, 3)), None);
-        assert_eq!(square(I64, (i64::MIN, 3)), None);
+        assert_eq!(square(I64, (i64::MIN.into(), 3)), None);
     }
 
     #[test]
@@ -166,6 +168,6 @@ mod tests {
         assert_eq!(bits_of_one((0, 5), (0, 8)), Some((0, 15)));
         assert_eq!(bits_of_one((0, 0), (0, 0)), Some((0, 0)));
         assert_eq!(bits_of_one((-1, 5), (0, 8)), None);
-        assert_eq!(bits_of_one((0, i64::MAX), (0, 0)), Some((0, i64::MAX)));
+        assert_eq!(bits_of_one((0, i64::MAX.into()), (0, 0)), Some((0, i64::MAX.into())));
     }
 }

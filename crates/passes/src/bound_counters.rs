@@ -3,9 +3,8 @@
 //! `buffer.at[i].set(x)` needs no correction of `i` if it is a counter of the loop that starts at 0 and ends before the
 //! size of the buffer. The end is the number of rounds, or a comparison in the condition.
 
-use onnx::{Attr, DType, Graph, Model, Node, OpType, ValueId, Values};
+use onnx::{Attr, DType, Fact, Graph, Model, Node, OpType, ValueId, Values};
 
-use super::of_type;
 use crate::drop_carries::Carries;
 
 pub(crate) fn run(model: &mut Model) {
@@ -59,7 +58,7 @@ impl<'m> Counter<'m> {
 
     /// Returns the counter and its bounds, if it does not overflow.
     fn bounded(self, values: &Values) -> Option<(ValueId, (i64, i64))> {
-        let (least, most) = of_type(self.dtype)?;
+        let (least, most) = Fact::of_type(self.dtype).ints()?;
         let (start, step) = (self.start, self.step);
         let by_rounds = || start.checked_add(step.checked_mul(self.rounds(values)? - 1)?);
         // If the next number is below a limit, and this one is not below the start, the sum does not overflow.
